@@ -1,0 +1,75 @@
+# One target per module; linking is the only way to include.
+#
+# espalier_module(cache USES base tensor) builds src/cache/**.cpp into libespalier_cache.a. A module's headers are
+# reached as "cache/radix_tree.h" through build/include-roots/cache, a folder that holds one link and nothing else,
+# so a module that does not link `cache` cannot include from it. tests/module_graph_test.py checks the table below.
+#
+# Beside the code lie *_test.cpp (one GoogleTest program a module), *_bench.cpp (one program each) and *_fuzz.cpp
+# (one libFuzzer program each in the fuzz preset; in every other build the seed corpus is replayed as a test).
+
+set_property(GLOBAL PROPERTY ESPALIER_MODULE_EDGES "")
+
+function(espalier_module name)
+  cmake_parse_arguments(M "" "" "USES;LIBRARIES" ${ARGN})
+  set(dir ${PROJECT_SOURCE_DIR}/src/${name})
+  file(GLOB_RECURSE all CONFIGURE_DEPENDS ${dir}/*.cpp)
+  set(sources ${all})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cpp$")
+  set(tests ${all})
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  set(benches ${all})
+  list(FILTER benches INCLUDE REGEX "_bench\\.cpp$")
+  set(fuzzers ${all})
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cpp$")
+
+  set(root ${PROJECT_BINARY_DIR}/include-roots/${name})
+  file(MAKE_DIRECTORY ${root})
+  file(CREATE_LINK ${dir} ${root}/${name} SYMBOLIC)
+
+  if(NOT sources)
+    file(WRITE ${PROJECT_BINARY_DIR}/empty_${name}.cpp "")
+    set(sources ${PROJECT_BINARY_DIR}/empty_${name}.cpp)
+  endif()
+  add_library(espalier_${name} STATIC ${sources})
+  target_include_directories(espalier_${name} PUBLIC ${root})
+  target_link_libraries(espalier_${name} PUBLIC espalier_options ${M_LIBRARIES})
+  foreach(used ${M_USES})
+    target_link_libraries(espalier_${name} PUBLIC espalier_${used})
+    set_property(GLOBAL APPEND PROPERTY ESPALIER_MODULE_EDGES "${name}:${used}")
+  endforeach()
+
+  if(tests AND ESPALIER_TESTS)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE espalier_${name} espalier_testing)
+    add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ESPALIER_TEST_ENVIRONMENT}" TIMEOUT 1200)
+  endif()
+  foreach(bench ${benches})
+    get_filename_component(target ${bench} NAME_WE)
+    add_executable(${target} EXCLUDE_FROM_ALL ${bench})
+    target_link_libraries(${target} PRIVATE espalier_${name})
+    set_property(GLOBAL APPEND PROPERTY ESPALIER_BENCHES ${target})
+  endforeach()
+  foreach(fuzzer ${fuzzers})
+    espalier_fuzzer(${fuzzer} espalier_${name})
+  endforeach()
+endfunction()
+
+# A fuzz target `x_fuzz` reads its seeds from src/<module>/fuzz_corpus/x/.
+function(espalier_fuzzer source library)
+  get_filename_component(target ${source} NAME_WE)
+  get_filename_component(dir ${source} DIRECTORY)
+  string(REGEX REPLACE "_fuzz$" "" subject ${target})
+  set(corpus ${dir}/fuzz_corpus/${subject})
+  if(ESPALIER_FUZZ)
+    add_executable(${target} ${source})
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    set_property(GLOBAL APPEND PROPERTY ESPALIER_FUZZERS "${target}=${corpus}")
+  elseif(ESPALIER_TESTS)
+    add_executable(${target} ${source} ${PROJECT_SOURCE_DIR}/tests/replay_corpus.cpp)
+    add_test(NAME ${target}_seeds COMMAND ${target} ${corpus})
+  else()
+    return()
+  endif()
+  target_link_libraries(${target} PRIVATE ${library})
+endfunction()

@@ -1,0 +1,39 @@
+// log.h: one line per event on stderr, as text or JSON.
+// Threads: any. Fails: never; a closed or full stderr only counts (log::lost_lines()).
+// Client-chosen strings are escaped here (control characters, quotes), so callers may pass them as they came.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace espalier::log {
+
+enum class Level { debug, info, warning, error };
+enum class Format { text, json };
+
+void configure(Level lowest, Format format);
+bool enabled(Level level);
+void write(Level level, std::string_view message);
+std::uint64_t lost_lines();
+
+template <class... A>
+void debug(fmt::format_string<A...> f, A&&... args) {
+  if (enabled(Level::debug)) write(Level::debug, fmt::format(f, std::forward<A>(args)...));
+}
+template <class... A>
+void info(fmt::format_string<A...> f, A&&... args) {
+  if (enabled(Level::info)) write(Level::info, fmt::format(f, std::forward<A>(args)...));
+}
+template <class... A>
+void warning(fmt::format_string<A...> f, A&&... args) {
+  if (enabled(Level::warning)) write(Level::warning, fmt::format(f, std::forward<A>(args)...));
+}
+template <class... A>
+void error(fmt::format_string<A...> f, A&&... args) {
+  if (enabled(Level::error)) write(Level::error, fmt::format(f, std::forward<A>(args)...));
+}
+
+}  // namespace espalier::log
