@@ -1,0 +1,11 @@
+// types.h: the small words every module shares.
+#pragma once
+
+#include <cstdint>
+
+namespace espalier {
+
+using TokenId = std::int32_t;  // index into the model's vocabulary
+using Slot = std::int32_t;     // one token's place in the token pool
+
+}  // namespace espalier

@@ -1,0 +1,18 @@
+// decode.h: stored rows to float32, bit for bit as the formats define them; the judge of every kernel.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "tensor/tensor.h"
+
+namespace espalier {
+
+// Decodes `out.size()` values of one row of type `type` from `stored`.
+// Requires: out.size() is a whole number of blocks and stored holds at least that many.
+void decode_row(DType type, std::span<const std::byte> stored, std::span<float> out);
+
+// The whole tensor, row after row.  [rows * columns]
+std::vector<float> decode(const Tensor& tensor);
+
+}  // namespace espalier
