@@ -1,0 +1,56 @@
+# Thin on purpose: what each target does lies in CMakePresets.json and tools/.
+#
+#   make run          install what is missing, build, fetch the model, serve in the foreground (PORT=, MODEL=, ARGS=)
+#   make test         install what is missing, build, run all tests        make test-all   the long ones too
+#   make build        install what is missing, build build/espalier        make setup      only install
+#   make format lint test-asan test-tsan fuzz bench clean                  JOBS= compilations at a time
+PORT  ?= 30000
+MODEL ?= smollm2-135m
+ARGS  ?=
+JOBS  ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+export JOBS FUZZ_SECONDS
+
+.PHONY: run build test test-all test-asan test-tsan format lint fuzz bench setup clean
+
+run: build
+	exec build/espalier serve $(MODEL) --port $(PORT) $(ARGS)
+
+build: setup
+	@tools/build.sh release espalier
+
+test: setup
+	@tools/test.sh release
+
+test-all: setup
+	@tools/setup.sh lint
+	@tools/setup.sh browser
+	@ESPALIER_LONG_TESTS=1 tools/test.sh release asan tsan
+	@tools/fuzz.sh
+
+test-asan: setup
+	@tools/test.sh asan
+
+test-tsan: setup
+	@tools/test.sh tsan
+
+fuzz: setup
+	@tools/setup.sh lint
+	@tools/fuzz.sh
+
+lint: setup
+	@tools/setup.sh lint
+	@tools/lint.sh
+
+format:
+	@tools/setup.sh lint
+	@tools/lint.sh --fix-format
+
+bench: setup
+	@tools/bench.sh
+
+setup:
+	@tools/setup.sh build
+
+clean:
+	rm -rf build
