@@ -1,0 +1,114 @@
+#include "base/compute_team.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <chrono>
+
+namespace espalier {
+namespace {
+
+// Long enough to bridge the serial parts between two operations of a step, short enough not to burn an idle server's
+// processor: a step of the smallest model we care about takes about a millisecond.
+constexpr auto kSpin = std::chrono::microseconds(200);
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void pin_to(std::thread& thread, int index) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || seen++ != index) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);  // best effort: a refusal costs speed only
+    return;
+  }
+}
+
+std::uint32_t epoch_of(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket >> 32); }
+int chunk_of(std::uint64_t ticket) { return static_cast<int>(ticket & 0xffffffffu); }
+
+}  // namespace
+
+int available_processors() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  return CPU_COUNT(&allowed) > 0 ? CPU_COUNT(&allowed) : 1;
+}
+
+ComputeTeam::ComputeTeam(int threads, bool pin) {
+  for (int i = 1; i < threads; ++i) {
+    members_.emplace_back([this] { member_loop(); });
+    pthread_setname_np(members_.back().native_handle(), "esp-compute");
+    if (pin) pin_to(members_.back(), i);
+  }
+}
+
+ComputeTeam::~ComputeTeam() {
+  stopping_ = true;
+  wake_.fetch_add(1);
+  wake_.notify_all();
+  for (auto& member : members_) member.join();
+}
+
+void ComputeTeam::publish(int chunks, Call call, void* body) {
+  call_.store(call, std::memory_order_relaxed);
+  body_.store(body, std::memory_order_relaxed);
+  chunks_.store(chunks, std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_relaxed);
+  std::uint64_t ticket = static_cast<std::uint64_t>(epoch_of(ticket_.load(std::memory_order_relaxed)) + 1) << 32;
+  ticket_.store(ticket, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+    wake_.fetch_add(1, std::memory_order_seq_cst);
+    wake_.notify_all();
+  }
+  work(ticket);
+  for (int spins = 0; finished_.load(std::memory_order_acquire) != chunks; ++spins) {
+    pause();
+    if (spins > 4096) sched_yield();  // more runnable threads than processors: let the member that holds a chunk run
+  }
+}
+
+void ComputeTeam::work(std::uint64_t ticket) {
+  const std::uint32_t epoch = epoch_of(ticket);
+  for (;;) {
+    if (epoch_of(ticket) != epoch || chunk_of(ticket) >= chunks_.load(std::memory_order_acquire)) return;
+    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    call_.load(std::memory_order_relaxed)(body_.load(std::memory_order_relaxed), chunk_of(ticket));
+    finished_.fetch_add(1, std::memory_order_release);
+    ++ticket;
+  }
+}
+
+void ComputeTeam::member_loop() {
+  std::uint32_t seen = 0;
+  auto idle_since = std::chrono::steady_clock::now();
+  for (unsigned spins = 0;; ++spins) {
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    if (epoch_of(ticket) != seen) {
+      seen = epoch_of(ticket);
+      work(ticket);
+      spins = 0;
+      idle_since = std::chrono::steady_clock::now();
+      continue;
+    }
+    pause();
+    if (spins % 64 != 63 || std::chrono::steady_clock::now() - idle_since < kSpin) continue;
+    std::uint32_t awake = wake_.load(std::memory_order_seq_cst);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    if (epoch_of(ticket_.load(std::memory_order_seq_cst)) == seen && !stopping_) wake_.wait(awake);
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    idle_since = std::chrono::steady_clock::now();
+  }
+}
+
+}  // namespace espalier

@@ -1,0 +1,43 @@
+#include "base/compute_team.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+namespace espalier {
+namespace {
+
+TEST(ComputeTeam, EveryChunkRunsExactlyOnce) {
+  for (int threads : {1, 2, 3, 7}) {
+    ComputeTeam team(threads);
+    ASSERT_EQ(team.size(), threads);
+    for (int chunks : {0, 1, 2, 3, 17, 1000}) {
+      std::vector<std::atomic<int>> count(static_cast<std::size_t>(chunks));
+      team.run(chunks, [&](int chunk) { count[static_cast<std::size_t>(chunk)]++; });
+      for (auto& c : count) ASSERT_EQ(c.load(), 1);
+    }
+  }
+}
+
+TEST(ComputeTeam, ManyShortJobsInARowSeeTheirOwnData) {
+  ComputeTeam team(3);
+  for (int round = 0; round < 20'000; ++round) {
+    std::vector<int> out(5, -1);
+    team.run(5, [&](int chunk) { out[static_cast<std::size_t>(chunk)] = round + chunk; });
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(out[static_cast<std::size_t>(i)], round + i);
+  }
+}
+
+TEST(ComputeTeam, SleepingMembersWakeForTheNextJob) {
+  ComputeTeam team(2);
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::atomic<int> sum{0};
+    team.run(64, [&](int chunk) { sum += chunk; });
+    ASSERT_EQ(sum.load(), 64 * 63 / 2);
+  }
+}
+
+}  // namespace
+}  // namespace espalier
