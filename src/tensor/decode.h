@@ -1,8 +1,14 @@
 // decode.h: stored rows to float32, bit for bit as the formats define them; the judge of every kernel.
+//
+// Integers and f64 are rounded to the nearest float, booleans become 0 or 1.
+// Threads: pure functions. Fails: never; sizes are the caller's promise.
+// Source:  the GGUF format's reference decoder (in float32, no fused multiply-add); SHA-256 of whole tensors in
+//          tests/data/goldens/gguf/*/tensors.json.
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "tensor/tensor.h"
 

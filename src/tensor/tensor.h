@@ -1,11 +1,14 @@
 // tensor.h: a named, typed, shaped view of bytes that somebody else keeps alive (usually a mapped file).
 //
 // Shapes are row-major, outermost first: a linear layer's weight is [out, in], as in HF checkpoints (GGUF's reversed
-// order is turned round by its reader). Quantised types block along the last dimension.
+// order is turned round by its reader). Quantised types block along the last dimension. A shape of no dimensions is a
+// single value; a dimension of 0 is an empty tensor (safetensors knows both, GGUF neither).
+// Threads: values; the bytes are read-only. Fails: readers only make tensors whose sizes fit and agree with `data`.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +19,12 @@ namespace espalier {
 
 using Shape = std::vector<std::int64_t>;
 
+std::string to_string(const Shape& shape);  // "[320, 64]"
+
+// Bytes that a tensor of this type and shape occupies; nullopt when a dimension is negative, the last one is not a
+// whole number of blocks, or a count does not fit.
+std::optional<std::uint64_t> stored_bytes(DType type, std::span<const std::int64_t> shape);
+
 struct Tensor {
   std::string name;
   DType dtype = DType::f32;
@@ -24,7 +33,7 @@ struct Tensor {
 
   std::int64_t elements() const;
   std::int64_t rows() const;     // product of all dimensions but the last; 1 for a vector
-  std::int64_t columns() const;  // the last dimension
+  std::int64_t columns() const;  // the last dimension; 1 for a single value
   std::size_t row_bytes() const;
   std::span<const std::byte> row(std::int64_t index) const { return data.subspan(index * row_bytes(), row_bytes()); }
 };

@@ -1,0 +1,367 @@
+#include "base/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "base/json_text.h"
+
+namespace espalier {
+namespace {
+
+struct Bad {  // where the text stopped making sense, and what would have
+  std::size_t offset;
+  std::string expected;
+};
+
+// An iterative parser: each open container gathers its members in a level of its own, and levels are used again.
+class Parser {
+ public:
+  Parser(std::string_view text, const JsonLimits& limits)
+      : begin_(text.data()), at_(begin_), end_(begin_ + text.size()), limits_(limits) {}
+
+  Result<Json> run() {
+    if (document()) return std::move(levels_.front().values.front());
+    const char* stop = begin_ + bad_.offset;
+    const std::string found =
+        stop >= end_ ? "the end of the text" : quoted({stop, std::min<std::size_t>(end_ - stop, 12)});
+    return bad_request(fmt::format("JSON, byte {}: expected {}, found {}", bad_.offset, bad_.expected, found));
+  }
+
+ private:
+  struct Key {
+    std::string text;
+    std::size_t offset;
+  };
+  struct Level {  // of depth 0 is the document, which has one value
+    bool object = false;
+    std::vector<Key> keys;  // of an object; one ahead of the values while a member is being read
+    std::vector<Json> values;
+  };
+
+  Level& level() { return levels_[open_]; }
+  template <class Value>
+  bool put(Value&& made) {
+    level().values.emplace_back(std::forward<Value>(made));
+    return true;
+  }
+
+  bool fail(std::string expected, const char* where) {
+    bad_ = {static_cast<std::size_t>(where - begin_), std::move(expected)};
+    return false;
+  }
+  bool fail(std::string expected) { return fail(std::move(expected), at_); }
+
+  void skip_space() {
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+  }
+  bool take(char c) {
+    if (at_ >= end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
+
+  bool document() {
+    do {
+      skip_space();
+      if (!value() || !close_finished()) return false;
+    } while (open_ > 0);
+    skip_space();
+    return at_ == end_ || fail("nothing after the document");
+  }
+
+  // After a value: either a ',' (and in an object the next key) or the ends of one or more containers.
+  bool close_finished() {
+    while (open_ > 0) {
+      const bool object = level().object;
+      if (fresh_) {  // just opened: the first element, or the end
+        fresh_ = false;
+        skip_space();
+        if (!take(object ? '}' : ']')) return !object || key();
+      } else {
+        skip_space();
+        if (take(',')) return !object || (skip_space(), key());
+        if (!take(object ? '}' : ']')) return fail(object ? "',' or '}'" : "',' or ']'");
+      }
+      if (!(object ? close_object() : close_array())) return false;
+    }
+    return true;
+  }
+
+  bool value() {
+    if (++seen_ > limits_.values) return fail(fmt::format("at most {} values", limits_.values));
+    if (at_ >= end_) return fail("a value");
+    switch (*at_) {
+      case '{':
+      case '[':
+        return open(*at_ == '{');
+      case '"':
+        return string_value();
+      case 't':
+        return literal("true", true);
+      case 'f':
+        return literal("false", false);
+      case 'n':
+        return literal("null", nullptr);
+      default:
+        return number();
+    }
+  }
+
+  bool open(bool object) {
+    if (open_ >= limits_.depth) return fail(fmt::format("at most {} levels", limits_.depth));
+    ++at_;
+    ++open_;
+    if (levels_.size() <= static_cast<std::size_t>(open_)) levels_.emplace_back();
+    level().object = object;
+    fresh_ = true;
+    return true;
+  }
+
+  bool close_array() {
+    auto& values = level().values;
+    Json::array_t made;
+    if (values.size() > 1024) {
+      made = std::exchange(values, {});  // a large one keeps its memory, and perhaps some room it does not need
+    } else {
+      made.assign(std::make_move_iterator(values.begin()), std::make_move_iterator(values.end()));
+      values.clear();
+    }
+    --open_;
+    return put(std::move(made));
+  }
+
+  bool close_object() {
+    Level& top = level();
+    if (!keys_unique(top.keys)) return false;
+    Json::object_t made;
+    made.reserve(top.values.size());
+    for (std::size_t i = 0; i < top.values.size(); ++i) {  // the vector's own emplace_back: no search for the key
+      made.emplace_back(std::move(top.keys[i].text), std::move(top.values[i]));
+    }
+    top.keys.clear();
+    top.values.clear();
+    --open_;
+    return put(std::move(made));
+  }
+
+  bool keys_unique(const std::vector<Key>& keys) {
+    const auto repeated = [&](const Key& again) {
+      return fail("a key that the object does not have yet", begin_ + again.offset);
+    };
+    if (keys.size() > 16) return sorted_keys_unique(keys, repeated);
+    for (std::size_t i = 1; i < keys.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (keys[i].text == keys[j].text) return repeated(keys[i]);
+      }
+    }
+    return true;
+  }
+
+  // By sorting hashes and then texts: nobody can choose keys that make this slow, as a hash table's could be.
+  template <class Repeated>
+  bool sorted_keys_unique(const std::vector<Key>& keys, Repeated&& repeated) {
+    struct Hashed {
+      std::size_t hash, index;
+    };
+    std::vector<Hashed> order;
+    order.reserve(keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) order.push_back({std::hash<std::string>()(keys[i].text), i});
+    std::sort(order.begin(), order.end(), [&](Hashed a, Hashed b) {
+      if (a.hash != b.hash) return a.hash < b.hash;
+      const int texts = keys[a.index].text.compare(keys[b.index].text);
+      return texts != 0 ? texts < 0 : a.index < b.index;
+    });
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      const Key &before = keys[order[i - 1].index], &again = keys[order[i].index];
+      if (order[i - 1].hash == order[i].hash && before.text == again.text) return repeated(again);
+    }
+    return true;
+  }
+
+  bool key() {
+    const auto offset = static_cast<std::size_t>(at_ - begin_);
+    if (at_ >= end_ || *at_ != '"') return fail("a key in double quotes");
+    auto& keys = level().keys;
+    keys.push_back({{}, offset});
+    if (!string(keys.back().text)) return false;
+    skip_space();
+    return take(':') || fail("':' after the key");
+  }
+
+  bool string_value() {
+    std::string text;
+    return string(text) && put(std::move(text));
+  }
+
+  template <class Value>
+  bool literal(std::string_view word, Value made) {
+    if (static_cast<std::size_t>(end_ - at_) < word.size() || std::memcmp(at_, word.data(), word.size()) != 0) {
+      return fail("a value");
+    }
+    at_ += word.size();
+    return put(made);
+  }
+
+  // --- strings ---
+
+  bool string(std::string& out) {
+    const char* opening = at_++;
+    while (true) {
+      const char* run = at_;
+      while (end_ - at_ >= 8) {
+        std::uint64_t bytes;
+        std::memcpy(&bytes, at_, 8);
+        if (has_special(bytes)) break;
+        at_ += 8;
+      }
+      while (at_ < end_ && static_cast<signed char>(*at_) >= 0x20 && *at_ != '"' && *at_ != '\\') ++at_;
+      if (at_ < end_ && *at_ == '"') {  // the usual whole string: one allocation
+        out.append(run, at_++);
+        return true;
+      }
+      if (at_ >= end_) return fail("a closing quote of the string", opening);
+      while (at_ < end_ && static_cast<unsigned char>(*at_) >= 0x80) {
+        if (!skip_utf8()) return false;
+      }
+      out.append(run, at_);
+      if (at_ < end_ && *at_ == '\\' && !escape(out)) return false;
+      if (at_ < end_ && static_cast<unsigned char>(*at_) < 0x20) return fail("no control character inside a string");
+    }
+  }
+
+  bool skip_utf8() {
+    const int length = utf8_sequence(at_, end_);
+    at_ += length;
+    return length > 0 || fail("valid UTF-8");
+  }
+
+  bool escape(std::string& out) {
+    const char* start = at_++;
+    const char kind = at_ < end_ ? *at_++ : '\0';
+    constexpr std::string_view from = "\"\\/bfnrt", to = "\"\\/\b\f\n\r\t";
+    if (const auto i = from.find(kind); kind != '\0' && i != std::string_view::npos) {
+      out.push_back(to[i]);
+      return true;
+    }
+    if (kind != 'u') return fail("one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\u", start);
+    std::uint32_t code = 0;
+    if (!four_hex(code)) return false;
+    if (code >= 0xd800 && code <= 0xdbff && end_ - at_ >= 2 && at_[0] == '\\' && at_[1] == 'u') {
+      std::uint32_t low = 0;
+      at_ += 2;
+      if (!four_hex(low)) return false;
+      if (low < 0xdc00 || low > 0xdfff) return fail("a low surrogate after a high one", start);
+      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    if (code >= 0xd800 && code <= 0xdfff) return fail("surrogates in pairs only", start);
+    append_utf8(out, code);
+    return true;
+  }
+
+  bool four_hex(std::uint32_t& code) {
+    if (end_ - at_ < 4) return fail("four hexadecimal digits");
+    const auto [stop, error] = std::from_chars(at_, at_ + 4, code, 16);
+    if (error != std::errc() || stop != at_ + 4) return fail("four hexadecimal digits");
+    at_ += 4;
+    return true;
+  }
+
+  // --- numbers ---
+
+  bool number() {
+    const char* start = at_;
+    take('-');
+    const char* digits = at_;
+    if (at_ >= end_ || !is_digit(*at_)) return fail("a value", start);
+    while (at_ < end_ && is_digit(*at_)) ++at_;
+    if (*digits == '0' && at_ - digits > 1) return fail("a number without leading zeros", start);
+    bool integer = true;
+    if (take('.')) {
+      integer = false;
+      if (at_ >= end_ || !is_digit(*at_)) return fail("a digit after the decimal point");
+      while (at_ < end_ && is_digit(*at_)) ++at_;
+    }
+    if (at_ < end_ && (*at_ == 'e' || *at_ == 'E')) {
+      integer = false;
+      ++at_;
+      if (!take('+')) take('-');
+      if (at_ >= end_ || !is_digit(*at_)) return fail("a digit in the exponent");
+      while (at_ < end_ && is_digit(*at_)) ++at_;
+    }
+    if (static_cast<std::size_t>(at_ - start) > limits_.number_characters) {
+      return fail(fmt::format("a number of at most {} characters", limits_.number_characters), start);
+    }
+    return integer ? integer_value(start) : float_value(start);
+  }
+
+  bool integer_value(const char* start) {
+    if (*start == '-') {
+      std::int64_t made = 0;
+      if (std::from_chars(start, at_, made).ec != std::errc()) return fail("an integer of at least -2^63", start);
+      return put(made);
+    }
+    std::uint64_t made = 0;
+    if (std::from_chars(start, at_, made).ec != std::errc()) return fail("an integer below 2^64", start);
+    return put(made);
+  }
+
+  bool float_value(const char* start) {
+    double made = 0;
+    if (std::from_chars(start, at_, made).ec != std::errc()) {
+      if (exceeds_one(start, at_)) return fail("a number that fits a double", start);
+      made = *start == '-' ? -0.0 : 0.0;  // too small to tell from zero
+    }
+    return put(made);
+  }
+
+  const char* begin_;
+  const char* at_;
+  const char* end_;
+  JsonLimits limits_;
+  std::vector<Level> levels_ = std::vector<Level>(1);
+  int open_ = 0;          // arrays and objects whose end has not come
+  std::size_t seen_ = 0;  // values begun
+  bool fresh_ = false;    // the last thing read opened a container
+  Bad bad_{};
+};
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+  return Parser(text, limits).run();
+}
+
+std::string quoted(std::string_view text, std::size_t most) {
+  const bool cut = text.size() > most;
+  std::string out = Json(std::string(text.substr(0, most))).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return cut ? out + "..." : out;
+}
+
+std::string_view type_name(const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::object:
+      return "object";
+    case Json::value_t::array:
+      return "array";
+    case Json::value_t::string:
+      return "string";
+    case Json::value_t::boolean:
+      return "boolean";
+    case Json::value_t::number_integer:
+    case Json::value_t::number_unsigned:
+      return "integer";
+    case Json::value_t::number_float:
+      return "number";
+    default:
+      return "null";
+  }
+}
+
+}  // namespace espalier
