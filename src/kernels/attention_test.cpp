@@ -1,0 +1,185 @@
+// Attention of every instruction set and every type of stored keys and values against the plain loop, and promise 1.
+#include "kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "kernels/plain.h"
+#include "testing/data.h"
+
+namespace espalier {
+namespace {
+
+struct Store {  // keys and values of one layer, slots handed out in shuffled runs
+  KvType type;
+  int kv_heads, head_dim, slots;
+  std::vector<std::byte> keys, values;
+  std::vector<float> key_scales, value_scales;
+
+  Store(KvType t, int heads, int dim, int count) : type(t), kv_heads(heads), head_dim(dim), slots((count + 15) / 16 * 16) {
+    const std::size_t bytes = static_cast<std::size_t>(kv_heads) * head_bytes();
+    keys.resize(bytes, std::byte{0xff});  // NaN in every type: reading what was not stored shows
+    values.resize(bytes, std::byte{0xff});
+    key_scales.resize(static_cast<std::size_t>(kv_heads * slots));
+    value_scales.resize(key_scales.size());
+  }
+  std::size_t head_bytes() const { return static_cast<std::size_t>(slots) * padded_head(head_dim) * element_bytes(type); }
+  KvLayer layer() {
+    return {type, keys.data(), values.data(), key_scales.data(), value_scales.data(), head_bytes(), static_cast<std::size_t>(slots)};
+  }
+};
+
+std::vector<float> random_floats(std::mt19937_64& rng, std::size_t n) {
+  std::normal_distribution<float> normal(0.0f, 1.0f);
+  std::vector<float> out(n);
+  for (float& v : out) v = normal(rng);
+  return out;
+}
+
+// One sequence whose `length` positions lie in random runs of the store.
+struct Sequence {
+  int length;
+  std::vector<float> q, keys, values;  // [length, heads or kv_heads, head_dim]
+  std::vector<KvRun> runs;
+};
+
+struct Problem {
+  AttentionShape shape;
+  Store store;
+  std::vector<Sequence> sequences;
+
+  Problem(const CpuKernels& cpu, std::mt19937_64& rng, AttentionShape s, KvType type, std::vector<int> lengths)
+      : shape(s), store(type, s.kv_heads, s.head_dim, total(lengths) * 2 + 64) {
+    std::vector<KvRun> pieces;
+    Slot next = 3;
+    for (int length : lengths) {
+      Sequence sequence{length, random_floats(rng, static_cast<std::size_t>(length * s.heads * s.head_dim)),
+                        random_floats(rng, static_cast<std::size_t>(length * s.kv_heads * s.head_dim)),
+                        random_floats(rng, static_cast<std::size_t>(length * s.kv_heads * s.head_dim)), {}};
+      for (int at = 0; at < length;) {
+        const int run = std::min<int>(length - at, 1 + static_cast<int>(rng() % 90));
+        sequence.runs.push_back({next, run});
+        next += run + static_cast<int>(rng() % 3 == 0);
+        at += run;
+      }
+      int position = 0;
+      for (const KvRun& run : sequence.runs)
+        for (int i = 0; i < run.length; ++i, ++position)
+          for (int h = 0; h < s.kv_heads; ++h) {
+            const auto at = static_cast<std::size_t>((position * s.kv_heads + h) * s.head_dim);
+            cpu.store_kv(store.layer(), run.start + i, &sequence.keys[at], &sequence.values[at], h, s.head_dim);
+          }
+      sequences.push_back(std::move(sequence));
+    }
+  }
+  static int total(const std::vector<int>& lengths) {
+    int sum = 0;
+    for (int n : lengths) sum += n;
+    return sum;
+  }
+
+  std::int64_t stride() const { return shape.heads * shape.head_dim; }
+
+  // Computes the last rows[i] positions of each sequence in one batch.
+  std::vector<float> run(const CpuKernels& cpu, int threads, const std::vector<int>& rows) {
+    std::vector<AttentionSequence> batch;
+    std::vector<float> q;
+    int row = 0;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      const Sequence& s = sequences[i];
+      batch.push_back({row, rows[i], s.length - rows[i], s.runs});
+      q.insert(q.end(), s.q.end() - rows[i] * stride(), s.q.end());
+      row += rows[i];
+    }
+    std::vector<float> out(q.size(), -7.0f);
+    ComputeTeam team(threads);
+    AttentionPlan plan(shape, batch, threads);
+    plan.run(cpu, team, store.layer(), q.data(), out.data(), stride());
+    return out;
+  }
+
+  std::vector<float> plain_row(std::size_t sequence, int position) const {
+    const Sequence& s = sequences[sequence];
+    std::vector<float> out;
+    const std::int64_t first = shape.window > 0 ? std::max<std::int64_t>(0, position - shape.window + 1) : 0;
+    for (int h = 0; h < shape.heads; ++h) {
+      const int kv = h / shape.group();
+      std::vector<float> k, v;
+      for (int p = 0; p <= position; ++p) {
+        const auto at = (p * shape.kv_heads + kv) * shape.head_dim;
+        k.insert(k.end(), s.keys.begin() + at, s.keys.begin() + at + shape.head_dim);
+        v.insert(v.end(), s.values.begin() + at, s.values.begin() + at + shape.head_dim);
+      }
+      std::span<const float> query(&s.q[static_cast<std::size_t>((position * shape.heads + h) * shape.head_dim)], static_cast<std::size_t>(shape.head_dim));
+      auto row = plain::attention(query, k, v, first, position, shape.scale);
+      out.insert(out.end(), row.begin(), row.end());
+    }
+    return out;
+  }
+};
+
+class EachAttention : public ::testing::TestWithParam<std::tuple<const CpuKernels*, KvType>> {
+ protected:
+  const CpuKernels& cpu = *std::get<0>(GetParam());
+  KvType type = std::get<1>(GetParam());
+  std::mt19937_64 rng{testing::seed()};
+  double bound() const {
+    switch (type) {
+      case KvType::f32: return 2e-6;
+      case KvType::f16: return 1e-3;
+      case KvType::bf16: return 8e-3;
+      case KvType::i8: return 2e-2;
+      case KvType::f8_e4m3: return 6e-2;
+      case KvType::f8_e5m2: return 1.2e-1;
+    }
+    return 0;
+  }
+};
+
+TEST_P(EachAttention, AgreesWithThePlainLoopOnOddShapes) {
+  for (AttentionShape shape : {AttentionShape{9, 3, 64, 0, 0.125f}, AttentionShape{4, 4, 16, 0, 0.25f},
+                               AttentionShape{6, 1, 80, 37, 0.11f}, AttentionShape{5, 1, 33, 0, 0.17f}}) {
+    Problem problem(cpu, rng, shape, type, {1, 70, 203, 16});
+    const std::vector<int> rows = {1, 70, 1, 5};
+    const auto got = problem.run(cpu, 2, rows);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (int r = 0; r < rows[i]; ++r, at += problem.stride()) {
+        const auto want = problem.plain_row(i, problem.sequences[i].length - rows[i] + r);
+        double error = 0, size = 0;
+        for (std::size_t j = 0; j < want.size(); ++j) {
+          error += std::pow(static_cast<double>(got[static_cast<std::size_t>(at) + j]) - static_cast<double>(want[j]), 2);
+          size += std::pow(static_cast<double>(want[j]), 2);
+        }
+        ASSERT_LT(std::sqrt(error / size), bound()) << cpu.isa << " head_dim " << shape.head_dim << " sequence " << i << " row " << r;
+      }
+  }
+}
+
+TEST_P(EachAttention, SameBitsWhateverTheChunkTheBatchAndTheThreads) {
+  for (std::int64_t window : {0, 100}) {
+    Problem problem(cpu, rng, AttentionShape{6, 2, 32, window, 0.2f}, type, {700, 130});
+    const auto whole = problem.run(cpu, 1, {700, 130});
+    for (int threads : {1, 4}) {
+      for (int last : {1, 3, 64, 129}) {
+        const auto part = problem.run(cpu, threads, {last, last});
+        const auto n = static_cast<std::size_t>(last * problem.stride());
+        ASSERT_EQ(std::memcmp(part.data(), whole.data() + static_cast<std::size_t>(700 * problem.stride()) - n, n * sizeof(float)), 0);
+        ASSERT_EQ(std::memcmp(part.data() + n, whole.data() + whole.size() - n, n * sizeof(float)), 0);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, EachAttention,
+                         ::testing::Combine(::testing::ValuesIn(runnable_cpu_kernels()),
+                                            ::testing::Values(KvType::f32, KvType::bf16, KvType::f16, KvType::i8, KvType::f8_e4m3, KvType::f8_e5m2)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)->isa) + "_" + std::to_string(static_cast<int>(std::get<1>(test.param)));
+                         });
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,14 @@
+// Float activations x every quantised format, decoded in registers.
+#if defined(__x86_64__)
+#define ESPALIER_ISA avx2
+#include "kernels/cpu/avx2/simd.h"
+
+#include "kernels/cpu/generic/matmul.h"
+#include "kernels/cpu/generic/parts.h"
+
+namespace espalier::kernels::avx2 {
+
+MatmulKernel matmul_exact_for(DType type) { return matmul_for<ExactTile>(type); }
+
+}  // namespace espalier::kernels::avx2
+#endif

@@ -1,0 +1,19 @@
+// Float weights x float activations.
+#if defined(__x86_64__)
+#define ESPALIER_ISA avx2
+#include "kernels/cpu/avx2/simd.h"
+
+#include "kernels/cpu/generic/matmul.h"
+#include "kernels/cpu/generic/parts.h"
+
+namespace espalier::kernels::avx2 {
+
+void fill_float_matmuls(CpuKernels& table) {
+  table.matmul_f32 = matmul<FloatTile<DType::f32>>;
+  table.matmul_f16 = matmul<FloatTile<DType::f16>>;
+  table.matmul_bf16 = matmul<FloatTile<DType::bf16>>;
+  table.matmul_bf16_bf16 = matmul<Bf16Tile>;
+}
+
+}  // namespace espalier::kernels::avx2
+#endif

@@ -1,0 +1,17 @@
+// Attention over extents, for every type of stored keys and values.
+#if defined(__x86_64__)
+#define ESPALIER_ISA avx512
+#include "kernels/cpu/avx512/simd.h"
+
+#include "kernels/cpu/generic/attention.h"
+#include "kernels/cpu/generic/parts.h"
+
+namespace espalier::kernels::avx512 {
+
+void fill_attention(CpuKernels& table) {
+  table.attend = attend;
+  table.merge = merge;
+}
+
+}  // namespace espalier::kernels::avx512
+#endif

@@ -1,0 +1,27 @@
+// The table of this instruction set.
+#if defined(__x86_64__)
+#define ESPALIER_ISA avx512
+#include "kernels/cpu/avx512/simd.h"
+
+#include "kernels/cpu/generic/elementwise.h"
+#include "kernels/cpu/generic/parts.h"
+
+namespace espalier::kernels::avx512 {
+
+void fill(CpuKernels& table) {
+  table.isa = "avx512";
+  fill_float_matmuls(table);
+  table.matmul_exact = matmul_exact_for;
+  table.matmul_int8 = matmul_int8_for;
+  table.rms_norm = rms_norm;
+  table.quantise = quantise;
+  table.to_bf16 = to_bf16;
+  table.silu_multiply = silu_multiply;
+  table.gelu_multiply = gelu_multiply;
+  table.rotate_halves = rotate_halves;
+  table.store_kv = store_kv;
+  fill_attention(table);
+}
+
+}  // namespace espalier::kernels::avx512
+#endif

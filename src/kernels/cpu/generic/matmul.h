@@ -1,0 +1,256 @@
+// matmul.h: the micro-kernels and the loop over tiles. A tile is kRows rows by kPanels panels, held in registers over all of K.
+//
+// Per element the order is: K ascending; int8: exact integer sums per group, then one multiply-add per group (and one for the
+// minimum); float: one multiply-add per k. The tile's shape changes only what is interleaved.
+#pragma once
+
+#include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/table.h"
+
+namespace espalier::kernels::ESPALIER_ISA {
+
+template <int kRows, int kPanels>
+struct Tile {
+  Simd::F acc[kRows][kPanels];
+  void clear() {
+    for (auto& row : acc)
+      for (auto& a : row) a = Simd::zero();
+  }
+  void finish(const MatmulTask& t, int panel, int row) const {
+    for (int r = 0; r < kRows; ++r) {
+      for (int p = 0; p < kPanels; ++p) {
+        std::int64_t n0 = static_cast<std::int64_t>(panel + p) * 16;
+        std::int64_t left = t.outputs - n0;
+        int n = left < 16 ? static_cast<int>(left) : 16;
+        float* out = t.out + (row + r) * t.out_stride + n0;
+        Simd::F value = acc[r][p];
+        if (t.bias) value = Simd::add(value, Simd::load_n(t.bias + n0, n));
+        if (t.accumulate) value = Simd::add(Simd::load_n(out, n), value);
+        if (n == 16) Simd::store(out, value);
+        else Simd::store_n(out, value, n);
+      }
+    }
+  }
+};
+
+struct TaskRows {  // the rows of x as bytes
+  const MatmulTask& t;
+  template <class T>
+  const T* at(int row) const {
+    return reinterpret_cast<const T*>(static_cast<const std::uint8_t*>(t.x) + static_cast<std::size_t>(row) * t.x_stride);
+  }
+};
+
+template <class Format>
+struct Int8Tile {
+  static constexpr int kMaxRows = Simd::kInt8Rows, kMaxPanels = Simd::kInt8Panels;
+
+  template <int kRows, int kPanels>
+  static void run(const MatmulTask& t, int panel, int row) {
+    Tile<kRows, kPanels> tile;
+    tile.clear();
+    const ActivationBlock* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<ActivationBlock>(row + r);
+    const std::uint8_t* w[kPanels];
+    for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
+    for (std::int64_t k = 0; k < t.k; k += Format::kBlock) {
+      for (int s = 0; s < Format::kSubs; ++s) {
+        for (int g = 0; g < Format::kGroups; ++g) group<kRows, kPanels>(tile, x, w, s, g);
+        for (auto& block : x) ++block;
+      }
+      for (auto& p : w) p += Format::kBytes;
+    }
+    tile.finish(t, panel, row);
+  }
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const ActivationBlock* const (&x)[kRows],
+                                                  const std::uint8_t* const (&w)[kPanels], int s, int g) {
+    constexpr int kSteps = 8 / Format::kGroups;
+    std::int32_t sum[kRows];
+    Simd::I acc[kRows][kPanels];
+    for (int r = 0; r < kRows; ++r) {
+      sum[r] = Format::kGroups == 2 ? x[r]->sum[g] : x[r]->sum[0] + x[r]->sum[1];
+      for (int p = 0; p < kPanels; ++p) acc[r][p] = Simd::iset1(-Format::kZeroPoint * sum[r]);
+    }
+#pragma GCC unroll 8
+    for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
+      Simd::B codes[kPanels];
+      for (int p = 0; p < kPanels; ++p) codes[p] = Format::codes(w[p], s, j);
+      for (int r = 0; r < kRows; ++r) {
+        Simd::A a = Simd::aload(x[r]->q + 4 * j);
+        for (int p = 0; p < kPanels; ++p) acc[r][p] = Simd::template dot4<Format::kSmall>(acc[r][p], codes[p], a);
+      }
+    }
+    for (int p = 0; p < kPanels; ++p) {
+      Simd::F scale = Format::scale(w[p], s, g);
+      for (int r = 0; r < kRows; ++r) {
+        Simd::F scaled = Simd::mul(scale, Simd::set1(x[r]->scale));
+        tile.acc[r][p] = Simd::fma(scaled, Simd::to_float(acc[r][p]), tile.acc[r][p]);
+      }
+      if constexpr (Format::kHasMinimum) {
+        Simd::F minimum = Format::minimum(w[p], s, g);
+        for (int r = 0; r < kRows; ++r) {
+          Simd::F weighted = Simd::set1(x[r]->scale * static_cast<float>(sum[r]));
+          tile.acc[r][p] = Simd::fma(minimum, weighted, tile.acc[r][p]);
+        }
+      }
+    }
+  }
+};
+
+// Quantised weights, float activations: weights are decoded in registers, value = scale * (code - zero) + minimum, with
+// both products exact in f32 (see tensor/decode.h), so the weights are exactly the decoded ones.
+template <class Format>
+struct ExactTile {
+  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
+
+  template <int kRows, int kPanels>
+  static void run(const MatmulTask& t, int panel, int row) {
+    Tile<kRows, kPanels> tile;
+    tile.clear();
+    const float* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<float>(row + r);
+    for (std::int64_t k = 0; k < t.k; k += Format::kBlock) {
+      const std::size_t offset = static_cast<std::size_t>(k / Format::kBlock) * Format::kBytes;
+      for (int step = 0; step < Format::kBlock / 4; ++step) {
+        const int s = step / 8, j = step % 8, g = Format::kGroups == 2 ? j / 4 : 0;
+        for (int p = 0; p < kPanels; ++p) {
+          const std::uint8_t* w = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes + offset;
+          Simd::B codes = Format::codes(w, s, j);
+          Simd::F scale = Format::scale(w, s, g), zero = Simd::set1(static_cast<float>(Format::kZeroPoint));
+          for (int b = 0; b < 4; ++b) {
+            Simd::F weight = Simd::mul(scale, Simd::sub(Simd::byte_to_float(codes, b), zero));
+            if constexpr (Format::kHasMinimum) weight = Simd::add(weight, Format::minimum(w, s, g));
+            for (int r = 0; r < kRows; ++r)
+              tile.acc[r][p] = Simd::fma(weight, Simd::set1(x[r][k + 4 * step + b]), tile.acc[r][p]);
+          }
+        }
+      }
+    }
+    tile.finish(t, panel, row);
+  }
+};
+
+template <DType kType>
+struct FloatTile {
+  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
+
+  template <int kRows, int kPanels>
+  static void run(const MatmulTask& t, int panel, int row) {
+    Tile<kRows, kPanels> tile;
+    tile.clear();
+    const float* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<float>(row + r);
+    const std::uint8_t* w[kPanels];
+    for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
+    constexpr int kBytes = kType == DType::f32 ? 64 : kType == DType::f16 ? 32 : 64;
+    constexpr int kStep = kType == DType::bf16 ? 2 : 1;
+    for (std::int64_t k = 0; k < t.k; k += kStep) {
+      Simd::F weight[kStep][kPanels];
+      for (int p = 0; p < kPanels; ++p) {
+        if constexpr (kType == DType::f32) weight[0][p] = Simd::load(reinterpret_cast<const float*>(w[p]));
+        if constexpr (kType == DType::f16) weight[0][p] = Simd::load_f16(halves(w[p]));
+        if constexpr (kType == DType::bf16) Simd::load_bf16_pairs(halves(w[p]), weight[0][p], weight[1][p]);
+        w[p] += kBytes;
+      }
+      for (int i = 0; i < kStep && k + i < t.k; ++i)
+        for (int r = 0; r < kRows; ++r) {
+          Simd::F a = Simd::set1(x[r][k + i]);
+          for (int p = 0; p < kPanels; ++p) tile.acc[r][p] = Simd::fma(weight[i][p], a, tile.acc[r][p]);
+        }
+    }
+    tile.finish(t, panel, row);
+  }
+};
+
+// Both sides bf16, rows padded with zeros to an even length. Where the processor has no bf16 dot product, two
+// multiply-adds per pair.
+struct Bf16Tile {
+  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
+
+  template <int kRows, int kPanels>
+  static void run(const MatmulTask& t, int panel, int row) {
+    Tile<kRows, kPanels> tile;
+    tile.clear();
+    const std::uint16_t* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<std::uint16_t>(row + r);
+    const std::uint8_t* w[kPanels];
+    for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
+    for (std::int64_t k = 0; k < t.k; k += 2) {
+#ifdef __AVX512BF16__
+      __m512bh pairs[kPanels];
+      for (int p = 0; p < kPanels; ++p) pairs[p] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(w[p]));
+      for (int r = 0; r < kRows; ++r) {
+        std::int32_t two;
+        __builtin_memcpy(&two, x[r] + k, 4);
+        __m512bh a = reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
+        for (int p = 0; p < kPanels; ++p) tile.acc[r][p] = {_mm512_dpbf16_ps(tile.acc[r][p].v, pairs[p], a)};
+      }
+#else
+      Simd::F even[kPanels], odd[kPanels];
+      for (int p = 0; p < kPanels; ++p) Simd::load_bf16_pairs(halves(w[p]), even[p], odd[p]);
+      for (int r = 0; r < kRows; ++r) {
+        Simd::F first = Simd::set1(widen(x[r][k])), second = Simd::set1(widen(x[r][k + 1]));
+        for (int p = 0; p < kPanels; ++p)
+          tile.acc[r][p] = Simd::fma(odd[p], second, Simd::fma(even[p], first, tile.acc[r][p]));
+      }
+#endif
+      for (auto& p : w) p += 64;
+    }
+    tile.finish(t, panel, row);
+  }
+
+  static float widen(std::uint16_t bits) {
+    std::uint32_t word = static_cast<std::uint32_t>(bits) << 16;
+    float value;
+    __builtin_memcpy(&value, &word, 4);
+    return value;
+  }
+};
+
+// Panels outside, rows inside: a group of panels stays in the nearest cache while all rows pass over it.
+template <class Micro, int kPanels>
+void row_tiles(const MatmulTask& t, int panel) {
+  int row = t.row_begin;
+  for (; t.row_end - row >= Micro::kMaxRows; row += Micro::kMaxRows) Micro::template run<Micro::kMaxRows, kPanels>(t, panel, row);
+  if constexpr (Micro::kMaxRows > 4)
+    if (t.row_end - row >= 4) {
+      Micro::template run<4, kPanels>(t, panel, row);
+      row += 4;
+    }
+  if constexpr (Micro::kMaxRows > 2)
+    if (t.row_end - row >= 2) {
+      Micro::template run<2, kPanels>(t, panel, row);
+      row += 2;
+    }
+  for (; row < t.row_end; ++row) Micro::template run<1, kPanels>(t, panel, row);
+}
+
+template <class Micro>
+void matmul(const MatmulTask& t) {
+  int panel = t.panel_begin;
+  for (; t.panel_end - panel >= Micro::kMaxPanels; panel += Micro::kMaxPanels) row_tiles<Micro, Micro::kMaxPanels>(t, panel);
+  for (; panel < t.panel_end; ++panel) row_tiles<Micro, 1>(t, panel);
+}
+
+template <template <class> class Micro>
+MatmulKernel matmul_for(DType type) {
+  switch (type) {
+    case DType::q8_0: return matmul<Micro<Q8_0>>;
+    case DType::q4_0: return matmul<Micro<Q4_0>>;
+    case DType::q4_1: return matmul<Micro<Q4_1>>;
+    case DType::q5_0: return matmul<Micro<Q5_0>>;
+    case DType::q5_1: return matmul<Micro<Q5_1>>;
+    case DType::q2_k: return matmul<Micro<Q2_K>>;
+    case DType::q3_k: return matmul<Micro<Q3_K>>;
+    case DType::q4_k: return matmul<Micro<Q4_K>>;
+    case DType::q5_k: return matmul<Micro<Q5_K>>;
+    case DType::q6_k: return matmul<Micro<Q6_K>>;
+    case DType::iq4_nl: return matmul<Micro<IQ4_NL>>;
+    case DType::iq4_xs: return matmul<Micro<IQ4_XS>>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace espalier::kernels::ESPALIER_ISA

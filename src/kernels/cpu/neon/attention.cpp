@@ -1,0 +1,17 @@
+// Attention over extents, for every type of stored keys and values.
+#if defined(__aarch64__)
+#define ESPALIER_ISA neon
+#include "kernels/cpu/neon/simd.h"
+
+#include "kernels/cpu/generic/attention.h"
+#include "kernels/cpu/generic/parts.h"
+
+namespace espalier::kernels::neon {
+
+void fill_attention(CpuKernels& table) {
+  table.attend = attend;
+  table.merge = merge;
+}
+
+}  // namespace espalier::kernels::neon
+#endif

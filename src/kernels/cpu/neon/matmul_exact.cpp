@@ -1,0 +1,14 @@
+// Float activations x every quantised format, decoded in registers.
+#if defined(__aarch64__)
+#define ESPALIER_ISA neon
+#include "kernels/cpu/neon/simd.h"
+
+#include "kernels/cpu/generic/matmul.h"
+#include "kernels/cpu/generic/parts.h"
+
+namespace espalier::kernels::neon {
+
+MatmulKernel matmul_exact_for(DType type) { return matmul_for<ExactTile>(type); }
+
+}  // namespace espalier::kernels::neon
+#endif

@@ -1,0 +1,15 @@
+// Attention over extents, for every type of stored keys and values.
+#define ESPALIER_ISA scalar
+#include "kernels/cpu/scalar/simd.h"
+
+#include "kernels/cpu/generic/attention.h"
+#include "kernels/cpu/generic/parts.h"
+
+namespace espalier::kernels::scalar {
+
+void fill_attention(CpuKernels& table) {
+  table.attend = attend;
+  table.merge = merge;
+}
+
+}  // namespace espalier::kernels::scalar

@@ -1,0 +1,89 @@
+#include "kernels/cpu/table.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/log.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+namespace espalier {
+namespace kernels {
+#if defined(__x86_64__)
+namespace avx512 {
+void fill(CpuKernels& table);
+MatmulKernel matmul_bf16_dot();
+}  // namespace avx512
+namespace avx2 {
+void fill(CpuKernels& table);
+}
+#elif defined(__aarch64__)
+namespace neon {
+void fill(CpuKernels& table);
+}
+#endif
+namespace scalar {
+void fill(CpuKernels& table);
+}
+}  // namespace kernels
+
+namespace {
+
+std::vector<CpuKernels> runnable_tables() {
+  std::vector<CpuKernels> tables;
+  auto add = [&](void (*fill)(CpuKernels&)) -> CpuKernels& {
+    fill(tables.emplace_back());
+    return tables.back();
+  };
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
+    CpuKernels& table = add(kernels::avx512::fill);
+    if (__builtin_cpu_supports("avx512bf16")) table.matmul_bf16_bf16 = kernels::avx512::matmul_bf16_dot();
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    add(kernels::avx2::fill);
+#elif defined(__aarch64__)
+#if defined(__linux__)
+  const bool dot_product = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+  const bool dot_product = true;  // every Apple processor with arm64
+#endif
+  if (dot_product) add(kernels::neon::fill);
+#endif
+  add(kernels::scalar::fill);
+  return tables;
+}
+
+const std::vector<CpuKernels>& tables() {
+  static const std::vector<CpuKernels> all = runnable_tables();
+  return all;
+}
+
+const CpuKernels& choose() {
+  const char* forced = std::getenv("ESPALIER_ISA");
+  if (!forced || !*forced) return tables().front();
+  for (const auto& table : tables())
+    if (table.isa == forced) return table;
+  log::warning("ESPALIER_ISA={} does not run on this machine; using {}", forced, tables().front().isa);
+  return tables().front();
+}
+
+}  // namespace
+
+const CpuKernels& cpu_kernels() {
+  static const CpuKernels& chosen = choose();
+  return chosen;
+}
+
+std::vector<const CpuKernels*> runnable_cpu_kernels() {
+  std::vector<const CpuKernels*> all;
+  for (const auto& table : tables()) all.push_back(&table);
+  return all;
+}
+
+}  // namespace espalier

@@ -1,0 +1,16 @@
+# Each instruction set's files are compiled with its own flags; cpu/table.cpp chooses at start (included from src/).
+set(kernel_dir ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu)
+function(espalier_isa_flags isa)
+  file(GLOB files ${kernel_dir}/${isa}/*.cpp)
+  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-O3;${ARGN}" SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+espalier_isa_flags(scalar)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  espalier_isa_flags(avx2 -mavx2 -mfma -mf16c)
+  # g++ 12 warns about its own undefined-value intrinsics (GCC bug 105593).
+  espalier_isa_flags(avx512 -Wno-maybe-uninitialized -Wno-uninitialized -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
+  set_property(SOURCE ${kernel_dir}/avx512/matmul_bf16.cpp APPEND PROPERTY COMPILE_OPTIONS -mavx512bf16)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  espalier_isa_flags(neon -march=armv8.2-a+dotprod+fp16)
+endif()

@@ -1,0 +1,196 @@
+// Every kernel of every instruction set that this machine runs, against the plain loops, on odd sizes; and promise 1: any
+// split of the work gives the same bits.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "kernels/attention.h"
+#include "kernels/matmul.h"
+#include "kernels/plain.h"
+#include "tensor/decode.h"
+#include "testing/data.h"
+
+namespace espalier {
+namespace {
+
+constexpr DType kWeightTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0,
+                                  DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k, DType::q3_k,
+                                  DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
+
+std::vector<float> random_floats(std::mt19937_64& rng, std::size_t n, float spread = 1.0f) {
+  std::normal_distribution<float> normal(0.0f, spread);
+  std::vector<float> out(n);
+  for (float& v : out) v = normal(rng);
+  return out;
+}
+
+// A stored matrix of random bits; the f16 scales inside are made small and finite.
+struct StoredMatrix {
+  std::vector<std::byte> bytes;
+  Tensor tensor;
+
+  StoredMatrix(std::mt19937_64& rng, DType type, std::int64_t rows, std::int64_t columns) {
+    const BlockShape shape = block_shape(type);
+    const std::int64_t blocks = rows * columns / shape.elements;
+    bytes.resize(static_cast<std::size_t>(blocks * shape.bytes));
+    for (auto& b : bytes) b = static_cast<std::byte>(rng());
+    std::normal_distribution<float> normal(0.0f, 1.0f);
+    if (!is_quantised(type)) {
+      for (std::int64_t i = 0; i < blocks; ++i) {
+        const float v = normal(rng);
+        const std::uint16_t half = type == DType::f16 ? to_f16(v).bits : to_bf16(v).bits;
+        if (type == DType::f32) std::memcpy(&bytes[static_cast<std::size_t>(4 * i)], &v, 4);
+        else std::memcpy(&bytes[static_cast<std::size_t>(2 * i)], &half, 2);
+      }
+    }
+    for (std::int64_t i = 0; i < blocks && is_quantised(type); ++i)
+      for (int at : scale_offsets(type)) {
+        const std::uint16_t half = to_f16(normal(rng) * 0.02f).bits;
+        std::memcpy(&bytes[static_cast<std::size_t>(i * shape.bytes + at)], &half, 2);
+      }
+    tensor = {"w", type, {rows, columns}, bytes};
+  }
+
+  static std::vector<int> scale_offsets(DType type) {
+    switch (type) {
+      case DType::q4_1:
+      case DType::q5_1:
+      case DType::q4_k:
+      case DType::q5_k: return {0, 2};
+      case DType::q2_k: return {80, 82};
+      case DType::q3_k: return {108};
+      case DType::q6_k: return {208};
+      default: return {0};
+    }
+  }
+};
+
+struct Rows {
+  std::vector<std::byte> bytes;
+  RowBlock block;
+  Rows(const CpuKernels& cpu, RowFormat format, const std::vector<float>& x, int rows, std::int64_t k)
+      : bytes(row_bytes(format, k) * static_cast<std::size_t>(rows) + 64), block{format, bytes.data(), row_bytes(format, k), rows} {
+    if (format == RowFormat::f32) std::memcpy(bytes.data(), x.data(), x.size() * sizeof(float));
+    else convert_rows(cpu, format, x.data(), k, k, 0, rows, bytes.data());
+  }
+};
+
+double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    error += std::pow(static_cast<double>(got[i]) - static_cast<double>(want[i]), 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::sqrt(error / size);
+}
+
+class EachKernelSet : public ::testing::TestWithParam<const CpuKernels*> {
+ protected:
+  const CpuKernels& cpu = *GetParam();
+  std::mt19937_64 rng{testing::seed()};
+};
+
+TEST_P(EachKernelSet, MatmulAgreesWithThePlainLoopForEveryWeightType) {
+  ComputeTeam team(1);
+  for (DType type : kWeightTypes) {
+    const std::int64_t k = block_shape(type).elements == 256 ? 512 : type == DType::bf16 || type == DType::f32 ? 97 : 96;
+    const std::int64_t outputs = 83;
+    StoredMatrix stored(rng, type, outputs, type == DType::f16 ? 97 : k);
+    const std::int64_t columns = stored.tensor.columns();
+    auto packed = PackedMatrix::pack(stored.tensor);
+    ASSERT_TRUE(packed.ok());
+    const auto weights = decode(stored.tensor);
+    for (int rows : {1, 2, 3, 5, 13}) {
+      auto x = random_floats(rng, static_cast<std::size_t>(rows * columns));
+      const auto want = plain::matmul(x, weights, rows, outputs, columns);
+      for (Activations mode : {Activations::f32, Activations::int8}) {
+        const RowFormat format = row_format(type, mode);
+        Rows input(cpu, format, x, rows, columns);
+        std::vector<float> got(want.size(), -1.0f);
+        matmul(cpu, team, *packed, mode, input.block, got.data(), outputs);
+        const double bound = format == RowFormat::f32 ? 2e-6 : format == RowFormat::bf16 ? 6e-3 : 1.5e-2;
+        EXPECT_LT(relative_error(got, want), bound) << cpu.isa << " " << name(type) << " rows " << rows << " format " << static_cast<int>(format);
+      }
+    }
+  }
+}
+
+TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
+  ComputeTeam one(1), three(3);
+  for (DType type : kWeightTypes)
+    for (Activations mode : {Activations::f32, Activations::int8}) {
+      const std::int64_t k = 512, outputs = 200;
+      const int rows = 41;
+      StoredMatrix stored(rng, type, outputs, k);
+      auto packed = PackedMatrix::pack(stored.tensor);
+      ASSERT_TRUE(packed.ok());
+      auto x = random_floats(rng, static_cast<std::size_t>(rows * k));
+      const RowFormat format = row_format(type, mode);
+      Rows input(cpu, format, x, rows, k);
+      std::vector<float> together(static_cast<std::size_t>(rows * outputs)), alone(together.size());
+      matmul(cpu, three, *packed, mode, input.block, together.data(), outputs);
+      for (int r = 0; r < rows; ++r) {
+        RowBlock single{format, input.bytes.data() + static_cast<std::size_t>(r) * input.block.stride, input.block.stride, 1};
+        matmul(cpu, one, *packed, mode, single, alone.data() + r * outputs, outputs);
+      }
+      ASSERT_EQ(std::memcmp(together.data(), alone.data(), alone.size() * sizeof(float)), 0) << cpu.isa << " " << name(type);
+    }
+}
+
+TEST_P(EachKernelSet, MatmulAddsBiasAndWhatIsThere) {
+  ComputeTeam team(2);
+  StoredMatrix stored(rng, DType::f32, 35, 40);
+  auto packed = PackedMatrix::pack(stored.tensor);
+  auto x = random_floats(rng, 3 * 40), bias = random_floats(rng, 35), before = random_floats(rng, 3 * 35);
+  Rows input(cpu, RowFormat::f32, x, 3, 40);
+  auto want = plain::matmul(x, decode(stored.tensor), 3, 35, 40);
+  for (std::size_t i = 0; i < want.size(); ++i) want[i] += bias[i % 35] + before[i];
+  matmul(cpu, team, *packed, Activations::f32, input.block, before.data(), 35, {bias.data(), true});
+  EXPECT_LT(relative_error(before, want), 2e-6);
+}
+
+TEST_P(EachKernelSet, NormAndActivationsAgreeWithThePlainLoops) {
+  for (std::int64_t n : {1, 7, 16, 33, 576}) {
+    const auto size = static_cast<std::size_t>(n);
+    auto x = random_floats(rng, size, 3.0f), gain = random_floats(rng, size);
+    std::vector<float> got(size);
+    cpu.rms_norm(x.data(), gain.data(), 1e-5f, got.data(), n);
+    EXPECT_LT(relative_error(got, plain::rms_norm(x, gain, 1e-5f)), 1e-6);
+    std::vector<float> silu(size), gelu(size), want_silu(size), want_gelu(size);
+    cpu.silu_multiply(x.data(), gain.data(), silu.data(), n);
+    cpu.gelu_multiply(x.data(), gain.data(), gelu.data(), n);
+    for (std::size_t i = 0; i < size; ++i) {
+      const double v = static_cast<double>(x[i]), u = static_cast<double>(gain[i]);
+      want_silu[i] = static_cast<float>(v / (1 + std::exp(-v)) * u);
+      want_gelu[i] = static_cast<float>(0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))) * u);
+    }
+    EXPECT_LT(relative_error(silu, want_silu), 1e-6);
+    EXPECT_LT(relative_error(gelu, want_gelu), 1e-6);
+  }
+}
+
+TEST_P(EachKernelSet, QuantisedActivationsAreWithinHalfAStepAndSumUp) {
+  for (std::int64_t n : {5, 32, 100}) {
+    auto x = random_floats(rng, static_cast<std::size_t>(n), 5.0f);
+    if (n == 100) std::fill_n(x.begin() + 32, 32, 0.0f);
+    std::vector<ActivationBlock> blocks(static_cast<std::size_t>((n + 31) / 32));
+    cpu.quantise(x.data(), blocks.data(), n);
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(blocks.size()) * 32; ++i) {
+      const auto& b = blocks[static_cast<std::size_t>(i / 32)];
+      const float want = i < n ? x[static_cast<std::size_t>(i)] : 0.0f;
+      EXPECT_NEAR(static_cast<float>(b.q[i % 32]) * b.scale, want, b.scale * 0.5001f);
+    }
+    for (const auto& b : blocks) {
+      EXPECT_EQ(b.sum[0], std::accumulate(b.q, b.q + 16, 0));
+      EXPECT_EQ(b.sum[1], std::accumulate(b.q + 16, b.q + 32, 0));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, EachKernelSet, ::testing::ValuesIn(runnable_cpu_kernels()),
+                         [](const auto& test) { return std::string(test.param->isa); });
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,82 @@
+#include "kernels/matmul.h"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
+  if (format == RowFormat::int8) return cpu.matmul_int8(type);
+  if (format == RowFormat::bf16) return cpu.matmul_bf16_bf16;
+  switch (type) {
+    case DType::f32: return cpu.matmul_f32;
+    case DType::f16: return cpu.matmul_f16;
+    case DType::bf16: return cpu.matmul_bf16;
+    default: return cpu.matmul_exact(type);
+  }
+}
+
+}  // namespace
+
+RowFormat row_format(DType weights, Activations mode) {
+  if (mode == Activations::f32) return RowFormat::f32;
+  if (is_quantised(weights)) return RowFormat::int8;
+  return weights == DType::bf16 ? RowFormat::bf16 : RowFormat::f32;
+}
+
+std::size_t row_bytes(RowFormat format, std::int64_t k) {
+  const auto n = static_cast<std::size_t>(k);
+  switch (format) {
+    case RowFormat::f32: return n * sizeof(float);
+    case RowFormat::bf16: return (n + 15) / 16 * 16 * sizeof(bf16);
+    case RowFormat::int8: return (n + kActivationBlock - 1) / kActivationBlock * sizeof(ActivationBlock);
+  }
+  return 0;
+}
+
+void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k, int begin,
+                  int end, std::byte* out) {
+  const std::size_t stride = row_bytes(format, k);
+  for (int row = begin; row < end; ++row) {
+    std::byte* to = out + static_cast<std::size_t>(row) * stride;
+    const float* from = x + row * x_stride;
+    if (format == RowFormat::int8) cpu.quantise(from, reinterpret_cast<ActivationBlock*>(to), k);
+    if (format == RowFormat::bf16) cpu.to_bf16(from, reinterpret_cast<std::uint16_t*>(to), k);
+  }
+}
+
+void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, Activations mode, const RowBlock& x,
+            float* out, std::int64_t out_stride, MatmulOptions options) {
+  MatmulTask all{};
+  all.panels = weights.panel(0);
+  all.panel_bytes = weights.panel_bytes();
+  all.k = weights.k();
+  all.outputs = weights.outputs();
+  all.x = x.data;
+  all.x_stride = x.stride;
+  all.out = out;
+  all.out_stride = out_stride;
+  all.bias = options.bias;
+  all.accumulate = options.accumulate;
+  const MatmulKernel kernel = choose(cpu, weights.type(), row_format(weights.type(), mode));
+
+  // Rows in blocks whose activations stay in the second-level cache while panels pass; panels in pieces small enough that
+  // the members of the team end together, large enough that claiming them costs nothing.
+  constexpr std::size_t kRowBlockBytes = 384 << 10;
+  const int row_block = std::clamp<int>(static_cast<int>(kRowBlockBytes / std::max<std::size_t>(1, x.stride)) / 12 * 12, 24, 240);
+  const int row_blocks = (x.rows + row_block - 1) / row_block;
+  const int pieces = team.size() == 1 ? 1 : std::clamp(weights.panels() / 4, 1, 8 * team.size());
+  team.run(row_blocks * pieces, [&](int chunk) {
+    MatmulTask task = all;
+    const int piece = chunk % pieces, block = chunk / pieces;
+    task.panel_begin = static_cast<int>(static_cast<std::int64_t>(weights.panels()) * piece / pieces) / 4 * 4;
+    task.panel_end = piece + 1 == pieces
+                         ? weights.panels()
+                         : static_cast<int>(static_cast<std::int64_t>(weights.panels()) * (piece + 1) / pieces) / 4 * 4;
+    task.row_begin = block * row_block;
+    task.row_end = std::min(x.rows, task.row_begin + row_block);
+    kernel(task);
+  });
+}
+
+}  // namespace espalier

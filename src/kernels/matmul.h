@@ -1,0 +1,44 @@
+// matmul.h: y = x W^T (+ bias) (+ y) over a compute team.
+//
+// How the activations enter is decided once at load: int8 blocks for quantised weights (fast), bf16 for bf16 weights where
+// that is faster, float otherwise and always in exact mode. Rows and panels are split over the team freely: every output
+// element is computed by one thread in one order (promise 1).
+#pragma once
+
+#include <span>
+
+#include "base/compute_team.h"
+#include "kernels/cpu/table.h"
+#include "kernels/packed_matrix.h"
+
+namespace espalier {
+
+enum class Activations { int8, f32 };  // f32 = exact mode
+
+enum class RowFormat { f32, bf16, int8 };
+RowFormat row_format(DType weights, Activations mode);
+// Bytes of one converted row of k values.
+std::size_t row_bytes(RowFormat format, std::int64_t k);
+
+// Rows of activations in the form that a weight matrix wants. Holds no memory of its own.
+struct RowBlock {
+  RowFormat format;
+  const void* data;
+  std::size_t stride;  // bytes
+  int rows;
+};
+
+// Converts rows [begin, end) of x [rows, k] into `out` (row_bytes apart). For f32 nothing is to be done.
+void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k, int begin,
+                  int end, std::byte* out);
+
+struct MatmulOptions {
+  const float* bias = nullptr;  // [outputs]
+  bool accumulate = false;      // add to what out holds
+};
+
+// out [rows, outputs], out_stride floats from row to row.
+void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, Activations mode, const RowBlock& x,
+            float* out, std::int64_t out_stride, MatmulOptions options = {});
+
+}  // namespace espalier
