@@ -61,8 +61,8 @@ void AttentionPlan::cut(int threads) {
   }
 }
 
-void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q, float* out,
-                        std::int64_t stride) {
+void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q, std::int64_t q_stride,
+                        float* out, std::int64_t out_stride) {
   team.run(static_cast<int>(pieces_.size()), [&](int i) {
     const Piece& piece = pieces_[static_cast<std::size_t>(i)];
     const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile)];
@@ -75,15 +75,16 @@ void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer&
     task.head_dim = shape_.head_dim;
     task.runs = sequence.runs.data();
     task.run_count = static_cast<int>(sequence.runs.size());
-    task.q = q + (sequence.row_begin + tile.row) * stride;
-    task.q_stride = stride;
+    task.q = q + (sequence.row_begin + tile.row) * q_stride;
+    task.q_stride = q_stride;
     task.rows = tile.rows;
     task.first_position = sequence.first_position + tile.row;
     task.window = shape_.window;
     task.scale = shape_.scale;
     task.block_begin = piece.block_begin;
     task.block_end = piece.block_end;
-    task.out = out + (sequence.row_begin + tile.row) * stride;
+    task.out = out + (sequence.row_begin + tile.row) * out_stride;
+    task.out_stride = out_stride;
     const std::int64_t per_block = static_cast<std::int64_t>(tile.rows) * tile.heads * (padded_head(shape_.head_dim) + 2);
     if (tile.partials >= 0) task.partials = partials_.data() + tile.partials + (piece.block_begin - tile.block_begin) * per_block;
     cpu.attend(task);
@@ -92,7 +93,7 @@ void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer&
     const Tile& tile = tiles_[static_cast<std::size_t>(split_tiles_[static_cast<std::size_t>(i)])];
     const AttentionSequence& sequence = sequences_[static_cast<std::size_t>(tile.sequence)];
     cpu.merge({partials_.data() + tile.partials, tile.block_end - tile.block_begin, tile.rows, tile.head_begin, tile.heads,
-               shape_.head_dim, out + (sequence.row_begin + tile.row) * stride, stride});
+               shape_.head_dim, out + (sequence.row_begin + tile.row) * out_stride, out_stride});
   });
 }
 

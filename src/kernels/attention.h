@@ -33,8 +33,9 @@ class AttentionPlan {
  public:
   AttentionPlan(const AttentionShape& shape, std::span<const AttentionSequence> sequences, int threads);
 
-  // q and out: [rows of the batch, heads * head_dim], `stride` floats from row to row.
-  void run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q, float* out, std::int64_t stride);
+  // q and out: [rows of the batch, heads * head_dim], strides in floats from row to row.
+  void run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q, std::int64_t q_stride, float* out,
+           std::int64_t out_stride);
 
  private:
   struct Tile {

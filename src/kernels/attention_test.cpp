@@ -97,7 +97,7 @@ struct Problem {
     std::vector<float> out(q.size(), -7.0f);
     ComputeTeam team(threads);
     AttentionPlan plan(shape, batch, threads);
-    plan.run(cpu, team, store.layer(), q.data(), out.data(), stride());
+    plan.run(cpu, team, store.layer(), q.data(), stride(), out.data(), stride());
     return out;
   }
 

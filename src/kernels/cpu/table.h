@@ -46,13 +46,14 @@ struct AttentionTask {
   const KvRun* runs;            // extents that cover positions 0.., in order
   int run_count;
   const float* q;               // [rows, all heads * head_dim], of this sequence
-  std::int64_t q_stride;        // floats from row to row, in q and in out
+  std::int64_t q_stride;        // floats from row to row
   int rows;                     // rows * heads <= kTileQueries
   std::int64_t first_position;  // of row 0; row r stands at first_position + r
   std::int64_t window;          // a query sees this many positions, itself included; 0 = all
   float scale;                  // of scores, usually 1 / sqrt(head_dim)
   int block_begin, block_end;   // position blocks of kAttentionBlock tokens
   float* out;                   // [rows, all heads * head_dim]; written when partials is null
+  std::int64_t out_stride;
   float* partials;              // or [block - block_begin][row][head][head_dim + 2]: weighted values, maximum, sum
 };
 inline constexpr int kAttentionBlock = 64;

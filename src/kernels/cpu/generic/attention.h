@@ -250,7 +250,7 @@ void attend_as(const AttentionTask& t) {
       folds[query].add(acc[query], blocks.weighted[query], blocks.maximum[query], blocks.sum[query], blocks.padded);
   }
   for (int query = 0; query < blocks.queries; ++query)
-    folds[query].write(acc[query], t.out + (query / t.heads) * t.q_stride + (t.head_begin + query % t.heads) * t.head_dim, t.head_dim);
+    folds[query].write(acc[query], t.out + (query / t.heads) * t.out_stride + (t.head_begin + query % t.heads) * t.head_dim, t.head_dim);
 }
 
 inline void attend(const AttentionTask& t) {

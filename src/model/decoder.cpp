@@ -1,0 +1,247 @@
+#include "model/decoder.h"
+
+#include <cstring>
+#include <map>
+
+#include "kernels/attention.h"
+#include "model/rope_table.h"
+#include "tensor/decode.h"
+
+namespace espalier {
+namespace {
+
+struct LayerWeights {
+  std::vector<float> attention_norm, q_norm, k_norm, mlp_norm;
+  Linear qkv, attention_out, gate_up, down;
+
+  static Result<LayerWeights> load(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
+    LayerWeights w;
+    ESP_TRY(w.attention_norm, weights.vector(Role::attention_norm, layer, spec.hidden));
+    ESP_TRY(w.mlp_norm, weights.vector(Role::mlp_norm, layer, spec.hidden));
+    if (spec.attention.qk_norm) {
+      ESP_TRY(w.q_norm, weights.vector(Role::q_norm, layer, spec.attention.head_dim));
+      ESP_TRY(w.k_norm, weights.vector(Role::k_norm, layer, spec.attention.head_dim));
+    }
+    ESP_TRY(w.qkv, load_qkv(weights, spec, layer, team));
+    ESP_TRY(w.attention_out, load_attention_out(weights, spec, layer, team));
+    ESP_TRY(w.gate_up, load_gate_up(weights, spec, layer, team));
+    ESP_TRY(w.down, load_down(weights, spec, layer, team));
+    return w;
+  }
+  std::size_t bytes() const {
+    return qkv.bytes() + attention_out.bytes() + gate_up.bytes() + down.bytes() +
+           (attention_norm.size() + q_norm.size() + k_norm.size() + mlp_norm.size()) * sizeof(float);
+  }
+};
+
+// A matrix of floats that lives for the decoder's life; pages are touched as batches need them.
+struct Rows {
+  PageBuffer memory;
+  std::int64_t columns = 0;
+
+  static Result<Rows> allocate(std::int64_t rows, std::int64_t columns) {
+    Rows out;
+    out.columns = columns;
+    ESP_TRY(out.memory, PageBuffer::allocate(static_cast<std::size_t>(rows * columns) * sizeof(float)));
+    return out;
+  }
+  float* row(std::int64_t index) const { return reinterpret_cast<float*>(memory.data()) + index * columns; }
+};
+
+struct Workspace {
+  Rows x, normed, qkv, attended, gate_up, inner, logits;
+  PageBuffer converted[2];  // bf16, int8
+
+  static Result<Workspace> allocate(const DecoderSpec& spec, int max_rows) {
+    const AttentionSpec& a = spec.attention;
+    const std::int64_t q = static_cast<std::int64_t>(a.heads) * a.head_dim;
+    Workspace w;
+    ESP_TRY(w.x, Rows::allocate(max_rows, spec.hidden));
+    ESP_TRY(w.normed, Rows::allocate(max_rows, spec.hidden));
+    ESP_TRY(w.qkv, Rows::allocate(max_rows, q + 2 * static_cast<std::int64_t>(a.kv_heads) * a.head_dim));
+    ESP_TRY(w.attended, Rows::allocate(max_rows, q));
+    ESP_TRY(w.gate_up, Rows::allocate(max_rows, 2 * static_cast<std::int64_t>(spec.mlp.inner)));
+    ESP_TRY(w.inner, Rows::allocate(max_rows, spec.mlp.inner));
+    ESP_TRY(w.logits, Rows::allocate(max_rows, spec.vocabulary));
+    const std::int64_t widest = std::max<std::int64_t>({spec.hidden, q, spec.mlp.inner});
+    const auto rows = static_cast<std::size_t>(max_rows);
+    ESP_TRY(w.converted[0], PageBuffer::allocate(row_bytes(RowFormat::bf16, widest) * rows));
+    ESP_TRY(w.converted[1], PageBuffer::allocate(row_bytes(RowFormat::int8, widest) * rows));
+    return w;
+  }
+};
+
+constexpr int kRowsPerChunk = 8;  // of elementwise work: a row costs about a microsecond
+
+}  // namespace
+
+struct Decoder::Impl {
+  DecoderSpec spec;
+  DecoderOptions options;
+  ComputeTeam& team;
+  const CpuKernels& cpu = cpu_kernels();
+  const Tensor* embedding = nullptr;
+  std::vector<LayerWeights> layers;
+  std::vector<float> final_norm;
+  Linear head;
+  RopeTable rope;
+  Workspace work;
+
+  Impl(DecoderSpec s, const DecoderOptions& o, ComputeTeam& t) : spec(std::move(s)), options(o), team(t), rope(spec.attention.rope) {}
+
+  Result<> load(const Weights& weights, const Progress& progress) {
+    ESP_TRY(embedding, weights.find(Role::embedding, -1, {spec.vocabulary, spec.hidden}));
+    if (spec.attention.rope.factors_in_file && weights.has(Role::rope_factors)) ESP_CHECK(scale_rope(weights));
+    for (int layer = 0; layer < spec.layers; ++layer) {
+      if (progress) progress(layer, spec.layers + 1);
+      ESP_TRY(LayerWeights loaded, LayerWeights::load(weights, spec, layer, team));
+      layers.push_back(std::move(loaded));
+    }
+    if (progress) progress(spec.layers, spec.layers + 1);
+    ESP_TRY(final_norm, weights.vector(Role::final_norm, -1, spec.hidden));
+    ESP_TRY(head, load_head(weights, spec, team));
+    ESP_TRY(work, Workspace::allocate(spec, options.max_rows));
+    if (progress) progress(spec.layers + 1, spec.layers + 1);
+    return success();
+  }
+
+  Result<> scale_rope(const Weights& weights) {
+    RopeSpec scaled = spec.attention.rope;
+    ESP_TRY(const auto factors, weights.vector(Role::rope_factors, -1, static_cast<std::int64_t>(scaled.inverse_frequency.size())));
+    for (std::size_t i = 0; i < factors.size(); ++i) scaled.inverse_frequency[i] /= factors[i];
+    rope = RopeTable(std::move(scaled));
+    return success();
+  }
+
+  template <class Body>
+  void each_row(int rows, Body body) {
+    team.run((rows + kRowsPerChunk - 1) / kRowsPerChunk, [&](int chunk) {
+      for (int row = chunk * kRowsPerChunk; row < std::min(rows, (chunk + 1) * kRowsPerChunk); ++row) body(row);
+    });
+  }
+
+  ActivationRows rows_of(const Rows& x, int rows) { return {cpu, team, x.row(0), x.columns, rows, work.converted}; }
+
+  void embed(const Batch& batch) {
+    each_row(batch.rows(), [&](int row) {
+      decode_row(embedding->dtype, embedding->row(batch.tokens[static_cast<std::size_t>(row)]),
+                 {work.x.row(row), static_cast<std::size_t>(spec.hidden)});
+    });
+  }
+
+  void norm(const std::vector<float>& gain, int rows) {
+    each_row(rows, [&](int row) { cpu.rms_norm(work.x.row(row), gain.data(), spec.norm_eps, work.normed.row(row), spec.hidden); });
+  }
+
+  // Norm and rotation of queries and keys in place, then the store of keys and values.
+  void place_keys(const LayerWeights& w, const Batch& batch, std::span<const std::int64_t> positions, const KvLayer& kv) {
+    const AttentionSpec& a = spec.attention;
+    each_row(batch.rows(), [&](int row) {
+      float* q = work.qkv.row(row);
+      float* k = q + static_cast<std::int64_t>(a.heads) * a.head_dim;
+      float* v = k + static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
+      const std::int64_t position = positions[static_cast<std::size_t>(row)];
+      auto prepare = [&](float* heads, int count, const std::vector<float>& gain) {
+        for (int h = 0; h < count; ++h) {
+          float* head_row = heads + h * a.head_dim;
+          if (a.qk_norm) cpu.rms_norm(head_row, gain.data(), spec.norm_eps, head_row, a.head_dim);
+          cpu.rotate_halves(head_row, rope.cosines(position), rope.sines(position), rope.half());
+        }
+      };
+      prepare(q, a.heads, w.q_norm);
+      prepare(k, a.kv_heads, w.k_norm);
+      const Slot slot = batch.slots[static_cast<std::size_t>(row)];
+      for (int h = 0; h < a.kv_heads; ++h) cpu.store_kv(kv, slot, k + h * a.head_dim, v + h * a.head_dim, h, a.head_dim);
+    });
+  }
+
+  void mlp(const LayerWeights& w, int rows) {
+    ActivationRows input = rows_of(work.normed, rows);
+    w.gate_up.apply(cpu, team, options.activations, input, work.gate_up.row(0), rows);
+    const auto multiply = spec.mlp.activation == Activation::silu ? cpu.silu_multiply : cpu.gelu_multiply;
+    each_row(rows, [&](int row) {
+      const float* gate = work.gate_up.row(row);
+      multiply(gate, gate + spec.mlp.inner, work.inner.row(row), spec.mlp.inner);
+    });
+    ActivationRows inner = rows_of(work.inner, rows);
+    w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, true);
+  }
+
+  std::span<const float> logits(std::span<const int> wanted) {
+    const int rows = static_cast<int>(wanted.size());
+    each_row(rows, [&](int i) {
+      cpu.rms_norm(work.x.row(wanted[static_cast<std::size_t>(i)]), final_norm.data(), spec.norm_eps, work.normed.row(i), spec.hidden);
+    });
+    ActivationRows input = rows_of(work.normed, rows);
+    head.apply(cpu, team, options.activations, input, work.logits.row(0), rows);
+    return {work.logits.row(0), static_cast<std::size_t>(rows) * static_cast<std::size_t>(spec.vocabulary)};
+  }
+
+  std::span<const float> forward(const Batch& batch, const KvView& kv) {
+    const int rows = batch.rows();
+    const std::vector<std::int64_t> positions = positions_of(batch);
+    std::map<std::int64_t, AttentionPlan> plans = plans_of(batch);
+    embed(batch);
+    for (int layer = 0; layer < spec.layers; ++layer) {
+      const LayerWeights& w = layers[static_cast<std::size_t>(layer)];
+      const KvLayer& pool = kv.layers[static_cast<std::size_t>(layer)];
+      norm(w.attention_norm, rows);
+      ActivationRows input = rows_of(work.normed, rows);
+      w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows);
+      place_keys(w, batch, positions, pool);
+      plans.at(spec.windows[static_cast<std::size_t>(layer)])
+          .run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns);
+      ActivationRows attended = rows_of(work.attended, rows);
+      w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, true);
+      norm(w.mlp_norm, rows);
+      mlp(w, rows);
+    }
+    return logits(batch.logit_rows);
+  }
+
+  std::vector<std::int64_t> positions_of(const Batch& batch) {
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(batch.rows()));
+    std::int64_t last = 0;
+    for (const BatchSequence& s : batch.sequences)
+      for (int i = 0; i < s.rows; ++i) {
+        positions[static_cast<std::size_t>(s.row_begin + i)] = s.first_position + i;
+        last = std::max(last, s.first_position + i);
+      }
+    rope.reserve(last + 1);
+    return positions;
+  }
+
+  std::map<std::int64_t, AttentionPlan> plans_of(const Batch& batch) {  // one per window that occurs
+    std::vector<AttentionSequence> sequences;
+    for (const BatchSequence& s : batch.sequences) sequences.push_back({s.row_begin, s.rows, s.first_position, s.runs});
+    const AttentionSpec& a = spec.attention;
+    std::map<std::int64_t, AttentionPlan> plans;
+    for (std::int64_t window : spec.windows)
+      if (!plans.contains(window))
+        plans.emplace(window, AttentionPlan({a.heads, a.kv_heads, a.head_dim, window, a.scale}, sequences, team.size()));
+    return plans;
+  }
+};
+
+Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Decoder::~Decoder() = default;
+
+Result<std::unique_ptr<Decoder>> Decoder::load(DecoderSpec spec, const Weights& weights, const DecoderOptions& options,
+                                               ComputeTeam& team, const Progress& progress) {
+  auto impl = std::make_unique<Impl>(std::move(spec), options, team);
+  ESP_CHECK(impl->load(weights, progress));
+  return std::unique_ptr<Decoder>(new Decoder(std::move(impl)));
+}
+
+const DecoderSpec& Decoder::spec() const { return impl_->spec; }
+int Decoder::max_rows() const { return impl_->options.max_rows; }
+
+std::size_t Decoder::weight_bytes() const {
+  std::size_t sum = impl_->head.bytes() + impl_->final_norm.size() * sizeof(float);
+  for (const auto& layer : impl_->layers) sum += layer.bytes();
+  return sum;
+}
+
+std::span<const float> Decoder::forward(const Batch& batch, const KvView& kv) { return impl_->forward(batch, kv); }
+
+}  // namespace espalier

@@ -1,0 +1,58 @@
+#include "model/linear.h"
+
+namespace espalier {
+
+RowBlock ActivationRows::as(RowFormat format) {
+  if (format == RowFormat::f32) return {format, x_, static_cast<std::size_t>(k_) * sizeof(float), rows_};
+  const int index = format == RowFormat::int8;
+  std::byte* out = converted_[index].data();
+  if (!made_[index]) {
+    constexpr int kRowsPerChunk = 8;  // one row is about a microsecond: not worth waking a thread for
+    const int chunks = (rows_ + kRowsPerChunk - 1) / kRowsPerChunk;
+    team_.run(chunks, [&](int chunk) {
+      const int begin = chunk * kRowsPerChunk;
+      convert_rows(cpu_, format, x_, k_, k_, begin, std::min(rows_, begin + kRowsPerChunk), out);
+    });
+    made_[index] = true;
+  }
+  return {format, out, row_bytes(format, k_), rows_};
+}
+
+Result<Linear> Linear::pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias, ComputeTeam& team) {
+  Linear linear;
+  linear.bias_ = std::move(bias);
+  for (std::size_t i = 0; i < parts.size();) {
+    std::size_t end = i;
+    std::int64_t outputs = 0;
+    while (end < parts.size() && parts[end].type == parts[i].type) outputs += parts[end++].outputs;
+    auto row = [&parts, i](std::int64_t column) {
+      std::size_t part = i;
+      while (column >= parts[part].outputs) column -= parts[part++].outputs;
+      return parts[part].row(column);
+    };
+    ESP_TRY(PackedMatrix matrix, PackedMatrix::pack(parts[i].type, outputs, k, row, &team));
+    linear.parts_.push_back(std::move(matrix));
+    linear.outputs_ += outputs;
+    i = end;
+  }
+  return linear;
+}
+
+std::size_t Linear::bytes() const {
+  std::size_t sum = bias_.size() * sizeof(float);
+  for (const auto& part : parts_) sum += part.bytes();
+  return sum;
+}
+
+void Linear::apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,
+                   bool accumulate) const {
+  std::int64_t at = 0;
+  for (const PackedMatrix& part : parts_) {
+    RowBlock block = x.as(row_format(part.type(), mode));
+    block.rows = rows;
+    matmul(cpu, team, part, mode, block, out + at, outputs_, {bias_.empty() ? nullptr : bias_.data() + at, accumulate});
+    at += part.outputs();
+  }
+}
+
+}  // namespace espalier

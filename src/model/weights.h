@@ -1,0 +1,45 @@
+// weights.h: a checkpoint's tensors by what they are for, whether the file is GGUF or safetensors.
+//
+// The two naming schemes stand in one table (weights.cpp). Every tensor is checked against the shape that the
+// hyperparameters demand before it is used.
+// Fails: bad_file naming the tensor, its shape and the shape that was needed; not_found naming a missing tensor.
+#pragma once
+
+#include <string>
+
+#include "espalier/error.h"
+#include "model/decoder_spec.h"
+#include "model/linear.h"
+#include "tensor/tensor_file.h"
+
+namespace espalier {
+
+enum class Role {
+  embedding, final_norm, head, rope_factors,                                       // of the model
+  attention_norm, q, k, v, attention_out, q_norm, k_norm, mlp_norm, gate, up, down,  // of a layer
+};
+
+class Weights {
+ public:
+  enum class Naming { hf, gguf };
+  Weights(const TensorFile& file, Naming naming) : file_(file), naming_(naming) {}
+
+  Naming naming() const { return naming_; }
+  std::string name(Role role, int layer, bool bias = false) const;
+  bool has(Role role, int layer = -1) const { return file_.find(name(role, layer)) != nullptr; }
+  Result<const Tensor*> find(Role role, int layer, const Shape& shape, bool bias = false) const;
+  Result<std::vector<float>> vector(Role role, int layer, std::int64_t size, bool bias = false) const;
+
+ private:
+  const TensorFile& file_;
+  Naming naming_;
+};
+
+// The parts of one layer's projections, rows put into the order of HF checkpoints.
+Result<Linear> load_qkv(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team);
+Result<Linear> load_attention_out(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team);
+Result<Linear> load_gate_up(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team);
+Result<Linear> load_down(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team);
+Result<Linear> load_head(const Weights& weights, const DecoderSpec& spec, ComputeTeam& team);
+
+}  // namespace espalier
