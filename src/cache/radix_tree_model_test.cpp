@@ -1,0 +1,335 @@
+// The radix tree against a model that knows nothing of nodes: a map from each held prefix to the slot of its last
+// token, its pins and its last use. ESPALIER_OPERATIONS sets the number of operations (100,000).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "cache/radix_tree.h"
+#include "testing/data.h"
+
+namespace espalier {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+constexpr TokenId picture = 100;  // first of the place-holders 100, 101, 102, 103, which are never cut
+constexpr int picture_length = 4;
+
+std::vector<TokenSpan> pictures(const Tokens& tokens) {
+  std::vector<TokenSpan> spans;
+  for (int i = 0; i < static_cast<int>(tokens.size()); ++i) {
+    if (tokens[i] == picture) spans.push_back({i, i + picture_length});
+  }
+  return spans;
+}
+
+Tokens prefix(const Tokens& tokens, int length) {
+  return {tokens.begin(), tokens.begin() + length};
+}
+
+class Model {
+ public:
+  int match(const std::string& scope, const Tokens& tokens, MatchLimit limit) const {
+    int length = 0;
+    int most = std::min<int>(limit.length, static_cast<int>(tokens.size()));
+    while (length < most && held_.contains({scope, prefix(tokens, length + 1)})) ++length;
+    while (length > 0 && (length % limit.multiple != 0 || inside_picture(tokens, length))) --length;
+    return length;
+  }
+  bool holds(const std::string& scope, const Tokens& tokens) const { return held_.contains({scope, tokens}); }
+  bool has_children(const std::string& scope, const Tokens& tokens) const {
+    auto next = held_.upper_bound({scope, tokens});
+    return next != held_.end() && next->first.first == scope && begins_with(next->first.second, tokens);
+  }
+  std::vector<Slot> slots(const std::string& scope, const Tokens& tokens, int begin, int end) const {
+    std::vector<Slot> result;
+    for (int i = begin; i < end; ++i) result.push_back(held_.at({scope, prefix(tokens, i + 1)}).slot);
+    return result;
+  }
+  void pin(const std::string& scope, const Tokens& tokens, int change) {
+    ++clock_;
+    for (int i = 1; i <= static_cast<int>(tokens.size()); ++i) {
+      Entry& entry = held_.at({scope, prefix(tokens, i)});
+      entry.pins += change;
+      entry.last_use = clock_;
+    }
+  }
+  void add(const std::string& scope, const Tokens& tokens, int from, const std::vector<Slot>& slots) {
+    for (int i = from; i < static_cast<int>(tokens.size()); ++i) {
+      held_.emplace(std::pair{scope, prefix(tokens, i + 1)}, Entry{slots[i - from], 0, 0});
+    }
+  }
+  int evict(int wanted) {
+    int freed = 0;
+    while (freed < wanted) {
+      auto oldest = held_.end();
+      for (auto it = held_.begin(); it != held_.end(); ++it) {
+        auto next = std::next(it);
+        bool leaf = next == held_.end() || next->first.first != it->first.first ||
+                    !begins_with(next->first.second, it->first.second);
+        if (!leaf || it->second.pins > 0) continue;
+        if (oldest == held_.end() || it->second.last_use < oldest->second.last_use) oldest = it;
+      }
+      if (oldest == held_.end()) break;
+      auto [scope, tokens] = oldest->first;
+      int length = static_cast<int>(tokens.size()) - 1;
+      while (length > 0 && inside_picture(tokens, length)) --length;
+      for (int i = static_cast<int>(tokens.size()); i > length; --i, ++freed) held_.erase({scope, prefix(tokens, i)});
+    }
+    return freed;
+  }
+  int size() const { return static_cast<int>(held_.size()); }
+  int evictable() const {
+    return static_cast<int>(
+        std::count_if(held_.begin(), held_.end(), [](const auto& e) { return e.second.pins == 0; }));
+  }
+
+ private:
+  struct Entry {
+    Slot slot = -1;
+    int pins = 0;
+    std::uint64_t last_use = 0;
+  };
+  static bool begins_with(const Tokens& tokens, const Tokens& start) {
+    return tokens.size() >= start.size() && std::equal(start.begin(), start.end(), tokens.begin());
+  }
+  static bool inside_picture(const Tokens& tokens, int length) {
+    return length < static_cast<int>(tokens.size()) && tokens[length] > picture;
+  }
+  std::map<std::pair<std::string, Tokens>, Entry> held_;
+  std::uint64_t clock_ = 0;
+};
+
+std::vector<Slot> flat(const ExtentList& list) {
+  std::vector<Slot> result;
+  for (Extent e : list.extents()) {
+    for (Slot s = e.start; s < e.end(); ++s) result.push_back(s);
+  }
+  return result;
+}
+
+class RadixTreeModel : public ::testing::Test {
+ protected:
+  struct Sequence {
+    std::string scope;
+    Tokens tokens;  // as far as pinned
+    PinnedPrefix pin;
+  };
+
+  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  std::string some_scope() { return below(4) == 0 ? "b" : ""; }
+
+  Tokens some_tokens(int items) {
+    Tokens tokens;
+    for (int i = 0; i < items; ++i) {
+      if (below(12) == 0) {
+        for (int k = 0; k < picture_length; ++k) tokens.push_back(picture + k);
+      } else {
+        tokens.push_back(below(3));
+      }
+    }
+    return tokens;
+  }
+  // Often a prefix of something that was used, then something new.
+  Tokens some_key() {
+    Tokens key;
+    if (!known_.empty() && below(4) != 0) {
+      key = known_[below(static_cast<int>(known_.size()))];
+      int length = below(static_cast<int>(key.size()) + 1);
+      while (length < static_cast<int>(key.size()) && key[length] > picture) --length;
+      if (below(2) == 0) key.resize(length);
+    }
+    Tokens more = some_tokens(below(12));
+    key.insert(key.end(), more.begin(), more.end());
+    if (key.size() > 60) key = some_tokens(5);
+    if (known_.size() < 40)
+      known_.push_back(key);
+    else
+      known_[below(40)] = key;
+    return key;
+  }
+  MatchLimit some_limit() {
+    if (below(2) == 0) return {};
+    return {below(60), below(3) == 0 ? 4 : 1};
+  }
+
+  void start() {
+    std::string scope = some_scope();
+    Tokens key = some_key();
+    auto spans = pictures(key);
+    MatchLimit limit = some_limit();
+    Match match = tree_.match({scope, key, spans}, limit);
+    ASSERT_EQ(match.length, model_.match(scope, key, limit));
+    ASSERT_EQ(flat(match.extents), model_.slots(scope, key, 0, match.length));
+    ASSERT_EQ(match.pin.length(), match.length);
+    expect_reason(match, scope, key);
+    key.resize(match.length);
+    model_.pin(scope, key, 1);
+    sequences_.push_back({scope, std::move(key), std::move(match.pin)});
+  }
+
+  void expect_reason(const Match& match, const std::string& scope, const Tokens& key) {
+    auto length = static_cast<std::size_t>(match.length);
+    if (length == key.size()) {
+      ASSERT_EQ(match.end, MatchEnd::whole_key);
+    } else if (model_.holds(scope, prefix(key, match.length + 1))) {
+      ASSERT_EQ(match.end, MatchEnd::limit);
+    } else if (match.end != MatchEnd::evicted && match.end != MatchEnd::limit) {
+      bool others = length > 0 && model_.has_children(scope, prefix(key, match.length));
+      ASSERT_EQ(match.end, length == 0 ? MatchEnd::cold : others ? MatchEnd::diverged : MatchEnd::tree_end);
+    }
+  }
+
+  bool make_room(int count) {
+    if (pool_.free_slots() < count) {
+      int want = count - pool_.free_slots();
+      int freed = tree_.evict(want);
+      EXPECT_EQ(freed, model_.evict(want));
+    }
+    return pool_.free_slots() >= count;
+  }
+
+  void extend(Sequence& sequence) {
+    Tokens more = some_tokens(1 + below(8));
+    auto count = static_cast<int>(more.size());
+    if (!make_room(count) || sequence.tokens.size() > 80) return;
+    OwnedSlots slots = *pool_.allocate(count);
+    std::vector<Slot> given = flat(slots.extents());
+    Tokens all = sequence.tokens;
+    auto old = static_cast<int>(all.size());
+    all.insert(all.end(), more.begin(), more.end());
+    Insertion done = tree_.extend(sequence.pin, more, std::move(slots), pictures(all));
+    int held = 0;
+    while (held < count && model_.holds(sequence.scope, prefix(all, old + held + 1))) ++held;
+    ASSERT_EQ(done.already_held, held);
+    ASSERT_EQ(flat(done.duplicates.extents()), std::vector<Slot>(given.begin(), given.begin() + held));
+    model_.add(sequence.scope, all, old + held, {given.begin() + held, given.end()});
+    ASSERT_EQ(flat(done.extents), model_.slots(sequence.scope, all, old, old + count));
+    model_.pin(sequence.scope, sequence.tokens, -1);
+    model_.pin(sequence.scope, all, 1);
+    sequence.tokens = all;
+    ASSERT_EQ(sequence.pin.length(), static_cast<int>(all.size()));
+  }
+
+  void insert_unpinned() {
+    std::string scope = some_scope();
+    Tokens key = some_key();
+    if (!make_room(static_cast<int>(key.size()))) return;
+    OwnedSlots slots = *pool_.allocate(static_cast<int>(key.size()));
+    std::vector<Slot> given = flat(slots.extents());
+    auto spans = pictures(key);
+    Insertion done = tree_.insert({scope, key, spans}, std::move(slots));
+    int held = 0;
+    while (held < static_cast<int>(key.size()) && model_.holds(scope, prefix(key, held + 1))) ++held;
+    ASSERT_EQ(done.already_held, held);
+    model_.add(scope, key, held, {given.begin() + held, given.end()});
+    model_.pin(scope, key, 1);
+    model_.pin(scope, key, -1);
+  }
+
+  void drop(int i) {
+    model_.pin(sequences_[i].scope, sequences_[i].tokens, -1);
+    sequences_.erase(sequences_.begin() + i);
+  }
+
+  void peek_all() {
+    for (auto& [key, memory] : watched_) {
+      auto spans = pictures(key);
+      int length = model_.match("", key, {50, 1});
+      Peek fresh = tree_.peek({"", key, spans}, {50, 1});
+      Peek remembered = tree_.peek({"", key, spans}, {50, 1}, &memory);
+      ASSERT_EQ(fresh.length, length);
+      ASSERT_EQ(remembered.length, length);
+      ASSERT_EQ(remembered.end, fresh.end);
+      ASSERT_EQ(remembered.node, fresh.node);
+    }
+  }
+
+  void step() {
+    auto running = static_cast<int>(sequences_.size());
+    switch (below(20)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+        if (running < 12) start();
+        break;
+      case 4:
+      case 5:
+      case 6:
+      case 7:
+      case 8:
+      case 9:
+        if (running > 0) extend(sequences_[below(running)]);
+        break;
+      case 10:
+      case 11:
+      case 12:
+        if (running > 0) drop(below(running));
+        break;
+      case 13:
+        if (running > 0 && running < 12) {
+          const Sequence& s = sequences_[below(running)];
+          model_.pin(s.scope, s.tokens, 1);
+          model_.pin(s.scope, s.tokens, 0);
+          sequences_.push_back({s.scope, s.tokens, s.pin.share()});
+        }
+        break;
+      case 14:
+      case 15:
+        insert_unpinned();
+        break;
+      case 16:
+      case 17: {
+        int want = below(40);
+        ASSERT_EQ(tree_.evict(want), model_.evict(want));
+        break;
+      }
+      case 18:
+        peek_all();
+        break;
+      default:
+        if (below(50) == 0) {
+          ASSERT_EQ(tree_.evict_all(), model_.evict(1 << 20));
+        } else if (running > 0) {
+          const Sequence& s = sequences_[below(running)];
+          ASSERT_EQ(tree_.tokens(s.pin), s.tokens);
+          ASSERT_EQ(flat(tree_.extents(s.pin)), model_.slots(s.scope, s.tokens, 0, static_cast<int>(s.tokens.size())));
+        }
+    }
+    ASSERT_EQ(tree_.held_tokens(), model_.size());
+    ASSERT_EQ(tree_.evictable_tokens(), model_.evictable());
+  }
+
+  std::mt19937_64 random_{testing::seed()};
+  SlotAllocator pool_{300};
+  RadixTree tree_{pool_};
+  Model model_;
+  std::vector<Tokens> known_;
+  std::vector<Sequence> sequences_;
+  std::vector<std::pair<Tokens, PeekMemory>> watched_;
+};
+
+TEST_F(RadixTreeModel, AgreesUnderRandomOperations) {
+  const char* given = std::getenv("ESPALIER_OPERATIONS");
+  const long operations = given != nullptr ? std::strtol(given, nullptr, 10) : 100000;
+  for (int i = 0; i < 8; ++i) watched_.emplace_back(some_key(), PeekMemory());
+  for (long i = 0; i < operations; ++i) {
+    step();
+    ASSERT_FALSE(HasFatalFailure()) << "seed " << testing::seed() << " operation " << i;
+    if (i % 5 != 0) continue;
+    auto checked = tree_.check();
+    ASSERT_TRUE(checked.ok()) << checked.error().message << ", seed " << testing::seed() << " operation " << i;
+  }
+  sequences_.clear();
+  tree_.evict_all();
+  EXPECT_EQ(pool_.free_slots(), pool_.capacity());
+  EXPECT_EQ(pool_.faults(), 0);
+  EXPECT_EQ(tree_.statistics().faults, 0);
+  std::printf("%ld operations agreed with the model\n", operations);
+}
+
+}  // namespace
+}  // namespace espalier
