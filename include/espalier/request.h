@@ -1,0 +1,66 @@
+// request.h: what the engine is asked to do, validated once.
+//
+// RequestFields is what an edge (an HTTP route, a language back end, a test) fills in; Request::make is the only way to a
+// Request, and every refusal names the field at fault. What the scheduler receives can therefore not be invalid.
+// Threads: values; a Request is immutable.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/error.h"
+#include "espalier/sampling.h"
+#include "espalier/types.h"
+
+namespace espalier {
+
+// Which log-probabilities (natural logarithm, of the model's distribution before penalties and filters) to report.
+struct LogprobFields {
+  bool enabled = false;       // of every generated token
+  int prompt_start = -1;      // of prompt tokens from this position on; -1 = none. Position 0 has none to report
+  int top = 0;                // the most likely tokens beside the chosen one; up to the whole vocabulary
+  std::vector<TokenId> ids;   // and these tokens, at every reported position
+};
+
+struct RequestFields {
+  std::string id;             // the caller's name for it; made up when empty
+  std::vector<TokenId> prompt;
+  SamplingParams sampling;
+  LogprobFields logprobs;
+  std::string scope;          // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing
+  int priority = 0;           // larger runs first under the priority policy
+};
+
+// What a loaded model and its token pool can do. Lengths in tokens.
+struct ModelLimits {
+  int vocabulary = 0;
+  int context_length = 0;     // prompt and output together
+  int pool_tokens = 0;        // slots of the token pool
+  bool has_tokenizer = true;  // stop strings need one
+  int max_output = 0;         // 0 = up to the context
+};
+
+class Request {
+ public:
+  // Field names in errors are those of the native API ("input_ids", "max_new_tokens"); a dialect maps its own.
+  // max_new_tokens is cut to what context and pool leave after the prompt; a prompt that does not fit is an Error with
+  // code context_length_exceeded and both numbers.
+  static Result<Request> make(RequestFields fields, const ModelLimits& limits);
+
+  const RequestFields& fields() const { return fields_; }
+  const std::string& id() const { return fields_.id; }
+  const std::vector<TokenId>& prompt() const { return fields_.prompt; }
+  const SamplingParams& sampling() const { return fields_.sampling; }
+  int max_new_tokens() const { return max_new_tokens_; }
+  std::uint64_t seed() const { return seed_; }  // the caller's, or drawn here
+
+ private:
+  Request() = default;
+  RequestFields fields_;
+  int max_new_tokens_ = 0;
+  std::uint64_t seed_ = 0;
+};
+
+}  // namespace espalier

@@ -1,0 +1,93 @@
+// stream.h: the results of one request as they come: tokens, log-probabilities, and how each choice ended.
+//
+// A Stream is the request: dropping it cancels what still runs and gives back tokens, slots and grammar within one step.
+// The engine publishes tokens, not text: TextStream (engine/text_stream.h) turns them into text on the reader's side.
+// Threads: take(), wait() by one reader; cancel() and stop() by anybody; the callback runs on the engine thread.
+// Order:   per choice: PromptLogprobs? Token* Finish, nothing after. Choices interleave.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "espalier/error.h"
+#include "espalier/types.h"
+
+namespace espalier {
+
+struct TokenLogprob {
+  TokenId id;
+  float logprob;
+};
+
+// Alternatives at one position, as LogprobFields asked for them.
+struct Alternatives {
+  std::vector<TokenLogprob> top;  // most likely first; ties: lower id first
+  std::vector<TokenLogprob> ids;  // in the order asked
+};
+
+struct TokenEvent {
+  int choice = 0;
+  TokenId id = 0;
+  float logprob = 0.0f;           // 0 when not asked for
+  Alternatives alternatives;
+};
+
+struct PromptLogprobsEvent {      // one a choice, before its first token; only when asked for
+  int choice = 0;
+  int start = 0;                  // position of logprobs[0]; at least 1
+  std::vector<float> logprobs;    // of prompt tokens [start, prompt length)
+  std::vector<Alternatives> alternatives;  // same positions
+};
+
+enum class FinishReason { stop, length, abort, error };
+
+struct Usage {                    // of one choice, in tokens
+  int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  int retractions = 0;
+  std::string cache_end;          // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
+};
+
+struct Timing {                   // seconds since submit()
+  double queued = 0, first_token = 0, finished = 0;
+};
+
+struct FinishEvent {
+  int choice = 0;
+  FinishReason reason = FinishReason::stop;
+  std::optional<TokenId> matched; // the end or stop token that ended it; it is the last TokenEvent
+  Error error;                    // of reason error, or why it was aborted
+  Usage usage;
+  Timing timing;
+};
+
+using StreamEvent = std::variant<PromptLogprobsEvent, TokenEvent, FinishEvent>;
+
+class StreamChannel;              // the engine's end
+
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<StreamChannel> channel);
+  Stream(Stream&&) noexcept;
+  Stream& operator=(Stream&&) noexcept;
+  ~Stream();                      // cancels what has not finished
+
+  const std::string& id() const;
+
+  std::vector<StreamEvent> take();                          // all that is there, in order; does not wait
+  bool wait(std::chrono::milliseconds limit);               // until something is there; false when the limit passed first
+  void on_ready(std::function<void()> callback);            // called whenever events were added; must be quick, must not call
+                                                            // back into the stream. Called at once when events wait already
+  void stop(int choice);                                    // this choice needs no further token (a stop string was seen)
+  void cancel();                                            // all choices end with reason abort
+
+ private:
+  std::shared_ptr<StreamChannel> channel_;
+};
+
+}  // namespace espalier
