@@ -30,7 +30,7 @@ class Parser {
     if (document()) return std::move(levels_.front().values.front());
     const char* stop = begin_ + bad_.offset;
     const std::string found =
-        stop >= end_ ? "the end of the text" : quoted({stop, std::min<std::size_t>(end_ - stop, 12)});
+        stop >= end_ ? "the end of the text" : in_quotes({stop, std::min<std::size_t>(end_ - stop, 12)});
     return bad_request(fmt::format("JSON, byte {}: expected {}, found {}", bad_.offset, bad_.expected, found));
   }
 
@@ -338,7 +338,7 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   return Parser(text, limits).run();
 }
 
-std::string quoted(std::string_view text, std::size_t most) {
+std::string in_quotes(std::string_view text, std::size_t most) {
   const bool cut = text.size() > most;
   std::string out = Json(std::string(text.substr(0, most))).dump(-1, ' ', false, Json::error_handler_t::replace);
   return cut ? out + "..." : out;

@@ -32,7 +32,7 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 // `text` between double quotes as JSON would write it, bytes that are not UTF-8 replaced, cut to about `most` bytes:
 // for error messages that quote what a stranger sent.
-std::string quoted(std::string_view text, std::size_t most = 80);
+std::string in_quotes(std::string_view text, std::size_t most = 80);
 
 // "object", "array", "string", "integer", "number", "boolean" or "null".
 std::string_view type_name(const Json& value);

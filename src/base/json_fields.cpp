@@ -7,7 +7,7 @@ namespace {
 
 std::string shown(const Json& value) {
   if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  if (value.is_string()) return "the string " + quoted(value.get_ref<const std::string&>(), 40);
+  if (value.is_string()) return "the string " + in_quotes(value.get_ref<const std::string&>(), 40);
   return value.dump();
 }
 

@@ -243,9 +243,9 @@ TEST(Json, AcceptsWhatTheLibraryAcceptsOnRandomTokens) {
 }
 
 TEST(Json, QuotedCutsAndEscapes) {
-  EXPECT_EQ(quoted("a\"b\n"), R"("a\"b\n")");
-  EXPECT_EQ(quoted("0123456789", 4), "\"0123\"...");
-  EXPECT_EQ(quoted("\xff"), "\"\xef\xbf\xbd\"");
+  EXPECT_EQ(in_quotes("a\"b\n"), R"("a\"b\n")");
+  EXPECT_EQ(in_quotes("0123456789", 4), "\"0123\"...");
+  EXPECT_EQ(in_quotes("\xff"), "\"\xef\xbf\xbd\"");
 }
 
 }  // namespace

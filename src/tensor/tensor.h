@@ -26,10 +26,10 @@ std::string to_string(const Shape& shape);  // "[320, 64]"
 std::optional<std::uint64_t> stored_bytes(DType type, std::span<const std::int64_t> shape);
 
 struct Tensor {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::f32;
-  Shape shape;                      // outermost first
-  std::span<const std::byte> data;  // exactly bytes(); may be unaligned
+  Shape shape = {};                      // outermost first
+  std::span<const std::byte> data = {};  // exactly bytes(); may be unaligned
 
   std::int64_t elements() const;
   std::int64_t rows() const;     // product of all dimensions but the last; 1 for a vector

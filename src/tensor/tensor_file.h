@@ -1,10 +1,18 @@
 // tensor_file.h: what GGUF files and safetensors checkpoints have in common: tensors by name over mapped bytes.
+//
+// Threads: const calls from any thread.
+// Fails:   find() by nullptr. Bytes of a file that shrinks while it is mapped read as zeros: whoever has read tensors
+// asks
+//          intact() before trusting the outcome (a loader after repacking, an engine that computes from the map per
+//          step).
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "espalier/error.h"
 #include "tensor/tensor.h"
 
 namespace espalier {
@@ -15,6 +23,12 @@ class TensorFile {
   // Nullptr when there is no such tensor. The pointer and its bytes live as long as the file.
   virtual const Tensor* find(std::string_view name) const = 0;
   virtual const std::vector<Tensor>& tensors() const = 0;  // in file order
+
+  // The name, without folders, of the file that holds this tensor: what an error about it should name.
+  virtual std::string file_of(const Tensor&) const { return {}; }
+  virtual Result<> intact() const { return success(); }
+  // Advice: these bytes were read for the last time for now, their memory may be used for something else.
+  virtual void forget(const Tensor&) const {}
 };
 
 }  // namespace espalier

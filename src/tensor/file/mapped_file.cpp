@@ -1,0 +1,78 @@
+#include "tensor/file/mapped_file.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
+#include "base/checked.h"
+
+namespace espalier {
+
+Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  ESP_TRY(const OpenFile file, open_file(path));
+  return map(file);
+}
+
+Result<MappedFile> MappedFile::open_beneath(const std::filesystem::path& folder, std::string_view name) {
+  ESP_TRY(const OpenFile file, espalier::open_beneath(folder, name));
+  return map(file);
+}
+
+Result<MappedFile> MappedFile::map(const OpenFile& file) {
+  ESP_TRY(const std::uint64_t size, file.bytes());
+  const auto bytes = checked_cast<std::size_t>(size);
+  if (!bytes) return bad_file(fmt::format("{} has {} bytes, more than this machine can address", file.name(), size));
+  if (*bytes == 0) return MappedFile({}, file.name());
+  void* begin = ::mmap(nullptr, *bytes, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (begin == MAP_FAILED) {
+    return bad_file(fmt::format("cannot map {}: {}", file.name(), std::generic_category().message(errno)));
+  }
+  MappedFile mapped({static_cast<const std::byte*>(begin), *bytes}, file.name());
+  ESP_TRY(mapped.guard_, MappingGuard::watch(begin, *bytes));
+  ESP_TRY(const std::uint64_t size_now, file.bytes());
+  if (size_now != size) return bad_file(fmt::format("{} changed its size while it was being opened", file.name()));
+  return mapped;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), name_(std::move(other.name_)), guard_(std::move(other.guard_)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  std::swap(name_, other.name_);
+  std::swap(guard_, other.guard_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  guard_ = MappingGuard();  // before the range can belong to somebody else
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+Result<> MappedFile::intact() const {
+  if (!guard_.broken()) return success();
+  return bad_file(
+      fmt::format("{} shrank or could not be read while it was in use; restore it and load the model again", name_));
+}
+
+void MappedFile::will_need(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) & ~(page - 1);
+  const auto end = reinterpret_cast<std::uintptr_t>(part.data()) + part.size();
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+}
+
+void MappedFile::forget(std::span<const std::byte> part) const {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) & ~(page - 1);
+  const auto end = (reinterpret_cast<std::uintptr_t>(part.data()) + part.size()) & ~(page - 1);
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace espalier
