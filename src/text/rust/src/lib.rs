@@ -1,0 +1,256 @@
+//! The border to C++. Every function here is declared, with its contract, in tokenizer_ffi.h beside Cargo.toml.
+//! Nothing may unwind across the border: a panic becomes an error like any other.
+
+mod added_tokens;
+mod bpe;
+mod bytelevel;
+mod decode;
+mod document;
+mod library;
+mod merge;
+mod native;
+mod normalize;
+mod pattern;
+mod split;
+mod strings;
+mod unicode;
+mod vocabulary;
+
+use decode::DecodePlan;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::slice;
+use vocabulary::Vocabulary;
+
+enum Engine {
+    Native(native::Native),
+    Library(library::Library),
+}
+
+pub struct Tokenizer {
+    engine: Engine,
+    vocabulary: Vocabulary,
+    plan: DecodePlan,
+}
+
+impl Tokenizer {
+    fn parse(json: &[u8], library_only: bool) -> Result<Tokenizer, String> {
+        let text = std::str::from_utf8(json).map_err(|e| format!("not UTF-8 at byte {}", e.valid_up_to()))?;
+        let document = serde_json::from_str::<document::Document>(text).ok();
+        if let (false, Some(document)) = (library_only, &document) {
+            if let Some(parts) = native::Native::from_document(document)? {
+                return Ok(Tokenizer { engine: Engine::Native(parts.native), vocabulary: parts.vocabulary, plan: parts.plan });
+            }
+        }
+        let library = library::Library::parse(json)?;
+        let (vocabulary, plan) = library.vocabulary(document.as_ref())?;
+        Ok(Tokenizer { engine: Engine::Library(library), vocabulary, plan })
+    }
+
+    fn encode(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>, String> {
+        let text = std::str::from_utf8(text).map_err(|e| format!("the text is not UTF-8 at byte {}", e.valid_up_to()))?;
+        let mut ids = Vec::new();
+        match &self.engine {
+            Engine::Native(native) => native.encode(text, add_special, parse_special, &mut ids)?,
+            Engine::Library(library) => library.encode(text, add_special, parse_special, &mut ids)?,
+        }
+        Ok(ids)
+    }
+
+    fn most_input_bytes(&self) -> u32 {
+        let longest = (0..self.vocabulary.len()).map(|i| self.vocabulary.pieces.get(i).len().max(self.vocabulary.text.get(i).len())).max();
+        match &self.engine {
+            Engine::Native(native) => native.most_input_bytes(longest.unwrap_or(0) as u32).unwrap_or(0),
+            Engine::Library(_) => 0,
+        }
+    }
+}
+
+#[repr(C)]
+pub struct Slice {
+    data: *const u8,
+    size: usize,
+}
+
+impl Slice {
+    unsafe fn bytes<'a>(&self) -> &'a [u8] {
+        if self.size == 0 {
+            return &[];
+        }
+        slice::from_raw_parts(self.data, self.size)
+    }
+}
+
+/// A block that C++ gives back with espalier_buffer_free.
+#[repr(C)]
+pub struct Buffer {
+    data: *mut u8,
+    size: usize,
+}
+
+impl Buffer {
+    fn new(bytes: Vec<u8>) -> Buffer {
+        let bytes = bytes.into_boxed_slice();
+        let size = bytes.len();
+        Buffer { data: Box::into_raw(bytes).cast(), size }
+    }
+}
+
+#[repr(C)]
+pub struct Ids {
+    data: *mut u32,
+    size: usize,
+}
+
+#[repr(C)]
+pub struct Table {
+    tokens: usize,
+    text: *const u8,
+    text_ends: *const u32,
+    pieces: *const u8,
+    piece_ends: *const u32,
+    flags: *const u8,
+    decode_kind: u32,
+    strip_start: u32,
+    strip_stop: u32,
+    first_token_drops_marks: u32,
+    most_input_bytes: u32,
+    is_native: u32,
+}
+
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>, error: *mut Buffer) -> Option<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(format!("the tokenizer library failed: {}", text.unwrap_or("no reason given")))
+    });
+    match outcome {
+        Ok(value) => Some(value),
+        Err(message) => {
+            // SAFETY: the caller passes a place for the message (tokenizer_ffi.h).
+            unsafe { error.write(Buffer::new(message.into_bytes())) };
+            None
+        }
+    }
+}
+
+/// # Safety
+/// As tokenizer_ffi.h says; this holds for all functions below.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_tokenizer_parse(json: Slice, library_only: bool, error: *mut Buffer) -> *mut Tokenizer {
+    guarded(|| Tokenizer::parse(json.bytes(), library_only), error).map_or(std::ptr::null_mut(), |t| Box::into_raw(Box::new(t)))
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_tokenizer_free(tokenizer: *mut Tokenizer) {
+    if !tokenizer.is_null() {
+        drop(Box::from_raw(tokenizer));
+    }
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_tokenizer_table(tokenizer: *const Tokenizer) -> Table {
+    let all = &*tokenizer;
+    let vocabulary = &all.vocabulary;
+    Table {
+        tokens: vocabulary.len(),
+        text: vocabulary.text.bytes().as_ptr(),
+        text_ends: vocabulary.text.ends().as_ptr(),
+        pieces: vocabulary.pieces.bytes().as_ptr(),
+        piece_ends: vocabulary.pieces.ends().as_ptr(),
+        flags: vocabulary.flags.as_ptr(),
+        decode_kind: all.plan.kind as u32,
+        strip_start: all.plan.strip_start,
+        strip_stop: all.plan.strip_stop,
+        first_token_drops_marks: all.plan.first_token_drops_marks as u32,
+        most_input_bytes: all.most_input_bytes(),
+        is_native: matches!(all.engine, Engine::Native(_)) as u32,
+    }
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_tokenizer_encode(
+    tokenizer: *const Tokenizer,
+    text: Slice,
+    add_special: bool,
+    parse_special: bool,
+    out: *mut Ids,
+    error: *mut Buffer,
+) -> bool {
+    let Some(ids) = guarded(|| (*tokenizer).encode(text.bytes(), add_special, parse_special), error) else { return false };
+    let ids = ids.into_boxed_slice();
+    let size = ids.len();
+    out.write(Ids { data: Box::into_raw(ids).cast(), size });
+    true
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_tokenizer_decode(
+    tokenizer: *const Tokenizer,
+    ids: *const u32,
+    size: usize,
+    skip_special: bool,
+    out: *mut Buffer,
+    error: *mut Buffer,
+) -> bool {
+    let ids = if size == 0 { &[] } else { slice::from_raw_parts(ids, size) };
+    let decode = || match &(*tokenizer).engine {
+        Engine::Library(library) => library.decode(ids, skip_special),
+        Engine::Native(_) => Err("a tokenizer of the common kind is decoded from its table".into()),
+    };
+    let Some(text) = guarded(decode, error) else { return false };
+    out.write(Buffer::new(text.into_bytes()));
+    true
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_tokenizer_find(tokenizer: *const Tokenizer, text: Slice) -> i64 {
+    let id = std::str::from_utf8(text.bytes()).ok().and_then(|text| (*tokenizer).vocabulary.find(text));
+    id.map_or(-1, i64::from)
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_buffer_free(buffer: Buffer) {
+    if !buffer.data.is_null() {
+        drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(buffer.data, buffer.size)));
+    }
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_ids_free(ids: Ids) {
+    if !ids.data.is_null() {
+        drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(ids.data, ids.size)));
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn espalier_unicode_properties(code_point: u32) -> u32 {
+    char::from_u32(code_point).map_or(0, unicode::properties)
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_unicode_convert(code_point: u32, case: u32, out: *mut u32) -> u32 {
+    let Some(c) = char::from_u32(code_point) else {
+        out.write(code_point);
+        return 1;
+    };
+    let (converted, n) = unicode::convert(c, case);
+    for (i, c) in converted[..n].iter().enumerate() {
+        out.add(i).write(*c as u32);
+    }
+    n as u32
+}

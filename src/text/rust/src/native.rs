@@ -1,0 +1,139 @@
+//! Our own encoder for byte pair encodings: the same ids as the library, in linear time and without its memory.
+
+use crate::added_tokens::{AddedTokens, Part};
+use crate::bpe::Bpe;
+use crate::decode::{DecodePlan, TokenDecoder};
+use crate::document::{BpeSpec, DecoderSpec, Document, NormalizerSpec, PieceSpec, PostProcessorSpec, PreTokenizerSpec};
+use crate::merge::Scratch;
+use crate::normalize::Normalizer;
+use crate::split::Splitter;
+use crate::vocabulary::{Token, Vocabulary, ADDED, SPECIAL};
+use ahash::AHashMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub struct Native {
+    added: AddedTokens,
+    normalizer: Normalizer,
+    splitter: Splitter,
+    bpe: Bpe,
+    before: Vec<u32>, // ids put around the text when special tokens are asked for
+    after: Vec<u32>,
+}
+
+/// What a file is made of once it turned out to be of the common kind.
+pub struct Parts {
+    pub native: Native,
+    pub vocabulary: Vocabulary,
+    pub plan: DecodePlan,
+}
+
+impl Native {
+    /// None when the file needs the library, which then also finds what is wrong with it.
+    pub fn from_document(document: &Document) -> Result<Option<Parts>, String> {
+        let Some(spec) = part::<BpeSpec>(Some(document.model)).flatten() else { return Ok(None) };
+        let Some(normalizer_spec) = part::<NormalizerSpec>(document.normalizer) else { return Ok(None) };
+        let Some(splitter_spec) = part::<PreTokenizerSpec>(document.pre_tokenizer) else { return Ok(None) };
+        let Some(decoder_spec) = part::<DecoderSpec>(document.decoder) else { return Ok(None) };
+        let Some(ends_spec) = part::<PostProcessorSpec>(document.post_processor) else { return Ok(None) };
+
+        let Some(normalizer) = Normalizer::from_spec(normalizer_spec.as_ref())? else { return Ok(None) };
+        let Some(splitter) = Splitter::from_spec(splitter_spec.as_ref())? else { return Ok(None) };
+        let Some(decoder) = decoder_spec.as_ref().and_then(TokenDecoder::from_spec) else { return Ok(None) };
+        let Some((before, after)) = ends(ends_spec.as_ref()) else { return Ok(None) };
+        let Some(bpe) = Bpe::from_spec(&spec, splitter.byte_level, splitter.is_whole_text())? else { return Ok(None) };
+
+        let ids: AHashMap<&str, u32> = spec.vocab.0.iter().map(|(text, id)| (text.as_ref(), *id)).collect();
+        let added = AddedTokens::new(document.added_tokens.clone(), |text| ids.get(text).copied(), ids.len() as u32, &normalizer)?;
+        let vocabulary = Vocabulary::new(&all_tokens(&spec, &added), &decoder)?;
+        let native = Native { added, normalizer, splitter, bpe, before, after };
+        Ok(Some(Parts { native, vocabulary, plan: decoder.plan }))
+    }
+
+    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool, out: &mut Vec<u32>) -> Result<(), String> {
+        let mut scratch = Scratch::default();
+        if add_special {
+            out.extend_from_slice(&self.before);
+        }
+        self.added.split_raw(text, parse_special, |found| match found {
+            Part::Token(id) => {
+                out.push(id);
+                Ok(())
+            }
+            Part::Text(start, end) => {
+                let normalized = self.normalizer.apply(&text[start..end])?;
+                self.encode_normalized(&normalized, start == 0, parse_special, out, &mut scratch)
+            }
+        })?;
+        if add_special {
+            out.extend_from_slice(&self.after);
+        }
+        Ok(())
+    }
+
+    fn encode_normalized(&self, text: &str, at_start: bool, parse_special: bool, out: &mut Vec<u32>, scratch: &mut Scratch) -> Result<(), String> {
+        self.added.split_normalized(text, parse_special, |found| match found {
+            Part::Token(id) => {
+                out.push(id);
+                Ok(())
+            }
+            Part::Text(start, end) => {
+                self.splitter.words(&text[start..end], at_start && start == 0, &mut |word| self.bpe.encode(word, out, scratch))
+            }
+        })
+    }
+
+    /// Bytes of input that can end in one token of `longest` bytes; None when there is no bound.
+    pub fn most_input_bytes(&self, longest: u32) -> Option<u32> {
+        let bounded = self.bpe.spells_everything() && self.splitter.keeps_all() && !self.added.swallows_space();
+        self.normalizer.greatest_shrinkage().filter(|_| bounded).and_then(|factor| factor.checked_mul(longest))
+    }
+}
+
+/// None: present, but not of a kind known here.
+fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<Option<T>> {
+    match raw {
+        None => Some(None),
+        Some(raw) => serde_json::from_str(raw.get()).ok().map(Some),
+    }
+}
+
+fn all_tokens<'a>(spec: &'a BpeSpec, added: &'a AddedTokens) -> Vec<Token<'a>> {
+    let flags = |decoded: &str| if added.is_special(decoded) { SPECIAL } else { 0 };
+    let model = spec.vocab.0.iter().map(|(text, id)| Token { id: *id, text, decoded_from: None, flags: flags(text) });
+    let extra = added.tokens.iter().map(|a| {
+        let decoded_from = a.normalized.as_deref();
+        Token { id: a.id, text: &a.token.content, decoded_from, flags: ADDED | flags(decoded_from.unwrap_or(&a.token.content)) }
+    });
+    model.chain(extra).collect()
+}
+
+/// The ids around a single text.
+fn ends(spec: Option<&PostProcessorSpec>) -> Option<(Vec<u32>, Vec<u32>)> {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    match spec {
+        None | Some(PostProcessorSpec::ByteLevel {}) => {}
+        Some(PostProcessorSpec::Sequence { processors }) => {
+            for processor in processors {
+                let (first, last) = ends(Some(processor))?;
+                before.splice(0..0, first);
+                after.extend(last);
+            }
+        }
+        Some(PostProcessorSpec::TemplateProcessing { single, special_tokens }) => {
+            let mut seen = false;
+            for piece in single {
+                match piece {
+                    PieceSpec::Sequence { id } if id == "A" && !seen => seen = true,
+                    PieceSpec::SpecialToken { id } if seen => after.extend(&special_tokens.get(id)?.ids),
+                    PieceSpec::SpecialToken { id } => before.extend(&special_tokens.get(id)?.ids),
+                    PieceSpec::Sequence { .. } => return None,
+                }
+            }
+            if !seen {
+                return None;
+            }
+        }
+    }
+    Some((before, after))
+}
