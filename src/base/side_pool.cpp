@@ -1,0 +1,90 @@
+#include "base/side_pool.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "base/log.h"
+
+namespace espalier {
+
+SidePool::SidePool(Options options) : options_(std::move(options)) {
+  unsigned count = std::max(1u, options_.threads);
+  active_.resize(count);
+  try {
+    for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this, i] { work(i); });
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+bool SidePool::enqueue(std::unique_ptr<Job> job) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_ || queue_.size() >= options_.queue_limit) return false;
+    queue_.push_back(std::move(job));
+  }
+  changed_.notify_one();
+  return true;
+}
+
+void SidePool::work(unsigned number) {
+  ::pthread_setname_np(::pthread_self(), fmt::format("esp-{}-{}", options_.name, number).substr(0, 15).c_str());
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (stopping_) return;
+    auto job = std::move(queue_.front());
+    queue_.pop_front();
+    active_[number] = job->flag;
+    lock.unlock();
+    run(*job);
+    job.reset();  // what the task captured goes before the next one is waited for, and outside the lock
+    lock.lock();
+    active_[number].reset();
+  }
+}
+
+void SidePool::run(Job& job) {
+  if (job.flag.cancelled()) return;
+  try {
+    job.run();
+  } catch (const std::exception& failure) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    log::error("a task of the {} pool failed: {}", options_.name, failure.what());
+  } catch (...) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    log::error("a task of the {} pool failed", options_.name);
+  }
+}
+
+void SidePool::stop() {
+  std::deque<std::unique_ptr<Job>> dropped;
+  std::vector<std::thread> joining;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    dropped.swap(queue_);
+    joining.swap(threads_);
+    for (const auto& flag : active_) {
+      if (flag) flag->cancel();
+    }
+  }
+  changed_.notify_all();
+  for (auto& thread : joining) thread.join();
+}
+
+std::size_t SidePool::waiting() const {
+  std::lock_guard lock(mutex_);
+  return queue_.size();
+}
+
+std::size_t SidePool::running() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(active_.begin(), active_.end(), [](const auto& f) { return !!f; }));
+}
+
+}  // namespace espalier
