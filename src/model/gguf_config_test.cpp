@@ -1,0 +1,183 @@
+#include "model/gguf_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/json.h"
+#include "tensor/file/gguf_writer.h"
+#include "testing/data.h"
+#include "testing/temp_folder.h"
+
+namespace espalier {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A file with the metadata of a small model; `change` may add keys or leave out the plain ones.
+Result<ModelConfig> read(const std::string& arch, const std::function<void(GgufWriter&)>& change,
+                         const std::string& leave_out = "", const std::vector<std::string>& tensors = {}) {
+  GgufWriter writer;
+  writer.put("general.architecture", arch);
+  const std::pair<const char*, std::uint32_t> numbers[] = {{"embedding_length", 64}, {"feed_forward_length", 160},
+                                                           {"block_count", 3},       {"attention.head_count", 4},
+                                                           {"context_length", 512},  {"vocab_size", 32}};
+  for (const auto& [name, value] : numbers) {
+    if (name != leave_out) writer.put(arch + "." + name, value);
+  }
+  if (leave_out != "eps") writer.put(arch + ".attention.layer_norm_rms_epsilon", 1e-5f);
+  change(writer);
+  writer.declare("token_embd.weight", DType::f32, {32, 4});
+  for (const auto& name : tensors) writer.declare(name, DType::f32, {8});
+  const testing::TempFolder folder;
+  auto file = GgufFile::open(folder.write("m.gguf", writer.head() + std::string(32 * 16 + 32 * tensors.size(), '\0')));
+  if (!file.ok()) return file.error();
+  return read_gguf_config(*file);
+}
+
+std::string refusal(const std::string& arch, const std::function<void(GgufWriter&)>& change,
+                    const std::string& leave_out = "") {
+  auto config = read(arch, change, leave_out);
+  if (config.ok()) return "accepted";
+  EXPECT_EQ(config.error().kind, Error::Kind::bad_file);
+  EXPECT_THAT(config.error().message, HasSubstr("m.gguf"));
+  return config.error().message;
+}
+
+void nothing(GgufWriter&) {}
+
+TEST(GgufConfig, ReadsAPlainLlamaWithDefaults) {
+  auto config = read("llama", nothing);
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->vocabulary, 32);
+  EXPECT_EQ(config->kv_heads, 4);
+  EXPECT_EQ(config->head_dim, 16);
+  EXPECT_EQ(config->rope_dims, 16);
+  EXPECT_EQ(config->rope_theta, 10000);
+  EXPECT_TRUE(config->interleaved_qk);
+  EXPECT_TRUE(config->tied_head);
+  EXPECT_FALSE(config->qkv_bias);
+  EXPECT_EQ(config->windows.size(), 3u);
+}
+
+TEST(GgufConfig, TensorsTellAboutHeadAndBiases) {
+  auto config =
+      read("qwen3", nothing, "", {"output.weight", "blk.0.attn_q.bias", "blk.0.attn_output.bias", "blk.0.ffn_up.bias"});
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_FALSE(config->tied_head || config->interleaved_qk);
+  EXPECT_TRUE(config->qkv_bias && config->attention_out_bias && config->mlp_bias);
+  EXPECT_TRUE(read("qwen2", nothing)->qkv_bias);
+}
+
+TEST(GgufConfig, ScalingsAndWindowsAreRead) {
+  auto yarn = read("qwen2", [](GgufWriter& w) {
+    w.put("qwen2.rope.scaling.type", "yarn");
+    w.put("qwen2.rope.scaling.factor", 4.0f);
+    w.put("qwen2.rope.scaling.original_context_length", 128u);
+    w.put("qwen2.attention.sliding_window", 24u);
+    w.put("qwen2.rope.freq_base", 1e6f);
+  });
+  ASSERT_TRUE(yarn.ok()) << yarn.error().message;
+  EXPECT_EQ(std::get<YarnScaling>(yarn->rope_scaling).original_positions, 128);
+  EXPECT_EQ(yarn->windows, (std::vector<std::int64_t>{24, 24, 24}));
+  EXPECT_EQ(yarn->rope_theta, 1e6);
+  auto linear = read("llama", [](GgufWriter& w) { w.put("llama.rope.scale_linear", 4.0f); });
+  EXPECT_EQ(std::get<LinearScaling>(linear->rope_scaling).factor, 4);
+  EXPECT_THAT(refusal("llama", [](GgufWriter& w) { w.put("llama.rope.scaling.type", "longrope"); }),
+              HasSubstr("rope.scaling.type"));
+}
+
+TEST(GgufConfig, EndTokensAreCollected) {
+  auto config = read("llama", [](GgufWriter& w) {
+    w.put("tokenizer.ggml.bos_token_id", 1u);
+    w.put("tokenizer.ggml.eos_token_id", 2u);
+    w.put("tokenizer.ggml.eot_token_id", 5u);
+    w.put("tokenizer.ggml.eom_token_id", 2u);
+    w.put("tokenizer.ggml.padding_token_id", UINT32_MAX);
+  });
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->bos, 1);
+  EXPECT_EQ(config->eos, (std::vector<TokenId>{2, 5}));
+  EXPECT_EQ(config->pad, std::nullopt);
+}
+
+TEST(GgufConfig, OneNumberPerLayerIsTakenWhereAllAgree) {
+  const std::vector<std::int32_t> same = {160, 160, 160}, different = {160, 128, 160};
+  EXPECT_EQ(read(
+                "llama", [&](GgufWriter& w) { w.put("llama.feed_forward_length", same); }, "feed_forward_length")
+                ->inner,
+            160);
+  EXPECT_THAT(
+      refusal(
+          "llama", [&](GgufWriter& w) { w.put("llama.feed_forward_length", different); }, "feed_forward_length"),
+      HasSubstr("differs between layers"));
+}
+
+TEST(GgufConfig, WrongOrMissingKeysAreNamed) {
+  const auto key = [](const char* name, auto value) {
+    return refusal("llama", [=](GgufWriter& w) { w.put(std::string("llama.") + name, value); }, name);
+  };
+  EXPECT_THAT(key("block_count", 0u), HasSubstr("llama.block_count must be an integer in 1..1024, but is u32 0"));
+  EXPECT_THAT(key("block_count", 4000000000u), HasSubstr("llama.block_count"));
+  EXPECT_THAT(key("block_count", "3"), HasSubstr("but is string \"3\""));
+  EXPECT_THAT(key("block_count", -3), HasSubstr("i32 -3"));
+  EXPECT_THAT(key("embedding_length", 66u), HasSubstr("must divide llama.embedding_length, which is 66"));
+  EXPECT_THAT(key("attention.head_count", 5u), HasSubstr("llama.attention.head_count"));
+  EXPECT_THAT(key("attention.head_count_kv", 3u), HasSubstr("must divide"));
+  EXPECT_THAT(key("attention.key_length", 15u), HasSubstr("even"));
+  EXPECT_THAT(key("attention.value_length", 8u), HasSubstr("value_length"));
+  EXPECT_THAT(key("rope.dimension_count", 32u), HasSubstr("rope.dimension_count"));
+  EXPECT_THAT(key("rope.freq_base", 0.0f), HasSubstr("rope.freq_base"));
+  EXPECT_THAT(key("vocab_size", 33u), HasSubstr("token_embd.weight has 32 rows"));
+  EXPECT_THAT(key("expert_count", 8u), HasSubstr("mixtures of experts"));
+  EXPECT_THAT(refusal("llama", [](GgufWriter& w) { w.put("tokenizer.ggml.eos_token_id", 32u); }),
+              HasSubstr("has 32 tokens"));
+  for (const char* name :
+       {"embedding_length", "feed_forward_length", "block_count", "attention.head_count", "context_length"}) {
+    EXPECT_THAT(refusal("llama", nothing, name), HasSubstr(std::string("llama.") + name + " is missing"));
+  }
+  EXPECT_THAT(refusal("llama", nothing, "eps"), HasSubstr("layer_norm_rms_epsilon is missing"));
+  EXPECT_THAT(refusal("gemma2", nothing), HasSubstr("\"gemma2\", which is not supported; supported are llama"));
+}
+
+TEST(GgufConfig, GoldenFilesAreReadOrRefusedCleanly) {
+  int files = 0, refused = 0;
+  for (const char* model : {"gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3", "gguf-mixtral", "gguf-gemma2",
+                            "gguf-gemma3", "gguf-qwen3moe"}) {
+    const auto folder = testing::golden(std::string("gguf/") + model);
+    if (folder.empty()) continue;
+    const Json documented = Json::parse(testing::read_file(folder / "config.json"));
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".gguf") continue;
+      auto file = GgufFile::open(entry.path());
+      ASSERT_TRUE(file.ok()) << file.error().message;
+      auto config = read_gguf_config(*file);
+      const std::string name = model;
+      if (name == "gguf-mixtral" || name == "gguf-gemma2" || name == "gguf-gemma3" || name == "gguf-qwen3moe") {
+        ASSERT_FALSE(config.ok()) << entry.path();
+        EXPECT_THAT(config.error().message, HasSubstr("not supported"));
+        ++refused;
+        continue;
+      }
+      ASSERT_TRUE(config.ok()) << config.error().message;
+      EXPECT_EQ(config->vocabulary, documented["vocab_size"]);
+      EXPECT_EQ(config->hidden, documented["hidden_size"]);
+      EXPECT_EQ(config->inner, documented["intermediate_size"]);
+      EXPECT_EQ(config->layers, documented["num_hidden_layers"]);
+      EXPECT_EQ(config->heads, documented["num_attention_heads"]);
+      EXPECT_EQ(config->kv_heads, documented["num_key_value_heads"]);
+      EXPECT_EQ(config->tied_head, documented["tie_word_embeddings"].get<bool>());
+      EXPECT_EQ(config->rope_theta, documented["rope_theta"].get<double>());
+      EXPECT_NEAR(config->norm_eps, documented["rms_norm_eps"].get<double>(), 1e-12);
+      EXPECT_EQ(config->max_positions, documented["max_position_embeddings"]);
+      EXPECT_EQ(config->eos, std::vector<TokenId>{2});
+      ++files;
+    }
+  }
+  std::printf("%d golden GGUF files read, %d refused as not supported\n", files, refused);
+  EXPECT_GT(files, 15);
+}
+
+}  // namespace
+}  // namespace espalier
