@@ -54,7 +54,10 @@ enum {
   ESPALIER_TOKEN_BYTE = 8,
 };
 
-espalier_tokenizer* espalier_tokenizer_parse(espalier_slice json, bool library_only, espalier_buffer* error);
+// `listed` is a JSON array of tokens in the form of tokenizer.json's "added_tokens"; those that the file does not list are
+// added. `library_only` keeps our own encoder out, to compare the two.
+espalier_tokenizer* espalier_tokenizer_parse(espalier_slice json, espalier_slice listed, bool library_only,
+                                             espalier_buffer* error);
 void espalier_tokenizer_free(espalier_tokenizer* tokenizer);
 espalier_table espalier_tokenizer_table(const espalier_tokenizer* tokenizer);
 bool espalier_tokenizer_encode(const espalier_tokenizer* tokenizer, espalier_slice text, bool add_special, bool parse_special,

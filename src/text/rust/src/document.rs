@@ -23,6 +23,25 @@ pub struct Document<'a> {
     pub model: &'a RawValue,
 }
 
+impl Document<'_> {
+    /// Adds to `added_tokens` what is not there yet, and returns what had to be added or changed.
+    pub fn add_missing(&mut self, listed: Vec<AddedToken>) -> Vec<AddedToken> {
+        let mut missing = Vec::new();
+        for mut token in listed {
+            match self.added_tokens.iter_mut().find(|known| known.content == token.content) {
+                Some(known) if known.special || !token.special => continue,
+                Some(known) => {
+                    known.special = true;
+                    token = known.clone();
+                }
+                None => self.added_tokens.push(token.clone()),
+            }
+            missing.push(token);
+        }
+        missing
+    }
+}
+
 #[derive(Deserialize, Clone)]
 pub struct AddedToken {
     pub content: String,

@@ -17,6 +17,7 @@ mod unicode;
 mod vocabulary;
 
 use decode::DecodePlan;
+use document::{AddedToken, Document};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 use vocabulary::Vocabulary;
@@ -33,15 +34,18 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    fn parse(json: &[u8], library_only: bool) -> Result<Tokenizer, String> {
+    /// `listed` are tokens that must be recognised in text whether or not the file lists them.
+    fn parse(json: &[u8], listed: &[u8], library_only: bool) -> Result<Tokenizer, String> {
         let text = std::str::from_utf8(json).map_err(|e| format!("not UTF-8 at byte {}", e.valid_up_to()))?;
-        let document = serde_json::from_str::<document::Document>(text).ok();
+        let listed: Vec<AddedToken> = serde_json::from_slice(listed).map_err(|e| format!("listed tokens: {e}"))?;
+        let mut document = serde_json::from_str::<Document>(text).ok();
+        let missing = document.as_mut().map_or(Vec::new(), |d| d.add_missing(listed));
         if let (false, Some(document)) = (library_only, &document) {
             if let Some(parts) = native::Native::from_document(document)? {
                 return Ok(Tokenizer { engine: Engine::Native(parts.native), vocabulary: parts.vocabulary, plan: parts.plan });
             }
         }
-        let library = library::Library::parse(json)?;
+        let library = library::Library::parse(json, missing)?;
         let (vocabulary, plan) = library.vocabulary(document.as_ref())?;
         Ok(Tokenizer { engine: Engine::Library(library), vocabulary, plan })
     }
@@ -135,8 +139,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>, error: *mut Buffer) -> O
 /// # Safety
 /// As tokenizer_ffi.h says; this holds for all functions below.
 #[no_mangle]
-pub unsafe extern "C" fn espalier_tokenizer_parse(json: Slice, library_only: bool, error: *mut Buffer) -> *mut Tokenizer {
-    guarded(|| Tokenizer::parse(json.bytes(), library_only), error).map_or(std::ptr::null_mut(), |t| Box::into_raw(Box::new(t)))
+pub unsafe extern "C" fn espalier_tokenizer_parse(json: Slice, listed: Slice, library_only: bool, error: *mut Buffer) -> *mut Tokenizer {
+    guarded(|| Tokenizer::parse(json.bytes(), listed.bytes(), library_only), error).map_or(std::ptr::null_mut(), |t| Box::into_raw(Box::new(t)))
 }
 
 /// # Safety

@@ -1,10 +1,10 @@
 //! Every other kind of tokenizer, through the library `tokenizers`.
 
 use crate::decode::{DecodeKind, DecodePlan, TokenDecoder};
-use crate::document::{DecoderSpec, Document};
+use crate::document::{self, DecoderSpec, Document};
 use crate::vocabulary::{Token, Vocabulary, ADDED, ID_LIMIT, SPECIAL};
 use std::sync::OnceLock;
-use tokenizers::{Decoder, Tokenizer};
+use tokenizers::{AddedToken, Decoder, Tokenizer};
 
 pub struct Library {
     tokenizer: Tokenizer,
@@ -13,10 +13,19 @@ pub struct Library {
 }
 
 impl Library {
-    pub fn parse(json: &[u8]) -> Result<Library, String> {
+    pub fn parse(json: &[u8], missing: Vec<document::AddedToken>) -> Result<Library, String> {
         let mut tokenizer = Tokenizer::from_bytes(json).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
+        let added = missing.into_iter().map(|t| AddedToken {
+            content: t.content,
+            single_word: t.single_word,
+            lstrip: t.lstrip,
+            rstrip: t.rstrip,
+            normalized: t.normalized,
+            special: t.special,
+        });
+        tokenizer.add_tokens(added.collect::<Vec<_>>()).map_err(|e| e.to_string())?;
         Ok(Library { tokenizer, plain: OnceLock::new() })
     }
 

@@ -1,0 +1,13 @@
+# One run of cargo, with a sentence that says what to do when a crate is not there.
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${TARGET_DIR} ${CARGO} build --release --offline --locked --quiet
+          --manifest-path ${MANIFEST}
+  RESULT_VARIABLE failed ERROR_VARIABLE errors)
+if(failed)
+  if(errors MATCHES "offline|no matching package|failed to download|unable to update")
+    message(FATAL_ERROR "${errors}Crates of ${MANIFEST} are missing and nothing is fetched during a build: run `make setup`.")
+  endif()
+  message(FATAL_ERROR "${errors}${CARGO} could not build ${MANIFEST}.")
+endif()
+# cargo leaves the file alone when it was up to date; the build must see that it is newer than its sources.
+file(TOUCH_NOCREATE ${LIBRARY})

@@ -1,0 +1,96 @@
+#include "text/stop_matcher.h"
+
+#include <utility>
+
+namespace espalier {
+
+Result<std::shared_ptr<const StopStrings>> StopStrings::make(std::vector<std::string> strings) {
+  if (strings.size() > kMostStrings)
+    return bad_request("stop may have at most " + std::to_string(kMostStrings) + " strings, not " + std::to_string(strings.size()), "stop");
+  std::size_t bytes = 0;
+  for (const std::string& s : strings) {
+    if (s.empty()) return bad_request("a stop string must not be empty", "stop");
+    bytes += s.size();
+  }
+  if (bytes > kMostBytes) return bad_request("the stop strings together must be at most 1 MiB", "stop");
+  auto all = std::make_shared<StopStrings>();
+  all->strings_ = std::move(strings);
+  for (std::size_t i = 0; i < all->strings_.size(); ++i) all->insert(i);
+  all->link();
+  return std::shared_ptr<const StopStrings>(std::move(all));
+}
+
+std::optional<std::uint32_t> StopStrings::child(std::uint32_t node, unsigned char byte) const {
+  for (const auto& [edge, to] : nodes_[node].children)
+    if (edge == byte) return to;
+  return std::nullopt;
+}
+
+void StopStrings::insert(std::size_t index) {
+  std::uint32_t at = 0;
+  for (const char c : strings_[index]) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (const auto next = child(at, byte)) {
+      at = *next;
+      continue;
+    }
+    const auto created = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.push_back({.children = {}, .fail = 0, .depth = nodes_[at].depth + 1, .match = -1});
+    nodes_[at].children.emplace_back(byte, created);
+    at = created;
+  }
+  if (nodes_[at].match < 0) nodes_[at].match = static_cast<int>(index);
+}
+
+// Breadth first, so that the shorter state a node falls back to is finished before it.
+void StopStrings::link() {
+  std::vector<std::uint32_t> queue;
+  for (const auto& [byte, to] : nodes_[0].children) {
+    from_start_[byte] = to;
+    queue.push_back(to);
+  }
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    const std::uint32_t node = queue[i];
+    // The node's own string is longer than any that ends in its fallback.
+    if (nodes_[node].match < 0) nodes_[node].match = nodes_[nodes_[node].fail].match;
+    for (const auto& [byte, to] : nodes_[node].children) {
+      nodes_[to].fail = next(nodes_[node].fail, byte);
+      queue.push_back(to);
+    }
+  }
+}
+
+std::uint32_t StopStrings::next(std::uint32_t state, unsigned char byte) const {
+  while (state != 0) {
+    if (const auto to = child(state, byte)) return *to;
+    state = nodes_[state].fail;
+  }
+  return from_start_[byte];
+}
+
+StopMatcher::StopMatcher(std::shared_ptr<const StopStrings> stops, bool keep_match)
+    : stops_(std::move(stops)), keep_match_(keep_match) {}
+
+std::string StopMatcher::feed(std::string_view piece) {
+  if (matched_) return {};
+  std::string text = std::exchange(held_, {});
+  const std::size_t before = text.size();
+  text.append(piece);
+  for (std::size_t i = before; i < text.size(); ++i) {
+    state_ = stops_->next(state_, static_cast<unsigned char>(text[i]));
+    const int found = stops_->match(state_);
+    if (found < 0) continue;
+    matched_ = found;
+    const std::size_t length = stops_->strings()[static_cast<std::size_t>(found)].size();
+    text.resize(keep_match_ ? i + 1 : i + 1 - length);
+    return text;
+  }
+  const std::size_t safe = text.size() - stops_->depth(state_);
+  held_ = text.substr(safe);
+  text.resize(safe);
+  return text;
+}
+
+std::string StopMatcher::finish() { return matched_ ? std::string() : std::exchange(held_, {}); }
+
+}  // namespace espalier

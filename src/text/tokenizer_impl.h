@@ -1,0 +1,33 @@
+// tokenizer_impl.h: what a Tokenizer is made of. Internal to text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "text/rust/tokenizer_ffi.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_config.h"
+
+namespace espalier {
+
+struct FreeTokenizer {
+  void operator()(espalier_tokenizer* tokenizer) const { espalier_tokenizer_free(tokenizer); }
+};
+
+struct Tokenizer::Impl {
+  std::unique_ptr<espalier_tokenizer, FreeTokenizer> core;
+  espalier_table table{};  // points into core
+  DecodeRules rules;
+  SpecialTokens special;
+  std::optional<TokenId> bos, eos, pad, unk;
+
+  std::uint8_t flags(TokenId id) const {
+    return id >= 0 && static_cast<std::size_t>(id) < table.tokens ? table.flags[id] : std::uint8_t{0};
+  }
+
+  // `library_only`: leave our own encoder out; tests compare the two.
+  static Result<std::shared_ptr<const Tokenizer>> make(std::string_view tokenizer_json, TokenizerConfig config,
+                                                       bool library_only = false);
+};
+
+}  // namespace espalier
