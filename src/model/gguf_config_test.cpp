@@ -176,7 +176,7 @@ TEST(GgufConfig, GoldenFilesAreReadOrRefusedCleanly) {
     }
   }
   std::printf("%d golden GGUF files read, %d refused as not supported\n", files, refused);
-  EXPECT_GT(files, 15);
+  EXPECT_GE(files, 15);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(Decode, GoldenFilesOfEveryTypeAreBitExact) {
     }
   }
   std::printf("%d files compared, %d files or folders not here\n", files, absent);
-  EXPECT_GT(files, 15);
+  EXPECT_GE(files, 15);
 }
 
 // --- encoders ---
