@@ -20,11 +20,6 @@
 
 namespace espalier {
 
-struct TokenLogprob {
-  TokenId id;
-  float logprob;
-};
-
 // Alternatives at one position, as LogprobFields asked for them.
 struct Alternatives {
   std::vector<TokenLogprob> top;  // most likely first; ties: lower id first
@@ -34,14 +29,14 @@ struct Alternatives {
 struct TokenEvent {
   int choice = 0;
   TokenId id = 0;
-  float logprob = 0.0f;           // 0 when not asked for
+  double logprob = 0;             // 0 when not asked for
   Alternatives alternatives;
 };
 
 struct PromptLogprobsEvent {      // one a choice, before its first token; only when asked for
   int choice = 0;
   int start = 0;                  // position of logprobs[0]; at least 1
-  std::vector<float> logprobs;    // of prompt tokens [start, prompt length)
+  std::vector<double> logprobs;   // of prompt tokens [start, prompt length)
   std::vector<Alternatives> alternatives;  // same positions
 };
 
@@ -81,8 +76,9 @@ class Stream {
 
   std::vector<StreamEvent> take();                          // all that is there, in order; does not wait
   bool wait(std::chrono::milliseconds limit);               // until something is there; false when the limit passed first
-  void on_ready(std::function<void()> callback);            // called whenever events were added; must be quick, must not call
-                                                            // back into the stream. Called at once when events wait already
+  // The callback runs whenever events were added (at once when some wait already). It must be quick and must not call into
+  // the stream; it may run once more while the stream is being dropped, so it holds only what it may outlive.
+  void on_ready(std::function<void()> callback);
   void stop(int choice);                                    // this choice needs no further token (a stop string was seen)
   void cancel();                                            // all choices end with reason abort
 

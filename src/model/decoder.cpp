@@ -167,7 +167,7 @@ struct Decoder::Impl {
     w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, true);
   }
 
-  std::span<const float> logits(std::span<const int> wanted) {
+  std::span<float> logits(std::span<const int> wanted) {
     const int rows = static_cast<int>(wanted.size());
     each_row(rows, [&](int i) {
       cpu.rms_norm(work.x.row(wanted[static_cast<std::size_t>(i)]), final_norm.data(), spec.norm_eps, work.normed.row(i), spec.hidden);
@@ -177,7 +177,7 @@ struct Decoder::Impl {
     return {work.logits.row(0), static_cast<std::size_t>(rows) * static_cast<std::size_t>(spec.vocabulary)};
   }
 
-  std::span<const float> forward(const Batch& batch, const KvView& kv) {
+  std::span<float> forward(const Batch& batch, const KvView& kv) {
     const int rows = batch.rows();
     const std::vector<std::int64_t> positions = positions_of(batch);
     std::map<std::int64_t, AttentionPlan> plans = plans_of(batch);
@@ -242,6 +242,6 @@ std::size_t Decoder::weight_bytes() const {
   return sum;
 }
 
-std::span<const float> Decoder::forward(const Batch& batch, const KvView& kv) { return impl_->forward(batch, kv); }
+std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) { return impl_->forward(batch, kv); }
 
 }  // namespace espalier

@@ -10,6 +10,7 @@
 
 #include "model/batch.h"
 #include "model/decoder_spec.h"
+#include "model/model.h"
 #include "model/weights.h"
 
 namespace espalier {
@@ -19,22 +20,20 @@ struct DecoderOptions {
   int max_rows = 512;  // of one batch
 };
 
-class Decoder {
+class Decoder final : public Model {
  public:
   using Progress = std::function<void(int done, int total)>;  // layers; called on the loading thread
 
   // `weights` must outlive the decoder: rows of the embedding are read from it.
   static Result<std::unique_ptr<Decoder>> load(DecoderSpec spec, const Weights& weights, const DecoderOptions& options,
                                                ComputeTeam& team, const Progress& progress = {});
-  ~Decoder();
+  ~Decoder() override;
 
   const DecoderSpec& spec() const;
   std::size_t weight_bytes() const;  // resident: panels, norms, biases
-  int max_rows() const;
-
-  // Logits [batch.logit_rows.size(), vocabulary], valid until the next call.
-  // Requires: batch.rows() <= max_rows(); tokens inside the vocabulary.
-  std::span<const float> forward(const Batch& batch, const KvView& kv);
+  int vocabulary() const override { return spec().vocabulary; }
+  int max_rows() const override;
+  std::span<float> forward(const Batch& batch, const KvView& kv) override;
 
  private:
   struct Impl;

@@ -1,0 +1,304 @@
+#include "espalier/engine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "base/log.h"
+#include "engine/engine_core.h"
+#include "engine/loaded_model.h"
+#include "kernels/cpu/table.h"
+#include "model/arch/table.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace espalier {
+namespace {
+
+Result<KvType> kv_type(const EngineOptions& options) {
+  const std::string& n = options.kv_type;
+  if (n == "auto") return options.activations == "f32" ? KvType::f32 : KvType::bf16;
+  if (n == "f32" || n == "float32") return KvType::f32;
+  if (n == "bf16" || n == "bfloat16") return KvType::bf16;
+  if (n == "f16" || n == "float16") return KvType::f16;
+  if (n == "int8" || n == "q8_0") return KvType::i8;
+  if (n == "fp8_e4m3" || n == "fp8") return KvType::f8_e4m3;
+  if (n == "fp8_e5m2") return KvType::f8_e5m2;
+  return bad_request(fmt::format("--kv-cache-dtype {} is not known; auto, f32, bf16, f16, int8, fp8_e4m3 and fp8_e5m2 are", n), "kv_cache_dtype");
+}
+
+std::string_view name(KvType type) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "f16", "int8", "fp8_e4m3", "fp8_e5m2"};
+  return kNames[static_cast<int>(type)];
+}
+
+Result<SchedulePolicy> policy(const std::string& n) {
+  if (n == "lpm") return SchedulePolicy::lpm;
+  if (n == "fcfs") return SchedulePolicy::fcfs;
+  return bad_request(fmt::format("--schedule-policy {} is not known; lpm and fcfs are", n), "schedule_policy");
+}
+
+// Bytes the machine could give to a new process, page cache included.
+std::int64_t available_memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  std::int64_t kib = 0;
+  for (std::string unit; meminfo >> key >> kib; std::getline(meminfo, unit))
+    if (key == "MemAvailable:") return kib * 1024;
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+struct Capacity {
+  int context, running, pool, chunk, rows;
+};
+
+// What fits: a quarter of what is free at most, and never more than all sequences at full length.
+Result<Capacity> capacity(const EngineOptions& o, const ModelConfig& config, std::size_t bytes_per_token) {
+  Capacity c{};
+  const std::int64_t context = o.context_length > 0 ? o.context_length : config.context_length;
+  c.context = static_cast<int>(std::min<std::int64_t>(context, 1 << 24));
+  c.running = o.max_running > 0 ? o.max_running : 64;
+  std::int64_t pool = o.max_total_tokens;
+  if (pool == 0) {
+    const std::int64_t affordable = available_memory() / 4 / static_cast<std::int64_t>(bytes_per_token);
+    pool = std::min(affordable, static_cast<std::int64_t>(c.context) * c.running);
+    pool = std::clamp<std::int64_t>(pool, 256, 1 << 24);
+  }
+  if (pool < 2 || pool > SlotAllocator::most_slots)
+    return bad_request(fmt::format("--max-total-tokens {} is outside 2 to {}", pool, SlotAllocator::most_slots), "max_total_tokens");
+  c.pool = static_cast<int>(pool);
+  constexpr int kUnlimitedChunk = 4096;  // longer prompts still go through in pieces: results do not depend on it
+  c.chunk = o.prefill_chunk > 0 ? std::min(o.prefill_chunk, 1 << 16) : o.prefill_chunk < 0 ? kUnlimitedChunk : 512;
+  c.rows = c.chunk + c.running;
+  return c;
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  EngineOptions options;
+  ModelInfo info;
+  EngineMetrics metrics;
+  ModelFiles files;
+  std::unique_ptr<ComputeTeam> team;
+  std::unique_ptr<Decoder> decoder;
+  KvPool kv;
+  std::unique_ptr<ChatTemplate> chat_template;
+  std::unique_ptr<EngineCore> core;
+  std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
+  std::thread thread;
+
+  std::int64_t most_queued_tokens = 0;
+  std::atomic<bool> draining{false};
+  mutable std::mutex status_mutex;  // guards the copy below; the engine thread writes it once a step
+  EngineStatus latest;
+  std::int64_t submitted_choices = 0, submitted_tokens = 0;  // not yet seen by the engine thread
+  std::atomic<std::chrono::steady_clock::rep> last_step{std::chrono::steady_clock::now().time_since_epoch().count()};
+
+  Result<> open(const Progress& progress);
+  Result<> load_weights(const Progress& progress, const Capacity& capacity, const DecoderSpec& spec);
+  void describe(const Capacity& capacity, KvType type);
+  void run();
+  void publish_status(std::int64_t arrived_choices, std::int64_t arrived_tokens);
+  Result<> refuse_or_count(const Request& request);
+
+  // Runs `f` on the engine thread between two steps and waits for its result.
+  template <class R>
+  R on_engine_thread(std::function<R(EngineCore&)> f) {
+    auto done = std::make_shared<std::promise<R>>();
+    auto result = done->get_future();
+    inbox->put(Command([f = std::move(f), done](EngineCore& c) { done->set_value(f(c)); }));
+    return result.get();
+  }
+};
+
+Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, const Progress& progress) {
+  auto impl = std::make_unique<Impl>();
+  impl->options = std::move(options);
+  ESP_CHECK(impl->open(progress));
+  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+}
+
+Result<> Engine::Impl::open(const Progress& progress) {
+  ESP_TRY(const KvType type, kv_type(options));
+  ESP_TRY(const SchedulePolicy schedule, policy(options.schedule_policy));
+  if (options.activations != "int8" && options.activations != "f32")
+    return bad_request(fmt::format("--activations {} is not known; int8 and f32 (exact mode) are", options.activations), "activations");
+  ESP_TRY(files, open_model_files(options));
+  ESP_TRY(const DecoderSpec spec, declare(files.config));
+  const KvShape shape{spec.layers, spec.attention.kv_heads, spec.attention.head_dim, type};
+  ESP_TRY(const Capacity fits, capacity(options, files.config, shape.bytes_per_token()));
+  team = std::make_unique<ComputeTeam>(options.threads > 0 ? options.threads : available_processors());
+  ESP_CHECK(load_weights(progress, fits, spec));
+  ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
+  if (!files.chat_template.empty() && files.tokenizer) {
+    auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->template_tokens());
+    if (parsed.ok()) chat_template = std::make_unique<ChatTemplate>(std::move(parsed).value());
+    else log::warning("the model's chat template cannot be used: {}", parsed.error().message);
+  }
+  describe(fits, type);
+  most_queued_tokens = options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
+
+  CoreOptions core_options{fits.running, fits.chunk, schedule, options.radix_cache, options.conservativeness, info.end_tokens};
+  core = std::make_unique<EngineCore>(std::move(core_options), *decoder, kv, fits.pool, *team, metrics);
+  latest = core->status();
+  thread = std::thread([this] { run(); });
+  pthread_setname_np(thread.native_handle(), "esp-engine");
+  return success();
+}
+
+Result<> Engine::Impl::load_weights(const Progress& progress, const Capacity& fits, const DecoderSpec& spec) {
+  DecoderOptions decoder_options{options.activations == "f32" ? Activations::f32 : Activations::int8, fits.rows};
+  auto report = [&](int done, int total) {
+    if (progress) progress("loading weights", static_cast<double>(done) / total);
+  };
+  ESP_TRY(decoder, Decoder::load(spec, Weights(*files.weights, files.naming), decoder_options, *team, report));
+  return files.weights->intact();
+}
+
+void Engine::Impl::describe(const Capacity& fits, KvType type) {
+  info.path = options.model_path;
+  info.model_type = espalier::name(files.config.architecture);
+  for (const auto& row : kArchitectures)
+    if (row.architecture == files.config.architecture) info.architecture = std::string(row.hf_class) + "ForCausalLM";
+  info.quantisation = dominant_type(*files.weights);
+  info.tokenizer_path = files.tokenizer_path;
+  info.limits = {files.config.vocabulary, fits.context, fits.pool, files.tokenizer != nullptr, 0};
+  info.end_tokens = files.config.eos;
+  for (TokenId id : files.defaults.eos)
+    if (std::find(info.end_tokens.begin(), info.end_tokens.end(), id) == info.end_tokens.end()) info.end_tokens.push_back(id);
+  info.bos = files.config.bos.value_or(-1);
+  info.chat_template = files.chat_template;
+  info.temperature = files.defaults.temperature;
+  info.top_p = files.defaults.top_p;
+  info.min_p = files.defaults.min_p;
+  info.repetition_penalty = files.defaults.repetition_penalty;
+  if (files.defaults.top_k) info.top_k = static_cast<int>(*files.defaults.top_k);
+  info.parameters = parameter_count(*files.weights);
+  info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
+  info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
+  info.isa = cpu_kernels().isa;
+  info.activations = options.activations;
+  info.kv_type = name(type);
+  info.threads = team->size();
+}
+
+// --- the engine thread ---
+
+void Engine::Impl::run() {
+  for (;;) {
+    Inbox::Contents contents = inbox->take();
+    if (contents.stopping) break;
+    std::int64_t choices = 0, tokens = 0;
+    for (Arrival& arrival : contents.arrivals) {
+      choices += arrival.request->sampling().n;
+      tokens += static_cast<std::int64_t>(arrival.request->prompt().size()) * arrival.request->sampling().n;
+      core->add(std::move(arrival));
+    }
+    if (contents.wishes) core->drop_unwanted();
+    for (Command& command : contents.commands) command(*core);
+    publish_status(choices, tokens);
+    const bool worked = core->step();
+    last_step = std::chrono::steady_clock::now().time_since_epoch().count();
+    if (!worked) {
+      publish_status(0, 0);
+      inbox->wait();
+    }
+  }
+  core->abort_all({Error::Kind::unavailable, "the engine is shutting down", {}, {}});
+}
+
+void Engine::Impl::publish_status(std::int64_t arrived_choices, std::int64_t arrived_tokens) {
+  EngineStatus now = core->status();
+  std::lock_guard lock(status_mutex);
+  submitted_choices -= arrived_choices;
+  submitted_tokens -= arrived_tokens;
+  latest = now;
+}
+
+// The queue is bounded by requests and by prompt tokens; room in the running batch counts as room in the queue.
+Result<> Engine::Impl::refuse_or_count(const Request& request) {
+  const std::int64_t choices = request.sampling().n, tokens = static_cast<std::int64_t>(request.prompt().size()) * choices;
+  std::lock_guard lock(status_mutex);
+  const std::int64_t in_system = latest.running + latest.waiting + submitted_choices;
+  const std::int64_t most = static_cast<std::int64_t>(options.max_queued) + (options.max_running > 0 ? options.max_running : 64);
+  if (in_system + choices > most) {
+    metrics.rejected_queue.add();
+    return Error{Error::Kind::busy, fmt::format("the queue is full: {} requests run or wait, {} are allowed (--max-queued-requests); try again later", in_system, most), {}, "queue_full"};
+  }
+  const std::int64_t queued = latest.waiting_tokens + submitted_tokens;
+  if (queued > 0 && queued + tokens > most_queued_tokens) {
+    metrics.rejected_queue.add();
+    return Error{Error::Kind::busy, fmt::format("the queue is full: {} prompt tokens wait, {} are allowed (--max-queued-tokens); try again later", queued, most_queued_tokens), {}, "tokens_queued"};
+  }
+  submitted_choices += choices;
+  submitted_tokens += tokens;
+  return success();
+}
+
+// --- the face ---
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Engine::~Engine() {
+  if (!impl_ || !impl_->thread.joinable()) return;
+  impl_->inbox->stop();
+  impl_->thread.join();
+}
+
+Result<Stream> Engine::submit(Request request) {
+  if (impl_->draining) {
+    impl_->metrics.rejected_draining.add();
+    return Error{Error::Kind::unavailable, "the server is shutting down and takes no new work", {}, "draining"};
+  }
+  ESP_CHECK(impl_->refuse_or_count(request));
+  auto shared = std::make_shared<const Request>(std::move(request));
+  auto inbox = impl_->inbox;
+  auto channel = std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [inbox] { inbox->put_wish(); });
+  inbox->put(Arrival{std::move(shared), channel});
+  return Stream(std::move(channel));
+}
+
+const EngineOptions& Engine::options() const { return impl_->options; }
+const ModelInfo& Engine::model() const { return impl_->info; }
+const Tokenizer* Engine::tokenizer() const { return impl_->files.tokenizer.get(); }
+const ChatTemplate* Engine::chat_template() const { return impl_->chat_template.get(); }
+const EngineMetrics& Engine::metrics() const { return impl_->metrics; }
+
+EngineStatus Engine::status() const {
+  std::lock_guard lock(impl_->status_mutex);
+  EngineStatus status = impl_->latest;
+  status.waiting += static_cast<int>(impl_->submitted_choices);
+  status.waiting_tokens += impl_->submitted_tokens;
+  status.draining = impl_->draining;
+  const auto since = std::chrono::steady_clock::now().time_since_epoch().count() - impl_->last_step.load();
+  status.last_step_seconds_ago = std::chrono::duration<double>(std::chrono::steady_clock::duration(since)).count();
+  return status;
+}
+
+Result<> Engine::flush_cache() {
+  if (impl_->on_engine_thread<bool>([](EngineCore& core) { return core.flush_cache(); })) return success();
+  return bad_request("the cache cannot be flushed while requests run or wait");
+}
+
+int Engine::abort(std::string_view id_prefix) {
+  return impl_->on_engine_thread<int>([prefix = std::string(id_prefix)](EngineCore& core) { return core.abort(prefix); });
+}
+
+void Engine::drain() { impl_->draining = true; }
+
+Result<> Engine::check() {
+  auto state = impl_->on_engine_thread<std::optional<Error>>([](EngineCore& core) -> std::optional<Error> {
+    auto result = core.check();
+    if (result.ok()) return std::nullopt;
+    return result.error();
+  });
+  if (state) return *state;
+  return success();
+}
+
+}  // namespace espalier

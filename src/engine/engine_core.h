@@ -1,0 +1,114 @@
+// engine_core.h: what the engine thread owns: sequences, token pool, tree, scheduler state; and the step that moves them.
+//
+// A coordinator: which tokens are next (scheduler.h), where they lie (cache/), what the model makes of them (model/), which
+// token follows (sampling/) are answered elsewhere.
+// Threads: one. Nothing here locks but the channels that carry results out.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/compute_team.h"
+#include "cache/radix_tree.h"
+#include "engine/engine_metrics.h"
+#include "engine/inbox.h"
+#include "engine/kv_pool.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "espalier/engine.h"
+#include "model/model.h"
+
+namespace espalier {
+
+struct CoreOptions {
+  int max_running = 64;
+  int prefill_chunk = 512;       // prompt tokens of one step
+  SchedulePolicy policy = SchedulePolicy::lpm;
+  bool radix_cache = true;
+  double conservativeness = 1.0;
+  std::vector<TokenId> end_tokens;
+};
+
+struct ScheduledChunk {          // the next `count` tokens of a sequence
+  Sequence* sequence;
+  int count;
+};
+
+struct StepPlan {
+  std::vector<ScheduledChunk> chunks;
+  bool empty() const { return chunks.empty(); }
+};
+
+class EngineCore {
+ public:
+  EngineCore(CoreOptions options, Model& model, KvPool& kv, int slots, ComputeTeam& team, EngineMetrics& metrics);
+
+  void add(Arrival arrival);
+  void drop_unwanted();          // cancelled requests and stopped choices leave at once
+  bool step();                   // false: nothing to do
+  void abort_all(const Error& why);
+  int abort(std::string_view id_prefix);
+
+  bool idle() const { return running_.empty() && waiting_.empty(); }
+  bool flush_cache();            // false while something runs or waits
+  EngineStatus status() const;
+  Result<> check() const;
+
+ private:
+  struct Outcome;                // what one row of logits became
+
+  StepPlan plan();
+  void plan_running(StepPlan& plan, int& prompt_budget);
+  void plan_waiting(StepPlan& plan, int& prompt_budget);
+  std::vector<WaitingView> view_waiting();
+  bool prefix_is_being_computed(const Sequence& waiting) const;
+  bool admit(Sequence& sequence);
+  int expected_demand() const;
+  int cap_for_logprobs(const Sequence& sequence, int count, int& logprob_rows) const;
+  void secure_slots(StepPlan& plan);
+  bool take_slots(Sequence& sequence, int count);
+  void retract(Sequence& sequence, StepPlan& plan);
+
+  std::span<float> forward(const StepPlan& plan);
+  std::vector<Outcome> sample(std::span<float> logits);
+  Outcome evaluate(std::span<float> row, const Sequence& sequence, int position);
+  void commit(const StepPlan& plan, std::vector<Outcome> outcomes);
+  void commit_prompt_logprob(Sequence& sequence, Outcome& outcome, int position);
+  bool commit_token(Sequence& sequence, Outcome& outcome, std::vector<StreamEvent>& events);
+  void give_to_tree(Sequence& sequence);
+  void release(Sequence& sequence);
+  FinishEvent finish_event(const Sequence& sequence, FinishReason reason) const;
+  void count_finish(const Sequence& sequence, FinishReason reason);
+  void remove(const Sequence* sequence);
+  bool is_end(const Sequence& sequence, TokenId token) const;
+
+  CoreOptions options_;
+  Model& model_;
+  KvPool& kv_;
+  ComputeTeam& team_;
+  EngineMetrics& metrics_;
+
+  SlotAllocator allocator_;                        // outlives the tree and every sequence
+  RadixTree tree_;
+  std::vector<std::unique_ptr<Sequence>> waiting_;  // in order of arrival
+  std::vector<std::unique_ptr<Sequence>> running_;  // in order of arrival
+  std::uint64_t arrivals_ = 0, steps_ = 0;
+  NewTokenRatio ratio_;
+
+  // One batch; kept to reuse memory.
+  struct Row {                                     // of the logits
+    const Sequence* sequence;
+    int position;                                  // of the token whose successor the row predicts
+  };
+  struct {
+    std::vector<TokenId> tokens;
+    std::vector<Slot> slots;
+    std::vector<BatchSequence> sequences;
+    std::vector<KvRun> runs;
+    std::vector<int> logit_rows;
+    std::vector<Row> rows;
+  } batch_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,31 @@
+// kv_pool.h: the memory behind the token pool: keys and values of every slot, layer by layer.
+//
+// Reserved at start, touched as slots are first used (so an idle server is small). Layout: kernels/kv_layout.h.
+// Fails: out_of_memory naming the size and the flag that changes it.
+#pragma once
+
+#include <vector>
+
+#include "kernels/page_buffer.h"
+#include "model/batch.h"
+
+namespace espalier {
+
+struct KvShape {
+  int layers, kv_heads, head_dim;
+  KvType type;
+  std::size_t bytes_per_token() const;  // all layers, scales included
+};
+
+class KvPool {
+ public:
+  static Result<KvPool> allocate(const KvShape& shape, int slots);
+  KvView view() const { return {layers_}; }
+  std::size_t bytes() const { return data_.size() + scales_.size(); }
+
+ private:
+  PageBuffer data_, scales_;
+  std::vector<KvLayer> layers_;
+};
+
+}  // namespace espalier

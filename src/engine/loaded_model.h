@@ -1,0 +1,34 @@
+// loaded_model.h: everything that comes out of a model's files: weights, hyperparameters, tokenizer, template, defaults.
+//
+// A GGUF file holds all of it; an HF directory has it in several files. A directory without weights serves under dummy
+// weights, one without a tokenizer serves token ids.
+// Fails: not_found, bad_file (naming file and field or tensor), unsupported, out_of_memory.
+#pragma once
+
+#include <memory>
+
+#include "base/compute_team.h"
+#include "espalier/engine.h"
+#include "model/config.h"
+#include "model/decoder.h"
+#include "tensor/tensor_file.h"
+
+namespace espalier {
+
+struct ModelFiles {               // opened, nothing loaded yet
+  std::unique_ptr<TensorFile> weights;
+  Weights::Naming naming = Weights::Naming::hf;
+  ModelConfig config;
+  GenerationDefaults defaults;
+  std::shared_ptr<const Tokenizer> tokenizer;  // null: token ids only
+  std::string chat_template;                   // source; empty when there is none
+  std::string tokenizer_path;
+};
+
+Result<ModelFiles> open_model_files(const EngineOptions& options);
+
+// "Q4_1", "Q4_K mixed", "BF16": the type that holds most of the parameters.
+std::string dominant_type(const TensorFile& file);
+std::int64_t parameter_count(const TensorFile& file);
+
+}  // namespace espalier

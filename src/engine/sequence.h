@@ -1,0 +1,66 @@
+// sequence.h: one choice of one request on its way: its tokens, where their keys and values lie, and what is still to do.
+//
+// Numbers that follow from others are functions. A sequence owns what it holds in the pool through `prefix` (tokens the
+// tree keeps) and `own` (tokens it has computed since), so dropping it gives everything back.
+// Threads: the engine thread only.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "cache/radix_tree.h"
+#include "cache/slot_allocator.h"
+#include "engine/stream_channel.h"
+#include "espalier/request.h"
+#include "sampling/penalties.h"
+
+namespace espalier {
+
+struct Sequence {
+  using Clock = std::chrono::steady_clock;
+
+  std::shared_ptr<const Request> request;
+  std::shared_ptr<StreamChannel> channel;
+  int choice = 0;
+  std::uint64_t arrival = 0;      // order of submission, also across retraction
+
+  std::vector<TokenId> tokens;    // prompt, then what was generated
+  int computed = 0;               // leading tokens whose keys and values are stored
+
+  PinnedPrefix prefix;            // the part the tree holds (invalid without a cache)
+  ExtentList shared;              // its slots
+  OwnedSlots own;                 // slots of the tokens behind it
+  SlotCursor cursor;
+
+  PeekMemory peeked;              // while waiting
+  int steps_passed_over = 0;      // planned steps in which a later arrival was admitted instead
+
+  TokenCounts counts;
+  PromptLogprobsEvent prompt_logprobs;
+  bool prompt_logprobs_sent = false;
+
+  int cached_tokens = 0;          // of the prompt, when first admitted
+  const char* cache_end = "";
+  int retractions = 0;
+  Clock::time_point submitted{}, admitted{}, first_token{}, last_token{};
+  bool was_admitted = false;
+
+  int known() const { return static_cast<int>(tokens.size()); }
+  int prompt_tokens() const { return static_cast<int>(request->prompt().size()); }
+  int generated() const { return known() - prompt_tokens(); }
+  int to_compute() const { return known() - computed; }
+  int remaining_output() const { return request->max_new_tokens() - generated(); }
+  bool wants_prompt_logprobs() const { return request->fields().logprobs.prompt_start >= 0 && !prompt_logprobs_sent; }
+  // How much of its tokens a cached prefix may cover: the last one must be computed for its logits, and so must every
+  // token whose successor's log-probability is wanted.
+  int match_limit() const {
+    const int all = known() - 1;
+    if (!wants_prompt_logprobs()) return all;
+    const int start = request->fields().logprobs.prompt_start;
+    return std::min(all, start > 1 ? start - 1 : 0);
+  }
+  CacheKey key() const { return {request->fields().scope, tokens, {}}; }
+};
+
+}  // namespace espalier

@@ -1,0 +1,53 @@
+// stream_channel.h: what lies between the engine thread and the reader of one request.
+//
+// The engine adds the events of a step under one lock and wakes the reader once; the reader leaves wishes (stop a choice,
+// cancel) that the engine looks at when the channel's number comes up in the inbox.
+// Threads: the engine thread writes events; one reader takes them; wishes may come from anybody.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "espalier/stream.h"
+
+namespace espalier {
+
+class StreamChannel {
+ public:
+  // `wake` tells the engine that this channel has a wish; it must be callable from any thread, also after the engine is gone.
+  StreamChannel(std::string id, int choices, std::function<void()> wake)
+      : id_(std::move(id)), open_choices_(choices), stopped_(static_cast<std::size_t>(choices)), wake_(std::move(wake)) {}
+
+  const std::string& id() const { return id_; }
+
+  // --- engine's end ---
+  void publish(std::vector<StreamEvent> events);
+  bool cancelled() const;
+  bool stopped(int choice) const;
+
+  // --- reader's end ---
+  std::vector<StreamEvent> take();
+  bool wait(std::chrono::milliseconds limit);
+  void on_ready(std::function<void()> callback);
+  void stop(int choice);
+  void cancel();
+
+ private:
+  void wish();
+
+  const std::string id_;
+  mutable std::mutex mutex_;
+  std::condition_variable ready_;
+  std::vector<StreamEvent> events_;
+  int open_choices_;
+  std::vector<bool> stopped_;
+  bool cancelled_ = false;
+  std::function<void()> callback_;
+  std::function<void()> wake_;
+};
+
+}  // namespace espalier
