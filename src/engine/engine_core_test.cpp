@@ -1,0 +1,305 @@
+// The engine's core on real (tiny) models: goldens, promise 1, memory, cancellation.
+#include "engine/engine_core.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "engine/core_harness.h"
+
+namespace espalier {
+namespace {
+
+using testing::Answer;
+using testing::CoreHarness;
+using testing::GoldenModel;
+
+RequestFields request(std::vector<TokenId> prompt, int max_new_tokens) {
+  RequestFields fields;
+  fields.prompt = std::move(prompt);
+  fields.sampling.max_new_tokens = max_new_tokens;
+  fields.sampling.temperature = 0;
+  fields.sampling.ignore_eos = true;
+  fields.logprobs.enabled = true;
+  return fields;
+}
+
+std::vector<TokenId> random_tokens(std::mt19937_64& rng, int count, int vocabulary) {
+  std::vector<TokenId> out;
+  for (int i = 0; i < count; ++i) out.push_back(static_cast<TokenId>(3 + rng() % static_cast<unsigned>(vocabulary - 3)));
+  return out;
+}
+
+CoreOptions options(int chunk = 512, bool cache = true) {
+  CoreOptions o;
+  o.prefill_chunk = chunk;
+  o.radix_cache = cache;
+  return o;
+}
+
+TEST(EngineCore, GreedyOutputAndLogprobsEqualTheGoldensInOneBatch) {
+  GoldenModel model("models/qwen3-tied", Activations::f32);
+  if (!model.decoder) GTEST_SKIP() << "left out: no goldens here";
+  const auto golden = nlohmann::json::parse(testing::read_file(testing::golden("models/qwen3-tied") / "golden.json"));
+  CoreHarness harness(model, options(), 1024);
+  for (const auto& prompt : golden["prompts"]) {
+    RequestFields fields = request(prompt["tokens"], 32);
+    fields.logprobs.prompt_start = 0;
+    harness.add(fields);
+  }
+  harness.run();
+  for (std::size_t p = 0; p < golden["prompts"].size(); ++p) {
+    const auto& prompt = golden["prompts"][p];
+    const Answer& answer = harness.answers[p][0];
+    EXPECT_EQ(answer.tokens, prompt["greedy"].get<std::vector<TokenId>>());
+    for (std::size_t i = 0; i < answer.logprobs.size(); ++i) EXPECT_NEAR(answer.logprobs[i], prompt["greedy_logprobs"][i].get<double>(), 1e-3);
+    EXPECT_EQ(answer.finish.reason, FinishReason::length);
+    if (!prompt.contains("prompt_logprobs")) continue;
+    ASSERT_EQ(answer.prompt.start, 1);
+    ASSERT_EQ(answer.prompt.logprobs.size() + 1, prompt["prompt_logprobs"].size());
+    for (std::size_t i = 0; i < answer.prompt.logprobs.size(); ++i)
+      EXPECT_NEAR(answer.prompt.logprobs[i], prompt["prompt_logprobs"][i + 1].get<double>(), 1e-3);
+  }
+}
+
+// Forty requests, half greedy, half seeded, with shared beginnings; penalties, several choices and prompt logprobs among them.
+std::vector<RequestFields> forty_requests(int vocabulary) {
+  std::mt19937_64 rng(7);
+  const auto system = random_tokens(rng, 61, vocabulary), shorter = random_tokens(rng, 17, vocabulary);
+  std::vector<RequestFields> all;
+  for (int i = 0; i < 40; ++i) {
+    auto prompt = i % 3 == 0 ? system : i % 3 == 1 ? shorter : std::vector<TokenId>{};
+    const auto tail = random_tokens(rng, 1 + static_cast<int>(rng() % 70), vocabulary);
+    prompt.insert(prompt.end(), tail.begin(), tail.end());
+    RequestFields fields = request(prompt, 4 + static_cast<int>(rng() % 28));
+    if (i % 2 == 1) {
+      fields.sampling.temperature = 0.9;
+      fields.sampling.top_p = 0.95;
+      fields.sampling.seed = static_cast<std::uint64_t>(1000 + i);
+    }
+    if (i % 7 == 0) fields.sampling.repetition_penalty = 1.2;
+    if (i % 11 == 0) fields.sampling.n = 3;
+    if (i % 13 == 0) fields.logprobs.prompt_start = i;
+    if (i % 13 == 0 && i > static_cast<int>(fields.prompt.size())) fields.logprobs.prompt_start = 0;
+    all.push_back(fields);
+  }
+  return all;
+}
+
+using Answers = std::vector<std::vector<Answer>>;
+
+Answers burst(GoldenModel& model, CoreOptions o, int slots, KvType type, std::uint64_t* preemptions = nullptr) {
+  CoreHarness harness(model, std::move(o), slots, type);
+  for (auto& fields : forty_requests(model.spec.vocabulary)) harness.add(fields);
+  harness.run();
+  if (preemptions) *preemptions = harness.metrics.preemptions.value();
+  return harness.answers;
+}
+
+Answers one_by_one(GoldenModel& model, KvType type) {
+  Answers all;
+  for (auto& fields : forty_requests(model.spec.vocabulary)) {
+    CoreHarness harness(model, options(), 2048, type);
+    harness.add(fields);
+    harness.run();
+    all.push_back(harness.answers[0]);
+  }
+  return all;
+}
+
+class SameAnswerAlways : public ::testing::TestWithParam<std::tuple<const char*, Activations, KvType>> {};
+
+TEST_P(SameAnswerAlways, AloneInABurstCachedChunkedThreadedAndRetracted) {
+  const auto [name, mode, type] = GetParam();
+  GoldenModel one(name, mode, 1), two(name, mode, 2);
+  if (!one.decoder) GTEST_SKIP() << "left out: no goldens of " << name << " here";
+  const Answers alone = one_by_one(one, type);
+  EXPECT_EQ(burst(one, options(), 8192, type), alone) << "one burst";
+  EXPECT_EQ(burst(one, options(512, false), 8192, type), alone) << "cache off";
+  EXPECT_EQ(burst(one, options(16), 8192, type), alone) << "chunks of 16";
+  EXPECT_EQ(burst(two, options(100), 8192, type), alone) << "two threads";
+  CoreOptions eager = options(64);
+  eager.conservativeness = 0.0;  // admits as if nobody would say anything, so that the pool runs full
+  std::uint64_t preemptions = 0;
+  EXPECT_EQ(burst(one, eager, 260, type, &preemptions), alone) << "retracted";
+  EXPECT_GT(preemptions, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, SameAnswerAlways,
+    ::testing::Values(std::tuple("models/llama3-tied-gqa", Activations::f32, KvType::f32),
+                      std::tuple("models/llama3-tied-gqa", Activations::int8, KvType::bf16),
+                      std::tuple("models/mistral-sliding", Activations::f32, KvType::f16),
+                      std::tuple("models/qwen3-tied", Activations::int8, KvType::i8),
+                      std::tuple("gguf/gguf-smollm2/gguf-smollm2-Q4_0.gguf", Activations::int8, KvType::bf16),
+                      std::tuple("gguf/gguf-smollm2/gguf-smollm2-Q8_0.gguf", Activations::int8, KvType::f8_e4m3),
+                      std::tuple("gguf/gguf-smollm2/gguf-smollm2-Q8_0.gguf", Activations::f32, KvType::f8_e5m2),
+                      std::tuple("gguf/gguf-qwen2/gguf-qwen2-MIX_Q4_K_M.gguf", Activations::int8, KvType::f32)));
+
+class EngineCoreOnTinyModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!model.decoder) GTEST_SKIP() << "left out: no goldens here";
+  }
+  GoldenModel model{"models/llama3-tied-gqa", Activations::f32};
+  std::mt19937_64 rng{testing::seed()};
+  std::vector<TokenId> prompt(int n) { return random_tokens(rng, n, model.spec.vocabulary); }
+};
+
+TEST_F(EngineCoreOnTinyModel, APromptIsReusedAlsoBehindItsOutput) {
+  CoreHarness harness(model, options(), 1024);
+  auto first = prompt(50);
+  harness.add(request(first, 10));
+  harness.run();
+  auto next = first;
+  const auto& said = harness.answers[0][0].tokens;
+  next.insert(next.end(), said.begin(), said.end());
+  const auto more = prompt(5);
+  next.insert(next.end(), more.begin(), more.end());
+  harness.add(request(next, 4));
+  harness.run();
+  EXPECT_EQ(harness.answers[1][0].finish.usage.cached_tokens, 59);  // the last token said has no keys yet
+  EXPECT_EQ(harness.answers[1][0].finish.usage.cache_end, "tree_end");
+}
+
+TEST_F(EngineCoreOnTinyModel, ABurstWithOnePrefixComputesItOnce) {
+  CoreHarness harness(model, options(), 4096);
+  const auto shared = prompt(200);
+  for (int i = 0; i < 16; ++i) {
+    auto own = shared;
+    own.push_back(static_cast<TokenId>(10 + i));
+    own.push_back(5);
+    harness.add(request(own, 2));
+  }
+  harness.run();
+  EXPECT_LE(harness.metrics.computed_tokens.value(), 200u + 16 * 4);
+}
+
+TEST_F(EngineCoreOnTinyModel, SeveralChoicesShareTheirPrompt) {
+  CoreHarness harness(model, options(), 4096);
+  RequestFields fields = request(prompt(150), 6);
+  fields.sampling.n = 8;
+  fields.sampling.temperature = 1.0;
+  fields.sampling.seed = 5;
+  harness.add(fields);
+  harness.run();
+  EXPECT_LE(harness.metrics.computed_tokens.value(), 150u + 8 * 6);
+  EXPECT_NE(harness.answers[0][0].tokens, harness.answers[0][1].tokens);
+}
+
+TEST_F(EngineCoreOnTinyModel, RequestsOfDifferentScopesShareNothing) {
+  CoreHarness harness(model, options(), 1024);
+  RequestFields fields = request(prompt(40), 3);
+  fields.scope = "tenant a";
+  harness.add(fields);
+  harness.run();
+  fields.scope = "tenant b";
+  harness.add(fields);
+  harness.run();
+  EXPECT_EQ(harness.answers[1][0].finish.usage.cached_tokens, 0);
+  EXPECT_EQ(harness.answers[1][0].finish.usage.cache_end, "cold");
+}
+
+TEST_F(EngineCoreOnTinyModel, ACancelledRequestLeavesAtOnceAndItsTokensStayInTheTree) {
+  CoreHarness harness(model, options(), 1024);
+  const auto tokens = prompt(60);
+  harness.add(request(tokens, 100));
+  harness.add(request(prompt(10), 100));
+  for (int i = 0; i < 5; ++i) harness.step();
+  harness.channels[0]->cancel();
+  harness.core.drop_unwanted();
+  EXPECT_EQ(harness.core.status().running, 1);
+  harness.step();
+  EXPECT_EQ(harness.answers[0][0].finish.reason, FinishReason::abort);
+  harness.channels[1]->cancel();
+  harness.core.drop_unwanted();
+  EXPECT_TRUE(harness.core.idle());
+  const EngineStatus status = harness.core.status();
+  EXPECT_EQ(status.pinned_tokens, 0);
+  EXPECT_EQ(status.free_tokens + status.cached_tokens, status.pool_tokens);
+  harness.add(request(tokens, 1));
+  harness.run();
+  EXPECT_EQ(harness.answers[2][0].finish.usage.cached_tokens, 59);
+  EXPECT_TRUE(harness.core.flush_cache());
+  EXPECT_EQ(harness.core.status().free_tokens, 1024);
+}
+
+TEST_F(EngineCoreOnTinyModel, AStoppedChoiceEndsWithoutTheOthers) {
+  CoreHarness harness(model, options(), 1024);
+  RequestFields fields = request(prompt(20), 30);
+  fields.sampling.n = 2;
+  harness.add(fields);
+  for (int i = 0; i < 4; ++i) harness.step();
+  harness.channels[0]->stop(0);
+  harness.core.drop_unwanted();
+  harness.run();
+  EXPECT_EQ(harness.answers[0][0].finish.reason, FinishReason::stop);
+  EXPECT_EQ(harness.answers[0][1].finish.reason, FinishReason::length);
+  EXPECT_EQ(harness.answers[0][1].tokens.size(), 30u);
+}
+
+TEST_F(EngineCoreOnTinyModel, EndTokensWaitForTheMinimumAndStopTokensEnd) {
+  CoreHarness harness(model, options(), 1024);
+  RequestFields fields = request(prompt(20), 12);
+  harness.add(fields);
+  harness.run();
+  const auto free_run = harness.answers[0][0].tokens;
+  fields.sampling.stop_token_ids = {free_run[0]};
+  harness.add(fields);
+  fields.sampling.min_new_tokens = 6;
+  harness.add(fields);
+  harness.run();
+  EXPECT_EQ(harness.answers[1][0].tokens.size(), 1u);
+  EXPECT_EQ(harness.answers[1][0].finish.matched, free_run[0]);
+  const auto& delayed = harness.answers[2][0].tokens;
+  ASSERT_GE(delayed.size(), 6u);
+  for (int i = 0; i < 6; ++i) EXPECT_NE(delayed[static_cast<std::size_t>(i)], free_run[0]);
+}
+
+TEST_F(EngineCoreOnTinyModel, NothingButThePromptCanBeAskedFor) {
+  CoreHarness harness(model, options(), 1024);
+  RequestFields fields = request(prompt(30), 0);
+  fields.logprobs.prompt_start = 0;
+  fields.logprobs.top = model.spec.vocabulary;
+  harness.add(fields);
+  harness.run();
+  const Answer& answer = harness.answers[0][0];
+  EXPECT_TRUE(answer.finished && answer.tokens.empty());
+  ASSERT_EQ(answer.prompt.logprobs.size(), 29u);
+  EXPECT_EQ(answer.prompt.alternatives[3].top.size(), static_cast<std::size_t>(model.spec.vocabulary));
+}
+
+TEST_F(EngineCoreOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
+  CoreOptions o = options(48);
+  o.conservativeness = 0.1;
+  o.max_running = 9;
+  CoreHarness harness(model, o, 400);
+  const auto system = prompt(40);
+  for (int i = 0; i < 400; ++i) {
+    if (rng() % 3 == 0) {
+      auto tokens = rng() % 2 ? system : std::vector<TokenId>{};
+      const auto own = prompt(1 + static_cast<int>(rng() % 90));
+      tokens.insert(tokens.end(), own.begin(), own.end());
+      RequestFields fields = request(tokens, static_cast<int>(rng() % 40));
+      fields.sampling.n = 1 + static_cast<int>(rng() % 3);
+      if (rng() % 4 == 0) fields.logprobs.prompt_start = static_cast<int>(rng() % tokens.size());
+      fields.scope = rng() % 5 == 0 ? "other" : "";
+      harness.add(fields);
+    }
+    if (!harness.channels.empty() && rng() % 9 == 0) {
+      harness.channels[rng() % harness.channels.size()]->cancel();
+      harness.core.drop_unwanted();
+    }
+    harness.step();
+  }
+  harness.run();
+  EXPECT_TRUE(harness.core.idle());
+  const EngineStatus status = harness.core.status();
+  EXPECT_EQ(status.free_tokens + status.cached_tokens, status.pool_tokens);
+  for (const auto& choices : harness.answers)
+    for (const auto& answer : choices) EXPECT_TRUE(answer.finished);
+}
+
+}  // namespace
+}  // namespace espalier
