@@ -31,6 +31,7 @@ struct TokenEvent {
   TokenId id = 0;
   double logprob = 0;             // 0 when not asked for
   Alternatives alternatives;
+  bool ends = false;              // an end or stop token: it ends the choice, and its text is not shown
 };
 
 struct PromptLogprobsEvent {      // one a choice, before its first token; only when asked for

@@ -91,9 +91,8 @@ bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamE
     metrics_.inter_token_latency.observe(std::chrono::duration<double>(now - s.last_token).count());
   }
   s.last_token = now;
-  events.push_back(TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives)});
-
   const bool end = is_end(s, outcome.token);
+  events.push_back(TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives), end});
   if (!end && s.remaining_output() > 0) return false;
   const FinishReason reason = end ? FinishReason::stop : FinishReason::length;
   FinishEvent finish = finish_event(s, reason);

@@ -1,0 +1,107 @@
+#include "engine/text_stream.h"
+
+#include "text/detokenizer.h"
+#include "text/stop_matcher.h"
+#include "text/tokenizer.h"
+
+namespace espalier {
+namespace {
+
+// One choice: its text so far, and whether a stop string has ended it.
+class ChoiceText {
+ public:
+  ChoiceText(const Tokenizer* tokenizer, const SamplingParams& sampling, std::shared_ptr<const StopStrings> stops)
+      : keep_end_(sampling.no_stop_trim), first_watched_(sampling.min_new_tokens) {
+    if (!tokenizer) return;
+    detokenizer_.emplace(*tokenizer, DecodeOptions{sampling.skip_special_tokens});
+    if (stops) matcher_.emplace(std::move(stops), sampling.no_stop_trim);
+  }
+
+  bool stopped() const { return matcher_ && matcher_->matched().has_value(); }
+  std::optional<int> matched() const { return matcher_ ? matcher_->matched() : std::nullopt; }
+  int tokens() const { return tokens_; }
+
+  std::string push(const TokenEvent& token) {
+    ++tokens_;
+    if (!detokenizer_ || (token.ends && !keep_end_)) return {};
+    return watch(detokenizer_->push(token.id));
+  }
+  std::string finish() {
+    std::string rest = detokenizer_ ? watch(detokenizer_->finish()) : std::string();
+    if (matcher_) rest += matcher_->finish();
+    return rest;
+  }
+
+ private:
+  // Stop strings count only from the token on that min_new_tokens names.
+  std::string watch(std::string text) { return matcher_ && tokens_ > first_watched_ ? matcher_->feed(text) : text; }
+
+  bool keep_end_;
+  int first_watched_;
+  int tokens_ = 0;
+  std::optional<IncrementalDetokenizer> detokenizer_;
+  std::optional<StopMatcher> matcher_;
+};
+
+}  // namespace
+
+struct TextStream::Impl {
+  Stream stream;
+  std::shared_ptr<const StopStrings> stops;  // null without stop strings
+  std::vector<ChoiceText> choices;
+  int open;
+
+  Impl(Stream s, const Tokenizer* tokenizer, const SamplingParams& sampling) : stream(std::move(s)), open(sampling.n) {
+    if (!sampling.stop.empty())
+      if (auto made = StopStrings::make(sampling.stop); made.ok()) stops = std::move(made).value();
+    for (int i = 0; i < sampling.n; ++i) choices.emplace_back(tokenizer, sampling, stops);
+  }
+
+  void handle(TokenEvent& token, std::vector<TextEvent>& out) {
+    ChoiceText& choice = choices[static_cast<std::size_t>(token.choice)];
+    if (choice.stopped()) return;  // made before the engine heard of the stop string
+    std::string text = choice.push(token);
+    if (choice.stopped()) stream.stop(token.choice);
+    out.push_back(TextDelta{token.choice, std::move(text), std::move(token)});
+  }
+
+  void handle(FinishEvent& finish, std::vector<TextEvent>& out) {
+    ChoiceText& choice = choices[static_cast<std::size_t>(finish.choice)];
+    TextEnd end;
+    end.choice = finish.choice;
+    end.text = choice.finish();
+    end.reason = finish.reason;
+    end.matched_token = finish.matched;
+    end.error = std::move(finish.error);
+    end.usage = std::move(finish.usage);
+    end.timing = finish.timing;
+    if (const auto index = choice.matched()) {
+      end.reason = FinishReason::stop;
+      end.matched_token.reset();
+      end.matched_string = stops->strings()[static_cast<std::size_t>(*index)];
+    }
+    end.usage.completion_tokens = choice.tokens();
+    --open;
+    out.push_back(std::move(end));
+  }
+};
+
+TextStream::TextStream(Stream stream, const Tokenizer* tokenizer, const SamplingParams& sampling)
+    : impl_(std::make_unique<Impl>(std::move(stream), tokenizer, sampling)) {}
+TextStream::TextStream(TextStream&&) noexcept = default;
+TextStream::~TextStream() = default;
+
+Stream& TextStream::stream() { return impl_->stream; }
+bool TextStream::finished() const { return impl_->open == 0; }
+
+std::vector<TextEvent> TextStream::take() {
+  std::vector<TextEvent> out;
+  for (StreamEvent& event : impl_->stream.take()) {
+    if (auto* token = std::get_if<TokenEvent>(&event)) impl_->handle(*token, out);
+    else if (auto* finish = std::get_if<FinishEvent>(&event)) impl_->handle(*finish, out);
+    else out.push_back(std::move(std::get<PromptLogprobsEvent>(event)));
+  }
+  return out;
+}
+
+}  // namespace espalier
