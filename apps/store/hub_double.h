@@ -202,9 +202,10 @@ class HubDouble {
                                                          cdn_.port(), name, file->first));
       return reply;
     }
-    reply = content(file->first, file->second, request, true);
-    reply.headers.emplace_back("ETag", "W/\"" + hash_of(DigestKind::git_blob, file->second) + "\"");
-    return reply;
+    Reply whole = content(file->first, file->second, request, true);
+    whole.headers.insert(whole.headers.end(), reply.headers.begin(), reply.headers.end());
+    whole.headers.emplace_back("ETag", "W/\"" + hash_of(DigestKind::git_blob, file->second) + "\"");
+    return whole;
   }
 
   Reply serve_cdn(const Request& request) {
