@@ -35,8 +35,12 @@ Result<GgufVocabulary> gguf_vocabulary(const GgufMetadata& m) {
   ESP_TRY(const auto pre, m.find_string("tokenizer.ggml.pre"));
   v.pre = pre.value_or("");
   ESP_TRY(v.tokens, m.get_strings("tokenizer.ggml.tokens"));
-  if (m.find("tokenizer.ggml.scores")) ESP_TRY(v.scores, m.get_floats("tokenizer.ggml.scores"));
-  if (m.find("tokenizer.ggml.merges")) ESP_TRY(v.merges, m.get_strings("tokenizer.ggml.merges"));
+  if (m.find("tokenizer.ggml.scores")) {
+    ESP_TRY(v.scores, m.get_floats("tokenizer.ggml.scores"));
+  }
+  if (m.find("tokenizer.ggml.merges")) {
+    ESP_TRY(v.merges, m.get_strings("tokenizer.ggml.merges"));
+  }
   if (m.find("tokenizer.ggml.token_type")) {
     ESP_TRY(const auto types, m.get_integers("tokenizer.ggml.token_type"));
     v.types.assign(types.begin(), types.end());

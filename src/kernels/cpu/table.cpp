@@ -15,7 +15,7 @@ namespace kernels {
 #if defined(__x86_64__)
 namespace avx512 {
 void fill(CpuKernels& table);
-MatmulKernel matmul_bf16_dot();
+void fill_bf16_dot(CpuKernels& table);
 }  // namespace avx512
 namespace avx2 {
 void fill(CpuKernels& table);
@@ -43,7 +43,7 @@ std::vector<CpuKernels> runnable_tables() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
     CpuKernels& table = add(kernels::avx512::fill);
-    if (__builtin_cpu_supports("avx512bf16")) table.matmul_bf16_bf16 = kernels::avx512::matmul_bf16_dot();
+    if (__builtin_cpu_supports("avx512bf16")) kernels::avx512::fill_bf16_dot(table);
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
     add(kernels::avx2::fill);

@@ -87,6 +87,12 @@ struct CpuKernels {
   void (*store_kv)(const KvLayer&, Slot slot, const float* k, const float* v, int kv_head, int head_dim);
   void (*attend)(const AttentionTask&);
   void (*merge)(const AttentionMerge&);
+
+  // For measuring this machine's limits (kernels/machine_limits.h): operations done in `rounds`; a pass over memory.
+  double (*peak_f32)(std::int64_t rounds);
+  double (*peak_int8)(std::int64_t rounds);
+  double (*peak_bf16)(std::int64_t rounds);  // null without a bf16 dot product
+  void (*read_memory)(const std::uint8_t* p, std::size_t bytes);
 };
 
 const CpuKernels& cpu_kernels();

@@ -11,6 +11,7 @@ struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;    // sixteen registers: 4 integer and 4 float accumulators
   static constexpr int kFloatRows = 3, kFloatPanels = 2;  // 12 accumulators
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 8 accumulators
+  static constexpr int kPeakChains = 5;  // independent accumulators that fit the registers
 
   struct F { __m256 v[2]; };
   struct I { __m256i v[2]; };
@@ -197,6 +198,10 @@ struct Simd {
     }
     return out;
   }
+
+  // Keeps a value in its registers and the optimiser away from it (measuring loops).
+  static inline void keep(F& a) { asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1])); }
+  static inline void keep(I& a) { asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1])); }
 
  private:
   static inline __m256i low(int n) {

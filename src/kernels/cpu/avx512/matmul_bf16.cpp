@@ -6,7 +6,23 @@
 
 namespace espalier::kernels::avx512 {
 
-MatmulKernel matmul_bf16_dot() { return matmul<Bf16Tile>; }
+double peak_bf16_dot(std::int64_t rounds) {
+  Simd::F acc[Simd::kPeakChains];
+  for (auto& a : acc) a = Simd::set1(0.5f);
+  const __m512bh x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3c003c00)), y = x;
+  for (std::int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 16
+    for (auto& a : acc) {
+      a = {_mm512_dpbf16_ps(a.v, x, y)};
+      Simd::keep(a);
+    }
+  return 2.0 * 32 * Simd::kPeakChains * static_cast<double>(rounds);
+}
+
+void fill_bf16_dot(CpuKernels& table) {
+  table.matmul_bf16_bf16 = matmul<Bf16Tile>;
+  table.peak_bf16 = peak_bf16_dot;
+}
 
 }  // namespace espalier::kernels::avx512
 #endif

@@ -11,6 +11,7 @@ struct Simd {
   static constexpr int kInt8Rows = 6, kInt8Panels = 2;    // tile of the int8 micro-kernel: 24 accumulators
   static constexpr int kFloatRows = 6, kFloatPanels = 4;  // tile of the float micro-kernels: 24 accumulators
   static constexpr int kTileRows = 4, kScoreGroups = 4, kValueVectors = 4;  // attention: 16 accumulators
+  static constexpr int kPeakChains = 12;  // independent accumulators that fit the registers
 
   struct F { __m512 v; };
   struct I { __m512i v; };
@@ -102,6 +103,10 @@ struct Simd {
   // acc + sum of 4 products, unsigned weights times signed activations; exact. kSmall: weights are below 128.
   template <bool kSmall>
   static inline I dot4(I acc, B w, A a) { return {_mm512_dpbusd_epi32(acc.v, w.v, a.v)}; }
+
+  // Keeps a value in its register and the optimiser away from it (measuring loops).
+  static inline void keep(F& a) { asm volatile("" : "+v"(a.v)); }
+  static inline void keep(I& a) { asm volatile("" : "+v"(a.v)); }
 
  private:
   static inline __mmask16 low(int n) { return static_cast<__mmask16>((1u << n) - 1); }

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/generic/elementwise.h"
 #include "kernels/cpu/generic/parts.h"
+#include "kernels/cpu/generic/peak.h"
 
 namespace espalier::kernels::avx512 {
 
@@ -21,6 +22,10 @@ void fill(CpuKernels& table) {
   table.rotate_halves = rotate_halves;
   table.store_kv = store_kv;
   fill_attention(table);
+  table.peak_f32 = peak_f32;
+  table.peak_int8 = peak_int8;
+  table.peak_bf16 = nullptr;
+  table.read_memory = read_memory;
 }
 
 }  // namespace espalier::kernels::avx512

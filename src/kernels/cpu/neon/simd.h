@@ -11,6 +11,7 @@ struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;    // 32 registers: 8 integer and 8 float accumulators
   static constexpr int kFloatRows = 4, kFloatPanels = 1;  // 16 accumulators
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
+  static constexpr int kPeakChains = 5;  // independent accumulators that fit the registers
 
   struct F { float32x4_t v[4]; };
   struct I { int32x4_t v[4]; };
@@ -158,6 +159,10 @@ struct Simd {
       return vaddq_s32(vdotq_s32(acc.v[q], centred, a.v), sum);
     });
   }
+
+  // Keeps a value in its registers and the optimiser away from it (measuring loops).
+  static inline void keep(F& a) { asm volatile("" : "+w"(a.v[0]), "+w"(a.v[1]), "+w"(a.v[2]), "+w"(a.v[3])); }
+  static inline void keep(I& a) { asm volatile("" : "+w"(a.v[0]), "+w"(a.v[1]), "+w"(a.v[2]), "+w"(a.v[3])); }
 
  private:
   static inline float32x4_t power(int32x4_t n) {

@@ -12,6 +12,7 @@ struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;
   static constexpr int kFloatRows = 2, kFloatPanels = 1;
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;
+  static constexpr int kPeakChains = 2;  // independent accumulators that fit the registers
 
   struct F { float v[16]; };
   struct I { std::int32_t v[16]; };
@@ -111,6 +112,10 @@ struct Simd {
       for (int b = 0; b < 4; ++b) acc.v[i] += w.v[4 * i + b] * a.v[b];
     return acc;
   }
+
+  // Keeps the optimiser away from a value (measuring loops).
+  static inline void keep(F& a) { asm volatile("" : "+m"(a)); }
+  static inline void keep(I& a) { asm volatile("" : "+m"(a)); }
 
  private:
   template <class Op>

@@ -1,0 +1,51 @@
+// peak.h: loops that do nothing else, to find what this machine's multipliers and memory give with these instructions.
+//
+// The peak loops return the operations done (a multiply-add is two). Independent chains hide the latency.
+#pragma once
+
+#include "kernels/cpu/table.h"
+
+namespace espalier::kernels::ESPALIER_ISA {
+
+inline double peak_f32(std::int64_t rounds) {
+  Simd::F acc[Simd::kPeakChains];
+  for (auto& a : acc) a = Simd::set1(0.5f);
+  const Simd::F x = Simd::set1(0.999f), y = Simd::set1(1e-3f);
+  for (std::int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 16
+    for (auto& a : acc) {
+      a = Simd::fma(a, x, y);
+      Simd::keep(a);
+    }
+  return 2.0 * 16 * Simd::kPeakChains * static_cast<double>(rounds);
+}
+
+inline double peak_int8(std::int64_t rounds) {
+  Simd::I acc[Simd::kPeakChains];
+  for (auto& a : acc) a = Simd::iset1(1);
+  const Simd::B w = Simd::bset1(3);
+  const std::int8_t four[4] = {1, -2, 3, -1};
+  const Simd::A x = Simd::aload(four);
+  for (std::int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 16
+    for (auto& a : acc) {
+      a = Simd::template dot4<true>(a, w, x);
+      Simd::keep(a);
+    }
+  return 2.0 * 64 * Simd::kPeakChains * static_cast<double>(rounds);
+}
+
+// Reads `bytes` (a multiple of 256) once.
+inline void read_memory(const std::uint8_t* p, std::size_t bytes) {
+  Simd::B acc[4] = {Simd::bload(p), Simd::bload(p), Simd::bload(p), Simd::bload(p)};
+  for (std::size_t i = 0; i < bytes; i += 256) {
+    __builtin_prefetch(p + i + 4096);
+    __builtin_prefetch(p + i + 4160);
+    __builtin_prefetch(p + i + 4224);
+    __builtin_prefetch(p + i + 4288);
+    for (int j = 0; j < 4; ++j) acc[j] = Simd::bor(acc[j], Simd::bload(p + i + 64 * static_cast<std::size_t>(j)));
+  }
+  for (auto& a : acc) asm volatile("" : : "m"(a) : "memory");
+}
+
+}  // namespace espalier::kernels::ESPALIER_ISA

@@ -1,0 +1,59 @@
+#include "kernels/machine_limits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "kernels/page_buffer.h"
+
+namespace espalier {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Every member does the same loop; the best of several runs, since strangers can only slow a run down.
+double peak(ComputeTeam& team, double (*loop)(std::int64_t), double effort) {
+  if (!loop) return 0;
+  const auto rounds = static_cast<std::int64_t>(400'000 * effort);
+  double best = 0;
+  for (int run = 0; run < 5; ++run) {
+    const double start = now();
+    team.run(team.size(), [&](int) { loop(rounds); });
+    best = std::max(best, loop(1) * static_cast<double>(rounds) * team.size() / (now() - start));
+  }
+  return best;
+}
+
+std::size_t huge_page_bytes() {
+  std::ifstream smaps("/proc/self/smaps_rollup");
+  for (std::string line; std::getline(smaps, line);)
+    if (line.starts_with("AnonHugePages:")) return std::stoul(line.substr(14)) * 1024;
+  return 0;
+}
+
+}  // namespace
+
+MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, double effort) {
+  MachineLimits limits;
+  limits.f32_flops = peak(team, cpu.peak_f32, effort);
+  limits.int8_ops = peak(team, cpu.peak_int8, effort);
+  limits.bf16_flops = peak(team, cpu.peak_bf16, effort);
+
+  constexpr std::size_t kBytes = std::size_t{256} << 20, kPieces = 256;  // well above any last-level cache share we meet
+  const std::size_t before = huge_page_bytes();
+  auto buffer = PageBuffer::allocate(kBytes);
+  if (!buffer.ok()) return limits;
+  std::memset(buffer->data(), 1, kBytes);
+  limits.huge_pages = huge_page_bytes() >= before + kBytes / 2;
+  const auto* memory = reinterpret_cast<const std::uint8_t*>(buffer->data());
+  for (int run = 0; run < std::max(3, static_cast<int>(5 * effort)); ++run) {
+    const double start = now();
+    team.run(kPieces, [&](int piece) { cpu.read_memory(memory + static_cast<std::size_t>(piece) * (kBytes / kPieces), kBytes / kPieces - 8192); });
+    limits.read_bytes_per_second = std::max(limits.read_bytes_per_second, static_cast<double>(kBytes - kPieces * 8192) / (now() - start));
+  }
+  return limits;
+}
+
+}  // namespace espalier
