@@ -23,7 +23,7 @@ constexpr auto kPlacePause = std::chrono::milliseconds(10);
 // Sleeps no longer than this while a request is active, in case a wake-up was lost for want of memory.
 constexpr auto kLongestSleep = std::chrono::seconds(30);
 // How often the kernel is asked about a peer whose end would not show as an event.
-constexpr auto kPeerPoll = std::chrono::seconds(1);
+constexpr auto kPeerPoll = std::chrono::milliseconds(100);
 
 bool printable_id(std::string_view id) {
   return !id.empty() && id.size() <= kRequestIdBytes &&
@@ -251,6 +251,9 @@ asio::awaitable<void> Connection::yield() {
 Connection::Step Connection::refuse(const HttpError& error) {
   state_->requests_refused.add();
   close_ = true;
+  request_.body = {};
+  parser_.body() = {};
+  body_charge_.release();
   send_response(error_response(error));
   channel_->flush();
   return Step::refused;
@@ -317,8 +320,10 @@ void Connection::call_handler() {
 }
 
 void Connection::woken() {
+  bool was_streaming = streaming_;
   forward();
-  if (answered_ || channel_->unsent() > 0 || channel_->broken()) channel_->notify();
+  // Otherwise run() may sleep on: it only has something to do, or to do sooner than it thinks, in these cases.
+  if (answered_ || streaming_ != was_streaming || channel_->unsent() > 0 || channel_->broken()) channel_->notify();
 }
 
 void Connection::forward() {

@@ -64,6 +64,10 @@ HttpError malformed_request(std::string message) {
   return {400, std::move(message), "malformed_request", "", 0};
 }
 
+HttpError body_too_large(std::uint64_t limit_bytes) {
+  return {413, "the request body is larger than " + std::to_string(limit_bytes) + " bytes", "body_too_large", "", 0};
+}
+
 HttpError http_error(const Error& error) {
   std::string code = error.code.empty() ? std::string(default_code(error.kind)) : error.code;
   int status = error.http_status();

@@ -4,6 +4,7 @@
 // Fails:   never; text that is not UTF-8 is shown with replacement characters.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -23,8 +24,9 @@ struct HttpError {
   std::string_view type() const;  // "invalid_request_error", "rate_limit_error", ...: decided by the status alone
 };
 
-HttpError malformed_request(std::string message);  // 400
-HttpError http_error(const Error& error);          // status, param and code of the library's error
+HttpError malformed_request(std::string message);     // 400
+HttpError body_too_large(std::uint64_t limit_bytes);  // 413
+HttpError http_error(const Error& error);             // status, param and code of the library's error
 
 // `path` is the request's, "" when the refusal came before there was one.
 using ErrorFormatter = std::function<HttpResponse(const HttpError&, std::string_view path)>;

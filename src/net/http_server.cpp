@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kAcceptsPerWakeUp = 64;     // then the other connections of this io thread have a turn
 constexpr std::size_t kCourtesyConnections = 16;  // told 503 at a time; further ones are closed without a word
+constexpr auto kIdleEnough = std::chrono::milliseconds(200);  // to be closed for another: a new one gets to speak
 constexpr auto kFirstBackoff = std::chrono::milliseconds(50);
 constexpr auto kLongestBackoff = std::chrono::milliseconds(1000);
 
@@ -227,8 +228,10 @@ void HttpServer::Impl::make_room() {
   for (auto& each_loop : loops_) {
     asio::post(each_loop->context, [loop = each_loop.get(), state = state_] {
       Connection* oldest = nullptr;
+      auto enough = Clock::now() - kIdleEnough;
       for (Connection* each : loop->connections) {
-        if (each->idle() && (!oldest || each->idle_since() < oldest->idle_since())) oldest = each;
+        if (each->idle_since() < enough && each->idle() && (!oldest || each->idle_since() < oldest->idle_since()))
+          oldest = each;
       }
       if (!oldest) return;
       state->evicted.add();

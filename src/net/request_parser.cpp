@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 
+#include "net/chunked_reader.h"
 #include "net/head_scanner.h"
 #include "net/request_target.h"
 
@@ -19,10 +20,6 @@ std::string_view std_view(string_view text) {
   return {text.data(), text.size()};
 }
 
-HttpError too_large(std::uint64_t limit) {
-  return {413, fmt::format("the request body is larger than {} bytes", limit), "body_too_large", "", 0};
-}
-
 bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -33,9 +30,9 @@ class RequestParser::Impl final : public http::basic_parser<true> {
  public:
   explicit Impl(const ParserLimits& limits)
       : limits_(limits), scanner_(limits.request_line_bytes, limits.header_bytes) {
-    eager(false);  // one part a put(), so that the body can be refused before it is read
+    eager(false);  // stop behind the head
     body_limit(boost::none);
-    header_limit(0xffff'ffff);  // the limits here are counted by HeadScanner and on_body()
+    header_limit(0xffff'ffff);  // HeadScanner has counted already
   }
 
   std::optional<HttpError> read_head(std::string_view& input);
@@ -44,6 +41,8 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   HttpRequest request;
   std::string body;
   bool expects_continue = false;
+  bool head_complete() const { return complete_; }
+  bool complete() const { return complete_ && (chunks_ ? chunks_->done() : body_left_ == 0); }
 
  private:
   void on_request_impl(http::verb, string_view method, string_view target, int version, error_code& ec) override;
@@ -51,16 +50,13 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   void on_field_impl(http::field, string_view name, string_view value, error_code& ec) override;
   void on_header_impl(error_code&) override {}
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
-  std::size_t on_body_impl(string_view bytes, error_code& ec) override;
-  void on_chunk_header_impl(std::uint64_t size, string_view extension, error_code& ec) override;
-  std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, error_code& ec) override {
-    return on_body_impl(bytes, ec);
-  }
+  std::size_t on_body_impl(string_view, error_code&) override { return 0; }  // it is never given a body
+  void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t, string_view, error_code&) override { return 0; }
   void on_finish_impl(error_code&) override {}
 
   std::optional<HttpError> check_framing_field(std::string_view name, std::string_view value);
   std::optional<HttpError> check_head() const;
-  std::optional<HttpError> check_unfinished_chunk_line(std::string_view input) const;
   std::optional<HttpError> failure(error_code ec, std::string_view input);
   void fail(HttpError error, error_code& ec);
 
@@ -69,10 +65,9 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   std::optional<HttpError> refusal_;  // what a callback found
   std::string target_;
   std::size_t hosts_ = 0, lengths_ = 0, codings_ = 0;
-  std::uint64_t body_read_ = 0;
-  std::size_t trailer_bytes_ = 0, trailers_ = 0;
-  const char* put_begin_ = nullptr;  // what put() is looking at
-  bool after_chunk_ = false;         // the CRLF of the last chunk stands before the next chunk-size line
+  bool complete_ = false;                // the head, and nothing is wrong with it
+  std::uint64_t body_left_ = 0;          // of a body with Content-Length
+  std::optional<ChunkedReader> chunks_;  // of the other kind
 };
 
 void RequestParser::Impl::fail(HttpError error, error_code& ec) {
@@ -95,18 +90,18 @@ std::optional<HttpError> RequestParser::Impl::read_head(std::string_view& input)
   request.path = std::move(target->path);
   request.segments = std::move(target->segments);
   request.query = std::move(target->query);
+  body_left_ = content_length().value_or(0);
+  if (codings_ != 0) chunks_.emplace(limits_);
+  complete_ = true;
   return std::nullopt;
 }
 
 std::optional<HttpError> RequestParser::Impl::read_body(std::string_view& input) {
-  while (!is_done() && !input.empty()) {
-    error_code ec;
-    put_begin_ = input.data();
-    std::size_t taken = put(boost::asio::buffer(input.data(), input.size()), ec);
-    input.remove_prefix(taken);
-    if (ec == http::error::need_more) return check_unfinished_chunk_line(input);
-    if (ec) return failure(ec, input);
-  }
+  if (chunks_) return chunks_->read(input, body);
+  auto piece = input.substr(0, body_left_);
+  body.append(piece);
+  body_left_ -= piece.size();
+  input.remove_prefix(piece.size());
   return std::nullopt;
 }
 
@@ -119,15 +114,6 @@ void RequestParser::Impl::on_request_impl(http::verb, string_view method, string
 }
 
 void RequestParser::Impl::on_field_impl(http::field, string_view name, string_view value, error_code& ec) {
-  if (is_header_done()) {  // a trailer field: counted and dropped, it must not change a request already admitted
-    trailer_bytes_ += name.size() + value.size() + 4;
-    if (trailer_bytes_ > limits_.trailer_bytes || ++trailers_ > limits_.header_count) {
-      fail(malformed_request(fmt::format("the trailer is longer than {} bytes or {} fields", limits_.trailer_bytes,
-                                         limits_.header_count)),
-           ec);
-    }
-    return;
-  }
   if (request.headers.size() >= limits_.header_count) {
     fail({431, fmt::format("more than {} header fields", limits_.header_count), "headers_too_large", "", 0}, ec);
     return;
@@ -160,39 +146,7 @@ std::optional<HttpError> RequestParser::Impl::check_head() const {
   if (hosts_ == 0 && !request.http_1_0) return malformed_request("an HTTP/1.1 request must have a Host field");
   if (lengths_ != 0 && codings_ != 0) return malformed_request("both Content-Length and Transfer-Encoding");
   if (codings_ != 0 && request.http_1_0) return malformed_request("HTTP/1.0 has no Transfer-Encoding");
-  if (auto length = content_length(); length && *length > limits_.body_bytes) return too_large(limits_.body_bytes);
-  return std::nullopt;
-}
-
-std::size_t RequestParser::Impl::on_body_impl(string_view bytes, error_code&) {
-  body_read_ += bytes.size();
-  body.append(bytes.data(), bytes.size());
-  after_chunk_ = true;  // without meaning for a body with Content-Length
-  return bytes.size();
-}
-
-void RequestParser::Impl::on_chunk_header_impl(std::uint64_t size, string_view extension, error_code& ec) {
-  auto digits = static_cast<std::size_t>(extension.data() - put_begin_) - (after_chunk_ ? 2 : 0);
-  if (digits > limits_.chunk_line_bytes) return fail(malformed_request("the chunk-size line is too long"), ec);
-  if (extension.size() > limits_.chunk_extension_bytes) {
-    return fail(
-        malformed_request(fmt::format("a chunk extension is longer than {} bytes", limits_.chunk_extension_bytes)), ec);
-  }
-  if (!valid_field_value(std_view(extension)))
-    return fail(malformed_request("a control character in a chunk extension"), ec);
-  if (size > limits_.body_bytes - body_read_) fail(too_large(limits_.body_bytes), ec);
-}
-
-// Beast waits for the end of the chunk-size line, and of the whole trailer, as long as they may get.
-std::optional<HttpError> RequestParser::Impl::check_unfinished_chunk_line(std::string_view input) const {
-  auto line_end = input.find("\r\n", after_chunk_ ? 2 : 0);
-  if (line_end == std::string_view::npos) {
-    if (input.size() > limits_.chunk_line_bytes + limits_.chunk_extension_bytes + 4) {
-      return malformed_request("the chunk-size line is too long");
-    }
-  } else if (input.size() - line_end > limits_.trailer_bytes + 4) {
-    return malformed_request(fmt::format("the trailer is longer than {} bytes", limits_.trailer_bytes));
-  }
+  if (auto length = content_length(); length && *length > limits_.body_bytes) return body_too_large(limits_.body_bytes);
   return std::nullopt;
 }
 
@@ -220,10 +174,10 @@ std::optional<HttpError> RequestParser::read_body(std::string_view& input) {
   return impl_->read_body(input);
 }
 bool RequestParser::head_done() const {
-  return impl_->is_header_done();
+  return impl_->head_complete();
 }
 bool RequestParser::done() const {
-  return impl_->is_done();
+  return impl_->complete();
 }
 HttpRequest& RequestParser::request() {
   return impl_->request;

@@ -1,9 +1,9 @@
 // request_parser.h: one HTTP/1.x request out of a stream of bytes, refusing whatever two readers could read
 // differently.
 //
-// Boost.Beast's parser does the reading; around it stand the stricter rules it does not have: limits line by line, no
+// Boost.Beast's parser reads the head; around it stand the stricter rules it does not have: limits line by line, no
 // bare CR or LF, no NUL or other control characters, no folded lines, exactly one Host, one Content-Length of digits
-// or one "Transfer-Encoding: chunked" and never both, bounded chunk-size lines and trailers (which are dropped).
+// or one "Transfer-Encoding: chunked" and never both. Bodies are read here and by ChunkedReader.
 //
 // Order:   (read_head)+ (read_body)* ; read_body only after head_done() and until done(). One parser per request.
 // Units:   limits in bytes; a request line and a chunk-size line are counted without CRLF, header and trailer fields
@@ -43,7 +43,7 @@ class RequestParser {
 
   // Nothing is taken off `input` until the whole head is there: pass the same bytes again, with more behind them.
   std::optional<HttpError> read_head(std::string_view& input);
-  // Takes body bytes off the front of `input` as far as they go; a piece of a chunk-size line stays there.
+  // Takes body bytes off the front of `input` as far as they go.
   std::optional<HttpError> read_body(std::string_view& input);
 
   bool head_done() const;
