@@ -6,8 +6,8 @@
 //
 // Units:   lengths and positions in tokens; one slot a token.
 // Threads: the engine thread owns it; nobody else calls it.
-// Cost:    match: O(matched tokens), at memory speed; O(1) when the first token differs. extend: O(given tokens).
-//          split: O(1) (both halves look into one shared run). pin, unpin: O(1) amortised. evict: O(log leaves) a leaf.
+// Cost:    match: O(matched tokens), at memory speed, plus the nodes on the path; O(1) when the first token differs.
+//          extend: O(given tokens). split: O(1) (both halves look into one shared run). evict: O(log leaves) a leaf.
 //          Nothing recurses.
 // Fails:   never; evict() says how many tokens it freed. Time is a counter: the same calls give the same tree.
 // Order:   allocator outlives tree, tree outlives its pins.

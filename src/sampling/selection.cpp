@@ -39,7 +39,7 @@ void gather(std::span<const float> logits, AllowedMask mask, const RowScan& scan
     for (std::size_t i = s * strip_size; i < end; ++i) {
       out.logits[found] = logits[i];
       out.tokens[found] = static_cast<TokenId>(i);
-      found += static_cast<std::size_t>((logits[i] >= at_least) & allowed(mask, i));
+      found += std::size_t{logits[i] >= at_least} & std::size_t{allowed(mask, i)};
     }
   }
   out.count = found;
@@ -60,7 +60,8 @@ Cut Selection::cut(const Candidates& candidates, float max, std::size_t count, d
   // Equal bins between max and lowest. Subtraction and multiplication round monotonically, so bins keep the order; the
   // halves keep the range finite.
   float range = 0.5f * max - 0.5f * lowest;
-  float rate = range > 0 ? static_cast<float>(bins - 1) / range : 0;
+  // (A range so small that the rate would overflow puts everything into one bin.)
+  float rate = range > 1e-30f ? static_cast<float>(bins - 1) / range : 0;
   bin_of_.resize(std::max(bin_of_.size(), n));
   for (std::size_t i = 0; i < n; ++i) {
     float bin = (0.5f * max - 0.5f * candidates.logits[i]) * rate;

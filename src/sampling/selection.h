@@ -1,8 +1,11 @@
 // selection.h: the likeliest tokens of a row without sorting it.
 //
 // Order of tokens everywhere: larger logit first, equal logits by lower id. top-k, top-p and min-p each keep a prefix
-// of that order, so together they keep the shortest of the three. Threads: one object a thread (it keeps scratch).
-// Fails: never. Cost:    O(row) for gather, O(candidates) for a cut; no sort beyond a handful of tokens.
+// of that order, so together they keep the shortest of the three.
+//
+// Threads: one object a thread (it keeps scratch).
+// Fails:   never.
+// Cost:    O(row) for gather, O(candidates) for a cut; no sort beyond a handful of tokens.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +30,7 @@ struct Cut {
   float logit = -std::numeric_limits<float>::infinity();
   TokenId token = std::numeric_limits<TokenId>::max();
   // Without branches: which tokens are kept is no pattern a processor could predict.
-  bool keeps(float l, TokenId t) const { return (l > logit) | ((l == logit) & (t <= token)); }
+  bool keeps(float l, TokenId t) const { return (int{l > logit} | (int{l == logit} & int{t <= token})) != 0; }
 };
 
 // Tokens that may be kept, in ascending id; only the first `count` entries mean anything.
