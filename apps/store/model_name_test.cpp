@@ -78,7 +78,7 @@ TEST(ModelName, ATypingErrorIsAnsweredWithTheNearName) {
 
 TEST(ModelName, RandomTextIsAnErrorOrANameFitForAFolder) {
   std::mt19937_64 random(testing::seed());
-  const std::string letters = "ab/.:@-_~\\% \n\0A1";
+  const std::string letters = std::string("ab/.:@-_~\\% \nA1") + '\0';
   for (int i = 0; i < 200'000; ++i) {
     std::string text(random() % 12, ' ');
     for (char& c : text) c = letters[random() % letters.size()];

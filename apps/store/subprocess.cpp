@@ -16,8 +16,6 @@
 #include <string_view>
 #include <thread>
 
-extern char** environ;
-
 namespace espalier::store {
 namespace {
 

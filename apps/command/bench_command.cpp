@@ -1,0 +1,175 @@
+// `espalier bench latency|offline`: tokens per second of a model in this process, and the share of what the machine gives.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "command/command.h"
+#include "command/engine_flags.h"
+#include "kernels/machine_limits.h"
+
+namespace espalier::command {
+namespace {
+
+struct Arguments {
+  std::string model;
+  EngineOptions engine;
+  std::vector<int> batch_sizes = {1}, input_lengths = {512};
+  int output_length = 64, prompts = 64, repeat = 3;
+  double range_ratio = 1.0;
+  bool json = false;
+};
+
+struct Measured {  // of one burst
+  double seconds = 0, first_token = 0, decode_seconds = 0;
+  int input_tokens = 0, output_tokens = 0;
+};
+
+std::vector<TokenId> random_prompt(std::mt19937_64& rng, int length, int vocabulary) {
+  std::vector<TokenId> out;
+  for (int i = 0; i < length; ++i) out.push_back(static_cast<TokenId>(rng() % static_cast<unsigned>(vocabulary)));
+  return out;
+}
+
+// Sends all requests at once and waits for the last token of each.
+Result<Measured> burst(Engine& engine, const std::vector<std::pair<int, int>>& lengths, std::mt19937_64& rng) {
+  std::vector<Stream> streams;
+  Measured m;
+  const auto start = std::chrono::steady_clock::now();
+  for (const auto& [input, output] : lengths) {
+    RequestFields fields;
+    fields.prompt = random_prompt(rng, input, engine.model().limits.vocabulary);
+    fields.sampling.max_new_tokens = output;
+    fields.sampling.ignore_eos = true;
+    fields.sampling.temperature = 0;
+    m.input_tokens += input;
+    ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
+    ESP_TRY(Stream stream, engine.submit(std::move(request)));
+    streams.push_back(std::move(stream));
+  }
+  for (Stream& stream : streams)
+    for (bool finished = false; !finished;) {
+      stream.wait(std::chrono::milliseconds(1000));
+      for (StreamEvent& event : stream.take()) {
+        const auto* end = std::get_if<FinishEvent>(&event);
+        if (!end) continue;
+        finished = true;
+        if (end->reason == FinishReason::error) return end->error;
+        m.output_tokens += end->usage.completion_tokens;
+        m.first_token = std::max(m.first_token, end->timing.first_token);
+        m.decode_seconds = std::max(m.decode_seconds, end->timing.finished - end->timing.first_token);
+      }
+    }
+  m.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return m;
+}
+
+MachineLimits limits_of(const EngineOptions& options) {
+  ComputeTeam team(options.threads > 0 ? options.threads : available_processors());
+  return measure_limits(cpu_kernels(), team);
+}
+
+double multiplier_limit(const MachineLimits& limits, const ModelInfo& model) {
+  if (model.activations == "f32") return limits.f32_flops;
+  if (model.quantisation == "BF16" && limits.bf16_flops > 0) return limits.bf16_flops;
+  return model.quantisation == "F32" || model.quantisation == "F16" || model.quantisation == "BF16" ? limits.f32_flops : limits.int8_ops;
+}
+
+void print_machine(const ModelInfo& model, const MachineLimits& limits) {
+  fmt::print("{}: {} {}, activations {}, keys and values {}, {} on {} threads\n", model.path, model.architecture, model.quantisation, model.activations,
+             model.kv_type, model.isa, model.threads);
+  fmt::print("limits measured now: read {:.1f} GB/s ({}), f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s\n", limits.read_bytes_per_second / 1e9,
+             limits.huge_pages ? "2 MiB pages" : "4 KiB pages", limits.f32_flops / 1e9, limits.bf16_flops / 1e9, limits.int8_ops / 1e9);
+}
+
+int latency(const Arguments& a) {
+  const MachineLimits limits = limits_of(a.engine);
+  auto engine = Engine::open(a.engine);
+  if (!engine.ok()) return fail(engine.error());
+  const ModelInfo& model = (*engine)->model();
+  if (!a.json) print_machine(model, limits);
+  std::mt19937_64 rng(1);
+  for (int batch : a.batch_sizes)
+    for (int input : a.input_lengths) {
+      Measured best;
+      for (int i = 0; i < a.repeat; ++i) {
+        const std::vector<std::pair<int, int>> lengths(static_cast<std::size_t>(batch), {input, a.output_length});
+        auto m = burst(**engine, lengths, rng);
+        if (!m.ok()) return fail(m.error());
+        if (i == 0 || m->first_token < best.first_token) best.first_token = m->first_token;
+        if (i == 0 || m->decode_seconds < best.decode_seconds) best.decode_seconds = m->decode_seconds;
+      }
+      const double prefill = batch * input / best.first_token;
+      const double step = best.decode_seconds / std::max(1, a.output_length - 1), decode = batch / step;
+      const double operations = 2.0 * static_cast<double>(model.layer_parameters) * prefill;
+      const double bytes = static_cast<double>(model.weight_bytes) / step;
+      const double op_share = operations / multiplier_limit(limits, model), byte_share = bytes / limits.read_bytes_per_second;
+      if (a.json) {
+        fmt::print("{{\"batch_size\":{},\"input_len\":{},\"output_len\":{},\"prefill_throughput\":{:.1f},\"prefill_share\":{:.3f},\"median_decode_throughput\":{:.1f},"
+                   "\"decode_step_ms\":{:.3f},\"weight_read_share\":{:.3f}}}\n",
+                   batch, input, a.output_length, prefill, op_share, decode, step * 1e3, byte_share);
+        continue;
+      }
+      fmt::print("batch {:>3}, {:>5} in: prefill {:>8.1f} tok/s, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers; decode {:>7.1f} tok/s, {:.2f} ms a step, weights at {:.1f} GB/s = {:.1f} % of memory\n",
+                 batch, input, prefill, operations / 1e9, 100 * op_share, decode, step * 1e3, bytes / 1e9, 100 * byte_share);
+    }
+  return 0;
+}
+
+int offline(const Arguments& a) {
+  const MachineLimits limits = limits_of(a.engine);
+  EngineOptions options = a.engine;
+  options.max_queued = std::max(options.max_queued, a.prompts);
+  options.max_queued_tokens = std::max<std::int64_t>(options.max_queued_tokens, std::int64_t{1} << 40);
+  auto engine = Engine::open(options);
+  if (!engine.ok()) return fail(engine.error());
+  const ModelInfo& model = (*engine)->model();
+  if (!a.json) print_machine(model, limits);
+  std::mt19937_64 rng(1);
+  auto length = [&](int longest) {
+    const int least = std::max(1, static_cast<int>(longest * a.range_ratio));
+    return least + static_cast<int>(rng() % static_cast<unsigned>(longest - least + 1));
+  };
+  std::vector<std::pair<int, int>> lengths;
+  for (int i = 0; i < a.prompts; ++i) lengths.emplace_back(length(a.input_lengths.front()), length(a.output_length));
+  auto m = burst(**engine, lengths, rng);
+  if (!m.ok()) return fail(m.error());
+  const double operations = 2.0 * static_cast<double>(model.layer_parameters) * (m->input_tokens + m->output_tokens) / m->seconds;
+  fmt::print(fmt::runtime(a.json ? "{{\"successful_requests\":{},\"total_latency\":{:.3f},\"total_input_tokens\":{},\"total_output_tokens\":{},\"request_throughput\":{:.3f},\"input_throughput\":{:.1f},\"output_throughput\":{:.1f},\"multiplier_share\":{:.3f}}}\n"
+                    : "{} requests in {:.2f} s: {} tokens in, {} out; {:.2f} requests/s, {:.1f} in/s, {:.1f} out/s; {:.3f} of the multipliers\n"),
+             a.prompts, m->seconds, m->input_tokens, m->output_tokens, a.prompts / m->seconds, m->input_tokens / m->seconds, m->output_tokens / m->seconds,
+             operations / multiplier_limit(limits, model));
+  return 0;
+}
+
+CLI::App* add_verb(CLI::App& bench, const std::string& name, const std::string& help, Arguments& a) {
+  auto* verb = bench.add_subcommand(name, help);
+  verb->add_option("model", a.model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")->required();
+  verb->add_option("--input-len", a.input_lengths, "prompt tokens")->capture_default_str()->delimiter(',');
+  verb->add_option("--output-len", a.output_length, "generated tokens")->capture_default_str();
+  verb->add_flag("--json", a.json, "one JSON object a line");
+  add_engine_flags(*verb, a.engine);
+  return verb;
+}
+
+}  // namespace
+
+Run add_bench(CLI::App& app) {
+  auto* bench = app.add_subcommand("bench", "measure a model against this machine's limits");
+  bench->require_subcommand(1);
+  auto a = std::make_shared<Arguments>();
+  auto* latency_verb = add_verb(*bench, "latency", "prefill and decode of batches of equal requests", *a);
+  latency_verb->add_option("--batch-size", a->batch_sizes, "requests at once")->capture_default_str()->delimiter(',');
+  latency_verb->add_option("--repeat", a->repeat, "bursts; the best counts")->capture_default_str();
+  auto* offline_verb = add_verb(*bench, "offline", "many requests at once, to the last token", *a);
+  offline_verb->add_option("--num-prompts", a->prompts, "requests")->capture_default_str();
+  offline_verb->add_option("--random-range-ratio", a->range_ratio, "lengths are drawn from ratio x length to length")->capture_default_str();
+  return [a, latency_verb] {
+    auto path = find_model(a->model);
+    if (!path.ok()) return fail(path.error());
+    a->engine.model_path = *path;
+    return latency_verb->parsed() ? latency(*a) : offline(*a);
+  };
+}
+
+}  // namespace espalier::command

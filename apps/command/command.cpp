@@ -1,0 +1,23 @@
+#include "command/command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "store/store.h"
+
+namespace espalier::command {
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "espalier: %s\n", error.message.c_str());
+  return error.exit_code();
+}
+
+Result<std::string> find_model(const std::string& name) {
+  store::Store models;
+  const auto progress = store::make_progress(store::ProgressStyle::automatic, STDERR_FILENO);
+  ESP_TRY(const store::Model model, models.resolve(name, *progress));
+  return model.path.string();
+}
+
+}  // namespace espalier::command

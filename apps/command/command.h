@@ -1,0 +1,28 @@
+// command.h: what every verb of the `espalier` command offers to main.
+//
+// A verb registers its flags on a subcommand; the returned function runs it and gives the exit code. Results go to stdout,
+// everything else to stderr.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "espalier/error.h"
+
+namespace espalier::command {
+
+using Run = std::function<int()>;
+
+Run add_inspect(CLI::App& app);
+Run add_run(CLI::App& app);
+Run add_pull(CLI::App& app);
+Run add_list(CLI::App& app);
+Run add_bench(CLI::App& app);
+
+// Prints "espalier: <sentence>" to stderr and gives the error's exit code.
+int fail(const Error& error);
+
+// A model's name to its path, downloaded when it is not here; progress on stderr.
+Result<std::string> find_model(const std::string& name);
+
+}  // namespace espalier::command

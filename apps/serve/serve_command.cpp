@@ -1,0 +1,215 @@
+#include "serve/serve_command.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "base/log.h"
+#include "serve/serve_options.h"
+#include "server/server.h"
+#include "store/store.h"
+
+namespace espalier::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kCutOff = 143;
+
+// A full or closed stderr must never be fatal, and stdio would keep what it cannot write.
+void say(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+int fail(const Error& error) {
+  say(fmt::format("espalier: {}\n", error.message));
+  return error.exit_code();
+}
+
+log::Level level_of(const std::string& word) {
+  if (word == "debug") return log::Level::debug;
+  if (word == "warning" || word == "warn") return log::Level::warning;
+  return word == "error" ? log::Level::error : log::Level::info;
+}
+
+// The signals that this program answers, blocked in every thread and fetched here.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&set_, number);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    struct sigaction ignore{};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, nullptr);
+  }
+  int wait(std::chrono::milliseconds limit) const {  // 0: none came
+    const timespec time{limit.count() / 1000, (limit.count() % 1000) * 1'000'000};
+    const int number = sigtimedwait(&set_, nullptr, &time);
+    return number > 0 ? number : 0;
+  }
+
+ private:
+  sigset_t set_;
+};
+
+// Shows how far the loading is, on a terminal as one line that is redrawn.
+class LoadProgress {
+ public:
+  LoadProgress(server::Server& server) : server_(server), terminal_(::isatty(STDERR_FILENO) == 1) {}
+  ~LoadProgress() {
+    if (shown_) say("\r\033[K");
+  }
+  void operator()(std::string_view stage, double share) {
+    server_.progress(stage, share);
+    if (!terminal_) return;
+    const int percent = static_cast<int>(100 * share);
+    if (percent == last_) return;
+    last_ = percent;
+    shown_ = true;
+    constexpr int width = 30;
+    const auto filled = static_cast<std::size_t>(width * share);
+    say(fmt::format("\r\033[K{} [{}{}] {} %", stage, std::string(filled, '#'), std::string(width - filled, '.'), percent));
+  }
+
+ private:
+  server::Server& server_;
+  const bool terminal_;
+  bool shown_ = false;
+  int last_ = -1;
+};
+
+Result<std::unique_ptr<Engine>> load(ServeOptions options, server::Server& server, std::stop_token stop) {
+  ESP_TRY(const auto style, store::progress_style(options.progress));
+  auto shown = store::make_progress(style, STDERR_FILENO);
+  server.progress("fetching the model", 0);
+  ESP_TRY(const store::Model model, store::Store().resolve(options.model, *shown, stop));
+  options.engine.model_path = model.path;
+  LoadProgress progress(server);
+  return Engine::open(options.engine, [&](std::string_view stage, double share) { progress(stage, share); });
+}
+
+void announce(const server::Server& server, const Engine& engine, const std::string& name, double seconds) {
+  const ModelInfo& info = engine.model();
+  const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  say(fmt::format("  model    {} ({}, {}, {:.1f} M parameters, {:.1f} MiB)\n"
+                  "  context  {} tokens; pool {} tokens of {}, {:.1f} MiB\n"
+                  "  compute  {} threads, {}, {} activations\n",
+                  name, info.architecture, info.quantisation, static_cast<double>(info.parameters) / 1e6,
+                  mib(info.weight_bytes), info.limits.context_length, info.limits.pool_tokens, info.kv_type,
+                  mib(info.kv_bytes), info.threads, info.isa, info.activations));
+  say(fmt::format("espalier: ready on {} ({}, {:.2f} s)\n", server.url(), name, seconds));
+}
+
+class Program {
+ public:
+  Program(const Signals& signals, server::Server& server, const ServeOptions& options)
+      : signals_(signals), server_(server), options_(options), began_(Clock::now()) {}
+
+  int run() {
+    std::promise<Result<std::unique_ptr<Engine>>> promise;
+    loading_ = promise.get_future();
+    loader_ = std::jthread([this, promise = std::move(promise)](std::stop_token stop) mutable {
+      try {
+        promise.set_value(load(options_, server_, stop));
+      } catch (const std::exception& failure) {
+        promise.set_value(Error{Error::Kind::out_of_memory, fmt::format("loading failed: {}", failure.what()), {}, {}});
+      }
+    });
+    for (;;) {
+      if (const auto code = load_finished()) return *code;
+      if (const int number = signals_.wait(loading_.valid() ? std::chrono::milliseconds(20) : std::chrono::seconds(1)); number != 0) {
+        if (number == SIGTERM || number == SIGINT) return drain();
+        handle(number);
+      }
+    }
+  }
+
+ private:
+  // Attaches the engine once it is there; an exit code when there will be none.
+  std::optional<int> load_finished() {
+    if (!loading_.valid() || loading_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
+    auto engine = loading_.get();
+    loader_.join();
+    if (!engine) return fail(engine.error());
+    const Engine& opened = **engine;
+    if (auto attached = server_.attach_engine(std::move(*engine), options_.model); !attached) return fail(attached.error());
+    const auto& names = options_.server.served_model_names;
+    announce(server_, opened, names.empty() ? options_.model : names.front(),
+             std::chrono::duration<double>(Clock::now() - began_).count());
+    return std::nullopt;
+  }
+
+  void handle(int number) {
+    if (number == SIGUSR1) log::info("{}", server_.describe());
+    if (number != SIGHUP) return;
+    if (auto reloaded = server_.reload_keys(); !reloaded) log::error("keys stay as they were: {}", reloaded.error().message);
+    else log::info("keys were read again");
+  }
+
+  int drain() {
+    if (loading_.valid()) {
+      // Nothing was served yet, and the loading thread cannot be stopped in the middle of a file.
+      say("espalier: stopped while loading\n");
+      std::_Exit(0);
+    }
+    server_.begin_drain();
+    const double limit = options_.server.shutdown_timeout;
+    log::info("shutting down: {} requests may finish within {} s", server_.active(), limit);
+    const auto end = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(limit * 1000));
+    bool again = false;
+    while (server_.active() > 0 && !again && Clock::now() < end) {
+      const int number = signals_.wait(std::chrono::milliseconds(20));
+      again = number == SIGTERM || number == SIGINT;
+    }
+    if (server_.active() == 0) {
+      server_.stop(std::chrono::milliseconds(1000));
+      say("espalier: stopped\n");
+      return 0;
+    }
+    server_.cut();
+    const auto last = Clock::now() + std::chrono::milliseconds(500);
+    while (server_.active() > 0 && Clock::now() < last) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    server_.stop(std::chrono::milliseconds(500));
+    say("espalier: stopped with requests cut off\n");
+    std::_Exit(kCutOff);  // an engine in the middle of a long step is not waited for
+  }
+
+  const Signals& signals_;
+  server::Server& server_;
+  const ServeOptions& options_;
+  const Clock::time_point began_;
+  std::future<Result<std::unique_ptr<Engine>>> loading_;
+  std::jthread loader_;
+};
+
+}  // namespace
+
+int serve_main(std::span<const std::string> arguments) {
+  const Signals signals;
+  auto options = parse_serve_options(arguments);
+  if (!options) return fail(options.error());
+  if (!options->help.empty()) {
+    std::fputs(options->help.c_str(), stdout);
+    return 0;
+  }
+  log::configure(level_of(options->log_level), options->log_format == "json" ? log::Format::json : log::Format::text);
+  for (const auto& notice : options->notices) log::info("{}", notice);
+  auto server = server::Server::start(options->server);
+  if (!server) return fail(server.error());
+  return Program(signals, **server, *options).run();
+}
+
+}  // namespace espalier::serve
