@@ -33,6 +33,7 @@ void say(std::string_view text) {
   }
 }
 
+// Unlike command::fail not through stdio.
 int fail(const Error& error) {
   say(fmt::format("espalier: {}\n", error.message));
   return error.exit_code();
@@ -91,14 +92,15 @@ class LoadProgress {
   int last_ = -1;
 };
 
-Result<std::unique_ptr<Engine>> load(ServeOptions options, server::Server& server, std::stop_token stop) {
+Result<std::unique_ptr<Engine>> load(const ServeOptions& options, server::Server& server, std::stop_token stop) {
   ESP_TRY(const auto style, store::progress_style(options.progress));
   auto shown = store::make_progress(style, STDERR_FILENO);
   server.progress("fetching the model", 0);
   ESP_TRY(const store::Model model, store::Store().resolve(options.model, *shown, stop));
-  options.engine.model_path = model.path;
+  EngineOptions engine = options.engine;
+  engine.model_path = model.path;
   LoadProgress progress(server);
-  return Engine::open(options.engine, [&](std::string_view stage, double share) { progress(stage, share); });
+  return Engine::open(std::move(engine), [&](std::string_view stage, double share) { progress(stage, share); });
 }
 
 void announce(const server::Server& server, const Engine& engine, const std::string& name, double seconds) {
@@ -195,21 +197,28 @@ class Program {
   std::jthread loader_;
 };
 
-}  // namespace
-
-int serve_main(std::span<const std::string> arguments) {
+int run_server(const ServeOptions& options) {
   const Signals signals;
-  auto options = parse_serve_options(arguments);
-  if (!options) return fail(options.error());
-  if (!options->help.empty()) {
-    std::fputs(options->help.c_str(), stdout);
-    return 0;
-  }
-  log::configure(level_of(options->log_level), options->log_format == "json" ? log::Format::json : log::Format::text);
-  for (const auto& notice : options->notices) log::info("{}", notice);
-  auto server = server::Server::start(options->server);
+  log::configure(level_of(options.log_level), options.log_format == "json" ? log::Format::json : log::Format::text);
+  for (const auto& notice : options.notices()) log::info("{}", notice);
+  auto server = server::Server::start(options.server);
   if (!server) return fail(server.error());
-  return Program(signals, **server, *options).run();
+  return Program(signals, **server, options).run();
 }
 
+}  // namespace
 }  // namespace espalier::serve
+
+namespace espalier::command {
+
+Run add_serve(CLI::App& app) {
+  auto options = std::make_shared<serve::ServeOptions>();
+  CLI::App* verb = app.add_subcommand("serve", "serve a model over HTTP: OpenAI's routes, SGLang's, and a chat page at /");
+  serve::add_serve_flags(*verb, *options);
+  return [options] {
+    options->settle();
+    return serve::run_server(*options);
+  };
+}
+
+}  // namespace espalier::command

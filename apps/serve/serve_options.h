@@ -1,11 +1,12 @@
-// serve_options.h: the command line of `espalier serve`: flags, their synonyms in other servers, their environment twins.
+// serve_options.h: the flags of `espalier serve`: the engine's (command/engine_flags.h), the server's, and those of other
+// servers that are accepted without effect, so that existing start scripts work.
 //
-// Precedence: flag, then environment (ESPALIER_<FLAG>), then built-in. SGLang's spellings are the canonical ones;
-// underscores count as dashes.
-// Threads: a value. Fails: parse: bad_request with the sentence to print (exit 2); help is a value.
+// Precedence: flag, then environment (ESPALIER_<FLAG>), then built-in. SGLang's spellings are the canonical ones.
+// Threads: a value that must stay where it is while the app parses into it.
 #pragma once
 
-#include <span>
+#include <CLI/CLI.hpp>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -15,15 +16,24 @@
 namespace espalier::serve {
 
 struct ServeOptions {
-  std::string model = "smollm2-135m";
+  std::string model = "smollm2-135m", model_path;  // the second: --model-path, which wins
   EngineOptions engine;
   server::ServerOptions server;
   std::string log_level = "info", log_format = "text";
-  std::string progress = "auto";        // of downloads
-  std::vector<std::string> notices;     // flags of other servers that have no effect here
-  std::string help;                     // not empty: print it and stop
+  std::string progress = "auto";  // of downloads
+
+  // Flags that were given and have no effect here.
+  std::vector<std::string> notices() const;
+  // After parsing: what depends on several flags.
+  void settle();
+
+  struct Ignored {
+    std::string flag, value;
+    CLI::Option* option = nullptr;
+  };
+  std::list<Ignored> ignored;
 };
 
-Result<ServeOptions> parse_serve_options(std::span<const std::string> arguments);
+void add_serve_flags(CLI::App& app, ServeOptions& options);
 
 }  // namespace espalier::serve

@@ -1,0 +1,273 @@
+// Bodies -> typed requests: every field at the edges of its range, wrong types, lists, what must never be ignored.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "server/chat_messages.h"
+#include "server/native/generate_body.h"
+#include "server/openai/chat.h"
+#include "server/openai/completions.h"
+
+namespace espalier::server {
+namespace {
+
+Json json(std::string_view text) {
+  auto parsed = parse_json(text);
+  EXPECT_TRUE(parsed.ok()) << text;
+  return parsed.ok() ? *parsed : Json();
+}
+
+const ServerOptions kOptions;
+
+auto completion(std::string_view text) {
+  return parse_completion(json(text), kOptions);
+}
+auto chat_body(std::string_view text) {
+  return parse_chat(json(text), kOptions, {});
+}
+auto native(std::string_view text) {
+  return parse_generate(json(text), kOptions);
+}
+
+// A field's value that is accepted or refused in the three bodies that share it.
+struct Edge {
+  const char* field;
+  const char* value;
+  bool accepted;
+};
+
+constexpr Edge kShared[] = {
+    {"temperature", "0", true},          {"temperature", "100", true},       {"temperature", "-0.001", false},
+    {"temperature", "100.001", false},   {"temperature", "\"1\"", false},    {"temperature", "true", false},
+    {"temperature", "null", true},       {"top_p", "1e-9", true},            {"top_p", "0", false},
+    {"top_p", "1", true},                {"top_p", "1.0001", false},         {"top_k", "-1", true},
+    {"top_k", "0", true},                {"top_k", "-2", false},             {"top_k", "1.0", false},
+    {"min_p", "0", true},                {"min_p", "1", true},               {"min_p", "1.1", false},
+    {"min_p", "-0.1", false},            {"frequency_penalty", "-2", true},  {"frequency_penalty", "2", true},
+    {"frequency_penalty", "2.01", false},{"presence_penalty", "-2.01", false},{"presence_penalty", "2", true},
+    {"repetition_penalty", "0", false},  {"repetition_penalty", "10", true}, {"repetition_penalty", "10.1", false},
+    {"n", "1", true},                    {"n", "64", true},                  {"n", "0", false},
+    {"n", "65", false},                  {"n", "1.5", false},                {"n", "99999999999", false},
+    {"stop", "\"x\"", true},             {"stop", "[\"x\",\"y\"]", true},    {"stop", "[1]", false},
+    {"stop", "7", false},                {"stop", "\"\"", true},             {"stop_token_ids", "[1,null,2]", true},
+    {"stop_token_ids", "[-1]", false},   {"stop_token_ids", "3", false},     {"ignore_eos", "1", false},
+    {"ignore_eos", "true", true},        {"logit_bias", "{\"5\":-100}", true},{"logit_bias", "{\"5\":100.1}", false},
+    {"logit_bias", "{\"x\":1}", false},  {"logit_bias", "{\"-1\":1}", false},{"logit_bias", "[1]", false},
+    {"skip_special_tokens", "\"no\"", false}, {"regex", "\"a+\"", false},    {"regex", "\"\"", true},
+    {"regex", "null", true},             {"json_schema", "\"{}\"", false},   {"ebnf", "\"root ::= x\"", false},
+    {"beam_width", "1", true},           {"beam_width", "2", false},         {"structural_tag", "{\"a\":1}", false}};
+
+TEST(Bodies, SharedSamplingFieldsHoldTheirRanges) {
+  for (const auto& [field, value, accepted] : kShared) {
+    const std::string member = fmt::format("\"{}\":{}", field, value);
+    const bool openai_only_missing = std::string_view(field) == "beam_width";
+    const auto c = completion(fmt::format("{{\"prompt\":\"x\",{}}}", member));
+    EXPECT_EQ(c.ok(), accepted) << member << (c.ok() ? "" : c.error().message);
+    const auto h = chat_body(fmt::format("{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],{}}}", member));
+    EXPECT_EQ(h.ok(), accepted) << member << (h.ok() ? "" : h.error().message);
+    const auto g = native(fmt::format("{{\"text\":\"x\",\"sampling_params\":{{{}}}}}", member));
+    EXPECT_EQ(g.ok(), accepted) << member << (g.ok() ? "" : g.error().message);
+    if (accepted || openai_only_missing) continue;
+    EXPECT_NE(c.error().field.find(field), std::string::npos) << c.error().message;
+    EXPECT_NE(g.error().field.find(field), std::string::npos) << g.error().message;
+    EXPECT_EQ(c.error().http_status(), 400);
+  }
+}
+
+TEST(Bodies, ConstraintsAreRefusedWithTheirCode) {
+  for (const char* field : {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "regex"}) {
+    const auto refused = completion(fmt::format("{{\"prompt\":\"x\",\"{}\":\"a\"}}", field));
+    ASSERT_FALSE(refused.ok()) << field;
+    EXPECT_EQ(refused.error().code, "unsupported_parameter");
+    EXPECT_EQ(refused.error().field, field);
+  }
+  for (const char* type : {"json_object", "json_schema", "structural_tag"}) {
+    const auto refused = chat_body(
+        fmt::format("{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"response_format\":{{\"type\":\"{}\"}}}}", type));
+    ASSERT_FALSE(refused.ok()) << type;
+    EXPECT_EQ(refused.error().field, "response_format");
+  }
+  EXPECT_TRUE(completion(R"({"prompt":"x","response_format":{"type":"text"}})").ok());
+}
+
+TEST(CompletionBody, PromptsComeInFourShapes) {
+  EXPECT_EQ(completion(R"({"prompt":"a"})")->prompts.prompts.size(), 1u);
+  EXPECT_EQ(completion(R"({"prompt":["a","b"]})")->prompts.prompts.size(), 2u);
+  EXPECT_EQ(completion(R"({"prompt":[1,2,3]})")->prompts.prompts.size(), 1u);
+  EXPECT_EQ(completion(R"({"prompt":[[1],[2,3]]})")->prompts.prompts.size(), 2u);
+  for (const char* bad : {R"({})", R"({"prompt":""})", R"({"prompt":[]})", R"({"prompt":[""]})", R"({"prompt":[[]]})",
+                          R"({"prompt":[1,"a"]})", R"({"prompt":["a",[1]]})", R"({"prompt":{}})", R"({"prompt":5})",
+                          R"({"prompt":[-1]})", R"({"prompt":[1.5]})", R"({"prompt":null})"}) {
+    const auto refused = completion(bad);
+    ASSERT_FALSE(refused.ok()) << bad;
+    EXPECT_TRUE(refused.error().field.starts_with("prompt")) << refused.error().field;
+  }
+  std::string many = "{\"prompt\":[";
+  for (int i = 0; i < kOptions.max_prompts; ++i) many += "\"a\",";
+  EXPECT_TRUE(completion(many.substr(0, many.size() - 1) + "]}").ok());
+  EXPECT_FALSE(completion(many + "\"a\"]}").ok());
+}
+
+TEST(CompletionBody, LengthsAndLogprobsHaveTheirEdges) {
+  EXPECT_EQ(completion(R"({"prompt":"a"})")->sampling.max_new_tokens, 16);
+  EXPECT_FALSE(completion(R"({"prompt":"a","max_tokens":0})").ok());
+  EXPECT_TRUE(completion(R"({"prompt":"a","max_tokens":0,"echo":true})").ok());
+  EXPECT_FALSE(completion(R"({"prompt":"a","max_tokens":-1})").ok());
+  EXPECT_EQ(completion(R"({"prompt":"a","logprobs":20})")->logprobs, 20);
+  EXPECT_FALSE(completion(R"({"prompt":"a","logprobs":21})").ok());
+  EXPECT_FALSE(completion(R"({"prompt":"a","logprobs":-1})").ok());
+  EXPECT_TRUE(completion(R"({"prompt":"a","best_of":1,"n":3})").ok());
+  EXPECT_TRUE(completion(R"({"prompt":"a","best_of":3,"n":3})").ok());
+  EXPECT_EQ(completion(R"({"prompt":"a","best_of":3,"n":2})").error().field, "best_of");
+  EXPECT_EQ(completion(R"({"prompt":"a","suffix":"z"})").error().code, "unsupported_parameter");
+  EXPECT_TRUE(completion(R"({"prompt":"a","suffix":null})").ok());
+  EXPECT_FALSE(completion(R"({"prompt":"a","stream_options":true})").ok());
+  EXPECT_TRUE(completion(R"({"prompt":"a","stream":true,"stream_options":{"include_usage":true}})")->common.include_usage);
+}
+
+TEST(CompletionBody, SeedsAreAllOf64Bits) {
+  EXPECT_EQ(completion(R"({"prompt":"a","seed":-1})")->sampling.seed, ~std::uint64_t{0});
+  EXPECT_EQ(completion(R"({"prompt":"a","seed":18446744073709551615})")->sampling.seed, ~std::uint64_t{0});
+  EXPECT_FALSE(completion(R"({"prompt":"a","seed":1.5})").ok());
+}
+
+TEST(CompletionBody, UnknownFieldsAreFound) {
+  EXPECT_TRUE(unknown_completion_fields(json(R"({"prompt":"a","user":"me","temperature":1,"regex":""})")).empty());
+  EXPECT_EQ(unknown_completion_fields(json(R"({"prompt":"a","tempreature":1})")), std::vector<std::string>{"tempreature"});
+  EXPECT_TRUE(unknown_chat_fields(json(R"({"messages":[],"tools":[],"top_logprobs":1,"user":"x"})")).empty());
+  EXPECT_EQ(unknown_generate_fields(json(R"({"text":"a","foo":1,"sampling_params":{"bar":2}})")),
+            (std::vector<std::string>{"foo", "sampling_params.bar"}));
+}
+
+TEST(ChatBody, MessagesAreCheckedOneByOne) {
+  const auto with = [](const char* messages) { return chat_body(fmt::format("{{\"messages\":{}}}", messages)); };
+  EXPECT_TRUE(with(R"([{"role":"USER","content":"x"}])").ok());
+  EXPECT_TRUE(with(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])").ok());
+  EXPECT_EQ(with(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])")
+                ->prompt.messages[0]["content"], "a b");
+  EXPECT_TRUE(with(R"([{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}])").ok());
+  const struct {
+    const char* messages;
+    const char* field;
+  } bad[] = {{"[]", "messages"}, {"{}", "messages"}, {"[1]", "messages[0]"}, {R"([{"content":"x"}])", "messages[0].role"},
+             {R"([{"role":"king","content":"x"}])", "messages[0].role"}, {R"([{"role":"user"}])", "messages[0].content"},
+             {R"([{"role":"user","content":5}])", "messages[0].content"},
+             {R"([{"role":"user","content":"x"},{"role":"user","content":[{"type":"image_url"}]}])",
+              "messages[1].content[0].type"},
+             {R"([{"role":"assistant","content":"","tool_calls":[{}]}])", "messages[0].tool_calls[0].function"}};
+  for (const auto& [messages, field] : bad) {
+    const auto refused = with(messages);
+    ASSERT_FALSE(refused.ok()) << messages;
+    EXPECT_EQ(refused.error().field, field) << messages;
+  }
+}
+
+TEST(ChatBody, ArgumentsOfOldToolCallsAreParsedWhenTheyCanBe) {
+  const auto body = chat_body(R"({"messages":[{"role":"assistant","content":"","tool_calls":[
+      {"function":{"name":"f","arguments":"{\"a\":1}"}},{"function":{"name":"f","arguments":"{broken"}}]}]})");
+  ASSERT_TRUE(body.ok()) << body.error().message;
+  const Json& calls = body->prompt.messages[0]["tool_calls"];
+  EXPECT_EQ(calls[0]["function"]["arguments"]["a"], 1);
+  EXPECT_EQ(calls[1]["function"]["arguments"], "{broken");
+}
+
+TEST(ChatBody, ToolsAreShownAndNeverForced) {
+  const std::string start = R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}])";
+  EXPECT_EQ(chat_body(start + "}")->prompt.tools.size(), 1u);
+  EXPECT_TRUE(chat_body(start + R"(,"tool_choice":"auto"})").ok());
+  EXPECT_TRUE(chat_body(start + R"(,"tool_choice":"none"})").ok());
+  for (const char* choice : {R"("required")", R"({"type":"function","function":{"name":"f"}})"}) {
+    const auto refused = chat_body(start + ",\"tool_choice\":" + choice + "}");
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().http_status(), 422);
+    EXPECT_EQ(refused.error().field, "tool_choice");
+  }
+  EXPECT_FALSE(chat_body(R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"web"}]})").ok());
+}
+
+TEST(ChatBody, TemplateArgumentsCannotReplaceTheTemplatesOwn) {
+  const auto with = [](const char* arguments) {
+    return chat_body(fmt::format("{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"chat_template_kwargs\":{}}}", arguments));
+  };
+  EXPECT_TRUE(with(R"({"enable_thinking":false})").ok());
+  for (const char* name : {"messages", "chat_template", "tools", "bos_token", "raise_exception", "add_generation_prompt"}) {
+    EXPECT_FALSE(with(fmt::format("{{\"{}\":1}}", name).c_str()).ok()) << name;
+  }
+  const auto own = chat_body(R"({"messages":[{"role":"user","content":"x"}],"chat_template":"{{ 1 }}"})");
+  ASSERT_FALSE(own.ok());
+  EXPECT_EQ(own.error().field, "chat_template");
+}
+
+TEST(ChatBody, DefaultsOfTheModelStandUntilTheBodySaysOtherwise) {
+  ModelInfo model;
+  model.limits.vocabulary = 100;
+  model.temperature = 0.6;
+  model.top_k = 20;
+  const SamplingParams defaults = chat_defaults(model, kOptions);
+  const std::string start = R"({"messages":[{"role":"user","content":"x"}])";
+  EXPECT_EQ(parse_chat(json(start + "}"), kOptions, defaults)->sampling.temperature, 0.6);
+  EXPECT_EQ(parse_chat(json(start + R"(,"temperature":null})"), kOptions, defaults)->sampling.temperature, 0.6);
+  EXPECT_EQ(parse_chat(json(start + R"(,"temperature":0})"), kOptions, defaults)->sampling.temperature, 0);
+  model.temperature = -3;
+  EXPECT_EQ(chat_defaults(model, kOptions).temperature, 1) << "a broken file is not the client's fault";
+}
+
+TEST(GenerateBody, ABatchTakesOneValueForAllOrOnePerPrompt) {
+  const auto body = native(R"({"text":["a","b"],"sampling_params":[{"temperature":0},{"temperature":1}],
+                              "return_logprob":[true,false],"rid":["x","y"],"top_logprobs_num":3,
+                              "token_ids_logprob":[[1,2],null]})");
+  ASSERT_TRUE(body.ok()) << body.error().message;
+  EXPECT_EQ(body->items[0].sampling.temperature, 0);
+  EXPECT_EQ(body->items[1].sampling.temperature, 1);
+  EXPECT_TRUE(body->items[0].return_logprob);
+  EXPECT_FALSE(body->items[1].return_logprob);
+  EXPECT_EQ(body->items[1].rid, "y");
+  EXPECT_EQ(body->items[1].top_logprobs_num, 3);
+  EXPECT_EQ(body->items[0].token_ids_logprob.size(), 2u);
+  EXPECT_TRUE(body->items[1].token_ids_logprob.empty());
+  EXPECT_EQ(native(R"({"text":["a","b"],"rid":"r"})")->items[1].rid, "r_1");
+  EXPECT_EQ(native(R"({"text":["a","b"],"token_ids_logprob":[4,5]})")->items[1].token_ids_logprob.size(), 2u);
+  EXPECT_FALSE(native(R"({"text":["a","b"],"rid":["x"]})").ok());
+  EXPECT_FALSE(native(R"({"text":["a","b"],"sampling_params":[{"n":1},{"n":2}]})").ok());
+  EXPECT_FALSE(native(R"({"text":["a","b"],"sampling_params":[{},5]})").ok());
+}
+
+TEST(GenerateBody, ExactlyOnePromptOfTheRightKind) {
+  for (const char* bad : {R"({})", R"({"text":"a","input_ids":[1]})", R"({"text":[1,2]})", R"({"input_ids":"a"})",
+                          R"({"input_ids":["a"]})", R"({"text":["a",5]})", R"({"text":"a","input_embeds":[[1.0]]})",
+                          R"({"text":"a","image_data":"x"})", R"({"text":"a","lora_path":"x"})",
+                          R"({"text":"a","sampling_params":[]})", R"({"text":"a","stream":"yes"})"}) {
+    EXPECT_FALSE(native(bad).ok()) << bad;
+  }
+  EXPECT_FALSE(native(R"({"text":"a"})")->is_batch);
+  EXPECT_TRUE(native(R"({"text":["a"]})")->is_batch);
+  EXPECT_EQ(native(R"({"text":"a"})")->items[0].sampling.max_new_tokens, 128);
+  EXPECT_EQ(native(R"({"text":"a","sampling_params":{"max_new_tokens":0}})")->items[0].sampling.max_new_tokens, 0);
+  EXPECT_FALSE(native(R"({"text":"a","sampling_params":{"max_new_tokens":null}})")->items[0].sampling.max_new_tokens);
+  EXPECT_FALSE(native(R"({"text":"a","sampling_params":{"max_new_tokens":-1}})").ok());
+}
+
+// sglang-language.md section 3, rules (a), (b) and (c).
+TEST(GenerateBody, TheFirstPromptLogprobMeansWhatEachFrontEndExpects) {
+  GenerateItem item;
+  item.return_logprob = true;
+  const auto layout = [&](std::optional<int> start, int tokens, bool text, int top = 0) {
+    item.logprob_start_len = start;
+    item.sampling.max_new_tokens = tokens;
+    item.return_text = text;
+    item.top_logprobs_num = top;
+    const auto found = prompt_logprob_layout(item, 100);
+    return std::pair(found.start, found.null_first);
+  };
+  EXPECT_EQ(layout(std::nullopt, 8, false), std::pair(-1, false));
+  EXPECT_EQ(layout(-1, 8, false), std::pair(-1, false));
+  EXPECT_EQ(layout(0, 8, false), std::pair(0, true));
+  EXPECT_EQ(layout(5, 8, false), std::pair(5, true)) << "as servers of 0.4 and later";
+  EXPECT_EQ(layout(std::nullopt, 0, false), std::pair(0, true)) << "(a)";
+  EXPECT_EQ(layout(5, 0, false), std::pair(5, false)) << "(b)";
+  EXPECT_EQ(layout(5, 0, true), std::pair(6, false)) << "(c)";
+  EXPECT_EQ(layout(0, 0, true), std::pair(0, true));
+  EXPECT_EQ(layout(std::nullopt, 8, false, 100), std::pair(0, true)) << "whole distributions are of every position";
+}
+
+}  // namespace
+}  // namespace espalier::server

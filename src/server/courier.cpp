@@ -1,0 +1,117 @@
+#include "server/courier.h"
+
+#include <pthread.h>
+
+#include <exception>
+
+#include "base/log.h"
+
+namespace espalier::server {
+
+constexpr std::chrono::milliseconds kTick{100};
+
+Courier::Courier(std::string name) : name_(std::move(name)), thread_([this] { work(); }) {}
+
+void Courier::add(std::shared_ptr<Errand> errand) {
+  Errand& added = *errand;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stopping_) return;
+    errands_.emplace(&added, std::move(errand));
+  }
+  ring(added);
+}
+
+void Courier::ring(Errand& errand) {
+  if (errand.rung_.exchange(true)) return;
+  bool wake = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    auto found = errands_.find(&errand);
+    if (found == errands_.end()) return;
+    wake = rung_.empty();
+    rung_.push_back(found->second);
+  }
+  if (wake) changed_.notify_one();
+}
+
+void Courier::for_each(const std::function<void(Errand&)>& visit) const {
+  std::vector<std::shared_ptr<Errand>> all;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [errand, owner] : errands_) all.push_back(owner);
+  }
+  for (const auto& errand : all) visit(*errand);
+}
+
+std::size_t Courier::count() const {
+  const std::scoped_lock lock(mutex_);
+  return errands_.size();
+}
+
+bool Courier::advance(Errand& errand) {
+  errand.rung_ = false;  // before looking, so that nothing is missed
+  const char* why = "unknown failure";
+  std::string text;
+  try {
+    return errand.advance();
+  } catch (const std::exception& failure) {
+    text = failure.what();
+    why = text.c_str();
+  } catch (...) {
+  }
+  log::error("the {} thread gave up a reply: {}", name_, why);
+  errand.failed(why);
+  return false;
+}
+
+void Courier::forget(const std::vector<Errand*>& over) {
+  std::vector<std::shared_ptr<Errand>> dying;  // destroyed outside the lock: an errand's end may ring others
+  const std::scoped_lock lock(mutex_);
+  for (Errand* errand : over) {
+    auto found = errands_.find(errand);
+    if (found == errands_.end()) continue;
+    dying.push_back(std::move(found->second));
+    errands_.erase(found);
+  }
+}
+
+void Courier::work() {
+  ::pthread_setname_np(::pthread_self(), ("esp-" + name_).substr(0, 15).c_str());
+  auto next_tick = std::chrono::steady_clock::now() + kTick;
+  std::vector<std::shared_ptr<Errand>> batch;
+  std::vector<Errand*> over;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto ready = [this] { return stopping_ || !rung_.empty(); };
+      if (errands_.empty()) changed_.wait(lock, ready);
+      else changed_.wait_until(lock, next_tick, ready);
+      if (stopping_) return;
+      batch.swap(rung_);
+    }
+    for (const auto& errand : batch) {
+      if (!advance(*errand)) over.push_back(errand.get());
+    }
+    if (!over.empty()) forget(over);
+    over.clear();
+    batch.clear();
+    if (const auto now = std::chrono::steady_clock::now(); now >= next_tick) {
+      for_each([now](Errand& errand) { errand.tick(now); });
+      next_tick = now + kTick;
+    }
+  }
+}
+
+void Courier::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  rung_.clear();
+  errands_.clear();
+}
+
+}  // namespace espalier::server

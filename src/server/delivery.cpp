@@ -1,0 +1,274 @@
+#include "server/delivery.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/log.h"
+
+namespace espalier::server {
+namespace {
+
+constexpr std::size_t kPieceBytes = 32 * 1024;             // formatted before it is offered to the socket
+constexpr std::chrono::milliseconds kSilentStart{1000};    // a stream's head goes out after so long without a token
+
+// x-deadline-ms, counted from the arrival of the head; nullopt when absent or not a number.
+std::optional<std::chrono::milliseconds> deadline_header(const net::HttpRequest& request) {
+  const std::string_view text = request.headers.get("x-deadline-ms");
+  std::int64_t ms = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+  if (error != std::errc() || end != text.data() + text.size() || ms <= 0) return std::nullopt;
+  return std::chrono::milliseconds(std::min<std::int64_t>(ms, 86'400'000));
+}
+
+Errand::Time deadline_of(const net::HttpRequest& request, double limit_seconds) {
+  auto deadline = Errand::Time::max();
+  if (limit_seconds > 0) {
+    deadline = request.received_at + std::chrono::milliseconds(static_cast<std::int64_t>(limit_seconds * 1000));
+  }
+  if (const auto asked = deadline_header(request)) deadline = std::min(deadline, request.received_at + *asked);
+  return deadline;
+}
+
+Error with_default(Error error, FinishReason reason) {
+  if (error.message.empty()) {
+    error.message = reason == FinishReason::abort ? "the request was aborted" : "generation failed";
+  }
+  return error;
+}
+
+}  // namespace
+
+const char* to_string(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::stop: return "stop";
+    case FinishReason::length: return "length";
+    case FinishReason::abort: return "abort";
+    case FinishReason::error: return "error";
+  }
+  return "error";
+}
+
+Delivery::Delivery(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request,
+                   net::Responder responder, Generation generation)
+    : service_(service),
+      model_(std::move(model)),
+      request_(std::move(request)),
+      responder_(std::move(responder)),
+      generation_(std::move(generation)),
+      ready_(std::make_unique<std::atomic<bool>[]>(generation_.requests.size())),
+      started_(std::chrono::steady_clock::now()),
+      deadline_(deadline_of(request_, generation_.limit_seconds > 0 ? generation_.limit_seconds
+                                                                   : service.options.request_timeout)) {}
+
+void Delivery::begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request,
+                     net::Responder responder, Generation generation) {
+  auto delivery = std::make_shared<Delivery>(service, std::move(model), std::move(request), std::move(responder),
+                                             std::move(generation));
+  if (auto submitted = delivery->submit(); !submitted) {
+    service.metrics.refused(net::http_error(submitted.error()).code);
+    delivery->refuse(submitted.error());
+    return;
+  }
+  delivery->start();
+}
+
+Result<> Delivery::submit() {
+  ESP_TRY(ids_, service_.active_ids.claim(std::move(generation_.claimed_ids)));
+  for (Request& request : generation_.requests) {
+    const SamplingParams sampling = request.sampling();
+    summary_.prompt_tokens += static_cast<int>(request.prompt().size());
+    open_choices_ += static_cast<std::size_t>(sampling.n);
+    ESP_TRY(Stream stream, model_->engine->submit(std::move(request)));
+    streams_.emplace_back(std::move(stream), model_->tokenizer(), sampling);
+  }
+  generation_.requests.clear();
+  return success();
+}
+
+void Delivery::start() {
+  courier().add(shared_from_this());
+  responder_.on_disconnect([weak = weak_from_this()] {
+    if (auto self = weak.lock()) {
+      self->gone_ = true;
+      self->courier().ring(*self);
+    }
+  });
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    streams_[i].stream().on_ready([weak = weak_from_this(), i] {
+      if (auto self = weak.lock()) self->ring(i);
+    });
+  }
+}
+
+void Delivery::ring(std::size_t prompt) {
+  ready_[prompt] = true;
+  courier().ring(*this);
+}
+
+void Delivery::cancel(Error why) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!cancelled_) cancelled_ = std::move(why);
+  }
+  courier().ring(*this);
+}
+
+bool Delivery::advance() {
+  if (body_done_) return finish_stream();
+  if (gone_ || (opened_ && writer_.closed())) return leave();
+  std::optional<Error> cancelled;
+  {
+    const std::scoped_lock lock(mutex_);
+    cancelled = cancelled_;
+  }
+  if (cancelled) return refuse(*cancelled);
+  if (paused_) return true;
+  collect();
+  return deliver();
+}
+
+// A stream whose reader is slow keeps its events: at most one a token that it may still make.
+void Delivery::collect() {
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (!ready_[i].exchange(false)) continue;
+    for (TextEvent& event : streams_[i].take()) pending_.push_back({static_cast<int>(i), std::move(event)});
+  }
+}
+
+bool Delivery::deliver() {
+  while (!pending_.empty()) {
+    Pending next = std::move(pending_.front());
+    pending_.pop_front();
+    if (const auto* end = std::get_if<TextEnd>(&next.event); end != nullptr && !note_end(*end)) {
+      return refuse(with_default(end->error, end->reason));
+    }
+    generation_.reply->add(next.prompt, std::move(next.event), out_);
+    if (generation_.stream && out_.size() >= kPieceBytes && !flush()) return true;
+    if (paused_) return true;
+  }
+  if (open_choices_ == 0) return finish();
+  if (generation_.stream && !out_.empty()) flush();
+  return true;
+}
+
+bool Delivery::note_end(const TextEnd& end) {
+  --open_choices_;
+  if (end.choice == 0) summary_.cached_tokens += end.usage.cached_tokens;
+  summary_.completion_tokens += end.usage.completion_tokens;
+  if (summary_.finish_reason.empty()) summary_.finish_reason = to_string(end.reason);
+  if (end.timing.finished >= summary_.timing.finished) summary_.timing = end.timing;
+  if (end.reason == FinishReason::error) return false;
+  // An abort that somebody asked for is an answer; one that befell the request is an error.
+  return end.reason != FinishReason::abort || end.error.message.empty() || end.error.kind == Error::Kind::cancelled;
+}
+
+bool Delivery::finish() {
+  generation_.reply->finish(out_);
+  if (generation_.stream) {
+    out_ += "data: [DONE]\n\n";
+    body_done_ = true;
+    return finish_stream();
+  }
+  net::HttpResponse response = net::HttpResponse::json(200, std::move(out_));
+  for (const auto& [name, value] : timing_headers()) response.headers.set(name, value);
+  record(200, summary_.finish_reason);
+  responder_.respond(std::move(response));
+  return false;
+}
+
+bool Delivery::finish_stream() {
+  if (writer_.closed() && opened_) return leave();
+  if (!out_.empty() && !flush()) return !writer_.closed() || leave();
+  record(200, summary_.finish_reason);
+  writer_.finish();
+  return false;
+}
+
+bool Delivery::refuse(const Error& why) {
+  streams_.clear();
+  const net::HttpError http = net::http_error(renamed(generation_.dialect, why));
+  record(http.status, "error");
+  if (!opened_) {
+    auto response = error_response(generation_.dialect, why, service_.retry_after());
+    response.close = why.code == "draining";
+    responder_.respond(std::move(response));
+    return false;
+  }
+  // Behind what is there already: the last event tells what happened. If the client does not read, it is just cut.
+  writer_.write(out_ + net::sse_event(error_json(generation_.dialect, http)) + "data: [DONE]\n\n");
+  writer_.finish_and_close();
+  return false;
+}
+
+bool Delivery::leave() {
+  streams_.clear();
+  service_.metrics.aborted.add();
+  record(499, "abort");
+  return false;
+}
+
+void Delivery::open_stream() {
+  if (opened_) return;
+  opened_ = true;
+  const auto ping = std::chrono::milliseconds(static_cast<std::int64_t>(service_.options.ping_after * 1000));
+  writer_ = net::begin_sse(std::move(responder_), {}, ping);
+  writer_.on_writable([weak = weak_from_this()] {
+    if (auto self = weak.lock()) {
+      self->paused_ = false;
+      self->courier().ring(*self);
+    }
+  });
+}
+
+bool Delivery::flush() {
+  open_stream();
+  paused_ = true;  // before writing: room may be announced before write() returns
+  const net::WriteState state = writer_.write(out_);
+  if (state == net::WriteState::ready || state == net::WriteState::closed) paused_ = false;
+  const bool taken = state == net::WriteState::ready || state == net::WriteState::full;
+  if (taken) out_.clear();
+  return taken;
+}
+
+void Delivery::tick(Time now) {
+  if (now >= deadline_) {
+    service_.metrics.deadlines.add();
+    deadline_ = Time::max();
+    cancel({generation_.late, "the request did not finish before its deadline", {}, "deadline_exceeded"});
+  }
+  if (generation_.stream && !opened_ && !streams_.empty() && now - started_ > kSilentStart) open_stream();
+}
+
+void Delivery::failed(const char*) {
+  streams_.clear();
+  record(500, "error");
+  const Error why{Error::Kind::out_of_memory, "the reply could not be made; ask for less at once", {}, {}};
+  if (opened_) writer_.finish_and_close();
+  else responder_.respond(error_response(generation_.dialect, why));
+}
+
+net::Headers Delivery::timing_headers() const {
+  const Timing& t = summary_.timing;
+  const auto ms = [](double from, double to) { return std::max(0.0, to - from) * 1000; };
+  net::Headers headers;
+  headers.add("server-timing",
+              fmt::format("queue;dur={:.2f}, prefill;dur={:.2f}, decode;dur={:.2f}", ms(0, t.queued),
+                          ms(t.queued, t.first_token), ms(t.first_token, t.finished)));
+  headers.add("openai-processing-ms", fmt::format("{:.0f}", t.finished * 1000));
+  return headers;
+}
+
+void Delivery::record(int code, std::string_view finish_reason) {
+  service_.drain_rate.finished(steady_seconds());
+  service_.metrics.answered(request_.route, finish_reason, code);
+  (generation_.stream ? service_.metrics.streamed : service_.metrics.whole).add();
+  if (!service_.options.log_requests) return;
+  const Timing& t = summary_.timing;
+  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  log::info("{} {} {} prompt={} cached={} out={} queue={:.3f}s first={:.3f}s total={:.3f}s finish={}", request_.id,
+            request_.route, code, summary_.prompt_tokens, summary_.cached_tokens, summary_.completion_tokens, t.queued,
+            t.first_token, elapsed, finish_reason);
+}
+
+}  // namespace espalier::server

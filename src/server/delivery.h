@@ -1,0 +1,88 @@
+// delivery.h: one request of a client from submission to the last byte: streams of the engine in, a dialect's reply out.
+//
+// Order:   Delivery::begin() once a request. It owns the streams: when the client leaves, a deadline passes, or the
+//          server shuts down, dropping them cancels the work.
+// Threads: begin(): any; afterwards the courier's thread. cancel(): any.
+// Fails:   the client is told, never the caller: what Engine::submit refuses and how a stream failed become the answer's
+//          status, or an error event when the stream of the answer has begun.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "net/sse.h"
+#include "server/dialect.h"
+#include "server/reply.h"
+#include "server/service.h"
+
+namespace espalier::server {
+
+struct Generation {             // what a body asks for, ready to run
+  std::vector<Request> requests;  // one a prompt
+  std::unique_ptr<Reply> reply;
+  std::vector<std::string> claimed_ids;  // ids that the client chose
+  Dialect dialect = Dialect::native;
+  bool stream = false;
+  bool many_logprobs = false;     // formatting takes long
+  double limit_seconds = 0;       // 0: the server's limit; the client's deadline may be earlier
+  Error::Kind late = Error::Kind::timeout;  // what a passed deadline is to the client
+};
+
+class Delivery final : public Errand, public std::enable_shared_from_this<Delivery> {
+ public:
+  static void begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request,
+                    net::Responder responder, Generation generation);
+  Delivery(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request, net::Responder responder,
+           Generation generation);
+
+  bool advance() override;
+  void tick(Time now) override;
+  void failed(const char* why) override;
+  void cancel(Error why) override;
+
+ private:
+  struct Pending {
+    int prompt;
+    TextEvent event;
+  };
+
+  Result<> submit();
+  void start();  // after submit()
+  Courier& courier() { return generation_.stream && !generation_.many_logprobs ? service_.light : service_.heavy; }
+  void ring(std::size_t prompt);
+  void collect();
+  bool deliver();                      // false: it is over
+  bool note_end(const TextEnd& end);   // false: it is an error that ends the whole request
+  bool finish();
+  bool finish_stream();
+  bool refuse(const Error& why);
+  bool leave();
+  void open_stream();
+  bool flush();                        // true: everything written was taken
+  net::Headers timing_headers() const;
+  void record(int code, std::string_view finish_reason);
+
+  Service& service_;
+  const std::shared_ptr<ServedModel> model_;
+  net::HttpRequest request_;
+  net::Responder responder_;
+  net::StreamWriter writer_;
+  Generation generation_;
+  ActiveIds::Lease ids_;
+
+  std::vector<TextStream> streams_;
+  std::unique_ptr<std::atomic<bool>[]> ready_;  // by prompt: its stream has something
+  std::deque<Pending> pending_;                 // taken from the streams, not yet formatted
+  std::string out_;                             // formatted, not yet taken by the writer
+  std::size_t open_choices_ = 0;
+  bool opened_ = false, body_done_ = false;
+  std::atomic<bool> gone_{false}, paused_{false};
+  std::mutex mutex_;
+  std::optional<Error> cancelled_;
+  Time started_, deadline_ = Time::max();
+  ReplySummary summary_;
+};
+
+}  // namespace espalier::server

@@ -1,0 +1,28 @@
+// gate.h: what is decided from the head of a request, before a byte of its body is accepted: key, admin key, readiness.
+//
+// Control routes without an admin key are open on a loopback bind (SGLang's tools need them), with the API key when one is
+// set; on any other bind they answer 403.
+// Threads: io threads; looks at memory only.
+// Fails:   the refusal is the answer: 401, 403, 404, 405, 503.
+#pragma once
+
+#include <optional>
+
+#include "net/router.h"
+#include "server/service.h"
+
+namespace espalier::server {
+
+class Gate {
+ public:
+  Gate(Service& service, const net::Router& router) : service_(service), router_(router) {}
+  std::optional<net::HttpResponse> operator()(const net::HttpRequest& head) const;
+
+ private:
+  std::optional<net::HttpResponse> check_key(const net::HttpRequest& head) const;
+
+  Service& service_;
+  const net::Router& router_;
+};
+
+}  // namespace espalier::server

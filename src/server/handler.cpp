@@ -1,0 +1,146 @@
+#include "server/handler.h"
+
+#include <new>
+
+#include "base/log.h"
+
+namespace espalier::server {
+namespace {
+
+struct Job {
+  net::HttpRequest http;
+  net::Responder responder;
+};
+
+bool is_json(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
+  return net::same_ignoring_case(type, "application/json") || type.ends_with("+json");
+}
+
+Result<Json> parse_body(const net::HttpRequest& http, Dialect dialect) {
+  if (dialect != Dialect::native && !is_json(http.headers.get("content-type"))) {
+    return bad_request("the body must be JSON and say so: Content-Type: application/json", {}, "unsupported_media_type");
+  }
+  auto parsed = parse_json(http.body);
+  if (!parsed) {
+    Error error = std::move(parsed).error();
+    error.code = "invalid_json";
+    return error;
+  }
+  if (!parsed->is_object()) return bad_request("the body must be a JSON object", {}, "invalid_json");
+  return parsed;
+}
+
+void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
+  if (error.code == "unsupported_media_type") {
+    net::HttpError http = net::http_error(error);
+    http.status = 415;
+    return respond(service, job.http, job.responder, error_response(dialect, http));
+  }
+  respond(service, job.http, job.responder, dialect, error);
+}
+
+enum class BodyUse { json, ignored };
+
+// Runs `use(call)`, which answers or returns an Error that is answered here.
+template <class Use>
+void with_call(Service& service, Job& job, Dialect dialect, BodyUse body_use, Use&& use) {
+  if (job.responder.closed()) return;
+  try {
+    auto ready = [&]() -> Result<Call> {
+      ESP_TRY(auto model, service.need_model());
+      Json body;
+      if (body_use == BodyUse::json) {
+        ESP_TRY(body, parse_body(job.http, dialect));
+      }
+      job.http.body = {};  // megabytes, perhaps; nobody reads it again
+      return Call{service, job.http, std::move(model), std::move(body)};
+    }();
+    if (!ready) return refuse(service, job, dialect, ready.error());
+    if (auto used = use(*ready); !used) refuse(service, job, dialect, used.error());
+  } catch (const std::bad_alloc&) {
+    refuse(service, job, dialect, {Error::Kind::out_of_memory, "not enough memory for this request", {}, {}});
+  } catch (const std::exception& failure) {
+    log::error("{} {}: {}", job.http.id, job.http.route, failure.what());
+    refuse(service, job, dialect, internal_error("the request failed inside the server; its id is " + job.http.id));
+  }
+}
+
+template <class Use>
+net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
+  return [&service, dialect, body_use, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
+    auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder)});
+    const bool taken = service.pool.submit(
+        [&service, dialect, body_use, use, job](const CancelFlag&) {
+          with_call(service, *job, dialect, body_use, [&](Call& call) { return use(call, *job); });
+        });
+    if (taken) return;
+    refuse(service, *job, dialect,
+           {Error::Kind::unavailable, "too many requests wait to be read; try again", {}, "unavailable"});
+  };
+}
+
+auto answer_with(AnswerFunction function) {
+  return [function = std::move(function)](Call& call, Job& job) -> Result<> {
+    ESP_TRY(auto response, function(call));
+    respond(call.service, job.http, job.responder, std::move(response));
+    return success();
+  };
+}
+
+auto generate_with(GenerateFunction function) {
+  return [function = std::move(function)](Call& call, Job& job) -> Result<> {
+    ESP_TRY(auto generation, function(call));
+    if (job.responder.closed()) return success();
+    Delivery::begin(call.service, call.model, std::move(job.http), std::move(job.responder), std::move(generation));
+    return success();
+  };
+}
+
+}  // namespace
+
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response) {
+  service.metrics.answered(request.route, "", response.status);
+  responder.respond(std::move(response));
+}
+
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
+             const Error& error) {
+  auto response = error_response(dialect, error, service.retry_after());
+  response.close = error.code == "draining";
+  if (response.status == 429 || response.status == 503) service.metrics.refused(net::http_error(error).code);
+  respond(service, request, responder, std::move(response));
+}
+
+net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_side_pool(service, dialect, BodyUse::json, answer_with(std::move(function)));
+}
+
+net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_side_pool(service, dialect, BodyUse::ignored, answer_with(std::move(function)));
+}
+
+net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function) {
+  return on_side_pool(service, dialect, BodyUse::json, generate_with(std::move(function)));
+}
+
+net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function) {
+  return on_side_pool(service, dialect, BodyUse::ignored, generate_with(std::move(function)));
+}
+
+net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {
+  return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
+    auto model = service.model();
+    if (model == nullptr) {
+      const auto refusal = service.need_model();
+      return respond(service, http, responder, dialect,
+                     refusal.ok() ? internal_error("no model") : refusal.error());
+    }
+    auto response = function(service, *model, http);
+    if (!response) return respond(service, http, responder, dialect, response.error());
+    respond(service, http, responder, std::move(response).value());
+  };
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,52 @@
+// keys.h: who may call: API keys and the admin key, kept as SHA-256 digests.
+//
+// A presented key is hashed and compared with every digest in constant time, so neither its length nor how much of it
+// is right can be measured; a wrong key and an unknown one look the same.
+// Threads: all calls from any thread; reload() replaces the keys at once.
+// Fails:   load: not_found or bad_request for a key file that cannot be read or holds no key; the old keys stay.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/error.h"
+#include "net/http_types.h"
+
+namespace espalier::server {
+
+using KeyDigest = std::array<unsigned char, 32>;
+
+enum class Caller { nobody, user, admin };
+
+class KeyRing {
+ public:
+  static Result<std::unique_ptr<KeyRing>> load(std::vector<std::string> keys, std::string file, std::string admin_key);
+
+  Result<> reload();  // reads the file again
+
+  bool wants_key() const;
+  bool wants_admin_key() const { return has_admin_; }
+  // By "Authorization: Bearer KEY" or "x-api-key: KEY"; by "Basic" too, the key as password, when `basic` is set (for
+  // the page, which a browser asks for).
+  Caller caller(const net::Headers& headers, bool basic = false) const;
+  // A short name of the presented key for separating tenants; "" without a key. Tells nothing about the key.
+  static std::string tenant(const net::Headers& headers);
+
+ private:
+  KeyRing() = default;
+  static std::string presented(const net::Headers& headers, bool basic);
+  Result<std::vector<KeyDigest>> read_keys() const;
+
+  std::vector<std::string> given_;
+  std::string file_;
+  KeyDigest admin_{};
+  bool has_admin_ = false;
+  mutable std::mutex mutex_;
+  std::vector<KeyDigest> digests_;
+};
+
+}  // namespace espalier::server

@@ -1,0 +1,108 @@
+#include "server/native/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/native/generate_reply.h"
+#include "server/openai/body_fields.h"  // request_id, cache_scope, priority_of
+
+namespace espalier::server {
+namespace {
+
+constexpr std::int64_t kManyLogprobs = 20'000;  // of one request: their formatting goes to the slow lane
+
+// Log-probabilities that the request may ask for altogether: positions times tokens at each.
+std::int64_t logprob_entries(const Request& request) {
+  const LogprobFields& asked = request.fields().logprobs;
+  if (!asked.enabled) return 0;
+  const auto length = static_cast<std::int64_t>(request.prompt().size());
+  const std::int64_t prompt = asked.prompt_start < 0 ? 0 : length - asked.prompt_start;
+  const std::int64_t each = 1 + asked.top + static_cast<std::int64_t>(asked.ids.size());
+  return (prompt + request.max_new_tokens()) * each * request.sampling().n;
+}
+
+Result<Request> make_request(const Call& call, const GenerateItem& item, std::size_t i, std::size_t count) {
+  RequestFields fields;
+  const bool is_text = std::holds_alternative<std::string>(item.prompt);
+  ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, is_text ? "text" : "input_ids"));
+  fields.id = item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid;
+  fields.sampling = item.sampling;
+  fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
+  fields.priority = priority_of(call.http, item.priority);
+  fields.logprobs.enabled = item.return_logprob;
+  if (item.return_logprob) {
+    fields.logprobs.top = item.top_logprobs_num;
+    fields.logprobs.ids = item.token_ids_logprob;
+    const auto length = static_cast<int>(fields.prompt.size());
+    if (item.logprob_start_len.value_or(0) > length) {
+      return bad_request(fmt::format("logprob_start_len is {}, but the prompt has {} tokens; it may be -1 to {}",
+                                     *item.logprob_start_len, length, length), "logprob_start_len");
+    }
+    const int start = prompt_logprob_layout(item, call.model->limits().vocabulary).start;
+    fields.logprobs.prompt_start = start < length ? start : -1;
+  }
+  return Request::make(std::move(fields), call.model->limits());
+}
+
+GenerateReplyOptions::Prompt reply_prompt(const Request& request, const GenerateItem& item, int vocabulary) {
+  GenerateReplyOptions::Prompt prompt;
+  prompt.id = request.id();
+  prompt.ids = request.prompt();
+  prompt.layout = prompt_logprob_layout(item, vocabulary);
+  prompt.logprobs = item.return_logprob;
+  prompt.texts = item.return_text;
+  prompt.top = item.top_logprobs_num > 0;
+  prompt.asked_ids = !item.token_ids_logprob.empty();
+  return prompt;
+}
+
+GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
+  GenerateReplyOptions options;
+  options.n = body.items.front().sampling.n;
+  options.is_list = body.is_batch || options.n > 1;
+  options.stream = body.stream;
+  options.incremental = call.service.options.incremental_streaming_output;
+  options.prompt_ids = body.return_prompt_ids;
+  options.weight_version = call.service.options.weight_version;
+  options.tokenizer = call.model->tokenizer();
+  return options;
+}
+
+}  // namespace
+
+Result<Generation> generate(Call& call) {
+  ESP_TRY(GenerateBody body, parse_generate(call.body, call.service.options));
+  ESP_CHECK(call.service.unknown_fields.note(unknown_generate_fields(call.body), "/generate"));
+  ESP_TRY(const auto name, find_string(call.body, "model"));
+  ESP_CHECK(call.model->check_name(name.value_or("")));
+
+  Generation generation;
+  generation.stream = body.stream;
+  GenerateReplyOptions options = reply_options(call, body);
+  std::int64_t entries = 0;
+  for (std::size_t i = 0; i < body.items.size(); ++i) {
+    ESP_TRY(Request request, make_request(call, body.items[i], i, body.items.size()));
+    entries += logprob_entries(request);
+    if (!body.items[i].rid.empty()) generation.claimed_ids.push_back(request.id());
+    options.prompts.push_back(reply_prompt(request, body.items[i], call.model->limits().vocabulary));
+    generation.requests.push_back(std::move(request));
+  }
+  if (entries > call.service.options.max_logprob_entries) {
+    return bad_request(fmt::format("the request may ask for {} log-probabilities, but at most {} are given at once; ask for "
+                                   "fewer positions (max_new_tokens, logprob_start_len) or a smaller top_logprobs_num",
+                                   entries, call.service.options.max_logprob_entries), "top_logprobs_num");
+  }
+  generation.many_logprobs = entries > kManyLogprobs;
+  generation.reply = std::make_unique<GenerateReply>(std::move(options));
+  return generation;
+}
+
+Result<> add_generate_routes(net::Router& router, Service& service) {
+  for (const net::Method method : {net::Method::post, net::Method::put}) {
+    ESP_CHECK(router.add(method, "/generate", generating(service, Dialect::native, generate)));
+  }
+  return success();
+}
+
+}  // namespace espalier::server

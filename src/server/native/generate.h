@@ -1,0 +1,12 @@
+// generate.h: POST and PUT /generate, SGLang's native route.
+#pragma once
+
+#include "server/handler.h"
+#include "server/native/generate_body.h"
+
+namespace espalier::server {
+
+Result<Generation> generate(Call& call);
+Result<> add_generate_routes(net::Router& router, Service& service);
+
+}  // namespace espalier::server

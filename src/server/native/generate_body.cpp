@@ -1,0 +1,156 @@
+#include "server/native/generate_body.h"
+
+#include <fmt/format.h>
+
+namespace espalier::server {
+namespace {
+
+using I = GenerateItem;
+
+constexpr int kDefaultTokens = 128;
+constexpr std::size_t kMostIdBytes = 128, kMostSaltBytes = 1024;
+
+Result<> read_sampling(I& out, const Json& value, std::string_view place) {
+  if (!value.is_object()) return bad_request(fmt::format("{} must be an object", place), std::string(place));
+  ESP_CHECK(check_refused(value, refused_sampling_fields(), place));
+  out.sampling.max_new_tokens = kDefaultTokens;
+  // null is not the default here but "to the context limit".
+  const auto& fields = value.get_ref<const Json::object_t&>();
+  const auto length = fields.find("max_new_tokens");
+  if (length != fields.end() && length->second.is_null()) out.sampling.max_new_tokens.reset();
+  return read_fields(value, native_sampling_rows(), out.sampling, place);
+}
+
+Result<> limited(std::string& out, const Json& value, std::string_view place, std::size_t most) {
+  ESP_TRY(out, as_string(value, place));
+  if (out.size() <= most) return success();
+  return bad_request(fmt::format("{} has {} bytes, but at most {} are accepted", place, out.size(), most),
+                     std::string(place));
+}
+Result<> read_rid(I& out, const Json& value, std::string_view place) {
+  return limited(out.rid, value, place, kMostIdBytes);
+}
+Result<> read_salt(I& out, const Json& value, std::string_view place) {
+  return limited(out.cache_salt, value, place, kMostSaltBytes);
+}
+Result<> read_extra_key(I& out, const Json& value, std::string_view place) {
+  return limited(out.extra_key, value, place, kMostSaltBytes);
+}
+
+constexpr FieldRow<I> kRows[] = {
+    {"sampling_params", &read_sampling, "{}", "see the table of sampling parameters"},
+    {"rid", &read_rid, "made up", "the request's id; of a batch given as one string: a prefix, \"_0\", \"_1\", ... follow"},
+    {"cache_salt", &read_salt, "none", "requests of different salts share no cached prefix"},
+    {"extra_key", &read_extra_key, "none", "the same; both count"},
+    {"priority", &I::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
+    {"return_logprob", &I::return_logprob, "false", "log-probabilities of the output, and of the prompt from logprob_start_len"},
+    {"return_text_in_logprobs", &I::return_text, "false", "the third element of entries is text instead of null"},
+    {"logprob_start_len", &I::logprob_start_len, "-1", "first prompt position to report; -1 = only the output", {-1, 1e9}},
+    {"top_logprobs_num", &I::top_logprobs_num, "0", "likeliest tokens at every position, up to the vocabulary", {0, 1e9}},
+    {"token_ids_logprob", &I::token_ids_logprob, "none", "ids to report at every position"},
+};
+
+constexpr std::string_view kAccepted[] = {"session_id", "log_metrics", "no_logs", "custom_labels", "background",
+                                          "modalities", "require_reasoning", "custom_params", "bootstrap_host",
+                                          "bootstrap_port", "bootstrap_room", "routed_dp_rank", "return_bytes"};
+
+// Whether `value` of a batch holds one value per prompt. token_ids_logprob is itself a list of ids.
+bool is_per_item(const FieldRow<I>& row, const Json& value) {
+  if (!value.is_array()) return false;
+  if (row.name != "token_ids_logprob") return true;
+  return !value.empty() && (value.front().is_array() || value.front().is_null());
+}
+
+Result<> read_item(const Json& body, I& item, std::size_t i, std::size_t count, bool is_batch) {
+  for (const auto& row : generate_item_rows()) {
+    const Json* value = find_field(body, row.name);
+    if (value == nullptr) continue;
+    std::string place(row.name);
+    if (is_batch && is_per_item(row, *value)) {
+      if (value->size() != count) {
+        return bad_request(fmt::format("{} has {} entries for {} prompts; send one value for all, or one per prompt",
+                                       place, value->size(), count), place);
+      }
+      place += fmt::format("[{}]", i);
+      value = &(*value)[i];
+      if (value->is_null()) continue;
+    }
+    ESP_CHECK(std::visit(FieldStore<I>{item, *value, place, row.range}, row.target));
+  }
+  return success();
+}
+
+Result<PromptList> read_prompts(const Json& body, const ServerOptions& options) {
+  const Json* text = find_field(body, "text");
+  const Json* ids = find_field(body, "input_ids");
+  if ((text == nullptr) == (ids == nullptr)) {
+    return bad_request(text ? "text and input_ids are both there; send one of them"
+                            : "the prompt is missing; send text or input_ids", text ? "input_ids" : "text");
+  }
+  ESP_TRY(auto prompts, parse_prompts(text ? *text : *ids, text ? "text" : "input_ids", options.max_prompts));
+  const bool is_text = std::holds_alternative<std::string>(prompts.prompts.front());
+  if (is_text != (text != nullptr)) {
+    return text ? bad_request("text must be a string or a list of strings", "text")
+                : bad_request("input_ids must be a list of token ids, or a list of such lists", "input_ids");
+  }
+  return prompts;
+}
+
+}  // namespace
+
+std::span<const FieldRow<GenerateItem>> generate_item_rows() {
+  return kRows;
+}
+
+std::vector<std::string> unknown_generate_fields(const Json& body) {
+  KnownNames known;
+  known.with(generate_item_rows()).with(refused_sampling_fields()).with(std::span<const std::string_view>(kAccepted));
+  known.with({"text", "input_ids", "stream", "return_prompt_token_ids", "model"});
+  auto unknown = known.unknown_in(body);
+  const Json* sampling = find_field(body, "sampling_params");
+  if (sampling == nullptr || !sampling->is_object()) return unknown;
+  KnownNames sampling_names;
+  sampling_names.with(native_sampling_rows()).with(refused_sampling_fields()).with({"stream_interval", "custom_params"});
+  for (auto& name : sampling_names.unknown_in(*sampling)) unknown.push_back("sampling_params." + name);
+  return unknown;
+}
+
+Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& options) {
+  ESP_CHECK(check_refused(body, refused_sampling_fields()));
+  ESP_TRY(PromptList prompts, read_prompts(body, options));
+  GenerateBody out;
+  out.is_batch = prompts.is_batch;
+  ESP_TRY(const auto stream, find_boolean(body, "stream"));
+  ESP_TRY(const auto prompt_ids, find_boolean(body, "return_prompt_token_ids"));
+  out.stream = stream.value_or(false);
+  out.return_prompt_ids = prompt_ids.value_or(false);
+  const std::size_t count = prompts.prompts.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    GenerateItem item;
+    item.prompt = std::move(prompts.prompts[i]);
+    item.sampling.max_new_tokens = kDefaultTokens;
+    ESP_CHECK(read_item(body, item, i, count, out.is_batch));
+    const Json* rid = find_field(body, "rid");
+    if (rid != nullptr && rid->is_string() && count > 1) item.rid += fmt::format("_{}", i);
+    if (i > 0 && item.sampling.n != out.items.front().sampling.n) {
+      return bad_request("all prompts of a batch must ask for the same n", "sampling_params.n");
+    }
+    out.items.push_back(std::move(item));
+  }
+  return out;
+}
+
+PromptLogprobLayout prompt_logprob_layout(const GenerateItem& item, int vocabulary) {
+  if (!item.return_logprob) return {};
+  const bool only_scores = item.sampling.max_new_tokens == 0;
+  // Who asks only for scores of a prompt, or for whole distributions, means the whole prompt when no start is given.
+  const bool whole = only_scores || item.top_logprobs_num >= vocabulary;
+  const int start = item.logprob_start_len.value_or(whole ? 0 : -1);
+  if (start < 0) return {};
+  if (start == 0) return {0, true};  // position 0 has no value at all
+  if (!only_scores) return {start, true};
+  if (item.return_text) return {start + 1, false};  // the layout that the front ends' select() was written for
+  return {start, false};
+}
+
+}  // namespace espalier::server

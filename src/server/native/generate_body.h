@@ -1,0 +1,52 @@
+// generate_body.h: the body of POST /generate -> one description per prompt.
+//
+// Exactly one of text and input_ids; a list is a batch, and then every per-request field may be a list of the same
+// length or one value for all.
+// Threads: values and pure functions. Fails: bad_request naming the field.
+// Source:  reference/sglang-http.md section 2, sglang-language.md section 3 for what logprob_start_len means.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/field_table.h"
+#include "server/prompt.h"
+#include "server/sampling_fields.h"
+#include "server/server_options.h"
+
+namespace espalier::server {
+
+// What one prompt of the batch asks for.
+struct GenerateItem {
+  Prompt prompt;
+  SamplingParams sampling;
+  std::string rid, cache_salt, extra_key;
+  int priority = 0;
+  bool return_logprob = false;
+  bool return_text = false;                    // in lists of log-probabilities
+  std::optional<int> logprob_start_len;        // null and absent are the same
+  int top_logprobs_num = 0;
+  std::vector<TokenId> token_ids_logprob;
+};
+
+struct GenerateBody {
+  std::vector<GenerateItem> items;
+  bool is_batch = false;  // the reply is a list even for one
+  bool stream = false;
+  bool return_prompt_ids = false;
+};
+
+std::span<const FieldRow<GenerateItem>> generate_item_rows();
+std::vector<std::string> unknown_generate_fields(const Json& body);
+Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& options);
+
+// How the first positions of a prompt's log-probabilities are reported; front ends of different versions read them
+// differently (sglang-language.md section 3, rules a, b, c).
+struct PromptLogprobLayout {
+  int start = -1;           // the first position listed; -1: none
+  bool null_first = false;  // the first entry has no value, though its token has one
+};
+PromptLogprobLayout prompt_logprob_layout(const GenerateItem& item, int vocabulary);
+
+}  // namespace espalier::server

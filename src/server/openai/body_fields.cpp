@@ -1,0 +1,146 @@
+#include "server/openai/body_fields.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <ctime>
+
+#include "server/sampling_fields.h"
+
+namespace espalier::server {
+namespace {
+
+using F = OpenAiFields;
+
+constexpr std::size_t kMostIdBytes = 128, kMostSaltBytes = 1024;
+
+Result<> read_stream_options(F& out, const Json& value, std::string_view place) {
+  if (!value.is_object()) {
+    return bad_request(fmt::format("{} must be an object", place), std::string(place));
+  }
+  ESP_TRY(const auto usage, find_boolean(value, {"include_usage", place}));
+  ESP_TRY(const auto each, find_boolean(value, {"continuous_usage_stats", place}));
+  out.include_usage = usage.value_or(false);
+  out.continuous_usage = each.value_or(false);
+  return success();
+}
+
+Result<> read_response_format(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(const std::string type, get_string(value, {"type", place}));
+  if (type == "text") return success();
+  out.constrained = true;
+  return unsupported_parameter(
+      fmt::format("{}.type is {}, but only \"text\" is supported: constrained output comes with a later version", place,
+                  in_quotes(type, 40)),
+      std::string(place));
+}
+
+Result<> limited(std::string& out, const Json& value, std::string_view place, std::size_t most) {
+  ESP_TRY(out, as_string(value, place));
+  if (out.size() <= most) return success();
+  return bad_request(fmt::format("{} has {} bytes, but at most {} are accepted", place, out.size(), most),
+                     std::string(place));
+}
+Result<> read_rid(F& out, const Json& value, std::string_view place) {
+  return limited(out.rid, value, place, kMostIdBytes);
+}
+Result<> read_salt(F& out, const Json& value, std::string_view place) {
+  return limited(out.cache_salt, value, place, kMostSaltBytes);
+}
+Result<> read_extra_key(F& out, const Json& value, std::string_view place) {
+  return limited(out.extra_key, value, place, kMostSaltBytes);
+}
+
+constexpr FieldRow<F> kRows[] = {
+    {"model", &F::model, "the served model", "a served name, \"default\" or nothing"},
+    {"stream", &F::stream, "false", "server-sent events"},
+    {"stream_options", &read_stream_options, "none", "include_usage, continuous_usage_stats"},
+    {"rid", &read_rid, "made up", "the request's id, for /abort_request; up to 128 bytes"},
+    {"cache_salt", &read_salt, "none", "requests of different salts share no cached prefix"},
+    {"extra_key", &read_extra_key, "none", "the same, SGLang's name; both count"},
+    {"priority", &F::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
+    {"return_token_ids", &F::return_token_ids, "false", "adds token_ids and prompt_token_ids"},
+    {"timings", &F::timings, "false", "adds where the time went and how much of the prompt was cached"},
+    {"best_of", &F::best_of, "n", "only n or 1", {1, SamplingLimits::n}},
+    {"suffix", &F::suffix, "none", "not supported"},
+    {"response_format", &read_response_format, "text", "only {\"type\": \"text\"}"},
+};
+
+constexpr std::string_view kAccepted[] = {
+    "user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+    "session_id", "separate_reasoning", "stream_reasoning", "custom_params", "routed_dp_rank", "log_metrics", "no_logs",
+    "custom_labels", "verbosity", "modalities"};
+
+}  // namespace
+
+std::span<const FieldRow<OpenAiFields>> openai_rows() {
+  return kRows;
+}
+std::span<const std::string_view> openai_accepted_names() {
+  return kAccepted;
+}
+
+Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& sampling) {
+  ESP_CHECK(check_refused(body, refused_sampling_fields()));
+  ESP_CHECK(check_refused(body, refused_openai_fields()));
+  OpenAiFields fields;
+  ESP_CHECK(read_fields(body, openai_rows(), fields));
+  if (!fields.suffix.empty()) {
+    return unsupported_parameter("suffix is not supported: this server does not fill in the middle; leave it out", "suffix");
+  }
+  if (fields.best_of > 1 && fields.best_of != sampling.n) {
+    return unsupported_parameter(
+        fmt::format("best_of is {}, but only n ({}) or 1 is supported by this version", fields.best_of, sampling.n),
+        "best_of");
+  }
+  return fields;
+}
+
+std::string request_id(const net::HttpRequest& http, const std::string& rid, std::size_t i, std::size_t count) {
+  const std::string& base = rid.empty() ? http.id : rid;
+  return count > 1 ? fmt::format("{}_{}", base, i) : base;
+}
+
+RequestFields common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
+                             std::size_t count) {
+  RequestFields fields;
+  fields.id = request_id(call.http, common.rid, i, count);
+  fields.sampling = sampling;
+  fields.scope = cache_scope(call.service, call.http, common.cache_salt, common.extra_key);
+  fields.priority = priority_of(call.http, common.priority);
+  return fields;
+}
+
+OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, const std::string& id_prefix, int n) {
+  OpenAiReplyOptions options;
+  options.id = id_prefix + (common.rid.empty() ? call.http.id : common.rid);
+  options.model = call.model->name();
+  options.weight_version = call.service.options.weight_version;
+  options.created = static_cast<std::int64_t>(std::time(nullptr));
+  options.stream = common.stream;
+  options.include_usage = common.include_usage || call.service.options.always_include_usage;
+  options.continuous_usage = common.continuous_usage;
+  options.token_ids = common.return_token_ids;
+  options.timings = common.timings;
+  options.n = n;
+  options.tokenizer = call.model->tokenizer();
+  return options;
+}
+
+std::string cache_scope(const Service& service, const net::HttpRequest& http, std::string_view salt,
+                        std::string_view extra_key) {
+  const std::string tenant = service.options.cache_salt_from_key ? KeyRing::tenant(http.headers) : std::string();
+  if (salt.empty() && extra_key.empty() && tenant.empty()) return {};
+  // Lengths in front: no two different triples give the same name.
+  return fmt::format("{}:{}|{}:{}|{}", salt.size(), salt, extra_key.size(), extra_key, tenant);
+}
+
+int priority_of(const net::HttpRequest& http, int field) {
+  if (field != 0) return field;
+  const std::string_view text = http.headers.get("x-priority");
+  int priority = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), priority);
+  return error == std::errc() && end == text.data() + text.size() ? priority : 0;
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,50 @@
+// body_fields.h: what the bodies of OpenAI's text routes have in common.
+// Threads: values and pure functions. Fails: bad_request naming the field.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "espalier/request.h"
+#include "net/http_types.h"
+#include "server/field_table.h"
+#include "server/handler.h"
+#include "server/openai/openai_reply.h"
+
+namespace espalier::server {
+
+struct OpenAiFields {
+  std::string model;
+  bool stream = false;
+  bool include_usage = false, continuous_usage = false;  // of stream_options
+  std::string rid, cache_salt, extra_key;
+  int priority = 0;
+  bool return_token_ids = false;
+  bool timings = false;
+  int best_of = 0;
+  std::string suffix;
+  bool constrained = false;  // response_format asks for more than text
+};
+
+std::span<const FieldRow<OpenAiFields>> openai_rows();
+// Names that are accepted and have no effect here.
+std::span<const std::string_view> openai_accepted_names();
+
+// Reads them, refuses what must not be ignored.
+Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& sampling);
+
+// "RID" of a single prompt, "RID_i" of several; the HTTP request's id stands for a rid that was not given.
+std::string request_id(const net::HttpRequest& http, const std::string& rid, std::size_t i, std::size_t count);
+// Everything of prompt number i of `count` but the prompt and its log-probabilities.
+RequestFields common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
+                             std::size_t count);
+OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, const std::string& id_prefix, int n);
+
+// The cache's name space of a request: everything in it that separates prefixes.
+std::string cache_scope(const Service& service, const net::HttpRequest& http, std::string_view salt,
+                        std::string_view extra_key);
+// The priority of a request: its field, else the header x-priority.
+int priority_of(const net::HttpRequest& http, int field);
+
+}  // namespace espalier::server

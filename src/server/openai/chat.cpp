@@ -1,0 +1,181 @@
+#include "server/openai/chat.h"
+
+#include <fmt/format.h>
+
+#include "server/sampling_fields.h"
+
+namespace espalier::server {
+namespace {
+
+using B = ChatBody;
+
+// "none" and "auto" only decide what the template shows; the others would have to be enforced.
+Result<> read_tool_choice(B&, const Json& value, std::string_view place) {
+  if (value == "none" || value == "auto") return success();
+  if (value == "required" || value.is_object()) {
+    return Error{Error::Kind::unsupported,
+                 fmt::format("{} can only be \"none\" or \"auto\": forcing a tool needs constrained output, which comes with "
+                             "a later version", place),
+                 std::string(place), "unsupported_parameter"};
+  }
+  return bad_request(fmt::format("{} must be \"none\" or \"auto\"", place), std::string(place));
+}
+
+Result<> read_reasoning_effort(B& out, const Json& value, std::string_view place) {
+  ESP_TRY(const std::string effort, as_string(value, place));
+  const bool thinks = effort != "none" && effort != "minimal";
+  Json& arguments = out.prompt.arguments;
+  if (!arguments.contains("reasoning_effort")) arguments["reasoning_effort"] = effort;
+  for (const char* name : {"thinking", "enable_thinking"}) {
+    if (!arguments.contains(name)) arguments[name] = thinks;
+  }
+  return success();
+}
+
+constexpr FieldRow<B> kRows[] = {
+    {"max_completion_tokens", &B::max_completion_tokens, "to the context limit", "cut to what the context leaves", {1, 1e9}},
+    {"max_tokens", &B::max_tokens, "none", "the older name; max_completion_tokens wins", {1, 1e9}},
+    {"logprobs", &B::logprobs, "false", "log-probabilities of the output's tokens"},
+    {"top_logprobs", &B::top_logprobs, "0", "0..20 (--max-logprobs) likeliest tokens at every position", {0, 1e9}},
+    {"input_ids", &B::input_ids, "none", "token ids instead of rendering the messages"},
+    {"tool_choice", &read_tool_choice, "auto", "none or auto"},
+    {"reasoning_effort", &read_reasoning_effort, "none", "sets thinking and enable_thinking of the template"},
+    {"parallel_tool_calls", FieldReader<B>([](B&, const Json& value, std::string_view place) -> Result<> {
+       ESP_CHECK(as_bool(value, place));
+       return success();
+     }), "true", "accepted; tool calls are not parsed yet"},
+};
+
+Result<> check_logprobs(const ChatBody& body, const ServerOptions& options) {
+  if (body.top_logprobs > options.max_logprobs) {
+    return bad_request(fmt::format("top_logprobs is {}, but at most {} are given (--max-logprobs)", body.top_logprobs,
+                                   options.max_logprobs), "top_logprobs");
+  }
+  if (body.top_logprobs > 0 && !body.logprobs) {
+    return bad_request("top_logprobs needs logprobs to be true", "top_logprobs");
+  }
+  return success();
+}
+
+}  // namespace
+
+std::span<const FieldRow<ChatBody>> chat_rows() {
+  return kRows;
+}
+
+std::vector<std::string> unknown_chat_fields(const Json& body) {
+  KnownNames known;
+  known.with(chat_rows()).with(openai_rows()).with(openai_sampling_rows()).with(chat_prompt_rows());
+  known.with(refused_sampling_fields()).with(refused_openai_fields());
+  known.with(chat_prompt_names()).with(openai_accepted_names());
+  return known.unknown_in(body);
+}
+
+SamplingParams chat_defaults(const ModelInfo& model, const ServerOptions& options) {
+  SamplingParams defaults;
+  if (options.sampling_defaults != "model") return defaults;
+  defaults.temperature = model.temperature.value_or(defaults.temperature);
+  defaults.top_p = model.top_p.value_or(defaults.top_p);
+  defaults.top_k = model.top_k.value_or(defaults.top_k);
+  defaults.min_p = model.min_p.value_or(defaults.min_p);
+  defaults.repetition_penalty = model.repetition_penalty.value_or(defaults.repetition_penalty);
+  // A file may hold anything; what it gets wrong is not the client's fault.
+  return defaults.validate(std::max(model.limits.vocabulary, 1)).ok() ? defaults : SamplingParams{};
+}
+
+Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, const SamplingParams& defaults) {
+  ChatBody out;
+  out.sampling = defaults;
+  ESP_CHECK(read_fields(body, openai_sampling_rows(), out.sampling));
+  ESP_TRY(out.common, read_openai_fields(body, out.sampling));
+  const bool has_ids = find_field(body, "input_ids") != nullptr;
+  if (!has_ids || find_field(body, "messages") != nullptr) {
+    ESP_TRY(out.prompt, parse_chat_prompt(body, options));
+  }
+  ESP_CHECK(read_fields(body, chat_rows(), out));
+  ESP_CHECK(check_logprobs(out, options));
+  if (has_ids && out.input_ids.empty()) return bad_request("input_ids is empty; it needs at least one token", "input_ids");
+  out.sampling.max_new_tokens = out.max_completion_tokens ? out.max_completion_tokens : out.max_tokens;
+  return out;
+}
+
+void ChatReply::write_entry(std::string& out, TokenId id, double logprob, const std::vector<TokenLogprob>* top) const {
+  const Tokenizer* tokenizer = options().tokenizer;
+  JsonWriter json(out);
+  json.open('{').field("token", token_name(tokenizer, id)).field("logprob", logprob).key("bytes").open('[');
+  for (const char c : token_bytes_of(tokenizer, id)) json.value(static_cast<int>(static_cast<unsigned char>(c)));
+  json.close(']');
+  if (top != nullptr) {
+    json.key("top_logprobs").open('[');
+    std::string entry;
+    for (const auto& alternative : *top) {
+      entry.clear();
+      write_entry(entry, alternative.token, alternative.logprob, nullptr);
+      json.raw(entry);
+    }
+    json.close(']');
+  }
+  json.close('}');
+}
+
+void ChatReply::add_logprob(Choice& choice, const TokenEvent& token) {
+  std::string& list = choice.logprobs[0];
+  if (!list.empty()) list += ',';
+  std::string entry;
+  write_entry(entry, token.id, token.logprob, &token.alternatives.top);
+  list += entry;
+}
+
+void ChatReply::write_opening(JsonWriter& json, const Choice&) {
+  json.key("delta").open('{').field("role", "assistant").field("content", "").close('}');
+}
+
+void ChatReply::write_text(JsonWriter& json, const Choice& choice) {
+  if (!options().stream) {
+    json.key("message").open('{').field("role", "assistant").field("content", choice.text).close('}');
+    return;
+  }
+  json.key("delta").open('{');
+  if (!choice.text.empty()) json.field("content", choice.text);
+  json.close('}');
+}
+
+void ChatReply::write_logprobs(JsonWriter& json, const Choice& choice) {
+  json.open('{').key("content").raw("[" + choice.logprobs[0] + "]").close('}');
+}
+
+Result<Generation> chat(Call& call) {
+  const ServerOptions& options = call.service.options;
+  ESP_TRY(ChatBody body, parse_chat(call.body, options, chat_defaults(call.model->info(), options)));
+  ESP_CHECK(call.service.unknown_fields.note(unknown_chat_fields(call.body), "/v1/chat/completions"));
+  ESP_CHECK(call.model->check_name(body.common.model));
+
+  RequestFields fields = common_request(call, body.common, body.sampling, 0, 1);
+  fields.prompt = std::move(body.input_ids);
+  if (fields.prompt.empty()) {
+    ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt));
+  }
+  fields.logprobs.enabled = body.logprobs;
+  fields.logprobs.top = body.top_logprobs;
+  ESP_TRY(Request request, Request::make(std::move(fields), call.model->limits()));
+
+  OpenAiReplyOptions reply = common_reply(call, body.common, "chatcmpl-", body.sampling.n);
+  reply.object = "chat.completion";
+  reply.chunk_object = "chat.completion.chunk";
+  reply.logprobs = body.logprobs;
+  reply.prompt_ids.push_back(request.prompt());
+
+  Generation generation;
+  generation.dialect = Dialect::openai_chat;
+  generation.stream = body.common.stream;
+  if (!body.common.rid.empty()) generation.claimed_ids.push_back(request.id());
+  generation.reply = std::make_unique<ChatReply>(std::move(reply));
+  generation.requests.push_back(std::move(request));
+  return generation;
+}
+
+Result<> add_chat_routes(net::Router& router, Service& service) {
+  return router.add(net::Method::post, "/v1/chat/completions", generating(service, Dialect::openai_chat, chat));
+}
+
+}  // namespace espalier::server

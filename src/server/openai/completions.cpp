@@ -1,0 +1,213 @@
+#include "server/openai/completions.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "server/sampling_fields.h"
+
+namespace espalier::server {
+namespace {
+
+using B = CompletionBody;
+
+constexpr int kDefaultTokens = 16;
+
+Result<> read_logprobs(B& out, const Json& value, std::string_view place) {
+  if (value.is_boolean()) {  // some clients send chat's form
+    out.logprobs = value.get<bool>() ? 1 : -1;
+    return success();
+  }
+  ESP_TRY(out.logprobs, as_int(value, place, {0, 1e9}));
+  return success();
+}
+
+Result<> read_max_tokens(B& out, const Json& value, std::string_view place) {
+  ESP_TRY(out.sampling.max_new_tokens, as_int(value, place, {0, 1e9}));
+  return success();
+}
+
+constexpr FieldRow<B> kRows[] = {
+    {"max_tokens", &read_max_tokens, "16", "0 only together with echo; cut to what the context leaves"},
+    {"echo", &B::echo, "false", "the prompt before the output, also in logprobs"},
+    {"logprobs", &read_logprobs, "none", "0..20 (--max-logprobs) likeliest tokens at every position"},
+    {"add_special_tokens", &B::add_special_tokens, "true", "put the model's begin token before the prompt"},
+};
+
+}  // namespace
+
+std::span<const FieldRow<CompletionBody>> completion_rows() {
+  return kRows;
+}
+
+std::vector<std::string> unknown_completion_fields(const Json& body) {
+  KnownNames known;
+  known.with(completion_rows()).with(openai_rows()).with(openai_sampling_rows());
+  known.with(refused_sampling_fields()).with(refused_openai_fields()).with({"prompt"});
+  known.with(openai_accepted_names());
+  return known.unknown_in(body);
+}
+
+Result<CompletionBody> parse_completion(const Json& body, const ServerOptions& options) {
+  CompletionBody out;
+  ESP_CHECK(read_fields(body, openai_sampling_rows(), out.sampling));
+  ESP_TRY(out.common, read_openai_fields(body, out.sampling));
+  out.sampling.max_new_tokens = kDefaultTokens;
+  ESP_CHECK(read_fields(body, completion_rows(), out));
+  if (*out.sampling.max_new_tokens == 0 && !out.echo) {
+    return bad_request("max_tokens is 0, but must be at least 1 (0 only together with echo)", "max_tokens");
+  }
+  if (out.logprobs > options.max_logprobs) {
+    return bad_request(fmt::format("logprobs is {}, but at most {} are given (--max-logprobs)", out.logprobs,
+                                   options.max_logprobs), "logprobs");
+  }
+  const Json* prompt = find_field(body, "prompt");
+  if (prompt == nullptr) return bad_request("prompt is missing", "prompt");
+  ESP_TRY(out.prompts, parse_prompts(*prompt, "prompt", options.max_prompts));
+  return out;
+}
+
+CompletionReply::CompletionReply(OpenAiReplyOptions options, std::vector<std::string> echoes, int top)
+    : OpenAiReply(std::move(options)), echoes_(std::move(echoes)), top_(top) {}
+
+void CompletionReply::begin_choice(Choice& choice) {
+  if (!echoes_.empty()) choice.text += echoes_[static_cast<std::size_t>(choice.prompt)];
+}
+
+void CompletionReply::add_prompt_logprobs(Choice& choice, const PromptLogprobsEvent& event) {
+  const auto& ids = options().prompt_ids[static_cast<std::size_t>(choice.prompt)];
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto start = static_cast<std::size_t>(event.start);
+    const bool known = i >= start && i - start < event.logprobs.size();
+    const bool has_top = known && i - start < event.alternatives.size();
+    add_position(choice, ids[i], known ? &event.logprobs[i - start] : nullptr,
+                 has_top ? &event.alternatives[i - start] : nullptr, false);
+  }
+}
+
+void CompletionReply::add_logprob(Choice& choice, const TokenEvent& token) {
+  add_position(choice, token.id, &token.logprob, &token.alternatives, true);
+}
+
+namespace {
+
+std::string shown_name(const Tokenizer* tokenizer, TokenId id) {
+  std::string name = token_name(tokenizer, id);
+  if (is_utf8(name)) return name;
+  std::string bytes = "bytes:";  // OpenAI's spelling of tokens that are no characters
+  for (const char c : name) bytes += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return bytes;
+}
+
+void comma(std::string& list) {
+  if (!list.empty()) list += ',';
+}
+
+// {"text": logprob, ...}, the chosen token among them. Two tokens may have the same text; the likelier one stands.
+void append_top(std::string& out, const Tokenizer* tokenizer, const Alternatives& alternatives, TokenLogprob chosen) {
+  std::set<std::string> seen;
+  out += '{';
+  const auto put = [&](const TokenLogprob& entry) {
+    std::string name = shown_name(tokenizer, entry.token);
+    if (!seen.insert(name).second) return;
+    if (seen.size() > 1) out += ',';
+    append_json_string(out, name);
+    out += ':';
+    append_json_number(out, entry.logprob);
+  };
+  for (const auto& entry : alternatives.top) put(entry);
+  put(chosen);
+  out += '}';
+}
+
+}  // namespace
+
+// Lists: 0 tokens, 1 token_logprobs, 2 top_logprobs, 3 text_offset.
+void CompletionReply::add_position(Choice& choice, TokenId id, const double* logprob, const Alternatives* alternatives,
+                                   bool output) {
+  const Tokenizer* tokenizer = options().tokenizer;
+  for (auto& list : choice.logprobs) comma(list);
+  append_json_string(choice.logprobs[0], shown_name(tokenizer, id));
+  fmt::format_to(std::back_inserter(choice.logprobs[3]), "{}", choice.offset);
+  const bool hidden = output && tokenizer != nullptr && tokenizer->is_special(id);
+  for (const char c : token_bytes_of(tokenizer, id)) {
+    if (!hidden && (static_cast<unsigned char>(c) & 0xc0u) != 0x80u) ++choice.offset;
+  }
+  if (logprob == nullptr) {
+    choice.logprobs[1] += "null";
+    choice.logprobs[2] += "null";
+    return;
+  }
+  append_json_number(choice.logprobs[1], *logprob);
+  if (top_ == 0 || alternatives == nullptr) {
+    choice.logprobs[2] += "null";
+    return;
+  }
+  append_top(choice.logprobs[2], tokenizer, *alternatives, {id, *logprob});
+}
+
+void CompletionReply::write_logprobs(JsonWriter& json, const Choice& choice) {
+  constexpr std::string_view names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+  json.open('{');
+  for (std::size_t i = 0; i < 4; ++i) {
+    json.key(names[i]);
+    if (i == 2 && top_ == 0) json.null();
+    else json.raw("[" + choice.logprobs[i] + "]");
+  }
+  json.close('}');
+}
+
+namespace {
+
+std::string echo_of(const ServedModel& model, const Prompt& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  const auto& ids = std::get<std::vector<TokenId>>(prompt);
+  return model.tokenizer() == nullptr ? std::string() : model.tokenizer()->decode(ids);
+}
+
+Result<Request> make_request(const Call& call, const CompletionBody& body, std::size_t i) {
+  const Prompt& prompt = body.prompts.prompts[i];
+  RequestFields fields = common_request(call, body.common, body.sampling, i, body.prompts.prompts.size());
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    ESP_TRY(fields.prompt, encode_text(*call.model, *text, {body.add_special_tokens, true}, "prompt"));
+  } else {
+    fields.prompt = std::get<std::vector<TokenId>>(prompt);
+  }
+  fields.logprobs.enabled = body.logprobs >= 0;
+  fields.logprobs.top = std::max(body.logprobs, 0);
+  fields.logprobs.prompt_start = body.echo && body.logprobs >= 0 ? 0 : -1;
+  return Request::make(std::move(fields), call.model->limits());
+}
+
+}  // namespace
+
+Result<Generation> complete(Call& call) {
+  ESP_TRY(CompletionBody body, parse_completion(call.body, call.service.options));
+  ESP_CHECK(call.service.unknown_fields.note(unknown_completion_fields(call.body), "/v1/completions"));
+  ESP_CHECK(call.model->check_name(body.common.model));
+
+  Generation generation;
+  generation.dialect = Dialect::openai_completions;
+  generation.stream = body.common.stream;
+  OpenAiReplyOptions options = common_reply(call, body.common, "cmpl-", body.sampling.n);
+  options.object = options.chunk_object = "text_completion";
+  options.logprobs = body.logprobs >= 0;
+  std::vector<std::string> echoes;
+  for (std::size_t i = 0; i < body.prompts.prompts.size(); ++i) {
+    ESP_TRY(Request request, make_request(call, body, i));
+    if (body.echo) echoes.push_back(echo_of(*call.model, body.prompts.prompts[i]));
+    if (!body.common.rid.empty()) generation.claimed_ids.push_back(request.id());
+    options.prompt_ids.push_back(request.prompt());
+    generation.requests.push_back(std::move(request));
+  }
+  const int top = std::max(body.logprobs, 0);
+  generation.reply = std::make_unique<CompletionReply>(std::move(options), std::move(echoes), top);
+  return generation;
+}
+
+Result<> add_completion_routes(net::Router& router, Service& service) {
+  return router.add(net::Method::post, "/v1/completions",
+                    generating(service, Dialect::openai_completions, complete));
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,190 @@
+#include "server/openai/openai_reply.h"
+
+#include "base/json_text.h"  // utf8_sequence
+
+namespace espalier::server {
+
+OpenAiReply::OpenAiReply(OpenAiReplyOptions options) : options_(std::move(options)) {
+  const std::size_t count = options_.prompt_ids.size() * static_cast<std::size_t>(options_.n);
+  choices_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    choices_[i].index = static_cast<int>(i);
+    choices_[i].prompt = static_cast<int>(i) / options_.n;
+  }
+}
+
+OpenAiReply::Choice& OpenAiReply::choice_of(int prompt, int choice) {
+  return choices_[static_cast<std::size_t>(prompt * options_.n + choice)];
+}
+
+void OpenAiReply::add(int prompt, TextEvent event, std::string& out) {
+  if (auto* logprobs = std::get_if<PromptLogprobsEvent>(&event)) {
+    Choice& choice = choice_of(prompt, logprobs->choice);
+    begin(choice, out);
+    add_prompt_logprobs(choice, *logprobs);
+  } else if (auto* delta = std::get_if<TextDelta>(&event)) {
+    on_token(choice_of(prompt, delta->choice), std::move(*delta), out);
+  } else if (auto* end = std::get_if<TextEnd>(&event)) {
+    on_end(choice_of(prompt, end->choice), std::move(*end), out);
+  }
+}
+
+void OpenAiReply::begin(Choice& choice, std::string& out) {
+  if (choice.begun) return;
+  choice.begun = true;
+  if (options_.stream && has_opening()) write_chunk(out, choice, true);
+  begin_choice(choice);
+}
+
+void OpenAiReply::on_token(Choice& choice, TextDelta delta, std::string& out) {
+  begin(choice, out);
+  choice.text += delta.text;
+  ++choice.tokens;
+  if (options_.token_ids) choice.ids.push_back(delta.token.id);
+  if (options_.logprobs) add_logprob(choice, delta.token);
+  // A token whose text is still held back is told when something else about it is wanted.
+  if (options_.stream && (!choice.text.empty() || options_.logprobs || options_.token_ids)) write_chunk(out, choice);
+}
+
+void OpenAiReply::on_end(Choice& choice, TextEnd end, std::string& out) {
+  begin(choice, out);
+  choice.text += end.text;
+  choice.ended = true;
+  choice.reason = end.reason;
+  choice.matched_token = end.matched_token;
+  choice.matched_string = std::move(end.matched_string);
+  choice.usage = std::move(end.usage);
+  choice.timing = end.timing;
+  choice.tokens = choice.usage.completion_tokens;
+  if (options_.stream) write_chunk(out, choice);
+}
+
+void OpenAiReply::write_head(JsonWriter& json, const std::string& object) const {
+  json.field("id", options_.id).field("object", object).field("created", options_.created);
+  json.field("model", options_.model);
+}
+
+void OpenAiReply::write_choice(JsonWriter& json, Choice& choice, bool opening) {
+  json.open('{').field("index", choice.index);
+  if (opening) write_opening(json, choice);
+  else write_text(json, choice);
+  json.key("logprobs");
+  if (options_.logprobs && !opening) write_logprobs(json, choice);
+  else json.null();
+  json.key("finish_reason");
+  if (choice.ended) json.value(to_string(choice.reason));
+  else json.null();
+  json.key("matched_stop");
+  if (choice.matched_string) json.value(*choice.matched_string);
+  else if (choice.matched_token) json.value(*choice.matched_token);
+  else json.null();
+  if (options_.token_ids) {
+    json.key("token_ids").values(std::span<const TokenId>(choice.ids));
+    if (prompt_ids_in_choice() && (opening || !options_.stream || choice.tokens <= 1)) {
+      const auto& ids = options_.prompt_ids[static_cast<std::size_t>(choice.prompt)];
+      json.key("prompt_token_ids").values(std::span<const TokenId>(ids));
+    }
+  }
+  json.close('}');
+}
+
+void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
+  out += "data: ";
+  JsonWriter json(out);
+  json.open('{');
+  write_head(json, options_.chunk_object);
+  json.key("choices").open('[');
+  write_choice(json, choice, opening);
+  json.close(']');
+  if (options_.continuous_usage) {
+    json.key("usage");
+    write_usage(json);
+  } else if (options_.include_usage) {
+    json.key("usage").null();
+  }
+  json.close('}');
+  out += "\n\n";
+  if (opening) return;
+  choice.text.clear();
+  choice.ids.clear();
+  for (auto& list : choice.logprobs) list.clear();
+}
+
+void OpenAiReply::write_usage(JsonWriter& json) const {
+  int prompt = 0, cached = 0, completion = 0;
+  for (const auto& ids : options_.prompt_ids) prompt += static_cast<int>(ids.size());
+  for (const auto& choice : choices_) {
+    completion += choice.tokens;
+    // The choices of a prompt share its tokens; how much of them was cached is told by the first.
+    if (choice.index % options_.n == 0) cached += choice.usage.cached_tokens;
+  }
+  json.open('{').field("prompt_tokens", prompt).field("completion_tokens", completion);
+  json.field("total_tokens", prompt + completion);
+  json.key("prompt_tokens_details").open('{').field("cached_tokens", cached).close('}');
+  json.key("completion_tokens_details").open('{').field("reasoning_tokens", 0).close('}');
+  json.close('}');
+}
+
+void OpenAiReply::write_timings(JsonWriter& json) const {
+  const Choice* slowest = &choices_.front();
+  int completion = 0;
+  for (const auto& choice : choices_) {
+    completion += choice.tokens;
+    if (choice.timing.finished > slowest->timing.finished) slowest = &choice;
+  }
+  const Timing& t = slowest->timing;
+  const double decode = t.finished - t.first_token;
+  const int later = slowest->tokens - 1;
+  json.open('{').field("queue", t.queued).field("prefill", t.first_token - t.queued).field("decode", decode);
+  json.field("ttft", t.first_token).field("inter_token", later > 0 ? decode / later : 0.0);
+  json.field("tokens_per_second", t.finished > 0 ? completion / t.finished : 0.0);
+  json.key("cache").open('{').field("reused", slowest->usage.cached_tokens);
+  json.field("prompt", slowest->usage.prompt_tokens).field_or_null("miss_reason", slowest->usage.cache_end).close('}');
+  json.close('}');
+}
+
+void OpenAiReply::finish(std::string& out) {
+  if (options_.stream) {
+    if (!options_.include_usage && !options_.timings) return;
+    out += "data: ";
+  }
+  JsonWriter json(out);
+  json.open('{');
+  write_head(json, options_.stream ? options_.chunk_object : options_.object);
+  json.key("choices").open('[');
+  if (!options_.stream) {
+    for (auto& choice : choices_) write_choice(json, choice, false);
+  }
+  json.close(']').key("usage");
+  write_usage(json);
+  if (options_.timings) {
+    json.key("timings");
+    write_timings(json);
+  }
+  if (options_.token_ids && !prompt_ids_in_choice()) {
+    json.key("prompt_token_ids").values(std::span<const TokenId>(options_.prompt_ids.front()));
+  }
+  json.key("metadata").open('{').field("weight_version", options_.weight_version).close('}').close('}');
+  if (options_.stream) out += "\n\n";
+}
+
+std::string_view token_bytes_of(const Tokenizer* tokenizer, TokenId id) {
+  return tokenizer == nullptr ? std::string_view() : tokenizer->token_bytes(id);
+}
+
+std::string token_name(const Tokenizer* tokenizer, TokenId id) {
+  if (tokenizer == nullptr) return fmt::format("token_id:{}", id);
+  return std::string(tokenizer->token_bytes(id));
+}
+
+bool is_utf8(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) {
+    const int length = static_cast<unsigned char>(*at) < 0x80 ? 1 : utf8_sequence(at, end);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,85 @@
+// openai_reply.h: what the replies of /v1/completions and /v1/chat/completions have in common: choices that grow, chunks,
+// usage. The two differ in how text and log-probabilities of a choice are written.
+//
+// The pieces of a stream are cut from the same state that a whole reply is made of, so their concatenation is the whole.
+// Order, threads, failures: those of Reply.
+// Source:  OpenAI's API reference; SGLang's and vLLM's additions (matched_stop, token_ids, metadata).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/json_writer.h"
+#include "server/reply.h"
+#include "text/tokenizer.h"
+
+namespace espalier::server {
+
+struct OpenAiReplyOptions {
+  std::string id, model, weight_version;
+  std::string object, chunk_object;  // "chat.completion", "chat.completion.chunk"
+  std::int64_t created = 0;          // seconds since 1970
+  bool stream = false, include_usage = false, continuous_usage = false;
+  bool logprobs = false;
+  bool token_ids = false;
+  bool timings = false;
+  int n = 1;                                        // choices of each prompt
+  std::vector<std::vector<TokenId>> prompt_ids;     // by prompt
+  const Tokenizer* tokenizer = nullptr;             // may be null
+};
+
+class OpenAiReply : public Reply {
+ public:
+  explicit OpenAiReply(OpenAiReplyOptions options);
+  void add(int prompt, TextEvent event, std::string& out) override;
+  void finish(std::string& out) override;
+
+ protected:
+  struct Choice {
+    int index = 0, prompt = 0;
+    bool begun = false;       // streamed: its first chunk went out
+    std::string text;         // not yet written
+    std::string logprobs[4];  // not yet written: as many lists of JSON values as the dialect has
+    std::vector<TokenId> ids; // not yet written
+    int offset = 0;           // characters of the text so far
+    int tokens = 0;
+    bool ended = false;
+    FinishReason reason = FinishReason::stop;
+    std::optional<TokenId> matched_token;
+    std::optional<std::string> matched_string;
+    Usage usage;
+    Timing timing;
+  };
+
+  const OpenAiReplyOptions& options() const { return options_; }
+  virtual void begin_choice(Choice&) {}                                      // before anything else of it
+  virtual void add_prompt_logprobs(Choice&, const PromptLogprobsEvent&) {}
+  virtual void add_logprob(Choice& choice, const TokenEvent& token) = 0;
+  virtual void write_opening(JsonWriter&, const Choice&) {}                  // the first chunk of a choice, where there is one
+  virtual bool has_opening() const { return false; }
+  virtual void write_text(JsonWriter& json, const Choice& choice) = 0;       // "text": ... or "message" / "delta": ...
+  virtual void write_logprobs(JsonWriter& json, const Choice& choice) = 0;   // the value of "logprobs"
+  virtual bool prompt_ids_in_choice() const = 0;
+
+ private:
+  Choice& choice_of(int prompt, int choice);
+  void begin(Choice& choice, std::string& out);
+  void on_token(Choice& choice, TextDelta delta, std::string& out);
+  void on_end(Choice& choice, TextEnd end, std::string& out);
+  void write_head(JsonWriter& json, const std::string& object) const;
+  void write_choice(JsonWriter& json, Choice& choice, bool opening);
+  void write_chunk(std::string& out, Choice& choice, bool opening = false);
+  void write_usage(JsonWriter& json) const;
+  void write_timings(JsonWriter& json) const;
+
+  OpenAiReplyOptions options_;
+  std::vector<Choice> choices_;  // by index: prompt * n + choice
+};
+
+// The text of one token, as log-probabilities name it; "token_id:7" without a tokenizer.
+std::string token_name(const Tokenizer* tokenizer, TokenId id);
+std::string_view token_bytes_of(const Tokenizer* tokenizer, TokenId id);
+bool is_utf8(std::string_view text);
+
+}  // namespace espalier::server

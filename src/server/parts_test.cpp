@@ -1,0 +1,236 @@
+// The small parts: JSON writing, metrics text, keys, retry hints, route policies, error shapes.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "base/json.h"
+#include "server/active_ids.h"
+#include "server/courier.h"
+#include "server/dialect.h"
+#include "server/drain_rate.h"
+#include "server/json_writer.h"
+#include "server/keys.h"
+#include "server/metrics_text.h"
+#include "server/readiness.h"
+#include "server/routes.h"
+#include "server/unknown_fields.h"
+#include "testing/data.h"
+
+namespace espalier::server {
+namespace {
+
+TEST(JsonWriter, WhatItWritesIsReadBackTheSame) {
+  std::mt19937_64 rng(testing::seed());
+  for (int round = 0; round < 2000; ++round) {
+    std::string text;
+    for (int i = static_cast<int>(rng() % 20); i > 0; --i) {
+      static const char* const pieces[] = {"a", "\"", "\\", "\n", "\t", "\x01", "é", "\xe2\x82\xac", "😀", "</script>", "{", ","};
+      text += pieces[rng() % std::size(pieces)];
+    }
+    const float number = std::bit_cast<float>(static_cast<std::uint32_t>(rng()));
+    std::string out = "data: ";
+    JsonWriter json(out);
+    json.open('{').field("text", text).field("n", number).key("list").open('[').value(1).value(true).null().close(']').close('}');
+    const auto parsed = parse_json(out.substr(6));
+    ASSERT_TRUE(parsed.ok()) << out << " seed " << testing::seed();
+    EXPECT_EQ((*parsed)["text"].get<std::string>(), text);
+    if (std::isfinite(number)) {
+      EXPECT_EQ((*parsed)["n"].get<float>(), number) << out;
+      EXPECT_TRUE((*parsed)["n"].is_number_float()) << out;
+    } else {
+      EXPECT_EQ((*parsed)["n"].get<double>(), -9999.0);
+    }
+    EXPECT_EQ((*parsed)["list"].size(), 3u);
+  }
+}
+
+TEST(JsonWriter, BrokenUtf8IsReplacedNotPassedOn) {
+  std::string out;
+  append_json_string(out, std::string_view("a\xff\xe2\x82z\xc0\x80", 7));
+  EXPECT_TRUE(parse_json(out).ok()) << out;
+  EXPECT_EQ(out.find('\xff'), std::string::npos);
+}
+
+TEST(MetricsText, BothFormatsAreWellFormed) {
+  Histogram histogram({0.5, 1, 2});
+  histogram.observe(0.2);
+  histogram.observe(1.0, 3);
+  histogram.observe(9);
+  for (const auto format : {MetricsText::Format::prometheus, MetricsText::Format::open_metrics}) {
+    MetricsText text(format);
+    text.counter("espalier_things", "Things");
+    text.sample(3, {{"model", "a\"b\\c\nd"}});
+    text.histogram("espalier_seconds", "Seconds", histogram, {{"model", "m"}});
+    const std::string out = std::move(text).text();
+    EXPECT_NE(out.find("espalier_things_total{model=\"a\\\"b\\\\c\\nd\"} 3\n"), std::string::npos) << out;
+    EXPECT_NE(out.find("espalier_seconds_bucket{model=\"m\",le=\"1.0\"} 4\n"), std::string::npos) << out;
+    EXPECT_NE(out.find("espalier_seconds_bucket{model=\"m\",le=\"+Inf\"} 5\n"), std::string::npos) << out;
+    EXPECT_NE(out.find("espalier_seconds_count{model=\"m\"} 5\n"), std::string::npos) << out;
+    EXPECT_NE(out.find("espalier_seconds_sum{model=\"m\"} 12.2\n"), std::string::npos) << out;
+    const bool open = format == MetricsText::Format::open_metrics;
+    EXPECT_NE(out.find(open ? "# TYPE espalier_things counter" : "# TYPE espalier_things_total counter"), std::string::npos);
+    EXPECT_EQ(out.ends_with("# EOF\n"), open);
+  }
+}
+
+net::Headers bearer(const std::string& key) {
+  return {{"Authorization", "Bearer " + key}};
+}
+
+TEST(KeyRing, OnlyTheGivenKeysOpenAndTheAdminKeyOpensMore) {
+  const auto ring = KeyRing::load({"one", "two"}, "", "boss");
+  ASSERT_TRUE(ring.ok());
+  EXPECT_TRUE((*ring)->wants_key());
+  EXPECT_EQ((*ring)->caller(bearer("one")), Caller::user);
+  EXPECT_EQ((*ring)->caller(bearer("two")), Caller::user);
+  EXPECT_EQ((*ring)->caller({{"x-api-key", "two"}}), Caller::user);
+  EXPECT_EQ((*ring)->caller(bearer("boss")), Caller::admin);
+  for (const char* wrong : {"", "on", "onee", "One", "one two", "boss "}) {
+    EXPECT_EQ((*ring)->caller({{"x-api-key", std::string(wrong) == "boss " ? "bos" : wrong}}), Caller::nobody) << wrong;
+  }
+  EXPECT_EQ((*ring)->caller({}), Caller::nobody);
+  EXPECT_EQ((*ring)->caller({{"Authorization", "Basic dTpvbmU="}}), Caller::nobody) << "Basic is for the page only";
+  EXPECT_EQ((*ring)->caller({{"Authorization", "Basic dTpvbmU="}}, true), Caller::user);
+}
+
+TEST(KeyRing, AFileIsReadAgainAndAnEmptyOneOpensNothing) {
+  const auto path = std::filesystem::temp_directory_path() / ("espalier_keys_" + std::to_string(::getpid()));
+  std::ofstream(path) << "# comment\n\nfirst\n  second  \n";
+  const auto ring = KeyRing::load({}, path, "");
+  ASSERT_TRUE(ring.ok());
+  EXPECT_EQ((*ring)->caller(bearer("second")), Caller::user);
+  std::ofstream(path) << "third\n";
+  ASSERT_TRUE((*ring)->reload().ok());
+  EXPECT_EQ((*ring)->caller(bearer("third")), Caller::user);
+  EXPECT_EQ((*ring)->caller(bearer("first")), Caller::nobody);
+  std::ofstream(path) << "# nothing\n";
+  EXPECT_FALSE((*ring)->reload().ok());
+  EXPECT_EQ((*ring)->caller(bearer("third")), Caller::user) << "the old keys stay";
+  EXPECT_FALSE(KeyRing::load({}, path, "").ok());
+  std::filesystem::remove(path);
+  EXPECT_FALSE((*ring)->reload().ok());
+}
+
+TEST(DrainRate, TellsHowLongTheQueueTakes) {
+  DrainRate rate;
+  EXPECT_EQ(rate.retry_after(100, 10), 5) << "nothing is known yet";
+  for (int i = 0; i < 20; ++i) rate.finished(100 + i * 0.5);
+  EXPECT_EQ(rate.retry_after(110, 20), 10);
+  EXPECT_EQ(rate.retry_after(110, 0), 1);
+  EXPECT_EQ(rate.retry_after(110, 100000), 60);
+  EXPECT_EQ(rate.retry_after(200, 3), 5) << "what lies long back says nothing";
+}
+
+TEST(Routes, PoliciesHoldHoweverAPathIsWritten) {
+  EXPECT_EQ(policy_of({"flush_cache"}).access, Access::control);
+  EXPECT_EQ(policy_of({}).access, Access::page);
+  EXPECT_EQ(policy_of({"health"}).access, Access::open);
+  EXPECT_EQ(policy_of({"health_generate"}).access, Access::control);
+  EXPECT_EQ(policy_of({"v1", "chat", "completions"}).needs, Needs::work);
+  EXPECT_EQ(policy_of({"unknown"}).access, Access::user);
+}
+
+TEST(Dialect, FieldsGetTheClientsNamesInTheSentenceToo) {
+  const Error error = bad_request("max_new_tokens is 9, min_new_tokens 10; not_max_new_tokens stays", "max_new_tokens");
+  const Error seen = renamed(Dialect::openai_completions, error);
+  EXPECT_EQ(seen.message, "max_tokens is 9, min_tokens 10; not_max_new_tokens stays");
+  EXPECT_EQ(seen.field, "max_tokens");
+  EXPECT_EQ(renamed(Dialect::native, error).message, error.message);
+}
+
+TEST(Dialect, OpenAiErrorsAreNestedWithFlatKeysBeside) {
+  const auto response = error_response(Dialect::openai_chat, bad_request("no \"n\"", "n"));
+  EXPECT_EQ(response.status, 400);
+  const auto body = parse_json(response.body);
+  ASSERT_TRUE(body.ok());
+  EXPECT_EQ((*body)["error"]["message"], "no \"n\"");
+  EXPECT_EQ((*body)["error"]["type"], "invalid_request_error");
+  EXPECT_EQ((*body)["error"]["param"], "n");
+  EXPECT_EQ((*body)["error"]["code"], "invalid_value");
+  EXPECT_EQ((*body)["object"], "error");
+  EXPECT_EQ((*body)["message"], "no \"n\"");
+  EXPECT_EQ((*body)["code"], 400);
+  const auto busy = error_response(Dialect::native, Error{Error::Kind::busy, "full", {}, {}}, 7);
+  EXPECT_EQ(busy.status, 429);
+  EXPECT_EQ(busy.headers.get("Retry-After"), "7");
+  EXPECT_FALSE(parse_json(busy.body)->contains("object"));
+}
+
+TEST(ActiveIds, AnIdIsRefusedWhileItIsInUse) {
+  ActiveIds ids;
+  auto first = ids.claim({"a", "b"});
+  ASSERT_TRUE(first.ok());
+  const auto second = ids.claim({"c", "b"});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().field, "rid");
+  EXPECT_TRUE(ids.claim({"c"}).ok()) << "a refused claim leaves nothing behind";
+  *first = ActiveIds::Lease();
+  EXPECT_TRUE(ids.claim({"b"}).ok());
+}
+
+TEST(UnknownFields, AreIgnoredOrRefusedAsAsked) {
+  UnknownFields tolerant(false), strict(true);
+  EXPECT_TRUE(tolerant.note({"foo"}, "/x").ok());
+  EXPECT_TRUE(strict.note({}, "/x").ok());
+  const auto refused = strict.note({"foo"}, "/x");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().field, "foo");
+}
+
+TEST(Readiness, StallsOnlyWhenWorkWaits) {
+  EngineStatus status;
+  status.last_step_seconds_ago = 100;
+  EXPECT_FALSE(stalled(status, 30));
+  status.waiting = 1;
+  EXPECT_TRUE(stalled(status, 30));
+  EXPECT_FALSE(stalled(status, 0));
+  status.last_step_seconds_ago = 29;
+  EXPECT_FALSE(stalled(status, 30));
+}
+
+class CountingErrand final : public Errand {
+ public:
+  explicit CountingErrand(int until, bool throws = false) : until_(until), throws_(throws) {}
+  bool advance() override {
+    EXPECT_FALSE(inside_.exchange(true)) << "two advances at once";
+    if (throws_) throw std::runtime_error("meant to");
+    const bool more = ++advanced < until_;
+    inside_ = false;
+    return more;
+  }
+  void failed(const char*) override { gave_up = true; }
+  void cancel(Error) override {}
+  std::atomic<int> advanced{0};
+  std::atomic<bool> gave_up{false};
+
+ private:
+  const int until_;
+  const bool throws_;
+  std::atomic<bool> inside_{false};
+};
+
+TEST(Courier, ARungErrandAdvancesUntilItIsOver) {
+  Courier courier("test");
+  std::vector<std::shared_ptr<CountingErrand>> errands;
+  for (int i = 0; i < 20; ++i) errands.push_back(std::make_shared<CountingErrand>(1 + i % 5, i == 7));
+  for (const auto& errand : errands) courier.add(errand);
+  std::vector<std::thread> ringers;
+  for (int t = 0; t < 3; ++t) {
+    ringers.emplace_back([&] {
+      while (courier.count() > 0) {
+        for (const auto& errand : errands) courier.ring(*errand);
+      }
+    });
+  }
+  for (auto& ringer : ringers) ringer.join();
+  for (std::size_t i = 0; i < errands.size(); ++i) {
+    if (i == 7) EXPECT_TRUE(errands[i]->gave_up);
+    else EXPECT_EQ(errands[i]->advanced, 1 + static_cast<int>(i) % 5);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::server

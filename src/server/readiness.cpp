@@ -1,0 +1,33 @@
+#include "server/readiness.h"
+
+#include <fmt/format.h>
+
+namespace espalier::server {
+
+void Readiness::progress(std::string_view stage, double share) {
+  const std::scoped_lock lock(mutex_);
+  stage_ = stage;
+  share_ = share;
+}
+
+void Readiness::ready() {
+  auto loading = Phase::loading;
+  phase_.compare_exchange_strong(loading, Phase::ready);
+}
+
+std::string Readiness::loading_text() const {
+  const std::scoped_lock lock(mutex_);
+  return fmt::format("{}, {:.0f} %", stage_, 100 * share_);
+}
+
+double Readiness::loading_share() const {
+  const std::scoped_lock lock(mutex_);
+  return share_;
+}
+
+bool stalled(const EngineStatus& status, double limit_seconds) {
+  const bool work = status.running > 0 || status.waiting > 0;
+  return limit_seconds > 0 && work && status.last_step_seconds_ago > limit_seconds;
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,33 @@
+// reply.h: the events of a request's streams as the body of one dialect, streamed or whole.
+//
+// A request may hold several prompts, each with its own stream; a stream may hold several choices.
+// Order:   begin? add* finish. add() comes in the order of each stream's events; streams interleave.
+// Threads: one (the courier's).
+// Fails:   never: a stream that ended with an error does not reach the reply.
+#pragma once
+
+#include <string>
+
+#include "engine/text_stream.h"
+
+namespace espalier::server {
+
+class Reply {
+ public:
+  virtual ~Reply() = default;
+  // A streamed reply appends server-sent events to `out` as they become due; a whole one appends nothing.
+  virtual void add(int prompt, TextEvent event, std::string& out) = 0;
+  // Every choice of every prompt has ended: the last events without "[DONE]", or the whole body.
+  virtual void finish(std::string& out) = 0;
+};
+
+// What the log line and the headers of an answer tell.
+struct ReplySummary {
+  int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  std::string finish_reason;  // of the first choice
+  Timing timing;              // of the choice that took longest
+};
+
+const char* to_string(FinishReason reason);
+
+}  // namespace espalier::server

@@ -1,0 +1,52 @@
+// routes.h: every route there is, by group, and who may call it: one visible table.
+//
+// A route group adds its handlers to the router; the table says for each path what the gate asks for before a byte of the
+// body is read. A path that is not in the table needs the API key and a loaded model.
+// Threads: adding at start, lookups from any thread. Fails: as Router::add.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "net/router.h"
+#include "server/service.h"
+
+namespace espalier::server {
+
+enum class Access {
+  open,     // no key
+  metrics,  // a key when --metrics-auth
+  page,     // a key, which may come as a browser sends it
+  user,     // a key when there is one
+  control,  // the admin key when there is one; else see gate.h
+};
+
+enum class Needs {
+  nothing,  // answers while loading and draining
+  model,    // answers while draining
+  work,     // starts new work
+};
+
+struct RoutePolicy {
+  std::string_view path;
+  Access access = Access::user;
+  Needs needs = Needs::work;
+};
+
+RoutePolicy policy_of(const std::vector<std::string>& path_segments);
+std::span<const RoutePolicy> route_policies();
+
+Result<> add_all_routes(net::Router& router, Service& service);
+
+Result<> add_generate_routes(net::Router& router, Service& service);
+Result<> add_completion_routes(net::Router& router, Service& service);
+Result<> add_chat_routes(net::Router& router, Service& service);
+Result<> add_text_routes(net::Router& router, Service& service);
+Result<> add_info_routes(net::Router& router, Service& service);
+Result<> add_health_routes(net::Router& router, Service& service);
+Result<> add_control_routes(net::Router& router, Service& service);
+Result<> add_metrics_routes(net::Router& router, Service& service);
+Result<> add_page_routes(net::Router& router, Service& service);
+
+}  // namespace espalier::server

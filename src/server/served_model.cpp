@@ -1,0 +1,34 @@
+#include "server/served_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/json.h"  // in_quotes
+
+namespace espalier::server {
+
+Result<const Tokenizer*> ServedModel::need_tokenizer(std::string_view field) const {
+  if (tokenizer() != nullptr) return tokenizer();
+  return bad_request("this model was loaded without a tokenizer, so text cannot be read; send token ids (input_ids)",
+                     std::string(field));
+}
+
+Result<const ChatTemplate*> ServedModel::need_template(std::string_view field) const {
+  ESP_CHECK(need_tokenizer(field));
+  if (own_template != nullptr) return own_template.get();
+  if (engine->chat_template() != nullptr) return engine->chat_template();
+  return bad_request("this model has no chat template; use /v1/completions, or start the server with --chat-template",
+                     std::string(field));
+}
+
+Result<> ServedModel::check_name(std::string_view asked) const {
+  if (asked.empty() || asked == "default") return success();
+  if (std::find(names.begin(), names.end(), asked) != names.end()) return success();
+  return Error{Error::Kind::not_found,
+               fmt::format("the model {} is not served here; served: {}", in_quotes(asked, 200), fmt::join(names, ", ")),
+               "model", "model_not_found"};
+}
+
+}  // namespace espalier::server

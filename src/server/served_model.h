@@ -1,0 +1,33 @@
+// served_model.h: the engine and what clients call its model; shared by everything that is still being answered.
+// Threads: constant after construction; the engine may be called from any thread.
+// Fails:   need_tokenizer(), need_template(): bad_request, saying how the model could be used instead.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/engine.h"
+
+namespace espalier::server {
+
+struct ServedModel {
+  std::unique_ptr<Engine> engine;
+  std::vector<std::string> names;  // at least one; the first is the one we report
+  std::int64_t loaded_at = 0;      // seconds since 1970
+  std::shared_ptr<const ChatTemplate> own_template;  // of --chat-template, instead of the model's; null without
+
+  const std::string& name() const { return names.front(); }
+  const ModelInfo& info() const { return engine->model(); }
+  const ModelLimits& limits() const { return engine->model().limits; }
+  const Tokenizer* tokenizer() const { return engine->tokenizer(); }
+
+  Result<const Tokenizer*> need_tokenizer(std::string_view field) const;
+  Result<const ChatTemplate*> need_template(std::string_view field) const;
+  // "", "default" and the served names are this model; anything else is a 404 that lists them.
+  Result<> check_name(std::string_view asked) const;
+};
+
+}  // namespace espalier::server

@@ -1,0 +1,198 @@
+#include "server/server.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "server/chat_prompt.h"
+#include "server/delivery.h"
+#include "server/gate.h"
+#include "server/routes.h"
+
+namespace espalier::server {
+namespace {
+
+constexpr std::chrono::seconds kWarmUpLimit{120};
+
+Error option_error(std::string_view flag, std::string_view wanted) {
+  return bad_request(fmt::format("--{} must be {}", flag, wanted), std::string(flag));
+}
+
+// What visit() cannot know: the range of each number.
+struct RangeCheck {
+  Result<>& verdict;
+
+  void operator()(int value, const char* flag, const char*, const char*) const {
+    const std::string_view name = flag;
+    const int low = name == "port" ? 0 : 1;
+    const int high = name == "port" ? 65535 : name == "max-body" ? 4096 : name.ends_with("threads") ? 64 : 1'000'000;
+    if (value < low || value > high) verdict = option_error(flag, fmt::format("{} to {}", low, high));
+  }
+  void operator()(double value, const char* flag, const char*, const char*) const {
+    if (!(value >= 0 && value <= 1e6)) verdict = option_error(flag, "0 to 1000000 seconds");
+  }
+  template <class V>
+  void operator()(const V&, const char*, const char*, const char*) const {}
+};
+
+Result<> check(const ServerOptions& options) {
+  Result<> verdict = success();
+  ServerOptions::visit(options, RangeCheck{verdict});
+  ESP_CHECK(verdict);
+  if (options.max_logprob_entries < 1) return option_error("max-logprob-entries", "at least 1");
+  if (options.sampling_defaults != "model" && options.sampling_defaults != "openai") {
+    return option_error("sampling-defaults", "model or openai");
+  }
+  if (options.default_chat_template_kwargs.empty()) return success();
+  const auto arguments = parse_json(options.default_chat_template_kwargs);
+  if (!arguments.ok() || !arguments->is_object()) return option_error("default-chat-template-kwargs", "a JSON object");
+  return success();
+}
+
+net::ServerOptions http_options(const ServerOptions& options) {
+  net::ServerOptions http;
+  http.host = options.host;
+  http.port = static_cast<std::uint16_t>(options.port);
+  http.io_threads = static_cast<unsigned>(options.io_threads);
+  http.parser.body_bytes = static_cast<std::uint64_t>(options.max_body_mib) << 20;
+  http.max_connections = static_cast<std::size_t>(options.max_connections);
+  http.max_per_address = static_cast<std::size_t>(options.max_connections_per_address);
+  http.cors_origins = options.cors_origins;
+  return http;
+}
+
+net::HttpResponse shaped_error(const net::HttpError& error, std::string_view path) {
+  return error_response(dialect_of(path), error);
+}
+
+Result<> make_one_token(Engine& engine) {
+  RequestFields fields;
+  fields.id = "warm-up";
+  fields.prompt = {engine.model().bos >= 0 ? engine.model().bos : 0};
+  fields.sampling.temperature = 0;
+  fields.sampling.max_new_tokens = 1;
+  fields.sampling.ignore_eos = true;
+  ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
+  ESP_TRY(Stream stream, engine.submit(std::move(request)));
+  const auto limit = std::chrono::steady_clock::now() + kWarmUpLimit;
+  while (std::chrono::steady_clock::now() < limit) {
+    stream.wait(std::chrono::milliseconds(200));
+    for (const StreamEvent& event : stream.take()) {
+      const auto* end = std::get_if<FinishEvent>(&event);
+      if (end == nullptr) continue;
+      if (end->reason == FinishReason::stop || end->reason == FinishReason::length) return success();
+      return end->error.message.empty() ? internal_error("the warm-up token could not be made") : end->error;
+    }
+  }
+  return Error{Error::Kind::timeout, "the warm-up token took longer than two minutes", {}, {}};
+}
+
+}  // namespace
+
+struct Server::Http {
+  explicit Http(const std::string& prefix) : router(prefix, shaped_error) {}
+  net::Router router;
+  std::unique_ptr<net::HttpServer> server;
+};
+
+Server::Server(std::unique_ptr<Http> http, std::unique_ptr<Service> service)
+    : http_(std::move(http)), service_(std::move(service)) {}
+
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  ESP_CHECK(check(options));
+  ESP_TRY(auto keys, KeyRing::load(options.api_keys, options.api_key_file, options.admin_api_key));
+  auto service = std::make_unique<Service>(std::move(options), std::move(keys));
+  auto http = std::make_unique<Http>(service->options.api_prefix);
+  ESP_CHECK(add_all_routes(http->router, *service));
+
+  net::ServerHooks hooks;
+  hooks.admit = Gate(*service, http->router);
+  hooks.handle = [&router = http->router](net::HttpRequest request, net::Responder responder) {
+    router.dispatch(std::move(request), std::move(responder));
+  };
+  hooks.error_body = shaped_error;
+  ESP_TRY(http->server, net::HttpServer::listen(http_options(service->options), std::move(hooks)));
+  service->net_stats = [&server = *http->server] { return server.stats(); };
+  if (!service->loopback() && !service->keys->wants_key()) {
+    log::warning("listening on {} without an API key: everybody who reaches this machine can use the model (--api-key)",
+                 service->options.host);
+  }
+  ESP_CHECK(http->server->start());
+  return std::unique_ptr<Server>(new Server(std::move(http), std::move(service)));  // the constructor is private
+}
+
+Server::~Server() {
+  stop(std::chrono::milliseconds(0));
+}
+
+std::string Server::url() const {
+  return http_->server->url();
+}
+std::uint16_t Server::port() const {
+  return http_->server->port();
+}
+
+void Server::progress(std::string_view stage, double share) {
+  service_->readiness.progress(stage, share);
+}
+
+Result<> Server::attach_engine(std::unique_ptr<Engine> engine, const std::string& name) {
+  auto model = std::make_shared<ServedModel>();
+  model->names = service_->options.served_model_names;
+  if (model->names.empty()) model->names.push_back(name.empty() ? engine->model().path : name);
+  model->loaded_at = static_cast<std::int64_t>(std::time(nullptr));
+  model->engine = std::move(engine);
+  if (const auto& given = service_->options.chat_template; !given.empty() && model->tokenizer() != nullptr) {
+    ESP_TRY(model->own_template, load_chat_template(given, *model->tokenizer()));
+  }
+  service_->set_model(model);
+  if (!service_->options.skip_warmup) {
+    service_->readiness.progress("warming up", 1.0);
+    ESP_CHECK(make_one_token(*model->engine));
+  }
+  service_->readiness.ready();
+  return success();
+}
+
+void Server::begin_drain() {
+  service_->readiness.drain();
+  http_->server->begin_drain();
+  if (auto model = service_->model()) model->engine->drain();
+}
+
+std::size_t Server::active() const {
+  return service_->active();
+}
+
+void Server::cut() {
+  const auto end = [](Errand& errand) {
+    errand.cancel({Error::Kind::unavailable, "the server is shutting down and the request was cut off", {}, "draining"});
+  };
+  service_->light.for_each(end);
+  service_->heavy.for_each(end);
+}
+
+void Server::stop(std::chrono::milliseconds limit) {
+  http_->server->stop(limit);
+}
+
+Result<> Server::reload_keys() {
+  return service_->keys->reload();
+}
+
+std::string Server::describe() const {
+  const auto phase = service_->readiness.phase();
+  const char* name = phase == Readiness::Phase::ready ? "ready" : phase == Readiness::Phase::loading ? "loading" : "draining";
+  std::string text = fmt::format("{}; {} requests being answered; {} bodies being read", name, service_->active(),
+                                 service_->pool.waiting() + service_->pool.running());
+  const auto model = service_->model();
+  if (model == nullptr) return text;
+  const EngineStatus s = model->engine->status();
+  return text + fmt::format("; engine: {} running, {} waiting ({} tokens), pool {} of which {} free and {} cached, {} steps, "
+                            "the last {:.1f} s ago", s.running, s.waiting, s.waiting_tokens, s.pool_tokens, s.free_tokens,
+                            s.cached_tokens, s.steps, s.last_step_seconds_ago);
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,51 @@
+// server.h: the HTTP face of one engine, from the open socket to the last drained stream.
+//
+// Order:   start, progress*, attach_engine, begin_drain, cut, stop. The socket opens in start(): until attach_engine() has
+//          made its warm-up token, /livez answers 200, /health 503 with the progress, and inference 503 "loading".
+// Threads: all calls from any thread but the server's own; start/attach/stop from one.
+// Fails:   start: cannot_bind, bad_request for an option; attach_engine: the warm-up's error.
+// Source:  reference/server-conventions.md sections 3 to 11.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "espalier/engine.h"
+#include "server/server_options.h"
+
+namespace espalier::server {
+
+class Service;
+
+class Server {
+ public:
+  static Result<std::unique_ptr<Server>> start(ServerOptions options);
+  ~Server();  // stops at once
+
+  std::string url() const;     // "http://127.0.0.1:30000"
+  std::uint16_t port() const;
+
+  void progress(std::string_view stage, double share);  // of loading, 0..1
+  // `name`: what the model is called when options name nothing.
+  Result<> attach_engine(std::unique_ptr<Engine> engine, const std::string& name);
+
+  void begin_drain();          // not ready, no new work; running requests go on
+  std::size_t active() const;  // requests being answered
+  void cut();                  // running requests end with an error event
+  void stop(std::chrono::milliseconds limit);
+
+  Result<> reload_keys();
+  std::string describe() const;  // what SIGUSR1 prints: phase, requests, pool
+
+  Service& service() { return *service_; }
+
+ private:
+  struct Http;
+  Server(std::unique_ptr<Http> http, std::unique_ptr<Service> service);
+
+  std::unique_ptr<Http> http_;  // the router must outlive the service's threads
+  std::unique_ptr<Service> service_;
+};
+
+}  // namespace espalier::server

@@ -1,0 +1,42 @@
+// server_metrics.h: what the server counts beside the engine: answers by status, ends by reason, refusals.
+// Labels are bounded: routes are patterns of ours, never what a client sent.
+// Threads: any. Fails: never.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "base/metrics.h"
+
+namespace espalier::server {
+
+struct RequestLabels {
+  std::string endpoint, finish_reason;
+  int code = 200;
+  auto operator<=>(const RequestLabels&) const = default;
+};
+
+class ServerMetrics {
+ public:
+  void answered(std::string_view endpoint, std::string_view finish_reason, int code);
+  void refused(std::string_view reason);  // one of our own words: "queue_full", "loading", "unauthorized", ...
+
+  std::map<RequestLabels, std::uint64_t> requests() const;
+  std::map<std::string, std::uint64_t> refusals() const;
+
+  Counter aborted;       // clients that left, and /abort_request
+  Counter deadlines;     // requests ended by their deadline
+  Counter streamed, whole;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<RequestLabels, std::uint64_t> requests_;
+  std::map<std::string, std::uint64_t> refusals_;
+};
+
+}  // namespace espalier::server

@@ -1,0 +1,99 @@
+// server_options.h: everything about the server that is not about the model, each with unit, default and effect.
+//
+// visit() is the one list: command line, environment, /get_server_info and docs/http.md come from it.
+// Threads: a value, constant once the server runs. Fails: Server::start() refuses what is out of range.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace espalier::server {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 30000;
+  std::vector<std::string> api_keys;
+  std::string api_key_file;
+  std::string admin_api_key;
+  std::vector<std::string> served_model_names;
+  std::string api_prefix;
+  std::vector<std::string> cors_origins;
+
+  bool strict = false;
+  bool log_requests = true;
+  bool metrics = true;
+  bool metrics_auth = false;
+  bool skip_warmup = false;
+  bool incremental_streaming_output = false;
+  bool always_include_usage = false;
+  bool cache_salt_from_key = false;
+  std::string sampling_defaults = "model";
+  std::string chat_template;
+  std::string default_chat_template_kwargs;
+  std::string weight_version = "default";
+
+  double shutdown_timeout = 30;
+  double watchdog = 30;
+  double request_timeout = 0;
+  double health_generate_timeout = 20;
+  double ping_after = 15;
+
+  int max_body_mib = 32;
+  int max_connections = 4096;
+  int max_connections_per_address = 512;
+  int max_prompts = 256;
+  int max_messages = 4096;
+  int max_tools = 256;
+  int max_logprobs = 20;
+  std::int64_t max_logprob_entries = 8'000'000;
+  int io_threads = 1;
+  int side_threads = 2;
+  int max_side_tasks = 1024;
+
+  // field(member, flag, unit, effect); `Self` is ServerOptions or const ServerOptions.
+  template <class Self, class Visitor>
+  static void visit(Self& o, Visitor&& field) {
+    field(o.host, "host", "ADDRESS", "where to listen: an address, a name or unix:PATH");
+    field(o.port, "port", "PORT", "0 takes a free one and prints it");
+    field(o.api_keys, "api-key", "KEY", "asked for on every route but health and metrics; may be given several times");
+    field(o.api_key_file, "api-key-file", "FILE", "one key a line, read again on SIGHUP");
+    field(o.admin_api_key, "admin-api-key", "KEY", "asked for on control routes");
+    field(o.served_model_names, "served-model-name", "NAME", "what clients call the model; may be given several times");
+    field(o.api_prefix, "api-prefix", "PATH", "stands before every route");
+    field(o.cors_origins, "cors-origin", "ORIGIN", "browsers' pages from there may call us; off when none is given");
+    field(o.strict, "strict", "", "unknown JSON fields are refused instead of ignored and logged once");
+    field(o.log_requests, "log-requests", "", "one line per request, without prompts and without text");
+    field(o.metrics, "enable-metrics", "", "serve /metrics");
+    field(o.metrics_auth, "metrics-auth", "", "/metrics needs the API key too");
+    field(o.skip_warmup, "skip-server-warmup", "", "ready without having made one token");
+    field(o.incremental_streaming_output, "incremental-streaming-output", "",
+          "streams of /generate carry what is new instead of all so far");
+    field(o.always_include_usage, "stream-response-default-include-usage", "",
+          "streams end with usage even when stream_options does not ask");
+    field(o.cache_salt_from_key, "cache-salt-from-key", "", "clients with different keys share no cached prefix");
+    field(o.sampling_defaults, "sampling-defaults", "model|openai",
+          "what chat requests leave open: the model's generation_config.json, or OpenAI's values");
+    field(o.chat_template, "chat-template", "FILE", "a Jinja file, or the template itself, instead of the model's own");
+    field(o.default_chat_template_kwargs, "default-chat-template-kwargs", "JSON", "arguments of every chat template");
+    field(o.weight_version, "weight-version", "NAME", "reported in every reply");
+    field(o.shutdown_timeout, "shutdown-timeout", "SECONDS", "what running requests get after SIGTERM; 0 = nothing");
+    field(o.watchdog, "watchdog-timeout", "SECONDS", "/health fails when work waits and no step was made for so long");
+    field(o.request_timeout, "request-timeout", "SECONDS", "longest a request may take; 0 = no limit");
+    field(o.health_generate_timeout, "health-generate-timeout", "SECONDS", "what /health_generate waits for its token");
+    field(o.ping_after, "ping-after", "SECONDS", "a silent stream gets a comment line after so long");
+    field(o.max_body_mib, "max-body", "MIB", "largest request body");
+    field(o.max_connections, "max-connections", "N", "open at once");
+    field(o.max_connections_per_address, "max-connections-per-address", "N", "open at once from one address");
+    field(o.max_prompts, "max-prompts", "N", "prompts in one request");
+    field(o.max_messages, "max-messages", "N", "messages in one chat request, and parts in one message");
+    field(o.max_tools, "max-tools", "N", "tools in one chat request");
+    field(o.max_logprobs, "max-logprobs", "N", "largest logprobs and top_logprobs of /v1 routes");
+    field(o.max_logprob_entries, "max-logprob-entries", "N", "log-probabilities one request may ask for altogether");
+    field(o.io_threads, "io-threads", "N", "threads that read and write sockets");
+    field(o.side_threads, "side-threads", "N", "threads that parse bodies, render templates and tokenise");
+    field(o.max_side_tasks, "max-side-tasks", "N", "bodies waiting for them; 503 beyond");
+  }
+};
+
+}  // namespace espalier::server

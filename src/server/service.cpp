@@ -1,0 +1,66 @@
+#include "server/service.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace espalier::server {
+namespace {
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_ring)
+    : options(std::move(service_options)),
+      keys(std::move(key_ring)),
+      started_at(seconds_since_1970()),
+      unknown_fields(options.strict),
+      pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}) {}
+
+Service::~Service() {
+  pool.stop();
+  light.stop();
+  heavy.stop();
+}
+
+std::shared_ptr<ServedModel> Service::model() const {
+  const std::scoped_lock lock(mutex_);
+  return model_;
+}
+
+void Service::set_model(std::shared_ptr<ServedModel> model) {
+  const std::scoped_lock lock(mutex_);
+  model_ = std::move(model);
+}
+
+Result<std::shared_ptr<ServedModel>> Service::need_model() const {
+  if (readiness.phase() == Readiness::Phase::draining) {
+    return Error{Error::Kind::unavailable, "the server is shutting down and takes no new work", {}, "draining"};
+  }
+  auto loaded = model();
+  if (loaded == nullptr || readiness.phase() == Readiness::Phase::loading) {
+    return Error{Error::Kind::unavailable, fmt::format("the model is loading ({})", readiness.loading_text()), {},
+                 "loading"};
+  }
+  return loaded;
+}
+
+int Service::retry_after() const {
+  if (readiness.phase() == Readiness::Phase::loading) return 1;
+  const auto loaded = model();
+  return drain_rate.retry_after(steady_seconds(), loaded ? loaded->engine->status().waiting : 0);
+}
+
+bool Service::loopback() const {
+  const std::string& host = options.host;
+  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("unix:");
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,62 @@
+// service.h: what the routes share: options, keys, the loaded model, threads, counters.
+//
+// Threads: every member is safe from any thread; options and keys are constant (keys reload inside).
+// Fails:   see the members. Order: destroyed only after the HTTP server has stopped.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "base/side_pool.h"
+#include "net/http_server.h"
+#include "server/active_ids.h"
+#include "server/courier.h"
+#include "server/drain_rate.h"
+#include "server/keys.h"
+#include "server/served_model.h"
+#include "server/readiness.h"
+#include "server/server_metrics.h"
+#include "server/server_options.h"
+#include "server/unknown_fields.h"
+
+namespace espalier::server {
+
+class Service {
+ public:
+  Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_ring);
+  ~Service();
+
+  std::shared_ptr<ServedModel> model() const;  // null while loading
+  void set_model(std::shared_ptr<ServedModel> model);
+  // The model, or why it cannot work now: unavailable with code "loading" or "draining".
+  Result<std::shared_ptr<ServedModel>> need_model() const;
+
+  int retry_after() const;  // seconds
+  bool loopback() const;    // whether only this machine can reach us
+  std::size_t active() const { return light.count() + heavy.count(); }
+
+  const ServerOptions options;
+  const std::unique_ptr<KeyRing> keys;
+  const double started_at;  // seconds since 1970
+  Readiness readiness;
+  ServerMetrics metrics;
+  DrainRate drain_rate;
+  UnknownFields unknown_fields;
+  ActiveIds active_ids;
+  std::function<net::ServerStats()> net_stats;  // set before the server runs
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<ServedModel> model_;
+
+ public:
+  // Streams go through `light`; whole replies and large lists of log-probabilities through `heavy`, so that formatting
+  // and compressing them holds up nobody's tokens. The pool is last: its tasks use all of the above.
+  Courier light{"light"}, heavy{"heavy"};
+  SidePool pool;
+};
+
+double steady_seconds();
+
+}  // namespace espalier::server
