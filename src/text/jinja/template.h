@@ -1,0 +1,41 @@
+// template.h: a Jinja template, parsed once and rendered often.
+//
+// The language is Jinja 3.1 as Hugging Face uses it for chat templates: trim_blocks, lstrip_blocks, loop controls, the tag
+// `generation`, tojson without HTML escapes, raise_exception, strftime_now; undefined variables are empty text. Values are
+// Python's. There is no way out: no attributes of the host, no other templates, no random numbers; and every rendering
+// keeps to Limits, whatever the template does.
+// Threads: immutable after parse(); any number of threads may render one.
+// Fails:   parse(): bad_file with the line. render(): bad_request with code "template_error"; the message of a
+//          raise_exception() comes unchanged.
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "espalier/error.h"
+#include "text/jinja/limits.h"
+
+namespace espalier::jinja {
+
+struct Ast;
+
+class Template {
+ public:
+  static Result<Template> parse(std::string_view source);
+
+  // Variables by name. They must outlive the call.
+  using Context = std::vector<std::pair<std::string_view, const Json*>>;
+  Result<std::string> render(const Context& context, std::time_t now, const Limits& limits = {}) const;
+
+ private:
+  explicit Template(std::shared_ptr<const Ast> ast) : ast_(std::move(ast)) {}
+
+  std::shared_ptr<const Ast> ast_;
+};
+
+}  // namespace espalier::jinja
