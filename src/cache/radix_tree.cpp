@@ -96,7 +96,7 @@ bool RadixTree::can_grow(std::uint32_t n, const PinnedPrefix& prefix) const {
   return !node.is_root() && node.first_child == none && node.pins == 1 && node.end == prefix.length_;
 }
 
-void RadixTree::append_leaf(PinnedPrefix& prefix, std::span<const TokenId> tokens, ExtentList slots,
+void RadixTree::append_leaf(PinnedPrefix& prefix, std::span<const TokenId> tokens, const ExtentList& slots,
                             std::span<const TokenSpan> whole) {
   int begin = prefix.length_;
   int end = begin + static_cast<int>(tokens.size());

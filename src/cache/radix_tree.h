@@ -258,7 +258,7 @@ class RadixTree {
   void link(std::uint32_t parent, std::uint32_t n);
   void unlink(std::uint32_t n);
   std::uint32_t split(std::uint32_t n, int position);
-  void append_leaf(PinnedPrefix& prefix, std::span<const TokenId> tokens, ExtentList slots,
+  void append_leaf(PinnedPrefix& prefix, std::span<const TokenId> tokens, const ExtentList& slots,
                    std::span<const TokenSpan> whole);
   bool can_grow(std::uint32_t n, const PinnedPrefix& prefix) const;
   void pin(std::uint32_t n);
