@@ -4,6 +4,22 @@
 #include <functional>
 
 namespace espalier::sampling {
+namespace {
+
+// In 16 chains: a single one waits for each comparison in turn.
+float smallest(std::span<const float> x, float at_most) {
+  constexpr std::size_t chains = 16;
+  float low[chains];
+  std::fill(low, low + chains, at_most);
+  std::size_t i = 0;
+  for (; i + chains <= x.size(); i += chains) {
+    for (std::size_t c = 0; c < chains; ++c) low[c] = x[i + c] < low[c] ? x[i + c] : low[c];
+  }
+  for (; i < x.size(); ++i) low[0] = std::min(low[0], x[i]);
+  return *std::min_element(low, low + chains);
+}
+
+}  // namespace
 
 float reached_by(const RowScan& scan, std::size_t count, std::vector<float>& scratch) {
   constexpr float lowest = std::numeric_limits<float>::lowest();
@@ -55,8 +71,7 @@ Cut Selection::cut(const Candidates& candidates, float max, std::size_t count, d
     }
     return cut_small(count, mass);
   }
-  float lowest = max;
-  for (std::size_t i = 0; i < n; ++i) lowest = std::min(lowest, candidates.logits[i]);
+  float lowest = smallest({candidates.logits.data(), n}, max);
   // Equal bins between max and lowest. Subtraction and multiplication round monotonically, so bins keep the order; the
   // halves keep the range finite.
   float range = 0.5f * max - 0.5f * lowest;
