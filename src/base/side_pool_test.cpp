@@ -30,9 +30,9 @@ class Gate {
 };
 
 TEST(SidePool, RunsTasksInOrderAndTakesMoveOnlyOnes) {
-  SidePool pool({"order", 1, 100});
   std::vector<int> seen;
   std::promise<void> done;
+  SidePool pool({"order", 1, 100});  // last, here and below: its threads end before what they use
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(pool.submit([&seen, value = std::make_unique<int>(i)](const CancelFlag&) { seen.push_back(*value); }));
   }
@@ -43,13 +43,13 @@ TEST(SidePool, RunsTasksInOrderAndTakesMoveOnlyOnes) {
 }
 
 TEST(SidePool, RefusesWhenTheQueueIsFullAndTakesAgainWhenItIsNot) {
-  SidePool pool({"full", 2, 3});
   Gate gate;
+  std::atomic<int> ran{0};
+  SidePool pool({"full", 2, 3});
   auto hold = [&](const CancelFlag&) { gate.wait(); };
   ASSERT_TRUE(pool.submit(hold));
   ASSERT_TRUE(pool.submit(hold));
   gate.until_waiting(2);
-  std::atomic<int> ran{0};
   auto count = [&](const CancelFlag&) { ++ran; };
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(pool.submit(count)) << i;
   EXPECT_FALSE(pool.submit(count));
@@ -62,9 +62,9 @@ TEST(SidePool, RefusesWhenTheQueueIsFullAndTakesAgainWhenItIsNot) {
 }
 
 TEST(SidePool, ACancelledTaskThatWaitsNeverRunsAndARunningOneSeesTheFlag) {
-  SidePool pool({"cancel", 1, 10});
   CancelFlag running, waiting;
   std::atomic<bool> started{false}, saw{false}, ran{false};
+  SidePool pool({"cancel", 1, 10});
   ASSERT_TRUE(pool.submit(
       [&](const CancelFlag& flag) {
         started = true;
@@ -84,8 +84,8 @@ TEST(SidePool, ACancelledTaskThatWaitsNeverRunsAndARunningOneSeesTheFlag) {
 }
 
 TEST(SidePool, ATaskThatThrowsIsCountedAndTheThreadGoesOn) {
-  SidePool pool({"throw", 1, 10});
   std::promise<void> done;
+  SidePool pool({"throw", 1, 10});
   ASSERT_TRUE(pool.submit([](const CancelFlag&) { throw std::runtime_error("meant by the test"); }));
   ASSERT_TRUE(pool.submit([](const CancelFlag&) { throw 7; }));
   ASSERT_TRUE(pool.submit([&](const CancelFlag&) { done.set_value(); }));
@@ -94,8 +94,8 @@ TEST(SidePool, ATaskThatThrowsIsCountedAndTheThreadGoesOn) {
 }
 
 TEST(SidePool, StopCancelsWhatRunsDropsWhatWaitsAndRefusesWhatComes) {
-  SidePool pool({"stop", 1, 10});
   std::atomic<bool> started{false}, ran{false};
+  SidePool pool({"stop", 1, 10});
   ASSERT_TRUE(pool.submit([&](const CancelFlag& flag) {
     started = true;
     while (!flag.cancelled()) std::this_thread::yield();
