@@ -21,17 +21,34 @@ constexpr std::string_view kMarkWithoutSpace = kMark.substr(0, kMark.size() - 1)
 constexpr std::array kReasoning = {"reasoning_content", "thinking", "reasoning"};
 
 // What a request must not set: the conversation itself, and the functions that templates rely on.
-constexpr std::array kReserved = {"messages",  "tools",     "documents", "add_generation_prompt", "continue_final_message", "chat_template", "raise_exception", "strftime_now",
-                                  "namespace", "range",     "dict",      "cycler",                "joiner",                 "loop",          "self",            "caller"};
+constexpr std::array kReserved = {"messages",
+                                  "tools",
+                                  "documents",
+                                  "add_generation_prompt",
+                                  "continue_final_message",
+                                  "chat_template",
+                                  "raise_exception",
+                                  "strftime_now",
+                                  "namespace",
+                                  "range",
+                                  "dict",
+                                  "cycler",
+                                  "joiner",
+                                  "loop",
+                                  "self",
+                                  "caller"};
 
-Error refused(std::string message) { return bad_request(std::move(message), "messages", "template_error"); }
+Error refused(std::string message) {
+  return bad_request(std::move(message), "messages", "template_error");
+}
 
 Result<> check_array(const Json* value, const char* name, bool required) {
   if (!value || value->is_null()) {
     if (required) return bad_request(std::string(name) + " is missing", name);
     return success();
   }
-  if (!value->is_array()) return bad_request(std::string(name) + " must be an array, not " + std::string(type_name(*value)), name);
+  if (!value->is_array())
+    return bad_request(std::string(name) + " must be an array, not " + std::string(type_name(*value)), name);
   for (std::size_t i = 0; i < value->size(); ++i) {
     if ((*value)[i].is_object()) continue;
     const std::string place = std::string(name) + "[" + std::to_string(i) + "]";
@@ -42,18 +59,23 @@ Result<> check_array(const Json* value, const char* name, bool required) {
 
 Result<> check_kwargs(const Json* kwargs, const SpecialTokens& special) {
   if (!kwargs || kwargs->is_null()) return success();
-  if (!kwargs->is_object()) return bad_request("chat_template_kwargs must be an object, not " + std::string(type_name(*kwargs)), "chat_template_kwargs");
+  if (!kwargs->is_object())
+    return bad_request("chat_template_kwargs must be an object, not " + std::string(type_name(*kwargs)),
+                       "chat_template_kwargs");
   for (const auto& [name, value] : kwargs->items()) {
     const auto same = [&, key = std::string_view(name)](const auto& token) { return token.first == key; };
-    const bool reserved = std::find(kReserved.begin(), kReserved.end(), std::string_view(name)) != kReserved.end() || name.ends_with("_token") ||
-                          std::any_of(special.begin(), special.end(), same);
-    if (reserved) return bad_request("chat_template_kwargs must not set " + in_quotes(name) + ", which the server sets", "chat_template_kwargs." + name);
+    const bool reserved = std::find(kReserved.begin(), kReserved.end(), std::string_view(name)) != kReserved.end() ||
+                          name.ends_with("_token") || std::any_of(special.begin(), special.end(), same);
+    if (reserved)
+      return bad_request("chat_template_kwargs must not set " + in_quotes(name) + ", which the server sets",
+                         "chat_template_kwargs." + name);
   }
   return success();
 }
 
 bool carries_reasoning(const Json& message) {
-  return std::any_of(kReasoning.begin(), kReasoning.end(), [&](const char* name) { return message.contains(name) && !message[name].is_null(); });
+  return std::any_of(kReasoning.begin(), kReasoning.end(),
+                     [&](const char* name) { return message.contains(name) && !message[name].is_null(); });
 }
 
 // Templates read reasoning under one of two names: both are filled in from whichever is there. As in Hugging Face, the
@@ -79,7 +101,8 @@ Result<std::string> mark_end(Json& message) {
     for (Json& part : content)
       if (part.is_object() && part.contains("text") && part["text"].is_string()) text = &part["text"];
   }
-  if (!text) return refused("continue_final_message is set but we could not find any text to continue in the final message");
+  if (!text)
+    return refused("continue_final_message is set but we could not find any text to continue in the final message");
   std::string original = text->get<std::string>();
   *text = original + std::string(kMark);
   return original;
@@ -94,8 +117,10 @@ bool has(std::string_view text, std::string_view part) {
 Result<std::string> cut_at_mark(std::string rendered, std::string_view final_message) {
   const std::string_view trimmed = jinja::trim_left(jinja::trim_right(final_message));
   if (!has(rendered, trimmed) || !has(rendered, kMarkWithoutSpace)) {
-    return refused("continue_final_message is set but the final message does not appear in the chat after applying the chat template! "
-                   "This can happen if the chat template deletes portions of the final message.");
+    return refused(
+        "continue_final_message is set but the final message does not appear in the chat after applying the chat "
+        "template! "
+        "This can happen if the chat template deletes portions of the final message.");
   }
   const std::size_t place = rendered.rfind(kMarkWithoutSpace);
   const bool space_kept = rendered.compare(place, kMark.size(), kMark) == 0;
@@ -121,7 +146,8 @@ Result<std::string> ChatTemplate::render(const ChatInput& input, const jinja::Li
   ESP_CHECK(check_kwargs(input.kwargs, special_));
   if (input.continue_final_message && input.add_generation_prompt)
     return bad_request("continue_final_message and add_generation_prompt cannot both be set", "continue_final_message");
-  if (input.continue_final_message && input.messages->empty()) return bad_request("continue_final_message needs a message to continue", "messages");
+  if (input.continue_final_message && input.messages->empty())
+    return bad_request("continue_final_message needs a message to continue", "messages");
 
   // The messages are copied only where something in them has to change.
   Json changed;

@@ -1,11 +1,11 @@
 // chat_template.h: a conversation as the text that the model was trained on.
 //
-// Renders what Hugging Face's apply_chat_template renders (transformers 5), exactly: the same variables, the same treatment
-// of continue_final_message and of reasoning under its several names. There is no fall-back to some other template.
-// Threads: immutable after parse(); any number of threads may render one.
-// Fails:   parse(): bad_file (field "chat_template"), the sentence gives the line.
-//          render(): bad_request. Code "template_error" when the template refuses the conversation (raise_exception: its
-//          message, unchanged), cannot be applied to it, or exceeds a limit of jinja/limits.h; field
+// Renders what Hugging Face's apply_chat_template renders (transformers 5), exactly: the same variables, the same
+// treatment of continue_final_message and of reasoning under its several names. There is no fall-back to some other
+// template. Threads: immutable after parse(); any number of threads may render one. Fails:   parse(): bad_file (field
+// "chat_template"), the sentence gives the line.
+//          render(): bad_request. Code "template_error" when the template refuses the conversation (raise_exception:
+//          its message, unchanged), cannot be applied to it, or exceeds a limit of jinja/limits.h; field
 //          "chat_template_kwargs" when a request tries to set what only the server sets.
 #pragma once
 
@@ -29,7 +29,7 @@ struct ChatInput {
   bool add_generation_prompt = false;
   // The text ends where the last message's content ends, so that the model goes on with it.
   bool continue_final_message = false;
-  std::time_t now = 0;              // for strftime_now; 0 = the current time
+  std::time_t now = 0;  // for strftime_now; 0 = the current time
 };
 
 class ChatTemplate {

@@ -15,7 +15,8 @@ constexpr Pattern kUpToThreeDigits = R"(\p{N}{1,3})";
 
 constexpr std::array kGpt2Only{kGpt2};
 constexpr std::array kDigitsThenGpt2{kDigit, kGpt2};
-constexpr std::array kDefault{Pattern(R"([\p{P}\$\+<=>\^~\|]+)"), kGpt2, Pattern(R"(\p{N}+)"), Pattern("[0-9][0-9][0-9]")};
+constexpr std::array kDefault{Pattern(R"([\p{P}\$\+<=>\^~\|]+)"), kGpt2, Pattern(R"(\p{N}+)"),
+                              Pattern("[0-9][0-9][0-9]")};
 constexpr std::array kFalcon{Pattern(R"([\p{P}\$\+<=>\^~\|`]+)"), kGpt2, Pattern("[0-9][0-9][0-9]")};
 constexpr std::array kLlama3{Pattern(
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
@@ -41,29 +42,30 @@ constexpr std::array kKimi{Pattern(
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 constexpr std::array kBloom{Pattern(R"( ?[^(\s|.,!?…。，、।۔،)]+)")};
 constexpr std::array kViking{Pattern(R"( ?[^(\s|.,!?…。，、।۔،)]+)"), kDigit};
-constexpr std::array kDeepseekCoder{Pattern("[\r\n]"), Pattern(R"(\s?\p{L}+)"), Pattern(R"(\s?\p{P}+)"), Pattern("[一-龥ࠀ-一가-\xed\x9f\xbf]+"), kDigit};
+constexpr std::array kDeepseekCoder{Pattern("[\r\n]"), Pattern(R"(\s?\p{L}+)"), Pattern(R"(\s?\p{P}+)"),
+                                    Pattern("[一-龥ࠀ-一가-\xed\x9f\xbf]+"), kDigit};
 constexpr std::array kDeepseekLlm{
     Pattern("[\r\n]"),
-    Pattern(R"(\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+)"),
+    Pattern(
+        R"(\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+)"),
     Pattern(R"(\s?[!-/:-~！-／：-～‘-‟　-。]+)"),
     Pattern(R"(\s+$)"),
     Pattern("[一-龥ࠀ-一가-\xed\x9f\xbf]+"),
     Pattern(R"(\p{N}+)")};
 constexpr std::array kDeepseekV3{
     kUpToThreeDigits, Pattern("[一-龥\xe3\x81\x80-ゟ゠-ヿ]+"),
-    Pattern(R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
+    Pattern(
+        R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 // Digits in groups of three from the right; then as above with more scripts.
 constexpr std::array kAfmoe{
     Pattern(R"(\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})))"),
-    Pattern("[一-鿿㐀-䶿豈-\xef\xab\xbf\xe3\x81\x80-ゟ゠-ヿ･-ﾟ⼀-\xe2\xbf\x9fเ-\xe0\xb9\xbf\xe0\xba\x80-\xe0\xbb\xbfក-\xe1\x9f\xbfက-႟ꩠ-ꩿꧠ-\xea\xa7\xbf가-\xed\x9e\xafᄀ-ᇿ]+"),
+    Pattern("[一-鿿㐀-䶿豈-\xef\xab\xbf\xe3\x81\x80-ゟ゠-ヿ･-ﾟ⼀-\xe2\xbf\x9fเ-\xe0\xb9\xbf\xe0\xba\x80-\xe0\xbb\xbfក-"
+            "\xe1\x9f\xbfက-႟ꩠ-ꩿꧠ-\xea\xa7\xbf가-\xed\x9e\xafᄀ-ᇿ]+"),
     kDeepseekV3[2]};
 constexpr std::array kSuperBpe{Pattern(R"(\p{N}+)"), Pattern(R"((?=(\d{3})+(?!\d)))")};
-constexpr std::array kChameleon{Pattern("<sentinel:[0-9]+>"),
-                                Pattern("(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z"),
-                                Pattern("([\\t\\n]|    |  )"),
-                                kDigit,
-                                Pattern(R"([\p{P}!-/:-@\[-`{-~])"),
-                                kGpt2};
+constexpr std::array kChameleon{Pattern("<sentinel:[0-9]+>"),       Pattern("(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z"),
+                                Pattern("([\\t\\n]|    |  )"),      kDigit,
+                                Pattern(R"([\p{P}!-/:-@\[-`{-~])"), kGpt2};
 
 constexpr GgufPreTokenizer kGpt2Family{kGpt2Only};
 constexpr GgufPreTokenizer kGpt2Nfc{kGpt2Only, true};
@@ -159,7 +161,8 @@ constexpr std::pair<std::string_view, GgufPreTokenizer> kTable[] = {
 }  // namespace
 
 const GgufPreTokenizer* find_gguf_pre_tokenizer(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kTable), std::end(kTable), [&](const auto& row) { return row.first == name; });
+  const auto* found =
+      std::find_if(std::begin(kTable), std::end(kTable), [&](const auto& row) { return row.first == name; });
   return found == std::end(kTable) ? nullptr : &found->second;
 }
 

@@ -6,7 +6,9 @@ namespace espalier {
 
 Result<std::shared_ptr<const StopStrings>> StopStrings::make(std::vector<std::string> strings) {
   if (strings.size() > kMostStrings)
-    return bad_request("stop may have at most " + std::to_string(kMostStrings) + " strings, not " + std::to_string(strings.size()), "stop");
+    return bad_request(
+        "stop may have at most " + std::to_string(kMostStrings) + " strings, not " + std::to_string(strings.size()),
+        "stop");
   std::size_t bytes = 0;
   for (const std::string& s : strings) {
     if (s.empty()) return bad_request("a stop string must not be empty", "stop");
@@ -91,6 +93,8 @@ std::string StopMatcher::feed(std::string_view piece) {
   return text;
 }
 
-std::string StopMatcher::finish() { return matched_ ? std::string() : std::exchange(held_, {}); }
+std::string StopMatcher::finish() {
+  return matched_ ? std::string() : std::exchange(held_, {});
+}
 
 }  // namespace espalier

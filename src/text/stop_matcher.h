@@ -33,7 +33,9 @@ class StopStrings {
   // The automaton. State 0 is the start; a state is the longest end of the text so far that begins a stop string.
   std::uint32_t next(std::uint32_t state, unsigned char byte) const;
   std::size_t depth(std::uint32_t state) const { return nodes_[state].depth; }  // bytes of that end
-  int match(std::uint32_t state) const { return nodes_[state].match; }  // index of the stop string that ends here, or -1
+  int match(std::uint32_t state) const {
+    return nodes_[state].match;
+  }  // index of the stop string that ends here, or -1
 
  private:
   struct Node {

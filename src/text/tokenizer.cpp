@@ -63,8 +63,10 @@ std::string_view entry(const std::uint8_t* block, const std::uint32_t* ends, Tok
 }
 
 DecodeRules rules_of(const espalier_table& table) {
-  constexpr DecodeRules::Kind kinds[] = {DecodeRules::Kind::bytes, DecodeRules::Kind::pieces, DecodeRules::Kind::library};
-  return {kinds[std::min(table.decode_kind, 2u)], table.strip_start, table.strip_stop, table.first_token_drops_marks != 0};
+  constexpr DecodeRules::Kind kinds[] = {DecodeRules::Kind::bytes, DecodeRules::Kind::pieces,
+                                         DecodeRules::Kind::library};
+  return {kinds[std::min(table.decode_kind, 2u)], table.strip_start, table.strip_stop,
+          table.first_token_drops_marks != 0};
 }
 
 // Text of the kind `pieces`, as the library puts it together.
@@ -135,7 +137,8 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Impl::make(std::string_view 
   const auto id_of = [&](std::string_view name) -> std::optional<TokenId> {
     for (const auto& [key, text] : impl->special) {
       if (key != name) continue;
-      if (const auto id = espalier_tokenizer_find(impl->core.get(), slice(text)); id >= 0) return static_cast<TokenId>(id);
+      if (const auto id = espalier_tokenizer_find(impl->core.get(), slice(text)); id >= 0)
+        return static_cast<TokenId>(id);
     }
     return std::nullopt;
   };
@@ -157,8 +160,8 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_json(std::string_view t
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
   Ids ids;
   Buffer error;
-  if (!espalier_tokenizer_encode(impl_->core.get(), slice(text), options.add_special, options.parse_special, ids.place(),
-                                 error.place()))
+  if (!espalier_tokenizer_encode(impl_->core.get(), slice(text), options.add_special, options.parse_special,
+                                 ids.place(), error.place()))
     return bad_request("cannot be encoded: " + std::string(error.text()), "text");
   return ids.take();
 }
@@ -191,12 +194,22 @@ std::size_t Tokenizer::min_tokens(std::size_t bytes) const {
   return most == 0 ? 0 : bytes / most + (bytes % most != 0);
 }
 
-std::size_t Tokenizer::max_tokens_estimate(std::size_t bytes) const { return bytes + 8; }
+std::size_t Tokenizer::max_tokens_estimate(std::size_t bytes) const {
+  return bytes + 8;
+}
 
-TokenId Tokenizer::size() const { return static_cast<TokenId>(impl_->table.tokens); }
-bool Tokenizer::contains(TokenId id) const { return (impl_->flags(id) & ESPALIER_TOKEN_PRESENT) != 0; }
-bool Tokenizer::is_special(TokenId id) const { return (impl_->flags(id) & ESPALIER_TOKEN_SPECIAL) != 0; }
-bool Tokenizer::is_byte(TokenId id) const { return (impl_->flags(id) & ESPALIER_TOKEN_BYTE) != 0; }
+TokenId Tokenizer::size() const {
+  return static_cast<TokenId>(impl_->table.tokens);
+}
+bool Tokenizer::contains(TokenId id) const {
+  return (impl_->flags(id) & ESPALIER_TOKEN_PRESENT) != 0;
+}
+bool Tokenizer::is_special(TokenId id) const {
+  return (impl_->flags(id) & ESPALIER_TOKEN_SPECIAL) != 0;
+}
+bool Tokenizer::is_byte(TokenId id) const {
+  return (impl_->flags(id) & ESPALIER_TOKEN_BYTE) != 0;
+}
 
 std::string_view Tokenizer::token_text(TokenId id) const {
   return contains(id) ? entry(impl_->table.text, impl_->table.text_ends, id) : std::string_view();
@@ -211,11 +224,23 @@ std::optional<TokenId> Tokenizer::find(std::string_view text) const {
   return id < 0 ? std::nullopt : std::optional(static_cast<TokenId>(id));
 }
 
-std::optional<TokenId> Tokenizer::bos() const { return impl_->bos; }
-std::optional<TokenId> Tokenizer::eos() const { return impl_->eos; }
-std::optional<TokenId> Tokenizer::pad() const { return impl_->pad; }
-std::optional<TokenId> Tokenizer::unk() const { return impl_->unk; }
-const SpecialTokens& Tokenizer::special_tokens() const { return impl_->special; }
-const DecodeRules& Tokenizer::decode_rules() const { return impl_->rules; }
+std::optional<TokenId> Tokenizer::bos() const {
+  return impl_->bos;
+}
+std::optional<TokenId> Tokenizer::eos() const {
+  return impl_->eos;
+}
+std::optional<TokenId> Tokenizer::pad() const {
+  return impl_->pad;
+}
+std::optional<TokenId> Tokenizer::unk() const {
+  return impl_->unk;
+}
+const SpecialTokens& Tokenizer::special_tokens() const {
+  return impl_->special;
+}
+const DecodeRules& Tokenizer::decode_rules() const {
+  return impl_->rules;
+}
 
 }  // namespace espalier

@@ -5,8 +5,10 @@
 // Units:   lengths in bytes of UTF-8, counts in tokens.
 // Threads: immutable after opening; any number of threads may use one.
 // Fails:   opening: not_found or bad_file naming file and field; a folder is data from strangers and is never trusted.
-//          encode(): bad_request for text that is not UTF-8. Decoding never fails: ids outside the vocabulary add nothing.
-// Costs:   encoding is linear in the text (src/text/tokenizer_bench.cpp); a file of the common kind (byte pair encoding)
+//          encode(): bad_request for text that is not UTF-8. Decoding never fails: ids outside the vocabulary add
+//          nothing.
+// Costs:   encoding is linear in the text (src/text/tokenizer_bench.cpp); a file of the common kind (byte pair
+// encoding)
 //          is encoded by our own code, everything else by the library.
 #pragma once
 
@@ -53,12 +55,13 @@ using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
 
 class Tokenizer {
  public:
-  // tokenizer.json, with what tokenizer_config.json, special_tokens_map.json and added_tokens.json say about special and
-  // added tokens.
+  // tokenizer.json, with what tokenizer_config.json, special_tokens_map.json and added_tokens.json say about special
+  // and added tokens.
   static Result<std::shared_ptr<const Tokenizer>> open_hf(const std::filesystem::path& folder);
 
   // `config` is the object of tokenizer_config.json, or null.
-  static Result<std::shared_ptr<const Tokenizer>> from_json(std::string_view tokenizer_json, const Json& config = nullptr);
+  static Result<std::shared_ptr<const Tokenizer>> from_json(std::string_view tokenizer_json,
+                                                            const Json& config = nullptr);
 
   // Refuses what it cannot encode exactly (an unknown pre-tokenizer or model name) with a sentence that names it.
   static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
@@ -70,20 +73,21 @@ class Tokenizer {
   // The same text as the library's: the ends of the text may lose a space, and bytes that make no character are U+FFFD.
   std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
 
-  // Bounds from the length alone, so that a prompt can be refused before it is encoded. No text of `bytes` bytes has fewer
-  // tokens than min_tokens (0 when the vocabulary gives no such bound), special tokens around it left out.
+  // Bounds from the length alone, so that a prompt can be refused before it is encoded. No text of `bytes` bytes has
+  // fewer tokens than min_tokens (0 when the vocabulary gives no such bound), special tokens around it left out.
   std::size_t min_tokens(std::size_t bytes) const;
-  // An estimate from above: exact bound for byte-level vocabularies; others may pass it where normalisation expands text.
+  // An estimate from above: exact bound for byte-level vocabularies; others may pass it where normalisation expands
+  // text.
   std::size_t max_tokens_estimate(std::size_t bytes) const;
 
-  TokenId size() const;                          // the largest id + 1; not every id below need be a token
+  TokenId size() const;  // the largest id + 1; not every id below need be a token
   bool contains(TokenId id) const;
-  std::string_view token_text(TokenId id) const;   // as the vocabulary writes it ("Ġthe", "▁the"); empty if none
+  std::string_view token_text(TokenId id) const;  // as the vocabulary writes it ("Ġthe", "▁the"); empty if none
   // What the token adds inside running text, as bytes that need not be whole characters; empty if none. Byte-level
   // spelling, byte tokens <0xNN> and word marks are resolved.
   std::string_view token_bytes(TokenId id) const;
   bool is_special(TokenId id) const;
-  bool is_byte(TokenId id) const;                  // a byte token <0xNN>
+  bool is_byte(TokenId id) const;  // a byte token <0xNN>
   std::optional<TokenId> find(std::string_view token_text) const;
 
   std::optional<TokenId> bos() const;

@@ -1,6 +1,6 @@
-// Encoding in MB/s and tokens/s, incremental detokenisation in microseconds a token, opening in milliseconds; all in the
-// processor time of one thread, so that other work on the machine disturbs little.
-// usage: tokenizer_bench FOLDER... (each with a tokenizer.json); by default the goldens beside the checkout
+// Encoding in MB/s and tokens/s, incremental detokenisation in microseconds a token, opening in milliseconds; all in
+// the processor time of one thread, so that other work on the machine disturbs little. usage: tokenizer_bench FOLDER...
+// (each with a tokenizer.json); by default the goldens beside the checkout
 #include <fmt/format.h>
 #include <time.h>
 
@@ -41,12 +41,15 @@ struct Sample {
 
 std::vector<Sample> samples() {
   const char* english =
-      "The ferry leaves at noon, so we'd better walk quickly; it won't wait for anyone's luggage. In 1987 the harbour was "
+      "The ferry leaves at noon, so we'd better walk quickly; it won't wait for anyone's luggage. In 1987 the harbour "
+      "was "
       "rebuilt with stone from three quarries, and since then no winter storm has reached the lower streets.\n";
   const char* code =
-      "static int find(const std::vector<Item>& items, std::string_view name) {\n  for (size_t i = 0; i < items.size(); ++i) {\n"
+      "static int find(const std::vector<Item>& items, std::string_view name) {\n  for (size_t i = 0; i < "
+      "items.size(); ++i) {\n"
       "    if (items[i].name == name) return static_cast<int>(i);  // first match\n  }\n  return -1;\n}\n\n";
-  const char* chinese = "昨天下午我们在湖边散步，看见了三只白鹭。价格是123元，比上个月贵了一点，但是大家都觉得很值得。\n";
+  const char* chinese =
+      "昨天下午我们在湖边散步，看见了三只白鹭。价格是123元，比上个月贵了一点，但是大家都觉得很值得。\n";
   return {{"english", repeated(english, 2 << 20)},
           {"code", repeated(code, 2 << 20)},
           {"chinese", repeated(chinese, 2 << 20)},

@@ -9,7 +9,8 @@
 namespace espalier {
 namespace {
 
-constexpr std::array kNames = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+constexpr std::array kNames = {"bos_token", "eos_token", "unk_token", "sep_token",
+                               "pad_token", "cls_token", "mask_token"};
 
 // A token is written as its text, or as an object with the text under "content".
 Result<std::optional<std::string>> token_text(const Json& value, const std::string& name) {
@@ -55,12 +56,15 @@ Result<> add_decoder(TokenizerConfig& all, const Json& object) {
     return bad_file("tokenizer_config.json: added_tokens_decoder must be an object", "added_tokens_decoder");
   std::vector<std::pair<std::uint64_t, ListedToken>> tokens;
   for (const auto& [id, token] : decoder.items()) {
-    const bool digits = !id.empty() && id.size() <= 9 && std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool digits =
+        !id.empty() && id.size() <= 9 && std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!digits || !token.is_object() || !token.contains("content") || !token["content"].is_string())
-      return bad_file("tokenizer_config.json: added_tokens_decoder[\"" + id + "\"] must be an object with a string \"content\" under a decimal id",
+      return bad_file("tokenizer_config.json: added_tokens_decoder[\"" + id +
+                          "\"] must be an object with a string \"content\" under a decimal id",
                       "added_tokens_decoder");
-    tokens.emplace_back(std::stoull(id), ListedToken{token["content"].get<std::string>(), flag(token, "single_word"), flag(token, "lstrip"),
-                                                     flag(token, "rstrip"), flag(token, "normalized"), flag(token, "special")});
+    tokens.emplace_back(std::stoull(id), ListedToken{token["content"].get<std::string>(), flag(token, "single_word"),
+                                                     flag(token, "lstrip"), flag(token, "rstrip"),
+                                                     flag(token, "normalized"), flag(token, "special")});
   }
   std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [id, token] : tokens) list_once(all.listed, std::move(token));
@@ -72,7 +76,8 @@ Result<> add_map(TokenizerConfig& all, const Json& object) {
   if (!object.is_object()) return success();
   std::vector<std::pair<std::int64_t, std::string>> tokens;
   for (const auto& [text, id] : object.items()) {
-    if (!id.is_number_integer()) return bad_file("added_tokens.json: the id of \"" + text + "\" must be an integer", text);
+    if (!id.is_number_integer())
+      return bad_file("added_tokens.json: the id of \"" + text + "\" must be an integer", text);
     tokens.emplace_back(id.get<std::int64_t>(), text);
   }
   std::sort(tokens.begin(), tokens.end());

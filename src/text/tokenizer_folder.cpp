@@ -16,7 +16,8 @@ Result<std::string> read_file(const fs::path& path, std::uintmax_t largest) {
   std::error_code failed;
   const auto size = fs::file_size(path, failed);
   if (failed) return bad_file(path.string() + ": cannot be read: " + failed.message());
-  if (size > largest) return bad_file(path.string() + " is larger than the limit of " + std::to_string(largest >> 20) + " MiB");
+  if (size > largest)
+    return bad_file(path.string() + " is larger than the limit of " + std::to_string(largest >> 20) + " MiB");
   std::ifstream in(path, std::ios::binary);
   std::string text(static_cast<std::size_t>(size), '\0');
   in.read(text.data(), static_cast<std::streamsize>(size));
@@ -41,8 +42,9 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::open_hf(const fs::path& fold
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) {
     return Error{Error::Kind::not_found,
-                 folder.string() + " has no tokenizer.json. Tokenizers in other forms (tokenizer.model, vocab.json with merges.txt) "
-                                   "must be converted with the library `transformers` first (save_pretrained)",
+                 folder.string() +
+                     " has no tokenizer.json. Tokenizers in other forms (tokenizer.model, vocab.json with merges.txt) "
+                     "must be converted with the library `transformers` first (save_pretrained)",
                  "tokenizer.json",
                  {}};
   }

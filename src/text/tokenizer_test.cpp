@@ -16,9 +16,12 @@
 namespace espalier {
 namespace {
 
-const std::vector<std::string> kNames = {"bytelevel-split", "sp-bpe-llama2-like", "unigram-t5-like", "qwen3", "deepseek_v3"};
+const std::vector<std::string> kNames = {"bytelevel-split", "sp-bpe-llama2-like", "unigram-t5-like", "qwen3",
+                                         "deepseek_v3"};
 
-std::filesystem::path folder_of(const std::string& name) { return testing::golden("tokenizers/" + name); }
+std::filesystem::path folder_of(const std::string& name) {
+  return testing::golden("tokenizers/" + name);
+}
 
 std::vector<Json> lines_of(const std::filesystem::path& path) {
   std::vector<Json> all;
@@ -56,7 +59,8 @@ TEST_P(GoldenTokenizer, EveryEncodingIsExact) {
     EXPECT_EQ(encode(text, {.add_special = false}), row["ids"].get<Ids>()) << name;
     EXPECT_EQ(encode(text, {.add_special = true}), row["ids_with_special"].get<Ids>()) << name;
     if (row.contains("ids_special_as_text")) {
-      EXPECT_EQ(encode(text, {.add_special = false, .parse_special = false}), row["ids_special_as_text"].get<Ids>()) << name;
+      EXPECT_EQ(encode(text, {.add_special = false, .parse_special = false}), row["ids_special_as_text"].get<Ids>())
+          << name;
     }
   }
 }
@@ -103,7 +107,9 @@ TEST_P(GoldenTokenizer, OurEncoderAgreesWithTheLibraryOnRandomTexts) {
       std::string cut;
       append_valid_utf8(cut, std::string_view(source).substr(from, size), true);
       text += cut;
-      if (random() % 4 == 0) text += std::string(tokenizer_->token_text(static_cast<TokenId>(random() % static_cast<std::uint64_t>(tokenizer_->size()))));
+      if (random() % 4 == 0)
+        text += std::string(
+            tokenizer_->token_text(static_cast<TokenId>(random() % static_cast<std::uint64_t>(tokenizer_->size()))));
     }
     for (const bool parse : {true, false}) {
       const EncodeOptions options{.add_special = n % 2 == 0, .parse_special = parse};

@@ -6,8 +6,8 @@ namespace espalier {
 namespace {
 
 struct Lead {
-  int length;                 // of the whole character
-  unsigned char low, high;    // range of the second byte
+  int length;               // of the whole character
+  unsigned char low, high;  // range of the second byte
 };
 
 Lead lead_of(unsigned char byte) {

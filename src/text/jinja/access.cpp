@@ -12,7 +12,9 @@
 namespace espalier::jinja {
 namespace {
 
-[[noreturn]] void undefined_used(const Value& value) { fail("'" + std::string(value.text()) + "' is undefined"); }
+[[noreturn]] void undefined_used(const Value& value) {
+  fail("'" + std::string(value.text()) + "' is undefined");
+}
 
 Value method(Heap& heap, const Value& object, std::string_view name) {
   const Function function = find_method(object.kind, name);
@@ -38,13 +40,18 @@ Value macro_attribute(Heap& heap, const Callable& callee, std::string_view name)
 // What attribute access finds before it looks into the object's items.
 Value own_attribute(Heap& heap, const Value& object, std::string_view name) {
   switch (object.kind) {
-    case Kind::name_space: return namespace_entry(object, name);
-    case Kind::loop: return loop_attribute(heap, *object.loop, name);
-    case Kind::callable: return macro_attribute(heap, *object.callable, name);
+    case Kind::name_space:
+      return namespace_entry(object, name);
+    case Kind::loop:
+      return loop_attribute(heap, *object.loop, name);
+    case Kind::callable:
+      return macro_attribute(heap, *object.callable, name);
     case Kind::cycler:
-      if (name == "current" && object.cycler->values.size > 0) return object.cycler->values.items[object.cycler->position % object.cycler->values.size];
+      if (name == "current" && object.cycler->values.size > 0)
+        return object.cycler->values.items[object.cycler->position % object.cycler->values.size];
       return method(heap, object, name);
-    default: return method(heap, object, name);
+    default:
+      return method(heap, object, name);
   }
 }
 
@@ -59,7 +66,9 @@ Value element(Heap& heap, const Value& object, std::int64_t i) {
   return Value::of_string(object.text().substr(begin, utf8_step(object.text().substr(begin)).length));
 }
 
-bool indexable(const Value& value) { return value.is_string() || value.is_sequence() || value.kind == Kind::range; }
+bool indexable(const Value& value) {
+  return value.is_string() || value.is_sequence() || value.kind == Kind::range;
+}
 
 // Where a slice begins and ends, and in what steps, as Python counts.
 struct SliceRange {
@@ -67,7 +76,10 @@ struct SliceRange {
 };
 
 SliceRange slice_range(std::int64_t n, const Value& start, const Value& stop, const Value& step) {
-  SliceRange r{0, 0, step.kind == Kind::none ? 1 : to_integer(step, "the step of a slice")};
+  // Steps beyond any length behave alike; cutting them off keeps the arithmetic in range.
+  constexpr std::int64_t longest = std::int64_t{1} << 33;
+  SliceRange r{0, 0,
+               step.kind == Kind::none ? 1 : std::clamp(to_integer(step, "the step of a slice"), -longest, longest)};
   if (r.step == 0) fail("the step of a slice must not be 0");
   const std::int64_t low = r.step < 0 ? -1 : 0, high = r.step < 0 ? n - 1 : n;
   const auto place = [&](const Value& v, std::int64_t otherwise) {
@@ -85,12 +97,14 @@ Value slice_string(Heap& heap, std::string_view text, const SliceRange& range) {
   if (range.step == 1) {
     const auto begin = byte_of(text, static_cast<std::size_t>(range.start));
     const auto rest = text.substr(begin);
-    return Value::of_string(rest.substr(0, byte_of(rest, static_cast<std::size_t>(std::max<std::int64_t>(0, range.stop - range.start)))));
+    return Value::of_string(
+        rest.substr(0, byte_of(rest, static_cast<std::size_t>(std::max<std::int64_t>(0, range.stop - range.start)))));
   }
   const auto characters = elements_of(heap, Value::of_string(text));
   Text out(heap);
   const Range places{range.start, range.stop, range.step};
-  for (std::int64_t i = 0; i < places.length(); ++i) out.add(characters[static_cast<std::size_t>(places.at(i).integer)].text());
+  for (std::int64_t i = 0; i < places.length(); ++i)
+    out.add(characters[static_cast<std::size_t>(places.at(i).integer)].text());
   return out.value();
 }
 
@@ -113,23 +127,31 @@ Value item(Heap& heap, const Value& object, const Value& key) {
     return element(heap, object, to_integer(key, "an index"));
   }
   if (!key.is_string()) return Value::undefined("element");
-  if (object.kind == Kind::dict) return key.text().starts_with("_") ? Value::undefined(key.text()) : own_attribute(heap, object, key.text());
+  if (object.kind == Kind::dict)
+    return key.text().starts_with("_") ? Value::undefined(key.text()) : own_attribute(heap, object, key.text());
   return attribute(heap, object, key.text());
 }
 
 Value slice(Heap& heap, const Value& object, const Value& start, const Value& stop, const Value& step) {
   if (object.kind == Kind::undefined) undefined_used(object);
-  if (!indexable(object)) return Value::undefined("slice");
+  if (!indexable(object)) fail(std::string(type_name(object)) + " cannot be sliced");
   const SliceRange range = slice_range(static_cast<std::int64_t>(length(heap, object)), start, stop, step);
   if (object.is_string()) return slice_string(heap, object.text(), range);
-  const auto all = elements_of(heap, object);
   const Range places{range.start, range.stop, range.step};
+  if (object.kind == Kind::range) {
+    const Range& r = *object.range;
+    return Value::of_pointer(Kind::range, heap.object(Range{r.start + range.start * r.step,
+                                                            r.start + range.stop * r.step, r.step * range.step}));
+  }
+  const auto all = object.elements();
   if (range.step == 1)  // a view of the same elements
-    return Value::of_items(object.kind == Kind::tuple ? Kind::tuple : Kind::list, all.subspan(static_cast<std::size_t>(range.start), static_cast<std::size_t>(places.length())));
+    return Value::of_items(
+        object.kind, all.subspan(static_cast<std::size_t>(range.start), static_cast<std::size_t>(places.length())));
   const auto picked = heap.array<Value>(static_cast<std::size_t>(places.length()));
   heap.step(places.length());
-  for (std::size_t i = 0; i < picked.size(); ++i) picked[i] = all[static_cast<std::size_t>(places.at(static_cast<std::int64_t>(i)).integer)];
-  return Value::of_items(object.kind == Kind::tuple ? Kind::tuple : Kind::list, picked);
+  for (std::size_t i = 0; i < picked.size(); ++i)
+    picked[i] = all[static_cast<std::size_t>(places.at(static_cast<std::int64_t>(i)).integer)];
+  return Value::of_items(object.kind, picked);
 }
 
 }  // namespace espalier::jinja

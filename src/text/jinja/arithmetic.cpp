@@ -11,23 +11,33 @@ namespace {
 
 constexpr std::string_view symbol_of(Operator op) {
   switch (op) {
-    case Operator::add: return "+";
-    case Operator::subtract: return "-";
-    case Operator::multiply: return "*";
-    case Operator::divide: return "/";
-    case Operator::floor_divide: return "//";
-    case Operator::modulo: return "%";
-    default: return "**";
+    case Operator::add:
+      return "+";
+    case Operator::subtract:
+      return "-";
+    case Operator::multiply:
+      return "*";
+    case Operator::divide:
+      return "/";
+    case Operator::floor_divide:
+      return "//";
+    case Operator::modulo:
+      return "%";
+    default:
+      return "**";
   }
 }
 
 [[noreturn]] void meaningless(Operator op, const Value& a, const Value& b) {
   for (const Value* value : {&a, &b})
     if (value->kind == Kind::undefined) fail("'" + std::string(value->text()) + "' is undefined");
-  fail("'" + std::string(symbol_of(op)) + "' has no meaning between " + std::string(type_name(a)) + " and " + std::string(type_name(b)));
+  fail("'" + std::string(symbol_of(op)) + "' has no meaning between " + std::string(type_name(a)) + " and " +
+       std::string(type_name(b)));
 }
 
-[[noreturn]] void too_large() { fail("the result is larger than a 64-bit integer"); }
+[[noreturn]] void too_large() {
+  fail("the result is larger than a 64-bit integer");
+}
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   if (b == 0) fail("division by zero");
@@ -70,19 +80,27 @@ Value on_integers(Operator op, std::int64_t a, std::int64_t b) {
     case Operator::divide:
       if (b == 0) fail("division by zero");
       return Value::of_real(static_cast<double>(a) / static_cast<double>(b));
-    case Operator::floor_divide: return Value::of_int(floor_divide(a, b));
-    case Operator::modulo: return Value::of_int(floor_modulo(a, b));
-    default: return integer_power(a, b);
+    case Operator::floor_divide:
+      return Value::of_int(floor_divide(a, b));
+    case Operator::modulo:
+      return Value::of_int(floor_modulo(a, b));
+    default:
+      return integer_power(a, b);
   }
 }
 
 Value on_reals(Operator op, double a, double b) {
   switch (op) {
-    case Operator::add: return Value::of_real(a + b);
-    case Operator::subtract: return Value::of_real(a - b);
-    case Operator::multiply: return Value::of_real(a * b);
-    case Operator::power: return Value::of_real(std::pow(a, b));
-    default: break;
+    case Operator::add:
+      return Value::of_real(a + b);
+    case Operator::subtract:
+      return Value::of_real(a - b);
+    case Operator::multiply:
+      return Value::of_real(a * b);
+    case Operator::power:
+      return Value::of_real(std::pow(a, b));
+    default:
+      break;
   }
   if (b == 0) fail("division by zero");
   if (op == Operator::divide) return Value::of_real(a / b);
@@ -134,7 +152,7 @@ Value arithmetic(Heap& heap, Operator op, const Value& a, const Value& b) {
   };
   if (op == Operator::multiply && repeats(a, b)) return repeated(heap, a, b);
   if (op == Operator::multiply && repeats(b, a)) return repeated(heap, b, a);
-  if (op == Operator::modulo && a.is_string() && b.kind != Kind::undefined) return percent_format(heap, a.text(), b);
+  if (op == Operator::modulo && a.is_string()) return percent_format(heap, a.text(), b);
   meaningless(op, a, b);
 }
 

@@ -1,7 +1,7 @@
 // ast.h: a parsed template.
 //
-// Nodes live in the Ast's deques and refer to each other by pointer; names are numbered, so that looking one up compares
-// integers. Immutable after parsing, shared by all renderings.
+// Nodes live in the Ast's deques and refer to each other by pointer; names are numbered, so that looking one up
+// compares integers. Immutable after parsing, shared by all renderings.
 #pragma once
 
 #include <deque>
@@ -21,21 +21,42 @@ enum class ExpressionKind {
   name,
   list,
   tuple,
-  dict,         // children: key, value, key, value, ...
-  attribute,    // children: object; text: name
-  item,         // children: object, index
-  slice,        // children: object, start, stop, step; those left out are null
-  call,         // children: callee
-  filter,       // children: subject (null in a filter block); text: name
-  test,         // children: subject; text: name
-  unary,        // text: "-", "+", "not"
-  binary,       // text: the operator; "and" and "or" evaluate the right side only when needed
-  comparison,   // children: n + 1 operands; operators: n of ==, !=, <, <=, >, >=, in, not in
+  dict,        // children: key, value, key, value, ...
+  attribute,   // children: object; text: name
+  item,        // children: object, index
+  slice,       // children: object, start, stop, step; those left out are null
+  call,        // children: callee
+  filter,      // children: subject (null in a filter block); text: name
+  test,        // children: subject; text: name
+  unary,       // text: "-", "+", "not"
+  binary,      // text: the operator; "and" and "or" evaluate the right side only when needed
+  comparison,  // children: n + 1 operands; operators: n of ==, !=, <, <=, >, >=, in, not in
   concatenation,
   conditional,  // children: condition, then, else (may be null)
 };
 
-enum class Operator { add, subtract, multiply, divide, floor_divide, modulo, power, logical_and, logical_or, negate, plus, logical_not, eq, ne, lt, le, gt, ge, in, not_in };
+enum class Operator {
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power,
+  logical_and,
+  logical_or,
+  negate,
+  plus,
+  logical_not,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  in,
+  not_in
+};
 
 struct Expression;
 
@@ -52,7 +73,7 @@ struct Expression {
   int depth = 1;  // of the tree below, itself included
   std::string text{};
   NameId name = -1;
-  Value value{};                     // constant; points into `text`
+  Value value{};  // constant; points into `text`
   Operator op = Operator::add;
   std::vector<Operator> operators{};
   std::vector<const Expression*> children{};
@@ -61,12 +82,27 @@ struct Expression {
 
 // Where an assignment goes.
 struct Target {
-  NameId name = -1;            // of the variable, or of the namespace
-  std::string attribute{};       // of the namespace; empty for a variable
-  std::vector<Target> parts{};   // a tuple of targets
+  NameId name = -1;             // of the variable, or of the namespace
+  std::string attribute{};      // of the namespace; empty for a variable
+  std::vector<Target> parts{};  // a tuple of targets
 };
 
-enum class StatementKind { text, print, for_loop, if_chain, assign, assign_block, macro, call_block, filter_block, with, scope, break_loop, continue_loop, unavailable };
+enum class StatementKind {
+  text,
+  print,
+  for_loop,
+  if_chain,
+  assign,
+  assign_block,
+  macro,
+  call_block,
+  filter_block,
+  with,
+  scope,
+  break_loop,
+  continue_loop,
+  unavailable
+};
 
 struct Statement;
 using Body = std::vector<const Statement*>;
@@ -80,15 +116,17 @@ struct Parameter {
 struct Statement {
   StatementKind kind;
   int line = 0;
-  std::string text{};                              // text: what to write; macro: its name; unavailable: the tag
-  const Expression* expression = nullptr;        // print, for: iterable, assign: value, filter block: the filters, call block: the call
-  const Expression* condition = nullptr;         // for: filter of the items
-  Target target{};                                 // for, assign, assign block
-  std::vector<std::pair<const Expression*, Body>> branches{};  // if: conditions with bodies; the last condition may be null
+  std::string text{};  // text: what to write; macro: its name; unavailable: the tag
+  const Expression* expression =
+      nullptr;  // print, for: iterable, assign: value, filter block: the filters, call block: the call
+  const Expression* condition = nullptr;  // for: filter of the items
+  Target target{};                        // for, assign, assign block
+  std::vector<std::pair<const Expression*, Body>>
+      branches{};  // if: conditions with bodies; the last condition may be null
   std::vector<std::pair<Target, const Expression*>> bindings{};  // with
-  std::vector<Parameter> parameters{};             // macro, call block
+  std::vector<Parameter> parameters{};                           // macro, call block
   Body body{}, otherwise{};
-  bool recursive = false;                        // for
+  bool recursive = false;                                               // for
   bool uses_varargs = false, uses_kwargs = false, uses_caller = false;  // macro
 };
 
@@ -98,7 +136,7 @@ struct Ast {
   std::deque<std::string> names;  // by NameId
   Body body;
 
-  NameId find_name(std::string_view name) const;     // -1: the template does not use it
+  NameId find_name(std::string_view name) const;  // -1: the template does not use it
 };
 
 }  // namespace espalier::jinja

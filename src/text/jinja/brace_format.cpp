@@ -75,7 +75,8 @@ class BraceFormat {
       std::int64_t number = 0;
       const auto [last, error] = std::from_chars(name.data(), name.data() + name.size(), number);
       const bool is_number = error == std::errc() && last == name.data() + name.size() && !name.empty();
-      value = !bracket ? attribute(heap_, value, name) : item(heap_, value, is_number ? Value::of_int(number) : Value::of_string(name));
+      value = !bracket ? attribute(heap_, value, name)
+                       : item(heap_, value, is_number ? Value::of_int(number) : Value::of_string(name));
       path.remove_prefix(stop + bracket);
     }
     return value;
@@ -113,7 +114,8 @@ struct Specification {
 std::size_t take_number(std::string_view& text) {
   std::size_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error == std::errc::result_out_of_range || n > kWidest) fail("a width of more than " + std::to_string(kWidest) + " in a format");
+  if (error == std::errc::result_out_of_range || n > kWidest)
+    fail("a width of more than " + std::to_string(kWidest) + " in a format");
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return n;
 }
@@ -166,9 +168,11 @@ void add_aligned(Text& out, std::string_view sign, std::string_view body, const 
 void add_formatted(Text& out, const Value& value, std::string_view text) {
   if (text.empty()) return add_text(out, value);
   const Specification s = parse(text);
-  const bool number = (value.is_number() && value.kind != Kind::boolean) || value.kind == Kind::big_integer || (value.kind == Kind::boolean && s.type != '\0' && s.type != 's');
+  const bool number = (value.is_number() && value.kind != Kind::boolean) || value.kind == Kind::big_integer ||
+                      (value.kind == Kind::boolean && s.type != '\0' && s.type != 's');
   if (!number) {
-    if (!value.is_string() && value.kind != Kind::boolean) fail("a format specification is not possible for " + std::string(type_name(value)));
+    if (!value.is_string() && value.kind != Kind::boolean)
+      fail("a format specification is not possible for " + std::string(type_name(value)));
     if (s.type != '\0' && s.type != 's') fail(std::string("the format '") + s.type + "' is not possible for a string");
     std::string_view shown = text_of(out.heap(), value);
     if (s.precision >= 0) shown = shown.substr(0, byte_of(shown, static_cast<std::size_t>(s.precision)));
@@ -181,7 +185,8 @@ void add_formatted(Text& out, const Value& value, std::string_view text) {
   }
   const bool real = value.kind == Kind::real;
   const char type = s.type == '\0' || s.type == 'n' ? (real ? 'g' : 'd') : s.type;
-  if (real && std::string_view("bcdoxX").find(type) != std::string_view::npos) fail(std::string("the format '") + type + "' is not possible for a number with a fraction");
+  if (real && std::string_view("bcdoxX").find(type) != std::string_view::npos)
+    fail(std::string("the format '") + type + "' is not possible for a number with a fraction");
   add_aligned(out, sign, format_magnitude(value, {type, s.precision, s.alternate, s.group}), s, '>');
 }
 

@@ -32,7 +32,7 @@ using Function = Value (*)(Runtime&, const Value& self, const Arguments&);
 // Trivially copyable: it lives in the heap of the rendering.
 struct Callable {
   std::string_view name{};
-  Function function = nullptr;   // a function or a method of `self`
+  Function function = nullptr;  // a function or a method of `self`
   Value self{};
   const Statement* macro = nullptr;  // or a macro (or the body of a call block) with the scope it was defined in
   Scope* scope = nullptr;

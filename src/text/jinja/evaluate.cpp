@@ -10,7 +10,8 @@ namespace espalier::jinja {
 
 Arguments Arguments::without_first(std::size_t n) const {
   Arguments rest = *this;
-  rest.positional.erase(rest.positional.begin(), rest.positional.begin() + static_cast<std::ptrdiff_t>(std::min(n, positional.size())));
+  rest.positional.erase(rest.positional.begin(),
+                        rest.positional.begin() + static_cast<std::ptrdiff_t>(std::min(n, positional.size())));
   return rest;
 }
 
@@ -33,12 +34,18 @@ Value Interpreter::evaluate(const Expression& e) {
   heap_.step();
   const auto child = [&](std::size_t i) { return evaluate(*e.children[i]); };
   switch (e.kind) {
-    case ExpressionKind::constant: return e.value;
-    case ExpressionKind::name: return evaluate_name(e);
-    case ExpressionKind::list: return evaluate_children(Kind::list, e);
-    case ExpressionKind::tuple: return evaluate_children(Kind::tuple, e);
-    case ExpressionKind::dict: return evaluate_dict(e);
-    case ExpressionKind::attribute: return attribute(heap_, child(0), e.text);
+    case ExpressionKind::constant:
+      return e.value;
+    case ExpressionKind::name:
+      return evaluate_name(e);
+    case ExpressionKind::list:
+      return evaluate_children(Kind::list, e);
+    case ExpressionKind::tuple:
+      return evaluate_children(Kind::tuple, e);
+    case ExpressionKind::dict:
+      return evaluate_dict(e);
+    case ExpressionKind::attribute:
+      return attribute(heap_, child(0), e.text);
     case ExpressionKind::item: {
       const Value object = child(0);
       return item(heap_, object, child(1));
@@ -47,8 +54,10 @@ Value Interpreter::evaluate(const Expression& e) {
       const Value object = child(0), start = slice_part(e.children[1]), stop = slice_part(e.children[2]);
       return slice(heap_, object, start, stop, slice_part(e.children[3]));
     }
-    case ExpressionKind::call: return evaluate_call(e, nullptr);
-    case ExpressionKind::filter: return evaluate_filter(e, nullptr);
+    case ExpressionKind::call:
+      return evaluate_call(e, nullptr);
+    case ExpressionKind::filter:
+      return evaluate_filter(e, nullptr);
     case ExpressionKind::test: {
       const Value subject = child(0);
       return Value::of_bool(test(e.text, subject, arguments(e.arguments)));
@@ -58,9 +67,12 @@ Value Interpreter::evaluate(const Expression& e) {
       if (e.op == Operator::logical_not) return Value::of_bool(!truthy(operand));
       return e.op == Operator::negate ? negate(operand) : negate(negate(operand));
     }
-    case ExpressionKind::binary: return evaluate_binary(e);
-    case ExpressionKind::comparison: return evaluate_comparison(e);
-    case ExpressionKind::concatenation: return evaluate_concatenation(e);
+    case ExpressionKind::binary:
+      return evaluate_binary(e);
+    case ExpressionKind::comparison:
+      return evaluate_comparison(e);
+    case ExpressionKind::concatenation:
+      return evaluate_concatenation(e);
     case ExpressionKind::conditional:
       if (truthy(child(0))) return child(1);
       return e.children[2] ? child(2) : Value::undefined("the inline if-expression without else");
@@ -126,7 +138,9 @@ Value Interpreter::evaluate_filter(const Expression& e, const Value* subject) {
   return filter(e.text, value, arguments(e.arguments));
 }
 
-Value Interpreter::slice_part(const Expression* e) { return e ? evaluate(*e) : Value::none(); }
+Value Interpreter::slice_part(const Expression* e) {
+  return e ? evaluate(*e) : Value::none();
+}
 
 Arguments Interpreter::arguments(const CallArguments& a) {
   Arguments all;
@@ -167,12 +181,16 @@ Value Interpreter::call(const Value& callee, const Arguments& given) {
     case Kind::callable:
       if (callee.callable->macro) return call_macro(*callee.callable, given);
       return callee.callable->function(*this, callee.callable->self, given);
-    case Kind::loop: return call_loop(*callee.loop, given);
+    case Kind::loop:
+      return call_loop(*callee.loop, given);
     case Kind::cycler:
-      if (callee.cycler->joins) return callee.cycler->position++ == 0 ? Value::of_string("") : callee.cycler->values.items[0];
+      if (callee.cycler->joins)
+        return callee.cycler->position++ == 0 ? Value::of_string("") : callee.cycler->values.items[0];
       break;
-    case Kind::undefined: fail("'" + std::string(callee.text()) + "' is undefined");
-    default: break;
+    case Kind::undefined:
+      fail("'" + std::string(callee.text()) + "' is undefined");
+    default:
+      break;
   }
   fail(std::string(type_name(callee)) + " cannot be called");
 }
@@ -195,7 +213,8 @@ void Interpreter::bind_parameters(const Callable& macro, const Arguments& given)
     bound[i] = true;
   }
   for (const auto& [name, value] : given.named) {
-    const auto found = std::find_if(s.parameters.begin(), s.parameters.end(), [&, key = name](const Parameter& p) { return p.text == key; });
+    const auto found = std::find_if(s.parameters.begin(), s.parameters.end(),
+                                    [&, key = name](const Parameter& p) { return p.text == key; });
     if (found != s.parameters.end()) {
       const auto i = static_cast<std::size_t>(found - s.parameters.begin());
       if (bound[i]) fail("macro '" + std::string(macro.name) + "' got two values for '" + std::string(name) + "'");
@@ -208,9 +227,11 @@ void Interpreter::bind_parameters(const Callable& macro, const Arguments& given)
     }
   }
   if (given.positional.size() > s.parameters.size() && !s.uses_varargs)
-    fail("macro '" + std::string(macro.name) + "' takes not more than " + std::to_string(s.parameters.size()) + " argument(s)");
+    fail("macro '" + std::string(macro.name) + "' takes not more than " + std::to_string(s.parameters.size()) +
+         " argument(s)");
   if (!others.empty() && !s.uses_kwargs)
-    fail("macro '" + std::string(macro.name) + "' takes no keyword argument '" + std::string(others[0].key.text()) + "'");
+    fail("macro '" + std::string(macro.name) + "' takes no keyword argument '" + std::string(others[0].key.text()) +
+         "'");
   for (std::size_t i = 0; i < s.parameters.size(); ++i) {
     if (bound[i]) continue;
     const Parameter& p = s.parameters[i];
@@ -244,8 +265,10 @@ Value loop_attribute(Heap& heap, LoopObject& loop, std::string_view name) {
   if (name == "length") return Value::of_int(n);
   if (name == "depth") return Value::of_int(loop.depth + 1);
   if (name == "depth0") return Value::of_int(loop.depth);
-  if (name == "previtem") return i > 0 ? loop.items[static_cast<std::size_t>(i - 1)] : Value::undefined("there is no previous item");
-  if (name == "nextitem") return i + 1 < n ? loop.items[static_cast<std::size_t>(i + 1)] : Value::undefined("there is no next item");
+  if (name == "previtem")
+    return i > 0 ? loop.items[static_cast<std::size_t>(i - 1)] : Value::undefined("there is no previous item");
+  if (name == "nextitem")
+    return i + 1 < n ? loop.items[static_cast<std::size_t>(i + 1)] : Value::undefined("there is no next item");
   Function function = nullptr;
   if (name == "cycle") {
     function = [](Runtime&, const Value& self, const Arguments& given) {
@@ -262,7 +285,9 @@ Value loop_attribute(Heap& heap, LoopObject& loop, std::string_view name) {
     };
   }
   if (!function) return Value::undefined(name);
-  return Value::of_pointer(Kind::callable, heap.object(Callable{.name = name, .function = function, .self = Value::of_pointer(Kind::loop, &loop)}));
+  return Value::of_pointer(
+      Kind::callable,
+      heap.object(Callable{.name = name, .function = function, .self = Value::of_pointer(Kind::loop, &loop)}));
 }
 
 }  // namespace espalier::jinja

@@ -9,7 +9,8 @@
 namespace espalier::jinja {
 
 ExpressionParser::Level::Level(ExpressionParser& parser) : parser_(parser) {
-  if (++parser.nesting_ > kDeepest) parser.syntax_error("nested more than " + std::to_string(kDeepest) + " levels deep");
+  if (++parser.nesting_ > kDeepest)
+    parser.syntax_error("nested more than " + std::to_string(kDeepest) + " levels deep");
 }
 
 Token ExpressionParser::take() {
@@ -39,14 +40,20 @@ std::string ExpressionParser::expect_name(std::string_view what) {
   return take().text;
 }
 
-void ExpressionParser::syntax_error(const std::string& message) const { throw Failure{Failure::Kind::syntax, message, token().line}; }
+void ExpressionParser::syntax_error(const std::string& message) const {
+  throw Failure{Failure::Kind::syntax, message, token().line};
+}
 
 void ExpressionParser::unexpected() const {
   switch (token().type) {
-    case TokenType::end: syntax_error("unexpected end of the template");
-    case TokenType::variable_end: syntax_error("unexpected '}}'");
-    case TokenType::block_end: syntax_error("unexpected '%}'");
-    default: syntax_error("unexpected '" + token().text.substr(0, 40) + "'");
+    case TokenType::end:
+      syntax_error("unexpected end of the template");
+    case TokenType::variable_end:
+      syntax_error("unexpected '}}'");
+    case TokenType::block_end:
+      syntax_error("unexpected '%}'");
+    default:
+      syntax_error("unexpected '" + token().text.substr(0, 40) + "'");
   }
 }
 
@@ -71,7 +78,8 @@ const Expression* ExpressionParser::finish(Expression& e) {
   for (const auto& [name, child] : e.arguments.named) include(child);
   include(e.arguments.all_positional);
   include(e.arguments.all_named);
-  if (e.depth > kDeepest) syntax_error("an expression has more than " + std::to_string(kDeepest) + " operators inside one another");
+  if (e.depth > kDeepest)
+    syntax_error("an expression has more than " + std::to_string(kDeepest) + " operators inside one another");
   return &e;
 }
 
@@ -128,8 +136,9 @@ const Expression* ExpressionParser::negation() {
 }
 
 std::optional<Operator> ExpressionParser::comparison_operator() {
-  constexpr std::pair<std::string_view, Operator> symbols[] = {{"==", Operator::eq}, {"!=", Operator::ne}, {"<", Operator::lt},
-                                                               {"<=", Operator::le}, {">", Operator::gt},  {">=", Operator::ge}};
+  constexpr std::pair<std::string_view, Operator> symbols[] = {{"==", Operator::eq}, {"!=", Operator::ne},
+                                                               {"<", Operator::lt},  {"<=", Operator::le},
+                                                               {">", Operator::gt},  {">=", Operator::ge}};
   for (const auto& [symbol, op] : symbols)
     if (skip_symbol(symbol)) return op;
   if (skip_name("in")) return Operator::in;
@@ -179,7 +188,8 @@ const Expression* ExpressionParser::product() {
       {"*", Operator::multiply}, {"/", Operator::divide}, {"//", Operator::floor_divide}, {"%", Operator::modulo}};
   const Expression* left = power();
   for (;;) {
-    const auto* found = std::find_if(std::begin(symbols), std::end(symbols), [&](const auto& s) { return token().is_symbol(s.first); });
+    const auto* found =
+        std::find_if(std::begin(symbols), std::end(symbols), [&](const auto& s) { return token().is_symbol(s.first); });
     if (found == std::end(symbols)) return left;
     const int line = take().line;
     left = binary(found->second, left, power(), line);
@@ -211,12 +221,15 @@ const Expression* ExpressionParser::signed_value(bool with_filter) {
 
 const Expression* ExpressionParser::primary() {
   switch (token().type) {
-    case TokenType::name: return name_or_constant();
+    case TokenType::name:
+      return name_or_constant();
     case TokenType::string:
     case TokenType::integer:
     case TokenType::big_integer:
-    case TokenType::real: return literal();
-    default: break;
+    case TokenType::real:
+      return literal();
+    default:
+      break;
   }
   if (token().is_symbol("[")) return list();
   if (token().is_symbol("{")) return dict();
@@ -247,9 +260,15 @@ const Expression* ExpressionParser::literal() {
   Expression& e = make(ExpressionKind::constant, first.line);
   e.text = std::move(first.text);
   switch (first.type) {
-    case TokenType::integer: e.value = Value::of_int(first.integer); break;
-    case TokenType::big_integer: e.value = Value::of_text(Kind::big_integer, e.text); break;
-    case TokenType::real: e.value = Value::of_real(first.real); break;
+    case TokenType::integer:
+      e.value = Value::of_int(first.integer);
+      break;
+    case TokenType::big_integer:
+      e.value = Value::of_text(Kind::big_integer, e.text);
+      break;
+    case TokenType::real:
+      e.value = Value::of_real(first.real);
+      break;
     default:  // strings that follow one another are one
       while (token().type == TokenType::string) e.text += take().text;
       e.value = Value::of_string(e.text);
@@ -283,8 +302,8 @@ const Expression* ExpressionParser::dict() {
 
 bool ExpressionParser::tuple_ends(std::string_view stop) const {
   const TokenType type = token().type;
-  return type == TokenType::variable_end || type == TokenType::block_end || type == TokenType::end || token().is_symbol(")") ||
-         (!stop.empty() && token().is_name(stop));
+  return type == TokenType::variable_end || type == TokenType::block_end || type == TokenType::end ||
+         token().is_symbol(")") || (!stop.empty() && token().is_name(stop));
 }
 
 const Expression* ExpressionParser::tuple(bool with_conditional, std::string_view stop, bool in_parentheses) {
@@ -438,9 +457,10 @@ const Expression* ExpressionParser::test(const Expression* subject) {
   while (skip_symbol(".")) e.text += "." + expect_name("a test's name");
   e.children = {subject};
   const TokenType type = token().type;
-  const bool keyword = token().is_name("else") || token().is_name("or") || token().is_name("and") || token().is_name("if") || token().is_name("not") || token().is_name("in");
-  const bool value = type == TokenType::string || type == TokenType::integer || type == TokenType::real || (type == TokenType::name && !keyword) ||
-                     token().is_symbol("[") || token().is_symbol("{");
+  const bool keyword = token().is_name("else") || token().is_name("or") || token().is_name("and") ||
+                       token().is_name("if") || token().is_name("not") || token().is_name("in");
+  const bool value = type == TokenType::string || type == TokenType::integer || type == TokenType::real ||
+                     (type == TokenType::name && !keyword) || token().is_symbol("[") || token().is_symbol("{");
   if (token().is_symbol("(")) {
     e.arguments = call_arguments();
   } else if (value) {

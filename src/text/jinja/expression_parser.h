@@ -27,7 +27,7 @@ class ExpressionParser {
   [[noreturn]] void syntax_error(const std::string& message) const;
   [[noreturn]] void unexpected() const;
 
-  const Expression* expression();  // with conditional
+  const Expression* expression();   // with conditional
   const Expression* disjunction();  // without
   // "a, b" makes a tuple; stops before the name `stop`.
   const Expression* tuple(bool with_conditional, std::string_view stop = {}, bool in_parentheses = false);

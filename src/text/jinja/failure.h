@@ -18,6 +18,8 @@ struct Failure {
   int line = 0;  // of the template, counted from 1; 0 while unknown
 };
 
-[[noreturn]] inline void fail(std::string message) { throw Failure{Failure::Kind::runtime, std::move(message)}; }
+[[noreturn]] inline void fail(std::string message) {
+  throw Failure{Failure::Kind::runtime, std::move(message)};
+}
 
 }  // namespace espalier::jinja

@@ -25,7 +25,9 @@ Value range(Runtime& runtime, const Value&, const Arguments& given) {
   if (!bound.has(0)) fail("range() is missing an argument");
   if (step == 0) fail("range()'s step must not be 0");
   const Range all{only_stop ? 0 : first, only_stop ? first : number(1, 0), step};
-  if (all.length() > kLongestRange) fail("a range of " + std::to_string(all.length()) + " numbers is longer than the limit of " + std::to_string(kLongestRange));
+  if (all.length() > kLongestRange)
+    fail("a range of " + std::to_string(all.length()) + " numbers is longer than the limit of " +
+         std::to_string(kLongestRange));
   return Value::of_pointer(Kind::range, runtime.heap().object(all));
 }
 
@@ -60,14 +62,16 @@ Value name_space(Runtime& runtime, const Value& self, const Arguments& given) {
   std::copy(entries.pairs().begin(), entries.pairs().end(), room.begin());
   for (const Entry& entry : entries.pairs()) {
     if (!entry.key.is_string()) fail("the names in a namespace must be strings");
-    if (entry.key.text().starts_with("_")) fail("namespace attributes must not begin with an underscore, as '" + std::string(entry.key.text()) + "' does");
+    if (entry.key.text().starts_with("_"))
+      fail("namespace attributes must not begin with an underscore, as '" + std::string(entry.key.text()) + "' does");
   }
   return Value::of_pointer(Kind::name_space, runtime.heap().object(Namespace{room, entries.size}));
 }
 
 Value cycler(Runtime& runtime, const Value&, const Arguments& given) {
   if (given.positional.empty() || !given.named.empty()) fail("cycler() needs the values to go through");
-  return Value::of_pointer(Kind::cycler, runtime.heap().object(Cycler{new_tuple(runtime.heap(), given.positional), 0, false}));
+  return Value::of_pointer(Kind::cycler,
+                           runtime.heap().object(Cycler{new_tuple(runtime.heap(), given.positional), 0, false}));
 }
 
 Value joiner(Runtime& runtime, const Value&, const Arguments& given) {
@@ -78,7 +82,9 @@ Value joiner(Runtime& runtime, const Value&, const Arguments& given) {
 
 Value raise_exception(Runtime& runtime, const Value&, const Arguments& given) {
   const Bound bound("raise_exception", given, {"message"});
-  throw Failure{Failure::Kind::raised, std::string(text_of(runtime.heap(), bound.get(0, Value::of_string("the chat template refused this conversation"))))};
+  throw Failure{Failure::Kind::raised,
+                std::string(text_of(runtime.heap(),
+                                    bound.get(0, Value::of_string("the chat template refused this conversation"))))};
 }
 
 Value strftime_now(Runtime& runtime, const Value&, const Arguments& given) {
@@ -94,8 +100,12 @@ Value strftime_now(Runtime& runtime, const Value&, const Arguments& given) {
   return Value::of_string(runtime.heap().text({buffer, size}));
 }
 
-constexpr std::pair<std::string_view, Function> kFunctions[] = {{"range", range},   {"dict", dict},     {"namespace", name_space},
-                                                                {"cycler", cycler}, {"joiner", joiner}, {"raise_exception", raise_exception},
+constexpr std::pair<std::string_view, Function> kFunctions[] = {{"range", range},
+                                                                {"dict", dict},
+                                                                {"namespace", name_space},
+                                                                {"cycler", cycler},
+                                                                {"joiner", joiner},
+                                                                {"raise_exception", raise_exception},
                                                                 {"strftime_now", strftime_now}};
 
 }  // namespace

@@ -18,7 +18,9 @@ std::int64_t thread_nanoseconds() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-[[noreturn]] void limit(std::string message) { throw Failure{Failure::Kind::limit, std::move(message)}; }
+[[noreturn]] void limit(std::string message) {
+  throw Failure{Failure::Kind::limit, std::move(message)};
+}
 
 }  // namespace
 
@@ -30,15 +32,18 @@ Heap::Heap(const Limits& limits)
       memory_left_(limits.memory_bytes) {}
 
 void Heap::check_time() {
-  if (steps_left_ < 0) limit("the chat template takes more than " + std::to_string(limits_.steps) + " steps for this conversation");
+  if (steps_left_ < 0)
+    limit("the chat template takes more than " + std::to_string(limits_.steps) + " steps for this conversation");
   next_check_ = steps_left_ - kStepsBetweenChecks;
   if (limits_.cpu_milliseconds == 0) return;
   if (thread_nanoseconds() - started_ > limits_.cpu_milliseconds * 1'000'000)
-    limit("the chat template takes more than " + std::to_string(limits_.cpu_milliseconds) + " ms for this conversation");
+    limit("the chat template takes more than " + std::to_string(limits_.cpu_milliseconds) +
+          " ms for this conversation");
 }
 
 void Heap::out_of_memory() const {
-  limit("the chat template needs more than " + std::to_string(limits_.memory_bytes >> 20) + " MiB for this conversation");
+  limit("the chat template needs more than " + std::to_string(limits_.memory_bytes >> 20) +
+        " MiB for this conversation");
 }
 
 void* Heap::allocate(std::size_t bytes) {

@@ -17,7 +17,8 @@ Failure at_line(Failure failure, int line) {
 }  // namespace
 
 Interpreter::Level::Level(int& level, int most, const char* what) : level_(level) {
-  if (level >= most) throw Failure{Failure::Kind::limit, std::string(what) + " more than " + std::to_string(most) + " levels deep"};
+  if (level >= most)
+    throw Failure{Failure::Kind::limit, std::string(what) + " more than " + std::to_string(most) + " levels deep"};
   ++level;
 }
 
@@ -59,7 +60,8 @@ const Value* Interpreter::look_up(NameId name) const {
 void Interpreter::write(std::string_view text) {
   if (captures_ == 0) {
     if (text.size() > heap_.limits().output_bytes - std::min(output_->size(), heap_.limits().output_bytes))
-      throw Failure{Failure::Kind::limit, "the chat template writes more than " + std::to_string(heap_.limits().output_bytes >> 20) + " MiB"};
+      throw Failure{Failure::Kind::limit,
+                    "the chat template writes more than " + std::to_string(heap_.limits().output_bytes >> 20) + " MiB"};
   } else {
     heap_.reserve(output_->size() + text.size());
   }
@@ -79,27 +81,47 @@ Interpreter::Flow Interpreter::run(const Statement& s) try {
   const Level level(depth_, kDeepest, "the chat template works");
   heap_.step();
   switch (s.kind) {
-    case StatementKind::text: write(s.text); break;
-    case StatementKind::print: print(s); break;
-    case StatementKind::for_loop: for_loop(s); break;
-    case StatementKind::if_chain: return if_chain(s);
-    case StatementKind::assign: assign(s.target, evaluate(*s.expression)); break;
-    case StatementKind::assign_block: assign_block(s); break;
+    case StatementKind::text:
+      write(s.text);
+      break;
+    case StatementKind::print:
+      print(s);
+      break;
+    case StatementKind::for_loop:
+      for_loop(s);
+      break;
+    case StatementKind::if_chain:
+      return if_chain(s);
+    case StatementKind::assign:
+      assign(s.target, evaluate(*s.expression));
+      break;
+    case StatementKind::assign_block:
+      assign_block(s);
+      break;
     case StatementKind::macro: {
       const Callable macro{.name = s.text, .macro = &s, .scope = scope_};
       store(*scope_, s.target.name, Value::of_pointer(Kind::callable, heap_.object(macro)));
       break;
     }
-    case StatementKind::call_block: call_block(s); break;
-    case StatementKind::filter_block: filter_block(s); break;
-    case StatementKind::with: with(s); break;
+    case StatementKind::call_block:
+      call_block(s);
+      break;
+    case StatementKind::filter_block:
+      filter_block(s);
+      break;
+    case StatementKind::with:
+      with(s);
+      break;
     case StatementKind::scope: {
       const Within inside(*this, new_scope(scope_));
       return run(s.body);
     }
-    case StatementKind::break_loop: return Flow::leave_loop;
-    case StatementKind::continue_loop: return Flow::next_round;
-    case StatementKind::unavailable: fail("{% " + s.text + " %} is not available: a chat template stands alone");
+    case StatementKind::break_loop:
+      return Flow::leave_loop;
+    case StatementKind::continue_loop:
+      return Flow::next_round;
+    case StatementKind::unavailable:
+      fail("{% " + s.text + " %} is not available: a chat template stands alone");
   }
   return Flow::on;
 } catch (Failure& failure) {
@@ -144,7 +166,8 @@ void Interpreter::loop_over(const Statement& s, std::span<const Value> items, Sc
     run(s.otherwise);
     return;
   }
-  LoopObject* loop = heap_.object(LoopObject{.items = items, .depth = depth, .statement = s.recursive ? &s : nullptr, .scope = around});
+  LoopObject* loop = heap_.object(
+      LoopObject{.items = items, .depth = depth, .statement = s.recursive ? &s : nullptr, .scope = around});
   const Value loop_value = Value::of_pointer(Kind::loop, loop);
   const NameId loop_name = ast_.find_name("loop");
   const Within inside(*this, new_scope(around));
@@ -165,7 +188,8 @@ void Interpreter::assign(const Target& target, const Value& value) {
   }
   const auto parts = elements_of(heap_, value);
   if (parts.size() != target.parts.size())
-    fail("cannot unpack " + std::to_string(parts.size()) + " values into " + std::to_string(target.parts.size()) + " variables");
+    fail("cannot unpack " + std::to_string(parts.size()) + " values into " + std::to_string(target.parts.size()) +
+         " variables");
   for (std::size_t i = 0; i < parts.size(); ++i) assign(target.parts[i], parts[i]);
 }
 
@@ -173,7 +197,8 @@ void Interpreter::assign_attribute(const Target& target, const Value& value) {
   const std::string& name = ast_.names[static_cast<std::size_t>(target.name)];
   const Value* space = look_up(target.name);
   if (!space || space->kind != Kind::name_space) fail("cannot assign attribute on non-namespace object '" + name + "'");
-  if (target.attribute.starts_with("_")) fail("namespace attributes must not begin with an underscore, as '" + target.attribute + "' does");
+  if (target.attribute.starts_with("_"))
+    fail("namespace attributes must not begin with an underscore, as '" + target.attribute + "' does");
   Namespace& all = *space->name_space;
   for (Entry& entry : all.room.first(all.size)) {
     if (entry.key.text() != target.attribute) continue;

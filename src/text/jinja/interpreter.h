@@ -78,7 +78,8 @@ class Interpreter : public Runtime {
   // Enters a scope while it lives.
   class Within {
    public:
-    Within(Interpreter& interpreter, Scope* scope) : interpreter_(interpreter), before_(std::exchange(interpreter.scope_, scope)) {}
+    Within(Interpreter& interpreter, Scope* scope)
+        : interpreter_(interpreter), before_(std::exchange(interpreter.scope_, scope)) {}
     ~Within() { interpreter_.scope_ = before_; }
     Within(const Within&) = delete;
     Within& operator=(const Within&) = delete;
@@ -91,7 +92,10 @@ class Interpreter : public Runtime {
   // Collects what is written while it lives.
   class Capture {
    public:
-    explicit Capture(Interpreter& interpreter) : interpreter_(interpreter), before_(std::exchange(interpreter.output_, &text_)) { ++interpreter.captures_; }
+    explicit Capture(Interpreter& interpreter)
+        : interpreter_(interpreter), before_(std::exchange(interpreter.output_, &text_)) {
+      ++interpreter.captures_;
+    }
     ~Capture() {
       interpreter_.output_ = before_;
       --interpreter_.captures_;

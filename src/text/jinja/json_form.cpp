@@ -23,16 +23,31 @@ class Writer {
     out_.heap().step();
     if (depth > kDeepestValue) fail("a value is nested more than " + std::to_string(kDeepestValue) + " levels deep");
     switch (value.kind) {
-      case Kind::none: out_.add("null"); return;
-      case Kind::boolean: out_.add(value.boolean ? "true" : "false"); return;
-      case Kind::integer: out_.add(std::to_string(value.integer)); return;
-      case Kind::big_integer: out_.add(value.text()); return;
-      case Kind::real: out_.add(real(value.real)); return;
-      case Kind::string: string(value.text()); return;
+      case Kind::none:
+        out_.add("null");
+        return;
+      case Kind::boolean:
+        out_.add(value.boolean ? "true" : "false");
+        return;
+      case Kind::integer:
+        out_.add(std::to_string(value.integer));
+        return;
+      case Kind::big_integer:
+        out_.add(value.text());
+        return;
+      case Kind::real:
+        out_.add(real(value.real));
+        return;
+      case Kind::string:
+        string(value.text());
+        return;
       case Kind::list:
-      case Kind::tuple: return list(value, depth);
-      case Kind::dict: return dict(value, depth);
-      default: fail(std::string(type_name(value)) + " cannot be written as JSON");
+      case Kind::tuple:
+        return list(value, depth);
+      case Kind::dict:
+        return dict(value, depth);
+      default:
+        fail(std::string(type_name(value)) + " cannot be written as JSON");
     }
   }
 
@@ -67,7 +82,8 @@ class Writer {
     if (style_.sorted) {
       out_.heap().reserve(entries.size_bytes());
       sorted.assign(entries.begin(), entries.end());
-      std::stable_sort(sorted.begin(), sorted.end(), [&](const Entry& a, const Entry& b) { return order(out_.heap(), a.key, b.key) < 0; });
+      std::stable_sort(sorted.begin(), sorted.end(),
+                       [&](const Entry& a, const Entry& b) { return order(out_.heap(), a.key, b.key) < 0; });
       entries = sorted;
     }
     out_.add('{');
@@ -85,7 +101,8 @@ class Writer {
 
   void key(const Value& value) {
     if (value.is_string()) return string(value.text());
-    if (value.is_sequence() || value.kind == Kind::dict) fail("keys of JSON objects must be strings, not " + std::string(type_name(value)));
+    if (value.is_sequence() || value.kind == Kind::dict)
+      fail("keys of JSON objects must be strings, not " + std::string(type_name(value)));
     out_.add('"');
     write(value, 0);
     out_.add('"');
@@ -112,7 +129,8 @@ class Writer {
 
   void escape(char32_t c) {
     constexpr std::string_view special = "\"\\\n\r\t\b\f", letters = "\"\\nrtbf";
-    if (const std::size_t which = c < 0x80 ? special.find(static_cast<char>(c)) : std::string_view::npos; which != std::string_view::npos) {
+    if (const std::size_t which = c < 0x80 ? special.find(static_cast<char>(c)) : std::string_view::npos;
+        which != std::string_view::npos) {
       out_.add('\\').add(letters[which]);
     } else if (c >= 0x10000) {
       unit(0xd800 + ((c - 0x10000) >> 10));
@@ -151,7 +169,8 @@ Style style_of(Heap& heap, const Arguments& given) {
   }
   const Value separators = bound.get(2, Value::none());
   if (separators.kind != Kind::none) {
-    if (!separators.is_sequence() || separators.size != 2 || !separators.items[0].is_string() || !separators.items[1].is_string())
+    if (!separators.is_sequence() || separators.size != 2 || !separators.items[0].is_string() ||
+        !separators.items[1].is_string())
       fail("separators must be two strings");
     style.between = separators.items[0].text();
     style.after_key = separators.items[1].text();

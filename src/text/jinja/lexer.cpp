@@ -30,11 +30,14 @@ std::string normalised(std::string_view source) {
   return out;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // Two-character symbols before their first characters.
-constexpr std::array<std::string_view, 26> kSymbols = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
-                                                       "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
+constexpr std::array<std::string_view, 26> kSymbols = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
+                                                       "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
+                                                       ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
 class Lexer {
  public:
@@ -49,7 +52,9 @@ class Lexer {
  private:
   enum class Tag { variable, block, comment };
 
-  [[noreturn]] void syntax_error(const std::string& message) const { throw Failure{Failure::Kind::syntax, message, line_}; }
+  [[noreturn]] void syntax_error(const std::string& message) const {
+    throw Failure{Failure::Kind::syntax, message, line_};
+  }
 
   bool starts_with(std::string_view s, std::size_t at) const { return text_.compare(at, s.size(), s) == 0; }
 
@@ -73,10 +78,14 @@ class Lexer {
   std::optional<Tag> tag_at(std::size_t at) const {
     if (at + 1 >= text_.size() || text_[at] != '{') return std::nullopt;
     switch (text_[at + 1]) {
-      case '{': return Tag::variable;
-      case '%': return Tag::block;
-      case '#': return Tag::comment;
-      default: return std::nullopt;
+      case '{':
+        return Tag::variable;
+      case '%':
+        return Tag::block;
+      case '#':
+        return Tag::comment;
+      default:
+        return std::nullopt;
     }
   }
 
@@ -97,7 +106,8 @@ class Lexer {
   }
 
   void count_lines(std::size_t upto) {
-    line_ += static_cast<int>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(counted_), text_.begin() + static_cast<std::ptrdiff_t>(upto), '\n'));
+    line_ += static_cast<int>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(counted_),
+                                         text_.begin() + static_cast<std::ptrdiff_t>(upto), '\n'));
     counted_ = upto;
   }
 
@@ -121,7 +131,9 @@ class Lexer {
     after_tag(mark, true);
   }
 
-  std::size_t skip_space(std::size_t at) const { return text_.size() - trim_left(std::string_view(text_).substr(at)).size(); }
+  std::size_t skip_space(std::size_t at) const {
+    return text_.size() - trim_left(std::string_view(text_).substr(at)).size();
+  }
 
   // "raw %}" after a block begin; moves past it.
   bool raw_begins() {
@@ -177,7 +189,9 @@ class Lexer {
     return true;
   }
 
-  void push(TokenType type, std::string text) { tokens_.push_back({.type = type, .line = line_, .text = std::move(text)}); }
+  void push(TokenType type, std::string text) {
+    tokens_.push_back({.type = type, .line = line_, .text = std::move(text)});
+  }
 
   void token(std::string& open) {
     const char c = text_[at_];
@@ -188,8 +202,10 @@ class Lexer {
       at_ += size;
       return;
     }
-    const auto* symbol = std::find_if(kSymbols.begin(), kSymbols.end(), [&](std::string_view s) { return starts_with(s, at_); });
-    if (symbol == kSymbols.end()) syntax_error("unexpected character " + text_.substr(at_, utf8_step(std::string_view(text_).substr(at_)).length));
+    const auto* symbol =
+        std::find_if(kSymbols.begin(), kSymbols.end(), [&](std::string_view s) { return starts_with(s, at_); });
+    if (symbol == kSymbols.end())
+      syntax_error("unexpected character " + text_.substr(at_, utf8_step(std::string_view(text_).substr(at_)).length));
     balance(open, *symbol);
     push(TokenType::symbol, std::string(*symbol));
     at_ += symbol->size();
@@ -238,7 +254,8 @@ class Lexer {
       const char* first = raw.data() + from;
       const char* last = raw.data() + std::min(raw.size(), from + digits);
       const auto [end, error] = std::from_chars(first, last, value, base);
-      if (error != std::errc() || (base == 16 && end != first + digits) || value > 0x10ffff) syntax_error("a bad escape in a string");
+      if (error != std::errc() || (base == 16 && end != first + digits) || value > 0x10ffff)
+        syntax_error("a bad escape in a string");
       append_character(out, value);
       return from + static_cast<std::size_t>(end - first) - 1;
     };
@@ -260,7 +277,8 @@ class Lexer {
     }
     std::string digits;
     const auto take = [&] {
-      while (end < text_.size() && (text_[end] == '_' || is_digit(text_[end]) || (base == 16 && std::isxdigit(static_cast<unsigned char>(text_[end]))))) {
+      while (end < text_.size() && (text_[end] == '_' || is_digit(text_[end]) ||
+                                    (base == 16 && std::isxdigit(static_cast<unsigned char>(text_[end]))))) {
         if (text_[end] != '_') digits.push_back(text_[end]);
         ++end;
       }
@@ -307,8 +325,10 @@ class Lexer {
       if (error == std::errc::result_out_of_range) token.real = digits.find("e-") == std::string::npos ? HUGE_VAL : 0;
     } else {
       const auto [end, error] = std::from_chars(digits.data(), last, token.integer, base);
-      if (error == std::errc::result_out_of_range && base == 10) token.type = TokenType::big_integer;
-      else if (error != std::errc() || end != last) syntax_error("a bad number");
+      if (error == std::errc::result_out_of_range && base == 10)
+        token.type = TokenType::big_integer;
+      else if (error != std::errc() || end != last)
+        syntax_error("a bad number");
     }
     tokens_.push_back(std::move(token));
   }
@@ -322,6 +342,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(std::string_view source) {
+  return Lexer(source).run();
+}
 
 }  // namespace espalier::jinja

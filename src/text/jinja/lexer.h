@@ -11,7 +11,20 @@
 
 namespace espalier::jinja {
 
-enum class TokenType { data, variable_begin, variable_end, block_begin, block_end, name, string, integer, big_integer, real, symbol, end };
+enum class TokenType {
+  data,
+  variable_begin,
+  variable_end,
+  block_begin,
+  block_end,
+  name,
+  string,
+  integer,
+  big_integer,
+  real,
+  symbol,
+  end
+};
 
 struct Token {
   TokenType type = TokenType::end;

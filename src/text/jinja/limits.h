@@ -11,10 +11,10 @@ namespace espalier::jinja {
 
 struct Limits {
   std::int64_t steps = 1'000'000;
-  int depth = 64;                              // macros and recursive loops inside one another
+  int depth = 64;  // macros and recursive loops inside one another
   std::size_t output_bytes = std::size_t{4} << 20;
   std::size_t memory_bytes = std::size_t{64} << 20;  // of all values made during the rendering
-  std::int64_t cpu_milliseconds = 100;         // processor time of this thread; 0 = no limit
+  std::int64_t cpu_milliseconds = 100;               // processor time of this thread; 0 = no limit
 };
 
 }  // namespace espalier::jinja

@@ -17,7 +17,7 @@ struct LoopObject {
   std::span<const Value> items{};
   std::uint32_t index = 0;  // from 0
   int depth = 0;            // of recursion, from 0
-  Value last_changed{};       // what changed() was called with last time, a tuple
+  Value last_changed{};     // what changed() was called with last time, a tuple
   bool has_changed = false;
   const Statement* statement = nullptr;  // the loop, when it is recursive
   Scope* scope = nullptr;                // around it

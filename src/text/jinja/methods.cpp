@@ -38,11 +38,26 @@ Value count(Runtime& runtime, const Value& self, const Arguments& given) {
 Value index(Runtime& runtime, const Value& self, const Arguments& given) {
   const Bound bound("index", given, {"value"});
   for (std::size_t i = 0; i < self.size; ++i)
-    if (equal(runtime.heap(), self.items[i], bound.need(0, "index()"))) return Value::of_int(static_cast<std::int64_t>(i));
+    if (equal(runtime.heap(), self.items[i], bound.need(0, "index()")))
+      return Value::of_int(static_cast<std::int64_t>(i));
   fail("the value is not in the list");
 }
 
-Value changes(Runtime&, const Value&, const Arguments&) { fail("templates cannot change lists and dicts; build new ones with + or dict()"); }
+Value range_count(Runtime& runtime, const Value& self, const Arguments& given) {
+  const Bound bound("count", given, {"value"});
+  return Value::of_int(contains(runtime.heap(), self, bound.need(0, "count()")));
+}
+
+Value range_index(Runtime& runtime, const Value& self, const Arguments& given) {
+  const Bound bound("index", given, {"value"});
+  const Value wanted = bound.need(0, "index()");
+  if (!contains(runtime.heap(), self, wanted)) fail("the value is not in the range");
+  return Value::of_int((static_cast<std::int64_t>(to_real(wanted)) - self.range->start) / self.range->step);
+}
+
+Value changes(Runtime&, const Value&, const Arguments&) {
+  fail("templates cannot change lists and dicts; build new ones with + or dict()");
+}
 
 Value next_of_cycle(Runtime&, const Value& self, const Arguments& given) {
   expect_none("next", given);
@@ -70,24 +85,41 @@ Function find_in(const Row (&rows)[N], std::string_view name) {
   return nullptr;
 }
 
-constexpr Row kDict[] = {{"items", dict_view<DictView::Part::items>}, {"keys", dict_view<DictView::Part::keys>},
-                         {"values", dict_view<DictView::Part::values>}, {"get", dict_get}, {"copy", same},
-                         {"update", changes}, {"pop", changes}, {"popitem", changes}, {"setdefault", changes}, {"clear", changes}};
-constexpr Row kList[] = {{"count", count}, {"index", index}, {"copy", same}, {"append", changes}, {"extend", changes}, {"insert", changes},
-                         {"pop", changes}, {"remove", changes}, {"clear", changes}, {"reverse", changes}, {"sort", changes}};
+constexpr Row kDict[] = {{"items", dict_view<DictView::Part::items>},
+                         {"keys", dict_view<DictView::Part::keys>},
+                         {"values", dict_view<DictView::Part::values>},
+                         {"get", dict_get},
+                         {"copy", same},
+                         {"update", changes},
+                         {"pop", changes},
+                         {"popitem", changes},
+                         {"setdefault", changes},
+                         {"clear", changes}};
+constexpr Row kList[] = {{"count", count},    {"index", index},     {"copy", same},   {"append", changes},
+                         {"extend", changes}, {"insert", changes},  {"pop", changes}, {"remove", changes},
+                         {"clear", changes},  {"reverse", changes}, {"sort", changes}};
 constexpr Row kTuple[] = {{"count", count}, {"index", index}};
+constexpr Row kRange[] = {{"count", range_count}, {"index", range_index}};
 constexpr Row kCycler[] = {{"next", next_of_cycle}, {"reset", reset_cycle}};
 
 }  // namespace
 
 Function find_method(Kind kind, std::string_view name) {
   switch (kind) {
-    case Kind::string: return find_string_method(name);
-    case Kind::dict: return find_in(kDict, name);
-    case Kind::list: return find_in(kList, name);
-    case Kind::tuple: return find_in(kTuple, name);
-    case Kind::cycler: return find_in(kCycler, name);
-    default: return nullptr;
+    case Kind::string:
+      return find_string_method(name);
+    case Kind::dict:
+      return find_in(kDict, name);
+    case Kind::list:
+      return find_in(kList, name);
+    case Kind::tuple:
+      return find_in(kTuple, name);
+    case Kind::range:
+      return find_in(kRange, name);
+    case Kind::cycler:
+      return find_in(kCycler, name);
+    default:
+      return nullptr;
   }
 }
 

@@ -36,18 +36,26 @@ std::optional<std::int64_t> parse_integer(std::string_view text, int base) {
   const bool negative = digits.starts_with('-');
   if (negative) digits.erase(0, 1);
   const std::string prefix = digits.substr(0, 2);
-  const auto drops = [&](const char* low, const char* high, int of) { return (base == of || base == 0) && (prefix == low || prefix == high); };
+  const auto drops = [&](const char* low, const char* high, int of) {
+    return (base == of || base == 0) && (prefix == low || prefix == high);
+  };
   int actual = base == 0 ? 10 : base;
-  if (drops("0x", "0X", 16)) actual = 16, digits.erase(0, 2);
-  else if (drops("0o", "0O", 8)) actual = 8, digits.erase(0, 2);
-  else if (drops("0b", "0B", 2)) actual = 2, digits.erase(0, 2);
+  if (drops("0x", "0X", 16))
+    actual = 16, digits.erase(0, 2);
+  else if (drops("0o", "0O", 8))
+    actual = 8, digits.erase(0, 2);
+  else if (drops("0b", "0B", 2))
+    actual = 2, digits.erase(0, 2);
   std::int64_t n = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n, actual);
-  if (digits.empty() || digits[0] == '-' || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  if (digits.empty() || digits[0] == '-' || error != std::errc() || end != digits.data() + digits.size())
+    return std::nullopt;
   return negative ? -n : n;
 }
 
-[[noreturn]] void undefined_used(const Value& value) { fail("'" + std::string(value.text()) + "' is undefined"); }
+[[noreturn]] void undefined_used(const Value& value) {
+  fail("'" + std::string(value.text()) + "' is undefined");
+}
 
 Value integer(Runtime&, const Value& subject, const Arguments& given) {
   const Bound bound("int", given, {"default", "base"});
@@ -98,7 +106,8 @@ double round_half_even(double x, int digits) {
 
 Value round(Runtime&, const Value& subject, const Arguments& given) {
   const Bound bound("round", given, {"precision", "method"});
-  const auto digits = static_cast<int>(std::clamp<std::int64_t>(to_integer(bound.get(0, Value::of_int(0)), "precision"), -300, 300));
+  const auto digits =
+      static_cast<int>(std::clamp<std::int64_t>(to_integer(bound.get(0, Value::of_int(0)), "precision"), -300, 300));
   const Value method = bound.get(1, Value::of_string("common"));
   if (!subject.is_number()) fail("round: a number is needed, not " + std::string(type_name(subject)));
   const std::string_view how = method.is_string() ? method.text() : std::string_view();
@@ -116,13 +125,17 @@ Value filesizeformat(Runtime& runtime, const Value& subject, const Arguments& gi
   const Bound bound("filesizeformat", given, {"binary"});
   const bool binary = truthy(bound.get(0, Value::of_bool(false)));
   double bytes = 0;
-  if (subject.is_number()) bytes = to_real(subject);
-  else if (subject.is_string() && parse_real(subject.text())) bytes = *parse_real(subject.text());
-  else fail("filesizeformat: a number is needed, not " + std::string(type_name(subject)));
+  if (subject.is_number())
+    bytes = to_real(subject);
+  else if (subject.is_string() && parse_real(subject.text()))
+    bytes = *parse_real(subject.text());
+  else
+    fail("filesizeformat: a number is needed, not " + std::string(type_name(subject)));
   Text out(runtime.heap());
   const double base = binary ? 1024 : 1000;
   if (bytes == 1) return Value::of_string("1 Byte");
-  if (bytes < base) return out.add(std::to_string(static_cast<std::int64_t>(std::clamp(bytes, -9e18, 9e18)))).add(" Bytes").value();
+  if (bytes < base)
+    return out.add(std::to_string(static_cast<std::int64_t>(std::clamp(bytes, -9e18, 9e18)))).add(" Bytes").value();
   constexpr std::string_view decimal[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
   constexpr std::string_view binaries[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
   std::size_t i = 0;
@@ -139,8 +152,9 @@ Value fallback(Runtime&, const Value& subject, const Arguments& given) {
   return use ? bound.get(0, Value::of_string("")) : subject;
 }
 
-constexpr std::pair<std::string_view, Function> kFilters[] = {{"int", integer}, {"float", real}, {"abs", absolute}, {"round", round},
-                                                              {"filesizeformat", filesizeformat}, {"default", fallback}, {"d", fallback}};
+constexpr std::pair<std::string_view, Function> kFilters[] = {
+    {"int", integer},      {"float", real}, {"abs", absolute}, {"round", round}, {"filesizeformat", filesizeformat},
+    {"default", fallback}, {"d", fallback}};
 
 }  // namespace
 

@@ -49,13 +49,15 @@ class Parser : public ExpressionParser {
         }
         case TokenType::block_begin: {
           take();
-          const bool ended = std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return token().is_name(end); });
+          const bool ended =
+              std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return token().is_name(end); });
           if (ended) return all;
           statement(all);
           break;
         }
         default:
-          if (ends.size() > 0) syntax_error("unexpected end of the template: {% " + std::string(*ends.begin()) + " %} is missing");
+          if (ends.size() > 0)
+            syntax_error("unexpected end of the template: {% " + std::string(*ends.begin()) + " %} is missing");
           return all;
       }
     }
@@ -78,12 +80,19 @@ class Parser : public ExpressionParser {
     const Token tag = token();
     if (tag.type != TokenType::name) syntax_error("a tag's name is expected after {%");
     take();
-    constexpr std::pair<std::string_view, void (Parser::*)(Body&, int)> tags[] = {
-        {"for", &Parser::for_loop},        {"if", &Parser::if_chain},       {"set", &Parser::assign},
-        {"macro", &Parser::macro},         {"call", &Parser::call_block},   {"filter", &Parser::filter_block},
-        {"with", &Parser::with},           {"block", &Parser::block},       {"generation", &Parser::generation},
-        {"autoescape", &Parser::autoescape}, {"print", &Parser::print},     {"break", &Parser::break_loop},
-        {"continue", &Parser::continue_loop}};
+    constexpr std::pair<std::string_view, void (Parser::*)(Body&, int)> tags[] = {{"for", &Parser::for_loop},
+                                                                                  {"if", &Parser::if_chain},
+                                                                                  {"set", &Parser::assign},
+                                                                                  {"macro", &Parser::macro},
+                                                                                  {"call", &Parser::call_block},
+                                                                                  {"filter", &Parser::filter_block},
+                                                                                  {"with", &Parser::with},
+                                                                                  {"block", &Parser::block},
+                                                                                  {"generation", &Parser::generation},
+                                                                                  {"autoescape", &Parser::autoescape},
+                                                                                  {"print", &Parser::print},
+                                                                                  {"break", &Parser::break_loop},
+                                                                                  {"continue", &Parser::continue_loop}};
     for (const auto& [name, parse_tag] : tags) {
       if (tag.text != name) continue;
       (this->*parse_tag)(all, tag.line);

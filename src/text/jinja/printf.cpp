@@ -26,9 +26,12 @@ struct Directive {
 
 class PercentFormat {
  public:
-  PercentFormat(Heap& heap, std::string_view format, const Value& arguments) : heap_(heap), rest_(format), out_(heap), arguments_(arguments) {
-    if (arguments.kind == Kind::tuple) positional_ = arguments.elements();
-    else positional_ = {&arguments_, 1};
+  PercentFormat(Heap& heap, std::string_view format, const Value& arguments)
+      : heap_(heap), rest_(format), out_(heap), arguments_(arguments) {
+    if (arguments.kind == Kind::tuple)
+      positional_ = arguments.elements();
+    else
+      positional_ = {&arguments_, 1};
   }
 
   Value run() {
@@ -40,7 +43,11 @@ class PercentFormat {
       rest_.remove_prefix(1);
       directive();
     }
-    if (!used_names_ && used_ < positional_.size() && arguments_.kind != Kind::dict) fail("not all arguments converted during string formatting");
+    // Python lets arguments go unused when they might have been asked for by name.
+    const bool by_name_possible =
+        arguments_.kind == Kind::dict || arguments_.kind == Kind::list || arguments_.kind == Kind::undefined;
+    if (!used_names_ && used_ < positional_.size() && !by_name_possible)
+      fail("not all arguments converted during string formatting");
     return out_.value();
   }
 
@@ -82,12 +89,23 @@ class PercentFormat {
   void flags(Directive& d) {
     for (;; rest_.remove_prefix(1)) {
       switch (peek()) {
-        case '-': d.left = true; break;
-        case '0': d.zeros = true; break;
-        case '+': d.plus = true; break;
-        case ' ': d.space = true; break;
-        case '#': d.alternate = true; break;
-        default: return;
+        case '-':
+          d.left = true;
+          break;
+        case '0':
+          d.zeros = true;
+          break;
+        case '+':
+          d.plus = true;
+          break;
+        case ' ':
+          d.space = true;
+          break;
+        case '#':
+          d.alternate = true;
+          break;
+        default:
+          return;
       }
     }
   }
@@ -124,12 +142,15 @@ class PercentFormat {
     switch (d.type) {
       case 's':
       case 'r':
-      case 'a': return write_text(d, value);
+      case 'a':
+        return write_text(d, value);
       case 'c': {
         Text one(heap_);
         std::string character;
-        if (value.kind == Kind::integer) append_character(character, static_cast<char32_t>(value.integer));
-        else character = std::string(text_of(heap_, value));
+        if (value.kind == Kind::integer)
+          append_character(character, static_cast<char32_t>(value.integer));
+        else
+          character = std::string(text_of(heap_, value));
         return write_padded(d, character);
       }
       case 'd':
@@ -143,8 +164,10 @@ class PercentFormat {
       case 'f':
       case 'F':
       case 'g':
-      case 'G': return write_number(d, value);
-      default: fail(std::string("unsupported format character '") + d.type + "'");
+      case 'G':
+        return write_number(d, value);
+      default:
+        fail(std::string("unsupported format character '") + d.type + "'");
     }
   }
 
@@ -166,8 +189,10 @@ class PercentFormat {
   void write_number(const Directive& d, const Value& value) {
     const bool integral = std::string_view("diuxXo").find(d.type) != std::string_view::npos;
     Value number = value;
-    if (integral && value.kind == Kind::real && d.type != 'x' && d.type != 'X' && d.type != 'o') number = Value::of_int(static_cast<std::int64_t>(std::clamp(value.real, -9e18, 9e18)));
-    if (!number.is_number() && number.kind != Kind::big_integer) fail(std::string("%") + d.type + " format: a number is required, not " + std::string(type_name(value)));
+    if (integral && value.kind == Kind::real && d.type != 'x' && d.type != 'X' && d.type != 'o')
+      number = Value::of_int(static_cast<std::int64_t>(std::clamp(value.real, -9e18, 9e18)));
+    if (!number.is_number() && number.kind != Kind::big_integer)
+      fail(std::string("%") + d.type + " format: a number is required, not " + std::string(type_name(value)));
     const char type = d.type == 'i' || d.type == 'u' ? 'd' : d.type;
     const std::string digits = format_magnitude(number, {type, d.precision, d.alternate, '\0'});
     const std::string sign = is_negative(number) ? "-" : d.plus ? "+" : d.space ? " " : "";
@@ -195,12 +220,16 @@ std::string integer_digits(const Value& number, const NumberFormat& format) {
     return std::string(text.substr(text.starts_with('-')));
   }
   const std::int64_t n = to_integer(number, "a number");
-  const std::uint64_t magnitude = n < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n);
+  const std::uint64_t magnitude =
+      n < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n);
   const int base = format.type == 'x' || format.type == 'X' ? 16 : format.type == 'o' ? 8 : format.type == 'b' ? 2 : 10;
   char buffer[72];
   std::string digits(buffer, std::to_chars(buffer, buffer + sizeof(buffer), magnitude, base).ptr);
-  if (format.type == 'X') std::transform(digits.begin(), digits.end(), digits.begin(), [](char c) { return c >= 'a' ? static_cast<char>(c - 32) : c; });
-  if (format.precision > static_cast<int>(digits.size())) digits.insert(0, static_cast<std::size_t>(format.precision) - digits.size(), '0');
+  if (format.type == 'X')
+    std::transform(digits.begin(), digits.end(), digits.begin(),
+                   [](char c) { return c >= 'a' ? static_cast<char>(c - 32) : c; });
+  if (format.precision > static_cast<int>(digits.size()))
+    digits.insert(0, static_cast<std::size_t>(format.precision) - digits.size(), '0');
   if (format.alternate && base != 10) digits.insert(0, std::string("0") + format.type);
   return digits;
 }
@@ -237,6 +266,8 @@ std::string format_magnitude(const Value& number, const NumberFormat& format) {
   return digits;
 }
 
-Value percent_format(Heap& heap, std::string_view format, const Value& arguments) { return PercentFormat(heap, format, arguments).run(); }
+Value percent_format(Heap& heap, std::string_view format, const Value& arguments) {
+  return PercentFormat(heap, format, arguments).run();
+}
 
 }  // namespace espalier::jinja

@@ -21,10 +21,10 @@ void add_formatted(Text& out, const Value& value, std::string_view spec);
 
 // How a number is to look; shared by both ways.
 struct NumberFormat {
-  char type = 'd';      // d x X o b for integers; e E f F g G % for reals
-  int precision = -1;   // -1: not given
+  char type = 'd';     // d x X o b for integers; e E f F g G % for reals
+  int precision = -1;  // -1: not given
   bool alternate = false;
-  char group = '\0';    // ',' or '_' between thousands
+  char group = '\0';  // ',' or '_' between thousands
 };
 std::string format_magnitude(const Value& number, const NumberFormat& format);  // without sign
 bool is_negative(const Value& number);

@@ -49,7 +49,8 @@ struct Keyed {
   Value key, value;
 };
 
-std::vector<Keyed> keyed(Runtime& runtime, std::span<const Value> values, const Value& attribute_path, bool case_sensitive) {
+std::vector<Keyed> keyed(Runtime& runtime, std::span<const Value> values, const Value& attribute_path,
+                         bool case_sensitive) {
   runtime.heap().reserve(values.size() * sizeof(Keyed));
   std::vector<Keyed> all;
   for (const Value& value : values) all.push_back({sort_key(runtime, value, attribute_path, case_sensitive), value});
@@ -59,7 +60,9 @@ std::vector<Keyed> keyed(Runtime& runtime, std::span<const Value> values, const 
 // Several attributes, separated by commas, make a tuple of keys.
 void sort_by(Runtime& runtime, std::vector<Keyed>& all, bool reverse) {
   Heap& heap = runtime.heap();
-  std::stable_sort(all.begin(), all.end(), [&](const Keyed& a, const Keyed& b) { return reverse ? order(heap, b.key, a.key) < 0 : order(heap, a.key, b.key) < 0; });
+  std::stable_sort(all.begin(), all.end(), [&](const Keyed& a, const Keyed& b) {
+    return reverse ? order(heap, b.key, a.key) < 0 : order(heap, a.key, b.key) < 0;
+  });
 }
 
 Value values_of(Runtime& runtime, const std::vector<Keyed>& all) {
@@ -68,14 +71,19 @@ Value values_of(Runtime& runtime, const std::vector<Keyed>& all) {
   return Value::of_items(Kind::list, values);
 }
 
-Value count(Runtime& runtime, const Value& subject, const Arguments&) { return Value::of_int(static_cast<std::int64_t>(length(runtime.heap(), subject))); }
+Value count(Runtime& runtime, const Value& subject, const Arguments&) {
+  return Value::of_int(static_cast<std::int64_t>(length(runtime.heap(), subject)));
+}
 
 Value first(Runtime& runtime, const Value& subject, const Arguments&) {
   if (subject.kind == Kind::generator) {
     Generator& g = *subject.generator;
-    return g.position < g.source.size ? g.source.items[g.position++] : Value::undefined("No first item, sequence was empty.");
+    return g.position < g.source.size ? g.source.items[g.position++]
+                                      : Value::undefined("No first item, sequence was empty.");
   }
-  if (subject.is_string()) return subject.size == 0 ? Value::undefined("the first character") : item(runtime.heap(), subject, Value::of_int(0));
+  if (subject.is_string())
+    return subject.size == 0 ? Value::undefined("the first character")
+                             : item(runtime.heap(), subject, Value::of_int(0));
   const auto all = elements_of(runtime.heap(), subject);
   return all.empty() ? Value::undefined("the first item") : all.front();
 }
@@ -86,7 +94,9 @@ Value last(Runtime& runtime, const Value& subject, const Arguments&) {
   return all.empty() ? Value::undefined("the last item") : all.back();
 }
 
-Value list(Runtime& runtime, const Value& subject, const Arguments&) { return new_list(runtime.heap(), elements_of(runtime.heap(), subject)); }
+Value list(Runtime& runtime, const Value& subject, const Arguments&) {
+  return new_list(runtime.heap(), elements_of(runtime.heap(), subject));
+}
 
 Value reverse(Runtime& runtime, const Value& subject, const Arguments&) {
   Values all = copy_of(runtime, subject);
@@ -120,7 +130,8 @@ Value sort(Runtime& runtime, const Value& subject, const Arguments& given) {
     for (const Value& value : values) {
       Values keys;
       std::string_view rest = attributes.text();
-      for (std::size_t comma = 0; comma != std::string_view::npos; rest.remove_prefix(std::min(comma + 1, rest.size()))) {
+      for (std::size_t comma = 0; comma != std::string_view::npos;
+           rest.remove_prefix(std::min(comma + 1, rest.size()))) {
         comma = rest.find(',');
         keys.push_back(sort_key(runtime, value, Value::of_string(rest.substr(0, comma)), case_sensitive));
         if (comma == std::string_view::npos) break;
@@ -140,8 +151,10 @@ Value dictsort(Runtime& runtime, const Value& subject, const Arguments& given) {
   const Value by = bound.get(1, Value::of_string("key"));
   const bool by_value = by.is_string() && by.text() == "value";
   if (!by_value && !(by.is_string() && by.text() == "key")) fail("dictsort: sort by either \"key\" or \"value\"");
-  const Value pairs = Value::of_pointer(Kind::dict_view, runtime.heap().object(DictView{DictView::Part::items, subject}));
-  auto all = keyed(runtime, elements_of(runtime.heap(), pairs), Value::of_int(by_value ? 1 : 0), truthy(bound.get(0, Value::of_bool(false))));
+  const Value pairs =
+      Value::of_pointer(Kind::dict_view, runtime.heap().object(DictView{DictView::Part::items, subject}));
+  auto all = keyed(runtime, elements_of(runtime.heap(), pairs), Value::of_int(by_value ? 1 : 0),
+                   truthy(bound.get(0, Value::of_bool(false))));
   sort_by(runtime, all, truthy(bound.get(2, Value::of_bool(false))));
   return values_of(runtime, all);
 }
@@ -150,8 +163,12 @@ Value unique(Runtime& runtime, const Value& subject, const Arguments& given) {
   const Bound bound("unique", given, {"case_sensitive", "attribute"});
   Values keys, kept;
   for (const Value& value : elements_of(runtime.heap(), subject)) {
-    const Value key = sort_key(runtime, value, bound.get(1, Value::none()), truthy(bound.get(0, Value::of_bool(false))));
-    if (std::any_of(keys.begin(), keys.end(), [&](const Value& known) { return equal(runtime.heap(), known, key); })) continue;
+    const Value key =
+        sort_key(runtime, value, bound.get(1, Value::none()), truthy(bound.get(0, Value::of_bool(false))));
+    if (key.kind == Kind::list || key.kind == Kind::dict)
+      fail("unique: " + std::string(type_name(key)) + " cannot be told apart by its value");
+    if (std::any_of(keys.begin(), keys.end(), [&](const Value& known) { return equal(runtime.heap(), known, key); }))
+      continue;
     runtime.heap().reserve((keys.size() + 1) * 2 * sizeof(Value));
     keys.push_back(key);
     kept.push_back(value);
@@ -162,12 +179,13 @@ Value unique(Runtime& runtime, const Value& subject, const Arguments& given) {
 template <bool greatest>
 Value extreme(Runtime& runtime, const Value& subject, const Arguments& given) {
   const Bound bound("min or max", given, {"case_sensitive", "attribute"});
-  const auto all = keyed(runtime, elements_of(runtime.heap(), subject), bound.get(1, Value::none()), truthy(bound.get(0, Value::of_bool(false))));
+  const auto all = keyed(runtime, elements_of(runtime.heap(), subject), bound.get(1, Value::none()),
+                         truthy(bound.get(0, Value::of_bool(false))));
   if (all.empty()) return Value::undefined("No aggregated item, sequence was empty.");
   const Keyed* best = &all.front();
-  for (const Keyed& one : all) {
-    const int sign = order(runtime.heap(), one.key, best->key);
-    if (greatest ? sign > 0 : sign < 0) best = &one;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const int sign = order(runtime.heap(), all[i].key, best->key);
+    if (greatest ? sign > 0 : sign < 0) best = &all[i];
   }
   return best->value;
 }
@@ -214,7 +232,8 @@ Value slice_filter(Runtime& runtime, const Value& subject, const Arguments& give
   std::size_t begin = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::size_t size = all.size() / n + (i < all.size() % n);
-    Values row(all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(begin + size));
+    Values row(all.begin() + static_cast<std::ptrdiff_t>(begin),
+               all.begin() + static_cast<std::ptrdiff_t>(begin + size));
     if (fill.kind != Kind::none && all.size() % n != 0 && i >= all.size() % n) row.push_back(fill);
     rows[i] = new_list(runtime.heap(), row);
     begin += size;
@@ -230,7 +249,8 @@ Value groupby(Runtime& runtime, const Value& subject, const Arguments& given) {
     heap.reserve((all.size() + 1) * sizeof(Keyed));
     Value key = path(runtime, value, bound.need(0, "groupby"));
     if (key.kind == Kind::undefined && bound.has(1)) key = bound.get(1, key);
-    all.push_back({truthy(bound.get(2, Value::of_bool(false))) ? key : sort_key(runtime, key, Value::none(), false), value});
+    all.push_back(
+        {truthy(bound.get(2, Value::of_bool(false))) ? key : sort_key(runtime, key, Value::none(), false), value});
   }
   sort_by(runtime, all, false);
   Values groups;
@@ -247,6 +267,11 @@ Value groupby(Runtime& runtime, const Value& subject, const Arguments& given) {
   return new_list(heap, groups);
 }
 
+// What map and select walk through: none and false count as empty.
+std::span<const Value> elements_if_any(Heap& heap, const Value& subject) {
+  return truthy(subject) ? elements_of(heap, subject) : std::span<const Value>();
+}
+
 Value map(Runtime& runtime, const Value& subject, const Arguments& given) {
   Heap& heap = runtime.heap();
   Values out;
@@ -257,14 +282,15 @@ Value map(Runtime& runtime, const Value& subject, const Arguments& given) {
   if (given.positional.empty()) {
     const Bound bound("map", given, {"attribute", "default"});
     const Value attribute_path = bound.need(0, "map");
-    for (const Value& value : elements_of(heap, subject)) {
+    for (const Value& value : elements_if_any(heap, subject)) {
       const Value found = path(runtime, value, attribute_path);
       keep(found.kind == Kind::undefined ? bound.get(1, found) : found);
     }
   } else {
     if (!given.positional[0].is_string()) fail("map: a filter's name is needed");
     const Arguments rest = given.without_first(1);
-    for (const Value& value : elements_of(heap, subject)) keep(runtime.filter(given.positional[0].text(), value, rest));
+    for (const Value& value : elements_if_any(heap, subject))
+      keep(runtime.filter(given.positional[0].text(), value, rest));
   }
   return new_generator(heap, new_list(heap, out));
 }
@@ -279,9 +305,10 @@ Value choose(Runtime& runtime, const Value& subject, const Arguments& given) {
   if (has_test && !given.positional[test_place].is_string()) fail("a test's name is needed");
   const Arguments rest = given.without_first(test_place + 1);
   Values kept;
-  for (const Value& value : elements_of(runtime.heap(), subject)) {
+  for (const Value& value : elements_if_any(runtime.heap(), subject)) {
     const Value looked_at = path(runtime, value, attribute_path);
-    const bool holds = has_test ? runtime.test(given.positional[test_place].text(), looked_at, rest) : truthy(looked_at);
+    const bool holds =
+        has_test ? runtime.test(given.positional[test_place].text(), looked_at, rest) : truthy(looked_at);
     if (holds != wanted) continue;
     runtime.heap().reserve((kept.size() + 1) * sizeof(Value));
     kept.push_back(value);
@@ -302,15 +329,33 @@ Value attr(Runtime& runtime, const Value& subject, const Arguments& given) {
   const std::string_view name = text_of(runtime.heap(), bound.need(0, "attr"));
   // Attributes only: what lies under the name as an item of a dict is not looked at.
   return subject.kind == Kind::dict && !find(subject, name) ? attribute(runtime.heap(), subject, name)
-         : subject.kind == Kind::dict                     ? Value::undefined(name)
-                                                          : attribute(runtime.heap(), subject, name);
+         : subject.kind == Kind::dict                       ? Value::undefined(name)
+                                                            : attribute(runtime.heap(), subject, name);
 }
 
-constexpr std::pair<std::string_view, Function> kFilters[] = {
-    {"length", count}, {"count", count}, {"first", first}, {"last", last}, {"list", list}, {"reverse", reverse}, {"join", join}, {"sort", sort},
-    {"dictsort", dictsort}, {"unique", unique}, {"min", extreme<false>}, {"max", extreme<true>}, {"sum", sum}, {"batch", batch},
-    {"slice", slice_filter}, {"groupby", groupby}, {"map", map}, {"select", choose<true, false>}, {"reject", choose<false, false>},
-    {"selectattr", choose<true, true>}, {"rejectattr", choose<false, true>}, {"items", items}, {"attr", attr}};
+constexpr std::pair<std::string_view, Function> kFilters[] = {{"length", count},
+                                                              {"count", count},
+                                                              {"first", first},
+                                                              {"last", last},
+                                                              {"list", list},
+                                                              {"reverse", reverse},
+                                                              {"join", join},
+                                                              {"sort", sort},
+                                                              {"dictsort", dictsort},
+                                                              {"unique", unique},
+                                                              {"min", extreme<false>},
+                                                              {"max", extreme<true>},
+                                                              {"sum", sum},
+                                                              {"batch", batch},
+                                                              {"slice", slice_filter},
+                                                              {"groupby", groupby},
+                                                              {"map", map},
+                                                              {"select", choose<true, false>},
+                                                              {"reject", choose<false, false>},
+                                                              {"selectattr", choose<true, true>},
+                                                              {"rejectattr", choose<false, true>},
+                                                              {"items", items},
+                                                              {"attr", attr}};
 
 }  // namespace
 

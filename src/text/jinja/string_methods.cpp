@@ -40,7 +40,9 @@ Value casefold(Runtime& runtime, const Value& self, const Arguments&) {
   return out.value();
 }
 
-Value capitalize(Runtime& runtime, const Value& self, const Arguments&) { return capitalised(runtime.heap(), self.text()); }
+Value capitalize(Runtime& runtime, const Value& self, const Arguments&) {
+  return capitalised(runtime.heap(), self.text());
+}
 
 Value title(Runtime& runtime, const Value& self, const Arguments&) {
   Text out(runtime.heap());
@@ -83,13 +85,15 @@ struct Window {
 Window window(Heap& heap, const Value& self, const Value& start, const Value& end) {
   if (start.kind == Kind::none && end.kind == Kind::none) return {self.text(), 0};
   const Value part = slice(heap, self, start, end, Value::none());
-  return {part.text(), count_characters({self.characters, static_cast<std::size_t>(part.characters - self.characters)})};
+  return {part.text(),
+          count_characters({self.characters, static_cast<std::size_t>(part.characters - self.characters)})};
 }
 
 template <bool at_end>
 Value starts_or_ends(Runtime& runtime, const Value& self, const Arguments& given) {
   const Bound bound(at_end ? "endswith" : "startswith", given, {"prefix", "start", "end"});
-  const std::string_view text = window(runtime.heap(), self, bound.get(1, Value::none()), bound.get(2, Value::none())).text;
+  const std::string_view text =
+      window(runtime.heap(), self, bound.get(1, Value::none()), bound.get(2, Value::none())).text;
   const Value what = bound.need(0, "startswith() or endswith()");
   const auto fits = [&](const Value& v) {
     const std::string_view s = string_argument(v, at_end ? "endswith" : "startswith");
@@ -104,14 +108,17 @@ Value find_text(Runtime& runtime, const Value& self, const Arguments& given) {
   const Bound bound("find", given, {"sub", "start", "end"});
   const Window part = window(runtime.heap(), self, bound.get(1, Value::none()), bound.get(2, Value::none()));
   const std::string_view wanted = string_argument(bound.need(0, "find()"), "find");
-  const auto found = from_right ? last_of(runtime.heap(), part.text, wanted) : first_of(runtime.heap(), part.text, wanted);
+  const auto found =
+      from_right ? last_of(runtime.heap(), part.text, wanted) : first_of(runtime.heap(), part.text, wanted);
   if (!found && must_be_there) fail("substring not found");
-  return Value::of_int(found ? static_cast<std::int64_t>(part.first + count_characters(part.text.substr(0, *found))) : -1);
+  return Value::of_int(found ? static_cast<std::int64_t>(part.first + count_characters(part.text.substr(0, *found)))
+                             : -1);
 }
 
 Value count(Runtime& runtime, const Value& self, const Arguments& given) {
   const Bound bound("count", given, {"sub", "start", "end"});
-  const std::string_view text = window(runtime.heap(), self, bound.get(1, Value::none()), bound.get(2, Value::none())).text;
+  const std::string_view text =
+      window(runtime.heap(), self, bound.get(1, Value::none()), bound.get(2, Value::none())).text;
   const std::string_view wanted = string_argument(bound.need(0, "count()"), "count");
   if (wanted.empty()) return Value::of_int(static_cast<std::int64_t>(count_characters(text)) + 1);
   std::int64_t n = 0;
@@ -124,7 +131,8 @@ Value count(Runtime& runtime, const Value& self, const Arguments& given) {
 
 Value replace(Runtime& runtime, const Value& self, const Arguments& given) {
   const Bound bound("replace", given, {"old", "new", "count"});
-  const std::string_view from = string_argument(bound.need(0, "replace()"), "replace"), to = string_argument(bound.need(1, "replace()"), "replace");
+  const std::string_view from = string_argument(bound.need(0, "replace()"), "replace"),
+                         to = string_argument(bound.need(1, "replace()"), "replace");
   return replaced(runtime.heap(), self.text(), from, to, to_integer(bound.get(2, Value::of_int(-1)), "count"));
 }
 
@@ -133,7 +141,8 @@ Value split(Runtime& runtime, const Value& self, const Arguments& given) {
   const Bound bound("split", given, {"sep", "maxsplit"});
   const Value separator = bound.get(0, Value::none());
   if (separator.kind != Kind::none && string_argument(separator, "split").empty()) fail("empty separator");
-  return split_text(runtime.heap(), self.text(), separator, to_integer(bound.get(1, Value::of_int(-1)), "maxsplit"), from_right);
+  return split_text(runtime.heap(), self.text(), separator, to_integer(bound.get(1, Value::of_int(-1)), "maxsplit"),
+                    from_right);
 }
 
 Value split_lines(Runtime& runtime, const Value& self, const Arguments& given) {
@@ -150,7 +159,8 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& given) {
   const Value whole = self, empty = Value::of_string("");
   const Value nowhere[] = {from_right ? empty : whole, empty, from_right ? whole : empty};
   if (!found) return new_tuple(runtime.heap(), nowhere);
-  const Value parts[] = {Value::of_string(text.substr(0, *found)), Value::of_string(text.substr(*found, separator.size())),
+  const Value parts[] = {Value::of_string(text.substr(0, *found)),
+                         Value::of_string(text.substr(*found, separator.size())),
                          Value::of_string(text.substr(*found + separator.size()))};
   return new_tuple(runtime.heap(), parts);
 }
@@ -182,7 +192,9 @@ Value pad(Runtime& runtime, const Value& self, const Arguments& given) {
   const std::string_view fill = string_argument(bound.get(1, Value::of_string(" ")), "center");
   if (count_characters(fill) != 1) fail("the fill character must be exactly one character long");
   return padded(runtime.heap(), self.text(), to_integer(bound.need(0, "center()"), "width"), fill,
-                side == Side::left ? -1 : side == Side::right ? 1 : 0);
+                side == Side::left    ? -1
+                : side == Side::right ? 1
+                                      : 0);
 }
 
 Value zfill(Runtime& runtime, const Value& self, const Arguments& given) {
@@ -215,10 +227,16 @@ Value expand_tabs(Runtime& runtime, const Value& self, const Arguments& given) {
   return out.value();
 }
 
-Value format(Runtime& runtime, const Value& self, const Arguments& given) { return brace_format(runtime.heap(), self.text(), given); }
+Value format(Runtime& runtime, const Value& self, const Arguments& given) {
+  return brace_format(runtime.heap(), self.text(), given);
+}
 
-bool is_decimal(char32_t c) { return is_numeric(c) && (c < 0x80 || !is_alphabetic(c)); }
-bool is_alphanumeric(char32_t c) { return is_alphabetic(c) || is_numeric(c); }
+bool is_decimal(char32_t c) {
+  return is_numeric(c) && (c < 0x80 || !is_alphabetic(c));
+}
+bool is_alphanumeric(char32_t c) {
+  return is_alphabetic(c) || is_numeric(c);
+}
 
 // True for a text that is not empty and has only such characters.
 template <bool (*holds)(char32_t)>
@@ -249,24 +267,57 @@ Value is_title(Runtime& runtime, const Value& self, const Arguments&) {
   return Value::of_bool(any);
 }
 
-Value ascii_only(Runtime&, const Value& self, const Arguments&) { return Value::of_bool(is_ascii(self.text())); }
+Value ascii_only(Runtime&, const Value& self, const Arguments&) {
+  return Value::of_bool(is_ascii(self.text()));
+}
 
 struct Row {
   std::string_view name;
   Function function;
 };
 
-constexpr Row kMethods[] = {
-    {"upper", change_case<Case::upper>}, {"lower", change_case<Case::lower>}, {"casefold", casefold}, {"capitalize", capitalize},
-    {"title", title}, {"swapcase", swapcase}, {"strip", strip<true, true>}, {"lstrip", strip<true, false>}, {"rstrip", strip<false, true>},
-    {"startswith", starts_or_ends<false>}, {"endswith", starts_or_ends<true>}, {"find", find_text<false, false>}, {"rfind", find_text<true, false>},
-    {"index", find_text<false, true>}, {"rindex", find_text<true, true>}, {"count", count}, {"replace", replace}, {"split", split<false>},
-    {"rsplit", split<true>}, {"splitlines", split_lines}, {"partition", partition<false>}, {"rpartition", partition<true>},
-    {"removeprefix", remove_affix<false>}, {"removesuffix", remove_affix<true>}, {"join", join}, {"center", pad<Side::both>},
-    {"ljust", pad<Side::left>}, {"rjust", pad<Side::right>}, {"zfill", zfill}, {"expandtabs", expand_tabs}, {"format", format},
-    {"isdigit", all_are<is_decimal>}, {"isdecimal", all_are<is_decimal>}, {"isnumeric", all_are<is_numeric>}, {"isalpha", all_are<is_alphabetic>},
-    {"isalnum", all_are<is_alphanumeric>}, {"isspace", all_are<is_space>}, {"isprintable", all_are<is_printable>}, {"isupper", cased<true>},
-    {"islower", cased<false>}, {"istitle", is_title}, {"isascii", ascii_only}};
+constexpr Row kMethods[] = {{"upper", change_case<Case::upper>},
+                            {"lower", change_case<Case::lower>},
+                            {"casefold", casefold},
+                            {"capitalize", capitalize},
+                            {"title", title},
+                            {"swapcase", swapcase},
+                            {"strip", strip<true, true>},
+                            {"lstrip", strip<true, false>},
+                            {"rstrip", strip<false, true>},
+                            {"startswith", starts_or_ends<false>},
+                            {"endswith", starts_or_ends<true>},
+                            {"find", find_text<false, false>},
+                            {"rfind", find_text<true, false>},
+                            {"index", find_text<false, true>},
+                            {"rindex", find_text<true, true>},
+                            {"count", count},
+                            {"replace", replace},
+                            {"split", split<false>},
+                            {"rsplit", split<true>},
+                            {"splitlines", split_lines},
+                            {"partition", partition<false>},
+                            {"rpartition", partition<true>},
+                            {"removeprefix", remove_affix<false>},
+                            {"removesuffix", remove_affix<true>},
+                            {"join", join},
+                            {"center", pad<Side::both>},
+                            {"ljust", pad<Side::left>},
+                            {"rjust", pad<Side::right>},
+                            {"zfill", zfill},
+                            {"expandtabs", expand_tabs},
+                            {"format", format},
+                            {"isdigit", all_are<is_decimal>},
+                            {"isdecimal", all_are<is_decimal>},
+                            {"isnumeric", all_are<is_numeric>},
+                            {"isalpha", all_are<is_alphabetic>},
+                            {"isalnum", all_are<is_alphanumeric>},
+                            {"isspace", all_are<is_space>},
+                            {"isprintable", all_are<is_printable>},
+                            {"isupper", cased<true>},
+                            {"islower", cased<false>},
+                            {"istitle", is_title},
+                            {"isascii", ascii_only}};
 
 }  // namespace
 

@@ -107,7 +107,9 @@ std::vector<Value> split_from_right(Heap& heap, std::string_view text, std::stri
   return std::move(out.values());
 }
 
-bool ends_line(char32_t c) { return (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029; }
+bool ends_line(char32_t c) {
+  return (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
 
 }  // namespace
 
@@ -131,7 +133,8 @@ Value replaced(Heap& heap, std::string_view text, std::string_view from, std::st
   if (most < 0) most = std::numeric_limits<std::int64_t>::max();
   Text out(heap);
   if (from.empty()) {
-    for (const Value& c : elements_of(heap, Value::of_string(text))) out.add(most-- > 0 ? to : std::string_view()).add(c.text());
+    for (const Value& c : elements_of(heap, Value::of_string(text)))
+      out.add(most-- > 0 ? to : std::string_view()).add(c.text());
     return out.add(most > 0 ? to : std::string_view()).value();
   }
   while (most-- > 0) {
@@ -151,7 +154,8 @@ Value split_text(Heap& heap, std::string_view text, const Value& separator, std:
     from_right ? split_at_spaces_from_right(out, text, most) : split_at_spaces(out, text, most);
     return new_list(heap, out.values());
   }
-  return new_list(heap, from_right ? split_from_right(heap, text, separator.text(), most) : split_from_left(heap, text, separator.text(), most));
+  return new_list(heap, from_right ? split_from_right(heap, text, separator.text(), most)
+                                   : split_from_left(heap, text, separator.text(), most));
 }
 
 std::span<const Value> lines_of(Heap& heap, std::string_view text, bool keep_ends) {

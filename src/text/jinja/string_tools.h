@@ -16,7 +16,8 @@ namespace espalier::jinja {
 std::optional<std::size_t> first_of(Heap& heap, std::string_view text, std::string_view wanted);
 std::optional<std::size_t> last_of(Heap& heap, std::string_view text, std::string_view wanted);
 
-Value replaced(Heap& heap, std::string_view text, std::string_view from, std::string_view to, std::int64_t most);  // most < 0: all
+Value replaced(Heap& heap, std::string_view text, std::string_view from, std::string_view to,
+               std::int64_t most);  // most < 0: all
 // separator none: at white space, which is dropped at the ends. most < 0: everywhere.
 Value split_text(Heap& heap, std::string_view text, const Value& separator, std::int64_t most, bool from_right);
 std::span<const Value> lines_of(Heap& heap, std::string_view text, bool keep_ends);

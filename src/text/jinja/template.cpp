@@ -12,17 +12,22 @@ namespace {
 // Strings stay where they are, in the JSON. Recursion: base/json.h bounds the depth of what requests bring; here again.
 Value to_value(Heap& heap, const Json& json, int depth = 0) {
   heap.step();
-  if (depth > kDeepestValue) fail("the conversation is nested more than " + std::to_string(kDeepestValue) + " levels deep");
+  if (depth > kDeepestValue)
+    fail("the conversation is nested more than " + std::to_string(kDeepestValue) + " levels deep");
   switch (json.type()) {
-    case Json::value_t::boolean: return Value::of_bool(json.get<bool>());
-    case Json::value_t::number_integer: return Value::of_int(json.get<std::int64_t>());
+    case Json::value_t::boolean:
+      return Value::of_bool(json.get<bool>());
+    case Json::value_t::number_integer:
+      return Value::of_int(json.get<std::int64_t>());
     case Json::value_t::number_unsigned: {
       const auto n = json.get<std::uint64_t>();
       if (n <= static_cast<std::uint64_t>(INT64_MAX)) return Value::of_int(static_cast<std::int64_t>(n));
       return Value::of_text(Kind::big_integer, heap.text(std::to_string(n)));
     }
-    case Json::value_t::number_float: return Value::of_real(json.get<double>());
-    case Json::value_t::string: return Value::of_string(json.get_ref<const std::string&>());
+    case Json::value_t::number_float:
+      return Value::of_real(json.get<double>());
+    case Json::value_t::string:
+      return Value::of_string(json.get_ref<const std::string&>());
     case Json::value_t::array: {
       const auto values = heap.array<Value>(json.size());
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = to_value(heap, json[i], depth + 1);
@@ -31,19 +36,25 @@ Value to_value(Heap& heap, const Json& json, int depth = 0) {
     case Json::value_t::object: {
       const auto entries = heap.array<Entry>(json.size());
       std::size_t i = 0;
-      for (auto it = json.begin(); it != json.end(); ++it, ++i) entries[i] = {Value::of_string(it.key()), to_value(heap, it.value(), depth + 1)};
+      for (auto it = json.begin(); it != json.end(); ++it, ++i)
+        entries[i] = {Value::of_string(it.key()), to_value(heap, it.value(), depth + 1)};
       return Value::of_entries(entries);
     }
-    default: return Value::none();
+    default:
+      return Value::none();
   }
 }
 
 Error to_error(const Failure& failure) {
   const std::string line = failure.line > 0 ? " (line " + std::to_string(failure.line) + " of the chat template)" : "";
   switch (failure.kind) {
-    case Failure::Kind::raised: return bad_request(failure.message, "messages", "template_error");
-    case Failure::Kind::limit: return bad_request(failure.message + line, "messages", "template_error");
-    default: return bad_request("the chat template cannot be applied: " + failure.message + line, "messages", "template_error");
+    case Failure::Kind::raised:
+      return bad_request(failure.message, "messages", "template_error");
+    case Failure::Kind::limit:
+      return bad_request(failure.message + line, "messages", "template_error");
+    default:
+      return bad_request("the chat template cannot be applied: " + failure.message + line, "messages",
+                         "template_error");
   }
 }
 
@@ -53,7 +64,9 @@ Result<Template> Template::parse(std::string_view source) {
   try {
     return Template(std::make_shared<const Ast>(jinja::parse(source)));
   } catch (const Failure& failure) {
-    return bad_file("the chat template cannot be parsed: " + failure.message + (failure.line > 0 ? ", in line " + std::to_string(failure.line) : ""), "chat_template");
+    return bad_file("the chat template cannot be parsed: " + failure.message +
+                        (failure.line > 0 ? ", in line " + std::to_string(failure.line) : ""),
+                    "chat_template");
   }
 }
 

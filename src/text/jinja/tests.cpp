@@ -14,7 +14,9 @@ Value is_kind(Runtime&, const Value& subject, const Arguments&) {
   return Value::of_bool(subject.kind == kind);
 }
 
-Value defined(Runtime&, const Value& subject, const Arguments&) { return Value::of_bool(subject.kind != Kind::undefined); }
+Value defined(Runtime&, const Value& subject, const Arguments&) {
+  return Value::of_bool(subject.kind != Kind::undefined);
+}
 
 template <bool value>
 Value is_bool(Runtime&, const Value& subject, const Arguments&) {
@@ -25,20 +27,27 @@ Value is_integer(Runtime&, const Value& subject, const Arguments&) {
   return Value::of_bool(subject.kind == Kind::integer || subject.kind == Kind::big_integer);
 }
 
-Value is_number(Runtime&, const Value& subject, const Arguments&) { return Value::of_bool(subject.is_number() || subject.kind == Kind::big_integer); }
+Value is_number(Runtime&, const Value& subject, const Arguments&) {
+  return Value::of_bool(subject.is_number() || subject.kind == Kind::big_integer);
+}
 
 Value is_sequence(Runtime&, const Value& subject, const Arguments&) {
-  return Value::of_bool(subject.is_string() || subject.is_sequence() || subject.kind == Kind::dict || subject.kind == Kind::range || subject.kind == Kind::undefined);
+  return Value::of_bool(subject.is_string() || subject.is_sequence() || subject.kind == Kind::dict ||
+                        subject.kind == Kind::range || subject.kind == Kind::undefined);
 }
 
-Value is_iterable(Runtime&, const Value& subject, const Arguments&) { return Value::of_bool(iterable(subject)); }
+Value is_iterable(Runtime&, const Value& subject, const Arguments&) {
+  return Value::of_bool(iterable(subject));
+}
 
 Value is_callable(Runtime&, const Value& subject, const Arguments&) {
-  return Value::of_bool(subject.kind == Kind::callable || subject.kind == Kind::undefined || subject.kind == Kind::loop ||
-                        (subject.kind == Kind::cycler && subject.cycler->joins));
+  return Value::of_bool(subject.kind == Kind::callable || subject.kind == Kind::undefined ||
+                        subject.kind == Kind::loop || (subject.kind == Kind::cycler && subject.cycler->joins));
 }
 
-Value never(Runtime&, const Value&, const Arguments&) { return Value::of_bool(false); }
+Value never(Runtime&, const Value&, const Arguments&) {
+  return Value::of_bool(false);
+}
 
 Value other(const Arguments& given) {
   const Bound bound("the test", given, {"other"});
@@ -53,7 +62,8 @@ Value compares(Runtime& runtime, const Value& subject, const Arguments& given) {
 Value same_as(Runtime& runtime, const Value& subject, const Arguments& given) {
   const Value right = other(given);
   const bool simple = subject.kind != Kind::list && subject.kind != Kind::dict && subject.kind != Kind::tuple;
-  return Value::of_bool(subject.kind == right.kind && (simple ? equal(runtime.heap(), subject, right) : subject.pointer == right.pointer));
+  return Value::of_bool(subject.kind == right.kind &&
+                        (simple ? equal(runtime.heap(), subject, right) : subject.pointer == right.pointer));
 }
 
 Value divisible_by(Runtime& runtime, const Value& subject, const Arguments& given) {
@@ -62,7 +72,8 @@ Value divisible_by(Runtime& runtime, const Value& subject, const Arguments& give
 
 template <int rest>
 Value parity(Runtime& runtime, const Value& subject, const Arguments&) {
-  return Value::of_bool(equal(runtime.heap(), arithmetic(runtime.heap(), Operator::modulo, subject, Value::of_int(2)), Value::of_int(rest)));
+  return Value::of_bool(equal(runtime.heap(), arithmetic(runtime.heap(), Operator::modulo, subject, Value::of_int(2)),
+                              Value::of_int(rest)));
 }
 
 template <bool upper>
@@ -77,16 +88,45 @@ Value is_known(Runtime&, const Value& subject, const Arguments&) {
   return Value::of_bool(subject.is_string() && find_in(subject.text()) != nullptr);
 }
 
-constexpr std::pair<std::string_view, Function> kTests[] = {
-    {"defined", defined}, {"undefined", is_kind<Kind::undefined>}, {"none", is_kind<Kind::none>}, {"boolean", is_kind<Kind::boolean>},
-    {"true", is_bool<true>}, {"false", is_bool<false>}, {"integer", is_integer}, {"float", is_kind<Kind::real>}, {"number", is_number},
-    {"string", is_kind<Kind::string>}, {"mapping", is_kind<Kind::dict>}, {"sequence", is_sequence}, {"iterable", is_iterable},
-    {"callable", is_callable}, {"escaped", never}, {"sameas", same_as}, {"divisibleby", divisible_by}, {"odd", parity<1>}, {"even", parity<0>},
-    {"lower", has_only_case<false>}, {"upper", has_only_case<true>}, {"in", compares<Operator::in>}, {"eq", compares<Operator::eq>},
-    {"equalto", compares<Operator::eq>}, {"==", compares<Operator::eq>}, {"ne", compares<Operator::ne>}, {"!=", compares<Operator::ne>},
-    {"lt", compares<Operator::lt>}, {"lessthan", compares<Operator::lt>}, {"<", compares<Operator::lt>}, {"le", compares<Operator::le>},
-    {"<=", compares<Operator::le>}, {"gt", compares<Operator::gt>}, {"greaterthan", compares<Operator::gt>}, {">", compares<Operator::gt>},
-    {"ge", compares<Operator::ge>}, {">=", compares<Operator::ge>}, {"filter", is_known<find_filter>}, {"test", is_known<find_test>}};
+constexpr std::pair<std::string_view, Function> kTests[] = {{"defined", defined},
+                                                            {"undefined", is_kind<Kind::undefined>},
+                                                            {"none", is_kind<Kind::none>},
+                                                            {"boolean", is_kind<Kind::boolean>},
+                                                            {"true", is_bool<true>},
+                                                            {"false", is_bool<false>},
+                                                            {"integer", is_integer},
+                                                            {"float", is_kind<Kind::real>},
+                                                            {"number", is_number},
+                                                            {"string", is_kind<Kind::string>},
+                                                            {"mapping", is_kind<Kind::dict>},
+                                                            {"sequence", is_sequence},
+                                                            {"iterable", is_iterable},
+                                                            {"callable", is_callable},
+                                                            {"escaped", never},
+                                                            {"sameas", same_as},
+                                                            {"divisibleby", divisible_by},
+                                                            {"odd", parity<1>},
+                                                            {"even", parity<0>},
+                                                            {"lower", has_only_case<false>},
+                                                            {"upper", has_only_case<true>},
+                                                            {"in", compares<Operator::in>},
+                                                            {"eq", compares<Operator::eq>},
+                                                            {"equalto", compares<Operator::eq>},
+                                                            {"==", compares<Operator::eq>},
+                                                            {"ne", compares<Operator::ne>},
+                                                            {"!=", compares<Operator::ne>},
+                                                            {"lt", compares<Operator::lt>},
+                                                            {"lessthan", compares<Operator::lt>},
+                                                            {"<", compares<Operator::lt>},
+                                                            {"le", compares<Operator::le>},
+                                                            {"<=", compares<Operator::le>},
+                                                            {"gt", compares<Operator::gt>},
+                                                            {"greaterthan", compares<Operator::gt>},
+                                                            {">", compares<Operator::gt>},
+                                                            {"ge", compares<Operator::ge>},
+                                                            {">=", compares<Operator::ge>},
+                                                            {"filter", is_known<find_filter>},
+                                                            {"test", is_known<find_test>}};
 
 }  // namespace
 

@@ -31,7 +31,8 @@ Value title(Runtime& runtime, const Value& subject, const Arguments&) {
   bool in_word = false;
   for (Characters all(text_of(runtime.heap(), subject)); !all.done();) {
     const char32_t c = all.next();
-    const bool separator = is_space(c) || (c < 0x80 && std::string_view("-({[<").find(static_cast<char>(c)) != std::string_view::npos);
+    const bool separator =
+        is_space(c) || (c < 0x80 && std::string_view("-({[<").find(static_cast<char>(c)) != std::string_view::npos);
     std::string converted;
     append_case(converted, c, in_word ? Case::lower : Case::upper);
     out.add(converted);
@@ -51,11 +52,13 @@ Value replace(Runtime& runtime, const Value& subject, const Arguments& given) {
   const Bound bound("replace", given, {"old", "new", "count"});
   const Value count = bound.get(2, Value::none());
   Heap& heap = runtime.heap();
-  return replaced(heap, text_of(heap, subject), text_of(heap, bound.need(0, "replace")), text_of(heap, bound.need(1, "replace")),
-                  count.kind == Kind::none ? -1 : to_integer(count, "count"));
+  return replaced(heap, text_of(heap, subject), text_of(heap, bound.need(0, "replace")),
+                  text_of(heap, bound.need(1, "replace")), count.kind == Kind::none ? -1 : to_integer(count, "count"));
 }
 
-Value string(Runtime& runtime, const Value& subject, const Arguments&) { return Value::of_string(text_of(runtime.heap(), subject)); }
+Value string(Runtime& runtime, const Value& subject, const Arguments&) {
+  return Value::of_string(text_of(runtime.heap(), subject));
+}
 
 Value escape(Runtime& runtime, const Value& subject, const Arguments&) {
   constexpr std::string_view special = "&<>'\"";
@@ -72,7 +75,8 @@ Value escape(Runtime& runtime, const Value& subject, const Arguments&) {
 }
 
 Value striptags(Runtime& runtime, const Value& subject, const Arguments&) {
-  constexpr std::pair<std::string_view, std::string_view> entities[] = {{"&lt;", "<"}, {"&gt;", ">"}, {"&#39;", "'"}, {"&#34;", "\""}, {"&quot;", "\""}, {"&amp;", "&"}};
+  constexpr std::pair<std::string_view, std::string_view> entities[] = {
+      {"&lt;", "<"}, {"&gt;", ">"}, {"&#39;", "'"}, {"&#34;", "\""}, {"&quot;", "\""}, {"&amp;", "&"}};
   Heap& heap = runtime.heap();
   Text without_tags(heap);
   std::string_view rest = text_of(heap, subject);
@@ -97,9 +101,13 @@ Value striptags(Runtime& runtime, const Value& subject, const Arguments&) {
 Value indent(Runtime& runtime, const Value& subject, const Arguments& given) {
   const Bound bound("indent", given, {"width", "first", "blank"});
   Heap& heap = runtime.heap();
+  if (!subject.is_string()) fail("indent: a string is needed, not " + std::string(type_name(subject)));
   const Value width = bound.get(0, Value::of_int(4));
   Text spaces(heap);
-  width.is_string() ? spaces.add(width.text()) : (spaces.fill(static_cast<std::size_t>(std::clamp<std::int64_t>(to_integer(width, "width"), 0, 1 << 20)), ' '), spaces);
+  width.is_string()
+      ? spaces.add(width.text())
+      : (spaces.fill(static_cast<std::size_t>(std::clamp<std::int64_t>(to_integer(width, "width"), 0, 1 << 20)), ' '),
+         spaces);
   Text text(heap);
   add_text(text, subject);
   text.add('\n');  // so that the last line counts even when it is empty
@@ -118,20 +126,23 @@ Value indent(Runtime& runtime, const Value& subject, const Arguments& given) {
 
 Value center(Runtime& runtime, const Value& subject, const Arguments& given) {
   const Bound bound("center", given, {"width"});
-  return padded(runtime.heap(), text_of(runtime.heap(), subject), to_integer(bound.get(0, Value::of_int(80)), "width"), " ", 0);
+  return padded(runtime.heap(), text_of(runtime.heap(), subject), to_integer(bound.get(0, Value::of_int(80)), "width"),
+                " ", 0);
 }
 
 Value truncate(Runtime& runtime, const Value& subject, const Arguments& given) {
   const Bound bound("truncate", given, {"length", "killwords", "end", "leeway"});
   Heap& heap = runtime.heap();
-  const Value text = Value::of_string(text_of(heap, subject));
-  const std::int64_t most = to_integer(bound.get(0, Value::of_int(255)), "length"), leeway = to_integer(bound.get(3, Value::of_int(5)), "leeway");
+  const std::int64_t most = to_integer(bound.get(0, Value::of_int(255)), "length"),
+                     leeway = to_integer(bound.get(3, Value::of_int(5)), "leeway");
   const Value end = Value::of_string(text_of(heap, bound.get(2, Value::of_string("..."))));
   const auto end_length = static_cast<std::int64_t>(length(heap, end));
   if (most < end_length) fail("truncate: the length must be at least that of the end");
   if (leeway < 0) fail("truncate: the leeway must not be negative");
-  if (static_cast<std::int64_t>(length(heap, text)) <= most + leeway) return text;
-  std::string_view kept = text.text().substr(0, byte_of(text.text(), static_cast<std::size_t>(most - end_length)));
+  if (static_cast<std::int64_t>(length(heap, subject)) <= most + leeway) return subject;
+  if (!subject.is_string()) fail("truncate: a string is needed, not " + std::string(type_name(subject)));
+  std::string_view kept =
+      subject.text().substr(0, byte_of(subject.text(), static_cast<std::size_t>(most - end_length)));
   if (!truthy(bound.get(1, Value::of_bool(false)))) kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
   Text out(heap);
   return out.add(kept).add(end.text()).value();
@@ -151,61 +162,27 @@ Value wordcount(Runtime& runtime, const Value& subject, const Arguments&) {
   return Value::of_int(n);
 }
 
-// Lines of at most `width` characters, broken at spaces.
-void wrap_line(Text& out, std::string_view line, std::size_t width, bool break_long, std::string_view separator) {
-  std::size_t column = 0;
-  bool first = true;
-  for (const Value& word : split_text(out.heap(), line, Value::none(), -1, false).elements()) {
-    std::string_view rest = word.text();
-    std::size_t n = count_characters(rest);
-    if (!first && column + 1 + n <= width) {
-      out.add(' ').add(rest);
-      column += 1 + n;
-      continue;
-    }
-    if (!first) out.add(separator);
-    while (break_long && n > width) {
-      const std::size_t cut = byte_of(rest, width);
-      out.add(rest.substr(0, cut)).add(separator);
-      rest.remove_prefix(cut);
-      n -= width;
-    }
-    out.add(rest);
-    column = n;
-    first = false;
-  }
-}
-
-Value wordwrap(Runtime& runtime, const Value& subject, const Arguments& given) {
-  const Bound bound("wordwrap", given, {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
-  Heap& heap = runtime.heap();
-  const std::int64_t width = to_integer(bound.get(0, Value::of_int(79)), "width");
-  if (width < 1) fail("wordwrap: the width must be at least 1");
-  const Value separator = bound.get(2, Value::none());
-  const std::string_view between = separator.kind == Kind::none ? std::string_view("\n") : text_of(heap, separator);
-  Text out(heap);
-  bool first = true;
-  for (const Value& line : lines_of(heap, text_of(heap, subject), false)) {
-    if (!std::exchange(first, false)) out.add(between);
-    wrap_line(out, line.text(), static_cast<std::size_t>(width), truthy(bound.get(1, Value::of_bool(true))), between);
-  }
-  return out.value();
-}
-
 void add_url_part(Text& out, std::string_view text, bool in_query) {
   constexpr char digits[] = "0123456789ABCDEF";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain = byte < 0x80 && (is_alphabetic(byte) || is_numeric(byte) || std::string_view("_.-~").find(c) != std::string_view::npos || (c == '/' && !in_query));
-    if (plain) out.add(c);
-    else if (c == ' ' && in_query) out.add('+');
-    else out.add('%').add(digits[byte >> 4]).add(digits[byte & 15]);
+    const bool plain =
+        byte < 0x80 && (is_alphabetic(byte) || is_numeric(byte) ||
+                        std::string_view("_.-~").find(c) != std::string_view::npos || (c == '/' && !in_query));
+    if (plain)
+      out.add(c);
+    else if (c == ' ' && in_query)
+      out.add('+');
+    else
+      out.add('%').add(digits[byte >> 4]).add(digits[byte & 15]);
   }
 }
 
 Value urlencode(Runtime& runtime, const Value& subject, const Arguments&) {
   Heap& heap = runtime.heap();
   Text out(heap);
+  if (!subject.is_string() && iterable(subject) && subject.kind != Kind::dict && subject.kind != Kind::undefined)
+    fail("urlencode: a string or a dict is needed, not " + std::string(type_name(subject)));
   if (subject.kind != Kind::dict) {
     add_url_part(out, text_of(heap, subject), false);
     return out.value();
@@ -228,17 +205,25 @@ Value format(Runtime& runtime, const Value& subject, const Arguments& given) {
   return percent_format(heap, text_of(heap, subject), with_entries(heap, Value::of_entries({}), entries));
 }
 
-Value pprint(Runtime& runtime, const Value& subject, const Arguments&) {
-  Text out(runtime.heap());
-  add_repr(out, subject);
-  return out.value();
-}
-
-constexpr std::pair<std::string_view, Function> kFilters[] = {
-    {"upper", change_case<Case::upper>}, {"lower", change_case<Case::lower>}, {"capitalize", capitalize}, {"title", title},
-    {"trim", trim}, {"replace", replace}, {"string", string}, {"safe", string}, {"e", escape}, {"escape", escape}, {"forceescape", escape},
-    {"striptags", striptags}, {"indent", indent}, {"center", center}, {"truncate", truncate}, {"wordcount", wordcount},
-    {"wordwrap", wordwrap}, {"urlencode", urlencode}, {"format", format}, {"pprint", pprint}, {"tojson", to_json}};
+constexpr std::pair<std::string_view, Function> kFilters[] = {{"upper", change_case<Case::upper>},
+                                                              {"lower", change_case<Case::lower>},
+                                                              {"capitalize", capitalize},
+                                                              {"title", title},
+                                                              {"trim", trim},
+                                                              {"replace", replace},
+                                                              {"string", string},
+                                                              {"safe", string},
+                                                              {"e", escape},
+                                                              {"escape", escape},
+                                                              {"forceescape", escape},
+                                                              {"striptags", striptags},
+                                                              {"indent", indent},
+                                                              {"center", center},
+                                                              {"truncate", truncate},
+                                                              {"wordcount", wordcount},
+                                                              {"urlencode", urlencode},
+                                                              {"format", format},
+                                                              {"tojson", to_json}};
 
 }  // namespace
 

@@ -119,13 +119,27 @@ void add_repr(Text& out, const Value& value, int depth) {
   out.heap().step();
   if (depth > kDeepestValue) fail("a value is nested more than " + std::to_string(kDeepestValue) + " levels deep");
   switch (value.kind) {
-    case Kind::undefined: out.add("Undefined"); return;
-    case Kind::none: out.add("None"); return;
-    case Kind::boolean: out.add(value.boolean ? "True" : "False"); return;
-    case Kind::integer: out.add(std::to_string(value.integer)); return;
-    case Kind::big_integer: out.add(value.text()); return;
-    case Kind::real: out.add(real_text(value.real)); return;
-    case Kind::string: add_string_repr(out, value.text()); return;
+    case Kind::undefined:
+      out.add("Undefined");
+      return;
+    case Kind::none:
+      out.add("None");
+      return;
+    case Kind::boolean:
+      out.add(value.boolean ? "True" : "False");
+      return;
+    case Kind::integer:
+      out.add(std::to_string(value.integer));
+      return;
+    case Kind::big_integer:
+      out.add(value.text());
+      return;
+    case Kind::real:
+      out.add(real_text(value.real));
+      return;
+    case Kind::string:
+      add_string_repr(out, value.text());
+      return;
     case Kind::list:
       out.add('[');
       add_elements(out, value.elements(), depth);
@@ -136,18 +150,32 @@ void add_repr(Text& out, const Value& value, int depth) {
       add_elements(out, value.elements(), depth);
       out.add(value.size == 1 ? ",)" : ")");
       return;
-    case Kind::dict: add_dict(out, value.pairs(), depth); return;
-    case Kind::dict_view: add_view(out, *value.view, depth); return;
-    case Kind::range: add_range(out, *value.range); return;
+    case Kind::dict:
+      add_dict(out, value.pairs(), depth);
+      return;
+    case Kind::dict_view:
+      add_view(out, *value.view, depth);
+      return;
+    case Kind::range:
+      add_range(out, *value.range);
+      return;
     case Kind::name_space:
       out.add("<Namespace ");
       add_dict(out, value.name_space->entries(), depth);
       out.add('>');
       return;
-    case Kind::generator: out.add("<generator object>"); return;
-    case Kind::loop: out.add("<LoopContext>"); return;
-    case Kind::cycler: out.add(value.cycler->joins ? "<Joiner>" : "<Cycler>"); return;
-    case Kind::callable: out.add("<").add(value.callable->name).add(">"); return;
+    case Kind::generator:
+      out.add("<generator object>");
+      return;
+    case Kind::loop:
+      out.add("<LoopContext>");
+      return;
+    case Kind::cycler:
+      out.add(value.cycler->joins ? "<Joiner>" : "<Cycler>");
+      return;
+    case Kind::callable:
+      out.add("<").add(value.callable->name).add(">");
+      return;
   }
 }
 

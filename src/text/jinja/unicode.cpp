@@ -8,18 +8,34 @@
 namespace espalier::jinja {
 namespace {
 
-bool has(char32_t c, std::uint32_t property) { return (espalier_unicode_properties(c) & property) != 0; }
+bool has(char32_t c, std::uint32_t property) {
+  return (espalier_unicode_properties(c) & property) != 0;
+}
 
-bool is_ascii_letter(char32_t c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
+bool is_ascii_letter(char32_t c) {
+  return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
 
 }  // namespace
 
-bool is_space(char32_t c) { return c < 0x80 ? c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) : has(c, ESPALIER_SPACE); }
-bool is_alphabetic(char32_t c) { return c < 0x80 ? is_ascii_letter(c) : has(c, ESPALIER_ALPHABETIC); }
-bool is_numeric(char32_t c) { return c < 0x80 ? c >= '0' && c <= '9' : has(c, ESPALIER_NUMERIC); }
-bool is_upper(char32_t c) { return c < 0x80 ? c >= 'A' && c <= 'Z' : has(c, ESPALIER_UPPER); }
-bool is_lower(char32_t c) { return c < 0x80 ? c >= 'a' && c <= 'z' : has(c, ESPALIER_LOWER); }
-bool is_printable(char32_t c) { return c < 0x80 ? c >= ' ' && c < 0x7f : has(c, ESPALIER_PRINTABLE); }
+bool is_space(char32_t c) {
+  return c < 0x80 ? c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) : has(c, ESPALIER_SPACE);
+}
+bool is_alphabetic(char32_t c) {
+  return c < 0x80 ? is_ascii_letter(c) : has(c, ESPALIER_ALPHABETIC);
+}
+bool is_numeric(char32_t c) {
+  return c < 0x80 ? c >= '0' && c <= '9' : has(c, ESPALIER_NUMERIC);
+}
+bool is_upper(char32_t c) {
+  return c < 0x80 ? c >= 'A' && c <= 'Z' : has(c, ESPALIER_UPPER);
+}
+bool is_lower(char32_t c) {
+  return c < 0x80 ? c >= 'a' && c <= 'z' : has(c, ESPALIER_LOWER);
+}
+bool is_printable(char32_t c) {
+  return c < 0x80 ? c >= ' ' && c < 0x7f : has(c, ESPALIER_PRINTABLE);
+}
 
 void append_case(std::string& out, char32_t c, Case to) {
   if (c < 0x80) {

@@ -12,7 +12,7 @@ namespace espalier::jinja {
 
 bool is_space(char32_t c);
 bool is_alphabetic(char32_t c);
-bool is_numeric(char32_t c);    // digits and other numbers of all scripts
+bool is_numeric(char32_t c);  // digits and other numbers of all scripts
 bool is_upper(char32_t c);
 bool is_lower(char32_t c);
 bool is_printable(char32_t c);

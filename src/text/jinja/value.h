@@ -126,7 +126,9 @@ inline Value Value::of_entries(std::span<const Entry> all) {
   v.entries = all.data();
   return v;
 }
-inline std::span<const Entry> Value::pairs() const { return {entries, size}; }
+inline std::span<const Entry> Value::pairs() const {
+  return {entries, size};
+}
 
 struct Range {
   std::int64_t start, stop, step;
@@ -140,7 +142,7 @@ struct DictView {
 };
 
 struct Generator {
-  Value source;              // a list, tuple or string
+  Value source;  // a list, tuple or string
   std::uint32_t position = 0;
 };
 

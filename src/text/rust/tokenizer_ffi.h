@@ -3,7 +3,8 @@
 // Ownership: blocks and handles made there are given back with the matching *_free, from any thread. Pointers inside
 //            espalier_table belong to the tokenizer.
 // Threads:   a tokenizer never changes; any number of threads may use it.
-// Fails:     a null handle or `false`, with a sentence in *error (which then must be freed; it is not written otherwise).
+// Fails:     a null handle or `false`, with a sentence in *error (which then must be freed; it is not written
+// otherwise).
 //            Panics of the library are caught and come back this way too.
 #pragma once
 
@@ -54,14 +55,14 @@ enum {
   ESPALIER_TOKEN_BYTE = 8,
 };
 
-// `listed` is a JSON array of tokens in the form of tokenizer.json's "added_tokens"; those that the file does not list are
-// added. `library_only` keeps our own encoder out, to compare the two.
+// `listed` is a JSON array of tokens in the form of tokenizer.json's "added_tokens"; those that the file does not list
+// are added. `library_only` keeps our own encoder out, to compare the two.
 espalier_tokenizer* espalier_tokenizer_parse(espalier_slice json, espalier_slice listed, bool library_only,
                                              espalier_buffer* error);
 void espalier_tokenizer_free(espalier_tokenizer* tokenizer);
 espalier_table espalier_tokenizer_table(const espalier_tokenizer* tokenizer);
-bool espalier_tokenizer_encode(const espalier_tokenizer* tokenizer, espalier_slice text, bool add_special, bool parse_special,
-                               espalier_ids* out, espalier_buffer* error);
+bool espalier_tokenizer_encode(const espalier_tokenizer* tokenizer, espalier_slice text, bool add_special,
+                               bool parse_special, espalier_ids* out, espalier_buffer* error);
 bool espalier_tokenizer_decode(const espalier_tokenizer* tokenizer, const uint32_t* ids, size_t size, bool skip_special,
                                espalier_buffer* out, espalier_buffer* error);
 int64_t espalier_tokenizer_find(const espalier_tokenizer* tokenizer, espalier_slice text);  // -1: no such token
