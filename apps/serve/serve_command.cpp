@@ -82,7 +82,8 @@ class LoadProgress {
     shown_ = true;
     constexpr int width = 30;
     const auto filled = static_cast<std::size_t>(width * share);
-    say(fmt::format("\r\033[K{} [{}{}] {} %", stage, std::string(filled, '#'), std::string(width - filled, '.'), percent));
+    say(fmt::format("\r\033[K{} [{}{}] {} %", stage, std::string(filled, '#'), std::string(width - filled, '.'),
+                    percent));
   }
 
  private:
@@ -106,7 +107,8 @@ Result<std::unique_ptr<Engine>> load(const ServeOptions& options, server::Server
 void announce(const server::Server& server, const Engine& engine, const std::string& name, double seconds) {
   const ModelInfo& info = engine.model();
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  say(fmt::format("  model    {} ({}, {}, {:.1f} M parameters, {:.1f} MiB)\n"
+  say(
+      fmt::format("  model    {} ({}, {}, {:.1f} M parameters, {:.1f} MiB)\n"
                   "  context  {} tokens; pool {} tokens of {}, {:.1f} MiB\n"
                   "  compute  {} threads, {}, {} activations\n",
                   name, info.architecture, info.quantisation, static_cast<double>(info.parameters) / 1e6,
@@ -132,7 +134,8 @@ class Program {
     });
     for (;;) {
       if (const auto code = load_finished()) return *code;
-      if (const int number = signals_.wait(loading_.valid() ? std::chrono::milliseconds(20) : std::chrono::seconds(1)); number != 0) {
+      if (const int number = signals_.wait(loading_.valid() ? std::chrono::milliseconds(20) : std::chrono::seconds(1));
+          number != 0) {
         if (number == SIGTERM || number == SIGINT) return drain();
         handle(number);
       }
@@ -142,12 +145,14 @@ class Program {
  private:
   // Attaches the engine once it is there; an exit code when there will be none.
   std::optional<int> load_finished() {
-    if (!loading_.valid() || loading_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
+    if (!loading_.valid() || loading_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+      return std::nullopt;
     auto engine = loading_.get();
     loader_.join();
     if (!engine) return fail(engine.error());
     const Engine& opened = **engine;
-    if (auto attached = server_.attach_engine(std::move(*engine), options_.model); !attached) return fail(attached.error());
+    if (auto attached = server_.attach_engine(std::move(*engine), options_.model); !attached)
+      return fail(attached.error());
     const auto& names = options_.server.served_model_names;
     announce(server_, opened, names.empty() ? options_.model : names.front(),
              std::chrono::duration<double>(Clock::now() - began_).count());
@@ -157,8 +162,10 @@ class Program {
   void handle(int number) {
     if (number == SIGUSR1) log::info("{}", server_.describe());
     if (number != SIGHUP) return;
-    if (auto reloaded = server_.reload_keys(); !reloaded) log::error("keys stay as they were: {}", reloaded.error().message);
-    else log::info("keys were read again");
+    if (auto reloaded = server_.reload_keys(); !reloaded)
+      log::error("keys stay as they were: {}", reloaded.error().message);
+    else
+      log::info("keys were read again");
   }
 
   int drain() {
@@ -213,7 +220,8 @@ namespace espalier::command {
 
 Run add_serve(CLI::App& app) {
   auto options = std::make_shared<serve::ServeOptions>();
-  CLI::App* verb = app.add_subcommand("serve", "serve a model over HTTP: OpenAI's routes, SGLang's, and a chat page at /");
+  CLI::App* verb =
+      app.add_subcommand("serve", "serve a model over HTTP: OpenAI's routes, SGLang's, and a chat page at /");
   serve::add_serve_flags(*verb, *options);
   return [options] {
     options->settle();

@@ -24,25 +24,95 @@ constexpr Synonym kSynonyms[] = {
 };
 
 // Flags of SGLang and others that name what this server does not have or always does.
-constexpr std::string_view kIgnoredWithValue[] = {
-    "tp-size", "tp", "tensor-parallel-size", "dp-size", "dp", "data-parallel-size", "pp-size", "ep-size", "nnodes",
-    "node-rank", "dist-init-addr", "nccl-init-addr", "load-balance-method", "mem-fraction-static", "gpu-memory-utilization",
-    "page-size", "block-size", "cpu-offload-gb", "device", "base-gpu-id", "numa-node", "tokenizer-mode",
-    "tokenizer-worker-num", "stream-interval", "max-prefill-tokens", "prefill-max-requests", "num-continuous-decode-steps",
-    "attention-backend", "prefill-attention-backend", "decode-attention-backend", "sampling-backend", "grammar-backend",
-    "mm-attention-backend", "moe-runner-backend", "fp8-gemm-backend", "cuda-graph-max-bs", "cuda-graph-bs",
-    "torch-compile-max-bs", "torchao-config", "quantization", "revision", "log-requests-level", "log-requests-format",
-    "log-level-http", "decode-log-interval", "crash-dump-folder", "radix-eviction-policy", "retraction-policy",
-    "bucket-time-to-first-token", "bucket-inter-token-latency", "bucket-e2e-request-latency", "constrained-json-whitespace-pattern",
-    "reasoning-parser", "tool-call-parser", "download-dir", "file-storage-path", "warmups", "completion-template",
-    "limit-mm-data-per-request"};
-constexpr std::string_view kIgnoredFlags[] = {
-    "trust-remote-code", "disable-cuda-graph", "disable-cuda-graph-padding", "enable-torch-compile", "enable-nccl-nvls",
-    "disable-custom-all-reduce", "enable-dp-attention", "enable-dp-lm-head", "disable-overlap-schedule", "enable-mixed-chunk",
-    "enable-cache-report", "enable-priority-scheduling", "show-time-cost", "collect-tokens-histogram", "sleep-on-idle",
-    "enable-request-time-stats-logging", "enable-memory-saver", "enable-p2p-check", "disable-log-requests",
-    "disable-log-stats", "enable-prefix-caching", "enforce-eager", "flash-attn", "mlock", "no-mmap", "cont-batching",
-    "constrained-json-disable-any-whitespace", "enable-multimodal", "disable-fast-image-processor", "enable-deterministic-inference"};
+constexpr std::string_view kIgnoredWithValue[] = {"tp-size",
+                                                  "tp",
+                                                  "tensor-parallel-size",
+                                                  "dp-size",
+                                                  "dp",
+                                                  "data-parallel-size",
+                                                  "pp-size",
+                                                  "ep-size",
+                                                  "nnodes",
+                                                  "node-rank",
+                                                  "dist-init-addr",
+                                                  "nccl-init-addr",
+                                                  "load-balance-method",
+                                                  "mem-fraction-static",
+                                                  "gpu-memory-utilization",
+                                                  "page-size",
+                                                  "block-size",
+                                                  "cpu-offload-gb",
+                                                  "device",
+                                                  "base-gpu-id",
+                                                  "numa-node",
+                                                  "tokenizer-mode",
+                                                  "tokenizer-worker-num",
+                                                  "stream-interval",
+                                                  "max-prefill-tokens",
+                                                  "prefill-max-requests",
+                                                  "num-continuous-decode-steps",
+                                                  "attention-backend",
+                                                  "prefill-attention-backend",
+                                                  "decode-attention-backend",
+                                                  "sampling-backend",
+                                                  "grammar-backend",
+                                                  "mm-attention-backend",
+                                                  "moe-runner-backend",
+                                                  "fp8-gemm-backend",
+                                                  "cuda-graph-max-bs",
+                                                  "cuda-graph-bs",
+                                                  "torch-compile-max-bs",
+                                                  "torchao-config",
+                                                  "quantization",
+                                                  "revision",
+                                                  "log-requests-level",
+                                                  "log-requests-format",
+                                                  "log-level-http",
+                                                  "decode-log-interval",
+                                                  "crash-dump-folder",
+                                                  "radix-eviction-policy",
+                                                  "retraction-policy",
+                                                  "bucket-time-to-first-token",
+                                                  "bucket-inter-token-latency",
+                                                  "bucket-e2e-request-latency",
+                                                  "constrained-json-whitespace-pattern",
+                                                  "reasoning-parser",
+                                                  "tool-call-parser",
+                                                  "download-dir",
+                                                  "file-storage-path",
+                                                  "warmups",
+                                                  "completion-template",
+                                                  "limit-mm-data-per-request"};
+constexpr std::string_view kIgnoredFlags[] = {"trust-remote-code",
+                                              "disable-cuda-graph",
+                                              "disable-cuda-graph-padding",
+                                              "enable-torch-compile",
+                                              "enable-nccl-nvls",
+                                              "disable-custom-all-reduce",
+                                              "enable-dp-attention",
+                                              "enable-dp-lm-head",
+                                              "disable-overlap-schedule",
+                                              "enable-mixed-chunk",
+                                              "enable-cache-report",
+                                              "enable-priority-scheduling",
+                                              "show-time-cost",
+                                              "collect-tokens-histogram",
+                                              "sleep-on-idle",
+                                              "enable-request-time-stats-logging",
+                                              "enable-memory-saver",
+                                              "enable-p2p-check",
+                                              "disable-log-requests",
+                                              "disable-log-stats",
+                                              "enable-prefix-caching",
+                                              "enforce-eager",
+                                              "flash-attn",
+                                              "mlock",
+                                              "no-mmap",
+                                              "cont-batching",
+                                              "constrained-json-disable-any-whitespace",
+                                              "enable-multimodal",
+                                              "disable-fast-image-processor",
+                                              "enable-deterministic-inference"};
 
 std::string environment_name(std::string_view flag) {
   std::string name = "ESPALIER_";
@@ -65,11 +135,17 @@ class FlagAdder {
 
   template <class V>
   void operator()(V& value, const char* flag, const char* unit, const char* effect) const {
-    app_.add_option(spellings(flag), value, effect)->type_name(unit)->envname(environment_name(flag))->capture_default_str();
+    app_.add_option(spellings(flag), value, effect)
+        ->type_name(unit)
+        ->envname(environment_name(flag))
+        ->capture_default_str();
   }
   void operator()(std::vector<std::string>& values, const char* flag, const char* unit, const char* effect) const {
     app_.add_option(spellings(flag), values, effect)
-        ->type_name(unit)->envname(environment_name(flag))->delimiter(',')->allow_extra_args(false);
+        ->type_name(unit)
+        ->envname(environment_name(flag))
+        ->delimiter(',')
+        ->allow_extra_args(false);
   }
   void operator()(bool& value, const char* flag, const char*, const char* effect) const {
     app_.add_flag(fmt::format("{},!--no-{}", spellings(flag), flag), value, effect)->envname(environment_name(flag));
@@ -91,8 +167,8 @@ void add_ignored(CLI::App& app, ServeOptions& options, const std::string_view (&
 
 std::string kv_name(const std::string& name) {
   static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"float32", "f32"}, {"fp32", "f32"}, {"bfloat16", "bf16"}, {"float16", "f16"}, {"fp16", "f16"},
-      {"half", "f16"}, {"fp8", "fp8_e4m3"}, {"q8_0", "int8"}};
+      {"float32", "f32"}, {"fp32", "f32"}, {"bfloat16", "bf16"}, {"float16", "f16"},
+      {"fp16", "f16"},    {"half", "f16"}, {"fp8", "fp8_e4m3"},  {"q8_0", "int8"}};
   for (const auto& [from, to] : kNames) {
     if (name == from) return std::string(to);
   }
@@ -116,7 +192,8 @@ void ServeOptions::settle() {
 
 void add_serve_flags(CLI::App& app, ServeOptions& options) {
   app.add_option("MODEL", options.model, "a name (smollm2-135m), a GGUF file, a folder, or org/name[:quant][@revision]")
-      ->envname("ESPALIER_MODEL")->capture_default_str();
+      ->envname("ESPALIER_MODEL")
+      ->capture_default_str();
   app.add_option("--model-path,--model,-m", options.model_path, "the same as MODEL")->group("");
   command::add_engine_flags(app, options.engine);
   server::ServerOptions::visit(options.server, FlagAdder(app));

@@ -1,5 +1,5 @@
-// serve_options.h: the flags of `espalier serve`: the engine's (command/engine_flags.h), the server's, and those of other
-// servers that are accepted without effect, so that existing start scripts work.
+// serve_options.h: the flags of `espalier serve`: the engine's (command/engine_flags.h), the server's, and those of
+// other servers that are accepted without effect, so that existing start scripts work.
 //
 // Precedence: flag, then environment (ESPALIER_<FLAG>), then built-in. SGLang's spellings are the canonical ones.
 // Threads: a value that must stay where it is while the app parses into it.

@@ -15,8 +15,8 @@ Result<ActiveIds::Lease> ActiveIds::claim(std::vector<std::string> ids) {
       continue;
     }
     for (const auto& undo : taken) ids_.erase(undo);
-    return bad_request(fmt::format("rid {} is in use by a request that has not finished; choose another", in_quotes(id)),
-                       "rid");
+    return bad_request(
+        fmt::format("rid {} is in use by a request that has not finished; choose another", in_quotes(id)), "rid");
   }
   return Lease(*this, std::move(taken));
 }

@@ -6,6 +6,7 @@
 #include "server/native/generate_body.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
+#include "testing/data.h"
 
 namespace espalier::server {
 namespace {
@@ -35,26 +36,63 @@ struct Edge {
   bool accepted;
 };
 
-constexpr Edge kShared[] = {
-    {"temperature", "0", true},          {"temperature", "100", true},       {"temperature", "-0.001", false},
-    {"temperature", "100.001", false},   {"temperature", "\"1\"", false},    {"temperature", "true", false},
-    {"temperature", "null", true},       {"top_p", "1e-9", true},            {"top_p", "0", false},
-    {"top_p", "1", true},                {"top_p", "1.0001", false},         {"top_k", "-1", true},
-    {"top_k", "0", true},                {"top_k", "-2", false},             {"top_k", "1.0", false},
-    {"min_p", "0", true},                {"min_p", "1", true},               {"min_p", "1.1", false},
-    {"min_p", "-0.1", false},            {"frequency_penalty", "-2", true},  {"frequency_penalty", "2", true},
-    {"frequency_penalty", "2.01", false},{"presence_penalty", "-2.01", false},{"presence_penalty", "2", true},
-    {"repetition_penalty", "0", false},  {"repetition_penalty", "10", true}, {"repetition_penalty", "10.1", false},
-    {"n", "1", true},                    {"n", "64", true},                  {"n", "0", false},
-    {"n", "65", false},                  {"n", "1.5", false},                {"n", "99999999999", false},
-    {"stop", "\"x\"", true},             {"stop", "[\"x\",\"y\"]", true},    {"stop", "[1]", false},
-    {"stop", "7", false},                {"stop", "\"\"", true},             {"stop_token_ids", "[1,null,2]", true},
-    {"stop_token_ids", "[-1]", false},   {"stop_token_ids", "3", false},     {"ignore_eos", "1", false},
-    {"ignore_eos", "true", true},        {"logit_bias", "{\"5\":-100}", true},{"logit_bias", "{\"5\":100.1}", false},
-    {"logit_bias", "{\"x\":1}", false},  {"logit_bias", "{\"-1\":1}", false},{"logit_bias", "[1]", false},
-    {"skip_special_tokens", "\"no\"", false}, {"regex", "\"a+\"", false},    {"regex", "\"\"", true},
-    {"regex", "null", true},             {"json_schema", "\"{}\"", false},   {"ebnf", "\"root ::= x\"", false},
-    {"beam_width", "1", true},           {"beam_width", "2", false},         {"structural_tag", "{\"a\":1}", false}};
+constexpr Edge kShared[] = {{"temperature", "0", true},
+                            {"temperature", "100", true},
+                            {"temperature", "-0.001", false},
+                            {"temperature", "100.001", false},
+                            {"temperature", "\"1\"", false},
+                            {"temperature", "true", false},
+                            {"temperature", "null", true},
+                            {"top_p", "1e-9", true},
+                            {"top_p", "0", false},
+                            {"top_p", "1", true},
+                            {"top_p", "1.0001", false},
+                            {"top_k", "-1", true},
+                            {"top_k", "0", true},
+                            {"top_k", "-2", false},
+                            {"top_k", "1.0", false},
+                            {"min_p", "0", true},
+                            {"min_p", "1", true},
+                            {"min_p", "1.1", false},
+                            {"min_p", "-0.1", false},
+                            {"frequency_penalty", "-2", true},
+                            {"frequency_penalty", "2", true},
+                            {"frequency_penalty", "2.01", false},
+                            {"presence_penalty", "-2.01", false},
+                            {"presence_penalty", "2", true},
+                            {"repetition_penalty", "0", false},
+                            {"repetition_penalty", "10", true},
+                            {"repetition_penalty", "10.1", false},
+                            {"n", "1", true},
+                            {"n", "64", true},
+                            {"n", "0", false},
+                            {"n", "65", false},
+                            {"n", "1.5", false},
+                            {"n", "99999999999", false},
+                            {"stop", "\"x\"", true},
+                            {"stop", "[\"x\",\"y\"]", true},
+                            {"stop", "[1]", false},
+                            {"stop", "7", false},
+                            {"stop", "\"\"", true},
+                            {"stop_token_ids", "[1,null,2]", true},
+                            {"stop_token_ids", "[-1]", false},
+                            {"stop_token_ids", "3", false},
+                            {"ignore_eos", "1", false},
+                            {"ignore_eos", "true", true},
+                            {"logit_bias", "{\"5\":-100}", true},
+                            {"logit_bias", "{\"5\":100.1}", false},
+                            {"logit_bias", "{\"x\":1}", false},
+                            {"logit_bias", "{\"-1\":1}", false},
+                            {"logit_bias", "[1]", false},
+                            {"skip_special_tokens", "\"no\"", false},
+                            {"regex", "\"a+\"", false},
+                            {"regex", "\"\"", true},
+                            {"regex", "null", true},
+                            {"json_schema", "\"{}\"", false},
+                            {"ebnf", "\"root ::= x\"", false},
+                            {"beam_width", "1", true},
+                            {"beam_width", "2", false},
+                            {"structural_tag", "{\"a\":1}", false}};
 
 TEST(Bodies, SharedSamplingFieldsHoldTheirRanges) {
   for (const auto& [field, value, accepted] : kShared) {
@@ -74,15 +112,16 @@ TEST(Bodies, SharedSamplingFieldsHoldTheirRanges) {
 }
 
 TEST(Bodies, ConstraintsAreRefusedWithTheirCode) {
-  for (const char* field : {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "regex"}) {
+  for (const char* field :
+       {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "regex"}) {
     const auto refused = completion(fmt::format("{{\"prompt\":\"x\",\"{}\":\"a\"}}", field));
     ASSERT_FALSE(refused.ok()) << field;
     EXPECT_EQ(refused.error().code, "unsupported_parameter");
     EXPECT_EQ(refused.error().field, field);
   }
   for (const char* type : {"json_object", "json_schema", "structural_tag"}) {
-    const auto refused = chat_body(
-        fmt::format("{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"response_format\":{{\"type\":\"{}\"}}}}", type));
+    const auto refused = chat_body(fmt::format(
+        "{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"response_format\":{{\"type\":\"{}\"}}}}", type));
     ASSERT_FALSE(refused.ok()) << type;
     EXPECT_EQ(refused.error().field, "response_format");
   }
@@ -121,7 +160,8 @@ TEST(CompletionBody, LengthsAndLogprobsHaveTheirEdges) {
   EXPECT_EQ(completion(R"({"prompt":"a","suffix":"z"})").error().code, "unsupported_parameter");
   EXPECT_TRUE(completion(R"({"prompt":"a","suffix":null})").ok());
   EXPECT_FALSE(completion(R"({"prompt":"a","stream_options":true})").ok());
-  EXPECT_TRUE(completion(R"({"prompt":"a","stream":true,"stream_options":{"include_usage":true}})")->common.include_usage);
+  EXPECT_TRUE(
+      completion(R"({"prompt":"a","stream":true,"stream_options":{"include_usage":true}})")->common.include_usage);
 }
 
 TEST(CompletionBody, SeedsAreAllOf64Bits) {
@@ -132,7 +172,8 @@ TEST(CompletionBody, SeedsAreAllOf64Bits) {
 
 TEST(CompletionBody, UnknownFieldsAreFound) {
   EXPECT_TRUE(unknown_completion_fields(json(R"({"prompt":"a","user":"me","temperature":1,"regex":""})")).empty());
-  EXPECT_EQ(unknown_completion_fields(json(R"({"prompt":"a","tempreature":1})")), std::vector<std::string>{"tempreature"});
+  EXPECT_EQ(unknown_completion_fields(json(R"({"prompt":"a","tempreature":1})")),
+            std::vector<std::string>{"tempreature"});
   EXPECT_TRUE(unknown_chat_fields(json(R"({"messages":[],"tools":[],"top_logprobs":1,"user":"x"})")).empty());
   EXPECT_EQ(unknown_generate_fields(json(R"({"text":"a","foo":1,"sampling_params":{"bar":2}})")),
             (std::vector<std::string>{"foo", "sampling_params.bar"}));
@@ -143,13 +184,20 @@ TEST(ChatBody, MessagesAreCheckedOneByOne) {
   EXPECT_TRUE(with(R"([{"role":"USER","content":"x"}])").ok());
   EXPECT_TRUE(with(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])").ok());
   EXPECT_EQ(with(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])")
-                ->prompt.messages[0]["content"], "a b");
-  EXPECT_TRUE(with(R"([{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}])").ok());
+                ->prompt.messages[0]["content"],
+            "a b");
+  EXPECT_TRUE(
+      with(R"([{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}])")
+          .ok());
   const struct {
     const char* messages;
     const char* field;
-  } bad[] = {{"[]", "messages"}, {"{}", "messages"}, {"[1]", "messages[0]"}, {R"([{"content":"x"}])", "messages[0].role"},
-             {R"([{"role":"king","content":"x"}])", "messages[0].role"}, {R"([{"role":"user"}])", "messages[0].content"},
+  } bad[] = {{"[]", "messages"},
+             {"{}", "messages"},
+             {"[1]", "messages[0]"},
+             {R"([{"content":"x"}])", "messages[0].role"},
+             {R"([{"role":"king","content":"x"}])", "messages[0].role"},
+             {R"([{"role":"user"}])", "messages[0].content"},
              {R"([{"role":"user","content":5}])", "messages[0].content"},
              {R"([{"role":"user","content":"x"},{"role":"user","content":[{"type":"image_url"}]}])",
               "messages[1].content[0].type"},
@@ -171,7 +219,8 @@ TEST(ChatBody, ArgumentsOfOldToolCallsAreParsedWhenTheyCanBe) {
 }
 
 TEST(ChatBody, ToolsAreShownAndNeverForced) {
-  const std::string start = R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}])";
+  const std::string start =
+      R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}])";
   EXPECT_EQ(chat_body(start + "}")->prompt.tools.size(), 1u);
   EXPECT_TRUE(chat_body(start + R"(,"tool_choice":"auto"})").ok());
   EXPECT_TRUE(chat_body(start + R"(,"tool_choice":"none"})").ok());
@@ -186,10 +235,12 @@ TEST(ChatBody, ToolsAreShownAndNeverForced) {
 
 TEST(ChatBody, TemplateArgumentsCannotReplaceTheTemplatesOwn) {
   const auto with = [](const char* arguments) {
-    return chat_body(fmt::format("{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"chat_template_kwargs\":{}}}", arguments));
+    return chat_body(fmt::format(
+        "{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"chat_template_kwargs\":{}}}", arguments));
   };
   EXPECT_TRUE(with(R"({"enable_thinking":false})").ok());
-  for (const char* name : {"messages", "chat_template", "tools", "bos_token", "raise_exception", "add_generation_prompt"}) {
+  for (const char* name :
+       {"messages", "chat_template", "tools", "bos_token", "raise_exception", "add_generation_prompt"}) {
     EXPECT_FALSE(with(fmt::format("{{\"{}\":1}}", name).c_str()).ok()) << name;
   }
   const auto own = chat_body(R"({"messages":[{"role":"user","content":"x"}],"chat_template":"{{ 1 }}"})");
@@ -267,6 +318,25 @@ TEST(GenerateBody, TheFirstPromptLogprobMeansWhatEachFrontEndExpects) {
   EXPECT_EQ(layout(5, 0, true), std::pair(6, false)) << "(c)";
   EXPECT_EQ(layout(0, 0, true), std::pair(0, true));
   EXPECT_EQ(layout(std::nullopt, 8, false, 100), std::pair(0, true)) << "whole distributions are of every position";
+}
+
+template <class Row>
+void expect_documented(const std::string& page, std::span<const Row> rows) {
+  for (const auto& row : rows) {
+    EXPECT_NE(page.find("`" + std::string(row.name) + "`"), std::string::npos) << row.name << " is not in docs/http.md";
+  }
+}
+
+TEST(Bodies, EveryFieldIsDocumented) {
+  const std::string page = testing::read_file(testing::source_dir() / "docs" / "http.md");
+  ASSERT_FALSE(page.empty());
+  expect_documented(page, native_sampling_rows());
+  expect_documented(page, openai_sampling_rows());
+  expect_documented(page, openai_rows());
+  expect_documented(page, completion_rows());
+  expect_documented(page, chat_rows());
+  expect_documented(page, chat_prompt_rows());
+  expect_documented(page, generate_item_rows());
 }
 
 }  // namespace

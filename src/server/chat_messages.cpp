@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool", "function"};
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -44,7 +45,8 @@ Result<std::string> read_content(const Json& message, const std::string& place, 
   }
   if (content->size() > static_cast<std::size_t>(options.max_messages)) {
     return bad_request(fmt::format("{}.content has {} parts, but at most {} are accepted", place, content->size(),
-                                   options.max_messages), place + ".content");
+                                   options.max_messages),
+                       place + ".content");
   }
   std::string text;
   for (std::size_t i = 0; i < content->size(); ++i) {
@@ -101,8 +103,9 @@ Result<Json> read_messages(const Json& value, const ServerOptions& options) {
   if (!value.is_array()) return bad_request("messages must be a list of messages", "messages");
   if (value.empty()) return bad_request("messages is empty; it needs at least one message", "messages");
   if (value.size() > static_cast<std::size_t>(options.max_messages)) {
-    return bad_request(fmt::format("messages has {} entries, but at most {} are accepted (--max-messages)", value.size(),
-                                   options.max_messages), "messages");
+    return bad_request(fmt::format("messages has {} entries, but at most {} are accepted (--max-messages)",
+                                   value.size(), options.max_messages),
+                       "messages");
   }
   Json out = Json::array();
   for (std::size_t i = 0; i < value.size(); ++i) {
@@ -115,8 +118,9 @@ Result<Json> read_messages(const Json& value, const ServerOptions& options) {
 Result<Json> read_tools(const Json& value, const ServerOptions& options) {
   if (!value.is_array()) return bad_request("tools must be a list", "tools");
   if (value.size() > static_cast<std::size_t>(options.max_tools)) {
-    return bad_request(fmt::format("tools has {} entries, but at most {} are accepted (--max-tools)", value.size(),
-                                   options.max_tools), "tools");
+    return bad_request(
+        fmt::format("tools has {} entries, but at most {} are accepted (--max-tools)", value.size(), options.max_tools),
+        "tools");
   }
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string place = fmt::format("tools[{}]", i);

@@ -12,9 +12,24 @@ namespace {
 using C = ChatPrompt;
 
 // What the template gets from us; a request that set them would change what the model is told, not only how.
-constexpr std::string_view kOurs[] = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",
-                                      "chat_template", "tokenize", "bos_token", "eos_token", "pad_token", "unk_token",
-                                      "raise_exception", "strftime_now", "range", "dict", "namespace", "loop", "self"};
+constexpr std::string_view kOurs[] = {"messages",
+                                      "tools",
+                                      "documents",
+                                      "add_generation_prompt",
+                                      "continue_final_message",
+                                      "chat_template",
+                                      "tokenize",
+                                      "bos_token",
+                                      "eos_token",
+                                      "pad_token",
+                                      "unk_token",
+                                      "raise_exception",
+                                      "strftime_now",
+                                      "range",
+                                      "dict",
+                                      "namespace",
+                                      "loop",
+                                      "self"};
 
 Result<> read_arguments(C& out, const Json& value, std::string_view place) {
   if (!value.is_object()) return bad_request(fmt::format("{} must be an object", place), std::string(place));
@@ -59,7 +74,8 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
   ESP_CHECK(read_fields(body, chat_prompt_rows(), prompt));
   if (prompt.continue_final_message) {
     if (says && prompt.add_generation_prompt) {
-      return bad_request("continue_final_message and add_generation_prompt exclude each other", "continue_final_message");
+      return bad_request("continue_final_message and add_generation_prompt exclude each other",
+                         "continue_final_message");
     }
     prompt.add_generation_prompt = false;
   }

@@ -16,8 +16,8 @@
 namespace espalier::server {
 
 struct ChatPrompt {
-  Json messages = Json::array();  // roles in lower case, content a string, arguments of tool calls parsed
-  Json tools;                     // null: none
+  Json messages = Json::array();    // roles in lower case, content a string, arguments of tool calls parsed
+  Json tools;                       // null: none
   Json arguments = Json::object();  // further variables of the template
   bool add_generation_prompt = true;
   bool continue_final_message = false;
@@ -29,7 +29,8 @@ std::span<const std::string_view> chat_prompt_names();
 
 Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& options);
 // --chat-template: a file, or the template itself.
-Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string& file_or_source, const Tokenizer& tokenizer);
+Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string& file_or_source,
+                                                               const Tokenizer& tokenizer);
 Result<std::string> render_chat(const ServedModel& model, const ChatPrompt& prompt);
 Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt);
 

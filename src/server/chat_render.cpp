@@ -13,14 +13,17 @@ namespace {
 constexpr std::uintmax_t kMostTemplateBytes = 1 << 20;
 
 Result<std::string> template_source(const std::string& file_or_source) {
-  const bool is_source = file_or_source.find("{%") != std::string::npos || file_or_source.find("{{") != std::string::npos;
+  const bool is_source =
+      file_or_source.find("{%") != std::string::npos || file_or_source.find("{{") != std::string::npos;
   if (is_source) return file_or_source;
   std::error_code failed;
   const auto bytes = std::filesystem::file_size(file_or_source, failed);
   if (failed || bytes > kMostTemplateBytes) {
-    return Error{Error::Kind::not_found,
-                 fmt::format("--chat-template {} is no readable file of at most {} bytes", file_or_source, kMostTemplateBytes),
-                 "chat-template", {}};
+    return Error{
+        Error::Kind::not_found,
+        fmt::format("--chat-template {} is no readable file of at most {} bytes", file_or_source, kMostTemplateBytes),
+        "chat-template",
+        {}};
   }
   std::ifstream in(file_or_source, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(in), {});

@@ -85,8 +85,10 @@ void Courier::work() {
     {
       std::unique_lock lock(mutex_);
       const auto ready = [this] { return stopping_ || !rung_.empty(); };
-      if (errands_.empty()) changed_.wait(lock, ready);
-      else changed_.wait_until(lock, next_tick, ready);
+      if (errands_.empty())
+        changed_.wait(lock, ready);
+      else
+        changed_.wait_until(lock, next_tick, ready);
       if (stopping_) return;
       batch.swap(rung_);
     }

@@ -29,7 +29,7 @@ class Errand {
   using Time = std::chrono::steady_clock::time_point;
 
   virtual ~Errand() = default;
-  virtual bool advance() = 0;   // false: it is over
+  virtual bool advance() = 0;  // false: it is over
   virtual void tick(Time) {}
   virtual void failed(const char* why) = 0;  // advance() threw
   virtual void cancel(Error why) = 0;        // any thread: end it, telling the client why

@@ -9,8 +9,8 @@
 namespace espalier::server {
 namespace {
 
-constexpr std::size_t kPieceBytes = 32 * 1024;             // formatted before it is offered to the socket
-constexpr std::chrono::milliseconds kSilentStart{1000};    // a stream's head goes out after so long without a token
+constexpr std::size_t kPieceBytes = 32 * 1024;           // formatted before it is offered to the socket
+constexpr std::chrono::milliseconds kSilentStart{1000};  // a stream's head goes out after so long without a token
 
 // x-deadline-ms, counted from the arrival of the head; nullopt when absent or not a number.
 std::optional<std::chrono::milliseconds> deadline_header(const net::HttpRequest& request) {
@@ -41,10 +41,14 @@ Error with_default(Error error, FinishReason reason) {
 
 const char* to_string(FinishReason reason) {
   switch (reason) {
-    case FinishReason::stop: return "stop";
-    case FinishReason::length: return "length";
-    case FinishReason::abort: return "abort";
-    case FinishReason::error: return "error";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::abort:
+      return "abort";
+    case FinishReason::error:
+      return "error";
   }
   return "error";
 }
@@ -58,8 +62,8 @@ Delivery::Delivery(Service& service, std::shared_ptr<ServedModel> model, net::Ht
       generation_(std::move(generation)),
       ready_(std::make_unique<std::atomic<bool>[]>(generation_.requests.size())),
       started_(std::chrono::steady_clock::now()),
-      deadline_(deadline_of(request_, generation_.limit_seconds > 0 ? generation_.limit_seconds
-                                                                   : service.options.request_timeout)) {}
+      deadline_(deadline_of(
+          request_, generation_.limit_seconds > 0 ? generation_.limit_seconds : service.options.request_timeout)) {}
 
 void Delivery::begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request,
                      net::Responder responder, Generation generation) {
@@ -237,6 +241,9 @@ void Delivery::tick(Time now) {
     deadline_ = Time::max();
     cancel({generation_.late, "the request did not finish before its deadline", {}, "deadline_exceeded"});
   }
+  // An abort by id wakes no reader; it is found here.
+  for (std::size_t i = 0; i < streams_.size(); ++i) ready_[i] = true;
+  courier().ring(*this);
   if (generation_.stream && !opened_ && !streams_.empty() && now - started_ > kSilentStart) open_stream();
 }
 
@@ -244,17 +251,18 @@ void Delivery::failed(const char*) {
   streams_.clear();
   record(500, "error");
   const Error why{Error::Kind::out_of_memory, "the reply could not be made; ask for less at once", {}, {}};
-  if (opened_) writer_.finish_and_close();
-  else responder_.respond(error_response(generation_.dialect, why));
+  if (opened_)
+    writer_.finish_and_close();
+  else
+    responder_.respond(error_response(generation_.dialect, why));
 }
 
 net::Headers Delivery::timing_headers() const {
   const Timing& t = summary_.timing;
   const auto ms = [](double from, double to) { return std::max(0.0, to - from) * 1000; };
   net::Headers headers;
-  headers.add("server-timing",
-              fmt::format("queue;dur={:.2f}, prefill;dur={:.2f}, decode;dur={:.2f}", ms(0, t.queued),
-                          ms(t.queued, t.first_token), ms(t.first_token, t.finished)));
+  headers.add("server-timing", fmt::format("queue;dur={:.2f}, prefill;dur={:.2f}, decode;dur={:.2f}", ms(0, t.queued),
+                                           ms(t.queued, t.first_token), ms(t.first_token, t.finished)));
   headers.add("openai-processing-ms", fmt::format("{:.0f}", t.finished * 1000));
   return headers;
 }

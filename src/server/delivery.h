@@ -1,9 +1,11 @@
-// delivery.h: one request of a client from submission to the last byte: streams of the engine in, a dialect's reply out.
+// delivery.h: one request of a client from submission to the last byte: streams of the engine in, a dialect's reply
+// out.
 //
 // Order:   Delivery::begin() once a request. It owns the streams: when the client leaves, a deadline passes, or the
 //          server shuts down, dropping them cancels the work.
 // Threads: begin(): any; afterwards the courier's thread. cancel(): any.
-// Fails:   the client is told, never the caller: what Engine::submit refuses and how a stream failed become the answer's
+// Fails:   the client is told, never the caller: what Engine::submit refuses and how a stream failed become the
+// answer's
 //          status, or an error event when the stream of the answer has begun.
 #pragma once
 
@@ -19,14 +21,15 @@
 
 namespace espalier::server {
 
-struct Generation {             // what a body asks for, ready to run
+struct Generation {               // what a body asks for, ready to run
   std::vector<Request> requests;  // one a prompt
   std::unique_ptr<Reply> reply;
   std::vector<std::string> claimed_ids;  // ids that the client chose
   Dialect dialect = Dialect::native;
   bool stream = false;
-  bool many_logprobs = false;     // formatting takes long
-  double limit_seconds = 0;       // 0: the server's limit; the client's deadline may be earlier
+  bool many_logprobs = false;               // formatting takes long
+  Budget::Charge charge;                    // for them
+  double limit_seconds = 0;                 // 0: the server's limit; the client's deadline may be earlier
   Error::Kind late = Error::Kind::timeout;  // what a passed deadline is to the client
 };
 
@@ -53,14 +56,14 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   Courier& courier() { return generation_.stream && !generation_.many_logprobs ? service_.light : service_.heavy; }
   void ring(std::size_t prompt);
   void collect();
-  bool deliver();                      // false: it is over
-  bool note_end(const TextEnd& end);   // false: it is an error that ends the whole request
+  bool deliver();                     // false: it is over
+  bool note_end(const TextEnd& end);  // false: it is an error that ends the whole request
   bool finish();
   bool finish_stream();
   bool refuse(const Error& why);
   bool leave();
   void open_stream();
-  bool flush();                        // true: everything written was taken
+  bool flush();  // true: everything written was taken
   net::Headers timing_headers() const;
   void record(int code, std::string_view finish_reason);
 

@@ -12,11 +12,13 @@ struct Alias {
   std::string_view ours, theirs;
 };
 
-constexpr Alias kCompletions[] = {{"max_new_tokens", "max_tokens"},   {"min_new_tokens", "min_tokens"},
-                                  {"input_ids", "prompt"},            {"sampling_seed", "seed"},
-                                  {"top_logprobs_num", "logprobs"},   {"logprob_start_len", "echo"}};
-constexpr Alias kChat[] = {{"max_new_tokens", "max_completion_tokens"}, {"min_new_tokens", "min_tokens"},
-                           {"input_ids", "messages"},                   {"sampling_seed", "seed"},
+constexpr Alias kCompletions[] = {{"max_new_tokens", "max_tokens"}, {"min_new_tokens", "min_tokens"},
+                                  {"input_ids", "prompt"},          {"sampling_seed", "seed"},
+                                  {"top_logprobs_num", "logprobs"}, {"logprob_start_len", "echo"}};
+constexpr Alias kChat[] = {{"max_new_tokens", "max_completion_tokens"},
+                           {"min_new_tokens", "min_tokens"},
+                           {"input_ids", "messages"},
+                           {"sampling_seed", "seed"},
                            {"top_logprobs_num", "top_logprobs"}};
 
 std::span<const Alias> aliases(Dialect dialect) {

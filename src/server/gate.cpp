@@ -22,8 +22,8 @@ std::vector<std::string> without_prefix(const std::vector<std::string>& segments
 
 net::HttpResponse unauthorized(bool page) {
   // Of every dialect's shapes the nested one: keys are checked before a route is known to exist.
-  auto response = net::openai_error({401, "this server needs an API key: send Authorization: Bearer KEY", "invalid_api_key",
-                                     {}, 0});
+  auto response = net::openai_error(
+      {401, "this server needs an API key: send Authorization: Bearer KEY", "invalid_api_key", {}, 0});
   response.headers.set("WWW-Authenticate", page ? "Basic realm=\"espalier\", charset=\"UTF-8\"" : "Bearer");
   return response;
 }

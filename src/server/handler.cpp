@@ -20,7 +20,8 @@ bool is_json(std::string_view content_type) {
 
 Result<Json> parse_body(const net::HttpRequest& http, Dialect dialect) {
   if (dialect != Dialect::native && !is_json(http.headers.get("content-type"))) {
-    return bad_request("the body must be JSON and say so: Content-Type: application/json", {}, "unsupported_media_type");
+    return bad_request("the body must be JSON and say so: Content-Type: application/json", {},
+                       "unsupported_media_type");
   }
   auto parsed = parse_json(http.body);
   if (!parsed) {
@@ -71,10 +72,9 @@ template <class Use>
 net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
   return [&service, dialect, body_use, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
     auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder)});
-    const bool taken = service.pool.submit(
-        [&service, dialect, body_use, use, job](const CancelFlag&) {
-          with_call(service, *job, dialect, body_use, [&](Call& call) { return use(call, *job); });
-        });
+    const bool taken = service.pool.submit([&service, dialect, body_use, use, job](const CancelFlag&) {
+      with_call(service, *job, dialect, body_use, [&](Call& call) { return use(call, *job); });
+    });
     if (taken) return;
     refuse(service, *job, dialect,
            {Error::Kind::unavailable, "too many requests wait to be read; try again", {}, "unavailable"});
@@ -134,8 +134,7 @@ net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction fu
     auto model = service.model();
     if (model == nullptr) {
       const auto refusal = service.need_model();
-      return respond(service, http, responder, dialect,
-                     refusal.ok() ? internal_error("no model") : refusal.error());
+      return respond(service, http, responder, dialect, refusal.ok() ? internal_error("no model") : refusal.error());
     }
     auto response = function(service, *model, http);
     if (!response) return respond(service, http, responder, dialect, response.error());

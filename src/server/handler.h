@@ -1,9 +1,9 @@
 // handler.h: from a route's function to a handler of the HTTP server: body to JSON, errors to the dialect's shape.
 //
-// A route's function runs on the side pool, never on an io thread, with the parsed body; what it refuses is answered for
-// it. Functions without a body and without work (health) run on the io thread and must be quick.
-// Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 415 for another content
-// type on /v1, 503 when too many bodies wait or the model is not there.
+// A route's function runs on the side pool, never on an io thread, with the parsed body; what it refuses is answered
+// for it. Functions without a body and without work (health) run on the io thread and must be quick. Threads: handlers
+// are called on io threads. Fails: 400 for a body that is not a JSON object, 415 for another content type on /v1, 503
+// when too many bodies wait or the model is not there.
 #pragma once
 
 #include <functional>

@@ -26,14 +26,15 @@ net::HttpResponse not_ready(const Service& service, std::string_view status, con
   return response;
 }
 
-net::HttpResponse readiness(const Service& service) {
+net::HttpResponse readiness(Service& service) {
   const auto model = service.need_model();
   if (!model) return not_ready(service, model.error().code, model.error());
   const EngineStatus status = (*model)->engine->status();
-  if (stalled(status, service.options.watchdog)) {
+  if (service.stall_watch.stalled(status, steady_seconds(), service.options.watchdog)) {
     return not_ready(service, "stalled",
                      {Error::Kind::unavailable,
-                      fmt::format("work waits, but the last step was {:.0f} s ago", status.last_step_seconds_ago), {},
+                      fmt::format("work waits, but the last step was {:.0f} s ago", status.last_step_seconds_ago),
+                      {},
                       "unavailable"});
   }
   return ok();
@@ -71,7 +72,7 @@ Result<> add_health_routes(net::Router& router, Service& service) {
       respond(service, http, responder, answer(service));
     });
   };
-  ESP_CHECK(add("/livez", [](const Service&) { return ok(); }));
+  ESP_CHECK(add("/livez", [](Service&) { return ok(); }));
   for (const char* path : {"/health", "/readyz", "/ready", "/ping"}) ESP_CHECK(add(path, readiness));
   return router.add(Method::get, "/health_generate", generating_any(service, Dialect::native, generate_one));
 }

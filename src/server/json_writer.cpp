@@ -11,12 +11,23 @@ bool is_plain(unsigned char c) {
 
 void append_escaped(std::string& out, unsigned char c) {
   switch (c) {
-    case '"': out += "\\\""; return;
-    case '\\': out += "\\\\"; return;
-    case '\n': out += "\\n"; return;
-    case '\r': out += "\\r"; return;
-    case '\t': out += "\\t"; return;
-    default: fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
+    case '"':
+      out += "\\\"";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    default:
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
   }
 }
 

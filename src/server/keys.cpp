@@ -40,9 +40,9 @@ std::string_view credentials(std::string_view field, std::string_view scheme) {
 std::string password_of(std::string_view base64) {
   if (base64.size() > kMostKeyBytes || base64.size() % 4 != 0) return {};
   std::string plain(base64.size() / 4 * 3, '\0');
-  const int length = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(plain.data()),
-                                     reinterpret_cast<const unsigned char*>(base64.data()),
-                                     static_cast<int>(base64.size()));
+  const int length =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(plain.data()),
+                      reinterpret_cast<const unsigned char*>(base64.data()), static_cast<int>(base64.size()));
   if (length < 0) return {};
   plain.resize(static_cast<std::size_t>(length));
   while (!plain.empty() && plain.back() == '\0') plain.pop_back();  // the padding's
@@ -82,7 +82,8 @@ Result<std::vector<KeyDigest>> KeyRing::read_keys() const {
     return bad_request(fmt::format("the key file {} has more than {} bytes", file_, kMostKeyFileBytes), "api-key-file");
   }
   std::ifstream in(file_);
-  if (!in) return Error{Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
+  if (!in)
+    return Error{Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
   std::size_t found = 0;
   for (std::string line; std::getline(in, line);) {
     const auto key = trimmed(line);

@@ -16,7 +16,7 @@ namespace {
 
 struct CounterRow {
   std::string_view ours, sglangs, help;  // sglangs: "" when upstream has none
-  const Counter EngineMetrics::*value;
+  const Counter EngineMetrics::* value;
 };
 
 constexpr CounterRow kCounters[] = {
@@ -34,7 +34,7 @@ constexpr CounterRow kCounters[] = {
 
 struct HistogramRow {
   std::string_view ours, sglangs, help;
-  const Histogram EngineMetrics::*value;
+  const Histogram EngineMetrics::* value;
 };
 
 constexpr HistogramRow kHistograms[] = {
@@ -47,7 +47,8 @@ constexpr HistogramRow kHistograms[] = {
     {"prefill_seconds", "", "From the first step to the first token", &EngineMetrics::prefill},
     {"decode_seconds", "", "From the first token to the end", &EngineMetrics::decode},
     {"engine_step_seconds", "", "Duration of a step", &EngineMetrics::step},
-    {"request_prompt_tokens", "prompt_tokens_histogram", "Prompt tokens of a request", &EngineMetrics::request_prompt_tokens},
+    {"request_prompt_tokens", "prompt_tokens_histogram", "Prompt tokens of a request",
+     &EngineMetrics::request_prompt_tokens},
     {"request_generated_tokens", "generation_tokens_histogram", "Generated tokens of a request",
      &EngineMetrics::request_generated_tokens},
     {"batch_size", "", "Sequences in a step", &EngineMetrics::batch_size},
@@ -137,8 +138,10 @@ void write_engine(MetricsText& text, const ServedModel& model) {
 void write_requests(MetricsText& text, const Service& service, const std::string& model) {
   text.counter("espalier_requests", "Answers by route, end and status");
   for (const auto& [labels, count] : service.metrics.requests()) {
-    text.sample(static_cast<double>(count), {{"model", model}, {"endpoint", labels.endpoint},
-                                             {"finish_reason", labels.finish_reason}, {"code", std::to_string(labels.code)}});
+    text.sample(static_cast<double>(count), {{"model", model},
+                                             {"endpoint", labels.endpoint},
+                                             {"finish_reason", labels.finish_reason},
+                                             {"code", std::to_string(labels.code)}});
   }
   text.counter("espalier_rejected", "Requests refused before any work, by reason");
   for (const auto& [reason, count] : service.metrics.refusals()) {
@@ -155,12 +158,16 @@ void write_requests(MetricsText& text, const Service& service, const std::string
 }
 
 void write_net(MetricsText& text, const net::ServerStats& stats) {
-  const std::pair<std::string_view, std::uint64_t> counters[] = {
-      {"connections_accepted", stats.connections_accepted}, {"connections_refused", stats.connections_refused},
-      {"http_requests", stats.requests}, {"http_requests_refused", stats.requests_refused},
-      {"http_timeouts", stats.timeouts}, {"clients_gone", stats.clients_gone},
-      {"slow_readers_dropped", stats.slow_readers_dropped}, {"handler_failures", stats.handler_failures},
-      {"received_bytes", stats.bytes_received}, {"sent_bytes", stats.bytes_sent}};
+  const std::pair<std::string_view, std::uint64_t> counters[] = {{"connections_accepted", stats.connections_accepted},
+                                                                 {"connections_refused", stats.connections_refused},
+                                                                 {"http_requests", stats.requests},
+                                                                 {"http_requests_refused", stats.requests_refused},
+                                                                 {"http_timeouts", stats.timeouts},
+                                                                 {"clients_gone", stats.clients_gone},
+                                                                 {"slow_readers_dropped", stats.slow_readers_dropped},
+                                                                 {"handler_failures", stats.handler_failures},
+                                                                 {"received_bytes", stats.bytes_received},
+                                                                 {"sent_bytes", stats.bytes_sent}};
   for (const auto& [name, value] : counters) {
     text.counter(std::string("espalier_").append(name), "Of the HTTP server");
     text.sample(static_cast<double>(value), {});
@@ -174,7 +181,9 @@ void write_net(MetricsText& text, const net::ServerStats& stats) {
 void write_process(MetricsText& text, double started_at) {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
   text.counter("process_cpu_seconds", "User and system time");
   text.sample(seconds(usage.ru_utime) + seconds(usage.ru_stime), {});
   std::uint64_t total = 0, resident = 0;

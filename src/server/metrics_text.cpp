@@ -8,16 +8,22 @@ namespace espalier::server {
 namespace {
 
 void append_number(std::string& out, double value) {
-  if (std::isnan(value)) out += "NaN";
-  else if (std::isinf(value)) out += value > 0 ? "+Inf" : "-Inf";
-  else fmt::format_to(std::back_inserter(out), "{}", value);
+  if (std::isnan(value))
+    out += "NaN";
+  else if (std::isinf(value))
+    out += value > 0 ? "+Inf" : "-Inf";
+  else
+    fmt::format_to(std::back_inserter(out), "{}", value);
 }
 
 void append_escaped(std::string& out, std::string_view text) {
   for (const char c : text) {
-    if (c == '\n') out += "\\n";
-    else if (c == '"' || c == '\\') (out += '\\') += c;
-    else out += c;
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else
+      out += c;
   }
 }
 
@@ -53,7 +59,8 @@ void MetricsText::sample(double value, const Labels& labels) {
   line(sample_name_, labels, value);
 }
 
-void MetricsText::histogram(std::string_view name, std::string_view help, const Histogram& values, const Labels& labels) {
+void MetricsText::histogram(std::string_view name, std::string_view help, const Histogram& values,
+                            const Labels& labels) {
   family(name, "histogram", help, "");
   Labels with_bound = labels;
   with_bound.emplace_back("le", "");

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "server/active_ids.h"
+#include "server/budget.h"
 #include "server/courier.h"
 #include "server/dialect.h"
 #include "server/drain_rate.h"
@@ -27,13 +28,23 @@ TEST(JsonWriter, WhatItWritesIsReadBackTheSame) {
   for (int round = 0; round < 2000; ++round) {
     std::string text;
     for (int i = static_cast<int>(rng() % 20); i > 0; --i) {
-      static const char* const pieces[] = {"a", "\"", "\\", "\n", "\t", "\x01", "é", "\xe2\x82\xac", "😀", "</script>", "{", ","};
+      static const char* const pieces[] = {"a", "\"",           "\\", "\n",        "\t", "\x01",
+                                           "é", "\xe2\x82\xac", "😀", "</script>", "{",  ","};
       text += pieces[rng() % std::size(pieces)];
     }
     const float number = std::bit_cast<float>(static_cast<std::uint32_t>(rng()));
     std::string out = "data: ";
     JsonWriter json(out);
-    json.open('{').field("text", text).field("n", number).key("list").open('[').value(1).value(true).null().close(']').close('}');
+    json.open('{')
+        .field("text", text)
+        .field("n", number)
+        .key("list")
+        .open('[')
+        .value(1)
+        .value(true)
+        .null()
+        .close(']')
+        .close('}');
     const auto parsed = parse_json(out.substr(6));
     ASSERT_TRUE(parsed.ok()) << out << " seed " << testing::seed();
     EXPECT_EQ((*parsed)["text"].get<std::string>(), text);
@@ -71,7 +82,8 @@ TEST(MetricsText, BothFormatsAreWellFormed) {
     EXPECT_NE(out.find("espalier_seconds_count{model=\"m\"} 5\n"), std::string::npos) << out;
     EXPECT_NE(out.find("espalier_seconds_sum{model=\"m\"} 12.2\n"), std::string::npos) << out;
     const bool open = format == MetricsText::Format::open_metrics;
-    EXPECT_NE(out.find(open ? "# TYPE espalier_things counter" : "# TYPE espalier_things_total counter"), std::string::npos);
+    EXPECT_NE(out.find(open ? "# TYPE espalier_things counter" : "# TYPE espalier_things_total counter"),
+              std::string::npos);
     EXPECT_EQ(out.ends_with("# EOF\n"), open);
   }
 }
@@ -171,6 +183,17 @@ TEST(ActiveIds, AnIdIsRefusedWhileItIsInUse) {
   EXPECT_TRUE(ids.claim({"b"}).ok());
 }
 
+TEST(Budget, WhatIsDroppedIsGivenBack) {
+  Budget budget(10);
+  auto first = budget.charge(7, "things");
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(budget.charge(4, "things").error().kind, Error::Kind::busy);
+  EXPECT_TRUE(budget.charge(3, "things").ok());
+  EXPECT_EQ(budget.used(), 7);
+  *first = Budget::Charge();
+  EXPECT_EQ(budget.used(), 0);
+}
+
 TEST(UnknownFields, AreIgnoredOrRefusedAsAsked) {
   UnknownFields tolerant(false), strict(true);
   EXPECT_TRUE(tolerant.note({"foo"}, "/x").ok());
@@ -180,15 +203,21 @@ TEST(UnknownFields, AreIgnoredOrRefusedAsAsked) {
   EXPECT_EQ(refused.error().field, "foo");
 }
 
-TEST(Readiness, StallsOnlyWhenWorkWaits) {
+TEST(StallWatch, StallsOnlyWhenWorkWaitsAndNoStepIsMade) {
+  StallWatch watch;
   EngineStatus status;
-  status.last_step_seconds_ago = 100;
-  EXPECT_FALSE(stalled(status, 30));
+  status.last_step_seconds_ago = 3600;
+  EXPECT_FALSE(watch.stalled(status, 0, 30)) << "idle for an hour";
   status.waiting = 1;
-  EXPECT_TRUE(stalled(status, 30));
-  EXPECT_FALSE(stalled(status, 0));
-  status.last_step_seconds_ago = 29;
-  EXPECT_FALSE(stalled(status, 30));
+  EXPECT_FALSE(watch.stalled(status, 100, 30)) << "work has just come";
+  EXPECT_FALSE(watch.stalled(status, 130, 30));
+  EXPECT_TRUE(watch.stalled(status, 131, 30));
+  EXPECT_FALSE(watch.stalled(status, 131, 0));
+  status.steps = 1;
+  EXPECT_FALSE(watch.stalled(status, 132, 30)) << "a step was made";
+  EXPECT_TRUE(watch.stalled(status, 170, 30));
+  status.waiting = 0;
+  EXPECT_FALSE(watch.stalled(status, 171, 30));
 }
 
 class CountingErrand final : public Errand {
@@ -227,8 +256,10 @@ TEST(Courier, ARungErrandAdvancesUntilItIsOver) {
   }
   for (auto& ringer : ringers) ringer.join();
   for (std::size_t i = 0; i < errands.size(); ++i) {
-    if (i == 7) EXPECT_TRUE(errands[i]->gave_up);
-    else EXPECT_EQ(errands[i]->advanced, 1 + static_cast<int>(i) % 5);
+    if (i == 7)
+      EXPECT_TRUE(errands[i]->gave_up);
+    else
+      EXPECT_EQ(errands[i]->advanced, 1 + static_cast<int>(i) % 5);
   }
 }
 

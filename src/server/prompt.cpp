@@ -37,7 +37,8 @@ Result<PromptList> parse_prompts(const Json& value, std::string_view place, int 
     return list;
   }
   if (!value.is_array()) return wrong_shape(place);
-  if (value.empty()) return bad_request(fmt::format("{} is empty; it needs at least one prompt", place), std::string(place));
+  if (value.empty())
+    return bad_request(fmt::format("{} is empty; it needs at least one prompt", place), std::string(place));
   if (value.front().is_number()) {
     ESP_TRY(Prompt prompt, parse_prompt(value, place));
     list.prompts.push_back(std::move(prompt));
@@ -45,13 +46,15 @@ Result<PromptList> parse_prompts(const Json& value, std::string_view place, int 
   }
   list.is_batch = true;
   if (value.size() > static_cast<std::size_t>(most)) {
-    return bad_request(fmt::format("{} has {} entries, but at most {} are accepted (--max-prompts)", place, value.size(), most),
-                       std::string(place));
+    return bad_request(
+        fmt::format("{} has {} entries, but at most {} are accepted (--max-prompts)", place, value.size(), most),
+        std::string(place));
   }
   for (const Json& element : value) {
     if (!element.is_string() && !element.is_array()) return wrong_shape(place);
     if (element.type() != value.front().type()) {
-      return bad_request(fmt::format("{} mixes strings and lists of token ids; send one kind", place), std::string(place));
+      return bad_request(fmt::format("{} mixes strings and lists of token ids; send one kind", place),
+                         std::string(place));
     }
     ESP_TRY(Prompt prompt, parse_prompt(element, fmt::format("{}[{}]", place, list.prompts.size())));
     list.prompts.push_back(std::move(prompt));
@@ -65,9 +68,11 @@ Result<std::vector<TokenId>> encode_text(const ServedModel& model, std::string_v
   const std::size_t least = tokenizer->min_tokens(text.size());
   const auto context = static_cast<std::size_t>(model.limits().context_length);
   if (least >= context) {
-    return bad_request(fmt::format("the prompt of {} bytes has at least {} tokens, but the context of {} leaves room for "
-                                   "{} at most", text.size(), least, context, context - 1),
-                       std::string(field), "context_length_exceeded");
+    return bad_request(
+        fmt::format("the prompt of {} bytes has at least {} tokens, but the context of {} leaves room for "
+                    "{} at most",
+                    text.size(), least, context, context - 1),
+        std::string(field), "context_length_exceeded");
   }
   auto ids = tokenizer->encode(text, options);
   if (!ids) {

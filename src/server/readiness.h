@@ -30,7 +30,18 @@ class Readiness {
   double share_ = 0;
 };
 
-// Work waits or runs and no step was made for `limit_seconds`; 0 switches the check off.
-bool stalled(const EngineStatus& status, double limit_seconds);
+// Sees an engine that has work and makes no step. Looked at by whoever asks for our health: the step that an idle
+// engine made last may lie hours back, so what counts is the time since work was first seen with the same number of
+// steps.
+class StallWatch {
+ public:
+  // `now`: seconds of a steady clock; `limit_seconds` 0 switches the check off.
+  bool stalled(const EngineStatus& status, double now, double limit_seconds);
+
+ private:
+  std::mutex mutex_;
+  std::uint64_t steps_ = 0;
+  double since_ = -1;  // -1: no work was seen
+};
 
 }  // namespace espalier::server

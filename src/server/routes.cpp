@@ -30,8 +30,8 @@ std::span<const RoutePolicy> route_policies() {
 
 RoutePolicy policy_of(const std::vector<std::string>& path_segments) {
   std::string path;
-  for (const auto& segment : path_segments) path += "/" + segment;
-  if (path.empty()) path = "/";
+  for (const auto& segment : path_segments) path.append("/").append(segment);
+  if (path.empty()) path.push_back('/');
   for (const auto& policy : kPolicies) {
     if (policy.path == path) return policy;
   }

@@ -54,7 +54,8 @@ constexpr Row kStopTokens{"stop_token_ids", &P::stop_token_ids, "none", "ids tha
 constexpr Row kStopRegex{"stop_regex", &read_stop_regex, "none", "comes with a later version"};
 constexpr Row kTrim{"no_stop_trim", &P::no_stop_trim, "false", "keep the stop string or token in the text"};
 constexpr Row kIgnoreEos{"ignore_eos", &P::ignore_eos, "false", "the model's end tokens do not end the output"};
-constexpr Row kSkipSpecial{"skip_special_tokens", &P::skip_special_tokens, "true", "leave special tokens out of the text"};
+constexpr Row kSkipSpecial{"skip_special_tokens", &P::skip_special_tokens, "true",
+                           "leave special tokens out of the text"};
 constexpr Row kSpaces{"spaces_between_special_tokens", &P::spaces_between_special_tokens, "true",
                       "accepted for compatibility"};
 constexpr Row kTemperature{"temperature", &P::temperature, "1", "0 picks the likeliest token", {0, L::temperature}};
@@ -63,8 +64,8 @@ constexpr Row kTopK{"top_k", &read_top_k, "-1", "only the k likeliest tokens; -1
 constexpr Row kMinP{"min_p", &P::min_p, "0", "only tokens this likely relative to the likeliest", {0, 1}};
 constexpr Row kFrequency{"frequency_penalty", &P::frequency_penalty, "0", "for each occurrence in the output", {-2, 2}};
 constexpr Row kPresence{"presence_penalty", &P::presence_penalty, "0", "for tokens that occur in the output", {-2, 2}};
-constexpr Row kRepetition{"repetition_penalty", &P::repetition_penalty, "1",
-                          "multiplicative, prompt and output", {0, 10, true}};
+constexpr Row kRepetition{
+    "repetition_penalty", &P::repetition_penalty, "1", "multiplicative, prompt and output", {0, 10, true}};
 constexpr Row kN{"n", &P::n, "1", "continuations of each prompt", {1, L::n}};
 constexpr Row kBias{"logit_bias", &read_logit_bias, "none", "map of token id to -100..100, up to 4096 entries"};
 constexpr Row kBeams{"beam_width", &read_beam_width, "1", "only 1: no beam search"};
@@ -73,30 +74,68 @@ constexpr FieldRange kCount{0, 1e9};
 constexpr Row kNative[] = {
     {"max_new_tokens", &P::max_new_tokens, "128", "null = to the context limit, 0 = only read the prompt", kCount},
     {"min_new_tokens", &P::min_new_tokens, "0", "end and stop tokens are not chosen before", kCount},
-    kStop, kStopTokens, kStopRegex, kTrim, kTemperature, kTopP, kTopK, kMinP, kFrequency, kPresence, kRepetition, kN,
-    kIgnoreEos, kSkipSpecial, kSpaces, kBias, kBeams,
+    kStop,
+    kStopTokens,
+    kStopRegex,
+    kTrim,
+    kTemperature,
+    kTopP,
+    kTopK,
+    kMinP,
+    kFrequency,
+    kPresence,
+    kRepetition,
+    kN,
+    kIgnoreEos,
+    kSkipSpecial,
+    kSpaces,
+    kBias,
+    kBeams,
     {"sampling_seed", &read_seed, "random", "the same seed gives the same tokens, whatever else runs"},
 };
 
 constexpr Row kOpenAi[] = {
     {"min_tokens", &P::min_new_tokens, "0", "end and stop tokens are not chosen before", kCount},
-    kStop, kStopTokens, kStopRegex, kTrim,
+    kStop,
+    kStopTokens,
+    kStopRegex,
+    kTrim,
     {"include_stop_str_in_output", &P::no_stop_trim, "false", "vLLM's name of no_stop_trim"},
-    kTemperature, kTopP, kTopK, kMinP, kFrequency, kPresence, kRepetition, kN, kIgnoreEos, kSkipSpecial, kSpaces, kBias, kBeams,
+    kTemperature,
+    kTopP,
+    kTopK,
+    kMinP,
+    kFrequency,
+    kPresence,
+    kRepetition,
+    kN,
+    kIgnoreEos,
+    kSkipSpecial,
+    kSpaces,
+    kBias,
+    kBeams,
     {"seed", &read_seed, "random", "the same seed gives the same tokens, whatever else runs"},
 };
 
 constexpr std::string_view kConstraint =
-    "is not supported: constrained output comes with a later version; leave it out and ask for the format in the prompt";
+    "is not supported: constrained output comes with a later version; leave it out and ask for the format in the "
+    "prompt";
 constexpr std::string_view kAdapter = "is not supported: LoRA adapters come with a later version";
 constexpr std::string_view kSession = "is not supported: sessions come with a later version";
 constexpr std::string_view kPictures = "is not supported: this version reads text only";
 
 constexpr RefusedField kRefused[] = {
-    {"regex", kConstraint},           {"json_schema", kConstraint},    {"ebnf", kConstraint},
-    {"structural_tag", kConstraint},  {"grammar", kConstraint},        {"lora_path", kAdapter},
-    {"session_params", kSession},     {"image_data", kPictures},       {"video_data", kPictures},
-    {"audio_data", kPictures},        {"use_beam_search", "is not supported: beam search is not part of this server"},
+    {"regex", kConstraint},
+    {"json_schema", kConstraint},
+    {"ebnf", kConstraint},
+    {"structural_tag", kConstraint},
+    {"grammar", kConstraint},
+    {"lora_path", kAdapter},
+    {"session_params", kSession},
+    {"image_data", kPictures},
+    {"video_data", kPictures},
+    {"audio_data", kPictures},
+    {"use_beam_search", "is not supported: beam search is not part of this server"},
     {"custom_logit_processor", "is not supported: no code out of a request is ever run"},
     {"return_hidden_states", "is not supported by this version"},
     {"return_routed_experts", "is not supported by this version"},
@@ -105,8 +144,10 @@ constexpr RefusedField kRefused[] = {
 };
 
 constexpr RefusedField kRefusedOpenAi[] = {
-    {"guided_json", kConstraint},         {"guided_regex", kConstraint},
-    {"guided_choice", kConstraint},       {"guided_grammar", kConstraint},
+    {"guided_json", kConstraint},
+    {"guided_regex", kConstraint},
+    {"guided_choice", kConstraint},
+    {"guided_grammar", kConstraint},
     {"structured_outputs", kConstraint},
     {"functions", "is not supported: OpenAI replaced it by tools"},
     {"function_call", "is not supported: OpenAI replaced it by tool_choice"},
@@ -137,8 +178,9 @@ Result<> read_logit_bias(SamplingParams& out, const Json& value, std::string_vie
     return bad_request(fmt::format("{} must be an object of token id to number", place), std::string(place));
   }
   if (value.size() > L::logit_biases) {
-    return bad_request(fmt::format("{} has {} entries, but at most {} are accepted", place, value.size(), L::logit_biases),
-                       std::string(place));
+    return bad_request(
+        fmt::format("{} has {} entries, but at most {} are accepted", place, value.size(), L::logit_biases),
+        std::string(place));
   }
   out.logit_bias.clear();
   for (const auto& [name, number] : value.get_ref<const Json::object_t&>()) {

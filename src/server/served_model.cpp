@@ -26,9 +26,10 @@ Result<const ChatTemplate*> ServedModel::need_template(std::string_view field) c
 Result<> ServedModel::check_name(std::string_view asked) const {
   if (asked.empty() || asked == "default") return success();
   if (std::find(names.begin(), names.end(), asked) != names.end()) return success();
-  return Error{Error::Kind::not_found,
-               fmt::format("the model {} is not served here; served: {}", in_quotes(asked, 200), fmt::join(names, ", ")),
-               "model", "model_not_found"};
+  return Error{
+      Error::Kind::not_found,
+      fmt::format("the model {} is not served here; served: {}", in_quotes(asked, 200), fmt::join(names, ", ")),
+      "model", "model_not_found"};
 }
 
 }  // namespace espalier::server

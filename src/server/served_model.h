@@ -15,8 +15,8 @@ namespace espalier::server {
 
 struct ServedModel {
   std::unique_ptr<Engine> engine;
-  std::vector<std::string> names;  // at least one; the first is the one we report
-  std::int64_t loaded_at = 0;      // seconds since 1970
+  std::vector<std::string> names;                    // at least one; the first is the one we report
+  std::int64_t loaded_at = 0;                        // seconds since 1970
   std::shared_ptr<const ChatTemplate> own_template;  // of --chat-template, instead of the model's; null without
 
   const std::string& name() const { return names.front(); }

@@ -168,7 +168,8 @@ std::size_t Server::active() const {
 
 void Server::cut() {
   const auto end = [](Errand& errand) {
-    errand.cancel({Error::Kind::unavailable, "the server is shutting down and the request was cut off", {}, "draining"});
+    errand.cancel(
+        {Error::Kind::unavailable, "the server is shutting down and the request was cut off", {}, "draining"});
   };
   service_->light.for_each(end);
   service_->heavy.for_each(end);
@@ -184,15 +185,19 @@ Result<> Server::reload_keys() {
 
 std::string Server::describe() const {
   const auto phase = service_->readiness.phase();
-  const char* name = phase == Readiness::Phase::ready ? "ready" : phase == Readiness::Phase::loading ? "loading" : "draining";
+  const char* name = phase == Readiness::Phase::ready     ? "ready"
+                     : phase == Readiness::Phase::loading ? "loading"
+                                                          : "draining";
   std::string text = fmt::format("{}; {} requests being answered; {} bodies being read", name, service_->active(),
                                  service_->pool.waiting() + service_->pool.running());
   const auto model = service_->model();
   if (model == nullptr) return text;
   const EngineStatus s = model->engine->status();
-  return text + fmt::format("; engine: {} running, {} waiting ({} tokens), pool {} of which {} free and {} cached, {} steps, "
-                            "the last {:.1f} s ago", s.running, s.waiting, s.waiting_tokens, s.pool_tokens, s.free_tokens,
-                            s.cached_tokens, s.steps, s.last_step_seconds_ago);
+  return text + fmt::format(
+                    "; engine: {} running, {} waiting ({} tokens), pool {} of which {} free and {} cached, {} steps, "
+                    "the last {:.1f} s ago",
+                    s.running, s.waiting, s.waiting_tokens, s.pool_tokens, s.free_tokens, s.cached_tokens, s.steps,
+                    s.last_step_seconds_ago);
 }
 
 }  // namespace espalier::server

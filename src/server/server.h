@@ -1,6 +1,7 @@
 // server.h: the HTTP face of one engine, from the open socket to the last drained stream.
 //
-// Order:   start, progress*, attach_engine, begin_drain, cut, stop. The socket opens in start(): until attach_engine() has
+// Order:   start, progress*, attach_engine, begin_drain, cut, stop. The socket opens in start(): until attach_engine()
+// has
 //          made its warm-up token, /livez answers 200, /health 503 with the progress, and inference 503 "loading".
 // Threads: all calls from any thread but the server's own; start/attach/stop from one.
 // Fails:   start: cannot_bind, bad_request for an option; attach_engine: the warm-up's error.
@@ -23,7 +24,7 @@ class Server {
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   ~Server();  // stops at once
 
-  std::string url() const;     // "http://127.0.0.1:30000"
+  std::string url() const;  // "http://127.0.0.1:30000"
   std::uint16_t port() const;
 
   void progress(std::string_view stage, double share);  // of loading, 0..1

@@ -29,8 +29,8 @@ class ServerMetrics {
   std::map<RequestLabels, std::uint64_t> requests() const;
   std::map<std::string, std::uint64_t> refusals() const;
 
-  Counter aborted;       // clients that left, and /abort_request
-  Counter deadlines;     // requests ended by their deadline
+  Counter aborted;    // clients that left, and /abort_request
+  Counter deadlines;  // requests ended by their deadline
   Counter streamed, whole;
 
  private:

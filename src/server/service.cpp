@@ -22,6 +22,7 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       keys(std::move(key_ring)),
       started_at(seconds_since_1970()),
       unknown_fields(options.strict),
+      logprob_budget(2 * options.max_logprob_entries),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}) {}
 
 Service::~Service() {
@@ -46,8 +47,8 @@ Result<std::shared_ptr<ServedModel>> Service::need_model() const {
   }
   auto loaded = model();
   if (loaded == nullptr || readiness.phase() == Readiness::Phase::loading) {
-    return Error{Error::Kind::unavailable, fmt::format("the model is loading ({})", readiness.loading_text()), {},
-                 "loading"};
+    return Error{
+        Error::Kind::unavailable, fmt::format("the model is loading ({})", readiness.loading_text()), {}, "loading"};
   }
   return loaded;
 }

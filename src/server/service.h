@@ -11,11 +11,12 @@
 #include "base/side_pool.h"
 #include "net/http_server.h"
 #include "server/active_ids.h"
+#include "server/budget.h"
 #include "server/courier.h"
 #include "server/drain_rate.h"
 #include "server/keys.h"
-#include "server/served_model.h"
 #include "server/readiness.h"
+#include "server/served_model.h"
 #include "server/server_metrics.h"
 #include "server/server_options.h"
 #include "server/unknown_fields.h"
@@ -40,10 +41,12 @@ class Service {
   const std::unique_ptr<KeyRing> keys;
   const double started_at;  // seconds since 1970
   Readiness readiness;
+  StallWatch stall_watch;
   ServerMetrics metrics;
   DrainRate drain_rate;
   UnknownFields unknown_fields;
   ActiveIds active_ids;
+  Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   std::function<net::ServerStats()> net_stats;  // set before the server runs
 
  private:

@@ -15,58 +15,61 @@ void write_ids(JsonWriter& json, const std::vector<TokenId>& ids) {
   json.values(std::span<const TokenId>(ids));
 }
 
-// A prompt is a string; anything else is refused as text, not guessed.
-Result<std::string> text_of(const Prompt& prompt, std::string_view place) {
-  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
-  return bad_request(fmt::format("{} must be a string or a list of strings", place), std::string(place));
-}
-
-Result<net::HttpResponse> tokenize_chat(Call& call) {
-  ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-  ESP_TRY(const auto ids, encode_chat(*call.model, prompt));
-  std::string out;
-  JsonWriter json(out);
-  json.open('{').key("tokens");
-  write_ids(json, ids);
-  json.field("count", ids.size()).field("max_model_len", call.model->limits().context_length).close('}');
-  return net::HttpResponse::json(200, std::move(out));
-}
-
-Result<net::HttpResponse> tokenize(Call& call) {
-  ESP_TRY(const auto name, find_string(call.body, "model"));
-  ESP_CHECK(call.model->check_name(name.value_or("")));
-  const Json* prompt = find_field(call.body, "prompt");
-  if (prompt == nullptr && find_field(call.body, "messages") != nullptr) return tokenize_chat(call);
-  if (prompt == nullptr) return bad_request("prompt is missing; send prompt or messages", "prompt");
-  ESP_TRY(const auto special, find_boolean(call.body, "add_special_tokens"));
-  const EncodeOptions options{special.value_or(true), true};
-  ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("prompt"));
-  if (prompt->is_string() && prompt->get_ref<const std::string&>().empty()) {
-    // The empty text is a fair question here, though not a prompt.
-    ESP_TRY(const auto ids, tokenizer->encode("", options));
-    std::string out;
-    JsonWriter json(out);
-    json.open('{').key("tokens");
-    write_ids(json, ids);
-    json.field("count", ids.size()).field("max_model_len", call.model->limits().context_length).close('}');
-    return net::HttpResponse::json(200, std::move(out));
-  }
-  ESP_TRY(const PromptList list, parse_prompts(*prompt, "prompt", call.service.options.max_prompts));
-  std::string tokens, counts;
-  JsonWriter tokens_json(tokens), counts_json(counts);
-  if (list.is_batch) tokens_json.open('['), counts_json.open('[');
-  for (const Prompt& each : list.prompts) {
-    ESP_TRY(const std::string text, text_of(each, "prompt"));
-    ESP_TRY(const auto ids, tokenizer->encode(text, options));
-    write_ids(tokens_json, ids);
-    counts_json.value(ids.size());
-  }
-  if (list.is_batch) tokens_json.close(']'), counts_json.close(']');
+// `tokens` and `counts`: JSON, of one text or of a list.
+net::HttpResponse tokens_reply(const ServedModel& model, std::string_view tokens, std::string_view counts) {
   std::string out;
   JsonWriter json(out);
   json.open('{').key("tokens").raw(tokens).key("count").raw(counts);
-  json.field("max_model_len", call.model->limits().context_length).close('}');
+  json.field("max_model_len", model.limits().context_length).close('}');
   return net::HttpResponse::json(200, std::move(out));
+}
+
+struct TokenLists {
+  std::string tokens, counts;
+  JsonWriter tokens_json{tokens}, counts_json{counts};
+
+  void add(const std::vector<TokenId>& ids) {
+    write_ids(tokens_json, ids);
+    counts_json.value(ids.size());
+  }
+};
+
+Result<> check_model(const Call& call) {
+  ESP_TRY(const auto name, find_string(call.body, "model"));
+  return call.model->check_name(name.value_or(""));
+}
+
+// A string or a list of strings; the empty text is a fair question here, though it is no prompt.
+Result<net::HttpResponse> tokenize_texts(const Call& call, const Json& prompt) {
+  ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("prompt"));
+  ESP_TRY(const auto special, find_boolean(call.body, "add_special_tokens"));
+  ESP_TRY(const auto texts, as_strings(prompt, "prompt"));
+  if (texts.size() > static_cast<std::size_t>(call.service.options.max_prompts)) {
+    return bad_request(fmt::format("prompt has {} entries, but at most {} are accepted (--max-prompts)", texts.size(),
+                                   call.service.options.max_prompts),
+                       "prompt");
+  }
+  TokenLists lists;
+  if (prompt.is_array()) lists.tokens_json.open('['), lists.counts_json.open('[');
+  for (const auto& text : texts) {
+    ESP_TRY(const auto ids, tokenizer->encode(text, {special.value_or(true), true}));
+    lists.add(ids);
+  }
+  if (prompt.is_array()) lists.tokens_json.close(']'), lists.counts_json.close(']');
+  return tokens_reply(*call.model, lists.tokens, lists.counts);
+}
+
+Result<net::HttpResponse> tokenize(Call& call) {
+  ESP_CHECK(check_model(call));
+  if (const Json* prompt = find_field(call.body, "prompt")) return tokenize_texts(call, *prompt);
+  if (find_field(call.body, "messages") == nullptr) {
+    return bad_request("prompt is missing; send prompt or messages", "prompt");
+  }
+  ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
+  ESP_TRY(const auto ids, encode_chat(*call.model, prompt));
+  TokenLists lists;
+  lists.add(ids);
+  return tokens_reply(*call.model, lists.tokens, lists.counts);
 }
 
 Result<std::string> decode(const Tokenizer& tokenizer, const Json& value, std::string_view place, bool skip_special) {
@@ -77,16 +80,16 @@ Result<std::string> decode(const Tokenizer& tokenizer, const Json& value, std::s
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= tokenizer.size()) {
-      return bad_request(fmt::format("{}[{}] is {}, but the ids of this model are 0 to {}", place, i, ids[i],
-                                     tokenizer.size() - 1), std::string(place));
+      return bad_request(
+          fmt::format("{}[{}] is {}, but the ids of this model are 0 to {}", place, i, ids[i], tokenizer.size() - 1),
+          std::string(place));
     }
   }
   return tokenizer.decode(ids, {skip_special});
 }
 
 Result<net::HttpResponse> detokenize(Call& call) {
-  ESP_TRY(const auto name, find_string(call.body, "model"));
-  ESP_CHECK(call.model->check_name(name.value_or("")));
+  ESP_CHECK(check_model(call));
   ESP_TRY(const Json* tokens, get_array(call.body, "tokens"));
   ESP_TRY(const auto skip, find_boolean(call.body, "skip_special_tokens"));
   ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("tokens"));
@@ -96,7 +99,8 @@ Result<net::HttpResponse> detokenize(Call& call) {
   if (!tokens->empty() && tokens->front().is_array()) {
     json.open('[');
     for (std::size_t i = 0; i < tokens->size(); ++i) {
-      ESP_TRY(const std::string text, decode(*tokenizer, (*tokens)[i], fmt::format("tokens[{}]", i), skip.value_or(true)));
+      ESP_TRY(const std::string text,
+              decode(*tokenizer, (*tokens)[i], fmt::format("tokens[{}]", i), skip.value_or(true)));
       json.value(text);
     }
     json.close(']');
@@ -118,8 +122,7 @@ Result<net::HttpResponse> apply_template(Call& call) {
 }
 
 Result<net::HttpResponse> count_chat(Call& call) {
-  ESP_TRY(const auto name, find_string(call.body, "model"));
-  ESP_CHECK(call.model->check_name(name.value_or("")));
+  ESP_CHECK(check_model(call));
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
   ESP_TRY(const auto ids, encode_chat(*call.model, prompt));
   std::string out;

@@ -37,7 +37,8 @@ Result<Request> make_request(const Call& call, const GenerateItem& item, std::si
     const auto length = static_cast<int>(fields.prompt.size());
     if (item.logprob_start_len.value_or(0) > length) {
       return bad_request(fmt::format("logprob_start_len is {}, but the prompt has {} tokens; it may be -1 to {}",
-                                     *item.logprob_start_len, length, length), "logprob_start_len");
+                                     *item.logprob_start_len, length, length),
+                         "logprob_start_len");
     }
     const int start = prompt_logprob_layout(item, call.model->limits().vocabulary).start;
     fields.logprobs.prompt_start = start < length ? start : -1;
@@ -89,11 +90,16 @@ Result<Generation> generate(Call& call) {
     generation.requests.push_back(std::move(request));
   }
   if (entries > call.service.options.max_logprob_entries) {
-    return bad_request(fmt::format("the request may ask for {} log-probabilities, but at most {} are given at once; ask for "
-                                   "fewer positions (max_new_tokens, logprob_start_len) or a smaller top_logprobs_num",
-                                   entries, call.service.options.max_logprob_entries), "top_logprobs_num");
+    return bad_request(
+        fmt::format("the request may ask for {} log-probabilities, but at most {} are given at once; ask for "
+                    "fewer positions (max_new_tokens, logprob_start_len) or a smaller top_logprobs_num",
+                    entries, call.service.options.max_logprob_entries),
+        "top_logprobs_num");
   }
   generation.many_logprobs = entries > kManyLogprobs;
+  if (generation.many_logprobs) {
+    ESP_TRY(generation.charge, call.service.logprob_budget.charge(entries, "log-probabilities"));
+  }
   generation.reply = std::make_unique<GenerateReply>(std::move(options));
   return generation;
 }

@@ -39,20 +39,31 @@ Result<> read_extra_key(I& out, const Json& value, std::string_view place) {
 
 constexpr FieldRow<I> kRows[] = {
     {"sampling_params", &read_sampling, "{}", "see the table of sampling parameters"},
-    {"rid", &read_rid, "made up", "the request's id; of a batch given as one string: a prefix, \"_0\", \"_1\", ... follow"},
+    {"rid", &read_rid, "made up",
+     "the request's id; of a batch given as one string: a prefix, \"_0\", \"_1\", ... follow"},
     {"cache_salt", &read_salt, "none", "requests of different salts share no cached prefix"},
     {"extra_key", &read_extra_key, "none", "the same; both count"},
     {"priority", &I::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
-    {"return_logprob", &I::return_logprob, "false", "log-probabilities of the output, and of the prompt from logprob_start_len"},
+    {"return_logprob", &I::return_logprob, "false",
+     "log-probabilities of the output, and of the prompt from logprob_start_len"},
     {"return_text_in_logprobs", &I::return_text, "false", "the third element of entries is text instead of null"},
-    {"logprob_start_len", &I::logprob_start_len, "-1", "first prompt position to report; -1 = only the output", {-1, 1e9}},
-    {"top_logprobs_num", &I::top_logprobs_num, "0", "likeliest tokens at every position, up to the vocabulary", {0, 1e9}},
+    {"logprob_start_len",
+     &I::logprob_start_len,
+     "-1",
+     "first prompt position to report; -1 = only the output",
+     {-1, 1e9}},
+    {"top_logprobs_num",
+     &I::top_logprobs_num,
+     "0",
+     "likeliest tokens at every position, up to the vocabulary",
+     {0, 1e9}},
     {"token_ids_logprob", &I::token_ids_logprob, "none", "ids to report at every position"},
 };
 
-constexpr std::string_view kAccepted[] = {"session_id", "log_metrics", "no_logs", "custom_labels", "background",
-                                          "modalities", "require_reasoning", "custom_params", "bootstrap_host",
-                                          "bootstrap_port", "bootstrap_room", "routed_dp_rank", "return_bytes"};
+constexpr std::string_view kAccepted[] = {"session_id",     "log_metrics",    "no_logs",           "custom_labels",
+                                          "background",     "modalities",     "require_reasoning", "custom_params",
+                                          "bootstrap_host", "bootstrap_port", "bootstrap_room",    "routed_dp_rank",
+                                          "return_bytes"};
 
 // Whether `value` of a batch holds one value per prompt. token_ids_logprob is itself a list of ids.
 bool is_per_item(const FieldRow<I>& row, const Json& value) {
@@ -69,7 +80,8 @@ Result<> read_item(const Json& body, I& item, std::size_t i, std::size_t count, 
     if (is_batch && is_per_item(row, *value)) {
       if (value->size() != count) {
         return bad_request(fmt::format("{} has {} entries for {} prompts; send one value for all, or one per prompt",
-                                       place, value->size(), count), place);
+                                       place, value->size(), count),
+                           place);
       }
       place += fmt::format("[{}]", i);
       value = &(*value)[i];
@@ -84,8 +96,9 @@ Result<PromptList> read_prompts(const Json& body, const ServerOptions& options) 
   const Json* text = find_field(body, "text");
   const Json* ids = find_field(body, "input_ids");
   if ((text == nullptr) == (ids == nullptr)) {
-    return bad_request(text ? "text and input_ids are both there; send one of them"
-                            : "the prompt is missing; send text or input_ids", text ? "input_ids" : "text");
+    return bad_request(
+        text ? "text and input_ids are both there; send one of them" : "the prompt is missing; send text or input_ids",
+        text ? "input_ids" : "text");
   }
   ESP_TRY(auto prompts, parse_prompts(text ? *text : *ids, text ? "text" : "input_ids", options.max_prompts));
   const bool is_text = std::holds_alternative<std::string>(prompts.prompts.front());
@@ -110,7 +123,9 @@ std::vector<std::string> unknown_generate_fields(const Json& body) {
   const Json* sampling = find_field(body, "sampling_params");
   if (sampling == nullptr || !sampling->is_object()) return unknown;
   KnownNames sampling_names;
-  sampling_names.with(native_sampling_rows()).with(refused_sampling_fields()).with({"stream_interval", "custom_params"});
+  sampling_names.with(native_sampling_rows())
+      .with(refused_sampling_fields())
+      .with({"stream_interval", "custom_params"});
   for (auto& name : sampling_names.unknown_in(*sampling)) unknown.push_back("sampling_params." + name);
   return unknown;
 }

@@ -24,8 +24,8 @@ struct GenerateItem {
   std::string rid, cache_salt, extra_key;
   int priority = 0;
   bool return_logprob = false;
-  bool return_text = false;                    // in lists of log-probabilities
-  std::optional<int> logprob_start_len;        // null and absent are the same
+  bool return_text = false;              // in lists of log-probabilities
+  std::optional<int> logprob_start_len;  // null and absent are the same
   int top_logprobs_num = 0;
   std::vector<TokenId> token_ids_logprob;
 };

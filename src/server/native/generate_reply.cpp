@@ -71,8 +71,10 @@ void GenerateReply::add_position(Lists& lists, const GenerateReplyOptions::Promp
   append_entry(lists.values, prompt.texts, id, logprob);
   const auto put = [&](std::string& list, const std::vector<TokenLogprob>* entries) {
     comma(list);
-    if (entries == nullptr) list += "null";
-    else append_entries(list, prompt.texts, *entries);
+    if (entries == nullptr)
+      list += "null";
+    else
+      append_entries(list, prompt.texts, *entries);
   };
   if (prompt.top) put(lists.top, alternatives ? &alternatives->top : nullptr);
   if (prompt.asked_ids) put(lists.ids, alternatives ? &alternatives->ids : nullptr);
@@ -80,11 +82,15 @@ void GenerateReply::add_position(Lists& lists, const GenerateReplyOptions::Promp
 
 void GenerateReply::append_entry(std::string& out, bool text, TokenId id, const double* logprob) const {
   out += '[';
-  if (logprob == nullptr) out += "null";
-  else append_json_number(out, *logprob);
+  if (logprob == nullptr)
+    out += "null";
+  else
+    append_json_number(out, *logprob);
   fmt::format_to(std::back_inserter(out), ",{},", id);
-  if (text && options_.tokenizer != nullptr) append_json_string(out, options_.tokenizer->token_bytes(id));
-  else out += "null";
+  if (text && options_.tokenizer != nullptr)
+    append_json_string(out, options_.tokenizer->token_bytes(id));
+  else
+    out += "null";
   out += ']';
 }
 
@@ -133,9 +139,12 @@ void GenerateReply::write_finish(JsonWriter& json, const Choice& choice) const {
   if (end.reason == FinishReason::length) json.field("length", choice.tokens);
   if (end.reason == FinishReason::stop) {
     json.key("matched");
-    if (end.matched_string) json.value(*end.matched_string);
-    else if (end.matched_token) json.value(*end.matched_token);
-    else json.null();
+    if (end.matched_string)
+      json.value(*end.matched_string);
+    else if (end.matched_token)
+      json.value(*end.matched_token);
+    else
+      json.null();
   }
   if (end.reason == FinishReason::abort) {
     json.field("message", end.error.message.empty() ? "Aborted" : end.error.message);
@@ -168,8 +177,10 @@ void GenerateReply::write_logprobs(JsonWriter& json, const Choice& choice) const
     list("output_token_ids_logprobs", choice.output.ids);
   }
   json.key("normalized_prompt_logprob");
-  if (choice.input_values > 0) json.value(choice.input_sum / choice.input_values);
-  else json.null();
+  if (choice.input_values > 0)
+    json.value(choice.input_sum / choice.input_values);
+  else
+    json.null();
 }
 
 void GenerateReply::write_event(std::string& out, Choice& choice) {

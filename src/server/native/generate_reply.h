@@ -1,8 +1,8 @@
-// generate_reply.h: the answer of POST /generate: {"text", "output_ids", "meta_info"} of each choice, or a list of such.
+// generate_reply.h: the answer of POST /generate: {"text", "output_ids", "meta_info"} of each choice, or a list of
+// such.
 //
-// Streamed events carry everything so far (or, with incremental output, what is new); what was known at an earlier event
-// is kept as JSON text, so an event costs a copy, not a formatting.
-// Order, threads, failures: those of Reply.
+// Streamed events carry everything so far (or, with incremental output, what is new); what was known at an earlier
+// event is kept as JSON text, so an event costs a copy, not a formatting. Order, threads, failures: those of Reply.
 // Source:  reference/sglang-http.md sections 2 and 3.
 #pragma once
 

@@ -66,10 +66,23 @@ constexpr FieldRow<F> kRows[] = {
     {"response_format", &read_response_format, "text", "only {\"type\": \"text\"}"},
 };
 
-constexpr std::string_view kAccepted[] = {
-    "user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-    "session_id", "separate_reasoning", "stream_reasoning", "custom_params", "routed_dp_rank", "log_metrics", "no_logs",
-    "custom_labels", "verbosity", "modalities"};
+constexpr std::string_view kAccepted[] = {"user",
+                                          "store",
+                                          "metadata",
+                                          "service_tier",
+                                          "safety_identifier",
+                                          "prompt_cache_key",
+                                          "prompt_cache_retention",
+                                          "session_id",
+                                          "separate_reasoning",
+                                          "stream_reasoning",
+                                          "custom_params",
+                                          "routed_dp_rank",
+                                          "log_metrics",
+                                          "no_logs",
+                                          "custom_labels",
+                                          "verbosity",
+                                          "modalities"};
 
 }  // namespace
 
@@ -86,7 +99,8 @@ Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& 
   OpenAiFields fields;
   ESP_CHECK(read_fields(body, openai_rows(), fields));
   if (!fields.suffix.empty()) {
-    return unsupported_parameter("suffix is not supported: this server does not fill in the middle; leave it out", "suffix");
+    return unsupported_parameter("suffix is not supported: this server does not fill in the middle; leave it out",
+                                 "suffix");
   }
   if (fields.best_of > 1 && fields.best_of != sampling.n) {
     return unsupported_parameter(
@@ -101,8 +115,8 @@ std::string request_id(const net::HttpRequest& http, const std::string& rid, std
   return count > 1 ? fmt::format("{}_{}", base, i) : base;
 }
 
-RequestFields common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
-                             std::size_t count) {
+RequestFields common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
+                             std::size_t i, std::size_t count) {
   RequestFields fields;
   fields.id = request_id(call.http, common.rid, i, count);
   fields.sampling = sampling;

@@ -13,10 +13,12 @@ using B = ChatBody;
 Result<> read_tool_choice(B&, const Json& value, std::string_view place) {
   if (value == "none" || value == "auto") return success();
   if (value == "required" || value.is_object()) {
-    return Error{Error::Kind::unsupported,
-                 fmt::format("{} can only be \"none\" or \"auto\": forcing a tool needs constrained output, which comes with "
-                             "a later version", place),
-                 std::string(place), "unsupported_parameter"};
+    return Error{
+        Error::Kind::unsupported,
+        fmt::format("{} can only be \"none\" or \"auto\": forcing a tool needs constrained output, which comes with "
+                    "a later version",
+                    place),
+        std::string(place), "unsupported_parameter"};
   }
   return bad_request(fmt::format("{} must be \"none\" or \"auto\"", place), std::string(place));
 }
@@ -33,7 +35,11 @@ Result<> read_reasoning_effort(B& out, const Json& value, std::string_view place
 }
 
 constexpr FieldRow<B> kRows[] = {
-    {"max_completion_tokens", &B::max_completion_tokens, "to the context limit", "cut to what the context leaves", {1, 1e9}},
+    {"max_completion_tokens",
+     &B::max_completion_tokens,
+     "to the context limit",
+     "cut to what the context leaves",
+     {1, 1e9}},
     {"max_tokens", &B::max_tokens, "none", "the older name; max_completion_tokens wins", {1, 1e9}},
     {"logprobs", &B::logprobs, "false", "log-probabilities of the output's tokens"},
     {"top_logprobs", &B::top_logprobs, "0", "0..20 (--max-logprobs) likeliest tokens at every position", {0, 1e9}},
@@ -43,13 +49,15 @@ constexpr FieldRow<B> kRows[] = {
     {"parallel_tool_calls", FieldReader<B>([](B&, const Json& value, std::string_view place) -> Result<> {
        ESP_CHECK(as_bool(value, place));
        return success();
-     }), "true", "accepted; tool calls are not parsed yet"},
+     }),
+     "true", "accepted; tool calls are not parsed yet"},
 };
 
 Result<> check_logprobs(const ChatBody& body, const ServerOptions& options) {
   if (body.top_logprobs > options.max_logprobs) {
     return bad_request(fmt::format("top_logprobs is {}, but at most {} are given (--max-logprobs)", body.top_logprobs,
-                                   options.max_logprobs), "top_logprobs");
+                                   options.max_logprobs),
+                       "top_logprobs");
   }
   if (body.top_logprobs > 0 && !body.logprobs) {
     return bad_request("top_logprobs needs logprobs to be true", "top_logprobs");
@@ -94,7 +102,8 @@ Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, cons
   }
   ESP_CHECK(read_fields(body, chat_rows(), out));
   ESP_CHECK(check_logprobs(out, options));
-  if (has_ids && out.input_ids.empty()) return bad_request("input_ids is empty; it needs at least one token", "input_ids");
+  if (has_ids && out.input_ids.empty())
+    return bad_request("input_ids is empty; it needs at least one token", "input_ids");
   out.sampling.max_new_tokens = out.max_completion_tokens ? out.max_completion_tokens : out.max_tokens;
   return out;
 }

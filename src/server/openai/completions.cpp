@@ -58,8 +58,9 @@ Result<CompletionBody> parse_completion(const Json& body, const ServerOptions& o
     return bad_request("max_tokens is 0, but must be at least 1 (0 only together with echo)", "max_tokens");
   }
   if (out.logprobs > options.max_logprobs) {
-    return bad_request(fmt::format("logprobs is {}, but at most {} are given (--max-logprobs)", out.logprobs,
-                                   options.max_logprobs), "logprobs");
+    return bad_request(
+        fmt::format("logprobs is {}, but at most {} are given (--max-logprobs)", out.logprobs, options.max_logprobs),
+        "logprobs");
   }
   const Json* prompt = find_field(body, "prompt");
   if (prompt == nullptr) return bad_request("prompt is missing", "prompt");
@@ -151,8 +152,10 @@ void CompletionReply::write_logprobs(JsonWriter& json, const Choice& choice) {
   json.open('{');
   for (std::size_t i = 0; i < 4; ++i) {
     json.key(names[i]);
-    if (i == 2 && top_ == 0) json.null();
-    else json.raw("[" + choice.logprobs[i] + "]");
+    if (i == 2 && top_ == 0)
+      json.null();
+    else
+      json.raw("[" + choice.logprobs[i] + "]");
   }
   json.close('}');
 }
@@ -206,8 +209,7 @@ Result<Generation> complete(Call& call) {
 }
 
 Result<> add_completion_routes(net::Router& router, Service& service) {
-  return router.add(net::Method::post, "/v1/completions",
-                    generating(service, Dialect::openai_completions, complete));
+  return router.add(net::Method::post, "/v1/completions", generating(service, Dialect::openai_completions, complete));
 }
 
 }  // namespace espalier::server

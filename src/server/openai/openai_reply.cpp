@@ -66,21 +66,31 @@ void OpenAiReply::write_head(JsonWriter& json, const std::string& object) const 
 
 void OpenAiReply::write_choice(JsonWriter& json, Choice& choice, bool opening) {
   json.open('{').field("index", choice.index);
-  if (opening) write_opening(json, choice);
-  else write_text(json, choice);
+  if (opening)
+    write_opening(json, choice);
+  else
+    write_text(json, choice);
   json.key("logprobs");
-  if (options_.logprobs && !opening) write_logprobs(json, choice);
-  else json.null();
+  if (options_.logprobs && !opening)
+    write_logprobs(json, choice);
+  else
+    json.null();
   json.key("finish_reason");
-  if (choice.ended) json.value(to_string(choice.reason));
-  else json.null();
+  if (choice.ended)
+    json.value(to_string(choice.reason));
+  else
+    json.null();
   json.key("matched_stop");
-  if (choice.matched_string) json.value(*choice.matched_string);
-  else if (choice.matched_token) json.value(*choice.matched_token);
-  else json.null();
+  if (choice.matched_string)
+    json.value(*choice.matched_string);
+  else if (choice.matched_token)
+    json.value(*choice.matched_token);
+  else
+    json.null();
   if (options_.token_ids) {
     json.key("token_ids").values(std::span<const TokenId>(choice.ids));
-    if (prompt_ids_in_choice() && (opening || !options_.stream || choice.tokens <= 1)) {
+    if (prompt_ids_in_choice() && !choice.prompt_told) {
+      choice.prompt_told = true;
       const auto& ids = options_.prompt_ids[static_cast<std::size_t>(choice.prompt)];
       json.key("prompt_token_ids").values(std::span<const TokenId>(ids));
     }

@@ -1,9 +1,9 @@
-// openai_reply.h: what the replies of /v1/completions and /v1/chat/completions have in common: choices that grow, chunks,
-// usage. The two differ in how text and log-probabilities of a choice are written.
+// openai_reply.h: what the replies of /v1/completions and /v1/chat/completions have in common: choices that grow,
+// chunks, usage. The two differ in how text and log-probabilities of a choice are written.
 //
-// The pieces of a stream are cut from the same state that a whole reply is made of, so their concatenation is the whole.
-// Order, threads, failures: those of Reply.
-// Source:  OpenAI's API reference; SGLang's and vLLM's additions (matched_stop, token_ids, metadata).
+// The pieces of a stream are cut from the same state that a whole reply is made of, so their concatenation is the
+// whole. Order, threads, failures: those of Reply. Source:  OpenAI's API reference; SGLang's and vLLM's additions
+// (matched_stop, token_ids, metadata).
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct OpenAiReplyOptions {
   bool logprobs = false;
   bool token_ids = false;
   bool timings = false;
-  int n = 1;                                        // choices of each prompt
-  std::vector<std::vector<TokenId>> prompt_ids;     // by prompt
-  const Tokenizer* tokenizer = nullptr;             // may be null
+  int n = 1;                                     // choices of each prompt
+  std::vector<std::vector<TokenId>> prompt_ids;  // by prompt
+  const Tokenizer* tokenizer = nullptr;          // may be null
 };
 
 class OpenAiReply : public Reply {
@@ -38,11 +38,12 @@ class OpenAiReply : public Reply {
  protected:
   struct Choice {
     int index = 0, prompt = 0;
-    bool begun = false;       // streamed: its first chunk went out
-    std::string text;         // not yet written
-    std::string logprobs[4];  // not yet written: as many lists of JSON values as the dialect has
-    std::vector<TokenId> ids; // not yet written
-    int offset = 0;           // characters of the text so far
+    bool begun = false;
+    bool prompt_told = false;  // prompt_token_ids went out
+    std::string text;          // not yet written
+    std::string logprobs[4];   // not yet written: as many lists of JSON values as the dialect has
+    std::vector<TokenId> ids;  // not yet written
+    int offset = 0;            // characters of the text so far
     int tokens = 0;
     bool ended = false;
     FinishReason reason = FinishReason::stop;
@@ -53,13 +54,13 @@ class OpenAiReply : public Reply {
   };
 
   const OpenAiReplyOptions& options() const { return options_; }
-  virtual void begin_choice(Choice&) {}                                      // before anything else of it
+  virtual void begin_choice(Choice&) {}  // before anything else of it
   virtual void add_prompt_logprobs(Choice&, const PromptLogprobsEvent&) {}
   virtual void add_logprob(Choice& choice, const TokenEvent& token) = 0;
-  virtual void write_opening(JsonWriter&, const Choice&) {}                  // the first chunk of a choice, where there is one
+  virtual void write_opening(JsonWriter&, const Choice&) {}  // the first chunk of a choice, where there is one
   virtual bool has_opening() const { return false; }
-  virtual void write_text(JsonWriter& json, const Choice& choice) = 0;       // "text": ... or "message" / "delta": ...
-  virtual void write_logprobs(JsonWriter& json, const Choice& choice) = 0;   // the value of "logprobs"
+  virtual void write_text(JsonWriter& json, const Choice& choice) = 0;      // "text": ... or "message" / "delta": ...
+  virtual void write_logprobs(JsonWriter& json, const Choice& choice) = 0;  // the value of "logprobs"
   virtual bool prompt_ids_in_choice() const = 0;
 
  private:

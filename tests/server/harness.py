@@ -1,0 +1,160 @@
+"""Starts the built `espalier serve` on a golden model and talks to it over real sockets.
+
+ESPALIER_BINARY names the program (ctest sets it); ESPALIER_SOURCE_DIR the checkout. Ports are free ones, everything is on
+127.0.0.1, and every server is stopped by its own process id.
+"""
+import http.client
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+SOURCE = pathlib.Path(os.environ.get("ESPALIER_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+BINARY = os.environ.get("ESPALIER_BINARY", str(SOURCE / "build" / "espalier"))
+MODEL = SOURCE / "tests" / "data" / "goldens" / "models" / "llama3-tied-gqa"
+GOLDEN = json.loads((MODEL / "golden.json").read_text())
+VOCABULARY = 320
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def events(self):
+        """The data of every server-sent event; "[DONE]" stays text."""
+        data = [line[6:] for line in self.body.decode().split("\n") if line.startswith("data: ")]
+        return [d if d == "[DONE]" else json.loads(d) for d in data]
+
+
+class Server:
+    """A running server; use as a context manager."""
+
+    def __init__(self, *flags, model=MODEL, wait=True, limits=None, stderr=None, env=None):
+        self.log = tempfile.TemporaryFile()
+        command = [BINARY, "serve", str(model), "--port", "0", "--threads", "1", "--activations", "f32", *flags]
+
+        def restrict():
+            for what, value in (limits or {}).items():
+                resource.setrlimit(what, (value, value))
+
+        self.process = subprocess.Popen(command, stderr=stderr or self.log, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                                        preexec_fn=restrict, env={**os.environ, **(env or {})})
+        self.port = None
+        if wait:
+            self.wait_ready()
+
+    def text(self):
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def wait_ready(self, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = re.search(r"espalier: ready on http://127\.0\.0\.1:(\d+)", self.text())
+            if found:
+                self.port = int(found.group(1))
+                return self
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        self.kill()
+        raise AssertionError(f"the server did not become ready (exit {self.process.returncode}):\n{self.text()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def stop(self, number=signal.SIGTERM, seconds=40):
+        self.process.send_signal(number)
+        return self.process.wait(seconds)
+
+    def connect(self, timeout=60):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def request(self, method, path, body=None, headers=None, timeout=60):
+        connection = self.connect(timeout)
+        try:
+            sent = dict(headers or {})
+            if body is not None and not isinstance(body, (bytes, str)):
+                body = json.dumps(body)
+                sent.setdefault("Content-Type", "application/json")
+            connection.request(method, path, body=body, headers=sent)
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path, **more):
+        return self.request("GET", path, **more)
+
+    def post(self, path, body, **more):
+        return self.request("POST", path, body, **more)
+
+    def generate(self, **body):
+        reply = self.post("/generate", body)
+        assert reply.status == 200, reply.body
+        return reply.json
+
+    def open_stream(self, path, body, headers=None):
+        """Sends a request and returns the raw socket, to be read slowly or closed early."""
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        data = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
+        for name, value in (headers or {}).items():
+            head += f"{name}: {value}\r\n"
+        raw.sendall(head.encode() + b"\r\n" + data)
+        return raw
+
+    def metric(self, name):
+        for line in self.get("/metrics").body.decode().splitlines():
+            if line.startswith(name + "{") or line.startswith(name + " "):
+                return float(line.rsplit(" ", 1)[1])
+        return None
+
+    def wait_metric(self, name, value, seconds=10):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.metric(name) == value:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"{name} is {self.metric(name)}, not {value}")
+
+
+def in_parallel(count, work):
+    """Runs work(i) on as many threads and returns what they return, in order."""
+    results = [None] * count
+
+    def run(i):
+        try:
+            results[i] = work(i)
+        except BaseException as failure:  # handed to the caller
+            results[i] = failure
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
