@@ -14,9 +14,11 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "net/http_server.h"
 #include "net/socket.h"
@@ -218,5 +220,29 @@ bool eventually(Condition condition, std::chrono::milliseconds patience = 10s) {
   }
   return condition();
 }
+
+// Keeps what the handlers were given, for the test to answer.
+class Held {
+ public:
+  void operator()(HttpRequest, Responder responder) {
+    std::lock_guard lock(mutex_);
+    responders_.push_back(std::move(responder));
+  }
+  Responder next() {
+    EXPECT_TRUE(eventually([&] {
+      std::lock_guard lock(mutex_);
+      return !responders_.empty();
+    }));
+    std::lock_guard lock(mutex_);
+    if (responders_.empty()) return {};
+    Responder responder = std::move(responders_.front());
+    responders_.erase(responders_.begin());
+    return responder;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Responder> responders_;
+};
 
 }  // namespace espalier::net::test
