@@ -75,8 +75,8 @@ Result<std::string> answer(Engine& engine, std::vector<TokenId> prompt, const Ar
 }
 
 Result<std::vector<TokenId>> encode_chat(const Engine& engine, const Json& messages) {
-  ChatTemplateInput input;
-  input.messages = messages;
+  ChatInput input;
+  input.messages = &messages;
   input.add_generation_prompt = true;
   ESP_TRY(const std::string text, engine.chat_template()->render(input));
   return engine.tokenizer()->encode(text, {.add_special = false, .parse_special = true});

@@ -52,7 +52,9 @@ struct ModelInfo {
   // Defaults of the model's generation_config.json; unset where it has none.
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<int> top_k;
-  std::int64_t parameters = 0, weight_bytes = 0, kv_bytes = 0;
+  std::int64_t parameters = 0;
+  std::int64_t layer_parameters = 0;        // of the matrices that every token passes; the head not counted
+  std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::string isa, activations, kv_type;
   int threads = 0;
 };

@@ -136,7 +136,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_CHECK(load_weights(progress, fits, spec));
   ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
   if (!files.chat_template.empty() && files.tokenizer) {
-    auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->template_tokens());
+    auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
     if (parsed.ok()) chat_template = std::make_unique<ChatTemplate>(std::move(parsed).value());
     else log::warning("the model's chat template cannot be used: {}", parsed.error().message);
   }
@@ -179,6 +179,9 @@ void Engine::Impl::describe(const Capacity& fits, KvType type) {
   info.repetition_penalty = files.defaults.repetition_penalty;
   if (files.defaults.top_k) info.top_k = static_cast<int>(*files.defaults.top_k);
   info.parameters = parameter_count(*files.weights);
+  const AttentionSpec& a = decoder->spec().attention;
+  const std::int64_t hidden = decoder->spec().hidden, q = static_cast<std::int64_t>(a.heads) * a.head_dim, kv_width = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
+  info.layer_parameters = decoder->spec().layers * hidden * (2 * q + 2 * kv_width + 3 * static_cast<std::int64_t>(decoder->spec().mlp.inner));
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
   info.isa = cpu_kernels().isa;

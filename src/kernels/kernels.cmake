@@ -2,7 +2,7 @@
 set(kernel_dir ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu)
 function(espalier_isa_flags isa)
   file(GLOB files ${kernel_dir}/${isa}/*.cpp)
-  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-O3;${ARGN}" SKIP_UNITY_BUILD_INCLUSION ON)
+  set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>;${ARGN}" SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 espalier_isa_flags(scalar)

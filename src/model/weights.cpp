@@ -49,8 +49,10 @@ Result<Linear> load_linear(const Weights& weights, const std::vector<Projection>
                            bool bias, ComputeTeam& team) {
   std::vector<Linear::Part> parts;
   std::vector<float> biases;
+  std::vector<const Tensor*> packed;
   for (const Projection& p : projections) {
     ESP_TRY(const Tensor* tensor, weights.find(p.role, layer, {p.outputs, k}));
+    packed.push_back(tensor);
     const int head = p.interleaved_head;
     parts.push_back({tensor->dtype, p.outputs,
                      [tensor, head](std::int64_t row) { return tensor->row(stored_row(row, head, head > 0)); }});
@@ -59,7 +61,9 @@ Result<Linear> load_linear(const Weights& weights, const std::vector<Projection>
     for (std::int64_t row = 0; row < p.outputs; ++row)
       biases.push_back(stored[static_cast<std::size_t>(stored_row(row, head, head > 0))]);
   }
-  return Linear::pack(parts, k, std::move(biases), team);
+  ESP_TRY(Linear linear, Linear::pack(parts, k, std::move(biases), team));
+  for (const Tensor* tensor : packed) weights.forget(*tensor);
+  return linear;
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ class Weights {
   std::string name(Role role, int layer, bool bias = false) const;
   bool has(Role role, int layer = -1) const { return file_.find(name(role, layer)) != nullptr; }
   Result<const Tensor*> find(Role role, int layer, const Shape& shape, bool bias = false) const;
+  // The tensor is packed: its pages of the map need not stay resident.
+  void forget(const Tensor& tensor) const { file_.forget(tensor); }
   Result<std::vector<float>> vector(Role role, int layer, std::int64_t size, bool bias = false) const;
 
  private:
