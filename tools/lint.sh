@@ -20,5 +20,6 @@ known = {os.path.relpath(e["file"]) for e in json.load(open("build/lint/compile_
 print("\n".join(line for line in sys.stdin.read().split() if line in known))')
 echo "lint: clang-tidy over ${#sources[@]} files"
 printf '%s\0' "${sources[@]}" | xargs -0 -r -n 4 -P "${JOBS:-2}" \
-  clang-tidy-19 --quiet -p build/lint --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-deprecated-declarations
+  clang-tidy-19 --quiet -p build/lint --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-deprecated-declarations \
+  2> >(grep -vE '^[0-9]+ warnings generated\.$' >&2)
 echo "lint: clean"

@@ -8,6 +8,7 @@
 #include "store/hub_cache.h"
 #include "store/hub_double.h"
 #include "store/store.h"
+#include "store/subprocess.h"
 #include "testing/data.h"
 
 namespace espalier::store {
@@ -310,6 +311,43 @@ TEST_F(HubPull, GarbageFromAHubIsANetworkError) {
     ASSERT_FALSE(model.ok()) << body;
     EXPECT_EQ(model.error().kind, Error::Kind::network) << model.error().message;
   }
+}
+
+TEST_F(HubPull, AHubWhoseCertificateNobodyVouchesForIsRefused) {
+  const std::string key = folder.path() / "key.pem", certificate = folder.path() / "certificate.pem";
+  Command make;
+  make.arguments = {
+      "openssl", "req", "-x509", "-newkey",   "rsa:2048", "-nodes",  "-days",   "2",
+      "-keyout", key,   "-out",  certificate, "-subj",    "/CN=hub", "-addext", "subjectAltName=IP:127.0.0.1"};
+  if (auto made = run_command(make); !made.ok() || made->exit_code != 0) GTEST_SKIP() << "left out: no openssl command";
+  const int port = [] {  // free a moment ago
+    const testing::HttpDouble probe([](const auto&) { return testing::HttpDoubleReply(); });
+    return probe.port();
+  }();
+  std::jthread server([&](const std::stop_token& stop) {
+    Command serve;
+    serve.arguments = {"openssl", "s_server", "-accept", std::to_string(port), "-cert", certificate,
+                       "-key",    key,        "-www"};
+    serve.stop = stop;
+    EXPECT_EQ(run_command(serve).error().kind, Error::Kind::cancelled);
+  });
+  Settings settings = hub.settings(folder.path());
+  settings.endpoint = fmt::format("https://127.0.0.1:{}", port);
+  const auto pull_message = [&] { return Store(settings).pull("org/whole", progress).error().message; };
+  std::string message = pull_message();
+  for (int i = 0; i < 200 && message.find("nothing answers") != std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    message = pull_message();
+  }
+  EXPECT_THAT(message, HasSubstr("not trusted"));
+  EXPECT_THAT(message, HasSubstr("SSL_CERT_FILE"));
+
+  const char* before = std::getenv("SSL_CERT_FILE");
+  const std::string kept = before ? before : "";
+  ::setenv("SSL_CERT_FILE", certificate.c_str(), 1);
+  message = pull_message();
+  before ? ::setenv("SSL_CERT_FILE", kept.c_str(), 1) : ::unsetenv("SSL_CERT_FILE");
+  EXPECT_THAT(message, HasSubstr("in a form that no hub has"));  // trusted now; it speaks HTML
 }
 
 TEST_F(HubPull, ManyPullersOfOneModelFetchItOnce) {
