@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "engine/engine_core.h"
 #include "engine/loaded_model.h"
-#include "kernels/cpu/table.h"
 #include "model/arch/table.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -184,7 +183,7 @@ void Engine::Impl::describe(const Capacity& fits, KvType type) {
   info.layer_parameters = decoder->spec().layers * hidden * (2 * q + 2 * kv_width + 3 * static_cast<std::int64_t>(decoder->spec().mlp.inner));
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
-  info.isa = cpu_kernels().isa;
+  info.isa = decoder->isa();
   info.activations = options.activations;
   info.kv_type = name(type);
   info.threads = team->size();

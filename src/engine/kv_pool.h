@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "kernels/page_buffer.h"
+#include "tensor/page_buffer.h"
 #include "model/batch.h"
 
 namespace espalier {

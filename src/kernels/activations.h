@@ -17,4 +17,13 @@ struct ActivationBlock {
 };
 static_assert(sizeof(ActivationBlock) == 44);
 
+// The same with sixteen bits, as two signed bytes: x is about (256 * high + low) * scale. For the few layers whose inputs
+// have outliers that eight bits cannot follow (queries, keys and values); costs a second dot product.
+struct WideActivationBlock {
+  std::int8_t high[kActivationBlock], low[kActivationBlock];
+  std::int32_t sum[2];              // of 256 * high + low, by halves
+  float scale;                      // amax / 32512
+};
+static_assert(sizeof(WideActivationBlock) == 76);
+
 }  // namespace espalier

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "kernels/page_buffer.h"
+#include "tensor/page_buffer.h"
 
 namespace espalier {
 namespace {

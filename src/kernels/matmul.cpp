@@ -7,6 +7,7 @@ namespace {
 
 MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
   if (format == RowFormat::int8) return cpu.matmul_int8(type);
+  if (format == RowFormat::int16) return cpu.matmul_int16(type);
   if (format == RowFormat::bf16) return cpu.matmul_bf16_bf16;
   switch (type) {
     case DType::f32: return cpu.matmul_f32;
@@ -18,9 +19,9 @@ MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
 
 }  // namespace
 
-RowFormat row_format(DType weights, Activations mode) {
+RowFormat row_format(DType weights, Activations mode, bool wide) {
   if (mode == Activations::f32) return RowFormat::f32;
-  if (is_quantised(weights)) return RowFormat::int8;
+  if (is_quantised(weights)) return wide ? RowFormat::int16 : RowFormat::int8;
   return weights == DType::bf16 ? RowFormat::bf16 : RowFormat::f32;
 }
 
@@ -30,6 +31,7 @@ std::size_t row_bytes(RowFormat format, std::int64_t k) {
     case RowFormat::f32: return n * sizeof(float);
     case RowFormat::bf16: return (n + 15) / 16 * 16 * sizeof(bf16);
     case RowFormat::int8: return (n + kActivationBlock - 1) / kActivationBlock * sizeof(ActivationBlock);
+    case RowFormat::int16: return (n + kActivationBlock - 1) / kActivationBlock * sizeof(WideActivationBlock);
   }
   return 0;
 }
@@ -41,12 +43,13 @@ void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::
     std::byte* to = out + static_cast<std::size_t>(row) * stride;
     const float* from = x + row * x_stride;
     if (format == RowFormat::int8) cpu.quantise(from, reinterpret_cast<ActivationBlock*>(to), k);
+    if (format == RowFormat::int16) cpu.quantise_wide(from, reinterpret_cast<WideActivationBlock*>(to), k);
     if (format == RowFormat::bf16) cpu.to_bf16(from, reinterpret_cast<std::uint16_t*>(to), k);
   }
 }
 
-void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, Activations mode, const RowBlock& x,
-            float* out, std::int64_t out_stride, MatmulOptions options) {
+void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
+            std::int64_t out_stride, MatmulOptions options) {
   MatmulTask all{};
   all.panels = weights.panel(0);
   all.panel_bytes = weights.panel_bytes();
@@ -58,7 +61,7 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   all.out_stride = out_stride;
   all.bias = options.bias;
   all.accumulate = options.accumulate;
-  const MatmulKernel kernel = choose(cpu, weights.type(), row_format(weights.type(), mode));
+  const MatmulKernel kernel = choose(cpu, weights.type(), x.format);
 
   // Rows in blocks whose activations stay in the second-level cache while panels pass; panels in pieces small enough that
   // the members of the team end together, large enough that claiming them costs nothing.

@@ -15,8 +15,9 @@ namespace espalier {
 
 enum class Activations { int8, f32 };  // f32 = exact mode
 
-enum class RowFormat { f32, bf16, int8 };
-RowFormat row_format(DType weights, Activations mode);
+enum class RowFormat { f32, bf16, int8, int16 };
+// What rows become for these weights. `wide`: quantised weights get two-byte activations instead of one-byte ones.
+RowFormat row_format(DType weights, Activations mode, bool wide = false);
 // Bytes of one converted row of k values.
 std::size_t row_bytes(RowFormat format, std::int64_t k);
 
@@ -37,8 +38,8 @@ struct MatmulOptions {
   bool accumulate = false;      // add to what out holds
 };
 
-// out [rows, outputs], out_stride floats from row to row.
-void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, Activations mode, const RowBlock& x,
-            float* out, std::int64_t out_stride, MatmulOptions options = {});
+// out [rows, outputs], out_stride floats from row to row. Requires: x.format is one that row_format() gives for the weights.
+void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
+            std::int64_t out_stride, MatmulOptions options = {});
 
 }  // namespace espalier

@@ -29,7 +29,7 @@
 #include <span>
 
 #include "espalier/error.h"
-#include "kernels/page_buffer.h"
+#include "tensor/page_buffer.h"
 #include "tensor/tensor.h"
 
 namespace espalier {

@@ -50,7 +50,7 @@ struct Rows {
 
 struct Workspace {
   Rows x, normed, qkv, attended, gate_up, inner, logits;
-  PageBuffer converted[2];  // bf16, int8
+  PageBuffer converted[3];  // bf16, int8, int16
 
   static Result<Workspace> allocate(const DecoderSpec& spec, int max_rows) {
     const AttentionSpec& a = spec.attention;
@@ -65,8 +65,9 @@ struct Workspace {
     ESP_TRY(w.logits, Rows::allocate(max_rows, spec.vocabulary));
     const std::int64_t widest = std::max<std::int64_t>({spec.hidden, q, spec.mlp.inner});
     const auto rows = static_cast<std::size_t>(max_rows);
-    ESP_TRY(w.converted[0], PageBuffer::allocate(row_bytes(RowFormat::bf16, widest) * rows));
-    ESP_TRY(w.converted[1], PageBuffer::allocate(row_bytes(RowFormat::int8, widest) * rows));
+    for (RowFormat format : {RowFormat::bf16, RowFormat::int8, RowFormat::int16}) {
+      ESP_TRY(w.converted[static_cast<int>(format) - 1], PageBuffer::allocate(row_bytes(format, widest) * rows));
+    }
     return w;
   }
 };
@@ -164,7 +165,7 @@ struct Decoder::Impl {
       multiply(gate, gate + spec.mlp.inner, work.inner.row(row), spec.mlp.inner);
     });
     ActivationRows inner = rows_of(work.inner, rows);
-    w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, true);
+    w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, {.accumulate = true});
   }
 
   std::span<float> logits(std::span<const int> wanted) {
@@ -187,12 +188,13 @@ struct Decoder::Impl {
       const KvLayer& pool = kv.layers[static_cast<std::size_t>(layer)];
       norm(w.attention_norm, rows);
       ActivationRows input = rows_of(work.normed, rows);
-      w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows);
+      // Attention scores are where rounding of the inputs hurts most (docs/decisions/activation-widths.md).
+      w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, {.wide = true});
       place_keys(w, batch, positions, pool);
       plans.at(spec.windows[static_cast<std::size_t>(layer)])
           .run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns);
       ActivationRows attended = rows_of(work.attended, rows);
-      w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, true);
+      w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.accumulate = true});
       norm(w.mlp_norm, rows);
       mlp(w, rows);
     }
@@ -234,6 +236,7 @@ Result<std::unique_ptr<Decoder>> Decoder::load(DecoderSpec spec, const Weights& 
 }
 
 const DecoderSpec& Decoder::spec() const { return impl_->spec; }
+std::string_view Decoder::isa() const { return impl_->cpu.isa; }
 int Decoder::max_rows() const { return impl_->options.max_rows; }
 
 std::size_t Decoder::weight_bytes() const {

@@ -30,6 +30,7 @@ class Decoder final : public Model {
   ~Decoder() override;
 
   const DecoderSpec& spec() const;
+  std::string_view isa() const;      // of the kernels it uses: "avx512"
   std::size_t weight_bytes() const;  // resident: panels, norms, biases
   int vocabulary() const override { return spec().vocabulary; }
   int max_rows() const override;

@@ -4,7 +4,7 @@ namespace espalier {
 
 RowBlock ActivationRows::as(RowFormat format) {
   if (format == RowFormat::f32) return {format, x_, static_cast<std::size_t>(k_) * sizeof(float), rows_};
-  const int index = format == RowFormat::int8;
+  const int index = static_cast<int>(format) - 1;
   std::byte* out = converted_[index].data();
   if (!made_[index]) {
     constexpr int kRowsPerChunk = 8;  // one row is about a microsecond: not worth waking a thread for
@@ -45,12 +45,12 @@ std::size_t Linear::bytes() const {
 }
 
 void Linear::apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,
-                   bool accumulate) const {
+                   Options options) const {
   std::int64_t at = 0;
   for (const PackedMatrix& part : parts_) {
-    RowBlock block = x.as(row_format(part.type(), mode));
+    RowBlock block = x.as(row_format(part.type(), mode, options.wide));
     block.rows = rows;
-    matmul(cpu, team, part, mode, block, out + at, outputs_, {bias_.empty() ? nullptr : bias_.data() + at, accumulate});
+    matmul(cpu, team, part, block, out + at, outputs_, {bias_.empty() ? nullptr : bias_.data() + at, options.accumulate});
     at += part.outputs();
   }
 }

@@ -23,8 +23,8 @@ class ActivationRows {
   const float* x_;
   std::int64_t k_;
   int rows_;
-  PageBuffer* converted_;  // [2]: bf16, int8
-  bool made_[2] = {false, false};
+  PageBuffer* converted_;  // [3]: bf16, int8, int16
+  bool made_[3] = {};
 };
 
 class Linear {
@@ -39,8 +39,15 @@ class Linear {
 
   std::int64_t outputs() const { return outputs_; }
   std::size_t bytes() const;
+  struct Options {
+    bool accumulate = false;  // add to what out holds
+    bool wide = false;        // two-byte activations for quantised weights
+  };
   void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,
-             bool accumulate = false) const;
+             Options options) const;
+  void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows) const {
+    apply(cpu, team, mode, x, out, rows, Options{});
+  }
 
  private:
   std::int64_t outputs_ = 0;

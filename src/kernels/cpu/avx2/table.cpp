@@ -14,8 +14,10 @@ void fill(CpuKernels& table) {
   fill_float_matmuls(table);
   table.matmul_exact = matmul_exact_for;
   table.matmul_int8 = matmul_int8_for;
+  table.matmul_int16 = matmul_int16_for;
   table.rms_norm = rms_norm;
   table.quantise = quantise;
+  table.quantise_wide = quantise_wide;
   table.to_bf16 = to_bf16;
   table.silu_multiply = silu_multiply;
   table.gelu_multiply = gelu_multiply;

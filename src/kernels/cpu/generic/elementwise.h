@@ -46,6 +46,26 @@ inline void quantise(const float* x, ActivationBlock* out, std::int64_t n) {
   }
 }
 
+inline void quantise_wide(const float* x, WideActivationBlock* out, std::int64_t n) {
+  constexpr float kLevels = 127.0f * 256.0f;
+  const Simd::F byte = Simd::set1(256.0f), inverse = Simd::set1(1.0f / 256.0f), most = Simd::set1(127.0f);
+  for (std::int64_t start = 0; start < n; start += kActivationBlock, ++out) {
+    const int m = n - start < kActivationBlock ? static_cast<int>(n - start) : kActivationBlock;
+    Simd::F half[2] = {Simd::load_n(x + start, m < 16 ? m : 16), m > 16 ? Simd::load_n(x + start + 16, m - 16) : Simd::zero()};
+    const float top = Simd::reduce_max(Simd::max(Simd::abs(half[0]), Simd::abs(half[1])));
+    const Simd::F factor = Simd::set1(top > 0.0f ? kLevels / top : 0.0f);
+    for (int h = 0; h < 2; ++h) {
+      const Simd::F value = Simd::round(Simd::mul(half[h], factor));
+      const Simd::F high = Simd::round(Simd::mul(value, inverse));
+      const Simd::F low = Simd::min(Simd::sub(value, Simd::mul(high, byte)), most);  // a tie gives 128, which is no byte
+      Simd::store_i8(out->high + 16 * h, high);
+      Simd::store_i8(out->low + 16 * h, low);
+      out->sum[h] = static_cast<std::int32_t>(Simd::reduce_add(Simd::fma(high, byte, low)));  // below 2^24: exact
+    }
+    out->scale = top / kLevels;
+  }
+}
+
 inline void to_bf16(const float* x, std::uint16_t* out, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, int m) { Simd::store_bf16(out + i, Simd::load_n(x + i, m)); });
 }

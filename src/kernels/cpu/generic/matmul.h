@@ -41,16 +41,51 @@ struct TaskRows {  // the rows of x as bytes
   }
 };
 
-template <class Format>
-struct Int8Tile {
-  static constexpr int kMaxRows = Simd::kInt8Rows, kMaxPanels = Simd::kInt8Panels;
+// How many bytes an activation has: one (ActivationBlock) or two (WideActivationBlock), each with its own dot product.
+struct OneByte {
+  using Block = ActivationBlock;
+  static constexpr int kMaxRows = Simd::kInt8Rows;
+  struct Sum {
+    Simd::I acc;
+  };
+  static Sum start(std::int32_t value) { return {Simd::iset1(value)}; }
+  template <bool kSmall, int kPanels>
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x, int j) {
+    const Simd::A a = Simd::aload(x.q + 4 * j);
+    for (int p = 0; p < kPanels; ++p) sums[p].acc = Simd::template dot4<kSmall>(sums[p].acc, codes[p], a);
+  }
+  static Simd::F value(const Sum& sum) { return Simd::to_float(sum.acc); }
+};
+
+struct TwoBytes {
+  using Block = WideActivationBlock;
+  static constexpr int kMaxRows = Simd::kInt8Rows > 2 ? Simd::kInt8Rows / 2 : 1;
+  struct Sum {
+    Simd::I high, low;
+  };
+  static Sum start(std::int32_t value) { return {Simd::iset1(0), Simd::iset1(value)}; }
+  template <bool kSmall, int kPanels>
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x, int j) {
+    const Simd::A high = Simd::aload(x.high + 4 * j), low = Simd::aload(x.low + 4 * j);
+    for (int p = 0; p < kPanels; ++p) {
+      sums[p].high = Simd::template dot4<kSmall>(sums[p].high, codes[p], high);
+      sums[p].low = Simd::template dot4<kSmall>(sums[p].low, codes[p], low);
+    }
+  }
+  static Simd::F value(const Sum& sum) { return Simd::to_float(Simd::shift8_add(sum.high, sum.low)); }
+};
+
+template <class Format, class Width>
+struct IntegerTile {
+  using Block = typename Width::Block;
+  static constexpr int kMaxRows = Width::kMaxRows, kMaxPanels = Simd::kInt8Panels;
 
   template <int kRows, int kPanels>
   static void run(const MatmulTask& t, int panel, int row) {
     Tile<kRows, kPanels> tile;
     tile.clear();
-    const ActivationBlock* x[kRows];
-    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<ActivationBlock>(row + r);
+    const Block* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<Block>(row + r);
     const std::uint8_t* w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
     for (std::int64_t k = 0; k < t.k; k += Format::kBlock) {
@@ -64,29 +99,26 @@ struct Int8Tile {
   }
 
   template <int kRows, int kPanels>
-  [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const ActivationBlock* const (&x)[kRows],
+  [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Block* const (&x)[kRows],
                                                   const std::uint8_t* const (&w)[kPanels], int s, int g) {
     constexpr int kSteps = 8 / Format::kGroups;
     std::int32_t sum[kRows];
-    Simd::I acc[kRows][kPanels];
+    typename Width::Sum acc[kRows][kPanels];
     for (int r = 0; r < kRows; ++r) {
       sum[r] = Format::kGroups == 2 ? x[r]->sum[g] : x[r]->sum[0] + x[r]->sum[1];
-      for (int p = 0; p < kPanels; ++p) acc[r][p] = Simd::iset1(-Format::kZeroPoint * sum[r]);
+      for (int p = 0; p < kPanels; ++p) acc[r][p] = Width::start(-Format::kZeroPoint * sum[r]);
     }
 #pragma GCC unroll 8
     for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
       Simd::B codes[kPanels];
       for (int p = 0; p < kPanels; ++p) codes[p] = Format::codes(w[p], s, j);
-      for (int r = 0; r < kRows; ++r) {
-        Simd::A a = Simd::aload(x[r]->q + 4 * j);
-        for (int p = 0; p < kPanels; ++p) acc[r][p] = Simd::template dot4<Format::kSmall>(acc[r][p], codes[p], a);
-      }
+      for (int r = 0; r < kRows; ++r) Width::template dot<Format::kSmall>(acc[r], codes, *x[r], j);
     }
     for (int p = 0; p < kPanels; ++p) {
       Simd::F scale = Format::scale(w[p], s, g);
       for (int r = 0; r < kRows; ++r) {
         Simd::F scaled = Simd::mul(scale, Simd::set1(x[r]->scale));
-        tile.acc[r][p] = Simd::fma(scaled, Simd::to_float(acc[r][p]), tile.acc[r][p]);
+        tile.acc[r][p] = Simd::fma(scaled, Width::value(acc[r][p]), tile.acc[r][p]);
       }
       if constexpr (Format::kHasMinimum) {
         Simd::F minimum = Format::minimum(w[p], s, g);
@@ -98,6 +130,11 @@ struct Int8Tile {
     }
   }
 };
+
+template <class Format>
+using Int8Tile = IntegerTile<Format, OneByte>;
+template <class Format>
+using Int16Tile = IntegerTile<Format, TwoBytes>;
 
 // Quantised weights, float activations: weights are decoded in registers, value = scale * (code - zero) + minimum, with
 // both products exact in f32 (see tensor/decode.h), so the weights are exactly the decoded ones.

@@ -6,6 +6,7 @@
 namespace espalier::kernels::ESPALIER_ISA {
 
 MatmulKernel matmul_int8_for(DType type);
+MatmulKernel matmul_int16_for(DType type);
 MatmulKernel matmul_exact_for(DType type);
 void fill_float_matmuls(CpuKernels& table);
 void fill_attention(CpuKernels& table);

@@ -1,4 +1,4 @@
-#include "kernels/page_buffer.h"
+#include "tensor/page_buffer.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
