@@ -225,7 +225,7 @@ TEST(Json, RoundTripsRandomDocuments) {
 TEST(Json, AcceptsWhatTheLibraryAcceptsOnRandomTokens) {
   std::mt19937_64 random(testing::seed());
   int accepted = 0;
-  for (int i = 0; i < 200'000; ++i) {
+  for (int i = 0; i < 100'000; ++i) {
     const std::string text = random_text(random);
     const Json theirs = Json::parse(text, nullptr, false);
     auto ours = parse_json(text);
@@ -239,7 +239,7 @@ TEST(Json, AcceptsWhatTheLibraryAcceptsOnRandomTokens) {
           << text << ": " << ours.error().message;
     }
   }
-  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(accepted, 500);
 }
 
 TEST(Json, QuotedCutsAndEscapes) {

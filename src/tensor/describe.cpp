@@ -56,8 +56,9 @@ Contents describe(const TensorFile& file) {
   }
   std::copy_if(uses.begin(), uses.end(), std::back_inserter(made.types),
                [](const auto& use) { return use.tensors > 0; });
-  std::stable_sort(made.types.begin(), made.types.end(),
-                   [](const TypeUse& a, const TypeUse& b) { return a.bytes > b.bytes; });
+  std::sort(made.types.begin(), made.types.end(), [](const TypeUse& a, const TypeUse& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.type < b.type;
+  });
   return made;
 }
 

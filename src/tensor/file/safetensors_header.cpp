@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/json_fields.h"
 #include "tensor/file/byte_cursor.h"
@@ -116,8 +117,9 @@ class HeaderReader {
   // Sorts by place; every byte after the header must belong to exactly one tensor.
   Result<> gapless(std::vector<Tensor>& tensors) const {
     const auto offset = [&](const Tensor& t) { return static_cast<std::size_t>(t.data.data() - weights_.data()); };
-    std::stable_sort(tensors.begin(), tensors.end(), [&](const Tensor& a, const Tensor& b) {
-      return std::pair(offset(a), a.data.size()) < std::pair(offset(b), b.data.size());
+    std::sort(tensors.begin(), tensors.end(), [&](const Tensor& a, const Tensor& b) {
+      return std::tuple(offset(a), a.data.size(), std::string_view(a.name)) <
+             std::tuple(offset(b), b.data.size(), std::string_view(b.name));
     });
     std::size_t end = 0;
     for (const auto& tensor : tensors) {
