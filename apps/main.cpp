@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   CLI::App app("Espalier: serves language models, and runs the programs that call them", "espalier");
   app.set_version_flag("--version", ESPALIER_VERSION);
   app.require_subcommand(1);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // a flag given again wins
   const std::map<std::string, command::Run> verbs = {
       {"serve", command::add_serve(app)},     {"run", command::add_run(app)},   {"bench", command::add_bench(app)},
       {"inspect", command::add_inspect(app)}, {"pull", command::add_pull(app)}, {"list", command::add_list(app)},
