@@ -145,7 +145,8 @@ class FlagAdder {
         ->type_name(unit)
         ->envname(environment_name(flag))
         ->delimiter(',')
-        ->allow_extra_args(false);
+        ->allow_extra_args(false)
+        ->take_all();
   }
   void operator()(bool& value, const char* flag, const char*, const char* effect) const {
     app_.add_flag(fmt::format("{},!--no-{}", spellings(flag), flag), value, effect)->envname(environment_name(flag));
@@ -191,6 +192,7 @@ void ServeOptions::settle() {
 }
 
 void add_serve_flags(CLI::App& app, ServeOptions& options) {
+  app.option_defaults()->take_last();  // a script's flag and then one's own
   app.add_option("MODEL", options.model, "a name (smollm2-135m), a GGUF file, a folder, or org/name[:quant][@revision]")
       ->envname("ESPALIER_MODEL")
       ->capture_default_str();

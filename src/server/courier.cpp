@@ -13,13 +13,14 @@ constexpr std::chrono::milliseconds kTick{100};
 Courier::Courier(std::string name) : name_(std::move(name)), thread_([this] { work(); }) {}
 
 void Courier::add(std::shared_ptr<Errand> errand) {
-  Errand& added = *errand;
   {
     const std::scoped_lock lock(mutex_);
     if (stopping_) return;
-    errands_.emplace(&added, std::move(errand));
+    errand->rung_ = true;
+    rung_.push_back(errand);
+    errands_.emplace(errand.get(), std::move(errand));
   }
-  ring(added);
+  changed_.notify_one();
 }
 
 void Courier::ring(Errand& errand) {
@@ -28,7 +29,10 @@ void Courier::ring(Errand& errand) {
   {
     const std::scoped_lock lock(mutex_);
     auto found = errands_.find(&errand);
-    if (found == errands_.end()) return;
+    if (found == errands_.end()) {
+      errand.rung_ = false;  // not added yet, perhaps
+      return;
+    }
     wake = rung_.empty();
     rung_.push_back(found->second);
   }
@@ -93,7 +97,9 @@ void Courier::work() {
       batch.swap(rung_);
     }
     for (const auto& errand : batch) {
-      if (!advance(*errand)) over.push_back(errand.get());
+      if (errand->over_ || advance(*errand)) continue;
+      errand->over_ = true;
+      over.push_back(errand.get());
     }
     if (!over.empty()) forget(over);
     over.clear();

@@ -37,6 +37,7 @@ class Errand {
  private:
   friend class Courier;
   std::atomic<bool> rung_{false};
+  bool over_ = false;  // the courier's thread: a ring may come in between the end and the forgetting
 };
 
 class Courier {
@@ -45,7 +46,7 @@ class Courier {
   ~Courier() { stop(); }
 
   void add(std::shared_ptr<Errand> errand);  // kept until it is over; rung once
-  void ring(Errand& errand);                 // nothing happens when it is over already
+  void ring(Errand& errand);                 // nothing happens before add() and when it is over
   void for_each(const std::function<void(Errand&)>& visit) const;
   std::size_t count() const;
   void stop();  // drops all errands

@@ -90,19 +90,20 @@ Result<> Delivery::submit() {
   return success();
 }
 
+// From add() on the courier's thread may do anything with the streams; so it comes last.
 void Delivery::start() {
-  courier().add(shared_from_this());
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    streams_[i].stream().on_ready([weak = weak_from_this(), i] {
+      if (auto self = weak.lock()) self->ring(i);
+    });
+  }
   responder_.on_disconnect([weak = weak_from_this()] {
     if (auto self = weak.lock()) {
       self->gone_ = true;
       self->courier().ring(*self);
     }
   });
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    streams_[i].stream().on_ready([weak = weak_from_this(), i] {
-      if (auto self = weak.lock()) self->ring(i);
-    });
-  }
+  courier().add(shared_from_this());
 }
 
 void Delivery::ring(std::size_t prompt) {
@@ -126,6 +127,7 @@ bool Delivery::advance() {
     const std::scoped_lock lock(mutex_);
     cancelled = cancelled_;
   }
+  if (!cancelled && std::chrono::steady_clock::now() >= deadline_) cancelled = too_late();
   if (cancelled) return refuse(*cancelled);
   if (paused_) return true;
   collect();
@@ -235,13 +237,13 @@ bool Delivery::flush() {
   return taken;
 }
 
+Error Delivery::too_late() {
+  service_.metrics.deadlines.add();
+  return {generation_.late, "the request did not finish before its deadline", {}, "deadline_exceeded"};
+}
+
 void Delivery::tick(Time now) {
-  if (now >= deadline_) {
-    service_.metrics.deadlines.add();
-    deadline_ = Time::max();
-    cancel({generation_.late, "the request did not finish before its deadline", {}, "deadline_exceeded"});
-  }
-  // An abort by id wakes no reader; it is found here.
+  // A passed deadline is seen by advance(). An abort by id wakes no reader; it is found here.
   for (std::size_t i = 0; i < streams_.size(); ++i) ready_[i] = true;
   courier().ring(*this);
   if (generation_.stream && !opened_ && !streams_.empty() && now - started_ > kSilentStart) open_stream();

@@ -61,6 +61,7 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   bool finish();
   bool finish_stream();
   bool refuse(const Error& why);
+  Error too_late();
   bool leave();
   void open_stream();
   bool flush();  // true: everything written was taken

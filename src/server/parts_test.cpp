@@ -224,7 +224,7 @@ class CountingErrand final : public Errand {
  public:
   explicit CountingErrand(int until, bool throws = false) : until_(until), throws_(throws) {}
   bool advance() override {
-    EXPECT_FALSE(inside_.exchange(true)) << "two advances at once";
+    EXPECT_FALSE(inside_.exchange(true)) << "two advances at once, or one after the end";
     if (throws_) throw std::runtime_error("meant to");
     const bool more = ++advanced < until_;
     inside_ = false;
@@ -256,10 +256,8 @@ TEST(Courier, ARungErrandAdvancesUntilItIsOver) {
   }
   for (auto& ringer : ringers) ringer.join();
   for (std::size_t i = 0; i < errands.size(); ++i) {
-    if (i == 7)
-      EXPECT_TRUE(errands[i]->gave_up);
-    else
-      EXPECT_EQ(errands[i]->advanced, 1 + static_cast<int>(i) % 5);
+    EXPECT_EQ(errands[i]->gave_up, i == 7);
+    EXPECT_EQ(errands[i]->advanced, i == 7 ? 0 : 1 + static_cast<int>(i) % 5);
   }
 }
 

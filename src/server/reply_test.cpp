@@ -159,7 +159,9 @@ TEST(Replies, StreamedCompletionsConcatenateToTheWhole) {
     const bool echo = rng() % 2 == 0;
     const Script script = random_script(rng, echo);
     const std::vector<std::string> echoes(echo ? script.prompts.size() : 0, "the prompt");
-    CompletionReply whole(openai_options(script, false), echoes, 2), streamed(openai_options(script, true), echoes, 2);
+    auto whole_options = openai_options(script, false), stream_options = openai_options(script, true);
+    whole_options.prompt_logprobs = stream_options.prompt_logprobs = echo;
+    CompletionReply whole(whole_options, echoes, 2), streamed(stream_options, echoes, 2);
     const auto body = parse_json(play(whole, script));
     ASSERT_TRUE(body.ok());
     expect_same_choices(*body, events_of(play(streamed, script)), false);
@@ -169,7 +171,7 @@ TEST(Replies, StreamedCompletionsConcatenateToTheWhole) {
       EXPECT_EQ(lists["tokens"].size(), lists["token_logprobs"].size());
       EXPECT_EQ(lists["tokens"].size(), lists["top_logprobs"].size());
       EXPECT_EQ(lists["tokens"].size(), lists["text_offset"].size());
-      if (echo) EXPECT_TRUE(lists["token_logprobs"][0].is_null());
+      EXPECT_TRUE(!echo || lists["token_logprobs"][0].is_null());
     }
   }
 }
@@ -267,6 +269,25 @@ TEST(Replies, TheMeanOfPromptLogprobsCountsOnlyValues) {
   EXPECT_EQ(meta["input_token_logprobs"][1], Json::parse("[-1.0, 6, null]"));
   EXPECT_TRUE(meta["input_top_logprobs"][0].is_null());
   EXPECT_EQ(meta["finish_reason"], Json::parse(R"({"type":"length","length":0})"));
+}
+
+TEST(Replies, APromptOfOneTokenIsStillListed) {
+  Script script;
+  script.prompts = {{5}};
+  TextEnd end;
+  end.reason = FinishReason::length;
+  script.events.emplace_back(0, end);
+  auto native = native_options(script, false, false);
+  native.is_list = false;
+  GenerateReply generated(std::move(native));
+  const auto body = parse_json(play(generated, script));
+  EXPECT_EQ((*body)["meta_info"]["input_token_logprobs"], Json::parse("[[null, 5, null]]"));
+  EXPECT_TRUE((*body)["meta_info"]["normalized_prompt_logprob"].is_null());
+  auto options = openai_options(script, false);
+  options.prompt_logprobs = true;
+  CompletionReply completed(std::move(options), {"x"}, 1);
+  const auto completion = parse_json(play(completed, script));
+  EXPECT_EQ((*completion)["choices"][0]["logprobs"]["token_logprobs"], Json::parse("[null]"));
 }
 
 }  // namespace

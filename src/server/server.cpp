@@ -163,7 +163,7 @@ void Server::begin_drain() {
 }
 
 std::size_t Server::active() const {
-  return service_->active();
+  return http_->server->stats().requests_active;
 }
 
 void Server::cut() {
@@ -188,7 +188,7 @@ std::string Server::describe() const {
   const char* name = phase == Readiness::Phase::ready     ? "ready"
                      : phase == Readiness::Phase::loading ? "loading"
                                                           : "draining";
-  std::string text = fmt::format("{}; {} requests being answered; {} bodies being read", name, service_->active(),
+  std::string text = fmt::format("{}; {} requests being answered; {} bodies being read", name, active(),
                                  service_->pool.waiting() + service_->pool.running());
   const auto model = service_->model();
   if (model == nullptr) return text;

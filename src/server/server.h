@@ -32,7 +32,7 @@ class Server {
   Result<> attach_engine(std::unique_ptr<Engine> engine, const std::string& name);
 
   void begin_drain();          // not ready, no new work; running requests go on
-  std::size_t active() const;  // requests being answered
+  std::size_t active() const;  // requests not fully answered: being read, run, or taken up by a slow client
   void cut();                  // running requests end with an error event
   void stop(std::chrono::milliseconds limit);
 

@@ -69,8 +69,9 @@ class Server:
             if self.process.poll() is not None:
                 break
             time.sleep(0.02)
+        text = self.text()
         self.kill()
-        raise AssertionError(f"the server did not become ready (exit {self.process.returncode}):\n{self.text()}")
+        raise AssertionError(f"the server did not become ready (exit {self.process.returncode}):\n{text}")
 
     def __enter__(self):
         return self
@@ -82,6 +83,7 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.log.close()
 
     def stop(self, number=signal.SIGTERM, seconds=40):
         self.process.send_signal(number)

@@ -215,11 +215,13 @@ class Loading(unittest.TestCase):
             server = Server(*flags, wait=False, **({"model": model} if model else {}))
             self.assertEqual(server.process.wait(30), code, server.text())
             self.assertTrue(server.text().strip())
+            server.kill()
         taken = socket.socket()
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         server = Server("--port", str(taken.getsockname()[1]), wait=False)
         self.assertEqual(server.process.wait(30), 5, server.text())
+        server.kill()
         taken.close()
 
 

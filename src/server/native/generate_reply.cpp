@@ -1,5 +1,7 @@
 #include "server/native/generate_reply.h"
 
+#include <utility>
+
 namespace espalier::server {
 namespace {
 
@@ -26,10 +28,12 @@ void GenerateReply::add(int prompt, TextEvent event, std::string& out) {
     add_input(choice_of(logprobs->choice), *logprobs);
   } else if (const auto* delta = std::get_if<TextDelta>(&event)) {
     Choice& choice = choice_of(delta->choice);
+    add_input(choice, {});
     add_token(choice, *delta);
     if (options_.stream) write_event(out, choice);
   } else if (auto* end = std::get_if<TextEnd>(&event)) {
     Choice& choice = choice_of(end->choice);
+    add_input(choice, {});
     append_json_escaped(choice.text, end->text);
     choice.tokens = end->usage.completion_tokens;
     choice.ended = true;
@@ -38,8 +42,10 @@ void GenerateReply::add(int prompt, TextEvent event, std::string& out) {
   }
 }
 
+// Once a choice: an empty event, after the engine's or where it had nothing to tell, only lists tokens without values.
 void GenerateReply::add_input(Choice& choice, const PromptLogprobsEvent& event) {
   const auto& prompt = prompt_of(choice);
+  if (std::exchange(choice.input_told, true) || !prompt.logprobs) return;
   const int length = static_cast<int>(prompt.ids.size());
   for (int at = prompt.layout.start; at >= 0 && at < length; ++at) {
     const auto i = static_cast<std::size_t>(at - event.start);

@@ -50,7 +50,7 @@ class GenerateReply final : public Reply {
     Lists input, output;
     double input_sum = 0;
     int input_values = 0, tokens = 0;
-    bool ended = false;
+    bool input_told = false, ended = false;
     TextEnd end;
   };
 

@@ -195,6 +195,7 @@ Result<Generation> complete(Call& call) {
   OpenAiReplyOptions options = common_reply(call, body.common, "cmpl-", body.sampling.n);
   options.object = options.chunk_object = "text_completion";
   options.logprobs = body.logprobs >= 0;
+  options.prompt_logprobs = options.logprobs && body.echo;
   std::vector<std::string> echoes;
   for (std::size_t i = 0; i < body.prompts.prompts.size(); ++i) {
     ESP_TRY(Request request, make_request(call, body, i));

@@ -21,7 +21,7 @@ void OpenAiReply::add(int prompt, TextEvent event, std::string& out) {
   if (auto* logprobs = std::get_if<PromptLogprobsEvent>(&event)) {
     Choice& choice = choice_of(prompt, logprobs->choice);
     begin(choice, out);
-    add_prompt_logprobs(choice, *logprobs);
+    tell_prompt_logprobs(choice, *logprobs);
   } else if (auto* delta = std::get_if<TextDelta>(&event)) {
     on_token(choice_of(prompt, delta->choice), std::move(*delta), out);
   } else if (auto* end = std::get_if<TextEnd>(&event)) {
@@ -36,8 +36,15 @@ void OpenAiReply::begin(Choice& choice, std::string& out) {
   begin_choice(choice);
 }
 
+void OpenAiReply::tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent& event) {
+  if (!options_.prompt_logprobs || choice.prompt_logprobs_told) return;
+  choice.prompt_logprobs_told = true;
+  add_prompt_logprobs(choice, event);
+}
+
 void OpenAiReply::on_token(Choice& choice, TextDelta delta, std::string& out) {
   begin(choice, out);
+  tell_prompt_logprobs(choice, {});
   choice.text += delta.text;
   ++choice.tokens;
   if (options_.token_ids) choice.ids.push_back(delta.token.id);
@@ -48,6 +55,7 @@ void OpenAiReply::on_token(Choice& choice, TextDelta delta, std::string& out) {
 
 void OpenAiReply::on_end(Choice& choice, TextEnd end, std::string& out) {
   begin(choice, out);
+  tell_prompt_logprobs(choice, {});
   choice.text += end.text;
   choice.ended = true;
   choice.reason = end.reason;

@@ -21,7 +21,7 @@ struct OpenAiReplyOptions {
   std::string object, chunk_object;  // "chat.completion", "chat.completion.chunk"
   std::int64_t created = 0;          // seconds since 1970
   bool stream = false, include_usage = false, continuous_usage = false;
-  bool logprobs = false;
+  bool logprobs = false, prompt_logprobs = false;
   bool token_ids = false;
   bool timings = false;
   int n = 1;                                     // choices of each prompt
@@ -39,11 +39,12 @@ class OpenAiReply : public Reply {
   struct Choice {
     int index = 0, prompt = 0;
     bool begun = false;
-    bool prompt_told = false;  // prompt_token_ids went out
-    std::string text;          // not yet written
-    std::string logprobs[4];   // not yet written: as many lists of JSON values as the dialect has
-    std::vector<TokenId> ids;  // not yet written
-    int offset = 0;            // characters of the text so far
+    bool prompt_told = false;           // prompt_token_ids went out
+    bool prompt_logprobs_told = false;  // add_prompt_logprobs() was called
+    std::string text;                   // not yet written
+    std::string logprobs[4];            // not yet written: as many lists of JSON values as the dialect has
+    std::vector<TokenId> ids;           // not yet written
+    int offset = 0;                     // characters of the text so far
     int tokens = 0;
     bool ended = false;
     FinishReason reason = FinishReason::stop;
@@ -55,6 +56,7 @@ class OpenAiReply : public Reply {
 
   const OpenAiReplyOptions& options() const { return options_; }
   virtual void begin_choice(Choice&) {}  // before anything else of it
+  // Called once for each choice when prompt_logprobs is set; with an empty event when the engine had nothing to tell.
   virtual void add_prompt_logprobs(Choice&, const PromptLogprobsEvent&) {}
   virtual void add_logprob(Choice& choice, const TokenEvent& token) = 0;
   virtual void write_opening(JsonWriter&, const Choice&) {}  // the first chunk of a choice, where there is one
@@ -66,6 +68,7 @@ class OpenAiReply : public Reply {
  private:
   Choice& choice_of(int prompt, int choice);
   void begin(Choice& choice, std::string& out);
+  void tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent& event);
   void on_token(Choice& choice, TextDelta delta, std::string& out);
   void on_end(Choice& choice, TextEnd end, std::string& out);
   void write_head(JsonWriter& json, const std::string& object) const;
