@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include "command/command.h"
 #include "command/engine_flags.h"
@@ -21,7 +22,10 @@ struct Arguments {
 };
 
 struct Measured {  // of one burst
-  double seconds = 0, first_token = 0, decode_seconds = 0;
+  double seconds = 0;
+  double first_token = 0;                 // until the last request had its first token
+  double decode_seconds = 0;              // from then on
+  int decoded_tokens = 0;                 // in that time
   int input_tokens = 0, output_tokens = 0;
 };
 
@@ -29,6 +33,38 @@ std::vector<TokenId> random_prompt(std::mt19937_64& rng, int length, int vocabul
   std::vector<TokenId> out;
   for (int i = 0; i < length; ++i) out.push_back(static_cast<TokenId>(rng() % static_cast<unsigned>(vocabulary)));
   return out;
+}
+
+// Reads all streams to their end. Decoding counts from when every request has its first token: before, steps also carry prompts.
+Result<Measured> follow(std::vector<Stream>& streams, std::chrono::steady_clock::time_point start, Measured m) {
+  auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  std::vector<bool> begun(streams.size());
+  std::size_t waiting_for_first = streams.size(), open = streams.size();
+  int tokens = 0, tokens_before = 0;
+  while (open > 0) {
+    for (std::size_t i = 0; i < streams.size(); ++i)
+      for (StreamEvent& event : streams[i].take()) {
+        if (std::holds_alternative<TokenEvent>(event)) {
+          ++tokens;
+          if (!begun[i]) --waiting_for_first;
+          begun[i] = true;
+        }
+        const auto* end = std::get_if<FinishEvent>(&event);
+        if (!end) continue;
+        --open;
+        if (end->reason == FinishReason::error) return end->error;
+      }
+    if (waiting_for_first == 0 && m.first_token == 0) {
+      m.first_token = elapsed();
+      tokens_before = tokens;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  m.seconds = elapsed();
+  m.output_tokens = tokens;
+  m.decoded_tokens = tokens - tokens_before;
+  m.decode_seconds = m.seconds - m.first_token;
+  return m;
 }
 
 // Sends all requests at once and waits for the last token of each.
@@ -47,21 +83,7 @@ Result<Measured> burst(Engine& engine, const std::vector<std::pair<int, int>>& l
     ESP_TRY(Stream stream, engine.submit(std::move(request)));
     streams.push_back(std::move(stream));
   }
-  for (Stream& stream : streams)
-    for (bool finished = false; !finished;) {
-      stream.wait(std::chrono::milliseconds(1000));
-      for (StreamEvent& event : stream.take()) {
-        const auto* end = std::get_if<FinishEvent>(&event);
-        if (!end) continue;
-        finished = true;
-        if (end->reason == FinishReason::error) return end->error;
-        m.output_tokens += end->usage.completion_tokens;
-        m.first_token = std::max(m.first_token, end->timing.first_token);
-        m.decode_seconds = std::max(m.decode_seconds, end->timing.finished - end->timing.first_token);
-      }
-    }
-  m.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return m;
+  return follow(streams, start, m);
 }
 
 MachineLimits limits_of(const EngineOptions& options) {
@@ -97,10 +119,13 @@ int latency(const Arguments& a) {
         auto m = burst(**engine, lengths, rng);
         if (!m.ok()) return fail(m.error());
         if (i == 0 || m->first_token < best.first_token) best.first_token = m->first_token;
-        if (i == 0 || m->decode_seconds < best.decode_seconds) best.decode_seconds = m->decode_seconds;
+        if (i == 0 || m->decode_seconds * best.decoded_tokens < best.decode_seconds * m->decoded_tokens) {
+          best.decode_seconds = m->decode_seconds;
+          best.decoded_tokens = m->decoded_tokens;
+        }
       }
       const double prefill = batch * input / best.first_token;
-      const double step = best.decode_seconds / std::max(1, a.output_length - 1), decode = batch / step;
+      const double decode = best.decoded_tokens / best.decode_seconds, step = batch / decode;
       const double operations = 2.0 * static_cast<double>(model.layer_parameters) * prefill;
       const double bytes = static_cast<double>(model.weight_bytes) / step;
       const double op_share = operations / multiplier_limit(limits, model), byte_share = bytes / limits.read_bytes_per_second;

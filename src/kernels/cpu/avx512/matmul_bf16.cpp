@@ -3,19 +3,19 @@
 #define ESPALIER_ISA avx512
 #include "kernels/cpu/avx512/simd.h"
 #include "kernels/cpu/generic/matmul.h"
+#include "kernels/cpu/generic/peak.h"
 
 namespace espalier::kernels::avx512 {
 
 double peak_bf16_dot(std::int64_t rounds) {
   Simd::F acc[Simd::kPeakChains];
-  for (auto& a : acc) a = Simd::set1(0.5f);
+  each_chain([&](int i) { acc[i] = Simd::set1(0.5f); });
   const __m512bh x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3c003c00)), y = x;
-  for (std::int64_t i = 0; i < rounds; ++i)
-#pragma GCC unroll 16
-    for (auto& a : acc) {
-      a = {_mm512_dpbf16_ps(a.v, x, y)};
-      Simd::keep(a);
-    }
+  for (std::int64_t round = 0; round < rounds; ++round)
+    each_chain([&](int i) {
+      acc[i] = {_mm512_dpbf16_ps(acc[i].v, x, y)};
+      Simd::keep(acc[i]);
+    });
   return 2.0 * 32 * Simd::kPeakChains * static_cast<double>(rounds);
 }
 
