@@ -12,7 +12,7 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view stripped(std::string_view text) {
   auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
@@ -22,7 +22,7 @@ bool list_holds(std::string_view list, std::string_view token) {
   while (!list.empty()) {
     auto comma = std::min(list.find(','), list.size());
     auto item = list.substr(0, comma);
-    if (same_ignoring_case(trimmed(item.substr(0, item.find(';'))), token)) return true;
+    if (same_ignoring_case(stripped(item.substr(0, item.find(';'))), token)) return true;
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
   return false;

@@ -20,7 +20,7 @@ std::vector<std::string> split(std::string_view pattern) {
   return words;
 }
 
-std::string quoted(std::string_view text) {
+std::string shortened(std::string_view text) {
   return text.size() <= kQuotedBytes ? std::string(text) : fmt::format("{}...", text.substr(0, kQuotedBytes));
 }
 
@@ -111,11 +111,11 @@ HttpResponse Router::method_refusal(const Route& route, const HttpRequest& head)
   if (head.method == Method::options) {
     response.status = 204;
   } else {
-    response = errors_(
-        {405,
-         fmt::format("{} is not possible on {}; use one of: {}", quoted(head.method_name), quoted(head.path), allow),
-         "method_not_allowed", "", 0},
-        head.path);
+    response = errors_({405,
+                        fmt::format("{} is not possible on {}; use one of: {}", shortened(head.method_name),
+                                    shortened(head.path), allow),
+                        "method_not_allowed", "", 0},
+                       head.path);
   }
   response.headers.set("Allow", allow);
   return response;
@@ -125,7 +125,7 @@ std::optional<HttpResponse> Router::refuse(const HttpRequest& head) const {
   if (head.path == "*") return method_refusal(Route{}, head);  // "OPTIONS *" asks for the server as a whole
   const Route* route = find(head);
   if (!route) {
-    return errors_({404, fmt::format("there is no route {} {}", quoted(head.method_name), quoted(head.path)),
+    return errors_({404, fmt::format("there is no route {} {}", shortened(head.method_name), shortened(head.path)),
                     "route_not_found", "", 0},
                    head.path);
   }
