@@ -186,6 +186,10 @@ bool Delivery::finish() {
 bool Delivery::finish_stream() {
   if (writer_.closed() && opened_) return leave();
   if (!out_.empty() && !flush()) return !writer_.closed() || leave();
+  if (failed_) {
+    writer_.finish_and_close();
+    return false;
+  }
   record(200, summary_.finish_reason);
   writer_.finish();
   return false;
@@ -201,14 +205,15 @@ bool Delivery::refuse(const Error& why) {
     responder_.respond(std::move(response));
     return false;
   }
-  // Behind what is there already: the last event tells what happened. If the client does not read, it is just cut.
-  writer_.write(out_ + net::sse_event(error_json(generation_.dialect, http)) + "data: [DONE]\n\n");
-  writer_.finish_and_close();
-  return false;
+  // Instead of what the socket has not taken: the last event tells what happened. A reader that is slow gets it later.
+  out_ = net::sse_event(error_json(generation_.dialect, http)) + "data: [DONE]\n\n";
+  body_done_ = failed_ = true;
+  return finish_stream();
 }
 
 bool Delivery::leave() {
   streams_.clear();
+  if (failed_) return false;  // recorded already
   service_.metrics.aborted.add();
   record(499, "abort");
   return false;

@@ -81,7 +81,7 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   std::deque<Pending> pending_;                 // taken from the streams, not yet formatted
   std::string out_;                             // formatted, not yet taken by the writer
   std::size_t open_choices_ = 0;
-  bool opened_ = false, body_done_ = false;
+  bool opened_ = false, body_done_ = false, failed_ = false;  // failed_: the last event is an error
   std::atomic<bool> gone_{false}, paused_{false};
   std::mutex mutex_;
   std::optional<Error> cancelled_;
