@@ -11,11 +11,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build_packages=(
-  g++ cmake ninja-build ccache                      # compiler and build
-  libboost1.81-dev libssl-dev libcurl4-openssl-dev  # HTTP server, hashes, HTTP client
-  nlohmann-json3-dev libfmt-dev libcli11-dev        # JSON, text, command line
-  libgtest-dev libgmock-dev                         # tests
-  python3 python3-pip python3-venv ca-certificates  # fetching the default model; end-to-end tests
+  g++ cmake ninja-build ccache                                 # compiler and build
+  libboost1.81-dev libssl-dev libcurl4-openssl-dev zlib1g-dev  # HTTP server, hashes, HTTP client, gzip
+  nlohmann-json3-dev libfmt-dev libcli11-dev                   # JSON, text, command line
+  libgtest-dev libgmock-dev                                    # tests
+  python3 python3-pip python3-venv ca-certificates             # fetching the default model; end-to-end tests
 )
 lint_packages=(clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19)
 browser_packages=(chromium)

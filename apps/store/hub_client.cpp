@@ -15,6 +15,7 @@ using net::ClientRequest;
 using net::ClientResponse;
 
 constexpr std::uint64_t kMostListBytes = 64ull << 20;
+constexpr std::uint64_t kMostErrorBytes = 1 << 20;
 constexpr std::size_t kMostFiles = 100'000;
 constexpr int kMostPages = 200;
 
@@ -223,7 +224,7 @@ Result<ClientResponse> HubClient::download(const HubName& name, const std::strin
                                            std::uint64_t offset, net::BodySink& sink) {
   ClientRequest question = request(resolve_path(name, commit, file));
   question.range_from = offset;
-  question.max_body_bytes = file.bytes.value_or(kMostListBytes);
+  question.max_body_bytes = std::max(file.bytes.value_or(0), kMostErrorBytes);  // the sink holds a file to its own size
   GoodAnswerOnly good(sink);
   ESP_TRY(ClientResponse response, http_.stream(question, good));
   if (response.status != 200 && response.status != 206) return error_of(response, name, file.path);

@@ -72,6 +72,7 @@ class HubDouble {
   bool small_files_redirect = false;
   bool cdn_ranges = true;
   std::string cdn_scheme = "http";
+  std::set<std::string> too_long;                // files that come with more bytes than stated
   std::set<std::string> corrupt;                 // files whose content comes wrong
   std::map<std::string, std::size_t> cut_after;  // file -> bytes after which each of its connections is cut
   int failures_before_success = 0;               // 503 for the first so many file requests
@@ -195,6 +196,7 @@ class HubDouble {
       const std::string hash =
           large ? hash_of(DigestKind::sha256, file->second) : hash_of(DigestKind::git_blob, file->second);
       reply.status = 302;
+      reply.body = "Found. Redirecting to another host.";
       reply.headers.emplace_back("X-Linked-Etag", "\"" + hash + "\"");
       reply.headers.emplace_back("X-Linked-Size", std::to_string(file->second.size()));
       reply.headers.emplace_back("ETag", "\"of-the-redirect\"");
@@ -223,6 +225,7 @@ class HubDouble {
     Reply reply;
     if (request.method == "GET" && file_requests++ < failures_before_success) return status(503);
     if (corrupt.count(path)) text.back() = static_cast<char>(text.back() + 1);
+    if (too_long.count(path)) text += "more";
     const std::string range = request.header("range");
     if (ranges && range.starts_with("bytes=")) {
       const std::size_t first = std::strtoul(range.c_str() + 6, nullptr, 10);

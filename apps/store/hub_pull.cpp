@@ -36,11 +36,15 @@ bool worth_another_try(const Error& error) {
 // Appends what comes to a file; begins anew when the server sends everything instead of the rest.
 class IntoFile : public net::BodySink {
  public:
-  IntoFile(OutputFile& file, std::function<void()> on_progress) : file_(file), on_progress_(std::move(on_progress)) {}
+  IntoFile(OutputFile& file, std::uint64_t bytes, std::function<void()> on_progress)
+      : file_(file), bytes_(bytes), on_progress_(std::move(on_progress)) {}
   Result<> on_head(const net::ClientResponse& response) override {
     return response.body_offset == file_.size() ? success() : file_.restart();
   }
   Result<> on_body(std::string_view piece) override {
+    if (piece.size() > bytes_ - file_.size())
+      return bad_file(
+          fmt::format("more than the stated {} bytes of a file came", bytes_));  // trying again would not help
     ESP_CHECK(file_.write(piece));
     on_progress_();
     return success();
@@ -48,6 +52,7 @@ class IntoFile : public net::BodySink {
 
  private:
   OutputFile& file_;
+  std::uint64_t bytes_;  // the file's whole size; it never grows beyond
   std::function<void()> on_progress_;
 };
 
@@ -172,7 +177,7 @@ class HubPull {
     int fruitless = 0;
     while (output.size() < *file.bytes) {
       const std::uint64_t before = output.size();
-      IntoFile sink(output, [&] { tell(ProgressEvent::Stage::downloading, file.path, output.size()); });
+      IntoFile sink(output, *file.bytes, [&] { tell(ProgressEvent::Stage::downloading, file.path, output.size()); });
       auto response = hub_.download(name_, repository_.commit, file, before, sink);
       if (response.ok() && output.size() < *file.bytes)
         response = Error{Error::Kind::network,

@@ -213,6 +213,16 @@ TEST_F(HubPull, WrongContentIsNeverGivenAName) {
   EXPECT_TRUE(pull("org/whole").ok());
 }
 
+TEST_F(HubPull, MoreBytesThanStatedAreNotTaken) {
+  for (const char* path : {"config.json", "model-00002-of-00002.safetensors"}) {
+    hub.too_long = {path};
+    auto model = pull("org/whole");
+    ASSERT_FALSE(model.ok());
+    EXPECT_EQ(model.error().kind, Error::Kind::bad_file);
+    EXPECT_THAT(model.error().message, HasSubstr("more than the stated"));
+  }
+}
+
 TEST_F(HubPull, ABusyHubIsAskedAgain) {
   hub.failures_before_success = 2;
   auto model = pull("org/whole");

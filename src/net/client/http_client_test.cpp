@@ -159,6 +159,18 @@ TEST(HttpClient, FollowsRedirectsWithinTheLimitAndKeepsTheFirstHeaders) {
   EXPECT_EQ(answer->header("location"), "end");
 }
 
+TEST(HttpClient, ARedirectsOwnPageCountsForNothing) {
+  HttpDouble server([](const HttpDoubleRequest& request) {
+    return request.target == "/end" ? text("ok") : redirect_to("/end");  // whose page is longer than the limit
+  });
+  HttpClient client;
+  ClientRequest request = get(server.url("/start"));
+  request.max_body_bytes = 2;
+  auto response = client.fetch(request);
+  ASSERT_TRUE(response.ok()) << response.error().message;
+  EXPECT_EQ(response->body, "ok");
+}
+
 TEST(HttpClient, CredentialsStayWithTheFirstOriginAlsoOnTheWayBack) {
   std::string home_url;
   HttpDouble other([&](const HttpDoubleRequest& request) {

@@ -19,6 +19,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr std::uint64_t kMostRedirectBytes = 1 << 20;  // of the page that comes with a redirect, which nobody reads
+
 // OpenSSL writes to sockets without MSG_NOSIGNAL: a connection that the other side closed must not end the process.
 class SigpipeBlocked {
  public:
@@ -254,10 +256,11 @@ Result<> Transfer::on_head_complete() {
 
 Result<> Transfer::on_body(std::string_view piece) {
   body_bytes_ += piece.size();
-  if (body_bytes_ > request_.max_body_bytes)
+  if (redirected_ && body_bytes_ <= kMostRedirectBytes) return success();
+  if (redirected_ || body_bytes_ > request_.max_body_bytes)
     return error(Error::Kind::too_large, fmt::format("{} sent more than the {} bytes that are taken here",
                                                      target_.url.host, request_.max_body_bytes));
-  return redirected_ ? success() : sink_.on_body(piece);
+  return sink_.on_body(piece);
 }
 
 // Runs a callback's work; a failure, also an exception, ends the transfer and is kept as its reason.
