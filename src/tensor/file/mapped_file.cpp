@@ -12,6 +12,17 @@
 #include "base/checked.h"
 
 namespace espalier {
+namespace {
+
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::size_t bytes_past_page(const std::byte* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % page_bytes();
+}
+
+}  // namespace
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   ESP_TRY(const OpenFile file, open_file(path));
@@ -62,17 +73,15 @@ Result<> MappedFile::intact() const {
 
 void MappedFile::will_need(std::span<const std::byte> part) const {
   if (part.empty()) return;
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) & ~(page - 1);
-  const auto end = reinterpret_cast<std::uintptr_t>(part.data()) + part.size();
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+  const std::size_t before = bytes_past_page(part.data());
+  ::madvise(const_cast<std::byte*>(part.data() - before), before + part.size(), MADV_WILLNEED);
 }
 
 void MappedFile::forget(std::span<const std::byte> part) const {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) & ~(page - 1);
-  const auto end = (reinterpret_cast<std::uintptr_t>(part.data()) + part.size()) & ~(page - 1);
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const std::size_t page = page_bytes(), skipped = (page - bytes_past_page(part.data())) % page;
+  if (part.size() <= skipped) return;
+  const std::size_t whole = (part.size() - skipped) / page * page;
+  if (whole > 0) ::madvise(const_cast<std::byte*>(part.data() + skipped), whole, MADV_DONTNEED);
 }
 
 }  // namespace espalier

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 
@@ -27,13 +28,14 @@ struct sigaction previous;
 
 static_assert(std::atomic<std::uintptr_t>::is_always_lock_free, "the signal handler may not wait");
 
-bool cover_with_zeros(std::uintptr_t address) {
+bool cover_with_zeros(std::byte* fault) {
+  const auto address = reinterpret_cast<std::uintptr_t>(fault);
   for (auto& slot : slots) {
     const auto begin = slot.begin.load(std::memory_order_acquire), end = slot.end.load(std::memory_order_relaxed);
     if (begin <= kReserved || address < begin || address >= end) continue;
     slot.broken.store(true);
-    const std::uintptr_t page = address & ~(page_bytes.load(std::memory_order_relaxed) - 1);
-    return ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+    const std::uintptr_t past_page = address & (page_bytes.load(std::memory_order_relaxed) - 1);
+    return ::mmap(fault - past_page, end - address + past_page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
                   0) != MAP_FAILED;
   }
   return false;
@@ -43,7 +45,7 @@ bool cover_with_zeros(std::uintptr_t address) {
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
   const bool from_kernel = info->si_code > 0;  // not kill(): then si_addr means something
-  const bool covered = from_kernel && cover_with_zeros(reinterpret_cast<std::uintptr_t>(info->si_addr));
+  const bool covered = from_kernel && cover_with_zeros(static_cast<std::byte*>(info->si_addr));
   errno = saved;
   if (covered) return;
   if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
