@@ -40,28 +40,46 @@ constexpr std::array kKimi{Pattern(
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
-constexpr std::array kBloom{Pattern(R"( ?[^(\s|.,!?…。，、।۔،)]+)")};
-constexpr std::array kViking{Pattern(R"( ?[^(\s|.,!?…。，、।۔،)]+)"), kDigit};
-constexpr std::array kDeepseekCoder{Pattern("[\r\n]"), Pattern(R"(\s?\p{L}+)"), Pattern(R"(\s?\p{P}+)"),
-                                    Pattern("[一-龥ࠀ-一가-\xed\x9f\xbf]+"), kDigit};
+// Code points are written as numbers: several of these characters look like others or are changed by normalisation.
+constexpr std::array kBloom{Pattern(R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)")};
+constexpr std::array kViking{kBloom[0], kDigit};
+constexpr Pattern kHanAndHangul = R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)";
+constexpr std::array kDeepseekCoder{Pattern("[\r\n]"), Pattern(R"(\s?\p{L}+)"), Pattern(R"(\s?\p{P}+)"), kHanAndHangul,
+                                    kDigit};
+// Letters that have a case.
+constexpr Pattern kCased =
+    R"(\s?[A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293})"
+    R"(\x{295}-\x{2AF}\x{370}-\x{373}\x{376}-\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C})"
+    R"(\x{38E}-\x{3A1}\x{3A3}-\x{3F5}\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-\x{556}\x{10A0}-\x{10C5})"
+    R"(\x{13A0}-\x{13F5}\x{13F8}-\x{13FD}\x{1C90}-\x{1CBA}\x{1CBD}-\x{1CBF}\x{1D00}-\x{1D2B})"
+    R"(\x{1D6B}-\x{1D77}\x{1D79}-\x{1D9A}\x{1E00}-\x{1F15}\x{1F18}-\x{1F1D}\x{1F20}-\x{1F45})"
+    R"(\x{1F48}-\x{1F4D}\x{1F50}-\x{1F57}\x{1F59}\x{1F5B}\x{1F5D}\x{1F5F}-\x{1F7D}\x{1F80}-\x{1FB4})"
+    R"(\x{1FB6}-\x{1FBC}\x{1FBE}\x{1FC2}-\x{1FC4}\x{1FC6}-\x{1FCC}\x{1FD0}-\x{1FD3}\x{1FD6}-\x{1FDB})"
+    R"(\x{1FE0}-\x{1FEC}\x{1FF2}-\x{1FF4}\x{1FF6}-\x{1FFC}\x{2102}\x{2107}\x{210A}-\x{2113}\x{2115})"
+    R"(\x{2119}-\x{211D}\x{2124}\x{2126}\x{2128}\x{212A}-\x{212D}\x{212F}-\x{2134}\x{2139}\x{213C}-\x{213F})"
+    R"(\x{2145}-\x{2149}\x{214E}\x{2183}-\x{2184}\x{2C00}-\x{2C7B}\x{2C7E}-\x{2CE4}\x{2CEB}-\x{2CEE})"
+    R"(\x{2CF2}-\x{2CF3}\x{A640}-\x{A66D}\x{A680}-\x{A69B}\x{A722}-\x{A76F}\x{A771}-\x{A787})"
+    R"(\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF}\x{FB00}-\x{FB06}\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A})"
+    R"(\x{FF41}-\x{FF5A}\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2})"
+    R"(\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}]+)";
 constexpr std::array kDeepseekLlm{
     Pattern("[\r\n]"),
-    Pattern(
-        R"(\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+)"),
-    Pattern(R"(\s?[!-/:-~！-／：-～‘-‟　-。]+)"),
+    kCased,
+    Pattern(R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)"),
     Pattern(R"(\s+$)"),
-    Pattern("[一-龥ࠀ-一가-\xed\x9f\xbf]+"),
+    kHanAndHangul,
     Pattern(R"(\p{N}+)")};
-constexpr std::array kDeepseekV3{
-    kUpToThreeDigits, Pattern("[一-龥\xe3\x81\x80-ゟ゠-ヿ]+"),
-    Pattern(
-        R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
+constexpr Pattern kWordsAndSigns =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::array kDeepseekV3{kUpToThreeDigits, Pattern(R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)"),
+                                 kWordsAndSigns};
 // Digits in groups of three from the right; then as above with more scripts.
 constexpr std::array kAfmoe{
     Pattern(R"(\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})))"),
-    Pattern("[一-鿿㐀-䶿豈-\xef\xab\xbf\xe3\x81\x80-ゟ゠-ヿ･-ﾟ⼀-\xe2\xbf\x9fเ-\xe0\xb9\xbf\xe0\xba\x80-\xe0\xbb\xbfក-"
-            "\xe1\x9f\xbfက-႟ꩠ-ꩿꧠ-\xea\xa7\xbf가-\xed\x9e\xafᄀ-ᇿ]+"),
-    kDeepseekV3[2]};
+    Pattern(R"([\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{F900}-\x{FAFF}\x{3040}-\x{309F}\x{30A0}-\x{30FF})"
+            R"(\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF}\x{E40}-\x{E7F}\x{E80}-\x{EFF}\x{1780}-\x{17FF}\x{1000}-\x{109F})"
+            R"(\x{AA60}-\x{AA7F}\x{A9E0}-\x{A9FF}\x{AC00}-\x{D7AF}\x{1100}-\x{11FF}]+)"),
+    kWordsAndSigns};
 constexpr std::array kSuperBpe{Pattern(R"(\p{N}+)"), Pattern(R"((?=(\d{3})+(?!\d)))")};
 constexpr std::array kChameleon{Pattern("<sentinel:[0-9]+>"),       Pattern("(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z"),
                                 Pattern("([\\t\\n]|    |  )"),      kDigit,

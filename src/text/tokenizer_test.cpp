@@ -3,41 +3,32 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <algorithm>
+#include <atomic>
+#include <limits>
 #include <random>
-#include <sstream>
+#include <thread>
 
 #include "espalier/error.h"
-#include "testing/data.h"
 #include "text/detokenizer.h"
+#include "text/golden_tokenizers.h"
 #include "text/tokenizer_impl.h"
 #include "text/utf8.h"
 
 namespace espalier {
 namespace {
 
-const std::vector<std::string> kNames = {"bytelevel-split", "sp-bpe-llama2-like", "unigram-t5-like", "qwen3",
-                                         "deepseek_v3"};
-
-std::filesystem::path folder_of(const std::string& name) {
-  return testing::golden("tokenizers/" + name);
-}
-
-std::vector<Json> lines_of(const std::filesystem::path& path) {
-  std::vector<Json> all;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) all.push_back(Json::parse(line));
-  return all;
-}
+using testing::golden_tokenizer;
+using testing::json_lines;
+using Ids = std::vector<TokenId>;
 
 class GoldenTokenizer : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    folder_ = folder_of(GetParam());
+    folder_ = golden_tokenizer(GetParam());
     if (folder_.empty()) GTEST_SKIP() << "left out: " << GetParam() << " is not beside the checkout";
-    auto opened = Tokenizer::open_hf(folder_);
-    ASSERT_TRUE(opened.ok()) << opened.error().message;
-    tokenizer_ = *opened;
+    tokenizer_ = testing::open_golden(GetParam());
+    ASSERT_TRUE(tokenizer_);
   }
 
   std::vector<TokenId> encode(const std::string& text, EncodeOptions options) {
@@ -50,10 +41,8 @@ class GoldenTokenizer : public ::testing::TestWithParam<std::string> {
   std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
-using Ids = std::vector<TokenId>;
-
 TEST_P(GoldenTokenizer, EveryEncodingIsExact) {
-  for (const Json& row : lines_of(folder_ / "encodings.jsonl")) {
+  for (const Json& row : json_lines(folder_ / "encodings.jsonl")) {
     const auto text = row["text"].get<std::string>();
     const auto name = row["name"].get<std::string>();
     EXPECT_EQ(encode(text, {.add_special = false}), row["ids"].get<Ids>()) << name;
@@ -66,12 +55,12 @@ TEST_P(GoldenTokenizer, EveryEncodingIsExact) {
 }
 
 TEST_P(GoldenTokenizer, EveryDecodingIsExact) {
-  for (const Json& row : lines_of(folder_ / "encodings.jsonl")) {
+  for (const Json& row : json_lines(folder_ / "encodings.jsonl")) {
     const auto ids = row["ids"].get<Ids>();
     EXPECT_EQ(tokenizer_->decode(ids), row.contains("decoded") ? row["decoded"] : row["text"]) << row["name"];
     EXPECT_EQ(tokenizer_->decode(ids, {.skip_special = true}), row["decoded_skip_special"]) << row["name"];
   }
-  for (const Json& row : lines_of(folder_ / "decodings.jsonl")) {
+  for (const Json& row : json_lines(folder_ / "decodings.jsonl")) {
     const auto ids = row["ids"].get<Ids>();
     EXPECT_EQ(tokenizer_->decode(ids), row["text"]) << row["ids"];
     if (row.contains("text_skip_special")) {
@@ -81,7 +70,7 @@ TEST_P(GoldenTokenizer, EveryDecodingIsExact) {
 }
 
 TEST_P(GoldenTokenizer, StreamedPiecesAreThoseOfTheGolden) {
-  for (const Json& row : lines_of(folder_ / "encodings.jsonl")) {
+  for (const Json& row : json_lines(folder_ / "encodings.jsonl")) {
     if (!row.contains("stream")) continue;
     IncrementalDetokenizer stream(*tokenizer_);
     const auto ids = row["ids"].get<Ids>();
@@ -98,7 +87,7 @@ TEST_P(GoldenTokenizer, OurEncoderAgreesWithTheLibraryOnRandomTexts) {
   auto library = Tokenizer::Impl::make(json, {}, true);
   ASSERT_TRUE(library.ok()) << library.error().message;
   std::mt19937_64 random(testing::seed());
-  const auto rows = lines_of(folder_ / "encodings.jsonl");
+  const auto rows = json_lines(folder_ / "encodings.jsonl");
   for (int n = 0; n < 300; ++n) {
     std::string text;
     for (int part = 0; part < 4; ++part) {
@@ -118,13 +107,147 @@ TEST_P(GoldenTokenizer, OurEncoderAgreesWithTheLibraryOnRandomTexts) {
   }
 }
 
+TEST_P(GoldenTokenizer, TokenStringsAreThoseOfTheGoldenAndCanBeFound) {
+  const Json golden = Json::parse(testing::read_file(folder_ / "golden.json"));
+  EXPECT_EQ(tokenizer_->size(), golden["max_id"].get<int>() + 1);
+  int tokens = 0;
+  for (TokenId id = 0; id < tokenizer_->size(); ++id) {
+    if (!tokenizer_->contains(id)) continue;
+    ++tokens;
+    ASSERT_EQ(tokenizer_->find(tokenizer_->token_text(id)), id);
+  }
+  EXPECT_EQ(tokens, golden["vocab_size"].get<int>());
+}
+
+TEST_P(GoldenTokenizer, TheLengthOfATextBoundsItsTokensFromBelow) {
+  for (const Json& row : json_lines(folder_ / "encodings.jsonl")) {
+    const auto bytes = row["text"].get<std::string>().size();
+    EXPECT_LE(tokenizer_->min_tokens(bytes), row["ids"].size()) << row["name"];
+  }
+  if (GetParam() == "qwen3" || GetParam() == "deepseek_v3" || GetParam() == "sp-bpe-llama2-like") {
+    EXPECT_GT(tokenizer_->min_tokens(10'000'000), 1000u);
+  }
+}
+
+TEST_P(GoldenTokenizer, IdsOutsideTheVocabularyAddNothing) {
+  const auto ids = encode("Hello there", {.add_special = false});
+  Ids odd = {-1, tokenizer_->size(), std::numeric_limits<TokenId>::max(), std::numeric_limits<TokenId>::min()};
+  EXPECT_EQ(tokenizer_->decode(odd), "");
+  odd.insert(odd.begin() + 2, ids.begin(), ids.end());
+  EXPECT_EQ(tokenizer_->decode(odd), tokenizer_->decode(ids));
+  for (const TokenId id : {-1, tokenizer_->size()}) {
+    EXPECT_EQ(tokenizer_->token_text(id), "");
+    EXPECT_EQ(tokenizer_->token_bytes(id), "");
+    EXPECT_FALSE(tokenizer_->is_special(id));
+  }
+}
+
+TEST_P(GoldenTokenizer, TextThatIsNotUtf8IsRefusedWithItsPlace) {
+  const auto refused = tokenizer_->encode("abc\xff");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, Error::Kind::bad_request);
+  EXPECT_NE(refused.error().message.find("byte 3"), std::string::npos) << refused.error().message;
+}
+
+TEST_P(GoldenTokenizer, LongRunsOfOneCharacterEncode) {
+  for (const char* unit : {" ", "a", "\n", "é", "-"}) {
+    std::string text;
+    while (text.size() < 300'000) text += unit;
+    const auto ids = encode(text, {.add_special = false});
+    EXPECT_FALSE(ids.empty());
+    if (GetParam() == "qwen3" || GetParam() == "deepseek_v3") {
+      EXPECT_EQ(tokenizer_->decode(ids), text);
+    }
+  }
+}
+
+TEST_P(GoldenTokenizer, ManyThreadsMayUseOne) {
+  const auto rows = json_lines(folder_ / "encodings.jsonl");
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (const Json& row : rows) {
+        const auto ids = tokenizer_->encode(row["text"].get<std::string>(), {.add_special = false});
+        wrong += !ids.ok() || *ids != row["ids"].get<Ids>();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 std::string test_name(const ::testing::TestParamInfo<std::string>& tokenizer) {
   std::string name = tokenizer.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer, ::testing::ValuesIn(kNames), test_name);
+INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer, ::testing::ValuesIn(testing::kGoldenTokenizers), test_name);
+
+TEST(Tokenizer, SpecialTokensComeFromTheFolder) {
+  const auto opened = Tokenizer::open_hf(golden_tokenizer("sp-bpe-llama2-like"));
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  const Tokenizer& tokenizer = **opened;
+  EXPECT_EQ(tokenizer.bos(), 1);
+  EXPECT_EQ(tokenizer.eos(), 2);
+  EXPECT_EQ(tokenizer.unk(), 0);
+  EXPECT_EQ(tokenizer.pad(), std::nullopt);
+  const SpecialTokens expected = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
+  EXPECT_EQ(tokenizer.special_tokens(), expected);
+  EXPECT_TRUE(tokenizer.is_special(1));
+  EXPECT_EQ(tokenizer.token_bytes(*tokenizer.find("<0x0A>")), "\n");
+  EXPECT_TRUE(tokenizer.is_byte(*tokenizer.find("<0x0A>")));
+  EXPECT_EQ(tokenizer.token_bytes(*tokenizer.find("▁")), " ");
+}
+
+TEST(Tokenizer, TokensOfTheConfigurationAreRecognisedThoughTheFileLacksThem) {
+  const auto json = testing::read_file(golden_tokenizer("bytelevel-split") / "tokenizer.json");
+  const Json config = Json::parse(R"({"eos_token": "<|extra_end|>", "additional_special_tokens": ["<|more|>"],
+                                      "added_tokens_decoder": {"1204": {"content": "<|listed|>", "special": false}}})");
+  const auto opened = Tokenizer::from_json(json, config);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  const Tokenizer& tokenizer = **opened;
+  EXPECT_EQ(*tokenizer.encode("<|listed|><|more|><|extra_end|>"), (Ids{1204, 1205, 1206}));
+  EXPECT_EQ(tokenizer.eos(), 1206);
+  EXPECT_FALSE(tokenizer.is_special(1204));
+  EXPECT_TRUE(tokenizer.is_special(1206));
+}
+
+TEST(Tokenizer, AFolderWithoutATokenizerSaysWhatIsMissing) {
+  const auto opened = Tokenizer::open_hf("/nonexistent");
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().kind, Error::Kind::not_found);
+  EXPECT_NE(opened.error().message.find("tokenizer.json"), std::string::npos);
+}
+
+TEST(Tokenizer, BrokenFilesAreRefused) {
+  const std::string model = R"("model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": [)";
+  for (const std::string& json : {
+           std::string(),
+           std::string("{}"),
+           std::string("[1, 2"),
+           std::string("{\"model\": {\"type\": \"Nothing\"}}"),
+           "{" + model + R"(["a", "b"]]}})",  // "ab" is no token
+           "{" + model + R"("a b c"]}})",     // three tokens
+           std::string(R"({"model": {"type": "BPE", "vocab": {"a": 4294967295}, "merges": []}})"),
+           std::string(R"({"model": {"type": "BPE", "vocab": {"a": 99999999}, "merges": []}})"),
+           std::string(R"({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}})"),
+           std::string(R"({"model": {"type": "Unigram", "unk_id": 7, "vocab": []}})"),
+           std::string("\xff\xfe"),
+       }) {
+    const auto opened = Tokenizer::from_json(json);
+    ASSERT_FALSE(opened.ok()) << json;
+    EXPECT_EQ(opened.error().kind, Error::Kind::bad_file) << json;
+  }
+}
+
+TEST(Tokenizer, WhatIsWrongInTheConfigurationIsNamed) {
+  const auto json = testing::read_file(golden_tokenizer("bytelevel-split") / "tokenizer.json");
+  const auto opened = Tokenizer::from_json(json, Json::parse(R"({"bos_token": 5})"));
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().field, "bos_token");
+}
 
 }  // namespace
 }  // namespace espalier

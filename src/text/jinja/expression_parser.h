@@ -1,4 +1,4 @@
-// expression_parser.h: the half of the parser that reads expressions. Internal to parser.cpp and expression_parser.cpp.
+// expression_parser.h: the half of the parser that reads expressions. Internal to the parser.
 #pragma once
 
 #include <initializer_list>

@@ -6,7 +6,8 @@ use ahash::{AHashMap, AHashSet};
 use daachorse::{DoubleArrayAhoCorasick, DoubleArrayAhoCorasickBuilder, MatchKind};
 use std::sync::LazyLock;
 
-static WORD: LazyLock<regex_automata::meta::Regex> = LazyLock::new(|| regex_automata::meta::Regex::new(r"^\w$").unwrap());
+static WORD: LazyLock<regex_automata::meta::Regex> =
+    LazyLock::new(|| regex_automata::meta::Regex::new(r"^\w$").unwrap());
 
 pub struct Added {
     pub id: u32,
@@ -30,7 +31,12 @@ pub enum Part {
 impl AddedTokens {
     /// Ids are given as the library does it: a token that the model knows keeps its id, others are numbered from the
     /// end of the vocabulary on, whatever id the file wishes for.
-    pub fn new(listed: Vec<AddedToken>, model_id: impl Fn(&str) -> Option<u32>, model_size: u32, normalizer: &Normalizer) -> Result<Self, String> {
+    pub fn new(
+        listed: Vec<AddedToken>,
+        model_id: impl Fn(&str) -> Option<u32>,
+        model_size: u32,
+        normalizer: &Normalizer,
+    ) -> Result<Self, String> {
         let mut place: AHashMap<u32, usize> = AHashMap::new(); // id -> index
         let mut ids: AHashMap<String, u32> = AHashMap::new();
         let mut tokens: Vec<Added> = Vec::new();
@@ -60,7 +66,8 @@ impl AddedTokens {
             }
         }
         let raw = matcher(&tokens, |a| (!a.token.normalized).then_some(a.token.content.as_str()))?;
-        let normalized = matcher(&tokens, |a| a.token.normalized.then_some(a.normalized.as_deref().unwrap_or(&a.token.content)))?;
+        let normalized =
+            matcher(&tokens, |a| a.token.normalized.then_some(a.normalized.as_deref().unwrap_or(&a.token.content)))?;
         Ok(AddedTokens { tokens, specials, in_raw_text: raw, in_normalized_text: normalized })
     }
 
@@ -73,11 +80,21 @@ impl AddedTokens {
         self.tokens.iter().any(|t| t.token.lstrip || t.token.rstrip)
     }
 
-    pub fn split_raw(&self, text: &str, specials: bool, part: impl FnMut(Part) -> Result<(), String>) -> Result<(), String> {
+    pub fn split_raw(
+        &self,
+        text: &str,
+        specials: bool,
+        part: impl FnMut(Part) -> Result<(), String>,
+    ) -> Result<(), String> {
         self.split(&self.in_raw_text, text, specials, part)
     }
 
-    pub fn split_normalized(&self, text: &str, specials: bool, part: impl FnMut(Part) -> Result<(), String>) -> Result<(), String> {
+    pub fn split_normalized(
+        &self,
+        text: &str,
+        specials: bool,
+        part: impl FnMut(Part) -> Result<(), String>,
+    ) -> Result<(), String> {
         self.split(&self.in_normalized_text, text, specials, part)
     }
 
@@ -120,9 +137,16 @@ fn touches_word(text: &str, start: usize, end: usize) -> bool {
     text[..start].chars().next_back().is_some_and(is_word) || text[end..].chars().next().is_some_and(is_word)
 }
 
-fn matcher<'a>(tokens: &'a [Added], form: impl Fn(&'a Added) -> Option<&'a str>) -> Result<Option<DoubleArrayAhoCorasick<u32>>, String> {
-    let patterns: Vec<(&str, u32)> =
-        tokens.iter().enumerate().filter_map(|(i, added)| Some((form(added)?, i as u32))).filter(|(text, _)| !text.is_empty()).collect();
+fn matcher<'a>(
+    tokens: &'a [Added],
+    form: impl Fn(&'a Added) -> Option<&'a str>,
+) -> Result<Option<DoubleArrayAhoCorasick<u32>>, String> {
+    let patterns: Vec<(&str, u32)> = tokens
+        .iter()
+        .enumerate()
+        .filter_map(|(i, added)| Some((form(added)?, i as u32)))
+        .filter(|(text, _)| !text.is_empty())
+        .collect();
     if patterns.is_empty() {
         return Ok(None);
     }

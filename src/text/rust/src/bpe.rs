@@ -53,7 +53,9 @@ impl Bpe {
         };
         let merges = tokens.merges(spec)?;
         let alphabet = if byte_level {
-            Alphabet::Bytes(Box::new(std::array::from_fn(|b| tokens.find(bytelevel::char_of(b as u8).encode_utf8(&mut [0; 4])))))
+            Alphabet::Bytes(Box::new(std::array::from_fn(|b| {
+                tokens.find(bytelevel::char_of(b as u8).encode_utf8(&mut [0; 4]))
+            })))
         } else {
             Alphabet::characters(spec, spec.byte_fallback.unwrap_or(false))
         };
@@ -90,9 +92,13 @@ impl Bpe {
 
     /// Cutting is sound if no merge can reach over the cut; unknown characters and byte tokens are kept out of it.
     fn find_cuts(&mut self, spec: &BpeSpec) {
-        let byte_ids: AHashSet<u32> = spec.vocab.0.iter().filter(|(t, _)| byte_token(t).is_some()).map(|(_, id)| *id).collect();
+        let byte_ids: AHashSet<u32> =
+            spec.vocab.0.iter().filter(|(t, _)| byte_token(t).is_some()).map(|(_, id)| *id).collect();
         let known = matches!(&self.alphabet, Alphabet::Characters { ids, .. } if ids.contains_key(&MARK));
-        if self.ignore_merges || !known || self.merges.ids().any(|id| byte_ids.contains(&id) || Some(id) == self.unknown) {
+        if self.ignore_merges
+            || !known
+            || self.merges.ids().any(|id| byte_ids.contains(&id) || Some(id) == self.unknown)
+        {
             return;
         }
         let mut before = AHashSet::new();
@@ -227,7 +233,11 @@ struct TokenIndex {
 
 impl TokenIndex {
     fn new(spec: &BpeSpec) -> Self {
-        let mut all = TokenIndex { texts: StringTable::default(), index: Index::with_capacity(spec.vocab.0.len()), ids: Vec::new() };
+        let mut all = TokenIndex {
+            texts: StringTable::default(),
+            index: Index::with_capacity(spec.vocab.0.len()),
+            ids: Vec::new(),
+        };
         for (i, (text, id)) in spec.vocab.0.iter().enumerate() {
             all.texts.push(text.as_bytes());
             all.ids.push(*id);
@@ -247,7 +257,10 @@ impl TokenIndex {
             joined.clear();
             joined.push_str(&merge.left);
             joined.push_str(&merge.right);
-            let known = |text: &str| self.find(text).ok_or_else(|| format!("merge {rank} needs the token {text:?}, which is not in the vocabulary"));
+            let known = |text: &str| {
+                self.find(text)
+                    .ok_or_else(|| format!("merge {rank} needs the token {text:?}, which is not in the vocabulary"))
+            };
             merges.insert(known(&merge.left)?, known(&merge.right)?, rank as u32, known(&joined)?);
         }
         Ok(merges)

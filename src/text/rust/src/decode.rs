@@ -37,7 +37,8 @@ impl TokenDecoder {
     }
 
     fn of(kind: DecodeKind) -> Self {
-        let plan = DecodePlan { kind, byte_tokens: false, strip_start: 0, strip_stop: 0, first_token_drops_marks: false };
+        let plan =
+            DecodePlan { kind, byte_tokens: false, strip_start: 0, strip_stop: 0, first_token_drops_marks: false };
         TokenDecoder { plan, replacements: Vec::new() }
     }
 
@@ -69,7 +70,9 @@ impl TokenDecoder {
             }
             DecoderSpec::ByteFallback {} if !plan.byte_tokens && !*fused => plan.byte_tokens = true,
             DecoderSpec::Fuse {} => *fused = true,
-            DecoderSpec::Strip { content: ' ', start, stop } if *fused && plan.strip_start == 0 && plan.strip_stop == 0 => {
+            DecoderSpec::Strip { content: ' ', start, stop }
+                if *fused && plan.strip_start == 0 && plan.strip_stop == 0 =>
+            {
                 plan.strip_start = *start;
                 plan.strip_stop = *stop;
             }

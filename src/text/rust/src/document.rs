@@ -128,13 +128,8 @@ pub enum PreTokenizerSpec {
 #[serde(tag = "type")]
 pub enum PostProcessorSpec {
     ByteLevel {},
-    TemplateProcessing {
-        single: Vec<PieceSpec>,
-        special_tokens: std::collections::HashMap<String, SpecialTokenSpec>,
-    },
-    Sequence {
-        processors: Vec<PostProcessorSpec>,
-    },
+    TemplateProcessing { single: Vec<PieceSpec>, special_tokens: std::collections::HashMap<String, SpecialTokenSpec> },
+    Sequence { processors: Vec<PostProcessorSpec> },
 }
 
 #[derive(Deserialize)]
@@ -154,23 +149,10 @@ pub enum DecoderSpec {
     ByteLevel {},
     ByteFallback {},
     Fuse {},
-    Replace {
-        pattern: PatternSpec,
-        content: String,
-    },
-    Strip {
-        content: char,
-        start: u32,
-        stop: u32,
-    },
-    Metaspace {
-        replacement: char,
-        prepend_scheme: Option<PrependScheme>,
-        add_prefix_space: Option<bool>,
-    },
-    Sequence {
-        decoders: Vec<DecoderSpec>,
-    },
+    Replace { pattern: PatternSpec, content: String },
+    Strip { content: char, start: u32, stop: u32 },
+    Metaspace { replacement: char, prepend_scheme: Option<PrependScheme>, add_prefix_space: Option<bool> },
+    Sequence { decoders: Vec<DecoderSpec> },
 }
 
 #[derive(Deserialize)]

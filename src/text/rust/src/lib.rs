@@ -18,8 +18,10 @@ mod vocabulary;
 
 use decode::DecodePlan;
 use document::{AddedToken, Document};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::cell::Cell;
+use std::panic::{self, catch_unwind, AssertUnwindSafe};
 use std::slice;
+use std::sync::Once;
 use vocabulary::Vocabulary;
 
 enum Engine {
@@ -42,7 +44,11 @@ impl Tokenizer {
         let missing = document.as_mut().map_or(Vec::new(), |d| d.add_missing(listed));
         if let (false, Some(document)) = (library_only, &document) {
             if let Some(parts) = native::Native::from_document(document)? {
-                return Ok(Tokenizer { engine: Engine::Native(parts.native), vocabulary: parts.vocabulary, plan: parts.plan });
+                return Ok(Tokenizer {
+                    engine: Engine::Native(parts.native),
+                    vocabulary: parts.vocabulary,
+                    plan: parts.plan,
+                });
             }
         }
         let library = library::Library::parse(json, missing)?;
@@ -51,7 +57,8 @@ impl Tokenizer {
     }
 
     fn encode(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>, String> {
-        let text = std::str::from_utf8(text).map_err(|e| format!("the text is not UTF-8 at byte {}", e.valid_up_to()))?;
+        let text =
+            std::str::from_utf8(text).map_err(|e| format!("the text is not UTF-8 at byte {}", e.valid_up_to()))?;
         let mut ids = Vec::new();
         match &self.engine {
             Engine::Native(native) => native.encode(text, add_special, parse_special, &mut ids)?,
@@ -61,7 +68,9 @@ impl Tokenizer {
     }
 
     fn most_input_bytes(&self) -> u32 {
-        let longest = (0..self.vocabulary.len()).map(|i| self.vocabulary.pieces.get(i).len().max(self.vocabulary.text.get(i).len())).max();
+        let longest = (0..self.vocabulary.len())
+            .map(|i| self.vocabulary.pieces.get(i).len().max(self.vocabulary.text.get(i).len()))
+            .max();
         match &self.engine {
             Engine::Native(native) => native.most_input_bytes(longest.unwrap_or(0) as u32).unwrap_or(0),
             Engine::Library(_) => 0,
@@ -121,8 +130,29 @@ pub struct Table {
     is_native: u32,
 }
 
+/// The library must not write to the terminal: what panics here is reported as an error instead.
+fn silence_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !GUARDED.get() {
+                usual(info);
+            }
+        }));
+    });
+}
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>, error: *mut Buffer) -> Option<T> {
-    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+    silence_panics();
+    GUARDED.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(false);
+    let outcome = outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         Err(format!("the tokenizer library failed: {}", text.unwrap_or("no reason given")))
     });
@@ -139,8 +169,14 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>, error: *mut Buffer) -> O
 /// # Safety
 /// As tokenizer_ffi.h says; this holds for all functions below.
 #[no_mangle]
-pub unsafe extern "C" fn espalier_tokenizer_parse(json: Slice, listed: Slice, library_only: bool, error: *mut Buffer) -> *mut Tokenizer {
-    guarded(|| Tokenizer::parse(json.bytes(), listed.bytes(), library_only), error).map_or(std::ptr::null_mut(), |t| Box::into_raw(Box::new(t)))
+pub unsafe extern "C" fn espalier_tokenizer_parse(
+    json: Slice,
+    listed: Slice,
+    library_only: bool,
+    error: *mut Buffer,
+) -> *mut Tokenizer {
+    guarded(|| Tokenizer::parse(json.bytes(), listed.bytes(), library_only), error)
+        .map_or(std::ptr::null_mut(), |t| Box::into_raw(Box::new(t)))
 }
 
 /// # Safety
@@ -185,7 +221,9 @@ pub unsafe extern "C" fn espalier_tokenizer_encode(
     out: *mut Ids,
     error: *mut Buffer,
 ) -> bool {
-    let Some(ids) = guarded(|| (*tokenizer).encode(text.bytes(), add_special, parse_special), error) else { return false };
+    let Some(ids) = guarded(|| (*tokenizer).encode(text.bytes(), add_special, parse_special), error) else {
+        return false;
+    };
     let ids = ids.into_boxed_slice();
     let size = ids.len();
     out.write(Ids { data: Box::into_raw(ids).cast(), size });

@@ -60,7 +60,8 @@ impl Library {
             .iter()
             .map(|(text, id, decoded)| {
                 let is_added = added.get_added_tokens_decoder().contains_key(id);
-                let flags = if is_added { ADDED } else { 0 } | if added.is_special_token(decoded) { SPECIAL } else { 0 };
+                let flags =
+                    if is_added { ADDED } else { 0 } | if added.is_special_token(decoded) { SPECIAL } else { 0 };
                 Token { id: *id, text, decoded_from: Some(decoded), flags }
             })
             .collect();

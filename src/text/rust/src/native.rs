@@ -44,7 +44,12 @@ impl Native {
         let Some(bpe) = Bpe::from_spec(&spec, splitter.byte_level, splitter.is_whole_text())? else { return Ok(None) };
 
         let ids: AHashMap<&str, u32> = spec.vocab.0.iter().map(|(text, id)| (text.as_ref(), *id)).collect();
-        let added = AddedTokens::new(document.added_tokens.clone(), |text| ids.get(text).copied(), ids.len() as u32, &normalizer)?;
+        let added = AddedTokens::new(
+            document.added_tokens.clone(),
+            |text| ids.get(text).copied(),
+            ids.len() as u32,
+            &normalizer,
+        )?;
         let vocabulary = Vocabulary::new(&all_tokens(&spec, &added), &decoder)?;
         let native = Native { added, normalizer, splitter, bpe, before, after };
         Ok(Some(Parts { native, vocabulary, plan: decoder.plan }))
@@ -71,15 +76,22 @@ impl Native {
         Ok(())
     }
 
-    fn encode_normalized(&self, text: &str, at_start: bool, parse_special: bool, out: &mut Vec<u32>, scratch: &mut Scratch) -> Result<(), String> {
+    fn encode_normalized(
+        &self,
+        text: &str,
+        at_start: bool,
+        parse_special: bool,
+        out: &mut Vec<u32>,
+        scratch: &mut Scratch,
+    ) -> Result<(), String> {
         self.added.split_normalized(text, parse_special, |found| match found {
             Part::Token(id) => {
                 out.push(id);
                 Ok(())
             }
-            Part::Text(start, end) => {
-                self.splitter.words(&text[start..end], at_start && start == 0, &mut |word| self.bpe.encode(word, out, scratch))
-            }
+            Part::Text(start, end) => self
+                .splitter
+                .words(&text[start..end], at_start && start == 0, &mut |word| self.bpe.encode(word, out, scratch)),
         })
     }
 
@@ -103,7 +115,12 @@ fn all_tokens<'a>(spec: &'a BpeSpec, added: &'a AddedTokens) -> Vec<Token<'a>> {
     let model = spec.vocab.0.iter().map(|(text, id)| Token { id: *id, text, decoded_from: None, flags: flags(text) });
     let extra = added.tokens.iter().map(|a| {
         let decoded_from = a.normalized.as_deref();
-        Token { id: a.id, text: &a.token.content, decoded_from, flags: ADDED | flags(decoded_from.unwrap_or(&a.token.content)) }
+        Token {
+            id: a.id,
+            text: &a.token.content,
+            decoded_from,
+            flags: ADDED | flags(decoded_from.unwrap_or(&a.token.content)),
+        }
     });
     model.chain(extra).collect()
 }

@@ -86,7 +86,9 @@ impl Step {
             Step::Prepend(mark) => Some(format!("{mark}{text}")),
             Step::Replace { pattern, content } => {
                 let mut out = String::with_capacity(text.len());
-                pattern.pieces(text, |start, end, matched| out.push_str(if matched { content } else { &text[start..end] }))?;
+                pattern.pieces(text, |start, end, matched| {
+                    out.push_str(if matched { content } else { &text[start..end] })
+                })?;
                 Some(out)
             }
         })

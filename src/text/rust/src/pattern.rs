@@ -61,7 +61,9 @@ impl Pattern {
 
     fn find(&self, text: &str, at: usize) -> Result<Option<(usize, usize)>, String> {
         match self {
-            Pattern::Literal(literal) => Ok(text[at..].find(literal.as_str()).map(|i| (at + i, at + i + literal.len()))),
+            Pattern::Literal(literal) => {
+                Ok(text[at..].find(literal.as_str()).map(|i| (at + i, at + i + literal.len())))
+            }
             Pattern::Linear(linear) => Ok(linear.find(text, at)),
             Pattern::Backtracking(regex) => match regex.find_from_pos(text, at) {
                 Ok(found) => Ok(found.map(|m| (m.start(), m.end()))),
@@ -197,8 +199,20 @@ mod tests {
 
     #[test]
     fn the_idiom_matches_what_the_backtracking_engine_matches() {
-        let sources = [GPT2, r"\p{N}{1,3}", r"\s+(?!\S)", r"a|\s+(?!\S)|b| x", r"\s+(?!\S)|\s{2,}|\s*[\r\n]", r"x*", r"[一-龥]+"];
-        let texts = ["", " ", "a", "  a", "a  b   ", "\n \n  x12345", "   \u{3000}é 1 ", "xx  axx", "日本 語12", " x  x\r\n\r\n y "];
+        let sources =
+            [GPT2, r"\p{N}{1,3}", r"\s+(?!\S)", r"a|\s+(?!\S)|b| x", r"\s+(?!\S)|\s{2,}|\s*[\r\n]", r"x*", r"[一-龥]+"];
+        let texts = [
+            "",
+            " ",
+            "a",
+            "  a",
+            "a  b   ",
+            "\n \n  x12345",
+            "   \u{3000}é 1 ",
+            "xx  axx",
+            "日本 語12",
+            " x  x\r\n\r\n y ",
+        ];
         for source in sources {
             let linear = Pattern::regex(source).unwrap();
             assert!(matches!(linear, Pattern::Linear(_)), "{source}");

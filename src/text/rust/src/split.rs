@@ -67,7 +67,9 @@ impl Splitter {
                 let behavior = if *individual_digits { Behavior::Isolated } else { Behavior::Contiguous };
                 Stage::Class { is_member: char::is_numeric, behavior }
             }
-            PreTokenizerSpec::Punctuation { behavior } => Stage::Class { is_member: is_punctuation, behavior: *behavior },
+            PreTokenizerSpec::Punctuation { behavior } => {
+                Stage::Class { is_member: is_punctuation, behavior: *behavior }
+            }
             PreTokenizerSpec::Metaspace { replacement: '▁', prepend_scheme, add_prefix_space: None, split } => {
                 self.stages.push(Stage::WordMarks { scheme: prepend_scheme.unwrap_or(PrependScheme::Always) });
                 if !split {
@@ -84,7 +86,12 @@ impl Splitter {
 
     /// True when every byte of the text reaches some word, at least once.
     pub fn keeps_all(&self) -> bool {
-        self.stages.iter().all(|s| !matches!(s, Stage::Split { behavior: Behavior::Removed, .. } | Stage::Class { behavior: Behavior::Removed, .. }))
+        self.stages.iter().all(|s| {
+            !matches!(
+                s,
+                Stage::Split { behavior: Behavior::Removed, .. } | Stage::Class { behavior: Behavior::Removed, .. }
+            )
+        })
     }
 
     pub fn is_whole_text(&self) -> bool {

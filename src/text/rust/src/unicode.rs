@@ -63,6 +63,13 @@ pub fn properties(c: char) -> u32 {
     use unicode_categories::UnicodeCategories;
     // Python counts letters only, not every alphabetic mark, and four separators that Unicode does not call space.
     let space = c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}');
-    let flags = [(c.is_letter(), ALPHABETIC), (c.is_numeric(), NUMERIC), (space, SPACE), (c.is_uppercase(), UPPER), (c.is_lowercase(), LOWER), (is_printable(c), PRINTABLE)];
+    let flags = [
+        (c.is_letter(), ALPHABETIC),
+        (c.is_numeric(), NUMERIC),
+        (space, SPACE),
+        (c.is_uppercase(), UPPER),
+        (c.is_lowercase(), LOWER),
+        (is_printable(c), PRINTABLE),
+    ];
     flags.iter().filter(|(holds, _)| *holds).map(|(_, bit)| bit).sum()
 }

@@ -41,8 +41,12 @@ impl Vocabulary {
         for token in tokens {
             of_id[token.id as usize] = Some(token);
         }
-        let mut all =
-            Vocabulary { text: StringTable::default(), pieces: StringTable::default(), flags: Vec::new(), index: Index::with_capacity(size) };
+        let mut all = Vocabulary {
+            text: StringTable::default(),
+            pieces: StringTable::default(),
+            flags: Vec::new(),
+            index: Index::with_capacity(size),
+        };
         for (id, token) in of_id.iter().enumerate() {
             let Some(token) = token else {
                 all.text.push(b"");
