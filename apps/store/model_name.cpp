@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/json.h"  // in_quotes
+#include "base/json.h"        // in_quotes
+#include "store/hub_files.h"  // is_safe_path
 
 namespace espalier::store {
 namespace {
@@ -30,8 +31,8 @@ bool is_repository_part(std::string_view part) {
 }
 
 bool is_revision(std::string_view text) {
-  return !text.empty() && text.size() <= kMostRevision && all_of_set(text, "-_./") && text.front() != '/' &&
-         text.back() != '/' && text.front() != '-' && text.find("..") == text.npos && text.find("//") == text.npos;
+  return is_safe_path(text) && text.size() <= kMostRevision && all_of_set(text, "-_./") && text.front() != '-' &&
+         text.find("..") == text.npos;
 }
 
 bool looks_like_a_path(std::string_view text) {
