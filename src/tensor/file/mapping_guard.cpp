@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -28,6 +29,16 @@ struct sigaction previous;
 
 static_assert(std::atomic<std::uintptr_t>::is_always_lock_free, "the signal handler may not wait");
 
+// The bare system call where there is one: no bookkeeping of a library or sanitizer inside a signal handler.
+bool map_zeros(std::byte* begin, std::size_t bytes) {
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+#ifdef __linux__
+  return ::syscall(SYS_mmap, begin, bytes, PROT_READ, flags, -1, 0) != -1;
+#else
+  return ::mmap(begin, bytes, PROT_READ, flags, -1, 0) != MAP_FAILED;
+#endif
+}
+
 bool cover_with_zeros(std::byte* fault) {
   const auto address = reinterpret_cast<std::uintptr_t>(fault);
   for (auto& slot : slots) {
@@ -35,13 +46,12 @@ bool cover_with_zeros(std::byte* fault) {
     if (begin <= kReserved || address < begin || address >= end) continue;
     slot.broken.store(true);
     const std::uintptr_t past_page = address & (page_bytes.load(std::memory_order_relaxed) - 1);
-    return ::mmap(fault - past_page, end - address + past_page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                  0) != MAP_FAILED;
+    return map_zeros(fault - past_page, end - address + past_page);
   }
   return false;
 }
 
-// Only async-signal-safe calls (mmap is a plain system call on Linux and macOS).
+// Only async-signal-safe calls.
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
   const bool from_kernel = info->si_code > 0;  // not kill(): then si_addr means something
