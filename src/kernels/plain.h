@@ -3,8 +3,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
+
+#include "kernels/kv_layout.h"
+#include "tensor/dtype.h"
 
 namespace espalier::plain {
 
@@ -51,6 +55,45 @@ inline std::vector<float> attention(std::span<const float> q, std::span<const fl
   std::vector<float> result(q.size());
   for (std::int64_t i = 0; i < d; ++i) result[i] = static_cast<float>(out[i] / total);
   return result;
+}
+
+// The number that element `at` of stored keys or values stands for, without its scale.
+inline float stored(KvType type, const std::byte* base, std::size_t at) {
+  const std::byte* p = base + at * static_cast<std::size_t>(element_bytes(type));
+  const auto as = [&]<typename T>(T value) {
+    std::memcpy(&value, p, sizeof value);
+    return value;
+  };
+  switch (type) {
+    case KvType::f32: return as(0.0f);
+    case KvType::bf16: return to_float(as(bf16{}));
+    case KvType::f16: return to_float(as(f16{}));
+    case KvType::i8: return static_cast<float>(as(std::int8_t{}));
+    case KvType::f8_e4m3: return f8_e4m3_to_float(as(std::uint8_t{}));
+    case KvType::f8_e5m2: return f8_e5m2_to_float(as(std::uint8_t{}));
+  }
+  return 0;
+}
+
+// What a slot holds of one head, read by the layout that kv_layout.h states.
+struct StoredHead {
+  std::vector<float> key, value;  // [head_dim]
+};
+inline StoredHead stored_head(const KvLayer& kv, int head, Slot slot, int head_dim) {
+  const auto padded = static_cast<std::size_t>(padded_head(head_dim)), s = static_cast<std::size_t>(slot);
+  const std::size_t from = static_cast<std::size_t>(head) * kv.head_bytes, scale = static_cast<std::size_t>(head) * kv.head_scales + s;
+  const std::size_t group = s / kSlotGroup, lane = s % kSlotGroup;
+  StoredHead out;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(head_dim); ++d) {
+    const std::size_t in_pairs = ((group * padded + d / 2 * 2) * kSlotGroup) + lane * 2 + d % 2;
+    const std::size_t in_lanes = (group * padded + d) * kSlotGroup + lane;
+    out.key.push_back(stored(kv.type, kv.keys + from, kv.type == KvType::bf16 ? in_pairs : in_lanes));
+    out.value.push_back(stored(kv.type, kv.values + from, s * padded + d));
+    if (!has_scales(kv.type)) continue;
+    out.key.back() *= kv.key_scales[scale];
+    out.value.back() *= kv.value_scales[scale];
+  }
+  return out;
 }
 
 }  // namespace espalier::plain
