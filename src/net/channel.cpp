@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <tuple>
 
 namespace espalier::net {
 
@@ -137,7 +138,7 @@ void Channel::close() {
   broken_ = true;
   output_.clear();
   boost::system::error_code ignored;
-  socket_.close(ignored);
+  std::ignore = socket_.close(ignored);
   notify();
 }
 

@@ -123,7 +123,7 @@ void Exchange::on_disconnect(std::function<void()> callback) {
   if (callback) callback();
 }
 
-void Exchange::on_writable(std::function<void()> callback) {
+void Exchange::on_writable(const std::function<void()>& callback) {
   {
     std::lock_guard lock(mutex_);
     if (ended_ || gone_) return;
@@ -217,8 +217,8 @@ void StreamWriter::on_disconnect(std::function<void()> callback) {
   if (exchange_) exchange_->on_disconnect(std::move(callback));
 }
 
-void StreamWriter::on_writable(std::function<void()> callback) {
-  if (exchange_) exchange_->on_writable(std::move(callback));
+void StreamWriter::on_writable(const std::function<void()>& callback) {
+  if (exchange_) exchange_->on_writable(callback);
 }
 
 Responder& Responder::operator=(Responder&& other) noexcept {

@@ -50,7 +50,7 @@ class Exchange {
   void cut();           // the StreamWriter died
   bool closed() const;  // gone or ended
   void on_disconnect(std::function<void()> callback);
-  void on_writable(std::function<void()> callback);
+  void on_writable(const std::function<void()>& callback);
 
   // False: nothing new; the next thing will wake. Otherwise everything there is.
   bool take(ExchangeOutput& output);

@@ -12,6 +12,7 @@
 #include <boost/asio/post.hpp>
 #include <system_error>
 #include <thread>
+#include <tuple>
 
 #include "base/log.h"
 #include "net/connection.h"
@@ -258,7 +259,7 @@ void HttpServer::Impl::cut_everything() {
   asio::post(loops_.front()->context, [this] {
     retry_->cancel();
     boost::system::error_code ignored;
-    acceptor_->close(ignored);
+    std::ignore = acceptor_->close(ignored);
     // Only now can no new connection come, also not to the other io threads.
     for (std::size_t i = 0; i < loops_.size(); ++i) {
       asio::post(loops_[i]->context, [this, i] {

@@ -51,7 +51,7 @@ class StreamWriter {
   void finish_and_close();  // the same, but the connection closes: after an error event, say
   bool closed() const;
   void on_disconnect(std::function<void()> callback);
-  void on_writable(std::function<void()> callback);  // the buffer is less than half full again
+  void on_writable(const std::function<void()>& callback);  // the buffer is less than half full again
 
  private:
   void abandon();
