@@ -1,4 +1,5 @@
-// `espalier bench latency|offline`: tokens per second of a model in this process, and the share of what the machine gives.
+// `espalier bench latency|offline`: tokens per second of a model in this process, and the share of what the machine
+// gives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,9 +24,9 @@ struct Arguments {
 
 struct Measured {  // of one burst
   double seconds = 0;
-  double first_token = 0;                 // until the last request had its first token
-  double decode_seconds = 0;              // from then on
-  int decoded_tokens = 0;                 // in that time
+  double first_token = 0;     // until the last request had its first token
+  double decode_seconds = 0;  // from then on
+  int decoded_tokens = 0;     // in that time
   int input_tokens = 0, output_tokens = 0;
 };
 
@@ -35,7 +36,8 @@ std::vector<TokenId> random_prompt(std::mt19937_64& rng, int length, int vocabul
   return out;
 }
 
-// Reads all streams to their end. Decoding counts from when every request has its first token: before, steps also carry prompts.
+// Reads all streams to their end. Decoding counts from when every request has its first token: before, steps also carry
+// prompts.
 Result<Measured> follow(std::vector<Stream>& streams, std::chrono::steady_clock::time_point start, Measured m) {
   auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   std::vector<bool> begun(streams.size());
@@ -94,14 +96,16 @@ MachineLimits limits_of(const EngineOptions& options) {
 double multiplier_limit(const MachineLimits& limits, const ModelInfo& model) {
   if (model.activations == "f32") return limits.f32_flops;
   if (model.quantisation == "BF16" && limits.bf16_flops > 0) return limits.bf16_flops;
-  return model.quantisation == "F32" || model.quantisation == "F16" || model.quantisation == "BF16" ? limits.f32_flops : limits.int8_ops;
+  return model.quantisation == "F32" || model.quantisation == "F16" || model.quantisation == "BF16" ? limits.f32_flops
+                                                                                                    : limits.int8_ops;
 }
 
 void print_machine(const ModelInfo& model, const MachineLimits& limits) {
-  fmt::print("{}: {} {}, activations {}, keys and values {}, {} on {} threads\n", model.path, model.architecture, model.quantisation, model.activations,
-             model.kv_type, model.isa, model.threads);
-  fmt::print("limits measured now: read {:.1f} GB/s ({}), f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s\n", limits.read_bytes_per_second / 1e9,
-             limits.huge_pages ? "2 MiB pages" : "4 KiB pages", limits.f32_flops / 1e9, limits.bf16_flops / 1e9, limits.int8_ops / 1e9);
+  fmt::print("{}: {} {}, activations {}, keys and values {}, {} on {} threads\n", model.path, model.architecture,
+             model.quantisation, model.activations, model.kv_type, model.isa, model.threads);
+  fmt::print("limits measured now: read {:.1f} GB/s ({}), f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s\n",
+             limits.read_bytes_per_second / 1e9, limits.huge_pages ? "2 MiB pages" : "4 KiB pages",
+             limits.f32_flops / 1e9, limits.bf16_flops / 1e9, limits.int8_ops / 1e9);
 }
 
 int latency(const Arguments& a) {
@@ -128,15 +132,20 @@ int latency(const Arguments& a) {
       const double decode = best.decoded_tokens / best.decode_seconds, step = batch / decode;
       const double operations = 2.0 * static_cast<double>(model.layer_parameters) * prefill;
       const double bytes = static_cast<double>(model.weight_bytes) / step;
-      const double op_share = operations / multiplier_limit(limits, model), byte_share = bytes / limits.read_bytes_per_second;
+      const double op_share = operations / multiplier_limit(limits, model),
+                   byte_share = bytes / limits.read_bytes_per_second;
       if (a.json) {
-        fmt::print("{{\"batch_size\":{},\"input_len\":{},\"output_len\":{},\"prefill_throughput\":{:.1f},\"prefill_share\":{:.3f},\"median_decode_throughput\":{:.1f},"
-                   "\"decode_step_ms\":{:.3f},\"weight_read_share\":{:.3f}}}\n",
-                   batch, input, a.output_length, prefill, op_share, decode, step * 1e3, byte_share);
+        fmt::print(
+            "{{\"batch_size\":{},\"input_len\":{},\"output_len\":{},\"prefill_throughput\":{:.1f},\"prefill_share\":{:."
+            "3f},\"median_decode_throughput\":{:.1f},"
+            "\"decode_step_ms\":{:.3f},\"weight_read_share\":{:.3f}}}\n",
+            batch, input, a.output_length, prefill, op_share, decode, step * 1e3, byte_share);
         continue;
       }
-      fmt::print("batch {:>3}, {:>5} in: prefill {:>8.1f} tok/s, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers; decode {:>7.1f} tok/s, {:.2f} ms a step, weights at {:.1f} GB/s = {:.1f} % of memory\n",
-                 batch, input, prefill, operations / 1e9, 100 * op_share, decode, step * 1e3, bytes / 1e9, 100 * byte_share);
+      fmt::print(
+          "batch {:>3}, {:>5} in: prefill {:>8.1f} tok/s, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers; decode "
+          "{:>7.1f} tok/s, {:.2f} ms a step, weights at {:.1f} GB/s = {:.1f} % of memory\n",
+          batch, input, prefill, operations / 1e9, 100 * op_share, decode, step * 1e3, bytes / 1e9, 100 * byte_share);
     }
   return 0;
 }
@@ -159,17 +168,22 @@ int offline(const Arguments& a) {
   for (int i = 0; i < a.prompts; ++i) lengths.emplace_back(length(a.input_lengths.front()), length(a.output_length));
   auto m = burst(**engine, lengths, rng);
   if (!m.ok()) return fail(m.error());
-  const double operations = 2.0 * static_cast<double>(model.layer_parameters) * (m->input_tokens + m->output_tokens) / m->seconds;
-  fmt::print(fmt::runtime(a.json ? "{{\"successful_requests\":{},\"total_latency\":{:.3f},\"total_input_tokens\":{},\"total_output_tokens\":{},\"request_throughput\":{:.3f},\"input_throughput\":{:.1f},\"output_throughput\":{:.1f},\"multiplier_share\":{:.3f}}}\n"
-                    : "{} requests in {:.2f} s: {} tokens in, {} out; {:.2f} requests/s, {:.1f} in/s, {:.1f} out/s; {:.3f} of the multipliers\n"),
-             a.prompts, m->seconds, m->input_tokens, m->output_tokens, a.prompts / m->seconds, m->input_tokens / m->seconds, m->output_tokens / m->seconds,
-             operations / multiplier_limit(limits, model));
+  const double operations =
+      2.0 * static_cast<double>(model.layer_parameters) * (m->input_tokens + m->output_tokens) / m->seconds;
+  fmt::print(fmt::runtime(a.json ? "{{\"successful_requests\":{},\"total_latency\":{:.3f},\"total_input_tokens\":{},"
+                                   "\"total_output_tokens\":{},\"request_throughput\":{:.3f},\"input_throughput\":{:."
+                                   "1f},\"output_throughput\":{:.1f},\"multiplier_share\":{:.3f}}}\n"
+                                 : "{} requests in {:.2f} s: {} tokens in, {} out; {:.2f} requests/s, {:.1f} in/s, "
+                                   "{:.1f} out/s; {:.3f} of the multipliers\n"),
+             a.prompts, m->seconds, m->input_tokens, m->output_tokens, a.prompts / m->seconds,
+             m->input_tokens / m->seconds, m->output_tokens / m->seconds, operations / multiplier_limit(limits, model));
   return 0;
 }
 
 CLI::App* add_verb(CLI::App& bench, const std::string& name, const std::string& help, Arguments& a) {
   auto* verb = bench.add_subcommand(name, help);
-  verb->add_option("model", a.model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")->required();
+  verb->add_option("model", a.model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")
+      ->required();
   verb->add_option("--input-len", a.input_lengths, "prompt tokens")->capture_default_str()->delimiter(',');
   verb->add_option("--output-len", a.output_length, "generated tokens")->capture_default_str();
   verb->add_flag("--json", a.json, "one JSON object a line");
@@ -188,7 +202,8 @@ Run add_bench(CLI::App& app) {
   latency_verb->add_option("--repeat", a->repeat, "bursts; the best counts")->capture_default_str();
   auto* offline_verb = add_verb(*bench, "offline", "many requests at once, to the last token", *a);
   offline_verb->add_option("--num-prompts", a->prompts, "requests")->capture_default_str();
-  offline_verb->add_option("--random-range-ratio", a->range_ratio, "lengths are drawn from ratio x length to length")->capture_default_str();
+  offline_verb->add_option("--random-range-ratio", a->range_ratio, "lengths are drawn from ratio x length to length")
+      ->capture_default_str();
   return [a, latency_verb] {
     auto path = find_model(a->model);
     if (!path.ok()) return fail(path.error());

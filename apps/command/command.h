@@ -1,7 +1,7 @@
 // command.h: what every verb of the `espalier` command offers to main.
 //
-// A verb registers its flags on a subcommand; the returned function runs it and gives the exit code. Results go to stdout,
-// everything else to stderr.
+// A verb registers its flags on a subcommand; the returned function runs it and gives the exit code. Results go to
+// stdout, everything else to stderr.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -21,29 +21,45 @@ void add_engine_flags(CLI::App& app, EngineOptions& o) {
   option(app, "--tokenizer-path", o.tokenizer_path, "folder with tokenizer.json; empty = the model's own");
   auto* skip = app.add_flag("--skip-tokenizer-init", o.skip_tokenizer, "serve token ids only");
   skip->envname(environment_twin(skip));
-  auto* format = app.add_option_function<std::string>("--load-format", [&o](const std::string& f) { o.dummy_weights = f == "dummy"; },
-                                                      "auto, gguf, safetensors, or dummy (random weights of the configuration's shape)");
+  auto* format = app.add_option_function<std::string>(
+      "--load-format", [&o](const std::string& f) { o.dummy_weights = f == "dummy"; },
+      "auto, gguf, safetensors, or dummy (random weights of the configuration's shape)");
   format->check(CLI::IsMember({"auto", "gguf", "safetensors", "dummy"}))->envname(environment_twin(format));
-  option(app, "--dtype", o.dummy_type, "type of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep theirs");
+  option(app, "--dtype", o.dummy_type,
+         "type of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep theirs");
   option(app, "--threads,-t", o.threads, "compute threads; 0 = one for each processor this process may use");
   option(app, "--activations", o.activations, "int8 (fast), or f32 (exact mode: float arithmetic throughout)");
-  option(app, "--kv-cache-dtype,--kv-dtype", o.kv_type, "keys and values: auto (bf16, f32 in exact mode), f32, bf16, f16, int8, fp8_e4m3, fp8_e5m2");
-  option(app, "--context-length,-c,--ctx-size,--max-model-len", o.context_length, "tokens of prompt and output together; 0 = the model's");
-  option(app, "--max-total-tokens", o.max_total_tokens, "slots of the token pool; 0 = a quarter of free memory at most");
-  option(app, "--max-running-requests,--max-running,--parallel,--max-num-seqs,--max-concurrent-requests", o.max_running, "sequences in one batch; 0 = 64");
-  option(app, "--max-queued-requests,--max-queued,--max-num-queued-reqs", o.max_queued, "requests that may wait; more are answered 429");
-  option(app, "--max-queued-tokens,--max-num-queued-tokens", o.max_queued_tokens, "prompt tokens that may wait; 0 = max(4 x pool, 262144)");
-  option(app, "--chunked-prefill-size,--prefill-chunk,--max-num-batched-tokens", o.prefill_chunk, "prompt tokens computed in one step; 0 = 512, -1 = no limit");
-  option(app, "--schedule-policy,--schedule", o.schedule_policy, "who is admitted next: lpm (longest cached prefix) or fcfs");
-  option(app, "--schedule-conservativeness", o.conservativeness, "larger admits fewer requests at once and retracts less");
-  auto* cache = app.add_flag("--disable-radix-cache", [&o](std::int64_t count) { o.radix_cache = count == 0; }, "keep no prefixes between requests");
+  option(app, "--kv-cache-dtype,--kv-dtype", o.kv_type,
+         "keys and values: auto (bf16, f32 in exact mode), f32, bf16, f16, int8, fp8_e4m3, fp8_e5m2");
+  option(app, "--context-length,-c,--ctx-size,--max-model-len", o.context_length,
+         "tokens of prompt and output together; 0 = the model's");
+  option(app, "--max-total-tokens", o.max_total_tokens,
+         "slots of the token pool; 0 = a quarter of free memory at most");
+  option(app, "--max-running-requests,--max-running,--parallel,--max-num-seqs,--max-concurrent-requests", o.max_running,
+         "sequences in one batch; 0 = 64");
+  option(app, "--max-queued-requests,--max-queued,--max-num-queued-reqs", o.max_queued,
+         "requests that may wait; more are answered 429");
+  option(app, "--max-queued-tokens,--max-num-queued-tokens", o.max_queued_tokens,
+         "prompt tokens that may wait; 0 = max(4 x pool, 262144)");
+  option(app, "--chunked-prefill-size,--prefill-chunk,--max-num-batched-tokens", o.prefill_chunk,
+         "prompt tokens computed in one step; 0 = 512, -1 = no limit");
+  option(app, "--schedule-policy,--schedule", o.schedule_policy,
+         "who is admitted next: lpm (longest cached prefix) or fcfs");
+  option(app, "--schedule-conservativeness", o.conservativeness,
+         "larger admits fewer requests at once and retracts less");
+  auto* cache = app.add_flag(
+      "--disable-radix-cache", [&o](std::int64_t count) { o.radix_cache = count == 0; },
+      "keep no prefixes between requests");
   cache->envname(environment_twin(cache));
   option(app, "--random-seed", o.random_seed, "of requests that bring none; -1 = from the system");
 }
 
 std::vector<std::string> translate_habits(int argc, char** argv) {
-  constexpr std::pair<const char*, const char*> kHabits[] = {
-      {"-np", "--parallel"}, {"-ub", "--chunked-prefill-size"}, {"-ctk", "--kv-cache-dtype"}, {"-ctv", "--kv-cache-dtype"}, {"-a", "--served-model-name"}};
+  constexpr std::pair<const char*, const char*> kHabits[] = {{"-np", "--parallel"},
+                                                             {"-ub", "--chunked-prefill-size"},
+                                                             {"-ctk", "--kv-cache-dtype"},
+                                                             {"-ctv", "--kv-cache-dtype"},
+                                                             {"-a", "--served-model-name"}};
   std::vector<std::string> words(argv + 1, argv + argc);
   for (std::string& word : words)
     for (const auto& [habit, ours] : kHabits)

@@ -33,13 +33,16 @@ void print_hyperparameters(const ModelFiles& files) {
 }
 
 void print_contents(const Contents& contents, bool all) {
-  fmt::print("contents\n  {} parameters, {} ({:.2f} bits each)\n", shown_count(contents.parameters()), shown_bytes(contents.bytes()), contents.bits_per_parameter());
+  fmt::print("contents\n  {} parameters, {} ({:.2f} bits each)\n", shown_count(contents.parameters()),
+             shown_bytes(contents.bytes()), contents.bits_per_parameter());
   for (const TypeUse& type : contents.types)
-    fmt::print("  {:<8} {:>5} tensors {:>10} parameters {:>10}\n", name(type.type), type.tensors, shown_count(type.parameters), shown_bytes(type.bytes));
+    fmt::print("  {:<8} {:>5} tensors {:>10} parameters {:>10}\n", name(type.type), type.tensors,
+               shown_count(type.parameters), shown_bytes(type.bytes));
   if (!all) return;
   fmt::print("tensors\n");
   for (const TensorUse& tensor : contents.tensors)
-    fmt::print("  {:<48} {:<8} [{}] {}\n", tensor.name, name(tensor.type), fmt::join(tensor.shape, ", "), shown_bytes(tensor.bytes));
+    fmt::print("  {:<48} {:<8} [{}] {}\n", tensor.name, name(tensor.type), fmt::join(tensor.shape, ", "),
+               shown_bytes(tensor.bytes));
 }
 
 int inspect(const std::string& model, bool all) {
@@ -52,8 +55,11 @@ int inspect(const std::string& model, bool all) {
   fmt::print("{}\n", *path);
   print_hyperparameters(*files);
   print_contents(describe(*files->weights), all);
-  if (files->tokenizer) fmt::print("tokenizer\n  {} ids, begin {}, end {}\n", files->tokenizer->size(), files->tokenizer->bos().value_or(-1), files->tokenizer->eos().value_or(-1));
-  else fmt::print("tokenizer\n  none: token ids only\n");
+  if (files->tokenizer)
+    fmt::print("tokenizer\n  {} ids, begin {}, end {}\n", files->tokenizer->size(),
+               files->tokenizer->bos().value_or(-1), files->tokenizer->eos().value_or(-1));
+  else
+    fmt::print("tokenizer\n  none: token ids only\n");
   fmt::print("chat template\n{}\n", files->chat_template.empty() ? "  none" : files->chat_template);
   return 0;
 }

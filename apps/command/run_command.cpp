@@ -65,8 +65,9 @@ Result<std::string> answer(Engine& engine, std::vector<TokenId> prompt, const Ar
       if (end->reason == FinishReason::error) return end->error;
       if (a.stats) {
         const double decode = end->timing.finished - end->timing.first_token;
-        fmt::print(stderr, "\n[{} prompt tokens, {} cached; first token {:.0f} ms; {} tokens, {:.1f} tok/s]", end->usage.prompt_tokens, end->usage.cached_tokens,
-                   end->timing.first_token * 1e3, end->usage.completion_tokens, decode > 0 ? (end->usage.completion_tokens - 1) / decode : 0.0);
+        fmt::print(stderr, "\n[{} prompt tokens, {} cached; first token {:.0f} ms; {} tokens, {:.1f} tok/s]",
+                   end->usage.prompt_tokens, end->usage.cached_tokens, end->timing.first_token * 1e3,
+                   end->usage.completion_tokens, decode > 0 ? (end->usage.completion_tokens - 1) / decode : 0.0);
       }
     }
   }
@@ -97,11 +98,13 @@ Result<> one_prompt(Engine& engine, const Arguments& a) {
 }
 
 Result<> chat(Engine& engine, const Arguments& a) {
-  if (!engine.chat_template()) return bad_request("this model has no chat template; give a prompt: espalier run MODEL PROMPT");
+  if (!engine.chat_template())
+    return bad_request("this model has no chat template; give a prompt: espalier run MODEL PROMPT");
   Json messages = Json::array();
   if (!a.system.empty()) messages.push_back({{"role", "system"}, {"content", a.system}});
   const bool terminal = isatty(STDIN_FILENO) != 0;
-  if (terminal) fmt::print(stderr, "A line sends, Ctrl-C interrupts an answer, Ctrl-D ends. /new forgets the conversation.\n");
+  if (terminal)
+    fmt::print(stderr, "A line sends, Ctrl-C interrupts an answer, Ctrl-D ends. /new forgets the conversation.\n");
   for (std::string line;;) {
     if (terminal) fmt::print(stderr, "> ");
     if (!std::getline(std::cin, line)) break;
@@ -124,7 +127,8 @@ int run(Arguments& a) {
   a.engine.model_path = *path;
   auto engine = Engine::open(a.engine);
   if (!engine.ok()) return fail(engine.error());
-  if (!(*engine)->tokenizer()) return fail(bad_request("this model has no tokenizer; `espalier serve` can serve it token ids"));
+  if (!(*engine)->tokenizer())
+    return fail(bad_request("this model has no tokenizer; `espalier serve` can serve it token ids"));
   std::signal(SIGINT, [](int) { interrupted = true; });
   const auto done = a.prompt.empty() ? chat(**engine, a) : one_prompt(**engine, a);
   return done.ok() ? 0 : fail(done.error());
@@ -135,7 +139,8 @@ int run(Arguments& a) {
 Run add_run(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   auto* verb = app.add_subcommand("run", "answer one prompt, or chat in the terminal");
-  verb->add_option("model", a->model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")->required();
+  verb->add_option("model", a->model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")
+      ->required();
   verb->add_option("prompt", a->prompt, "what to answer; without it a chat begins");
   verb->add_option("--system", a->system, "system message");
   verb->add_flag("--raw", a->raw, "no chat template: continue the prompt as it stands");

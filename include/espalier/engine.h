@@ -1,9 +1,9 @@
 // engine.h: a model with its token pool, prefix cache and scheduler, behind submit().
 //
-// One engine thread owns everything inside; it and the compute team step through batches while streams hand out results.
-// Threads: every member may be called from any thread. Fails: open() with an Error that names file, field and value;
-// submit() with busy (queue full) or unavailable (draining).
-// Order:   streams may outlive the engine: they then end with reason abort.
+// One engine thread owns everything inside; it and the compute team step through batches while streams hand out
+// results. Threads: every member may be called from any thread. Fails: open() with an Error that names file, field and
+// value; submit() with busy (queue full) or unavailable (draining). Order:   streams may outlive the engine: they then
+// end with reason abort.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@ class ChatTemplate;
 struct EngineMetrics;
 
 struct EngineOptions {
-  std::string model_path;                  // a GGUF file or an HF directory
-  std::string tokenizer_path;              // empty = the model's
-  bool skip_tokenizer = false;             // serve token ids only
-  bool dummy_weights = false;              // random weights of the configuration's shape: --load-format dummy
-  std::string dummy_type = "auto";         // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
-  int threads = 0;                         // compute threads; 0 = one a processor this process may use
-  std::string activations = "int8";        // int8 | f32 (exact mode)
-  std::string kv_type = "auto";            // auto (bf16; f32 in exact mode) | f32 | bf16 | f16 | int8 | fp8_e4m3 | fp8_e5m2
-  int context_length = 0;                  // tokens; 0 = the model's
-  int max_total_tokens = 0;                // slots of the token pool; 0 = a quarter of free memory, context x running at most
-  int max_running = 0;                     // sequences in one batch; 0 = 64
-  int max_queued = 256;                    // requests
-  std::int64_t max_queued_tokens = 0;      // prompt tokens; 0 = max(4 x pool, 262144)
-  int prefill_chunk = 0;                   // prompt tokens of one step; 0 = 512, -1 = no limit
-  std::string schedule_policy = "lpm";     // lpm | fcfs
+  std::string model_path;            // a GGUF file or an HF directory
+  std::string tokenizer_path;        // empty = the model's
+  bool skip_tokenizer = false;       // serve token ids only
+  bool dummy_weights = false;        // random weights of the configuration's shape: --load-format dummy
+  std::string dummy_type = "auto";   // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
+  int threads = 0;                   // compute threads; 0 = one a processor this process may use
+  std::string activations = "int8";  // int8 | f32 (exact mode)
+  std::string kv_type = "auto";      // auto (bf16; f32 in exact mode) | f32 | bf16 | f16 | int8 | fp8_e4m3 | fp8_e5m2
+  int context_length = 0;            // tokens; 0 = the model's
+  int max_total_tokens = 0;          // slots of the token pool; 0 = a quarter of free memory, context x running at most
+  int max_running = 0;               // sequences in one batch; 0 = 64
+  int max_queued = 256;              // requests
+  std::int64_t max_queued_tokens = 0;   // prompt tokens; 0 = max(4 x pool, 262144)
+  int prefill_chunk = 0;                // prompt tokens of one step; 0 = 512, -1 = no limit
+  std::string schedule_policy = "lpm";  // lpm | fcfs
   bool radix_cache = true;
-  double conservativeness = 1.0;           // of the estimate of output lengths at admission
-  std::int64_t random_seed = -1;           // of requests without a seed; -1 = from the system
+  double conservativeness = 1.0;  // of the estimate of output lengths at admission
+  std::int64_t random_seed = -1;  // of requests without a seed; -1 = from the system
 };
 
 struct ModelInfo {
@@ -48,12 +48,12 @@ struct ModelInfo {
   ModelLimits limits;
   std::vector<TokenId> end_tokens;
   TokenId bos = -1;
-  std::string chat_template;                // source; empty when the model has none
+  std::string chat_template;  // source; empty when the model has none
   // Defaults of the model's generation_config.json; unset where it has none.
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<int> top_k;
   std::int64_t parameters = 0;
-  std::int64_t layer_parameters = 0;        // of the matrices that every token passes; the head not counted
+  std::int64_t layer_parameters = 0;  // of the matrices that every token passes; the head not counted
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::string isa, activations, kv_type;
   int threads = 0;
@@ -63,7 +63,8 @@ struct ModelInfo {
 struct EngineStatus {
   int running = 0, waiting = 0;
   std::int64_t waiting_tokens = 0;
-  int pool_tokens = 0, free_tokens = 0, cached_tokens = 0, pinned_tokens = 0;  // free + cached + pinned + private = pool
+  int pool_tokens = 0, free_tokens = 0, cached_tokens = 0,
+      pinned_tokens = 0;  // free + cached + pinned + private = pool
   std::uint64_t steps = 0;
   double last_step_seconds_ago = 0;
   double new_token_ratio = 0;
@@ -84,12 +85,12 @@ class Engine {
   const Tokenizer* tokenizer() const;         // null when there is none
   const ChatTemplate* chat_template() const;  // null when there is none
   EngineStatus status() const;
-  const EngineMetrics& metrics() const;       // engine/engine_metrics.h
+  const EngineMetrics& metrics() const;  // engine/engine_metrics.h
 
-  Result<> flush_cache();                     // bad_request while something runs or waits
-  int abort(std::string_view id_prefix);      // how many requests it matched; "" matches all
-  void drain();                               // from now on submit() answers unavailable; running work goes on
-  Result<> check();                           // every invariant of pool, tree and sequences; waits for a step to end
+  Result<> flush_cache();                 // bad_request while something runs or waits
+  int abort(std::string_view id_prefix);  // how many requests it matched; "" matches all
+  void drain();                           // from now on submit() answers unavailable; running work goes on
+  Result<> check();                       // every invariant of pool, tree and sequences; waits for a step to end
 
  private:
   struct Impl;

@@ -46,7 +46,9 @@ inline Error bad_request(std::string message, std::string field = {}, std::strin
 inline Error bad_file(std::string message, std::string field = {}) {
   return {Error::Kind::bad_file, std::move(message), std::move(field), {}};
 }
-inline Error internal_error(std::string message) { return {Error::Kind::internal, std::move(message), {}, {}}; }
+inline Error internal_error(std::string message) {
+  return {Error::Kind::internal, std::move(message), {}, {}};
+}
 
 struct Unit {};  // the value of a Result that only says whether it worked
 
@@ -78,7 +80,9 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-inline Result<> success() { return Unit{}; }
+inline Result<> success() {
+  return Unit{};
+}
 
 }  // namespace espalier
 
@@ -86,12 +90,12 @@ inline Result<> success() { return Unit{}; }
 // ESP_CHECK(f());          the same when the value is not wanted.
 #define ESP_CONCAT_(a, b) a##b
 #define ESP_CONCAT(a, b) ESP_CONCAT_(a, b)
-#define ESP_TRY_(tmp, declaration, expression)      \
-  auto tmp = (expression);                          \
-  if (!tmp.ok()) return std::move(tmp).error();     \
+#define ESP_TRY_(tmp, declaration, expression)  \
+  auto tmp = (expression);                      \
+  if (!tmp.ok()) return std::move(tmp).error(); \
   declaration = std::move(tmp).value()
 #define ESP_TRY(declaration, expression) ESP_TRY_(ESP_CONCAT(esp_try_, __LINE__), declaration, expression)
-#define ESP_CHECK(expression)                                                  \
-  do {                                                                         \
+#define ESP_CHECK(expression)                                                                   \
+  do {                                                                                          \
     if (auto esp_check_ = (expression); !esp_check_.ok()) return std::move(esp_check_).error(); \
   } while (false)

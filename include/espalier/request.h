@@ -1,7 +1,7 @@
 // request.h: what the engine is asked to do, validated once.
 //
-// RequestFields is what an edge (an HTTP route, a language back end, a test) fills in; Request::make is the only way to a
-// Request, and every refusal names the field at fault. What the scheduler receives can therefore not be invalid.
+// RequestFields is what an edge (an HTTP route, a language back end, a test) fills in; Request::make is the only way to
+// a Request, and every refusal names the field at fault. What the scheduler receives can therefore not be invalid.
 // Threads: values; a Request is immutable.
 #pragma once
 
@@ -18,19 +18,19 @@ namespace espalier {
 
 // Which log-probabilities (natural logarithm, of the model's distribution before penalties and filters) to report.
 struct LogprobFields {
-  bool enabled = false;       // of every generated token
-  int prompt_start = -1;      // of prompt tokens from this position on; -1 = none. Position 0 has none to report
-  int top = 0;                // the most likely tokens beside the chosen one; up to the whole vocabulary
-  std::vector<TokenId> ids;   // and these tokens, at every reported position
+  bool enabled = false;      // of every generated token
+  int prompt_start = -1;     // of prompt tokens from this position on; -1 = none. Position 0 has none to report
+  int top = 0;               // the most likely tokens beside the chosen one; up to the whole vocabulary
+  std::vector<TokenId> ids;  // and these tokens, at every reported position
 };
 
 struct RequestFields {
-  std::string id;             // the caller's name for it; made up when empty
+  std::string id;  // the caller's name for it; made up when empty
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   LogprobFields logprobs;
-  std::string scope;          // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing
-  int priority = 0;           // larger runs first under the priority policy
+  std::string scope;  // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing
+  int priority = 0;   // larger runs first under the priority policy
 };
 
 // What a loaded model and its token pool can do. Lengths in tokens.

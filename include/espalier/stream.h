@@ -1,8 +1,8 @@
 // stream.h: the results of one request as they come: tokens, log-probabilities, and how each choice ended.
 //
-// A Stream is the request: dropping it cancels what still runs and gives back tokens, slots and grammar within one step.
-// The engine publishes tokens, not text: TextStream (engine/text_stream.h) turns them into text on the reader's side.
-// Threads: take(), wait() by one reader; cancel() and stop() by anybody; the callback runs on the engine thread.
+// A Stream is the request: dropping it cancels what still runs and gives back tokens, slots and grammar within one
+// step. The engine publishes tokens, not text: TextStream (engine/text_stream.h) turns them into text on the reader's
+// side. Threads: take(), wait() by one reader; cancel() and stop() by anybody; the callback runs on the engine thread.
 // Order:   per choice: PromptLogprobs? Token* Finish, nothing after. Choices interleave.
 #pragma once
 
@@ -29,59 +29,59 @@ struct Alternatives {
 struct TokenEvent {
   int choice = 0;
   TokenId id = 0;
-  double logprob = 0;             // 0 when not asked for
+  double logprob = 0;  // 0 when not asked for
   Alternatives alternatives;
-  bool ends = false;              // an end or stop token: it ends the choice, and its text is not shown
+  bool ends = false;  // an end or stop token: it ends the choice, and its text is not shown
 };
 
-struct PromptLogprobsEvent {      // one a choice, before its first token; only when asked for
+struct PromptLogprobsEvent {  // one a choice, before its first token; only when asked for
   int choice = 0;
-  int start = 0;                  // position of logprobs[0]; at least 1
-  std::vector<double> logprobs;   // of prompt tokens [start, prompt length)
+  int start = 0;                           // position of logprobs[0]; at least 1
+  std::vector<double> logprobs;            // of prompt tokens [start, prompt length)
   std::vector<Alternatives> alternatives;  // same positions
 };
 
 enum class FinishReason { stop, length, abort, error };
 
-struct Usage {                    // of one choice, in tokens
+struct Usage {  // of one choice, in tokens
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   int retractions = 0;
-  std::string cache_end;          // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
+  std::string cache_end;  // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
 };
 
-struct Timing {                   // seconds since submit()
+struct Timing {  // seconds since submit()
   double queued = 0, first_token = 0, finished = 0;
 };
 
 struct FinishEvent {
   int choice = 0;
   FinishReason reason = FinishReason::stop;
-  std::optional<TokenId> matched; // the end or stop token that ended it; it is the last TokenEvent
-  Error error;                    // of reason error, or why it was aborted
+  std::optional<TokenId> matched;  // the end or stop token that ended it; it is the last TokenEvent
+  Error error;                     // of reason error, or why it was aborted
   Usage usage;
   Timing timing;
 };
 
 using StreamEvent = std::variant<PromptLogprobsEvent, TokenEvent, FinishEvent>;
 
-class StreamChannel;              // the engine's end
+class StreamChannel;  // the engine's end
 
 class Stream {
  public:
   explicit Stream(std::shared_ptr<StreamChannel> channel);
   Stream(Stream&&) noexcept;
   Stream& operator=(Stream&&) noexcept;
-  ~Stream();                      // cancels what has not finished
+  ~Stream();  // cancels what has not finished
 
   const std::string& id() const;
 
-  std::vector<StreamEvent> take();                          // all that is there, in order; does not wait
-  bool wait(std::chrono::milliseconds limit);               // until something is there; false when the limit passed first
-  // The callback runs whenever events were added (at once when some wait already). It must be quick and must not call into
-  // the stream; it may run once more while the stream is being dropped, so it holds only what it may outlive.
+  std::vector<StreamEvent> take();             // all that is there, in order; does not wait
+  bool wait(std::chrono::milliseconds limit);  // until something is there; false when the limit passed first
+  // The callback runs whenever events were added (at once when some wait already). It must be quick and must not call
+  // into the stream; it may run once more while the stream is being dropped, so it holds only what it may outlive.
   void on_ready(std::function<void()> callback);
-  void stop(int choice);                                    // this choice needs no further token (a stop string was seen)
-  void cancel();                                            // all choices end with reason abort
+  void stop(int choice);  // this choice needs no further token (a stop string was seen)
+  void cancel();          // all choices end with reason abort
 
  private:
   std::shared_ptr<StreamChannel> channel_;

@@ -33,8 +33,12 @@ void pin_to(std::thread& thread, int index) {
   }
 }
 
-std::uint32_t epoch_of(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket >> 32); }
-int chunk_of(std::uint64_t ticket) { return static_cast<int>(ticket & 0xffffffffu); }
+std::uint32_t epoch_of(std::uint64_t ticket) {
+  return static_cast<std::uint32_t>(ticket >> 32);
+}
+int chunk_of(std::uint64_t ticket) {
+  return static_cast<int>(ticket & 0xffffffffu);
+}
 
 }  // namespace
 
@@ -81,7 +85,8 @@ void ComputeTeam::work(std::uint64_t ticket) {
   const std::uint32_t epoch = epoch_of(ticket);
   for (;;) {
     if (epoch_of(ticket) != epoch || chunk_of(ticket) >= chunks_.load(std::memory_order_acquire)) return;
-    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+      continue;
     call_.load(std::memory_order_relaxed)(body_.load(std::memory_order_relaxed), chunk_of(ticket));
     finished_.fetch_add(1, std::memory_order_release);
     ++ticket;

@@ -1,9 +1,9 @@
 // compute_team.h: the few threads that compute a step together; their caller is one of them.
 //
-// run(chunks, body) calls body(chunk) once for every chunk in 0..chunks-1, on whichever member claims it, and returns when
-// all are done. Which member computes a chunk must not matter to the result (promise 1): bodies write disjoint outputs.
-// A member that the system has not scheduled yet delays nobody: only claimed chunks are waited for.
-// Threads: one caller at a time. Members spin for a short while between calls, then sleep. Fails: never; body must not throw.
+// run(chunks, body) calls body(chunk) once for every chunk in 0..chunks-1, on whichever member claims it, and returns
+// when all are done. Which member computes a chunk must not matter to the result (promise 1): bodies write disjoint
+// outputs. A member that the system has not scheduled yet delays nobody: only claimed chunks are waited for. Threads:
+// one caller at a time. Members spin for a short while between calls, then sleep. Fails: never; body must not throw.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,8 @@ class ComputeTeam {
   void member_loop();
 
   // ticket_ = epoch << 32 | next unclaimed chunk. Job fields are written before the ticket of their epoch, and a job
-  // cannot end while a claimed chunk is unfinished, so a successful claim proves that the fields read after it are its own.
+  // cannot end while a claimed chunk is unfinished, so a successful claim proves that the fields read after it are its
+  // own.
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
   alignas(64) std::atomic<int> finished_{0};
   alignas(64) std::atomic<int> chunks_{0};

@@ -49,9 +49,13 @@ void configure(Level lowest, Format format) {
   line_format = format;
 }
 
-bool enabled(Level level) { return level >= lowest_level.load(std::memory_order_relaxed); }
+bool enabled(Level level) {
+  return level >= lowest_level.load(std::memory_order_relaxed);
+}
 
-std::uint64_t lost_lines() { return lost; }
+std::uint64_t lost_lines() {
+  return lost;
+}
 
 void write(Level level, std::string_view message) {
   auto name = kNames[static_cast<int>(level)];

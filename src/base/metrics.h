@@ -37,7 +37,8 @@ class Histogram {
     while (i < bounds_.size() && value > bounds_[i]) ++i;
     counts_[i].fetch_add(times, std::memory_order_relaxed);
     double sum = sum_.load(std::memory_order_relaxed);
-    while (!sum_.compare_exchange_weak(sum, sum + value * static_cast<double>(times), std::memory_order_relaxed)) {}
+    while (!sum_.compare_exchange_weak(sum, sum + value * static_cast<double>(times), std::memory_order_relaxed)) {
+    }
   }
 
   std::span<const double> bounds() const { return bounds_; }

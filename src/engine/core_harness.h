@@ -24,7 +24,8 @@ struct Answer {
   FinishEvent finish;
   bool finished = false;
   bool operator==(const Answer& o) const {
-    return tokens == o.tokens && logprobs == o.logprobs && prompt.logprobs == o.prompt.logprobs && finish.reason == o.finish.reason;
+    return tokens == o.tokens && logprobs == o.logprobs && prompt.logprobs == o.prompt.logprobs &&
+           finish.reason == o.finish.reason;
   }
 };
 
@@ -59,8 +60,11 @@ class GoldenModel {
 class CoreHarness {
  public:
   CoreHarness(GoldenModel& model, CoreOptions options, int slots, KvType type = KvType::f32)
-      : model_(model), slots_(slots),
-        kv_(KvPool::allocate({model.spec.layers, model.spec.attention.kv_heads, model.spec.attention.head_dim, type}, slots).value()),
+      : model_(model),
+        slots_(slots),
+        kv_(KvPool::allocate({model.spec.layers, model.spec.attention.kv_heads, model.spec.attention.head_dim, type},
+                             slots)
+                .value()),
         core(std::move(options), *model.decoder, kv_, slots, model.team, metrics) {}
 
   // Puts a request in; its answers appear under the returned number.

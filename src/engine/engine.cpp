@@ -27,7 +27,9 @@ Result<KvType> kv_type(const EngineOptions& options) {
   if (n == "int8" || n == "q8_0") return KvType::i8;
   if (n == "fp8_e4m3" || n == "fp8") return KvType::f8_e4m3;
   if (n == "fp8_e5m2") return KvType::f8_e5m2;
-  return bad_request(fmt::format("--kv-cache-dtype {} is not known; auto, f32, bf16, f16, int8, fp8_e4m3 and fp8_e5m2 are", n), "kv_cache_dtype");
+  return bad_request(
+      fmt::format("--kv-cache-dtype {} is not known; auto, f32, bf16, f16, int8, fp8_e4m3 and fp8_e5m2 are", n),
+      "kv_cache_dtype");
 }
 
 std::string_view name(KvType type) {
@@ -68,7 +70,8 @@ Result<Capacity> capacity(const EngineOptions& o, const ModelConfig& config, std
     pool = std::clamp<std::int64_t>(pool, 256, 1 << 24);
   }
   if (pool < 2 || pool > SlotAllocator::most_slots)
-    return bad_request(fmt::format("--max-total-tokens {} is outside 2 to {}", pool, SlotAllocator::most_slots), "max_total_tokens");
+    return bad_request(fmt::format("--max-total-tokens {} is outside 2 to {}", pool, SlotAllocator::most_slots),
+                       "max_total_tokens");
   c.pool = static_cast<int>(pool);
   constexpr int kUnlimitedChunk = 4096;  // longer prompts still go through in pieces: results do not depend on it
   c.chunk = o.prefill_chunk > 0 ? std::min(o.prefill_chunk, 1 << 16) : o.prefill_chunk < 0 ? kUnlimitedChunk : 512;
@@ -126,7 +129,8 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(const KvType type, kv_type(options));
   ESP_TRY(const SchedulePolicy schedule, policy(options.schedule_policy));
   if (options.activations != "int8" && options.activations != "f32")
-    return bad_request(fmt::format("--activations {} is not known; int8 and f32 (exact mode) are", options.activations), "activations");
+    return bad_request(fmt::format("--activations {} is not known; int8 and f32 (exact mode) are", options.activations),
+                       "activations");
   ESP_TRY(files, open_model_files(options));
   ESP_TRY(const DecoderSpec spec, declare(files.config));
   const KvShape shape{spec.layers, spec.attention.kv_heads, spec.attention.head_dim, type};
@@ -136,13 +140,17 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
-    if (parsed.ok()) chat_template = std::make_unique<ChatTemplate>(std::move(parsed).value());
-    else log::warning("the model's chat template cannot be used: {}", parsed.error().message);
+    if (parsed.ok())
+      chat_template = std::make_unique<ChatTemplate>(std::move(parsed).value());
+    else
+      log::warning("the model's chat template cannot be used: {}", parsed.error().message);
   }
   describe(fits, type);
-  most_queued_tokens = options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
+  most_queued_tokens =
+      options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
 
-  CoreOptions core_options{fits.running, fits.chunk, schedule, options.radix_cache, options.conservativeness, info.end_tokens};
+  CoreOptions core_options{fits.running,   fits.chunk, schedule, options.radix_cache, options.conservativeness,
+                           info.end_tokens};
   core = std::make_unique<EngineCore>(std::move(core_options), *decoder, kv, fits.pool, *team, metrics);
   latest = core->status();
   thread = std::thread([this] { run(); });
@@ -169,7 +177,8 @@ void Engine::Impl::describe(const Capacity& fits, KvType type) {
   info.limits = {files.config.vocabulary, fits.context, fits.pool, files.tokenizer != nullptr, 0};
   info.end_tokens = files.config.eos;
   for (TokenId id : files.defaults.eos)
-    if (std::find(info.end_tokens.begin(), info.end_tokens.end(), id) == info.end_tokens.end()) info.end_tokens.push_back(id);
+    if (std::find(info.end_tokens.begin(), info.end_tokens.end(), id) == info.end_tokens.end())
+      info.end_tokens.push_back(id);
   info.bos = files.config.bos.value_or(-1);
   info.chat_template = files.chat_template;
   info.temperature = files.defaults.temperature;
@@ -179,8 +188,10 @@ void Engine::Impl::describe(const Capacity& fits, KvType type) {
   if (files.defaults.top_k) info.top_k = static_cast<int>(*files.defaults.top_k);
   info.parameters = parameter_count(*files.weights);
   const AttentionSpec& a = decoder->spec().attention;
-  const std::int64_t hidden = decoder->spec().hidden, q = static_cast<std::int64_t>(a.heads) * a.head_dim, kv_width = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
-  info.layer_parameters = decoder->spec().layers * hidden * (2 * q + 2 * kv_width + 3 * static_cast<std::int64_t>(decoder->spec().mlp.inner));
+  const std::int64_t hidden = decoder->spec().hidden, q = static_cast<std::int64_t>(a.heads) * a.head_dim,
+                     kv_width = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
+  info.layer_parameters = decoder->spec().layers * hidden *
+                          (2 * q + 2 * kv_width + 3 * static_cast<std::int64_t>(decoder->spec().mlp.inner));
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
   info.isa = decoder->isa();
@@ -224,18 +235,31 @@ void Engine::Impl::publish_status(std::int64_t arrived_choices, std::int64_t arr
 
 // The queue is bounded by requests and by prompt tokens; room in the running batch counts as room in the queue.
 Result<> Engine::Impl::refuse_or_count(const Request& request) {
-  const std::int64_t choices = request.sampling().n, tokens = static_cast<std::int64_t>(request.prompt().size()) * choices;
+  const std::int64_t choices = request.sampling().n,
+                     tokens = static_cast<std::int64_t>(request.prompt().size()) * choices;
   std::lock_guard lock(status_mutex);
   const std::int64_t in_system = latest.running + latest.waiting + submitted_choices;
-  const std::int64_t most = static_cast<std::int64_t>(options.max_queued) + (options.max_running > 0 ? options.max_running : 64);
+  const std::int64_t most =
+      static_cast<std::int64_t>(options.max_queued) + (options.max_running > 0 ? options.max_running : 64);
   if (in_system + choices > most) {
     metrics.rejected_queue.add();
-    return Error{Error::Kind::busy, fmt::format("the queue is full: {} requests run or wait, {} are allowed (--max-queued-requests); try again later", in_system, most), {}, "queue_full"};
+    return Error{
+        Error::Kind::busy,
+        fmt::format(
+            "the queue is full: {} requests run or wait, {} are allowed (--max-queued-requests); try again later",
+            in_system, most),
+        {},
+        "queue_full"};
   }
   const std::int64_t queued = latest.waiting_tokens + submitted_tokens;
   if (queued > 0 && queued + tokens > most_queued_tokens) {
     metrics.rejected_queue.add();
-    return Error{Error::Kind::busy, fmt::format("the queue is full: {} prompt tokens wait, {} are allowed (--max-queued-tokens); try again later", queued, most_queued_tokens), {}, "tokens_queued"};
+    return Error{
+        Error::Kind::busy,
+        fmt::format("the queue is full: {} prompt tokens wait, {} are allowed (--max-queued-tokens); try again later",
+                    queued, most_queued_tokens),
+        {},
+        "tokens_queued"};
   }
   submitted_choices += choices;
   submitted_tokens += tokens;
@@ -265,11 +289,21 @@ Result<Stream> Engine::submit(Request request) {
   return Stream(std::move(channel));
 }
 
-const EngineOptions& Engine::options() const { return impl_->options; }
-const ModelInfo& Engine::model() const { return impl_->info; }
-const Tokenizer* Engine::tokenizer() const { return impl_->files.tokenizer.get(); }
-const ChatTemplate* Engine::chat_template() const { return impl_->chat_template.get(); }
-const EngineMetrics& Engine::metrics() const { return impl_->metrics; }
+const EngineOptions& Engine::options() const {
+  return impl_->options;
+}
+const ModelInfo& Engine::model() const {
+  return impl_->info;
+}
+const Tokenizer* Engine::tokenizer() const {
+  return impl_->files.tokenizer.get();
+}
+const ChatTemplate* Engine::chat_template() const {
+  return impl_->chat_template.get();
+}
+const EngineMetrics& Engine::metrics() const {
+  return impl_->metrics;
+}
 
 EngineStatus Engine::status() const {
   std::lock_guard lock(impl_->status_mutex);
@@ -288,10 +322,13 @@ Result<> Engine::flush_cache() {
 }
 
 int Engine::abort(std::string_view id_prefix) {
-  return impl_->on_engine_thread<int>([prefix = std::string(id_prefix)](EngineCore& core) { return core.abort(prefix); });
+  return impl_->on_engine_thread<int>(
+      [prefix = std::string(id_prefix)](EngineCore& core) { return core.abort(prefix); });
 }
 
-void Engine::drain() { impl_->draining = true; }
+void Engine::drain() {
+  impl_->draining = true;
+}
 
 Result<> Engine::check() {
   auto state = impl_->on_engine_thread<std::optional<Error>>([](EngineCore& core) -> std::optional<Error> {

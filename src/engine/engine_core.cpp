@@ -11,7 +11,9 @@ namespace {
 constexpr int kLeastSharedWait = 16;   // shared tokens for which a request waits until another has computed them
 constexpr int kMostLogprobRows = 128;  // rows of one step whose logits are kept for prompt log-probabilities
 
-double seconds(Sequence::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+double seconds(Sequence::Clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
 int common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
@@ -20,8 +22,15 @@ int common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
 
 }  // namespace
 
-EngineCore::EngineCore(CoreOptions options, Model& model, KvPool& kv, int slots, ComputeTeam& team, EngineMetrics& metrics)
-    : options_(std::move(options)), model_(model), kv_(kv), team_(team), metrics_(metrics), allocator_(slots), tree_(allocator_),
+EngineCore::EngineCore(CoreOptions options, Model& model, KvPool& kv, int slots, ComputeTeam& team,
+                       EngineMetrics& metrics)
+    : options_(std::move(options)),
+      model_(model),
+      kv_(kv),
+      team_(team),
+      metrics_(metrics),
+      allocator_(slots),
+      tree_(allocator_),
       ratio_(options_.conservativeness) {}
 
 void EngineCore::add(Arrival arrival) {
@@ -95,13 +104,16 @@ std::vector<WaitingView> EngineCore::view_waiting() {
   return views;
 }
 
-// Waiting requests whose prefix a running sequence is computing right now stay back until it is there: then they share it.
+// Waiting requests whose prefix a running sequence is computing right now stay back until it is there: then they share
+// it.
 bool EngineCore::prefix_is_being_computed(const Sequence& waiting) const {
   if (!options_.radix_cache) return false;
   const auto wanted = std::span<const TokenId>(waiting.tokens).first(static_cast<std::size_t>(waiting.match_limit()));
   for (const auto& other : running_) {
     if (other->to_compute() <= 1 || other->request->fields().scope != waiting.request->fields().scope) continue;
-    if (common_prefix(wanted, other->tokens) - std::max(waiting.peeked.last.length, other->computed) >= kLeastSharedWait) return true;
+    if (common_prefix(wanted, other->tokens) - std::max(waiting.peeked.last.length, other->computed) >=
+        kLeastSharedWait)
+      return true;
   }
   return false;
 }
@@ -182,7 +194,8 @@ void EngineCore::secure_slots(StepPlan& plan) {
     std::vector<RunningView> views;
     for (const auto& s : running_) views.push_back({s->arrival, s->generated(), s->prompt_tokens()});
     Sequence& victim = *running_[static_cast<std::size_t>(retraction_victim(views))];
-    const auto at = std::find_if(plan.chunks.begin(), plan.chunks.end(), [&](const ScheduledChunk& c) { return c.sequence == &victim; });
+    const auto at = std::find_if(plan.chunks.begin(), plan.chunks.end(),
+                                 [&](const ScheduledChunk& c) { return c.sequence == &victim; });
     if (at != plan.chunks.end() && at < plan.chunks.begin() + static_cast<std::ptrdiff_t>(i)) --i;
     retract(victim, plan);
   }
@@ -205,7 +218,8 @@ void EngineCore::retract(Sequence& victim, StepPlan& plan) {
   victim.peeked = {};
   if (!victim.prompt_logprobs_sent) victim.prompt_logprobs = {};
   const auto owner = std::find_if(running_.begin(), running_.end(), [&](const auto& s) { return s.get() == &victim; });
-  const auto place = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& s) { return s->arrival > victim.arrival; });
+  const auto place =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& s) { return s->arrival > victim.arrival; });
   waiting_.insert(place, std::move(*owner));
   running_.erase(owner);
 }
@@ -220,7 +234,8 @@ std::span<float> EngineCore::forward(const StepPlan& plan) {
   batch_.rows.clear();
   batch_.runs.clear();
   std::size_t run_count = 0;
-  for (const auto& [s, count] : plan.chunks) run_count += s->shared.extents().size() + s->own.extents().extents().size();
+  for (const auto& [s, count] : plan.chunks)
+    run_count += s->shared.extents().size() + s->own.extents().extents().size();
   batch_.runs.reserve(run_count);  // spans into it must stay valid
 
   for (const auto& [s, count] : plan.chunks) {
@@ -261,8 +276,10 @@ void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
     if (count > 1 || s->to_compute() > 0) give_to_tree(*s);
     for (; row < batch_.rows.size() && batch_.rows[row].sequence == s; ++row) {
       const int position = batch_.rows[row].position;
-      if (position + 1 < s->prompt_tokens()) commit_prompt_logprob(*s, outcomes[row], position);
-      else finished = commit_token(*s, outcomes[row], events);
+      if (position + 1 < s->prompt_tokens())
+        commit_prompt_logprob(*s, outcomes[row], position);
+      else
+        finished = commit_token(*s, outcomes[row], events);
     }
     if (s->computed >= s->prompt_tokens() && s->wants_prompt_logprobs()) {
       s->prompt_logprobs.choice = s->choice;
@@ -289,10 +306,12 @@ void EngineCore::give_to_tree(Sequence& s) {
   if (!s.prefix.valid()) return;
   const int count = s.computed - s.prefix.length();
   if (count <= 0) return;
-  const auto tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<std::size_t>(s.prefix.length()), static_cast<std::size_t>(count));
+  const auto tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<std::size_t>(s.prefix.length()),
+                                                                 static_cast<std::size_t>(count));
   Insertion inserted = tree_.extend(s.prefix, tokens, s.own.take_front(count));
   s.shared.append(inserted.extents);  // the tree's slots, which hold the same bits as ours (promise 1)
-  s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(), s.shared.length() + s.own.length());
+  s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(),
+                  s.shared.length() + s.own.length());
 }
 
 // Everything the sequence holds goes back: what is computed to the tree, the rest to the allocator.
@@ -307,7 +326,8 @@ void EngineCore::release(Sequence& s) {
 bool EngineCore::is_end(const Sequence& s, TokenId token) const {
   const SamplingParams& p = s.request->sampling();
   if (std::find(p.stop_token_ids.begin(), p.stop_token_ids.end(), token) != p.stop_token_ids.end()) return true;
-  return !p.ignore_eos && std::find(options_.end_tokens.begin(), options_.end_tokens.end(), token) != options_.end_tokens.end();
+  return !p.ignore_eos &&
+         std::find(options_.end_tokens.begin(), options_.end_tokens.end(), token) != options_.end_tokens.end();
 }
 
 FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) const {
@@ -317,7 +337,8 @@ FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) con
   event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions, s.cache_end};
   const auto now = Sequence::Clock::now();
   event.timing.queued = seconds((s.was_admitted ? s.admitted : now) - s.submitted);
-  event.timing.first_token = s.first_token == Sequence::Clock::time_point{} ? 0.0 : seconds(s.first_token - s.submitted);
+  event.timing.first_token =
+      s.first_token == Sequence::Clock::time_point{} ? 0.0 : seconds(s.first_token - s.submitted);
   event.timing.finished = seconds(now - s.submitted);
   return event;
 }
@@ -326,7 +347,8 @@ void EngineCore::count_finish(const Sequence& s, FinishReason reason) {
   (reason == FinishReason::stop     ? metrics_.finished_stop
    : reason == FinishReason::length ? metrics_.finished_length
    : reason == FinishReason::abort  ? metrics_.finished_abort
-                                    : metrics_.finished_error).add();
+                                    : metrics_.finished_error)
+      .add();
   metrics_.duration.observe(seconds(Sequence::Clock::now() - s.submitted));
   metrics_.request_generated_tokens.observe(s.generated());
   if (s.generated() > 0) metrics_.decode.observe(seconds(s.last_token - s.first_token));
@@ -413,10 +435,12 @@ Result<> EngineCore::check() const {
       return internal_error("sequence " + s->request->id() + " has computed more tokens than it has slots");
   }
   for (const auto& s : waiting_)
-    if (s->own.length() > 0 || s->prefix.valid()) return internal_error("waiting sequence " + s->request->id() + " holds slots");
+    if (s->own.length() > 0 || s->prefix.valid())
+      return internal_error("waiting sequence " + s->request->id() + " holds slots");
   const int held = tree_.held_tokens() + owned;
   if (held != allocator_.used_slots())
-    return internal_error("tree and sequences hold " + std::to_string(held) + " slots, but " + std::to_string(allocator_.used_slots()) + " are in use");
+    return internal_error("tree and sequences hold " + std::to_string(held) + " slots, but " +
+                          std::to_string(allocator_.used_slots()) + " are in use");
   return success();
 }
 

@@ -1,8 +1,9 @@
-// engine_core.h: what the engine thread owns: sequences, token pool, tree, scheduler state; and the step that moves them.
+// engine_core.h: what the engine thread owns: sequences, token pool, tree, scheduler state; and the step that moves
+// them.
 //
-// A coordinator: which tokens are next (scheduler.h), where they lie (cache/), what the model makes of them (model/), which
-// token follows (sampling/) are answered elsewhere.
-// Threads: one. Nothing here locks but the channels that carry results out.
+// A coordinator: which tokens are next (scheduler.h), where they lie (cache/), what the model makes of them (model/),
+// which token follows (sampling/) are answered elsewhere. Threads: one. Nothing here locks but the channels that carry
+// results out.
 #pragma once
 
 #include <deque>
@@ -23,14 +24,14 @@ namespace espalier {
 
 struct CoreOptions {
   int max_running = 64;
-  int prefill_chunk = 512;       // prompt tokens of one step
+  int prefill_chunk = 512;  // prompt tokens of one step
   SchedulePolicy policy = SchedulePolicy::lpm;
   bool radix_cache = true;
   double conservativeness = 1.0;
   std::vector<TokenId> end_tokens;
 };
 
-struct ScheduledChunk {          // the next `count` tokens of a sequence
+struct ScheduledChunk {  // the next `count` tokens of a sequence
   Sequence* sequence;
   int count;
 };
@@ -45,18 +46,18 @@ class EngineCore {
   EngineCore(CoreOptions options, Model& model, KvPool& kv, int slots, ComputeTeam& team, EngineMetrics& metrics);
 
   void add(Arrival arrival);
-  void drop_unwanted();          // cancelled requests and stopped choices leave at once
-  bool step();                   // false: nothing to do
+  void drop_unwanted();  // cancelled requests and stopped choices leave at once
+  bool step();           // false: nothing to do
   void abort_all(const Error& why);
   int abort(std::string_view id_prefix);
 
   bool idle() const { return running_.empty() && waiting_.empty(); }
-  bool flush_cache();            // false while something runs or waits
+  bool flush_cache();  // false while something runs or waits
   EngineStatus status() const;
   Result<> check() const;
 
  private:
-  struct Outcome;                // what one row of logits became
+  struct Outcome;  // what one row of logits became
 
   StepPlan plan();
   void plan_running(StepPlan& plan, int& prompt_budget);
@@ -89,7 +90,7 @@ class EngineCore {
   ComputeTeam& team_;
   EngineMetrics& metrics_;
 
-  SlotAllocator allocator_;                        // outlives the tree and every sequence
+  SlotAllocator allocator_;  // outlives the tree and every sequence
   RadixTree tree_;
   std::vector<std::unique_ptr<Sequence>> waiting_;  // in order of arrival
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of arrival
@@ -97,9 +98,9 @@ class EngineCore {
   NewTokenRatio ratio_;
 
   // One batch; kept to reuse memory.
-  struct Row {                                     // of the logits
+  struct Row {  // of the logits
     const Sequence* sequence;
-    int position;                                  // of the token whose successor the row predicts
+    int position;  // of the token whose successor the row predicts
   };
   struct {
     std::vector<TokenId> tokens;

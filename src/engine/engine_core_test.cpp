@@ -27,7 +27,8 @@ RequestFields request(std::vector<TokenId> prompt, int max_new_tokens) {
 
 std::vector<TokenId> random_tokens(std::mt19937_64& rng, int count, int vocabulary) {
   std::vector<TokenId> out;
-  for (int i = 0; i < count; ++i) out.push_back(static_cast<TokenId>(3 + rng() % static_cast<unsigned>(vocabulary - 3)));
+  for (int i = 0; i < count; ++i)
+    out.push_back(static_cast<TokenId>(3 + rng() % static_cast<unsigned>(vocabulary - 3)));
   return out;
 }
 
@@ -53,7 +54,8 @@ TEST(EngineCore, GreedyOutputAndLogprobsEqualTheGoldensInOneBatch) {
     const auto& prompt = golden["prompts"][p];
     const Answer& answer = harness.answers[p][0];
     EXPECT_EQ(answer.tokens, prompt["greedy"].get<std::vector<TokenId>>());
-    for (std::size_t i = 0; i < answer.logprobs.size(); ++i) EXPECT_NEAR(answer.logprobs[i], prompt["greedy_logprobs"][i].get<double>(), 1e-3);
+    for (std::size_t i = 0; i < answer.logprobs.size(); ++i)
+      EXPECT_NEAR(answer.logprobs[i], prompt["greedy_logprobs"][i].get<double>(), 1e-3);
     EXPECT_EQ(answer.finish.reason, FinishReason::length);
     if (!prompt.contains("prompt_logprobs")) continue;
     ASSERT_EQ(answer.prompt.start, 1);
@@ -63,7 +65,8 @@ TEST(EngineCore, GreedyOutputAndLogprobsEqualTheGoldensInOneBatch) {
   }
 }
 
-// Forty requests, half greedy, half seeded, with shared beginnings; penalties, several choices and prompt logprobs among them.
+// Forty requests, half greedy, half seeded, with shared beginnings; penalties, several choices and prompt logprobs
+// among them.
 std::vector<RequestFields> forty_requests(int vocabulary) {
   std::mt19937_64 rng(7);
   const auto system = random_tokens(rng, 61, vocabulary), shorter = random_tokens(rng, 17, vocabulary);

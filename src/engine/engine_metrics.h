@@ -7,9 +7,16 @@
 namespace espalier {
 
 struct EngineMetrics {
-  static std::vector<double> latency() { return {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 80}; }
-  static std::vector<double> inter_token() { return {0.001, 0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.2, 0.4, 0.6, 0.8, 1}; }
-  static std::vector<double> durations() { return {0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 640}; }
+  static std::vector<double> latency() {
+    return {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 80};
+  }
+  static std::vector<double> inter_token() {
+    return {0.001, 0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.2, 0.4, 0.6, 0.8, 1};
+  }
+  static std::vector<double> durations() {
+    return {0.01, 0.02,  0.04,  0.08,  0.16,  0.32,   0.64,   1.28, 2.56,
+            5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 640};
+  }
   static std::vector<double> tokens() { return {1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576}; }
   static std::vector<double> batch() { return {1, 2, 4, 8, 16, 32, 64, 128, 256}; }
 

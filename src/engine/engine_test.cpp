@@ -97,7 +97,8 @@ TEST_F(EngineOnTinyModel, DroppedStreamsFreeTheirSlots) {
   open();
   {
     std::vector<Stream> streams;
-    for (int i = 0; i < 40; ++i) streams.push_back(engine->submit(request("some prompt " + std::to_string(i), 300).value()).value());
+    for (int i = 0; i < 40; ++i)
+      streams.push_back(engine->submit(request("some prompt " + std::to_string(i), 300).value()).value());
     streams[0].wait(std::chrono::seconds(60));
   }
   wait_until_idle();
@@ -156,7 +157,10 @@ TEST_F(EngineOnTinyModel, TheTextEndsAtAStopStringAndCountsTokensUpToIt) {
   EXPECT_EQ(end.usage.completion_tokens, 60);
   std::string stop;  // some ASCII of the middle that does not occur before
   for (std::size_t at = whole.size() / 2; at + 2 < whole.size() && stop.empty(); ++at)
-    if (const std::string piece = whole.substr(at, 2); whole.find(piece) == at && static_cast<unsigned char>(piece[0]) < 128 && static_cast<unsigned char>(piece[1]) < 128) stop = piece;
+    if (const std::string piece = whole.substr(at, 2); whole.find(piece) == at &&
+                                                       static_cast<unsigned char>(piece[0]) < 128 &&
+                                                       static_cast<unsigned char>(piece[1]) < 128)
+      stop = piece;
   ASSERT_FALSE(stop.empty()) << whole;
   fields.sampling.stop = {stop, "never seen"};
   const auto [cut, stopped] = complete(fields);
@@ -198,7 +202,8 @@ TEST_F(EngineOnTinyModel, OptionsThatMakeNoSenseAreRefusedByName) {
 TEST_F(EngineOnTinyModel, DummyWeightsNeedOnlyAConfiguration) {
   const auto folder = std::filesystem::temp_directory_path() / ("espalier-dummy-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
-  std::filesystem::copy_file(std::filesystem::path(options.model_path) / "config.json", folder / "config.json", std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(std::filesystem::path(options.model_path) / "config.json", folder / "config.json",
+                             std::filesystem::copy_options::overwrite_existing);
   options.model_path = folder.string();
   options.dummy_weights = true;
   for (const char* type : {"auto", "q8_0", "q4_0", "f32"}) {

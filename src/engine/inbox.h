@@ -1,6 +1,7 @@
 // inbox.h: what other threads leave for the engine thread.
 //
-// Threads: put() from any; take() and wait() by the engine thread. It outlives the engine where streams still point to it.
+// Threads: put() from any; take() and wait() by the engine thread. It outlives the engine where streams still point to
+// it.
 #pragma once
 
 #include <atomic>

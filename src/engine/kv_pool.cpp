@@ -5,7 +5,8 @@
 namespace espalier {
 
 std::size_t KvShape::bytes_per_token() const {
-  const std::size_t head = static_cast<std::size_t>(padded_head(head_dim)) * element_bytes(type) + (has_scales(type) ? sizeof(float) : 0);
+  const std::size_t head =
+      static_cast<std::size_t>(padded_head(head_dim)) * element_bytes(type) + (has_scales(type) ? sizeof(float) : 0);
   return 2 * head * static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(layers);
 }
 
@@ -17,8 +18,9 @@ Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {
   const auto layers = static_cast<std::size_t>(shape.layers);
 
   auto short_of_memory = [&](Error error) {
-    error.message = fmt::format("keys and values of {} tokens need {:.1f} MiB: {}; a smaller --max-total-tokens would fit", slots,
-                                static_cast<double>(2 * layers * layer) / 0x1p20, error.message);
+    error.message =
+        fmt::format("keys and values of {} tokens need {:.1f} MiB: {}; a smaller --max-total-tokens would fit", slots,
+                    static_cast<double>(2 * layers * layer) / 0x1p20, error.message);
     error.field = "max_total_tokens";
     return error;
   };

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "tensor/page_buffer.h"
 #include "model/batch.h"
+#include "tensor/page_buffer.h"
 
 namespace espalier {
 

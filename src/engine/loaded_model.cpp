@@ -74,7 +74,8 @@ Result<> open_gguf(const fs::path& path, const EngineOptions& options, ModelFile
       ESP_TRY(files.tokenizer, Tokenizer::from_gguf(vocabulary));
       files.chat_template = vocabulary.chat_template;
       files.tokenizer_path = path.string();
-      if (vocabulary.eot && std::find(files.config.eos.begin(), files.config.eos.end(), *vocabulary.eot) == files.config.eos.end())
+      if (vocabulary.eot &&
+          std::find(files.config.eos.begin(), files.config.eos.end(), *vocabulary.eot) == files.config.eos.end())
         files.config.eos.push_back(*vocabulary.eot);
     }
   }
@@ -88,7 +89,8 @@ Result<std::string> read_small_file(const fs::path& path) {
   constexpr std::uintmax_t kMost = 64 << 20;
   std::error_code failed;
   const auto size = fs::file_size(path, failed);
-  if (failed || size > kMost || !fs::is_regular_file(path, failed)) return bad_file(fmt::format("{} is not a readable file of at most 64 MiB", path.string()));
+  if (failed || size > kMost || !fs::is_regular_file(path, failed))
+    return bad_file(fmt::format("{} is not a readable file of at most 64 MiB", path.string()));
   std::ifstream in(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
@@ -131,7 +133,9 @@ Result<> open_tokenizer(const fs::path& folder, ModelFiles& files) {
 Result<DType> dummy_type(const EngineOptions& options, const ModelConfig& config) {
   if (options.dummy_type == "auto") return config.stored_type.value_or(DType::bf16);
   if (const auto type = dtype_named(options.dummy_type)) return *type;
-  return bad_request(fmt::format("--dtype {} is not known; auto, f32, f16, bf16, q8_0, q4_0 and q4_1 are", options.dummy_type), "dtype");
+  return bad_request(
+      fmt::format("--dtype {} is not known; auto, f32, f16, bf16, q8_0, q4_0 and q4_1 are", options.dummy_type),
+      "dtype");
 }
 
 Result<> open_folder(const fs::path& folder, const EngineOptions& options, ModelFiles& files) {
@@ -155,19 +159,28 @@ Result<ModelFiles> open_model_files(const EngineOptions& options) {
   ModelFiles files;
   const fs::path path = options.model_path;
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) ESP_CHECK(open_folder(path, options, files));
-  else if (fs::is_regular_file(path, ignored)) ESP_CHECK(open_gguf(path, options, files));
-  else return Error{Error::Kind::not_found, fmt::format("there is no model at {}; give a GGUF file or a folder with config.json", path.string()), "model", {}};
-  if (!options.skip_tokenizer && !options.tokenizer_path.empty()) ESP_CHECK(open_tokenizer(options.tokenizer_path, files));
+  if (fs::is_directory(path, ignored))
+    ESP_CHECK(open_folder(path, options, files));
+  else if (fs::is_regular_file(path, ignored))
+    ESP_CHECK(open_gguf(path, options, files));
+  else
+    return Error{Error::Kind::not_found,
+                 fmt::format("there is no model at {}; give a GGUF file or a folder with config.json", path.string()),
+                 "model",
+                 {}};
+  if (!options.skip_tokenizer && !options.tokenizer_path.empty())
+    ESP_CHECK(open_tokenizer(options.tokenizer_path, files));
   if (files.tokenizer && files.tokenizer->size() > files.config.vocabulary)
-    log::warning("the tokenizer has {} ids, but the model knows {}; ids above are refused", files.tokenizer->size(), files.config.vocabulary);
+    log::warning("the tokenizer has {} ids, but the model knows {}; ids above are refused", files.tokenizer->size(),
+                 files.config.vocabulary);
   return files;
 }
 
 std::string dominant_type(const TensorFile& file) {
   std::map<DType, std::int64_t> elements;
   for (const Tensor& tensor : file.tensors()) elements[tensor.dtype] += tensor.elements();
-  const auto most = std::max_element(elements.begin(), elements.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::max_element(elements.begin(), elements.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == elements.end() ? "none" : std::string(name(most->first));
 }
 

@@ -1,4 +1,5 @@
-// loaded_model.h: everything that comes out of a model's files: weights, hyperparameters, tokenizer, template, defaults.
+// loaded_model.h: everything that comes out of a model's files: weights, hyperparameters, tokenizer, template,
+// defaults.
 //
 // A GGUF file holds all of it; an HF directory has it in several files. A directory without weights serves under dummy
 // weights, one without a tokenizer serves token ids.
@@ -15,7 +16,7 @@
 
 namespace espalier {
 
-struct ModelFiles {               // opened, nothing loaded yet
+struct ModelFiles {  // opened, nothing loaded yet
   std::unique_ptr<TensorFile> weights;
   Weights::Naming naming = Weights::Naming::hf;
   ModelConfig config;

@@ -8,10 +8,10 @@
 namespace espalier {
 
 struct EngineCore::Outcome {
-  TokenId token = 0;            // the chosen one, or the prompt's next
+  TokenId token = 0;  // the chosen one, or the prompt's next
   double logprob = 0;
   Alternatives alternatives;
-  std::optional<Error> error;   // ends this sequence alone
+  std::optional<Error> error;  // ends this sequence alone
 };
 
 }  // namespace espalier

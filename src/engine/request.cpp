@@ -11,26 +11,38 @@ Result<> check_prompt(const std::vector<TokenId>& prompt, const ModelLimits& lim
   if (prompt.empty()) return bad_request("the prompt is empty; it needs at least one token", "input_ids");
   for (std::size_t i = 0; i < prompt.size(); ++i)
     if (prompt[i] < 0 || prompt[i] >= limits.vocabulary)
-      return bad_request(fmt::format("token {} at position {} is outside the vocabulary; ids go from 0 to {}", prompt[i], i, limits.vocabulary - 1), "input_ids");
+      return bad_request(fmt::format("token {} at position {} is outside the vocabulary; ids go from 0 to {}",
+                                     prompt[i], i, limits.vocabulary - 1),
+                         "input_ids");
   const auto size = static_cast<std::int64_t>(prompt.size());
   if (size > limits.context_length - 1)
-    return bad_request(fmt::format("the prompt has {} tokens, but the context of {} leaves room for {} at most", size, limits.context_length,
-                                   limits.context_length - 1), "input_ids", "context_length_exceeded");
+    return bad_request(fmt::format("the prompt has {} tokens, but the context of {} leaves room for {} at most", size,
+                                   limits.context_length, limits.context_length - 1),
+                       "input_ids", "context_length_exceeded");
   if (size > limits.pool_tokens - 1)
-    return bad_request(fmt::format("the prompt has {} tokens, but the token pool of {} leaves room for {} at most (--max-total-tokens)", size,
-                                   limits.pool_tokens, limits.pool_tokens - 1), "input_ids", "context_length_exceeded");
+    return bad_request(
+        fmt::format(
+            "the prompt has {} tokens, but the token pool of {} leaves room for {} at most (--max-total-tokens)", size,
+            limits.pool_tokens, limits.pool_tokens - 1),
+        "input_ids", "context_length_exceeded");
   return success();
 }
 
 Result<> check_logprobs(const LogprobFields& logprobs, int prompt, const ModelLimits& limits) {
   if (logprobs.prompt_start < -1 || logprobs.prompt_start > prompt)
-    return bad_request(fmt::format("logprob_start_len is {}; it may be -1 (outputs only) or 0 to {}, the length of the prompt", logprobs.prompt_start, prompt),
-                       "logprob_start_len");
+    return bad_request(
+        fmt::format("logprob_start_len is {}; it may be -1 (outputs only) or 0 to {}, the length of the prompt",
+                    logprobs.prompt_start, prompt),
+        "logprob_start_len");
   if (logprobs.top < 0 || logprobs.top > limits.vocabulary)
-    return bad_request(fmt::format("top_logprobs_num is {}; it may be 0 to {}, the size of the vocabulary", logprobs.top, limits.vocabulary), "top_logprobs_num");
+    return bad_request(fmt::format("top_logprobs_num is {}; it may be 0 to {}, the size of the vocabulary",
+                                   logprobs.top, limits.vocabulary),
+                       "top_logprobs_num");
   for (TokenId id : logprobs.ids)
     if (id < 0 || id >= limits.vocabulary)
-      return bad_request(fmt::format("token_ids_logprob names token {}; ids go from 0 to {}", id, limits.vocabulary - 1), "token_ids_logprob");
+      return bad_request(
+          fmt::format("token_ids_logprob names token {}; ids go from 0 to {}", id, limits.vocabulary - 1),
+          "token_ids_logprob");
   return success();
 }
 
@@ -44,7 +56,8 @@ Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   if (!sampling.stop.empty() && !limits.has_tokenizer)
     return bad_request("stop strings need a tokenizer, and this model has none; use stop_token_ids", "stop");
   if (!sampling.stop_regex.empty())
-    return Error{Error::Kind::unsupported, "stop_regex is not supported yet; use stop strings", "stop_regex", "unsupported_parameter"};
+    return Error{Error::Kind::unsupported, "stop_regex is not supported yet; use stop strings", "stop_regex",
+                 "unsupported_parameter"};
 
   Request request;
   const int prompt = static_cast<int>(fields.prompt.size());

@@ -46,7 +46,8 @@ EngineCore::Outcome EngineCore::evaluate(std::span<float> logits, const Sequence
     input.params = &s.request->sampling();
     input.counts = &s.counts;
     input.forbidden = forbidden;
-    input.uniform = Noise(s.request->seed(), static_cast<std::uint32_t>(s.choice)).uniform(static_cast<std::uint64_t>(s.generated()));
+    input.uniform = Noise(s.request->seed(), static_cast<std::uint32_t>(s.choice))
+                        .uniform(static_cast<std::uint64_t>(s.generated()));
     auto pick = sampler.pick(input);
     if (!pick.ok()) {
       outcome.error = pick.error();

@@ -33,11 +33,15 @@ std::vector<int> running_chunks(std::span<const int> to_compute, int prompt_budg
 }
 
 NewTokenRatio::NewTokenRatio(double conservativeness)
-    : start_(std::min(0.7 * conservativeness, 1.0)), floor_(start_ * 0.14), decay_((start_ - floor_) / 600.0), ratio_(start_) {}
+    : start_(std::min(0.7 * conservativeness, 1.0)),
+      floor_(start_ * 0.14),
+      decay_((start_ - floor_) / 600.0),
+      ratio_(start_) {}
 
 void NewTokenRatio::retracted(std::int64_t generated, std::int64_t allowed, int sequences) {
   constexpr int kStepsAhead = 20;
-  const double seen = static_cast<double>(generated + static_cast<std::int64_t>(kStepsAhead) * sequences) / static_cast<double>(allowed + 1);
+  const double seen = static_cast<double>(generated + static_cast<std::int64_t>(kStepsAhead) * sequences) /
+                      static_cast<double>(allowed + 1);
   ratio_ = std::min(seen, 1.0);
 }
 

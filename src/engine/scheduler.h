@@ -1,9 +1,9 @@
-// scheduler.h: which tokens the next step computes. Pure functions over plain numbers, so that tests need ten lines and a
-// simulator can replay them.
+// scheduler.h: which tokens the next step computes. Pure functions over plain numbers, so that tests need ten lines and
+// a simulator can replay them.
 //
-// A step has a budget of prompt tokens; every decoding sequence gets its one token first, then prompts that are under way
-// go on, then waiting requests are admitted in policy order while memory lasts.
-// Source: SGLang's scheduler (new-token ratio, longest prefix match), with several chunks in one step and ageing.
+// A step has a budget of prompt tokens; every decoding sequence gets its one token first, then prompts that are under
+// way go on, then waiting requests are admitted in policy order while memory lasts. Source: SGLang's scheduler
+// (new-token ratio, longest prefix match), with several chunks in one step and ageing.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ enum class SchedulePolicy { lpm, fcfs };
 
 struct WaitingView {
   std::uint64_t arrival;
-  int matched;            // tokens of its longest cached prefix
+  int matched;  // tokens of its longest cached prefix
   int steps_passed_over;
 };
 
-// Indices of `waiting` in the order in which they should be admitted. A request that was passed over `ageing_bound` times
-// goes first, whatever the policy.
+// Indices of `waiting` in the order in which they should be admitted. A request that was passed over `ageing_bound`
+// times goes first, whatever the policy.
 std::vector<int> admission_order(SchedulePolicy policy, std::span<const WaitingView> waiting);
 inline constexpr int kAgeingBound = 64;
 
@@ -29,8 +29,8 @@ inline constexpr int kAgeingBound = 64;
 // arrival while `prompt_budget` lasts. `to_compute` in order of arrival.
 std::vector<int> running_chunks(std::span<const int> to_compute, int prompt_budget);
 
-// How much of a request's allowed output it is expected to use, learnt from what happens: falls step by step while nothing
-// goes wrong, rises to what was seen after the pool ran out.
+// How much of a request's allowed output it is expected to use, learnt from what happens: falls step by step while
+// nothing goes wrong, rises to what was seen after the pool ran out.
 class NewTokenRatio {
  public:
   explicit NewTokenRatio(double conservativeness);

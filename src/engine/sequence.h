@@ -1,4 +1,5 @@
-// sequence.h: one choice of one request on its way: its tokens, where their keys and values lie, and what is still to do.
+// sequence.h: one choice of one request on its way: its tokens, where their keys and values lie, and what is still to
+// do.
 //
 // Numbers that follow from others are functions. A sequence owns what it holds in the pool through `prefix` (tokens the
 // tree keeps) and `own` (tokens it has computed since), so dropping it gives everything back.
@@ -23,24 +24,24 @@ struct Sequence {
   std::shared_ptr<const Request> request;
   std::shared_ptr<StreamChannel> channel;
   int choice = 0;
-  std::uint64_t arrival = 0;      // order of submission, also across retraction
+  std::uint64_t arrival = 0;  // order of submission, also across retraction
 
-  std::vector<TokenId> tokens;    // prompt, then what was generated
-  int computed = 0;               // leading tokens whose keys and values are stored
+  std::vector<TokenId> tokens;  // prompt, then what was generated
+  int computed = 0;             // leading tokens whose keys and values are stored
 
-  PinnedPrefix prefix;            // the part the tree holds (invalid without a cache)
-  ExtentList shared;              // its slots
-  OwnedSlots own;                 // slots of the tokens behind it
+  PinnedPrefix prefix;  // the part the tree holds (invalid without a cache)
+  ExtentList shared;    // its slots
+  OwnedSlots own;       // slots of the tokens behind it
   SlotCursor cursor;
 
-  PeekMemory peeked;              // while waiting
-  int steps_passed_over = 0;      // planned steps in which a later arrival was admitted instead
+  PeekMemory peeked;          // while waiting
+  int steps_passed_over = 0;  // planned steps in which a later arrival was admitted instead
 
   TokenCounts counts;
   PromptLogprobsEvent prompt_logprobs;
   bool prompt_logprobs_sent = false;
 
-  int cached_tokens = 0;          // of the prompt, when first admitted
+  int cached_tokens = 0;  // of the prompt, when first admitted
   const char* cache_end = "";
   int retractions = 0;
   Clock::time_point submitted{}, admitted{}, first_token{}, last_token{};

@@ -85,11 +85,23 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 Stream::~Stream() {
   if (channel_) channel_->cancel();
 }
-const std::string& Stream::id() const { return channel_->id(); }
-std::vector<StreamEvent> Stream::take() { return channel_->take(); }
-bool Stream::wait(std::chrono::milliseconds limit) { return channel_->wait(limit); }
-void Stream::on_ready(std::function<void()> callback) { channel_->on_ready(std::move(callback)); }
-void Stream::stop(int choice) { channel_->stop(choice); }
-void Stream::cancel() { channel_->cancel(); }
+const std::string& Stream::id() const {
+  return channel_->id();
+}
+std::vector<StreamEvent> Stream::take() {
+  return channel_->take();
+}
+bool Stream::wait(std::chrono::milliseconds limit) {
+  return channel_->wait(limit);
+}
+void Stream::on_ready(std::function<void()> callback) {
+  channel_->on_ready(std::move(callback));
+}
+void Stream::stop(int choice) {
+  channel_->stop(choice);
+}
+void Stream::cancel() {
+  channel_->cancel();
+}
 
 }  // namespace espalier

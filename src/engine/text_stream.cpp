@@ -91,15 +91,22 @@ TextStream::TextStream(Stream stream, const Tokenizer* tokenizer, const Sampling
 TextStream::TextStream(TextStream&&) noexcept = default;
 TextStream::~TextStream() = default;
 
-Stream& TextStream::stream() { return impl_->stream; }
-bool TextStream::finished() const { return impl_->open == 0; }
+Stream& TextStream::stream() {
+  return impl_->stream;
+}
+bool TextStream::finished() const {
+  return impl_->open == 0;
+}
 
 std::vector<TextEvent> TextStream::take() {
   std::vector<TextEvent> out;
   for (StreamEvent& event : impl_->stream.take()) {
-    if (auto* token = std::get_if<TokenEvent>(&event)) impl_->handle(*token, out);
-    else if (auto* finish = std::get_if<FinishEvent>(&event)) impl_->handle(*finish, out);
-    else out.push_back(std::move(std::get<PromptLogprobsEvent>(event)));
+    if (auto* token = std::get_if<TokenEvent>(&event))
+      impl_->handle(*token, out);
+    else if (auto* finish = std::get_if<FinishEvent>(&event))
+      impl_->handle(*finish, out);
+    else
+      out.push_back(std::move(std::get<PromptLogprobsEvent>(event)));
   }
   return out;
 }

@@ -19,8 +19,8 @@ namespace espalier {
 
 class Tokenizer;
 
-// One token became known. `text` is what may be shown now; it may be empty while a character or a possible stop string is
-// held back, and then belongs to several tokens.
+// One token became known. `text` is what may be shown now; it may be empty while a character or a possible stop string
+// is held back, and then belongs to several tokens.
 struct TextDelta {
   int choice = 0;
   std::string text;
@@ -29,12 +29,12 @@ struct TextDelta {
 
 struct TextEnd {
   int choice = 0;
-  std::string text;                    // what was held back until the end
+  std::string text;  // what was held back until the end
   FinishReason reason = FinishReason::stop;
   std::optional<TokenId> matched_token;
   std::optional<std::string> matched_string;
   Error error;
-  Usage usage;                         // completion_tokens up to and including the token that ended it
+  Usage usage;  // completion_tokens up to and including the token that ended it
   Timing timing;
 };
 

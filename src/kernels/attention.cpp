@@ -32,7 +32,12 @@ void AttentionPlan::add_tiles(int index) {
     const std::int64_t seen_from = shape_.window > 0 ? std::max<std::int64_t>(0, first - shape_.window + 1) : 0;
     for (int kv_head = 0; kv_head < shape_.kv_heads; ++kv_head)
       for (int head = 0; head < shape_.group(); head += heads) {
-        Tile tile{index, row, count, kv_head, kv_head * shape_.group() + head, std::min(heads, shape_.group() - head),
+        Tile tile{index,
+                  row,
+                  count,
+                  kv_head,
+                  kv_head * shape_.group() + head,
+                  std::min(heads, shape_.group() - head),
                   static_cast<int>(seen_from / kAttentionBlock),
                   static_cast<int>((end + kAttentionBlock - 1) / kAttentionBlock)};
         tiles_.push_back(tile);
@@ -49,10 +54,12 @@ void AttentionPlan::cut(int threads) {
     Tile& tile = tiles_[static_cast<std::size_t>(i)];
     const std::int64_t blocks = tile.block_end - tile.block_begin;
     if (threads > 1 && tile.cost() > share && blocks >= 2 * kLeastBlocks)
-      tile.pieces = static_cast<int>(std::min((tile.cost() + share - 1) / std::max<std::int64_t>(1, share), blocks / kLeastBlocks));
+      tile.pieces = static_cast<int>(
+          std::min((tile.cost() + share - 1) / std::max<std::int64_t>(1, share), blocks / kLeastBlocks));
     if (tile.pieces > 1) {
       tile.partials = static_cast<std::int64_t>(partials_.size());
-      partials_.resize(partials_.size() + static_cast<std::size_t>(blocks * tile.rows * tile.heads * (padded_head(shape_.head_dim) + 2)));
+      partials_.resize(partials_.size() +
+                       static_cast<std::size_t>(blocks * tile.rows * tile.heads * (padded_head(shape_.head_dim) + 2)));
       split_tiles_.push_back(i);
     }
     for (int piece = 0; piece < tile.pieces; ++piece)
@@ -61,8 +68,8 @@ void AttentionPlan::cut(int threads) {
   }
 }
 
-void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q, std::int64_t q_stride,
-                        float* out, std::int64_t out_stride) {
+void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q,
+                        std::int64_t q_stride, float* out, std::int64_t out_stride) {
   team.run(static_cast<int>(pieces_.size()), [&](int i) {
     const Piece& piece = pieces_[static_cast<std::size_t>(i)];
     const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile)];
@@ -85,15 +92,17 @@ void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer&
     task.block_end = piece.block_end;
     task.out = out + (sequence.row_begin + tile.row) * out_stride;
     task.out_stride = out_stride;
-    const std::int64_t per_block = static_cast<std::int64_t>(tile.rows) * tile.heads * (padded_head(shape_.head_dim) + 2);
-    if (tile.partials >= 0) task.partials = partials_.data() + tile.partials + (piece.block_begin - tile.block_begin) * per_block;
+    const std::int64_t per_block =
+        static_cast<std::int64_t>(tile.rows) * tile.heads * (padded_head(shape_.head_dim) + 2);
+    if (tile.partials >= 0)
+      task.partials = partials_.data() + tile.partials + (piece.block_begin - tile.block_begin) * per_block;
     cpu.attend(task);
   });
   team.run(static_cast<int>(split_tiles_.size()), [&](int i) {
     const Tile& tile = tiles_[static_cast<std::size_t>(split_tiles_[static_cast<std::size_t>(i)])];
     const AttentionSequence& sequence = sequences_[static_cast<std::size_t>(tile.sequence)];
-    cpu.merge({partials_.data() + tile.partials, tile.block_end - tile.block_begin, tile.rows, tile.head_begin, tile.heads,
-               shape_.head_dim, out + (sequence.row_begin + tile.row) * out_stride, out_stride});
+    cpu.merge({partials_.data() + tile.partials, tile.block_end - tile.block_begin, tile.rows, tile.head_begin,
+               tile.heads, shape_.head_dim, out + (sequence.row_begin + tile.row) * out_stride, out_stride});
   });
 }
 

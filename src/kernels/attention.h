@@ -1,9 +1,10 @@
-// attention.h: attention of one ragged batch (decoding sequences and prompt chunks together) over extents of the token pool.
+// attention.h: attention of one ragged batch (decoding sequences and prompt chunks together) over extents of the token
+// pool.
 //
-// The work is cut into tiles: some rows of one sequence x the query heads of one KV head. Few long tiles are cut again over
-// blocks of positions; their partial results are folded in block order, so the bits do not depend on the cut (promise 1).
-// A plan depends on the batch and the window alone and is made once per step, not per layer.
-// Threads: one caller; the team computes. Fails: never.
+// The work is cut into tiles: some rows of one sequence x the query heads of one KV head. Few long tiles are cut again
+// over blocks of positions; their partial results are folded in block order, so the bits do not depend on the cut
+// (promise 1). A plan depends on the batch and the window alone and is made once per step, not per layer. Threads: one
+// caller; the team computes. Fails: never.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@ struct AttentionShape {
 
 // One sequence's part of the batch. Keys and values of all its positions, those of these rows included, are stored.
 struct AttentionSequence {
-  int row_begin, rows;           // rows of q and out
-  std::int64_t first_position;   // of row_begin
-  std::span<const KvRun> runs;   // cover positions 0 .. first_position + rows - 1
+  int row_begin, rows;          // rows of q and out
+  std::int64_t first_position;  // of row_begin
+  std::span<const KvRun> runs;  // cover positions 0 .. first_position + rows - 1
 };
 
 class AttentionPlan {
@@ -34,8 +35,8 @@ class AttentionPlan {
   AttentionPlan(const AttentionShape& shape, std::span<const AttentionSequence> sequences, int threads);
 
   // q and out: [rows of the batch, heads * head_dim], strides in floats from row to row.
-  void run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q, std::int64_t q_stride, float* out,
-           std::int64_t out_stride);
+  void run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q, std::int64_t q_stride,
+           float* out, std::int64_t out_stride);
 
  private:
   struct Tile {

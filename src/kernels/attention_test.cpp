@@ -19,16 +19,25 @@ struct Store {  // keys and values of one layer, slots handed out in shuffled ru
   std::vector<std::byte> keys, values;
   std::vector<float> key_scales, value_scales;
 
-  Store(KvType t, int heads, int dim, int count) : type(t), kv_heads(heads), head_dim(dim), slots((count + 15) / 16 * 16) {
+  Store(KvType t, int heads, int dim, int count)
+      : type(t), kv_heads(heads), head_dim(dim), slots((count + 15) / 16 * 16) {
     const std::size_t bytes = static_cast<std::size_t>(kv_heads) * head_bytes();
     keys.resize(bytes, std::byte{0xff});  // NaN in every type: reading what was not stored shows
     values.resize(bytes, std::byte{0xff});
     key_scales.resize(static_cast<std::size_t>(kv_heads * slots));
     value_scales.resize(key_scales.size());
   }
-  std::size_t head_bytes() const { return static_cast<std::size_t>(slots) * padded_head(head_dim) * element_bytes(type); }
+  std::size_t head_bytes() const {
+    return static_cast<std::size_t>(slots) * padded_head(head_dim) * element_bytes(type);
+  }
   KvLayer layer() {
-    return {type, keys.data(), values.data(), key_scales.data(), value_scales.data(), head_bytes(), static_cast<std::size_t>(slots)};
+    return {type,
+            keys.data(),
+            values.data(),
+            key_scales.data(),
+            value_scales.data(),
+            head_bytes(),
+            static_cast<std::size_t>(slots)};
   }
 };
 
@@ -68,9 +77,11 @@ struct Problem {
     std::vector<KvRun> pieces;
     Slot next = 3;
     for (int length : lengths) {
-      Sequence sequence{length, random_floats(rng, static_cast<std::size_t>(length * s.heads * s.head_dim)),
+      Sequence sequence{length,
+                        random_floats(rng, static_cast<std::size_t>(length * s.heads * s.head_dim)),
                         random_floats(rng, static_cast<std::size_t>(length * s.kv_heads * s.head_dim)),
-                        random_floats(rng, static_cast<std::size_t>(length * s.kv_heads * s.head_dim)), {}};
+                        random_floats(rng, static_cast<std::size_t>(length * s.kv_heads * s.head_dim)),
+                        {}};
       for (int at = 0; at < length;) {
         const int run = std::min<int>(length - at, 1 + static_cast<int>(rng() % 90));
         sequence.runs.push_back({next, run});
@@ -81,7 +92,8 @@ struct Problem {
       sequences.push_back(std::move(sequence));
     }
   }
-  // Stores what the sequence holds and reads it back: the judge works on what is stored, whose rounding is judged apart.
+  // Stores what the sequence holds and reads it back: the judge works on what is stored, whose rounding is judged
+  // apart.
   void fill(const CpuKernels& cpu, Sequence& sequence) {
     int position = 0;
     for (const KvRun& run : sequence.runs)
@@ -135,7 +147,8 @@ struct Problem {
         k.insert(k.end(), s.keys.begin() + at, s.keys.begin() + at + shape.head_dim);
         v.insert(v.end(), s.values.begin() + at, s.values.begin() + at + shape.head_dim);
       }
-      std::span<const float> query(&s.q[static_cast<std::size_t>((position * shape.heads + h) * shape.head_dim)], static_cast<std::size_t>(shape.head_dim));
+      std::span<const float> query(&s.q[static_cast<std::size_t>((position * shape.heads + h) * shape.head_dim)],
+                                   static_cast<std::size_t>(shape.head_dim));
       auto row = plain::attention(query, k, v, first, position, shape.scale);
       out.insert(out.end(), row.begin(), row.end());
     }
@@ -150,12 +163,18 @@ class EachAttention : public ::testing::TestWithParam<std::tuple<const CpuKernel
   std::mt19937_64 rng{testing::seed()};
   double rounding() const {  // half a step of the type, as a share of a normally distributed number
     switch (type) {
-      case KvType::f32: return 0;
-      case KvType::f16: return 2.5e-4;
-      case KvType::bf16: return 2e-3;
-      case KvType::i8: return 8e-3;
-      case KvType::f8_e4m3: return 3e-2;
-      case KvType::f8_e5m2: return 6e-2;
+      case KvType::f32:
+        return 0;
+      case KvType::f16:
+        return 2.5e-4;
+      case KvType::bf16:
+        return 2e-3;
+      case KvType::i8:
+        return 8e-3;
+      case KvType::f8_e4m3:
+        return 3e-2;
+      case KvType::f8_e5m2:
+        return 6e-2;
     }
     return 0;
   }
@@ -174,7 +193,8 @@ TEST_P(EachAttention, AgreesWithThePlainLoopOnOddShapes) {
         const auto want = problem.plain_row(i, problem.sequences[i].length - rows[i] + r);
         RelativeError error;
         error.add(std::span(got).subspan(static_cast<std::size_t>(at), want.size()), want);
-        ASSERT_LT(error.value(), 2e-6) << cpu.isa << " head_dim " << shape.head_dim << " sequence " << i << " row " << r;
+        ASSERT_LT(error.value(), 2e-6) << cpu.isa << " head_dim " << shape.head_dim << " sequence " << i << " row "
+                                       << r;
       }
   }
 }
@@ -187,7 +207,9 @@ TEST_P(EachAttention, SameBitsWhateverTheChunkTheBatchAndTheThreads) {
       for (int last : {1, 3, 64, 129}) {
         const auto part = problem.run(cpu, threads, {last, last});
         const auto n = static_cast<std::size_t>(last * problem.stride());
-        ASSERT_EQ(std::memcmp(part.data(), whole.data() + static_cast<std::size_t>(700 * problem.stride()) - n, n * sizeof(float)), 0);
+        ASSERT_EQ(std::memcmp(part.data(), whole.data() + static_cast<std::size_t>(700 * problem.stride()) - n,
+                              n * sizeof(float)),
+                  0);
         ASSERT_EQ(std::memcmp(part.data() + n, whole.data() + whole.size() - n, n * sizeof(float)), 0);
       }
     }
@@ -196,9 +218,11 @@ TEST_P(EachAttention, SameBitsWhateverTheChunkTheBatchAndTheThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Isa, EachAttention,
                          ::testing::Combine(::testing::ValuesIn(runnable_cpu_kernels()),
-                                            ::testing::Values(KvType::f32, KvType::bf16, KvType::f16, KvType::i8, KvType::f8_e4m3, KvType::f8_e5m2)),
+                                            ::testing::Values(KvType::f32, KvType::bf16, KvType::f16, KvType::i8,
+                                                              KvType::f8_e4m3, KvType::f8_e5m2)),
                          [](const auto& test) {
-                           return std::string(std::get<0>(test.param)->isa) + "_" + std::to_string(static_cast<int>(std::get<1>(test.param)));
+                           return std::string(std::get<0>(test.param)->isa) + "_" +
+                                  std::to_string(static_cast<int>(std::get<1>(test.param)));
                          });
 
 }  // namespace

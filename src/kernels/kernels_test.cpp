@@ -1,5 +1,5 @@
-// Every kernel of every instruction set that this machine runs, against the plain loops, on odd sizes; and promise 1: any
-// split of the work gives the same bits.
+// Every kernel of every instruction set that this machine runs, against the plain loops, on odd sizes; and promise 1:
+// any split of the work gives the same bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -15,8 +15,8 @@
 namespace espalier {
 namespace {
 
-constexpr DType kWeightTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0,
-                                  DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k, DType::q3_k,
+constexpr DType kWeightTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0,   DType::q4_0,
+                                  DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k,   DType::q3_k,
                                   DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
 
 std::vector<float> random_floats(std::mt19937_64& rng, std::size_t n, float spread = 1.0f) {
@@ -41,8 +41,10 @@ struct StoredMatrix {
       for (std::int64_t i = 0; i < blocks; ++i) {
         const float v = normal(rng);
         const std::uint16_t half = type == DType::f16 ? to_f16(v).bits : to_bf16(v).bits;
-        if (type == DType::f32) std::memcpy(&bytes[static_cast<std::size_t>(4 * i)], &v, 4);
-        else std::memcpy(&bytes[static_cast<std::size_t>(2 * i)], &half, 2);
+        if (type == DType::f32)
+          std::memcpy(&bytes[static_cast<std::size_t>(4 * i)], &v, 4);
+        else
+          std::memcpy(&bytes[static_cast<std::size_t>(2 * i)], &half, 2);
       }
     }
     for (std::int64_t i = 0; i < blocks && is_quantised(type); ++i)
@@ -58,11 +60,16 @@ struct StoredMatrix {
       case DType::q4_1:
       case DType::q5_1:
       case DType::q4_k:
-      case DType::q5_k: return {0, 2};
-      case DType::q2_k: return {80, 82};
-      case DType::q3_k: return {108};
-      case DType::q6_k: return {208};
-      default: return {0};
+      case DType::q5_k:
+        return {0, 2};
+      case DType::q2_k:
+        return {80, 82};
+      case DType::q3_k:
+        return {108};
+      case DType::q6_k:
+        return {208};
+      default:
+        return {0};
     }
   }
 };
@@ -71,21 +78,29 @@ struct Rows {
   std::vector<std::byte> bytes;
   RowBlock block;
   Rows(const CpuKernels& cpu, RowFormat format, const std::vector<float>& x, int rows, std::int64_t k)
-      : bytes(row_bytes(format, k) * static_cast<std::size_t>(rows) + 64), block{format, bytes.data(), row_bytes(format, k), rows} {
-    if (format == RowFormat::f32) std::memcpy(bytes.data(), x.data(), x.size() * sizeof(float));
-    else convert_rows(cpu, format, x.data(), k, k, 0, rows, bytes.data());
+      : bytes(row_bytes(format, k) * static_cast<std::size_t>(rows) + 64),
+        block{format, bytes.data(), row_bytes(format, k), rows} {
+    if (format == RowFormat::f32)
+      std::memcpy(bytes.data(), x.data(), x.size() * sizeof(float));
+    else
+      convert_rows(cpu, format, x.data(), k, k, 0, rows, bytes.data());
   }
 };
 
-// The numbers that converted rows stand for: what the judge of the product multiplies, their rounding being judged apart.
+// The numbers that converted rows stand for: what the judge of the product multiplies, their rounding being judged
+// apart.
 std::vector<float> values_of(const Rows& rows, std::int64_t k) {
   std::vector<float> out;
   for (int r = 0; r < rows.block.rows; ++r) {
     const std::byte* row = rows.bytes.data() + static_cast<std::size_t>(r) * rows.block.stride;
     for (std::int64_t i = 0; i < k; ++i) {
       switch (rows.block.format) {
-        case RowFormat::f32: out.push_back(reinterpret_cast<const float*>(row)[i]); break;
-        case RowFormat::bf16: out.push_back(to_float(reinterpret_cast<const bf16*>(row)[i])); break;
+        case RowFormat::f32:
+          out.push_back(reinterpret_cast<const float*>(row)[i]);
+          break;
+        case RowFormat::bf16:
+          out.push_back(to_float(reinterpret_cast<const bf16*>(row)[i]));
+          break;
         case RowFormat::int8: {
           const auto& b = reinterpret_cast<const ActivationBlock*>(row)[i / 32];
           out.push_back(static_cast<float>(b.q[i % 32]) * b.scale);
@@ -120,7 +135,9 @@ class EachKernelSet : public ::testing::TestWithParam<const CpuKernels*> {
 TEST_P(EachKernelSet, MatmulAgreesWithThePlainLoopForEveryWeightType) {
   ComputeTeam team(1);
   for (DType type : kWeightTypes) {
-    const std::int64_t k = block_shape(type).elements == 256 ? 512 : type == DType::bf16 || type == DType::f32 ? 97 : 96;
+    const std::int64_t k = block_shape(type).elements == 256           ? 512
+                           : type == DType::bf16 || type == DType::f32 ? 97
+                                                                       : 96;
     const std::int64_t outputs = 83;
     StoredMatrix stored(rng, type, outputs, type == DType::f16 ? 97 : k);
     const std::int64_t columns = stored.tensor.columns();
@@ -129,15 +146,20 @@ TEST_P(EachKernelSet, MatmulAgreesWithThePlainLoopForEveryWeightType) {
     const auto weights = decode(stored.tensor);
     for (int rows : {1, 2, 3, 5, 13}) {
       auto x = random_floats(rng, static_cast<std::size_t>(rows * columns));
-      for (RowFormat format : {RowFormat::f32, row_format(type, Activations::int8), row_format(type, Activations::int8, true)}) {
+      for (RowFormat format :
+           {RowFormat::f32, row_format(type, Activations::int8), row_format(type, Activations::int8, true)}) {
         Rows input(cpu, format, x, rows, columns);
         const auto as_converted = values_of(input, columns);
-        const double rounding = format == RowFormat::f32 ? 0 : format == RowFormat::int16 ? 1e-4 : format == RowFormat::bf16 ? 4e-3 : 2e-2;
+        const double rounding = format == RowFormat::f32     ? 0
+                                : format == RowFormat::int16 ? 1e-4
+                                : format == RowFormat::bf16  ? 4e-3
+                                                             : 2e-2;
         EXPECT_LE(relative_error(as_converted, x), rounding);
         const auto want = plain::matmul(as_converted, weights, rows, outputs, columns);
         std::vector<float> got(want.size(), -1.0f);
         matmul(cpu, team, *packed, input.block, got.data(), outputs);
-        EXPECT_LT(relative_error(got, want), 2e-6) << cpu.isa << " " << name(type) << " rows " << rows << " format " << static_cast<int>(format);
+        EXPECT_LT(relative_error(got, want), 2e-6)
+            << cpu.isa << " " << name(type) << " rows " << rows << " format " << static_cast<int>(format);
       }
     }
   }
@@ -146,7 +168,8 @@ TEST_P(EachKernelSet, MatmulAgreesWithThePlainLoopForEveryWeightType) {
 TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
   ComputeTeam one(1), three(3);
   for (DType type : kWeightTypes)
-    for (RowFormat format : {RowFormat::f32, row_format(type, Activations::int8), row_format(type, Activations::int8, true)}) {
+    for (RowFormat format :
+         {RowFormat::f32, row_format(type, Activations::int8), row_format(type, Activations::int8, true)}) {
       const std::int64_t k = 512, outputs = 200;
       const int rows = 41;
       StoredMatrix stored(rng, type, outputs, k);
@@ -157,10 +180,12 @@ TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
       std::vector<float> together(static_cast<std::size_t>(rows * outputs)), alone(together.size());
       matmul(cpu, three, *packed, input.block, together.data(), outputs);
       for (int r = 0; r < rows; ++r) {
-        RowBlock single{format, input.bytes.data() + static_cast<std::size_t>(r) * input.block.stride, input.block.stride, 1};
+        RowBlock single{format, input.bytes.data() + static_cast<std::size_t>(r) * input.block.stride,
+                        input.block.stride, 1};
         matmul(cpu, one, *packed, single, alone.data() + r * outputs, outputs);
       }
-      ASSERT_EQ(std::memcmp(together.data(), alone.data(), alone.size() * sizeof(float)), 0) << cpu.isa << " " << name(type);
+      ASSERT_EQ(std::memcmp(together.data(), alone.data(), alone.size() * sizeof(float)), 0)
+          << cpu.isa << " " << name(type);
     }
 }
 

@@ -11,7 +11,9 @@
 namespace espalier {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // Every member does the same loop; the best of several runs, since strangers can only slow a run down.
 double peak(ComputeTeam& team, double (*loop)(std::int64_t), double effort) {
@@ -42,7 +44,8 @@ MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, double ef
   limits.int8_ops = peak(team, cpu.peak_int8, effort);
   limits.bf16_flops = peak(team, cpu.peak_bf16, effort);
 
-  constexpr std::size_t kBytes = std::size_t{256} << 20, kPieces = 256;  // well above any last-level cache share we meet
+  constexpr std::size_t kBytes = std::size_t{256} << 20,
+                        kPieces = 256;  // well above any last-level cache share we meet
   const std::size_t before = huge_page_bytes();
   auto buffer = PageBuffer::allocate(kBytes);
   if (!buffer.ok()) return limits;
@@ -51,8 +54,11 @@ MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, double ef
   const auto* memory = reinterpret_cast<const std::uint8_t*>(buffer->data());
   for (int run = 0; run < std::max(3, static_cast<int>(5 * effort)); ++run) {
     const double start = now();
-    team.run(kPieces, [&](int piece) { cpu.read_memory(memory + static_cast<std::size_t>(piece) * (kBytes / kPieces), kBytes / kPieces - 8192); });
-    limits.read_bytes_per_second = std::max(limits.read_bytes_per_second, static_cast<double>(kBytes - kPieces * 8192) / (now() - start));
+    team.run(kPieces, [&](int piece) {
+      cpu.read_memory(memory + static_cast<std::size_t>(piece) * (kBytes / kPieces), kBytes / kPieces - 8192);
+    });
+    limits.read_bytes_per_second =
+        std::max(limits.read_bytes_per_second, static_cast<double>(kBytes - kPieces * 8192) / (now() - start));
   }
   return limits;
 }

@@ -10,10 +10,14 @@ MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
   if (format == RowFormat::int16) return cpu.matmul_int16(type);
   if (format == RowFormat::bf16) return cpu.matmul_bf16_bf16;
   switch (type) {
-    case DType::f32: return cpu.matmul_f32;
-    case DType::f16: return cpu.matmul_f16;
-    case DType::bf16: return cpu.matmul_bf16;
-    default: return cpu.matmul_exact(type);
+    case DType::f32:
+      return cpu.matmul_f32;
+    case DType::f16:
+      return cpu.matmul_f16;
+    case DType::bf16:
+      return cpu.matmul_bf16;
+    default:
+      return cpu.matmul_exact(type);
   }
 }
 
@@ -28,16 +32,20 @@ RowFormat row_format(DType weights, Activations mode, bool wide) {
 std::size_t row_bytes(RowFormat format, std::int64_t k) {
   const auto n = static_cast<std::size_t>(k);
   switch (format) {
-    case RowFormat::f32: return n * sizeof(float);
-    case RowFormat::bf16: return (n + 15) / 16 * 16 * sizeof(bf16);
-    case RowFormat::int8: return (n + kActivationBlock - 1) / kActivationBlock * sizeof(ActivationBlock);
-    case RowFormat::int16: return (n + kActivationBlock - 1) / kActivationBlock * sizeof(WideActivationBlock);
+    case RowFormat::f32:
+      return n * sizeof(float);
+    case RowFormat::bf16:
+      return (n + 15) / 16 * 16 * sizeof(bf16);
+    case RowFormat::int8:
+      return (n + kActivationBlock - 1) / kActivationBlock * sizeof(ActivationBlock);
+    case RowFormat::int16:
+      return (n + kActivationBlock - 1) / kActivationBlock * sizeof(WideActivationBlock);
   }
   return 0;
 }
 
-void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k, int begin,
-                  int end, std::byte* out) {
+void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k,
+                  int begin, int end, std::byte* out) {
   const std::size_t stride = row_bytes(format, k);
   for (int row = begin; row < end; ++row) {
     std::byte* to = out + static_cast<std::size_t>(row) * stride;
@@ -63,10 +71,11 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   all.accumulate = options.accumulate;
   const MatmulKernel kernel = choose(cpu, weights.type(), x.format);
 
-  // Rows in blocks whose activations stay in the second-level cache while panels pass; panels in pieces small enough that
-  // the members of the team end together, large enough that claiming them costs nothing.
+  // Rows in blocks whose activations stay in the second-level cache while panels pass; panels in pieces small enough
+  // that the members of the team end together, large enough that claiming them costs nothing.
   constexpr std::size_t kRowBlockBytes = 384 << 10;
-  const int row_block = std::clamp<int>(static_cast<int>(kRowBlockBytes / std::max<std::size_t>(1, x.stride)) / 12 * 12, 24, 240);
+  const int row_block =
+      std::clamp<int>(static_cast<int>(kRowBlockBytes / std::max<std::size_t>(1, x.stride)) / 12 * 12, 24, 240);
   const int row_blocks = (x.rows + row_block - 1) / row_block;
   const int pieces = team.size() == 1 ? 1 : std::clamp(weights.panels() / 4, 1, 8 * team.size());
   team.run(row_blocks * pieces, [&](int chunk) {

@@ -1,8 +1,8 @@
 // matmul.h: y = x W^T (+ bias) (+ y) over a compute team.
 //
-// How the activations enter is decided once at load: int8 blocks for quantised weights (fast), bf16 for bf16 weights where
-// that is faster, float otherwise and always in exact mode. Rows and panels are split over the team freely: every output
-// element is computed by one thread in one order (promise 1).
+// How the activations enter is decided once at load: int8 blocks for quantised weights (fast), bf16 for bf16 weights
+// where that is faster, float otherwise and always in exact mode. Rows and panels are split over the team freely: every
+// output element is computed by one thread in one order (promise 1).
 #pragma once
 
 #include <span>
@@ -30,15 +30,16 @@ struct RowBlock {
 };
 
 // Converts rows [begin, end) of x [rows, k] into `out` (row_bytes apart). For f32 nothing is to be done.
-void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k, int begin,
-                  int end, std::byte* out);
+void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k,
+                  int begin, int end, std::byte* out);
 
 struct MatmulOptions {
   const float* bias = nullptr;  // [outputs]
   bool accumulate = false;      // add to what out holds
 };
 
-// out [rows, outputs], out_stride floats from row to row. Requires: x.format is one that row_format() gives for the weights.
+// out [rows, outputs], out_stride floats from row to row. Requires: x.format is one that row_format() gives for the
+// weights.
 void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
             std::int64_t out_stride, MatmulOptions options = {});
 

@@ -11,23 +11,40 @@ namespace espalier {
 Result<PanelLayout> panel_layout(DType type) {
   constexpr int kNibbles = 256, kBits = 64, kHalves = 32;
   switch (type) {
-    case DType::f32: return PanelLayout{1, 64};
-    case DType::f16: return PanelLayout{1, 32};
-    case DType::bf16: return PanelLayout{2, 64};
-    case DType::q8_0: return PanelLayout{32, kHalves + 512};
+    case DType::f32:
+      return PanelLayout{1, 64};
+    case DType::f16:
+      return PanelLayout{1, 32};
+    case DType::bf16:
+      return PanelLayout{2, 64};
+    case DType::q8_0:
+      return PanelLayout{32, kHalves + 512};
     case DType::q4_0:
-    case DType::iq4_nl: return PanelLayout{32, kHalves + kNibbles};
-    case DType::q4_1: return PanelLayout{32, 2 * kHalves + kNibbles};
-    case DType::q5_0: return PanelLayout{32, kHalves + kBits + kNibbles};
-    case DType::q5_1: return PanelLayout{32, 2 * kHalves + kBits + kNibbles};
-    case DType::q4_k: return PanelLayout{256, 2 * kHalves + 8 * (32 + kNibbles)};
-    case DType::q5_k: return PanelLayout{256, 2 * kHalves + 8 * (32 + kBits + kNibbles)};
-    case DType::q6_k: return PanelLayout{256, kHalves + 8 * (32 + 2 * kBits + kNibbles)};
-    case DType::q3_k: return PanelLayout{256, kHalves + 8 * (32 + 3 * kBits)};
-    case DType::q2_k: return PanelLayout{256, 2 * kHalves + 8 * (32 + 2 * kBits)};
-    case DType::iq4_xs: return PanelLayout{256, kHalves + 8 * (16 + kNibbles)};
+    case DType::iq4_nl:
+      return PanelLayout{32, kHalves + kNibbles};
+    case DType::q4_1:
+      return PanelLayout{32, 2 * kHalves + kNibbles};
+    case DType::q5_0:
+      return PanelLayout{32, kHalves + kBits + kNibbles};
+    case DType::q5_1:
+      return PanelLayout{32, 2 * kHalves + kBits + kNibbles};
+    case DType::q4_k:
+      return PanelLayout{256, 2 * kHalves + 8 * (32 + kNibbles)};
+    case DType::q5_k:
+      return PanelLayout{256, 2 * kHalves + 8 * (32 + kBits + kNibbles)};
+    case DType::q6_k:
+      return PanelLayout{256, kHalves + 8 * (32 + 2 * kBits + kNibbles)};
+    case DType::q3_k:
+      return PanelLayout{256, kHalves + 8 * (32 + 3 * kBits)};
+    case DType::q2_k:
+      return PanelLayout{256, 2 * kHalves + 8 * (32 + 2 * kBits)};
+    case DType::iq4_xs:
+      return PanelLayout{256, kHalves + 8 * (16 + kNibbles)};
     default:
-      return Error{Error::Kind::unsupported, fmt::format("there is no matrix kernel for weights of type {}", name(type)), {}, {}};
+      return Error{Error::Kind::unsupported,
+                   fmt::format("there is no matrix kernel for weights of type {}", name(type)),
+                   {},
+                   {}};
   }
 }
 
@@ -51,16 +68,20 @@ Result<PackedMatrix> PackedMatrix::pack(DType type, std::int64_t outputs, std::i
       const std::int64_t column = static_cast<std::int64_t>(panel) * kPanelColumns + i;
       if (column < outputs) rows[i] = row(column);
     }
-    pack_panel(type, k, rows, reinterpret_cast<std::uint8_t*>(matrix.memory_.data()) + static_cast<std::size_t>(panel) * matrix.panel_bytes_);
+    pack_panel(
+        type, k, rows,
+        reinterpret_cast<std::uint8_t*>(matrix.memory_.data()) + static_cast<std::size_t>(panel) * matrix.panel_bytes_);
   };
-  if (team) team->run(matrix.panels(), pack_one);
+  if (team)
+    team->run(matrix.panels(), pack_one);
   else
     for (int panel = 0; panel < matrix.panels(); ++panel) pack_one(panel);
   return matrix;
 }
 
 Result<PackedMatrix> PackedMatrix::pack(const Tensor& weight, ComputeTeam* team) {
-  return pack(weight.dtype, weight.rows(), weight.columns(), [&](std::int64_t column) { return weight.row(column); }, team);
+  return pack(
+      weight.dtype, weight.rows(), weight.columns(), [&](std::int64_t column) { return weight.row(column); }, team);
 }
 
 }  // namespace espalier

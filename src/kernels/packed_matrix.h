@@ -1,8 +1,9 @@
 // packed_matrix.h: a weight matrix, repacked once at load into panels that one micro-kernel reads for 1 row or 512.
 //
-// A panel holds 16 consecutive output columns (rows of the stored [out, in] matrix) and all of K. Along K it is cut into
-// blocks of block_k() values; a block is what a micro-kernel consumes at a time, and blocks of a panel follow one another,
-// so a pass over a panel is one sequential read. The same panels serve every instruction set (lane = output column):
+// A panel holds 16 consecutive output columns (rows of the stored [out, in] matrix) and all of K. Along K it is cut
+// into blocks of block_k() values; a block is what a micro-kernel consumes at a time, and blocks of a panel follow one
+// another, so a pass over a panel is one sequential read. The same panels serve every instruction set (lane = output
+// column):
 //
 //   F32   [k][16] f32                       F16  [k][16] f16           BF16 [k/2][16][2] bf16 (pairs along k)
 //   Q8_0  d f16[16] | codes u8 [8][16][4]   codes are q + 128; [8][16][4] = 8 groups of 4 k, 16 columns, 4 k each
@@ -11,9 +12,8 @@
 //   Q5_0  d | high bits u32[16] | nibbles   bit 8*b + j of a word: the fifth bit of k = 4*j + b; zero point 16
 //   Q5_1  d | m | high bits | nibbles
 //   IQ4_NL d | nibbles                      nibbles index a table of 16 signed values
-//   K-quants: blocks of 256 = 8 sub-blocks of 32; d (and dmin) f16[16] first, then each sub-block with its 6/8-bit scales:
-//   Q4_K  d | dmin | 8 x (sc u8[16] | m u8[16] | nibbles)
-//   Q5_K  d | dmin | 8 x (sc | m | high bits | nibbles)
+//   K-quants: blocks of 256 = 8 sub-blocks of 32; d (and dmin) f16[16] first, then each sub-block with its 6/8-bit
+//   scales: Q4_K  d | dmin | 8 x (sc u8[16] | m u8[16] | nibbles) Q5_K  d | dmin | 8 x (sc | m | high bits | nibbles)
 //   Q6_K  d | 8 x (sc i8[2][16] | two high bits [2] u32[16] | nibbles)      zero point 32; scales per 16 values
 //   Q3_K  d | 8 x (sc i8[2][16] | high bits | two low bits [2] u32[16])     zero point 4
 //   Q2_K  d | dmin | 8 x (sc|m<<4 u8[2][16] | two bits [2] u32[16])

@@ -15,10 +15,18 @@ struct Spelled {
   std::uint8_t codes[256] = {};  // unsigned, zero point not taken off
 };
 
-int nibble(const std::uint8_t* q, int i) { return (q[i % 16] >> (i / 16 * 4)) & 15; }  // 32 values, low first
-int nibble_k(const std::uint8_t* q, int i) { return (q[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15; }
-int two_bits(const std::uint8_t* q, int i) { return (q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3; }
-int fifth(const std::uint8_t (&high)[4], int i) { return ((high[i / 8] >> (i % 8)) & 1) << 4; }
+int nibble(const std::uint8_t* q, int i) {
+  return (q[i % 16] >> (i / 16 * 4)) & 15;
+}  // 32 values, low first
+int nibble_k(const std::uint8_t* q, int i) {
+  return (q[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15;
+}
+int two_bits(const std::uint8_t* q, int i) {
+  return (q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
+}
+int fifth(const std::uint8_t (&high)[4], int i) {
+  return ((high[i / 8] >> (i % 8)) & 1) << 4;
+}
 
 template <class Code>
 void fill_codes(Spelled& out, int n, Code code) {
@@ -152,7 +160,8 @@ void write_sub_block(DType type, const Spelled& s, int sub, BlockWriter& out) {
     case DType::iq4_xs:
       out.byte(s.scales[sub]);
       return out.nibbles(codes);
-    default: break;
+    default:
+      break;
   }
   out.byte(s.scales[2 * sub]);
   out.byte(s.scales[2 * sub + 1]);
@@ -169,9 +178,11 @@ void write_block(DType type, const Spelled& s, std::uint8_t* block, int column) 
   BlockWriter out(block, column);
   out.half(s.d);
   switch (type) {
-    case DType::q8_0: return out.bytes(s.codes);
+    case DType::q8_0:
+      return out.bytes(s.codes);
     case DType::q4_0:
-    case DType::iq4_nl: return out.nibbles(s.codes);
+    case DType::iq4_nl:
+      return out.nibbles(s.codes);
     case DType::q5_0:
       out.one_bit(s.codes, 4);
       return out.nibbles(s.codes);
@@ -182,14 +193,18 @@ void write_block(DType type, const Spelled& s, std::uint8_t* block, int column) 
       return out.nibbles(s.codes);
     case DType::q2_k:
     case DType::q4_k:
-    case DType::q5_k: out.half(s.m); break;
-    default: break;
+    case DType::q5_k:
+      out.half(s.m);
+      break;
+    default:
+      break;
   }
   for (int sub = 0; sub < 8; ++sub) write_sub_block(type, s, sub, out);
 }
 
 template <class Block>
-void pack_blocks(DType type, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns], std::uint8_t* panel) {
+void pack_blocks(DType type, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns],
+                 std::uint8_t* panel) {
   const PanelLayout layout = panel_layout(type).value();
   const Block zero{};  // of a missing column: d = 0 (and m = 0), so that every value decodes to 0
   for (std::int64_t block = 0; block * layout.block_k < k; ++block, panel += layout.block_bytes)
@@ -218,24 +233,41 @@ void pack_plain(int bytes, bool pairs, std::int64_t k, const std::span<const std
 
 }  // namespace
 
-void pack_panel(DType type, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns], std::uint8_t* panel) {
+void pack_panel(DType type, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns],
+                std::uint8_t* panel) {
   switch (type) {
-    case DType::f32: return pack_plain(4, false, k, rows, panel);
-    case DType::f16: return pack_plain(2, false, k, rows, panel);
-    case DType::bf16: return pack_plain(2, true, k, rows, panel);
-    case DType::q8_0: return pack_blocks<BlockQ8_0>(type, k, rows, panel);
-    case DType::q4_0: return pack_blocks<BlockQ4_0>(type, k, rows, panel);
-    case DType::q4_1: return pack_blocks<BlockQ4_1>(type, k, rows, panel);
-    case DType::q5_0: return pack_blocks<BlockQ5_0>(type, k, rows, panel);
-    case DType::q5_1: return pack_blocks<BlockQ5_1>(type, k, rows, panel);
-    case DType::q2_k: return pack_blocks<BlockQ2_K>(type, k, rows, panel);
-    case DType::q3_k: return pack_blocks<BlockQ3_K>(type, k, rows, panel);
-    case DType::q4_k: return pack_blocks<BlockQ4_K>(type, k, rows, panel);
-    case DType::q5_k: return pack_blocks<BlockQ5_K>(type, k, rows, panel);
-    case DType::q6_k: return pack_blocks<BlockQ6_K>(type, k, rows, panel);
-    case DType::iq4_nl: return pack_blocks<BlockIQ4_NL>(type, k, rows, panel);
-    case DType::iq4_xs: return pack_blocks<BlockIQ4_XS>(type, k, rows, panel);
-    default: return;  // panel_layout() has refused it
+    case DType::f32:
+      return pack_plain(4, false, k, rows, panel);
+    case DType::f16:
+      return pack_plain(2, false, k, rows, panel);
+    case DType::bf16:
+      return pack_plain(2, true, k, rows, panel);
+    case DType::q8_0:
+      return pack_blocks<BlockQ8_0>(type, k, rows, panel);
+    case DType::q4_0:
+      return pack_blocks<BlockQ4_0>(type, k, rows, panel);
+    case DType::q4_1:
+      return pack_blocks<BlockQ4_1>(type, k, rows, panel);
+    case DType::q5_0:
+      return pack_blocks<BlockQ5_0>(type, k, rows, panel);
+    case DType::q5_1:
+      return pack_blocks<BlockQ5_1>(type, k, rows, panel);
+    case DType::q2_k:
+      return pack_blocks<BlockQ2_K>(type, k, rows, panel);
+    case DType::q3_k:
+      return pack_blocks<BlockQ3_K>(type, k, rows, panel);
+    case DType::q4_k:
+      return pack_blocks<BlockQ4_K>(type, k, rows, panel);
+    case DType::q5_k:
+      return pack_blocks<BlockQ5_K>(type, k, rows, panel);
+    case DType::q6_k:
+      return pack_blocks<BlockQ6_K>(type, k, rows, panel);
+    case DType::iq4_nl:
+      return pack_blocks<BlockIQ4_NL>(type, k, rows, panel);
+    case DType::iq4_xs:
+      return pack_blocks<BlockIQ4_XS>(type, k, rows, panel);
+    default:
+      return;  // panel_layout() has refused it
   }
 }
 

@@ -11,6 +11,7 @@ namespace espalier {
 
 // Packs all of K of one panel. rows[i] is the stored row of column i, empty for a column of zeros.
 // `panel` has room for ceil(k / block_k) blocks and is overwritten.
-void pack_panel(DType type, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns], std::uint8_t* panel);
+void pack_panel(DType type, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns],
+                std::uint8_t* panel);
 
 }  // namespace espalier

@@ -1,4 +1,5 @@
-// plain.h: every operation as the plainest loop in double precision, the judge of the fast ones in tests and benchmarks.
+// plain.h: every operation as the plainest loop in double precision, the judge of the fast ones in tests and
+// benchmarks.
 #pragma once
 
 #include <cmath>
@@ -13,8 +14,8 @@
 namespace espalier::plain {
 
 // x [rows, k], w [outputs, k] -> [rows, outputs]
-inline std::vector<float> matmul(std::span<const float> x, std::span<const float> w, std::int64_t rows, std::int64_t outputs,
-                                 std::int64_t k) {
+inline std::vector<float> matmul(std::span<const float> x, std::span<const float> w, std::int64_t rows,
+                                 std::int64_t outputs, std::int64_t k) {
   std::vector<float> out(static_cast<std::size_t>(rows * outputs));
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t n = 0; n < outputs; ++n) {
@@ -30,13 +31,14 @@ inline std::vector<float> rms_norm(std::span<const float> x, std::span<const flo
   for (float v : x) squares += static_cast<double>(v) * static_cast<double>(v);
   const double factor = 1.0 / std::sqrt(squares / static_cast<double>(x.size()) + static_cast<double>(eps));
   std::vector<float> out(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) out[i] = static_cast<float>(static_cast<double>(x[i]) * factor * static_cast<double>(gain[i]));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    out[i] = static_cast<float>(static_cast<double>(x[i]) * factor * static_cast<double>(gain[i]));
   return out;
 }
 
 // One query against keys and values [positions, head_dim] (position p of the query sees first..last) -> [head_dim]
-inline std::vector<float> attention(std::span<const float> q, std::span<const float> keys, std::span<const float> values,
-                                    std::int64_t first, std::int64_t last, float scale) {
+inline std::vector<float> attention(std::span<const float> q, std::span<const float> keys,
+                                    std::span<const float> values, std::int64_t first, std::int64_t last, float scale) {
   const auto d = static_cast<std::int64_t>(q.size());
   std::vector<double> score(static_cast<std::size_t>(last + 1));
   double top = -INFINITY, total = 0;
@@ -65,12 +67,18 @@ inline float stored(KvType type, const std::byte* base, std::size_t at) {
     return value;
   };
   switch (type) {
-    case KvType::f32: return as(0.0f);
-    case KvType::bf16: return to_float(as(bf16{}));
-    case KvType::f16: return to_float(as(f16{}));
-    case KvType::i8: return static_cast<float>(as(std::int8_t{}));
-    case KvType::f8_e4m3: return f8_e4m3_to_float(as(std::uint8_t{}));
-    case KvType::f8_e5m2: return f8_e5m2_to_float(as(std::uint8_t{}));
+    case KvType::f32:
+      return as(0.0f);
+    case KvType::bf16:
+      return to_float(as(bf16{}));
+    case KvType::f16:
+      return to_float(as(f16{}));
+    case KvType::i8:
+      return static_cast<float>(as(std::int8_t{}));
+    case KvType::f8_e4m3:
+      return f8_e4m3_to_float(as(std::uint8_t{}));
+    case KvType::f8_e5m2:
+      return f8_e5m2_to_float(as(std::uint8_t{}));
   }
   return 0;
 }
@@ -81,7 +89,8 @@ struct StoredHead {
 };
 inline StoredHead stored_head(const KvLayer& kv, int head, Slot slot, int head_dim) {
   const auto padded = static_cast<std::size_t>(padded_head(head_dim)), s = static_cast<std::size_t>(slot);
-  const std::size_t from = static_cast<std::size_t>(head) * kv.head_bytes, scale = static_cast<std::size_t>(head) * kv.head_scales + s;
+  const std::size_t from = static_cast<std::size_t>(head) * kv.head_bytes,
+                    scale = static_cast<std::size_t>(head) * kv.head_scales + s;
   const std::size_t group = s / kSlotGroup, lane = s % kSlotGroup;
   StoredHead out;
   for (std::size_t d = 0; d < static_cast<std::size_t>(head_dim); ++d) {

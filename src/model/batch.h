@@ -1,7 +1,8 @@
 // batch.h: what the engine hands to a model for one step, and the view of the token pool it computes in.
 //
-// A batch is ragged: decoding sequences (one row each), prompt chunks and verified drafts stand side by side, row after row.
-// The model knows nothing of caches: slots and runs are plain numbers, and runs already cover the rows of this batch.
+// A batch is ragged: decoding sequences (one row each), prompt chunks and verified drafts stand side by side, row after
+// row. The model knows nothing of caches: slots and runs are plain numbers, and runs already cover the rows of this
+// batch.
 #pragma once
 
 #include <span>
@@ -18,10 +19,10 @@ struct BatchSequence {
 };
 
 struct Batch {
-  std::span<const TokenId> tokens;              // [rows]
-  std::span<const Slot> slots;                  // [rows], where each row's keys and values go
-  std::span<const BatchSequence> sequences;     // in row order, covering all rows
-  std::span<const int> logit_rows;              // rows whose logits are wanted, ascending
+  std::span<const TokenId> tokens;           // [rows]
+  std::span<const Slot> slots;               // [rows], where each row's keys and values go
+  std::span<const BatchSequence> sequences;  // in row order, covering all rows
+  std::span<const int> logit_rows;           // rows whose logits are wanted, ascending
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 

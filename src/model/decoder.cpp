@@ -88,7 +88,8 @@ struct Decoder::Impl {
   RopeTable rope;
   Workspace work;
 
-  Impl(DecoderSpec s, const DecoderOptions& o, ComputeTeam& t) : spec(std::move(s)), options(o), team(t), rope(spec.attention.rope) {}
+  Impl(DecoderSpec s, const DecoderOptions& o, ComputeTeam& t)
+      : spec(std::move(s)), options(o), team(t), rope(spec.attention.rope) {}
 
   Result<> load(const Weights& weights, const Progress& progress) {
     ESP_TRY(embedding, weights.find(Role::embedding, -1, {spec.vocabulary, spec.hidden}));
@@ -108,7 +109,8 @@ struct Decoder::Impl {
 
   Result<> scale_rope(const Weights& weights) {
     RopeSpec scaled = spec.attention.rope;
-    ESP_TRY(const auto factors, weights.vector(Role::rope_factors, -1, static_cast<std::int64_t>(scaled.inverse_frequency.size())));
+    ESP_TRY(const auto factors,
+            weights.vector(Role::rope_factors, -1, static_cast<std::int64_t>(scaled.inverse_frequency.size())));
     for (std::size_t i = 0; i < factors.size(); ++i) scaled.inverse_frequency[i] /= factors[i];
     rope = RopeTable(std::move(scaled));
     return success();
@@ -131,11 +133,14 @@ struct Decoder::Impl {
   }
 
   void norm(const std::vector<float>& gain, int rows) {
-    each_row(rows, [&](int row) { cpu.rms_norm(work.x.row(row), gain.data(), spec.norm_eps, work.normed.row(row), spec.hidden); });
+    each_row(rows, [&](int row) {
+      cpu.rms_norm(work.x.row(row), gain.data(), spec.norm_eps, work.normed.row(row), spec.hidden);
+    });
   }
 
   // Norm and rotation of queries and keys in place, then the store of keys and values.
-  void place_keys(const LayerWeights& w, const Batch& batch, std::span<const std::int64_t> positions, const KvLayer& kv) {
+  void place_keys(const LayerWeights& w, const Batch& batch, std::span<const std::int64_t> positions,
+                  const KvLayer& kv) {
     const AttentionSpec& a = spec.attention;
     each_row(batch.rows(), [&](int row) {
       float* q = work.qkv.row(row);
@@ -152,7 +157,8 @@ struct Decoder::Impl {
       prepare(q, a.heads, w.q_norm);
       prepare(k, a.kv_heads, w.k_norm);
       const Slot slot = batch.slots[static_cast<std::size_t>(row)];
-      for (int h = 0; h < a.kv_heads; ++h) cpu.store_kv(kv, slot, k + h * a.head_dim, v + h * a.head_dim, h, a.head_dim);
+      for (int h = 0; h < a.kv_heads; ++h)
+        cpu.store_kv(kv, slot, k + h * a.head_dim, v + h * a.head_dim, h, a.head_dim);
     });
   }
 
@@ -171,7 +177,8 @@ struct Decoder::Impl {
   std::span<float> logits(std::span<const int> wanted) {
     const int rows = static_cast<int>(wanted.size());
     each_row(rows, [&](int i) {
-      cpu.rms_norm(work.x.row(wanted[static_cast<std::size_t>(i)]), final_norm.data(), spec.norm_eps, work.normed.row(i), spec.hidden);
+      cpu.rms_norm(work.x.row(wanted[static_cast<std::size_t>(i)]), final_norm.data(), spec.norm_eps,
+                   work.normed.row(i), spec.hidden);
     });
     ActivationRows input = rows_of(work.normed, rows);
     head.apply(cpu, team, options.activations, input, work.logits.row(0), rows);
@@ -220,7 +227,8 @@ struct Decoder::Impl {
     std::map<std::int64_t, AttentionPlan> plans;
     for (std::int64_t window : spec.windows)
       if (!plans.contains(window))
-        plans.emplace(window, AttentionPlan({a.heads, a.kv_heads, a.head_dim, window, a.scale}, sequences, team.size()));
+        plans.emplace(window,
+                      AttentionPlan({a.heads, a.kv_heads, a.head_dim, window, a.scale}, sequences, team.size()));
     return plans;
   }
 };
@@ -235,9 +243,15 @@ Result<std::unique_ptr<Decoder>> Decoder::load(DecoderSpec spec, const Weights& 
   return std::unique_ptr<Decoder>(new Decoder(std::move(impl)));
 }
 
-const DecoderSpec& Decoder::spec() const { return impl_->spec; }
-std::string_view Decoder::isa() const { return impl_->cpu.isa; }
-int Decoder::max_rows() const { return impl_->options.max_rows; }
+const DecoderSpec& Decoder::spec() const {
+  return impl_->spec;
+}
+std::string_view Decoder::isa() const {
+  return impl_->cpu.isa;
+}
+int Decoder::max_rows() const {
+  return impl_->options.max_rows;
+}
 
 std::size_t Decoder::weight_bytes() const {
   std::size_t sum = impl_->head.bytes() + impl_->final_norm.size() * sizeof(float);
@@ -245,6 +259,8 @@ std::size_t Decoder::weight_bytes() const {
   return sum;
 }
 
-std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) { return impl_->forward(batch, kv); }
+std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {
+  return impl_->forward(batch, kv);
+}
 
 }  // namespace espalier

@@ -1,8 +1,9 @@
 // decoder.h: a loaded decoder: weights in panels, and the forward walk over one ragged batch.
 //
-// forward() writes keys and values of every row into the view's slots and returns logits of the rows that asked for them.
-// Promise 1 holds row by row: a row's bits depend on its tokens, position and stored keys and values alone.
-// Threads: one caller at a time (the engine thread); the team computes. Fails: load() with an Error that names the tensor.
+// forward() writes keys and values of every row into the view's slots and returns logits of the rows that asked for
+// them. Promise 1 holds row by row: a row's bits depend on its tokens, position and stored keys and values alone.
+// Threads: one caller at a time (the engine thread); the team computes. Fails: load() with an Error that names the
+// tensor.
 #pragma once
 
 #include <functional>

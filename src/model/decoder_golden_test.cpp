@@ -21,7 +21,8 @@ struct SmallPool {
   std::vector<std::vector<std::byte>> memory;
   std::vector<KvLayer> layers;
   SmallPool(const DecoderSpec& spec, KvType type, int slots) {
-    const std::size_t head = static_cast<std::size_t>((slots + 15) / 16 * 16 * padded_head(spec.attention.head_dim) * element_bytes(type));
+    const std::size_t head =
+        static_cast<std::size_t>((slots + 15) / 16 * 16 * padded_head(spec.attention.head_dim) * element_bytes(type));
     for (int i = 0; i < spec.layers; ++i) {
       auto& keys = memory.emplace_back(head * static_cast<std::size_t>(spec.attention.kv_heads));
       auto* key_bytes = keys.data();
@@ -32,7 +33,8 @@ struct SmallPool {
 };
 
 // Runs one sequence in chunks and gives the logits of every position.
-std::vector<float> all_logits(Decoder& decoder, const SmallPool& pool, std::span<const TokenId> tokens, int chunk, int from = 0) {
+std::vector<float> all_logits(Decoder& decoder, const SmallPool& pool, std::span<const TokenId> tokens, int chunk,
+                              int from = 0) {
   std::vector<float> out;
   for (int at = from; at < static_cast<int>(tokens.size()); at += chunk) {
     const int count = std::min(chunk, static_cast<int>(tokens.size()) - at);
@@ -44,7 +46,9 @@ std::vector<float> all_logits(Decoder& decoder, const SmallPool& pool, std::span
     }
     const KvRun run{0, at + count};
     const BatchSequence sequence{0, count, at, {&run, 1}};
-    const auto logits = decoder.forward({tokens.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), slots, {&sequence, 1}, rows}, {pool.layers});
+    const auto logits = decoder.forward(
+        {tokens.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), slots, {&sequence, 1}, rows},
+        {pool.layers});
     out.insert(out.end(), logits.begin(), logits.end());
   }
   return out;
@@ -94,16 +98,19 @@ TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
       const auto got = all_logits(**decoder, pool, tokens, chunk);
       ASSERT_EQ(got.size(), want.size());
       double worst = 0;
-      for (std::size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
+      for (std::size_t i = 0; i < got.size(); ++i)
+        worst = std::max(worst, std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
       EXPECT_LE(worst / std, 1e-3) << GetParam() << " prompt " << p << " chunk " << chunk;
     }
     SmallPool pool(*spec, KvType::f32, 256);
-    EXPECT_EQ(greedy(**decoder, pool, tokens, static_cast<int>(prompt["greedy"].size())), prompt["greedy"].get<std::vector<TokenId>>());
+    EXPECT_EQ(greedy(**decoder, pool, tokens, static_cast<int>(prompt["greedy"].size())),
+              prompt["greedy"].get<std::vector<TokenId>>());
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModel,
-                         ::testing::Values("llama3-tied-gqa", "llama2-untied-mha", "llama-linear-bias", "mistral-sliding", "qwen2-tied", "qwen2-yarn", "qwen3-tied"),
+                         ::testing::Values("llama3-tied-gqa", "llama2-untied-mha", "llama-linear-bias",
+                                           "mistral-sliding", "qwen2-tied", "qwen2-yarn", "qwen3-tied"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -165,7 +172,8 @@ TEST_P(EachGgufModel, EveryFileMeetsItsTolerance) {
   EXPECT_GT(seen, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, EachGgufModel, ::testing::Values("gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3"),
+INSTANTIATE_TEST_SUITE_P(Goldens, EachGgufModel,
+                         ::testing::Values("gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

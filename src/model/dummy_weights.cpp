@@ -12,13 +12,23 @@ namespace espalier {
 
 Result<std::unique_ptr<DummyWeights>> DummyWeights::make(const DecoderSpec& spec, DType type) {
   if (!can_encode(type))
-    return Error{Error::Kind::unsupported, fmt::format("dummy weights of type {} cannot be made; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 can", name(type)), "dummy_type", {}};
+    return Error{
+        Error::Kind::unsupported,
+        fmt::format("dummy weights of type {} cannot be made; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 can", name(type)),
+        "dummy_type",
+        {}};
   const AttentionSpec& a = spec.attention;
-  const std::int64_t q = static_cast<std::int64_t>(a.heads) * a.head_dim, kv = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
+  const std::int64_t q = static_cast<std::int64_t>(a.heads) * a.head_dim,
+                     kv = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
   const std::int64_t hidden = spec.hidden, inner = spec.mlp.inner;
   for (std::int64_t k : {hidden, q, inner})
     if (k % block_shape(type).elements != 0)
-      return Error{Error::Kind::unsupported, fmt::format("dummy weights of type {} need rows of a multiple of {} values; the configuration has rows of {}", name(type), block_shape(type).elements, k), "dummy_type", {}};
+      return Error{
+          Error::Kind::unsupported,
+          fmt::format("dummy weights of type {} need rows of a multiple of {} values; the configuration has rows of {}",
+                      name(type), block_shape(type).elements, k),
+          "dummy_type",
+          {}};
 
   auto dummy = std::make_unique<DummyWeights>();
   // One pattern of rows, repeated over the largest matrix.
@@ -28,7 +38,8 @@ Result<std::unique_ptr<DummyWeights>> DummyWeights::make(const DecoderSpec& spec
   std::normal_distribution<float> normal(0.0f, 0.02f);
   std::vector<float> values(static_cast<std::size_t>(std::min(largest, kPattern)));
   for (float& v : values) v = normal(rng);
-  const auto blocks = static_cast<std::int64_t>(values.size()) / block_shape(type).elements * block_shape(type).elements;
+  const auto blocks =
+      static_cast<std::int64_t>(values.size()) / block_shape(type).elements * block_shape(type).elements;
   values.resize(static_cast<std::size_t>(blocks));
   const std::vector<std::byte> pattern = encode(type, values, block_shape(type).elements);
   const auto bytes = static_cast<std::size_t>(largest / block_shape(type).elements * block_shape(type).bytes);

@@ -1,8 +1,8 @@
 // dummy_weights.h: random weights of a configuration's shape, for measuring and for tests that need no sense.
 //
-// All matrices are views of one buffer of random rows, so a model of any size costs one matrix of memory here. Values are a
-// fixed pseudo-random sequence: the same configuration gives the same model everywhere.
-// Fails: unsupported for a type that cannot be written (tensor/encode.h lists those that can).
+// All matrices are views of one buffer of random rows, so a model of any size costs one matrix of memory here. Values
+// are a fixed pseudo-random sequence: the same configuration gives the same model everywhere. Fails: unsupported for a
+// type that cannot be written (tensor/encode.h lists those that can).
 #pragma once
 
 #include <map>

@@ -18,7 +18,8 @@ RowBlock ActivationRows::as(RowFormat format) {
   return {format, out, row_bytes(format, k_), rows_};
 }
 
-Result<Linear> Linear::pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias, ComputeTeam& team) {
+Result<Linear> Linear::pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias,
+                            ComputeTeam& team) {
   Linear linear;
   linear.bias_ = std::move(bias);
   for (std::size_t i = 0; i < parts.size();) {
@@ -50,7 +51,8 @@ void Linear::apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, A
   for (const PackedMatrix& part : parts_) {
     RowBlock block = x.as(row_format(part.type(), mode, options.wide));
     block.rows = rows;
-    matmul(cpu, team, part, block, out + at, outputs_, {bias_.empty() ? nullptr : bias_.data() + at, options.accumulate});
+    matmul(cpu, team, part, block, out + at, outputs_,
+           {bias_.empty() ? nullptr : bias_.data() + at, options.accumulate});
     at += part.outputs();
   }
 }

@@ -1,7 +1,7 @@
 // linear.h: one linear layer, y = x W^T + b, possibly made of several stored matrices side by side (q, k, v; gate, up).
 //
-// Matrices of one type are packed into one, so that a step reads them in one pass; files that mix types (Q4_K with Q6_K)
-// keep them apart. Activations are converted once per form that a part wants.
+// Matrices of one type are packed into one, so that a step reads them in one pass; files that mix types (Q4_K with
+// Q6_K) keep them apart. Activations are converted once per form that a part wants.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,8 @@ namespace espalier {
 // Rows of float activations and, made when first wanted, their other forms. Memory belongs to the workspace.
 class ActivationRows {
  public:
-  ActivationRows(const CpuKernels& cpu, ComputeTeam& team, const float* x, std::int64_t k, int rows, PageBuffer* converted)
+  ActivationRows(const CpuKernels& cpu, ComputeTeam& team, const float* x, std::int64_t k, int rows,
+                 PageBuffer* converted)
       : cpu_(cpu), team_(team), x_(x), k_(k), rows_(rows), converted_(converted) {}
   RowBlock as(RowFormat format);
 
@@ -35,7 +36,8 @@ class Linear {
     PackedMatrix::RowSource row;
   };
   // Parts side by side in the output. bias: empty or one value per output of all parts.
-  static Result<Linear> pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias, ComputeTeam& team);
+  static Result<Linear> pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias,
+                             ComputeTeam& team);
 
   std::int64_t outputs() const { return outputs_; }
   std::size_t bytes() const;
@@ -45,7 +47,8 @@ class Linear {
   };
   void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,
              Options options) const;
-  void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows) const {
+  void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out,
+             int rows) const {
     apply(cpu, team, mode, x, out, rows, Options{});
   }
 

@@ -13,8 +13,8 @@ class Model {
   virtual int vocabulary() const = 0;
   virtual int max_rows() const = 0;  // of one batch
 
-  // Writes keys and values of every row into the view's slots; returns logits [batch.logit_rows.size(), vocabulary], valid
-  // until the next call. A row's bits depend on its tokens, position and what is stored for its sequence alone.
+  // Writes keys and values of every row into the view's slots; returns logits [batch.logit_rows.size(), vocabulary],
+  // valid until the next call. A row's bits depend on its tokens, position and what is stored for its sequence alone.
   // Requires: batch.rows() <= max_rows(); tokens inside the vocabulary. Threads: one caller at a time.
   virtual std::span<float> forward(const Batch& batch, const KvView& kv) = 0;
 };

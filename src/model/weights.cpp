@@ -10,7 +10,7 @@ namespace {
 
 struct NameRow {
   Role role;
-  const char* hf;    // "{}" is the layer
+  const char* hf;  // "{}" is the layer
   const char* gguf;
 };
 
@@ -32,7 +32,8 @@ constexpr NameRow kNames[] = {
     {Role::down, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 };
 
-// GGUF files of arch llama store the rows of a q or k head as pairs (i, i + half) side by side; the kernels rotate halves.
+// GGUF files of arch llama store the rows of a q or k head as pairs (i, i + half) side by side; the kernels rotate
+// halves.
 std::int64_t stored_row(std::int64_t row, int head_dim, bool interleaved) {
   if (!interleaved) return row;
   const std::int64_t in_head = row % head_dim, half = head_dim / 2;
@@ -45,8 +46,8 @@ struct Projection {
   int interleaved_head = 0;  // head_dim when rows are stored pair by pair
 };
 
-Result<Linear> load_linear(const Weights& weights, const std::vector<Projection>& projections, int layer, std::int64_t k,
-                           bool bias, ComputeTeam& team) {
+Result<Linear> load_linear(const Weights& weights, const std::vector<Projection>& projections, int layer,
+                           std::int64_t k, bool bias, ComputeTeam& team) {
   std::vector<Linear::Part> parts;
   std::vector<float> biases;
   std::vector<const Tensor*> packed;
@@ -81,7 +82,8 @@ Result<const Tensor*> Weights::find(Role role, int layer, const Shape& shape, bo
   if (!tensor) return bad_file(fmt::format("tensor {} is missing; the hyperparameters ask for it", wanted), wanted);
   if (tensor->shape != shape)
     return bad_file(fmt::format("tensor {} has shape [{}], but the hyperparameters ask for [{}]", wanted,
-                                fmt::join(tensor->shape, ", "), fmt::join(shape, ", ")), wanted);
+                                fmt::join(tensor->shape, ", "), fmt::join(shape, ", ")),
+                    wanted);
   return tensor;
 }
 
@@ -93,19 +95,22 @@ Result<std::vector<float>> Weights::vector(Role role, int layer, std::int64_t si
 Result<Linear> load_qkv(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
   const AttentionSpec& a = spec.attention;
   const bool interleaved = weights.naming() == Weights::Naming::gguf && spec.interleaved_qk_in_gguf;
-  const std::int64_t q = static_cast<std::int64_t>(a.heads) * a.head_dim, kv = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
+  const std::int64_t q = static_cast<std::int64_t>(a.heads) * a.head_dim,
+                     kv = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
   const int head = interleaved ? a.head_dim : 0;
-  return load_linear(weights, {{Role::q, q, head}, {Role::k, kv, head}, {Role::v, kv}}, layer, spec.hidden, a.qkv_bias, team);
+  return load_linear(weights, {{Role::q, q, head}, {Role::k, kv, head}, {Role::v, kv}}, layer, spec.hidden, a.qkv_bias,
+                     team);
 }
 
 Result<Linear> load_attention_out(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
   const AttentionSpec& a = spec.attention;
-  return load_linear(weights, {{Role::attention_out, spec.hidden}}, layer, static_cast<std::int64_t>(a.heads) * a.head_dim,
-                     a.out_bias, team);
+  return load_linear(weights, {{Role::attention_out, spec.hidden}}, layer,
+                     static_cast<std::int64_t>(a.heads) * a.head_dim, a.out_bias, team);
 }
 
 Result<Linear> load_gate_up(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
-  return load_linear(weights, {{Role::gate, spec.mlp.inner}, {Role::up, spec.mlp.inner}}, layer, spec.hidden, spec.mlp.bias, team);
+  return load_linear(weights, {{Role::gate, spec.mlp.inner}, {Role::up, spec.mlp.inner}}, layer, spec.hidden,
+                     spec.mlp.bias, team);
 }
 
 Result<Linear> load_down(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {

@@ -15,8 +15,21 @@
 namespace espalier {
 
 enum class Role {
-  embedding, final_norm, head, rope_factors,                                       // of the model
-  attention_norm, q, k, v, attention_out, q_norm, k_norm, mlp_norm, gate, up, down,  // of a layer
+  embedding,
+  final_norm,
+  head,
+  rope_factors,  // of the model
+  attention_norm,
+  q,
+  k,
+  v,
+  attention_out,
+  q_norm,
+  k_norm,
+  mlp_norm,
+  gate,
+  up,
+  down,  // of a layer
 };
 
 class Weights {

@@ -9,7 +9,9 @@
 
 namespace espalier {
 
-void UnmapPages::operator()(std::byte* memory) const { munmap(memory, bytes); }
+void UnmapPages::operator()(std::byte* memory) const {
+  munmap(memory, bytes);
+}
 
 Result<PageBuffer> PageBuffer::allocate(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -18,10 +20,14 @@ Result<PageBuffer> PageBuffer::allocate(std::size_t bytes) {
   // Over-allocate by one huge page so that the start can be aligned to one: only aligned 2 MiB runs can be huge.
   auto total = checked_align(bytes, 4096);
   if (bytes >= kHugePage && total) total = checked_add(*total, kHugePage);
-  void* memory = total ? mmap(nullptr, *total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                       : MAP_FAILED;
+  void* memory = total
+                     ? mmap(nullptr, *total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                     : MAP_FAILED;
   if (memory == MAP_FAILED)
-    return Error{Error::Kind::out_of_memory, fmt::format("{:.1f} MiB of memory could not be had", static_cast<double>(bytes) / 0x1p20), {}, {}};
+    return Error{Error::Kind::out_of_memory,
+                 fmt::format("{:.1f} MiB of memory could not be had", static_cast<double>(bytes) / 0x1p20),
+                 {},
+                 {}};
   auto address = reinterpret_cast<std::uintptr_t>(memory);
   std::uintptr_t start = address;
   if (bytes >= kHugePage) {

@@ -1,7 +1,8 @@
 // page_buffer.h: pages of anonymous memory for weights and keys and values; 2 MiB pages where the kernel grants them.
 //
 // Memory is zero until written and is not touched here, so a large reservation costs only what is used.
-// Huge pages matter: nested paging makes every miss of the translation cache dear (1.7 times the read bandwidth was measured).
+// Huge pages matter: nested paging makes every miss of the translation cache dear (1.7 times the read bandwidth was
+// measured).
 #pragma once
 
 #include <cstddef>

@@ -56,7 +56,8 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& golden) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTemplate,
-                         ::testing::Values("chatml", "deepseek_v3", "inst", "macros", "qwen3", "strings", "tools-json"), test_name);
+                         ::testing::Values("chatml", "deepseek_v3", "inst", "macros", "qwen3", "strings", "tools-json"),
+                         test_name);
 
 const Json kHello = Json::parse(R"([{"role": "user", "content": "Hello"}])");
 

@@ -1,9 +1,9 @@
 // table.h: the kernels of one instruction set, behind plain function pointers; chosen once at start.
 //
-// cpu_kernels() is the best set that this machine runs; ESPALIER_ISA=scalar|avx2|avx512|neon forces one. Every entry computes
-// each output element by the same operations in the same order whatever the ranges it is given (promise 1), so callers may
-// split work over rows, panels, heads and threads as they like. kernels/plain.h holds the loops that judge these.
-// Threads: any; entries touch only what their arguments name.
+// cpu_kernels() is the best set that this machine runs; ESPALIER_ISA=scalar|avx2|avx512|neon forces one. Every entry
+// computes each output element by the same operations in the same order whatever the ranges it is given (promise 1), so
+// callers may split work over rows, panels, heads and threads as they like. kernels/plain.h holds the loops that judge
+// these. Threads: any; entries touch only what their arguments name.
 #pragma once
 
 #include <cstddef>
@@ -17,33 +17,34 @@
 
 namespace espalier {
 
-// out[r][n] = sum over k of x[r][k] * w[n][k] (+ bias[n]) (+ out[r][n] before, if accumulate), for rows [row_begin, row_end)
-// and the output columns of panels [panel_begin, panel_end).
+// out[r][n] = sum over k of x[r][k] * w[n][k] (+ bias[n]) (+ out[r][n] before, if accumulate), for rows [row_begin,
+// row_end) and the output columns of panels [panel_begin, panel_end).
 struct MatmulTask {
   const std::uint8_t* panels;  // packed weights, kernels/packed_matrix.h
   std::size_t panel_bytes;
   std::int64_t k;
-  std::int64_t outputs;        // columns of out that exist; the last panel may have fewer than 16
+  std::int64_t outputs;  // columns of out that exist; the last panel may have fewer than 16
   int panel_begin, panel_end;
-  const void* x;               // rows of float, of bf16, or of (Wide)ActivationBlock[ceil(k / 32)]
-  std::size_t x_stride;        // bytes from row to row
+  const void* x;         // rows of float, of bf16, or of (Wide)ActivationBlock[ceil(k / 32)]
+  std::size_t x_stride;  // bytes from row to row
   int row_begin, row_end;
   float* out;
-  std::int64_t out_stride;     // floats from row to row
-  const float* bias;           // [outputs], or null
+  std::int64_t out_stride;  // floats from row to row
+  const float* bias;        // [outputs], or null
   bool accumulate;
 };
 using MatmulKernel = void (*)(const MatmulTask&);
 
-// The queries of one tile (some rows of one sequence x some query heads of one KV head) against a range of position blocks.
-// What a query gets from a block is a function of the query, its position and the block alone: the block's maximum score,
-// sum of exponentials and weighted values; these merge by a left fold over blocks, however the work is split.
+// The queries of one tile (some rows of one sequence x some query heads of one KV head) against a range of position
+// blocks. What a query gets from a block is a function of the query, its position and the block alone: the block's
+// maximum score, sum of exponentials and weighted values; these merge by a left fold over blocks, however the work is
+// split.
 struct AttentionTask {
-  KvLayer kv;                   // keys and values of one layer
+  KvLayer kv;  // keys and values of one layer
   int kv_head;
-  int head_begin, heads;        // query heads of this tile; all share kv_head
-  int head_dim;                 // at most kMaxHeadDim
-  const KvRun* runs;            // extents that cover positions 0.., in order
+  int head_begin, heads;  // query heads of this tile; all share kv_head
+  int head_dim;           // at most kMaxHeadDim
+  const KvRun* runs;      // extents that cover positions 0.., in order
   int run_count;
   const float* q;               // [rows, all heads * head_dim], of this sequence
   std::int64_t q_stride;        // floats from row to row
@@ -54,7 +55,7 @@ struct AttentionTask {
   int block_begin, block_end;   // position blocks of kAttentionBlock tokens
   float* out;                   // [rows, all heads * head_dim]; written when partials is null
   std::int64_t out_stride;
-  float* partials;              // or [block - block_begin][row][head][head_dim + 2]: weighted values, maximum, sum
+  float* partials;  // or [block - block_begin][row][head][head_dim + 2]: weighted values, maximum, sum
 };
 inline constexpr int kAttentionBlock = 64;
 inline constexpr int kTileQueries = 32;
@@ -70,17 +71,17 @@ struct AttentionMerge {  // folds the partials of all blocks of one tile, in ord
 struct CpuKernels {
   std::string_view isa;
 
-  MatmulKernel matmul_f32, matmul_f16, matmul_bf16;        // float activations
-  MatmulKernel matmul_bf16_bf16;                           // bf16 activations, pairs of products per step
-  MatmulKernel (*matmul_exact)(DType);                     // float activations, weights decoded in registers
-  MatmulKernel (*matmul_int8)(DType);                      // ActivationBlock activations
-  MatmulKernel (*matmul_int16)(DType);                     // WideActivationBlock activations
+  MatmulKernel matmul_f32, matmul_f16, matmul_bf16;  // float activations
+  MatmulKernel matmul_bf16_bf16;                     // bf16 activations, pairs of products per step
+  MatmulKernel (*matmul_exact)(DType);               // float activations, weights decoded in registers
+  MatmulKernel (*matmul_int8)(DType);                // ActivationBlock activations
+  MatmulKernel (*matmul_int16)(DType);               // WideActivationBlock activations
 
   // y = x / sqrt(mean(x^2) + eps) * gain;  gain may be null
   void (*rms_norm)(const float* x, const float* gain, float eps, float* y, std::int64_t n);
   void (*quantise)(const float* x, ActivationBlock* out, std::int64_t n);  // the last block is filled with zeros
   void (*quantise_wide)(const float* x, WideActivationBlock* out, std::int64_t n);
-  void (*to_bf16)(const float* x, std::uint16_t* out, std::int64_t n);     // out has room for n rounded up to 16
+  void (*to_bf16)(const float* x, std::uint16_t* out, std::int64_t n);  // out has room for n rounded up to 16
   void (*silu_multiply)(const float* gate, const float* up, float* out, std::int64_t n);
   void (*gelu_multiply)(const float* gate, const float* up, float* out, std::int64_t n);  // tanh form
   // Rotates the pairs (i, i + half) of one head: cosines and sines of `half` angles each.

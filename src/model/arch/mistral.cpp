@@ -3,6 +3,8 @@
 
 namespace espalier {
 
-DecoderSpec mistral(const ModelConfig& c) { return llama(c); }
+DecoderSpec mistral(const ModelConfig& c) {
+  return llama(c);
+}
 
 }  // namespace espalier

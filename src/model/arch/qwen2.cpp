@@ -3,6 +3,8 @@
 
 namespace espalier {
 
-DecoderSpec qwen2(const ModelConfig& c) { return llama(c); }
+DecoderSpec qwen2(const ModelConfig& c) {
+  return llama(c);
+}
 
 }  // namespace espalier

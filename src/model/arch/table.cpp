@@ -13,11 +13,20 @@ Result<> can_compute(const ModelConfig& c) {
     return Error{Error::Kind::unsupported, std::move(message), std::move(field), {}};
   };
   if (!c.quantisation.empty())
-    return unsupported(fmt::format("checkpoints quantised by {} are not supported yet; GGUF files and F32, F16, BF16 ones are", c.quantisation), "quantization_config");
+    return unsupported(
+        fmt::format("checkpoints quantised by {} are not supported yet; GGUF files and F32, F16, BF16 ones are",
+                    c.quantisation),
+        "quantization_config");
   if (!can_compute(c.rope_scaling))
-    return unsupported("this kind of rope scaling changes with the length of the text and is not supported yet; linear, yarn and llama3 are", "rope_scaling");
-  if (c.head != Head::language_model) return unsupported("the checkpoint has no language model head; it cannot generate text", "architectures");
-  if (c.head_dim > kMaxHeadDim) return unsupported(fmt::format("heads of {} values are not supported; {} is the most", c.head_dim, kMaxHeadDim), "head_dim");
+    return unsupported(
+        "this kind of rope scaling changes with the length of the text and is not supported yet; linear, yarn and "
+        "llama3 are",
+        "rope_scaling");
+  if (c.head != Head::language_model)
+    return unsupported("the checkpoint has no language model head; it cannot generate text", "architectures");
+  if (c.head_dim > kMaxHeadDim)
+    return unsupported(fmt::format("heads of {} values are not supported; {} is the most", c.head_dim, kMaxHeadDim),
+                       "head_dim");
   return success();
 }
 

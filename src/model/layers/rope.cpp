@@ -33,12 +33,15 @@ void scale(const LinearScaling& s, std::vector<double>& frequencies) {
   for (double& f : frequencies) f /= s.factor;
 }
 
-double yarn_magnitude(double factor, double scale = 1.0) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; }
+double yarn_magnitude(double factor, double scale = 1.0) {
+  return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+}
 
 // Dimensions that turn often keep their frequency, those that turn rarely are stretched, a ramp lies between.
 void scale(const YarnScaling& s, double theta, int dims, std::vector<double>& frequencies) {
   auto dimension_of = [&](double turns) {
-    return dims * std::log(static_cast<double>(s.original_positions) / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+    return dims * std::log(static_cast<double>(s.original_positions) / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(theta));
   };
   double low = dimension_of(s.beta_fast), high = dimension_of(s.beta_slow);
   if (s.truncate) {

@@ -1,7 +1,8 @@
 // data.h: where tests find their data.
 //
-// In the repository lies a compact choice of the goldens (tests/data); CI and our own machines have the whole set beside
-// the checkout (../shared). A test that wants the whole set says so, and prints that it was left out when it is absent.
+// In the repository lies a compact choice of the goldens (tests/data); CI and our own machines have the whole set
+// beside the checkout (../shared). A test that wants the whole set says so, and prints that it was left out when it is
+// absent.
 #pragma once
 
 #include <cstdlib>
@@ -17,7 +18,9 @@ inline std::filesystem::path source_dir() {
   return dir ? dir : ".";
 }
 
-inline std::filesystem::path data(const std::string& name) { return source_dir() / "tests" / "data" / name; }
+inline std::filesystem::path data(const std::string& name) {
+  return source_dir() / "tests" / "data" / name;
+}
 
 // Empty when there is no ../shared beside the checkout (ESPALIER_SHARED overrides the place).
 inline std::filesystem::path shared(const std::string& name) {
@@ -27,7 +30,8 @@ inline std::filesystem::path shared(const std::string& name) {
   return std::filesystem::exists(root / name, ignored) ? root / name : std::filesystem::path();
 }
 
-// The golden folder `name` ("models/qwen3-tied"): the whole set if it is here, else the repository's choice, else empty.
+// The golden folder `name` ("models/qwen3-tied"): the whole set if it is here, else the repository's choice, else
+// empty.
 inline std::filesystem::path golden(const std::string& name) {
   if (auto full = shared("goldens/" + name); !full.empty()) return full;
   std::error_code ignored;

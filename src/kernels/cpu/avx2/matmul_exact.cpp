@@ -8,7 +8,9 @@
 
 namespace espalier::kernels::avx2 {
 
-MatmulKernel matmul_exact_for(DType type) { return matmul_for<ExactTile>(type); }
+MatmulKernel matmul_exact_for(DType type) {
+  return matmul_for<ExactTile>(type);
+}
 
 }  // namespace espalier::kernels::avx2
 #endif

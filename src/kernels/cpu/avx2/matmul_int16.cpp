@@ -8,7 +8,9 @@
 
 namespace espalier::kernels::avx2 {
 
-MatmulKernel matmul_int16_for(DType type) { return matmul_for<Int16Tile>(type); }
+MatmulKernel matmul_int16_for(DType type) {
+  return matmul_for<Int16Tile>(type);
+}
 
 }  // namespace espalier::kernels::avx2
 #endif

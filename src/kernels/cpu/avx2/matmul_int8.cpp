@@ -8,7 +8,9 @@
 
 namespace espalier::kernels::avx2 {
 
-MatmulKernel matmul_int8_for(DType type) { return matmul_for<Int8Tile>(type); }
+MatmulKernel matmul_int8_for(DType type) {
+  return matmul_for<Int8Tile>(type);
+}
 
 }  // namespace espalier::kernels::avx2
 #endif

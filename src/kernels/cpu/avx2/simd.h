@@ -13,13 +13,23 @@ struct Simd {
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 8 accumulators
   static constexpr int kPeakChains = 5;  // independent accumulators that fit the registers
 
-  struct F { __m256 v[2]; };
-  struct I { __m256i v[2]; };
-  struct B { __m256i v[2]; };
-  struct A { __m256i bytes; };
+  struct F {
+    __m256 v[2];
+  };
+  struct I {
+    __m256i v[2];
+  };
+  struct B {
+    __m256i v[2];
+  };
+  struct A {
+    __m256i bytes;
+  };
 
   template <class T, class Op>
-  static inline T map(Op op) { return {{op(0), op(1)}}; }
+  static inline T map(Op op) {
+    return {{op(0), op(1)}};
+  }
 
   static inline F zero() { return set1(0.0f); }
   static inline F set1(float x) { return {{_mm256_set1_ps(x), _mm256_set1_ps(x)}}; }
@@ -120,7 +130,8 @@ struct Simd {
     return {{_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
              _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))}};
   }
-  static inline F load_e4m3(const std::uint8_t* p) {  // exponent and mantissa moved into place, bias 7 made 127 by a factor
+  static inline F load_e4m3(
+      const std::uint8_t* p) {  // exponent and mantissa moved into place, bias 7 made 127 by a factor
     F out;
     for (int h = 0; h < 2; ++h) {
       __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(as128(p + 8 * h)));
@@ -145,7 +156,8 @@ struct Simd {
 
   static inline I iset1(std::int32_t x) { return {{_mm256_set1_epi32(x), _mm256_set1_epi32(x)}}; }
   static inline I shift8_add(I a, I b) {  // 256 a + b
-    return {{_mm256_add_epi32(_mm256_slli_epi32(a.v[0], 8), b.v[0]), _mm256_add_epi32(_mm256_slli_epi32(a.v[1], 8), b.v[1])}};
+    return {{_mm256_add_epi32(_mm256_slli_epi32(a.v[0], 8), b.v[0]),
+             _mm256_add_epi32(_mm256_slli_epi32(a.v[1], 8), b.v[1])}};
   }
   static inline F to_float(I a) { return {{_mm256_cvtepi32_ps(a.v[0]), _mm256_cvtepi32_ps(a.v[1])}}; }
 

@@ -13,10 +13,18 @@ struct Simd {
   static constexpr int kTileRows = 4, kScoreGroups = 4, kValueVectors = 4;  // attention: 16 accumulators
   static constexpr int kPeakChains = 12;  // independent accumulators that fit the registers
 
-  struct F { __m512 v; };
-  struct I { __m512i v; };
-  struct B { __m512i v; };  // 64 bytes: 16 lanes of 4
-  struct A { __m512i v; };  // one group of 4 activations, in every lane
+  struct F {
+    __m512 v;
+  };
+  struct I {
+    __m512i v;
+  };
+  struct B {
+    __m512i v;
+  };  // 64 bytes: 16 lanes of 4
+  struct A {
+    __m512i v;
+  };  // one group of 4 activations, in every lane
 
   static inline F zero() { return {_mm512_setzero_ps()}; }
   static inline F set1(float x) { return {_mm512_set1_ps(x)}; }
@@ -55,7 +63,8 @@ struct Simd {
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
     __mmask16 nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
-    rounded = _mm512_mask_blend_epi32(nan, rounded, _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40)));
+    rounded =
+        _mm512_mask_blend_epi32(nan, rounded, _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40)));
     _mm256_storeu_si256(as256(p), _mm512_cvtepi32_epi16(rounded));
   }
   static inline F load_u8(const std::uint8_t* p) {
@@ -64,7 +73,8 @@ struct Simd {
   static inline F load_i8(const std::int8_t* p) {
     return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
   }
-  static inline F load_e4m3(const std::uint8_t* p) {  // exponent and mantissa moved into place, bias 7 made 127 by a factor
+  static inline F load_e4m3(
+      const std::uint8_t* p) {  // exponent and mantissa moved into place, bias 7 made 127 by a factor
     __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     __m512i magnitude = _mm512_slli_epi32(_mm512_and_si512(bytes, _mm512_set1_epi32(0x7f)), 20);
     __m512i sign = _mm512_slli_epi32(_mm512_and_si512(bytes, _mm512_set1_epi32(0x80)), 24);
@@ -79,7 +89,9 @@ struct Simd {
   }
 
   static inline I iset1(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
-  static inline I shift8_add(I high, I low) { return {_mm512_add_epi32(_mm512_slli_epi32(high.v, 8), low.v)}; }  // 256 high + low
+  static inline I shift8_add(I high, I low) {
+    return {_mm512_add_epi32(_mm512_slli_epi32(high.v, 8), low.v)};
+  }  // 256 high + low
   static inline F to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 
   static inline B bload(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
@@ -93,7 +105,8 @@ struct Simd {
     return {_mm512_shuffle_epi8(table, nibbles.v)};
   }
   static inline F byte_to_float(B a, int index) {  // byte `index` of each 32-bit lane, unsigned
-    return {_mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srl_epi32(a.v, _mm_cvtsi32_si128(8 * index)), _mm512_set1_epi32(255)))};
+    return {_mm512_cvtepi32_ps(
+        _mm512_and_si512(_mm512_srl_epi32(a.v, _mm_cvtsi32_si128(8 * index)), _mm512_set1_epi32(255)))};
   }
 
   static inline A aload(const std::int8_t* p) {
@@ -103,7 +116,9 @@ struct Simd {
   }
   // acc + sum of 4 products, unsigned weights times signed activations; exact. kSmall: weights are below 128.
   template <bool kSmall>
-  static inline I dot4(I acc, B w, A a) { return {_mm512_dpbusd_epi32(acc.v, w.v, a.v)}; }
+  static inline I dot4(I acc, B w, A a) {
+    return {_mm512_dpbusd_epi32(acc.v, w.v, a.v)};
+  }
 
   // Keeps a value in its register and the optimiser away from it (measuring loops).
   static inline void keep(F& a) { asm volatile("" : "+v"(a.v)); }

@@ -1,8 +1,8 @@
 // attention.h: the queries of one tile against blocks of positions, keys and values read in place as stored.
 //
-// Scores: lane = slot, a chain over head_dim. Weighted values: lane = element, a chain over the block's positions in order.
-// Positions that a query may not see have score -inf, so weight 0, which changes neither sum. Blocks without any visible
-// position are not folded. Source: online softmax (FlashAttention), with blocks at absolute positions.
+// Scores: lane = slot, a chain over head_dim. Weighted values: lane = element, a chain over the block's positions in
+// order. Positions that a query may not see have score -inf, so weight 0, which changes neither sum. Blocks without any
+// visible position are not folded. Source: online softmax (FlashAttention), with blocks at absolute positions.
 #pragma once
 
 #include "kernels/cpu/generic/exponential.h"
@@ -26,18 +26,19 @@ struct Blocks {  // of one tile
   static constexpr float kLog2e = 1.44269504088896340736f;
 
   const AttentionTask& t;
-  int queries, padded;                              // rows * heads; head_dim rounded up to 16
-  alignas(64) float q[kTileQueries][kMaxHeadDim];   // times scale * log2(e): scores are exponents of 2
+  int queries, padded;                             // rows * heads; head_dim rounded up to 16
+  alignas(64) float q[kTileQueries][kMaxHeadDim];  // times scale * log2(e): scores are exponents of 2
   alignas(64) float p[kTileQueries][kAttentionBlock];
   alignas(64) float weighted[kTileQueries][kMaxHeadDim];
-  float maximum[kTileQueries], sum[kTileQueries];   // of the block at hand
-  Slot slots[kAttentionBlock];                      // of the block's positions
-  int count;                                        // positions of the block that exist
+  float maximum[kTileQueries], sum[kTileQueries];  // of the block at hand
+  Slot slots[kAttentionBlock];                     // of the block's positions
+  int count;                                       // positions of the block that exist
   std::int64_t block_start;
-  int run = 0;                                      // where the walk over extents stands
+  int run = 0;  // where the walk over extents stands
   std::int64_t run_start = 0;
 
-  explicit Blocks(const AttentionTask& task) : t(task), queries(task.rows * task.heads), padded(padded_head(task.head_dim)) {
+  explicit Blocks(const AttentionTask& task)
+      : t(task), queries(task.rows * task.heads), padded(padded_head(task.head_dim)) {
     const float factor = t.scale * kLog2e;
     for (int i = 0; i < queries; ++i) {
       const float* from = t.q + (i / t.heads) * t.q_stride + (t.head_begin + i % t.heads) * t.head_dim;
@@ -47,7 +48,9 @@ struct Blocks {  // of one tile
   }
 
   std::int64_t position(int query) const { return t.first_position + query / t.heads; }
-  const std::byte* head(const std::byte* base) const { return base + static_cast<std::size_t>(t.kv_head) * t.kv.head_bytes; }
+  const std::byte* head(const std::byte* base) const {
+    return base + static_cast<std::size_t>(t.kv_head) * t.kv.head_bytes;
+  }
 
   void locate(int block) {
     block_start = static_cast<std::int64_t>(block) * kAttentionBlock;
@@ -71,7 +74,8 @@ struct Blocks {  // of one tile
       for (int d = 0; d < padded; d += 2) {
         Simd::F even[kG], odd[kG];
         for (int g = 0; g < kG; ++g)
-          Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(keys + g * group_bytes + d * 32), even[g], odd[g]);
+          Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(keys + g * group_bytes + d * 32), even[g],
+                                odd[g]);
         for (int i = 0; i < kQ; ++i) {
           Simd::F first = Simd::set1(q[query + i][d]), second = Simd::set1(q[query + i][d + 1]);
           for (int g = 0; g < kG; ++g) acc[i][g] = Simd::fma(odd[g], second, Simd::fma(even[g], first, acc[i][g]));
@@ -80,7 +84,8 @@ struct Blocks {  // of one tile
     } else {
       for (int d = 0; d < padded; ++d) {
         Simd::F k[kG];
-        for (int g = 0; g < kG; ++g) k[g] = Codec<kType>::load(keys + g * group_bytes + d * kSlotGroup * element_bytes(kType));
+        for (int g = 0; g < kG; ++g)
+          k[g] = Codec<kType>::load(keys + g * group_bytes + d * kSlotGroup * element_bytes(kType));
         for (int i = 0; i < kQ; ++i) {
           Simd::F a = Simd::set1(q[query + i][d]);
           for (int g = 0; g < kG; ++g) acc[i][g] = Simd::fma(k[g], a, acc[i][g]);
@@ -90,7 +95,8 @@ struct Blocks {  // of one tile
     for (int i = 0; i < kQ; ++i)
       for (int g = 0; g < kG; ++g) {
         if constexpr (has_scales(kType))
-          acc[i][g] = Simd::mul(acc[i][g], Simd::load(t.kv.key_scales + t.kv_head * t.kv.head_scales + (group + g) * kSlotGroup));
+          acc[i][g] = Simd::mul(acc[i][g],
+                                Simd::load(t.kv.key_scales + t.kv_head * t.kv.head_scales + (group + g) * kSlotGroup));
         Simd::store(out[i] + g * kSlotGroup, acc[i][g]);
       }
   }
@@ -101,7 +107,8 @@ struct Blocks {  // of one tile
     alignas(64) float scores[kQ][kG * kSlotGroup];
     score_groups<kType, kQ, kG>(query, start / kSlotGroup, scores);
     for (int i = 0; i < kQ; ++i)
-      __builtin_memcpy(&p[query + i][at], &scores[i][start % kSlotGroup], static_cast<std::size_t>(length) * sizeof(float));
+      __builtin_memcpy(&p[query + i][at], &scores[i][start % kSlotGroup],
+                       static_cast<std::size_t>(length) * sizeof(float));
   }
 
   template <KvType kType, int kQ>
@@ -184,7 +191,8 @@ struct Blocks {  // of one tile
         for (int i = 0; i < count; ++i) p[query][i] *= scales[slots[i]];
     }
     int query = 0;
-    for (; query + Simd::kTileRows <= queries; query += Simd::kTileRows) weigh_queries<kType, Simd::kTileRows>(query, rows);
+    for (; query + Simd::kTileRows <= queries; query += Simd::kTileRows)
+      weigh_queries<kType, Simd::kTileRows>(query, rows);
     for (; query < queries; ++query) weigh_queries<kType, 1>(query, rows);
   }
 
@@ -250,17 +258,25 @@ void attend_as(const AttentionTask& t) {
       folds[query].add(acc[query], blocks.weighted[query], blocks.maximum[query], blocks.sum[query], blocks.padded);
   }
   for (int query = 0; query < blocks.queries; ++query)
-    folds[query].write(acc[query], t.out + (query / t.heads) * t.out_stride + (t.head_begin + query % t.heads) * t.head_dim, t.head_dim);
+    folds[query].write(acc[query],
+                       t.out + (query / t.heads) * t.out_stride + (t.head_begin + query % t.heads) * t.head_dim,
+                       t.head_dim);
 }
 
 inline void attend(const AttentionTask& t) {
   switch (t.kv.type) {
-    case KvType::f32: return attend_as<KvType::f32>(t);
-    case KvType::bf16: return attend_as<KvType::bf16>(t);
-    case KvType::f16: return attend_as<KvType::f16>(t);
-    case KvType::i8: return attend_as<KvType::i8>(t);
-    case KvType::f8_e4m3: return attend_as<KvType::f8_e4m3>(t);
-    case KvType::f8_e5m2: return attend_as<KvType::f8_e5m2>(t);
+    case KvType::f32:
+      return attend_as<KvType::f32>(t);
+    case KvType::bf16:
+      return attend_as<KvType::bf16>(t);
+    case KvType::f16:
+      return attend_as<KvType::f16>(t);
+    case KvType::i8:
+      return attend_as<KvType::i8>(t);
+    case KvType::f8_e4m3:
+      return attend_as<KvType::f8_e4m3>(t);
+    case KvType::f8_e5m2:
+      return attend_as<KvType::f8_e5m2>(t);
   }
 }
 
@@ -273,7 +289,8 @@ inline void merge(const AttentionMerge& m) {
       const float* from = m.partials + (static_cast<std::int64_t>(block) * queries + query) * stride;
       fold.add(acc, from, from[padded], from[padded + 1], padded);
     }
-    fold.write(acc, m.out + (query / m.heads) * m.out_stride + (m.head_begin + query % m.heads) * m.head_dim, m.head_dim);
+    fold.write(acc, m.out + (query / m.heads) * m.out_stride + (m.head_begin + query % m.heads) * m.head_dim,
+               m.head_dim);
   }
 }
 

@@ -51,13 +51,15 @@ inline void quantise_wide(const float* x, WideActivationBlock* out, std::int64_t
   const Simd::F byte = Simd::set1(256.0f), inverse = Simd::set1(1.0f / 256.0f), most = Simd::set1(127.0f);
   for (std::int64_t start = 0; start < n; start += kActivationBlock, ++out) {
     const int m = n - start < kActivationBlock ? static_cast<int>(n - start) : kActivationBlock;
-    Simd::F half[2] = {Simd::load_n(x + start, m < 16 ? m : 16), m > 16 ? Simd::load_n(x + start + 16, m - 16) : Simd::zero()};
+    Simd::F half[2] = {Simd::load_n(x + start, m < 16 ? m : 16),
+                       m > 16 ? Simd::load_n(x + start + 16, m - 16) : Simd::zero()};
     const float top = Simd::reduce_max(Simd::max(Simd::abs(half[0]), Simd::abs(half[1])));
     const Simd::F factor = Simd::set1(top > 0.0f ? kLevels / top : 0.0f);
     for (int h = 0; h < 2; ++h) {
       const Simd::F value = Simd::round(Simd::mul(half[h], factor));
       const Simd::F high = Simd::round(Simd::mul(value, inverse));
-      const Simd::F low = Simd::min(Simd::sub(value, Simd::mul(high, byte)), most);  // a tie gives 128, which is no byte
+      const Simd::F low =
+          Simd::min(Simd::sub(value, Simd::mul(high, byte)), most);  // a tie gives 128, which is no byte
       Simd::store_i8(out->high + 16 * h, high);
       Simd::store_i8(out->low + 16 * h, low);
       out->sum[h] = static_cast<std::int32_t>(Simd::reduce_add(Simd::fma(high, byte, low)));  // below 2^24: exact
@@ -135,10 +137,18 @@ inline float encode_kv(KvType type, float* wide, int padded, std::byte* out) {
   for (int d = 0; d < padded; d += 16) {
     const Simd::F v = Simd::load(wide + d);
     switch (type) {
-      case KvType::f32: Simd::store(reinterpret_cast<float*>(out) + d, v); break;
-      case KvType::bf16: Simd::store_bf16(reinterpret_cast<std::uint16_t*>(out) + d, v); break;
-      case KvType::f16: Simd::store_f16(reinterpret_cast<std::uint16_t*>(out) + d, v); break;
-      case KvType::i8: Simd::store_i8(reinterpret_cast<std::int8_t*>(out) + d, Simd::round(v)); break;
+      case KvType::f32:
+        Simd::store(reinterpret_cast<float*>(out) + d, v);
+        break;
+      case KvType::bf16:
+        Simd::store_bf16(reinterpret_cast<std::uint16_t*>(out) + d, v);
+        break;
+      case KvType::f16:
+        Simd::store_f16(reinterpret_cast<std::uint16_t*>(out) + d, v);
+        break;
+      case KvType::i8:
+        Simd::store_i8(reinterpret_cast<std::int8_t*>(out) + d, Simd::round(v));
+        break;
       case KvType::f8_e4m3:
         for (int i = d; i < d + 16; ++i) out[i] = static_cast<std::byte>(float_to_f8(wide[i], 3, 448.0f));
         break;
@@ -163,7 +173,8 @@ inline void store_kv(const KvLayer& kv, Slot slot, const float* k, const float* 
   const std::size_t row_bytes = static_cast<std::size_t>(padded) * static_cast<std::size_t>(size);
 
   pad_head(v, wide, head_dim);
-  const float value_scale = encode_kv(kv.type, wide, padded, kv.values + head + static_cast<std::size_t>(slot) * row_bytes);
+  const float value_scale =
+      encode_kv(kv.type, wide, padded, kv.values + head + static_cast<std::size_t>(slot) * row_bytes);
   pad_head(k, wide, head_dim);
   const float key_scale = encode_kv(kv.type, wide, padded, stored);
 

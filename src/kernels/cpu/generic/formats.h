@@ -11,11 +11,13 @@
 
 namespace espalier::kernels::ESPALIER_ISA {
 
-inline constexpr int kHalfRow = 32;     // bytes of 16 f16 values
+inline constexpr int kHalfRow = 32;       // bytes of 16 f16 values
 inline constexpr int kNibbleBytes = 256;  // 32 k x 16 columns x 4 bits
 inline constexpr int kBitBytes = 64;      // 32 k x 16 columns x 1 bit
 
-inline const std::uint16_t* halves(const std::uint8_t* p) { return reinterpret_cast<const std::uint16_t*>(p); }
+inline const std::uint16_t* halves(const std::uint8_t* p) {
+  return reinterpret_cast<const std::uint16_t*>(p);
+}
 
 inline Simd::B nibbles(const std::uint8_t* p, int j) {
   Simd::B both = Simd::bload(p + 64 * (j & 3));
@@ -72,7 +74,8 @@ struct Q5_1 : LegacyBlock {
 };
 
 // The table of IQ4_NL and IQ4_XS, raised by 128.
-inline constexpr std::uint8_t kNonLinear[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+inline constexpr std::uint8_t kNonLinear[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                                129, 141, 153, 166, 181, 197, 217, 241};
 
 struct IQ4_NL : LegacyBlock {
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 128;
@@ -111,7 +114,8 @@ struct Q6_K : SuperBlock {
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
   static Simd::F scale(const std::uint8_t* b, int s, int g) {
-    return Simd::mul(Simd::load_f16(halves(b)), Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s)) + 16 * g));
+    return Simd::mul(Simd::load_f16(halves(b)),
+                     Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s)) + 16 * g));
   }
   static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
   static Simd::B codes(const std::uint8_t* b, int s, int j) {
@@ -125,7 +129,8 @@ struct Q3_K : SuperBlock {
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
   static Simd::F scale(const std::uint8_t* b, int s, int g) {
-    return Simd::mul(Simd::load_f16(halves(b)), Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s)) + 16 * g));
+    return Simd::mul(Simd::load_f16(halves(b)),
+                     Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s)) + 16 * g));
   }
   static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
   static Simd::B codes(const std::uint8_t* b, int s, int j) {

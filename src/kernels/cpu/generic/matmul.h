@@ -1,7 +1,8 @@
-// matmul.h: the micro-kernels and the loop over tiles. A tile is kRows rows by kPanels panels, held in registers over all of K.
+// matmul.h: the micro-kernels and the loop over tiles. A tile is kRows rows by kPanels panels, held in registers over
+// all of K.
 //
-// Per element the order is: K ascending; int8: exact integer sums per group, then one multiply-add per group (and one for the
-// minimum); float: one multiply-add per k. The tile's shape changes only what is interleaved.
+// Per element the order is: K ascending; int8: exact integer sums per group, then one multiply-add per group (and one
+// for the minimum); float: one multiply-add per k. The tile's shape changes only what is interleaved.
 #pragma once
 
 #include "kernels/cpu/generic/formats.h"
@@ -26,8 +27,10 @@ struct Tile {
         Simd::F value = acc[r][p];
         if (t.bias) value = Simd::add(value, Simd::load_n(t.bias + n0, n));
         if (t.accumulate) value = Simd::add(Simd::load_n(out, n), value);
-        if (n == 16) Simd::store(out, value);
-        else Simd::store_n(out, value, n);
+        if (n == 16)
+          Simd::store(out, value);
+        else
+          Simd::store_n(out, value, n);
       }
     }
   }
@@ -37,7 +40,8 @@ struct TaskRows {  // the rows of x as bytes
   const MatmulTask& t;
   template <class T>
   const T* at(int row) const {
-    return reinterpret_cast<const T*>(static_cast<const std::uint8_t*>(t.x) + static_cast<std::size_t>(row) * t.x_stride);
+    return reinterpret_cast<const T*>(static_cast<const std::uint8_t*>(t.x) +
+                                      static_cast<std::size_t>(row) * t.x_stride);
   }
 };
 
@@ -50,7 +54,8 @@ struct OneByte {
   };
   static Sum start(std::int32_t value) { return {Simd::iset1(value)}; }
   template <bool kSmall, int kPanels>
-  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x, int j) {
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
+                                                int j) {
     const Simd::A a = Simd::aload(x.q + 4 * j);
     for (int p = 0; p < kPanels; ++p) sums[p].acc = Simd::template dot4<kSmall>(sums[p].acc, codes[p], a);
   }
@@ -65,7 +70,8 @@ struct TwoBytes {
   };
   static Sum start(std::int32_t value) { return {Simd::iset1(0), Simd::iset1(value)}; }
   template <bool kSmall, int kPanels>
-  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x, int j) {
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
+                                                int j) {
     const Simd::A high = Simd::aload(x.high + 4 * j), low = Simd::aload(x.low + 4 * j);
     for (int p = 0; p < kPanels; ++p) {
       sums[p].high = Simd::template dot4<kSmall>(sums[p].high, codes[p], high);
@@ -250,7 +256,8 @@ struct Bf16Tile {
 template <class Micro, int kPanels>
 void row_tiles(const MatmulTask& t, int panel) {
   int row = t.row_begin;
-  for (; t.row_end - row >= Micro::kMaxRows; row += Micro::kMaxRows) Micro::template run<Micro::kMaxRows, kPanels>(t, panel, row);
+  for (; t.row_end - row >= Micro::kMaxRows; row += Micro::kMaxRows)
+    Micro::template run<Micro::kMaxRows, kPanels>(t, panel, row);
   if constexpr (Micro::kMaxRows > 4)
     if (t.row_end - row >= 4) {
       Micro::template run<4, kPanels>(t, panel, row);
@@ -267,26 +274,40 @@ void row_tiles(const MatmulTask& t, int panel) {
 template <class Micro>
 void matmul(const MatmulTask& t) {
   int panel = t.panel_begin;
-  for (; t.panel_end - panel >= Micro::kMaxPanels; panel += Micro::kMaxPanels) row_tiles<Micro, Micro::kMaxPanels>(t, panel);
+  for (; t.panel_end - panel >= Micro::kMaxPanels; panel += Micro::kMaxPanels)
+    row_tiles<Micro, Micro::kMaxPanels>(t, panel);
   for (; panel < t.panel_end; ++panel) row_tiles<Micro, 1>(t, panel);
 }
 
 template <template <class> class Micro>
 MatmulKernel matmul_for(DType type) {
   switch (type) {
-    case DType::q8_0: return matmul<Micro<Q8_0>>;
-    case DType::q4_0: return matmul<Micro<Q4_0>>;
-    case DType::q4_1: return matmul<Micro<Q4_1>>;
-    case DType::q5_0: return matmul<Micro<Q5_0>>;
-    case DType::q5_1: return matmul<Micro<Q5_1>>;
-    case DType::q2_k: return matmul<Micro<Q2_K>>;
-    case DType::q3_k: return matmul<Micro<Q3_K>>;
-    case DType::q4_k: return matmul<Micro<Q4_K>>;
-    case DType::q5_k: return matmul<Micro<Q5_K>>;
-    case DType::q6_k: return matmul<Micro<Q6_K>>;
-    case DType::iq4_nl: return matmul<Micro<IQ4_NL>>;
-    case DType::iq4_xs: return matmul<Micro<IQ4_XS>>;
-    default: return nullptr;
+    case DType::q8_0:
+      return matmul<Micro<Q8_0>>;
+    case DType::q4_0:
+      return matmul<Micro<Q4_0>>;
+    case DType::q4_1:
+      return matmul<Micro<Q4_1>>;
+    case DType::q5_0:
+      return matmul<Micro<Q5_0>>;
+    case DType::q5_1:
+      return matmul<Micro<Q5_1>>;
+    case DType::q2_k:
+      return matmul<Micro<Q2_K>>;
+    case DType::q3_k:
+      return matmul<Micro<Q3_K>>;
+    case DType::q4_k:
+      return matmul<Micro<Q4_K>>;
+    case DType::q5_k:
+      return matmul<Micro<Q5_K>>;
+    case DType::q6_k:
+      return matmul<Micro<Q6_K>>;
+    case DType::iq4_nl:
+      return matmul<Micro<IQ4_NL>>;
+    case DType::iq4_xs:
+      return matmul<Micro<IQ4_XS>>;
+    default:
+      return nullptr;
   }
 }
 

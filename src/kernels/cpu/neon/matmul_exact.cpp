@@ -8,7 +8,9 @@
 
 namespace espalier::kernels::neon {
 
-MatmulKernel matmul_exact_for(DType type) { return matmul_for<ExactTile>(type); }
+MatmulKernel matmul_exact_for(DType type) {
+  return matmul_for<ExactTile>(type);
+}
 
 }  // namespace espalier::kernels::neon
 #endif

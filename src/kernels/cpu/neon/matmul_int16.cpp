@@ -8,7 +8,9 @@
 
 namespace espalier::kernels::neon {
 
-MatmulKernel matmul_int16_for(DType type) { return matmul_for<Int16Tile>(type); }
+MatmulKernel matmul_int16_for(DType type) {
+  return matmul_for<Int16Tile>(type);
+}
 
 }  // namespace espalier::kernels::neon
 #endif

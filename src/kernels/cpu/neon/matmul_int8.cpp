@@ -8,7 +8,9 @@
 
 namespace espalier::kernels::neon {
 
-MatmulKernel matmul_int8_for(DType type) { return matmul_for<Int8Tile>(type); }
+MatmulKernel matmul_int8_for(DType type) {
+  return matmul_for<Int8Tile>(type);
+}
 
 }  // namespace espalier::kernels::neon
 #endif

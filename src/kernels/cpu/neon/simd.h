@@ -13,17 +13,31 @@ struct Simd {
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
   static constexpr int kPeakChains = 5;  // independent accumulators that fit the registers
 
-  struct F { float32x4_t v[4]; };
-  struct I { int32x4_t v[4]; };
-  struct B { uint8x16_t v[4]; };
-  struct A { int8x16_t v; };
+  struct F {
+    float32x4_t v[4];
+  };
+  struct I {
+    int32x4_t v[4];
+  };
+  struct B {
+    uint8x16_t v[4];
+  };
+  struct A {
+    int8x16_t v;
+  };
 
   template <class T, class Op>
-  static inline T map(Op op) { return {{op(0), op(1), op(2), op(3)}}; }
+  static inline T map(Op op) {
+    return {{op(0), op(1), op(2), op(3)}};
+  }
 
   static inline F zero() { return set1(0.0f); }
-  static inline F set1(float x) { return map<F>([&](int) { return vdupq_n_f32(x); }); }
-  static inline F load(const float* p) { return map<F>([&](int q) { return vld1q_f32(p + 4 * q); }); }
+  static inline F set1(float x) {
+    return map<F>([&](int) { return vdupq_n_f32(x); });
+  }
+  static inline F load(const float* p) {
+    return map<F>([&](int q) { return vld1q_f32(p + 4 * q); });
+  }
   static inline void store(float* p, F x) {
     for (int q = 0; q < 4; ++q) vst1q_f32(p + 4 * q, x.v[q]);
   }
@@ -37,15 +51,33 @@ struct Simd {
     store(whole, x);
     for (int i = 0; i < n; ++i) p[i] = whole[i];
   }
-  static inline F add(F a, F b) { return map<F>([&](int q) { return vaddq_f32(a.v[q], b.v[q]); }); }
-  static inline F sub(F a, F b) { return map<F>([&](int q) { return vsubq_f32(a.v[q], b.v[q]); }); }
-  static inline F mul(F a, F b) { return map<F>([&](int q) { return vmulq_f32(a.v[q], b.v[q]); }); }
-  static inline F div(F a, F b) { return map<F>([&](int q) { return vdivq_f32(a.v[q], b.v[q]); }); }
-  static inline F fma(F a, F b, F c) { return map<F>([&](int q) { return vfmaq_f32(c.v[q], a.v[q], b.v[q]); }); }
-  static inline F max(F a, F b) { return map<F>([&](int q) { return vbslq_f32(vcgtq_f32(a.v[q], b.v[q]), a.v[q], b.v[q]); }); }
-  static inline F min(F a, F b) { return map<F>([&](int q) { return vbslq_f32(vcltq_f32(a.v[q], b.v[q]), a.v[q], b.v[q]); }); }
-  static inline F abs(F a) { return map<F>([&](int q) { return vabsq_f32(a.v[q]); }); }
-  static inline F round(F a) { return map<F>([&](int q) { return vrndnq_f32(a.v[q]); }); }
+  static inline F add(F a, F b) {
+    return map<F>([&](int q) { return vaddq_f32(a.v[q], b.v[q]); });
+  }
+  static inline F sub(F a, F b) {
+    return map<F>([&](int q) { return vsubq_f32(a.v[q], b.v[q]); });
+  }
+  static inline F mul(F a, F b) {
+    return map<F>([&](int q) { return vmulq_f32(a.v[q], b.v[q]); });
+  }
+  static inline F div(F a, F b) {
+    return map<F>([&](int q) { return vdivq_f32(a.v[q], b.v[q]); });
+  }
+  static inline F fma(F a, F b, F c) {
+    return map<F>([&](int q) { return vfmaq_f32(c.v[q], a.v[q], b.v[q]); });
+  }
+  static inline F max(F a, F b) {
+    return map<F>([&](int q) { return vbslq_f32(vcgtq_f32(a.v[q], b.v[q]), a.v[q], b.v[q]); });
+  }
+  static inline F min(F a, F b) {
+    return map<F>([&](int q) { return vbslq_f32(vcltq_f32(a.v[q], b.v[q]), a.v[q], b.v[q]); });
+  }
+  static inline F abs(F a) {
+    return map<F>([&](int q) { return vabsq_f32(a.v[q]); });
+  }
+  static inline F round(F a) {
+    return map<F>([&](int q) { return vrndnq_f32(a.v[q]); });
+  }
   static inline F scale_by_power(F a, F n) {  // two steps, as in AVX2
     return map<F>([&](int q) {
       int32x4_t whole = vcvtq_s32_f32(n.v[q]);
@@ -100,7 +132,8 @@ struct Simd {
     return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
              vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
   }
-  static inline F load_e4m3(const std::uint8_t* p) {  // exponent and mantissa moved into place, bias 7 made 127 by a factor
+  static inline F load_e4m3(
+      const std::uint8_t* p) {  // exponent and mantissa moved into place, bias 7 made 127 by a factor
     return map<F>([&](int q) {
       std::uint32_t lane[4];
       for (int i = 0; i < 4; ++i) lane[i] = (p[4 * q + i] & 0x7fu) << 20 | (p[4 * q + i] & 0x80u) << 24;
@@ -122,14 +155,28 @@ struct Simd {
     }
   }
 
-  static inline I iset1(std::int32_t x) { return map<I>([&](int) { return vdupq_n_s32(x); }); }
-  static inline I shift8_add(I a, I b) { return map<I>([&](int q) { return vaddq_s32(vshlq_n_s32(a.v[q], 8), b.v[q]); }); }  // 256 a + b
-  static inline F to_float(I a) { return map<F>([&](int q) { return vcvtq_f32_s32(a.v[q]); }); }
+  static inline I iset1(std::int32_t x) {
+    return map<I>([&](int) { return vdupq_n_s32(x); });
+  }
+  static inline I shift8_add(I a, I b) {
+    return map<I>([&](int q) { return vaddq_s32(vshlq_n_s32(a.v[q], 8), b.v[q]); });
+  }  // 256 a + b
+  static inline F to_float(I a) {
+    return map<F>([&](int q) { return vcvtq_f32_s32(a.v[q]); });
+  }
 
-  static inline B bload(const std::uint8_t* p) { return map<B>([&](int q) { return vld1q_u8(p + 16 * q); }); }
-  static inline B bset1(std::uint8_t x) { return map<B>([&](int) { return vdupq_n_u8(x); }); }
-  static inline B band(B a, B b) { return map<B>([&](int q) { return vandq_u8(a.v[q], b.v[q]); }); }
-  static inline B bor(B a, B b) { return map<B>([&](int q) { return vorrq_u8(a.v[q], b.v[q]); }); }
+  static inline B bload(const std::uint8_t* p) {
+    return map<B>([&](int q) { return vld1q_u8(p + 16 * q); });
+  }
+  static inline B bset1(std::uint8_t x) {
+    return map<B>([&](int) { return vdupq_n_u8(x); });
+  }
+  static inline B band(B a, B b) {
+    return map<B>([&](int q) { return vandq_u8(a.v[q], b.v[q]); });
+  }
+  static inline B bor(B a, B b) {
+    return map<B>([&](int q) { return vorrq_u8(a.v[q], b.v[q]); });
+  }
   static inline B shift_right(B a, int n) { return shift_left(a, -n); }
   static inline B shift_left(B a, int n) {
     return map<B>([&](int q) { return vreinterpretq_u8_u32(vshlq_u32(vreinterpretq_u32_u8(a.v[q]), vdupq_n_s32(n))); });

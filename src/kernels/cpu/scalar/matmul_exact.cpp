@@ -7,6 +7,8 @@
 
 namespace espalier::kernels::scalar {
 
-MatmulKernel matmul_exact_for(DType type) { return matmul_for<ExactTile>(type); }
+MatmulKernel matmul_exact_for(DType type) {
+  return matmul_for<ExactTile>(type);
+}
 
 }  // namespace espalier::kernels::scalar

@@ -7,6 +7,8 @@
 
 namespace espalier::kernels::scalar {
 
-MatmulKernel matmul_int16_for(DType type) { return matmul_for<Int16Tile>(type); }
+MatmulKernel matmul_int16_for(DType type) {
+  return matmul_for<Int16Tile>(type);
+}
 
 }  // namespace espalier::kernels::scalar

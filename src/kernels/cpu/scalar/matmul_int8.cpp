@@ -7,6 +7,8 @@
 
 namespace espalier::kernels::scalar {
 
-MatmulKernel matmul_int8_for(DType type) { return matmul_for<Int8Tile>(type); }
+MatmulKernel matmul_int8_for(DType type) {
+  return matmul_for<Int8Tile>(type);
+}
 
 }  // namespace espalier::kernels::scalar

@@ -1,4 +1,5 @@
-// simd.h (plain C++): sixteen lanes are sixteen floats; runs on any processor. See ../generic/README.md for the contract.
+// simd.h (plain C++): sixteen lanes are sixteen floats; runs on any processor. See ../generic/README.md for the
+// contract.
 #pragma once
 
 #include <cmath>
@@ -14,10 +15,18 @@ struct Simd {
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;
   static constexpr int kPeakChains = 2;  // independent accumulators that fit the registers
 
-  struct F { float v[16]; };
-  struct I { std::int32_t v[16]; };
-  struct B { std::uint8_t v[64]; };
-  struct A { std::int8_t v[4]; };
+  struct F {
+    float v[16];
+  };
+  struct I {
+    std::int32_t v[16];
+  };
+  struct B {
+    std::uint8_t v[64];
+  };
+  struct A {
+    std::int8_t v[4];
+  };
 
   template <class T, class Op>
   static inline T lanes(Op op) {
@@ -33,22 +42,46 @@ struct Simd {
   }
 
   static inline F zero() { return set1(0.0f); }
-  static inline F set1(float x) { return lanes<F>([&](int) { return x; }); }
-  static inline F load(const float* p) { return lanes<F>([&](int i) { return p[i]; }); }
+  static inline F set1(float x) {
+    return lanes<F>([&](int) { return x; });
+  }
+  static inline F load(const float* p) {
+    return lanes<F>([&](int i) { return p[i]; });
+  }
   static inline void store(float* p, F x) { store_n(p, x, 16); }
-  static inline F load_n(const float* p, int n) { return lanes<F>([&](int i) { return i < n ? p[i] : 0.0f; }); }
+  static inline F load_n(const float* p, int n) {
+    return lanes<F>([&](int i) { return i < n ? p[i] : 0.0f; });
+  }
   static inline void store_n(float* p, F x, int n) {
     for (int i = 0; i < n; ++i) p[i] = x.v[i];
   }
-  static inline F add(F a, F b) { return lanes<F>([&](int i) { return a.v[i] + b.v[i]; }); }
-  static inline F sub(F a, F b) { return lanes<F>([&](int i) { return a.v[i] - b.v[i]; }); }
-  static inline F mul(F a, F b) { return lanes<F>([&](int i) { return a.v[i] * b.v[i]; }); }
-  static inline F div(F a, F b) { return lanes<F>([&](int i) { return a.v[i] / b.v[i]; }); }
-  static inline F fma(F a, F b, F c) { return lanes<F>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; }); }
-  static inline F max(F a, F b) { return lanes<F>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
-  static inline F min(F a, F b) { return lanes<F>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
-  static inline F abs(F a) { return lanes<F>([&](int i) { return std::fabs(a.v[i]); }); }
-  static inline F round(F a) { return lanes<F>([&](int i) { return std::nearbyintf(a.v[i]); }); }
+  static inline F add(F a, F b) {
+    return lanes<F>([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  static inline F sub(F a, F b) {
+    return lanes<F>([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  static inline F mul(F a, F b) {
+    return lanes<F>([&](int i) { return a.v[i] * b.v[i]; });
+  }
+  static inline F div(F a, F b) {
+    return lanes<F>([&](int i) { return a.v[i] / b.v[i]; });
+  }
+  static inline F fma(F a, F b, F c) {
+    return lanes<F>([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+  }
+  static inline F max(F a, F b) {
+    return lanes<F>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  static inline F min(F a, F b) {
+    return lanes<F>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  static inline F abs(F a) {
+    return lanes<F>([&](int i) { return std::fabs(a.v[i]); });
+  }
+  static inline F round(F a) {
+    return lanes<F>([&](int i) { return std::nearbyintf(a.v[i]); });
+  }
   static inline F scale_by_power(F a, F n) {
     return lanes<F>([&](int i) { return std::ldexp(a.v[i], static_cast<int>(n.v[i])); });
   }
@@ -62,11 +95,15 @@ struct Simd {
     return a.v[0];
   }
 
-  static inline F load_f16(const std::uint16_t* p) { return lanes<F>([&](int i) { return espalier::to_float(f16{p[i]}); }); }
+  static inline F load_f16(const std::uint16_t* p) {
+    return lanes<F>([&](int i) { return espalier::to_float(f16{p[i]}); });
+  }
   static inline void store_f16(std::uint16_t* p, F x) {
     for (int i = 0; i < 16; ++i) p[i] = to_f16(x.v[i]).bits;
   }
-  static inline F load_bf16(const std::uint16_t* p) { return lanes<F>([&](int i) { return espalier::to_float(bf16{p[i]}); }); }
+  static inline F load_bf16(const std::uint16_t* p) {
+    return lanes<F>([&](int i) { return espalier::to_float(bf16{p[i]}); });
+  }
   static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
     even = lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i]}); });
     odd = lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i + 1]}); });
@@ -74,11 +111,16 @@ struct Simd {
   static inline void store_bf16(std::uint16_t* p, F x) {
     for (int i = 0; i < 16; ++i) p[i] = to_bf16(x.v[i]).bits;
   }
-  static inline F load_u8(const std::uint8_t* p) { return lanes<F>([&](int i) { return static_cast<float>(p[i]); }); }
-  static inline F load_i8(const std::int8_t* p) { return lanes<F>([&](int i) { return static_cast<float>(p[i]); }); }
+  static inline F load_u8(const std::uint8_t* p) {
+    return lanes<F>([&](int i) { return static_cast<float>(p[i]); });
+  }
+  static inline F load_i8(const std::int8_t* p) {
+    return lanes<F>([&](int i) { return static_cast<float>(p[i]); });
+  }
   static inline F load_e4m3(const std::uint8_t* p) {
     return lanes<F>([&](int i) {
-      float a = (p[i] & 0x78) ? std::ldexp(8.0f + (p[i] & 7), ((p[i] >> 3) & 15) - 10) : std::ldexp(static_cast<float>(p[i] & 7), -9);
+      float a = (p[i] & 0x78) ? std::ldexp(8.0f + (p[i] & 7), ((p[i] >> 3) & 15) - 10)
+                              : std::ldexp(static_cast<float>(p[i] & 7), -9);
       return p[i] & 0x80 ? -a : a;
     });
   }
@@ -89,16 +131,34 @@ struct Simd {
     for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(x.v[i]);
   }
 
-  static inline I iset1(std::int32_t x) { return lanes<I>([&](int) { return x; }); }
-  static inline I shift8_add(I a, I b) { return lanes<I>([&](int i) { return 256 * a.v[i] + b.v[i]; }); }
-  static inline F to_float(I a) { return lanes<F>([&](int i) { return static_cast<float>(a.v[i]); }); }
+  static inline I iset1(std::int32_t x) {
+    return lanes<I>([&](int) { return x; });
+  }
+  static inline I shift8_add(I a, I b) {
+    return lanes<I>([&](int i) { return 256 * a.v[i] + b.v[i]; });
+  }
+  static inline F to_float(I a) {
+    return lanes<F>([&](int i) { return static_cast<float>(a.v[i]); });
+  }
 
-  static inline B bload(const std::uint8_t* p) { return bytes([&](int i) { return p[i]; }); }
-  static inline B bset1(std::uint8_t x) { return bytes([&](int) { return x; }); }
-  static inline B band(B a, B b) { return bytes([&](int i) { return a.v[i] & b.v[i]; }); }
-  static inline B bor(B a, B b) { return bytes([&](int i) { return a.v[i] | b.v[i]; }); }
-  static inline B shift_right(B a, int n) { return words(a, [&](std::uint32_t w) { return w >> n; }); }
-  static inline B shift_left(B a, int n) { return words(a, [&](std::uint32_t w) { return w << n; }); }
+  static inline B bload(const std::uint8_t* p) {
+    return bytes([&](int i) { return p[i]; });
+  }
+  static inline B bset1(std::uint8_t x) {
+    return bytes([&](int) { return x; });
+  }
+  static inline B band(B a, B b) {
+    return bytes([&](int i) { return a.v[i] & b.v[i]; });
+  }
+  static inline B bor(B a, B b) {
+    return bytes([&](int i) { return a.v[i] | b.v[i]; });
+  }
+  static inline B shift_right(B a, int n) {
+    return words(a, [&](std::uint32_t w) { return w >> n; });
+  }
+  static inline B shift_left(B a, int n) {
+    return words(a, [&](std::uint32_t w) { return w << n; });
+  }
   static inline B lookup(B nibbles, const std::uint8_t* table16) {
     return bytes([&](int i) { return table16[nibbles.v[i] & 15]; });
   }
