@@ -1,11 +1,12 @@
-// `espalier bench latency|offline`: tokens per second of a model in this process, and the share of what the machine
-// gives.
+// `espalier bench latency|offline|accuracy`: tokens per second of a model in this process and the share of what the
+// machine gives; what int8 activations cost in accuracy.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
 #include <thread>
 
+#include "command/bench_accuracy.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
 #include "kernels/machine_limits.h"
@@ -20,6 +21,7 @@ struct Arguments {
   int output_length = 64, prompts = 64, repeat = 3;
   double range_ratio = 1.0;
   bool json = false;
+  AccuracyArguments accuracy;
 };
 
 struct Measured {  // of one burst
@@ -184,10 +186,23 @@ CLI::App* add_verb(CLI::App& bench, const std::string& name, const std::string& 
   auto* verb = bench.add_subcommand(name, help);
   verb->add_option("model", a.model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")
       ->required();
-  verb->add_option("--input-len", a.input_lengths, "prompt tokens")->capture_default_str()->delimiter(',');
-  verb->add_option("--output-len", a.output_length, "generated tokens")->capture_default_str();
   verb->add_flag("--json", a.json, "one JSON object a line");
   add_engine_flags(*verb, a.engine);
+  return verb;
+}
+
+void add_lengths(CLI::App& verb, Arguments& a) {
+  verb.add_option("--input-len", a.input_lengths, "prompt tokens")->capture_default_str()->delimiter(',');
+  verb.add_option("--output-len", a.output_length, "generated tokens")->capture_default_str();
+}
+
+CLI::App* add_accuracy(CLI::App& bench, Arguments& a) {
+  auto* verb = add_verb(bench, "accuracy", "KL divergence and perplexity against exact arithmetic, on a text", a);
+  verb->add_option("--text", a.accuracy.text, "file to read")->required();
+  verb->add_option("--piece-tokens", a.accuracy.piece_tokens, "tokens of one prompt")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 4096));
+  verb->add_option("--pieces", a.accuracy.pieces, "prompts at most")->capture_default_str()->check(CLI::PositiveNumber);
   return verb;
 }
 
@@ -198,16 +213,21 @@ Run add_bench(CLI::App& app) {
   bench->require_subcommand(1);
   auto a = std::make_shared<Arguments>();
   auto* latency_verb = add_verb(*bench, "latency", "prefill and decode of batches of equal requests", *a);
+  add_lengths(*latency_verb, *a);
   latency_verb->add_option("--batch-size", a->batch_sizes, "requests at once")->capture_default_str()->delimiter(',');
   latency_verb->add_option("--repeat", a->repeat, "bursts; the best counts")->capture_default_str();
   auto* offline_verb = add_verb(*bench, "offline", "many requests at once, to the last token", *a);
+  add_lengths(*offline_verb, *a);
   offline_verb->add_option("--num-prompts", a->prompts, "requests")->capture_default_str();
   offline_verb->add_option("--random-range-ratio", a->range_ratio, "lengths are drawn from ratio x length to length")
       ->capture_default_str();
-  return [a, latency_verb] {
+  auto* accuracy_verb = add_accuracy(*bench, *a);
+  return [a, latency_verb, accuracy_verb] {
     auto path = find_model(a->model);
     if (!path.ok()) return fail(path.error());
     a->engine.model_path = *path;
+    a->accuracy.json = a->json;
+    if (accuracy_verb->parsed()) return bench_accuracy(a->engine, a->accuracy);
     return latency_verb->parsed() ? latency(*a) : offline(*a);
   };
 }

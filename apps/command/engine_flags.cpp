@@ -1,5 +1,7 @@
 #include "command/engine_flags.h"
 
+#include <algorithm>
+
 namespace espalier::command {
 namespace {
 
@@ -64,6 +66,8 @@ std::vector<std::string> translate_habits(int argc, char** argv) {
   for (std::string& word : words)
     for (const auto& [habit, ours] : kHabits)
       if (word == habit) word = ours;
+  for (std::string& word : words)  // --max_total_tokens is --max-total-tokens
+    if (word.starts_with("--")) std::replace(word.begin(), std::find(word.begin(), word.end(), '='), '_', '-');
   return words;
 }
 

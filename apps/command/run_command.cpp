@@ -115,7 +115,7 @@ Result<> chat(Engine& engine, const Arguments& a) {
     if (line.empty()) continue;
     messages.push_back({{"role", "user"}, {"content", line}});
     ESP_TRY(std::vector<TokenId> prompt, encode_chat(engine, messages));
-    ESP_CHECK(answer(engine, std::move(prompt), a));
+    ESP_TRY(const std::string said, answer(engine, std::move(prompt), a));
     messages.push_back({{"role", "assistant"}, {"content", said}});
   }
   return success();

@@ -39,7 +39,7 @@ struct EngineOptions {
   std::string schedule_policy = "lpm";  // lpm | fcfs
   bool radix_cache = true;
   double conservativeness = 1.0;  // of the estimate of output lengths at admission
-  std::int64_t random_seed = -1;  // of requests without a seed; -1 = from the system
+  std::int64_t random_seed = -1;  // of requests without a seed, in order of arrival; -1 = from the system
 };
 
 struct ModelInfo {

@@ -56,6 +56,11 @@ class Request {
   int max_new_tokens() const { return max_new_tokens_; }
   std::uint64_t seed() const { return seed_; }  // the caller's, or drawn here
 
+  // For a request that brought no seed: this one, so that a whole run can be repeated (--random-seed).
+  void draw_seed(std::uint64_t seed) {
+    if (!sampling().seed) seed_ = seed;
+  }
+
  private:
   Request() = default;
   RequestFields fields_;

@@ -12,6 +12,7 @@
 #include "engine/engine_core.h"
 #include "engine/loaded_model.h"
 #include "model/arch/table.h"
+#include "sampling/noise.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -96,6 +97,7 @@ struct Engine::Impl {
 
   std::int64_t most_queued_tokens = 0;
   std::atomic<bool> draining{false};
+  std::atomic<std::uint64_t> seeds_drawn{0};
   mutable std::mutex status_mutex;  // guards the copy below; the engine thread writes it once a step
   EngineStatus latest;
   std::int64_t submitted_choices = 0, submitted_tokens = 0;  // not yet seen by the engine thread
@@ -107,6 +109,7 @@ struct Engine::Impl {
   void run();
   void publish_status(std::int64_t arrived_choices, std::int64_t arrived_tokens);
   Result<> refuse_or_count(const Request& request);
+  std::uint64_t next_seed();  // of a request that brings none, under --random-seed: in the order of arrival
 
   // Runs `f` on the engine thread between two steps and waits for its result.
   template <class R>
@@ -266,6 +269,14 @@ Result<> Engine::Impl::refuse_or_count(const Request& request) {
   return success();
 }
 
+std::uint64_t Engine::Impl::next_seed() {
+  const std::uint64_t count = seeds_drawn++;
+  const auto base = static_cast<std::uint64_t>(options.random_seed);
+  const auto bits = philox({static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(count >> 32), 0, 0},
+                           {static_cast<std::uint32_t>(base), static_cast<std::uint32_t>(base >> 32)});
+  return static_cast<std::uint64_t>(bits[1]) << 32 | bits[0];
+}
+
 // --- the face ---
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -282,6 +293,7 @@ Result<Stream> Engine::submit(Request request) {
     return Error{Error::Kind::unavailable, "the server is shutting down and takes no new work", {}, "draining"};
   }
   ESP_CHECK(impl_->refuse_or_count(request));
+  if (impl_->options.random_seed >= 0) request.draw_seed(impl_->next_seed());
   auto shared = std::make_shared<const Request>(std::move(request));
   auto inbox = impl_->inbox;
   auto channel = std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [inbox] { inbox->put_wish(); });

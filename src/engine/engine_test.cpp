@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <random>
 #include <thread>
 
@@ -143,6 +144,39 @@ TEST_F(EngineOnTinyModel, AbortMatchesThePrefixOfTheId) {
   EXPECT_EQ(engine->abort("nobody"), 0);
   EXPECT_EQ(engine->abort("job-"), 1);
   wait_until_idle();
+}
+
+TEST_F(EngineOnTinyModel, AbortWakesAReaderThatWaitsForACallback) {
+  open();
+  auto stream = engine->submit(request("never ends", 3000).value());
+  ASSERT_TRUE(stream.ok());
+  std::promise<void> ended;
+  std::vector<StreamEvent> events;
+  stream->on_ready([&] {
+    for (StreamEvent& event : stream->take())
+      if (std::holds_alternative<FinishEvent>(event)) ended.set_value();
+  });
+  EXPECT_EQ(engine->abort(""), 1);
+  EXPECT_EQ(ended.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
+}
+
+TEST_F(EngineOnTinyModel, AStatedRandomSeedRepeatsRequestsWithoutOne) {
+  options.random_seed = 7;
+  auto texts = [&] {
+    open();
+    std::vector<std::string> out;
+    for (int i = 0; i < 3; ++i) {
+      RequestFields fields;
+      fields.prompt = engine->tokenizer()->encode("same").value();
+      fields.sampling.max_new_tokens = 16;
+      fields.sampling.ignore_eos = true;
+      out.push_back(complete(std::move(fields)).first);
+    }
+    return out;
+  };
+  const auto first = texts();
+  EXPECT_EQ(texts(), first);
+  EXPECT_NE(first[0], first[1]);
 }
 
 TEST_F(EngineOnTinyModel, TheTextEndsAtAStopStringAndCountsTokensUpToIt) {

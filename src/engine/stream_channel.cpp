@@ -37,7 +37,7 @@ bool StreamChannel::wait(std::chrono::milliseconds limit) {
   return ready_.wait_for(lock, limit, [&] { return !events_.empty() || open_choices_ == 0; });
 }
 
-void StreamChannel::on_ready(std::function<void()> callback) {
+void StreamChannel::on_ready(const std::function<void()>& callback) {
   bool waiting = false;
   {
     std::lock_guard lock(mutex_);
@@ -59,11 +59,15 @@ void StreamChannel::stop(int choice) {
 void StreamChannel::cancel() {
   {
     std::lock_guard lock(mutex_);
-    callback_ = nullptr;
     if (cancelled_ || open_choices_ == 0) return;
     cancelled_ = true;
   }
   wish();
+}
+
+void StreamChannel::abandon() {
+  on_ready(nullptr);
+  cancel();
 }
 
 void StreamChannel::wish() {
@@ -78,12 +82,12 @@ void StreamChannel::wish() {
 Stream::Stream(std::shared_ptr<StreamChannel> channel) : channel_(std::move(channel)) {}
 Stream::Stream(Stream&&) noexcept = default;
 Stream& Stream::operator=(Stream&& other) noexcept {
-  if (channel_) channel_->cancel();
+  if (channel_) channel_->abandon();
   channel_ = std::move(other.channel_);
   return *this;
 }
 Stream::~Stream() {
-  if (channel_) channel_->cancel();
+  if (channel_) channel_->abandon();
 }
 const std::string& Stream::id() const {
   return channel_->id();
@@ -95,7 +99,7 @@ bool Stream::wait(std::chrono::milliseconds limit) {
   return channel_->wait(limit);
 }
 void Stream::on_ready(std::function<void()> callback) {
-  channel_->on_ready(std::move(callback));
+  channel_->on_ready(callback);
 }
 void Stream::stop(int choice) {
   channel_->stop(choice);
