@@ -19,7 +19,7 @@ mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep '\.cpp$' |
 known = {os.path.relpath(e["file"]) for e in json.load(open("build/lint/compile_commands.json"))}
 print("\n".join(line for line in sys.stdin.read().split() if line in known))')
 echo "lint: clang-tidy over ${#sources[@]} files"
-printf '%s\0' "${sources[@]}" | xargs -0 -r -n 4 -P "${JOBS:-2}" \
+printf '%s\0' "${sources[@]}" | xargs -0 -r -n 1 -P "${JOBS:-2}" \
   clang-tidy-19 --quiet -p build/lint --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-deprecated-declarations \
   2> >(grep -vE '^[0-9]+ warnings generated\.$' >&2)
 echo "lint: clean"

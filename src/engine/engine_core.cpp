@@ -33,7 +33,7 @@ EngineCore::EngineCore(CoreOptions options, Model& model, KvPool& kv, int slots,
       tree_(allocator_),
       ratio_(options_.conservativeness) {}
 
-void EngineCore::add(Arrival arrival) {
+void EngineCore::add(const Arrival& arrival) {
   const auto now = Sequence::Clock::now();
   metrics_.requests.add();
   metrics_.prompt_tokens.add(arrival.request->prompt().size());
@@ -392,7 +392,6 @@ void EngineCore::abort_all(const Error& why) {
 
 int EngineCore::abort(std::string_view id_prefix) {
   int matched = 0;
-  std::string last;
   for (auto* list : {&running_, &waiting_})
     for (const auto& s : *list)
       if (s->request->id().starts_with(id_prefix) && !s->channel->cancelled()) {
@@ -435,7 +434,7 @@ Result<> EngineCore::check() const {
       return internal_error("sequence " + s->request->id() + " has computed more tokens than it has slots");
   }
   for (const auto& s : waiting_)
-    if (s->own.length() > 0 || s->prefix.valid())
+    if (!s->own.empty() || s->prefix.valid())
       return internal_error("waiting sequence " + s->request->id() + " holds slots");
   const int held = tree_.held_tokens() + owned;
   if (held != allocator_.used_slots())

@@ -45,7 +45,7 @@ class EngineCore {
  public:
   EngineCore(CoreOptions options, Model& model, KvPool& kv, int slots, ComputeTeam& team, EngineMetrics& metrics);
 
-  void add(Arrival arrival);
+  void add(const Arrival& arrival);
   void drop_unwanted();  // cancelled requests and stopped choices leave at once
   bool step();           // false: nothing to do
   void abort_all(const Error& why);

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 template <class T>
 void take(Result<std::optional<T>> found, std::optional<T>& into) {  // optional keys of a wrong type count as absent
-  if (found.ok() && *found) into = **found;
+  if (found.ok() && *found) into = *found;
 }
 
 Result<GgufVocabulary> gguf_vocabulary(const GgufMetadata& m) {

@@ -37,14 +37,14 @@ bool StreamChannel::wait(std::chrono::milliseconds limit) {
   return ready_.wait_for(lock, limit, [&] { return !events_.empty() || open_choices_ == 0; });
 }
 
-void StreamChannel::on_ready(const std::function<void()>& callback) {
-  bool waiting = false;
+void StreamChannel::on_ready(std::function<void()> callback) {
+  std::function<void()> now;
   {
     std::lock_guard lock(mutex_);
-    callback_ = callback;
-    waiting = !events_.empty();
+    callback_ = std::move(callback);
+    if (!events_.empty()) now = callback_;
   }
-  if (waiting && callback) callback();
+  if (now) now();
 }
 
 void StreamChannel::stop(int choice) {
@@ -99,7 +99,7 @@ bool Stream::wait(std::chrono::milliseconds limit) {
   return channel_->wait(limit);
 }
 void Stream::on_ready(std::function<void()> callback) {
-  channel_->on_ready(callback);
+  channel_->on_ready(std::move(callback));
 }
 void Stream::stop(int choice) {
   channel_->stop(choice);

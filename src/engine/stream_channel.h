@@ -36,7 +36,7 @@ class StreamChannel {
   // --- reader's end ---
   std::vector<StreamEvent> take();
   bool wait(std::chrono::milliseconds limit);
-  void on_ready(const std::function<void()>& callback);
+  void on_ready(std::function<void()> callback);
   void stop(int choice);
   void cancel();   // the reader still hears how its choices end
   void abandon();  // the reader is gone: it hears nothing more

@@ -34,7 +34,9 @@ class ChoiceText {
 
  private:
   // Stop strings count only from the token on that min_new_tokens names.
-  std::string watch(std::string text) { return matcher_ && tokens_ > first_watched_ ? matcher_->feed(text) : text; }
+  std::string watch(std::string text) {
+    return matcher_ && tokens_ > first_watched_ ? matcher_->feed(text) : std::move(text);
+  }
 
   bool keep_end_;
   int first_watched_;

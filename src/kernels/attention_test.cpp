@@ -13,6 +13,10 @@
 namespace espalier {
 namespace {
 
+std::size_t elements(int rows, int columns, int depth = 1) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) * static_cast<std::size_t>(depth);
+}
+
 struct Store {  // keys and values of one layer, slots handed out in shuffled runs
   KvType type;
   int kv_heads, head_dim, slots;
@@ -24,7 +28,7 @@ struct Store {  // keys and values of one layer, slots handed out in shuffled ru
     const std::size_t bytes = static_cast<std::size_t>(kv_heads) * head_bytes();
     keys.resize(bytes, std::byte{0xff});  // NaN in every type: reading what was not stored shows
     values.resize(bytes, std::byte{0xff});
-    key_scales.resize(static_cast<std::size_t>(kv_heads * slots));
+    key_scales.resize(elements(kv_heads, slots));
     value_scales.resize(key_scales.size());
   }
   std::size_t head_bytes() const {
@@ -72,15 +76,15 @@ struct Problem {
   std::vector<Sequence> sequences;
   RelativeError rounding;  // of keys and values, by storing them
 
-  Problem(const CpuKernels& cpu, std::mt19937_64& rng, AttentionShape s, KvType type, std::vector<int> lengths)
+  Problem(const CpuKernels& cpu, std::mt19937_64& rng, AttentionShape s, KvType type, const std::vector<int>& lengths)
       : shape(s), store(type, s.kv_heads, s.head_dim, total(lengths) * 2 + 64) {
     std::vector<KvRun> pieces;
     Slot next = 3;
     for (int length : lengths) {
       Sequence sequence{length,
-                        random_floats(rng, static_cast<std::size_t>(length * s.heads * s.head_dim)),
-                        random_floats(rng, static_cast<std::size_t>(length * s.kv_heads * s.head_dim)),
-                        random_floats(rng, static_cast<std::size_t>(length * s.kv_heads * s.head_dim)),
+                        random_floats(rng, elements(length, s.heads, s.head_dim)),
+                        random_floats(rng, elements(length, s.kv_heads, s.head_dim)),
+                        random_floats(rng, elements(length, s.kv_heads, s.head_dim)),
                         {}};
       for (int at = 0; at < length;) {
         const int run = std::min<int>(length - at, 1 + static_cast<int>(rng() % 90));
@@ -99,8 +103,9 @@ struct Problem {
     for (const KvRun& run : sequence.runs)
       for (int i = 0; i < run.length; ++i, ++position)
         for (int h = 0; h < shape.kv_heads; ++h) {
-          float* key = &sequence.keys[static_cast<std::size_t>((position * shape.kv_heads + h) * shape.head_dim)];
-          float* value = &sequence.values[static_cast<std::size_t>((position * shape.kv_heads + h) * shape.head_dim)];
+          const std::size_t at = elements(position * shape.kv_heads + h, shape.head_dim);
+          float* key = &sequence.keys[at];
+          float* value = &sequence.values[at];
           cpu.store_kv(store.layer(), run.start + i, key, value, h, shape.head_dim);
           const plain::StoredHead got = plain::stored_head(store.layer(), h, run.start + i, shape.head_dim);
           rounding.add(std::span(got.key), std::span(key, got.key.size()));
@@ -147,7 +152,7 @@ struct Problem {
         k.insert(k.end(), s.keys.begin() + at, s.keys.begin() + at + shape.head_dim);
         v.insert(v.end(), s.values.begin() + at, s.values.begin() + at + shape.head_dim);
       }
-      std::span<const float> query(&s.q[static_cast<std::size_t>((position * shape.heads + h) * shape.head_dim)],
+      std::span<const float> query(&s.q[elements(position * shape.heads + h, shape.head_dim)],
                                    static_cast<std::size_t>(shape.head_dim));
       auto row = plain::attention(query, k, v, first, position, shape.scale);
       out.insert(out.end(), row.begin(), row.end());

@@ -211,11 +211,13 @@ struct Decoder::Impl {
   std::vector<std::int64_t> positions_of(const Batch& batch) {
     std::vector<std::int64_t> positions(static_cast<std::size_t>(batch.rows()));
     std::int64_t last = 0;
-    for (const BatchSequence& s : batch.sequences)
+    for (const BatchSequence& s : batch.sequences) {
+      std::int64_t* row = positions.data() + s.row_begin;
       for (int i = 0; i < s.rows; ++i) {
-        positions[static_cast<std::size_t>(s.row_begin + i)] = s.first_position + i;
-        last = std::max(last, s.first_position + i);
+        row[i] = s.first_position + i;
+        last = std::max(last, row[i]);
       }
+    }
     rope.reserve(last + 1);
     return positions;
   }

@@ -21,8 +21,9 @@ struct SmallPool {
   std::vector<std::vector<std::byte>> memory;
   std::vector<KvLayer> layers;
   SmallPool(const DecoderSpec& spec, KvType type, int slots) {
-    const std::size_t head =
-        static_cast<std::size_t>((slots + 15) / 16 * 16 * padded_head(spec.attention.head_dim) * element_bytes(type));
+    const std::size_t head = (static_cast<std::size_t>(slots) + 15) / 16 * 16 *
+                             static_cast<std::size_t>(padded_head(spec.attention.head_dim)) *
+                             static_cast<std::size_t>(element_bytes(type));
     for (int i = 0; i < spec.layers; ++i) {
       auto& keys = memory.emplace_back(head * static_cast<std::size_t>(spec.attention.kv_heads));
       auto* key_bytes = keys.data();

@@ -17,8 +17,8 @@ namespace {
 constexpr int kGzipWindow = 15 + 16;  // zlib's way of saying "gzip, the largest window"
 constexpr int kFastest = 1;           // replies are compressed on the way out: time matters more than the last per cent
 
-Bytef* bytes_of(const char* text) {
-  return reinterpret_cast<Bytef*>(const_cast<char*>(text));
+Bytef* bytes_of(std::string_view text) {
+  return reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
 }
 
 }  // namespace
@@ -50,9 +50,9 @@ GzipReader::State GzipReader::read(std::string_view& input, std::string& out, st
   auto room = checked_cast<uInt>(slice_bytes).value_or(1u << 20);
   auto given = static_cast<uInt>(std::min<std::size_t>(input.size(), 1u << 20));
   out.resize(before + room);
-  stream.next_in = bytes_of(input.data());
+  stream.next_in = bytes_of(input);
   stream.avail_in = given;
-  stream.next_out = bytes_of(out.data() + before);
+  stream.next_out = bytes_of(out) + before;
   stream.avail_out = room;
   int code = inflate(&stream, Z_NO_FLUSH);
   out.resize(out.size() - stream.avail_out);
@@ -72,9 +72,9 @@ std::optional<std::string> gzip(std::string_view text) {
     return std::nullopt;
   }
   std::string out(text.size(), '\0');  // no larger than the text, or it is not worth it
-  stream.next_in = bytes_of(text.data());
+  stream.next_in = bytes_of(text);
   stream.avail_in = *length;
-  stream.next_out = bytes_of(out.data());
+  stream.next_out = bytes_of(out);
   stream.avail_out = *length;
   int code = deflate(&stream, Z_FINISH);
   deflateEnd(&stream);

@@ -182,7 +182,7 @@ TEST(ConnectionLimits, PlacesComeBackWhenTheirHolderGoes) {
   EXPECT_EQ(limits->admit("2", c), Verdict::admitted);
   EXPECT_EQ(limits->admit("3", d), Verdict::total_reached);
   std::optional<ConnectionLimits::Place> moved = std::move(a);
-  a.reset();
+  a = std::nullopt;
   EXPECT_EQ(limits->open(), 3u) << "a moved-from place holds nothing";
   moved.reset();
   EXPECT_EQ(limits->admit("1", d), Verdict::admitted);

@@ -211,7 +211,7 @@ TEST(HttpServer, ADroppedResponderAndAThrowingHandlerAnswer500AndTheServerLives)
     if (request.path == "/ok") responder.respond(HttpResponse::text(200, "ok"));
   });
   auto client = server.client();
-  auto ask = [&](std::string path) { return client.ask("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n"); };
+  auto ask = [&](const std::string& path) { return client.ask("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n"); };
   auto dropped = ask("/drop");
   EXPECT_EQ(dropped.status, 500);
   EXPECT_EQ(error_code(dropped), "internal");
@@ -237,7 +237,7 @@ TEST(HttpServer, GzippedBodiesAreUnpackedAndCountedUnpacked) {
   EXPECT_EQ(send(100'000).body, "100000");
   EXPECT_EQ(send(100'001).status, 413);
   auto bomb = server.client();
-  EXPECT_EQ(bomb.ask(post(*gzip(std::string(50'000'000, 'z')), "Content-Encoding: gzip\r\n")).status, 413);
+  EXPECT_EQ(bomb.ask(post(*gzip(std::string(8'000'000, 'z')), "Content-Encoding: gzip\r\n")).status, 413);
   auto broken = server.client();
   EXPECT_EQ(broken.ask(post("not gzip", "Content-Encoding: gzip\r\n")).status, 400);
   auto cut = server.client();

@@ -38,7 +38,7 @@ std::string routed(const Router& router, std::string_view method, std::string_vi
 
 class RouterTest : public ::testing::Test {
  protected:
-  void add(Method method, std::string pattern) {
+  void add(Method method, std::string_view pattern) {
     auto added = router.add(method, pattern, [](HttpRequest r, Responder responder) {
       std::string text(r.route);
       for (const auto& [name, value] : r.path_values) text += " " + name + "=" + value;

@@ -40,8 +40,9 @@ TEST(Noise, IsUniform) {
     ++count[static_cast<int>(u * cells)];
   }
   EXPECT_NEAR(mean, 0.5, 0.003);
+  constexpr double expected = static_cast<double>(draws) / cells;
   double chi = 0;
-  for (int c : count) chi += (c - draws / cells) * static_cast<double>(c - draws / cells) / (draws / cells);
+  for (int c : count) chi += (c - expected) * (c - expected) / expected;
   EXPECT_LT(chi, 160);  // 99 degrees of freedom: far beyond the 99.9 % point, 148
 }
 

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -219,14 +220,15 @@ TEST(Sampler, TheSameInputGivesTheSameTokenOnAnySamplerAndThread) {
     params.push_back(random_params(random));
     params.back().presence_penalty = random() % 2 ? 0.5 : 0;
   }
-  auto pick_all = [&](std::vector<int> order) {
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+  auto pick_all = [&](const std::vector<int>& order) {
     Sampler sampler;
     std::vector<std::pair<TokenId, double>> picks(rows);
     for (int i : order) {
       std::vector<float> own = logits[i];
       auto pick = sampler.pick({own, &params[i], &counts, {}, {}, Noise(1, 2).uniform(i)});
       picks[i] = {pick->token, pick->probability};
-      if (std::memcmp(own.data(), logits[i].data(), sizeof(float) * size) != 0) picks[i].first = -1;  // not restored
+      if (!std::ranges::equal(own, logits[i], {}, bits, bits)) picks[i].first = -1;  // not restored
     }
     return picks;
   };
