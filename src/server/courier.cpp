@@ -55,17 +55,16 @@ std::size_t Courier::count() const {
 
 bool Courier::advance(Errand& errand) {
   errand.rung_ = false;  // before looking, so that nothing is missed
-  const char* why = "unknown failure";
-  std::string text;
+  std::string why;
   try {
     return errand.advance();
   } catch (const std::exception& failure) {
-    text = failure.what();
-    why = text.c_str();
+    why = failure.what();
   } catch (...) {
+    why = "unknown failure";
   }
   log::error("the {} thread gave up a reply: {}", name_, why);
-  errand.failed(why);
+  errand.failed(why.c_str());
   return false;
 }
 

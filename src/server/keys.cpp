@@ -52,7 +52,8 @@ std::string password_of(std::string_view base64) {
 
 }  // namespace
 
-Result<std::unique_ptr<KeyRing>> KeyRing::load(std::vector<std::string> keys, std::string file, std::string admin_key) {
+Result<std::unique_ptr<KeyRing>> KeyRing::load(std::vector<std::string> keys, std::string file,
+                                               std::string_view admin_key) {
   std::unique_ptr<KeyRing> ring(new KeyRing());  // the constructor is private
   ring->given_ = std::move(keys);
   std::erase(ring->given_, std::string());

@@ -24,7 +24,8 @@ enum class Caller { nobody, user, admin };
 
 class KeyRing {
  public:
-  static Result<std::unique_ptr<KeyRing>> load(std::vector<std::string> keys, std::string file, std::string admin_key);
+  static Result<std::unique_ptr<KeyRing>> load(std::vector<std::string> keys, std::string file,
+                                               std::string_view admin_key);
 
   Result<> reload();  // reads the file again
 
