@@ -22,7 +22,7 @@ GenerateReply::GenerateReply(GenerateReplyOptions options) : options_(std::move(
 
 void GenerateReply::add(int prompt, TextEvent event, std::string& out) {
   const auto choice_of = [&](int number) -> Choice& {
-    return choices_[static_cast<std::size_t>(prompt * options_.n + number)];
+    return choices_[static_cast<std::size_t>(prompt) * options_.n + number];
   };
   if (const auto* logprobs = std::get_if<PromptLogprobsEvent>(&event)) {
     add_input(choice_of(logprobs->choice), *logprobs);

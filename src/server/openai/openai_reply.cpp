@@ -14,7 +14,7 @@ OpenAiReply::OpenAiReply(OpenAiReplyOptions options) : options_(std::move(option
 }
 
 OpenAiReply::Choice& OpenAiReply::choice_of(int prompt, int choice) {
-  return choices_[static_cast<std::size_t>(prompt * options_.n + choice)];
+  return choices_[static_cast<std::size_t>(prompt) * options_.n + choice];
 }
 
 void OpenAiReply::add(int prompt, TextEvent event, std::string& out) {
@@ -22,8 +22,8 @@ void OpenAiReply::add(int prompt, TextEvent event, std::string& out) {
     Choice& choice = choice_of(prompt, logprobs->choice);
     begin(choice, out);
     tell_prompt_logprobs(choice, *logprobs);
-  } else if (auto* delta = std::get_if<TextDelta>(&event)) {
-    on_token(choice_of(prompt, delta->choice), std::move(*delta), out);
+  } else if (const auto* delta = std::get_if<TextDelta>(&event)) {
+    on_token(choice_of(prompt, delta->choice), *delta, out);
   } else if (auto* end = std::get_if<TextEnd>(&event)) {
     on_end(choice_of(prompt, end->choice), std::move(*end), out);
   }
@@ -42,7 +42,7 @@ void OpenAiReply::tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent
   add_prompt_logprobs(choice, event);
 }
 
-void OpenAiReply::on_token(Choice& choice, TextDelta delta, std::string& out) {
+void OpenAiReply::on_token(Choice& choice, const TextDelta& delta, std::string& out) {
   begin(choice, out);
   tell_prompt_logprobs(choice, {});
   choice.text += delta.text;

@@ -69,7 +69,7 @@ class OpenAiReply : public Reply {
   Choice& choice_of(int prompt, int choice);
   void begin(Choice& choice, std::string& out);
   void tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent& event);
-  void on_token(Choice& choice, TextDelta delta, std::string& out);
+  void on_token(Choice& choice, const TextDelta& delta, std::string& out);
   void on_end(Choice& choice, TextEnd end, std::string& out);
   void write_head(JsonWriter& json, const std::string& object) const;
   void write_choice(JsonWriter& json, Choice& choice, bool opening);
