@@ -64,7 +64,8 @@ Result<Distributions> distributions(Engine& engine, const std::vector<TokenId>& 
   }
 }
 
-void compare(const std::vector<TokenId>& piece, const Distributions& exact, const Distributions& measured, Difference& d) {
+void compare(const std::vector<TokenId>& piece, const Distributions& exact, const Distributions& measured,
+             Difference& d) {
   for (std::size_t i = 0; i < exact.size(); ++i) {
     double divergence = 0;
     for (std::size_t t = 0; t < exact[i].size(); ++t) {
@@ -85,14 +86,15 @@ void print(Difference d, const Engine& engine, bool json) {
   const double mean = std::accumulate(d.divergence.begin(), d.divergence.end(), 0.0) / count;
   std::ranges::sort(d.divergence);
   const double p99 = d.divergence[static_cast<std::size_t>(0.99 * (count - 1))];
-  fmt::print(fmt::runtime(json ? "{{\"activations\":\"{}\",\"kv_type\":\"{}\",\"positions\":{},\"kl_mean\":{:.6f},"
-                                 "\"kl_p99\":{:.6f},\"kl_max\":{:.6f},\"same_best\":{:.4f},\"perplexity_exact\":{:.4f},"
-                                 "\"perplexity\":{:.4f}}}\n"
-                               : "activations {}, keys and values {}, {} positions: KL divergence from exact {:.5f} nats "
-                                 "on average, {:.5f} at the 99th percentile, {:.5f} at most; same best token at {:.4f} "
-                                 "of them; perplexity {:.4f} exact, {:.4f} measured\n"),
-             engine.model().activations, engine.model().kv_type, d.divergence.size(), mean, p99, d.divergence.back(),
-             static_cast<double>(d.same_best) / count, std::exp(d.exact_loss / count), std::exp(d.measured_loss / count));
+  fmt::print(
+      fmt::runtime(json ? "{{\"activations\":\"{}\",\"kv_type\":\"{}\",\"positions\":{},\"kl_mean\":{:.6f},"
+                          "\"kl_p99\":{:.6f},\"kl_max\":{:.6f},\"same_best\":{:.4f},\"perplexity_exact\":{:.4f},"
+                          "\"perplexity\":{:.4f}}}\n"
+                        : "activations {}, keys and values {}, {} positions: KL divergence from exact {:.5f} nats "
+                          "on average, {:.5f} at the 99th percentile, {:.5f} at most; same best token at {:.4f} "
+                          "of them; perplexity {:.4f} exact, {:.4f} measured\n"),
+      engine.model().activations, engine.model().kv_type, d.divergence.size(), mean, p99, d.divergence.back(),
+      static_cast<double>(d.same_best) / count, std::exp(d.exact_loss / count), std::exp(d.measured_loss / count));
 }
 
 }  // namespace

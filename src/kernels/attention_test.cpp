@@ -24,16 +24,17 @@ struct Store {  // keys and values of one layer, slots handed out in shuffled ru
   std::vector<float> key_scales, value_scales;
 
   Store(KvType t, int heads, int dim, int count)
-      : type(t), kv_heads(heads), head_dim(dim), slots((count + 15) / 16 * 16) {
-    const std::size_t bytes = static_cast<std::size_t>(kv_heads) * head_bytes();
+      : type(t), kv_heads(heads), head_dim(dim), slots((count + kSegmentSlots - 1) / kSegmentSlots * kSegmentSlots) {
+    const std::size_t bytes = segment_bytes() * static_cast<std::size_t>(slots / kSegmentSlots);
     keys.resize(bytes, std::byte{0xff});  // NaN in every type: reading what was not stored shows
     values.resize(bytes, std::byte{0xff});
-    key_scales.resize(elements(kv_heads, slots));
+    key_scales.resize(static_cast<std::size_t>(kv_heads * slots));
     value_scales.resize(key_scales.size());
   }
   std::size_t head_bytes() const {
-    return static_cast<std::size_t>(slots) * padded_head(head_dim) * element_bytes(type);
+    return static_cast<std::size_t>(kSegmentSlots) * padded_head(head_dim) * element_bytes(type);
   }
+  std::size_t segment_bytes() const { return head_bytes() * static_cast<std::size_t>(kv_heads); }
   KvLayer layer() {
     return {type,
             keys.data(),
@@ -41,6 +42,7 @@ struct Store {  // keys and values of one layer, slots handed out in shuffled ru
             key_scales.data(),
             value_scales.data(),
             head_bytes(),
+            segment_bytes(),
             static_cast<std::size_t>(slots)};
   }
 };

@@ -1,9 +1,12 @@
 // kv_layout.h: where the keys and values of a token lie, for kernels that read them in place.
 //
-// Memory of one layer, one KV head, with capacity rounded up to groups of 16 slots and D = head_dim rounded up to 16:
-//   keys    [slot / 16][D][16], for bf16 [slot / 16][D / 2][16][2]; lane = slot, so that scores need no sums across
-//   lanes values  [slot][D]
-// int8 and fp8 also have one f32 scale per token and head, for keys and for values: [slot].
+// The slots are cut into segments of 512, and all layers and heads of a segment lie together: what a short context
+// touches first is a few huge pages, not one per layer and head. Within a segment, of one layer and KV head, with
+// D = head_dim rounded up to 16:
+//   keys    [slot / 16][D][16], for bf16 [slot / 16][D / 2][16][2]; lane = slot, so that scores need no sums
+//           across lanes
+//   values  [slot][D]
+// int8 and fp8 also have one f32 scale per token and head, for keys and for values: [head][slot], not by segments.
 // A sequence's positions 0, 1, ... lie in runs of consecutive slots (extents of the token pool), in order.
 #pragma once
 
@@ -24,6 +27,7 @@ constexpr bool has_scales(KvType type) {
 }
 
 inline constexpr int kSlotGroup = 16;
+inline constexpr int kSegmentSlots = 512;
 
 constexpr int padded_head(int head_dim) {
   return (head_dim + 15) / 16 * 16;
@@ -40,8 +44,15 @@ struct KvLayer {
   std::byte* values;
   float* key_scales;  // null unless has_scales(type)
   float* value_scales;
-  std::size_t head_bytes;   // from one KV head to the next, in keys and in values
-  std::size_t head_scales;  // floats from one head's scales to the next's
+  std::size_t head_bytes;     // from one KV head to the next, in keys and in values
+  std::size_t segment_bytes;  // from one segment to the next
+  std::size_t head_scales;    // floats from one head's scales to the next's
 };
+
+// Bytes from `keys` or `values` to where the segment of a slot begins for a head.
+constexpr std::size_t segment_offset(const KvLayer& kv, int head, Slot slot) {
+  return static_cast<std::size_t>(slot / kSegmentSlots) * kv.segment_bytes +
+         static_cast<std::size_t>(head) * kv.head_bytes;
+}
 
 }  // namespace espalier

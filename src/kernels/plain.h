@@ -89,15 +89,14 @@ struct StoredHead {
 };
 inline StoredHead stored_head(const KvLayer& kv, int head, Slot slot, int head_dim) {
   const auto padded = static_cast<std::size_t>(padded_head(head_dim)), s = static_cast<std::size_t>(slot);
-  const std::size_t from = static_cast<std::size_t>(head) * kv.head_bytes,
-                    scale = static_cast<std::size_t>(head) * kv.head_scales + s;
-  const std::size_t group = s / kSlotGroup, lane = s % kSlotGroup;
+  const std::size_t from = segment_offset(kv, head, slot), at = s % kSegmentSlots, group = at / kSlotGroup,
+                    lane = at % kSlotGroup, scale = static_cast<std::size_t>(head) * kv.head_scales + s;
   StoredHead out;
   for (std::size_t d = 0; d < static_cast<std::size_t>(head_dim); ++d) {
     const std::size_t in_pairs = ((group * padded + d / 2 * 2) * kSlotGroup) + lane * 2 + d % 2;
     const std::size_t in_lanes = (group * padded + d) * kSlotGroup + lane;
     out.key.push_back(stored(kv.type, kv.keys + from, kv.type == KvType::bf16 ? in_pairs : in_lanes));
-    out.value.push_back(stored(kv.type, kv.values + from, s * padded + d));
+    out.value.push_back(stored(kv.type, kv.values + from, at * padded + d));
     if (!has_scales(kv.type)) continue;
     out.key.back() *= kv.key_scales[scale];
     out.value.back() *= kv.value_scales[scale];

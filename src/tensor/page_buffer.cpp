@@ -13,13 +13,14 @@ void UnmapPages::operator()(std::byte* memory) const {
   munmap(memory, bytes);
 }
 
-Result<PageBuffer> PageBuffer::allocate(std::size_t bytes) {
+Result<PageBuffer> PageBuffer::allocate(std::size_t bytes, Pages pages) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   PageBuffer buffer;
   if (bytes == 0) return buffer;
   // Over-allocate by one huge page so that the start can be aligned to one: only aligned 2 MiB runs can be huge.
   auto total = checked_align(bytes, 4096);
-  if (bytes >= kHugePage && total) total = checked_add(*total, kHugePage);
+  const bool huge = pages == Pages::huge && bytes >= kHugePage;
+  if (huge && total) total = checked_add(*total, kHugePage);
   void* memory = total
                      ? mmap(nullptr, *total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                      : MAP_FAILED;
@@ -30,7 +31,7 @@ Result<PageBuffer> PageBuffer::allocate(std::size_t bytes) {
                  {}};
   auto address = reinterpret_cast<std::uintptr_t>(memory);
   std::uintptr_t start = address;
-  if (bytes >= kHugePage) {
+  if (huge) {
     start = *checked_align(address, kHugePage);
     if (start > address) munmap(memory, start - address);
     const std::uintptr_t used_end = *checked_align(start + bytes, 4096), end = address + *total;

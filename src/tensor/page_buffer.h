@@ -20,7 +20,8 @@ struct UnmapPages {
 class PageBuffer {
  public:
   PageBuffer() = default;
-  static Result<PageBuffer> allocate(std::size_t bytes);  // fails: out_of_memory
+  enum class Pages { huge, small };  // small: for what is touched thinly
+  static Result<PageBuffer> allocate(std::size_t bytes, Pages pages = Pages::huge);  // fails: out_of_memory
   std::byte* data() const { return memory_.get(); }
   std::size_t size() const { return size_; }
 

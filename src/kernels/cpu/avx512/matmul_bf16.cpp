@@ -8,13 +8,13 @@
 namespace espalier::kernels::avx512 {
 
 double peak_bf16_dot(std::int64_t rounds) {
-  Simd::F acc[Simd::kPeakChains];
-  each_chain([&](int i) { acc[i] = Simd::set1(0.5f); });
+  __m512 acc[Simd::kPeakChains];  // not Simd::F: g++ would keep those in memory here
+  each_chain([&](int i) { acc[i] = _mm512_set1_ps(0.5f); });
   const __m512bh x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3c003c00)), y = x;
   for (std::int64_t round = 0; round < rounds; ++round)
     each_chain([&](int i) {
-      acc[i] = {_mm512_dpbf16_ps(acc[i].v, x, y)};
-      Simd::keep(acc[i]);
+      acc[i] = _mm512_dpbf16_ps(acc[i], x, y);
+      asm volatile("" : "+v"(acc[i]));
     });
   return 2.0 * 32 * Simd::kPeakChains * static_cast<double>(rounds);
 }

@@ -48,10 +48,6 @@ struct Blocks {  // of one tile
   }
 
   std::int64_t position(int query) const { return t.first_position + query / t.heads; }
-  const std::byte* head(const std::byte* base) const {
-    return base + static_cast<std::size_t>(t.kv_head) * t.kv.head_bytes;
-  }
-
   void locate(int block) {
     block_start = static_cast<std::int64_t>(block) * kAttentionBlock;
     std::int64_t end = t.first_position + t.rows;
@@ -66,7 +62,8 @@ struct Blocks {  // of one tile
   template <KvType kType, int kQ, int kG>
   void score_groups(int query, Slot group, float (&out)[kQ][kG * kSlotGroup]) const {
     const std::size_t group_bytes = static_cast<std::size_t>(padded) * kSlotGroup * element_bytes(kType);
-    const std::byte* keys = head(t.kv.keys) + static_cast<std::size_t>(group) * group_bytes;
+    const std::byte* keys = t.kv.keys + segment_offset(t.kv, t.kv_head, group * kSlotGroup) +
+                            static_cast<std::size_t>(group % (kSegmentSlots / kSlotGroup)) * group_bytes;
     Simd::F acc[kQ][kG];
     for (auto& row : acc)
       for (auto& a : row) a = Simd::zero();
@@ -114,8 +111,9 @@ struct Blocks {  // of one tile
   template <KvType kType, int kQ>
   void score_queries(int query) {
     for (int at = 0; at < count;) {
-      int length = 1;  // slots that follow one another
-      while (at + length < count && slots[at + length] == slots[at] + length) ++length;
+      int length = 1;  // slots that follow one another in one segment
+      while (at + length < count && slots[at + length] == slots[at] + length && slots[at + length] % kSegmentSlots != 0)
+        ++length;
       for (int done = 0; done < length;) {
         const Slot start = slots[at + done];
         const int lane = start % kSlotGroup, left = length - done;
@@ -182,9 +180,10 @@ struct Blocks {  // of one tile
   template <KvType kType>
   void weigh() {
     const std::byte* rows[kAttentionBlock];
-    const std::byte* values = head(t.kv.values);
     for (int i = 0; i < count; ++i)
-      rows[i] = values + static_cast<std::size_t>(slots[i]) * static_cast<std::size_t>(padded) * element_bytes(kType);
+      rows[i] =
+          t.kv.values + segment_offset(t.kv, t.kv_head, slots[i]) +
+          static_cast<std::size_t>(slots[i] % kSegmentSlots) * static_cast<std::size_t>(padded) * element_bytes(kType);
     if constexpr (has_scales(kType)) {  // the scale of a value row goes into its weights; sums are already taken
       const float* scales = t.kv.value_scales + t.kv_head * t.kv.head_scales;
       for (int query = 0; query < queries; ++query)

@@ -169,16 +169,17 @@ inline void store_kv(const KvLayer& kv, Slot slot, const float* k, const float* 
   const int padded = padded_head(head_dim), size = element_bytes(kv.type);
   alignas(64) float wide[kMaxHeadDim];
   alignas(64) std::byte stored[kMaxHeadDim * sizeof(float)];
-  const std::size_t head = static_cast<std::size_t>(kv_head) * kv.head_bytes;
+  const std::size_t segment = segment_offset(kv, kv_head, slot);
+  const Slot in_segment = slot % kSegmentSlots;
   const std::size_t row_bytes = static_cast<std::size_t>(padded) * static_cast<std::size_t>(size);
 
   pad_head(v, wide, head_dim);
   const float value_scale =
-      encode_kv(kv.type, wide, padded, kv.values + head + static_cast<std::size_t>(slot) * row_bytes);
+      encode_kv(kv.type, wide, padded, kv.values + segment + static_cast<std::size_t>(in_segment) * row_bytes);
   pad_head(k, wide, head_dim);
   const float key_scale = encode_kv(kv.type, wide, padded, stored);
 
-  std::byte* group = kv.keys + head + static_cast<std::size_t>(slot / kSlotGroup) * row_bytes * kSlotGroup;
+  std::byte* group = kv.keys + segment + static_cast<std::size_t>(in_segment / kSlotGroup) * row_bytes * kSlotGroup;
   const int lane = slot % kSlotGroup;
   for (int d = 0; d < padded; ++d) {
     const int at = kv.type == KvType::bf16 ? (d / 2 * kSlotGroup + lane) * 2 + d % 2 : d * kSlotGroup + lane;
