@@ -229,8 +229,9 @@ struct Decoder::Impl {
     std::map<std::int64_t, AttentionPlan> plans;
     for (std::int64_t window : spec.windows)
       if (!plans.contains(window))
-        plans.emplace(window,
-                      AttentionPlan({a.heads, a.kv_heads, a.head_dim, window, a.scale}, sequences, team.size()));
+        plans.emplace(window, AttentionPlan({a.heads, a.kv_heads, a.head_dim, window, a.scale,
+                                             options.activations == Activations::f32},
+                                            sequences, team.size()));
     return plans;
   }
 };

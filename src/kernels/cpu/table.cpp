@@ -16,6 +16,7 @@ namespace kernels {
 namespace avx512 {
 void fill(CpuKernels& table);
 void fill_bf16_dot(CpuKernels& table);
+void fill_attention_bf16(CpuKernels& table);
 }  // namespace avx512
 namespace avx2 {
 void fill(CpuKernels& table);
@@ -43,7 +44,10 @@ std::vector<CpuKernels> runnable_tables() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
     CpuKernels& table = add(kernels::avx512::fill);
-    if (__builtin_cpu_supports("avx512bf16")) kernels::avx512::fill_bf16_dot(table);
+    if (__builtin_cpu_supports("avx512bf16")) {
+      kernels::avx512::fill_bf16_dot(table);
+      kernels::avx512::fill_attention_bf16(table);
+    }
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
     add(kernels::avx2::fill);

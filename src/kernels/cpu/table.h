@@ -35,37 +35,58 @@ struct MatmulTask {
 };
 using MatmulKernel = void (*)(const MatmulTask&);
 
-// The queries of one tile (some rows of one sequence x some query heads of one KV head) against a range of position
-// blocks. What a query gets from a block is a function of the query, its position and the block alone: the block's
-// maximum score, sum of exponentials and weighted values; these merge by a left fold over blocks, however the work is
-// split.
+inline constexpr int kAttentionBlock = 128;
+inline constexpr int kTileQueries = 32;
+inline constexpr int kMaxHeadDim = 512;
+
+struct QueryRow {
+  std::int32_t row;       // of q and out
+  std::int32_t position;  // in its sequence
+};
+
+// Where a query's fold over blocks stands: [row][head][weighted values (head_dim rounded up to 16), maximum, sum].
+struct FoldStates {
+  float* memory;
+  int heads, stride;  // heads of a row; floats of one state
+  float* of(int row, int head) const {
+    return memory + (static_cast<std::int64_t>(row) * heads + head) * stride;
+  }
+};
+
+// The queries of one tile (some rows x some query heads of one KV head) against a range of position blocks. The rows may
+// belong to several sequences whose positions in these blocks lie in the same slots. What a query gets from a block is a
+// function of the query, its position and the block alone: the block's maximum score, sum of exponentials and weighted
+// values; these merge by a left fold over blocks, however the work is split.
 struct AttentionTask {
   KvLayer kv;  // keys and values of one layer
   int kv_head;
   int head_begin, heads;  // query heads of this tile; all share kv_head
   int head_dim;           // at most kMaxHeadDim
   const KvRun* runs;      // extents that cover positions 0.., in order
-  int run_count;
-  const float* q;               // [rows, all heads * head_dim], of this sequence
+  const QueryRow* rows;   // row_count * heads <= kTileQueries
+  int row_count;
+  const float* q;               // [rows of the batch, all heads * head_dim]
   std::int64_t q_stride;        // floats from row to row
-  int rows;                     // rows * heads <= kTileQueries
-  std::int64_t first_position;  // of row 0; row r stands at first_position + r
   std::int64_t window;          // a query sees this many positions, itself included; 0 = all
   float scale;                  // of scores, usually 1 / sqrt(head_dim)
   int block_begin, block_end;   // position blocks of kAttentionBlock tokens
-  float* out;                   // [rows, all heads * head_dim]; written when partials is null
+  std::int64_t position_end;    // positions from here on are not read
+  float* out;                   // [rows of the batch, all heads * head_dim]
   std::int64_t out_stride;
-  float* partials;  // or [block - block_begin][row][head][head_dim + 2]: weighted values, maximum, sum
+  float* partials;     // if not null, only this: [block - block_begin][row][head][weighted values, maximum, sum]
+  FoldStates states;
+  bool begin_in_state, end_in_state;  // the fold goes on from its state; it is kept there instead of finishing into out
 };
-inline constexpr int kAttentionBlock = 64;
-inline constexpr int kTileQueries = 32;
-inline constexpr int kMaxHeadDim = 512;
 
-struct AttentionMerge {  // folds the partials of all blocks of one tile, in order, into out
+struct AttentionMerge {  // folds the partials of all blocks of one tile, in order
   const float* partials;
-  int blocks, rows, head_begin, heads, head_dim;
+  int blocks;
+  const QueryRow* rows;
+  int row_count, head_begin, heads, head_dim;
   float* out;
   std::int64_t out_stride;
+  FoldStates states;
+  bool begin_in_state, end_in_state;
 };
 
 struct CpuKernels {
@@ -88,7 +109,8 @@ struct CpuKernels {
   void (*rotate_halves)(float* head, const float* cosines, const float* sines, int half);
 
   void (*store_kv)(const KvLayer&, Slot slot, const float* k, const float* v, int kv_head, int head_dim);
-  void (*attend)(const AttentionTask&);
+  void (*attend)(const AttentionTask&);            // in float32
+  void (*attend_bf16)(const AttentionTask&);       // queries and weights as bf16 too, for bf16 keys and values; or null
   void (*merge)(const AttentionMerge&);
 
   // For measuring this machine's limits (kernels/machine_limits.h): operations done in `rounds`; a pass over memory.

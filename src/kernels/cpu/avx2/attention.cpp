@@ -10,6 +10,7 @@ namespace espalier::kernels::avx2 {
 
 void fill_attention(CpuKernels& table) {
   table.attend = attend;
+  table.attend_bf16 = nullptr;
   table.merge = merge;
 }
 

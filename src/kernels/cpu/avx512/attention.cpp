@@ -10,6 +10,7 @@ namespace espalier::kernels::avx512 {
 
 void fill_attention(CpuKernels& table) {
   table.attend = attend;
+  table.attend_bf16 = nullptr;  // attention_bf16.cpp, where the processor has it
   table.merge = merge;
 }
 

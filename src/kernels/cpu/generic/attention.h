@@ -2,7 +2,9 @@
 //
 // Scores: lane = slot, a chain over head_dim. Weighted values: lane = element, a chain over the block's positions in
 // order. Positions that a query may not see have score -inf, so weight 0, which changes neither sum. Blocks without any
-// visible position are not folded. Source: online softmax (FlashAttention), with blocks at absolute positions.
+// visible position are not folded. How scores and weighted values are multiplied is the Arithmetic: Widening (float32,
+// every type of stored values) here, dot products of bf16 pairs in avx512/attention_bf16.cpp. Source: online softmax
+// (FlashAttention), with blocks at absolute positions.
 #pragma once
 
 #include "kernels/cpu/generic/exponential.h"
@@ -22,51 +24,29 @@ struct Codec {  // 16 stored values at p, as floats
   }
 };
 
-struct Blocks {  // of one tile
-  static constexpr float kLog2e = 1.44269504088896340736f;
+inline constexpr int kBlockVectors = kAttentionBlock / 16;
 
-  const AttentionTask& t;
-  int queries, padded;                             // rows * heads; head_dim rounded up to 16
-  alignas(64) float q[kTileQueries][kMaxHeadDim];  // times scale * log2(e): scores are exponents of 2
+// Arithmetic in float32. Queries lie side by side, [query][head_dim rounded up to 16]: a fixed stride of a power of two
+// would put them all into the same few sets of the first-level cache.
+template <KvType kType>
+struct Widening {
+  static constexpr int kRows = Simd::kTileRows, kGroups = Simd::kScoreGroups;
+  const float* q;
+  int padded;
   alignas(64) float p[kTileQueries][kAttentionBlock];
-  alignas(64) float weighted[kTileQueries][kMaxHeadDim];
-  float maximum[kTileQueries], sum[kTileQueries];  // of the block at hand
-  Slot slots[kAttentionBlock];                     // of the block's positions
-  int count;                                       // positions of the block that exist
-  std::int64_t block_start;
-  int run = 0;  // where the walk over extents stands
-  std::int64_t run_start = 0;
 
-  explicit Blocks(const AttentionTask& task)
-      : t(task), queries(task.rows * task.heads), padded(padded_head(task.head_dim)) {
-    const float factor = t.scale * kLog2e;
-    for (int i = 0; i < queries; ++i) {
-      const float* from = t.q + (i / t.heads) * t.q_stride + (t.head_begin + i % t.heads) * t.head_dim;
-      for (int d = 0; d < t.head_dim; ++d) q[i][d] = from[d] * factor;
-      for (int d = t.head_dim; d < padded; ++d) q[i][d] = 0.0f;
-    }
+  void set_queries(const float* queries, int, int width) {
+    q = queries;
+    padded = width;
   }
 
-  std::int64_t position(int query) const { return t.first_position + query / t.heads; }
-  void locate(int block) {
-    block_start = static_cast<std::int64_t>(block) * kAttentionBlock;
-    std::int64_t end = t.first_position + t.rows;
-    count = end - block_start < kAttentionBlock ? static_cast<int>(end - block_start) : kAttentionBlock;
-    for (int i = 0; i < count; ++i) {
-      while (block_start + i >= run_start + t.runs[run].length) run_start += t.runs[run++].length;
-      slots[i] = t.runs[run].start + static_cast<Slot>(block_start + i - run_start);
-    }
-  }
-
-  // Scores of kQ queries against kG groups of 16 slots that follow one another.
-  template <KvType kType, int kQ, int kG>
-  void score_groups(int query, Slot group, float (&out)[kQ][kG * kSlotGroup]) const {
-    const std::size_t group_bytes = static_cast<std::size_t>(padded) * kSlotGroup * element_bytes(kType);
-    const std::byte* keys = t.kv.keys + segment_offset(t.kv, t.kv_head, group * kSlotGroup) +
-                            static_cast<std::size_t>(group % (kSegmentSlots / kSlotGroup)) * group_bytes;
+  // Scores of kQ queries against kG groups of 16 slots that follow one another from `keys`.
+  template <int kQ, int kG>
+  void scores(int query, const std::byte* keys, std::size_t group_bytes, float (&out)[kQ][kG * kSlotGroup]) const {
     Simd::F acc[kQ][kG];
     for (auto& row : acc)
       for (auto& a : row) a = Simd::zero();
+    const float* from = q + query * padded;
     if constexpr (kType == KvType::bf16) {
       for (int d = 0; d < padded; d += 2) {
         Simd::F even[kG], odd[kG];
@@ -74,7 +54,7 @@ struct Blocks {  // of one tile
           Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(keys + g * group_bytes + d * 32), even[g],
                                 odd[g]);
         for (int i = 0; i < kQ; ++i) {
-          Simd::F first = Simd::set1(q[query + i][d]), second = Simd::set1(q[query + i][d + 1]);
+          Simd::F first = Simd::set1(from[i * padded + d]), second = Simd::set1(from[i * padded + d + 1]);
           for (int g = 0; g < kG; ++g) acc[i][g] = Simd::fma(odd[g], second, Simd::fma(even[g], first, acc[i][g]));
         }
       }
@@ -84,76 +64,36 @@ struct Blocks {  // of one tile
         for (int g = 0; g < kG; ++g)
           k[g] = Codec<kType>::load(keys + g * group_bytes + d * kSlotGroup * element_bytes(kType));
         for (int i = 0; i < kQ; ++i) {
-          Simd::F a = Simd::set1(q[query + i][d]);
+          Simd::F a = Simd::set1(from[i * padded + d]);
           for (int g = 0; g < kG; ++g) acc[i][g] = Simd::fma(k[g], a, acc[i][g]);
         }
       }
     }
     for (int i = 0; i < kQ; ++i)
-      for (int g = 0; g < kG; ++g) {
-        if constexpr (has_scales(kType))
-          acc[i][g] = Simd::mul(acc[i][g],
-                                Simd::load(t.kv.key_scales + t.kv_head * t.kv.head_scales + (group + g) * kSlotGroup));
-        Simd::store(out[i] + g * kSlotGroup, acc[i][g]);
-      }
+      for (int g = 0; g < kG; ++g) Simd::store(out[i] + g * kSlotGroup, acc[i][g]);
   }
 
-  // Copies the lanes [from, from + length) of computed scores to the block's positions [at, ...).
-  template <KvType kType, int kQ, int kG>
-  void score_run(int query, Slot start, int length, int at) {
-    alignas(64) float scores[kQ][kG * kSlotGroup];
-    score_groups<kType, kQ, kG>(query, start / kSlotGroup, scores);
-    for (int i = 0; i < kQ; ++i)
-      __builtin_memcpy(&p[query + i][at], &scores[i][start % kSlotGroup],
-                       static_cast<std::size_t>(length) * sizeof(float));
-  }
-
-  template <KvType kType, int kQ>
-  void score_queries(int query) {
-    for (int at = 0; at < count;) {
-      int length = 1;  // slots that follow one another in one segment
-      while (at + length < count && slots[at + length] == slots[at] + length && slots[at + length] % kSegmentSlots != 0)
-        ++length;
-      for (int done = 0; done < length;) {
-        const Slot start = slots[at + done];
-        const int lane = start % kSlotGroup, left = length - done;
-        const int groups = (lane + left + kSlotGroup - 1) / kSlotGroup;
-        int taken = kSlotGroup - lane;
-        if (groups >= Simd::kScoreGroups) {
-          taken += (Simd::kScoreGroups - 1) * kSlotGroup;
-          score_run<kType, kQ, Simd::kScoreGroups>(query, start, taken < left ? taken : left, at + done);
-        } else {
-          score_run<kType, kQ, 1>(query, start, taken < left ? taken : left, at + done);
-        }
-        done += taken < left ? taken : left;
-      }
-      at += length;
+  // Scores to weights; returns their sum.
+  float soften(int query, const float* row, float maximum) {
+    Simd::F total = Simd::zero();
+    for (int i = 0; i < kBlockVectors; ++i) {
+      const Simd::F weight = exp2(Simd::sub(Simd::load(row + 16 * i), Simd::set1(maximum)));
+      Simd::store(p[query] + 16 * i, weight);
+      total = Simd::add(total, weight);
     }
+    return Simd::reduce_add(total);
+  }
+  void forget(int query) {  // a query that sees nothing of the block
+    for (int i = 0; i < kBlockVectors; ++i) Simd::store(p[query] + 16 * i, Simd::zero());
+  }
+  // The scale of a value row goes into its weights; sums are already taken.
+  void scale_weights(int queries, int count, const float* scales, const Slot* slots) {
+    for (int query = 0; query < queries; ++query)
+      for (int i = 0; i < count; ++i) p[query][i] *= scales[slots[i]];
   }
 
-  void soften(int query) {  // scores -> weights, their maximum and sum
-    float* row = p[query];
-    const std::int64_t last = position(query) - block_start;  // visible: first..last
-    const std::int64_t first = t.window > 0 ? last - t.window + 1 : 0;
-    for (int i = 0; i < kAttentionBlock; ++i)
-      if (i > last || i < first) row[i] = -__builtin_inff();
-    Simd::F v[4];
-    for (int i = 0; i < 4; ++i) v[i] = Simd::load(row + 16 * i);
-    maximum[query] = Simd::reduce_max(Simd::max(Simd::max(v[0], v[1]), Simd::max(v[2], v[3])));
-    if (maximum[query] == -__builtin_inff()) {
-      sum[query] = 0.0f;
-      for (int i = 0; i < 4; ++i) Simd::store(row + 16 * i, Simd::zero());
-      return;
-    }
-    for (int i = 0; i < 4; ++i) {
-      v[i] = exp2(Simd::sub(v[i], Simd::set1(maximum[query])));
-      Simd::store(row + 16 * i, v[i]);
-    }
-    sum[query] = Simd::reduce_add(Simd::add(Simd::add(v[0], v[1]), Simd::add(v[2], v[3])));
-  }
-
-  template <KvType kType, int kQ, int kD>
-  void weigh_tile(int query, int d, const std::byte* const* rows) {
+  template <int kQ, int kD>
+  void weigh_tile(int query, int d, const std::byte* const* rows, int count, float* weighted) const {
     Simd::F acc[kQ][kD];
     for (auto& row : acc)
       for (auto& a : row) a = Simd::zero();
@@ -166,131 +106,279 @@ struct Blocks {  // of one tile
       }
     }
     for (int j = 0; j < kQ; ++j)
-      for (int c = 0; c < kD; ++c) Simd::store(&weighted[query + j][d + 16 * c], acc[j][c]);
+      for (int c = 0; c < kD; ++c) Simd::store(weighted + (query + j) * padded + d + 16 * c, acc[j][c]);
   }
-
-  template <KvType kType, int kQ>
-  void weigh_queries(int query, const std::byte* const* rows) {
+  template <int kQ>
+  void weigh(int query, const std::byte* const* rows, int count, float* weighted) const {
     int d = 0;
     for (; d + 16 * Simd::kValueVectors <= padded; d += 16 * Simd::kValueVectors)
-      weigh_tile<kType, kQ, Simd::kValueVectors>(query, d, rows);
-    for (; d < padded; d += 16) weigh_tile<kType, kQ, 1>(query, d, rows);
+      weigh_tile<kQ, Simd::kValueVectors>(query, d, rows, count, weighted);
+    for (; d < padded; d += 16) weigh_tile<kQ, 1>(query, d, rows, count, weighted);
+  }
+};
+
+template <KvType kType, class Arithmetic>
+struct Blocks {  // of one tile
+  static constexpr float kLog2e = 1.44269504088896340736f;
+
+  const AttentionTask& t;
+  int queries, padded;                              // rows * heads; head_dim rounded up to 16
+  alignas(64) float q[kTileQueries * kMaxHeadDim];  // times scale * log2(e): scores are exponents of 2
+  alignas(64) float scores[kTileQueries][kAttentionBlock];
+  alignas(64) float weighted[kTileQueries * kMaxHeadDim];
+  alignas(64) float maximum[kTileQueries], sum[kTileQueries];  // of the block at hand
+  Arithmetic arithmetic;
+  Slot slots[kAttentionBlock];  // of the block's positions
+  int count;                    // positions of the block that are read
+  std::int64_t block_start;
+  int run = 0;  // where the walk over extents stands
+  std::int64_t run_start = 0;
+
+  explicit Blocks(const AttentionTask& task)
+      : t(task), queries(task.row_count * task.heads), padded(padded_head(task.head_dim)) {
+    const float factor = t.scale * kLog2e;
+    for (int i = 0; i < queries; ++i) {
+      const float* from = t.q + t.rows[i / t.heads].row * t.q_stride + (t.head_begin + i % t.heads) * t.head_dim;
+      float* to = q + i * padded;
+      for (int d = 0; d < t.head_dim; ++d) to[d] = from[d] * factor;
+      for (int d = t.head_dim; d < padded; ++d) to[d] = 0.0f;
+    }
+    arithmetic.set_queries(q, queries, padded);
+    for (int i = queries; i < kTileQueries; ++i) maximum[i] = sum[i] = 0.0f;  // lanes of the folds' vectors
   }
 
-  template <KvType kType>
-  void weigh() {
-    const std::byte* rows[kAttentionBlock];
+  void locate(int block) {
+    block_start = static_cast<std::int64_t>(block) * kAttentionBlock;
+    const std::int64_t left = t.position_end - block_start;
+    count = left < kAttentionBlock ? static_cast<int>(left) : kAttentionBlock;
+    for (int i = 0; i < count; ++i) {
+      while (block_start + i >= run_start + t.runs[run].length) run_start += t.runs[run++].length;
+      slots[i] = t.runs[run].start + static_cast<Slot>(block_start + i - run_start);
+    }
+  }
+
+  // Scores the lanes [slot, slot + length) for the block's positions [at, ...).
+  template <int kQ, int kG>
+  void score_run(int query, Slot slot, int length, int at) {
+    alignas(64) float found[kQ][kG * kSlotGroup];
+    const Slot group = slot / kSlotGroup;
+    const std::size_t group_bytes = static_cast<std::size_t>(padded) * kSlotGroup * element_bytes(kType);
+    const std::byte* keys = t.kv.keys + segment_offset(t.kv, t.kv_head, slot) +
+                            static_cast<std::size_t>(group % (kSegmentSlots / kSlotGroup)) * group_bytes;
+    arithmetic.template scores<kQ, kG>(query, keys, group_bytes, found);
+    for (int i = 0; i < kQ; ++i) {
+      if constexpr (has_scales(kType)) {
+        const float* scales = t.kv.key_scales + t.kv_head * t.kv.head_scales + group * kSlotGroup;
+        for (int g = 0; g < kG; ++g)
+          Simd::store(found[i] + g * kSlotGroup,
+                      Simd::mul(Simd::load(found[i] + g * kSlotGroup), Simd::load(scales + g * kSlotGroup)));
+      }
+      __builtin_memcpy(&scores[query + i][at], &found[i][slot % kSlotGroup],
+                       static_cast<std::size_t>(length) * sizeof(float));
+    }
+  }
+
+  template <int kQ>
+  void score(int query) {
+    constexpr int kG = Arithmetic::kGroups;
+    for (int at = 0; at < count;) {
+      int length = 1;  // slots that follow one another in one segment
+      while (at + length < count && slots[at + length] == slots[at] + length && slots[at + length] % kSegmentSlots != 0)
+        ++length;
+      for (int done = 0; done < length;) {
+        const Slot start = slots[at + done];
+        const int lane = start % kSlotGroup, left = length - done;
+        const int groups = (lane + left + kSlotGroup - 1) / kSlotGroup;
+        int taken = kSlotGroup - lane;
+        if (groups >= kG) {
+          taken += (kG - 1) * kSlotGroup;
+          score_run<kQ, kG>(query, start, taken < left ? taken : left, at + done);
+        } else {
+          score_run<kQ, 1>(query, start, taken < left ? taken : left, at + done);
+        }
+        done += taken < left ? taken : left;
+      }
+      at += length;
+    }
+  }
+
+  void soften(int query) {  // scores -> weights, their maximum and sum
+    float* row = scores[query];
+    const std::int64_t last = t.rows[query / t.heads].position - block_start;  // visible: first..last
+    const std::int64_t first = t.window > 0 ? last - t.window + 1 : 0;
+    for (int i = static_cast<int>(last < 0 ? 0 : last + 1); i < kAttentionBlock; ++i) row[i] = -__builtin_inff();
+    for (int i = 0; i < first && i < kAttentionBlock; ++i) row[i] = -__builtin_inff();
+    Simd::F top = Simd::load(row);
+    for (int i = 1; i < kBlockVectors; ++i) top = Simd::max(top, Simd::load(row + 16 * i));
+    maximum[query] = Simd::reduce_max(top);
+    if (maximum[query] == -__builtin_inff()) {
+      sum[query] = 0.0f;
+      arithmetic.forget(query);
+    } else {
+      sum[query] = arithmetic.soften(query, row, maximum[query]);
+    }
+  }
+
+  template <int kQ>
+  void score_or_weigh(bool weigh, int query, const std::byte* const* rows) {
+    if (weigh)
+      arithmetic.template weigh<kQ>(query, rows, count, weighted);
+    else
+      score<kQ>(query);
+  }
+  // All queries, as many at a time as the registers take.
+  void all_queries(bool weigh, const std::byte* const* rows) {
+    int query = 0;
+    for (; query + Arithmetic::kRows <= queries; query += Arithmetic::kRows)
+      score_or_weigh<Arithmetic::kRows>(weigh, query, rows);
+    if constexpr (Arithmetic::kRows > 2) {
+      for (; query + 2 < queries; query += 3) score_or_weigh<3>(weigh, query, rows);
+      for (; query + 1 < queries; query += 2) score_or_weigh<2>(weigh, query, rows);
+    }
+    for (; query < queries; ++query) score_or_weigh<1>(weigh, query, rows);
+  }
+
+  void compute(int block) {
+    locate(block);
+    all_queries(false, nullptr);
+    for (int query = 0; query < queries; ++query) soften(query);
+    const std::byte* rows[kAttentionBlock + 1];
     for (int i = 0; i < count; ++i)
       rows[i] =
           t.kv.values + segment_offset(t.kv, t.kv_head, slots[i]) +
           static_cast<std::size_t>(slots[i] % kSegmentSlots) * static_cast<std::size_t>(padded) * element_bytes(kType);
-    if constexpr (has_scales(kType)) {  // the scale of a value row goes into its weights; sums are already taken
-      const float* scales = t.kv.value_scales + t.kv_head * t.kv.head_scales;
-      for (int query = 0; query < queries; ++query)
-        for (int i = 0; i < count; ++i) p[query][i] *= scales[slots[i]];
-    }
-    int query = 0;
-    for (; query + Simd::kTileRows <= queries; query += Simd::kTileRows)
-      weigh_queries<kType, Simd::kTileRows>(query, rows);
-    for (; query < queries; ++query) weigh_queries<kType, 1>(query, rows);
-  }
-
-  template <KvType kType>
-  void compute(int block) {
-    locate(block);
-    int query = 0;
-    for (; query + Simd::kTileRows <= queries; query += Simd::kTileRows) score_queries<kType, Simd::kTileRows>(query);
-    for (; query < queries; ++query) score_queries<kType, 1>(query);
-    for (query = 0; query < queries; ++query) soften(query);
-    weigh<kType>();
+    rows[count] = rows[count - 1];  // for arithmetic that takes positions in pairs: its weight is 0
+    if constexpr (has_scales(kType))
+      arithmetic.scale_weights(queries, count, t.kv.value_scales + t.kv_head * t.kv.head_scales, slots);
+    all_queries(true, rows);
   }
 };
 
-// The running result of one query. Folding the blocks 0, 1, ... in order gives the same bits whoever computed them.
-struct Fold {
-  float maximum = -__builtin_inff(), sum = 0.0f;
+// The running results of a tile's queries. Folding the blocks 0, 1, ... in order gives the same bits whoever computed
+// them and whatever else is in the tile: every lane is one query.
+struct Folds {
+  alignas(64) float acc[kTileQueries * kMaxHeadDim];
+  alignas(64) float maximum[kTileQueries], sum[kTileQueries];
 
-  void add(float* acc, const float* weighted, float block_maximum, float block_sum, int padded) {
-    if (block_maximum == -__builtin_inff()) return;
-    const float top = block_maximum > maximum ? block_maximum : maximum;
-    const Simd::F old_factor = exp2(Simd::set1(maximum - top)), new_factor = exp2(Simd::set1(block_maximum - top));
-    for (int d = 0; d < padded; d += 16) {
-      Simd::F kept = maximum == -__builtin_inff() ? Simd::zero() : Simd::mul(Simd::load(acc + d), old_factor);
-      Simd::store(acc + d, Simd::fma(Simd::load(weighted + d), new_factor, kept));
+  Folds() {
+    for (int i = 0; i < kTileQueries; ++i) {
+      maximum[i] = -__builtin_inff();
+      sum[i] = 0.0f;
     }
-    float scaled[2][16];
-    Simd::store(scaled[0], old_factor);
-    Simd::store(scaled[1], new_factor);
-    sum = sum * scaled[0][0] + block_sum * scaled[1][0];
-    maximum = top;
   }
 
-  void write(const float* acc, float* out, int head_dim) const {
-    const Simd::F total = Simd::set1(sum);
-    for (int d = 0; d < head_dim; d += 16) {
-      int n = head_dim - d < 16 ? head_dim - d : 16;
-      Simd::store_n(out + d, Simd::div(Simd::load(acc + d), total), n);
+  void add(int queries, int padded, const float* weighted, const float* block_maximum, const float* block_sum) {
+    alignas(64) float old_factor[kTileQueries], new_factor[kTileQueries];
+    for (int i = 0; i < queries; i += 16) {
+      const Simd::F none = Simd::set1(-3.0e38f);  // in place of -inf, so that differences stay numbers
+      const Simd::F before = Simd::max(Simd::load(maximum + i), none),
+                    now = Simd::max(Simd::load(block_maximum + i), none);
+      const Simd::F top = Simd::max(before, now);
+      const Simd::F kept = exp2(Simd::sub(before, top)), added = exp2(Simd::sub(now, top));
+      Simd::store(old_factor + i, kept);
+      Simd::store(new_factor + i, added);
+      Simd::store(sum + i, Simd::fma(Simd::load(block_sum + i), added, Simd::mul(Simd::load(sum + i), kept)));
+      Simd::store(maximum + i, Simd::max(Simd::load(maximum + i), Simd::load(block_maximum + i)));
+    }
+    for (int query = 0; query < queries; ++query) {
+      if (block_maximum[query] == -__builtin_inff()) continue;  // nothing visible: nothing changes
+      float* to = acc + query * padded;
+      const float* from = weighted + query * padded;
+      const Simd::F kept = Simd::set1(old_factor[query]), added = Simd::set1(new_factor[query]);
+      const bool first = old_factor[query] == 0.0f;
+      for (int d = 0; d < padded; d += 16)
+        Simd::store(to + d,
+                    Simd::fma(Simd::load(from + d), added, first ? Simd::zero() : Simd::mul(Simd::load(to + d), kept)));
+    }
+  }
+
+  template <class Task>
+  void take(const Task& t, int padded) {
+    for (int query = 0; query < t.row_count * t.heads; ++query) {
+      const float* from = t.states.of(t.rows[query / t.heads].row, t.head_begin + query % t.heads);
+      __builtin_memcpy(acc + query * padded, from, static_cast<std::size_t>(padded) * sizeof(float));
+      maximum[query] = from[padded];
+      sum[query] = from[padded + 1];
+    }
+  }
+  template <class Task>
+  void end(const Task& t, int padded) const {
+    for (int query = 0; query < t.row_count * t.heads; ++query) {
+      const int row = t.rows[query / t.heads].row, head = t.head_begin + query % t.heads;
+      const float* from = acc + query * padded;
+      if (t.end_in_state) {
+        float* to = t.states.of(row, head);
+        __builtin_memcpy(to, from, static_cast<std::size_t>(padded) * sizeof(float));
+        to[padded] = maximum[query];
+        to[padded + 1] = sum[query];
+        continue;
+      }
+      float* to = t.out + row * t.out_stride + head * t.head_dim;
+      const Simd::F total = Simd::set1(sum[query]);
+      for (int d = 0; d < t.head_dim; d += 16)
+        Simd::store_n(to + d, Simd::div(Simd::load(from + d), total), t.head_dim - d < 16 ? t.head_dim - d : 16);
     }
   }
 };
 
-template <KvType kType>
-void attend_as(const AttentionTask& t) {
-  Blocks blocks(t);
+template <KvType kType, class Arithmetic>
+void attend_with(const AttentionTask& t) {
+  Blocks<kType, Arithmetic> blocks(t);
+  const int padded = blocks.padded;
   if (t.partials) {
     float* out = t.partials;
     for (int block = t.block_begin; block < t.block_end; ++block) {
-      blocks.compute<kType>(block);
-      for (int query = 0; query < blocks.queries; ++query, out += blocks.padded + 2) {
-        __builtin_memcpy(out, blocks.weighted[query], static_cast<std::size_t>(blocks.padded) * sizeof(float));
-        out[blocks.padded] = blocks.maximum[query];
-        out[blocks.padded + 1] = blocks.sum[query];
+      blocks.compute(block);
+      for (int query = 0; query < blocks.queries; ++query, out += padded + 2) {
+        __builtin_memcpy(out, blocks.weighted + query * padded, static_cast<std::size_t>(padded) * sizeof(float));
+        out[padded] = blocks.maximum[query];
+        out[padded + 1] = blocks.sum[query];
       }
     }
     return;
   }
-  Fold folds[kTileQueries];
-  alignas(64) float acc[kTileQueries][kMaxHeadDim];
+  Folds folds;
+  if (t.begin_in_state) folds.take(t, padded);
   for (int block = t.block_begin; block < t.block_end; ++block) {
-    blocks.compute<kType>(block);
-    for (int query = 0; query < blocks.queries; ++query)
-      folds[query].add(acc[query], blocks.weighted[query], blocks.maximum[query], blocks.sum[query], blocks.padded);
+    blocks.compute(block);
+    folds.add(blocks.queries, padded, blocks.weighted, blocks.maximum, blocks.sum);
   }
-  for (int query = 0; query < blocks.queries; ++query)
-    folds[query].write(acc[query],
-                       t.out + (query / t.heads) * t.out_stride + (t.head_begin + query % t.heads) * t.head_dim,
-                       t.head_dim);
+  folds.end(t, padded);
 }
 
 inline void attend(const AttentionTask& t) {
   switch (t.kv.type) {
     case KvType::f32:
-      return attend_as<KvType::f32>(t);
+      return attend_with<KvType::f32, Widening<KvType::f32>>(t);
     case KvType::bf16:
-      return attend_as<KvType::bf16>(t);
+      return attend_with<KvType::bf16, Widening<KvType::bf16>>(t);
     case KvType::f16:
-      return attend_as<KvType::f16>(t);
+      return attend_with<KvType::f16, Widening<KvType::f16>>(t);
     case KvType::i8:
-      return attend_as<KvType::i8>(t);
+      return attend_with<KvType::i8, Widening<KvType::i8>>(t);
     case KvType::f8_e4m3:
-      return attend_as<KvType::f8_e4m3>(t);
+      return attend_with<KvType::f8_e4m3, Widening<KvType::f8_e4m3>>(t);
     case KvType::f8_e5m2:
-      return attend_as<KvType::f8_e5m2>(t);
+      return attend_with<KvType::f8_e5m2, Widening<KvType::f8_e5m2>>(t);
   }
 }
 
 inline void merge(const AttentionMerge& m) {
-  const int queries = m.rows * m.heads, padded = padded_head(m.head_dim), stride = padded + 2;
-  for (int query = 0; query < queries; ++query) {
-    Fold fold;
-    alignas(64) float acc[kMaxHeadDim];
-    for (int block = 0; block < m.blocks; ++block) {
-      const float* from = m.partials + (static_cast<std::int64_t>(block) * queries + query) * stride;
-      fold.add(acc, from, from[padded], from[padded + 1], padded);
+  const int queries = m.row_count * m.heads, padded = padded_head(m.head_dim);
+  alignas(64) float weighted[kTileQueries * kMaxHeadDim];
+  alignas(64) float maximum[kTileQueries] = {}, sum[kTileQueries] = {};
+  Folds folds;
+  if (m.begin_in_state) folds.take(m, padded);
+  const float* from = m.partials;
+  for (int block = 0; block < m.blocks; ++block) {
+    for (int query = 0; query < queries; ++query, from += padded + 2) {
+      __builtin_memcpy(weighted + query * padded, from, static_cast<std::size_t>(padded) * sizeof(float));
+      maximum[query] = from[padded];
+      sum[query] = from[padded + 1];
     }
-    fold.write(acc, m.out + (query / m.heads) * m.out_stride + (m.head_begin + query % m.heads) * m.head_dim,
-               m.head_dim);
+    folds.add(queries, padded, weighted, maximum, sum);
   }
+  folds.end(m, padded);
 }
 
 }  // namespace espalier::kernels::ESPALIER_ISA

@@ -9,6 +9,7 @@ namespace espalier::kernels::scalar {
 
 void fill_attention(CpuKernels& table) {
   table.attend = attend;
+  table.attend_bf16 = nullptr;
   table.merge = merge;
 }
 

@@ -1,0 +1,113 @@
+// Attention against this machine's limits: decoding many sequences that share a prefix, each reading it alone (plain)
+// or together (shared), and prompt chunks. GB/s counts the keys and values that must be read at least once in that
+// form, GFLOP/s two operations a product; the share is of the nearer limit, both measured here.
+//
+//   attention_bench [threads]
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "kernels/attention.h"
+#include "kernels/machine_limits.h"
+#include "tensor/page_buffer.h"
+
+namespace espalier {
+namespace {
+
+struct Pool {
+  PageBuffer memory;
+  KvLayer layer{};
+  Pool(const AttentionShape& shape, int slots) {
+    const std::size_t segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
+    const std::size_t head = static_cast<std::size_t>(kSegmentSlots * padded_head(shape.head_dim) * 2);
+    const std::size_t segment = 2 * head * static_cast<std::size_t>(shape.kv_heads);
+    memory = PageBuffer::allocate(segments * segment).value();
+    auto* words = reinterpret_cast<std::uint16_t*>(memory.data());
+    std::mt19937 rng(1);
+    for (std::size_t i = 0; i < segments * segment / 2; ++i)
+      words[i] = static_cast<std::uint16_t>(0x3e00u | (rng() & 0x80ffu));  // small numbers of both signs
+    layer = {KvType::bf16, memory.data(), memory.data() + segment / 2, nullptr, nullptr, head, segment, 0};
+  }
+};
+
+struct Work {
+  std::string name;
+  AttentionShape shape;
+  int sequences, prefix, own, rows;  // rows computed at the end of each
+  bool shared_slots;
+};
+
+double seconds(const std::function<void()>& f) {
+  double best = 1e9;
+  for (int i = 0; i < 15; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+void measure(const Work& w, const CpuKernels& cpu, ComputeTeam& team, const MachineLimits& limits) {
+  const int own = w.own + w.rows, length = w.prefix + own;
+  const int slots = w.shared_slots ? w.prefix + w.sequences * own : w.sequences * length;
+  Pool pool(w.shape, slots);
+  std::vector<std::vector<KvRun>> runs;
+  std::vector<AttentionSequence> sequences;
+  for (int i = 0; i < w.sequences; ++i)
+    runs.push_back(w.shared_slots ? std::vector<KvRun>{{0, w.prefix}, {w.prefix + i * own, own}}
+                                  : std::vector<KvRun>{{i * length, length}});
+  for (int i = 0; i < w.sequences; ++i)
+    sequences.push_back({i * w.rows, w.rows, length - w.rows, runs[static_cast<std::size_t>(i)]});
+  const std::int64_t stride = std::int64_t{w.shape.heads} * w.shape.head_dim;
+  std::vector<float> q(static_cast<std::size_t>(stride * w.rows * w.sequences), 0.01f), out(q.size());
+
+  const double products = 2.0 * w.sequences * w.rows * (length - w.rows / 2.0) * w.shape.heads * w.shape.head_dim;
+  const double token_bytes = 4.0 * w.shape.kv_heads * w.shape.head_dim;
+  double plain = 0;
+  for (PrefixSharing sharing : {PrefixSharing::off, PrefixSharing::on}) {
+    AttentionPlan plan(w.shape, sequences, team.size(), sharing);
+    const double time = seconds([&] { plan.run(cpu, team, pool.layer, q.data(), stride, out.data(), stride); });
+    const bool together = sharing == PrefixSharing::on && w.shared_slots;
+    const double bytes = token_bytes * (together ? w.prefix + w.sequences * own : w.sequences * length);
+    const double multipliers = w.shape.exact || !cpu.attend_bf16 ? limits.f32_flops : limits.bf16_flops;
+    const double least = std::max(bytes / limits.read_bytes_per_second, 2 * products / multipliers);
+    fmt::print("{:44} {:7} {:9.1f} us {:7.1f} GB/s {:7.1f} GFLOP/s {:5.1f} % of the limit", w.name,
+               together ? "shared" : "plain", time * 1e6, bytes / time / 1e9, 2 * products / time / 1e9,
+               100 * least / time);
+    if (together) fmt::print("  {:.3f} of plain", time / plain);
+    fmt::print("\n");
+    if (!w.shared_slots) break;
+    plain = time;
+  }
+}
+
+int run(int threads) {
+  ComputeTeam team(threads);
+  const CpuKernels& cpu = cpu_kernels();
+  const MachineLimits limits = measure_limits(cpu, team);
+  fmt::print("{} on {} threads, keys and values bf16; limits: {:.1f} GB/s, bf16 {:.0f}, f32 {:.0f} GFLOP/s\n", cpu.isa,
+             threads, limits.read_bytes_per_second / 1e9, limits.bf16_flops / 1e9, limits.f32_flops / 1e9);
+  const AttentionShape gqa4{32, 8, 64, 0, 0.125f}, mha{32, 32, 64, 0, 0.125f}, smol{9, 3, 64, 0, 0.125f},
+      wide{32, 8, 128, 0, 0.088f};
+  for (const Work& w : {Work{"decode 32 forks of 2048, 1B (32/8 heads of 64)", gqa4, 32, 2048, 15, 1, true},
+                        Work{"decode 32 forks of 2048, MHA (32/32 of 64)", mha, 32, 2048, 15, 1, true},
+                        Work{"decode 32 forks of 2048, SmolLM2 (9/3 of 64)", smol, 32, 2048, 15, 1, true},
+                        Work{"decode 32 forks of 2048, 8B (32/8 of 128)", wide, 32, 2048, 15, 1, true},
+                        Work{"decode 1 sequence of 8192, 1B", gqa4, 1, 8191, 0, 1, false},
+                        Work{"prefill 512 after 1536, 1B", gqa4, 1, 1536, 0, 512, false},
+                        Work{"prefill 512 after 7680, 1B", gqa4, 1, 7680, 0, 512, false},
+                        Work{"prefill 512 after 7680, SmolLM2", smol, 1, 7680, 0, 512, false}})
+    measure(w, cpu, team, limits);
+  return 0;
+}
+
+}  // namespace
+}  // namespace espalier
+
+int main(int argc, char** argv) {
+  return espalier::run(argc > 1 ? std::atoi(argv[1]) : espalier::available_processors());
+}

@@ -1,0 +1,134 @@
+// Attention with dot products of bf16 pairs, for bf16 keys and values; compiled with -mavx512bf16.
+//
+// Scores: keys lie as pairs of elements already, a query's pairs are broadcast. Weighted values: two positions' rows
+// are interleaved in registers into pairs; the order of elements within 32 is put right when a block's result is
+// written. Queries and weights are rounded to bf16 (the sum of weights is that of the rounded ones).
+#if defined(__x86_64__)
+#define ESPALIER_ISA avx512
+#include "kernels/cpu/avx512/simd.h"
+
+#include "kernels/cpu/generic/attention.h"
+
+namespace espalier::kernels::avx512 {
+namespace {
+
+__m512bh as_pairs(__m512i bits) {
+  return reinterpret_cast<__m512bh>(bits);
+}
+
+// 2^x for x <= 0 to the twelve bits that survive rounding to bf16.
+__m512 short_exp2(__m512 x) {
+  x = _mm512_max_ps(x, _mm512_set1_ps(-200.0f));
+  const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 f = _mm512_sub_ps(x, whole);  // -0.5 .. 0.5
+  __m512 r = _mm512_set1_ps(5.5826318e-2f);
+  r = _mm512_fmadd_ps(r, f, _mm512_set1_ps(2.4022651e-1f));
+  r = _mm512_fmadd_ps(r, f, _mm512_set1_ps(6.9314720e-1f));
+  r = _mm512_fmadd_ps(r, f, _mm512_set1_ps(1.0f));
+  return _mm512_scalef_ps(r, whole);
+}
+
+struct Bf16Pairs {
+  static constexpr int kRows = 4, kGroups = 4;
+  int padded;
+  alignas(64) std::uint32_t q[kTileQueries * kMaxHeadDim / 2];     // pairs of elements
+  alignas(64) std::uint32_t p[kTileQueries][kAttentionBlock / 2];  // pairs of positions
+
+  void set_queries(const float* queries, int count, int width) {
+    padded = width;
+    auto* to = reinterpret_cast<std::uint16_t*>(q);
+    for (int i = 0; i < count * width; i += 16) Simd::store_bf16(to + i, Simd::load(queries + i));
+  }
+
+  template <int kQ, int kG>
+  void scores(int query, const std::byte* keys, std::size_t group_bytes, float (&out)[kQ][kG * kSlotGroup]) const {
+    __m512 acc[kQ][kG];
+    for (auto& row : acc)
+      for (auto& a : row) a = _mm512_setzero_ps();
+    const std::uint32_t* from = q + query * (padded / 2);
+    for (int pair = 0; pair < padded / 2; ++pair) {
+      __m512i k[kG];
+      for (int g = 0; g < kG; ++g)
+        k[g] = _mm512_loadu_si512(keys + static_cast<std::size_t>(g) * group_bytes + pair * 64);
+      for (int i = 0; i < kQ; ++i) {
+        const __m512i a = _mm512_set1_epi32(static_cast<int>(from[i * (padded / 2) + pair]));
+        for (int g = 0; g < kG; ++g) acc[i][g] = _mm512_dpbf16_ps(acc[i][g], as_pairs(k[g]), as_pairs(a));
+      }
+    }
+    for (int i = 0; i < kQ; ++i)
+      for (int g = 0; g < kG; ++g) _mm512_storeu_ps(out[i] + g * kSlotGroup, acc[i][g]);
+  }
+
+  float soften(int query, const float* row, float maximum) {
+    const __m512 top = _mm512_set1_ps(maximum);
+    const __m512bh ones = as_pairs(_mm512_set1_epi32(0x3f803f80));
+    __m512 total = _mm512_setzero_ps();
+    for (int i = 0; i < kBlockVectors; i += 2) {
+      const __m512 low = short_exp2(_mm512_sub_ps(_mm512_loadu_ps(row + 16 * i), top));
+      const __m512 high = short_exp2(_mm512_sub_ps(_mm512_loadu_ps(row + 16 * i + 16), top));
+      const __m512bh pairs = _mm512_cvtne2ps_pbh(high, low);
+      _mm512_storeu_si512(p[query] + 8 * i, reinterpret_cast<__m512i>(pairs));
+      total = _mm512_dpbf16_ps(total, pairs, ones);
+    }
+    return _mm512_reduce_add_ps(total);
+  }
+  void forget(int query) {
+    for (int i = 0; i < kAttentionBlock / 2; i += 16) _mm512_storeu_si512(p[query] + i, _mm512_setzero_si512());
+  }
+
+  // 32 elements of kC such stretches of two positions become vectors of pairs (low: elements 0-3, 8-11, ..; high: the
+  // rest).
+  template <int kQ, int kC>
+  void weigh_tile(int query, int d, const std::byte* const* rows, int count, float* weighted) const {
+    __m512 low[kQ][kC], high[kQ][kC];
+    for (int j = 0; j < kQ; ++j)
+      for (int c = 0; c < kC; ++c) low[j][c] = high[j][c] = _mm512_setzero_ps();
+    for (int i = 0; i < count; i += 2) {
+      for (int c = 0; c < kC; ++c) {
+        const __m512i first = stretch(rows[i], d + 32 * c), second = stretch(rows[i + 1], d + 32 * c);
+        const __m512bh even = as_pairs(_mm512_unpacklo_epi16(first, second));
+        const __m512bh odd = as_pairs(_mm512_unpackhi_epi16(first, second));
+        for (int j = 0; j < kQ; ++j) {
+          const __m512bh w = as_pairs(_mm512_set1_epi32(static_cast<int>(p[query + j][i / 2])));
+          low[j][c] = _mm512_dpbf16_ps(low[j][c], even, w);
+          high[j][c] = _mm512_dpbf16_ps(high[j][c], odd, w);
+        }
+      }
+    }
+    for (int j = 0; j < kQ; ++j)
+      for (int c = 0; c < kC; ++c) write(weighted + (query + j) * padded, d + 32 * c, low[j][c], high[j][c]);
+  }
+  template <int kQ>
+  void weigh(int query, const std::byte* const* rows, int count, float* weighted) const {
+    int d = 0;
+    for (; d + 64 <= padded; d += 64) weigh_tile<kQ, 2>(query, d, rows, count, weighted);
+    for (; d < padded; d += 32) weigh_tile<kQ, 1>(query, d, rows, count, weighted);
+  }
+
+ private:
+  // 32 values of a row, fewer where it ends.
+  __m512i stretch(const std::byte* row, int d) const {
+    const auto* from = reinterpret_cast<const std::uint16_t*>(row) + d;
+    if (padded - d >= 32) return _mm512_loadu_si512(from);
+    return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
+  void write(float* to, int d, __m512 low, __m512 high) const {
+    const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i second = _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
+    _mm512_storeu_ps(to + d, _mm512_permutex2var_ps(low, first, high));
+    if (padded - d >= 32) _mm512_storeu_ps(to + d + 16, _mm512_permutex2var_ps(low, second, high));
+  }
+};
+
+void attend_bf16(const AttentionTask& t) {
+  attend_with<KvType::bf16, Bf16Pairs>(t);
+}
+
+}  // namespace
+
+void fill_attention_bf16(CpuKernels& table) {
+  table.attend_bf16 = attend_bf16;
+}
+
+}  // namespace espalier::kernels::avx512
+#endif
