@@ -41,7 +41,7 @@ struct Bf16Pairs {
   }
 
   template <int kQ, int kG>
-  void scores(int query, const std::byte* keys, std::size_t group_bytes, float (&out)[kQ][kG * kSlotGroup]) const {
+  void scores(int query, const std::byte* keys, std::size_t group_bytes, float* out, int stride) const {
     __m512 acc[kQ][kG];
     for (auto& row : acc)
       for (auto& a : row) a = _mm512_setzero_ps();
@@ -56,7 +56,7 @@ struct Bf16Pairs {
       }
     }
     for (int i = 0; i < kQ; ++i)
-      for (int g = 0; g < kG; ++g) _mm512_storeu_ps(out[i] + g * kSlotGroup, acc[i][g]);
+      for (int g = 0; g < kG; ++g) _mm512_storeu_ps(out + i * stride + g * kSlotGroup, acc[i][g]);
   }
 
   float soften(int query, const float* row, float maximum) {

@@ -40,9 +40,9 @@ struct Widening {
     padded = width;
   }
 
-  // Scores of kQ queries against kG groups of 16 slots that follow one another from `keys`.
+  // Scores of kQ queries against kG groups of 16 slots that follow one another from `keys`, into rows of `out`.
   template <int kQ, int kG>
-  void scores(int query, const std::byte* keys, std::size_t group_bytes, float (&out)[kQ][kG * kSlotGroup]) const {
+  void scores(int query, const std::byte* keys, std::size_t group_bytes, float* out, int stride) const {
     Simd::F acc[kQ][kG];
     for (auto& row : acc)
       for (auto& a : row) a = Simd::zero();
@@ -70,7 +70,7 @@ struct Widening {
       }
     }
     for (int i = 0; i < kQ; ++i)
-      for (int g = 0; g < kG; ++g) Simd::store(out[i] + g * kSlotGroup, acc[i][g]);
+      for (int g = 0; g < kG; ++g) Simd::store(out + i * stride + g * kSlotGroup, acc[i][g]);
   }
 
   // Scores to weights; returns their sum.
@@ -87,9 +87,8 @@ struct Widening {
     for (int i = 0; i < kBlockVectors; ++i) Simd::store(p[query] + 16 * i, Simd::zero());
   }
   // The scale of a value row goes into its weights; sums are already taken.
-  void scale_weights(int queries, int count, const float* scales, const Slot* slots) {
-    for (int query = 0; query < queries; ++query)
-      for (int i = 0; i < count; ++i) p[query][i] *= scales[slots[i]];
+  void scale_weights(int query, int at, int length, const float* scales) {
+    for (int i = 0; i < length; ++i) p[query][at + i] *= scales[i];
   }
 
   template <int kQ, int kD>
@@ -117,6 +116,11 @@ struct Widening {
   }
 };
 
+struct Stretch {  // positions of a block whose slots follow one another within a segment
+  Slot slot;
+  int at, length;
+};
+
 template <KvType kType, class Arithmetic>
 struct Blocks {  // of one tile
   static constexpr float kLog2e = 1.44269504088896340736f;
@@ -128,8 +132,8 @@ struct Blocks {  // of one tile
   alignas(64) float weighted[kTileQueries * kMaxHeadDim];
   alignas(64) float maximum[kTileQueries], sum[kTileQueries];  // of the block at hand
   Arithmetic arithmetic;
-  Slot slots[kAttentionBlock];  // of the block's positions
-  int count;                    // positions of the block that are read
+  Stretch stretches[kAttentionBlock];
+  int stretch_count, count;  // count: positions of the block that are read
   std::int64_t block_start;
   int run = 0;  // where the walk over extents stands
   std::int64_t run_start = 0;
@@ -151,21 +155,31 @@ struct Blocks {  // of one tile
     block_start = static_cast<std::int64_t>(block) * kAttentionBlock;
     const std::int64_t left = t.position_end - block_start;
     count = left < kAttentionBlock ? static_cast<int>(left) : kAttentionBlock;
-    for (int i = 0; i < count; ++i) {
-      while (block_start + i >= run_start + t.runs[run].length) run_start += t.runs[run++].length;
-      slots[i] = t.runs[run].start + static_cast<Slot>(block_start + i - run_start);
+    stretch_count = 0;
+    for (int at = 0; at < count;) {
+      while (block_start + at >= run_start + t.runs[run].length) run_start += t.runs[run++].length;
+      const std::int64_t done = block_start + at - run_start;
+      const Slot slot = t.runs[run].start + static_cast<Slot>(done);
+      int length = kSegmentSlots - slot % kSegmentSlots;
+      if (t.runs[run].length - done < length) length = static_cast<int>(t.runs[run].length - done);
+      if (count - at < length) length = count - at;
+      stretches[stretch_count++] = {slot, at, length};
+      at += length;
     }
   }
 
-  // Scores the lanes [slot, slot + length) for the block's positions [at, ...).
+  // Scores the lanes [slot, slot + length) of kG groups for the block's positions [at, ...).
   template <int kQ, int kG>
-  void score_run(int query, Slot slot, int length, int at) {
-    alignas(64) float found[kQ][kG * kSlotGroup];
+  void score_groups(int query, Slot slot, int length, int at) {
     const Slot group = slot / kSlotGroup;
+    const int lane = slot % kSlotGroup;
     const std::size_t group_bytes = static_cast<std::size_t>(padded) * kSlotGroup * element_bytes(kType);
     const std::byte* keys = t.kv.keys + segment_offset(t.kv, t.kv_head, slot) +
                             static_cast<std::size_t>(group % (kSegmentSlots / kSlotGroup)) * group_bytes;
-    arithmetic.template scores<kQ, kG>(query, keys, group_bytes, found);
+    if (!has_scales(kType) && length == kG * kSlotGroup)
+      return arithmetic.template scores<kQ, kG>(query, keys, group_bytes, &scores[query][at], kAttentionBlock);
+    alignas(64) float found[kQ][kG * kSlotGroup];
+    arithmetic.template scores<kQ, kG>(query, keys, group_bytes, found[0], kG * kSlotGroup);
     for (int i = 0; i < kQ; ++i) {
       if constexpr (has_scales(kType)) {
         const float* scales = t.kv.key_scales + t.kv_head * t.kv.head_scales + group * kSlotGroup;
@@ -173,32 +187,26 @@ struct Blocks {  // of one tile
           Simd::store(found[i] + g * kSlotGroup,
                       Simd::mul(Simd::load(found[i] + g * kSlotGroup), Simd::load(scales + g * kSlotGroup)));
       }
-      __builtin_memcpy(&scores[query + i][at], &found[i][slot % kSlotGroup],
-                       static_cast<std::size_t>(length) * sizeof(float));
+      __builtin_memcpy(&scores[query + i][at], found[i] + lane, static_cast<std::size_t>(length) * sizeof(float));
     }
   }
 
   template <int kQ>
   void score(int query) {
     constexpr int kG = Arithmetic::kGroups;
-    for (int at = 0; at < count;) {
-      int length = 1;  // slots that follow one another in one segment
-      while (at + length < count && slots[at + length] == slots[at] + length && slots[at + length] % kSegmentSlots != 0)
-        ++length;
-      for (int done = 0; done < length;) {
-        const Slot start = slots[at + done];
-        const int lane = start % kSlotGroup, left = length - done;
+    for (int i = 0; i < stretch_count; ++i) {
+      const Stretch& s = stretches[i];
+      for (int done = 0; done < s.length;) {
+        const Slot slot = s.slot + done;
+        const int lane = slot % kSlotGroup, left = s.length - done;
         const int groups = (lane + left + kSlotGroup - 1) / kSlotGroup;
-        int taken = kSlotGroup - lane;
-        if (groups >= kG) {
-          taken += (kG - 1) * kSlotGroup;
-          score_run<kQ, kG>(query, start, taken < left ? taken : left, at + done);
-        } else {
-          score_run<kQ, 1>(query, start, taken < left ? taken : left, at + done);
-        }
-        done += taken < left ? taken : left;
+        const int room = (groups >= kG ? kG : 1) * kSlotGroup - lane, taken = room < left ? room : left;
+        if (groups >= kG)
+          score_groups<kQ, kG>(query, slot, taken, s.at + done);
+        else
+          score_groups<kQ, 1>(query, slot, taken, s.at + done);
+        done += taken;
       }
-      at += length;
     }
   }
 
@@ -229,11 +237,13 @@ struct Blocks {  // of one tile
   // All queries, as many at a time as the registers take.
   void all_queries(bool weigh, const std::byte* const* rows) {
     int query = 0;
-    for (; query + Arithmetic::kRows <= queries; query += Arithmetic::kRows)
-      score_or_weigh<Arithmetic::kRows>(weigh, query, rows);
-    if constexpr (Arithmetic::kRows > 2) {
-      for (; query + 2 < queries; query += 3) score_or_weigh<3>(weigh, query, rows);
-      for (; query + 1 < queries; query += 2) score_or_weigh<2>(weigh, query, rows);
+    constexpr int kMost = Arithmetic::kRows;
+    for (; query + kMost <= queries; query += kMost) score_or_weigh<kMost>(weigh, query, rows);
+    if constexpr (kMost > 4)
+      for (; query + 4 <= queries; query += 4) score_or_weigh<4>(weigh, query, rows);
+    if constexpr (kMost > 2) {
+      for (; query + 3 <= queries; query += 3) score_or_weigh<3>(weigh, query, rows);
+      for (; query + 2 <= queries; query += 2) score_or_weigh<2>(weigh, query, rows);
     }
     for (; query < queries; ++query) score_or_weigh<1>(weigh, query, rows);
   }
@@ -243,13 +253,17 @@ struct Blocks {  // of one tile
     all_queries(false, nullptr);
     for (int query = 0; query < queries; ++query) soften(query);
     const std::byte* rows[kAttentionBlock + 1];
-    for (int i = 0; i < count; ++i)
-      rows[i] =
-          t.kv.values + segment_offset(t.kv, t.kv_head, slots[i]) +
-          static_cast<std::size_t>(slots[i] % kSegmentSlots) * static_cast<std::size_t>(padded) * element_bytes(kType);
+    const std::size_t row_bytes = static_cast<std::size_t>(padded) * element_bytes(kType);
+    for (int i = 0; i < stretch_count; ++i) {
+      const Stretch& s = stretches[i];
+      const std::byte* first = t.kv.values + segment_offset(t.kv, t.kv_head, s.slot) +
+                               static_cast<std::size_t>(s.slot % kSegmentSlots) * row_bytes;
+      for (int j = 0; j < s.length; ++j) rows[s.at + j] = first + static_cast<std::size_t>(j) * row_bytes;
+      if constexpr (has_scales(kType))
+        for (int query = 0; query < queries; ++query)
+          arithmetic.scale_weights(query, s.at, s.length, t.kv.value_scales + t.kv_head * t.kv.head_scales + s.slot);
+    }
     rows[count] = rows[count - 1];  // for arithmetic that takes positions in pairs: its weight is 0
-    if constexpr (has_scales(kType))
-      arithmetic.scale_weights(queries, count, t.kv.value_scales + t.kv_head * t.kv.head_scales, slots);
     all_queries(true, rows);
   }
 };
