@@ -29,7 +29,7 @@ __m512 short_exp2(__m512 x) {
 }
 
 struct Bf16Pairs {
-  static constexpr int kRows = 4, kGroups = 4;
+  static constexpr int kRows = 6, kGroups = 4;  // 24 accumulators
   int padded;
   alignas(64) std::uint32_t q[kTileQueries * kMaxHeadDim / 2];     // pairs of elements
   alignas(64) std::uint32_t p[kTileQueries][kAttentionBlock / 2];  // pairs of positions
