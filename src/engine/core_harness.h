@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/engine_core.h"
+#include "engine/model_runner.h"
 #include "model/arch/table.h"
 #include "model/decoder.h"
 #include "model/gguf_config.h"
@@ -65,7 +66,8 @@ class CoreHarness {
         kv_(KvPool::allocate({model.spec.layers, model.spec.attention.kv_heads, model.spec.attention.head_dim, type},
                              slots)
                 .value()),
-        core(std::move(options), *model.decoder, kv_, slots, model.team, metrics) {}
+        runner_(*model.decoder, kv_, model.team, options.end_tokens),
+        core(std::move(options), runner_, slots, metrics) {}
 
   // Puts a request in; its answers appear under the returned number.
   int add(RequestFields fields) {
@@ -116,6 +118,7 @@ class CoreHarness {
   GoldenModel& model_;
   int slots_;
   KvPool kv_;
+  ModelRunner runner_;
 
  public:
   EngineCore core;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "engine/engine_core.h"
 #include "engine/loaded_model.h"
+#include "engine/model_runner.h"
 #include "model/arch/table.h"
 #include "sampling/noise.h"
 #include "text/chat_template.h"
@@ -91,6 +92,7 @@ struct Engine::Impl {
   std::unique_ptr<Decoder> decoder;
   KvPool kv;
   std::unique_ptr<ChatTemplate> chat_template;
+  std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<EngineCore> core;
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
   std::thread thread;
@@ -154,7 +156,8 @@ Result<> Engine::Impl::open(const Progress& progress) {
 
   CoreOptions core_options{fits.running,   fits.chunk, schedule, options.radix_cache, options.conservativeness,
                            info.end_tokens};
-  core = std::make_unique<EngineCore>(std::move(core_options), *decoder, kv, fits.pool, *team, metrics);
+  runner = std::make_unique<ModelRunner>(*decoder, kv, *team, info.end_tokens);
+  core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   latest = core->status();
   thread = std::thread([this] { run(); });
   pthread_setname_np(thread.native_handle(), "esp-engine");

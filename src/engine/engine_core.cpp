@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/outcome.h"
-
 namespace espalier {
 namespace {
 
@@ -22,19 +20,17 @@ int common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
 
 }  // namespace
 
-EngineCore::EngineCore(CoreOptions options, Model& model, KvPool& kv, int slots, ComputeTeam& team,
-                       EngineMetrics& metrics)
+EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, EngineMetrics& metrics, Now now)
     : options_(std::move(options)),
-      model_(model),
-      kv_(kv),
-      team_(team),
+      runner_(runner),
       metrics_(metrics),
+      now_(std::move(now)),
       allocator_(slots),
       tree_(allocator_),
       ratio_(options_.conservativeness) {}
 
 void EngineCore::add(const Arrival& arrival) {
-  const auto now = Sequence::Clock::now();
+  const auto now = now_();
   metrics_.requests.add();
   metrics_.prompt_tokens.add(arrival.request->prompt().size());
   metrics_.request_prompt_tokens.observe(static_cast<double>(arrival.request->prompt().size()));
@@ -54,12 +50,13 @@ void EngineCore::add(const Arrival& arrival) {
 bool EngineCore::step() {
   StepPlan next = plan();
   if (next.empty()) return false;
-  const auto start = Sequence::Clock::now();
-  commit(next, sample(forward(next)));
+  const auto start = now_();
+  choose_rows(next);
+  commit(next, runner_.run(next));
   ratio_.step();
   ++steps_;
   metrics_.steps.add();
-  metrics_.step.observe(seconds(Sequence::Clock::now() - start));
+  metrics_.step.observe(seconds(now_() - start));
   return true;
 }
 
@@ -162,7 +159,7 @@ bool EngineCore::admit(Sequence& s) {
   s.cursor.follow(s.shared.last_slot(), s.computed);
   if (s.was_admitted) return true;
   s.was_admitted = true;
-  s.admitted = Sequence::Clock::now();
+  s.admitted = now_();
   s.cached_tokens = std::min(match.length, s.prompt_tokens());
   s.cache_end = options_.radix_cache ? name(match.end).data() : "disabled";
   metrics_.queue.observe(seconds(s.admitted - s.submitted));
@@ -224,75 +221,36 @@ void EngineCore::retract(Sequence& victim, StepPlan& plan) {
   running_.erase(owner);
 }
 
-// --- forward: one ragged batch ---
-
-std::span<float> EngineCore::forward(const StepPlan& plan) {
-  batch_.tokens.clear();
-  batch_.slots.clear();
-  batch_.sequences.clear();
-  batch_.logit_rows.clear();
-  batch_.rows.clear();
-  batch_.runs.clear();
-  std::size_t run_count = 0;
-  for (const auto& [s, count] : plan.chunks)
-    run_count += s->shared.extents().size() + s->own.extents().extents().size();
-  batch_.runs.reserve(run_count);  // spans into it must stay valid
-
+// Which rows' logits are wanted: those whose successor is asked for.
+void EngineCore::choose_rows(StepPlan& plan) const {
+  int tokens = 0;
   for (const auto& [s, count] : plan.chunks) {
-    const int row_begin = static_cast<int>(batch_.tokens.size()), private_begin = s->shared.length();
-    const std::size_t first_run = batch_.runs.size();
-    for (const Extent& e : s->shared.extents()) batch_.runs.push_back({e.start, e.length});
-    for (const Extent& e : s->own.extents().extents()) batch_.runs.push_back({e.start, e.length});
-    batch_.sequences.push_back({row_begin, count, s->computed, std::span(batch_.runs).subspan(first_run)});
-
+    tokens += count;
     const int logprobs_from = s->wants_prompt_logprobs() ? std::max(1, s->request->fields().logprobs.prompt_start) - 1
                                                          : std::numeric_limits<int>::max();
-    for (int i = 0; i < count; ++i) {
-      const int position = s->computed + i;
-      batch_.tokens.push_back(s->tokens[static_cast<std::size_t>(position)]);
-      batch_.slots.push_back(s->own.extents().slot_at(position - private_begin));
+    const int end = s->computed + count;
+    for (int position = std::max(s->computed, std::min(logprobs_from, s->known() - 1)); position < end; ++position) {
       const bool predicts_prompt = position >= logprobs_from && position + 1 < s->prompt_tokens();
-      const bool predicts_next = position + 1 == s->known() && s->remaining_output() > 0;
-      if (!predicts_prompt && !predicts_next) continue;
-      batch_.logit_rows.push_back(row_begin + i);
-      batch_.rows.push_back({s, position});
+      const bool predicts_next = position + 1 >= s->known() && s->remaining_output() > 0;
+      if (predicts_prompt || predicts_next) plan.rows.push_back({s, position});
     }
   }
-  metrics_.computed_tokens.add(batch_.tokens.size());
+  metrics_.computed_tokens.add(static_cast<std::uint64_t>(tokens));
   metrics_.batch_size.observe(static_cast<double>(plan.chunks.size()));
-  return model_.forward({batch_.tokens, batch_.slots, batch_.sequences, batch_.logit_rows}, kv_.view());
 }
 
 // --- commit: what follows from the results ---
 
 void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
-  const auto now = Sequence::Clock::now();
   std::size_t row = 0;
   std::vector<const Sequence*> done;
   for (const auto& [s, count] : plan.chunks) {
+    std::size_t end = row;
+    while (end < plan.rows.size() && plan.rows[end].sequence == s) ++end;
     std::vector<StreamEvent> events;
-    bool finished = false;
-    s->computed += count;
-    if (count > 1 || s->to_compute() > 0) give_to_tree(*s);
-    for (; row < batch_.rows.size() && batch_.rows[row].sequence == s; ++row) {
-      const int position = batch_.rows[row].position;
-      if (position + 1 < s->prompt_tokens())
-        commit_prompt_logprob(*s, outcomes[row], position);
-      else
-        finished = commit_token(*s, outcomes[row], events);
-    }
-    if (s->computed >= s->prompt_tokens() && s->wants_prompt_logprobs()) {
-      s->prompt_logprobs.choice = s->choice;
-      s->prompt_logprobs.start = std::max(1, s->request->fields().logprobs.prompt_start);
-      s->prompt_logprobs_sent = true;
-      events.insert(events.begin(), std::move(s->prompt_logprobs));
-    }
-    if (s->computed == s->known() && s->remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
-      finished = true;
-      s->last_token = s->first_token = now;
-      count_finish(*s, FinishReason::length);
-      events.push_back(finish_event(*s, FinishReason::length));
-    }
+    const bool finished = commit_chunk({s, count}, std::span(outcomes).subspan(row, end - row),
+                                       std::span(plan.rows).subspan(row, end - row), events);
+    row = end;
     if (finished) {
       release(*s);
       done.push_back(s);
@@ -300,6 +258,90 @@ void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
     s->channel->publish(std::move(events));
   }
   for (const Sequence* s : done) remove(s);
+}
+
+// True when the sequence has ended.
+bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes, std::span<const WantedRow> rows,
+                              std::vector<StreamEvent>& events) {
+  Sequence& s = *chunk.sequence;
+  const bool of_prompt = s.computed < s.prompt_tokens();
+  bool finished = false;
+  std::size_t row = 0;
+  for (; row < rows.size() && rows[row].position + 1 < s.prompt_tokens(); ++row)
+    commit_prompt_logprob(s, outcomes[row]);
+  if (s.computed + chunk.count >= s.prompt_tokens() && s.wants_prompt_logprobs()) {
+    s.prompt_logprobs.choice = s.choice;
+    s.prompt_logprobs.start = std::max(1, s.request->fields().logprobs.prompt_start);
+    s.prompt_logprobs_sent = true;
+    events.emplace_back(std::move(s.prompt_logprobs));
+  }
+  // Each further row continues a drafted token: it counts as long as the draft was what came.
+  const std::vector<TokenId> draft = std::exchange(s.draft, {});
+  std::size_t accepted = 0;
+  for (bool goes_on = true; goes_on && !finished && row < rows.size(); ++row) {
+    const TokenId token = outcomes[row].token;
+    finished = commit_token(s, outcomes[row], events);
+    goes_on = !finished && accepted < draft.size() && draft[accepted] == token;
+    if (goes_on) ++accepted;
+  }
+  const int rejected = static_cast<int>(draft.size() - accepted);
+  s.computed += chunk.count - rejected;
+  if (!draft.empty()) settle_draft(s, static_cast<int>(accepted), rejected);
+  if (of_prompt || s.to_compute() > 1) give_to_tree(s);
+  if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
+    finished = true;
+    s.last_token = s.first_token = now_();
+    count_finish(s, FinishReason::length);
+    events.emplace_back(finish_event(s, FinishReason::length));
+  }
+  return finished;
+}
+
+// The slots of rejected tokens go back; what was stored in them is never read.
+void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
+  metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted + rejected));
+  metrics_.accepted_tokens.add(static_cast<std::uint64_t>(accepted));
+  if (rejected == 0) return;
+  s.own.take_back(rejected).reset();
+  s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(),
+                  s.shared.length() + s.own.length());
+}
+
+void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
+  s.prompt_logprobs.logprobs.push_back(outcome.logprob);
+  s.prompt_logprobs.alternatives.push_back(std::move(outcome.alternatives));
+}
+
+// True when the sequence has ended.
+bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamEvent>& events) {
+  const auto now = now_();
+  if (outcome.error) {
+    FinishEvent failed = finish_event(s, FinishReason::error);
+    failed.error = *outcome.error;
+    count_finish(s, FinishReason::error);
+    events.push_back(std::move(failed));
+    return true;
+  }
+  s.tokens.push_back(outcome.token);
+  s.counts.add_output(outcome.token);
+  metrics_.generated_tokens.add();
+  if (s.generated() == 1) {
+    s.first_token = now;
+    metrics_.first_token.observe(seconds(now - s.submitted));
+    metrics_.prefill.observe(seconds(now - s.admitted));
+  } else {
+    metrics_.inter_token_latency.observe(seconds(now - s.last_token));
+  }
+  s.last_token = now;
+  const bool end = is_end(s, outcome.token);
+  events.push_back(TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives), end});
+  if (!end && s.remaining_output() > 0) return false;
+  const FinishReason reason = end ? FinishReason::stop : FinishReason::length;
+  FinishEvent finish = finish_event(s, reason);
+  if (end) finish.matched = outcome.token;
+  count_finish(s, reason);
+  events.push_back(std::move(finish));
+  return true;
 }
 
 void EngineCore::give_to_tree(Sequence& s) {
@@ -335,7 +377,7 @@ FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) con
   event.choice = s.choice;
   event.reason = reason;
   event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions, s.cache_end};
-  const auto now = Sequence::Clock::now();
+  const auto now = now_();
   event.timing.queued = seconds((s.was_admitted ? s.admitted : now) - s.submitted);
   event.timing.first_token =
       s.first_token == Sequence::Clock::time_point{} ? 0.0 : seconds(s.first_token - s.submitted);
@@ -349,7 +391,7 @@ void EngineCore::count_finish(const Sequence& s, FinishReason reason) {
    : reason == FinishReason::abort  ? metrics_.finished_abort
                                     : metrics_.finished_error)
       .add();
-  metrics_.duration.observe(seconds(Sequence::Clock::now() - s.submitted));
+  metrics_.duration.observe(seconds(now_() - s.submitted));
   metrics_.request_generated_tokens.observe(s.generated());
   if (s.generated() > 0) metrics_.decode.observe(seconds(s.last_token - s.first_token));
 }

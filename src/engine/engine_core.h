@@ -1,24 +1,22 @@
 // engine_core.h: what the engine thread owns: sequences, token pool, tree, scheduler state; and the step that moves
 // them.
 //
-// A coordinator: which tokens are next (scheduler.h), where they lie (cache/), what the model makes of them (model/),
-// which token follows (sampling/) are answered elsewhere. Threads: one. Nothing here locks but the channels that carry
-// results out.
+// A coordinator: which tokens are next (scheduler.h), where they lie (cache/), what becomes of them (step.h, carried
+// out by model_runner.h) are answered elsewhere. Threads: one. Nothing here locks but the channels that carry results
+// out.
 #pragma once
 
-#include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
-#include "base/compute_team.h"
 #include "cache/radix_tree.h"
 #include "engine/engine_metrics.h"
 #include "engine/inbox.h"
-#include "engine/kv_pool.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/step.h"
 #include "espalier/engine.h"
-#include "model/model.h"
 
 namespace espalier {
 
@@ -31,19 +29,11 @@ struct CoreOptions {
   std::vector<TokenId> end_tokens;
 };
 
-struct ScheduledChunk {  // the next `count` tokens of a sequence
-  Sequence* sequence;
-  int count;
-};
-
-struct StepPlan {
-  std::vector<ScheduledChunk> chunks;
-  bool empty() const { return chunks.empty(); }
-};
-
 class EngineCore {
  public:
-  EngineCore(CoreOptions options, Model& model, KvPool& kv, int slots, ComputeTeam& team, EngineMetrics& metrics);
+  using Now = std::function<Sequence::Clock::time_point()>;  // a simulator brings its own time
+  EngineCore(CoreOptions options, StepRunner& runner, int slots, EngineMetrics& metrics,
+             Now now = Sequence::Clock::now);
 
   void add(const Arrival& arrival);
   void drop_unwanted();  // cancelled requests and stopped choices leave at once
@@ -57,8 +47,6 @@ class EngineCore {
   Result<> check() const;
 
  private:
-  struct Outcome;  // what one row of logits became
-
   StepPlan plan();
   void plan_running(StepPlan& plan, int& prompt_budget);
   void plan_waiting(StepPlan& plan, int& prompt_budget);
@@ -71,11 +59,12 @@ class EngineCore {
   bool take_slots(Sequence& sequence, int count);
   void retract(Sequence& sequence, StepPlan& plan);
 
-  std::span<float> forward(const StepPlan& plan);
-  std::vector<Outcome> sample(std::span<float> logits);
-  Outcome evaluate(std::span<float> row, const Sequence& sequence, int position);
+  void choose_rows(StepPlan& plan) const;
   void commit(const StepPlan& plan, std::vector<Outcome> outcomes);
-  void commit_prompt_logprob(Sequence& sequence, Outcome& outcome, int position);
+  bool commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes, std::span<const WantedRow> rows,
+                    std::vector<StreamEvent>& events);
+  void settle_draft(Sequence& sequence, int accepted, int rejected);
+  void commit_prompt_logprob(Sequence& sequence, Outcome& outcome);
   bool commit_token(Sequence& sequence, Outcome& outcome, std::vector<StreamEvent>& events);
   void give_to_tree(Sequence& sequence);
   void release(Sequence& sequence);
@@ -85,10 +74,9 @@ class EngineCore {
   bool is_end(const Sequence& sequence, TokenId token) const;
 
   CoreOptions options_;
-  Model& model_;
-  KvPool& kv_;
-  ComputeTeam& team_;
+  StepRunner& runner_;
   EngineMetrics& metrics_;
+  Now now_;
 
   SlotAllocator allocator_;  // outlives the tree and every sequence
   RadixTree tree_;
@@ -96,20 +84,6 @@ class EngineCore {
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of arrival
   std::uint64_t arrivals_ = 0, steps_ = 0;
   NewTokenRatio ratio_;
-
-  // One batch; kept to reuse memory.
-  struct Row {  // of the logits
-    const Sequence* sequence;
-    int position;  // of the token whose successor the row predicts
-  };
-  struct {
-    std::vector<TokenId> tokens;
-    std::vector<Slot> slots;
-    std::vector<BatchSequence> sequences;
-    std::vector<KvRun> runs;
-    std::vector<int> logit_rows;
-    std::vector<Row> rows;
-  } batch_;
 };
 
 }  // namespace espalier

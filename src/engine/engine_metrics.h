@@ -23,6 +23,7 @@ struct EngineMetrics {
   Counter requests, prompt_tokens, generated_tokens, cached_tokens, queried_tokens, computed_tokens;
   Counter finished_stop, finished_length, finished_abort, finished_error, rejected_queue, rejected_draining;
   Counter preemptions, retracted_tokens, evicted_tokens, steps;
+  Counter drafted_tokens, accepted_tokens;
   Histogram first_token{latency()}, inter_token_latency{inter_token()}, duration{durations()};
   Histogram queue{durations()}, prefill{durations()}, decode{durations()}, step{inter_token()};
   Histogram request_prompt_tokens{tokens()}, request_generated_tokens{tokens()}, batch_size{batch()};

@@ -27,6 +27,7 @@ struct Sequence {
   std::uint64_t arrival = 0;  // order of submission, also across retraction
 
   std::vector<TokenId> tokens;  // prompt, then what was generated
+  std::vector<TokenId> draft;   // guesses of what follows, in this step's chunk to be verified
   int computed = 0;             // leading tokens whose keys and values are stored
 
   PinnedPrefix prefix;  // the part the tree holds (invalid without a cache)
@@ -51,6 +52,10 @@ struct Sequence {
   int prompt_tokens() const { return static_cast<int>(request->prompt().size()); }
   int generated() const { return known() - prompt_tokens(); }
   int to_compute() const { return known() - computed; }
+  TokenId token_at(int position) const {
+    return position < known() ? tokens[static_cast<std::size_t>(position)]
+                              : draft[static_cast<std::size_t>(position - known())];
+  }
   int remaining_output() const { return request->max_new_tokens() - generated(); }
   bool wants_prompt_logprobs() const { return request->fields().logprobs.prompt_start >= 0 && !prompt_logprobs_sent; }
   // How much of its tokens a cached prefix may cover: the last one must be computed for its logits, and so must every

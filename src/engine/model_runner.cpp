@@ -1,0 +1,98 @@
+#include "engine/model_runner.h"
+
+#include "sampling/logprobs.h"
+#include "sampling/noise.h"
+#include "sampling/sampler.h"
+
+namespace espalier {
+namespace {
+
+// The end and stop tokens, which may not be the output number `index` because min_new_tokens must come first.
+std::vector<TokenId> forbidden_at(const Sequence& s, int index, const std::vector<TokenId>& end_tokens) {
+  const SamplingParams& p = s.request->sampling();
+  if (index >= p.min_new_tokens) return {};
+  std::vector<TokenId> out = p.stop_token_ids;
+  out.insert(out.end(), end_tokens.begin(), end_tokens.end());
+  return out;
+}
+
+}  // namespace
+
+std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
+  const std::span<float> logits = forward(plan);
+  const auto vocabulary = static_cast<std::size_t>(model_.vocabulary());
+  std::vector<Outcome> outcomes(plan.rows.size());
+  team_.run(static_cast<int>(outcomes.size()), [&](int i) {
+    const auto at = static_cast<std::size_t>(i);
+    outcomes[at] =
+        evaluate(logits.subspan(at * vocabulary, vocabulary), *plan.rows[at].sequence, plan.rows[at].position);
+  });
+  return outcomes;
+}
+
+std::span<float> ModelRunner::forward(const StepPlan& plan) {
+  batch_.tokens.clear();
+  batch_.slots.clear();
+  batch_.sequences.clear();
+  batch_.logit_rows.clear();
+  batch_.runs.clear();
+  std::size_t run_count = 0;
+  for (const auto& [s, count] : plan.chunks)
+    run_count += s->shared.extents().size() + s->own.extents().extents().size();
+  batch_.runs.reserve(run_count);  // spans into it must stay valid
+
+  std::size_t wanted = 0;
+  for (const auto& [s, count] : plan.chunks) {
+    const int row_begin = static_cast<int>(batch_.tokens.size()), private_begin = s->shared.length();
+    const std::size_t first_run = batch_.runs.size();
+    for (const Extent& e : s->shared.extents()) batch_.runs.push_back({e.start, e.length});
+    for (const Extent& e : s->own.extents().extents()) batch_.runs.push_back({e.start, e.length});
+    batch_.sequences.push_back({row_begin, count, s->computed, std::span(batch_.runs).subspan(first_run)});
+    for (int i = 0; i < count; ++i) {
+      batch_.tokens.push_back(s->token_at(s->computed + i));
+      batch_.slots.push_back(s->own.extents().slot_at(s->computed + i - private_begin));
+    }
+    for (; wanted < plan.rows.size() && plan.rows[wanted].sequence == s; ++wanted)
+      batch_.logit_rows.push_back(row_begin + plan.rows[wanted].position - s->computed);
+  }
+  return model_.forward({batch_.tokens, batch_.slots, batch_.sequences, batch_.logit_rows}, kv_.view());
+}
+
+// Runs on any member of the team: reads the sequence, changes nothing but the row.
+Outcome ModelRunner::evaluate(std::span<float> logits, const Sequence& s, int position) const {
+  thread_local Sampler sampler;  // keeps scratch memory; which member picks does not matter to the result
+  thread_local Logprobs logprobs;
+  Outcome outcome;
+  const LogprobFields& wanted = s.request->fields().logprobs;
+  const bool of_prompt = position + 1 < s.prompt_tokens();
+  if (of_prompt) {
+    outcome.token = s.tokens[static_cast<std::size_t>(position) + 1];
+  } else {
+    const int index = position + 1 - s.prompt_tokens();  // of the output token; behind known() when tokens are drafted
+    const std::vector<TokenId> forbidden = forbidden_at(s, index, end_tokens_);
+    PickInput input;
+    input.logits = logits;
+    input.params = &s.request->sampling();
+    input.counts = &s.counts;
+    input.forbidden = forbidden;
+    input.uniform =
+        Noise(s.request->seed(), static_cast<std::uint32_t>(s.choice)).uniform(static_cast<std::uint64_t>(index));
+    auto pick = sampler.pick(input);
+    if (!pick.ok()) {
+      outcome.error = pick.error();
+      return outcome;
+    }
+    outcome.token = pick->token;
+  }
+  if (!of_prompt && !wanted.enabled) return outcome;
+  if (auto read = logprobs.read(logits); !read.ok()) {
+    outcome.error = read.error();
+    return outcome;
+  }
+  outcome.logprob = logprobs.of(outcome.token);
+  outcome.alternatives.ids = logprobs.of(wanted.ids);
+  if (wanted.top > 0) outcome.alternatives.top = logprobs.top(wanted.top);
+  return outcome;
+}
+
+}  // namespace espalier

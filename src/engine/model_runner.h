@@ -1,0 +1,41 @@
+// model_runner.h: carries out a step with the model: one ragged batch through forward(), then each wanted row to its
+// token or log-probability, spread over the compute team.
+// Threads: the engine thread. Fails: per row (Outcome::error), when its logits are not numbers.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/compute_team.h"
+#include "engine/kv_pool.h"
+#include "engine/step.h"
+#include "model/model.h"
+
+namespace espalier {
+
+class ModelRunner : public StepRunner {
+ public:
+  ModelRunner(Model& model, KvPool& kv, ComputeTeam& team, std::vector<TokenId> end_tokens)
+      : model_(model), kv_(kv), team_(team), end_tokens_(std::move(end_tokens)) {}
+
+  std::vector<Outcome> run(const StepPlan& plan) override;
+
+ private:
+  std::span<float> forward(const StepPlan& plan);
+  Outcome evaluate(std::span<float> logits, const Sequence& sequence, int position) const;
+
+  Model& model_;
+  KvPool& kv_;
+  ComputeTeam& team_;
+  std::vector<TokenId> end_tokens_;
+
+  struct {  // kept to reuse memory
+    std::vector<TokenId> tokens;
+    std::vector<Slot> slots;
+    std::vector<BatchSequence> sequences;
+    std::vector<KvRun> runs;
+    std::vector<int> logit_rows;
+  } batch_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,47 @@
+// step.h: what one step computes, and what its rows of logits became.
+//
+// The plan is made by EngineCore; a StepRunner carries it out: ModelRunner with the model, a simulator with a cost
+// model.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/sequence.h"
+#include "espalier/error.h"
+#include "espalier/stream.h"
+
+namespace espalier {
+
+struct ScheduledChunk {  // the next `count` tokens of a sequence, drafted ones included; their slots are in its `own`
+  Sequence* sequence;
+  int count;
+};
+
+struct WantedRow {  // what follows the token at `position`: the next of the prompt (log-probability) or a new one
+  const Sequence* sequence;
+  int position;
+};
+
+struct StepPlan {
+  std::vector<ScheduledChunk> chunks;
+  std::vector<WantedRow> rows;  // in the order of chunks and positions
+  bool empty() const { return chunks.empty(); }
+};
+
+struct Outcome {       // of a wanted row
+  TokenId token = 0;   // the chosen one, or the prompt's next
+  double logprob = 0;  // 0 when not asked for
+  Alternatives alternatives;
+  std::optional<Error> error;  // ends this sequence alone
+};
+
+class StepRunner {
+ public:
+  virtual ~StepRunner() = default;
+  // One outcome for every wanted row. Keys and values of all chunks are stored when it returns.
+  virtual std::vector<Outcome> run(const StepPlan& plan) = 0;
+};
+
+}  // namespace espalier
