@@ -1,18 +1,16 @@
 #include "net/client/transfer.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <cstdlib>
-#include <ctime>
 #include <mutex>
 
 #include "net/client/address_policy.h"
+#include "net/client/sigpipe.h"
 
 namespace espalier::net {
 namespace {
@@ -20,31 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t kMostRedirectBytes = 1 << 20;  // of the page that comes with a redirect, which nobody reads
-
-// OpenSSL writes to sockets without MSG_NOSIGNAL: a connection that the other side closed must not end the process.
-class SigpipeBlocked {
- public:
-  SigpipeBlocked() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    sigset_t waiting;
-    sigpending(&waiting);
-    was_waiting_ = sigismember(&waiting, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~SigpipeBlocked() {
-    const timespec at_once{};
-    if (!was_waiting_) sigtimedwait(&pipe_, nullptr, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SigpipeBlocked(const SigpipeBlocked&) = delete;
-  SigpipeBlocked& operator=(const SigpipeBlocked&) = delete;
-
- private:
-  sigset_t pipe_;
-  sigset_t before_;
-  bool was_waiting_ = false;
-};
 
 class AddedToMulti {
  public:
@@ -103,11 +76,20 @@ Result<Session> Session::open() {
 }
 
 Result<ClientResponse> Transfer::run(Session& session) {
-  ESP_CHECK(configure(session.easy.get()));
+  ESP_CHECK(prepare(session.easy.get()));
   const SigpipeBlocked blocked;
   const AddedToMulti added(session.multi.get(), session.easy.get());
   const std::stop_callback wake(request_.stop, [&] { curl_multi_wakeup(session.multi.get()); });
   ESP_TRY(const CURLcode code, drive(session.multi.get()));
+  return conclude(code);
+}
+
+Result<> Transfer::prepare(CURL* easy) {
+  last_activity_ = Clock::now() + request_.connect_timeout;  // the idle clock starts after the connection's own limit
+  return configure(easy);
+}
+
+Result<ClientResponse> Transfer::conclude(CURLcode code) {
   if (failure_) return std::move(*failure_);
   if (code != CURLE_OK) return error_of(code);
   if (!head_complete_)
@@ -209,7 +191,6 @@ std::optional<Error> Transfer::overdue(Clock::time_point now, milliseconds& wait
 }
 
 Result<CURLcode> Transfer::drive(CURLM* multi) {
-  last_activity_ = Clock::now() + request_.connect_timeout;  // the idle clock starts after the connection's own limit
   for (;;) {
     int running = 0;
     if (curl_multi_perform(multi, &running) != CURLM_OK) return internal_error("libcurl refused to go on");

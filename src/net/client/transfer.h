@@ -49,13 +49,17 @@ class Transfer {
   Result<ClientResponse> run(Session& session);
   bool redirected() const { return redirected_; }
 
+  // What run() is made of, for one who drives many transfers (TransferLoop). Order: prepare overdue* conclude.
+  Result<> prepare(CURL* easy);
+  std::optional<Error> overdue(Clock::time_point now, std::chrono::milliseconds& wait) const;
+  Result<ClientResponse> conclude(CURLcode code);
+
  private:
   Result<> configure(CURL* easy);
   void configure_route(CURL* easy) const;
   Result<> set_headers(CURL* easy);
   Result<> add_headers(const Headers& headers);
   Result<CURLcode> drive(CURLM* multi);
-  std::optional<Error> overdue(Clock::time_point now, std::chrono::milliseconds& wait) const;
   Error error_of(CURLcode code) const;
 
   void on_header_line(std::string_view line);

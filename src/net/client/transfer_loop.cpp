@@ -1,0 +1,278 @@
+#include "net/client/transfer_loop.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <unordered_map>
+#include <vector>
+
+#include "net/client/sigpipe.h"
+#include "net/client/transfer.h"
+
+namespace espalier::net {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPatrol{50};  // between two looks at time limits and stop tokens
+constexpr std::size_t kKeptHandles = 256;
+constexpr long kKeptConnections = 1024;
+
+struct KeptBody : BodySink {
+  Result<> on_head(const ClientResponse&) override { return success(); }
+  Result<> on_body(std::string_view piece) override {
+    text.append(piece);
+    return success();
+  }
+  std::string text;
+};
+
+// A request from start() to `done`; the transfer looks at the members above it.
+struct Flight {
+  Flight(ClientRequest asked, std::unique_ptr<BodySink> given, TransferLoop::Done finished)
+      : request(std::move(asked)), sink(given ? std::move(given) : keep()), done(std::move(finished)) {}
+  std::unique_ptr<BodySink> keep() {
+    auto body = std::make_unique<KeptBody>();
+    kept = body.get();
+    return body;
+  }
+
+  ClientRequest request;
+  KeptBody* kept = nullptr;  // the sink, when it is ours
+  std::unique_ptr<BodySink> sink;
+  TransferLoop::Done done;
+  Transfer::Target target;
+  std::optional<Transfer> transfer;
+  std::unique_ptr<CURL, CurlEasyDeleter> easy;
+};
+
+class Epoll {
+ public:
+  explicit Epoll(int fd) : fd_(fd) {}
+  Epoll(Epoll&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Epoll(const Epoll&) = delete;
+  Epoll& operator=(const Epoll&) = delete;
+  ~Epoll() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+class TransferLoopImpl {
+ public:
+  TransferLoopImpl(TransferLoop::Options options, Epoll epoll, std::unique_ptr<CURLM, CurlDeleter> multi);
+  ~TransferLoopImpl();
+
+  void start(std::unique_ptr<Flight> flight) { waiting_.push_back(std::move(flight)); }
+  void run(std::chrono::nanoseconds longest);
+  std::size_t active() const { return waiting_.size() + flying_.size() + finishing_; }
+
+ private:
+  void launch(std::unique_ptr<Flight> flight);
+  void land(CURL* easy, Result<ClientResponse> answer);
+  void finish(std::unique_ptr<Flight> flight, Result<ClientResponse> answer);
+  void wait_for_sockets(std::chrono::nanoseconds longest);
+  void tell_ready_sockets();
+  void collect();
+  void patrol();
+
+  static int socket_callback(CURL*, curl_socket_t socket, int what, void* self, void* known);
+  static int timer_callback(CURLM*, long timeout_ms, void* self);
+
+  const TransferLoop::Options options_;
+  Epoll epoll_;
+  std::unique_ptr<CURLM, CurlDeleter> multi_;
+  std::vector<std::unique_ptr<Flight>> waiting_;  // started, not yet libcurl's
+  std::unordered_map<CURL*, std::unique_ptr<Flight>> flying_;
+  std::vector<std::unique_ptr<CURL, CurlEasyDeleter>> spare_;
+  std::optional<Clock::time_point> timer_;  // when libcurl wants to be called
+  Clock::time_point next_patrol_ = Clock::now();
+  std::size_t finishing_ = 0;
+};
+
+TransferLoopImpl::TransferLoopImpl(TransferLoop::Options options, Epoll epoll,
+                                   std::unique_ptr<CURLM, CurlDeleter> multi)
+    : options_(std::move(options)), epoll_(std::move(epoll)), multi_(std::move(multi)) {
+  curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, &TransferLoopImpl::socket_callback);
+  curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETDATA, this);
+  curl_multi_setopt(multi_.get(), CURLMOPT_TIMERFUNCTION, &TransferLoopImpl::timer_callback);
+  curl_multi_setopt(multi_.get(), CURLMOPT_TIMERDATA, this);
+  curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, kKeptConnections);
+}
+
+TransferLoopImpl::~TransferLoopImpl() {
+  for (auto& [easy, flight] : flying_) curl_multi_remove_handle(multi_.get(), easy);
+  curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, nullptr);  // closing what is kept tells nobody
+  curl_multi_setopt(multi_.get(), CURLMOPT_TIMERFUNCTION, nullptr);
+}
+
+void TransferLoopImpl::launch(std::unique_ptr<Flight> flight) {
+  auto url = parse_url(flight->request.url);
+  if (!url.ok()) return finish(std::move(flight), std::move(url).error());
+  const Method method = flight->request.method;
+  if (method != Method::get && method != Method::head && method != Method::post)
+    return finish(std::move(flight), bad_request("the client sends GET, HEAD and POST", "method"));
+  flight->target.url = std::move(*url);
+  flight->target.method = method;
+  if (const auto limit = flight->request.total_timeout; limit.count() > 0)
+    flight->target.deadline = Clock::now() + limit;
+
+  if (spare_.empty()) {
+    flight->easy.reset(curl_easy_init());
+  } else {
+    flight->easy = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  CURL* easy = flight->easy.get();
+  if (!easy) return finish(std::move(flight), Error{Error::Kind::out_of_memory, "no memory for a connection", {}, {}});
+  flight->transfer.emplace(flight->request, flight->target, options_.user_agent, *flight->sink);
+  if (auto ready = flight->transfer->prepare(easy); !ready.ok())
+    return finish(std::move(flight), std::move(ready).error());
+  if (options_.fresh_connections) {
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+  }
+  flying_.emplace(easy, std::move(flight));
+  if (curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) land(easy, internal_error("libcurl refused a request"));
+}
+
+// Requires: `easy` is flying.
+void TransferLoopImpl::land(CURL* easy, Result<ClientResponse> answer) {
+  curl_multi_remove_handle(multi_.get(), easy);
+  auto node = flying_.extract(easy);
+  finish(std::move(node.mapped()), std::move(answer));
+}
+
+void TransferLoopImpl::finish(std::unique_ptr<Flight> flight, Result<ClientResponse> answer) {
+  if (answer.ok() && flight->kept) answer->body = std::move(flight->kept->text);
+  if (flight->easy && spare_.size() < kKeptHandles) {
+    curl_easy_reset(flight->easy.get());
+    spare_.push_back(std::move(flight->easy));
+  }
+  ++finishing_;
+  flight->done(std::move(answer));
+  --finishing_;
+}
+
+void TransferLoopImpl::run(std::chrono::nanoseconds longest) {
+  const SigpipeBlocked blocked;
+  auto starting = std::exchange(waiting_, {});  // what their `done` starts is for the next turn
+  for (auto& flight : starting) launch(std::move(flight));
+  wait_for_sockets(waiting_.empty() ? longest : longest.zero());
+  tell_ready_sockets();
+  if (timer_ && *timer_ <= Clock::now()) {
+    timer_.reset();
+    int running = 0;
+    curl_multi_socket_action(multi_.get(), CURL_SOCKET_TIMEOUT, 0, &running);
+  }
+  collect();
+  if (Clock::now() >= next_patrol_) patrol();
+}
+
+void TransferLoopImpl::wait_for_sockets(std::chrono::nanoseconds longest) {
+  const auto now = Clock::now();
+  if (timer_) longest = std::min<std::chrono::nanoseconds>(longest, *timer_ - now);
+  if (!flying_.empty()) longest = std::min<std::chrono::nanoseconds>(longest, next_patrol_ - now);
+  longest = std::max(longest, longest.zero());
+  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000'000),
+                       static_cast<long>(longest.count() % 1'000'000'000)};
+  pollfd ready{epoll_.get(), POLLIN, 0};
+  static_cast<void>(::ppoll(&ready, 1, &limit, nullptr));  // epoll_wait knows only milliseconds
+}
+
+void TransferLoopImpl::tell_ready_sockets() {
+  std::array<epoll_event, 256> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const auto what = events[static_cast<std::size_t>(i)].events;
+    const int mask = ((what & EPOLLIN) ? CURL_CSELECT_IN : 0) | ((what & EPOLLOUT) ? CURL_CSELECT_OUT : 0) |
+                     ((what & (EPOLLERR | EPOLLHUP)) ? CURL_CSELECT_ERR : 0);
+    int running = 0;
+    curl_multi_socket_action(multi_.get(), events[static_cast<std::size_t>(i)].data.fd, mask, &running);
+  }
+}
+
+void TransferLoopImpl::collect() {
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    CURL* easy = message->easy_handle;
+    const CURLcode code = message->data.result;
+    land(easy, flying_.at(easy)->transfer->conclude(code));
+  }
+}
+
+void TransferLoopImpl::patrol() {
+  const auto now = Clock::now();
+  next_patrol_ = now + kPatrol;
+  std::vector<std::pair<CURL*, Error>> ended;
+  for (const auto& [easy, flight] : flying_) {
+    milliseconds unused{0};
+    if (flight->request.stop.stop_requested())
+      ended.emplace_back(easy, Error{Error::Kind::cancelled, "cancelled", {}, {}});
+    else if (auto late = flight->transfer->overdue(now, unused))
+      ended.emplace_back(easy, std::move(*late));
+  }
+  for (auto& [easy, why] : ended) land(easy, std::move(why));
+}
+
+int TransferLoopImpl::socket_callback(CURL*, curl_socket_t socket, int what, void* self, void* known) {
+  auto& loop = *static_cast<TransferLoopImpl*>(self);
+  if (what == CURL_POLL_REMOVE) {
+    ::epoll_ctl(loop.epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);  // fails when it is closed already: gone either way
+    return 0;
+  }
+  epoll_event event{};
+  event.data.fd = socket;
+  event.events = ((what & CURL_POLL_IN) ? EPOLLIN : 0u) | ((what & CURL_POLL_OUT) ? EPOLLOUT : 0u);
+  if (::epoll_ctl(loop.epoll_.get(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, socket, &event) != 0) {
+    // A descriptor number that came back: libcurl's memory of it and the kernel's may differ.
+    if (::epoll_ctl(loop.epoll_.get(), known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket, &event) != 0) return -1;
+  }
+  curl_multi_assign(loop.multi_.get(), socket, self);  // any value that is not null: known from now on
+  return 0;
+}
+
+int TransferLoopImpl::timer_callback(CURLM*, long timeout_ms, void* self) {
+  auto& loop = *static_cast<TransferLoopImpl*>(self);
+  if (timeout_ms < 0)
+    loop.timer_.reset();
+  else
+    loop.timer_ = Clock::now() + milliseconds(timeout_ms);
+  return 0;
+}
+
+TransferLoop::TransferLoop(std::unique_ptr<TransferLoopImpl> impl) : impl_(std::move(impl)) {}
+TransferLoop::~TransferLoop() = default;
+
+Result<std::unique_ptr<TransferLoop>> TransferLoop::open(const Options& options) {
+  ESP_TRY(Session session, Session::open());
+  Epoll epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (epoll.get() < 0) return internal_error("no epoll descriptor: is the process out of descriptors (ulimit -n)?");
+  auto impl = std::make_unique<TransferLoopImpl>(options, std::move(epoll), std::move(session.multi));
+  return std::unique_ptr<TransferLoop>(new TransferLoop(std::move(impl)));
+}
+
+void TransferLoop::start(ClientRequest request, std::unique_ptr<BodySink> sink, Done done) {
+  impl_->start(std::make_unique<Flight>(std::move(request), std::move(sink), std::move(done)));
+}
+
+void TransferLoop::run(std::chrono::nanoseconds longest) {
+  impl_->run(longest);
+}
+
+std::size_t TransferLoop::active() const {
+  return impl_->active();
+}
+
+}  // namespace espalier::net
