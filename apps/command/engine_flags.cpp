@@ -53,6 +53,8 @@ void add_engine_flags(CLI::App& app, EngineOptions& o) {
       "--disable-radix-cache", [&o](std::int64_t count) { o.radix_cache = count == 0; },
       "keep no prefixes between requests");
   cache->envname(environment_twin(cache));
+  option(app, "--speculative-algorithm", o.speculative,
+         "none | ngram (drafts from the request's own text) | tree (also from other texts); same bits, fewer steps");
   option(app, "--random-seed", o.random_seed, "of requests that bring none; -1 = from the system");
 }
 

@@ -38,6 +38,7 @@ struct EngineOptions {
   int prefill_chunk = 0;                // prompt tokens of one step; 0 = 512, -1 = no limit
   std::string schedule_policy = "lpm";  // lpm | fcfs
   bool radix_cache = true;
+  std::string speculative = "none";  // none | ngram | tree: drafts, verified in one chunk; results are the same bits
   double conservativeness = 1.0;  // of the estimate of output lengths at admission
   std::int64_t random_seed = -1;  // of requests without a seed, in order of arrival; -1 = from the system
 };

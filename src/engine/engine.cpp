@@ -45,6 +45,14 @@ Result<SchedulePolicy> policy(const std::string& n) {
   return bad_request(fmt::format("--schedule-policy {} is not known; lpm and fcfs are", n), "schedule_policy");
 }
 
+Result<DraftSource> draft_source(const std::string& n) {
+  if (n == "none" || n == "NONE" || n.empty()) return DraftSource::none;
+  if (n == "ngram" || n == "NGRAM") return DraftSource::ngram;
+  if (n == "tree" || n == "TREE") return DraftSource::tree;
+  return bad_request(fmt::format("--speculative-algorithm {} is not known; none, ngram and tree are", n),
+                     "speculative_algorithm");
+}
+
 // Bytes the machine could give to a new process, page cache included.
 std::int64_t available_memory() {
   std::ifstream meminfo("/proc/meminfo");
@@ -133,6 +141,7 @@ Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, const Progre
 Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(const KvType type, kv_type(options));
   ESP_TRY(const SchedulePolicy schedule, policy(options.schedule_policy));
+  ESP_TRY(const DraftSource drafts, draft_source(options.speculative));
   if (options.activations != "int8" && options.activations != "f32")
     return bad_request(fmt::format("--activations {} is not known; int8 and f32 (exact mode) are", options.activations),
                        "activations");
@@ -154,8 +163,14 @@ Result<> Engine::Impl::open(const Progress& progress) {
   most_queued_tokens =
       options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
 
-  CoreOptions core_options{fits.running,   fits.chunk, schedule, options.radix_cache, options.conservativeness,
-                           info.end_tokens};
+  CoreOptions core_options;
+  core_options.max_running = fits.running;
+  core_options.prefill_chunk = fits.chunk;
+  core_options.policy = schedule;
+  core_options.radix_cache = options.radix_cache;
+  core_options.drafts = drafts;
+  core_options.conservativeness = options.conservativeness;
+  core_options.end_tokens = info.end_tokens;
   runner = std::make_unique<ModelRunner>(*decoder, kv, *team, info.end_tokens);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   latest = core->status();

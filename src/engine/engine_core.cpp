@@ -27,7 +27,8 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       now_(std::move(now)),
       allocator_(slots),
       tree_(allocator_),
-      ratio_(options_.conservativeness) {}
+      ratio_(options_.conservativeness),
+      drafts_(options_.drafts, tree_, options_.forced_drafts) {}
 
 void EngineCore::add(const Arrival& arrival) {
   const auto now = now_();
@@ -52,7 +53,9 @@ bool EngineCore::step() {
   if (next.empty()) return false;
   const auto start = now_();
   choose_rows(next);
+  const int rows = next.decoding_rows();
   commit(next, runner_.run(next));
+  if (rows > 0) drafts_.observe(rows, seconds(now_() - start));
   ratio_.step();
   ++steps_;
   metrics_.steps.add();
@@ -67,6 +70,7 @@ StepPlan EngineCore::plan() {
   int prompt_budget = options_.prefill_chunk;
   plan_running(plan, prompt_budget);
   plan_waiting(plan, prompt_budget);
+  if (drafts_.on()) add_drafts(plan, prompt_budget);
   secure_slots(plan);
   return plan;
 }
@@ -137,6 +141,20 @@ void EngineCore::plan_waiting(StepPlan& plan, int& prompt_budget) {
     if (waiting_[i]) ++waiting_[i]->steps_passed_over;
   std::erase_if(waiting_, [](const auto& s) { return !s; });
   std::sort(running_.begin(), running_.end(), [](const auto& a, const auto& b) { return a->arrival < b->arrival; });
+}
+
+// Guesses ride along with what decodes; they never take room that prompts or other sequences want.
+void EngineCore::add_drafts(StepPlan& plan, int budget) {
+  const int rows = plan.decoding_rows();
+  if (rows == 0) return;  // beside a prompt chunk a row is dear
+  int free = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
+  for (ScheduledChunk& chunk : plan.chunks) {
+    chunk.sequence->draft = drafts_.propose(*chunk.sequence, std::min(budget, free), rows);
+    const int count = static_cast<int>(chunk.sequence->draft.size());
+    chunk.count += count;
+    budget -= count;
+    free -= count;
+  }
 }
 
 // Tokens that the running sequences will still want: what they have not computed, and what they are expected to say.
@@ -212,6 +230,7 @@ void EngineCore::retract(Sequence& victim, StepPlan& plan) {
   release(victim);
   ++victim.retractions;
   victim.computed = 0;
+  victim.draft.clear();
   victim.peeked = {};
   if (!victim.prompt_logprobs_sent) victim.prompt_logprobs = {};
   const auto owner = std::find_if(running_.begin(), running_.end(), [&](const auto& s) { return s.get() == &victim; });
@@ -252,6 +271,7 @@ void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
                                        std::span(plan.rows).subspan(row, end - row), events);
     row = end;
     if (finished) {
+      drafts_.finished(*s);
       release(*s);
       done.push_back(s);
     }
@@ -301,6 +321,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
 void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
   metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted + rejected));
   metrics_.accepted_tokens.add(static_cast<std::uint64_t>(accepted));
+  drafts_.verified(s, accepted, rejected > 0);
   if (rejected == 0) return;
   s.own.take_back(rejected).reset();
   s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(),

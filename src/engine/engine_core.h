@@ -25,6 +25,8 @@ struct CoreOptions {
   int prefill_chunk = 512;  // prompt tokens of one step
   SchedulePolicy policy = SchedulePolicy::lpm;
   bool radix_cache = true;
+  DraftSource drafts = DraftSource::none;
+  int forced_drafts = 0;  // draft that many tokens whether they pay or not; for tests, which have no stable times
   double conservativeness = 1.0;
   std::vector<TokenId> end_tokens;
 };
@@ -59,6 +61,7 @@ class EngineCore {
   bool take_slots(Sequence& sequence, int count);
   void retract(Sequence& sequence, StepPlan& plan);
 
+  void add_drafts(StepPlan& plan, int budget);
   void choose_rows(StepPlan& plan) const;
   void commit(const StepPlan& plan, std::vector<Outcome> outcomes);
   bool commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes, std::span<const WantedRow> rows,
@@ -84,6 +87,7 @@ class EngineCore {
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of arrival
   std::uint64_t arrivals_ = 0, steps_ = 0;
   NewTokenRatio ratio_;
+  Drafts drafts_;
 };
 
 }  // namespace espalier

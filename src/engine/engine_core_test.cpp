@@ -129,6 +129,62 @@ TEST_P(SameAnswerAlways, AloneInABurstCachedChunkedThreadedAndRetracted) {
   EXPECT_GT(preemptions, 0u);
 }
 
+// The same requests twice over, so that the second time the tree and the finished texts know what follows.
+TEST_P(SameAnswerAlways, DraftedOrNot) {
+  const auto [name, mode, type] = GetParam();
+  GoldenModel two(name, mode, 2);
+  if (!two.decoder) GTEST_SKIP() << "left out: no goldens of " << name << " here";
+  const Answers plain = burst(two, options(), 8192, type);
+  for (DraftSource source : {DraftSource::ngram, DraftSource::tree}) {
+    CoreOptions drafted = options();
+    drafted.drafts = source;
+    drafted.forced_drafts = 5;
+    CoreHarness harness(two, drafted, 8192, type);
+    for (int round = 0; round < 2; ++round) {
+      for (auto& fields : forty_requests(two.spec.vocabulary)) harness.add(fields);
+      harness.run();
+    }
+    EXPECT_EQ(Answers(harness.answers.begin(), harness.answers.begin() + 40), plain);
+    EXPECT_EQ(Answers(harness.answers.begin() + 40, harness.answers.end()), plain);
+    if (source == DraftSource::tree) {
+      EXPECT_GT(harness.metrics.accepted_tokens.value(), 100u);
+    }
+  }
+}
+
+// Long enough to share blocks of attention, in two levels.
+TEST_P(SameAnswerAlways, AsForksOfOnePrefix) {
+  const auto [name, mode, type] = GetParam();
+  GoldenModel two(name, mode, 2);
+  if (!two.decoder) GTEST_SKIP() << "left out: no goldens of " << name << " here";
+  std::mt19937_64 rng(11);
+  const auto trunk = random_tokens(rng, 270, two.spec.vocabulary),
+             branch = random_tokens(rng, 140, two.spec.vocabulary);
+  std::vector<RequestFields> forks;
+  for (int i = 0; i < 14; ++i) {
+    auto prompt = trunk;
+    if (i % 2) prompt.insert(prompt.end(), branch.begin(), branch.end());
+    const auto own = random_tokens(rng, 1 + i, two.spec.vocabulary);
+    prompt.insert(prompt.end(), own.begin(), own.end());
+    forks.push_back(request(prompt, 12));
+    if (i % 3 == 0) {
+      forks.back().sampling.temperature = 1.1;
+      forks.back().sampling.seed = static_cast<std::uint64_t>(i);
+    }
+  }
+  Answers alone;
+  for (auto& fields : forks) {
+    CoreHarness harness(two, options(512, false), 2048, type);
+    harness.add(fields);
+    harness.run();
+    alone.push_back(harness.answers[0]);
+  }
+  CoreHarness together(two, options(), 8192, type);
+  for (auto& fields : forks) together.add(fields);
+  together.run();
+  EXPECT_EQ(together.answers, alone);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, SameAnswerAlways,
     ::testing::Values(std::tuple("models/llama3-tied-gqa", Activations::f32, KvType::f32),

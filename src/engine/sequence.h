@@ -12,6 +12,7 @@
 
 #include "cache/radix_tree.h"
 #include "cache/slot_allocator.h"
+#include "engine/drafts.h"
 #include "engine/stream_channel.h"
 #include "espalier/request.h"
 #include "sampling/penalties.h"
@@ -27,8 +28,9 @@ struct Sequence {
   std::uint64_t arrival = 0;  // order of submission, also across retraction
 
   std::vector<TokenId> tokens;  // prompt, then what was generated
-  std::vector<TokenId> draft;   // guesses of what follows, in this step's chunk to be verified
-  int computed = 0;             // leading tokens whose keys and values are stored
+  DraftState drafting;
+  std::vector<TokenId> draft;  // guesses of what follows, in this step's chunk to be verified
+  int computed = 0;            // leading tokens whose keys and values are stored
 
   PinnedPrefix prefix;  // the part the tree holds (invalid without a cache)
   ExtentList shared;    // its slots

@@ -28,6 +28,15 @@ struct StepPlan {
   std::vector<ScheduledChunk> chunks;
   std::vector<WantedRow> rows;  // in the order of chunks and positions
   bool empty() const { return chunks.empty(); }
+  // Rows when all chunks decode (drafts included), else 0.
+  int decoding_rows() const {
+    int all = 0;
+    for (const auto& [sequence, count] : chunks) {
+      if (sequence->to_compute() != 1 || sequence->generated() == 0) return 0;
+      all += count;
+    }
+    return all;
+  }
 };
 
 struct Outcome {       // of a wanted row
