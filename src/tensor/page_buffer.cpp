@@ -29,17 +29,17 @@ Result<PageBuffer> PageBuffer::allocate(std::size_t bytes, Pages pages) {
                  fmt::format("{:.1f} MiB of memory could not be had", static_cast<double>(bytes) / 0x1p20),
                  {},
                  {}};
-  auto address = reinterpret_cast<std::uintptr_t>(memory);
-  std::uintptr_t start = address;
+  auto* start = static_cast<std::byte*>(memory);
   if (huge) {
-    start = *checked_align(address, kHugePage);
-    if (start > address) munmap(memory, start - address);
-    const std::uintptr_t used_end = *checked_align(start + bytes, 4096), end = address + *total;
-    if (end > used_end) munmap(reinterpret_cast<void*>(used_end), end - used_end);
-    *total = used_end - start;
-    madvise(reinterpret_cast<void*>(start), *total, MADV_HUGEPAGE);  // a refusal costs speed only
+    const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(memory) % kHugePage) % kHugePage;
+    const std::size_t used = *total - kHugePage, after = kHugePage - before;
+    start += before;
+    if (before > 0) munmap(memory, before);
+    if (after > 0) munmap(start + used, after);
+    *total = used;
+    madvise(start, used, MADV_HUGEPAGE);  // a refusal costs speed only
   }
-  buffer.memory_ = std::unique_ptr<std::byte[], UnmapPages>(reinterpret_cast<std::byte*>(start), UnmapPages{*total});
+  buffer.memory_ = std::unique_ptr<std::byte[], UnmapPages>(start, UnmapPages{*total});
   buffer.size_ = bytes;
   return buffer;
 }

@@ -37,14 +37,14 @@ TEST_P(GoldenTemplate, EveryCaseIsExact) {
     const auto rendered = render(*chat, c);
     if (c.contains("rendered")) {
       ASSERT_TRUE(rendered.ok()) << c["conversation"] << ": " << rendered.error().message;
-      EXPECT_EQ(*rendered, c["rendered"]) << c["conversation"];
+      EXPECT_EQ(*rendered, c["rendered"].get<std::string>()) << c["conversation"];
       continue;
     }
     ASSERT_FALSE(rendered.ok()) << c["conversation"];
     EXPECT_EQ(rendered.error().kind, Error::Kind::bad_request);
     EXPECT_EQ(rendered.error().code, "template_error");
     if (c["error"] == "TemplateError") {
-      EXPECT_EQ(rendered.error().message, c["error_text"]);
+      EXPECT_EQ(rendered.error().message, c["error_text"].get<std::string>());
     }
   }
 }

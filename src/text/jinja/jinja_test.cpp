@@ -43,6 +43,8 @@ TEST(JinjaLimits, AHostileTemplateFailsItsRequestAndNothingElse) {
     for (int i = 0; i < n; ++i) all += part;
     return all;
   };
+  const std::string nest =
+      "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}";
   const std::vector<std::string> programs = {
       grow + "{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}",
       grow + "{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}",
@@ -51,9 +53,8 @@ TEST(JinjaLimits, AHostileTemplateFailsItsRequestAndNothingElse) {
       grow + "{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l|tojson }}",
       grow + "{% set ns.l = ns.l + ns.l %}{% endfor %}{{ ns.l|length }}",
       grow + "{% set ns.s = ns.s|replace('x', ns.s) %}{% endfor %}",
-      "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
-      "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l == [ns.l] "
-      "}}{{ ns.l|tojson }}",
+      nest + "{{ ns.l }}",
+      nest + "{{ ns.l == [ns.l] }}{{ ns.l|tojson }}",
       "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}",
       "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns.a == [ns.a] }}{{ [ns.a]|sort }}{{ ns }}",
       "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
