@@ -46,7 +46,12 @@ void add_engine_flags(CLI::App& app, EngineOptions& o) {
   option(app, "--chunked-prefill-size,--prefill-chunk,--max-num-batched-tokens", o.prefill_chunk,
          "prompt tokens computed in one step; 0 = 512, -1 = no limit");
   option(app, "--schedule-policy,--schedule", o.schedule_policy,
-         "who is admitted next: lpm (longest cached prefix) or fcfs");
+         "which waiting request goes first: lpm (longest cached prefix), dfs-weight (branch after branch of the tree), "
+         "fcfs "
+         "(arrival), lof (longest output), priority, random");
+  option(app, "--target-itl", o.target_itl_ms,
+         "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
+  app.add_flag("--fair-tenants", o.fair_tenants, "tenants (the requests' `user`) take turns by tokens computed");
   option(app, "--schedule-conservativeness", o.conservativeness,
          "larger admits fewer requests at once and retracts less");
   auto* cache = app.add_flag(

@@ -36,11 +36,13 @@ struct EngineOptions {
   int max_queued = 256;              // requests
   std::int64_t max_queued_tokens = 0;   // prompt tokens; 0 = max(4 x pool, 262144)
   int prefill_chunk = 0;                // prompt tokens of one step; 0 = 512, -1 = no limit
-  std::string schedule_policy = "lpm";  // lpm | fcfs
+  std::string schedule_policy = "lpm";  // lpm | dfs-weight | fcfs | lof | priority | random
+  double target_itl_ms = 0;             // prompt chunks shrink to leave tokens this far apart; 0 = no target
+  bool fair_tenants = false;            // tenants take turns by tokens computed
   bool radix_cache = true;
   std::string speculative = "none";  // none | ngram | tree: drafts, verified in one chunk; results are the same bits
-  double conservativeness = 1.0;  // of the estimate of output lengths at admission
-  std::int64_t random_seed = -1;  // of requests without a seed, in order of arrival; -1 = from the system
+  double conservativeness = 1.0;     // of the estimate of output lengths at admission
+  std::int64_t random_seed = -1;     // of requests without a seed, in order of arrival; -1 = from the system
 };
 
 struct ModelInfo {

@@ -5,6 +5,7 @@
 // Threads: values; a Request is immutable.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,8 +30,11 @@ struct RequestFields {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   LogprobFields logprobs;
-  std::string scope;  // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing
-  int priority = 0;   // larger runs first under the priority policy
+  std::string scope;        // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing
+  int priority = 0;         // larger runs first under the priority policy
+  bool background = false;  // runs only when nothing else waits, and gives way to what comes
+  std::string tenant;       // who is asking, for fair sharing; empty: nobody in particular
+  std::optional<std::chrono::milliseconds> deadline;  // waits at most so long to begin
 };
 
 // What a loaded model and its token pool can do. Lengths in tokens.

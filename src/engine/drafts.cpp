@@ -24,24 +24,6 @@ std::vector<TokenId> continuation(std::span<const TokenId> text, int position, i
 
 }  // namespace
 
-void StepCost::observe(int rows, double seconds) {
-  constexpr double kForget = 0.98;
-  const double r = rows;
-  for (double* sum : {&weight_, &rows_, &seconds_, &rows_rows_, &rows_seconds_}) *sum *= kForget;
-  weight_ += 1;
-  rows_ += r;
-  seconds_ += seconds;
-  rows_rows_ += r * r;
-  rows_seconds_ += r * seconds;
-  const double mean_rows = rows_ / weight_, mean_seconds = seconds_ / weight_;
-  // A row costs about an eighth of a step's base until different sizes were seen.
-  const double assumed = mean_seconds / (8 + mean_rows), spread = 0.1;
-  const double covariance = rows_seconds_ / weight_ - mean_rows * mean_seconds;
-  const double variance = rows_rows_ / weight_ - mean_rows * mean_rows;
-  row_ = std::clamp((covariance + spread * assumed) / (variance + spread), 0.0, mean_seconds / mean_rows);
-  base_ = mean_seconds - row_ * mean_rows;
-}
-
 // The j-th guess is worth its row while the chance that all up to it come true, times what a token is worth (the time
 // that a token takes this batch now), exceeds what the row costs.
 std::vector<TokenId> Drafts::propose(Sequence& s, int most, int rows) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cache/radix_tree.h"
+#include "engine/step_cost.h"
 #include "engine/suffix_index.h"
 
 namespace espalier {
@@ -21,20 +22,6 @@ namespace espalier {
 struct Sequence;
 
 enum class DraftSource { none, ngram, tree };  // ngram: own text; tree: also the radix tree and finished texts
-
-// Time of a decoding step as a + b x rows, learnt from steps that only decode. Seconds.
-class StepCost {
- public:
-  void observe(int rows, double seconds);
-  double row() const { return row_; }
-  double step(int rows) const { return base_ + row_ * rows; }
-  bool known() const { return weight_ > 0; }
-
- private:
-  // Sums of a weighted least-squares fit that forgets.
-  double weight_ = 0, rows_ = 0, seconds_ = 0, rows_rows_ = 0, rows_seconds_ = 0;
-  double base_ = 0, row_ = 0;
-};
 
 // Part of a sequence; empty until it first decodes.
 struct DraftState {

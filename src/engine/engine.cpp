@@ -40,9 +40,14 @@ std::string_view name(KvType type) {
 }
 
 Result<SchedulePolicy> policy(const std::string& n) {
-  if (n == "lpm") return SchedulePolicy::lpm;
-  if (n == "fcfs") return SchedulePolicy::fcfs;
-  return bad_request(fmt::format("--schedule-policy {} is not known; lpm and fcfs are", n), "schedule_policy");
+  constexpr std::pair<std::string_view, SchedulePolicy> kPolicies[] = {
+      {"lpm", SchedulePolicy::lpm}, {"dfs-weight", SchedulePolicy::dfs_weight}, {"fcfs", SchedulePolicy::fcfs},
+      {"lof", SchedulePolicy::lof}, {"priority", SchedulePolicy::priority},     {"random", SchedulePolicy::random}};
+  for (const auto& [known, value] : kPolicies)
+    if (n == known) return value;
+  return bad_request(
+      fmt::format("--schedule-policy {} is not known; lpm, dfs-weight, fcfs, lof, priority and random are", n),
+      "schedule_policy");
 }
 
 Result<DraftSource> draft_source(const std::string& n) {
@@ -167,6 +172,8 @@ Result<> Engine::Impl::open(const Progress& progress) {
   core_options.max_running = fits.running;
   core_options.prefill_chunk = fits.chunk;
   core_options.policy = schedule;
+  core_options.target_itl = options.target_itl_ms / 1000;
+  core_options.fair_tenants = options.fair_tenants;
   core_options.radix_cache = options.radix_cache;
   core_options.drafts = drafts;
   core_options.conservativeness = options.conservativeness;

@@ -12,17 +12,21 @@
 
 #include "cache/radix_tree.h"
 #include "engine/engine_metrics.h"
+#include "engine/fair_share.h"
 #include "engine/inbox.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step.h"
+#include "engine/step_cost.h"
 #include "espalier/engine.h"
 
 namespace espalier {
 
 struct CoreOptions {
   int max_running = 64;
-  int prefill_chunk = 512;  // prompt tokens of one step
+  int prefill_chunk = 512;    // prompt tokens of one step
+  double target_itl = 0;      // seconds between tokens that prompt chunks should leave possible; 0 = no target
+  bool fair_tenants = false;  // tenants take turns (fair_share.h)
   SchedulePolicy policy = SchedulePolicy::lpm;
   bool radix_cache = true;
   DraftSource drafts = DraftSource::none;
@@ -30,6 +34,10 @@ struct CoreOptions {
   double conservativeness = 1.0;
   std::vector<TokenId> end_tokens;
 };
+
+inline double seconds_of(Sequence::Clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
 class EngineCore {
  public:
@@ -49,19 +57,33 @@ class EngineCore {
   Result<> check() const;
 
  private:
+  using SequenceList = std::vector<std::unique_ptr<Sequence>>;
+
+  void welcome(const std::string& tenant);
+  void charge(const StepPlan& plan);
+
+  // plan_step.cpp
   StepPlan plan();
+  int prompt_budget() const;
+  void drop_expired();
+  void take_back_retracted();
   void plan_running(StepPlan& plan, int& prompt_budget);
   void plan_waiting(StepPlan& plan, int& prompt_budget);
   std::vector<WaitingView> view_waiting();
+  void refresh_peeks();
   bool prefix_is_being_computed(const Sequence& waiting) const;
+  bool make_room_for(const Sequence& sequence, StepPlan& plan);
+  bool fits(const Sequence& sequence) const;
   bool admit(Sequence& sequence);
   int expected_demand() const;
   int cap_for_logprobs(const Sequence& sequence, int count, int& logprob_rows) const;
   void secure_slots(StepPlan& plan);
   bool take_slots(Sequence& sequence, int count);
   void retract(Sequence& sequence, StepPlan& plan);
+  void put_back(Sequence& sequence, StepPlan& plan, SequenceList& to);
 
   void add_drafts(StepPlan& plan, int budget);
+  // commit_step.cpp
   void choose_rows(StepPlan& plan) const;
   void commit(const StepPlan& plan, std::vector<Outcome> outcomes);
   bool commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes, std::span<const WantedRow> rows,
@@ -83,10 +105,13 @@ class EngineCore {
 
   SlotAllocator allocator_;  // outlives the tree and every sequence
   RadixTree tree_;
-  std::vector<std::unique_ptr<Sequence>> waiting_;  // in order of arrival
-  std::vector<std::unique_ptr<Sequence>> running_;  // in order of arrival
+  SequenceList waiting_, running_;             // in order of arrival
+  SequenceList admitted_now_, retracted_now_;  // while a step is planned: on their way between the two
+  std::size_t next_peek_ = 0;
   std::uint64_t arrivals_ = 0, steps_ = 0;
   NewTokenRatio ratio_;
+  StepCost cost_;  // of all steps, by rows
+  FairShare shares_;
   Drafts drafts_;
 };
 

@@ -1,22 +1,57 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 namespace espalier {
 
-std::vector<int> admission_order(SchedulePolicy policy, std::span<const WaitingView> waiting) {
-  std::vector<int> order(waiting.size());
-  std::iota(order.begin(), order.end(), 0);
-  auto rank = [&](int index) {
-    const WaitingView& w = waiting[static_cast<std::size_t>(index)];
-    const bool aged = w.steps_passed_over >= kAgeingBound;
-    const int matched = policy == SchedulePolicy::lpm && !aged ? w.matched : 0;
-    return std::tuple(!aged, -matched, w.arrival);
-  };
-  std::sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) < rank(b); });
-  return order;
+namespace {
+
+std::int64_t shuffled(std::uint64_t arrival) {
+  std::uint64_t x = arrival * 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  return static_cast<std::int64_t>((x ^ (x >> 27)) >> 1);
+}
+
+std::int64_t key_of(SchedulePolicy policy, const WaitingView& w) {
+  switch (policy) {
+    case SchedulePolicy::lpm:
+      return -w.matched;
+    case SchedulePolicy::dfs_weight:
+      return w.branch;
+    case SchedulePolicy::lof:
+      return -w.output;
+    case SchedulePolicy::priority:
+      return -w.priority;
+    case SchedulePolicy::random:
+      return shuffled(w.arrival);
+    case SchedulePolicy::fcfs:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+AdmissionOrder::AdmissionOrder(SchedulePolicy policy, std::span<const WaitingView> waiting) {
+  heap_.reserve(waiting.size());
+  for (int i = 0; i < static_cast<int>(waiting.size()); ++i) {
+    const WaitingView& w = waiting[static_cast<std::size_t>(i)];
+    const bool aged = w.steps_passed_over >= kAgeingBound && !w.background;
+    heap_.push_back({aged           ? 0
+                     : w.background ? 2
+                                    : 1,
+                     aged ? 0 : w.tenant_turn, aged ? 0 : key_of(policy, w), w.arrival, i});
+  }
+  std::make_heap(heap_.begin(), heap_.end(), [](const Rank& a, const Rank& b) { return a.tie() > b.tie(); });
+}
+
+int AdmissionOrder::next() {
+  if (heap_.empty()) return -1;
+  std::pop_heap(heap_.begin(), heap_.end(), [](const Rank& a, const Rank& b) { return a.tie() > b.tie(); });
+  const int index = heap_.back().index;
+  heap_.pop_back();
+  return index;
 }
 
 std::vector<int> running_chunks(std::span<const int> to_compute, int prompt_budget) {
@@ -51,11 +86,12 @@ int expected_output(int remaining_output, double ratio) {
 }
 
 int retraction_victim(std::span<const RunningView> running) {
-  auto worse = [](const RunningView& a, const RunningView& b) {
-    return std::tuple(a.generated, -a.prompt, -static_cast<std::int64_t>(a.arrival)) <
-           std::tuple(b.generated, -b.prompt, -static_cast<std::int64_t>(b.arrival));
+  const auto rank = [](const RunningView& r) {
+    return std::tuple(!r.background, r.priority, r.private_tokens, -static_cast<std::int64_t>(r.arrival));
   };
-  return static_cast<int>(std::min_element(running.begin(), running.end(), worse) - running.begin());
+  const auto cheapest =
+      std::min_element(running.begin(), running.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  return static_cast<int>(cheapest - running.begin());
 }
 
 }  // namespace espalier

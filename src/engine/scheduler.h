@@ -8,22 +8,50 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace espalier {
 
-enum class SchedulePolicy { lpm, fcfs };
-
-struct WaitingView {
-  std::uint64_t arrival;
-  int matched;  // tokens of its longest cached prefix
-  int steps_passed_over;
+enum class SchedulePolicy {
+  lpm,         // longest cached prefix first
+  dfs_weight,  // branches of the tree one after the other, those with most waiting requests first
+  fcfs,        // by arrival
+  lof,         // longest allowed output first
+  priority,    // larger priority first
+  random,      // a fixed shuffle
 };
 
-// Indices of `waiting` in the order in which they should be admitted. A request that was passed over `ageing_bound`
-// times goes first, whatever the policy.
-std::vector<int> admission_order(SchedulePolicy policy, std::span<const WaitingView> waiting);
+struct WaitingView {
+  std::uint64_t arrival = 0;
+  int matched = 0;  // tokens of its longest cached prefix
+  int branch = 0;   // place of its node in the walk that dfs_weight makes (branch_order.h)
+  int output = 0;   // tokens it may generate
+  int priority = 0;
+  bool background = false;       // only when nothing else waits
+  std::int64_t tenant_turn = 0;  // under fair sharing: how many quanta its tenant was served (fair_share.h)
+  int steps_passed_over = 0;
+};
+
+// The order in which waiting requests should be admitted, found one by one: O(n) to begin, O(log n) each. A request
+// that was passed over kAgeingBound times goes first, whatever the policy: it waits at most that many steps longer than
+// it would have by arrival.
 inline constexpr int kAgeingBound = 64;
+class AdmissionOrder {
+ public:
+  AdmissionOrder(SchedulePolicy policy, std::span<const WaitingView> waiting);
+  int next();  // index into `waiting`; -1 when all were given
+
+ private:
+  struct Rank {
+    int urgency;  // 0: aged, 1: ordinary, 2: background
+    std::int64_t tenant_turn, key;
+    std::uint64_t arrival;
+    int index;
+    auto tie() const { return std::tie(urgency, tenant_turn, key, arrival); }
+  };
+  std::vector<Rank> heap_;
+};
 
 // Tokens that each running sequence computes in this step: all that decode (one token to go), then prompts in order of
 // arrival while `prompt_budget` lasts. `to_compute` in order of arrival.
@@ -45,10 +73,13 @@ class NewTokenRatio {
 // Expected further tokens of one sequence, at least 1.
 int expected_output(int remaining_output, double ratio);
 
-// Which of the running sequences to give up when the pool is full: least generated, then longest prompt, then latest.
+// Which of the running sequences to give up when the pool is full: background work first, then the lowest priority,
+// then the cheapest, which is the one with fewest tokens to compute again; of equals the latest.
 struct RunningView {
   std::uint64_t arrival;
-  int generated, prompt;
+  int private_tokens;  // computed tokens that no other running sequence shares: what it frees, and must compute again
+  int priority = 0;
+  bool background = false;
 };
 int retraction_victim(std::span<const RunningView> running);
 

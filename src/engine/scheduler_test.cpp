@@ -7,15 +7,53 @@ namespace {
 
 using ::testing::ElementsAre;
 
+std::vector<int> all_of(SchedulePolicy policy, const std::vector<WaitingView>& waiting) {
+  AdmissionOrder order(policy, waiting);
+  std::vector<int> out;
+  for (int i; (i = order.next()) >= 0;) out.push_back(i);
+  return out;
+}
+
+WaitingView waiting(std::uint64_t arrival, int matched = 0) {
+  WaitingView view;
+  view.arrival = arrival;
+  view.matched = matched;
+  return view;
+}
+
 TEST(Scheduler, LongestPrefixGoesFirstAndTiesGoByArrival) {
-  const std::vector<WaitingView> waiting = {{1, 0, 0}, {2, 100, 0}, {3, 40, 0}, {4, 100, 0}};
-  EXPECT_THAT(admission_order(SchedulePolicy::lpm, waiting), ElementsAre(1, 3, 2, 0));
-  EXPECT_THAT(admission_order(SchedulePolicy::fcfs, waiting), ElementsAre(0, 1, 2, 3));
+  const std::vector<WaitingView> views = {waiting(1), waiting(2, 100), waiting(3, 40), waiting(4, 100)};
+  EXPECT_THAT(all_of(SchedulePolicy::lpm, views), ElementsAre(1, 3, 2, 0));
+  EXPECT_THAT(all_of(SchedulePolicy::fcfs, views), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Scheduler, EachPolicyHasItsKey) {
+  std::vector<WaitingView> views = {waiting(1), waiting(2), waiting(3)};
+  views[1].output = 100;
+  views[2].output = 50;
+  EXPECT_THAT(all_of(SchedulePolicy::lof, views), ElementsAre(1, 2, 0));
+  views[2].priority = 5;
+  views[0].priority = -1;
+  EXPECT_THAT(all_of(SchedulePolicy::priority, views), ElementsAre(2, 1, 0));
+  views[0].branch = 2;
+  views[2].branch = 1;
+  EXPECT_THAT(all_of(SchedulePolicy::dfs_weight, views), ElementsAre(1, 2, 0));
+  EXPECT_THAT(all_of(SchedulePolicy::random, views), ::testing::UnorderedElementsAre(0, 1, 2));
 }
 
 TEST(Scheduler, ARequestThatWasPassedOverTooOftenGoesFirst) {
-  const std::vector<WaitingView> waiting = {{1, 0, kAgeingBound}, {2, 100, 0}};
-  EXPECT_THAT(admission_order(SchedulePolicy::lpm, waiting), ElementsAre(0, 1));
+  std::vector<WaitingView> views = {waiting(1), waiting(2, 100)};
+  views[0].steps_passed_over = kAgeingBound;
+  EXPECT_THAT(all_of(SchedulePolicy::lpm, views), ElementsAre(0, 1));
+}
+
+TEST(Scheduler, BackgroundWorkGoesLastAndTenantsTakeTurns) {
+  std::vector<WaitingView> views = {waiting(1, 500), waiting(2, 20), waiting(3, 10), waiting(4, 30)};
+  views[0].background = true;
+  views[1].tenant_turn = 2;
+  views[2].tenant_turn = 1;
+  views[3].tenant_turn = 1;
+  EXPECT_THAT(all_of(SchedulePolicy::lpm, views), ElementsAre(3, 2, 1, 0));
 }
 
 TEST(Scheduler, DecodingSequencesAreNeverHeldUpByPrompts) {
@@ -35,10 +73,11 @@ TEST(Scheduler, TheRatioFallsWhileAllIsWellAndRisesAfterARetraction) {
   EXPECT_EQ(ratio.value(), 1.0);
 }
 
-TEST(Scheduler, TheVictimHasLeastOutputThenLongestPromptThenCameLast) {
-  EXPECT_EQ(retraction_victim(std::vector<RunningView>{{1, 5, 10}, {2, 3, 10}, {3, 9, 10}}), 1);
-  EXPECT_EQ(retraction_victim(std::vector<RunningView>{{1, 3, 10}, {2, 3, 20}, {3, 3, 15}}), 1);
-  EXPECT_EQ(retraction_victim(std::vector<RunningView>{{1, 3, 10}, {2, 3, 10}}), 1);
+TEST(Scheduler, TheVictimIsBackgroundThenUnimportantThenCheapThenLate) {
+  EXPECT_EQ(retraction_victim(std::vector<RunningView>{{1, 5}, {2, 3}, {3, 9}}), 1);
+  EXPECT_EQ(retraction_victim(std::vector<RunningView>{{1, 3}, {2, 3}}), 1);
+  EXPECT_EQ(retraction_victim(std::vector<RunningView>{{1, 3, 1}, {2, 30, 0}}), 1);
+  EXPECT_EQ(retraction_victim(std::vector<RunningView>{{1, 3, 0}, {2, 30, 7, true}}), 1);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct Sequence {
   PromptLogprobsEvent prompt_logprobs;
   bool prompt_logprobs_sent = false;
 
+  int reused = 0;         // tokens that the cache had when it was last admitted
   int cached_tokens = 0;  // of the prompt, when first admitted
   const char* cache_end = "";
   int retractions = 0;

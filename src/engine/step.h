@@ -28,6 +28,11 @@ struct StepPlan {
   std::vector<ScheduledChunk> chunks;
   std::vector<WantedRow> rows;  // in the order of chunks and positions
   bool empty() const { return chunks.empty(); }
+  int all_rows() const {
+    int all = 0;
+    for (const ScheduledChunk& chunk : chunks) all += chunk.count;
+    return all;
+  }
   // Rows when all chunks decode (drafts included), else 0.
   int decoding_rows() const {
     int all = 0;

@@ -1,0 +1,190 @@
+// EngineCore: which rows of a step are wanted, and what follows from their outcomes.
+#include <algorithm>
+#include <limits>
+
+#include "engine/engine_core.h"
+
+namespace espalier {
+
+// Which rows' logits are wanted: those whose successor is asked for.
+void EngineCore::choose_rows(StepPlan& plan) const {
+  int tokens = 0;
+  for (const auto& [s, count] : plan.chunks) {
+    tokens += count;
+    const int logprobs_from = s->wants_prompt_logprobs() ? std::max(1, s->request->fields().logprobs.prompt_start) - 1
+                                                         : std::numeric_limits<int>::max();
+    const int end = s->computed + count;
+    for (int position = std::max(s->computed, std::min(logprobs_from, s->known() - 1)); position < end; ++position) {
+      const bool predicts_prompt = position >= logprobs_from && position + 1 < s->prompt_tokens();
+      const bool predicts_next = position + 1 >= s->known() && s->remaining_output() > 0;
+      if (predicts_prompt || predicts_next) plan.rows.push_back({s, position});
+    }
+  }
+  metrics_.computed_tokens.add(static_cast<std::uint64_t>(tokens));
+  metrics_.batch_size.observe(static_cast<double>(plan.chunks.size()));
+}
+
+void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
+  std::size_t row = 0;
+  std::vector<const Sequence*> done;
+  for (const auto& [s, count] : plan.chunks) {
+    std::size_t end = row;
+    while (end < plan.rows.size() && plan.rows[end].sequence == s) ++end;
+    std::vector<StreamEvent> events;
+    const bool finished = commit_chunk({s, count}, std::span(outcomes).subspan(row, end - row),
+                                       std::span(plan.rows).subspan(row, end - row), events);
+    row = end;
+    if (finished) {
+      drafts_.finished(*s);
+      release(*s);
+      done.push_back(s);
+    }
+    s->channel->publish(std::move(events));
+  }
+  for (const Sequence* s : done) remove(s);
+}
+
+// True when the sequence has ended.
+bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes, std::span<const WantedRow> rows,
+                              std::vector<StreamEvent>& events) {
+  Sequence& s = *chunk.sequence;
+  const bool of_prompt = s.computed < s.prompt_tokens();
+  bool finished = false;
+  std::size_t row = 0;
+  for (; row < rows.size() && rows[row].position + 1 < s.prompt_tokens(); ++row)
+    commit_prompt_logprob(s, outcomes[row]);
+  if (s.computed + chunk.count >= s.prompt_tokens() && s.wants_prompt_logprobs()) {
+    s.prompt_logprobs.choice = s.choice;
+    s.prompt_logprobs.start = std::max(1, s.request->fields().logprobs.prompt_start);
+    s.prompt_logprobs_sent = true;
+    events.emplace_back(std::move(s.prompt_logprobs));
+  }
+  // Each further row continues a drafted token: it counts as long as the draft was what came.
+  const std::vector<TokenId> draft = std::exchange(s.draft, {});
+  std::size_t accepted = 0;
+  for (bool goes_on = true; goes_on && !finished && row < rows.size(); ++row) {
+    const TokenId token = outcomes[row].token;
+    finished = commit_token(s, outcomes[row], events);
+    goes_on = !finished && accepted < draft.size() && draft[accepted] == token;
+    if (goes_on) ++accepted;
+  }
+  const int rejected = static_cast<int>(draft.size() - accepted);
+  s.computed += chunk.count - rejected;
+  if (!draft.empty()) settle_draft(s, static_cast<int>(accepted), rejected);
+  if (of_prompt || s.to_compute() > 1) give_to_tree(s);
+  if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
+    finished = true;
+    s.last_token = s.first_token = now_();
+    count_finish(s, FinishReason::length);
+    events.emplace_back(finish_event(s, FinishReason::length));
+  }
+  return finished;
+}
+
+// The slots of rejected tokens go back; what was stored in them is never read.
+void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
+  metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted + rejected));
+  metrics_.accepted_tokens.add(static_cast<std::uint64_t>(accepted));
+  drafts_.verified(s, accepted, rejected > 0);
+  if (rejected == 0) return;
+  s.own.take_back(rejected).reset();
+  s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(),
+                  s.shared.length() + s.own.length());
+}
+
+void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
+  s.prompt_logprobs.logprobs.push_back(outcome.logprob);
+  s.prompt_logprobs.alternatives.push_back(std::move(outcome.alternatives));
+}
+
+// True when the sequence has ended.
+bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamEvent>& events) {
+  const auto now = now_();
+  if (outcome.error) {
+    FinishEvent failed = finish_event(s, FinishReason::error);
+    failed.error = *outcome.error;
+    count_finish(s, FinishReason::error);
+    events.push_back(std::move(failed));
+    return true;
+  }
+  s.tokens.push_back(outcome.token);
+  s.counts.add_output(outcome.token);
+  metrics_.generated_tokens.add();
+  if (s.generated() == 1) {
+    s.first_token = now;
+    metrics_.first_token.observe(seconds_of(now - s.submitted));
+    metrics_.prefill.observe(seconds_of(now - s.admitted));
+  } else {
+    metrics_.inter_token_latency.observe(seconds_of(now - s.last_token));
+  }
+  s.last_token = now;
+  const bool end = is_end(s, outcome.token);
+  events.push_back(TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives), end});
+  if (!end && s.remaining_output() > 0) return false;
+  const FinishReason reason = end ? FinishReason::stop : FinishReason::length;
+  FinishEvent finish = finish_event(s, reason);
+  if (end) finish.matched = outcome.token;
+  count_finish(s, reason);
+  events.push_back(std::move(finish));
+  return true;
+}
+
+void EngineCore::give_to_tree(Sequence& s) {
+  if (!s.prefix.valid()) return;
+  const int count = s.computed - s.prefix.length();
+  if (count <= 0) return;
+  const auto tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<std::size_t>(s.prefix.length()),
+                                                                 static_cast<std::size_t>(count));
+  Insertion inserted = tree_.extend(s.prefix, tokens, s.own.take_front(count));
+  s.shared.append(inserted.extents);  // the tree's slots, which hold the same bits as ours (promise 1)
+  s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(),
+                  s.shared.length() + s.own.length());
+}
+
+// Everything the sequence holds goes back: what is computed to the tree, the rest to the allocator.
+void EngineCore::release(Sequence& s) {
+  give_to_tree(s);
+  s.own.reset();
+  s.prefix.reset();
+  s.shared.clear();
+  s.cursor.reset();
+}
+
+bool EngineCore::is_end(const Sequence& s, TokenId token) const {
+  const SamplingParams& p = s.request->sampling();
+  if (std::find(p.stop_token_ids.begin(), p.stop_token_ids.end(), token) != p.stop_token_ids.end()) return true;
+  return !p.ignore_eos &&
+         std::find(options_.end_tokens.begin(), options_.end_tokens.end(), token) != options_.end_tokens.end();
+}
+
+FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) const {
+  FinishEvent event;
+  event.choice = s.choice;
+  event.reason = reason;
+  event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions, s.cache_end};
+  const auto now = now_();
+  event.timing.queued = seconds_of((s.was_admitted ? s.admitted : now) - s.submitted);
+  event.timing.first_token =
+      s.first_token == Sequence::Clock::time_point{} ? 0.0 : seconds_of(s.first_token - s.submitted);
+  event.timing.finished = seconds_of(now - s.submitted);
+  return event;
+}
+
+void EngineCore::count_finish(const Sequence& s, FinishReason reason) {
+  (reason == FinishReason::stop     ? metrics_.finished_stop
+   : reason == FinishReason::length ? metrics_.finished_length
+   : reason == FinishReason::abort  ? metrics_.finished_abort
+                                    : metrics_.finished_error)
+      .add();
+  metrics_.duration.observe(seconds_of(now_() - s.submitted));
+  metrics_.request_generated_tokens.observe(s.generated());
+  if (s.generated() > 0) metrics_.decode.observe(seconds_of(s.last_token - s.first_token));
+}
+
+void EngineCore::remove(const Sequence* sequence) {
+  auto is_it = [&](const auto& s) { return s.get() == sequence; };
+  std::erase_if(running_, is_it);
+  std::erase_if(waiting_, is_it);
+}
+
+}  // namespace espalier

@@ -1,0 +1,285 @@
+// EngineCore: which tokens are next, and slots for them.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "engine/branch_order.h"
+#include "engine/engine_core.h"
+
+namespace espalier {
+namespace {
+
+constexpr int kLeastSharedWait = 16;      // shared tokens for which a request waits until another has computed them
+constexpr int kMostLogprobRows = 128;     // rows of one step whose logits are kept for prompt log-probabilities
+constexpr int kLeastChunk = 16;           // prompt tokens of a step, however short the wanted latency
+constexpr int kMostExamined = 256;        // waiting requests looked at for admission in one step
+constexpr std::size_t kMostPeeks = 2048;  // waiting requests whose cached prefix is looked up again in one step
+
+int common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return static_cast<int>(end.first - a.begin());
+}
+
+}  // namespace
+
+StepPlan EngineCore::plan() {
+  StepPlan plan;
+  drop_expired();
+  int prompt_budget = this->prompt_budget();
+  plan_running(plan, prompt_budget);
+  plan_waiting(plan, prompt_budget);
+  take_back_retracted();
+  if (drafts_.on()) add_drafts(plan, prompt_budget);
+  secure_slots(plan);
+  return plan;
+}
+
+// Under a wanted latency between tokens, as many prompt tokens beside the decoding rows as fit into its time.
+int EngineCore::prompt_budget() const {
+  const auto decoding = std::ranges::count_if(running_, [](const auto& s) { return s->to_compute() == 1; });
+  if (options_.target_itl <= 0 || decoding == 0 || !cost_.known()) return options_.prefill_chunk;
+  return std::clamp(cost_.rows_within(options_.target_itl) - static_cast<int>(decoding),
+                    std::min(kLeastChunk, options_.prefill_chunk), options_.prefill_chunk);
+}
+
+// Requests that have waited beyond their deadline end here; those that run may finish.
+void EngineCore::drop_expired() {
+  const auto now = now_();
+  std::vector<const Sequence*> expired;
+  for (const auto& s : waiting_) {
+    const auto& deadline = s->request->fields().deadline;
+    if (!deadline || s->was_admitted || now - s->submitted < *deadline) continue;
+    FinishEvent event = finish_event(*s, FinishReason::error);
+    event.error = {Error::Kind::timeout, "the request waited longer than its deadline allows", "deadline_ms",
+                   "deadline"};
+    count_finish(*s, FinishReason::error);
+    s->channel->publish({std::move(event)});
+    expired.push_back(s.get());
+  }
+  for (const Sequence* s : expired) remove(s);
+}
+
+void EngineCore::take_back_retracted() {
+  std::ranges::move(retracted_now_, std::back_inserter(waiting_));
+  if (!retracted_now_.empty()) std::ranges::sort(waiting_, {}, &Sequence::arrival);
+  retracted_now_.clear();
+}
+
+void EngineCore::plan_running(StepPlan& plan, int& prompt_budget) {
+  std::vector<int> to_compute;
+  for (const auto& sequence : running_) to_compute.push_back(sequence->to_compute());
+  const std::vector<int> chunks = running_chunks(to_compute, prompt_budget);
+  int logprob_rows = kMostLogprobRows;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (chunks[i] == 0) continue;
+    const int count = cap_for_logprobs(*running_[i], chunks[i], logprob_rows);
+    if (to_compute[i] > 1) prompt_budget -= count;
+    if (count > 0) plan.chunks.push_back({running_[i].get(), count});
+  }
+}
+
+int EngineCore::cap_for_logprobs(const Sequence& sequence, int count, int& logprob_rows) const {
+  if (!sequence.wants_prompt_logprobs()) return count;
+  count = std::min(count, logprob_rows);
+  logprob_rows -= count;
+  return count;
+}
+
+std::vector<WaitingView> EngineCore::view_waiting() {
+  std::vector<WaitingView> views;
+  views.reserve(waiting_.size());
+  refresh_peeks();
+  for (const auto& s : waiting_) {
+    WaitingView view;
+    view.arrival = s->arrival;
+    view.matched = s->peeked.last.length;
+    view.output = s->remaining_output();
+    view.priority = s->request->fields().priority;
+    view.background = s->request->fields().background;
+    if (options_.fair_tenants) view.tenant_turn = shares_.turn(s->request->fields().tenant);
+    view.steps_passed_over = s->steps_passed_over;
+    views.push_back(view);
+  }
+  if (options_.policy == SchedulePolicy::dfs_weight && options_.radix_cache) {
+    std::vector<NodeHandle> ends;
+    for (const auto& s : waiting_) ends.push_back(s->peeked.last.node);
+    const std::vector<int> places = branch_order(tree_, ends);
+    for (std::size_t i = 0; i < views.size(); ++i) views[i].branch = places[i];
+  }
+  return views;
+}
+
+// Looks up the cached prefixes of waiting requests again, at most so many a step: the oldest, then the others in turn.
+void EngineCore::refresh_peeks() {
+  if (!options_.radix_cache) return;
+  const std::size_t count = waiting_.size(), all = std::min(count, kMostPeeks);
+  auto refresh = [&](Sequence& s) { tree_.peek(s.key(), {.length = s.match_limit()}, &s.peeked); };
+  for (std::size_t i = 0; i < all / 2; ++i) refresh(*waiting_[i]);
+  for (std::size_t i = all / 2; i < all; ++i) {
+    if (next_peek_ < all / 2 || next_peek_ >= count) next_peek_ = all / 2;
+    refresh(*waiting_[next_peek_++]);
+  }
+}
+
+// Waiting requests whose prefix a running sequence is computing right now stay back until it is there: then they share
+// it.
+bool EngineCore::prefix_is_being_computed(const Sequence& waiting) const {
+  if (!options_.radix_cache) return false;
+  const auto wanted = std::span<const TokenId>(waiting.tokens).first(static_cast<std::size_t>(waiting.match_limit()));
+  auto computes_it = [&](const auto& other) {
+    if (other->to_compute() <= 1 || other->request->fields().scope != waiting.request->fields().scope) return false;
+    return common_prefix(wanted, other->tokens) - std::max(waiting.peeked.last.length, other->computed) >=
+           kLeastSharedWait;
+  };
+  return std::ranges::any_of(running_, computes_it) || std::ranges::any_of(admitted_now_, computes_it);
+}
+
+void EngineCore::plan_waiting(StepPlan& plan, int& prompt_budget) {
+  if (waiting_.empty() || prompt_budget <= 0) return;
+  AdmissionOrder order(options_.policy, view_waiting());
+  std::size_t last_admitted = 0;
+  int logprob_rows = kMostLogprobRows, examined = 0;
+  for (int index; prompt_budget > 0 && examined < kMostExamined && (index = order.next()) >= 0; ++examined) {
+    auto& sequence = waiting_[static_cast<std::size_t>(index)];
+    if (prefix_is_being_computed(*sequence)) continue;
+    // Memory is short: those behind wait too, or a large request would never run.
+    if (!make_room_for(*sequence, plan) || !admit(*sequence)) break;
+    const int count = cap_for_logprobs(*sequence, std::min(sequence->to_compute(), prompt_budget), logprob_rows);
+    prompt_budget -= count;
+    if (count > 0) plan.chunks.push_back({sequence.get(), count});
+    last_admitted = std::max(last_admitted, static_cast<std::size_t>(index));
+    admitted_now_.push_back(std::move(sequence));
+  }
+  for (std::size_t i = 0; i < last_admitted; ++i)
+    if (waiting_[i]) ++waiting_[i]->steps_passed_over;
+  std::erase_if(waiting_, [](const auto& s) { return !s; });
+  std::ranges::move(admitted_now_, std::back_inserter(running_));
+  admitted_now_.clear();
+  std::ranges::sort(running_, {}, &Sequence::arrival);
+}
+
+// A place in the batch and memory; background work gives up both.
+bool EngineCore::make_room_for(const Sequence& s, StepPlan& plan) {
+  const auto in_batch = [&] { return static_cast<int>(running_.size() + admitted_now_.size()); };
+  if (in_batch() < options_.max_running && fits(s)) return true;
+  if (s.request->fields().background) return false;
+  for (;;) {
+    const auto background =
+        std::ranges::find_if(running_, [](const auto& r) { return r->request->fields().background; });
+    if (background == running_.end()) return in_batch() < options_.max_running && fits(s);
+    put_back(**background, plan, retracted_now_);
+    if (in_batch() < options_.max_running && fits(s)) return true;
+  }
+}
+
+// Guesses ride along with what decodes; they never take room that prompts or other sequences want.
+void EngineCore::add_drafts(StepPlan& plan, int budget) {
+  const int rows = plan.decoding_rows();
+  if (rows == 0) return;  // beside a prompt chunk a row is dear
+  int free = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
+  for (ScheduledChunk& chunk : plan.chunks) {
+    chunk.sequence->draft = drafts_.propose(*chunk.sequence, std::min(budget, free), rows);
+    const int count = static_cast<int>(chunk.sequence->draft.size());
+    chunk.count += count;
+    budget -= count;
+    free -= count;
+  }
+}
+
+// Tokens that the running sequences will still want: what they have not computed, and what they are expected to say.
+int EngineCore::expected_demand() const {
+  std::int64_t demand = 0;
+  for (const auto* list : {&running_, &admitted_now_})
+    for (const auto& s : *list) demand += s->to_compute() + expected_output(s->remaining_output(), ratio_.value());
+  return static_cast<int>(std::min<std::int64_t>(demand, std::numeric_limits<int>::max()));
+}
+
+bool EngineCore::fits(const Sequence& s) const {
+  if (running_.empty() && admitted_now_.empty()) return true;
+  const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
+  return s.known() - s.peeked.last.length + expected_output(s.remaining_output(), ratio_.value()) <= room;
+}
+
+bool EngineCore::admit(Sequence& s) {
+  Match match;
+  if (options_.radix_cache) match = tree_.match(s.key(), {.length = s.match_limit()});
+  // Measured again with the prefix pinned: what it pins is no longer room for others.
+  const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
+  const int need = s.known() - match.length + expected_output(s.remaining_output(), ratio_.value());
+  if (!(running_.empty() && admitted_now_.empty()) && need > room) return false;
+
+  s.computed = s.reused = match.length;
+  s.shared = std::move(match.extents);
+  s.prefix = std::move(match.pin);
+  s.cursor.follow(s.shared.last_slot(), s.computed);
+  if (s.was_admitted) return true;
+  s.was_admitted = true;
+  s.admitted = now_();
+  s.cached_tokens = std::min(match.length, s.prompt_tokens());
+  s.cache_end = options_.radix_cache ? name(match.end).data() : "disabled";
+  metrics_.queue.observe(seconds_of(s.admitted - s.submitted));
+  metrics_.queried_tokens.add(static_cast<std::uint64_t>(s.prompt_tokens()));
+  metrics_.cached_tokens.add(static_cast<std::uint64_t>(s.cached_tokens));
+  return true;
+}
+
+bool EngineCore::take_slots(Sequence& s, int count) {
+  auto slots = allocator_.allocate(count, s.cursor);
+  if (!slots) {
+    const int freed = tree_.evict(count - allocator_.free_slots());
+    metrics_.evicted_tokens.add(static_cast<std::uint64_t>(freed));
+    slots = allocator_.allocate(count, s.cursor);
+  }
+  if (!slots) return false;
+  s.own.append(std::move(*slots));
+  return true;
+}
+
+// Every chunk of the plan gets its slots; when the pool is full even after eviction, running sequences give up theirs.
+void EngineCore::secure_slots(StepPlan& plan) {
+  for (std::size_t i = 0; i < plan.chunks.size();) {
+    const ScheduledChunk chunk = plan.chunks[i];
+    if (take_slots(*chunk.sequence, chunk.count)) {
+      ++i;
+      continue;
+    }
+    std::vector<RunningView> views;
+    for (const auto& s : running_)
+      views.push_back(
+          {s->arrival, s->computed - s->reused, s->request->fields().priority, s->request->fields().background});
+    Sequence& victim = *running_[static_cast<std::size_t>(retraction_victim(views))];
+    const auto at = std::find_if(plan.chunks.begin(), plan.chunks.end(),
+                                 [&](const ScheduledChunk& c) { return c.sequence == &victim; });
+    if (at != plan.chunks.end() && at < plan.chunks.begin() + static_cast<std::ptrdiff_t>(i)) --i;
+    retract(victim, plan);
+  }
+}
+
+void EngineCore::retract(Sequence& victim, StepPlan& plan) {
+  std::int64_t generated = 0, allowed = 0;
+  for (const auto& s : running_) {
+    generated += s->generated();
+    allowed += s->request->max_new_tokens();
+  }
+  ratio_.retracted(generated, allowed, static_cast<int>(running_.size()));
+  put_back(victim, plan, waiting_);
+}
+
+// A running sequence becomes a waiting one again; what it has computed goes to the tree and may be evicted.
+void EngineCore::put_back(Sequence& victim, StepPlan& plan, SequenceList& to) {
+  metrics_.preemptions.add();
+  metrics_.retracted_tokens.add(static_cast<std::uint64_t>(victim.computed));
+  std::erase_if(plan.chunks, [&](const ScheduledChunk& c) { return c.sequence == &victim; });
+  release(victim);
+  ++victim.retractions;
+  victim.computed = 0;
+  victim.draft.clear();
+  victim.peeked = {};
+  if (!victim.prompt_logprobs_sent) victim.prompt_logprobs = {};
+  const auto owner = std::ranges::find_if(running_, [&](const auto& s) { return s.get() == &victim; });
+  const auto place = std::ranges::find_if(to, [&](const auto& s) { return s->arrival > victim.arrival; });
+  to.insert(place, std::move(*owner));
+  running_.erase(owner);
+}
+
+}  // namespace espalier
