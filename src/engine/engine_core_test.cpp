@@ -360,5 +360,87 @@ TEST_F(EngineCoreOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
     for (const auto& answer : choices) EXPECT_TRUE(answer.finished);
 }
 
+TEST_F(EngineCoreOnTinyModel, BackgroundWorkGivesWayAndStillSaysTheSame) {
+  CoreOptions o = options();
+  o.max_running = 2;
+  RequestFields slow = request(prompt(40), 60);
+  CoreHarness alone(model, o, 1024);
+  alone.add(slow);
+  alone.run();
+  CoreHarness harness(model, o, 1024);
+  slow.background = true;
+  harness.add(slow);
+  harness.add(slow);
+  for (int i = 0; i < 10; ++i) harness.step();
+  std::vector<int> others;
+  for (int i = 0; i < 4; ++i) others.push_back(harness.add(request(prompt(20), 5)));
+  for (int i = 0; i < 16; ++i) harness.step();
+  for (int other : others) EXPECT_TRUE(harness.answers[static_cast<std::size_t>(other)][0].finished);
+  EXPECT_FALSE(harness.answers[0][0].finished);
+  harness.run();
+  EXPECT_GT(harness.answers[0][0].finish.usage.retractions, 0);
+  EXPECT_EQ(harness.answers[0][0].tokens, alone.answers[0][0].tokens);
+}
+
+TEST_F(EngineCoreOnTinyModel, ADeadlineEndsWaitingAndNothingElse) {
+  CoreOptions o = options();
+  o.max_running = 1;
+  CoreHarness harness(model, o, 1024);
+  RequestFields soon = request(prompt(10), 20);
+  soon.deadline = std::chrono::milliseconds(0);
+  harness.add(request(prompt(10), 20));
+  harness.step();
+  const auto late = static_cast<std::size_t>(harness.add(soon));
+  harness.run();
+  EXPECT_EQ(harness.answers[0][0].finish.reason, FinishReason::length);
+  EXPECT_EQ(harness.answers[late][0].finish.reason, FinishReason::error);
+  EXPECT_EQ(harness.answers[late][0].finish.error.kind, Error::Kind::timeout);
+  EXPECT_TRUE(harness.answers[late][0].tokens.empty());
+}
+
+// One tenant floods; the other's single request need not wait for the flood.
+TEST_F(EngineCoreOnTinyModel, TenantsTakeTurns) {
+  for (bool fair : {false, true}) {
+    CoreOptions o = options();
+    o.max_running = 1;
+    o.policy = SchedulePolicy::fcfs;
+    o.fair_tenants = fair;
+    CoreHarness harness(model, o, 4096);
+    RequestFields many = request(prompt(400), 1);
+    many.tenant = "many";
+    for (int i = 0; i < 30; ++i) {
+      many.prompt = prompt(400);
+      harness.add(many);
+    }
+    for (int i = 0; i < 8; ++i) harness.step();
+    RequestFields one = request(prompt(400), 1);
+    one.tenant = "one";
+    const auto number = static_cast<std::size_t>(harness.add(one));
+    harness.step();
+    harness.step();
+    std::size_t before = 0;
+    while (!harness.answers[number][0].finished) harness.step();
+    for (std::size_t i = 0; i < number; ++i) before += harness.answers[i][0].finished;
+    if (fair)
+      EXPECT_LT(before, 20u);
+    else
+      EXPECT_EQ(before, 30u);
+  }
+}
+
+TEST_F(EngineCoreOnTinyModel, EveryPolicyServesEverybody) {
+  for (SchedulePolicy policy : {SchedulePolicy::lpm, SchedulePolicy::dfs_weight, SchedulePolicy::fcfs,
+                                SchedulePolicy::lof, SchedulePolicy::priority, SchedulePolicy::random}) {
+    CoreOptions o = options(64);
+    o.max_running = 3;
+    o.policy = policy;
+    CoreHarness harness(model, o, 600);
+    for (auto& fields : forty_requests(model.spec.vocabulary)) harness.add(fields);
+    harness.run();
+    for (const auto& choices : harness.answers)
+      for (const Answer& answer : choices) EXPECT_TRUE(answer.finished);
+  }
+}
+
 }  // namespace
 }  // namespace espalier

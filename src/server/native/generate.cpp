@@ -30,6 +30,9 @@ Result<Request> make_request(const Call& call, const GenerateItem& item, std::si
   fields.sampling = item.sampling;
   fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
   fields.priority = priority_of(call.http, item.priority);
+  fields.background = item.background;
+  fields.tenant = tenant_of(call.http, item.user);
+  if (item.deadline_ms) fields.deadline = std::chrono::milliseconds(*item.deadline_ms);
   fields.logprobs.enabled = item.return_logprob;
   if (item.return_logprob) {
     fields.logprobs.top = item.top_logprobs_num;

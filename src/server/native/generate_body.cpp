@@ -33,6 +33,9 @@ Result<> read_rid(I& out, const Json& value, std::string_view place) {
 Result<> read_salt(I& out, const Json& value, std::string_view place) {
   return limited(out.cache_salt, value, place, kMostSaltBytes);
 }
+Result<> read_user(I& out, const Json& value, std::string_view place) {
+  return limited(out.user, value, place, kMostSaltBytes);
+}
 Result<> read_extra_key(I& out, const Json& value, std::string_view place) {
   return limited(out.extra_key, value, place, kMostSaltBytes);
 }
@@ -44,6 +47,9 @@ constexpr FieldRow<I> kRows[] = {
     {"cache_salt", &read_salt, "none", "requests of different salts share no cached prefix"},
     {"extra_key", &read_extra_key, "none", "the same; both count"},
     {"priority", &I::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
+    {"user", &read_user, "none", "who is asking, for --fair-tenants"},
+    {"background", &I::background, "false", "runs only when nothing else waits, and gives way to what comes"},
+    {"deadline_ms", &I::deadline_ms, "none", "waits at most so many milliseconds to begin, else 408", {1, 86'400'000}},
     {"return_logprob", &I::return_logprob, "false",
      "log-probabilities of the output, and of the prompt from logprob_start_len"},
     {"return_text_in_logprobs", &I::return_text, "false", "the third element of entries is text instead of null"},
@@ -60,10 +66,9 @@ constexpr FieldRow<I> kRows[] = {
     {"token_ids_logprob", &I::token_ids_logprob, "none", "ids to report at every position"},
 };
 
-constexpr std::string_view kAccepted[] = {"session_id",     "log_metrics",    "no_logs",           "custom_labels",
-                                          "background",     "modalities",     "require_reasoning", "custom_params",
-                                          "bootstrap_host", "bootstrap_port", "bootstrap_room",    "routed_dp_rank",
-                                          "return_bytes"};
+constexpr std::string_view kAccepted[] = {"session_id",     "log_metrics",       "no_logs",        "custom_labels",
+                                          "modalities",     "require_reasoning", "custom_params",  "bootstrap_host",
+                                          "bootstrap_port", "bootstrap_room",    "routed_dp_rank", "return_bytes"};
 
 // Whether `value` of a batch holds one value per prompt. token_ids_logprob is itself a list of ids.
 bool is_per_item(const FieldRow<I>& row, const Json& value) {

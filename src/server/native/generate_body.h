@@ -21,8 +21,10 @@ namespace espalier::server {
 struct GenerateItem {
   Prompt prompt;
   SamplingParams sampling;
-  std::string rid, cache_salt, extra_key;
+  std::string rid, cache_salt, extra_key, user;
   int priority = 0;
+  bool background = false;
+  std::optional<int> deadline_ms;
   bool return_logprob = false;
   bool return_text = false;              // in lists of log-probabilities
   std::optional<int> logprob_start_len;  // null and absent are the same

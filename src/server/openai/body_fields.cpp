@@ -47,6 +47,9 @@ Result<> read_rid(F& out, const Json& value, std::string_view place) {
 Result<> read_salt(F& out, const Json& value, std::string_view place) {
   return limited(out.cache_salt, value, place, kMostSaltBytes);
 }
+Result<> read_user(F& out, const Json& value, std::string_view place) {
+  return limited(out.user, value, place, kMostSaltBytes);
+}
 Result<> read_extra_key(F& out, const Json& value, std::string_view place) {
   return limited(out.extra_key, value, place, kMostSaltBytes);
 }
@@ -59,6 +62,9 @@ constexpr FieldRow<F> kRows[] = {
     {"cache_salt", &read_salt, "none", "requests of different salts share no cached prefix"},
     {"extra_key", &read_extra_key, "none", "the same, SGLang's name; both count"},
     {"priority", &F::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
+    {"user", &read_user, "none", "who is asking, for --fair-tenants"},
+    {"background", &F::background, "false", "runs only when nothing else waits, and gives way to what comes"},
+    {"deadline_ms", &F::deadline_ms, "none", "waits at most so many milliseconds to begin, else 408", {1, 86'400'000}},
     {"return_token_ids", &F::return_token_ids, "false", "adds token_ids and prompt_token_ids"},
     {"timings", &F::timings, "false", "adds where the time went and how much of the prompt was cached"},
     {"best_of", &F::best_of, "n", "only n or 1", {1, SamplingLimits::n}},
@@ -66,8 +72,7 @@ constexpr FieldRow<F> kRows[] = {
     {"response_format", &read_response_format, "text", "only {\"type\": \"text\"}"},
 };
 
-constexpr std::string_view kAccepted[] = {"user",
-                                          "store",
+constexpr std::string_view kAccepted[] = {"store",
                                           "metadata",
                                           "service_tier",
                                           "safety_identifier",
@@ -122,6 +127,9 @@ RequestFields common_request(const Call& call, const OpenAiFields& common, const
   fields.sampling = sampling;
   fields.scope = cache_scope(call.service, call.http, common.cache_salt, common.extra_key);
   fields.priority = priority_of(call.http, common.priority);
+  fields.background = common.background;
+  fields.tenant = tenant_of(call.http, common.user);
+  if (common.deadline_ms) fields.deadline = std::chrono::milliseconds(*common.deadline_ms);
   return fields;
 }
 
@@ -147,6 +155,10 @@ std::string cache_scope(const Service& service, const net::HttpRequest& http, st
   if (salt.empty() && extra_key.empty() && tenant.empty()) return {};
   // Lengths in front: no two different triples give the same name.
   return fmt::format("{}:{}|{}:{}|{}", salt.size(), salt, extra_key.size(), extra_key, tenant);
+}
+
+std::string tenant_of(const net::HttpRequest& http, std::string_view user) {
+  return user.empty() ? KeyRing::tenant(http.headers) : std::string(user);
 }
 
 int priority_of(const net::HttpRequest& http, int field) {

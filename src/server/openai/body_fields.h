@@ -2,6 +2,7 @@
 // Threads: values and pure functions. Fails: bad_request naming the field.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +19,10 @@ struct OpenAiFields {
   std::string model;
   bool stream = false;
   bool include_usage = false, continuous_usage = false;  // of stream_options
-  std::string rid, cache_salt, extra_key;
+  std::string rid, cache_salt, extra_key, user;
   int priority = 0;
+  bool background = false;
+  std::optional<int> deadline_ms;
   bool return_token_ids = false;
   bool timings = false;
   int best_of = 0;
@@ -44,6 +47,8 @@ OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, co
 // The cache's name space of a request: everything in it that separates prefixes.
 std::string cache_scope(const Service& service, const net::HttpRequest& http, std::string_view salt,
                         std::string_view extra_key);
+// Who is asking: the field, else the key that came with the request.
+std::string tenant_of(const net::HttpRequest& http, std::string_view user);
 // The priority of a request: its field, else the header x-priority.
 int priority_of(const net::HttpRequest& http, int field);
 
