@@ -48,15 +48,13 @@ struct QueryRow {
 struct FoldStates {
   float* memory;
   int heads, stride;  // heads of a row; floats of one state
-  float* of(int row, int head) const {
-    return memory + (static_cast<std::int64_t>(row) * heads + head) * stride;
-  }
+  float* of(int row, int head) const { return memory + (static_cast<std::int64_t>(row) * heads + head) * stride; }
 };
 
-// The queries of one tile (some rows x some query heads of one KV head) against a range of position blocks. The rows may
-// belong to several sequences whose positions in these blocks lie in the same slots. What a query gets from a block is a
-// function of the query, its position and the block alone: the block's maximum score, sum of exponentials and weighted
-// values; these merge by a left fold over blocks, however the work is split.
+// The queries of one tile (some rows x some query heads of one KV head) against a range of position blocks. The rows
+// may belong to several sequences whose positions in these blocks lie in the same slots. What a query gets from a block
+// is a function of the query, its position and the block alone: the block's maximum score, sum of exponentials and
+// weighted values; these merge by a left fold over blocks, however the work is split.
 struct AttentionTask {
   KvLayer kv;  // keys and values of one layer
   int kv_head;
@@ -65,15 +63,15 @@ struct AttentionTask {
   const KvRun* runs;      // extents that cover positions 0.., in order
   const QueryRow* rows;   // row_count * heads <= kTileQueries
   int row_count;
-  const float* q;               // [rows of the batch, all heads * head_dim]
-  std::int64_t q_stride;        // floats from row to row
-  std::int64_t window;          // a query sees this many positions, itself included; 0 = all
-  float scale;                  // of scores, usually 1 / sqrt(head_dim)
-  int block_begin, block_end;   // position blocks of kAttentionBlock tokens
-  std::int64_t position_end;    // positions from here on are not read
-  float* out;                   // [rows of the batch, all heads * head_dim]
+  const float* q;              // [rows of the batch, all heads * head_dim]
+  std::int64_t q_stride;       // floats from row to row
+  std::int64_t window;         // a query sees this many positions, itself included; 0 = all
+  float scale;                 // of scores, usually 1 / sqrt(head_dim)
+  int block_begin, block_end;  // position blocks of kAttentionBlock tokens
+  std::int64_t position_end;   // positions from here on are not read
+  float* out;                  // [rows of the batch, all heads * head_dim]
   std::int64_t out_stride;
-  float* partials;     // if not null, only this: [block - block_begin][row][head][weighted values, maximum, sum]
+  float* partials;  // if not null, only this: [block - block_begin][row][head][weighted values, maximum, sum]
   FoldStates states;
   bool begin_in_state, end_in_state;  // the fold goes on from its state; it is kept there instead of finishing into out
 };
@@ -109,8 +107,8 @@ struct CpuKernels {
   void (*rotate_halves)(float* head, const float* cosines, const float* sines, int half);
 
   void (*store_kv)(const KvLayer&, Slot slot, const float* k, const float* v, int kv_head, int head_dim);
-  void (*attend)(const AttentionTask&);            // in float32
-  void (*attend_bf16)(const AttentionTask&);       // queries and weights as bf16 too, for bf16 keys and values; or null
+  void (*attend)(const AttentionTask&);       // in float32
+  void (*attend_bf16)(const AttentionTask&);  // queries and weights as bf16 too, for bf16 keys and values; or null
   void (*merge)(const AttentionMerge&);
 
   // For measuring this machine's limits (kernels/machine_limits.h): operations done in `rounds`; a pass over memory.
