@@ -33,6 +33,8 @@ void pin_to(std::thread& thread, int index) {
   }
 }
 
+constexpr std::uint64_t kClosed = 0x7fffffff;  // a chunk that no job has
+
 std::uint32_t epoch_of(std::uint64_t ticket) {
   return static_cast<std::uint32_t>(ticket >> 32);
 }
@@ -64,11 +66,15 @@ ComputeTeam::~ComputeTeam() {
 }
 
 void ComputeTeam::publish(int chunks, Call call, void* body) {
+  // A member may still hold the last job's ticket, all of whose chunks are taken. Closed first, so that it cannot
+  // mistake the new job's larger count for more chunks of the old one.
+  const std::uint64_t epoch = epoch_of(ticket_.load(std::memory_order_relaxed));
+  ticket_.exchange(epoch << 32 | kClosed, std::memory_order_acq_rel);
   call_.store(call, std::memory_order_relaxed);
   body_.store(body, std::memory_order_relaxed);
-  chunks_.store(chunks, std::memory_order_relaxed);
   finished_.store(0, std::memory_order_relaxed);
-  std::uint64_t ticket = static_cast<std::uint64_t>(epoch_of(ticket_.load(std::memory_order_relaxed)) + 1) << 32;
+  chunks_.store(chunks, std::memory_order_release);  // who sees it also sees the ticket closed
+  const std::uint64_t ticket = (epoch + 1) << 32;
   ticket_.store(ticket, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) {
     wake_.fetch_add(1, std::memory_order_seq_cst);

@@ -39,9 +39,9 @@ class ComputeTeam {
   void work(std::uint64_t ticket);
   void member_loop();
 
-  // ticket_ = epoch << 32 | next unclaimed chunk. Job fields are written before the ticket of their epoch, and a job
-  // cannot end while a claimed chunk is unfinished, so a successful claim proves that the fields read after it are its
-  // own.
+  // ticket_ = epoch << 32 | next unclaimed chunk. Job fields change only while the ticket is closed (its chunk is one
+  // that no job has), and a job cannot end while a claimed chunk is unfinished, so a successful claim proves that the
+  // fields read after it are its own.
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
   alignas(64) std::atomic<int> finished_{0};
   alignas(64) std::atomic<int> chunks_{0};

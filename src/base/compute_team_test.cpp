@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <random>
 #include <vector>
+
+#include "testing/data.h"
 
 namespace espalier {
 namespace {
@@ -26,6 +29,22 @@ TEST(ComputeTeam, ManyShortJobsInARowSeeTheirOwnData) {
     std::vector<int> out(5, -1);
     team.run(5, [&](int chunk) { out[static_cast<std::size_t>(chunk)] = round + chunk; });
     for (int i = 0; i < 5; ++i) ASSERT_EQ(out[static_cast<std::size_t>(i)], round + i);
+  }
+}
+
+// A member that still holds the ticket of a small job must not take a chunk of the larger one that follows for its own.
+TEST(ComputeTeam, JobsOfChangingSizeRunEveryChunkOnce) {
+  std::mt19937_64 rng(testing::seed());
+  for (int threads : {2, 3, 5}) {
+    ComputeTeam team(threads);
+    std::vector<std::atomic<int>> count(40);
+    for (int round = 0; round < 60'000; ++round) {
+      const int chunks = 2 + static_cast<int>(rng() % 39);
+      for (int i = 0; i < chunks; ++i) count[static_cast<std::size_t>(i)].store(0, std::memory_order_relaxed);
+      team.run(chunks,
+               [&](int chunk) { count[static_cast<std::size_t>(chunk)].fetch_add(1, std::memory_order_relaxed); });
+      for (int i = 0; i < chunks; ++i) ASSERT_EQ(count[static_cast<std::size_t>(i)].load(), 1) << "of " << chunks;
+    }
   }
 }
 
