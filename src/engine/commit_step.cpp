@@ -9,6 +9,8 @@ namespace espalier {
 // Which rows' logits are wanted: those whose successor is asked for.
 void EngineCore::choose_rows(StepPlan& plan) const {
   int tokens = 0;
+  int places = options_.max_running - static_cast<int>(running_.size());
+  int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   for (const auto& [s, count] : plan.chunks) {
     tokens += count;
     const int logprobs_from = s->wants_prompt_logprobs() ? std::max(1, s->request->fields().logprobs.prompt_start) - 1
@@ -17,31 +19,70 @@ void EngineCore::choose_rows(StepPlan& plan) const {
     for (int position = std::max(s->computed, std::min(logprobs_from, s->known() - 1)); position < end; ++position) {
       const bool predicts_prompt = position >= logprobs_from && position + 1 < s->prompt_tokens();
       const bool predicts_next = position + 1 >= s->known() && s->remaining_output() > 0;
-      if (predicts_prompt || predicts_next) plan.rows.push_back({s, position});
+      if (predicts_prompt || predicts_next) plan.rows.push_back({s, position, s});
     }
+    if (end == s->prompt_tokens() && s->generated() == 0) add_other_choices(plan, *s, places, room);
   }
   metrics_.computed_tokens.add(static_cast<std::uint64_t>(tokens));
   metrics_.batch_size.observe(static_cast<double>(plan.chunks.size()));
+}
+
+// The other choices of a request whose prompt is done with this chunk take their first token from the same logits.
+void EngineCore::add_other_choices(StepPlan& plan, const Sequence& first, int& places, int& room) const {
+  if (first.request->sampling().n == 1 || first.remaining_output() == 0 || !options_.radix_cache ||
+      first.request->fields().logprobs.prompt_start >= 0)
+    return;
+  for (const auto& s : waiting_) {
+    if (s->request != first.request || s->generated() > 0) continue;
+    const auto has_it = [&](const WantedRow& row) { return row.sequence == s.get(); };
+    if (std::ranges::any_of(plan.rows, has_it)) continue;  // two choices may end the prompt in one step
+    const int need = expected_output(s->remaining_output(), ratio_.value());
+    if (places <= 0 || need > room) return;
+    --places;
+    room -= need;
+    plan.rows.push_back({s.get(), s->prompt_tokens() - 1, &first});
+  }
 }
 
 void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
   std::size_t row = 0;
   std::vector<const Sequence*> done;
   for (const auto& [s, count] : plan.chunks) {
-    std::size_t end = row;
-    while (end < plan.rows.size() && plan.rows[end].sequence == s) ++end;
+    std::size_t own_end = row;
+    while (own_end < plan.rows.size() && plan.rows[own_end].sequence == s) ++own_end;
     std::vector<StreamEvent> events;
-    const bool finished = commit_chunk({s, count}, std::span(outcomes).subspan(row, end - row),
-                                       std::span(plan.rows).subspan(row, end - row), events);
-    row = end;
+    const bool finished = commit_chunk({s, count}, std::span(outcomes).subspan(row, own_end - row),
+                                       std::span(plan.rows).subspan(row, own_end - row), events);
+    row = own_end;
     if (finished) {
       drafts_.finished(*s);
       release(*s);
       done.push_back(s);
     }
     s->channel->publish(std::move(events));
+    for (; row < plan.rows.size() && plan.rows[row].computed_by == s; ++row)
+      if (fork(plan.rows[row].sequence, outcomes[row])) done.push_back(plan.rows[row].sequence);
   }
   for (const Sequence* s : done) remove(s);
+}
+
+// A waiting choice begins to decode with the token it was given, on the prompt that the tree holds by now. True when it
+// has ended with that. Where the tree does not hold all of it, it goes on waiting and computes its part itself.
+bool EngineCore::fork(const Sequence* choice, Outcome& outcome) {
+  const auto at = std::ranges::find_if(waiting_, [&](const auto& s) { return s.get() == choice; });
+  Sequence& s = **at;
+  Match match = tree_.match(s.key(), {.length = s.prompt_tokens()});
+  if (match.length < s.prompt_tokens()) return false;
+  begin(s, std::move(match));
+  std::vector<StreamEvent> events;
+  const bool finished = commit_token(s, outcome, events);
+  if (finished)
+    release(s);
+  else
+    running_.insert(std::ranges::upper_bound(running_, s.arrival, {}, &Sequence::arrival), std::move(*at));
+  s.channel->publish(std::move(events));
+  if (!finished) waiting_.erase(at);
+  return finished;
 }
 
 // True when the sequence has ended.

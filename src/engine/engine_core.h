@@ -75,6 +75,7 @@ class EngineCore {
   bool make_room_for(const Sequence& sequence, StepPlan& plan);
   bool fits(const Sequence& sequence) const;
   bool admit(Sequence& sequence);
+  void begin(Sequence& sequence, Match match);
   int expected_demand() const;
   int cap_for_logprobs(const Sequence& sequence, int count, int& logprob_rows) const;
   void secure_slots(StepPlan& plan);
@@ -85,7 +86,9 @@ class EngineCore {
   void add_drafts(StepPlan& plan, int budget);
   // commit_step.cpp
   void choose_rows(StepPlan& plan) const;
+  void add_other_choices(StepPlan& plan, const Sequence& first, int& places, int& room) const;
   void commit(const StepPlan& plan, std::vector<Outcome> outcomes);
+  bool fork(const Sequence* choice, Outcome& outcome);
   bool commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes, std::span<const WantedRow> rows,
                     std::vector<StreamEvent>& events);
   void settle_draft(Sequence& sequence, int accepted, int rejected);

@@ -442,5 +442,21 @@ TEST_F(EngineCoreOnTinyModel, EveryPolicyServesEverybody) {
   }
 }
 
+TEST_F(EngineCoreOnTinyModel, ChoicesShareTheWholePromptItsLastPositionIncluded) {
+  RequestFields fields = request(prompt(100), 10);
+  fields.sampling.n = 8;
+  fields.sampling.temperature = 1.2;
+  fields.sampling.seed = 5;
+  fields.sampling.repetition_penalty = 1.1;
+  CoreHarness harness(model, options(), 2048), apart(model, options(512, false), 2048);
+  harness.add(fields);
+  harness.run();
+  EXPECT_EQ(harness.metrics.computed_tokens.value(), 100u + 8 * 9);
+  apart.add(fields);
+  apart.run();
+  EXPECT_EQ(harness.answers, apart.answers);
+  EXPECT_NE(harness.answers[0][0].tokens, harness.answers[0][1].tokens);
+}
+
 }  // namespace
 }  // namespace espalier

@@ -24,8 +24,14 @@ std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
   std::vector<Outcome> outcomes(plan.rows.size());
   team_.run(static_cast<int>(outcomes.size()), [&](int i) {
     const auto at = static_cast<std::size_t>(i);
-    outcomes[at] =
-        evaluate(logits.subspan(at * vocabulary, vocabulary), *plan.rows[at].sequence, plan.rows[at].position);
+    const WantedRow& row = plan.rows[at];
+    std::span<float> of_row = logits.subspan(static_cast<std::size_t>(batch_.logits_of[at]) * vocabulary, vocabulary);
+    thread_local std::vector<float> copy;  // choices that share a row must not see each other's penalties
+    if (batch_.shared[at]) {
+      copy.assign(of_row.begin(), of_row.end());
+      of_row = copy;
+    }
+    outcomes[at] = evaluate(of_row, *row.sequence, row.position);
   });
   return outcomes;
 }
@@ -36,6 +42,8 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
   batch_.sequences.clear();
   batch_.logit_rows.clear();
   batch_.runs.clear();
+  batch_.logits_of.clear();
+  batch_.shared.clear();
   std::size_t run_count = 0;
   for (const auto& [s, count] : plan.chunks)
     run_count += s->shared.extents().size() + s->own.extents().extents().size();
@@ -52,8 +60,14 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
       batch_.tokens.push_back(s->token_at(s->computed + i));
       batch_.slots.push_back(s->own.extents().slot_at(s->computed + i - private_begin));
     }
-    for (; wanted < plan.rows.size() && plan.rows[wanted].sequence == s; ++wanted)
-      batch_.logit_rows.push_back(row_begin + plan.rows[wanted].position - s->computed);
+    for (; wanted < plan.rows.size() && plan.rows[wanted].computed_by == s; ++wanted) {
+      const int row = row_begin + plan.rows[wanted].position - s->computed;
+      const bool again = !batch_.logit_rows.empty() && batch_.logit_rows.back() == row;
+      if (!again) batch_.logit_rows.push_back(row);
+      batch_.logits_of.push_back(static_cast<int>(batch_.logit_rows.size()) - 1);
+      batch_.shared.push_back(again);
+      if (again) batch_.shared[wanted - 1] = true;
+    }
   }
   return model_.forward({batch_.tokens, batch_.slots, batch_.sequences, batch_.logit_rows}, kv_.view());
 }

@@ -35,6 +35,8 @@ class ModelRunner : public StepRunner {
     std::vector<BatchSequence> sequences;
     std::vector<KvRun> runs;
     std::vector<int> logit_rows;
+    std::vector<int> logits_of;         // of each wanted row: which row of the logits
+    std::vector<unsigned char> shared;  // whether others read it too; bytes, since several threads write
   } batch_;
 };
 

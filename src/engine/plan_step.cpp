@@ -208,19 +208,23 @@ bool EngineCore::admit(Sequence& s) {
   const int need = s.known() - match.length + expected_output(s.remaining_output(), ratio_.value());
   if (!(running_.empty() && admitted_now_.empty()) && need > room) return false;
 
+  begin(s, std::move(match));
+  return true;
+}
+
+// From waiting to running, on what the cache has of it.
+void EngineCore::begin(Sequence& s, Match match) {
   s.computed = s.reused = match.length;
   s.shared = std::move(match.extents);
   s.prefix = std::move(match.pin);
   s.cursor.follow(s.shared.last_slot(), s.computed);
-  if (s.was_admitted) return true;
-  s.was_admitted = true;
+  if (std::exchange(s.was_admitted, true)) return;
   s.admitted = now_();
   s.cached_tokens = std::min(match.length, s.prompt_tokens());
   s.cache_end = options_.radix_cache ? name(match.end).data() : "disabled";
   metrics_.queue.observe(seconds_of(s.admitted - s.submitted));
   metrics_.queried_tokens.add(static_cast<std::uint64_t>(s.prompt_tokens()));
   metrics_.cached_tokens.add(static_cast<std::uint64_t>(s.cached_tokens));
-  return true;
 }
 
 bool EngineCore::take_slots(Sequence& s, int count) {

@@ -22,6 +22,7 @@ struct ScheduledChunk {  // the next `count` tokens of a sequence, drafted ones 
 struct WantedRow {  // what follows the token at `position`: the next of the prompt (log-probability) or a new one
   const Sequence* sequence;
   int position;
+  const Sequence* computed_by;  // whose chunk has the position: the sequence itself, or another choice of its request
 };
 
 struct StepPlan {
