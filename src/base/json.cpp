@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -29,8 +30,7 @@ class Parser {
   Result<Json> run() {
     if (document()) return std::move(levels_.front().values.front());
     const char* stop = begin_ + bad_.offset;
-    const std::string found =
-        stop >= end_ ? "the end of the text" : in_quotes({stop, std::min<std::size_t>(end_ - stop, 12)});
+    const std::string found = stop >= end_ ? "the end of the text" : shown_from(stop);
     return bad_request(fmt::format("JSON, byte {}: expected {}, found {}", bad_.offset, bad_.expected, found));
   }
 
@@ -50,6 +50,15 @@ class Parser {
   bool put(Value&& made) {
     level().values.emplace_back(std::forward<Value>(made));
     return true;
+  }
+
+  // Enough of what stands there to find it; numbers whole where they are not absurdly long.
+  std::string shown_from(const char* stop) const {
+    const char* last = stop;
+    while (last < end_ && (is_digit(*last) || std::strchr("+-.eE", *last) != nullptr) && *last != '\0') ++last;
+    const bool digits = stop < end_ && (is_digit(*stop) || *stop == '-');
+    if (digits) return in_quotes({stop, static_cast<std::size_t>(last - stop)}, 60);
+    return in_quotes({stop, std::min<std::size_t>(end_ - stop, 12)});
   }
 
   bool fail(std::string expected, const char* where) {
@@ -304,12 +313,17 @@ class Parser {
   bool integer_value(const char* start) {
     if (*start == '-') {
       std::int64_t made = 0;
-      if (std::from_chars(start, at_, made).ec != std::errc()) return fail("an integer of at least -2^63", start);
+      if (std::from_chars(start, at_, made).ec != std::errc())
+        return wide_integer(start, "an integer of at least -2^63");
       return put(made);
     }
     std::uint64_t made = 0;
-    if (std::from_chars(start, at_, made).ec != std::errc()) return fail("an integer below 2^64", start);
+    if (std::from_chars(start, at_, made).ec != std::errc()) return wide_integer(start, "an integer below 2^64");
     return put(made);
+  }
+
+  bool wide_integer(const char* start, const char* otherwise) {
+    return limits_.wide_integers ? float_value(start) : fail(otherwise, start);
   }
 
   bool float_value(const char* start) {
@@ -342,6 +356,13 @@ std::string in_quotes(std::string_view text, std::size_t most) {
   const bool cut = text.size() > most;
   std::string out = Json(std::string(text.substr(0, most))).dump(-1, ' ', false, Json::error_handler_t::replace);
   return cut ? out + "..." : out;
+}
+
+std::string number_text(const Json& value) {
+  if (!value.is_number_float()) return value.dump();
+  const double number = value.get<double>();
+  const double size = std::abs(number);  // 2^63: below it a whole double was written with a point or an exponent
+  return size >= 0x1p63 && size < 1e40 ? fmt::format("{:.0f}", number) : value.dump();
 }
 
 std::string_view type_name(const Json& value) {

@@ -1,10 +1,11 @@
 // json.h: the one strict JSON reader, for request bodies, checkpoint headers and configurations.
 //
-// Accepts exactly RFC 8259 in UTF-8, less what would be ambiguous: duplicate keys, lone surrogates, integers outside
-// int64/uint64, numbers that overflow a double, a byte order mark. Objects keep their order.
-// Units:   offsets in bytes from the start of the text.
-// Threads: pure functions.
-// Fails:   Error::bad_request whose sentence gives the byte offset and what was expected there; never by exception,
+// Accepts exactly RFC 8259 in UTF-8, less what would be ambiguous: duplicate keys, lone surrogates, numbers that
+// overflow a double, a byte order mark. Objects keep their order. An integer outside int64/uint64 is read as the
+// nearest double (checkpoints say "model_max_length": 1e30 in digits), which no reader of an integer field takes for
+// one; formats that have no use for such numbers refuse them (limits.wide_integers). Units:   offsets in bytes from the
+// start of the text. Threads: pure functions. Fails:   Error::bad_request whose sentence gives the byte offset and what
+// was expected there; never by exception,
 //          recursion or unbounded memory (limits.values). A document of v values costs at most about 100 v bytes + its
 //          text.
 // Source:  the DOM is nlohmann::ordered_json; the scanner is ours, because that library reads 80-140 MB/s and bodies
@@ -26,6 +27,7 @@ struct JsonLimits {
   int depth = 64;                  // open arrays and objects at once
   std::size_t values = 4'000'000;  // of any kind, containers included
   std::size_t number_characters = 400;
+  bool wide_integers = true;  // beyond 64 bits: the nearest double; false = refused
 };
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
@@ -33,6 +35,9 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 // `text` between double quotes as JSON would write it, bytes that are not UTF-8 replaced, cut to about `most` bytes:
 // for error messages that quote what a stranger sent.
 std::string in_quotes(std::string_view text, std::size_t most = 80);
+
+// A number as a message should show it: integers too large for 64 bits in digits again, not as 1e+20.
+std::string number_text(const Json& value);
 
 // "object", "array", "string", "integer", "number", "boolean" or "null".
 std::string_view type_name(const Json& value);

@@ -8,7 +8,7 @@ namespace {
 std::string shown(const Json& value) {
   if (value.is_structured()) return value.is_array() ? "an array" : "an object";
   if (value.is_string()) return "the string " + in_quotes(value.get_ref<const std::string&>(), 40);
-  return value.dump();
+  return value.is_number() ? number_text(value) : value.dump();
 }
 
 Error wrong(std::string_view place, std::string_view wanted, const Json& found) {

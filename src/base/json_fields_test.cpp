@@ -40,6 +40,14 @@ TEST(JsonFields, ErrorsNameThePathTheWishAndTheFinding) {
   EXPECT_EQ(get_string(kObject["list"], "a").error().message, "the document must be an object, but is an array");
 }
 
+TEST(JsonFields, IntegersBeyondSixtyFourBitsAreNumbersButNoIntegers) {
+  const Json object = *parse_json(R"({"n":100000000000000000000,"m":18446744073709551616})");
+  EXPECT_EQ(*get_number(object, "n"), 1e20);
+  EXPECT_EQ(get_integer(object, "n", {1, 64}).error().message,
+            "n must be an integer in 1..64, but is 100000000000000000000");
+  EXPECT_EQ(get_integer(object, "m").error().message, "m must be an integer, but is 18446744073709551616");
+}
+
 TEST(JsonFields, RangesIncludeTheirEndsUnlessToldOtherwise) {
   EXPECT_TRUE(get_integer(kObject, "seven", {7, 7}).ok());
   EXPECT_FALSE(get_integer(kObject, "seven", {8, 9}).ok());

@@ -83,12 +83,23 @@ TEST(Json, ValuesAreCountedAcrossClosedContainers) {
   EXPECT_TRUE(says("[[1,2],[],3,4]", "10", "at most 5 values", {.values = 5}));
 }
 
-TEST(Json, IntegersKeepAllTheirBitsOrAreRefused) {
+TEST(Json, IntegersKeepAllTheirBits) {
   EXPECT_EQ(message("[18446744073709551615,-9223372036854775808,9223372036854775807]"),
             "accepted [18446744073709551615,-9223372036854775808,9223372036854775807]");
-  EXPECT_TRUE(says("18446744073709551616", "0", "below 2^64"));
-  EXPECT_TRUE(says("-9223372036854775809", "0", "at least -2^63"));
   EXPECT_EQ(message("-0"), "accepted 0");
+}
+
+TEST(Json, IntegersBeyondSixtyFourBitsAreDoublesOrRefusedAsAsked) {
+  auto parsed = parse_json("[18446744073709551616,-9223372036854775809,1000000000000000019884624838656]");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  for (const Json& value : *parsed) EXPECT_TRUE(value.is_number_float());
+  EXPECT_EQ((*parsed)[0].get<double>(), 0x1p64);
+  EXPECT_EQ((*parsed)[1].get<double>(), -0x1p63);
+  EXPECT_EQ((*parsed)[2].get<double>(), 1e30);
+  EXPECT_TRUE(says(std::string(320, '9'), "0", "fits a double"));
+  const JsonLimits exact{.wide_integers = false};
+  EXPECT_TRUE(says("18446744073709551616", "0", "below 2^64, found \"18446744073709551616\"", exact));
+  EXPECT_TRUE(says("[-9223372036854775809]", "1", "at least -2^63, found \"-9223372036854775809\"", exact));
 }
 
 TEST(Json, NumbersThatAreNotJsonAreRefused) {
@@ -240,6 +251,13 @@ TEST(Json, AcceptsWhatTheLibraryAcceptsOnRandomTokens) {
     }
   }
   EXPECT_GT(accepted, 500);
+}
+
+TEST(Json, LargeNumbersAreShownInDigits) {
+  for (const char* text :
+       {"100000000000000000000", "18446744073709551616", "18446744073709551615", "-7", "2.5", "1e+300"}) {
+    EXPECT_EQ(number_text(*parse_json(text)), text);
+  }
 }
 
 TEST(Json, QuotedCutsAndEscapes) {
