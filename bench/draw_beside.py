@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Draws the JSON of bench/beside_llamacpp.py as an SVG: pairs of bars, Espalier over llama.cpp, each with its figure.
+
+    bench/draw_beside.py FIGURES.json OUT.svg --title "two Zen 4 cores, llama.cpp b11434 built for this machine"
+"""
+import argparse
+import json
+from xml.sax.saxutils import escape
+
+OURS, THEIRS, INK, PAPER = "#2f7d4f", "#a9b4bd", "#1c2328", "#ffffff"
+BAR, GAP, LEFT, WIDTH = 15, 16, 250, 860
+
+
+def pairs(report):
+    """(label, unit, ours, theirs) in the order they are drawn."""
+    for row in report:
+        name = row["model"].removesuffix(".gguf")
+        if "requests" in row:
+            yield f"{name}: {row['requests']} at once over HTTP", "tok/s out", row["espalier"]["out_per_s"], row["llamacpp"]["out_per_s"]
+            continue
+        yield f"{name}: prefill 512", "tok/s", row["espalier"]["prefill"], row["llamacpp"]["prefill"]
+        yield f"{name}: decode, one stream", "tok/s", row["espalier"]["decode"], row["llamacpp"]["decode"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figures")
+    parser.add_argument("out")
+    parser.add_argument("--title", default="")
+    a = parser.parse_args()
+    rows = list(pairs(json.load(open(a.figures))))
+    step = 2 * BAR + GAP
+    height = 56 + step * len(rows)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="system-ui, sans-serif" font-size="12">',
+           f'<rect width="100%" height="100%" fill="{PAPER}"/>',
+           f'<text x="12" y="22" font-size="14" font-weight="600" fill="{INK}">Espalier</text><rect x="76" y="11" width="12" height="12" fill="{OURS}"/>',
+           f'<text x="104" y="22" font-size="14" fill="{INK}">llama.cpp</text><rect x="172" y="11" width="12" height="12" fill="{THEIRS}"/>',
+           f'<text x="200" y="22" fill="{INK}">{escape(a.title)}</text>']
+    room = WIDTH - LEFT - 150
+    for i, (label, unit, ours, theirs) in enumerate(rows):
+        y, most = 44 + i * step, max(ours, theirs)
+        out.append(f'<text x="{LEFT - 10}" y="{y + BAR + 4}" text-anchor="end" fill="{INK}">{escape(label)}</text>')
+        for at, value, colour in ((0, ours, OURS), (1, theirs, THEIRS)):
+            width, top = max(2, room * value / most), y + at * BAR
+            note = f"{value:,.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}"
+            if at == 0:
+                note += f" ({ours / theirs:.2f}×)"
+            out.append(f'<rect x="{LEFT}" y="{top}" width="{width:.1f}" height="{BAR - 1}" fill="{colour}"/>'
+                       f'<text x="{LEFT + width + 6:.1f}" y="{top + 11}" fill="{INK}">{note}</text>')
+    out.append("</svg>")
+    with open(a.out, "w") as file:
+        file.write("\n".join(out) + "\n")
+
+
+main()
