@@ -8,7 +8,7 @@ import json
 from xml.sax.saxutils import escape
 
 OURS, THEIRS, INK, PAPER = "#2f7d4f", "#a9b4bd", "#1c2328", "#ffffff"
-BAR, GAP, LEFT, WIDTH = 15, 16, 250, 860
+BAR, GAP, LEFT, WIDTH = 15, 16, 340, 960
 
 
 def pairs(report):
@@ -33,9 +33,9 @@ def main():
     height = 56 + step * len(rows)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="system-ui, sans-serif" font-size="12">',
            f'<rect width="100%" height="100%" fill="{PAPER}"/>',
-           f'<text x="12" y="22" font-size="14" font-weight="600" fill="{INK}">Espalier</text><rect x="76" y="11" width="12" height="12" fill="{OURS}"/>',
-           f'<text x="104" y="22" font-size="14" fill="{INK}">llama.cpp</text><rect x="172" y="11" width="12" height="12" fill="{THEIRS}"/>',
-           f'<text x="200" y="22" fill="{INK}">{escape(a.title)}</text>']
+           f'<text x="12" y="22" font-size="14" font-weight="600" fill="{INK}">Espalier</text><rect x="80" y="11" width="12" height="12" fill="{OURS}"/>',
+           f'<text x="112" y="22" font-size="14" fill="{INK}">llama.cpp</text><rect x="186" y="11" width="12" height="12" fill="{THEIRS}"/>',
+           f'<text x="212" y="22" fill="{INK}">{escape(a.title)}</text>']
     room = WIDTH - LEFT - 150
     for i, (label, unit, ours, theirs) in enumerate(rows):
         y, most = 44 + i * step, max(ours, theirs)
