@@ -115,7 +115,9 @@ class Open(unittest.TestCase):
         before = self.server.metric("espalier_aborted_total") or 0
         for body in (LONG, {**LONG, "stream": False}):
             sockets = [self.server.open_stream("/generate", {**body, "input_ids": [1, 20 + i]}) for i in range(8)]
-            time.sleep(0.05)
+            end = time.monotonic() + 20
+            while self.server.metric("espalier_requests_running") == 0 and time.monotonic() < end:
+                time.sleep(0.005)  # on a busy machine the first is long in coming; the work must have begun to be left
             for raw in sockets:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                 raw.close()
