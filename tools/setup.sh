@@ -4,6 +4,7 @@
 #   tools/setup.sh build     what `make build`, `make run` and `make test` need
 #   tools/setup.sh lint      clang's formatter, linter, compiler and fuzzer
 #   tools/setup.sh browser   the browser of `make test-all`
+#   tools/setup.sh neon      cross-compiler and emulator of `make test-neon`
 #
 # Needs root or sudo only when a package is missing. Proxies, certificates, pip's and cargo's configuration are used as
 # the machine has them; no index host stands here. ESPALIER_SKIP_SETUP=1 skips it all (everything is installed by hand).
@@ -20,6 +21,7 @@ build_packages=(
 )
 lint_packages=(clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19)
 browser_packages=(chromium)
+neon_packages=(g++-aarch64-linux-gnu libc6-dev-arm64-cross googletest)  # and qemu-user-static, unless qemu-user is here
 rust_needed="1.85"                                  # Debian's plain `rustc` is 1.63; rustc-web and cargo-web are newer
 rust_packages=(rustc-web cargo-web)
 rust_manifest=src/text/rust/Cargo.toml
@@ -100,7 +102,10 @@ main() {
       fetch_crates ;;
     lint) install_missing "${lint_packages[@]}" ;;
     browser) install_missing "${browser_packages[@]}" ;;
-    *) fail "unknown part '$1': build, lint or browser" ;;
+    neon)
+      command -v qemu-aarch64 >/dev/null || neon_packages+=(qemu-user-static)
+      install_missing "${neon_packages[@]}" ;;
+    *) fail "unknown part '$1': build, lint, browser or neon" ;;
   esac
 }
 main "$@"
