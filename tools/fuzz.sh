@@ -4,12 +4,18 @@
 # build/fuzz/crashes/: add such an input to fuzz_corpus/<subject>/ beside the code, so that it stays a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools/build.sh fuzz
-
-status=0
+sources=()
 while read -r source; do
   target=$(basename "$source" .cpp)
-  if [ $# -gt 0 ] && [[ " $* " != *" $target "* ]]; then continue; fi
+  if [ $# = 0 ] || [[ " $* " == *" $target "* ]]; then sources+=("$source"); fi
+done < <(git ls-files 'src/*_fuzz.cpp' 'apps/*_fuzz.cpp')
+[ ${#sources[@]} -gt 0 ] || { echo "fuzz: no target is named $*"; exit 1; }
+mapfile -t targets < <(basename -s .cpp "${sources[@]}")
+tools/build.sh fuzz "${targets[@]}"
+
+status=0
+for source in "${sources[@]}"; do
+  target=$(basename "$source" .cpp)
   seeds=$(dirname "$source")/fuzz_corpus/${target%_fuzz}
   found=build/fuzz/corpus/$target
   mkdir -p "$found" build/fuzz/crashes
@@ -23,6 +29,6 @@ while read -r source; do
     echo "fuzz: $target FAILED; the input lies in build/fuzz/crashes/, the log in build/fuzz/$target.log"
     status=1
   fi
-done < <(git ls-files 'src/*_fuzz.cpp' 'apps/*_fuzz.cpp')
+done
 if [ $status = 0 ]; then echo "fuzz: nothing found"; fi
 exit $status
