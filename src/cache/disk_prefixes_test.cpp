@@ -76,7 +76,8 @@ struct World {
   ~World() { disk.reset(); }
   void open() {
     disk.reset();
-    auto tier = DiskTier::open(options);
+    counters = std::make_unique<DiskTierCounters>();
+    auto tier = DiskTier::open(options, *counters);
     EXPECT_TRUE(tier.ok()) << (tier.ok() ? "" : tier.error().message);
     disk = std::make_unique<DiskPrefixes>(std::move(tier).value(), tree, pool, copier);
   }
@@ -136,6 +137,7 @@ struct World {
   RadixTree tree;
   NumberCopier copier;
   DiskTierOptions options;
+  std::unique_ptr<DiskTierCounters> counters;
   std::unique_ptr<DiskPrefixes> disk;
 };
 
@@ -288,7 +290,7 @@ class RandomOperations : public DiskPrefixesTest {
     r.scope = below(5) == 0 ? "b" : "";
     if (!known_.empty() && below(5) != 0) {
       r.tokens = known_[static_cast<std::size_t>(below(static_cast<int>(known_.size())))];
-      if (below(2) == 0) r.tokens.resize(static_cast<std::size_t>(1 + below(static_cast<int>(r.tokens.size()))));
+      if (below(2) == 0) r.tokens.resize(1 + static_cast<std::size_t>(below(static_cast<int>(r.tokens.size()))));
     }
     const Tokens tail = random_tokens(1 + below(60));
     r.tokens.insert(r.tokens.end(), tail.begin(), tail.end());

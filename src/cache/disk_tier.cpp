@@ -27,11 +27,12 @@ std::uint64_t aligned(std::uint64_t bytes) {
 
 }  // namespace
 
-DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder)
+DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters)
     : options_(std::move(options)),
       folder_(std::move(folder)),
       stride_(aligned(std::max<std::uint64_t>(options_.block_bytes, 1))),
       rates_(stride_ / kBlockTokens),
+      counters_(counters),
       reader_({"disk-r", 1, kMostTasks}),
       writer_({"disk-w", 1, kMostTasks}) {
   while (static_cast<std::uint64_t>(2 * piece_blocks_) * stride_ <= kPieceBytes && piece_blocks_ < 1024)
@@ -233,8 +234,7 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   loads_.emplace(id, flag);
   counters_.loads.add();
   for (Reading& reading : readings)
-    reader_.submit(
-        [this, reading = std::move(reading), flag](const CancelFlag&) mutable { read(std::move(reading), flag); });
+    reader_.submit([this, reading = std::move(reading), flag](const CancelFlag&) { read(reading, flag); });
   return id;
 }
 
@@ -246,7 +246,7 @@ void DiskTier::cancel(LoadId load) {
 }
 
 // On the reading thread.
-void DiskTier::read(Reading reading, const CancelFlag& cancelled) {
+void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   ReadResult result;
   result.file = reading.file;
   result.loaded.load = reading.load;

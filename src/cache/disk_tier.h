@@ -58,7 +58,7 @@ class DiskTier {
   using LoadId = std::uint64_t;
   using Time = std::chrono::steady_clock::time_point;
 
-  static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options);
+  static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options, DiskTierCounters& counters);  // outlive it
   ~DiskTier();  // what still waits to be written is lost; flush() first
 
   bool on() const { return !trouble_; }
@@ -144,7 +144,7 @@ class DiskTier {
     std::vector<WriteResult> results;
   };
 
-  DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder);
+  DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters);
   void take_over_files();
   Result<PrefixFile> read_header(const CacheFolder::Entry& entry) const;
   bool make_room(std::uint64_t bytes, std::uint64_t spare_since);
@@ -154,7 +154,7 @@ class DiskTier {
                                           std::span<const std::byte> blocks) const;
   void remove(const std::string& name);
   void publish_when_idle();
-  void read(Reading reading, const CancelFlag& cancelled);
+  void read(const Reading& reading, const CancelFlag& cancelled);
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) const;
   void note_writes(std::vector<WriteResult> results);
   void note_trouble(const Error& error);
@@ -166,7 +166,7 @@ class DiskTier {
   int piece_blocks_ = 1;
   PrefixCatalogue catalogue_;
   TransferRates rates_;
-  DiskTierCounters counters_;
+  DiskTierCounters& counters_;
   std::uint64_t next_name_ = 0;
   LoadId last_load_ = 0;
   std::unordered_map<LoadId, CancelFlag> loads_;
