@@ -1,11 +1,13 @@
 // `espalier bench latency|offline|accuracy`: tokens per second of a model in this process and the share of what the
-// machine gives; what int8 activations cost in accuracy.
+// machine gives; what int8 activations cost in accuracy. `bench serving|compare` over HTTP lie in bench/.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
 #include <thread>
 
+#include "bench/compare/compare_command.h"
+#include "bench/serving/serving_command.h"
 #include "command/bench_accuracy.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
@@ -90,6 +92,7 @@ Result<Measured> burst(Engine& engine, const std::vector<std::pair<int, int>>& l
   return follow(streams, start, m);
 }
 
+// What the threads that could be started reach together; that some could not, the engine tells.
 MachineLimits limits_of(const EngineOptions& options) {
   ComputeTeam team(options.threads > 0 ? options.threads : available_processors());
   return measure_limits(cpu_kernels(), team);
@@ -232,7 +235,11 @@ Run add_bench(CLI::App& app) {
   offline_verb->add_option("--random-range-ratio", a->range_ratio, "lengths are drawn from ratio x length to length")
       ->capture_default_str();
   auto* accuracy_verb = add_accuracy(*bench, *a);
-  return [a, latency_verb, accuracy_verb] {
+  const Run serving = bench::add_serving(*bench), compare = bench::add_compare(*bench);
+  return [a, bench, latency_verb, accuracy_verb, serving, compare] {
+    if (bench->got_subcommand("serving")) return serving();
+    if (bench->got_subcommand("compare")) return compare();
+    if (auto fine = a->engine.check(); !fine.ok()) return fail(fine.error());
     auto path = find_model(a->model);
     if (!path.ok()) return fail(path.error());
     a->engine.model_path = *path;

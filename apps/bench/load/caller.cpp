@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "bench/load/random.h"
+
 namespace espalier::bench {
 namespace {
 
@@ -39,7 +41,9 @@ std::size_t matching_choice(std::string_view text, const std::vector<std::string
   return best;
 }
 
-void Caller::prepare(Call& call) const {
+void Caller::prepare(std::size_t item, Call& call) const {
+  if (const auto& names = policy_.adapters; !names.empty())
+    call.adapter = names[derived_seed(policy_.adapter_seed, item) % names.size()];
   if (!policy_.constraints) call.constraint = {};
   if (!policy_.ignore_eos) call.ignore_eos = false;
   if (!policy_.salt.empty()) put_before(policy_.salt, call);
@@ -50,7 +54,7 @@ void Caller::record(std::size_t item, const Call& call, Outcome outcome) {
 }
 
 void Caller::generate(std::size_t item, Call call, Generated done) {
-  prepare(call);
+  prepare(item, call);
   const int requests = policy_.split_samples ? std::max(call.samples, 1) : 1;
   if (policy_.split_samples) call.samples = 1;
   struct Together {  // the requests of one call
@@ -90,7 +94,7 @@ void Caller::select_by_text(std::size_t item, Call call, std::vector<std::string
 // SGLang's way: the prompt alone first, so that the choices find it in the cache, then all choices behind it in one
 // batch, of which the likeliest per token wins.
 void Caller::select_by_likelihood(std::size_t item, Call call, std::vector<std::string> choices, Selected done) {
-  prepare(call);
+  prepare(item, call);
   call.max_tokens = 0;
   call.constraint = {};
   call.ignore_eos = false;

@@ -19,10 +19,12 @@ enum class SelectMethod { automatic, generate, constrain, likelihood };
 
 struct CallPolicy {
   SelectMethod select = SelectMethod::automatic;
-  bool constraints = true;     // send regular expressions and schemas along; false: leave them out
-  bool ignore_eos = true;      // false: never ask for it
-  bool split_samples = false;  // a server without `n` gets as many requests
-  std::string salt;            // stands before every prompt: no earlier run's prefixes fit, this run's still share
+  bool constraints = true;            // send regular expressions and schemas along; false: leave them out
+  bool ignore_eos = true;             // false: never ask for it
+  bool split_samples = false;         // a server without `n` gets as many requests
+  std::vector<std::string> adapters;  // LoRA, drawn at random for each item
+  std::uint64_t adapter_seed = 0;
+  std::string salt;  // stands before every prompt: no earlier run's prefixes fit, this run's still share
 };
 
 struct CallRecord {
@@ -53,7 +55,7 @@ class Caller {
   void select(std::size_t item, Call call, const std::vector<std::string>& choices, Selected done);
 
  private:
-  void prepare(Call& call) const;
+  void prepare(std::size_t item, Call& call) const;
   void record(std::size_t item, const Call& call, Outcome outcome);
   void select_by_likelihood(std::size_t item, Call call, std::vector<std::string> choices, Selected done);
   void select_by_text(std::size_t item, Call call, std::vector<std::string> choices, Selected done);

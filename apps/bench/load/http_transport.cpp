@@ -95,6 +95,7 @@ HttpTransport::HttpTransport(Server server, HttpTransportOptions options, std::u
 
 Result<std::unique_ptr<HttpTransport>> HttpTransport::open(Server server, HttpTransportOptions options) {
   while (server.url.ends_with('/')) server.url.pop_back();
+  options.dialect.endpoint = server.endpoint;
   net::TransferLoop::Options loop_options;
   loop_options.fresh_connections = options.fresh_connections;
   ESP_TRY(auto loop, net::TransferLoop::open(loop_options));

@@ -17,6 +17,7 @@ namespace espalier::bench {
 struct Server {
   std::string url;  // "http://127.0.0.1:30000"
   const Backend* backend = nullptr;
+  std::string endpoint;  // path of the requests; empty: the backend's own
   net::Headers headers;
   net::Headers credentials;
 };

@@ -1,19 +1,15 @@
 #include "bench/workload/workload_file.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
-#include <array>
-#include <memory>
 #include <set>
 
 #include "base/json_fields.h"
 #include "bench/workload/item_parser.h"
+#include "bench/workload/json_lines.h"
 
 namespace espalier::bench {
 namespace {
-
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 struct Header {
   std::string name;
@@ -42,28 +38,6 @@ Result<Header> parse_header(const Json& line) {
   return header;
 }
 
-class LineReader {
- public:
-  explicit LineReader(std::string_view text) : rest_(text) {}
-
-  // The next line that is not blank; false at the end.
-  bool next(std::string_view& line) {
-    while (!rest_.empty()) {
-      const auto end = rest_.find('\n');
-      line = rest_.substr(0, end);
-      rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-      ++number_;
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos) return true;
-    }
-    return false;
-  }
-  std::size_t number() const { return number_; }
-
- private:
-  std::string_view rest_;
-  std::size_t number_ = 0;
-};
-
 Result<Workload> parse_lines(LineReader& reader) {
   std::string_view text;
   if (!reader.next(text)) return bad_request("is empty; the first line must be the header of espalier-workload/1");
@@ -87,40 +61,13 @@ Result<Workload> parse_lines(LineReader& reader) {
   return workload;
 }
 
-struct GzClose {
-  void operator()(gzFile file) const { gzclose(file); }
-};
-
 }  // namespace
 
 Result<Workload> parse_workload(std::string_view text, const std::string& name) {
   LineReader reader(text);
   auto workload = parse_lines(reader);
-  if (!workload.ok())
-    return in_file(std::move(workload).error(),
-                   fmt::format("{} line {}", name, std::max<std::size_t>(reader.number(), 1)));
+  if (!workload.ok()) return at_line(std::move(workload).error(), name, reader);
   return workload;
-}
-
-Result<std::string> read_text_file(const std::string& path) {
-  const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));  // reads plain files as they are
-  if (!file) return Error{Error::Kind::not_found, fmt::format("cannot open {}", path), {}, {}};
-  std::string text;
-  std::array<char, 1 << 16> buffer;
-  for (int n = 0; (n = gzread(file.get(), buffer.data(), buffer.size())) != 0;) {
-    if (n < 0) {
-      int code = 0;
-      return bad_file(
-          fmt::format("{}: cannot be read after {} bytes ({})", path, text.size(), gzerror(file.get(), &code)));
-    }
-    text.append(buffer.data(), static_cast<std::size_t>(n));
-    if (text.size() > kMostBytes)
-      return bad_file(fmt::format("{}: is longer than {} bytes unpacked", path, kMostBytes));
-  }
-  int code = Z_OK;
-  gzerror(file.get(), &code);
-  if (code == Z_BUF_ERROR) return bad_file(fmt::format("{}: ends in the middle of its compressed data", path));
-  return text;
 }
 
 Result<Workload> read_workload(const std::string& path) {

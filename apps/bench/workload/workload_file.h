@@ -19,7 +19,4 @@ Result<Workload> read_workload(const std::string& path);
 // The same from text; `name` stands for the file in messages.
 Result<Workload> parse_workload(std::string_view text, const std::string& name);
 
-// The whole of a file, unpacked if it is gzipped; at most 1 GiB.
-Result<std::string> read_text_file(const std::string& path);
-
 }  // namespace espalier::bench

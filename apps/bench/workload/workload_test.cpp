@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "bench/workload/item_parser.h"
+#include "bench/workload/json_lines.h"
 #include "testing/data.h"
 #include "testing/temp_folder.h"
 

@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "bench/dataset/prompt_maker.h"
+
+namespace espalier::bench {
+namespace {
+
+constexpr int kDefaultPrompts = 1000;
+
+}  // namespace
+
+Result<Workload> random_dataset(const DatasetOptions& o) {
+  if (o.random_range_ratio < 0 || o.random_range_ratio > 1)
+    return bad_request("--random-range-ratio must be in 0..1", "random-range-ratio");
+  Workload workload;
+  workload.name = o.name;
+  workload.salted = false;
+  Random random(o.seed);
+  const auto drawn = [&](int longest) {
+    const auto least = static_cast<int>(longest * o.random_range_ratio);
+    return static_cast<int>(random.between(std::max(least, 1), longest));
+  };
+  const PromptMaker maker(o);
+  const int count = o.num_prompts.value_or(kDefaultPrompts);
+  for (int i = 0; i < count; ++i) {
+    const int input = drawn(o.random_input_len), output = drawn(o.random_output_len);
+    Prompt prompt = maker.make(random, input);
+    const int length = maker.length(prompt);
+    workload.items.push_back(
+        request_item(static_cast<std::size_t>(i), std::move(prompt), length, output, o.ignore_eos));
+  }
+  return workload;
+}
+
+Result<Workload> shared_prefix_dataset(const DatasetOptions& o) {
+  Workload workload;
+  workload.name = o.name;
+  workload.salted = false;
+  Random random(o.seed);
+  const PromptMaker maker(o);
+  std::size_t number = 0;
+  for (int group = 0; group < o.gsp_num_groups; ++group) {
+    const Prompt system = maker.make(random, o.gsp_system_prompt_len);
+    for (int i = 0; i < o.gsp_prompts_per_group; ++i) {
+      Prompt prompt = PromptMaker::joined(system, maker.make(random, o.gsp_question_len));
+      const int length = maker.length(prompt);
+      workload.items.push_back(request_item(number++, std::move(prompt), length, o.gsp_output_len, o.ignore_eos));
+    }
+  }
+  if (!o.gsp_ordered)
+    for (std::size_t i = workload.items.size(); i > 1; --i)
+      std::swap(workload.items[i - 1], workload.items[random.below(i)]);
+  return workload;
+}
+
+}  // namespace espalier::bench

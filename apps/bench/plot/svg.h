@@ -1,0 +1,36 @@
+// svg.h: pieces of an SVG drawing that carries its own colours for light and dark surroundings.
+// Units:   user units, about CSS pixels. Threads: one at a time. Fails: never.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace espalier::bench {
+
+std::string escape_xml(std::string_view text);
+
+class Svg {
+ public:
+  enum class Anchor { start, middle, end };
+
+  void line(double x1, double y1, double x2, double y2, std::string_view css_class);
+  void rect(double x, double y, double width, double height, std::string_view css_class);
+  void dot(double x, double y, std::string_view css_class, std::string_view title);
+  void path(const std::vector<std::pair<double, double>>& points, std::string_view css_class);
+  void text(double x, double y, std::string_view text, Anchor anchor = Anchor::start, std::string_view css_class = "");
+
+  // The whole document; `title` is read out in place of the picture.
+  std::string document(double width, double height, std::string_view title) const;
+
+ private:
+  std::string body_;
+};
+
+inline constexpr std::size_t kSeriesColours = 5;  // classes s0..s4 (strokes and dots) and f0..f4 (fills)
+
+// The drawing's style sheet, also used by the page around it.
+std::string_view style_sheet();
+
+}  // namespace espalier::bench
