@@ -3,14 +3,16 @@
 
 #include <csignal>
 #include <cstdio>
+#include <new>
 
 #include "command/command.h"
 #include "command/engine_flags.h"
 #include "serve/serve_command.h"
 
-int main(int argc, char** argv) {
-  using namespace espalier;
-  std::signal(SIGPIPE, SIG_IGN);
+namespace espalier {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app("Espalier: serves language models, and runs the programs that call them", "espalier");
   app.set_version_flag("--version", ESPALIER_VERSION);
   app.require_subcommand(1);
@@ -30,4 +32,23 @@ int main(int argc, char** argv) {
     return 2;
   }
   return verbs.at(app.get_subcommands().front()->get_name())();
+}
+
+}  // namespace
+}  // namespace espalier
+
+int main(int argc, char** argv) {
+  using espalier::Error;
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return espalier::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return espalier::command::fail({Error::Kind::out_of_memory,
+                                    "out of memory: more of it (ulimit -v, a container's memory.max), a smaller model "
+                                    "or a smaller --max-total-tokens would work",
+                                    {},
+                                    {}});
+  } catch (const std::exception& failure) {
+    return espalier::command::fail(espalier::internal_error(failure.what()));
+  }
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "store/settings.h"
+
 namespace espalier::command {
 namespace {
 
@@ -58,6 +60,23 @@ void add_engine_flags(CLI::App& app, EngineOptions& o) {
       "--disable-radix-cache", [&o](std::int64_t count) { o.radix_cache = count == 0; },
       "keep no prefixes between requests");
   cache->envname(environment_twin(cache));
+  option(app, "--cache-dir", o.cache_dir,
+         "folder in which cached prefixes (keys, values and the tokens themselves) outlive the process; empty = none");
+  option(
+      app, "--cache-disk", o.cache_disk_bytes,
+      "evicted prefixes go to disk, at most SIZE (K, M, G), in --cache-dir or until the end of the process; 0 = off. "
+      "Default of serve: 2G on a loopback bind, else off")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE")
+      ->default_str("");
+  auto* no_disk = app.add_flag(
+      "--no-cache-disk",
+      [&o](std::int64_t count) {
+        if (count > 0) o.cache_disk_bytes = 0;
+      },
+      "the same as --cache-disk 0");
+  no_disk->envname(environment_twin(no_disk));
+  o.cache_scratch = (store::Settings::from_environment().cache / "prefixes").string();
   option(app, "--speculative-algorithm", o.speculative,
          "none | ngram (drafts from the request's own text) | tree (also from other texts); same bits, fewer steps");
   option(app, "--random-seed", o.random_seed, "of requests that bring none; -1 = from the system");

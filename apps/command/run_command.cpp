@@ -122,6 +122,7 @@ Result<> chat(Engine& engine, const Arguments& a) {
 }
 
 int run(Arguments& a) {
+  if (auto fine = a.engine.check(); !fine.ok()) return fail(fine.error());
   auto path = find_model(a.model);
   if (!path.ok()) return fail(path.error());
   a.engine.model_path = *path;

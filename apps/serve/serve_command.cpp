@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/start_thread.h"
 #include "serve/serve_options.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -33,9 +34,15 @@ void say(std::string_view text) {
   }
 }
 
+// One line, as a log line where those are JSON: whoever reads them can read all of them.
+void tell(const std::string& line, log::Level level = log::Level::info) {
+  if (log::format() == log::Format::json && log::enabled(level)) return log::write(level, line);
+  say(line + "\n");
+}
+
 // Unlike command::fail not through stdio.
 int fail(const Error& error) {
-  say(fmt::format("espalier: {}\n", error.message));
+  tell(fmt::format("espalier: {}", error.message), log::Level::error);
   return error.exit_code();
 }
 
@@ -106,6 +113,24 @@ Result<std::unique_ptr<Engine>> load(const ServeOptions& options, server::Server
 
 void announce(const server::Server& server, const Engine& engine, const std::string& name, double seconds) {
   const ModelInfo& info = engine.model();
+  const std::string url = server.url(), ready = fmt::format("espalier: ready on {} ({}, {:.2f} s)", url, name, seconds);
+  if (log::format() == log::Format::json && log::enabled(log::Level::info)) {
+    return log::event(log::Level::info, ready,
+                      {{"url", url},
+                       {"model", name},
+                       {"architecture", info.architecture},
+                       {"quantization", info.quantisation},
+                       {"parameters", info.parameters},
+                       {"weight_bytes", info.weight_bytes},
+                       {"context_length", std::int64_t{info.limits.context_length}},
+                       {"pool_tokens", std::int64_t{info.limits.pool_tokens}},
+                       {"kv_type", info.kv_type},
+                       {"kv_bytes", info.kv_bytes},
+                       {"threads", std::int64_t{info.threads}},
+                       {"isa", info.isa},
+                       {"activations", info.activations},
+                       {"seconds", seconds}});
+  }
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   say(
       fmt::format("  model    {} ({}, {}, {:.1f} M parameters, {:.1f} MiB)\n"
@@ -114,7 +139,8 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                   name, info.architecture, info.quantisation, static_cast<double>(info.parameters) / 1e6,
                   mib(info.weight_bytes), info.limits.context_length, info.limits.pool_tokens, info.kv_type,
                   mib(info.kv_bytes), info.threads, info.isa, info.activations));
-  say(fmt::format("espalier: ready on {} ({}, {:.2f} s)\n", server.url(), name, seconds));
+  say(fmt::format("  cache    {}\n", info.disk_cache.empty() ? "evicted prefixes are dropped" : info.disk_cache));
+  say(ready + "\n");
 }
 
 class Program {
@@ -125,13 +151,16 @@ class Program {
   int run() {
     std::promise<Result<std::unique_ptr<Engine>>> promise;
     loading_ = promise.get_future();
-    loader_ = std::jthread([this, promise = std::move(promise)](std::stop_token stop) mutable {
+    auto loader = start_thread<std::jthread>("loading", [this,
+                                                         promise = std::move(promise)](std::stop_token stop) mutable {
       try {
         promise.set_value(load(options_, server_, stop));
       } catch (const std::exception& failure) {
         promise.set_value(Error{Error::Kind::out_of_memory, fmt::format("loading failed: {}", failure.what()), {}, {}});
       }
     });
+    if (!loader.ok()) return fail(loader.error());
+    loader_ = std::move(loader).value();
     for (;;) {
       if (const auto code = load_finished()) return *code;
       if (const int number = signals_.wait(loading_.valid() ? std::chrono::milliseconds(20) : std::chrono::seconds(1));
@@ -150,9 +179,10 @@ class Program {
     auto engine = loading_.get();
     loader_.join();
     if (!engine) return fail(engine.error());
-    const Engine& opened = **engine;
+    Engine& opened = **engine;
     if (auto attached = server_.attach_engine(std::move(*engine), options_.model); !attached)
       return fail(attached.error());
+    engine_ = &opened;
     const auto& names = options_.server.served_model_names;
     announce(server_, opened, names.empty() ? options_.model : names.front(),
              std::chrono::duration<double>(Clock::now() - began_).count());
@@ -171,7 +201,7 @@ class Program {
   int drain() {
     if (loading_.valid()) {
       // Nothing was served yet, and the loading thread cannot be stopped in the middle of a file.
-      say("espalier: stopped while loading\n");
+      tell("espalier: stopped while loading");
       std::_Exit(0);
     }
     server_.begin_drain();
@@ -184,20 +214,41 @@ class Program {
       again = number == SIGTERM || number == SIGINT;
     }
     if (server_.active() == 0) {
+      save_cache(end);
       server_.stop(std::chrono::milliseconds(1000));
-      say("espalier: stopped\n");
+      tell("espalier: stopped");
       return 0;
     }
     server_.cut();
     const auto last = Clock::now() + std::chrono::milliseconds(500);
     while (server_.active() > 0 && Clock::now() < last) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (server_.active() == 0 && !again) save_cache(Clock::now());
     server_.stop(std::chrono::milliseconds(500));
-    say("espalier: stopped with requests cut off\n");
+    tell("espalier: stopped with requests cut off");
     std::_Exit(kCutOff);  // an engine in the middle of a long step is not waited for
+  }
+
+  // What is in memory goes to the cache folder, until `end` but at least for a moment; another signal ends it.
+  void save_cache(Clock::time_point end) {
+    if (engine_ == nullptr || engine_->options().cache_dir.empty()) return;
+    constexpr std::chrono::milliseconds kLeast(1500);
+    const auto limit = std::max(kLeast, std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()));
+    const auto began = Clock::now();
+    auto saving = std::async(std::launch::async, [this, limit] { return engine_->save_cache(limit); });
+    while (saving.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      const int number = signals_.wait(std::chrono::milliseconds(20));
+      if (number == SIGTERM || number == SIGINT) {
+        say("espalier: stopped while prefixes were saved\n");
+        std::_Exit(kCutOff);  // files that are not finished have no names yet
+      }
+    }
+    log::info("prefix cache: {} tokens written in {:.2f} s", std::max<std::int64_t>(saving.get(), 0),
+              std::chrono::duration<double>(Clock::now() - began).count());
   }
 
   const Signals& signals_;
   server::Server& server_;
+  Engine* engine_ = nullptr;  // the server's, once it is loaded
   const ServeOptions& options_;
   const Clock::time_point began_;
   std::future<Result<std::unique_ptr<Engine>>> loading_;
@@ -208,6 +259,7 @@ int run_server(const ServeOptions& options) {
   const Signals signals;
   log::configure(level_of(options.log_level), options.log_format == "json" ? log::Format::json : log::Format::text);
   for (const auto& notice : options.notices()) log::info("{}", notice);
+  if (auto fine = options.engine.check(); !fine) return fail(fine.error());
   auto server = server::Server::start(options.server);
   if (!server) return fail(server.error());
   return Program(signals, **server, options).run();
@@ -224,7 +276,7 @@ Run add_serve(CLI::App& app) {
       app.add_subcommand("serve", "serve a model over HTTP: OpenAI's routes, SGLang's, and a chat page at /");
   serve::add_serve_flags(*verb, *options);
   return [options] {
-    options->settle();
+    if (auto settled = options->settle(); !settled.ok()) return serve::fail(settled.error());
     return serve::run_server(*options);
   };
 }

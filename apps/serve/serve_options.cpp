@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 #include "command/engine_flags.h"
+#include "server/service.h"  // is_loopback
 
 namespace espalier::serve {
 namespace {
@@ -128,25 +130,51 @@ std::string spellings(std::string_view flag) {
   return all;
 }
 
+bool is_key(std::string_view flag) {
+  return flag == "api-key" || flag == "api-key-file" || flag == "admin-api-key";
+}
+
+bool blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+// Several keys in one value stand between commas.
+std::vector<std::string> split(const std::string& values) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= values.size();) {
+    const std::size_t end = std::min(values.find(',', at), values.size());
+    parts.push_back(values.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+Error empty_key(std::string_view source, std::string_view flag) {
+  return bad_request(fmt::format("{} is empty, which would leave the server open to everybody; give a key, or leave it "
+                                 "out for a server without keys",
+                                 source),
+                     std::string(flag));
+}
+
 // Adds one flag for one member, whatever its type.
 class FlagAdder {
  public:
-  explicit FlagAdder(CLI::App& app) : app_(app) {}
+  FlagAdder(CLI::App& app, ServeOptions& options) : app_(app), options_(options) {}
 
   template <class V>
   void operator()(V& value, const char* flag, const char* unit, const char* effect) const {
-    app_.add_option(spellings(flag), value, effect)
-        ->type_name(unit)
-        ->envname(environment_name(flag))
-        ->capture_default_str();
+    auto* option = app_.add_option(spellings(flag), value, effect);
+    option->type_name(unit)->envname(environment_name(flag))->capture_default_str();
+    if (is_key(flag)) options_.keys.emplace_back(flag, option);
   }
   void operator()(std::vector<std::string>& values, const char* flag, const char* unit, const char* effect) const {
-    app_.add_option(spellings(flag), values, effect)
-        ->type_name(unit)
-        ->envname(environment_name(flag))
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->take_all();
+    auto* option = app_.add_option(spellings(flag), values, effect);
+    option->type_name(unit)->envname(environment_name(flag))->allow_extra_args(false)->take_all();
+    if (is_key(flag)) {
+      options_.keys.emplace_back(flag, option);  // split in settle(), where an empty one is seen
+    } else {
+      option->delimiter(',');
+    }
   }
   void operator()(bool& value, const char* flag, const char*, const char* effect) const {
     app_.add_flag(fmt::format("{},!--no-{}", spellings(flag), flag), value, effect)->envname(environment_name(flag));
@@ -154,6 +182,7 @@ class FlagAdder {
 
  private:
   CLI::App& app_;
+  ServeOptions& options_;
 };
 
 template <std::size_t N>
@@ -186,9 +215,27 @@ std::vector<std::string> ServeOptions::notices() const {
   return lines;
 }
 
-void ServeOptions::settle() {
+Result<> ServeOptions::settle() {
   if (!model_path.empty()) model = model_path;
   engine.kv_type = kv_name(engine.kv_type);
+  constexpr std::int64_t kDiskTier = std::int64_t{2} << 30;
+  if (engine.cache_disk_bytes < 0) engine.cache_disk_bytes = server::is_loopback(server.host) ? kDiskTier : 0;
+  for (const auto& [flag, option] : keys) {
+    const std::string variable = environment_name(flag);
+    const char* value = std::getenv(variable.c_str());
+    if (option->count() == 0 && value != nullptr && blank(value)) return empty_key(variable, flag);
+    for (const auto& given : option->results()) {
+      for (const auto& key : split(given)) {
+        if (blank(key)) return empty_key(fmt::format("--{}", flag), flag);
+      }
+    }
+  }
+  std::vector<std::string> api_keys;
+  for (const auto& given : server.api_keys) {
+    for (auto& key : split(given)) api_keys.push_back(std::move(key));
+  }
+  server.api_keys = std::move(api_keys);
+  return success();
 }
 
 void add_serve_flags(CLI::App& app, ServeOptions& options) {
@@ -197,9 +244,10 @@ void add_serve_flags(CLI::App& app, ServeOptions& options) {
       ->envname("ESPALIER_MODEL")
       ->capture_default_str();
   app.add_option("--model-path,--model,-m", options.model_path, "the same as MODEL")->group("");
+  options.engine.cache_disk_bytes = -1;  // settle() decides when no flag does
   command::add_engine_flags(app, options.engine);
-  server::ServerOptions::visit(options.server, FlagAdder(app));
-  const FlagAdder add(app);
+  const FlagAdder add(app, options);
+  server::ServerOptions::visit(options.server, add);
   add(options.log_level, "log-level", "LEVEL", "debug, info, warning, error");
   add(options.log_format, "log-format", "text|json", "of log lines");
   add(options.progress, "progress", "STYLE", "of downloads: auto, bar, plain, json, none");

@@ -24,14 +24,16 @@ struct ServeOptions {
 
   // Flags that were given and have no effect here.
   std::vector<std::string> notices() const;
-  // After parsing: what depends on several flags.
-  void settle();
+  // After parsing: what depends on several flags. Fails: bad_request for a key that was given but is empty, for it
+  // would quietly open the server to everybody.
+  Result<> settle();
 
   struct Ignored {
     std::string flag, value;
     CLI::Option* option = nullptr;
   };
   std::list<Ignored> ignored;
+  std::vector<std::pair<std::string, const CLI::Option*>> keys;  // --api-key and its like
 };
 
 void add_serve_flags(CLI::App& app, ServeOptions& options);

@@ -6,6 +6,7 @@
 // end with reason abort.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,9 +41,16 @@ struct EngineOptions {
   double target_itl_ms = 0;             // prompt chunks shrink to leave tokens this far apart; 0 = no target
   bool fair_tenants = false;            // tenants take turns by tokens computed
   bool radix_cache = true;
-  std::string speculative = "none";  // none | ngram | tree: drafts, verified in one chunk; results are the same bits
-  double conservativeness = 1.0;     // of the estimate of output lengths at admission
-  std::int64_t random_seed = -1;     // of requests without a seed, in order of arrival; -1 = from the system
+  std::string speculative = "none";   // none | ngram | tree: drafts, verified in one chunk; results are the same bits
+  double conservativeness = 1.0;      // of the estimate of output lengths at admission
+  std::int64_t random_seed = -1;      // of requests without a seed, in order of arrival; -1 = from the system
+  std::string cache_dir;              // prefixes are kept in this folder across restarts; empty = they are not
+  std::int64_t cache_disk_bytes = 0;  // evicted prefixes go to disk, at most that much; 0 = they are dropped
+  std::string cache_scratch;          // where, without a cache_dir: a folder whose files end with the process
+  double cache_save_seconds = 10;     // what the end of the engine may take to save prefixes to the cache_dir
+
+  // Refuses values that no model could be opened with; open() does so too, but only once a model is at hand.
+  Result<> check() const;
 };
 
 struct ModelInfo {
@@ -59,7 +67,10 @@ struct ModelInfo {
   std::int64_t layer_parameters = 0;  // of the matrices that every token passes; the head not counted
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::string isa, activations, kv_type;
+  std::string disk_cache;  // what goes to disk and where, in words; empty = nothing does
   int threads = 0;
+  int max_running = 0, prefill_chunk = 0;  // sequences in one batch; prompt tokens in one step
+  std::int64_t max_queued_tokens = 0;      // of waiting prompts
 };
 
 // What the engine did and holds at one moment; counters since the start.
@@ -90,7 +101,10 @@ class Engine {
   EngineStatus status() const;
   const EngineMetrics& metrics() const;  // engine/engine_metrics.h
 
-  Result<> flush_cache();                 // bad_request while something runs or waits
+  Result<> flush_cache();  // bad_request while something runs or waits
+  // Saves the prefixes in memory to the cache_dir, within the limit; then the destructor does not do it again.
+  // Tokens that were written; -1 when the engine thread was busy for longer.
+  std::int64_t save_cache(std::chrono::milliseconds limit);
   int abort(std::string_view id_prefix);  // how many requests it matched; "" matches all
   void drain();                           // from now on submit() answers unavailable; running work goes on
   Result<> check();                       // every invariant of pool, tree and sequences; waits for a step to end

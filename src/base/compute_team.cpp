@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "base/start_thread.h"
+
 namespace espalier {
 namespace {
 
@@ -51,8 +53,14 @@ int available_processors() {
 }
 
 ComputeTeam::ComputeTeam(int threads, bool pin) {
+  members_.reserve(static_cast<std::size_t>(threads));  // no exception once a thread runs
   for (int i = 1; i < threads; ++i) {
-    members_.emplace_back([this] { member_loop(); });
+    auto member = start_thread("compute", [this] { member_loop(); });
+    if (!member.ok()) {
+      shortage_ = std::move(member).error();
+      return;
+    }
+    members_.push_back(std::move(member).value());
     pthread_setname_np(members_.back().native_handle(), "esp-compute");
     if (pin) pin_to(members_.back(), i);
   }

@@ -3,14 +3,18 @@
 // run(chunks, body) calls body(chunk) once for every chunk in 0..chunks-1, on whichever member claims it, and returns
 // when all are done. Which member computes a chunk must not matter to the result (promise 1): bodies write disjoint
 // outputs. A member that the system has not scheduled yet delays nobody: only claimed chunks are waited for. Threads:
-// one caller at a time. Members spin for a short while between calls, then sleep. Fails: never; body must not throw.
+// one caller at a time. Members spin for a short while between calls, then sleep. Fails: body must not throw; when the
+// system grants fewer threads than asked for, the team is smaller (size() tells, shortage() says why) and still works.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "espalier/error.h"
 
 namespace espalier {
 
@@ -22,6 +26,7 @@ class ComputeTeam {
   ComputeTeam& operator=(const ComputeTeam&) = delete;
 
   int size() const { return static_cast<int>(members_.size()) + 1; }
+  const std::optional<Error>& shortage() const { return shortage_; }  // set when size() is less than asked for
 
   template <class Body>
   void run(int chunks, Body&& body) {
@@ -51,6 +56,7 @@ class ComputeTeam {
   std::atomic<std::uint32_t> wake_{0};
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> members_;
+  std::optional<Error> shortage_;
 };
 
 // Threads that this process may run at once (the affinity mask, not the machine's size).

@@ -1,6 +1,7 @@
 #include "base/compute_team.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <chrono>
 #include <random>
@@ -56,6 +57,42 @@ TEST(ComputeTeam, SleepingMembersWakeForTheNextJob) {
     team.run(64, [&](int chunk) { sum += chunk; });
     ASSERT_EQ(sum.load(), 64 * 63 / 2);
   }
+}
+
+// While it lives every new thread wants more stack than there are addresses, so none can start.
+class NoMoreThreads {
+ public:
+  NoMoreThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 62);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoMoreThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(ComputeTeam, WithoutThreadsItIsSmallerSaysWhyAndStillComputes) {
+  const NoMoreThreads limit;
+  ComputeTeam team(4);
+  EXPECT_EQ(team.size(), 1);
+  ASSERT_TRUE(team.shortage());
+  EXPECT_EQ(team.shortage()->exit_code(), 4);
+  EXPECT_NE(team.shortage()->message.find("ulimit -u"), std::string::npos) << team.shortage()->message;
+  std::atomic<int> sum{0};
+  team.run(10, [&](int chunk) { sum += chunk; });
+  EXPECT_EQ(sum, 45);
+}
+
+TEST(ComputeTeam, HasNoShortageWhenAllStarted) {
+  EXPECT_FALSE(ComputeTeam(3).shortage());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// log.h: one line per event on stderr, as text or JSON.
+// log.h: one line per event on stderr, as text or JSON. Events with figures have a key for each of them in JSON.
 // Threads: any. Fails: never; a closed or full stderr only counts (log::lost_lines()).
 // Client-chosen strings are escaped here (control characters, quotes), so callers may pass them as they came.
 #pragma once
@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace espalier::log {
 
@@ -17,6 +19,14 @@ enum class Format { text, json };
 void configure(Level lowest, Format format);
 bool enabled(Level level);
 void write(Level level, std::string_view message);
+
+struct Field {
+  std::string_view name;  // one of our own words, not a client's
+  std::variant<bool, std::int64_t, double, std::string_view> value;
+};
+// `message` is the whole line in text; in JSON `fields` stand beside it.
+void event(Level level, std::string_view message, std::initializer_list<Field> fields);
+Format format();
 std::uint64_t lost_lines();
 
 template <class... A>

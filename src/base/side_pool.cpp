@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 
 #include "base/log.h"
 
@@ -13,11 +14,13 @@ namespace espalier {
 SidePool::SidePool(Options options) : options_(std::move(options)) {
   unsigned count = std::max(1u, options_.threads);
   active_.resize(count);
+  threads_.reserve(count);
   try {
     for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this, i] { work(i); });
-  } catch (...) {
-    stop();
-    throw;
+  } catch (const std::system_error& refused) {
+    if (threads_.empty()) throw;
+    log::warning("the {} pool has {} of {} threads: {}", options_.name, threads_.size(), count,
+                 refused.code().message());
   }
 }
 

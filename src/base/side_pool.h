@@ -9,7 +9,8 @@
 // Threads: submit(), cancel() and the counters: any. stop(): any but the pool's own. Tasks start in the order of
 //          submission and run at the same time; a dropped task is destroyed on a pool thread or in stop().
 // Fails:   submit() returns false when the queue is full or the pool was stopped. A task that throws is counted and
-//          logged; the thread goes on.
+//          logged; the thread goes on. Where the system refuses some of the threads the pool works with the others and
+//          logs it; the constructor throws std::system_error when there is none.
 #pragma once
 
 #include <atomic>

@@ -167,7 +167,7 @@ std::optional<OwnedSlots> DiskPrefixes::take_slots(int count, SlotCursor& cursor
   return allocator_.allocate(count, cursor);
 }
 
-void DiskPrefixes::place(Load& load, DiskTier::Loaded& piece) {
+void DiskPrefixes::place(Load& load, const DiskTier::Loaded& piece) {
   const int have = load.pin.length(), begin = piece.first_block * kBlockTokens;
   const int end = std::min(begin + piece.blocks * kBlockTokens, static_cast<int>(load.tokens.size()));
   if (end <= have) return;
@@ -185,16 +185,20 @@ void DiskPrefixes::place(Load& load, DiskTier::Loaded& piece) {
   tier_->counters().loaded_tokens.add(static_cast<std::uint64_t>(end - have));
 }
 
-void DiskPrefixes::collect() {
-  for (DiskTier::Loaded& piece : tier_->collect()) {
-    const auto load = std::find_if(loads_.begin(), loads_.end(), [&](const Load& l) { return l.id == piece.load; });
-    if (load == loads_.end()) continue;
-    if (!piece.failed) place(*load, piece);
-    if (piece.failed || piece.last) load->done = true;
-    piece.buffer.reset();  // the reading thread may wait for it
+void DiskPrefixes::take(const DiskTier::Loaded& piece) {
+  const auto load = std::find_if(loads_.begin(), loads_.end(), [&](const Load& l) { return l.id == piece.load; });
+  if (load == loads_.end() || load->done) return;
+  if (!piece.failed) place(*load, piece);
+  load->done = load->done || piece.failed || piece.last;
+  if (load->done) load->cursor.reset();
+}
+
+void DiskPrefixes::collect(int most_pieces) {
+  for (DiskTier::Loaded& piece : tier_->collect()) arrived_.push_back(std::move(piece));
+  for (; most_pieces > 0 && !arrived_.empty(); --most_pieces) {
+    take(arrived_.front());
+    arrived_.pop_front();  // the reading thread may wait for its buffer
   }
-  for (Load& load : loads_)
-    if (load.done) load.cursor.reset();
 }
 
 void DiskPrefixes::forget(std::uint64_t owner) {
@@ -209,6 +213,7 @@ bool DiskPrefixes::give_up() {
   if (loads_.empty()) return false;
   for (const Load& load : loads_) tier_->cancel(load.id);
   loads_.clear();
+  arrived_.clear();
   return true;
 }
 

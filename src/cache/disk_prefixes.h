@@ -10,6 +10,7 @@
 // Order:   tree, allocator and copier outlive it.
 #pragma once
 
+#include <deque>
 #include <limits>
 #include <memory>
 #include <set>
@@ -58,8 +59,9 @@ class DiskPrefixes final : public EvictionObserver {
   bool wait_for(const Wish& wish, DiskMemory& memory);
   void forget(std::uint64_t owner);  // it was admitted, or left
 
-  // Puts what was read into the tree. Call between steps, and after a wake.
-  void collect();
+  // Puts what was read into the tree, at most so many pieces: while others decode, copying must not keep them waiting.
+  // Call between steps, and after a wake.
+  void collect(int most_pieces = std::numeric_limits<int>::max());
   void computed(int tokens, double seconds);  // the engine computed that many prompt tokens
   bool give_up();                             // memory is short: all loads end; true when that let go of anything
   void clear();                               // empties tree (but what is pinned) and tier
@@ -91,7 +93,8 @@ class DiskPrefixes final : public EvictionObserver {
 
   Load* load_for(const Wish& wish);
   bool begin(const Wish& wish, const DiskTier::Ranges& ranges, int end);
-  void place(Load& load, DiskTier::Loaded& piece);
+  void place(Load& load, const DiskTier::Loaded& piece);
+  void take(const DiskTier::Loaded& piece);
   std::optional<OwnedSlots> take_slots(int count, SlotCursor& cursor);
   Path path_to(NodeHandle node, int end, int slots_from) const;
   DiskTier::Store store(std::string_view scope, const Path& path, DiskTier::Piece piece, DiskTier::Patience patience);
@@ -104,6 +107,7 @@ class DiskPrefixes final : public EvictionObserver {
   const bool store_evicted_;
   bool paused_ = false;
   std::vector<Load> loads_;
+  std::deque<DiskTier::Loaded> arrived_;  // read, not yet placed
 
   // Of the leaf that was evicted from last: everything from this block on is stored (or was dropped). Pools that are
   // full evict a token here and a token there; this makes all but one of 16 of those calls cost nothing.

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/log.h"
+#include "base/start_thread.h"
 #include "cache/checksum.h"
 #include "cache/disk_tier.h"
 
@@ -65,7 +66,7 @@ std::optional<std::uint64_t> number_of(const std::string& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options) {
+Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, DiskTierCounters& counters) {
   if (options.key.size() > PrefixFileLimits::text)
     return internal_error("the key of the prefix cache is longer than its files can hold");
   std::string name;
@@ -77,7 +78,12 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options) {
     name = passing_name();
   }
   ESP_TRY(auto folder, CacheFolder::open(options.base, name, options.fault));
-  std::unique_ptr<DiskTier> tier(new DiskTier(std::move(options), std::move(folder)));
+  std::unique_ptr<DiskTier> tier;
+  try {
+    tier.reset(new DiskTier(std::move(options), std::move(folder), counters));
+  } catch (const std::system_error& refused) {
+    return no_thread("disk tier's", refused.code().message());
+  }
   if (tier->options_.keep) tier->take_over_files();
   return tier;
 }

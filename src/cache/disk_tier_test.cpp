@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <fstream>
 
 #include "base/log.h"
@@ -53,8 +54,8 @@ class DiskTierTest : public ::testing::Test {
     };
     return o;
   }
-  static std::unique_ptr<DiskTier> open(DiskTierOptions o) {
-    auto tier = DiskTier::open(std::move(o));
+  std::unique_ptr<DiskTier> open(DiskTierOptions o) {
+    auto tier = DiskTier::open(std::move(o), counters_.emplace_back());
     EXPECT_TRUE(tier.ok()) << (tier.ok() ? "" : tier.error().message);
     return std::move(tier).value();
   }
@@ -118,6 +119,7 @@ class DiskTierTest : public ::testing::Test {
     return sum;
   }
 
+  std::deque<DiskTierCounters> counters_;  // one for each tier that was opened
   testing::TestFolder test_{testing::TestFolder::Where::memory};
   std::mutex mutex_;
   std::condition_variable woken_;
@@ -160,7 +162,7 @@ TEST_F(DiskTierTest, ARestartFindsEverythingAndTheSameKeyOnly) {
   }
   auto tier = open(options());
   EXPECT_EQ(load(*tier, a), 40);
-  auto second = DiskTier::open(options());
+  auto second = DiskTier::open(options(), counters_.emplace_back());
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind, Error::Kind::busy);
 }

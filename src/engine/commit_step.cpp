@@ -224,6 +224,7 @@ void EngineCore::count_finish(const Sequence& s, FinishReason reason) {
 
 void EngineCore::remove(const Sequence* sequence) {
   auto is_it = [&](const auto& s) { return s.get() == sequence; };
+  if (disk_) disk_->forget(sequence->arrival);
   std::erase_if(running_, is_it);
   std::erase_if(waiting_, is_it);
 }

@@ -95,6 +95,7 @@ class CoreHarness {
     while (step()) ASSERT_LT(++steps, 100'000);
   }
 
+  KvPool& pool() { return kv_; }
   EngineMetrics metrics;
 
  private:

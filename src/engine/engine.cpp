@@ -9,7 +9,10 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/start_thread.h"
+#include "engine/disk_cache.h"
 #include "engine/engine_core.h"
+#include "engine/engine_options.h"
 #include "engine/loaded_model.h"
 #include "engine/model_runner.h"
 #include "model/arch/table.h"
@@ -19,44 +22,6 @@
 
 namespace espalier {
 namespace {
-
-Result<KvType> kv_type(const EngineOptions& options) {
-  const std::string& n = options.kv_type;
-  if (n == "auto") return options.activations == "f32" ? KvType::f32 : KvType::bf16;
-  if (n == "f32" || n == "float32") return KvType::f32;
-  if (n == "bf16" || n == "bfloat16") return KvType::bf16;
-  if (n == "f16" || n == "float16") return KvType::f16;
-  if (n == "int8" || n == "q8_0") return KvType::i8;
-  if (n == "fp8_e4m3" || n == "fp8") return KvType::f8_e4m3;
-  if (n == "fp8_e5m2") return KvType::f8_e5m2;
-  return bad_request(
-      fmt::format("--kv-cache-dtype {} is not known; auto, f32, bf16, f16, int8, fp8_e4m3 and fp8_e5m2 are", n),
-      "kv_cache_dtype");
-}
-
-std::string_view name(KvType type) {
-  constexpr std::string_view kNames[] = {"f32", "bf16", "f16", "int8", "fp8_e4m3", "fp8_e5m2"};
-  return kNames[static_cast<int>(type)];
-}
-
-Result<SchedulePolicy> policy(const std::string& n) {
-  constexpr std::pair<std::string_view, SchedulePolicy> kPolicies[] = {
-      {"lpm", SchedulePolicy::lpm}, {"dfs-weight", SchedulePolicy::dfs_weight}, {"fcfs", SchedulePolicy::fcfs},
-      {"lof", SchedulePolicy::lof}, {"priority", SchedulePolicy::priority},     {"random", SchedulePolicy::random}};
-  for (const auto& [known, value] : kPolicies)
-    if (n == known) return value;
-  return bad_request(
-      fmt::format("--schedule-policy {} is not known; lpm, dfs-weight, fcfs, lof, priority and random are", n),
-      "schedule_policy");
-}
-
-Result<DraftSource> draft_source(const std::string& n) {
-  if (n == "none" || n == "NONE" || n.empty()) return DraftSource::none;
-  if (n == "ngram" || n == "NGRAM") return DraftSource::ngram;
-  if (n == "tree" || n == "TREE") return DraftSource::tree;
-  return bad_request(fmt::format("--speculative-algorithm {} is not known; none, ngram and tree are", n),
-                     "speculative_algorithm");
-}
 
 // Bytes the machine could give to a new process, page cache included.
 std::int64_t available_memory() {
@@ -69,41 +34,50 @@ std::int64_t available_memory() {
 }
 
 struct Capacity {
-  int context, running, pool, chunk, rows;
+  int context, pool;  // tokens
 };
 
 // What fits: a quarter of what is free at most, and never more than all sequences at full length.
-Result<Capacity> capacity(const EngineOptions& o, const ModelConfig& config, std::size_t bytes_per_token) {
+Capacity capacity(const EngineOptions& o, const EngineChoices& chosen, const ModelConfig& config,
+                  std::size_t bytes_per_token) {
   Capacity c{};
   const std::int64_t context = o.context_length > 0 ? o.context_length : config.context_length;
   c.context = static_cast<int>(std::min<std::int64_t>(context, 1 << 24));
-  c.running = o.max_running > 0 ? o.max_running : 64;
   std::int64_t pool = o.max_total_tokens;
   if (pool == 0) {
     const std::int64_t affordable = available_memory() / 4 / static_cast<std::int64_t>(bytes_per_token);
-    pool = std::min(affordable, static_cast<std::int64_t>(c.context) * c.running);
+    pool = std::min(affordable, static_cast<std::int64_t>(c.context) * chosen.max_running);
     pool = std::clamp<std::int64_t>(pool, 256, 1 << 24);
   }
-  if (pool < 2 || pool > SlotAllocator::most_slots)
-    return bad_request(fmt::format("--max-total-tokens {} is outside 2 to {}", pool, SlotAllocator::most_slots),
-                       "max_total_tokens");
   c.pool = static_cast<int>(pool);
-  constexpr int kUnlimitedChunk = 4096;  // longer prompts still go through in pieces: results do not depend on it
-  c.chunk = o.prefill_chunk > 0 ? std::min(o.prefill_chunk, 1 << 16) : o.prefill_chunk < 0 ? kUnlimitedChunk : 512;
-  c.rows = c.chunk + c.running;
   return c;
+}
+
+// As many compute threads as were asked for, or why not.
+Result<std::unique_ptr<ComputeTeam>> start_team(int threads) {
+  if (const int processors = available_processors(); threads > 4 * processors)
+    log::warning("--threads {} is more than four times the {} processors this process may use: --threads {} is faster",
+                 threads, processors, processors);
+  auto team = std::make_unique<ComputeTeam>(threads);
+  if (!team->shortage()) return team;
+  Error error = *team->shortage();
+  error.message += fmt::format("; --threads {} is what could be had of {}", team->size(), threads);
+  error.field = "threads";
+  return error;
 }
 
 }  // namespace
 
 struct Engine::Impl {
   EngineOptions options;
+  EngineChoices chosen;
   ModelInfo info;
   EngineMetrics metrics;
   ModelFiles files;
   std::unique_ptr<ComputeTeam> team;
   std::unique_ptr<Decoder> decoder;
   KvPool kv;
+  std::unique_ptr<KvCopier> copier;
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<EngineCore> core;
@@ -112,6 +86,7 @@ struct Engine::Impl {
 
   std::int64_t most_queued_tokens = 0;
   std::atomic<bool> draining{false};
+  std::atomic<bool> cache_saved{false};
   std::atomic<std::uint64_t> seeds_drawn{0};
   mutable std::mutex status_mutex;  // guards the copy below; the engine thread writes it once a step
   EngineStatus latest;
@@ -119,9 +94,10 @@ struct Engine::Impl {
   std::atomic<std::chrono::steady_clock::rep> last_step{std::chrono::steady_clock::now().time_since_epoch().count()};
 
   Result<> open(const Progress& progress);
-  Result<> load_weights(const Progress& progress, const Capacity& capacity, const DecoderSpec& spec);
-  void describe(const Capacity& capacity, KvType type);
+  Result<> load_weights(const Progress& progress, const DecoderSpec& spec);
+  void describe(const Capacity& capacity);
   void run();
+  void open_disk_cache(const KvShape& shape);
   void publish_status(std::int64_t arrived_choices, std::int64_t arrived_tokens);
   Result<> refuse_or_count(const Request& request);
   std::uint64_t next_seed();  // of a request that brings none, under --random-seed: in the order of arrival
@@ -144,18 +120,13 @@ Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, const Progre
 }
 
 Result<> Engine::Impl::open(const Progress& progress) {
-  ESP_TRY(const KvType type, kv_type(options));
-  ESP_TRY(const SchedulePolicy schedule, policy(options.schedule_policy));
-  ESP_TRY(const DraftSource drafts, draft_source(options.speculative));
-  if (options.activations != "int8" && options.activations != "f32")
-    return bad_request(fmt::format("--activations {} is not known; int8 and f32 (exact mode) are", options.activations),
-                       "activations");
+  ESP_TRY(chosen, choices_of(options));
   ESP_TRY(files, open_model_files(options));
   ESP_TRY(const DecoderSpec spec, declare(files.config));
-  const KvShape shape{spec.layers, spec.attention.kv_heads, spec.attention.head_dim, type};
-  ESP_TRY(const Capacity fits, capacity(options, files.config, shape.bytes_per_token()));
-  team = std::make_unique<ComputeTeam>(options.threads > 0 ? options.threads : available_processors());
-  ESP_CHECK(load_weights(progress, fits, spec));
+  const KvShape shape{spec.layers, spec.attention.kv_heads, spec.attention.head_dim, chosen.kv};
+  const Capacity fits = capacity(options, chosen, files.config, shape.bytes_per_token());
+  ESP_TRY(team, start_team(chosen.threads));
+  ESP_CHECK(load_weights(progress, spec));
   ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
@@ -164,30 +135,31 @@ Result<> Engine::Impl::open(const Progress& progress) {
     else
       log::warning("the model's chat template cannot be used: {}", parsed.error().message);
   }
-  describe(fits, type);
   most_queued_tokens =
       options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
+  describe(fits);
 
   CoreOptions core_options;
-  core_options.max_running = fits.running;
-  core_options.prefill_chunk = fits.chunk;
-  core_options.policy = schedule;
+  core_options.max_running = chosen.max_running;
+  core_options.prefill_chunk = chosen.chunk;
+  core_options.policy = chosen.policy;
   core_options.target_itl = options.target_itl_ms / 1000;
   core_options.fair_tenants = options.fair_tenants;
   core_options.radix_cache = options.radix_cache;
-  core_options.drafts = drafts;
+  core_options.drafts = chosen.drafts;
   core_options.conservativeness = options.conservativeness;
   core_options.end_tokens = info.end_tokens;
   runner = std::make_unique<ModelRunner>(*decoder, kv, *team, info.end_tokens);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
+  open_disk_cache(shape);
   latest = core->status();
-  thread = std::thread([this] { run(); });
+  ESP_TRY(thread, start_thread("engine's", [this] { run(); }));
   pthread_setname_np(thread.native_handle(), "esp-engine");
   return success();
 }
 
-Result<> Engine::Impl::load_weights(const Progress& progress, const Capacity& fits, const DecoderSpec& spec) {
-  DecoderOptions decoder_options{options.activations == "f32" ? Activations::f32 : Activations::int8, fits.rows};
+Result<> Engine::Impl::load_weights(const Progress& progress, const DecoderSpec& spec) {
+  DecoderOptions decoder_options{chosen.activations, chosen.chunk + chosen.max_running};
   auto report = [&](int done, int total) {
     if (progress) progress("loading weights", static_cast<double>(done) / total);
   };
@@ -195,7 +167,7 @@ Result<> Engine::Impl::load_weights(const Progress& progress, const Capacity& fi
   return files.weights->intact();
 }
 
-void Engine::Impl::describe(const Capacity& fits, KvType type) {
+void Engine::Impl::describe(const Capacity& fits) {
   info.path = options.model_path;
   info.model_type = espalier::name(files.config.architecture);
   for (const auto& row : kArchitectures)
@@ -224,8 +196,11 @@ void Engine::Impl::describe(const Capacity& fits, KvType type) {
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
   info.isa = decoder->isa();
   info.activations = options.activations;
-  info.kv_type = name(type);
+  info.kv_type = name(chosen.kv);
   info.threads = team->size();
+  info.max_running = chosen.max_running;
+  info.prefill_chunk = chosen.chunk;
+  info.max_queued_tokens = most_queued_tokens;
 }
 
 // --- the engine thread ---
@@ -251,6 +226,18 @@ void Engine::Impl::run() {
     }
   }
   core->abort_all({Error::Kind::unavailable, "the engine is shutting down", {}, {}});
+  if (!options.cache_dir.empty() && !cache_saved)
+    core->save_cache(std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.cache_save_seconds)));
+}
+
+void Engine::Impl::open_disk_cache(const KvShape& shape) {
+  copier = std::make_unique<KvCopier>(shape, kv.view(), *team);
+  const DiskCacheParts parts{
+      options, files, *decoder, kv, *copier, info.kv_type, info.limits.vocabulary, info.limits.pool_tokens};
+  DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->nudge(); });
+  info.disk_cache = disk.description;
+  if (disk.tier) core->attach(std::move(disk.tier), *copier, disk.store_evicted);
 }
 
 void Engine::Impl::publish_status(std::int64_t arrived_choices, std::int64_t arrived_tokens) {
@@ -267,8 +254,7 @@ Result<> Engine::Impl::refuse_or_count(const Request& request) {
                      tokens = static_cast<std::int64_t>(request.prompt().size()) * choices;
   std::lock_guard lock(status_mutex);
   const std::int64_t in_system = latest.running + latest.waiting + submitted_choices;
-  const std::int64_t most =
-      static_cast<std::int64_t>(options.max_queued) + (options.max_running > 0 ? options.max_running : 64);
+  const std::int64_t most = static_cast<std::int64_t>(options.max_queued) + chosen.max_running;
   if (in_system + choices > most) {
     metrics.rejected_queue.add();
     return Error{
@@ -356,6 +342,16 @@ EngineStatus Engine::status() const {
 Result<> Engine::flush_cache() {
   if (impl_->on_engine_thread<bool>([](EngineCore& core) { return core.flush_cache(); })) return success();
   return bad_request("the cache cannot be flushed while requests run or wait");
+}
+
+std::int64_t Engine::save_cache(std::chrono::milliseconds limit) {
+  if (impl_->options.cache_dir.empty()) return 0;
+  impl_->cache_saved = true;
+  const auto until = std::chrono::steady_clock::now() + limit;
+  auto done = std::make_shared<std::promise<std::int64_t>>();
+  auto written = done->get_future();
+  impl_->inbox->put(Command([done, until](EngineCore& core) { done->set_value(core.save_cache(until)); }));
+  return written.wait_until(until + std::chrono::milliseconds(200)) == std::future_status::ready ? written.get() : -1;
 }
 
 int Engine::abort(std::string_view id_prefix) {

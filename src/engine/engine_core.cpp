@@ -4,6 +4,11 @@
 #include <limits>
 
 namespace espalier {
+namespace {
+
+constexpr int kTellingRows = 64;  // of a step with prompt chunks, to say how quickly prompts are computed
+
+}  // namespace
 
 EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, EngineMetrics& metrics, Now now)
     : options_(std::move(options)),
@@ -14,6 +19,14 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       tree_(allocator_),
       ratio_(options_.conservativeness),
       drafts_(options_.drafts, tree_, options_.forced_drafts) {}
+
+void EngineCore::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted) {
+  disk_ = std::make_unique<DiskPrefixes>(std::move(tier), tree_, allocator_, copier, store_evicted);
+}
+
+std::int64_t EngineCore::save_cache(DiskTier::Time until) {
+  return disk_ ? disk_->save(until) : 0;
+}
 
 void EngineCore::add(const Arrival& arrival) {
   const auto now = now_();
@@ -52,6 +65,7 @@ bool EngineCore::step() {
   StepPlan next = plan();
   if (next.empty()) return false;
   const auto start = now_();
+  const std::uint64_t generated = metrics_.generated_tokens.value();
   choose_rows(next);
   const int rows = next.decoding_rows();
   charge(next);
@@ -59,6 +73,9 @@ bool EngineCore::step() {
   const double took = seconds_of(now_() - start);
   if (rows > 0) drafts_.observe(rows, took);
   cost_.observe(next.all_rows(), took);
+  if (disk_ && rows == 0 && next.all_rows() >= kTellingRows) disk_->computed(next.all_rows(), took);
+  generation_.observe(metrics_.generated_tokens.value() - generated, took);
+  metrics_.generation_rate.set(generation_.per_second());
   ratio_.step();
   ++steps_;
   metrics_.steps.add();
@@ -94,6 +111,7 @@ void EngineCore::abort_all(const Error& why) {
     }
   running_.clear();
   waiting_.clear();
+  if (disk_) disk_->give_up();
 }
 
 int EngineCore::abort(std::string_view id_prefix) {
@@ -112,7 +130,10 @@ int EngineCore::abort(std::string_view id_prefix) {
 
 bool EngineCore::flush_cache() {
   if (!idle()) return false;
-  tree_.evict_all();
+  if (disk_)
+    disk_->clear();
+  else
+    tree_.evict_all();
   return true;
 }
 

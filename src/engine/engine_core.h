@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
 #include "engine/engine_metrics.h"
 #include "engine/fair_share.h"
@@ -18,6 +19,7 @@
 #include "engine/sequence.h"
 #include "engine/step.h"
 #include "engine/step_cost.h"
+#include "engine/work_rate.h"
 #include "espalier/engine.h"
 
 namespace espalier {
@@ -44,6 +46,10 @@ class EngineCore {
   using Now = std::function<Sequence::Clock::time_point()>;  // a simulator brings its own time
   EngineCore(CoreOptions options, StepRunner& runner, int slots, EngineMetrics& metrics,
              Now now = Sequence::Clock::now);
+
+  // Evicted prefixes go to `tier` from now on, and come back when a request needs them.
+  void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted);
+  std::int64_t save_cache(DiskTier::Time until);  // what the tree holds, to the tier; the tokens that were written
 
   void add(const Arrival& arrival);
   void drop_unwanted();  // cancelled requests and stopped choices leave at once
@@ -72,6 +78,7 @@ class EngineCore {
   std::vector<WaitingView> view_waiting();
   void refresh_peeks();
   bool prefix_is_being_computed(const Sequence& waiting) const;
+  bool prefix_is_being_read(Sequence& waiting);
   bool make_room_for(const Sequence& sequence, StepPlan& plan);
   bool fits(const Sequence& sequence) const;
   bool admit(Sequence& sequence);
@@ -108,11 +115,13 @@ class EngineCore {
 
   SlotAllocator allocator_;  // outlives the tree and every sequence
   RadixTree tree_;
+  std::unique_ptr<DiskPrefixes> disk_;         // null: no disk tier
   SequenceList waiting_, running_;             // in order of arrival
   SequenceList admitted_now_, retracted_now_;  // while a step is planned: on their way between the two
   std::size_t next_peek_ = 0;
   std::uint64_t arrivals_ = 0, steps_ = 0;
   NewTokenRatio ratio_;
+  WorkRate generation_;
   StepCost cost_;  // of all steps, by rows
   FairShare shares_;
   Drafts drafts_;

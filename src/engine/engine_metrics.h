@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/metrics.h"
+#include "cache/disk_tier.h"
 
 namespace espalier {
 
@@ -27,7 +28,8 @@ struct EngineMetrics {
   Histogram first_token{latency()}, inter_token_latency{inter_token()}, duration{durations()};
   Histogram queue{durations()}, prefill{durations()}, decode{durations()}, step{inter_token()};
   Histogram request_prompt_tokens{tokens()}, request_generated_tokens{tokens()}, batch_size{batch()};
-  Gauge generation_rate;  // tokens per second over the last second with work
+  DiskTierCounters disk;
+  Gauge generation_rate;  // tokens per second: a mean over about the last second with work
 };
 
 }  // namespace espalier

@@ -42,6 +42,9 @@ class Inbox {
   void put_wish() {
     change([&] { contents_.wishes = true; });
   }
+  void nudge() {  // there is something to do that lies elsewhere
+    change([] {});
+  }
   void stop() {
     change([&] { contents_.stopping = true; });
   }

@@ -13,6 +13,7 @@ constexpr int kLeastSharedWait = 16;      // shared tokens for which a request w
 constexpr int kMostLogprobRows = 128;     // rows of one step whose logits are kept for prompt log-probabilities
 constexpr int kLeastChunk = 16;           // prompt tokens of a step, however short the wanted latency
 constexpr int kMostExamined = 256;        // waiting requests looked at for admission in one step
+constexpr int kAllPieces = 1 << 20;       // of prefixes that were read from disk
 constexpr std::size_t kMostPeeks = 2048;  // waiting requests whose cached prefix is looked up again in one step
 
 int common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -24,6 +25,7 @@ int common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
 
 StepPlan EngineCore::plan() {
   StepPlan plan;
+  if (disk_) disk_->collect(running_.empty() ? kAllPieces : 1);
   drop_expired();
   int prompt_budget = this->prompt_budget();
   plan_running(plan, prompt_budget);
@@ -134,6 +136,16 @@ bool EngineCore::prefix_is_being_computed(const Sequence& waiting) const {
   return std::ranges::any_of(running_, computes_it) || std::ranges::any_of(admitted_now_, computes_it);
 }
 
+// More of its prefix lies on disk, and reading it is quicker than computing it: the request waits, others go on.
+bool EngineCore::prefix_is_being_read(Sequence& s) {
+  if (!disk_) return false;
+  DiskPrefixes::Wish wish{s.arrival, s.key(), s.match_limit()};
+  wish.matched = tree_.peek(wish.key, {.length = wish.limit}, &s.peeked).length;
+  if (!running_.empty() || !admitted_now_.empty())
+    wish.room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
+  return disk_->wait_for(wish, s.on_disk);
+}
+
 void EngineCore::plan_waiting(StepPlan& plan, int& prompt_budget) {
   if (waiting_.empty() || prompt_budget <= 0) return;
   AdmissionOrder order(options_.policy, view_waiting());
@@ -141,7 +153,7 @@ void EngineCore::plan_waiting(StepPlan& plan, int& prompt_budget) {
   int logprob_rows = kMostLogprobRows, examined = 0;
   for (int index; prompt_budget > 0 && examined < kMostExamined && (index = order.next()) >= 0; ++examined) {
     auto& sequence = waiting_[static_cast<std::size_t>(index)];
-    if (prefix_is_being_computed(*sequence)) continue;
+    if (prefix_is_being_computed(*sequence) || prefix_is_being_read(*sequence)) continue;
     // Memory is short: those behind wait too, or a large request would never run.
     if (!make_room_for(*sequence, plan) || !admit(*sequence)) break;
     const int count = cap_for_logprobs(*sequence, std::min(sequence->to_compute(), prompt_budget), logprob_rows);
@@ -218,6 +230,7 @@ void EngineCore::begin(Sequence& s, Match match) {
   s.shared = std::move(match.extents);
   s.prefix = std::move(match.pin);
   s.cursor.follow(s.shared.last_slot(), s.computed);
+  if (disk_) disk_->forget(s.arrival);
   if (std::exchange(s.was_admitted, true)) return;
   s.admitted = now_();
   s.cached_tokens = std::min(match.length, s.prompt_tokens());
@@ -234,6 +247,7 @@ bool EngineCore::take_slots(Sequence& s, int count) {
     metrics_.evicted_tokens.add(static_cast<std::uint64_t>(freed));
     slots = allocator_.allocate(count, s.cursor);
   }
+  if (!slots && disk_ && disk_->give_up()) return take_slots(s, count);
   if (!slots) return false;
   s.own.append(std::move(*slots));
   return true;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
 #include "cache/slot_allocator.h"
 #include "engine/drafts.h"
@@ -37,6 +38,7 @@ struct Sequence {
   OwnedSlots own;       // slots of the tokens behind it
   SlotCursor cursor;
 
+  DiskMemory on_disk;
   PeekMemory peeked;          // while waiting
   int steps_passed_over = 0;  // planned steps in which a later arrival was admitted instead
 

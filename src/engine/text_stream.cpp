@@ -64,7 +64,7 @@ struct TextStream::Impl {
     if (choice.stopped()) return;  // made before the engine heard of the stop string
     std::string text = choice.push(token);
     if (choice.stopped()) stream.stop(token.choice);
-    out.push_back(TextDelta{token.choice, std::move(text), std::move(token)});
+    out.push_back(TextDelta{token.choice, std::move(text), std::move(token), choice.stopped()});
   }
 
   void handle(FinishEvent& finish, std::vector<TextEvent>& out) {

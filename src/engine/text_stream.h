@@ -25,6 +25,7 @@ struct TextDelta {
   int choice = 0;
   std::string text;
   TokenEvent token;
+  bool last = false;  // a stop string was found: the next event of this choice is its end
 };
 
 struct TextEnd {

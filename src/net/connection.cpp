@@ -15,16 +15,10 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::size_t kRequestIdBytes = 128;
 constexpr std::size_t kUnpackSlice = 256 * 1024;  // of a gzipped body between two looks at the other connections
 // Together less than the 50 ms in which a request must be shed.
 constexpr int kPlaceTries = 3;
-constexpr auto kPlacePause = std::chrono::milliseconds(10);
-
-bool printable_id(std::string_view id) {
-  return !id.empty() && id.size() <= kRequestIdBytes &&
-         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 0x7f; });
-}
+constexpr auto kPlacePause = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -48,6 +42,7 @@ Connection::~Connection() {
 
 asio::awaitable<void> Connection::run() {
   if (!welcome_ && !co_await find_place()) {
+    refused_ = true;
     refuse({503, "too many connections are open; try again", "too_many_connections", "", 1});
     co_await finish_sending();
   }
@@ -98,9 +93,9 @@ asio::awaitable<Connection::Step> Connection::read_request() {
 }
 
 void Connection::begin_request() {
+  drop_body();
   parser_ = RequestParser(state_->options.parser);
   unpacker_.reset();
-  body_charge_.release();
   request_ = {};
   request_id_.clear();
   origin_.clear();
@@ -108,6 +103,13 @@ void Connection::begin_request() {
   method_ = Method::get;
   http_1_0_ = wants_keep_alive_ = answered_ = streaming_ = chunked_ = input_end_seen_ = false;
   failure_status_ = 500;
+}
+
+// An assigned empty string would keep its room, megabytes perhaps, for as long as the connection is open.
+void Connection::drop_body() {
+  std::string().swap(request_.body);
+  std::string().swap(parser_.body());
+  body_charge_.release();
 }
 
 asio::awaitable<Connection::Step> Connection::read_head() {
@@ -124,7 +126,11 @@ asio::awaitable<Connection::Step> Connection::read_head() {
     auto refusal = parser_.read_head(input);
     channel_->consume(before - input.size());
     if (channel_->broken()) co_return Step::gone;
-    if (refusal) co_return refuse(*refusal);
+    if (refusal) {
+      request_id_ = choose_id(parser_.request());
+      path_ = parser_.request().path;  // the shape of a refusal depends on it
+      co_return refuse(*refusal);
+    }
     if (parser_.head_done()) co_return Step::ready;
     if (channel_->end_of_input()) co_return Step::gone;
     if (Clock::now() >= deadline) {
@@ -235,9 +241,14 @@ asio::awaitable<void> Connection::yield() {
 Connection::Step Connection::refuse(const HttpError& error) {
   state_->requests_refused.add();
   close_ = true;
-  request_.body = {};
-  parser_.body() = {};
-  body_charge_.release();
+  drop_body();
+  if (state_->hooks.refused) {
+    try {
+      state_->hooks.refused(request_id_, path_, error);
+    } catch (const std::exception& failure) {
+      log::error("request {}: the refusal hook threw: {}", request_id_, failure.what());
+    }
+  }
   send_response(error_response(error));
   channel_->flush();
   return Step::refused;

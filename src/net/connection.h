@@ -18,7 +18,8 @@ namespace espalier::net {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `welcome` false: a limit is reached; the client gets a place that becomes free at once, or is told so politely.
+  // `welcome` false: a limit is reached; the client gets a place that becomes free at once, or is told so politely and
+  // then not waited for long.
   Connection(std::shared_ptr<Loop> loop, std::shared_ptr<ServerState> state, UniqueFd socket, Peer peer,
              ConnectionLimits::Place place, bool welcome);
   ~Connection();
@@ -48,6 +49,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Step refuse_for_memory();
   Step check_coding();
   void begin_request();
+  void drop_body();
   void call_handler();
   HttpResponse error_response(const HttpError& error) const;
   void woken();    // the exchange has output
@@ -76,6 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Of the connection.
   bool first_request_ = true, idle_ = false, close_ = false;
+  bool refused_ = false;  // for want of a place
   Clock::time_point idle_since_ = Clock::now();
 
   // Of the request being read or answered.

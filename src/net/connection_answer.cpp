@@ -15,6 +15,8 @@ namespace {
 constexpr auto kLongestSleep = std::chrono::seconds(30);
 // How often the kernel is asked about a peer whose end would not show as an event.
 constexpr auto kPeerPoll = std::chrono::milliseconds(100);
+// A client that was told there is no room holds one of few places for such; others wait for it.
+constexpr auto kRefusedLinger = std::chrono::milliseconds(500);
 
 // Counts a request as active until the last byte of its answer is gone, however run() ends.
 class ActiveGuard {
@@ -152,7 +154,8 @@ asio::awaitable<void> Connection::finish_sending() {
 // answer before the client reads it, so its bytes are thrown away until it closes too.
 asio::awaitable<void> Connection::linger() {
   channel_->shut_down_sending();
-  auto deadline = Clock::now() + state_->options.linger_timeout;
+  const auto longest = state_->options.linger_timeout;
+  auto deadline = Clock::now() + (refused_ ? std::min<ServerOptions::Duration>(longest, kRefusedLinger) : longest);
   while (!channel_->broken() && !channel_->end_of_input() && Clock::now() < deadline) {
     channel_->discard_input();
     co_await channel_->wait(deadline);

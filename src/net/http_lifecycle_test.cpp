@@ -28,7 +28,7 @@ Result<std::unique_ptr<HttpServer>> listen(std::string host, std::uint16_t port)
   ServerOptions options;
   options.host = std::move(host);
   options.port = port;
-  return HttpServer::listen(options, {echo, {}, openai_error});
+  return HttpServer::listen(options, {echo, {}, {}, openai_error});
 }
 
 TEST(HttpLifecycle, ATakenPortIsASentenceThatNamesTheFlag) {
@@ -44,7 +44,7 @@ TEST(HttpLifecycle, ATakenPortIsASentenceThatNamesTheFlag) {
   EXPECT_FALSE(listen("not an address", 0).ok());
   ServerOptions bad;
   bad.io_threads = 0;
-  EXPECT_FALSE(HttpServer::listen(bad, {echo, {}, openai_error}).ok());
+  EXPECT_FALSE(HttpServer::listen(bad, {echo, {}, {}, openai_error}).ok());
   EXPECT_FALSE(HttpServer::listen({}, {}).ok()) << "a handler is needed";
 }
 
@@ -118,7 +118,7 @@ TEST(HttpLifecycle, AnInheritedListeningSocketIsTaken) {
   EXPECT_EQ(client.ask(kGet).status, 200);
   ServerOptions wrong;
   wrong.listen_fd = 0;
-  EXPECT_FALSE(HttpServer::listen(wrong, {echo, {}, openai_error}).ok());
+  EXPECT_FALSE(HttpServer::listen(wrong, {echo, {}, {}, openai_error}).ok());
 }
 
 TEST(HttpLifecycle, DrainingFinishesWhatRunsRefusesWhatComesAndKeepsProbesAnswered) {

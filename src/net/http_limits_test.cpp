@@ -185,6 +185,56 @@ TEST(HttpLimits, ConnectionsAboveTheLimitAreToldSoPolitely) {
   }));
 }
 
+TEST(HttpLimits, SurplusConnectionsWaitForTheirRefusalAndNoneIsReset) {
+  auto options = quiet_options();
+  options.max_connections = 3;
+  TestServer server([](HttpRequest, Responder) {}, options);  // nobody is ever answered
+  std::vector<RawClient> busy, surplus;
+  for (int i = 0; i < 3; ++i) {
+    busy.push_back(server.client());
+    busy.back().send("GET / HT");
+  }
+  ASSERT_TRUE(eventually([&] { return server->stats().connections_open == 3; }));
+  for (int i = 0; i < 150; ++i) {
+    surplus.push_back(server.client());
+    ASSERT_TRUE(surplus.back().send(kGet));
+  }
+  for (auto& client : surplus) {
+    const auto reply = client.read_reply();
+    EXPECT_EQ(reply.status, 503);
+    EXPECT_EQ(reply.headers.at("retry-after"), "1");
+    EXPECT_TRUE(client.closed_by_server());
+    EXPECT_FALSE(client.was_reset());
+    client.close();
+  }
+  busy.clear();
+  ASSERT_TRUE(eventually([&] { return server->stats().connections_open == 0; }));
+  EXPECT_EQ(server->stats().connections_refused, 150u);
+}
+
+TEST(HttpLimits, SurplusConnectionsAreServedAsPlacesBecomeFree) {
+  auto options = quiet_options();
+  options.max_connections = 2;
+  options.io_threads = 2;
+  TestServer server(echo, options);
+  std::atomic<int> served = 0, refused = 0, lost = 0;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 60; ++i) {
+    clients.emplace_back([&] {
+      auto client = server.client();
+      const int status = client.ask(kGet).status;
+      ++(status == 200 ? served : status == 503 ? refused : lost);
+    });
+  }
+  for (auto& client : clients) client.join();
+  std::printf("of 60 clients for 2 places %d were served and %d refused\n", served.load(), refused.load());
+  EXPECT_EQ(lost, 0);
+  EXPECT_GE(served, 2);
+  auto late = server.client();
+  EXPECT_TRUE(eventually([&] { return server->stats().connections_open <= 1; }));
+  EXPECT_EQ(late.ask(kGet).status, 200);
+}
+
 TEST(HttpLimits, TheLongestIdleConnectionMakesRoomForANewOne) {
   auto options = quiet_options();
   options.max_connections = 3;

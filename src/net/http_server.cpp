@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
@@ -15,6 +16,7 @@
 #include <tuple>
 
 #include "base/log.h"
+#include "base/start_thread.h"
 #include "net/connection.h"
 
 namespace espalier::net {
@@ -24,10 +26,11 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::size_t kAcceptsPerWakeUp = 64;     // then the other connections of this io thread have a turn
-constexpr std::size_t kCourtesyConnections = 16;  // told 503 at a time; further ones are closed without a word
+constexpr std::size_t kCourtesyConnections = 16;  // told 503 at a time; further ones wait in the kernel's queue
 constexpr auto kIdleEnough = std::chrono::milliseconds(200);  // to be closed for another: a new one gets to speak
 constexpr auto kFirstBackoff = std::chrono::milliseconds(50);
 constexpr auto kLongestBackoff = std::chrono::milliseconds(1000);
+constexpr auto kQuietFor = std::chrono::seconds(60);  // between two warnings of the same kind
 
 Result<> check_options(const ServerOptions& options) {
   if (options.io_threads < 1 || options.io_threads > 64) return bad_request("io_threads must be 1 to 64", "io_threads");
@@ -59,6 +62,14 @@ std::size_t connection_limit(const ServerOptions& options) {
   return std::min(options.max_connections, left);
 }
 
+// Whether a warning is due, which then counts as said.
+bool said(std::optional<Clock::time_point>& last) {
+  const auto now = Clock::now();
+  if (last && now - *last < kQuietFor) return false;
+  last = now;
+  return true;
+}
+
 Result<Listener> make_listener(const ServerOptions& options) {
   if (options.listen_fd < 0) return open_listener(options.host, options.port, options.backlog);
   return adopt_listener(options.listen_fd);
@@ -86,11 +97,19 @@ class HttpServer::Impl {
   static void run(Loop& loop, unsigned number);
   void watch_listener();
   void accept_waiting();
+  void resume();
   void back_off();
-  void welcome(UniqueFd socket, Peer peer);
-  void spawn(UniqueFd socket, Peer peer, ConnectionLimits::Place place, bool welcome);
+  bool welcome();
+  bool place_arrival();
+  void tell_full(ConnectionLimits::Verdict verdict);
+  void spawn(ConnectionLimits::Place place, bool welcome);
   void make_room();
   void cut_everything();
+
+  struct Arrival {
+    UniqueFd socket;
+    Peer peer;
+  };
 
   Listener listener_;
   const std::shared_ptr<ServerState> state_;
@@ -104,6 +123,10 @@ class HttpServer::Impl {
   std::optional<asio::posix::stream_descriptor> acceptor_;
   std::optional<asio::steady_timer> retry_;
   std::chrono::milliseconds backoff_ = kFirstBackoff;
+  std::optional<Arrival> arrival_;  // accepted, and waiting for a place; those behind it wait in the kernel's queue
+  std::optional<Clock::time_point> told_full_, told_descriptors_;
+
+  std::atomic<bool> paused_{false};  // nothing is accepted until a place was given back
 };
 
 Result<> HttpServer::Impl::start() {
@@ -113,16 +136,14 @@ Result<> HttpServer::Impl::start() {
     retry_.emplace(context);
     acceptor_.emplace(context, listener_.fd.get());
     listener_.fd.release();
+    for (auto* limits : {state_->limits.get(), courtesy_.get()}) limits->on_release([this] { resume(); });
     watch_listener();
     for (unsigned i = 0; i < loops_.size(); ++i) {
       threads_.emplace_back([loop = loops_[i], i] { run(*loop, i); });
     }
   } catch (const std::exception& failure) {
     stop(std::chrono::milliseconds(0));
-    return Error{Error::Kind::out_of_memory,
-                 fmt::format("the io threads could not be started: {}", failure.what()),
-                 "io_threads",
-                 {}};
+    return no_thread("io", failure.what());
   }
   return success();
 }
@@ -148,10 +169,10 @@ void HttpServer::Impl::watch_listener() {
 }
 
 void HttpServer::Impl::accept_waiting() {
+  if (!acceptor_->is_open() || (arrival_ && !welcome())) return;
   for (std::size_t i = 0; i < kAcceptsPerWakeUp; ++i) {
-    UniqueFd socket;
-    Peer peer;
-    switch (accept_one(acceptor_->native_handle(), socket, peer)) {
+    Arrival next;
+    switch (accept_one(acceptor_->native_handle(), next.socket, next.peer)) {
       case AcceptState::none_waiting:
         return watch_listener();
       case AcceptState::failed_once:
@@ -163,19 +184,41 @@ void HttpServer::Impl::accept_waiting() {
     }
     backoff_ = kFirstBackoff;
     state_->accepted.add();
-    try {
-      welcome(std::move(socket), std::move(peer));
-    } catch (const std::exception& failure) {  // no memory, no descriptor for epoll: this client goes, others may come
-      state_->refused.add();
-      log::error("a connection could not be served: {}", failure.what());
-    }
+    arrival_.emplace(std::move(next));
+    if (!welcome()) return;
   }
   watch_listener();
 }
 
+// Gives the arrival a place; false: there is none, and accepting goes on when one was given back. Nobody is turned away
+// with a reset, which clients take for a crash: at the limit connections wait where they are, in the kernel's queue.
+bool HttpServer::Impl::welcome() {
+  if (place_arrival()) return true;
+  paused_ = true;
+  const bool placed = place_arrival();         // in one that was given back before anybody would have been told
+  if (placed) return paused_.exchange(false);  // else resume() has seen to it that accepting goes on
+  retry_->expires_after(kLongestBackoff);      // in case there was no memory to tell us
+  retry_->async_wait([this](boost::system::error_code ec) {
+    if (!ec && paused_.exchange(false)) accept_waiting();
+  });
+  return false;
+}
+
+// Any thread: a place was given back.
+void HttpServer::Impl::resume() {
+  if (!paused_.exchange(false)) return;
+  try {
+    asio::post(loops_.front()->context, [this] { accept_waiting(); });
+  } catch (const std::exception&) {
+    paused_ = true;  // the timer will look
+  }
+}
+
 // The kernel keeps reporting the waiting connection, so without a pause this thread would spin.
 void HttpServer::Impl::back_off() {
-  if (backoff_ == kFirstBackoff) log::warning("out of file descriptors or memory: new connections wait");
+  if (said(told_descriptors_)) {
+    log::warning("out of file descriptors (ulimit -n) or memory: new connections wait until some are free");
+  }
   state_->backoffs.add();
   make_room();
   retry_->expires_after(backoff_);
@@ -185,31 +228,48 @@ void HttpServer::Impl::back_off() {
   });
 }
 
-void HttpServer::Impl::welcome(UniqueFd socket, Peer peer) {
+bool HttpServer::Impl::place_arrival() {
   std::optional<ConnectionLimits::Place> place;
-  auto verdict = state_->limits->admit(peer.address, place);
-  if (verdict == ConnectionLimits::Verdict::admitted) {
-    return spawn(std::move(socket), std::move(peer), std::move(*place), true);
+  try {
+    const auto verdict = state_->limits->admit(arrival_->peer.address, place);
+    const bool welcome = verdict == ConnectionLimits::Verdict::admitted;
+    if (!welcome) {
+      tell_full(verdict);
+      if (verdict == ConnectionLimits::Verdict::total_reached) make_room();
+      if (courtesy_->admit(arrival_->peer.address, place) != ConnectionLimits::Verdict::admitted) return false;
+      state_->refused.add();
+    }
+    spawn(std::move(*place), welcome);
+  } catch (const std::exception& failure) {  // no memory, no descriptor for epoll: this client goes, others may come
+    state_->refused.add();
+    log::error("a connection could not be served: {}", failure.what());
   }
-  state_->refused.add();
-  if (verdict == ConnectionLimits::Verdict::total_reached) make_room();
-  if (courtesy_->admit(peer.address, place) == ConnectionLimits::Verdict::admitted) {
-    spawn(std::move(socket), std::move(peer), std::move(*place), false);
+  arrival_.reset();
+  return true;
+}
+
+void HttpServer::Impl::tell_full(ConnectionLimits::Verdict verdict) {
+  if (!said(told_full_)) return;
+  if (verdict == ConnectionLimits::Verdict::total_reached) {
+    log::warning("{} connections are open, as many as --max-connections and ulimit -n allow: new ones wait or get 503",
+                 state_->limits->open());
+  } else {
+    log::warning("{} has its {} connections open (--max-connections-per-address): new ones wait or get 503",
+                 arrival_->peer.address, state_->options.max_per_address);
   }
 }
 
-void HttpServer::Impl::spawn(UniqueFd socket, Peer peer, ConnectionLimits::Place place, bool welcome) {
+void HttpServer::Impl::spawn(ConnectionLimits::Place place, bool welcome) {
   Loop* loop = loops_[next_loop_++ % loops_.size()].get();  // not shared: a handler must not own what queues it
   // Shared, because asio copies handlers that must not be copied here; the connection is made on its own thread.
-  struct Arrival {
-    UniqueFd socket;
-    Peer peer;
+  struct Placed {
+    Arrival arrival;
     ConnectionLimits::Place place;
   };
-  auto arrival = std::make_shared<Arrival>(Arrival{std::move(socket), std::move(peer), std::move(place)});
-  asio::post(loop->context, [loop, state = state_, arrival, welcome] {
-    auto connection = std::make_shared<Connection>(loop->shared_from_this(), state, std::move(arrival->socket),
-                                                   std::move(arrival->peer), std::move(arrival->place), welcome);
+  auto placed = std::make_shared<Placed>(Placed{std::move(*arrival_), std::move(place)});
+  asio::post(loop->context, [loop, state = state_, placed, welcome] {
+    auto connection = std::make_shared<Connection>(loop->shared_from_this(), state, std::move(placed->arrival.socket),
+                                                   std::move(placed->arrival.peer), std::move(placed->place), welcome);
     asio::co_spawn(
         loop->context, [connection] { return connection->run(); },
         [connection](std::exception_ptr failure) {
@@ -249,6 +309,7 @@ void HttpServer::Impl::stop(std::chrono::milliseconds timeout) {
   cut_everything();
   for (auto& thread : threads_) thread.join();
   threads_.clear();
+  for (auto* limits : {state_->limits.get(), courtesy_.get()}) limits->on_release(nullptr);
   work_.clear();
   if (!listener_.unix_path.empty()) ::unlink(std::exchange(listener_.unix_path, {}).c_str());
   listener_.fd.reset();
@@ -260,6 +321,7 @@ void HttpServer::Impl::cut_everything() {
     retry_->cancel();
     boost::system::error_code ignored;
     std::ignore = acceptor_->close(ignored);
+    arrival_.reset();
     // Only now can no new connection come, also not to the other io threads.
     for (std::size_t i = 0; i < loops_.size(); ++i) {
       asio::post(loops_[i]->context, [this, i] {

@@ -55,8 +55,10 @@ struct ServerOptions {
   std::uint64_t body_min_rate = 1024;  // bytes/s, averaged over body_timeout; 408 below
   bool half_close = true;              // see above
 
-  std::size_t max_connections = 4096;     // 503 above, after the longest idle one was closed to make room
-  std::size_t max_per_address = 512;      // 503 above; 0: no limit
+  // At a limit the longest idle connection is closed to make room; where none is, new ones are told 503, some at a
+  // time, and the others wait in the kernel's queue meanwhile. None is reset.
+  std::size_t max_connections = 4096;
+  std::size_t max_per_address = 0;        // 0: no limit
   std::size_t reserved_descriptors = 32;  // of the process's limit, left for files and outgoing connections
 
   std::vector<std::string> cors_origins;  // none: off
@@ -68,6 +70,9 @@ struct ServerHooks {
   // Called when the head is complete and before a byte of the body is accepted (or asked for by "100 Continue"); an
   // answer here ends the request. The place for keys and for Router::refuse. Unset: everything is admitted.
   std::function<std::optional<HttpResponse>(const HttpRequest& head)> admit;
+  // Told of every refusal that comes from here (too large, malformed, too slow, no room): for logs. `path` is empty
+  // when the head was not read, `id` likewise.
+  std::function<void(std::string_view id, std::string_view path, const HttpError&)> refused;
   // Shape of the refusals that come from here.
   ErrorFormatter error_body = openai_error;
 };
@@ -75,7 +80,7 @@ struct ServerHooks {
 // Counters since start, and gauges (now).
 struct ServerStats {
   std::uint64_t connections_accepted = 0;
-  std::uint64_t connections_refused = 0;   // over a limit: answered 503 or closed
+  std::uint64_t connections_refused = 0;   // over a limit: they found a place yet, or were answered 503
   std::uint64_t connections_evicted = 0;   // idle ones closed to make room
   std::uint64_t accept_backoffs = 0;       // out of descriptors or memory
   std::uint64_t requests = 0;              // heads read

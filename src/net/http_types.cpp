@@ -92,6 +92,12 @@ HttpResponse HttpResponse::json(int status, std::string body) {
   return {status, {{"Content-Type", "application/json"}}, std::move(body), false};
 }
 
+bool printable_id(std::string_view id) {
+  constexpr std::size_t kMostBytes = 128;
+  return !id.empty() && id.size() <= kMostBytes &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
 bool valid_field_name(std::string_view name) {
   constexpr std::string_view punctuation = "!#$%&'*+-.^_`|~";
   return !name.empty() && std::all_of(name.begin(), name.end(), [&](char c) {

@@ -77,7 +77,8 @@ struct HttpRequest {
 
 struct HttpResponse {
   int status = 200;
-  Headers headers;  // Content-Length, Transfer-Encoding, Connection, Date and x-request-id are the server's business
+  Headers headers;  // Content-Length, Transfer-Encoding, Connection and Date are the server's business; so is
+                    // x-request-id, unless the handler knows a better name for the request
   std::string body;
   bool close = false;  // close the connection after it
 
@@ -86,6 +87,9 @@ struct HttpResponse {
 };
 
 std::string_view reason_phrase(int status);
+
+// Whether a string may be a request's id: 1 to 128 printable ASCII characters without spaces.
+bool printable_id(std::string_view id);
 
 // Whether a string may stand as a field name / as a field value (no control characters, so no second header).
 bool valid_field_name(std::string_view name);

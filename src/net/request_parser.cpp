@@ -91,6 +91,7 @@ std::optional<HttpError> RequestParser::Impl::read_head(std::string_view& input)
   request.segments = std::move(target->segments);
   request.query = std::move(target->query);
   body_left_ = content_length().value_or(0);
+  if (body_left_ > limits_.body_bytes) return body_too_large(limits_.body_bytes);
   if (codings_ != 0) chunks_.emplace(limits_);
   complete_ = true;
   return std::nullopt;
@@ -146,7 +147,6 @@ std::optional<HttpError> RequestParser::Impl::check_head() const {
   if (hosts_ == 0 && !request.http_1_0) return malformed_request("an HTTP/1.1 request must have a Host field");
   if (lengths_ != 0 && codings_ != 0) return malformed_request("both Content-Length and Transfer-Encoding");
   if (codings_ != 0 && request.http_1_0) return malformed_request("HTTP/1.0 has no Transfer-Encoding");
-  if (auto length = content_length(); length && *length > limits_.body_bytes) return body_too_large(limits_.body_bytes);
   return std::nullopt;
 }
 

@@ -49,7 +49,7 @@ class RequestParser {
   bool head_done() const;
   bool done() const;
 
-  // After head_done(): everything but the body.
+  // After head_done(): everything but the body. After a refusal: what was read before it.
   HttpRequest& request();
   bool keep_alive() const;
   bool expects_continue() const;

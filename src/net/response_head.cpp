@@ -10,7 +10,7 @@ namespace {
 
 bool servers_own(std::string_view name) {
   constexpr std::array<std::string_view, 6> names = {"Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive",
-                                                     "Date",           "x-request-id"};
+                                                     "Date",           "x-request-id"};  // the last is chosen below
   return std::any_of(names.begin(), names.end(), [&](auto own) { return same_ignoring_case(own, name); });
 }
 
@@ -39,7 +39,9 @@ std::string response_head(int status, const Headers& headers, const Framing& fra
   if (!framing.keep_alive) append_field(out, "Connection", "close");
   if (framing.keep_alive && framing.http_1_0) append_field(out, "Connection", "keep-alive");
   append_field(out, "Date", framing.date);
-  if (!framing.request_id.empty()) append_field(out, "x-request-id", framing.request_id);
+  const std::string_view named = headers.get("x-request-id");
+  const std::string_view id = printable_id(named) ? named : std::string_view(framing.request_id);
+  if (!id.empty()) append_field(out, "x-request-id", id);
   return out += "\r\n";
 }
 

@@ -5,7 +5,7 @@ namespace espalier::net {
 ConnectionLimits::Verdict ConnectionLimits::admit(const std::string& address, std::optional<Place>& place) {
   std::lock_guard lock(mutex_);
   if (open_ >= total_) return Verdict::total_reached;
-  auto& of_address = by_address_[address];
+  auto& of_address = by_address_[address];  // above 0 where the next line returns, so no entry is left behind
   if (per_address_ != 0 && of_address >= per_address_) return Verdict::address_reached;
   place.emplace(shared_from_this(), address);
   ++of_address;
@@ -18,6 +18,12 @@ void ConnectionLimits::release(const std::string& address) {
   --open_;
   auto it = by_address_.find(address);
   if (it != by_address_.end() && --it->second == 0) by_address_.erase(it);
+  if (released_) released_();
+}
+
+void ConnectionLimits::on_release(std::function<void()> released) {
+  std::lock_guard lock(mutex_);
+  released_ = std::move(released);
 }
 
 std::uint64_t ConnectionLimits::open() const {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,8 @@ class ConnectionLimits : public std::enable_shared_from_this<ConnectionLimits> {
   enum class Verdict { admitted, total_reached, address_reached };
   Verdict admit(const std::string& address, std::optional<Place>& place);
   std::uint64_t open() const;
+  // Called, under a lock, whenever a place was given back: it must be quick and not call back. Null: nobody is.
+  void on_release(std::function<void()> released);
 
  private:
   void release(const std::string& address);
@@ -58,6 +61,7 @@ class ConnectionLimits : public std::enable_shared_from_this<ConnectionLimits> {
   mutable std::mutex mutex_;
   std::size_t open_ = 0;
   std::map<std::string, std::size_t> by_address_;
+  std::function<void()> released_;
 };
 
 // Requests between `handle` and the last byte of their answer; stop() waits until there is none.

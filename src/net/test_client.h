@@ -198,7 +198,7 @@ struct TestServer {
 
   explicit TestServer(std::function<void(HttpRequest, Responder)> handle, ServerOptions options = quiet_options(),
                       decltype(ServerHooks::admit) admit = {}) {
-    auto made = HttpServer::listen(std::move(options), {std::move(handle), std::move(admit), openai_error});
+    auto made = HttpServer::listen(std::move(options), {std::move(handle), std::move(admit), {}, openai_error});
     if (!made.ok()) throw std::runtime_error(made.error().message);
     server = std::move(made).value();
     if (auto started = server->start(); !started.ok()) throw std::runtime_error(started.error().message);

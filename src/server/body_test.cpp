@@ -156,7 +156,10 @@ TEST(CompletionBody, LengthsAndLogprobsHaveTheirEdges) {
   EXPECT_FALSE(completion(R"({"prompt":"a","logprobs":-1})").ok());
   EXPECT_TRUE(completion(R"({"prompt":"a","best_of":1,"n":3})").ok());
   EXPECT_TRUE(completion(R"({"prompt":"a","best_of":3,"n":3})").ok());
-  EXPECT_EQ(completion(R"({"prompt":"a","best_of":3,"n":2})").error().field, "best_of");
+  EXPECT_EQ(completion(R"({"prompt":"a","best_of":2,"n":3})").error().field, "best_of");
+  EXPECT_EQ(completion(R"({"prompt":"a","best_of":3,"n":2})")->common.best_of, 3);
+  EXPECT_EQ(completion(R"({"prompt":"a","best_of":3,"n":2,"stream":true})").error().field, "best_of");
+  EXPECT_EQ(completion(R"({"prompt":"a","best_of":65})").error().field, "best_of");
   EXPECT_EQ(completion(R"({"prompt":"a","suffix":"z"})").error().code, "unsupported_parameter");
   EXPECT_TRUE(completion(R"({"prompt":"a","suffix":null})").ok());
   EXPECT_FALSE(completion(R"({"prompt":"a","stream_options":true})").ok());
@@ -168,6 +171,64 @@ TEST(CompletionBody, SeedsAreAllOf64Bits) {
   EXPECT_EQ(completion(R"({"prompt":"a","seed":-1})")->sampling.seed, ~std::uint64_t{0});
   EXPECT_EQ(completion(R"({"prompt":"a","seed":18446744073709551615})")->sampling.seed, ~std::uint64_t{0});
   EXPECT_FALSE(completion(R"({"prompt":"a","seed":1.5})").ok());
+}
+
+TEST(Bodies, IntegersBeyondSixtyFourBitsAreWrongValuesOfTheirField) {
+  for (const char* number : {"100000000000000000000", "18446744073709551616", "-9223372036854775809"}) {
+    for (const char* field : {"n", "seed", "max_tokens", "top_k", "min_tokens", "priority"}) {
+      const auto refused = completion(fmt::format("{{\"prompt\":\"a\",\"{}\":{}}}", field, number));
+      ASSERT_FALSE(refused.ok()) << field;
+      EXPECT_EQ(refused.error().field, field);
+      EXPECT_NE(refused.error().message.find(std::string_view(number).substr(0, 18)), std::string::npos)
+          << refused.error().message;
+    }
+  }
+  EXPECT_NE(completion(R"({"prompt":"a","n":100000000000000000000})").error().message.find("is 100000000000000000000"),
+            std::string::npos);
+}
+
+TEST(Bodies, WrongTypesBlameTheFieldThatWasSent) {
+  const auto field_of = [](const auto& result) { return result.ok() ? std::string("accepted") : result.error().field; };
+  EXPECT_EQ(field_of(chat_body(R"({"input_ids":"abc"})")), "input_ids");
+  EXPECT_EQ(field_of(chat_body(R"({"input_ids":[1,"a"]})")), "input_ids");
+  EXPECT_EQ(field_of(native(R"({"text":5})")), "text");
+  EXPECT_EQ(field_of(native(R"({"text":["a",5]})")), "text");
+  EXPECT_EQ(field_of(native(R"({"text":[["a"]]})")), "text");
+  EXPECT_EQ(native(R"({"text":[1,2]})").error().message, "text must be a string or a list of strings");
+  EXPECT_EQ(native(R"({"input_ids":"a"})").error().message,
+            "input_ids must be a list of token ids, or a list of such lists");
+  EXPECT_EQ(field_of(native(R"({"text":"a","sampling_params":{"stop":5}})")), "sampling_params.stop");
+  EXPECT_EQ(field_of(native(R"({"text":"a","user":5})")), "user");
+  EXPECT_EQ(field_of(completion(R"({"prompt":"a","user":5})")), "user");
+  EXPECT_NE(completion(R"({"prompt":[1,null,"x"]})").error().message.find("prompt[2]"), std::string::npos);
+}
+
+TEST(Bodies, WhatCannotBeHonouredIsRefusedNotIgnored) {
+  const struct {
+    const char* member;
+    const char* field;
+  } refused[] = {{R"("modalities":["text","audio"])", "modalities"},
+                 {R"("modalities":7)", "modalities"},
+                 {R"("web_search_options":{})", "web_search_options"},
+                 {R"("truncation":"auto")", "truncation"},
+                 {R"("truncation":5)", "truncation"},
+                 {R"("truncate_prompt_tokens":5)", "truncate_prompt_tokens"},
+                 {R"("reasoning_effort":"enormous")", "reasoning_effort"},
+                 {R"("reasoning_effort":3)", "reasoning_effort"},
+                 {R"("stop_regex":"a+")", "stop_regex"}};
+  const std::string start = R"({"messages":[{"role":"user","content":"x"}],)";
+  for (const auto& [member, field] : refused) {
+    const auto body = chat_body(start + member + "}");
+    ASSERT_FALSE(body.ok()) << member;
+    EXPECT_EQ(body.error().field, field);
+    EXPECT_EQ(body.error().http_status(), 400) << member;
+  }
+  for (const char* member :
+       {R"("modalities":["text"])", R"("web_search_options":null)", R"("web_search_options":false)",
+        R"("truncation":"disabled")", R"("reasoning_effort":"low")", R"("stop_regex":[])"}) {
+    const auto body = chat_body(start + member + "}");
+    EXPECT_TRUE(body.ok()) << member << body.error().message;
+  }
 }
 
 TEST(CompletionBody, UnknownFieldsAreFound) {
@@ -227,7 +288,8 @@ TEST(ChatBody, ToolsAreShownAndNeverForced) {
   for (const char* choice : {R"("required")", R"({"type":"function","function":{"name":"f"}})"}) {
     const auto refused = chat_body(start + ",\"tool_choice\":" + choice + "}");
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().http_status(), 422);
+    EXPECT_EQ(refused.error().http_status(), 400);
+    EXPECT_EQ(refused.error().code, "unsupported_parameter");
     EXPECT_EQ(refused.error().field, "tool_choice");
   }
   EXPECT_FALSE(chat_body(R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"web"}]})").ok());

@@ -34,11 +34,11 @@ class Budget {
 
   explicit Budget(std::int64_t limit) : limit_(limit) {}
 
-  // `what` completes "too many ... are being made at once".
-  Result<Charge> charge(std::int64_t amount, const std::string& what) {
+  // `too_many`: what the client is told, "too many ...; try again later".
+  Result<Charge> charge(std::int64_t amount, const std::string& too_many) {
     if (used_.fetch_add(amount) + amount <= limit_) return Charge(*this, amount);
     used_.fetch_sub(amount);
-    return Error{Error::Kind::busy, "too many " + what + " are being made at once; try again later", {}, {}};
+    return Error{Error::Kind::busy, too_many, {}, {}};
   }
   std::int64_t used() const { return used_; }
 

@@ -50,6 +50,33 @@ constexpr FieldRow<C> kRows[] = {
 
 constexpr std::string_view kNames[] = {"messages", "tools"};
 
+// A template writes 4 MiB at most (jinja/limits.h), what it adds to the messages included.
+constexpr std::size_t kMostTextBytes = (std::size_t{4} << 20) - (64 << 10);
+
+std::size_t text_bytes(const Json& content) {
+  if (content.is_string()) return content.get_ref<const std::string&>().size();
+  std::size_t bytes = 0;
+  if (!content.is_array()) return bytes;
+  for (const Json& part : content) {
+    const Json* text = find_field(part, "text");
+    if (text != nullptr && text->is_string()) bytes += text->get_ref<const std::string&>().size();
+  }
+  return bytes;
+}
+
+// Before the messages are copied and rendered.
+Result<> check_message_bytes(const Json& messages) {
+  if (!messages.is_array()) return success();  // said later
+  std::size_t bytes = 0;
+  for (const Json& message : messages) {
+    if (const Json* content = find_field(message, "content")) bytes += text_bytes(*content);
+  }
+  if (bytes <= kMostTextBytes) return success();
+  return bad_request(
+      fmt::format("messages hold {} bytes of text, but a chat prompt may have {} at most", bytes, kMostTextBytes),
+      "messages", "context_length_exceeded");
+}
+
 }  // namespace
 
 std::span<const FieldRow<ChatPrompt>> chat_prompt_rows() {
@@ -63,6 +90,7 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
   ChatPrompt prompt;
   const Json* messages = find_field(body, "messages");
   if (messages == nullptr) return bad_request("messages is missing", "messages");
+  ESP_CHECK(check_message_bytes(*messages));
   ESP_TRY(prompt.messages, read_messages(*messages, options));
   if (const Json* tools = find_field(body, "tools")) {
     ESP_TRY(prompt.tools, read_tools(*tools, options));

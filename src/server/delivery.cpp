@@ -4,12 +4,13 @@
 
 #include <charconv>
 
-#include "base/log.h"
+#include "server/request_log.h"
 
 namespace espalier::server {
 namespace {
 
 constexpr std::size_t kPieceBytes = 32 * 1024;           // formatted before it is offered to the socket
+constexpr std::chrono::seconds kLeaveLimit{5};           // for the engine's last word on a request nobody waits for
 constexpr std::chrono::milliseconds kSilentStart{1000};  // a stream's head goes out after so long without a token
 
 // x-deadline-ms, counted from the arrival of the head; nullopt when absent or not a number.
@@ -138,8 +139,17 @@ bool Delivery::advance() {
 void Delivery::collect() {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (!ready_[i].exchange(false)) continue;
-    for (TextEvent& event : streams_[i].take()) pending_.push_back({static_cast<int>(i), std::move(event)});
+    for (TextEvent& event : streams_[i].take()) {
+      note_token(event);
+      pending_.push_back({static_cast<int>(i), std::move(event)});
+    }
   }
+}
+
+// What is known of a request that will not come to its end.
+void Delivery::note_token(const TextEvent& event) {
+  if (!std::holds_alternative<TextDelta>(event)) return;
+  if (tokens_++ == 0) first_token_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
 }
 
 bool Delivery::deliver() {
@@ -154,6 +164,7 @@ bool Delivery::deliver() {
     if (paused_) return true;
   }
   if (open_choices_ == 0) return finish();
+  generation_.reply->settle(out_);
   if (generation_.stream && !out_.empty()) flush();
   return true;
 }
@@ -197,10 +208,12 @@ bool Delivery::finish_stream() {
 
 bool Delivery::refuse(const Error& why) {
   streams_.clear();
-  const net::HttpError http = net::http_error(renamed(generation_.dialect, why));
+  const net::HttpError http = net::http_error(why);
+  summary_.error_code = http.code;
   record(http.status, "error");
   if (!opened_) {
     auto response = error_response(generation_.dialect, why, service_.retry_after());
+    response.headers.set("x-request-id", request_.id);
     response.close = why.code == "draining";
     responder_.respond(std::move(response));
     return false;
@@ -211,9 +224,26 @@ bool Delivery::refuse(const Error& why) {
   return finish_stream();
 }
 
+// The client is gone. How far its request came is told by the engine's last events, which come within a step.
 bool Delivery::leave() {
-  streams_.clear();
   if (failed_) return false;  // recorded already
+  const auto now = std::chrono::steady_clock::now();
+  if (!leave_until_) {
+    leave_until_ = now + kLeaveLimit;
+    for (TextStream& stream : streams_) stream.stream().cancel();
+    for (const Pending& kept : pending_) {
+      if (const auto* end = std::get_if<TextEnd>(&kept.event)) note_end(*end);
+    }
+    pending_.clear();
+  }
+  for (TextStream& stream : streams_) {
+    for (const TextEvent& event : stream.take()) {
+      note_token(event);
+      if (const auto* end = std::get_if<TextEnd>(&event)) note_end(*end);
+    }
+  }
+  if (open_choices_ > 0 && now < *leave_until_) return true;
+  streams_.clear();
   service_.metrics.aborted.add();
   record(499, "abort");
   return false;
@@ -223,7 +253,8 @@ void Delivery::open_stream() {
   if (opened_) return;
   opened_ = true;
   const auto ping = std::chrono::milliseconds(static_cast<std::int64_t>(service_.options.ping_after * 1000));
-  writer_ = net::begin_sse(std::move(responder_), {}, ping);
+  generation_.headers.set("x-request-id", request_.id);
+  writer_ = net::begin_sse(std::move(responder_), std::move(generation_.headers), ping);
   writer_.on_writable([weak = weak_from_this()] {
     if (auto self = weak.lock()) {
       self->paused_ = false;
@@ -267,7 +298,8 @@ void Delivery::failed(const char*) {
 net::Headers Delivery::timing_headers() const {
   const Timing& t = summary_.timing;
   const auto ms = [](double from, double to) { return std::max(0.0, to - from) * 1000; };
-  net::Headers headers;
+  net::Headers headers = generation_.headers;
+  headers.add("x-request-id", request_.id);
   headers.add("server-timing", fmt::format("queue;dur={:.2f}, prefill;dur={:.2f}, decode;dur={:.2f}", ms(0, t.queued),
                                            ms(t.queued, t.first_token), ms(t.first_token, t.finished)));
   headers.add("openai-processing-ms", fmt::format("{:.0f}", t.finished * 1000));
@@ -279,11 +311,11 @@ void Delivery::record(int code, std::string_view finish_reason) {
   service_.metrics.answered(request_.route, finish_reason, code);
   (generation_.stream ? service_.metrics.streamed : service_.metrics.whole).add();
   if (!service_.options.log_requests) return;
-  const Timing& t = summary_.timing;
+  ReplySummary told = summary_;
+  told.completion_tokens = std::max(told.completion_tokens, tokens_);
+  if (told.timing.first_token == 0) told.timing.first_token = first_token_;
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  log::info("{} {} {} prompt={} cached={} out={} queue={:.3f}s first={:.3f}s total={:.3f}s finish={}", request_.id,
-            request_.route, code, summary_.prompt_tokens, summary_.cached_tokens, summary_.completion_tokens, t.queued,
-            t.first_token, elapsed, finish_reason);
+  log_request({request_.id, request_.route, code, elapsed}, told, finish_reason);
 }
 
 }  // namespace espalier::server

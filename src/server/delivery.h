@@ -25,6 +25,7 @@ struct Generation {               // what a body asks for, ready to run
   std::vector<Request> requests;  // one a prompt
   std::unique_ptr<Reply> reply;
   std::vector<std::string> claimed_ids;  // ids that the client chose
+  net::Headers headers;                  // of the answer, streamed or whole
   Dialect dialect = Dialect::native;
   bool stream = false;
   bool many_logprobs = false;               // formatting takes long
@@ -56,7 +57,8 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   Courier& courier() { return generation_.stream && !generation_.many_logprobs ? service_.light : service_.heavy; }
   void ring(std::size_t prompt);
   void collect();
-  bool deliver();                     // false: it is over
+  bool deliver();  // false: it is over
+  void note_token(const TextEvent& event);
   bool note_end(const TextEnd& end);  // false: it is an error that ends the whole request
   bool finish();
   bool finish_stream();
@@ -86,7 +88,10 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   std::mutex mutex_;
   std::optional<Error> cancelled_;
   Time started_, deadline_ = Time::max();
+  std::optional<Time> leave_until_;  // the client has left
   ReplySummary summary_;
+  int tokens_ = 0;          // that the streams gave, whether their choices have ended or not
+  double first_token_ = 0;  // seconds, as seen from here
 };
 
 }  // namespace espalier::server

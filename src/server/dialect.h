@@ -1,7 +1,6 @@
 // dialect.h: how refusals are worded and shaped for the client's protocol.
 //
-// Inside the server errors carry the engine's field names; a dialect renames them to what the client sent, in the
-// sentence too, and gives the body its shape:
+// A dialect gives the body its shape (the fields' names are right already, request_names.h):
 //   openai*  {"error":{message,type,param,code}, "object":"error", message, type, param, "code": status}: OpenAI's
 //            clients read the nested object, SGLang's the flat keys
 //   native   {"error":{message,type,param,code}}
@@ -18,10 +17,9 @@ namespace espalier::server {
 
 enum class Dialect { native, openai, openai_completions, openai_chat };
 
-// `path` without the API prefix; what refusals before any route are shaped by.
-Dialect dialect_of(std::string_view path);
+// What refusals before any route are shaped by; `path` begins with `api_prefix`, or is none of ours.
+Dialect dialect_of(std::string_view path, std::string_view api_prefix);
 
-Error renamed(Dialect dialect, Error error);
 std::string error_json(Dialect dialect, const net::HttpError& error);
 net::HttpResponse error_response(Dialect dialect, const net::HttpError& error);
 // `retry_after`: seconds, used where the status asks for it (429, 503).

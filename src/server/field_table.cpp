@@ -31,11 +31,12 @@ Result<std::vector<TokenId>> as_token_ids(const Json& value, std::string_view pl
   if (!value.is_array()) return wrong_type(place, "a list of token ids", value);
   std::vector<TokenId> ids;
   ids.reserve(value.size());
-  for (const Json& element : value) {
-    if (element.is_null()) continue;  // upstream drops nulls
-    auto id = as_int(element, place, {0, std::numeric_limits<TokenId>::max()});
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (value[i].is_null()) continue;  // upstream drops nulls
+    auto id = as_int(value[i], place, {0, std::numeric_limits<TokenId>::max()});
     if (!id) {
-      return bad_request(fmt::format("{}[{}] must be a token id, an integer of at least 0", place, ids.size()),
+      return bad_request(fmt::format("{}[{}] must be a token id, an integer of at least 0, but is {}", place, i,
+                                     value[i].is_number() ? number_text(value[i]) : type_name(value[i])),
                          std::string(place));
     }
     ids.push_back(*id);
@@ -68,7 +69,9 @@ bool asks_for_something(const Json& value) {
 Result<> check_refused(const Json& object, std::span<const RefusedField> rows, std::string_view parent) {
   for (const auto& row : rows) {
     const Json* value = find_field(object, row.name);
-    if (value == nullptr || !asks_for_something(*value)) continue;
+    if (value == nullptr) continue;
+    const bool asks = row.even_empty ? !value->is_boolean() || value->get<bool>() : asks_for_something(*value);
+    if (!asks) continue;
     const std::string place = JsonField(row.name, parent).path();
     return bad_request(fmt::format("{} {}", place, row.why), place, "unsupported_parameter");
   }

@@ -46,7 +46,8 @@ struct FieldRow {
 // A field that this version does not honour: refused when it is set to something that would matter.
 struct RefusedField {
   std::string_view name;
-  std::string_view why;  // a sentence's end, after "NAME ": "is not supported yet; ..."
+  std::string_view why;     // a sentence's end, after "NAME ": "is not supported yet; ..."
+  bool even_empty = false;  // its presence asks for something already: {} means all defaults
 };
 
 Result<int> as_int(const Json& value, std::string_view place, FieldRange range);

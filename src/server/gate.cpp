@@ -1,6 +1,7 @@
 #include "server/gate.h"
 
 #include "server/dialect.h"
+#include "server/request_log.h"
 #include "server/routes.h"
 
 namespace espalier::server {
@@ -20,56 +21,70 @@ std::vector<std::string> without_prefix(const std::vector<std::string>& segments
   return {segments.begin() + static_cast<std::ptrdiff_t>(skip), segments.end()};
 }
 
-net::HttpResponse unauthorized(bool page) {
-  // Of every dialect's shapes the nested one: keys are checked before a route is known to exist.
-  auto response = net::openai_error(
-      {401, "this server needs an API key: send Authorization: Bearer KEY", "invalid_api_key", {}, 0});
-  response.headers.set("WWW-Authenticate", page ? "Basic realm=\"espalier\", charset=\"UTF-8\"" : "Bearer");
-  return response;
+net::HttpError unauthorized() {
+  return {401, "this server needs an API key: send Authorization: Bearer KEY", "invalid_api_key", {}, 0};
 }
 
-net::HttpResponse forbidden(std::string message) {
-  return net::openai_error({403, std::move(message), "forbidden", {}, 0});
+net::HttpError forbidden(std::string message) {
+  return {403, std::move(message), "forbidden", {}, 0};
+}
+
+std::string_view code_of(int status) {
+  return status == 405 ? "method_not_allowed" : "route_not_found";
 }
 
 }  // namespace
 
-std::optional<net::HttpResponse> Gate::check_key(const net::HttpRequest& head) const {
+std::optional<net::HttpError> Gate::check_key(const net::HttpRequest& head) const {
   const RoutePolicy policy = policy_of(without_prefix(head.segments, service_.options.api_prefix));
   const KeyRing& keys = *service_.keys;
   if (policy.access == Access::open) return std::nullopt;
   if (policy.access == Access::metrics && !service_.options.metrics_auth) return std::nullopt;
-  const bool page = policy.access == Access::page;
-  const Caller caller = keys.caller(head.headers, page);
+  const Caller caller = keys.caller(head.headers, policy.basic);
   if (policy.access == Access::control && keys.wants_admin_key()) {
     if (caller == Caller::admin) return std::nullopt;
-    return caller == Caller::user ? forbidden("this route needs the admin key") : unauthorized(false);
+    return caller == Caller::user ? forbidden("this route needs the admin key") : unauthorized();
   }
-  if (keys.wants_key() && caller == Caller::nobody) return unauthorized(page);
+  if (keys.wants_key() && caller == Caller::nobody) return unauthorized();
   if (policy.access == Access::control && !service_.loopback()) {
     return forbidden("control routes need --admin-api-key when the server listens beyond this machine");
   }
   return std::nullopt;
 }
 
+net::HttpResponse Gate::refusal(const net::HttpRequest& head, const net::HttpError& error) const {
+  service_.metrics.refused(error.code);
+  log(head, error.status, error.code);
+  auto response = error_response(dialect_of(head.path, service_.options.api_prefix), error);
+  if (error.status == 401) {
+    const bool page = policy_of(without_prefix(head.segments, service_.options.api_prefix)).access == Access::page;
+    response.headers.set("WWW-Authenticate", page ? "Basic realm=\"espalier\", charset=\"UTF-8\"" : "Bearer");
+  }
+  response.close = error.code == "draining";
+  return response;
+}
+
+void Gate::log(const net::HttpRequest& head, int status, std::string_view code) const {
+  if (service_.options.log_requests) log_refusal({head.id, head.path, status, 0}, code, {});
+}
+
 std::optional<net::HttpResponse> Gate::operator()(const net::HttpRequest& head) const {
   const bool preflight = head.method == net::Method::options;
   if (!preflight) {
-    if (auto refusal = check_key(head)) {
-      service_.metrics.refused(refusal->status == 401 ? "unauthorized" : "forbidden");
-      return refusal;
-    }
+    if (auto error = check_key(head)) return refusal(head, *error);
   }
-  if (auto refusal = router_.refuse(head)) return refusal;
+  if (auto refused = router_.refuse(head)) {
+    if (refused->status >= 400) log(head, refused->status, code_of(refused->status));
+    return refused;
+  }
   const RoutePolicy policy = policy_of(without_prefix(head.segments, service_.options.api_prefix));
   if (policy.needs == Needs::nothing) return std::nullopt;
   if (policy.needs == Needs::model && service_.model() != nullptr) return std::nullopt;
   const auto ready = service_.need_model();
   if (ready.ok()) return std::nullopt;
-  service_.metrics.refused(ready.error().code);
-  auto response = error_response(dialect_of(head.path), ready.error(), service_.retry_after());
-  response.close = ready.error().code == "draining";
-  return response;
+  net::HttpError error = net::http_error(ready.error());
+  if (error.retry_after_seconds > 0) error.retry_after_seconds = service_.retry_after();
+  return refusal(head, error);
 }
 
 }  // namespace espalier::server

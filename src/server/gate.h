@@ -18,7 +18,9 @@ class Gate {
   std::optional<net::HttpResponse> operator()(const net::HttpRequest& head) const;
 
  private:
-  std::optional<net::HttpResponse> check_key(const net::HttpRequest& head) const;
+  std::optional<net::HttpError> check_key(const net::HttpRequest& head) const;
+  net::HttpResponse refusal(const net::HttpRequest& head, const net::HttpError& error) const;  // counted and logged
+  void log(const net::HttpRequest& head, int status, std::string_view code) const;
 
   Service& service_;
   const net::Router& router_;

@@ -3,13 +3,18 @@
 #include <new>
 
 #include "base/log.h"
+#include "server/request_log.h"
 
 namespace espalier::server {
 namespace {
 
+// Bodies from this size on wait in the slow lane: to parse and encode them takes long enough to be felt.
+constexpr std::size_t kBulkBytes = 128 * 1024;
+
 struct Job {
   net::HttpRequest http;
   net::Responder responder;
+  Budget::Charge charge;  // of a large body, until its work has begun
 };
 
 bool is_json(std::string_view content_type) {
@@ -37,7 +42,7 @@ void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
   if (error.code == "unsupported_media_type") {
     net::HttpError http = net::http_error(error);
     http.status = 415;
-    return respond(service, job.http, job.responder, error_response(dialect, http));
+    return respond(service, job.http, job.responder, dialect, http);
   }
   respond(service, job.http, job.responder, dialect, error);
 }
@@ -55,7 +60,7 @@ void with_call(Service& service, Job& job, Dialect dialect, BodyUse body_use, Us
       if (body_use == BodyUse::json) {
         ESP_TRY(body, parse_body(job.http, dialect));
       }
-      job.http.body = {};  // megabytes, perhaps; nobody reads it again
+      std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
       return Call{service, job.http, std::move(model), std::move(body)};
     }();
     if (!ready) return refuse(service, job, dialect, ready.error());
@@ -71,8 +76,16 @@ void with_call(Service& service, Job& job, Dialect dialect, BodyUse body_use, Us
 template <class Use>
 net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
   return [&service, dialect, body_use, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
-    auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder)});
-    const bool taken = service.pool.submit([&service, dialect, body_use, use, job](const CancelFlag&) {
+    auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder), {}});
+    const bool large = job->http.body.size() >= kBulkBytes;
+    if (large) {
+      auto charge = service.body_budget.charge(static_cast<std::int64_t>(job->http.body.size()),
+                                               "too many large bodies wait to be read; try again later");
+      if (!charge) return refuse(service, *job, dialect, charge.error());
+      job->charge = std::move(charge).value();
+    }
+    SidePool& lane = large ? service.bulk : service.pool;
+    const bool taken = lane.submit([&service, dialect, body_use, use, job](const CancelFlag&) {
       with_call(service, *job, dialect, body_use, [&](Call& call) { return use(call, *job); });
     });
     if (taken) return;
@@ -89,8 +102,16 @@ auto answer_with(AnswerFunction function) {
   };
 }
 
+// The caller's own name for a request is its id in the log and in the header too.
+void adopt_rid(net::HttpRequest& http, const Json& body) {
+  const Json* rid = find_field(body, "rid");
+  if (rid == nullptr || !rid->is_string()) return;
+  if (const auto& id = rid->get_ref<const std::string&>(); net::printable_id(id)) http.id = id;
+}
+
 auto generate_with(GenerateFunction function) {
   return [function = std::move(function)](Call& call, Job& job) -> Result<> {
+    adopt_rid(job.http, call.body);
     ESP_TRY(auto generation, function(call));
     if (job.responder.closed()) return success();
     Delivery::begin(call.service, call.model, std::move(job.http), std::move(job.responder), std::move(generation));
@@ -102,14 +123,27 @@ auto generate_with(GenerateFunction function) {
 
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response) {
   service.metrics.answered(request.route, "", response.status);
+  response.headers.set("x-request-id", request.id);
   responder.respond(std::move(response));
 }
 
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
              const Error& error) {
-  auto response = error_response(dialect, error, service.retry_after());
+  net::HttpError http = net::http_error(error);
+  if (http.retry_after_seconds > 0) http.retry_after_seconds = service.retry_after();
+  respond(service, request, responder, dialect, http);
+}
+
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
+             const net::HttpError& error) {
+  auto response = error_response(dialect, error);
   response.close = error.code == "draining";
-  if (response.status == 429 || response.status == 503) service.metrics.refused(net::http_error(error).code);
+  if (error.status == 429 || error.status == 503) service.metrics.refused(error.code);
+  if (service.options.log_requests) {
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - request.received_at).count();
+    log_refusal({request.id, request.route, error.status, seconds}, error.code, error.param);
+  }
   respond(service, request, responder, std::move(response));
 }
 

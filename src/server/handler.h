@@ -36,9 +36,11 @@ net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFu
 // Runs on the io thread.
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function);
 
-// Answers and counts.
+// Answers and counts; what is refused is also logged.
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response);
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
              const Error& error);
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
+             const net::HttpError& error);
 
 }  // namespace espalier::server

@@ -61,6 +61,7 @@ struct OptionWriter {
     std::string name(flag);
     for (char& c : name) c = c == '-' ? '_' : c;
     if (name.find("key") != std::string::npos && name != "cache_salt_from_key") return;  // keys and where they are kept
+    if (name == "port" || name == "served_model_name") return;                           // as they turned out, below
     if constexpr (std::is_same_v<V, std::vector<std::string>>) {
       json.key(name).open('[');
       for (const auto& element : value) json.value(element);
@@ -75,8 +76,9 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   const EngineOptions& options = model.engine->options();
   const ModelInfo& info = model.info();
   json.field("model_path", info.path).field("tokenizer_path", info.tokenizer_path);
-  json.field("context_length", info.limits.context_length).field("max_running_requests", options.max_running);
-  json.field("max_queued_requests", options.max_queued).field("chunked_prefill_size", options.prefill_chunk);
+  json.field("context_length", info.limits.context_length).field("max_running_requests", info.max_running);
+  json.field("max_queued_requests", options.max_queued).field("chunked_prefill_size", info.prefill_chunk);
+  json.field("max_queued_tokens", info.max_queued_tokens);
   json.field("schedule_policy", options.schedule_policy).field("disable_radix_cache", !options.radix_cache);
   json.field("kv_cache_dtype", info.kv_type).field("activations", info.activations).field("isa", info.isa);
   json.field("threads", info.threads).field("quantization", info.quantisation);
@@ -89,6 +91,9 @@ Result<net::HttpResponse> server_info(Service& service, const ServedModel& model
   JsonWriter json(out);
   json.open('{');
   ServerOptions::visit(service.options, OptionWriter{json});
+  json.field("port", service.port).field("served_model_name", model.name()).key("served_model_names").open('[');
+  for (const auto& name : model.names) json.value(name);
+  json.close(']');
   write_engine_options(json, model);
   const EngineStatus status = model.engine->status();
   json.key("internal_states").open('[').open('{');

@@ -56,7 +56,11 @@ Result<std::unique_ptr<KeyRing>> KeyRing::load(std::vector<std::string> keys, st
                                                std::string_view admin_key) {
   std::unique_ptr<KeyRing> ring(new KeyRing());  // the constructor is private
   ring->given_ = std::move(keys);
-  std::erase(ring->given_, std::string());
+  for (const auto& key : ring->given_) {
+    if (trimmed(key).empty()) {
+      return bad_request("an API key is empty, which would leave the server open to everybody", "api-key");
+    }
+  }
   ring->file_ = std::move(file);
   ring->has_admin_ = !admin_key.empty();
   ring->admin_ = digest(admin_key);
@@ -105,10 +109,8 @@ bool KeyRing::wants_key() const {
 std::string KeyRing::presented(const net::Headers& headers, bool basic) {
   const std::string_view authorization = headers.get("authorization");
   if (auto key = credentials(authorization, "Bearer"); !key.empty()) return std::string(key);
-  if (basic) {
-    if (auto pair = credentials(authorization, "Basic"); !pair.empty()) return password_of(pair);
-  }
-  return std::string(trimmed(headers.get("x-api-key")));
+  if (auto key = trimmed(headers.get("x-api-key")); !key.empty() || !basic) return std::string(key);
+  return password_of(credentials(authorization, "Basic"));
 }
 
 Caller KeyRing::caller(const net::Headers& headers, bool basic) const {
@@ -125,7 +127,7 @@ Caller KeyRing::caller(const net::Headers& headers, bool basic) const {
 }
 
 std::string KeyRing::tenant(const net::Headers& headers) {
-  const std::string key = presented(headers, false);
+  const std::string key = presented(headers, true);
   if (key.empty()) return {};
   const KeyDigest full = digest("tenant:" + key);
   std::string name;

@@ -3,7 +3,8 @@
 // A presented key is hashed and compared with every digest in constant time, so neither its length nor how much of it
 // is right can be measured; a wrong key and an unknown one look the same.
 // Threads: all calls from any thread; reload() replaces the keys at once.
-// Fails:   load: not_found or bad_request for a key file that cannot be read or holds no key; the old keys stay.
+// Fails:   load: bad_request for an empty key, not_found or bad_request for a key file that cannot be read or holds no
+//          key; the old keys stay.
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ class KeyRing {
   bool wants_key() const;
   bool wants_admin_key() const { return has_admin_; }
   // By "Authorization: Bearer KEY" or "x-api-key: KEY"; by "Basic" too, the key as password, when `basic` is set (for
-  // the page, which a browser asks for).
+  // the page and what it calls, where a browser asks for the key).
   Caller caller(const net::Headers& headers, bool basic = false) const;
   // A short name of the presented key for separating tenants; "" without a key. Tells nothing about the key.
   static std::string tenant(const net::Headers& headers);

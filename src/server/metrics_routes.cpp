@@ -97,10 +97,63 @@ constexpr GaugeRow kGauges[] = {
      [](const ServedModel& m, const EngineStatus&) -> double { return m.limits().context_length; }},
 };
 
+struct DiskCounterRow {
+  std::string_view name, help;
+  const Counter DiskTierCounters::* value;
+};
+
+constexpr DiskCounterRow kDiskCounters[] = {
+    {"stored_tokens", "Evicted tokens written to disk", &DiskTierCounters::stored_tokens},
+    {"stored_bytes", "Bytes written to disk", &DiskTierCounters::stored_bytes},
+    {"loads", "Times a request waited for its prefix from disk", &DiskTierCounters::loads},
+    {"loaded_tokens", "Tokens that came back from disk", &DiskTierCounters::loaded_tokens},
+    {"loaded_bytes", "Bytes read from disk", &DiskTierCounters::loaded_bytes},
+    {"removed_bytes", "Bytes given up for newer ones", &DiskTierCounters::removed_bytes},
+    {"damaged_files", "Files that were refused", &DiskTierCounters::damaged_files},
+};
+constexpr DiskCounterRow kDiskDrops[] = {
+    {"busy", "", &DiskTierCounters::dropped_tokens_busy},
+    {"short", "", &DiskTierCounters::dropped_tokens_short},
+    {"full", "", &DiskTierCounters::dropped_tokens_full},
+};
+
+struct DiskGaugeRow {
+  std::string_view name, help;
+  const Gauge DiskTierCounters::* value;
+};
+
+constexpr DiskGaugeRow kDiskGauges[] = {
+    {"on", "1 while evicted prefixes go to disk", &DiskTierCounters::on},
+    {"used_bytes", "Bytes on disk", &DiskTierCounters::used_bytes},
+    {"read_bytes_per_second", "Measured", &DiskTierCounters::read_bytes_per_second},
+    {"computed_tokens_per_second", "Measured: what reading is weighed against",
+     &DiskTierCounters::computed_tokens_per_second},
+    {"break_even_tokens", "Runs this long are read; 0 = not measured yet, -1 = none is",
+     &DiskTierCounters::break_even_tokens},
+};
+
 struct Names {
   std::string_view prefix;
   Labels labels;
 };
+
+void write_disk(MetricsText& text, const DiskTierCounters& disk, const Labels& labels) {
+  const std::string prefix = "espalier_prefix_cache_disk_";
+  for (const auto& row : kDiskCounters) {
+    text.counter(prefix + std::string(row.name), row.help);
+    text.sample(static_cast<double>((disk.*row.value).value()), labels);
+  }
+  text.counter(prefix + "dropped_tokens", "Evicted tokens that were not written: disk behind, run too short, no room");
+  for (const auto& row : kDiskDrops) {
+    Labels reasoned = labels;
+    reasoned.emplace_back("reason", row.name);
+    text.sample(static_cast<double>((disk.*row.value).value()), reasoned);
+  }
+  for (const auto& row : kDiskGauges) {
+    text.gauge(prefix + std::string(row.name), row.help);
+    text.sample((disk.*row.value).value(), labels);
+  }
+}
 
 void write_engine(MetricsText& text, const ServedModel& model) {
   const Names ours{"espalier_", {{"model", model.name()}}};
@@ -127,6 +180,7 @@ void write_engine(MetricsText& text, const ServedModel& model) {
       if (!name.empty()) text.histogram(full(*names, name), row.help, metrics.*row.value, names->labels);
     }
   }
+  write_disk(text, metrics.disk, ours.labels);
   Labels labels = sglangs.labels;
   labels.emplace_back("cache_source", "device");
   text.counter("sglang:cached_tokens", "Prompt tokens served from the cache");

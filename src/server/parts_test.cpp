@@ -16,6 +16,7 @@
 #include "server/keys.h"
 #include "server/metrics_text.h"
 #include "server/readiness.h"
+#include "server/request_names.h"
 #include "server/routes.h"
 #include "server/unknown_fields.h"
 #include "testing/data.h"
@@ -122,6 +123,7 @@ TEST(KeyRing, AFileIsReadAgainAndAnEmptyOneOpensNothing) {
   EXPECT_FALSE((*ring)->reload().ok());
   EXPECT_EQ((*ring)->caller(bearer("third")), Caller::user) << "the old keys stay";
   EXPECT_FALSE(KeyRing::load({}, path, "").ok());
+  EXPECT_EQ(KeyRing::load({"one", ""}, "", "").error().kind, Error::Kind::bad_request);
   std::filesystem::remove(path);
   EXPECT_FALSE((*ring)->reload().ok());
 }
@@ -145,12 +147,45 @@ TEST(Routes, PoliciesHoldHoweverAPathIsWritten) {
   EXPECT_EQ(policy_of({"unknown"}).access, Access::user);
 }
 
-TEST(Dialect, FieldsGetTheClientsNamesInTheSentenceToo) {
+TEST(RequestNames, FieldsGetTheClientsNamesInTheSentenceToo) {
   const Error error = bad_request("max_new_tokens is 9, min_new_tokens 10; not_max_new_tokens stays", "max_new_tokens");
-  const Error seen = renamed(Dialect::openai_completions, error);
+  const Error seen = renamed(error, completion_names("prompt"));
   EXPECT_EQ(seen.message, "max_tokens is 9, min_tokens 10; not_max_new_tokens stays");
   EXPECT_EQ(seen.field, "max_tokens");
-  EXPECT_EQ(renamed(Dialect::native, error).message, error.message);
+  const Error native = renamed(error, native_names("text"));
+  EXPECT_EQ(native.message,
+            "sampling_params.max_new_tokens is 9, sampling_params.min_new_tokens 10; not_max_new_tokens stays");
+  EXPECT_EQ(native.field, "sampling_params.max_new_tokens");
+  const Error stop = renamed(bad_request("stop has 17 entries, which will stop nothing", "stop"), native_names("text"));
+  EXPECT_EQ(stop.message, "sampling_params.stop has 17 entries, which will stop nothing");
+}
+
+TEST(RequestNames, RequestsAreRefusedInTheNamesThatTheyCameIn) {
+  const ModelLimits limits{100, 512, 512, true, 0};
+  RequestFields fields;
+  fields.prompt = {1, 2};
+  fields.sampling.min_new_tokens = 9;
+  fields.sampling.max_new_tokens = 5;
+  const auto chat = make_request(fields, limits, chat_names("messages", "max_tokens"));
+  ASSERT_FALSE(chat.ok());
+  EXPECT_EQ(chat.error().field, "min_tokens");
+  EXPECT_EQ(chat.error().message, "min_tokens is 9, but must be at most max_tokens, which is 5");
+  fields.sampling = {};
+  fields.sampling.stop_token_ids = {5, 100};
+  const auto stop = make_request(fields, limits, native_names("text"));
+  ASSERT_FALSE(stop.ok());
+  EXPECT_EQ(stop.error().field, "sampling_params.stop_token_ids");
+  fields.sampling = {};
+  fields.prompt = {100};
+  EXPECT_EQ(make_request(fields, limits, chat_names("input_ids", "max_tokens")).error().field, "input_ids");
+  EXPECT_EQ(make_request(fields, limits, completion_names("prompt[2]")).error().field, "prompt[2]");
+}
+
+TEST(Dialect, PathsBehindThePrefixDecideTheShape) {
+  EXPECT_EQ(dialect_of("/v1/models", ""), Dialect::openai);
+  EXPECT_EQ(dialect_of("/generate", ""), Dialect::native);
+  EXPECT_EQ(dialect_of("/api/v1/models", "/api"), Dialect::openai);
+  EXPECT_EQ(dialect_of("/api/generate", "/api/"), Dialect::native);
 }
 
 TEST(Dialect, OpenAiErrorsAreNestedWithFlatKeysBeside) {

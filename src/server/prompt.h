@@ -2,7 +2,9 @@
 //
 // Text is always encoded canonically, with the model's begin token where its tokenizer puts one.
 // Units:   tokens. Threads: pure functions; encoding a long prompt takes milliseconds: side pool.
-// Fails:   bad_request naming the field; a text that cannot fit the context is refused by its length, before encoding.
+// Fails:   bad_request naming the field, code context_length_exceeded for what does not fit. A text that cannot fit is
+//          refused by its bytes where they bound its tokens (exact), else by the tokens that its beginning has, so the
+//          work and memory of encoding are bounded by the context and not by what was sent.
 #pragma once
 
 #include <string>
@@ -24,7 +26,13 @@ struct PromptList {
   bool is_batch = false;  // the body held a list of prompts, perhaps of one
 };
 
-Result<PromptList> parse_prompts(const Json& value, std::string_view place, int most);
+enum class PromptKind { any, text, ids };
+Result<PromptList> parse_prompts(const Json& value, std::string_view place, int most,
+                                 PromptKind kind = PromptKind::any);
+
+// Whether any of the prompts (a string, or a list with strings in it; ids are not looked at) has so many bytes that it
+// cannot fit: before anything of it is copied.
+Result<> check_prompt_bytes(const ServedModel& model, const Json& value, std::string_view place);
 
 Result<std::vector<TokenId>> encode_text(const ServedModel& model, std::string_view text, EncodeOptions options,
                                          std::string_view field);

@@ -1,7 +1,7 @@
 // reply.h: the events of a request's streams as the body of one dialect, streamed or whole.
 //
 // A request may hold several prompts, each with its own stream; a stream may hold several choices.
-// Order:   begin? add* finish. add() comes in the order of each stream's events; streams interleave.
+// Order:   (add | settle)* finish. add() comes in the order of each stream's events; streams interleave.
 // Threads: one (the courier's).
 // Fails:   never: a stream that ended with an error does not reach the reply.
 #pragma once
@@ -17,6 +17,8 @@ class Reply {
   virtual ~Reply() = default;
   // A streamed reply appends server-sent events to `out` as they become due; a whole one appends nothing.
   virtual void add(int prompt, TextEvent event, std::string& out) = 0;
+  // Nothing more is known now: what add() kept back to join it with what might follow at once goes out.
+  virtual void settle(std::string&) {}
   // Every choice of every prompt has ended: the last events without "[DONE]", or the whole body.
   virtual void finish(std::string& out) = 0;
 };
@@ -25,6 +27,7 @@ class Reply {
 struct ReplySummary {
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   std::string finish_reason;  // of the first choice
+  std::string error_code;     // when it failed
   Timing timing;              // of the choice that took longest
 };
 

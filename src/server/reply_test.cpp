@@ -76,7 +76,11 @@ Script random_script(std::mt19937_64& rng, bool prompt_logprobs) {
 
 std::string play(Reply& reply, const Script& script) {
   std::string out;
-  for (const auto& [prompt, event] : script.events) reply.add(prompt, event, out);
+  std::size_t count = 0;
+  for (const auto& [prompt, event] : script.events) {
+    reply.add(prompt, event, out);
+    if (++count % 3 == 0) reply.settle(out);
+  }
   reply.finish(out);
   return out;
 }
@@ -249,6 +253,93 @@ TEST(Replies, NativeStreamsEndWithWhatTheWholeSays) {
       }
     }
   }
+}
+
+TextDelta token(int choice, TokenId id, double logprob, std::string text, bool last = false) {
+  return {choice, std::move(text), {choice, id, logprob, {}, false}, last};
+}
+
+TextEnd end_of(int choice, int tokens) {
+  TextEnd end;
+  end.choice = choice;
+  end.reason = FinishReason::length;
+  end.usage.completion_tokens = tokens;
+  return end;
+}
+
+TEST(Replies, NativeStreamsTellTheLastTokenAndTheEndAtOnce) {
+  Script script;
+  script.prompts = {{5}};
+  auto options = native_options(script, true, false);
+  options.is_list = false;
+  GenerateReply reply(options);
+  std::string out;
+  reply.add(0, token(0, 7, -1, "a"), out);
+  EXPECT_EQ(out, "") << "the end might come with it";
+  reply.settle(out);
+  EXPECT_EQ(events_of(out).size(), 1u);
+  reply.add(0, token(0, 8, -1, "b"), out);
+  reply.add(0, token(0, 9, -1, "c"), out);
+  EXPECT_EQ(events_of(out).size(), 2u) << "one event a token";
+  reply.add(0, end_of(0, 3), out);
+  reply.settle(out);
+  auto events = events_of(out);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[1]["output_ids"], Json::parse("[7,8]"));
+  EXPECT_TRUE(events[1]["meta_info"]["finish_reason"].is_null());
+  EXPECT_EQ(events[2]["output_ids"], Json::parse("[7,8,9]"));
+  EXPECT_EQ(events[2]["meta_info"]["finish_reason"]["type"], "length");
+
+  GenerateReply stopped(options);
+  out.clear();
+  stopped.add(0, token(0, 7, -1, "a", true), out);
+  stopped.settle(out);
+  EXPECT_EQ(out, "") << "a stop string was found: the end is on its way";
+  stopped.add(0, end_of(0, 1), out);
+  EXPECT_EQ(events_of(out).size(), 1u);
+}
+
+TEST(Replies, SamplesOfOnePromptHaveIdsOfTheirOwn) {
+  Script script;
+  script.n = 2;
+  script.prompts = {{5}, {6}};
+  for (int prompt : {0, 1}) {
+    for (int choice : {0, 1}) script.events.emplace_back(prompt, end_of(choice, 0));
+  }
+  GenerateReply reply(native_options(script, false, false));
+  const auto body = parse_json(play(reply, script));
+  std::vector<std::string> ids;
+  for (const Json& each : *body) ids.push_back(each["meta_info"]["id"]);
+  EXPECT_EQ(ids, (std::vector<std::string>{"r0_0", "r0_1", "r1_0", "r1_1"}));
+}
+
+TEST(Replies, TheBestOfManyAreToldAndAllArePaidFor) {
+  Script script;
+  script.n = 3;
+  script.prompts = {{5}, {6}};
+  const double logprobs[2][3] = {{-3, -1, -2}, {-1, -4, -1}};
+  for (int prompt : {0, 1}) {
+    for (int choice : {0, 1, 2}) {
+      for (int i = 0; i <= choice; ++i) {  // the mean decides, not the sum
+        script.events.emplace_back(prompt, token(choice, 10 * prompt + choice, logprobs[prompt][choice], "x"));
+      }
+      script.events.emplace_back(prompt, end_of(choice, choice + 1));
+    }
+  }
+  auto options = openai_options(script, false);
+  options.best = 2;
+  CompletionReply reply(options, {}, 0);
+  const auto body = parse_json(play(reply, script));
+  ASSERT_TRUE(body.ok());
+  const Json& choices = (*body)["choices"];
+  ASSERT_EQ(choices.size(), 4u);
+  const int expected[] = {1, 2, 10, 12};
+  for (int i = 0; i < 4; ++i) {
+    const Json& choice = choices[static_cast<std::size_t>(i)];
+    EXPECT_EQ(choice["index"], i);
+    EXPECT_EQ(choice["token_ids"][0], expected[i]);
+  }
+  EXPECT_EQ((*body)["usage"]["completion_tokens"], 12);
 }
 
 TEST(Replies, TheMeanOfPromptLogprobsCountsOnlyValues) {

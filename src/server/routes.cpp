@@ -4,21 +4,14 @@ namespace espalier::server {
 namespace {
 
 constexpr RoutePolicy kPolicies[] = {
-    {"/livez", Access::open, Needs::nothing},
-    {"/readyz", Access::open, Needs::nothing},
-    {"/ready", Access::open, Needs::nothing},
-    {"/health", Access::open, Needs::nothing},
-    {"/ping", Access::open, Needs::nothing},
-    {"/metrics", Access::metrics, Needs::nothing},
-    {"/", Access::page, Needs::nothing},
-    {"/version", Access::user, Needs::nothing},
-    {"/health_generate", Access::control, Needs::work},
-    {"/flush_cache", Access::control, Needs::model},
-    {"/abort_request", Access::control, Needs::model},
-    {"/v1/models", Access::user, Needs::model},
-    {"/get_model_info", Access::user, Needs::model},
-    {"/model_info", Access::user, Needs::model},
-    {"/get_server_info", Access::user, Needs::model},
+    {"/livez", Access::open, Needs::nothing},         {"/readyz", Access::open, Needs::nothing},
+    {"/ready", Access::open, Needs::nothing},         {"/health", Access::open, Needs::nothing},
+    {"/ping", Access::open, Needs::nothing},          {"/metrics", Access::metrics, Needs::nothing},
+    {"/", Access::page, Needs::nothing, true},        {"/v1/chat/completions", Access::user, Needs::work, true},
+    {"/version", Access::user, Needs::nothing},       {"/health_generate", Access::control, Needs::work},
+    {"/flush_cache", Access::control, Needs::model},  {"/abort_request", Access::control, Needs::model},
+    {"/v1/models", Access::user, Needs::model, true}, {"/get_model_info", Access::user, Needs::model},
+    {"/model_info", Access::user, Needs::model},      {"/get_server_info", Access::user, Needs::model},
     {"/server_info", Access::user, Needs::model},
 };
 

@@ -17,7 +17,7 @@ namespace espalier::server {
 enum class Access {
   open,     // no key
   metrics,  // a key when --metrics-auth
-  page,     // a key, which may come as a browser sends it
+  page,     // a key; a browser is told to ask for it
   user,     // a key when there is one
   control,  // the admin key when there is one; else see gate.h
 };
@@ -32,6 +32,7 @@ struct RoutePolicy {
   std::string_view path;
   Access access = Access::user;
   Needs needs = Needs::work;
+  bool basic = false;  // the key may come as a browser's Basic password: the page and the routes that it calls
 };
 
 RoutePolicy policy_of(const std::vector<std::string>& path_segments);

@@ -18,10 +18,12 @@ Result<> read_stop(P& out, const Json& value, std::string_view place) {
   return success();
 }
 
-Result<> read_stop_regex(P& out, const Json& value, std::string_view place) {
-  ESP_TRY(out.stop_regex, as_strings(value, place));
-  std::erase(out.stop_regex, std::string());
-  return success();
+Result<> read_stop_regex(P&, const Json& value, std::string_view place) {
+  ESP_TRY(auto patterns, as_strings(value, place));
+  std::erase(patterns, std::string());
+  if (patterns.empty()) return success();
+  return bad_request(fmt::format("{} is not supported yet; use stop strings", place), std::string(place),
+                     "unsupported_parameter");
 }
 
 // Seeds are 64 bits; negative ones are taken as they lie in memory, so -1 is a seed like any other.
@@ -29,6 +31,10 @@ Result<> read_seed(P& out, const Json& value, std::string_view place) {
   if (value.is_number_unsigned()) {
     out.seed = value.get<std::uint64_t>();
     return success();
+  }
+  if (value.is_number_float()) {
+    return bad_request(fmt::format("{} must be an integer of 64 bits, but is {}", place, number_text(value)),
+                       std::string(place));
   }
   ESP_TRY(const std::int64_t seed, as_integer(value, place));
   out.seed = static_cast<std::uint64_t>(seed);
@@ -153,9 +159,10 @@ constexpr RefusedField kRefusedOpenAi[] = {
     {"function_call", "is not supported: OpenAI replaced it by tool_choice"},
     {"chat_template", "is not accepted from requests; start the server with --chat-template"},
     {"audio", kPictures},
-    {"web_search_options", "is not supported: this server opens no connections for requests"},
+    {"web_search_options", "is not supported: this server opens no connections for requests", true},
     {"prediction", "is not supported yet"},
     {"prompt_embeds", "is not supported by this version; send text or token ids"},
+    {"truncate_prompt_tokens", "is not supported: a prompt is never shortened; shorten it yourself"},
 };
 
 }  // namespace

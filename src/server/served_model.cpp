@@ -9,6 +9,17 @@
 
 namespace espalier::server {
 
+// FNV-1a: the value must not change with the compiler.
+void ServedModel::settle() {
+  const ModelInfo& m = info();
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", ESPALIER_VERSION, m.architecture, m.quantisation,
+                                  m.parameters, m.isa, m.activations, m.kv_type, names.front())) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  fingerprint = fmt::format("fp_{:010x}", hash >> 24);
+}
+
 Result<const Tokenizer*> ServedModel::need_tokenizer(std::string_view field) const {
   if (tokenizer() != nullptr) return tokenizer();
   return bad_request("this model was loaded without a tokenizer, so text cannot be read; send token ids (input_ids)",

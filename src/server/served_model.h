@@ -17,12 +17,16 @@ struct ServedModel {
   std::unique_ptr<Engine> engine;
   std::vector<std::string> names;                    // at least one; the first is the one we report
   std::int64_t loaded_at = 0;                        // seconds since 1970
+  std::string fingerprint;                           // "fp_...": the same for whatever gives the same bits
   std::shared_ptr<const ChatTemplate> own_template;  // of --chat-template, instead of the model's; null without
 
   const std::string& name() const { return names.front(); }
   const ModelInfo& info() const { return engine->model(); }
   const ModelLimits& limits() const { return engine->model().limits; }
   const Tokenizer* tokenizer() const { return engine->tokenizer(); }
+
+  // Requires: names and engine. Sets the rest that follows from them.
+  void settle();
 
   Result<const Tokenizer*> need_tokenizer(std::string_view field) const;
   Result<const ChatTemplate*> need_template(std::string_view field) const;

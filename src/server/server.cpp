@@ -6,9 +6,11 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/start_thread.h"
 #include "server/chat_prompt.h"
 #include "server/delivery.h"
 #include "server/gate.h"
+#include "server/request_log.h"
 #include "server/routes.h"
 
 namespace espalier::server {
@@ -26,7 +28,7 @@ struct RangeCheck {
 
   void operator()(int value, const char* flag, const char*, const char*) const {
     const std::string_view name = flag;
-    const int low = name == "port" ? 0 : 1;
+    const int low = name == "port" ? 0 : name == "max-connections-per-address" ? -1 : 1;
     const int high = name == "port" ? 65535 : name == "max-body" ? 4096 : name.ends_with("threads") ? 64 : 1'000'000;
     if (value < low || value > high) verdict = option_error(flag, fmt::format("{} to {}", low, high));
   }
@@ -51,6 +53,12 @@ Result<> check(const ServerOptions& options) {
   return success();
 }
 
+// All that reaches a loopback bind has the same address, and so has all that comes through a proxy.
+int per_address(const ServerOptions& options) {
+  if (options.max_connections_per_address >= 0) return options.max_connections_per_address;
+  return is_loopback(options.host) ? 0 : std::max(1, options.max_connections / 2);
+}
+
 net::ServerOptions http_options(const ServerOptions& options) {
   net::ServerOptions http;
   http.host = options.host;
@@ -59,12 +67,23 @@ net::ServerOptions http_options(const ServerOptions& options) {
   http.parser.body_bytes = static_cast<std::uint64_t>(options.max_body_mib) << 20;
   http.max_connections = static_cast<std::size_t>(options.max_connections);
   http.max_per_address = static_cast<std::size_t>(options.max_connections_per_address);
+  http.body_total_bytes = std::max<std::uint64_t>(256ull << 20, 4 * http.parser.body_bytes);
   http.cors_origins = options.cors_origins;
   return http;
 }
 
-net::HttpResponse shaped_error(const net::HttpError& error, std::string_view path) {
-  return error_response(dialect_of(path), error);
+Result<std::unique_ptr<Service>> make_service(ServerOptions options, std::unique_ptr<KeyRing> keys) {
+  try {
+    return std::make_unique<Service>(std::move(options), std::move(keys));
+  } catch (const std::system_error& refused) {
+    return no_thread("server's", refused.code().message());
+  }
+}
+
+net::ErrorFormatter error_shape(std::string prefix) {
+  return [prefix = std::move(prefix)](const net::HttpError& error, std::string_view path) {
+    return error_response(dialect_of(path, prefix), error);
+  };
 }
 
 Result<> make_one_token(Engine& engine) {
@@ -92,7 +111,7 @@ Result<> make_one_token(Engine& engine) {
 }  // namespace
 
 struct Server::Http {
-  explicit Http(const std::string& prefix) : router(prefix, shaped_error) {}
+  explicit Http(const std::string& prefix) : router(prefix, error_shape(prefix)) {}
   net::Router router;
   std::unique_ptr<net::HttpServer> server;
 };
@@ -102,8 +121,9 @@ Server::Server(std::unique_ptr<Http> http, std::unique_ptr<Service> service)
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   ESP_CHECK(check(options));
+  options.max_connections_per_address = per_address(options);
   ESP_TRY(auto keys, KeyRing::load(options.api_keys, options.api_key_file, options.admin_api_key));
-  auto service = std::make_unique<Service>(std::move(options), std::move(keys));
+  ESP_TRY(auto service, make_service(std::move(options), std::move(keys)));
   auto http = std::make_unique<Http>(service->options.api_prefix);
   ESP_CHECK(add_all_routes(http->router, *service));
 
@@ -112,8 +132,14 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   hooks.handle = [&router = http->router](net::HttpRequest request, net::Responder responder) {
     router.dispatch(std::move(request), std::move(responder));
   };
-  hooks.error_body = shaped_error;
+  hooks.error_body = error_shape(service->options.api_prefix);
+  if (service->options.log_requests) {
+    hooks.refused = [](std::string_view id, std::string_view path, const net::HttpError& error) {
+      log_refusal({id.empty() ? "-" : id, path.empty() ? "-" : path, error.status, 0}, error.code, error.param);
+    };
+  }
   ESP_TRY(http->server, net::HttpServer::listen(http_options(service->options), std::move(hooks)));
+  service->port = http->server->port();
   service->net_stats = [&server = *http->server] { return server.stats(); };
   if (!service->loopback() && !service->keys->wants_key()) {
     log::warning("listening on {} without an API key: everybody who reaches this machine can use the model (--api-key)",
@@ -144,6 +170,7 @@ Result<> Server::attach_engine(std::unique_ptr<Engine> engine, const std::string
   if (model->names.empty()) model->names.push_back(name.empty() ? engine->model().path : name);
   model->loaded_at = static_cast<std::int64_t>(std::time(nullptr));
   model->engine = std::move(engine);
+  model->settle();
   if (const auto& given = service_->options.chat_template; !given.empty() && model->tokenizer() != nullptr) {
     ESP_TRY(model->own_template, load_chat_template(given, *model->tokenizer()));
   }
@@ -188,8 +215,9 @@ std::string Server::describe() const {
   const char* name = phase == Readiness::Phase::ready     ? "ready"
                      : phase == Readiness::Phase::loading ? "loading"
                                                           : "draining";
-  std::string text = fmt::format("{}; {} requests being answered; {} bodies being read", name, active(),
-                                 service_->pool.waiting() + service_->pool.running());
+  std::string text = fmt::format(
+      "{}; {} requests being answered; {} bodies being read", name, active(),
+      service_->pool.waiting() + service_->pool.running() + service_->bulk.waiting() + service_->bulk.running());
   const auto model = service_->model();
   if (model == nullptr) return text;
   const EngineStatus s = model->engine->status();

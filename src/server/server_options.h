@@ -41,7 +41,7 @@ struct ServerOptions {
 
   int max_body_mib = 32;
   int max_connections = 4096;
-  int max_connections_per_address = 512;
+  int max_connections_per_address = -1;
   int max_prompts = 256;
   int max_messages = 4096;
   int max_tools = 256;
@@ -84,7 +84,8 @@ struct ServerOptions {
     field(o.ping_after, "ping-after", "SECONDS", "a silent stream gets a comment line after so long");
     field(o.max_body_mib, "max-body", "MIB", "largest request body");
     field(o.max_connections, "max-connections", "N", "open at once");
-    field(o.max_connections_per_address, "max-connections-per-address", "N", "open at once from one address");
+    field(o.max_connections_per_address, "max-connections-per-address", "N",
+          "open at once from one address; 0 = no limit, -1 = none on a loopback bind, else half of --max-connections");
     field(o.max_prompts, "max-prompts", "N", "prompts in one request");
     field(o.max_messages, "max-messages", "N", "messages in one chat request, and parts in one message");
     field(o.max_tools, "max-tools", "N", "tools in one chat request");

@@ -23,10 +23,13 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       started_at(seconds_since_1970()),
       unknown_fields(options.strict),
       logprob_budget(2 * options.max_logprob_entries),
-      pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}) {}
+      body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
+      pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
+      bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks)}) {}
 
 Service::~Service() {
   pool.stop();
+  bulk.stop();
   light.stop();
   heavy.stop();
 }
@@ -59,8 +62,7 @@ int Service::retry_after() const {
   return drain_rate.retry_after(steady_seconds(), loaded ? loaded->engine->status().waiting : 0);
 }
 
-bool Service::loopback() const {
-  const std::string& host = options.host;
+bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("unix:");
 }
 

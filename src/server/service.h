@@ -4,9 +4,11 @@
 // Fails:   see the members. Order: destroyed only after the HTTP server has stopped.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "base/side_pool.h"
 #include "net/http_server.h"
@@ -23,6 +25,8 @@
 
 namespace espalier::server {
 
+bool is_loopback(std::string_view host);  // whether only this machine can reach a server bound to it
+
 class Service {
  public:
   Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_ring);
@@ -34,7 +38,7 @@ class Service {
   Result<std::shared_ptr<ServedModel>> need_model() const;
 
   int retry_after() const;  // seconds
-  bool loopback() const;    // whether only this machine can reach us
+  bool loopback() const { return is_loopback(options.host); }
   std::size_t active() const { return light.count() + heavy.count(); }
 
   const ServerOptions options;
@@ -47,7 +51,11 @@ class Service {
   UnknownFields unknown_fields;
   ActiveIds active_ids;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
-  std::function<net::ServerStats()> net_stats;  // set before the server runs
+  Budget body_budget;     // bytes of large bodies that wait to be read: four of the largest
+  // Set before the server runs.
+  std::function<net::ServerStats()> net_stats;
+  std::uint16_t port = 0;               // the one that was bound
+  std::atomic<bool> told_tools{false};  // that the template leaves tools out: said once
 
  private:
   mutable std::mutex mutex_;
@@ -55,9 +63,10 @@ class Service {
 
  public:
   // Streams go through `light`; whole replies and large lists of log-probabilities through `heavy`, so that formatting
-  // and compressing them holds up nobody's tokens. The pool is last: its tasks use all of the above.
+  // and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` is the
+  // slow lane, one large body after another, so that short requests never wait behind them.
   Courier light{"light"}, heavy{"heavy"};
-  SidePool pool;
+  SidePool pool, bulk;
 };
 
 double steady_seconds();

@@ -10,6 +10,7 @@ namespace espalier::server {
 namespace {
 
 constexpr std::size_t kMostIds = 4'000'000;
+constexpr std::size_t kMostTextBytes = 4 << 20;  // to be tokenised at once: memory and time are many times that
 
 void write_ids(JsonWriter& json, const std::vector<TokenId>& ids) {
   json.values(std::span<const TokenId>(ids));
@@ -48,6 +49,14 @@ Result<net::HttpResponse> tokenize_texts(const Call& call, const Json& prompt) {
     return bad_request(fmt::format("prompt has {} entries, but at most {} are accepted (--max-prompts)", texts.size(),
                                    call.service.options.max_prompts),
                        "prompt");
+  }
+  std::size_t bytes = 0;
+  for (const auto& text : texts) bytes += text.size();
+  if (bytes > kMostTextBytes) {
+    return Error{Error::Kind::too_large,
+                 fmt::format("prompt has {} bytes, but at most {} are tokenised at once", bytes, kMostTextBytes),
+                 "prompt",
+                 {}};
   }
   TokenLists lists;
   if (prompt.is_array()) lists.tokens_json.open('['), lists.counts_json.open('[');

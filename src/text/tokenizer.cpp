@@ -194,6 +194,10 @@ std::size_t Tokenizer::min_tokens(std::size_t bytes) const {
   return most == 0 ? 0 : bytes / most + (bytes % most != 0);
 }
 
+std::size_t Tokenizer::min_tokens(std::string_view text) const {
+  return espalier_tokenizer_min_tokens(impl_->core.get(), slice(text));
+}
+
 std::size_t Tokenizer::max_tokens_estimate(std::size_t bytes) const {
   return bytes + 8;
 }

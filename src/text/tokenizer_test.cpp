@@ -121,8 +121,10 @@ TEST_P(GoldenTokenizer, TokenStringsAreThoseOfTheGoldenAndCanBeFound) {
 
 TEST_P(GoldenTokenizer, TheLengthOfATextBoundsItsTokensFromBelow) {
   for (const Json& row : json_lines(folder_ / "encodings.jsonl")) {
-    const auto bytes = row["text"].get<std::string>().size();
-    EXPECT_LE(tokenizer_->min_tokens(bytes), row["ids"].size()) << row["name"];
+    const auto text = row["text"].get<std::string>();
+    EXPECT_LE(tokenizer_->min_tokens(text.size()), row["ids"].size()) << row["name"];
+    EXPECT_LE(tokenizer_->min_tokens(text), row["ids"].size()) << row["name"];
+    EXPECT_GE(tokenizer_->min_tokens(text), tokenizer_->min_tokens(text.size())) << row["name"];
   }
   if (GetParam() == "qwen3" || GetParam() == "deepseek_v3" || GetParam() == "sp-bpe-llama2-like") {
     EXPECT_GT(tokenizer_->min_tokens(10'000'000), 1000u);
@@ -184,6 +186,24 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& tokenizer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer, ::testing::ValuesIn(testing::kGoldenTokenizers), test_name);
+
+TEST(Tokenizer, BytesThatTheVocabularyLacksCostNothingAndAreNotCounted) {
+  const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  const Json file = {{"version", "1.0"},
+                     {"added_tokens", Json::array()},
+                     {"normalizer", nullptr},
+                     {"pre_tokenizer", level},
+                     {"post_processor", nullptr},
+                     {"decoder", level},
+                     {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"ab", 2}}}, {"merges", {"a b"}}}}};
+  const auto tokenizer = Tokenizer::from_json(file.dump());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  const std::string text = "abab\x01\x02\x03zzzzabb";
+  EXPECT_EQ(*(*tokenizer)->encode(text), (Ids{2, 2, 2, 1}));
+  EXPECT_EQ((*tokenizer)->min_tokens(text.size()), 0u);
+  EXPECT_EQ((*tokenizer)->min_tokens(text), 4u);
+  EXPECT_EQ((*tokenizer)->min_tokens("zzzz"), 0u);
+}
 
 TEST(Tokenizer, SpecialTokensComeFromTheFolder) {
   const auto opened = Tokenizer::open_hf(golden_tokenizer("sp-bpe-llama2-like"));

@@ -20,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto ids = pair.ours->encode(text, options), expected = pair.library->encode(text, options);
     if (!ids.ok() || !expected.ok() || *ids != *expected) std::abort();
     if (ids->size() < pair.ours->min_tokens(text.size())) std::abort();
+    if (ids->size() < pair.ours->min_tokens(text)) std::abort();
     if (pair.ours->decode(*ids) != pair.library->decode(*ids)) std::abort();
   }
   // Without normalisation and added tokens nothing is lost.

@@ -83,7 +83,7 @@ class OpenAi(unittest.TestCase):
     def test_chat_streams_begin_with_the_role(self):
         events = self.server.post("/v1/chat/completions", {"messages": CHAT, "stream": True, "max_tokens": 3}).events
         first = events[0]["choices"][0]
-        self.assertEqual(first["delta"], {"role": "assistant", "content": ""})
+        self.assertEqual(first["delta"], {"role": "assistant", "content": "", "refusal": None})
         self.assertEqual(events[0]["object"], "chat.completion.chunk")
         self.assertEqual(len({e["id"] for e in events[:-1]}), 1)
 
@@ -139,7 +139,20 @@ class OpenAi(unittest.TestCase):
                  ("/v1/completions", {"prompt": "a", "guided_json": {"type": "object"}}, 400, "guided_json"),
                  ("/v1/chat/completions", {**chat, "response_format": {"type": "json_object"}}, 400, "response_format"),
                  ("/v1/chat/completions", {**chat, "top_logprobs": 21, "logprobs": True}, 400, "top_logprobs"),
-                 ("/v1/chat/completions", {**chat, "tool_choice": "required"}, 422, "tool_choice"),
+                 ("/v1/chat/completions", {**chat, "tool_choice": "required"}, 400, "tool_choice"),
+                 ("/v1/chat/completions", {**chat, "modalities": ["text", "audio"]}, 400, "modalities"),
+                 ("/v1/chat/completions", {**chat, "web_search_options": {}}, 400, "web_search_options"),
+                 ("/v1/chat/completions", {**chat, "reasoning_effort": "enormous"}, 400, "reasoning_effort"),
+                 ("/v1/chat/completions", {**chat, "truncation": "auto"}, 400, "truncation"),
+                 ("/v1/chat/completions", {**chat, "stop_token_ids": [320]}, 400, "stop_token_ids"),
+                 ("/v1/chat/completions", {**chat, "min_tokens": 9, "max_tokens": 5}, 400, "min_tokens"),
+                 ("/v1/chat/completions", {"input_ids": "abc"}, 400, "input_ids"),
+                 ("/v1/chat/completions", {"input_ids": [320]}, 400, "input_ids"),
+                 ("/v1/chat/completions", {**chat, "seed": 2 ** 64}, 400, "seed"),
+                 ("/v1/completions", {"prompt": "a", "user": 5}, 400, "user"),
+                 ("/v1/completions", {"prompt": "a", "n": 10 ** 20}, 400, "n"),
+                 ("/v1/completions", {"prompt": "a", "best_of": 2, "n": 3}, 400, "best_of"),
+                 ("/v1/completions", {"prompt": ["a", "a " * 3000]}, 400, "prompt[1]"),
                  ("/v1/chat/completions", {"messages": []}, 400, "messages"),
                  ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
                   400, "messages[0].content[0].type"),
@@ -166,6 +179,40 @@ class OpenAi(unittest.TestCase):
         self.assertEqual(reply.json["id"], "cmpl-abc-1")
         self.assertRegex(reply.headers["server-timing"], r"queue;dur=[\d.]+, prefill;dur=[\d.]+, decode;dur=[\d.]+")
         self.assertEqual(set(reply.json["timings"]["cache"]), {"reused", "prompt", "miss_reason"})
+
+    def test_messages_have_a_refusal_and_replies_a_fingerprint(self):
+        reply = self.server.post("/v1/chat/completions", {"messages": CHAT, "max_tokens": 2}).json
+        self.assertIsNone(reply["choices"][0]["message"]["refusal"])
+        self.assertRegex(reply["system_fingerprint"], r"^fp_[0-9a-f]{10}$")
+        events = self.server.post("/v1/chat/completions", {"messages": CHAT, "max_tokens": 2, "stream": True}).events
+        self.assertEqual({e["system_fingerprint"] for e in events[:-1]}, {reply["system_fingerprint"]})
+
+    def test_best_of_tells_the_likeliest_of_many(self):
+        body = {"prompt": ["one", "two"], "max_tokens": 6, "seed": 3, "ignore_eos": True, "logprobs": 0, "return_token_ids": True}
+        everything = self.server.post("/v1/completions", {**body, "n": 6}).json["choices"]
+        best = self.server.post("/v1/completions", {**body, "n": 2, "best_of": 6})
+        self.assertEqual(best.status, 200, best.body)
+        expected = []
+        for prompt in range(2):
+            of_prompt = everything[6 * prompt:6 * prompt + 6]
+            of_prompt.sort(key=lambda c: -sum(c["logprobs"]["token_logprobs"]))  # of equal length: sums rank as means do
+            expected += [c["token_ids"] for c in of_prompt[:2]]
+        self.assertEqual([c["token_ids"] for c in best.json["choices"]], expected)
+        self.assertEqual([c["index"] for c in best.json["choices"]], [0, 1, 2, 3])
+        self.assertEqual(best.json["usage"]["completion_tokens"], 2 * 6 * 6)
+        plain = self.server.post("/v1/completions", {"prompt": "one", "max_tokens": 3, "n": 1, "best_of": 4}).json["choices"]
+        self.assertEqual(len(plain), 1)
+        self.assertIsNone(plain[0]["logprobs"])
+        streamed = self.server.post("/v1/completions", {**body, "n": 1, "best_of": 2, "stream": True})
+        self.assertEqual((streamed.status, streamed.json["error"]["param"]), (400, "best_of"))
+
+    def test_tools_that_the_template_leaves_out_are_told(self):
+        body = {"messages": CHAT, "max_tokens": 1, "tools": [{"type": "function", "function": {"name": "f"}}]}
+        knows = self.server.post("/apply-template", {"messages": CHAT}).json != self.server.post("/apply-template", body).json
+        for stream in (False, True):
+            reply = self.server.post("/v1/chat/completions", {**body, "stream": stream})
+            self.assertEqual("warning" in reply.headers, not knows)
+        self.assertNotIn("warning", self.server.post("/v1/chat/completions", {"messages": CHAT, "max_tokens": 1}).headers)
 
     @unittest.skipIf(openai is None, "the openai client is not installed")
     def test_the_official_client_works(self):

@@ -6,6 +6,7 @@
 
 #include "server/native/generate_reply.h"
 #include "server/openai/body_fields.h"  // request_id, cache_scope, priority_of
+#include "server/request_names.h"
 
 namespace espalier::server {
 namespace {
@@ -22,10 +23,13 @@ std::int64_t logprob_entries(const Request& request) {
   return (prompt + request.max_new_tokens()) * each * request.sampling().n;
 }
 
-Result<Request> make_request(const Call& call, const GenerateItem& item, std::size_t i, std::size_t count) {
+Result<Request> request_of(const Call& call, const GenerateBody& body, std::size_t i) {
+  const GenerateItem& item = body.items[i];
+  const std::size_t count = body.items.size();
+  std::string place = std::holds_alternative<std::string>(item.prompt) ? "text" : "input_ids";
+  if (body.is_batch) place += fmt::format("[{}]", i);
   RequestFields fields;
-  const bool is_text = std::holds_alternative<std::string>(item.prompt);
-  ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, is_text ? "text" : "input_ids"));
+  ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, place));
   fields.id = item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid;
   fields.sampling = item.sampling;
   fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
@@ -46,7 +50,7 @@ Result<Request> make_request(const Call& call, const GenerateItem& item, std::si
     const int start = prompt_logprob_layout(item, call.model->limits().vocabulary).start;
     fields.logprobs.prompt_start = start < length ? start : -1;
   }
-  return Request::make(std::move(fields), call.model->limits());
+  return make_request(std::move(fields), call.model->limits(), native_names(std::move(place)));
 }
 
 GenerateReplyOptions::Prompt reply_prompt(const Request& request, const GenerateItem& item, int vocabulary) {
@@ -76,6 +80,7 @@ GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
 }  // namespace
 
 Result<Generation> generate(Call& call) {
+  if (const Json* text = find_field(call.body, "text")) ESP_CHECK(check_prompt_bytes(*call.model, *text, "text"));
   ESP_TRY(GenerateBody body, parse_generate(call.body, call.service.options));
   ESP_CHECK(call.service.unknown_fields.note(unknown_generate_fields(call.body), "/generate"));
   ESP_TRY(const auto name, find_string(call.body, "model"));
@@ -86,7 +91,7 @@ Result<Generation> generate(Call& call) {
   GenerateReplyOptions options = reply_options(call, body);
   std::int64_t entries = 0;
   for (std::size_t i = 0; i < body.items.size(); ++i) {
-    ESP_TRY(Request request, make_request(call, body.items[i], i, body.items.size()));
+    ESP_TRY(Request request, request_of(call, body, i));
     entries += logprob_entries(request);
     if (!body.items[i].rid.empty()) generation.claimed_ids.push_back(request.id());
     options.prompts.push_back(reply_prompt(request, body.items[i], call.model->limits().vocabulary));
@@ -101,7 +106,8 @@ Result<Generation> generate(Call& call) {
   }
   generation.many_logprobs = entries > kManyLogprobs;
   if (generation.many_logprobs) {
-    ESP_TRY(generation.charge, call.service.logprob_budget.charge(entries, "log-probabilities"));
+    ESP_TRY(generation.charge, call.service.logprob_budget.charge(
+                                   entries, "too many log-probabilities are being made at once; try again later"));
   }
   generation.reply = std::make_unique<GenerateReply>(std::move(options));
   return generation;

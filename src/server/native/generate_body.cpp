@@ -105,13 +105,8 @@ Result<PromptList> read_prompts(const Json& body, const ServerOptions& options) 
         text ? "text and input_ids are both there; send one of them" : "the prompt is missing; send text or input_ids",
         text ? "input_ids" : "text");
   }
-  ESP_TRY(auto prompts, parse_prompts(text ? *text : *ids, text ? "text" : "input_ids", options.max_prompts));
-  const bool is_text = std::holds_alternative<std::string>(prompts.prompts.front());
-  if (is_text != (text != nullptr)) {
-    return text ? bad_request("text must be a string or a list of strings", "text")
-                : bad_request("input_ids must be a list of token ids, or a list of such lists", "input_ids");
-  }
-  return prompts;
+  if (text != nullptr) return parse_prompts(*text, "text", options.max_prompts, PromptKind::text);
+  return parse_prompts(*ids, "input_ids", options.max_prompts, PromptKind::ids);
 }
 
 }  // namespace

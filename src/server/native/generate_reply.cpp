@@ -29,8 +29,10 @@ void GenerateReply::add(int prompt, TextEvent event, std::string& out) {
   } else if (const auto* delta = std::get_if<TextDelta>(&event)) {
     Choice& choice = choice_of(delta->choice);
     add_input(choice, {});
+    if (choice.held) write_event(out, choice);
     add_token(choice, *delta);
-    if (options_.stream) write_event(out, choice);
+    choice.held = options_.stream;
+    choice.last = delta->last;
   } else if (auto* end = std::get_if<TextEnd>(&event)) {
     Choice& choice = choice_of(end->choice);
     add_input(choice, {});
@@ -39,6 +41,12 @@ void GenerateReply::add(int prompt, TextEvent event, std::string& out) {
     choice.ended = true;
     choice.end = std::move(*end);
     if (options_.stream) write_event(out, choice);
+  }
+}
+
+void GenerateReply::settle(std::string& out) {
+  for (Choice& choice : choices_) {
+    if (choice.held && !choice.last) write_event(out, choice);
   }
 }
 
@@ -123,7 +131,10 @@ void GenerateReply::write_choice(JsonWriter& json, const Choice& choice) const {
 }
 
 void GenerateReply::write_meta(JsonWriter& json, const Choice& choice) const {
-  json.open('{').field("id", prompt_of(choice).id).key("finish_reason");
+  // Samples of one prompt are told apart: each is its own answer to clients that collect them by id.
+  const std::string& id = prompt_of(choice).id;
+  json.open('{').field("id", options_.n > 1 ? fmt::format("{}_{}", id, choice.index % options_.n) : id);
+  json.key("finish_reason");
   write_finish(json, choice);
   write_usage(json, choice);
   json.field("weight_version", options_.weight_version);
@@ -194,6 +205,7 @@ void GenerateReply::write_event(std::string& out, Choice& choice) {
   JsonWriter json(out);
   write_choice(json, choice);
   out += "\n\n";
+  choice.held = false;
   if (!options_.incremental) return;
   choice.text.clear();
   choice.output_ids.clear();

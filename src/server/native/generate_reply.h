@@ -2,7 +2,8 @@
 // such.
 //
 // Streamed events carry everything so far (or, with incremental output, what is new); what was known at an earlier
-// event is kept as JSON text, so an event costs a copy, not a formatting. Order, threads, failures: those of Reply.
+// event is kept as JSON text, so an event costs a copy, not a formatting. A token's event waits for what comes with it,
+// so that the last token and the end are one event. Order, threads, failures: those of Reply.
 // Source:  reference/sglang-http.md sections 2 and 3.
 #pragma once
 
@@ -37,6 +38,7 @@ class GenerateReply final : public Reply {
  public:
   explicit GenerateReply(GenerateReplyOptions options);
   void add(int prompt, TextEvent event, std::string& out) override;
+  void settle(std::string& out) override;
   void finish(std::string& out) override;
 
  private:
@@ -51,6 +53,7 @@ class GenerateReply final : public Reply {
     double input_sum = 0;
     int input_values = 0, tokens = 0;
     bool input_told = false, ended = false;
+    bool held = false, last = false;  // the newest token has not been told; it is the last
     TextEnd end;
   };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <ctime>
 
@@ -54,6 +55,27 @@ Result<> read_extra_key(F& out, const Json& value, std::string_view place) {
   return limited(out.extra_key, value, place, kMostSaltBytes);
 }
 
+// "disabled" is what we always do: a prompt is never shortened.
+Result<> read_truncation(F&, const Json& value, std::string_view place) {
+  if (value == "disabled") return success();
+  if (value == "auto") {
+    return unsupported_parameter(
+        fmt::format("{} can only be \"disabled\": a prompt is never shortened; shorten it yourself", place),
+        std::string(place));
+  }
+  return bad_request(fmt::format("{} must be \"disabled\"", place), std::string(place));
+}
+
+Result<> read_modalities(F&, const Json& value, std::string_view place) {
+  ESP_TRY(const auto wanted, as_strings(value, place));
+  for (const auto& one : wanted) {
+    if (one == "text") continue;
+    return unsupported_parameter(fmt::format("{} has {}, but this server gives text only", place, in_quotes(one, 40)),
+                                 std::string(place));
+  }
+  return success();
+}
+
 constexpr FieldRow<F> kRows[] = {
     {"model", &F::model, "the served model", "a served name, \"default\" or nothing"},
     {"stream", &F::stream, "false", "server-sent events"},
@@ -67,9 +89,15 @@ constexpr FieldRow<F> kRows[] = {
     {"deadline_ms", &F::deadline_ms, "none", "waits at most so many milliseconds to begin, else 408", {1, 86'400'000}},
     {"return_token_ids", &F::return_token_ids, "false", "adds token_ids and prompt_token_ids"},
     {"timings", &F::timings, "false", "adds where the time went and how much of the prompt was cached"},
-    {"best_of", &F::best_of, "n", "only n or 1", {1, SamplingLimits::n}},
+    {"best_of",
+     &F::best_of,
+     "n",
+     "so many are made, and the n of the highest mean log-probability told; not streamed",
+     {1, SamplingLimits::n}},
     {"suffix", &F::suffix, "none", "not supported"},
     {"response_format", &read_response_format, "text", "only {\"type\": \"text\"}"},
+    {"truncation", &read_truncation, "disabled", "only disabled: a prompt is never shortened"},
+    {"modalities", &read_modalities, "text", "only text"},
 };
 
 constexpr std::string_view kAccepted[] = {"store",
@@ -86,8 +114,7 @@ constexpr std::string_view kAccepted[] = {"store",
                                           "log_metrics",
                                           "no_logs",
                                           "custom_labels",
-                                          "verbosity",
-                                          "modalities"};
+                                          "verbosity"};
 
 }  // namespace
 
@@ -107,10 +134,12 @@ Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& 
     return unsupported_parameter("suffix is not supported: this server does not fill in the middle; leave it out",
                                  "suffix");
   }
-  if (fields.best_of > 1 && fields.best_of != sampling.n) {
-    return unsupported_parameter(
-        fmt::format("best_of is {}, but only n ({}) or 1 is supported by this version", fields.best_of, sampling.n),
-        "best_of");
+  if (fields.best_of > 1 && fields.best_of < sampling.n) {
+    return bad_request(fmt::format("best_of is {}, but must be at least n, which is {}", fields.best_of, sampling.n),
+                       "best_of");
+  }
+  if (fields.best_of > sampling.n && fields.stream) {
+    return bad_request("best_of above n cannot be streamed: the best is known only at the end", "best_of");
   }
   return fields;
 }
@@ -125,6 +154,10 @@ RequestFields common_request(const Call& call, const OpenAiFields& common, const
   RequestFields fields;
   fields.id = request_id(call.http, common.rid, i, count);
   fields.sampling = sampling;
+  if (common.best_of > sampling.n) {  // chosen by their log-probabilities
+    fields.sampling.n = common.best_of;
+    fields.logprobs.enabled = true;
+  }
   fields.scope = cache_scope(call.service, call.http, common.cache_salt, common.extra_key);
   fields.priority = priority_of(call.http, common.priority);
   fields.background = common.background;
@@ -137,6 +170,7 @@ OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, co
   OpenAiReplyOptions options;
   options.id = id_prefix + (common.rid.empty() ? call.http.id : common.rid);
   options.model = call.model->name();
+  options.fingerprint = call.model->fingerprint;
   options.weight_version = call.service.options.weight_version;
   options.created = static_cast<std::int64_t>(std::time(nullptr));
   options.stream = common.stream;
@@ -144,7 +178,8 @@ OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, co
   options.continuous_usage = common.continuous_usage;
   options.token_ids = common.return_token_ids;
   options.timings = common.timings;
-  options.n = n;
+  options.n = std::max(n, common.best_of);
+  options.best = common.best_of > n ? n : 0;
   options.tokenizer = call.model->tokenizer();
   return options;
 }

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/log.h"
+#include "server/request_names.h"
 #include "server/sampling_fields.h"
+#include "text/chat_template.h"
 
 namespace espalier::server {
 namespace {
@@ -13,18 +18,23 @@ using B = ChatBody;
 Result<> read_tool_choice(B&, const Json& value, std::string_view place) {
   if (value == "none" || value == "auto") return success();
   if (value == "required" || value.is_object()) {
-    return Error{
-        Error::Kind::unsupported,
+    return unsupported_parameter(
         fmt::format("{} can only be \"none\" or \"auto\": forcing a tool needs constrained output, which comes with "
                     "a later version",
                     place),
-        std::string(place), "unsupported_parameter"};
+        std::string(place));
   }
   return bad_request(fmt::format("{} must be \"none\" or \"auto\"", place), std::string(place));
 }
 
 Result<> read_reasoning_effort(B& out, const Json& value, std::string_view place) {
   ESP_TRY(const std::string effort, as_string(value, place));
+  constexpr std::string_view known[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+  if (std::find(std::begin(known), std::end(known), effort) == std::end(known)) {
+    return bad_request(
+        fmt::format("{} is {}; it may be none, minimal, low, medium, high, xhigh or max", place, in_quotes(effort, 40)),
+        std::string(place));
+  }
   const bool thinks = effort != "none" && effort != "minimal";
   Json& arguments = out.prompt.arguments;
   if (!arguments.contains("reasoning_effort")) arguments["reasoning_effort"] = effort;
@@ -96,13 +106,13 @@ Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, cons
   out.sampling = defaults;
   ESP_CHECK(read_fields(body, openai_sampling_rows(), out.sampling));
   ESP_TRY(out.common, read_openai_fields(body, out.sampling));
-  const bool has_ids = find_field(body, "input_ids") != nullptr;
-  if (!has_ids || find_field(body, "messages") != nullptr) {
+  out.has_ids = find_field(body, "input_ids") != nullptr;
+  if (!out.has_ids || find_field(body, "messages") != nullptr) {
     ESP_TRY(out.prompt, parse_chat_prompt(body, options));
   }
   ESP_CHECK(read_fields(body, chat_rows(), out));
   ESP_CHECK(check_logprobs(out, options));
-  if (has_ids && out.input_ids.empty())
+  if (out.has_ids && out.input_ids.empty())
     return bad_request("input_ids is empty; it needs at least one token", "input_ids");
   out.sampling.max_new_tokens = out.max_completion_tokens ? out.max_completion_tokens : out.max_tokens;
   return out;
@@ -136,12 +146,13 @@ void ChatReply::add_logprob(Choice& choice, const TokenEvent& token) {
 }
 
 void ChatReply::write_opening(JsonWriter& json, const Choice&) {
-  json.key("delta").open('{').field("role", "assistant").field("content", "").close('}');
+  json.key("delta").open('{').field("role", "assistant").field("content", "").key("refusal").null().close('}');
 }
 
 void ChatReply::write_text(JsonWriter& json, const Choice& choice) {
   if (!options().stream) {
-    json.key("message").open('{').field("role", "assistant").field("content", choice.text).close('}');
+    json.key("message").open('{').field("role", "assistant").field("content", choice.text);
+    json.key("refusal").null().close('}');
     return;
   }
   json.key("delta").open('{');
@@ -152,6 +163,22 @@ void ChatReply::write_text(JsonWriter& json, const Choice& choice) {
 void ChatReply::write_logprobs(JsonWriter& json, const Choice& choice) {
   json.open('{').key("content").raw("[" + choice.logprobs[0] + "]").close('}');
 }
+
+namespace {
+
+// A template that knows no tools leaves them out: the answer says so, for it looks like one that was given them.
+void note_dropped_tools(const Call& call, const ChatPrompt& prompt, net::Headers& headers) {
+  if (prompt.tools.is_null()) return;
+  const auto chat_template = call.model->need_template("messages");
+  if (!chat_template.ok() || (*chat_template)->mentions("tools")) return;
+  headers.set("warning", "199 espalier \"the model's chat template knows no tools: they were left out\"");
+  if (!call.service.told_tools.exchange(true)) {
+    log::warning("the chat template of {} knows no tools: those of requests are left out; this is said once",
+                 call.model->name());
+  }
+}
+
+}  // namespace
 
 Result<Generation> chat(Call& call) {
   const ServerOptions& options = call.service.options;
@@ -164,9 +191,12 @@ Result<Generation> chat(Call& call) {
   if (fields.prompt.empty()) {
     ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt));
   }
-  fields.logprobs.enabled = body.logprobs;
+  fields.logprobs.enabled |= body.logprobs;
   fields.logprobs.top = body.top_logprobs;
-  ESP_TRY(Request request, Request::make(std::move(fields), call.model->limits()));
+  const auto names =
+      chat_names(body.has_ids ? "input_ids" : "messages",
+                 body.max_completion_tokens || !body.max_tokens ? "max_completion_tokens" : "max_tokens");
+  ESP_TRY(Request request, make_request(std::move(fields), call.model->limits(), names));
 
   OpenAiReplyOptions reply = common_reply(call, body.common, "chatcmpl-", body.sampling.n);
   reply.object = "chat.completion";
@@ -175,6 +205,7 @@ Result<Generation> chat(Call& call) {
   reply.prompt_ids.push_back(request.prompt());
 
   Generation generation;
+  if (!body.has_ids) note_dropped_tools(call, body.prompt, generation.headers);
   generation.dialect = Dialect::openai_chat;
   generation.stream = body.common.stream;
   if (!body.common.rid.empty()) generation.claimed_ids.push_back(request.id());

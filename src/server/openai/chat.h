@@ -14,6 +14,7 @@ struct ChatBody {
   SamplingParams sampling;
   ChatPrompt prompt;
   std::vector<TokenId> input_ids;  // instead of rendering the messages
+  bool has_ids = false;
   std::optional<int> max_tokens, max_completion_tokens;
   bool logprobs = false;
   int top_logprobs = 0;

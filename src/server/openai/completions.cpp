@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "server/request_names.h"
 #include "server/sampling_fields.h"
 
 namespace espalier::server {
@@ -168,23 +169,25 @@ std::string echo_of(const ServedModel& model, const Prompt& prompt) {
   return model.tokenizer() == nullptr ? std::string() : model.tokenizer()->decode(ids);
 }
 
-Result<Request> make_request(const Call& call, const CompletionBody& body, std::size_t i) {
+Result<Request> request_of(const Call& call, const CompletionBody& body, std::size_t i) {
   const Prompt& prompt = body.prompts.prompts[i];
+  std::string place = body.prompts.is_batch ? fmt::format("prompt[{}]", i) : "prompt";
   RequestFields fields = common_request(call, body.common, body.sampling, i, body.prompts.prompts.size());
   if (const auto* text = std::get_if<std::string>(&prompt)) {
-    ESP_TRY(fields.prompt, encode_text(*call.model, *text, {body.add_special_tokens, true}, "prompt"));
+    ESP_TRY(fields.prompt, encode_text(*call.model, *text, {body.add_special_tokens, true}, place));
   } else {
     fields.prompt = std::get<std::vector<TokenId>>(prompt);
   }
-  fields.logprobs.enabled = body.logprobs >= 0;
+  fields.logprobs.enabled |= body.logprobs >= 0;
   fields.logprobs.top = std::max(body.logprobs, 0);
   fields.logprobs.prompt_start = body.echo && body.logprobs >= 0 ? 0 : -1;
-  return Request::make(std::move(fields), call.model->limits());
+  return make_request(std::move(fields), call.model->limits(), completion_names(std::move(place)));
 }
 
 }  // namespace
 
 Result<Generation> complete(Call& call) {
+  if (const Json* text = find_field(call.body, "prompt")) ESP_CHECK(check_prompt_bytes(*call.model, *text, "prompt"));
   ESP_TRY(CompletionBody body, parse_completion(call.body, call.service.options));
   ESP_CHECK(call.service.unknown_fields.note(unknown_completion_fields(call.body), "/v1/completions"));
   ESP_CHECK(call.model->check_name(body.common.model));
@@ -198,7 +201,7 @@ Result<Generation> complete(Call& call) {
   options.prompt_logprobs = options.logprobs && body.echo;
   std::vector<std::string> echoes;
   for (std::size_t i = 0; i < body.prompts.prompts.size(); ++i) {
-    ESP_TRY(Request request, make_request(call, body, i));
+    ESP_TRY(Request request, request_of(call, body, i));
     if (body.echo) echoes.push_back(echo_of(*call.model, body.prompts.prompts[i]));
     if (!body.common.rid.empty()) generation.claimed_ids.push_back(request.id());
     options.prompt_ids.push_back(request.prompt());

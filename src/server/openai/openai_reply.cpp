@@ -1,5 +1,7 @@
 #include "server/openai/openai_reply.h"
 
+#include <algorithm>
+
 #include "base/json_text.h"  // utf8_sequence
 
 namespace espalier::server {
@@ -47,6 +49,7 @@ void OpenAiReply::on_token(Choice& choice, const TextDelta& delta, std::string& 
   tell_prompt_logprobs(choice, {});
   choice.text += delta.text;
   ++choice.tokens;
+  choice.logprob_sum += delta.token.logprob;
   if (options_.token_ids) choice.ids.push_back(delta.token.id);
   if (options_.logprobs) add_logprob(choice, delta.token);
   // A token whose text is still held back is told when something else about it is wanted.
@@ -69,7 +72,7 @@ void OpenAiReply::on_end(Choice& choice, TextEnd end, std::string& out) {
 
 void OpenAiReply::write_head(JsonWriter& json, const std::string& object) const {
   json.field("id", options_.id).field("object", object).field("created", options_.created);
-  json.field("model", options_.model);
+  json.field("model", options_.model).field_or_null("system_fingerprint", options_.fingerprint);
 }
 
 void OpenAiReply::write_choice(JsonWriter& json, Choice& choice, bool opening) {
@@ -131,10 +134,10 @@ void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
 void OpenAiReply::write_usage(JsonWriter& json) const {
   int prompt = 0, cached = 0, completion = 0;
   for (const auto& ids : options_.prompt_ids) prompt += static_cast<int>(ids.size());
-  for (const auto& choice : choices_) {
-    completion += choice.tokens;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    completion += choices_[i].tokens;
     // The choices of a prompt share its tokens; how much of them was cached is told by the first.
-    if (choice.index % options_.n == 0) cached += choice.usage.cached_tokens;
+    if (i % static_cast<std::size_t>(options_.n) == 0) cached += choices_[i].usage.cached_tokens;
   }
   json.open('{').field("prompt_tokens", prompt).field("completion_tokens", completion);
   json.field("total_tokens", prompt + completion);
@@ -161,6 +164,22 @@ void OpenAiReply::write_timings(JsonWriter& json) const {
   json.close('}');
 }
 
+std::vector<OpenAiReply::Choice*> OpenAiReply::chosen() {
+  std::vector<Choice*> all;
+  for (auto& choice : choices_) all.push_back(&choice);
+  if (options_.best == 0) return all;
+  const auto mean = [](const Choice* choice) { return choice->logprob_sum / std::max(choice->tokens, 1); };
+  std::vector<Choice*> kept;
+  for (auto first = all.begin(); first != all.end(); first += options_.n) {
+    std::stable_sort(first, first + options_.n, [&](Choice* a, Choice* b) { return mean(a) > mean(b); });
+    for (auto at = first; at != first + options_.best; ++at) {
+      (*at)->index = static_cast<int>(kept.size());
+      kept.push_back(*at);
+    }
+  }
+  return kept;
+}
+
 void OpenAiReply::finish(std::string& out) {
   if (options_.stream) {
     if (!options_.include_usage && !options_.timings) return;
@@ -171,7 +190,7 @@ void OpenAiReply::finish(std::string& out) {
   write_head(json, options_.stream ? options_.chunk_object : options_.object);
   json.key("choices").open('[');
   if (!options_.stream) {
-    for (auto& choice : choices_) write_choice(json, choice, false);
+    for (Choice* choice : chosen()) write_choice(json, *choice, false);
   }
   json.close(']').key("usage");
   write_usage(json);

@@ -17,7 +17,7 @@
 namespace espalier::server {
 
 struct OpenAiReplyOptions {
-  std::string id, model, weight_version;
+  std::string id, model, weight_version, fingerprint;
   std::string object, chunk_object;  // "chat.completion", "chat.completion.chunk"
   std::int64_t created = 0;          // seconds since 1970
   bool stream = false, include_usage = false, continuous_usage = false;
@@ -25,6 +25,7 @@ struct OpenAiReplyOptions {
   bool token_ids = false;
   bool timings = false;
   int n = 1;                                     // choices of each prompt
+  int best = 0;                                  // only so many of them are told, likeliest first; 0 = all
   std::vector<std::vector<TokenId>> prompt_ids;  // by prompt
   const Tokenizer* tokenizer = nullptr;          // may be null
 };
@@ -46,6 +47,7 @@ class OpenAiReply : public Reply {
     std::vector<TokenId> ids;           // not yet written
     int offset = 0;                     // characters of the text so far
     int tokens = 0;
+    double logprob_sum = 0;
     bool ended = false;
     FinishReason reason = FinishReason::stop;
     std::optional<TokenId> matched_token;
@@ -74,6 +76,7 @@ class OpenAiReply : public Reply {
   void write_head(JsonWriter& json, const std::string& object) const;
   void write_choice(JsonWriter& json, Choice& choice, bool opening);
   void write_chunk(std::string& out, Choice& choice, bool opening = false);
+  std::vector<Choice*> chosen();  // what a whole reply tells, numbered anew where it is not all
   void write_usage(JsonWriter& json) const;
   void write_timings(JsonWriter& json) const;
 

@@ -63,6 +63,8 @@ void espalier_tokenizer_free(espalier_tokenizer* tokenizer);
 espalier_table espalier_tokenizer_table(const espalier_tokenizer* tokenizer);
 bool espalier_tokenizer_encode(const espalier_tokenizer* tokenizer, espalier_slice text, bool add_special,
                                bool parse_special, espalier_ids* out, espalier_buffer* error);
+// No encoding of `text` is shorter, special tokens around it left out; 0 when there is no bound.
+size_t espalier_tokenizer_min_tokens(const espalier_tokenizer* tokenizer, espalier_slice text);
 bool espalier_tokenizer_decode(const espalier_tokenizer* tokenizer, const uint32_t* ids, size_t size, bool skip_special,
                                espalier_buffer* out, espalier_buffer* error);
 int64_t espalier_tokenizer_find(const espalier_tokenizer* tokenizer, espalier_slice text);  // -1: no such token

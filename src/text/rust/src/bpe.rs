@@ -195,6 +195,14 @@ impl Bpe {
         }
     }
 
+    /// Of `text`, the bytes that are symbols themselves; 0 for an alphabet of characters.
+    pub fn spelled_bytes(&self, text: &[u8]) -> usize {
+        match &self.alphabet {
+            Alphabet::Bytes(ids) => text.iter().filter(|&&b| ids[b as usize].is_some()).count(),
+            Alphabet::Characters { .. } => 0,
+        }
+    }
+
     /// True when every character costs at least one token, so that the length of a text bounds the count from below.
     pub fn spells_everything(&self) -> bool {
         let complete = |ids: &[Option<u32>; 256]| ids.iter().all(Option::is_some);

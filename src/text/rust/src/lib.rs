@@ -33,9 +33,16 @@ pub struct Tokenizer {
     engine: Engine,
     vocabulary: Vocabulary,
     plan: DecodePlan,
+    longest: u32, // bytes of the longest token
 }
 
 impl Tokenizer {
+    fn new(engine: Engine, vocabulary: Vocabulary, plan: DecodePlan) -> Tokenizer {
+        let bytes = |i| vocabulary.pieces.get(i).len().max(vocabulary.text.get(i).len());
+        let longest = (0..vocabulary.len()).map(bytes).max().unwrap_or(0) as u32;
+        Tokenizer { engine, vocabulary, plan, longest }
+    }
+
     /// `listed` are tokens that must be recognised in text whether or not the file lists them.
     fn parse(json: &[u8], listed: &[u8], library_only: bool) -> Result<Tokenizer, String> {
         let text = std::str::from_utf8(json).map_err(|e| format!("not UTF-8 at byte {}", e.valid_up_to()))?;
@@ -44,16 +51,12 @@ impl Tokenizer {
         let missing = document.as_mut().map_or(Vec::new(), |d| d.add_missing(listed));
         if let (false, Some(document)) = (library_only, &document) {
             if let Some(parts) = native::Native::from_document(document)? {
-                return Ok(Tokenizer {
-                    engine: Engine::Native(parts.native),
-                    vocabulary: parts.vocabulary,
-                    plan: parts.plan,
-                });
+                return Ok(Tokenizer::new(Engine::Native(parts.native), parts.vocabulary, parts.plan));
             }
         }
         let library = library::Library::parse(json, missing)?;
         let (vocabulary, plan) = library.vocabulary(document.as_ref())?;
-        Ok(Tokenizer { engine: Engine::Library(library), vocabulary, plan })
+        Ok(Tokenizer::new(Engine::Library(library), vocabulary, plan))
     }
 
     fn encode(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>, String> {
@@ -68,11 +71,15 @@ impl Tokenizer {
     }
 
     fn most_input_bytes(&self) -> u32 {
-        let longest = (0..self.vocabulary.len())
-            .map(|i| self.vocabulary.pieces.get(i).len().max(self.vocabulary.text.get(i).len()))
-            .max();
         match &self.engine {
-            Engine::Native(native) => native.most_input_bytes(longest.unwrap_or(0) as u32).unwrap_or(0),
+            Engine::Native(native) => native.most_input_bytes(self.longest).unwrap_or(0),
+            Engine::Library(_) => 0,
+        }
+    }
+
+    fn min_tokens(&self, text: &[u8]) -> usize {
+        match &self.engine {
+            Engine::Native(native) => native.min_tokens(text, self.longest),
             Engine::Library(_) => 0,
         }
     }
@@ -228,6 +235,13 @@ pub unsafe extern "C" fn espalier_tokenizer_encode(
     let size = ids.len();
     out.write(Ids { data: Box::into_raw(ids).cast(), size });
     true
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_tokenizer_min_tokens(tokenizer: *const Tokenizer, text: Slice) -> usize {
+    (*tokenizer).min_tokens(text.bytes())
 }
 
 /// # Safety

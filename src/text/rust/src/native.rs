@@ -95,6 +95,17 @@ impl Native {
         })
     }
 
+    /// No encoding of `text` is shorter, special tokens around it left out; `longest`: bytes of the longest token.
+    /// A vocabulary may lack bytes (SmolLM2 has no control characters): those cost nothing and are not counted.
+    pub fn min_tokens(&self, text: &[u8], longest: u32) -> usize {
+        let Some(longest) = usize::try_from(longest).ok().filter(|&n| n > 0) else { return 0 };
+        if let Some(most) = self.most_input_bytes(longest as u32) {
+            return text.len().div_ceil(most as usize);
+        }
+        let unchanged = self.normalizer.is_empty() && self.splitter.keeps_all() && !self.added.swallows_space();
+        if unchanged { self.bpe.spelled_bytes(text).div_ceil(longest) } else { 0 }
+    }
+
     /// Bytes of input that can end in one token of `longest` bytes; None when there is no bound.
     pub fn most_input_bytes(&self, longest: u32) -> Option<u32> {
         let bounded = self.bpe.spells_everything() && self.splitter.keeps_all() && !self.added.swallows_space();

@@ -66,6 +66,10 @@ impl Normalizer {
         Ok(text)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
     /// By how much the text can shrink at most, in bytes; None when without bound.
     pub fn greatest_shrinkage(&self) -> Option<u32> {
         self.steps.iter().try_fold(1u32, |factor, step| Some(factor * step.shrinkage()?))

@@ -1,0 +1,129 @@
+#include "engine/engine_options.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/compute_team.h"
+#include "cache/slot_allocator.h"
+
+namespace espalier {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int kMostContext = 1 << 24;
+constexpr int kMostRunning = 65536;
+constexpr int kMostQueued = 1'000'000'000;
+constexpr std::int64_t kMostQueuedTokens = 1'000'000'000'000'000;
+constexpr int kUnlimitedChunk = 4096;  // longer prompts still go through in pieces: results do not depend on it
+
+Error refused(std::string_view flag, std::string_view value, std::string_view wanted) {
+  std::string field(flag);
+  std::replace(field.begin(), field.end(), '-', '_');
+  return bad_request(fmt::format("--{} is {}, but it must be {}", flag, value, wanted), field);
+}
+
+struct IntegerRange {
+  const char* flag;
+  std::int64_t value, low, high;
+  const char* zero;  // what 0 means, empty where it means 0
+};
+
+Result<> check_integers(const EngineOptions& o) {
+  const IntegerRange ranges[] = {
+      {"threads", o.threads, 0, kMostThreads, "one a processor"},
+      {"context-length", o.context_length, 0, kMostContext, "the model's"},
+      {"max-total-tokens", o.max_total_tokens, 0, SlotAllocator::most_slots, "what fits"},
+      {"max-running-requests", o.max_running, 0, kMostRunning, "64"},
+      {"max-queued-requests", o.max_queued, 0, kMostQueued, ""},
+      {"max-queued-tokens", o.max_queued_tokens, 0, kMostQueuedTokens, "max(4 x pool, 262144)"},
+      {"chunked-prefill-size", o.prefill_chunk, -1, INT32_MAX, "512, -1 = no limit"},
+      {"random-seed", o.random_seed, -1, INT64_MAX, ""},
+  };
+  for (const IntegerRange& r : ranges)
+    if (r.value < r.low || r.value > r.high)
+      return refused(
+          r.flag, std::to_string(r.value),
+          fmt::format("{} to {}{}", r.low, r.high, *r.zero == 0 ? std::string() : fmt::format(" (0 = {})", r.zero)));
+  if (o.max_total_tokens == 1) return refused("max-total-tokens", "1", "at least 2 (0 = what fits)");
+  return success();
+}
+
+Result<> check_fractions(const EngineOptions& o) {
+  if (!(o.target_itl_ms >= 0 && o.target_itl_ms <= 1e6))
+    return refused("target-itl", fmt::format("{}", o.target_itl_ms), "0 to 1000000 milliseconds (0 = no target)");
+  if (!(o.conservativeness > 0 && o.conservativeness <= 100))
+    return refused("schedule-conservativeness", fmt::format("{}", o.conservativeness), "above 0 and at most 100");
+  return success();
+}
+
+// A word's meaning; a refusal lists the words of `shown`, which leaves synonyms out.
+template <class T, std::size_t N>
+Result<T> meaning(const std::pair<std::string_view, T> (&words)[N], std::string_view flag, const std::string& word,
+                  std::string_view shown) {
+  for (const auto& [known, value] : words)
+    if (word == known) return value;
+  return refused(flag, word.empty() ? "empty" : word, shown);
+}
+
+Result<KvType> kv_type_of(const EngineOptions& o) {
+  constexpr std::pair<std::string_view, KvType> kTypes[] = {
+      {"f32", KvType::f32},          {"float32", KvType::f32},      {"fp32", KvType::f32}, {"bf16", KvType::bf16},
+      {"bfloat16", KvType::bf16},    {"f16", KvType::f16},          {"fp16", KvType::f16}, {"float16", KvType::f16},
+      {"half", KvType::f16},         {"int8", KvType::i8},          {"q8_0", KvType::i8},  {"fp8", KvType::f8_e4m3},
+      {"fp8_e4m3", KvType::f8_e4m3}, {"fp8_e5m2", KvType::f8_e5m2},
+  };
+  if (o.kv_type == "auto") return o.activations == "f32" ? KvType::f32 : KvType::bf16;
+  return meaning(kTypes, "kv-cache-dtype", o.kv_type, "auto, f32, bf16, f16, int8, fp8_e4m3 or fp8_e5m2");
+}
+
+Result<SchedulePolicy> policy_of(const EngineOptions& o) {
+  constexpr std::pair<std::string_view, SchedulePolicy> kPolicies[] = {
+      {"lpm", SchedulePolicy::lpm}, {"dfs-weight", SchedulePolicy::dfs_weight}, {"fcfs", SchedulePolicy::fcfs},
+      {"lof", SchedulePolicy::lof}, {"priority", SchedulePolicy::priority},     {"random", SchedulePolicy::random}};
+  return meaning(kPolicies, "schedule-policy", o.schedule_policy, "lpm, dfs-weight, fcfs, lof, priority or random");
+}
+
+Result<DraftSource> draft_source_of(const EngineOptions& o) {
+  constexpr std::pair<std::string_view, DraftSource> kSources[] = {
+      {"none", DraftSource::none},   {"NONE", DraftSource::none},   {"", DraftSource::none},
+      {"ngram", DraftSource::ngram}, {"NGRAM", DraftSource::ngram}, {"tree", DraftSource::tree},
+      {"TREE", DraftSource::tree}};
+  return meaning(kSources, "speculative-algorithm", o.speculative, "none, ngram or tree");
+}
+
+Result<Activations> activations_of(const EngineOptions& o) {
+  constexpr std::pair<std::string_view, Activations> kModes[] = {{"int8", Activations::int8},
+                                                                 {"f32", Activations::f32}};
+  return meaning(kModes, "activations", o.activations, "int8 or f32 (exact mode)");
+}
+
+}  // namespace
+
+std::string_view name(KvType type) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "f16", "int8", "fp8_e4m3", "fp8_e5m2"};
+  return kNames[static_cast<int>(type)];
+}
+
+Result<EngineChoices> choices_of(const EngineOptions& o) {
+  ESP_CHECK(check_integers(o));
+  ESP_CHECK(check_fractions(o));
+  EngineChoices choices;
+  ESP_TRY(choices.activations, activations_of(o));
+  ESP_TRY(choices.kv, kv_type_of(o));
+  ESP_TRY(choices.policy, policy_of(o));
+  ESP_TRY(choices.drafts, draft_source_of(o));
+  choices.threads = o.threads > 0 ? o.threads : available_processors();
+  choices.max_running = o.max_running > 0 ? o.max_running : 64;
+  choices.chunk = o.prefill_chunk > 0   ? std::min(o.prefill_chunk, 1 << 16)
+                  : o.prefill_chunk < 0 ? kUnlimitedChunk
+                                        : 512;
+  return choices;
+}
+
+Result<> EngineOptions::check() const {
+  ESP_CHECK(choices_of(*this));
+  return success();
+}
+
+}  // namespace espalier

@@ -1,0 +1,25 @@
+// engine_options.h: what the words and numbers of EngineOptions mean; what is out of range is refused.
+// Threads: pure functions. Fails: bad_request naming the flag, its value and what it may be.
+#pragma once
+
+#include "engine/drafts.h"
+#include "engine/scheduler.h"
+#include "espalier/engine.h"
+#include "model/decoder.h"
+
+namespace espalier {
+
+struct EngineChoices {
+  KvType kv = KvType::bf16;
+  Activations activations = Activations::int8;
+  SchedulePolicy policy = SchedulePolicy::lpm;
+  DraftSource drafts = DraftSource::none;
+  int threads = 1;       // of computing, the engine's own included
+  int max_running = 64;  // sequences in one batch
+  int chunk = 512;       // prompt tokens in one step
+};
+
+Result<EngineChoices> choices_of(const EngineOptions& options);
+std::string_view name(KvType type);
+
+}  // namespace espalier
