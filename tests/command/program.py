@@ -18,19 +18,10 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("ESPALIER_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BINARY = os.environ.get("ESPALIER_BINARY", str(SOURCE / "build" / "espalier"))
 sys.path.insert(0, str(SOURCE / "tests" / "server"))
+from harness import expect_no_report, without_sanitizers  # noqa: E402,F401: the folder had to be named first; tests take both from here
 
 MODEL = SOURCE / "tests" / "data" / "goldens" / "models" / "llama3-tied-gqa"
 PATIENCE = 120  # seconds; sanitizers on a busy machine are slow
-
-
-def sanitized():
-    """Sanitizers reserve terabytes of addresses, so limits on the address space cannot be tried with them."""
-    with open(BINARY, "rb") as program:
-        data = program.read()
-    return b"__asan_init" in data or b"__tsan_init" in data
-
-
-without_sanitizers = unittest.skipIf(sanitized(), "a sanitizer needs more address space than this test allows")
 
 
 def environment(**more):
@@ -62,6 +53,7 @@ def espalier(*arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=
     done = subprocess.run([BINARY, *map(str, arguments)], stdin=stdin, input=text, stdout=stdout, stderr=subprocess.PIPE,
                           env=environment(**(env or {})), preexec_fn=limiting(limits), timeout=PATIENCE, text=True, errors="replace",
                           cwd=cwd)
+    expect_no_report(done.stderr)
     return Ended(done.returncode, done.stdout or "", done.stderr)
 
 

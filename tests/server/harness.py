@@ -15,12 +15,31 @@ import subprocess
 import tempfile
 import threading
 import time
+import unittest
 
 SOURCE = pathlib.Path(os.environ.get("ESPALIER_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BINARY = os.environ.get("ESPALIER_BINARY", str(SOURCE / "build" / "espalier"))
 MODEL = SOURCE / "tests" / "data" / "goldens" / "models" / "llama3-tied-gqa"
 GOLDEN = json.loads((MODEL / "golden.json").read_text())
 VOCABULARY = 320
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+REPORT = re.compile(r"(Address|Leak|Thread)Sanitizer|:\d+:\d+: runtime error: ")
+
+
+def sanitized():
+    """Sanitizers reserve terabytes of addresses, so limits on the address space cannot be tried with them."""
+    program = pathlib.Path(BINARY)
+    data = program.read_bytes() if program.exists() else b""
+    return b"__asan_init" in data or b"__tsan_init" in data
+
+
+without_sanitizers = unittest.skipIf(sanitized(), "a sanitizer needs more address space than this test allows")
+
+
+def expect_no_report(text):
+    """A program that goes on after a race, or is killed in the end, has no exit code to tell of it: what it printed does."""
+    if REPORT.search(text):
+        raise AssertionError(f"a sanitizer reported:\n{text}")
 
 
 class Reply:
@@ -80,10 +99,18 @@ class Server:
         self.kill()
 
     def kill(self):
-        if self.process.poll() is None:
+        """The end of every server, also of one that ended before: it must not have crashed, and no sanitizer have reported."""
+        if self.log.closed:
+            return
+        died = self.process.poll()
+        if died is None:
             self.process.kill()
         self.process.wait()
+        text = self.text()
         self.log.close()
+        expect_no_report(text)
+        if died is not None and -died in CRASHES:
+            raise AssertionError(f"the server crashed with signal {-died}:\n{text}")
 
     def stop(self, number=signal.SIGTERM, seconds=40):
         self.process.send_signal(number)

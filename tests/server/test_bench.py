@@ -10,7 +10,7 @@ import unittest
 import xml.etree.ElementTree
 
 import harness
-from harness import BINARY, MODEL, Server
+from harness import BINARY, MODEL, Server, expect_no_report
 
 HEADER = {"workload": "tiny", "format": "espalier-workload/1", "order": "any", "api": "completions"}
 KEYS = {"tag", "backend", "dataset_name", "request_rate", "max_concurrency", "sharegpt_output_len", "random_input_len", "random_output_len",
@@ -22,6 +22,7 @@ KEYS = {"tag", "backend", "dataset_name", "request_rate", "max_concurrency", "sh
 
 def bench(*words, code=0, env=None):
     done = subprocess.run([BINARY, "bench", *map(str, words)], capture_output=True, text=True, timeout=120, env={**os.environ, **(env or {})})
+    expect_no_report(done.stderr)
     if code is not None and done.returncode != code:
         raise AssertionError(f"exit code {done.returncode}, not {code}:\n{done.stdout}\n{done.stderr}")
     return done

@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from harness import GOLDEN, Server, in_parallel
+from harness import GOLDEN, Server, in_parallel, without_sanitizers
 
 LONG = {"input_ids": [1], "stream": True, "sampling_params": {"temperature": 0, "max_new_tokens": 500, "ignore_eos": True}}
 SHORT = {"input_ids": [1], "sampling_params": {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True}}
@@ -264,6 +264,7 @@ class Limits(unittest.TestCase):
                     time.sleep(0.05)
             self.assertEqual(server.generate(**SHORT)["output_ids"], GOLDEN["prompts"][0]["greedy"][:4])
 
+    @without_sanitizers
     def test_it_lives_within_8_gib_of_address_space(self):
         with Server(limits={resource.RLIMIT_AS: 8 << 30}) as server:
             self.assertEqual(server.generate(**SHORT)["output_ids"], GOLDEN["prompts"][0]["greedy"][:4])
