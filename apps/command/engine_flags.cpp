@@ -54,6 +54,9 @@ void add_engine_flags(CLI::App& app, EngineOptions& o) {
   option(app, "--target-itl", o.target_itl_ms,
          "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
   app.add_flag("--fair-tenants", o.fair_tenants, "tenants (the requests' `user`) take turns by tokens computed");
+  option(app, "--radix-eviction-policy", o.eviction,
+         "which cached prefix goes first when memory is short: lru (least recently used), lfu (least often used), cost "
+         "(cheapest to compute again for what it is used)");
   option(app, "--schedule-conservativeness", o.conservativeness,
          "larger admits fewer requests at once and retracts less");
   auto* cache = app.add_flag(

@@ -41,6 +41,7 @@ struct EngineOptions {
   double target_itl_ms = 0;             // prompt chunks shrink to leave tokens this far apart; 0 = no target
   bool fair_tenants = false;            // tenants take turns by tokens computed
   bool radix_cache = true;
+  std::string eviction = "lru";       // of cached prefixes: lru | lfu | cost (cheapest to compute again for its use)
   std::string speculative = "none";   // none | ngram | tree: drafts, verified in one chunk; results are the same bits
   double conservativeness = 1.0;      // of the estimate of output lengths at admission
   std::int64_t random_seed = -1;      // of requests without a seed, in order of arrival; -1 = from the system
@@ -85,6 +86,18 @@ struct EngineStatus {
   bool draining = false;
 };
 
+struct PinWish {      // a prefix that is to stay in memory
+  std::string id;     // its name; empty: one is made up
+  std::string scope;  // as in RequestFields
+  std::vector<TokenId> tokens;
+  double seconds = 0;  // for how long; 0 = until it is released
+};
+struct PinInfo {
+  std::string id;
+  int tokens = 0;  // that are held
+  std::optional<double> seconds_left;
+};
+
 class Engine {
  public:
   using Progress = std::function<void(std::string_view stage, double share)>;  // 0..1; on the opening thread
@@ -101,7 +114,12 @@ class Engine {
   EngineStatus status() const;
   const EngineMetrics& metrics() const;  // engine/engine_metrics.h
 
-  Result<> flush_cache();  // bad_request while something runs or waits
+  Result<> flush_cache();  // and all pins; bad_request while something runs or waits
+  // Keeps in memory what the cache has of a prefix: all of it when a request has just computed it. A pin is given up,
+  // the oldest first, only when a request could not run otherwise. Fails: engine/pins.h.
+  Result<PinInfo> pin(PinWish wish);
+  Result<> unpin(std::string_view id);  // not_found
+  std::vector<PinInfo> pins() const;    // oldest first
   // Saves the prefixes in memory to the cache_dir, within the limit; then the destructor does not do it again.
   // Tokens that were written; -1 when the engine thread was busy for longer.
   std::int64_t save_cache(std::chrono::milliseconds limit);

@@ -146,6 +146,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   core_options.target_itl = options.target_itl_ms / 1000;
   core_options.fair_tenants = options.fair_tenants;
   core_options.radix_cache = options.radix_cache;
+  core_options.eviction = chosen.eviction;
   core_options.drafts = chosen.drafts;
   core_options.conservativeness = options.conservativeness;
   core_options.end_tokens = info.end_tokens;
@@ -342,6 +343,22 @@ EngineStatus Engine::status() const {
 Result<> Engine::flush_cache() {
   if (impl_->on_engine_thread<bool>([](EngineCore& core) { return core.flush_cache(); })) return success();
   return bad_request("the cache cannot be flushed while requests run or wait");
+}
+
+Result<PinInfo> Engine::pin(PinWish wish) {
+  return impl_->on_engine_thread<Result<PinInfo>>(
+      [wish = std::move(wish)](EngineCore& core) { return core.pin(wish); });
+}
+
+Result<> Engine::unpin(std::string_view id) {
+  const bool known =
+      impl_->on_engine_thread<bool>([name = std::string(id)](EngineCore& core) { return core.pins().release(name); });
+  if (known) return success();
+  return Error{Error::Kind::not_found, fmt::format("there is no pin {}", id), "id", {}};
+}
+
+std::vector<PinInfo> Engine::pins() const {
+  return impl_->on_engine_thread<std::vector<PinInfo>>([](EngineCore& core) { return core.pins().list(core.now()); });
 }
 
 std::int64_t Engine::save_cache(std::chrono::milliseconds limit) {

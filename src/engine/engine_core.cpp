@@ -16,7 +16,8 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       metrics_(metrics),
       now_(std::move(now)),
       allocator_(slots),
-      tree_(allocator_),
+      tree_(allocator_, options_.eviction),
+      pins_(tree_, slots),
       ratio_(options_.conservativeness),
       drafts_(options_.drafts, tree_, options_.forced_drafts) {}
 
@@ -130,11 +131,20 @@ int EngineCore::abort(std::string_view id_prefix) {
 
 bool EngineCore::flush_cache() {
   if (!idle()) return false;
+  pins_.clear();
   if (disk_)
     disk_->clear();
   else
     tree_.evict_all();
   return true;
+}
+
+Result<PinInfo> EngineCore::pin(const PinWish& wish) {
+  if (!options_.radix_cache)
+    return bad_request("nothing can be pinned: the prefix cache is off", "disable_radix_cache");
+  Match match = tree_.match({wish.scope, wish.tokens});
+  if (match.length == 0) return bad_request("nothing of this prefix is in the cache; run it first");
+  return pins_.hold(wish, std::move(match), now_());
 }
 
 EngineStatus EngineCore::status() const {

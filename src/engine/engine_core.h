@@ -15,6 +15,7 @@
 #include "engine/engine_metrics.h"
 #include "engine/fair_share.h"
 #include "engine/inbox.h"
+#include "engine/pins.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step.h"
@@ -31,6 +32,7 @@ struct CoreOptions {
   bool fair_tenants = false;  // tenants take turns (fair_share.h)
   SchedulePolicy policy = SchedulePolicy::lpm;
   bool radix_cache = true;
+  EvictionKind eviction = EvictionKind::lru;
   DraftSource drafts = DraftSource::none;
   int forced_drafts = 0;  // draft that many tokens whether they pay or not; for tests, which have no stable times
   double conservativeness = 1.0;
@@ -59,6 +61,9 @@ class EngineCore {
 
   bool idle() const { return running_.empty() && waiting_.empty(); }
   bool flush_cache();  // false while something runs or waits
+  Result<PinInfo> pin(const PinWish& wish);
+  Pins& pins() { return pins_; }
+  Sequence::Clock::time_point now() const { return now_(); }
   EngineStatus status() const;
   Result<> check() const;
 
@@ -115,6 +120,7 @@ class EngineCore {
 
   SlotAllocator allocator_;  // outlives the tree and every sequence
   RadixTree tree_;
+  Pins pins_;
   std::unique_ptr<DiskPrefixes> disk_;         // null: no disk tier
   SequenceList waiting_, running_;             // in order of arrival
   SequenceList admitted_now_, retracted_now_;  // while a step is planned: on their way between the two

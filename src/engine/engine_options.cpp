@@ -84,6 +84,12 @@ Result<SchedulePolicy> policy_of(const EngineOptions& o) {
   return meaning(kPolicies, "schedule-policy", o.schedule_policy, "lpm, dfs-weight, fcfs, lof, priority or random");
 }
 
+Result<EvictionKind> eviction_of(const EngineOptions& o) {
+  constexpr std::pair<std::string_view, EvictionKind> kKinds[] = {
+      {"lru", EvictionKind::lru}, {"lfu", EvictionKind::lfu}, {"cost", EvictionKind::cost}};
+  return meaning(kKinds, "radix-eviction-policy", o.eviction, "lru, lfu or cost");
+}
+
 Result<DraftSource> draft_source_of(const EngineOptions& o) {
   constexpr std::pair<std::string_view, DraftSource> kSources[] = {
       {"none", DraftSource::none},   {"NONE", DraftSource::none},   {"", DraftSource::none},
@@ -112,6 +118,7 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_TRY(choices.activations, activations_of(o));
   ESP_TRY(choices.kv, kv_type_of(o));
   ESP_TRY(choices.policy, policy_of(o));
+  ESP_TRY(choices.eviction, eviction_of(o));
   ESP_TRY(choices.drafts, draft_source_of(o));
   choices.threads = o.threads > 0 ? o.threads : available_processors();
   choices.max_running = o.max_running > 0 ? o.max_running : 64;

@@ -2,6 +2,7 @@
 // Threads: pure functions. Fails: bad_request naming the flag, its value and what it may be.
 #pragma once
 
+#include "cache/eviction.h"
 #include "engine/drafts.h"
 #include "engine/scheduler.h"
 #include "espalier/engine.h"
@@ -13,6 +14,7 @@ struct EngineChoices {
   KvType kv = KvType::bf16;
   Activations activations = Activations::int8;
   SchedulePolicy policy = SchedulePolicy::lpm;
+  EvictionKind eviction = EvictionKind::lru;
   DraftSource drafts = DraftSource::none;
   int threads = 1;       // of computing, the engine's own included
   int max_running = 64;  // sequences in one batch

@@ -27,6 +27,7 @@ StepPlan EngineCore::plan() {
   StepPlan plan;
   if (disk_) disk_->collect(running_.empty() ? kAllPieces : 1);
   drop_expired();
+  if (!pins_.empty()) pins_.drop_expired(now_());
   int prompt_budget = this->prompt_budget();
   plan_running(plan, prompt_budget);
   plan_waiting(plan, prompt_budget);
@@ -261,6 +262,8 @@ void EngineCore::secure_slots(StepPlan& plan) {
       ++i;
       continue;
     }
+    // Alone, and still no room: pins give way before a request does.
+    if (running_.size() == 1 && pins_.give_up_oldest()) continue;
     std::vector<RunningView> views;
     for (const auto& s : running_)
       views.push_back(

@@ -148,7 +148,9 @@ void Delivery::collect() {
 
 // What is known of a request that will not come to its end.
 void Delivery::note_token(const TextEvent& event) {
-  if (!std::holds_alternative<TextDelta>(event)) return;
+  const auto* delta = std::get_if<TextDelta>(&event);
+  if (delta == nullptr) return;
+  if (generation_.companion) generation_.companion->token(delta->choice, delta->token.id);
   if (tokens_++ == 0) first_token_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
 }
 
@@ -181,6 +183,10 @@ bool Delivery::note_end(const TextEnd& end) {
 }
 
 bool Delivery::finish() {
+  if (generation_.companion) {
+    if (auto ended = generation_.companion->ended(); !ended) return refuse(ended.error());
+    generation_.companion.reset();
+  }
   generation_.reply->finish(out_);
   if (generation_.stream) {
     out_ += "data: [DONE]\n\n";

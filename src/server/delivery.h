@@ -21,9 +21,20 @@
 
 namespace espalier::server {
 
+// What goes along with a request beside its reply: a session that grows by it, a pin that it prepares. Dropped without
+// ended(): the request did not come to its end. Threads: the courier's.
+class Companion {
+ public:
+  virtual ~Companion() = default;
+  virtual void token(int choice, TokenId id) = 0;
+  virtual Result<>
+  ended() = 0;  // all choices have; an Error is answered instead of the reply (unless that is streamed)
+};
+
 struct Generation {               // what a body asks for, ready to run
   std::vector<Request> requests;  // one a prompt
   std::unique_ptr<Reply> reply;
+  std::unique_ptr<Companion> companion;  // may be null
   std::vector<std::string> claimed_ids;  // ids that the client chose
   net::Headers headers;                  // of the answer, streamed or whole
   Dialect dialect = Dialect::native;

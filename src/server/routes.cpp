@@ -4,15 +4,16 @@ namespace espalier::server {
 namespace {
 
 constexpr RoutePolicy kPolicies[] = {
-    {"/livez", Access::open, Needs::nothing},         {"/readyz", Access::open, Needs::nothing},
-    {"/ready", Access::open, Needs::nothing},         {"/health", Access::open, Needs::nothing},
-    {"/ping", Access::open, Needs::nothing},          {"/metrics", Access::metrics, Needs::nothing},
-    {"/", Access::page, Needs::nothing, true},        {"/v1/chat/completions", Access::user, Needs::work, true},
-    {"/version", Access::user, Needs::nothing},       {"/health_generate", Access::control, Needs::work},
-    {"/flush_cache", Access::control, Needs::model},  {"/abort_request", Access::control, Needs::model},
-    {"/v1/models", Access::user, Needs::model, true}, {"/get_model_info", Access::user, Needs::model},
-    {"/model_info", Access::user, Needs::model},      {"/get_server_info", Access::user, Needs::model},
-    {"/server_info", Access::user, Needs::model},
+    {"/livez", Access::open, Needs::nothing},          {"/readyz", Access::open, Needs::nothing},
+    {"/ready", Access::open, Needs::nothing},          {"/health", Access::open, Needs::nothing},
+    {"/ping", Access::open, Needs::nothing},           {"/metrics", Access::metrics, Needs::nothing},
+    {"/", Access::page, Needs::nothing, true},         {"/v1/chat/completions", Access::user, Needs::work, true},
+    {"/version", Access::user, Needs::nothing},        {"/health_generate", Access::control, Needs::work},
+    {"/v1/cache/pin", Access::control, Needs::work},   {"/v1/cache/unpin", Access::control, Needs::model},
+    {"/v1/cache/pins", Access::control, Needs::model}, {"/flush_cache", Access::control, Needs::model},
+    {"/abort_request", Access::control, Needs::model}, {"/v1/models", Access::user, Needs::model, true},
+    {"/get_model_info", Access::user, Needs::model},   {"/model_info", Access::user, Needs::model},
+    {"/get_server_info", Access::user, Needs::model},  {"/server_info", Access::user, Needs::model},
 };
 
 }  // namespace
@@ -39,6 +40,8 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_info_routes(router, service));
   ESP_CHECK(add_health_routes(router, service));
   ESP_CHECK(add_control_routes(router, service));
+  ESP_CHECK(add_pin_routes(router, service));
+  ESP_CHECK(add_session_routes(router, service));
   ESP_CHECK(add_metrics_routes(router, service));
   return add_page_routes(router, service);
 }

@@ -47,6 +47,8 @@ Result<> add_text_routes(net::Router& router, Service& service);
 Result<> add_info_routes(net::Router& router, Service& service);
 Result<> add_health_routes(net::Router& router, Service& service);
 Result<> add_control_routes(net::Router& router, Service& service);
+Result<> add_pin_routes(net::Router& router, Service& service);
+Result<> add_session_routes(net::Router& router, Service& service);
 Result<> add_metrics_routes(net::Router& router, Service& service);
 Result<> add_page_routes(net::Router& router, Service& service);
 

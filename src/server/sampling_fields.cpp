@@ -127,7 +127,6 @@ constexpr std::string_view kConstraint =
     "is not supported: constrained output comes with a later version; leave it out and ask for the format in the "
     "prompt";
 constexpr std::string_view kAdapter = "is not supported: LoRA adapters come with a later version";
-constexpr std::string_view kSession = "is not supported: sessions come with a later version";
 constexpr std::string_view kPictures = "is not supported: this version reads text only";
 
 constexpr RefusedField kRefused[] = {
@@ -137,7 +136,6 @@ constexpr RefusedField kRefused[] = {
     {"structural_tag", kConstraint},
     {"grammar", kConstraint},
     {"lora_path", kAdapter},
-    {"session_params", kSession},
     {"image_data", kPictures},
     {"video_data", kPictures},
     {"audio_data", kPictures},
@@ -150,6 +148,7 @@ constexpr RefusedField kRefused[] = {
 };
 
 constexpr RefusedField kRefusedOpenAi[] = {
+    {"session_params", "is not supported here: sessions are turns of /generate"},
     {"guided_json", kConstraint},
     {"guided_regex", kConstraint},
     {"guided_choice", kConstraint},

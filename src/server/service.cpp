@@ -22,6 +22,7 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       keys(std::move(key_ring)),
       started_at(seconds_since_1970()),
       unknown_fields(options.strict),
+      sessions({options.max_sessions, SessionLimits{}.tokens, options.session_timeout}),
       logprob_budget(2 * options.max_logprob_entries),
       body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),

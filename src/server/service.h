@@ -21,6 +21,7 @@
 #include "server/served_model.h"
 #include "server/server_metrics.h"
 #include "server/server_options.h"
+#include "server/sessions.h"
 #include "server/unknown_fields.h"
 
 namespace espalier::server {
@@ -50,6 +51,7 @@ class Service {
   DrainRate drain_rate;
   UnknownFields unknown_fields;
   ActiveIds active_ids;
+  Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   Budget body_budget;     // bytes of large bodies that wait to be read: four of the largest
   // Set before the server runs.

@@ -23,7 +23,32 @@ std::int64_t logprob_entries(const Request& request) {
   return (prompt + request.max_new_tokens()) * each * request.sampling().n;
 }
 
-Result<Request> request_of(const Call& call, const GenerateBody& body, std::size_t i) {
+// A turn of a session takes what comes out of its request.
+class SessionTurn final : public Companion {
+ public:
+  explicit SessionTurn(std::unique_ptr<Sessions::Turn> turn) : turn_(std::move(turn)) {}
+  void token(int, TokenId id) override { turn_->add(id); }
+  Result<> ended() override {
+    turn_->keep();
+    return success();
+  }
+
+ private:
+  std::unique_ptr<Sessions::Turn> turn_;
+};
+
+// The prompt of a turn is all that came before it, and the new tokens.
+Result<> continue_session(const Call& call, const SessionParams& session, RequestFields& fields,
+                          Generation& generation) {
+  ESP_TRY(Sessions::Begun begun, call.service.sessions.begin(session, tenant_of(call.http, ""), fields.id,
+                                                             std::move(fields.prompt), call.model->info().bos));
+  for (const std::string& rid : begun.replaced) call.model->engine->abort(rid);
+  fields.prompt = std::move(begun.prompt);
+  generation.companion = std::make_unique<SessionTurn>(std::move(begun.turn));
+  return success();
+}
+
+Result<Request> request_of(const Call& call, const GenerateBody& body, std::size_t i, Generation& generation) {
   const GenerateItem& item = body.items[i];
   const std::size_t count = body.items.size();
   std::string place = std::holds_alternative<std::string>(item.prompt) ? "text" : "input_ids";
@@ -31,6 +56,7 @@ Result<Request> request_of(const Call& call, const GenerateBody& body, std::size
   RequestFields fields;
   ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, place));
   fields.id = item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid;
+  if (item.session) ESP_CHECK(continue_session(call, *item.session, fields, generation));
   fields.sampling = item.sampling;
   fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
   fields.priority = priority_of(call.http, item.priority);
@@ -91,7 +117,7 @@ Result<Generation> generate(Call& call) {
   GenerateReplyOptions options = reply_options(call, body);
   std::int64_t entries = 0;
   for (std::size_t i = 0; i < body.items.size(); ++i) {
-    ESP_TRY(Request request, request_of(call, body, i));
+    ESP_TRY(Request request, request_of(call, body, i, generation));
     entries += logprob_entries(request);
     if (!body.items[i].rid.empty()) generation.claimed_ids.push_back(request.id());
     options.prompts.push_back(reply_prompt(request, body.items[i], call.model->limits().vocabulary));

@@ -40,6 +40,21 @@ Result<> read_extra_key(I& out, const Json& value, std::string_view place) {
   return limited(out.extra_key, value, place, kMostSaltBytes);
 }
 
+Result<> read_session(I& out, const Json& value, std::string_view place) {
+  if (!value.is_object()) return bad_request(fmt::format("{} must be an object", place), std::string(place));
+  SessionParams params;
+  ESP_TRY(const auto id, find_string(value, {"id", place}));
+  ESP_TRY(const auto rid, find_string(value, {"rid", place}));
+  ESP_TRY(const auto offset, find_integer(value, {"offset", place}, {-1'000'000'000, 1'000'000'000}));
+  ESP_TRY(const auto replace, find_boolean(value, {"replace", place}));
+  ESP_TRY(const auto drop, find_boolean(value, {"drop_previous_output", place}));
+  if (!id || id->empty())
+    return bad_request(fmt::format("{}.id is missing: open a session first", place), fmt::format("{}.id", place));
+  out.session = SessionParams{*id, rid.value_or(""), static_cast<int>(offset.value_or(0)), replace.value_or(false),
+                              drop.value_or(false)};
+  return success();
+}
+
 constexpr FieldRow<I> kRows[] = {
     {"sampling_params", &read_sampling, "{}", "see the table of sampling parameters"},
     {"rid", &read_rid, "made up",
@@ -64,6 +79,7 @@ constexpr FieldRow<I> kRows[] = {
      "likeliest tokens at every position, up to the vocabulary",
      {0, 1e9}},
     {"token_ids_logprob", &I::token_ids_logprob, "none", "ids to report at every position"},
+    {"session_params", &read_session, "none", "id, rid, offset, replace, drop_previous_output: a turn of a session"},
 };
 
 constexpr std::string_view kAccepted[] = {"session_id",     "log_metrics",       "no_logs",        "custom_labels",
@@ -150,6 +166,8 @@ Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& optio
     if (i > 0 && item.sampling.n != out.items.front().sampling.n) {
       return bad_request("all prompts of a batch must ask for the same n", "sampling_params.n");
     }
+    if (item.session && (out.is_batch || item.sampling.n > 1))
+      return bad_request("a turn of a session has one prompt and n 1", "session_params");
     out.items.push_back(std::move(item));
   }
   return out;

@@ -14,6 +14,7 @@
 #include "server/prompt.h"
 #include "server/sampling_fields.h"
 #include "server/server_options.h"
+#include "server/sessions.h"
 
 namespace espalier::server {
 
@@ -30,6 +31,7 @@ struct GenerateItem {
   std::optional<int> logprob_start_len;  // null and absent are the same
   int top_logprobs_num = 0;
   std::vector<TokenId> token_ids_logprob;
+  std::optional<SessionParams> session;
 };
 
 struct GenerateBody {

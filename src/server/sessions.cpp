@@ -1,0 +1,191 @@
+#include "server/sessions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/json.h"  // in_quotes
+
+namespace espalier::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string random_name() {
+  std::random_device device;
+  std::string name;
+  for (int i = 0; i < 4; ++i) name += fmt::format("{:08x}", device());
+  return name;
+}
+
+std::int64_t size_of(const std::vector<TokenId>& tokens) {
+  return static_cast<std::int64_t>(tokens.size());
+}
+
+// As tokens[:offset] in Python.
+void cut(std::vector<TokenId>& tokens, int offset) {
+  const std::int64_t length = size_of(tokens);
+  const std::int64_t end = offset < 0 ? std::max<std::int64_t>(length + offset, 0) : offset;
+  tokens.resize(static_cast<std::size_t>(std::min(end, length)));
+}
+
+}  // namespace
+
+Result<std::string> Sessions::open(std::string id, std::string owner, std::int64_t most_tokens, double idle_seconds) {
+  const std::scoped_lock lock(mutex_);
+  const auto now = Clock::now();
+  close_idle(now);
+  if (id.empty()) id = random_name();
+  if (sessions_.contains(id))
+    return bad_request(fmt::format("the session {} is open; close it, or take another id", in_quotes(id)),
+                       "session_id");
+  if (std::ssize(sessions_) >= limits_.sessions)
+    return Error{Error::Kind::busy,
+                 fmt::format("{} sessions are open, and no more may be; close some", limits_.sessions),
+                 {},
+                 "too_many_sessions"};
+  Session session;
+  session.number = ++opened_;
+  session.owner = std::move(owner);
+  session.most_tokens = most_tokens;
+  session.idle_seconds = idle_seconds > 0 ? idle_seconds : limits_.idle_seconds;
+  session.used = now;
+  sessions_.emplace(id, std::move(session));
+  return id;
+}
+
+Result<std::vector<std::string>> Sessions::close(const std::string& id, std::string_view owner) {
+  const std::scoped_lock lock(mutex_);
+  ESP_TRY(const Place place, find(id, owner, "session_id"));
+  std::vector<std::string> running;
+  Session& session = place->second;
+  while (!session.turns.empty()) forget(session, session.turns.begin()->first, running);
+  sessions_.erase(place);
+  return running;
+}
+
+Result<Sessions::Begun> Sessions::begin(const SessionParams& params, std::string_view owner, std::string rid,
+                                        std::vector<TokenId> tokens, TokenId begin_token) {
+  const std::scoped_lock lock(mutex_);
+  const auto now = Clock::now();
+  close_idle(now);
+  ESP_TRY(const Place place, find(params.id, owner, "session_params.id"));
+  Session& session = place->second;
+  if (session.turns.contains(rid))
+    return bad_request(fmt::format("the session has a turn with the rid {} already", in_quotes(rid)), "rid");
+  Begun begun;
+  ESP_TRY(begun.prompt, context(session, params, begun.replaced));
+  const bool repeats_begin = !params.rid.empty() && !tokens.empty() && tokens.front() == begin_token;
+  begun.prompt.insert(begun.prompt.end(), tokens.begin() + (repeats_begin ? 1 : 0), tokens.end());
+  const std::int64_t length = size_of(begun.prompt);
+  if (session.most_tokens > 0 && length > session.most_tokens)
+    return bad_request(
+        fmt::format("the turn's context has {} tokens, but the session was opened for {}", length, session.most_tokens),
+        "session_params", "context_length_exceeded");
+  if (tokens_ + length > limits_.tokens)
+    return Error{Error::Kind::busy,
+                 fmt::format("the sessions hold {} tokens, and {} is the most; close some", tokens_, limits_.tokens),
+                 {},
+                 "sessions_full"};
+  tokens_ += length;
+  session.used = now;
+  session.turns.emplace(rid, Node{params.rid, begun.prompt, {}, true});
+  begun.turn = std::make_unique<Turn>(*this, session.number, std::move(rid));
+  return begun;
+}
+
+int Sessions::count() const {
+  const std::scoped_lock lock(mutex_);
+  return static_cast<int>(sessions_.size());
+}
+
+std::int64_t Sessions::tokens() const {
+  const std::scoped_lock lock(mutex_);
+  return tokens_;
+}
+
+void Sessions::end(std::uint64_t number, const std::string& rid, bool keep, std::vector<TokenId> output) {
+  const std::scoped_lock lock(mutex_);
+  const auto place = std::ranges::find_if(sessions_, [&](const auto& s) { return s.second.number == number; });
+  if (place == sessions_.end()) return;
+  const auto turn = place->second.turns.find(rid);
+  if (turn == place->second.turns.end()) return;  // replaced meanwhile
+  if (!keep) {
+    std::vector<std::string> none;
+    return forget(place->second, rid, none);
+  }
+  tokens_ += size_of(output);
+  turn->second.output = std::move(output);
+  turn->second.running = false;
+  place->second.used = Clock::now();
+}
+
+void Sessions::close_idle(Time now) {
+  for (auto at = sessions_.begin(); at != sessions_.end();) {
+    Session& session = at->second;
+    const bool idle = std::chrono::duration<double>(now - session.used).count() > session.idle_seconds;
+    if (!idle || std::ranges::any_of(session.turns, [](const auto& t) { return t.second.running; })) {
+      ++at;
+      continue;
+    }
+    std::vector<std::string> none;
+    while (!session.turns.empty()) forget(session, session.turns.begin()->first, none);
+    at = sessions_.erase(at);
+  }
+}
+
+// A session of somebody else looks like none.
+Result<Sessions::Place> Sessions::find(const std::string& id, std::string_view owner, std::string_view field) {
+  const Place place = sessions_.find(id);
+  if (place != sessions_.end() && place->second.owner == owner) return place;
+  return Error{Error::Kind::not_found,
+               fmt::format("there is no session {}; open one with /open_session", in_quotes(id)), std::string(field),
+               "session_not_found"};
+}
+
+void Sessions::forget(Session& session, const std::string& rid, std::vector<std::string>& running) {
+  const auto turn = session.turns.find(rid);
+  if (turn->second.running) running.push_back(rid);
+  tokens_ -= size_of(turn->second.prompt) + size_of(turn->second.output);
+  session.turns.erase(turn);
+}
+
+// Level by level; a session's turns are few.
+void Sessions::forget_children(Session& session, const std::string& rid, std::vector<std::string>& running) {
+  std::vector<std::string> parents{rid};
+  while (!parents.empty()) {
+    const std::string parent = std::move(parents.back());
+    parents.pop_back();
+    for (const auto& [name, turn] : session.turns)
+      if (turn.parent == parent && name != rid) parents.push_back(name);
+    if (parent != rid) forget(session, parent, running);
+  }
+}
+
+Result<std::vector<TokenId>> Sessions::context(Session& session, const SessionParams& params,
+                                               std::vector<std::string>& replaced) {
+  if (params.rid.empty()) {
+    if (params.replace)
+      while (!session.turns.empty()) forget(session, session.turns.begin()->first, replaced);
+    return std::vector<TokenId>();
+  }
+  const auto last = session.turns.find(params.rid);
+  if (last == session.turns.end())
+    return bad_request(fmt::format("the session has no turn with the rid {}", in_quotes(params.rid)),
+                       "session_params.rid");
+  if (params.replace) {
+    if (last->second.running) replaced.push_back(params.rid);
+    forget_children(session, params.rid, replaced);
+  } else if (last->second.running) {
+    return bad_request(
+        fmt::format("the turn {} has not finished; wait for its end, or replace it", in_quotes(params.rid)),
+        "session_params.rid");
+  }
+  std::vector<TokenId> tokens = last->second.prompt;
+  if (!params.drop_previous_output) tokens.insert(tokens.end(), last->second.output.begin(), last->second.output.end());
+  if (params.offset != 0) cut(tokens, params.offset);
+  return tokens;
+}
+
+}  // namespace espalier::server

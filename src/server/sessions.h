@@ -1,0 +1,114 @@
+// sessions.h: conversations that the server keeps, so that a client sends only what is new: SGLang's /open_session.
+//
+// A session is a tree of turns. A turn names the one that it continues (by its rid), or none; its context is that
+// turn's prompt and output with the new tokens behind. Only token ids are kept here; that their keys and values are
+// still there is the prefix cache's business.
+// Units:   tokens, seconds of the steady clock.
+// Threads: any; a turn is ended on the courier's thread.
+// Fails:   open(): bad_request for an id in use, busy at the limits. begin(): bad_request naming the field of
+//          session_params; busy when the server keeps too many tokens.
+// Source:  reference/sglang-http.md section 2; SGLang's session controller for what offset and replace mean.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/error.h"
+#include "espalier/types.h"
+
+namespace espalier::server {
+
+struct SessionLimits {
+  int sessions = 1024;
+  std::int64_t tokens = 16 << 20;  // in all sessions together: 64 MiB
+  double idle_seconds = 3600;      // a session that nobody used for so long is closed
+};
+
+struct SessionParams {  // the field session_params of /generate
+  std::string id;
+  std::string rid;  // of the turn to go on from; empty: none
+  int offset =
+      0;  // where in its context the new tokens go, as an index of Python's; what follows is dropped; 0: behind
+  bool replace = false;               // of the turn: what continues it is forgotten; of none: all turns are
+  bool drop_previous_output = false;  // go on from its prompt
+};
+
+class Sessions {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // A turn that runs. Dropped before keep(): what it has so far counts, as that of any request that was cut short; a
+  // turn that has nothing yet never was.
+  class Turn {
+   public:
+    Turn(Sessions& sessions, std::uint64_t session, std::string rid)
+        : sessions_(sessions), session_(session), rid_(std::move(rid)) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { sessions_.end(session_, rid_, kept_ || !output_.empty(), std::move(output_)); }
+    void add(TokenId token) { output_.push_back(token); }
+    void keep() { kept_ = true; }
+
+   private:
+    Sessions& sessions_;
+    const std::uint64_t session_;
+    const std::string rid_;
+    std::vector<TokenId> output_;
+    bool kept_ = false;
+  };
+  struct Begun {
+    std::vector<TokenId> prompt;        // the whole context
+    std::vector<std::string> replaced;  // rids of running turns that nobody wants any more
+    std::unique_ptr<Turn> turn;
+  };
+
+  explicit Sessions(SessionLimits limits) : limits_(limits) {}
+
+  // `owner`: who may use and close it. `most_tokens`: of one turn's context; 0 = as the model. An empty id: one is
+  // made.
+  Result<std::string> open(std::string id, std::string owner, std::int64_t most_tokens, double idle_seconds);
+  Result<std::vector<std::string>> close(const std::string& id, std::string_view owner);  // rids of its running turns
+  // `begin_token`: what a tokenizer puts before every text; it is not repeated in the middle. Negative: none.
+  Result<Begun> begin(const SessionParams& params, std::string_view owner, std::string rid, std::vector<TokenId> tokens,
+                      TokenId begin_token);
+  int count() const;
+  std::int64_t tokens() const;
+
+ private:
+  struct Node {
+    std::string parent;
+    std::vector<TokenId> prompt, output;
+    bool running = true;
+  };
+  struct Session {
+    std::uint64_t number = 0;  // of its opening: an id may be used again
+    std::string owner;
+    std::int64_t most_tokens = 0;
+    double idle_seconds = 0;
+    Time used;
+    std::map<std::string, Node> turns;
+  };
+  using Place = std::map<std::string, Session>::iterator;
+
+  void end(std::uint64_t session, const std::string& rid, bool keep, std::vector<TokenId> output);
+  void close_idle(Time now);
+  Result<Place> find(const std::string& id, std::string_view owner, std::string_view field);
+  void forget(Session& session, const std::string& rid, std::vector<std::string>& running);
+  void forget_children(Session& session, const std::string& rid, std::vector<std::string>& running);
+  Result<std::vector<TokenId>> context(Session& session, const SessionParams& params,
+                                       std::vector<std::string>& replaced);
+
+  const SessionLimits limits_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Session> sessions_;
+  std::uint64_t opened_ = 0;
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace espalier::server
