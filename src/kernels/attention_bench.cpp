@@ -2,7 +2,7 @@
 // or together (shared), and prompt chunks. GB/s counts the keys and values that must be read at least once in that
 // form, GFLOP/s two operations a product; the share is of the nearer limit, both measured here.
 //
-//   attention_bench [threads]
+//   attention_bench [threads] [part of a case's name]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -85,7 +85,7 @@ void measure(const Work& w, const CpuKernels& cpu, ComputeTeam& team, const Mach
   }
 }
 
-int run(int threads) {
+int run(int threads, const char* only) {
   ComputeTeam team(threads);
   const CpuKernels& cpu = cpu_kernels();
   const MachineLimits limits = measure_limits(cpu, team);
@@ -94,14 +94,16 @@ int run(int threads) {
   const AttentionShape gqa4{32, 8, 64, 0, 0.125f}, mha{32, 32, 64, 0, 0.125f}, smol{9, 3, 64, 0, 0.125f},
       wide{32, 8, 128, 0, 0.088f};
   for (const Work& w : {Work{"decode 32 forks of 2048, 1B (32/8 heads of 64)", gqa4, 32, 2048, 15, 1, true},
+                        Work{"the same, each with its own copy", gqa4, 32, 2048, 15, 1, false},
                         Work{"decode 32 forks of 2048, MHA (32/32 of 64)", mha, 32, 2048, 15, 1, true},
+                        Work{"the same, each with its own copy", mha, 32, 2048, 15, 1, false},
                         Work{"decode 32 forks of 2048, SmolLM2 (9/3 of 64)", smol, 32, 2048, 15, 1, true},
                         Work{"decode 32 forks of 2048, 8B (32/8 of 128)", wide, 32, 2048, 15, 1, true},
                         Work{"decode 1 sequence of 8192, 1B", gqa4, 1, 8191, 0, 1, false},
                         Work{"prefill 512 after 1536, 1B", gqa4, 1, 1536, 0, 512, false},
                         Work{"prefill 512 after 7680, 1B", gqa4, 1, 7680, 0, 512, false},
                         Work{"prefill 512 after 7680, SmolLM2", smol, 1, 7680, 0, 512, false}})
-    measure(w, cpu, team, limits);
+    if (!only || w.name.find(only) != std::string::npos) measure(w, cpu, team, limits);
   return 0;
 }
 
@@ -109,5 +111,5 @@ int run(int threads) {
 }  // namespace espalier
 
 int main(int argc, char** argv) {
-  return espalier::run(argc > 1 ? std::atoi(argv[1]) : espalier::available_processors());
+  return espalier::run(argc > 1 ? std::atoi(argv[1]) : espalier::available_processors(), argc > 2 ? argv[2] : nullptr);
 }

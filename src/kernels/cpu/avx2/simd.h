@@ -85,6 +85,12 @@ struct Simd {
     __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
+  static inline void reduce_add4(const F (&a)[4], float* out) {
+    for (int i = 0; i < 4; ++i) out[i] = reduce_add(a[i]);
+  }
+  static inline void reduce_max4(const F (&a)[4], float* out) {
+    for (int i = 0; i < 4; ++i) out[i] = reduce_max(a[i]);
+  }
 
   static inline F load_f16(const std::uint16_t* p) {
     return {{_mm256_cvtph_ps(_mm_loadu_si128(as128(p))), _mm256_cvtph_ps(_mm_loadu_si128(as128(p + 8)))}};

@@ -43,37 +43,48 @@ struct Bf16Pairs {
   template <int kQ, int kG>
   void scores(int query, const std::byte* keys, std::size_t group_bytes, float* out, int stride) const {
     __m512 acc[kQ][kG];
-    for (auto& row : acc)
-      for (auto& a : row) a = _mm512_setzero_ps();
+#pragma GCC unroll 8
+    for (int i = 0; i < kQ; ++i) {
+#pragma GCC unroll 8
+      for (int g = 0; g < kG; ++g) acc[i][g] = _mm512_setzero_ps();
+    }
     const std::uint32_t* from = q + query * (padded / 2);
     for (int pair = 0; pair < padded / 2; ++pair) {
       __m512i k[kG];
+#pragma GCC unroll 8
       for (int g = 0; g < kG; ++g)
         k[g] = _mm512_loadu_si512(keys + static_cast<std::size_t>(g) * group_bytes + pair * 64);
+#pragma GCC unroll 8
       for (int i = 0; i < kQ; ++i) {
         const __m512i a = _mm512_set1_epi32(static_cast<int>(from[i * (padded / 2) + pair]));
+#pragma GCC unroll 8
         for (int g = 0; g < kG; ++g) acc[i][g] = _mm512_dpbf16_ps(acc[i][g], as_pairs(k[g]), as_pairs(a));
       }
     }
-    for (int i = 0; i < kQ; ++i)
+#pragma GCC unroll 8
+    for (int i = 0; i < kQ; ++i) {
+#pragma GCC unroll 8
       for (int g = 0; g < kG; ++g) _mm512_storeu_ps(out + i * stride + g * kSlotGroup, acc[i][g]);
+    }
   }
 
-  float soften(int query, const float* row, float maximum) {
-    const __m512 top = _mm512_set1_ps(maximum);
+  template <int kN>
+  void soften(int query, const float (*rows)[kAttentionBlock], const float* maximum, float* sum, int vectors) {
     const __m512bh ones = as_pairs(_mm512_set1_epi32(0x3f803f80));
-    __m512 total = _mm512_setzero_ps();
-    for (int i = 0; i < kBlockVectors; i += 2) {
-      const __m512 low = short_exp2(_mm512_sub_ps(_mm512_loadu_ps(row + 16 * i), top));
-      const __m512 high = short_exp2(_mm512_sub_ps(_mm512_loadu_ps(row + 16 * i + 16), top));
-      const __m512bh pairs = _mm512_cvtne2ps_pbh(high, low);
-      _mm512_storeu_si512(p[query] + 8 * i, reinterpret_cast<__m512i>(pairs));
-      total = _mm512_dpbf16_ps(total, pairs, ones);
+    Simd::F total[kN];
+    for (auto& t : total) t = Simd::zero();
+    for (int i = 0; i < vectors; i += 2) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kN; ++j) {
+        const __m512 top = _mm512_set1_ps(maximum[j]);
+        const __m512 low = short_exp2(_mm512_sub_ps(_mm512_loadu_ps(rows[j] + 16 * i), top));
+        const __m512 high = short_exp2(_mm512_sub_ps(_mm512_loadu_ps(rows[j] + 16 * i + 16), top));
+        const __m512bh pairs = _mm512_cvtne2ps_pbh(high, low);
+        _mm512_storeu_si512(p[query + j] + 8 * i, reinterpret_cast<__m512i>(pairs));
+        total[j].v = _mm512_dpbf16_ps(total[j].v, pairs, ones);
+      }
     }
-    return _mm512_reduce_add_ps(total);
-  }
-  void forget(int query) {
-    for (int i = 0; i < kAttentionBlock / 2; i += 16) _mm512_storeu_si512(p[query] + i, _mm512_setzero_si512());
+    reduce_add(total, sum);
   }
 
   // 32 elements of kC such stretches of two positions become vectors of pairs (low: elements 0-3, 8-11, ..; high: the
@@ -81,13 +92,18 @@ struct Bf16Pairs {
   template <int kQ, int kC>
   void weigh_tile(int query, int d, const std::byte* const* rows, int count, float* weighted) const {
     __m512 low[kQ][kC], high[kQ][kC];
-    for (int j = 0; j < kQ; ++j)
+#pragma GCC unroll 8
+    for (int j = 0; j < kQ; ++j) {
+#pragma GCC unroll 8
       for (int c = 0; c < kC; ++c) low[j][c] = high[j][c] = _mm512_setzero_ps();
+    }
     for (int i = 0; i < count; i += 2) {
+#pragma GCC unroll 8
       for (int c = 0; c < kC; ++c) {
         const __m512i first = stretch(rows[i], d + 32 * c), second = stretch(rows[i + 1], d + 32 * c);
         const __m512bh even = as_pairs(_mm512_unpacklo_epi16(first, second));
         const __m512bh odd = as_pairs(_mm512_unpackhi_epi16(first, second));
+#pragma GCC unroll 8
         for (int j = 0; j < kQ; ++j) {
           const __m512bh w = as_pairs(_mm512_set1_epi32(static_cast<int>(p[query + j][i / 2])));
           low[j][c] = _mm512_dpbf16_ps(low[j][c], even, w);
@@ -95,8 +111,11 @@ struct Bf16Pairs {
         }
       }
     }
-    for (int j = 0; j < kQ; ++j)
+#pragma GCC unroll 8
+    for (int j = 0; j < kQ; ++j) {
+#pragma GCC unroll 8
       for (int c = 0; c < kC; ++c) write(weighted + (query + j) * padded, d + 32 * c, low[j][c], high[j][c]);
+    }
   }
   template <int kQ>
   void weigh(int query, const std::byte* const* rows, int count, float* weighted) const {

@@ -44,6 +44,23 @@ struct Simd {
   static inline F scale_by_power(F a, F n) { return {_mm512_scalef_ps(a.v, n.v)}; }  // a * 2^n, n integral
   static inline float reduce_add(F a) { return _mm512_reduce_add_ps(a.v); }
   static inline float reduce_max(F a) { return _mm512_reduce_max_ps(a.v); }
+  // Four registers at once, each by the tree of halves that reduces one.
+  template <class Join>
+  static inline __m128 reduce4(const F (&a)[4], Join join) {
+    const __m512 ab = join(_mm512_shuffle_f32x4(a[0].v, a[1].v, 0x44), _mm512_shuffle_f32x4(a[0].v, a[1].v, 0xee));
+    const __m512 cd = join(_mm512_shuffle_f32x4(a[2].v, a[3].v, 0x44), _mm512_shuffle_f32x4(a[2].v, a[3].v, 0xee));
+    __m512 each = join(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    each = join(each, _mm512_permute_ps(each, 0x4e));
+    each = join(each, _mm512_permute_ps(each, 0xb1));  // lane i of 128 bits: a[i]
+    return _mm512_castps512_ps128(
+        _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), each));
+  }
+  static inline void reduce_add4(const F (&a)[4], float* out) {
+    _mm_storeu_ps(out, reduce4(a, [](__m512 x, __m512 y) { return _mm512_add_ps(x, y); }));
+  }
+  static inline void reduce_max4(const F (&a)[4], float* out) {
+    _mm_storeu_ps(out, reduce4(a, [](__m512 x, __m512 y) { return _mm512_max_ps(x, y); }));
+  }
 
   static inline F load_f16(const std::uint16_t* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(as256(p)))}; }
   static inline void store_f16(std::uint16_t* p, F x) {

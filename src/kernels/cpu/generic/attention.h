@@ -26,6 +26,20 @@ struct Codec {  // 16 stored values at p, as floats
 
 inline constexpr int kBlockVectors = kAttentionBlock / 16;
 
+// Several registers to one number each; four at once are quicker, with the same bits.
+inline void reduce_add(const Simd::F (&a)[4], float* out) {
+  Simd::reduce_add4(a, out);
+}
+inline void reduce_add(const Simd::F (&a)[1], float* out) {
+  *out = Simd::reduce_add(a[0]);
+}
+inline void reduce_max(const Simd::F (&a)[4], float* out) {
+  Simd::reduce_max4(a, out);
+}
+inline void reduce_max(const Simd::F (&a)[1], float* out) {
+  *out = Simd::reduce_max(a[0]);
+}
+
 // Arithmetic in float32. Queries lie side by side, [query][head_dim rounded up to 16]: a fixed stride of a power of two
 // would put them all into the same few sets of the first-level cache.
 template <KvType kType>
@@ -74,17 +88,20 @@ struct Widening {
   }
 
   // Scores to weights; returns their sum.
-  float soften(int query, const float* row, float maximum) {
-    Simd::F total = Simd::zero();
-    for (int i = 0; i < kBlockVectors; ++i) {
-      const Simd::F weight = exp2(Simd::sub(Simd::load(row + 16 * i), Simd::set1(maximum)));
-      Simd::store(p[query] + 16 * i, weight);
-      total = Simd::add(total, weight);
+  // The weights of kN queries and their sums. `vectors`: of 16 positions, an even number; what lies behind is not read
+  // by weigh().
+  template <int kN>
+  void soften(int query, const float (*rows)[kAttentionBlock], const float* maximum, float* sum, int vectors) {
+    Simd::F total[kN];
+    for (int j = 0; j < kN; ++j) {
+      total[j] = Simd::zero();
+      for (int i = 0; i < vectors; ++i) {
+        const Simd::F weight = exp2(Simd::sub(Simd::load(rows[j] + 16 * i), Simd::set1(maximum[j])));
+        Simd::store(p[query + j] + 16 * i, weight);
+        total[j] = Simd::add(total[j], weight);
+      }
     }
-    return Simd::reduce_add(total);
-  }
-  void forget(int query) {  // a query that sees nothing of the block
-    for (int i = 0; i < kBlockVectors; ++i) Simd::store(p[query] + 16 * i, Simd::zero());
+    reduce_add(total, sum);
   }
   // The scale of a value row goes into its weights; sums are already taken.
   void scale_weights(int query, int at, int length, const float* scales) {
@@ -210,21 +227,35 @@ struct Blocks {  // of one tile
     }
   }
 
-  void soften(int query) {  // scores -> weights, their maximum and sum
-    float* row = scores[query];
-    const std::int64_t last = t.rows[query / t.heads].position - block_start;  // visible: first..last
-    const std::int64_t first = t.window > 0 ? last - t.window + 1 : 0;
-    for (int i = static_cast<int>(last < 0 ? 0 : last + 1); i < kAttentionBlock; ++i) row[i] = -__builtin_inff();
-    for (int i = 0; i < first && i < kAttentionBlock; ++i) row[i] = -__builtin_inff();
-    Simd::F top = Simd::load(row);
-    for (int i = 1; i < kBlockVectors; ++i) top = Simd::max(top, Simd::load(row + 16 * i));
-    maximum[query] = Simd::reduce_max(top);
-    if (maximum[query] == -__builtin_inff()) {
-      sum[query] = 0.0f;
-      arithmetic.forget(query);
-    } else {
-      sum[query] = arithmetic.soften(query, row, maximum[query]);
+  // Scores -> weights, their maximum and sum.
+  template <int kN>
+  void soften(int query) {
+    const int vectors = (count + 31) / 32 * 2;
+    Simd::F top[kN];
+    for (int j = 0; j < kN; ++j) {
+      float* row = scores[query + j];
+      hide(query + j, row, 16 * vectors);
+      top[j] = Simd::load(row);
+      for (int i = 1; i < vectors; ++i) top[j] = Simd::max(top[j], Simd::load(row + 16 * i));
     }
+    reduce_max(top, maximum + query);
+    float finite[kN];  // a query that sees nothing of the block has weights of 0
+    for (int j = 0; j < kN; ++j) finite[j] = maximum[query + j] > -3.0e38f ? maximum[query + j] : -3.0e38f;
+    arithmetic.template soften<kN>(query, scores + query, finite, sum + query, vectors);
+  }
+
+  void soften_all() {
+    int query = 0;
+    for (; query + 4 <= queries; query += 4) soften<4>(query);
+    for (; query < queries; ++query) soften<1>(query);
+  }
+
+  void hide(int query, float* row, int length) const {
+    const std::int64_t position = t.rows[query / t.heads].position;
+    const std::int64_t last = position - block_start;  // visible: first..last
+    const std::int64_t first = t.window > 0 ? last - t.window + 1 : 0;
+    for (int i = static_cast<int>(last < 0 ? 0 : last + 1); i < length; ++i) row[i] = -__builtin_inff();
+    for (int i = 0; i < first && i < length; ++i) row[i] = -__builtin_inff();
   }
 
   template <int kQ>
@@ -251,7 +282,7 @@ struct Blocks {  // of one tile
   void compute(int block) {
     locate(block);
     all_queries(false, nullptr);
-    for (int query = 0; query < queries; ++query) soften(query);
+    soften_all();
     const std::byte* rows[kAttentionBlock + 1];
     const std::size_t row_bytes = static_cast<std::size_t>(padded) * element_bytes(kType);
     for (int i = 0; i < stretch_count; ++i) {

@@ -93,6 +93,12 @@ struct Simd {
   static inline float reduce_max(F a) {
     return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.v[0], a.v[1]), vmaxq_f32(a.v[2], a.v[3])));
   }
+  static inline void reduce_add4(const F (&a)[4], float* out) {
+    for (int i = 0; i < 4; ++i) out[i] = reduce_add(a[i]);
+  }
+  static inline void reduce_max4(const F (&a)[4], float* out) {
+    for (int i = 0; i < 4; ++i) out[i] = reduce_max(a[i]);
+  }
 
   static inline F load_f16(const std::uint16_t* p) {
     return map<F>([&](int q) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * q))); });

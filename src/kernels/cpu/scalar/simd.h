@@ -94,6 +94,12 @@ struct Simd {
     for (int i = 1; i < 16; ++i) a.v[0] = a.v[i] > a.v[0] ? a.v[i] : a.v[0];
     return a.v[0];
   }
+  static inline void reduce_add4(const F (&a)[4], float* out) {
+    for (int i = 0; i < 4; ++i) out[i] = reduce_add(a[i]);
+  }
+  static inline void reduce_max4(const F (&a)[4], float* out) {
+    for (int i = 0; i < 4; ++i) out[i] = reduce_max(a[i]);
+  }
 
   static inline F load_f16(const std::uint16_t* p) {
     return lanes<F>([&](int i) { return espalier::to_float(f16{p[i]}); });
