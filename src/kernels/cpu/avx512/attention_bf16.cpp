@@ -30,6 +30,7 @@ __m512 short_exp2(__m512 x) {
 
 struct Bf16Pairs {
   static constexpr int kRows = 6, kGroups = 4;  // 24 accumulators
+  static constexpr int kAhead = 64;             // positions that values are called in ahead of their use
   int padded;
   alignas(64) std::uint32_t q[kTileQueries * kMaxHeadDim / 2];     // pairs of elements
   alignas(64) std::uint32_t p[kTileQueries][kAttentionBlock / 2];  // pairs of positions
@@ -52,8 +53,11 @@ struct Bf16Pairs {
     for (int pair = 0; pair < padded / 2; ++pair) {
       __m512i k[kG];
 #pragma GCC unroll 8
-      for (int g = 0; g < kG; ++g)
-        k[g] = _mm512_loadu_si512(keys + static_cast<std::size_t>(g) * group_bytes + pair * 64);
+      for (int g = 0; g < kG; ++g) {
+        const std::byte* at = keys + static_cast<std::size_t>(g) * group_bytes + pair * 64;
+        k[g] = _mm512_loadu_si512(at);
+        __builtin_prefetch(at + kG * group_bytes);  // most often the next ones: slots of a sequence follow each other
+      }
 #pragma GCC unroll 8
       for (int i = 0; i < kQ; ++i) {
         const __m512i a = _mm512_set1_epi32(static_cast<int>(from[i * (padded / 2) + pair]));
@@ -101,6 +105,8 @@ struct Bf16Pairs {
 #pragma GCC unroll 8
       for (int c = 0; c < kC; ++c) {
         const __m512i first = stretch(rows[i], d + 32 * c), second = stretch(rows[i + 1], d + 32 * c);
+        __builtin_prefetch(rows[i] + 2 * (d + 32 * c) + kAhead * 2 * padded);
+        __builtin_prefetch(rows[i + 1] + 2 * (d + 32 * c) + kAhead * 2 * padded);
         const __m512bh even = as_pairs(_mm512_unpacklo_epi16(first, second));
         const __m512bh odd = as_pairs(_mm512_unpackhi_epi16(first, second));
 #pragma GCC unroll 8
