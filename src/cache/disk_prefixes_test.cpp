@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <random>
@@ -17,6 +16,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "cache/number_copier.h"
 #include "cache/test_folder.h"
 #include "testing/data.h"
 
@@ -25,37 +25,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using Tokens = std::vector<TokenId>;
-using Value = std::uint64_t;
-
-// What the slots of a sequence's tokens must hold.
-std::vector<Value> values_of(std::string_view scope, std::span<const TokenId> tokens) {
-  std::vector<Value> values;
-  Value value = std::hash<std::string_view>{}(scope);
-  for (const TokenId token : tokens)
-    values.push_back(value = mix_bits(value * 31 + static_cast<std::uint32_t>(token) + 1));
-  return values;
-}
-
-class NumberCopier final : public SlotCopier {
- public:
-  explicit NumberCopier(std::vector<Value>& pool) : pool_(pool) {}
-  void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override {
-    for (int i = 0; i < slots.length(); ++i)
-      std::memcpy(place(blocks, stride, i), &pool_[static_cast<std::size_t>(slots.slot_at(i))], sizeof(Value));
-  }
-  void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first, const ExtentList& slots) override {
-    for (int i = 0; i < slots.length(); ++i)
-      std::memcpy(&pool_[static_cast<std::size_t>(slots.slot_at(i))], place(blocks, stride, first + i), sizeof(Value));
-  }
-
- private:
-  template <class Byte>
-  static Byte* place(std::span<Byte> blocks, std::size_t stride, int token) {
-    const auto at = static_cast<std::size_t>(token);
-    return &blocks[at / kBlockTokens * stride + at % kBlockTokens * sizeof(Value)];
-  }
-  std::vector<Value>& pool_;
-};
+using testing::NumberCopier;
+using testing::Value;
+using testing::values_of;
 
 struct World {
   explicit World(std::filesystem::path folder, int slots = 600, std::uint64_t capacity = 2 << 20)

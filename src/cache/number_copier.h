@@ -1,0 +1,54 @@
+// number_copier.h: one number for the keys and values of a token, a function of every token up to there, so that a
+// single wrong slot is seen; for tests.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cache/disk_prefixes.h"
+#include "cache/recent_set.h"  // mix_bits
+
+namespace espalier::testing {
+
+using Value = std::uint64_t;
+
+inline Value first_value(std::string_view scope) {
+  return std::hash<std::string_view>{}(scope);
+}
+inline Value next_value(Value before, TokenId token) {
+  return mix_bits(before * 31 + static_cast<std::uint32_t>(token) + 1);
+}
+
+// What the slots of a sequence's tokens must hold.
+inline std::vector<Value> values_of(std::string_view scope, std::span<const TokenId> tokens) {
+  std::vector<Value> values;
+  Value value = first_value(scope);
+  for (const TokenId token : tokens) values.push_back(value = next_value(value, token));
+  return values;
+}
+
+class NumberCopier final : public SlotCopier {
+ public:
+  explicit NumberCopier(std::vector<Value>& pool) : pool_(pool) {}
+  void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override {
+    for (int i = 0; i < slots.length(); ++i)
+      std::memcpy(place(blocks, stride, i), &pool_[static_cast<std::size_t>(slots.slot_at(i))], sizeof(Value));
+  }
+  void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first, const ExtentList& slots) override {
+    for (int i = 0; i < slots.length(); ++i)
+      std::memcpy(&pool_[static_cast<std::size_t>(slots.slot_at(i))], place(blocks, stride, first + i), sizeof(Value));
+  }
+
+ private:
+  template <class Byte>
+  static Byte* place(std::span<Byte> blocks, std::size_t stride, int token) {
+    const auto at = static_cast<std::size_t>(token);
+    return &blocks[at / kBlockTokens * stride + at % kBlockTokens * sizeof(Value)];
+  }
+  std::vector<Value>& pool_;
+};
+
+}  // namespace espalier::testing
