@@ -75,7 +75,7 @@ bool EngineCore::step() {
   if (rows > 0) drafts_.observe(rows, took);
   cost_.observe(next.all_rows(), took);
   if (disk_ && rows == 0 && next.all_rows() >= kTellingRows) disk_->computed(next.all_rows(), took);
-  generation_.observe(metrics_.generated_tokens.value() - generated, took);
+  generation_.add(static_cast<double>(metrics_.generated_tokens.value() - generated), took);
   metrics_.generation_rate.set(generation_.per_second());
   ratio_.step();
   ++steps_;

@@ -12,6 +12,7 @@
 
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
+#include "cache/transfer_rates.h"
 #include "engine/engine_metrics.h"
 #include "engine/fair_share.h"
 #include "engine/inbox.h"
@@ -20,7 +21,6 @@
 #include "engine/sequence.h"
 #include "engine/step.h"
 #include "engine/step_cost.h"
-#include "engine/work_rate.h"
 #include "espalier/engine.h"
 
 namespace espalier {
@@ -127,7 +127,7 @@ class EngineCore {
   std::size_t next_peek_ = 0;
   std::uint64_t arrivals_ = 0, steps_ = 0;
   NewTokenRatio ratio_;
-  WorkRate generation_;
+  RunningRate generation_{1.0};
   StepCost cost_;  // of all steps, by rows
   FairShare shares_;
   Drafts drafts_;
