@@ -5,6 +5,7 @@
 //   attention_bench [threads] [part of a case's name]
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -39,7 +40,17 @@ struct Work {
   AttentionShape shape;
   int sequences, prefix, own, rows;  // rows computed at the end of each
   bool shared_slots;
+  int extent = 0;  // slots that follow each other before the next stretch lies elsewhere; 0: all of them
 };
+
+// The slots [0, length) in stretches of `extent` that are shuffled.
+std::vector<KvRun> scattered(int length, int extent) {
+  std::vector<KvRun> runs;
+  for (int at = 0; at < length; at += extent) runs.push_back({at, std::min(extent, length - at)});
+  std::mt19937 rng(2);
+  std::shuffle(runs.begin(), runs.end(), rng);
+  return runs;
+}
 
 double seconds(const std::function<void()>& f) {
   double best = 1e9;
@@ -60,6 +71,7 @@ void measure(const Work& w, const CpuKernels& cpu, ComputeTeam& team, const Mach
   for (int i = 0; i < w.sequences; ++i)
     runs.push_back(w.shared_slots ? std::vector<KvRun>{{0, w.prefix}, {w.prefix + i * own, own}}
                                   : std::vector<KvRun>{{i * length, length}});
+  if (w.extent > 0) runs[0] = scattered(length, w.extent);
   for (int i = 0; i < w.sequences; ++i)
     sequences.push_back({i * w.rows, w.rows, length - w.rows, runs[static_cast<std::size_t>(i)]});
   const std::int64_t stride = std::int64_t{w.shape.heads} * w.shape.head_dim;
@@ -100,6 +112,10 @@ int run(int threads, const char* only) {
                         Work{"decode 32 forks of 2048, SmolLM2 (9/3 of 64)", smol, 32, 2048, 15, 1, true},
                         Work{"decode 32 forks of 2048, 8B (32/8 of 128)", wide, 32, 2048, 15, 1, true},
                         Work{"decode 1 sequence of 8192, 1B", gqa4, 1, 8191, 0, 1, false},
+                        Work{"the same in extents of 256 slots", gqa4, 1, 8191, 0, 1, false, 256},
+                        Work{"the same in extents of 64 slots", gqa4, 1, 8191, 0, 1, false, 64},
+                        Work{"the same in extents of 16 slots", gqa4, 1, 8191, 0, 1, false, 16},
+                        Work{"the same in extents of 5 slots", gqa4, 1, 8191, 0, 1, false, 5},
                         Work{"prefill 512 after 1536, 1B", gqa4, 1, 1536, 0, 512, false},
                         Work{"prefill 512 after 7680, 1B", gqa4, 1, 7680, 0, 512, false},
                         Work{"prefill 512 after 7680, SmolLM2", smol, 1, 7680, 0, 512, false}})

@@ -42,7 +42,7 @@ struct Bf16Pairs {
   }
 
   template <int kQ, int kG>
-  void scores(int query, const std::byte* keys, std::size_t group_bytes, float* out, int stride) const {
+  void scores(int query, const std::byte* const* keys, float* const* to, int stride) const {
     __m512 acc[kQ][kG];
 #pragma GCC unroll 8
     for (int i = 0; i < kQ; ++i) {
@@ -54,9 +54,9 @@ struct Bf16Pairs {
       __m512i k[kG];
 #pragma GCC unroll 8
       for (int g = 0; g < kG; ++g) {
-        const std::byte* at = keys + static_cast<std::size_t>(g) * group_bytes + pair * 64;
+        const std::byte* at = keys[g] + pair * 64;
         k[g] = _mm512_loadu_si512(at);
-        __builtin_prefetch(at + kG * group_bytes);  // most often the next ones: slots of a sequence follow each other
+        __builtin_prefetch(at + kG * 32 * padded);  // most often the next ones: slots of a sequence follow each other
       }
 #pragma GCC unroll 8
       for (int i = 0; i < kQ; ++i) {
@@ -68,7 +68,7 @@ struct Bf16Pairs {
 #pragma GCC unroll 8
     for (int i = 0; i < kQ; ++i) {
 #pragma GCC unroll 8
-      for (int g = 0; g < kG; ++g) _mm512_storeu_ps(out + i * stride + g * kSlotGroup, acc[i][g]);
+      for (int g = 0; g < kG; ++g) _mm512_storeu_ps(to[g] + i * stride, acc[i][g]);
     }
   }
 

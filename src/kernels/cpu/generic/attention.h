@@ -54,9 +54,9 @@ struct Widening {
     padded = width;
   }
 
-  // Scores of kQ queries against kG groups of 16 slots that follow one another from `keys`, into rows of `out`.
+  // Scores of kQ queries against kG groups of 16 slots, wherever they lie; those of a group go to rows of `to`.
   template <int kQ, int kG>
-  void scores(int query, const std::byte* keys, std::size_t group_bytes, float* out, int stride) const {
+  void scores(int query, const std::byte* const* keys, float* const* to, int stride) const {
     Simd::F acc[kQ][kG];
     for (auto& row : acc)
       for (auto& a : row) a = Simd::zero();
@@ -65,8 +65,7 @@ struct Widening {
       for (int d = 0; d < padded; d += 2) {
         Simd::F even[kG], odd[kG];
         for (int g = 0; g < kG; ++g)
-          Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(keys + g * group_bytes + d * 32), even[g],
-                                odd[g]);
+          Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(keys[g] + d * 32), even[g], odd[g]);
         for (int i = 0; i < kQ; ++i) {
           Simd::F first = Simd::set1(from[i * padded + d]), second = Simd::set1(from[i * padded + d + 1]);
           for (int g = 0; g < kG; ++g) acc[i][g] = Simd::fma(odd[g], second, Simd::fma(even[g], first, acc[i][g]));
@@ -75,8 +74,7 @@ struct Widening {
     } else {
       for (int d = 0; d < padded; ++d) {
         Simd::F k[kG];
-        for (int g = 0; g < kG; ++g)
-          k[g] = Codec<kType>::load(keys + g * group_bytes + d * kSlotGroup * element_bytes(kType));
+        for (int g = 0; g < kG; ++g) k[g] = Codec<kType>::load(keys[g] + d * kSlotGroup * element_bytes(kType));
         for (int i = 0; i < kQ; ++i) {
           Simd::F a = Simd::set1(from[i * padded + d]);
           for (int g = 0; g < kG; ++g) acc[i][g] = Simd::fma(k[g], a, acc[i][g]);
@@ -84,10 +82,9 @@ struct Widening {
       }
     }
     for (int i = 0; i < kQ; ++i)
-      for (int g = 0; g < kG; ++g) Simd::store(out + i * stride + g * kSlotGroup, acc[i][g]);
+      for (int g = 0; g < kG; ++g) Simd::store(to[g] + i * stride, acc[i][g]);
   }
 
-  // Scores to weights; returns their sum.
   // The weights of kN queries and their sums. `vectors`: of 16 positions, an even number; what lies behind is not read
   // by weigh().
   template <int kN>
@@ -133,6 +130,13 @@ struct Widening {
   }
 };
 
+struct Group {  // of 16 slots, of which the lanes [lane, lane + length) are the positions [at, at + length) of a block
+  const std::byte* keys;
+  Slot slot;  // the first one
+  int lane, length, at;
+  bool whole() const { return length == kSlotGroup; }
+};
+
 struct Stretch {  // positions of a block whose slots follow one another within a segment
   Slot slot;
   int at, length;
@@ -149,8 +153,10 @@ struct Blocks {  // of one tile
   alignas(64) float weighted[kTileQueries * kMaxHeadDim];
   alignas(64) float maximum[kTileQueries], sum[kTileQueries];  // of the block at hand
   Arithmetic arithmetic;
+  alignas(64) float aside[Arithmetic::kRows][kAttentionBlock];  // scores of groups that the block has only a part of
+  Group groups[kAttentionBlock];
   Stretch stretches[kAttentionBlock];
-  int stretch_count, count;  // count: positions of the block that are read
+  int group_count, stretch_count, count;  // count: positions of the block that are read
   std::int64_t block_start;
   int run = 0;  // where the walk over extents stands
   std::int64_t run_start = 0;
@@ -172,7 +178,7 @@ struct Blocks {  // of one tile
     block_start = static_cast<std::int64_t>(block) * kAttentionBlock;
     const std::int64_t left = t.position_end - block_start;
     count = left < kAttentionBlock ? static_cast<int>(left) : kAttentionBlock;
-    stretch_count = 0;
+    stretch_count = group_count = 0;
     for (int at = 0; at < count;) {
       while (block_start + at >= run_start + t.runs[run].length) run_start += t.runs[run++].length;
       const std::int64_t done = block_start + at - run_start;
@@ -181,50 +187,53 @@ struct Blocks {  // of one tile
       if (t.runs[run].length - done < length) length = static_cast<int>(t.runs[run].length - done);
       if (count - at < length) length = count - at;
       stretches[stretch_count++] = {slot, at, length};
+      add_groups(slot, at, length);
       at += length;
     }
   }
 
-  // Scores the lanes [slot, slot + length) of kG groups for the block's positions [at, ...).
-  template <int kQ, int kG>
-  void score_groups(int query, Slot slot, int length, int at) {
-    const Slot group = slot / kSlotGroup;
-    const int lane = slot % kSlotGroup;
+  void add_groups(Slot slot, int at, int length) {
     const std::size_t group_bytes = static_cast<std::size_t>(padded) * kSlotGroup * element_bytes(kType);
-    const std::byte* keys = t.kv.keys + segment_offset(t.kv, t.kv_head, slot) +
-                            static_cast<std::size_t>(group % (kSegmentSlots / kSlotGroup)) * group_bytes;
-    if (!has_scales(kType) && length == kG * kSlotGroup)
-      return arithmetic.template scores<kQ, kG>(query, keys, group_bytes, &scores[query][at], kAttentionBlock);
-    alignas(64) float found[kQ][kG * kSlotGroup];
-    arithmetic.template scores<kQ, kG>(query, keys, group_bytes, found[0], kG * kSlotGroup);
-    for (int i = 0; i < kQ; ++i) {
+    const std::byte* segment = t.kv.keys + segment_offset(t.kv, t.kv_head, slot);
+    for (const int end = at + length; at < end;) {
+      const int lane = slot % kSlotGroup, rest = kSlotGroup - lane, taken = rest < end - at ? rest : end - at;
+      const auto number = static_cast<std::size_t>(slot % kSegmentSlots / kSlotGroup);
+      groups[group_count++] = {segment + number * group_bytes, slot - lane, lane, taken, at};
+      slot += taken;
+      at += taken;
+    }
+  }
+
+  template <int kQ, int kG>
+  void score_groups(int query, const Group* group) {
+    const std::byte* keys[kG];
+    float* to[kG];
+    for (int g = 0; g < kG; ++g) {
+      keys[g] = group[g].keys;
+      to[g] = group[g].whole() ? &scores[query][group[g].at] : &aside[0][kSlotGroup * g];
+    }
+    arithmetic.template scores<kQ, kG>(query, keys, to, kAttentionBlock);
+    for (int g = 0; g < kG; ++g) finish_group<kQ>(query, group[g], to[g]);
+  }
+  template <int kQ>
+  void finish_group(int query, const Group& group, float* found) {
+    for (int i = 0; (has_scales(kType) || !group.whole()) && i < kQ; ++i, found += kAttentionBlock) {
       if constexpr (has_scales(kType)) {
-        const float* scales = t.kv.key_scales + t.kv_head * t.kv.head_scales + group * kSlotGroup;
-        for (int g = 0; g < kG; ++g)
-          Simd::store(found[i] + g * kSlotGroup,
-                      Simd::mul(Simd::load(found[i] + g * kSlotGroup), Simd::load(scales + g * kSlotGroup)));
+        const float* scales = t.kv.key_scales + t.kv_head * t.kv.head_scales + group.slot;
+        Simd::store(found, Simd::mul(Simd::load(found), Simd::load(scales)));
       }
-      __builtin_memcpy(&scores[query + i][at], found[i] + lane, static_cast<std::size_t>(length) * sizeof(float));
+      if (!group.whole())
+        __builtin_memcpy(&scores[query + i][group.at], found + group.lane,
+                         static_cast<std::size_t>(group.length) * sizeof(float));
     }
   }
 
   template <int kQ>
   void score(int query) {
     constexpr int kG = Arithmetic::kGroups;
-    for (int i = 0; i < stretch_count; ++i) {
-      const Stretch& s = stretches[i];
-      for (int done = 0; done < s.length;) {
-        const Slot slot = s.slot + done;
-        const int lane = slot % kSlotGroup, left = s.length - done;
-        const int groups = (lane + left + kSlotGroup - 1) / kSlotGroup;
-        const int room = (groups >= kG ? kG : 1) * kSlotGroup - lane, taken = room < left ? room : left;
-        if (groups >= kG)
-          score_groups<kQ, kG>(query, slot, taken, s.at + done);
-        else
-          score_groups<kQ, 1>(query, slot, taken, s.at + done);
-        done += taken;
-      }
-    }
+    int i = 0;
+    for (; i + kG <= group_count; i += kG) score_groups<kQ, kG>(query, groups + i);
+    for (; i < group_count; ++i) score_groups<kQ, 1>(query, groups + i);
   }
 
   // Scores -> weights, their maximum and sum.
