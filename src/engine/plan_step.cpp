@@ -9,7 +9,6 @@
 namespace espalier {
 namespace {
 
-constexpr int kLeastSharedWait = 16;      // shared tokens for which a request waits until another has computed them
 constexpr int kMostLogprobRows = 128;     // rows of one step whose logits are kept for prompt log-probabilities
 constexpr int kLeastChunk = 16;           // prompt tokens of a step, however short the wanted latency
 constexpr int kMostExamined = 256;        // waiting requests looked at for admission in one step
@@ -19,6 +18,12 @@ constexpr std::size_t kMostPeeks = 2048;  // waiting requests whose cached prefi
 int common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   return static_cast<int>(end.first - a.begin());
+}
+
+// Whether `shared` of `missing` tokens that another computes in this step are worth waiting a step for.
+bool worth_waiting_for(int shared, int missing) {
+  constexpr int kMany = 16, kFew = 2, kPart = 8;
+  return shared >= kMany || (shared >= kFew && shared * kPart >= missing);
 }
 
 }  // namespace
@@ -131,8 +136,8 @@ bool EngineCore::prefix_is_being_computed(const Sequence& waiting) const {
   const auto wanted = std::span<const TokenId>(waiting.tokens).first(static_cast<std::size_t>(waiting.match_limit()));
   auto computes_it = [&](const auto& other) {
     if (other->to_compute() <= 1 || other->request->fields().scope != waiting.request->fields().scope) return false;
-    return common_prefix(wanted, other->tokens) - std::max(waiting.peeked.last.length, other->computed) >=
-           kLeastSharedWait;
+    const int known = std::max(waiting.peeked.last.length, other->computed);
+    return worth_waiting_for(common_prefix(wanted, other->tokens) - known, waiting.known() - known);
   };
   return std::ranges::any_of(running_, computes_it) || std::ranges::any_of(admitted_now_, computes_it);
 }
