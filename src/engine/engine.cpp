@@ -211,10 +211,10 @@ void Engine::Impl::run() {
     Inbox::Contents contents = inbox->take();
     if (contents.stopping) break;
     std::int64_t choices = 0, tokens = 0;
-    for (Arrival& arrival : contents.arrivals) {
+    for (const Arrival& arrival : contents.arrivals) {
       choices += arrival.request->sampling().n;
       tokens += static_cast<std::int64_t>(arrival.request->prompt().size()) * arrival.request->sampling().n;
-      core->add(std::move(arrival));
+      core->add(arrival);
     }
     if (contents.wishes) core->drop_unwanted();
     for (Command& command : contents.commands) command(*core);

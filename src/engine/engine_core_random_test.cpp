@@ -50,7 +50,7 @@ class NumberRunner final : public StepRunner {
 
   std::vector<Value> memory;
   std::uint64_t computed = 0;
-  Sequence::Clock::time_point now{};
+  Sequence::Clock::time_point now;
 
  private:
   static Slot slot_of(const Sequence& s, int position) {
@@ -145,7 +145,7 @@ class RandomEngine : public ::testing::Test {
     if (!texts_.empty() && !one_in(5))
       tokens = texts_[static_cast<std::size_t>(below(static_cast<int>(texts_.size())))];
     if (!tokens.empty() && one_in(2))
-      tokens.resize(static_cast<std::size_t>(1 + below(static_cast<int>(tokens.size()))));
+      tokens.resize(1 + static_cast<std::size_t>(below(static_cast<int>(tokens.size()))));
     for (int i = 1 + below(60); i > 0; --i) tokens.push_back(2 + below(kVocabulary - 2));
     if (tokens.size() > 300) tokens.resize(300);
     keep_text(tokens);

@@ -24,7 +24,8 @@ struct Pool {
   KvLayer layer{};
   Pool(const AttentionShape& shape, int slots) {
     const std::size_t segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
-    const std::size_t head = static_cast<std::size_t>(kSegmentSlots * padded_head(shape.head_dim) * 2);
+    const std::size_t head =
+        static_cast<std::size_t>(kSegmentSlots) * static_cast<std::size_t>(padded_head(shape.head_dim)) * 2;
     const std::size_t segment = 2 * head * static_cast<std::size_t>(shape.kv_heads);
     memory = PageBuffer::allocate(segments * segment).value();
     auto* words = reinterpret_cast<std::uint16_t*>(memory.data());
