@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""What reusing prefixes gives on workloads that share them, against what it could give at most.
+
+    bench/cache_gain.py MODEL WORKLOAD.jsonl.gz... [--threads 2] [--concurrency 16] [--repeat 1] [--out FILE.json]
+
+Two servers, with and without prefix cache, answer each workload in alternation, in one run; `espalier bench serving` sends it. Printed:
+  P, D   prompt and output tokens of the workload          h   hit rate of an unlimited cache for the ids that were sent
+  c      what a decoded token costs, in prompt tokens computed, measured on the server without cache at this concurrency
+  gain   time without ÷ time with the cache                 possible   (P + c D) ÷ ((1 - h) P + c D)
+The share is gain ÷ possible. Selects count their scored tokens on both sides. Only Python's own library is needed.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "espalier")
+
+
+class Server:
+    def __init__(self, model, *flags):
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([PROGRAM, "serve", model, "--port", "0", "--no-cache-disk", *flags], stderr=self.log, stdout=subprocess.DEVNULL)
+        for _ in range(6000):
+            self.log.seek(0)
+            text = self.log.read().decode()
+            found = re.search(r"ready on http://[^ :]+:(\d+)", text)
+            if found:
+                self.port = found[1]
+                return
+            if self.process.poll() is not None:
+                sys.exit(text)
+            time.sleep(0.05)
+        sys.exit("the server did not become ready")
+
+    def measure(self, *flags):
+        done = subprocess.run([PROGRAM, "bench", "serving", "--port", self.port, "--json", "--seed", "1", "--warmup-requests", "1", *flags],
+                              capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def decode_cost(server, concurrency):
+    """Prompt tokens that could be computed in the time of one decoded token, `concurrency` sequences side by side."""
+    one = ("--dataset-name", "random", "--random-range-ratio", "1", "--max-concurrency", str(concurrency), "--num-prompts", str(2 * concurrency))
+    prompts = server.measure(*one, "--random-input-len", "512", "--random-output-len", "1")
+    output = server.measure(*one, "--random-input-len", "200", "--random-output-len", "128")
+    prompt_seconds = prompts["duration"] / (2 * concurrency * 512)
+    decode_seconds = (output["duration"] - 2 * concurrency * 200 * prompt_seconds) / (2 * concurrency * 128)
+    return decode_seconds / prompt_seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("workloads", nargs="+")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--out")
+    a = parser.parse_args()
+    off = Server(a.model, "--threads", str(a.threads), "--disable-radix-cache")
+    on = Server(a.model, "--threads", str(a.threads))
+    try:
+        c = decode_cost(off, a.concurrency)
+        print(f"a decoded token costs {c:.2f} prompt tokens ({a.concurrency} at once)", flush=True)
+        print(f"{'workload':24} {'P':>8} {'D':>7} {'h':>6} {'hit':>6} {'off s':>8} {'on s':>8} {'gain':>6} {'possible':>8} {'share':>6}")
+        rows = []
+        for path in a.workloads:
+            flags = ("--dataset-path", path, "--max-concurrency", str(a.concurrency), "--report-ideal")
+            pairs = [(off.measure(*flags), on.measure(*flags, "--flush-cache")) for _ in range(a.repeat)]
+            gain = statistics.median(x["duration"] / y["duration"] for x, y in pairs)
+            seen = pairs[0][1]
+            p, d, h = seen["total_input_tokens"], seen["total_output_tokens"], seen["ideal_hit_rate_pct"] / 100
+            possible = (p + c * d) / ((1 - h) * p + c * d)
+            rows.append({"workload": os.path.basename(path).split(".")[0], "P": p, "D": d, "h": h, "hit": seen["cache_hit_rate_pct"] / 100, "c": c,
+                         "off": statistics.median(x["duration"] for x, _ in pairs), "on": statistics.median(y["duration"] for _, y in pairs),
+                         "gain": gain, "possible": possible, "share": gain / possible})
+            r = rows[-1]
+            print(f"{r['workload']:24} {p:8} {d:7} {h:6.3f} {r['hit']:6.3f} {r['off']:8.2f} {r['on']:8.2f} {gain:6.2f} {possible:8.2f} {r['share']:6.2f}", flush=True)
+        if a.out:
+            with open(a.out, "w") as out:
+                json.dump(rows, out, indent=1)
+    finally:
+        off.process.terminate()
+        on.process.terminate()
+
+
+if __name__ == "__main__":
+    main()
