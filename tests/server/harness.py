@@ -27,7 +27,7 @@ REPORT = re.compile(r"(Address|Leak|Thread)Sanitizer|:\d+:\d+: runtime error: ")
 
 
 def sanitized():
-    """Sanitizers reserve terabytes of addresses, so limits on the address space cannot be tried with them."""
+    """Sanitizers reserve terabytes of addresses and keep what was freed, so limits on memory cannot be tried with them."""
     program = pathlib.Path(BINARY)
     data = program.read_bytes() if program.exists() else b""
     return b"__asan_init" in data or b"__tsan_init" in data
@@ -95,7 +95,9 @@ class Server:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failure, *_):
+        if failure and not self.log.closed:  # what the server was doing is half of the answer to why
+            print(f"the server (exit code {self.process.poll()}) had said:\n{self.text()[-2000:]}")
         self.kill()
 
     def kill(self):

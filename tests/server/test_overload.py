@@ -6,7 +6,7 @@ import socket
 import threading
 import unittest
 
-from harness import GOLDEN, Server, in_parallel
+from harness import GOLDEN, Server, in_parallel, sanitized
 
 SHORT = {"input_ids": [1], "sampling_params": {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True}}
 LONG = {"input_ids": [1], "stream": True, "sampling_params": {"temperature": 0, "max_new_tokens": 500, "ignore_eos": True}}
@@ -37,7 +37,8 @@ class HopelessPrompts(unittest.TestCase):
                     self.assertEqual((error["code"], error["param"]), ("context_length_exceeded", param), (name, path))
                 grown = (peak_bytes(server) - before) / MIB
                 print(f"{name}: the peak grew by {grown:.0f} MiB")
-                self.assertLess(grown, 140, name)  # the body, its JSON, and what the allocator keeps
+                if not sanitized():  # a sanitizer holds back 256 MiB of what was freed
+                    self.assertLess(grown, 140, name)  # the body, its JSON, and what the allocator keeps
                 self.assertEqual(server.generate(**SHORT)["output_ids"], GOLDEN["prompts"][0]["greedy"][:4])
 
     def test_texts_that_fit_are_not_refused(self):
@@ -61,9 +62,17 @@ class HopelessPrompts(unittest.TestCase):
         with Server() as server:
             done, statuses = threading.Event(), []
 
+            def send(_):
+                try:
+                    return server.post("/generate", body).status
+                except ConnectionError:  # answered, but still sending when the server's patience (linger_timeout) was over
+                    return 503
+
             def flood():
-                statuses.extend(in_parallel(40, lambda _: server.post("/generate", body).status))
-                done.set()
+                try:
+                    statuses.extend(in_parallel(40, send))
+                finally:
+                    done.set()
 
             thread = threading.Thread(target=flood)
             thread.start()
