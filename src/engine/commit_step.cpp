@@ -1,6 +1,7 @@
 // EngineCore: which rows of a step are wanted, and what follows from their outcomes.
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "engine/engine_core.h"
 
@@ -63,7 +64,7 @@ void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
     for (; row < plan.rows.size() && plan.rows[row].computed_by == s; ++row)
       if (fork(plan.rows[row].sequence, outcomes[row])) done.push_back(plan.rows[row].sequence);
   }
-  for (const Sequence* s : done) remove(s);
+  remove(done);
 }
 
 // A waiting choice begins to decode with the token it was given, on the prompt that the tree holds by now. True when it
@@ -149,7 +150,7 @@ bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamE
     return true;
   }
   s.tokens.push_back(outcome.token);
-  s.counts.add_output(outcome.token);
+  if (s.request->sampling().penalises()) s.counts.add_output(outcome.token);  // nobody else asks for them
   metrics_.generated_tokens.add();
   if (s.generated() == 1) {
     s.first_token = now;
@@ -222,11 +223,14 @@ void EngineCore::count_finish(const Sequence& s, FinishReason reason) {
   if (s.generated() > 0) metrics_.decode.observe(seconds_of(s.last_token - s.first_token));
 }
 
-void EngineCore::remove(const Sequence* sequence) {
-  auto is_it = [&](const auto& s) { return s.get() == sequence; };
-  if (disk_) disk_->forget(sequence->arrival);
-  std::erase_if(running_, is_it);
-  std::erase_if(waiting_, is_it);
+// One pass for all of them, and over those that wait only when some of them did.
+void EngineCore::remove(std::span<const Sequence* const> gone) {
+  if (gone.empty()) return;
+  if (disk_)
+    for (const Sequence* s : gone) disk_->forget(s->arrival);
+  const std::set<const Sequence*> all(gone.begin(), gone.end());
+  const auto is_gone = [&](const auto& s) { return all.contains(s.get()); };
+  if (std::erase_if(running_, is_gone) < all.size()) std::erase_if(waiting_, is_gone);
 }
 
 }  // namespace espalier

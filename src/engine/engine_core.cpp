@@ -34,6 +34,7 @@ void EngineCore::add(const Arrival& arrival) {
   metrics_.requests.add();
   metrics_.prompt_tokens.add(arrival.request->prompt().size());
   metrics_.request_prompt_tokens.observe(static_cast<double>(arrival.request->prompt().size()));
+  any_deadline_ = any_deadline_ || arrival.request->fields().deadline.has_value();
   if (options_.fair_tenants) welcome(arrival.request->fields().tenant);
   for (int choice = 0; choice < arrival.request->sampling().n; ++choice) {
     auto sequence = std::make_unique<Sequence>();
@@ -43,6 +44,10 @@ void EngineCore::add(const Arrival& arrival) {
     sequence->arrival = arrivals_++;
     sequence->tokens = arrival.request->prompt();
     sequence->submitted = now;
+    sequence->view = {.arrival = sequence->arrival,
+                      .output = sequence->remaining_output(),
+                      .priority = arrival.request->fields().priority,
+                      .background = arrival.request->fields().background};
     if (arrival.request->sampling().penalises()) sequence->counts.add_prompt(arrival.request->prompt());
     waiting_.push_back(std::move(sequence));
   }
@@ -98,7 +103,7 @@ void EngineCore::drop_unwanted() {
       release(*s);
       gone.push_back(s.get());
     }
-  for (const Sequence* s : gone) remove(s);
+  remove(gone);
 }
 
 void EngineCore::abort_all(const Error& why) {

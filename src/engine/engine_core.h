@@ -81,9 +81,11 @@ class EngineCore {
   void plan_running(StepPlan& plan, int& prompt_budget);
   void plan_waiting(StepPlan& plan, int& prompt_budget);
   std::vector<WaitingView> view_waiting();
+  void peek(Sequence& waiting) const;
   void refresh_peeks();
   bool prefix_is_being_computed(const Sequence& waiting) const;
   bool prefix_is_being_read(Sequence& waiting);
+  bool no_place() const;
   bool make_room_for(const Sequence& sequence, StepPlan& plan);
   bool fits(const Sequence& sequence) const;
   bool admit(Sequence& sequence);
@@ -110,7 +112,7 @@ class EngineCore {
   void release(Sequence& sequence);
   FinishEvent finish_event(const Sequence& sequence, FinishReason reason) const;
   void count_finish(const Sequence& sequence, FinishReason reason);
-  void remove(const Sequence* sequence);
+  void remove(std::span<const Sequence* const> gone);
   bool is_end(const Sequence& sequence, TokenId token) const;
 
   CoreOptions options_;
@@ -125,6 +127,7 @@ class EngineCore {
   SequenceList waiting_, running_;             // in order of arrival
   SequenceList admitted_now_, retracted_now_;  // while a step is planned: on their way between the two
   std::size_t next_peek_ = 0;
+  bool any_deadline_ = false;  // some request has brought one
   std::uint64_t arrivals_ = 0, steps_ = 0;
   NewTokenRatio ratio_;
   RunningRate generation_{1.0};

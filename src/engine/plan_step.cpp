@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include "engine/branch_order.h"
 #include "engine/engine_core.h"
@@ -9,21 +10,23 @@
 namespace espalier {
 namespace {
 
-constexpr int kMostLogprobRows = 128;     // rows of one step whose logits are kept for prompt log-probabilities
-constexpr int kLeastChunk = 16;           // prompt tokens of a step, however short the wanted latency
-constexpr int kMostExamined = 256;        // waiting requests looked at for admission in one step
-constexpr int kAllPieces = 1 << 20;       // of prefixes that were read from disk
-constexpr std::size_t kMostPeeks = 2048;  // waiting requests whose cached prefix is looked up again in one step
+constexpr int kLeastSharedWait = 16;     // shared tokens for which a request waits until another has computed them
+constexpr int kLeastSharedPart = 16;     // ... or fewer, when they are this part of what it has to compute
+constexpr int kMostLogprobRows = 128;    // rows of one step whose logits are kept for prompt log-probabilities
+constexpr int kLeastChunk = 16;          // prompt tokens of a step, however short the wanted latency
+constexpr int kMostExamined = 256;       // waiting requests looked at for admission in one step
+constexpr int kAllPieces = 1 << 20;      // of prefixes that were read from disk
+constexpr std::size_t kMostPeeks = 512;  // waiting requests whose cached prefix is looked up again in one step
+constexpr std::size_t kAhead = 8;        // sequences lie all over the memory: have the next ones fetched
+
+// Whether the order of admission follows from what the cache holds.
+bool sorts_by_prefix(SchedulePolicy policy) {
+  return policy == SchedulePolicy::lpm || policy == SchedulePolicy::dfs_weight;
+}
 
 int common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   return static_cast<int>(end.first - a.begin());
-}
-
-// Whether `shared` of `missing` tokens that another computes in this step are worth waiting a step for.
-bool worth_waiting_for(int shared, int missing) {
-  constexpr int kMany = 16, kFew = 2, kPart = 8;
-  return shared >= kMany || (shared >= kFew && shared * kPart >= missing);
 }
 
 }  // namespace
@@ -44,14 +47,16 @@ StepPlan EngineCore::plan() {
 
 // Under a wanted latency between tokens, as many prompt tokens beside the decoding rows as fit into its time.
 int EngineCore::prompt_budget() const {
+  if (options_.target_itl <= 0 || !cost_.known()) return options_.prefill_chunk;
   const auto decoding = std::ranges::count_if(running_, [](const auto& s) { return s->to_compute() == 1; });
-  if (options_.target_itl <= 0 || decoding == 0 || !cost_.known()) return options_.prefill_chunk;
+  if (decoding == 0) return options_.prefill_chunk;
   return std::clamp(cost_.rows_within(options_.target_itl) - static_cast<int>(decoding),
                     std::min(kLeastChunk, options_.prefill_chunk), options_.prefill_chunk);
 }
 
 // Requests that have waited beyond their deadline end here; those that run may finish.
 void EngineCore::drop_expired() {
+  if (!any_deadline_) return;
   const auto now = now_();
   std::vector<const Sequence*> expired;
   for (const auto& s : waiting_) {
@@ -64,7 +69,7 @@ void EngineCore::drop_expired() {
     s->channel->publish({std::move(event)});
     expired.push_back(s.get());
   }
-  for (const Sequence* s : expired) remove(s);
+  remove(expired);
 }
 
 void EngineCore::take_back_retracted() {
@@ -97,16 +102,10 @@ std::vector<WaitingView> EngineCore::view_waiting() {
   std::vector<WaitingView> views;
   views.reserve(waiting_.size());
   refresh_peeks();
-  for (const auto& s : waiting_) {
-    WaitingView view;
-    view.arrival = s->arrival;
-    view.matched = s->peeked.last.length;
-    view.output = s->remaining_output();
-    view.priority = s->request->fields().priority;
-    view.background = s->request->fields().background;
-    if (options_.fair_tenants) view.tenant_turn = shares_.turn(s->request->fields().tenant);
-    view.steps_passed_over = s->steps_passed_over;
-    views.push_back(view);
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    if (i + kAhead < waiting_.size()) __builtin_prefetch(waiting_[i + kAhead].get());
+    views.push_back(waiting_[i]->view);
+    if (options_.fair_tenants) views.back().tenant_turn = shares_.turn(waiting_[i]->request->fields().tenant);
   }
   if (options_.policy == SchedulePolicy::dfs_weight && options_.radix_cache) {
     std::vector<NodeHandle> ends;
@@ -117,14 +116,22 @@ std::vector<WaitingView> EngineCore::view_waiting() {
   return views;
 }
 
+void EngineCore::peek(Sequence& s) const {
+  if (options_.radix_cache) s.view.matched = tree_.peek(s.key(), {.length = s.match_limit()}, &s.peeked).length;
+}
+
 // Looks up the cached prefixes of waiting requests again, at most so many a step: the oldest, then the others in turn.
 void EngineCore::refresh_peeks() {
-  if (!options_.radix_cache) return;
+  if (!options_.radix_cache || !sorts_by_prefix(options_.policy)) return;
   const std::size_t count = waiting_.size(), all = std::min(count, kMostPeeks);
-  auto refresh = [&](Sequence& s) { tree_.peek(s.key(), {.length = s.match_limit()}, &s.peeked); };
-  for (std::size_t i = 0; i < all / 2; ++i) refresh(*waiting_[i]);
+  auto refresh = [&](Sequence& s) { peek(s); };
+  for (std::size_t i = 0; i < all / 2; ++i) {
+    __builtin_prefetch(&waiting_[std::min(i + kAhead, count - 1)]->peeked);
+    refresh(*waiting_[i]);
+  }
   for (std::size_t i = all / 2; i < all; ++i) {
     if (next_peek_ < all / 2 || next_peek_ >= count) next_peek_ = all / 2;
+    __builtin_prefetch(&waiting_[std::min(next_peek_ + kAhead, count - 1)]->peeked);
     refresh(*waiting_[next_peek_++]);
   }
 }
@@ -134,10 +141,12 @@ void EngineCore::refresh_peeks() {
 bool EngineCore::prefix_is_being_computed(const Sequence& waiting) const {
   if (!options_.radix_cache) return false;
   const auto wanted = std::span<const TokenId>(waiting.tokens).first(static_cast<std::size_t>(waiting.match_limit()));
+  const int rest = waiting.known() - waiting.peeked.last.length;
+  const int least = std::min(kLeastSharedWait, 1 + rest / kLeastSharedPart);
   auto computes_it = [&](const auto& other) {
     if (other->to_compute() <= 1 || other->request->fields().scope != waiting.request->fields().scope) return false;
-    const int known = std::max(waiting.peeked.last.length, other->computed);
-    return worth_waiting_for(common_prefix(wanted, other->tokens) - known, waiting.known() - known);
+    const int from = std::max(waiting.peeked.last.length, other->computed);
+    return from + least <= static_cast<int>(wanted.size()) && common_prefix(wanted, other->tokens) - from >= least;
   };
   return std::ranges::any_of(running_, computes_it) || std::ranges::any_of(admitted_now_, computes_it);
 }
@@ -146,19 +155,20 @@ bool EngineCore::prefix_is_being_computed(const Sequence& waiting) const {
 bool EngineCore::prefix_is_being_read(Sequence& s) {
   if (!disk_) return false;
   DiskPrefixes::Wish wish{s.arrival, s.key(), s.match_limit()};
-  wish.matched = tree_.peek(wish.key, {.length = wish.limit}, &s.peeked).length;
+  wish.matched = s.peeked.last.length;
   if (!running_.empty() || !admitted_now_.empty())
     wish.room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   return disk_->wait_for(wish, s.on_disk);
 }
 
 void EngineCore::plan_waiting(StepPlan& plan, int& prompt_budget) {
-  if (waiting_.empty() || prompt_budget <= 0) return;
+  if (waiting_.empty() || prompt_budget <= 0 || no_place()) return;
   AdmissionOrder order(options_.policy, view_waiting());
   std::size_t last_admitted = 0;
   int logprob_rows = kMostLogprobRows, examined = 0;
   for (int index; prompt_budget > 0 && examined < kMostExamined && (index = order.next()) >= 0; ++examined) {
     auto& sequence = waiting_[static_cast<std::size_t>(index)];
+    peek(*sequence);
     if (prefix_is_being_computed(*sequence) || prefix_is_being_read(*sequence)) continue;
     // Memory is short: those behind wait too, or a large request would never run.
     if (!make_room_for(*sequence, plan) || !admit(*sequence)) break;
@@ -169,11 +179,19 @@ void EngineCore::plan_waiting(StepPlan& plan, int& prompt_budget) {
     admitted_now_.push_back(std::move(sequence));
   }
   for (std::size_t i = 0; i < last_admitted; ++i)
-    if (waiting_[i]) ++waiting_[i]->steps_passed_over;
+    if (waiting_[i]) ++waiting_[i]->view.steps_passed_over;
   std::erase_if(waiting_, [](const auto& s) { return !s; });
   std::ranges::move(admitted_now_, std::back_inserter(running_));
   admitted_now_.clear();
   std::ranges::sort(running_, {}, &Sequence::arrival);
+}
+
+// Whoever goes first, nobody can be admitted: then their order need not be known. With a disk tier it must be, since
+// prefixes are read while their requests wait.
+bool EngineCore::no_place() const {
+  const auto gives_way = [](const auto& s) { return s->request->fields().background; };
+  return !disk_ && std::cmp_greater_equal(running_.size(), options_.max_running) &&
+         std::ranges::none_of(running_, gives_way);
 }
 
 // A place in the batch and memory; background work gives up both.
@@ -301,6 +319,8 @@ void EngineCore::put_back(Sequence& victim, StepPlan& plan, SequenceList& to) {
   victim.computed = 0;
   victim.draft.clear();
   victim.peeked = {};
+  victim.view.matched = 0;
+  victim.view.output = victim.remaining_output();
   if (!victim.prompt_logprobs_sent) victim.prompt_logprobs = {};
   const auto owner = std::ranges::find_if(running_, [&](const auto& s) { return s.get() == &victim; });
   const auto place = std::ranges::find_if(to, [&](const auto& s) { return s->arrival > victim.arrival; });

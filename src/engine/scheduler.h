@@ -30,7 +30,7 @@ struct WaitingView {
   int priority = 0;
   bool background = false;       // only when nothing else waits
   std::int64_t tenant_turn = 0;  // under fair sharing: how many quanta its tenant was served (fair_share.h)
-  int steps_passed_over = 0;
+  int steps_passed_over = 0;     // planned steps in which a later arrival was admitted instead
 };
 
 // The order in which waiting requests should be admitted, found one by one: O(n) to begin, O(log n) each. A request

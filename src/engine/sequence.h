@@ -14,6 +14,7 @@
 #include "cache/radix_tree.h"
 #include "cache/slot_allocator.h"
 #include "engine/drafts.h"
+#include "engine/scheduler.h"
 #include "engine/stream_channel.h"
 #include "espalier/request.h"
 #include "sampling/penalties.h"
@@ -22,6 +23,8 @@ namespace espalier {
 
 struct Sequence {
   using Clock = std::chrono::steady_clock;
+
+  WaitingView view;  // while waiting; first, since planning reads it of all who wait and nothing else
 
   std::shared_ptr<const Request> request;
   std::shared_ptr<StreamChannel> channel;
@@ -39,8 +42,7 @@ struct Sequence {
   SlotCursor cursor;
 
   DiskMemory on_disk;
-  PeekMemory peeked;          // while waiting
-  int steps_passed_over = 0;  // planned steps in which a later arrival was admitted instead
+  PeekMemory peeked;  // while waiting
 
   TokenCounts counts;
   PromptLogprobsEvent prompt_logprobs;
