@@ -1,5 +1,5 @@
 // `espalier bench latency|offline|accuracy`: tokens per second of a model in this process and the share of what the
-// machine gives; what int8 activations cost in accuracy. `bench serving|compare` over HTTP lie in bench/.
+// machine gives; what int8 activations cost in accuracy. `bench serving|compare|sim` lie in bench/.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "bench/compare/compare_command.h"
 #include "bench/serving/serving_command.h"
+#include "bench/sim/sim_command.h"
 #include "command/bench_accuracy.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
@@ -235,10 +236,12 @@ Run add_bench(CLI::App& app) {
   offline_verb->add_option("--random-range-ratio", a->range_ratio, "lengths are drawn from ratio x length to length")
       ->capture_default_str();
   auto* accuracy_verb = add_accuracy(*bench, *a);
-  const Run serving = bench::add_serving(*bench), compare = bench::add_compare(*bench);
-  return [a, bench, latency_verb, accuracy_verb, serving, compare] {
+  const Run serving = bench::add_serving(*bench), compare = bench::add_compare(*bench),
+            sim = bench::add_sim(*bench, find_model);
+  return [a, bench, latency_verb, accuracy_verb, serving, compare, sim] {
     if (bench->got_subcommand("serving")) return serving();
     if (bench->got_subcommand("compare")) return compare();
+    if (bench->got_subcommand("sim")) return sim();
     if (auto fine = a->engine.check(); !fine.ok()) return fail(fine.error());
     auto path = find_model(a->model);
     if (!path.ok()) return fail(path.error());

@@ -173,6 +173,22 @@ class Bench(unittest.TestCase):
         self.assertIn("warm-up request failed", done.stderr)
         self.assertIn("no server answers", bench("serving", "--port", 1, code=6).stderr)
 
+    def test_a_simulation_prints_the_same_bytes_twice_and_a_row_for_each_setting(self):
+        words = ("sim", "--num-prompts", 300, "--dataset-name", "generated-shared-prefix", "--gsp-num-groups", 8, "--gsp-prompts-per-group", 8,
+                 "--gsp-system-prompt-len", 200, "--gsp-question-len", 30, "--gsp-output-len", 16, "--pool-tokens", "1000,20000",
+                 "--policy", "lpm,fcfs", "--eviction", "lru,cost")
+        table = bench(*words).stdout
+        self.assertEqual(table, bench(*words).stdout)
+        rows = [json.loads(line) for line in bench(*words, "--json").stdout.splitlines()]
+        self.assertEqual([(r["pool_tokens"], r["policy"], r["eviction"]) for r in rows],
+                         [(p, s, e) for p in (1000, 20000) for s in ("lpm", "fcfs") for e in ("lru", "cost")])
+        for row in rows:
+            self.assertEqual((row["completed"], row["failed"], row["input_tokens"]), (300, 0, 300 * 230))
+            self.assertLessEqual(row["cache_hit_rate_pct"], row["ideal_hit_rate_pct"])
+        self.assertGreater(rows[0]["cache_hit_rate_pct"], rows[2]["cache_hit_rate_pct"])  # small pool: lpm above fcfs
+        for flags, field in ((("--policy", "lpm,best"), "--policy best"), (("--eviction", "mru"), "--eviction mru"), (("--cost", "1,2"), "--cost 1,2")):
+            self.assertIn(field, bench("sim", *flags, code=2).stderr)
+
     def test_two_servers_in_alternation(self):
         plot, out = self.path("beside.html"), self.path("beside.json")
         launched = f"launched={BINARY} serve {MODEL} --port {{port}} --threads 1 --activations f32"

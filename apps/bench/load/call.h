@@ -38,6 +38,9 @@ struct Call {
   int samples = 1;
   Constraint constraint;
   int expected_prompt_tokens = 0;  // where the generator knows; 0 = unknown
+  int expected_output_tokens = 0;  // as recorded; 0 = unknown
+  std::size_t number = 0;          // among the calls of its item, in the order of the file
+  std::size_t item = 0;            // of the run; set when it is sent
   std::string adapter;             // LoRA
   Json verbatim;                   // a whole body out of a data set, over which nothing but the stream is changed
 };

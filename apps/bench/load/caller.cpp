@@ -42,6 +42,7 @@ std::size_t matching_choice(std::string_view text, const std::vector<std::string
 }
 
 void Caller::prepare(std::size_t item, Call& call) const {
+  call.item = item;
   if (const auto& names = policy_.adapters; !names.empty())
     call.adapter = names[derived_seed(policy_.adapter_seed, item) % names.size()];
   if (!policy_.constraints) call.constraint = {};
@@ -50,6 +51,7 @@ void Caller::prepare(std::size_t item, Call& call) const {
 }
 
 void Caller::record(std::size_t item, const Call& call, Outcome outcome) {
+  if (!journal_.kept) return;
   journal_.calls.push_back({item, call.max_tokens, call.expected_prompt_tokens, std::move(outcome)});
 }
 

@@ -37,6 +37,7 @@ struct CallRecord {
 };
 
 struct Journal {
+  bool kept = true;               // false: calls are not written down
   std::vector<CallRecord> calls;  // in the order in which they ended
   int scorings = 0;               // extra requests that only scored the choices of a select
   int unmatched_selects = 0;      // the text was none of the choices

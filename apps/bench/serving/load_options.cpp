@@ -19,8 +19,11 @@ CLI::Option* option(CLI::App& app, const std::string& name, T& value, const std:
   return app.add_option(name, value, help)->capture_default_str();
 }
 
+}  // namespace
+
 void add_dataset_flags(CLI::App& app, LoadOptions& o) {
   DatasetOptions& d = o.dataset;
+  d.name.clear();  // filled by check()
   app.add_option("--dataset-name", d.name,
                  fmt::format("requests to send: {}; default: workload with --dataset-path, else random",
                              fmt::join(dataset_names(), ", ")));
@@ -84,6 +87,8 @@ void add_pace_flags(CLI::App& app, LoadOptions& o) {
                "start items at their recorded times; divided by --request-rate when that is given");
 }
 
+namespace {
+
 void add_request_flags(CLI::App& app, LoadOptions& o) {
   option(app, "--temperature", o.temperature, "of calls that bring none; 0 = greedy")->check(CLI::Range(0.0, 100.0));
   app.add_option("--top-p", o.top_p, "nucleus sampling")->check(CLI::Range(0.0, 1.0));
@@ -141,7 +146,6 @@ Result<> read_goodput(LoadOptions& o) {
 }  // namespace
 
 void add_load_flags(CLI::App& app, LoadOptions& options) {
-  options.dataset.name.clear();  // filled by check()
   add_dataset_flags(app, options);
   add_pace_flags(app, options);
   add_request_flags(app, options);

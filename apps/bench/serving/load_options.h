@@ -49,7 +49,9 @@ struct LoadOptions {
   std::map<std::string, double> goodput_limits;  // milliseconds by "ttft", "tpot", "e2el"
 };
 
-void add_load_flags(CLI::App& app, LoadOptions& options);
+void add_load_flags(CLI::App& app, LoadOptions& options);  // the two that follow, and what requests look like
+void add_dataset_flags(CLI::App& app, LoadOptions& options);
+void add_pace_flags(CLI::App& app, LoadOptions& options);
 
 // Checks what flags alone can tell and fills the derived fields.
 Result<> check(LoadOptions& options);

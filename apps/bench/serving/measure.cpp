@@ -145,18 +145,21 @@ Result<> warm_up(Transport& transport, const LoadOptions& o, const Workload& wor
 
 }  // namespace
 
-Result<std::vector<Workload>> make_workloads(const LoadOptions& o, const Target& target, std::uint64_t seed) {
+Result<std::vector<Workload>> read_workloads(const LoadOptions& o) {
   std::vector<Workload> workloads;
-  if (o.dataset.name == "workload") {
-    ESP_TRY(const auto files, workload_files(o));
-    for (const std::string& file : files) {
-      ESP_TRY(Workload workload, read_workload(file));
-      if (o.dataset.num_prompts)
-        workload.items.resize(std::min(workload.items.size(), static_cast<std::size_t>(*o.dataset.num_prompts)));
-      workloads.push_back(std::move(workload));
-    }
-    return workloads;
+  ESP_TRY(const auto files, workload_files(o));
+  for (const std::string& file : files) {
+    ESP_TRY(Workload workload, read_workload(file));
+    if (o.dataset.num_prompts)
+      workload.items.resize(std::min(workload.items.size(), static_cast<std::size_t>(*o.dataset.num_prompts)));
+    workloads.push_back(std::move(workload));
   }
+  return workloads;
+}
+
+Result<std::vector<Workload>> make_workloads(const LoadOptions& o, const Target& target, std::uint64_t seed) {
+  if (o.dataset.name == "workload") return read_workloads(o);
+  std::vector<Workload> workloads;
   DatasetOptions dataset = o.dataset;
   dataset.seed = seed;
   const bool chat = target.server.backend->api == Backend::Api::chat;

@@ -13,6 +13,8 @@
 
 namespace espalier::bench {
 
+// Those of --dataset-path, each cut to --num-prompts items.
+Result<std::vector<Workload>> read_workloads(const LoadOptions& options);
 // The workloads that the options name: files, or one made up from `seed`.
 Result<std::vector<Workload>> make_workloads(const LoadOptions& options, const Target& target, std::uint64_t seed);
 

@@ -10,10 +10,16 @@ namespace {
 constexpr double kProgressSeconds = 0.25;
 
 std::vector<double> due_times(const Workload& workload, const Pace& pace) {
-  if (!pace.recorded_arrivals) return arrival_times(workload.items.size(), pace.arrivals);
+  const std::size_t count = pace.items > 0 ? pace.items : workload.items.size();
+  if (!pace.recorded_arrivals) return arrival_times(count, pace.arrivals);
   const double speed = std::isinf(pace.arrivals.rate) ? 1 : pace.arrivals.rate;
+  double last = 0;
+  for (const Item& item : workload.items) last = std::max(last, item.arrival.value_or(0));
   std::vector<double> times;
-  for (const Item& item : workload.items) times.push_back(item.arrival.value_or(0) / speed);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t size = workload.items.size();
+    times.push_back((static_cast<double>(i / size) * last + workload.items[i % size].arrival.value_or(0)) / speed);
+  }
   return times;
 }
 
@@ -31,7 +37,8 @@ class Conductor {
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
     if (!workload.serial)
       std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return due_[a] < due_[b]; });
-    result_.items.resize(due_.size());
+    result_.journal.kept = hooks.keep_results;
+    if (hooks.keep_results) result_.items.resize(due_.size());
   }
 
   RunResult run() {
@@ -58,7 +65,7 @@ class Conductor {
 
   void start(std::size_t number) {
     ++in_flight_;
-    const Item& item = workload_.items[number];
+    const Item& item = workload_.items[number % workload_.items.size()];
     if (const auto* program = std::get_if<Program>(&item.work)) {
       auto run = std::make_unique<ProgramRun>(*program, number, caller_,
                                               [this, number](ItemResult result) { end(number, std::move(result)); });
@@ -77,7 +84,7 @@ class Conductor {
   }
 
   void end(std::size_t number, ItemResult result) {
-    result_.items[number] = std::move(result);
+    if (hooks_.keep_results) result_.items[number] = std::move(result);
     ++result_.ended;
     --in_flight_;
     if (auto run = running_.extract(number)) finished_.push_back(std::move(run.mapped()));  // it is still on the stack

@@ -20,6 +20,7 @@ struct Pace {
   ArrivalPlan arrivals;
   std::size_t max_concurrency = std::numeric_limits<std::size_t>::max();  // items in flight
   bool recorded_arrivals = false;  // the items' own times, divided by the rate when there is one
+  std::size_t items = 0;           // to start; beyond the workload's own they begin again. 0 = each once
 };
 
 struct Progress {
@@ -30,12 +31,13 @@ struct Progress {
 struct RunHooks {
   std::function<void(const Progress&)> on_progress;  // a few times a second
   std::function<bool()> interrupted;
+  bool keep_results = true;  // false: what calls and items gave is dropped, so that a long run stays small
 };
 
 struct RunResult {
   Journal journal;
-  std::vector<ItemResult> items;
-  std::size_t ended = 0;  // items
+  std::vector<ItemResult> items;  // empty when they were not to be kept
+  std::size_t ended = 0;          // items
   double began = 0, finished = 0;
   bool interrupted = false;
 

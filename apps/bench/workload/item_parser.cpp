@@ -45,6 +45,17 @@ Result<RequestWork> parse_request(const Json& line, bool chat) {
   return work;
 }
 
+// The longest of the beginnings that the item says it shares.
+Result<int> parse_share(const Json& line) {
+  std::int64_t longest = 0;
+  ESP_TRY(const Json* groups, find_array(line, "share"));
+  for (std::size_t i = 0; groups && i < groups->size(); ++i) {
+    ESP_TRY(const auto bytes, get_integer((*groups)[i], {"bytes", fmt::format("share[{}]", i)}, {0, 1 << 30}));
+    longest = std::max(longest, bytes);
+  }
+  return static_cast<int>(longest);
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> parse_choices(const Json& object, std::string_view place) {
@@ -71,6 +82,8 @@ Result<Call> parse_generation(const Json& object, std::string_view place) {
   call.samples = static_cast<int>(samples.value_or(1));
   ESP_TRY(const auto ignore_eos, find_boolean(object, {"ignore_eos", place}));
   call.ignore_eos = ignore_eos.value_or(false);
+  ESP_TRY(const auto expected, find_integer(object, {"expect", place}, {0, 1'000'000}));
+  call.expected_output_tokens = static_cast<int>(expected.value_or(0));
   if (const Json* stop = find_field(object, "stop"); stop && stop->is_string()) {
     call.stop = {stop->get<std::string>()};
   } else {
@@ -93,6 +106,7 @@ Result<Item> parse_item(const Json& line, bool programs, bool chat) {
   ESP_TRY(item.id, get_string(line, "id"));
   ESP_TRY(item.arrival, find_number(line, "arrival", {0, 1e9}));
   if (const Json* answer = find_field(line, "answer")) item.answer = *answer;
+  ESP_TRY(item.shared, parse_share(line));
   if (programs) {
     ESP_TRY(const Json* ops, get_array(line, "ops"));
     ESP_TRY(item.work, parse_program(*ops, chat));

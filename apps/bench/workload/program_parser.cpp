@@ -92,7 +92,7 @@ class Parser {
     }
     if (append == "none") gen.append = GenOp::Append::none;
     gen.script = script.value_or("");
-    gen.number = calls_++;
+    gen.number = gen.call.number = calls_++;
     scope.assign(gen.var);
     out.push_back({std::move(gen)});
     return success();

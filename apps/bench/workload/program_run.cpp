@@ -125,6 +125,7 @@ void ProgramRun::begin_gen(Branch& branch, const GenOp& gen) {
 void ProgramRun::begin_select(Branch& branch, const SelectOp& select) {
   Call call;
   call.prompt = branch.prompt();
+  call.number = select.number;
   call.max_tokens = select.max_tokens;
   call.temperature = 0;
   ++under_way_;

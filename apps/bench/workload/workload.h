@@ -20,6 +20,7 @@ struct Item {
   std::string id;
   std::variant<RequestWork, Program> work;
   std::optional<double> arrival;  // seconds from the start
+  int shared = 0;                 // leading bytes (of a prompt of ids: ids) with which other items begin too
   Json answer;                    // null: none
 };
 
