@@ -106,7 +106,8 @@ void SimTransport::score(const std::string&, int, const std::vector<std::string>
 }
 
 void SimTransport::run(double until) {
-  const auto end = static_cast<std::int64_t>(std::llround(std::min(1e9 * until, 9e18)));
+  // Time always goes on: `until` rounded to a nanosecond may lie just before what is due then.
+  const auto end = std::max(static_cast<std::int64_t>(std::llround(std::min(1e9 * until, 9e18))), now_ + 1);
   if (now_ == clock_.nanoseconds()) {  // no step is under way
     if (core_.idle() || !core_.step()) {
       now_ = std::max(now_, end);
