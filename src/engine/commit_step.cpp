@@ -127,7 +127,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
 void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
   metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted + rejected));
   metrics_.accepted_tokens.add(static_cast<std::uint64_t>(accepted));
-  drafts_.verified(s, accepted, rejected > 0);
+  drafts_.verified(s, accepted, rejected);
   if (rejected == 0) return;
   s.own.take_back(rejected).reset();
   s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(),
@@ -190,6 +190,7 @@ void EngineCore::release(Sequence& s) {
   s.prefix.reset();
   s.shared.clear();
   s.cursor.reset();
+  drafts_.let_go(s);
 }
 
 bool EngineCore::is_end(const Sequence& s, TokenId token) const {

@@ -95,6 +95,18 @@ class CoreHarness {
     while (step()) ASSERT_LT(++steps, 100'000);
   }
 
+  // From now on `draft` guesses too, with a pool of `slots` of its own.
+  void attach_draft_model(GoldenModel& draft, int slots, bool keep_prefixes = true) {
+    draft_kv_ =
+        KvPool::allocate({draft.spec.layers, draft.spec.attention.kv_heads, draft.spec.attention.head_dim, KvType::f32},
+                         slots)
+            .value();
+    draft_ = std::make_unique<DraftModel>(*draft.decoder, draft_kv_.view(), draft.team,
+                                          DraftModelOptions{slots, 512, keep_prefixes, {}});
+    core.attach(*draft_);
+  }
+  const DraftModel* draft_model() const { return draft_.get(); }
+
   KvPool& pool() { return kv_; }
   EngineMetrics metrics;
 
@@ -118,8 +130,9 @@ class CoreHarness {
 
   GoldenModel& model_;
   int slots_;
-  KvPool kv_;
+  KvPool kv_, draft_kv_;
   ModelRunner runner_;
+  std::unique_ptr<DraftModel> draft_;  // outlives the core
 
  public:
   EngineCore core;

@@ -26,26 +26,44 @@ std::vector<TokenId> continuation(std::span<const TokenId> text, int position, i
 
 // The j-th guess is worth its row while the chance that all up to it come true, times what a token is worth (the time
 // that a token takes this batch now), exceeds what the row costs.
-std::vector<TokenId> Drafts::propose(Sequence& s, int most, int rows) {
-  most = std::min({most, kMostTokens, s.remaining_output() - 1});
-  if (most <= 0 || s.request->sampling().penalises()) return {};
-  if (forced_ > 0) return guess(s, std::min(most, forced_));
-  if (!cost_.known()) return {};
+void Drafts::propose(std::span<Sequence* const> sequences, int room) {
+  const int batch = static_cast<int>(sequences.size());
+  if (limits_.forced == 0 && !cost_.known()) return;
+  worth_ = cost_.step(batch) / batch;
+  std::vector<Asked> asked;
+  for (int i = 0; i < batch; ++i) {
+    Sequence& s = *sequences[static_cast<std::size_t>(i)];
+    int most = std::min({room / (batch - i), limits_.most_tokens, s.remaining_output() - 1});
+    if (limits_.forced > 0) most = std::min(most, limits_.forced);
+    if (most <= 0 || s.request->sampling().penalises()) continue;
+    s.drafting.by_model = false;
+    s.draft = from_texts(s, most);
+    if (!model_ || !prefers_model(s, most, batch)) {
+      room -= static_cast<int>(s.draft.size());
+      continue;
+    }
+    asked.push_back({&s, most, model_->behind(s), 1});
+    room -= most;
+  }
+  if (!asked.empty()) ask_model(std::move(asked));
+}
+
+std::vector<TokenId> Drafts::from_texts(Sequence& s, int most) {
+  if (limits_.forced > 0) return guess(s, most);
   DraftState& state = s.drafting;
   state.acceptance += 0.005 * (0.6 - state.acceptance);  // forgives slowly, so that a new topic gets its chance
-  const double worth = cost_.step(rows) / rows;
   double chance = state.acceptance;
   int paying = 0;
-  for (; paying < most && chance * worth > cost_.row(); ++paying) chance *= state.acceptance;
-  return paying > 0 ? guess(s, paying) : std::vector<TokenId>{};
+  for (; paying < most && chance * worth_ > cost_.row(); ++paying) chance *= state.acceptance;
+  return paying > 0 && text_ledger_.may_try() ? guess(s, paying) : std::vector<TokenId>{};
 }
 
 std::vector<TokenId> Drafts::guess(Sequence& s, int most) {
-  if (source_ == DraftSource::tree)
+  if (source_ != DraftSource::ngram)
     if (auto draft = from_tree(s, most); !draft.empty()) return draft;
   s.drafting.own.extend(s.tokens);
   const SuffixIndex::Found own = s.drafting.own.find(s.tokens, s.tokens);
-  if (source_ == DraftSource::tree) {
+  if (source_ != DraftSource::ngram) {
     if (const auto found = logs_.find(s.request->fields().scope); found != logs_.end()) {
       Log& log = found->second;
       const SuffixIndex::Found elsewhere = log.index.find(log.text, s.tokens);
@@ -65,15 +83,29 @@ std::vector<TokenId> Drafts::from_tree(Sequence& s, int most) const {
   return continuation(node.tokens, peek.length - node.begin, std::min(most, node.end - peek.length), false);
 }
 
-void Drafts::verified(Sequence& s, int accepted, bool rejected) const {
+void Drafts::verified(Sequence& s, int accepted, int rejected) {
   constexpr double kStep = 0.15;
-  double& acceptance = s.drafting.acceptance;
+  DraftState& state = s.drafting;
+  double& acceptance = state.by_model ? state.model_acceptance : state.acceptance;
   for (int i = 0; i < accepted; ++i) acceptance += kStep * (1 - acceptance);
-  if (rejected) acceptance -= kStep * acceptance;
+  if (rejected > 0) acceptance -= kStep * acceptance;
+  const double won = accepted * worth_ - (accepted + rejected) * cost_.row();
+  if (state.by_model)
+    model_verified(s, accepted, rejected, won);
+  else
+    text_ledger_.won(won);
+}
+
+void Drafts::observe(int rows, double seconds) {
+  cost_.observe(rows, seconds);
+  text_ledger_.decoded(seconds);
+  model_ledger_.decoded(seconds);
 }
 
 void Drafts::finished(const Sequence& s) {
-  if (source_ != DraftSource::tree || s.generated() == 0) return;
+  if (s.generated() == 0) return;
+  usual_output_ += 0.1 * (s.generated() - usual_output_);
+  if (source_ == DraftSource::ngram || source_ == DraftSource::none) return;
   if (logs_.size() >= kLogs && !logs_.contains(s.request->fields().scope))
     logs_.erase(std::ranges::min_element(logs_, {}, [](const auto& log) { return log.second.last_use; }));
   Log& log = logs_[s.request->fields().scope];

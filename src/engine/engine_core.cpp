@@ -19,7 +19,7 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       tree_(allocator_, options_.eviction),
       pins_(tree_, slots),
       ratio_(options_.conservativeness),
-      drafts_(options_.drafts, tree_, options_.forced_drafts) {}
+      drafts_(options_.drafts, tree_, options_.draft_limits) {}
 
 void EngineCore::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted) {
   disk_ = std::make_unique<DiskPrefixes>(std::move(tier), tree_, allocator_, copier, store_evicted);
@@ -78,14 +78,15 @@ bool EngineCore::step() {
   commit(next, runner_.run(next));
   const double took = seconds_of(now_() - start);
   if (rows > 0) drafts_.observe(rows, took);
+  const double drafting = drafts_.take_seconds();
   cost_.observe(next.all_rows(), took);
   if (disk_ && rows == 0 && next.all_rows() >= kTellingRows) disk_->computed(next.all_rows(), took);
-  generation_.add(static_cast<double>(metrics_.generated_tokens.value() - generated), took);
+  generation_.add(static_cast<double>(metrics_.generated_tokens.value() - generated), took + drafting);
   metrics_.generation_rate.set(generation_.per_second());
   ratio_.step();
   ++steps_;
   metrics_.steps.add();
-  metrics_.step.observe(seconds_of(now_() - start));
+  metrics_.step.observe(seconds_of(now_() - start) + drafting);
   return true;
 }
 
@@ -141,6 +142,7 @@ bool EngineCore::flush_cache() {
     disk_->clear();
   else
     tree_.evict_all();
+  drafts_.clear();
   return true;
 }
 
@@ -169,15 +171,17 @@ EngineStatus EngineCore::status() const {
 Result<> EngineCore::check() const {
   ESP_CHECK(allocator_.check());
   ESP_CHECK(tree_.check());
-  int owned = 0;
+  int owned = 0, drafted = 0;
   for (const auto& s : running_) {
     owned += s->own.length();
+    drafted += s->drafting.cache.own.length();
     if (s->computed > s->known() || s->shared.length() + s->own.length() < s->computed)
       return internal_error("sequence " + s->request->id() + " has computed more tokens than it has slots");
   }
   for (const auto& s : waiting_)
     if (!s->own.empty() || s->prefix.valid())
       return internal_error("waiting sequence " + s->request->id() + " holds slots");
+  ESP_CHECK(drafts_.check(drafted));
   const int held = tree_.held_tokens() + owned;
   if (held != allocator_.used_slots())
     return internal_error("tree and sequences hold " + std::to_string(held) + " slots, but " +

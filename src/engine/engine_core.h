@@ -34,7 +34,7 @@ struct CoreOptions {
   bool radix_cache = true;
   EvictionKind eviction = EvictionKind::lru;
   DraftSource drafts = DraftSource::none;
-  int forced_drafts = 0;  // draft that many tokens whether they pay or not; for tests, which have no stable times
+  DraftLimits draft_limits;
   double conservativeness = 1.0;
   std::vector<TokenId> end_tokens;
 };
@@ -51,6 +51,7 @@ class EngineCore {
 
   // Evicted prefixes go to `tier` from now on, and come back when a request needs them.
   void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted);
+  void attach(DraftModel& model) { drafts_.use(model); }  // it outlives the core
   std::int64_t save_cache(DiskTier::Time until);  // what the tree holds, to the tier; the tokens that were written
 
   void add(const Arrival& arrival);

@@ -117,7 +117,7 @@ class RandomEngine : public ::testing::Test {
     o.policy = static_cast<SchedulePolicy>(below(6));
     o.eviction = static_cast<EvictionKind>(below(3));
     o.drafts = static_cast<DraftSource>(below(3));
-    o.forced_drafts = o.drafts == DraftSource::none ? 0 : below(6);
+    o.draft_limits.forced = o.drafts == DraftSource::none ? 0 : below(6);
     o.fair_tenants = one_in(3);
     o.radix_cache = !one_in(8);
     o.target_itl = one_in(4) ? 1e-5 : 0;

@@ -6,38 +6,21 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "engine/core_harness.h"
+#include "engine/core_requests.h"
 
 namespace espalier {
 namespace {
 
 using testing::Answer;
+using testing::Answers;
+using testing::burst;
 using testing::CoreHarness;
+using testing::forty_requests;
 using testing::GoldenModel;
-
-RequestFields request(std::vector<TokenId> prompt, int max_new_tokens) {
-  RequestFields fields;
-  fields.prompt = std::move(prompt);
-  fields.sampling.max_new_tokens = max_new_tokens;
-  fields.sampling.temperature = 0;
-  fields.sampling.ignore_eos = true;
-  fields.logprobs.enabled = true;
-  return fields;
-}
-
-std::vector<TokenId> random_tokens(std::mt19937_64& rng, int count, int vocabulary) {
-  std::vector<TokenId> out;
-  for (int i = 0; i < count; ++i)
-    out.push_back(static_cast<TokenId>(3 + rng() % static_cast<unsigned>(vocabulary - 3)));
-  return out;
-}
-
-CoreOptions options(int chunk = 512, bool cache = true) {
-  CoreOptions o;
-  o.prefill_chunk = chunk;
-  o.radix_cache = cache;
-  return o;
-}
+using testing::one_by_one;
+using testing::options;
+using testing::random_tokens;
+using testing::request;
 
 TEST(EngineCore, GreedyOutputAndLogprobsEqualTheGoldensInOneBatch) {
   GoldenModel model("models/qwen3-tied", Activations::f32);
@@ -65,52 +48,6 @@ TEST(EngineCore, GreedyOutputAndLogprobsEqualTheGoldensInOneBatch) {
   }
 }
 
-// Forty requests, half greedy, half seeded, with shared beginnings; penalties, several choices and prompt logprobs
-// among them.
-std::vector<RequestFields> forty_requests(int vocabulary) {
-  std::mt19937_64 rng(7);
-  const auto system = random_tokens(rng, 61, vocabulary), shorter = random_tokens(rng, 17, vocabulary);
-  std::vector<RequestFields> all;
-  for (int i = 0; i < 40; ++i) {
-    auto prompt = i % 3 == 0 ? system : i % 3 == 1 ? shorter : std::vector<TokenId>{};
-    const auto tail = random_tokens(rng, 1 + static_cast<int>(rng() % 70), vocabulary);
-    prompt.insert(prompt.end(), tail.begin(), tail.end());
-    RequestFields fields = request(prompt, 4 + static_cast<int>(rng() % 28));
-    if (i % 2 == 1) {
-      fields.sampling.temperature = 0.9;
-      fields.sampling.top_p = 0.95;
-      fields.sampling.seed = static_cast<std::uint64_t>(1000 + i);
-    }
-    if (i % 7 == 0) fields.sampling.repetition_penalty = 1.2;
-    if (i % 11 == 0) fields.sampling.n = 3;
-    if (i % 13 == 0) fields.logprobs.prompt_start = i;
-    if (i % 13 == 0 && i > static_cast<int>(fields.prompt.size())) fields.logprobs.prompt_start = 0;
-    all.push_back(fields);
-  }
-  return all;
-}
-
-using Answers = std::vector<std::vector<Answer>>;
-
-Answers burst(GoldenModel& model, CoreOptions o, int slots, KvType type, std::uint64_t* preemptions = nullptr) {
-  CoreHarness harness(model, std::move(o), slots, type);
-  for (auto& fields : forty_requests(model.spec.vocabulary)) harness.add(fields);
-  harness.run();
-  if (preemptions) *preemptions = harness.metrics.preemptions.value();
-  return harness.answers;
-}
-
-Answers one_by_one(GoldenModel& model, KvType type) {
-  Answers all;
-  for (auto& fields : forty_requests(model.spec.vocabulary)) {
-    CoreHarness harness(model, options(), 2048, type);
-    harness.add(fields);
-    harness.run();
-    all.push_back(harness.answers[0]);
-  }
-  return all;
-}
-
 class SameAnswerAlways : public ::testing::TestWithParam<std::tuple<const char*, Activations, KvType>> {};
 
 TEST_P(SameAnswerAlways, AloneInABurstCachedChunkedThreadedAndRetracted) {
@@ -127,29 +64,6 @@ TEST_P(SameAnswerAlways, AloneInABurstCachedChunkedThreadedAndRetracted) {
   std::uint64_t preemptions = 0;
   EXPECT_EQ(burst(one, eager, 260, type, &preemptions), alone) << "retracted";
   EXPECT_GT(preemptions, 0u);
-}
-
-// The same requests twice over, so that the second time the tree and the finished texts know what follows.
-TEST_P(SameAnswerAlways, DraftedOrNot) {
-  const auto [name, mode, type] = GetParam();
-  GoldenModel two(name, mode, 2);
-  if (!two.decoder) GTEST_SKIP() << "left out: no goldens of " << name << " here";
-  const Answers plain = burst(two, options(), 8192, type);
-  for (DraftSource source : {DraftSource::ngram, DraftSource::tree}) {
-    CoreOptions drafted = options();
-    drafted.drafts = source;
-    drafted.forced_drafts = 5;
-    CoreHarness harness(two, drafted, 8192, type);
-    for (int round = 0; round < 2; ++round) {
-      for (auto& fields : forty_requests(two.spec.vocabulary)) harness.add(fields);
-      harness.run();
-    }
-    EXPECT_EQ(Answers(harness.answers.begin(), harness.answers.begin() + 40), plain);
-    EXPECT_EQ(Answers(harness.answers.begin() + 40, harness.answers.end()), plain);
-    if (source == DraftSource::tree) {
-      EXPECT_GT(harness.metrics.accepted_tokens.value(), 100u);
-    }
-  }
 }
 
 // Long enough to share blocks of attention, in two levels.

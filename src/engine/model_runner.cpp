@@ -1,22 +1,9 @@
 #include "engine/model_runner.h"
 
+#include "engine/choose_token.h"
 #include "sampling/logprobs.h"
-#include "sampling/noise.h"
-#include "sampling/sampler.h"
 
 namespace espalier {
-namespace {
-
-// The end and stop tokens, which may not be the output number `index` because min_new_tokens must come first.
-std::vector<TokenId> forbidden_at(const Sequence& s, int index, const std::vector<TokenId>& end_tokens) {
-  const SamplingParams& p = s.request->sampling();
-  if (index >= p.min_new_tokens) return {};
-  std::vector<TokenId> out = p.stop_token_ids;
-  out.insert(out.end(), end_tokens.begin(), end_tokens.end());
-  return out;
-}
-
-}  // namespace
 
 std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
   const std::span<float> logits = forward(plan);
@@ -74,8 +61,7 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
 
 // Runs on any member of the team: reads the sequence, changes nothing but the row.
 Outcome ModelRunner::evaluate(std::span<float> logits, const Sequence& s, int position) const {
-  thread_local Sampler sampler;  // keeps scratch memory; which member picks does not matter to the result
-  thread_local Logprobs logprobs;
+  thread_local Logprobs logprobs;  // keeps scratch memory
   Outcome outcome;
   const LogprobFields& wanted = s.request->fields().logprobs;
   const bool of_prompt = position + 1 < s.prompt_tokens();
@@ -83,15 +69,7 @@ Outcome ModelRunner::evaluate(std::span<float> logits, const Sequence& s, int po
     outcome.token = s.tokens[static_cast<std::size_t>(position) + 1];
   } else {
     const int index = position + 1 - s.prompt_tokens();  // of the output token; behind known() when tokens are drafted
-    const std::vector<TokenId> forbidden = forbidden_at(s, index, end_tokens_);
-    PickInput input;
-    input.logits = logits;
-    input.params = &s.request->sampling();
-    input.counts = &s.counts;
-    input.forbidden = forbidden;
-    input.uniform =
-        Noise(s.request->seed(), static_cast<std::uint32_t>(s.choice)).uniform(static_cast<std::uint64_t>(index));
-    auto pick = sampler.pick(input);
+    auto pick = choose_token(logits, s, index, end_tokens_);
     if (!pick.ok()) {
       outcome.error = pick.error();
       return outcome;

@@ -210,16 +210,12 @@ bool EngineCore::make_room_for(const Sequence& s, StepPlan& plan) {
 
 // Guesses ride along with what decodes; they never take room that prompts or other sequences want.
 void EngineCore::add_drafts(StepPlan& plan, int budget) {
-  const int rows = plan.decoding_rows();
-  if (rows == 0) return;  // beside a prompt chunk a row is dear
-  int free = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
-  for (ScheduledChunk& chunk : plan.chunks) {
-    chunk.sequence->draft = drafts_.propose(*chunk.sequence, std::min(budget, free), rows);
-    const int count = static_cast<int>(chunk.sequence->draft.size());
-    chunk.count += count;
-    budget -= count;
-    free -= count;
-  }
+  if (plan.decoding_rows() == 0) return;  // beside a prompt chunk a row is dear
+  const int free = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
+  std::vector<Sequence*> sequences;
+  for (const ScheduledChunk& chunk : plan.chunks) sequences.push_back(chunk.sequence);
+  drafts_.propose(sequences, std::min(budget, free));
+  for (ScheduledChunk& chunk : plan.chunks) chunk.count += static_cast<int>(chunk.sequence->draft.size());
 }
 
 // Tokens that the running sequences will still want: what they have not computed, and what they are expected to say.
