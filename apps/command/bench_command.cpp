@@ -1,5 +1,5 @@
-// `espalier bench latency|offline|accuracy`: tokens per second of a model in this process and the share of what the
-// machine gives; what int8 activations cost in accuracy. `bench serving|compare|sim` lie in bench/.
+// `espalier bench latency|offline|accuracy|drafts`: tokens per second of a model in this process and the share of what
+// the machine gives; what int8 activations cost in accuracy. `bench serving|compare|sim` lie in bench/.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "bench/serving/serving_command.h"
 #include "bench/sim/sim_command.h"
 #include "command/bench_accuracy.h"
+#include "command/bench_drafts.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
 #include "kernels/machine_limits.h"
@@ -25,6 +26,7 @@ struct Arguments {
   double range_ratio = 1.0;
   bool json = false;
   AccuracyArguments accuracy;
+  DraftsArguments drafts;
 };
 
 struct Measured {  // of one burst
@@ -220,6 +222,23 @@ CLI::App* add_accuracy(CLI::App& bench, Arguments& a) {
   return verb;
 }
 
+CLI::App* add_drafts(CLI::App& bench, Arguments& a) {
+  auto* verb = add_verb(bench, "drafts", "decoding with drafts of every source against none, in alternation", a);
+  verb->add_option("--rounds", a.drafts.rounds, "of every way; ratios are medians over them")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--num-prompts", a.drafts.prompts, "requests of one round")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  verb->add_option("--concurrency", a.drafts.concurrency, "requests at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  verb->add_option("--output-len", a.drafts.output_length, "generated tokens of one answer, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 100000));
+  return verb;
+}
+
 }  // namespace
 
 Run add_bench(CLI::App& app) {
@@ -236,17 +255,19 @@ Run add_bench(CLI::App& app) {
   offline_verb->add_option("--random-range-ratio", a->range_ratio, "lengths are drawn from ratio x length to length")
       ->capture_default_str();
   auto* accuracy_verb = add_accuracy(*bench, *a);
+  auto* drafts_verb = add_drafts(*bench, *a);
   const Run serving = bench::add_serving(*bench), compare = bench::add_compare(*bench),
             sim = bench::add_sim(*bench, find_model);
-  return [a, bench, latency_verb, accuracy_verb, serving, compare, sim] {
+  return [a, bench, latency_verb, accuracy_verb, drafts_verb, serving, compare, sim] {
     if (bench->got_subcommand("serving")) return serving();
     if (bench->got_subcommand("compare")) return compare();
     if (bench->got_subcommand("sim")) return sim();
+    if (drafts_verb->parsed() && !a->engine.draft_model.empty()) a->engine.speculative = "draft";
     if (auto fine = a->engine.check(); !fine.ok()) return fail(fine.error());
-    auto path = find_model(a->model);
-    if (!path.ok()) return fail(path.error());
-    a->engine.model_path = *path;
+    if (auto found = find_models(a->model, a->engine); !found.ok()) return fail(found.error());
     a->accuracy.json = a->json;
+    a->drafts.json = a->json;
+    if (drafts_verb->parsed()) return bench_drafts(a->engine, a->drafts);
     if (accuracy_verb->parsed()) return bench_accuracy(a->engine, a->accuracy);
     return latency_verb->parsed() ? latency(*a) : offline(*a);
   };

@@ -20,4 +20,11 @@ Result<std::string> find_model(const std::string& name) {
   return model.path.string();
 }
 
+Result<> find_models(const std::string& name, EngineOptions& options) {
+  ESP_TRY(options.model_path, find_model(name));
+  if (options.draft_model.empty()) return success();
+  ESP_TRY(options.draft_model, find_model(options.draft_model));
+  return success();
+}
+
 }  // namespace espalier::command

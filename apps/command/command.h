@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "espalier/engine.h"
 #include "espalier/error.h"
 
 namespace espalier::command {
@@ -24,5 +25,8 @@ int fail(const Error& error);
 
 // A model's name to its path, downloaded when it is not here; progress on stderr.
 Result<std::string> find_model(const std::string& name);
+
+// Puts the paths of the model of that name, and of the draft model when one is wanted, into the options.
+Result<> find_models(const std::string& name, EngineOptions& options);
 
 }  // namespace espalier::command

@@ -81,7 +81,14 @@ void add_engine_flags(CLI::App& app, EngineOptions& o) {
   no_disk->envname(environment_twin(no_disk));
   o.cache_scratch = (store::Settings::from_environment().cache / "prefixes").string();
   option(app, "--speculative-algorithm", o.speculative,
-         "none | ngram (drafts from the request's own text) | tree (also from other texts); same bits, fewer steps");
+         "none | ngram (drafts from the request's own text) | tree (also from other texts) | draft (also by a small "
+         "model); same bits, fewer steps");
+  option(app, "--speculative-draft-model,--speculative-draft-model-path,--model-draft", o.draft_model,
+         "the small model of draft: same vocabulary; named as MODEL is");
+  option(app, "--speculative-num-draft-tokens,--draft-max", o.draft_tokens,
+         "guesses that are verified at once, at most; fewer when fewer pay; 0 = 16");
+  option(app, "--speculative-num-steps", o.draft_steps,
+         "steps of the draft model for them, at most; 0 = as many as draft tokens");
   option(app, "--random-seed", o.random_seed, "of requests that bring none; -1 = from the system");
 }
 

@@ -123,9 +123,7 @@ Result<> chat(Engine& engine, const Arguments& a) {
 
 int run(Arguments& a) {
   if (auto fine = a.engine.check(); !fine.ok()) return fail(fine.error());
-  auto path = find_model(a.model);
-  if (!path.ok()) return fail(path.error());
-  a.engine.model_path = *path;
+  if (auto found = find_models(a.model, a.engine); !found.ok()) return fail(found.error());
   auto engine = Engine::open(a.engine);
   if (!engine.ok()) return fail(engine.error());
   if (!(*engine)->tokenizer())

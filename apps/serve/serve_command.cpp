@@ -107,6 +107,10 @@ Result<std::unique_ptr<Engine>> load(const ServeOptions& options, server::Server
   ESP_TRY(const store::Model model, store::Store().resolve(options.model, *shown, stop));
   EngineOptions engine = options.engine;
   engine.model_path = model.path;
+  if (!engine.draft_model.empty()) {
+    ESP_TRY(const store::Model draft, store::Store().resolve(engine.draft_model, *shown, stop));
+    engine.draft_model = draft.path;
+  }
   LoadProgress progress(server);
   return Engine::open(std::move(engine), [&](std::string_view stage, double share) { progress(stage, share); });
 }
@@ -139,6 +143,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                   name, info.architecture, info.quantisation, static_cast<double>(info.parameters) / 1e6,
                   mib(info.weight_bytes), info.limits.context_length, info.limits.pool_tokens, info.kv_type,
                   mib(info.kv_bytes), info.threads, info.isa, info.activations));
+  if (!info.draft_model.empty()) say(fmt::format("  drafts   {}\n", info.draft_model));
   say(fmt::format("  cache    {}\n", info.disk_cache.empty() ? "evicted prefixes are dropped" : info.disk_cache));
   say(ready + "\n");
 }

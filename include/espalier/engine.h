@@ -42,7 +42,10 @@ struct EngineOptions {
   bool fair_tenants = false;            // tenants take turns by tokens computed
   bool radix_cache = true;
   std::string eviction = "lru";       // of cached prefixes: lru | lfu | cost (cheapest to compute again for its use)
-  std::string speculative = "none";   // none | ngram | tree: drafts, verified in one chunk; results are the same bits
+  std::string speculative = "none";   // none | ngram | tree | draft, verified in one chunk; results are the same bits
+  std::string draft_model;            // of draft: a small model of the same vocabulary, as model_path
+  int draft_tokens = 0;               // guesses in one chunk, at most; as many as pay; 0 = 16
+  int draft_steps = 0;                // of the draft model for one chunk, at most; 0 = as draft_tokens
   double conservativeness = 1.0;      // of the estimate of output lengths at admission
   std::int64_t random_seed = -1;      // of requests without a seed, in order of arrival; -1 = from the system
   std::string cache_dir;              // prefixes are kept in this folder across restarts; empty = they are not
@@ -68,6 +71,7 @@ struct ModelInfo {
   std::int64_t layer_parameters = 0;  // of the matrices that every token passes; the head not counted
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::string isa, activations, kv_type;
+  std::string draft_model;  // what guesses, and its memory, in words; empty = no model does
   std::string disk_cache;  // what goes to disk and where, in words; empty = nothing does
   int threads = 0;
   int max_running = 0, prefill_chunk = 0;  // sequences in one batch; prompt tokens in one step

@@ -63,7 +63,8 @@ class Drafts {
   void let_go(Sequence& sequence) {         // it stops running
     if (model_) model_->let_go(sequence);
   }
-  void clear() {
+  void clear() {  // forgets all texts
+    logs_.clear();
     if (model_) model_->clear();
   }
   Result<> check(int slots_of_sequences) const { return model_ ? model_->check(slots_of_sequences) : success(); }

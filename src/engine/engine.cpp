@@ -13,6 +13,7 @@
 #include "engine/disk_cache.h"
 #include "engine/engine_core.h"
 #include "engine/engine_options.h"
+#include "engine/loaded_draft.h"
 #include "engine/loaded_model.h"
 #include "engine/model_runner.h"
 #include "model/arch/table.h"
@@ -80,6 +81,7 @@ struct Engine::Impl {
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
+  std::unique_ptr<LoadedDraft> draft;  // null: no model guesses
   std::unique_ptr<EngineCore> core;
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
   std::thread thread;
@@ -138,6 +140,10 @@ Result<> Engine::Impl::open(const Progress& progress) {
   most_queued_tokens =
       options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
   describe(fits);
+  if (chosen.drafts == DraftSource::model) {
+    ESP_TRY(draft, load_draft(options, chosen, {files, kv, info}, *team));
+    info.draft_model = draft->description;
+  }
 
   CoreOptions core_options;
   core_options.max_running = chosen.max_running;
@@ -148,10 +154,12 @@ Result<> Engine::Impl::open(const Progress& progress) {
   core_options.radix_cache = options.radix_cache;
   core_options.eviction = chosen.eviction;
   core_options.drafts = chosen.drafts;
+  core_options.draft_limits = chosen.draft_limits;
   core_options.conservativeness = options.conservativeness;
   core_options.end_tokens = info.end_tokens;
   runner = std::make_unique<ModelRunner>(*decoder, kv, *team, info.end_tokens);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
+  if (draft) core->attach(*draft->model);
   open_disk_cache(shape);
   latest = core->status();
   ESP_TRY(thread, start_thread("engine's", [this] { run(); }));

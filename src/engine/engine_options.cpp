@@ -11,6 +11,7 @@ namespace espalier {
 namespace {
 
 constexpr int kMostThreads = 1024;
+constexpr int kMostDraftTokens = 64;
 constexpr int kMostContext = 1 << 24;
 constexpr int kMostRunning = 65536;
 constexpr int kMostQueued = 1'000'000'000;
@@ -39,6 +40,8 @@ Result<> check_integers(const EngineOptions& o) {
       {"max-queued-tokens", o.max_queued_tokens, 0, kMostQueuedTokens, "max(4 x pool, 262144)"},
       {"chunked-prefill-size", o.prefill_chunk, -1, INT32_MAX, "512, -1 = no limit"},
       {"random-seed", o.random_seed, -1, INT64_MAX, ""},
+      {"speculative-num-draft-tokens", o.draft_tokens, 0, kMostDraftTokens, "at most 16"},
+      {"speculative-num-steps", o.draft_steps, 0, kMostDraftTokens, "as many as draft tokens"},
   };
   for (const IntegerRange& r : ranges)
     if (r.value < r.low || r.value > r.high)
@@ -92,10 +95,21 @@ Result<EvictionKind> eviction_of(const EngineOptions& o) {
 
 Result<DraftSource> draft_source_of(const EngineOptions& o) {
   constexpr std::pair<std::string_view, DraftSource> kSources[] = {
-      {"none", DraftSource::none},   {"NONE", DraftSource::none},   {"", DraftSource::none},
-      {"ngram", DraftSource::ngram}, {"NGRAM", DraftSource::ngram}, {"tree", DraftSource::tree},
-      {"TREE", DraftSource::tree}};
-  return meaning(kSources, "speculative-algorithm", o.speculative, "none, ngram or tree");
+      {"none", DraftSource::none}, {"", DraftSource::none},       {"ngram", DraftSource::ngram},
+      {"tree", DraftSource::tree}, {"draft", DraftSource::model}, {"standalone", DraftSource::model}};
+  std::string word = o.speculative;
+  for (char& c : word)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  ESP_TRY(const DraftSource source, meaning(kSources, "speculative-algorithm", word, "none, ngram, tree or draft"));
+  if (source == DraftSource::model && o.draft_model.empty())
+    return bad_request("--speculative-algorithm draft needs a small model to draft with: --speculative-draft-model",
+                       "speculative_draft_model");
+  if (source != DraftSource::model && !o.draft_model.empty())
+    return bad_request(
+        fmt::format("--speculative-draft-model is given, but --speculative-algorithm is {}; draft would use it",
+                    word.empty() ? "none" : word),
+        "speculative_algorithm");
+  return source;
 }
 
 Result<Activations> activations_of(const EngineOptions& o) {
@@ -120,6 +134,8 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_TRY(choices.policy, policy_of(o));
   ESP_TRY(choices.eviction, eviction_of(o));
   ESP_TRY(choices.drafts, draft_source_of(o));
+  if (o.draft_tokens > 0) choices.draft_limits.most_tokens = o.draft_tokens;
+  choices.draft_limits.most_steps = o.draft_steps > 0 ? o.draft_steps : choices.draft_limits.most_tokens;
   choices.threads = o.threads > 0 ? o.threads : available_processors();
   choices.max_running = o.max_running > 0 ? o.max_running : 64;
   choices.chunk = o.prefill_chunk > 0   ? std::min(o.prefill_chunk, 1 << 16)

@@ -16,6 +16,7 @@ struct EngineChoices {
   SchedulePolicy policy = SchedulePolicy::lpm;
   EvictionKind eviction = EvictionKind::lru;
   DraftSource drafts = DraftSource::none;
+  DraftLimits draft_limits;
   int threads = 1;       // of computing, the engine's own included
   int max_running = 64;  // sequences in one batch
   int chunk = 512;       // prompt tokens in one step

@@ -1,0 +1,82 @@
+#include "engine/loaded_draft.h"
+
+#include <fmt/format.h>
+
+#include "model/arch/table.h"
+#include "text/tokenizer.h"
+
+namespace espalier {
+namespace {
+
+constexpr int kRows = 512;  // of one batch, beside a row for every sequence
+
+Error of_draft(Error error) {
+  error.message = "the draft model: " + error.message;
+  error.field = "speculative_draft_model";
+  return error;
+}
+
+double mib(std::size_t bytes) {
+  return static_cast<double>(bytes) / 0x1p20;
+}
+
+}  // namespace
+
+Result<> same_tokens(const ModelFiles& draft, const ModelFiles& target) {
+  auto refused = [](std::string how) {
+    return bad_request(fmt::format("--speculative-draft-model has another vocabulary than the model: {}; a smaller "
+                                   "model of the same family would do",
+                                   how),
+                       "speculative_draft_model");
+  };
+  if (draft.config.vocabulary != target.config.vocabulary)
+    return refused(fmt::format("{} ids instead of {}", draft.config.vocabulary, target.config.vocabulary));
+  if (!draft.tokenizer || !target.tokenizer) return success();
+  const TokenId size = std::min(draft.tokenizer->size(), target.tokenizer->size());
+  for (TokenId id = 0; id < size; ++id) {
+    if (!draft.tokenizer->contains(id) || !target.tokenizer->contains(id)) continue;
+    const std::string_view its = draft.tokenizer->token_text(id), wanted = target.tokenizer->token_text(id);
+    if (its != wanted) return refused(fmt::format("id {} is \"{}\" instead of \"{}\"", id, its, wanted));
+  }
+  return success();
+}
+
+Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const EngineChoices& chosen,
+                                                const DraftTarget& target, ComputeTeam& team) {
+  auto draft = std::make_unique<LoadedDraft>();
+  EngineOptions options = o;
+  options.model_path = o.draft_model;
+  options.tokenizer_path.clear();
+  auto files = open_model_files(options);
+  if (!files.ok()) return of_draft(files.error());
+  draft->files = std::move(files).value();
+  ESP_CHECK(same_tokens(draft->files, target.files));
+
+  const ModelConfig& config = draft->files.config;
+  auto spec = declare(config);
+  if (!spec.ok()) return of_draft(spec.error());
+  auto decoder = Decoder::load(*spec, Weights(*draft->files.weights, draft->files.naming),
+                               {chosen.activations, kRows + chosen.max_running}, team);
+  if (!decoder.ok()) return of_draft(decoder.error());
+  draft->decoder = std::move(decoder).value();
+  if (auto intact = draft->files.weights->intact(); !intact.ok()) return of_draft(intact.error());
+
+  const KvShape shape{spec->layers, spec->attention.kv_heads, spec->attention.head_dim, chosen.kv};
+  const std::size_t affordable = target.kv.bytes() / 2 / shape.bytes_per_token();
+  const int slots = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(target.info.limits.pool_tokens),
+                                                           std::max<std::size_t>(affordable, 256)));
+  auto kv = KvPool::allocate(shape, slots);
+  if (!kv.ok()) return of_draft(kv.error());
+  draft->kv = std::move(kv).value();
+
+  const auto context = static_cast<int>(std::min<std::int64_t>(config.context_length, 1 << 24));
+  draft->model = std::make_unique<DraftModel>(*draft->decoder, draft->kv.view(), team,
+                                              DraftModelOptions{slots, context, o.radix_cache, target.info.end_tokens});
+  draft->description = fmt::format("{} ({}, {:.1f} M parameters, {:.1f} MiB); pool {} tokens, {:.1f} MiB",
+                                   o.draft_model, dominant_type(*draft->files.weights),
+                                   static_cast<double>(parameter_count(*draft->files.weights)) / 1e6,
+                                   mib(draft->decoder->weight_bytes()), slots, mib(draft->kv.bytes()));
+  return draft;
+}
+
+}  // namespace espalier

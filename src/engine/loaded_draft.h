@@ -1,0 +1,36 @@
+// loaded_draft.h: the draft model out of its files, with a pool of its own.
+//
+// It must speak the target's tokens: as many ids, and the same text for each. The pool has as many tokens as the
+// target's, but at most half of its bytes; sequences that find no room there go on without the model's guesses.
+// Fails: as loaded_model.h and KvPool, naming draft_model; bad_request when the vocabularies differ.
+#pragma once
+
+#include <memory>
+
+#include "engine/draft_model.h"
+#include "engine/engine_options.h"
+#include "engine/loaded_model.h"
+
+namespace espalier {
+
+struct LoadedDraft {
+  ModelFiles files;
+  std::unique_ptr<Decoder> decoder;
+  KvPool kv;
+  std::unique_ptr<DraftModel> model;
+  std::string description;  // in words: what it is, and the memory it takes
+};
+
+struct DraftTarget {  // what it is to guess for
+  const ModelFiles& files;
+  const KvPool& kv;
+  const ModelInfo& info;
+};
+
+Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& options, const EngineChoices& chosen,
+                                                const DraftTarget& target, ComputeTeam& team);
+
+// Why the two do not speak the same tokens. Null tokenizers are not compared.
+Result<> same_tokens(const ModelFiles& draft, const ModelFiles& target);
+
+}  // namespace espalier
