@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <random>
+#include <span>
 
 #include "base/json.h"
 #include "command/command.h"
@@ -107,43 +108,59 @@ struct Way {
   std::unique_ptr<Engine> engine;
 };
 
-struct Measured {
-  double tokens_per_second = 0;  // of one sequence, from its first token on
-  double drafted = 0, accepted = 0, tokens = 0;
+struct Measured {                  // of one way in one round
+  double seconds = 0, tokens = 0;  // of all sequences, from their first tokens on
+  double drafted = 0, accepted = 0;
   std::vector<std::vector<TokenId>> answers;
+  double tokens_per_second() const { return seconds > 0 ? tokens / seconds : 0; }
 };
 
-Result<Measured> answer(Engine& engine, const std::vector<RequestFields>& requests, int concurrency) {
-  Measured m;
-  const auto drafted = engine.metrics().drafted_tokens.value(), accepted = engine.metrics().accepted_tokens.value();
-  double seconds = 0;
-  for (std::size_t begin = 0; begin < requests.size(); begin += static_cast<std::size_t>(concurrency)) {
-    std::vector<Stream> streams;
-    for (std::size_t i = begin; i < std::min(requests.size(), begin + static_cast<std::size_t>(concurrency)); ++i) {
-      ESP_TRY(Request request, Request::make(requests[i], engine.model().limits));
-      ESP_TRY(Stream stream, engine.submit(std::move(request)));
-      streams.push_back(std::move(stream));
-    }
-    for (Stream& stream : streams) {
-      m.answers.emplace_back();
-      for (bool open = true; open;) {
-        stream.wait(std::chrono::seconds(1));
-        for (StreamEvent& event : stream.take()) {
-          if (const auto* token = std::get_if<TokenEvent>(&event)) m.answers.back().push_back(token->id);
-          const auto* end = std::get_if<FinishEvent>(&event);
-          if (!end) continue;
-          if (end->reason == FinishReason::error) return end->error;
-          open = false;
-          seconds += end->timing.finished - end->timing.first_token;
-          m.tokens += end->usage.completion_tokens - 1;
-        }
-      }
+// Reads a stream to its end.
+Result<> follow(Stream& stream, Measured& m) {
+  m.answers.emplace_back();
+  for (;;) {
+    stream.wait(std::chrono::seconds(1));
+    for (StreamEvent& event : stream.take()) {
+      if (const auto* token = std::get_if<TokenEvent>(&event)) m.answers.back().push_back(token->id);
+      const auto* end = std::get_if<FinishEvent>(&event);
+      if (!end) continue;
+      if (end->reason == FinishReason::error) return end->error;
+      m.seconds += end->timing.finished - end->timing.first_token;
+      m.tokens += end->usage.completion_tokens - 1;
+      return success();
     }
   }
-  m.tokens_per_second = seconds > 0 ? m.tokens / seconds : 0;
-  m.drafted = static_cast<double>(engine.metrics().drafted_tokens.value() - drafted);
-  m.accepted = static_cast<double>(engine.metrics().accepted_tokens.value() - accepted);
-  return m;
+}
+
+// Answers the requests at once.
+Result<> answer(Engine& engine, std::span<const RequestFields> requests, Measured& m) {
+  const auto drafted = engine.metrics().drafted_tokens.value(), accepted = engine.metrics().accepted_tokens.value();
+  std::vector<Stream> streams;
+  for (const RequestFields& fields : requests) {
+    ESP_TRY(Request request, Request::make(fields, engine.model().limits));
+    ESP_TRY(Stream stream, engine.submit(std::move(request)));
+    streams.push_back(std::move(stream));
+  }
+  for (Stream& stream : streams) ESP_CHECK(follow(stream, m));
+  m.drafted += static_cast<double>(engine.metrics().drafted_tokens.value() - drafted);
+  m.accepted += static_cast<double>(engine.metrics().accepted_tokens.value() - accepted);
+  return success();
+}
+
+// All ways in turn for every few requests, so that what else the machine does meets all of them.
+Result<std::vector<Measured>> one_round(std::vector<Way>& ways, const std::vector<RequestFields>& requests,
+                                        int concurrency) {
+  std::vector<Measured> of(ways.size());
+  for (Way& way : ways) ESP_CHECK(way.engine->flush_cache());
+  const auto at_once = static_cast<std::size_t>(concurrency);
+  for (std::size_t begin = 0, turn = 0; begin < requests.size(); begin += at_once, ++turn) {
+    const auto some_of = std::span(requests).subspan(begin, std::min(at_once, requests.size() - begin));
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const std::size_t way = (i + turn) % ways.size();  // nobody is always first
+      ESP_CHECK(answer(*ways[way].engine, some_of, of[way]));
+    }
+  }
+  return of;
 }
 
 double median(std::vector<double> values) {
@@ -167,18 +184,13 @@ Result<Results> measure(const PromptSet& set, std::vector<Way>& ways, const Draf
   r.accepted.resize(n);
   r.tokens.resize(n);
   for (int round = 0; round <= a.rounds; ++round) {
-    std::vector<Measured> of(n);
     ESP_TRY(const auto requests, requests_of(set, *ways[0].engine, round, a));
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t way = (i + static_cast<std::size_t>(round)) % n;  // nobody is always first
-      ESP_CHECK(ways[way].engine->flush_cache());
-      ESP_TRY(of[way], answer(*ways[way].engine, requests, a.concurrency));
-    }
+    ESP_TRY(const std::vector<Measured> of, one_round(ways, requests, a.concurrency));
     for (std::size_t way = 0; way < n; ++way) {
       r.same = r.same && of[way].answers == of[0].answers;
       if (round == 0) continue;
-      r.rate[way].push_back(of[way].tokens_per_second);
-      r.ratio[way].push_back(of[way].tokens_per_second / of[0].tokens_per_second);
+      r.rate[way].push_back(of[way].tokens_per_second());
+      r.ratio[way].push_back(of[way].tokens_per_second() / of[0].tokens_per_second());
       r.drafted[way] += of[way].drafted;
       r.accepted[way] += of[way].accepted;
       r.tokens[way] += of[way].tokens;
