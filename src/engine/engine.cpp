@@ -140,10 +140,8 @@ Result<> Engine::Impl::open(const Progress& progress) {
   most_queued_tokens =
       options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
   describe(fits);
-  if (chosen.drafts == DraftSource::model) {
-    ESP_TRY(draft, load_draft(options, chosen, {files, kv, info}, *team));
-    info.draft_model = draft->description;
-  }
+  ESP_TRY(draft, load_draft(options, chosen, {files, kv, info}, *team));
+  if (draft) info.draft_model = draft->description;
 
   CoreOptions core_options;
   core_options.max_running = chosen.max_running;

@@ -43,6 +43,7 @@ Result<> same_tokens(const ModelFiles& draft, const ModelFiles& target) {
 
 Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const EngineChoices& chosen,
                                                 const DraftTarget& target, ComputeTeam& team) {
+  if (chosen.drafts != DraftSource::model) return std::unique_ptr<LoadedDraft>();
   auto draft = std::make_unique<LoadedDraft>();
   EngineOptions options = o;
   options.model_path = o.draft_model;

@@ -27,6 +27,7 @@ struct DraftTarget {  // what it is to guess for
   const ModelInfo& info;
 };
 
+// Null when no model is to guess.
 Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& options, const EngineChoices& chosen,
                                                 const DraftTarget& target, ComputeTeam& team);
 
