@@ -1,37 +1,128 @@
 // The `espalier` command: finds the verb and runs it. What verbs do lies in command/ and serve/.
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <new>
+#include <system_error>
 
+#include "base/start_thread.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
+#include "command/help_format.h"
+#include "command/output.h"
+#include "serve/foreign_flags.h"
 #include "serve/serve_command.h"
 
 namespace espalier {
 namespace {
 
+using Words = std::vector<std::string>;
+
+// `help`, `help VERB...` and `version` are what other programs call --help and --version.
+Words translated(int argc, char** argv) {
+  Words words = command::translate_habits(argc, argv);
+  if (words.empty()) return words;
+  if (words.front() == "serve") return serve::respelled(std::move(words));
+  if (words.front() == "version") words.front() = "--version";
+  if (words.front() != "help") return words;
+  words.erase(words.begin());
+  words.push_back("--help");
+  return words;
+}
+
+int usage(const std::string& sentence) {
+  return command::fail(bad_request(sentence));
+}
+
+std::vector<std::string> verb_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  if (app.get_parent() == nullptr) names.push_back("help");
+  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+  return names;
+}
+
+// The verb that was meant, as far as the words reached: `bench latency`.
+const CLI::App& deepest(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return *at;
+}
+
+std::string full_name(const CLI::App& verb) {
+  return verb.get_parent() == nullptr ? verb.get_name() : full_name(*verb.get_parent()) + " " + verb.get_name();
+}
+
+bool is_flag(const std::string& word) {
+  return word.size() > 1 && word.front() == '-';
+}
+
+// CLI11 lists what is left over; the first word that nobody knows is what was wrong.
+std::string unknown_word(const CLI::App& verb, const Words& words) {
+  for (const std::string& word : words) {
+    const std::string name = word.substr(0, word.find('='));
+    if (is_flag(word) && verb.get_option_no_throw(name) == nullptr) return name;
+  }
+  return words.back();
+}
+
+int explain(const CLI::App& app, const CLI::ParseError& wrong, const Words& words) {
+  const CLI::App& verb = deepest(app);
+  std::string sentence = wrong.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&wrong) != nullptr) {
+    const std::string word = unknown_word(verb, words);
+    sentence = fmt::format("{} is not known here{}", word, command::did_you_mean(word, command::long_names(verb)));
+  } else if (!verb.get_subcommands({}).empty() && &verb != &app && words.size() > 1 && !is_flag(words[1])) {
+    sentence = fmt::format("there is no {} {}{}", full_name(verb), words[1],
+                           command::did_you_mean(words[1], verb_names(verb)));
+  } else if (sentence.starts_with(':')) {  // CLI11 does not name an option that is not in --help
+    sentence = (is_flag(words.back()) ? words.back() : "a flag") + sentence;
+  }
+  return usage(fmt::format("{}\n{} --help tells more", sentence, full_name(verb)));
+}
+
 int run(int argc, char** argv) {
+  const Words words = translated(argc, argv);
   CLI::App app("Espalier: serves language models, and runs the programs that call them", "espalier");
-  app.set_version_flag("--version", ESPALIER_VERSION);
+  app.formatter(std::make_shared<command::HelpFormat>());
+  app.set_version_flag("--version,-V", "espalier " ESPALIER_VERSION);
   app.require_subcommand(1);
+  app.footer("espalier help VERB tells what it takes; espalier help flags, what becomes of other servers' flags.");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // a flag given again wins
   const std::map<std::string, command::Run> verbs = {
-      {"serve", command::add_serve(app)},     {"run", command::add_run(app)},   {"bench", command::add_bench(app)},
-      {"inspect", command::add_inspect(app)}, {"pull", command::add_pull(app)}, {"list", command::add_list(app)},
+      {"serve", command::add_serve(app, words)}, {"run", command::add_run(app)},   {"bench", command::add_bench(app)},
+      {"inspect", command::add_inspect(app)},    {"pull", command::add_pull(app)}, {"list", command::add_list(app)},
   };
-  auto words = command::translate_habits(argc, argv);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants a vector
-  try {
-    app.parse(words);
-  } catch (const CLI::Success& shown) {
-    return app.exit(shown);
-  } catch (const CLI::ParseError& wrong) {
-    app.exit(wrong);
+  if (words.empty()) {
+    std::fputs(app.help().c_str(), stderr);
     return 2;
   }
-  return verbs.at(app.get_subcommands().front()->get_name())();
+  if (words.size() == 2 && words.front() == "flags" && words.back() == "--help") {
+    command::put(serve::describe_foreign_flags());
+    return command::end_output(0);
+  }
+  if (!words.front().starts_with('-') && !verbs.contains(words.front()))
+    return usage(fmt::format("there is no verb {}{}\nespalier help lists the verbs", words.front(),
+                             command::did_you_mean(words.front(), verb_names(app))));
+  try {
+    app.parse(Words(words.rbegin(), words.rend()));  // as CLI11 wants a vector
+  } catch (const CLI::Success& shown) {
+    return command::end_output(app.exit(shown));
+  } catch (const CLI::ParseError& wrong) {
+    return explain(app, wrong, words);
+  }
+  return command::end_output(verbs.at(app.get_subcommands().front()->get_name())());
+}
+
+// fmt's, when stdout cannot be written, and std::thread's.
+int system_failed(const std::system_error& failure) {
+  const int number = failure.code().value();
+  if (number == EAGAIN) return command::fail(no_thread("next", failure.code().message()));
+  if (number == EPIPE || number == ENOSPC || number == EIO || number == EFBIG || number == EDQUOT)
+    return command::output_failed(number);
+  return command::fail(internal_error(failure.what()));
 }
 
 }  // namespace
@@ -48,6 +139,8 @@ int main(int argc, char** argv) {
                                     "or a smaller --max-total-tokens would work",
                                     {},
                                     {}});
+  } catch (const std::system_error& failure) {
+    return espalier::system_failed(failure);
   } catch (const std::exception& failure) {
     return espalier::command::fail(espalier::internal_error(failure.what()));
   }

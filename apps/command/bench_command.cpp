@@ -29,6 +29,8 @@ struct Arguments {
   DraftsArguments drafts;
 };
 
+const CLI::Range kCount(1, 1 << 20);
+
 struct Measured {  // of one burst
   double seconds = 0;
   double first_token = 0;     // until the last request had its first token
@@ -124,11 +126,22 @@ void print_machine(const ModelInfo& model, const MachineLimits& limits) {
              limits.f32_flops / 1e9, limits.bf16_flops / 1e9, limits.int8_ops / 1e9);
 }
 
+Result<> check_lengths(const Arguments& a, const ModelInfo& model) {
+  const int context = std::min(model.limits.context_length, model.limits.pool_tokens);
+  for (const int input : a.input_lengths)
+    if (static_cast<std::int64_t>(input) + a.output_length > context)
+      return bad_request(fmt::format("--input-len {} and --output-len {} need {} tokens, but the context has {}", input,
+                                     a.output_length, static_cast<std::int64_t>(input) + a.output_length, context),
+                         "--input-len");
+  return success();
+}
+
 int latency(const Arguments& a) {
-  MachineLimits limits = limits_of(a.engine);
   auto engine = Engine::open(a.engine);
   if (!engine.ok()) return fail(engine.error());
   const ModelInfo& model = (*engine)->model();
+  if (const auto fine = check_lengths(a, model); !fine.ok()) return fail(fine.error());
+  MachineLimits limits = limits_of(a.engine);
   if (!a.json) print_machine(model, limits);
   std::mt19937_64 rng(1);
   for (int batch : a.batch_sizes)
@@ -168,13 +181,14 @@ int latency(const Arguments& a) {
 }
 
 int offline(const Arguments& a) {
-  MachineLimits limits = limits_of(a.engine);
   EngineOptions options = a.engine;
   options.max_queued = std::max(options.max_queued, a.prompts);
   options.max_queued_tokens = std::max<std::int64_t>(options.max_queued_tokens, std::int64_t{1} << 40);
   auto engine = Engine::open(options);
   if (!engine.ok()) return fail(engine.error());
   const ModelInfo& model = (*engine)->model();
+  if (const auto fine = check_lengths(a, model); !fine.ok()) return fail(fine.error());
+  MachineLimits limits = limits_of(options);
   if (!a.json) print_machine(model, limits);
   std::mt19937_64 rng(1);
   auto length = [&](int longest) {
@@ -207,9 +221,15 @@ CLI::App* add_verb(CLI::App& bench, const std::string& name, const std::string& 
   return verb;
 }
 
-void add_lengths(CLI::App& verb, Arguments& a) {
-  verb.add_option("--input-len", a.input_lengths, "prompt tokens")->capture_default_str()->delimiter(',');
-  verb.add_option("--output-len", a.output_length, "generated tokens")->capture_default_str();
+// Decoding is measured between tokens: `least` is 2 where it is reported.
+void add_lengths(CLI::App& verb, Arguments& a, int least) {
+  verb.add_option("--input-len", a.input_lengths, "prompt tokens")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->check(kCount);
+  verb.add_option("--output-len", a.output_length, "generated tokens")
+      ->capture_default_str()
+      ->check(CLI::Range(least, 1 << 20));
 }
 
 CLI::App* add_accuracy(CLI::App& bench, Arguments& a) {
@@ -246,14 +266,18 @@ Run add_bench(CLI::App& app) {
   bench->require_subcommand(1);
   auto a = std::make_shared<Arguments>();
   auto* latency_verb = add_verb(*bench, "latency", "prefill and decode of batches of equal requests", *a);
-  add_lengths(*latency_verb, *a);
-  latency_verb->add_option("--batch-size", a->batch_sizes, "requests at once")->capture_default_str()->delimiter(',');
-  latency_verb->add_option("--repeat", a->repeat, "bursts; the best counts")->capture_default_str();
+  add_lengths(*latency_verb, *a, 2);
+  latency_verb->add_option("--batch-size", a->batch_sizes, "requests at once")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->check(kCount);
+  latency_verb->add_option("--repeat", a->repeat, "bursts; the best counts")->capture_default_str()->check(kCount);
   auto* offline_verb = add_verb(*bench, "offline", "many requests at once, to the last token", *a);
-  add_lengths(*offline_verb, *a);
-  offline_verb->add_option("--num-prompts", a->prompts, "requests")->capture_default_str();
+  add_lengths(*offline_verb, *a, 1);
+  offline_verb->add_option("--num-prompts", a->prompts, "requests")->capture_default_str()->check(kCount);
   offline_verb->add_option("--random-range-ratio", a->range_ratio, "lengths are drawn from ratio x length to length")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   auto* accuracy_verb = add_accuracy(*bench, *a);
   auto* drafts_verb = add_drafts(*bench, *a);
   const Run serving = bench::add_serving(*bench), compare = bench::add_compare(*bench),

@@ -4,12 +4,13 @@
 
 #include <cstdio>
 
+#include "command/output.h"
 #include "store/store.h"
 
 namespace espalier::command {
 
 int fail(const Error& error) {
-  std::fprintf(stderr, "espalier: %s\n", error.message.c_str());
+  std::fprintf(stderr, "espalier: %s\n", printable(error.message).c_str());
   return error.exit_code();
 }
 

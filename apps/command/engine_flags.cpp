@@ -13,91 +13,134 @@ std::string environment_twin(const CLI::Option* option) {
   return "ESPALIER_" + name;
 }
 
-template <class T>
-CLI::Option* option(CLI::App& app, const std::string& names, T& value, const std::string& help) {
-  auto* added = app.add_option(names, value, help)->capture_default_str();
-  return added->envname(environment_twin(added));
+// What PyTorch calls a type.
+std::string torch_type(const std::string& name) {
+  if (name == "float16" || name == "half") return "f16";
+  if (name == "bfloat16") return "bf16";
+  return name == "float32" || name == "float" ? "f32" : name;
 }
 
-}  // namespace
+// Adds flags with their environment twins.
+class Adder {
+ public:
+  explicit Adder(CLI::App& app) : app_(app) {}
 
-void add_engine_flags(CLI::App& app, EngineOptions& o) {
-  option(app, "--tokenizer-path", o.tokenizer_path, "folder with tokenizer.json; empty = the model's own");
-  auto* skip = app.add_flag("--skip-tokenizer-init", o.skip_tokenizer, "serve token ids only");
-  skip->envname(environment_twin(skip));
+  void section(const char* name) { app_.option_defaults()->group(name); }
+
+  template <class T>
+  CLI::Option* value(const std::string& names, T& into, const char* unit, const std::string& help) {
+    auto* added = app_.add_option(names, into, help)->capture_default_str()->type_name(unit);
+    return added->envname(environment_twin(added));
+  }
+  template <class T>
+  void flag(const std::string& names, T&& into, const std::string& help) {
+    auto* added = app_.add_flag(names, std::forward<T>(into), help);
+    added->envname(environment_twin(added));
+  }
+
+ private:
+  CLI::App& app_;
+};
+
+void add_model_flags(CLI::App& app, Adder& add, EngineOptions& o) {
+  add.section("Model");
+  add.value("--tokenizer-path", o.tokenizer_path, "DIR", "folder with tokenizer.json; empty = the model's own");
+  add.flag("--skip-tokenizer-init", o.skip_tokenizer, "serve token ids only");
   auto* format = app.add_option_function<std::string>(
       "--load-format", [&o](const std::string& f) { o.dummy_weights = f == "dummy"; },
       "auto, gguf, safetensors, or dummy (random weights of the configuration's shape)");
   format->check(CLI::IsMember({"auto", "gguf", "safetensors", "dummy"}))->envname(environment_twin(format));
-  option(app, "--dtype", o.dummy_type,
-         "type of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep theirs");
-  option(app, "--threads,-t", o.threads, "compute threads; 0 = one for each processor this process may use");
-  option(app, "--activations", o.activations, "int8 (fast), or f32 (exact mode: float arithmetic throughout)");
-  option(app, "--kv-cache-dtype,--kv-dtype", o.kv_type,
-         "keys and values: auto (bf16, f32 in exact mode), f32, bf16, f16, int8, fp8_e4m3, fp8_e5m2");
-  option(app, "--context-length,-c,--ctx-size,--max-model-len", o.context_length,
-         "tokens of prompt and output together; 0 = the model's");
-  option(app, "--max-total-tokens", o.max_total_tokens,
-         "slots of the token pool; 0 = a quarter of free memory at most");
-  option(app, "--max-running-requests,--max-running,--parallel,--max-num-seqs,--max-concurrent-requests", o.max_running,
-         "sequences in one batch; 0 = 64");
-  option(app, "--max-queued-requests,--max-queued,--max-num-queued-reqs", o.max_queued,
-         "requests that may wait; more are answered 429");
-  option(app, "--max-queued-tokens,--max-num-queued-tokens", o.max_queued_tokens,
-         "prompt tokens that may wait; 0 = max(4 x pool, 262144)");
-  option(app, "--chunked-prefill-size,--prefill-chunk,--max-num-batched-tokens", o.prefill_chunk,
-         "prompt tokens computed in one step; 0 = 512, -1 = no limit");
-  option(app, "--schedule-policy,--schedule", o.schedule_policy,
-         "which waiting request goes first: lpm (longest cached prefix), dfs-weight (branch after branch of the tree), "
-         "fcfs "
-         "(arrival), lof (longest output), priority, random");
-  option(app, "--target-itl", o.target_itl_ms,
-         "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
-  app.add_flag("--fair-tenants", o.fair_tenants, "tenants (the requests' `user`) take turns by tokens computed");
-  option(app, "--radix-eviction-policy", o.eviction,
-         "which cached prefix goes first when memory is short: lru (least recently used), lfu (least often used), cost "
-         "(cheapest to compute again for what it is used)");
-  option(app, "--schedule-conservativeness", o.conservativeness,
-         "larger admits fewer requests at once and retracts less");
-  auto* cache = app.add_flag(
-      "--disable-radix-cache", [&o](std::int64_t count) { o.radix_cache = count == 0; },
+  format->type_name("FORMAT")->default_str("auto");
+  add.value("--dtype", o.dummy_type, "TYPE",
+            "of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type they have")
+      ->transform(CLI::Validator([](std::string& name) { return name = torch_type(name), std::string(); }, ""));
+  add.value("--context-length,-c,--ctx-size,--max-model-len", o.context_length, "TOKENS",
+            "prompt and output together; 0 = the model's");
+  add.flag("--allow-longer-context", o.longer_context, "--context-length may be more than the model was made for");
+}
+
+void add_compute_flags(Adder& add, EngineOptions& o) {
+  add.section("Compute and memory");
+  add.value("--threads,-t", o.threads, "N", "that compute; 0 = one for each processor this process may use");
+  add.value("--activations", o.activations, "TYPE", "int8 (fast), or f32 (exact mode: float arithmetic throughout)");
+  add.value("--kv-cache-dtype,--kv-dtype", o.kv_type, "TYPE",
+            "keys and values: auto (bf16, f32 in exact mode), f32, bf16, f16, int8, fp8_e4m3, fp8_e5m2");
+  add.value("--max-total-tokens", o.max_total_tokens, "TOKENS",
+            "slots of the token pool; 0 = a quarter at most of the memory that machine, container and ulimit leave");
+  add.value("--speculative-algorithm", o.speculative, "NAME",
+            "none, ngram (drafts from the request's own text), tree (also from other texts) or draft (also by a small "
+            "model); same bits, fewer steps");
+  add.value("--speculative-draft-model,--speculative-draft-model-path,--model-draft", o.draft_model, "MODEL",
+            "the small model of draft: same vocabulary; named as MODEL is");
+  add.value("--speculative-num-draft-tokens,--draft-max", o.draft_tokens, "TOKENS",
+            "guesses that are verified at once, at most; fewer when fewer pay; 0 = 16");
+  add.value("--speculative-num-steps", o.draft_steps, "N",
+            "steps of the draft model for them, at most; 0 = as many as draft tokens");
+  add.value("--random-seed", o.random_seed, "SEED", "of requests that bring none; -1 = from the system");
+}
+
+void add_schedule_flags(Adder& add, EngineOptions& o) {
+  add.section("Scheduling");
+  add.value("--max-running-requests,--max-running,--parallel,--max-num-seqs,--max-concurrent-requests", o.max_running,
+            "N", "sequences in one batch; 0 = 64");
+  add.value("--max-queued-requests,--max-queued,--max-num-queued-reqs", o.max_queued, "N",
+            "requests that may wait; more are answered 429");
+  add.value("--max-queued-tokens,--max-num-queued-tokens", o.max_queued_tokens, "TOKENS",
+            "of prompts that may wait; 0 = max(4 x pool, 262144)");
+  add.value("--chunked-prefill-size,--prefill-chunk,--max-num-batched-tokens", o.prefill_chunk, "TOKENS",
+            "of prompts computed in one step; 0 = 512, -1 = no limit");
+  add.value("--schedule-policy,--schedule", o.schedule_policy, "NAME",
+            "which waiting request goes first: lpm (longest cached prefix), dfs-weight (branch after branch of the "
+            "tree), fcfs (arrival), lof (longest output), priority, random");
+  add.value("--target-itl", o.target_itl_ms, "MS",
+            "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
+  add.flag("--fair-tenants", o.fair_tenants, "tenants (the requests' `user`) take turns by tokens computed");
+  add.value("--schedule-conservativeness", o.conservativeness, "FACTOR",
+            "larger admits fewer requests at once and retracts less");
+}
+
+void add_cache_flags(Adder& add, EngineOptions& o) {
+  add.section("Prefix cache");
+  add.value("--radix-eviction-policy", o.eviction, "NAME",
+            "which cached prefix goes first when memory is short: lru (least recently used), lfu (least often used), "
+            "cost (cheapest to compute again for what it is used)");
+  add.flag(
+      "--disable-radix-cache", [&o](std::int64_t count) { o.radix_cache = count <= 0; },
       "keep no prefixes between requests");
-  cache->envname(environment_twin(cache));
-  option(app, "--cache-dir", o.cache_dir,
-         "folder in which cached prefixes (keys, values and the tokens themselves) outlive the process; empty = none");
-  option(
-      app, "--cache-disk", o.cache_disk_bytes,
-      "evicted prefixes go to disk, at most SIZE (K, M, G), in --cache-dir or until the end of the process; 0 = off. "
-      "Default of serve: 2G on a loopback bind, else off")
+  add.value("--cache-dir", o.cache_dir, "DIR",
+            "cached prefixes (keys, values and the tokens themselves) outlive the process there; empty = none");
+  add.value("--cache-disk", o.cache_disk_bytes, "SIZE",
+            "evicted prefixes go to disk, at most SIZE (K, M, G), in --cache-dir or until the end of the process; "
+            "0 = off. Without it: 2G under serve on a loopback bind, else off")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE")
       ->default_str("");
-  auto* no_disk = app.add_flag(
+  add.flag(
       "--no-cache-disk",
       [&o](std::int64_t count) {
         if (count > 0) o.cache_disk_bytes = 0;
       },
       "the same as --cache-disk 0");
-  no_disk->envname(environment_twin(no_disk));
   o.cache_scratch = (store::Settings::from_environment().cache / "prefixes").string();
-  option(app, "--speculative-algorithm", o.speculative,
-         "none | ngram (drafts from the request's own text) | tree (also from other texts) | draft (also by a small "
-         "model); same bits, fewer steps");
-  option(app, "--speculative-draft-model,--speculative-draft-model-path,--model-draft", o.draft_model,
-         "the small model of draft: same vocabulary; named as MODEL is");
-  option(app, "--speculative-num-draft-tokens,--draft-max", o.draft_tokens,
-         "guesses that are verified at once, at most; fewer when fewer pay; 0 = 16");
-  option(app, "--speculative-num-steps", o.draft_steps,
-         "steps of the draft model for them, at most; 0 = as many as draft tokens");
-  option(app, "--random-seed", o.random_seed, "of requests that bring none; -1 = from the system");
+}
+
+}  // namespace
+
+void add_engine_flags(CLI::App& app, EngineOptions& o) {
+  const std::string before = app.option_defaults()->get_group();
+  Adder add(app);
+  add_model_flags(app, add, o);
+  add_compute_flags(add, o);
+  add_schedule_flags(add, o);
+  add_cache_flags(add, o);
+  app.option_defaults()->group(before);
 }
 
 std::vector<std::string> translate_habits(int argc, char** argv) {
   constexpr std::pair<const char*, const char*> kHabits[] = {{"-np", "--parallel"},
                                                              {"-ub", "--chunked-prefill-size"},
                                                              {"-ctk", "--kv-cache-dtype"},
-                                                             {"-ctv", "--kv-cache-dtype"},
-                                                             {"-a", "--served-model-name"}};
+                                                             {"-ctv", "--kv-cache-dtype"}};
   std::vector<std::string> words(argv + 1, argv + argc);
   for (std::string& word : words)
     for (const auto& [habit, ours] : kHabits)

@@ -6,8 +6,12 @@
 #include <filesystem>
 
 #include "command/command.h"
+#include "command/output.h"
 #include "engine/loaded_model.h"
+#include "model/arch/table.h"
+#include "model/weight_check.h"
 #include "tensor/describe.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace espalier::command {
@@ -41,8 +45,28 @@ void print_contents(const Contents& contents, bool all) {
   if (!all) return;
   fmt::print("tensors\n");
   for (const TensorUse& tensor : contents.tensors)
-    fmt::print("  {:<48} {:<8} [{}] {}\n", tensor.name, name(tensor.type), fmt::join(tensor.shape, ", "),
+    fmt::print("  {:<48} {:<8} [{}] {}\n", printable(tensor.name), name(tensor.type), fmt::join(tensor.shape, ", "),
                shown_bytes(tensor.bytes));
+}
+
+// What loading would refuse, asked without reading a weight.
+Result<> servable(const ModelFiles& files) {
+  ESP_TRY(const DecoderSpec spec, declare(files.config));
+  ESP_CHECK(check_weights(Weights(*files.weights, files.naming), spec));
+  return files.weights->intact();
+}
+
+void print_text(const ModelFiles& files) {
+  if (files.tokenizer)
+    fmt::print("tokenizer\n  {} ids, begin {}, end {}\n", files.tokenizer->size(), files.tokenizer->bos().value_or(-1),
+               files.tokenizer->eos().value_or(-1));
+  else
+    fmt::print("tokenizer\n  none: token ids only\n");
+  fmt::print("chat template\n{}\n", files.chat_template.empty() ? "  none" : printable(files.chat_template));
+  if (files.chat_template.empty() || !files.tokenizer) return;
+  const auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
+  if (!parsed.ok())
+    fmt::print(stderr, "espalier: the chat template cannot be used: {}\n", printable(parsed.error().message));
 }
 
 int inspect(const std::string& model, bool all) {
@@ -52,15 +76,15 @@ int inspect(const std::string& model, bool all) {
   options.model_path = *path;
   const auto files = open_model_files(options);
   if (!files.ok()) return fail(files.error());
-  fmt::print("{}\n", *path);
+  fmt::print("{}\n", printable(*path));
   print_hyperparameters(*files);
   print_contents(describe(*files->weights), all);
-  if (files->tokenizer)
-    fmt::print("tokenizer\n  {} ids, begin {}, end {}\n", files->tokenizer->size(),
-               files->tokenizer->bos().value_or(-1), files->tokenizer->eos().value_or(-1));
-  else
-    fmt::print("tokenizer\n  none: token ids only\n");
-  fmt::print("chat template\n{}\n", files->chat_template.empty() ? "  none" : files->chat_template);
+  print_text(*files);
+  if (const auto fine = servable(*files); !fine.ok()) {
+    Error refused = fine.error();
+    refused.message = "this model cannot be run: " + refused.message;
+    return fail(refused);
+  }
   return 0;
 }
 

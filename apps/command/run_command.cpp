@@ -1,28 +1,30 @@
 // `espalier run MODEL [PROMPT]`: one prompt, or a chat in the terminal.
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <iterator>
 
+#include "command/chat.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
-#include "engine/text_stream.h"
+#include "command/output.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace espalier::command {
 namespace {
 
-std::atomic<bool> interrupted{false};
+constexpr int kInterrupted = 130;  // as a shell reports a program that SIGINT ended
 
 struct Arguments {
-  std::string model, prompt, system;
+  std::string model, system;
+  std::vector<std::string> words;  // of the prompt; "-" is all of stdin
   bool raw = false, stats = false;
   double temperature = -1, top_p = -1;
-  int max_tokens = 0;
+  int max_tokens = -1;
   std::int64_t seed = -1;
   EngineOptions engine;
 };
@@ -38,44 +40,44 @@ SamplingParams sampling(const Arguments& a, const ModelInfo& model) {
   return p;
 }
 
-// Streams one answer to stdout and returns it; Ctrl-C ends it early and keeps what was said.
-Result<std::string> answer(Engine& engine, std::vector<TokenId> prompt, const Arguments& a) {
-  RequestFields fields;
-  fields.prompt = std::move(prompt);
-  fields.sampling = sampling(a, engine.model());
-  ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
-  const SamplingParams params = request.sampling();
-  ESP_TRY(Stream stream, engine.submit(std::move(request)));
-  TextStream text(std::move(stream), engine.tokenizer(), params);
-  std::string said;
-  auto show = [&](const std::string& piece) {
-    said += piece;
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    std::fflush(stdout);
-  };
-  interrupted = false;
-  while (!text.finished()) {
-    text.stream().wait(std::chrono::milliseconds(100));
-    if (interrupted.exchange(false)) text.stream().cancel();
-    for (TextEvent& event : text.take()) {
-      if (const auto* delta = std::get_if<TextDelta>(&event)) show(delta->text);
-      const auto* end = std::get_if<TextEnd>(&event);
-      if (!end) continue;
-      show(end->text);
-      if (end->reason == FinishReason::error) return end->error;
-      if (a.stats) {
-        const double decode = end->timing.finished - end->timing.first_token;
-        fmt::print(stderr, "\n[{} prompt tokens, {} cached; first token {:.0f} ms; {} tokens, {:.1f} tok/s]",
-                   end->usage.prompt_tokens, end->usage.cached_tokens, end->timing.first_token * 1e3,
-                   end->usage.completion_tokens, decode > 0 ? (end->usage.completion_tokens - 1) / decode : 0.0);
-      }
-    }
-  }
-  std::putchar('\n');
-  return said;
+// All of stdin, without the line ends that files and echo put last.
+std::string read_stdin() {
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  text.erase(text.find_last_not_of("\r\n") + 1);
+  return text;
 }
 
-Result<std::vector<TokenId>> encode_chat(const Engine& engine, const Json& messages) {
+// A prompt on the command line is whole as it is: waiting for a stdin that nobody closes would hang a script.
+void warn_of_unread_stdin() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  if (isatty(STDIN_FILENO) == 0 && poll(&input, 1, 0) == 1 && (input.revents & POLLIN) != 0 && std::cin.peek() != EOF)
+    fmt::print(stderr, "espalier: stdin is not read, because there is a prompt; the word - in it stands for stdin\n");
+}
+
+Result<std::string> prompt_of(const Arguments& a) {
+  std::string prompt;
+  bool from_stdin = a.words.empty();
+  if (from_stdin) prompt = read_stdin();
+  for (const std::string& word : a.words) {
+    const bool all = word == "-" && !from_stdin;
+    from_stdin = from_stdin || all;
+    if (!prompt.empty()) prompt += all ? "\n\n" : " ";
+    prompt += all ? read_stdin() : word;
+  }
+  if (!from_stdin) warn_of_unread_stdin();
+  if (prompt.empty()) return bad_request("the prompt is empty; give one as argument, or on stdin", "prompt");
+  return prompt;
+}
+
+Result<std::vector<TokenId>> encode(const Engine& engine, const Arguments& a, const std::string& prompt) {
+  if (a.raw || !engine.chat_template()) {
+    if (!a.system.empty())
+      return bad_request("--system needs a chat template: this model has none, or --raw leaves it out", "system");
+    return engine.tokenizer()->encode(prompt);
+  }
+  Json messages = Json::array();
+  if (!a.system.empty()) messages.push_back({{"role", "system"}, {"content", a.system}});
+  messages.push_back({{"role", "user"}, {"content", prompt}});
   ChatInput input;
   input.messages = &messages;
   input.add_generation_prompt = true;
@@ -83,42 +85,12 @@ Result<std::vector<TokenId>> encode_chat(const Engine& engine, const Json& messa
   return engine.tokenizer()->encode(text, {.add_special = false, .parse_special = true});
 }
 
-Result<> one_prompt(Engine& engine, const Arguments& a) {
-  std::vector<TokenId> prompt;
-  if (a.raw || !engine.chat_template()) {
-    ESP_TRY(prompt, engine.tokenizer()->encode(a.prompt));
-  } else {
-    Json messages = Json::array();
-    if (!a.system.empty()) messages.push_back({{"role", "system"}, {"content", a.system}});
-    messages.push_back({{"role", "user"}, {"content", a.prompt}});
-    ESP_TRY(prompt, encode_chat(engine, messages));
-  }
-  ESP_CHECK(answer(engine, std::move(prompt), a));
-  return success();
-}
-
-Result<> chat(Engine& engine, const Arguments& a) {
-  if (!engine.chat_template())
-    return bad_request("this model has no chat template; give a prompt: espalier run MODEL PROMPT");
-  Json messages = Json::array();
-  if (!a.system.empty()) messages.push_back({{"role", "system"}, {"content", a.system}});
-  const bool terminal = isatty(STDIN_FILENO) != 0;
-  if (terminal)
-    fmt::print(stderr, "A line sends, Ctrl-C interrupts an answer, Ctrl-D ends. /new forgets the conversation.\n");
-  for (std::string line;;) {
-    if (terminal) fmt::print(stderr, "> ");
-    if (!std::getline(std::cin, line)) break;
-    if (line == "/new") {
-      messages.erase(messages.begin() + (a.system.empty() ? 0 : 1), messages.end());
-      continue;
-    }
-    if (line.empty()) continue;
-    messages.push_back({{"role", "user"}, {"content", line}});
-    ESP_TRY(std::vector<TokenId> prompt, encode_chat(engine, messages));
-    ESP_TRY(const std::string said, answer(engine, std::move(prompt), a));
-    messages.push_back({{"role", "assistant"}, {"content", said}});
-  }
-  return success();
+Result<int> one_prompt(Engine& engine, const Arguments& a, const AnswerOptions& options) {
+  ESP_TRY(const std::string prompt, prompt_of(a));
+  ESP_TRY(std::vector<TokenId> tokens, encode(engine, a, prompt));
+  const Interrupts interrupts;
+  ESP_TRY(const Answer said, answer(engine, std::move(tokens), options));
+  return said.interrupted ? kInterrupted : 0;
 }
 
 int run(Arguments& a) {
@@ -128,9 +100,13 @@ int run(Arguments& a) {
   if (!engine.ok()) return fail(engine.error());
   if (!(*engine)->tokenizer())
     return fail(bad_request("this model has no tokenizer; `espalier serve` can serve it token ids"));
-  std::signal(SIGINT, [](int) { interrupted = true; });
-  const auto done = a.prompt.empty() ? chat(**engine, a) : one_prompt(**engine, a);
-  return done.ok() ? 0 : fail(done.error());
+  const AnswerOptions options{sampling(a, (*engine)->model()), a.stats};
+  if (a.words.empty() && isatty(STDIN_FILENO) != 0) {
+    const auto done = chat(**engine, a.system, options);
+    return done.ok() ? 0 : fail(done.error());
+  }
+  const auto code = one_prompt(**engine, a, options);
+  return code.ok() ? *code : fail(code.error());
 }
 
 }  // namespace
@@ -140,14 +116,25 @@ Run add_run(CLI::App& app) {
   auto* verb = app.add_subcommand("run", "answer one prompt, or chat in the terminal");
   verb->add_option("model", a->model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")
       ->required();
-  verb->add_option("prompt", a->prompt, "what to answer; without it a chat begins");
+  verb->add_option("prompt", a->words,
+                   "what to answer; - is all of stdin. Without it, all of a piped stdin is the prompt, and in a "
+                   "terminal a chat begins");
   verb->add_option("--system", a->system, "system message");
   verb->add_flag("--raw", a->raw, "no chat template: continue the prompt as it stands");
-  verb->add_flag("--stats", a->stats, "print tokens and speed after each answer");
-  verb->add_option("--temperature", a->temperature, "default: the model's, else 0.7; 0 = greedy");
-  verb->add_option("--top-p", a->top_p, "default: the model's, else 1");
-  verb->add_option("--max-tokens,-n", a->max_tokens, "tokens of an answer; default: what the context leaves");
-  verb->add_option("--seed", a->seed, "makes sampling repeatable");
+  verb->add_flag("--stats", a->stats, "print tokens and speed after each answer, on stderr");
+  verb->add_option("--temperature,--temp", a->temperature, "0 to 2, 0 = greedy; default: the model's, else 0.7")
+      ->check(CLI::Range(0.0, 2.0));
+  verb->add_option("--top-p", a->top_p, "above 0, at most 1; default: the model's, else 1")
+      ->check(CLI::Range(1e-6, 1.0));
+  verb->add_option("--max-tokens,-n,--n-predict", a->max_tokens,
+                   "tokens of an answer, 1 or more; default (and -1): what the context leaves")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text == "-1" || CLI::PositiveNumber(text).empty() ? std::string() : "must be 1 or more, or -1";
+          },
+          "N"));
+  verb->add_option("--seed,-s", a->seed, "0 or more: makes sampling repeatable; default (and -1): another each time")
+      ->check(CLI::Range(std::int64_t{-1}, INT64_MAX));
   add_engine_flags(*verb, a->engine);
   return [a] { return run(*a); };
 }

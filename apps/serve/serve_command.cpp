@@ -14,6 +14,8 @@
 
 #include "base/log.h"
 #include "base/start_thread.h"
+#include "command/output.h"
+#include "serve/config_file.h"
 #include "serve/serve_options.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -263,11 +265,19 @@ class Program {
 int run_server(const ServeOptions& options) {
   const Signals signals;
   log::configure(level_of(options.log_level), options.log_format == "json" ? log::Format::json : log::Format::text);
-  for (const auto& notice : options.notices()) log::info("{}", notice);
-  if (auto fine = options.engine.check(); !fine) return fail(fine.error());
+  if (const std::string notice = options.notice(); !notice.empty()) log::warning("{}", notice);
   auto server = server::Server::start(options.server);
   if (!server) return fail(server.error());
   return Program(signals, **server, options).run();
+}
+
+int show_config(CLI::App& app, const ServeOptions& options, const std::vector<std::string>& words) {
+  std::vector<const CLI::Option*> secret;
+  for (const auto& [flag, option] : options.keys)
+    if (flag != "api-key-file") secret.push_back(option);
+  app.get_option("--cache-disk")->default_str(std::to_string(options.engine.cache_disk_bytes));
+  command::put(print_config(app, words, options.from_file, secret));
+  return 0;
 }
 
 }  // namespace
@@ -275,13 +285,15 @@ int run_server(const ServeOptions& options) {
 
 namespace espalier::command {
 
-Run add_serve(CLI::App& app) {
+Run add_serve(CLI::App& app, const std::vector<std::string>& words) {
   auto options = std::make_shared<serve::ServeOptions>();
   CLI::App* verb =
       app.add_subcommand("serve", "serve a model over HTTP: OpenAI's routes, SGLang's, and a chat page at /");
   serve::add_serve_flags(*verb, *options);
-  return [options] {
+  return [options, verb, &words] {
+    if (auto read = options->read_config(*verb); !read.ok()) return serve::fail(read.error());
     if (auto settled = options->settle(); !settled.ok()) return serve::fail(settled.error());
+    if (options->print_config) return serve::show_config(*verb, *options, words);
     return serve::run_server(*options);
   };
 }

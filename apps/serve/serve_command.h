@@ -9,6 +9,7 @@
 
 namespace espalier::command {
 
-Run add_serve(CLI::App& app);
+// `words` is the command line; it must live as long as the result.
+Run add_serve(CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace espalier::command

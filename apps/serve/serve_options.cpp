@@ -7,10 +7,14 @@
 #include <cstdlib>
 
 #include "command/engine_flags.h"
+#include "serve/config_file.h"
+#include "serve/foreign_flags.h"
 #include "server/service.h"  // is_loopback
 
 namespace espalier::serve {
 namespace {
+
+constexpr std::int64_t kUnset = INT64_MIN;  // of --cache-disk
 
 struct Synonym {
   std::string_view flag, others;  // as CLI11 lists them
@@ -25,95 +29,29 @@ constexpr Synonym kSynonyms[] = {
     {"watchdog-timeout", "--watchdog"},
 };
 
-// Flags of SGLang and others that name what this server does not have or always does.
-constexpr std::string_view kIgnoredWithValue[] = {"tp-size",
-                                                  "tp",
-                                                  "tensor-parallel-size",
-                                                  "dp-size",
-                                                  "dp",
-                                                  "data-parallel-size",
-                                                  "pp-size",
-                                                  "ep-size",
-                                                  "nnodes",
-                                                  "node-rank",
-                                                  "dist-init-addr",
-                                                  "nccl-init-addr",
-                                                  "load-balance-method",
-                                                  "mem-fraction-static",
-                                                  "gpu-memory-utilization",
-                                                  "page-size",
-                                                  "block-size",
-                                                  "cpu-offload-gb",
-                                                  "device",
-                                                  "base-gpu-id",
-                                                  "numa-node",
-                                                  "tokenizer-mode",
-                                                  "tokenizer-worker-num",
-                                                  "stream-interval",
-                                                  "max-prefill-tokens",
-                                                  "prefill-max-requests",
-                                                  "num-continuous-decode-steps",
-                                                  "attention-backend",
-                                                  "prefill-attention-backend",
-                                                  "decode-attention-backend",
-                                                  "sampling-backend",
-                                                  "grammar-backend",
-                                                  "mm-attention-backend",
-                                                  "moe-runner-backend",
-                                                  "fp8-gemm-backend",
-                                                  "cuda-graph-max-bs",
-                                                  "cuda-graph-bs",
-                                                  "torch-compile-max-bs",
-                                                  "torchao-config",
-                                                  "quantization",
-                                                  "revision",
-                                                  "log-requests-level",
-                                                  "log-requests-format",
-                                                  "log-level-http",
-                                                  "decode-log-interval",
-                                                  "crash-dump-folder",
-                                                  "retraction-policy",
-                                                  "bucket-time-to-first-token",
-                                                  "bucket-inter-token-latency",
-                                                  "bucket-e2e-request-latency",
-                                                  "constrained-json-whitespace-pattern",
-                                                  "reasoning-parser",
-                                                  "tool-call-parser",
-                                                  "download-dir",
-                                                  "file-storage-path",
-                                                  "warmups",
-                                                  "completion-template",
-                                                  "limit-mm-data-per-request"};
-constexpr std::string_view kIgnoredFlags[] = {"trust-remote-code",
-                                              "disable-cuda-graph",
-                                              "disable-cuda-graph-padding",
-                                              "enable-torch-compile",
-                                              "enable-nccl-nvls",
-                                              "disable-custom-all-reduce",
-                                              "enable-dp-attention",
-                                              "enable-dp-lm-head",
-                                              "disable-overlap-schedule",
-                                              "enable-mixed-chunk",
-                                              "enable-cache-report",
-                                              "enable-priority-scheduling",
-                                              "show-time-cost",
-                                              "collect-tokens-histogram",
-                                              "sleep-on-idle",
-                                              "enable-request-time-stats-logging",
-                                              "enable-memory-saver",
-                                              "enable-p2p-check",
-                                              "disable-log-requests",
-                                              "disable-log-stats",
-                                              "enable-prefix-caching",
-                                              "enforce-eager",
-                                              "flash-attn",
-                                              "mlock",
-                                              "no-mmap",
-                                              "cont-batching",
-                                              "constrained-json-disable-any-whitespace",
-                                              "enable-multimodal",
-                                              "disable-fast-image-processor",
-                                              "enable-deterministic-inference"};
+// The section of --help that a server flag stands in; those of the engine bring their own.
+struct Section {
+  std::string_view name, flags;  // between spaces
+};
+
+constexpr Section kSections[] = {
+    {"HTTP", " host port served-model-name api-prefix cors-origin strict io-threads side-threads max-side-tasks "},
+    {"Keys", " api-key api-key-file admin-api-key metrics-auth cache-salt-from-key "},
+    {"Answers",
+     " incremental-streaming-output stream-response-default-include-usage sampling-defaults chat-template "
+     "default-chat-template-kwargs weight-version "},
+    {"Times", " shutdown-timeout watchdog-timeout request-timeout health-generate-timeout ping-after "},
+    {"Limits",
+     " max-body max-connections max-connections-per-address max-prompts max-messages max-tools max-logprobs "
+     "max-logprob-entries "},
+    {"Logs and metrics", " log-requests enable-metrics skip-server-warmup log-level log-format progress "},
+};
+
+std::string section_of(std::string_view flag) {
+  for (const auto& [name, flags] : kSections)
+    if (flags.find(fmt::format(" {} ", flag)) != std::string_view::npos) return std::string(name);
+  return "HTTP";
+}
 
 std::string environment_name(std::string_view flag) {
   std::string name = "ESPALIER_";
@@ -163,12 +101,13 @@ class FlagAdder {
   template <class V>
   void operator()(V& value, const char* flag, const char* unit, const char* effect) const {
     auto* option = app_.add_option(spellings(flag), value, effect);
-    option->type_name(unit)->envname(environment_name(flag))->capture_default_str();
+    option->type_name(unit)->envname(environment_name(flag))->capture_default_str()->group(section_of(flag));
     if (is_key(flag)) options_.keys.emplace_back(flag, option);
   }
   void operator()(std::vector<std::string>& values, const char* flag, const char* unit, const char* effect) const {
     auto* option = app_.add_option(spellings(flag), values, effect);
     option->type_name(unit)->envname(environment_name(flag))->allow_extra_args(false)->take_all();
+    option->group(section_of(flag));
     if (is_key(flag)) {
       options_.keys.emplace_back(flag, option);  // split in settle(), where an empty one is seen
     } else {
@@ -176,7 +115,10 @@ class FlagAdder {
     }
   }
   void operator()(bool& value, const char* flag, const char*, const char* effect) const {
-    app_.add_flag(fmt::format("{},!--no-{}", spellings(flag), flag), value, effect)->envname(environment_name(flag));
+    app_.add_flag(fmt::format("{},!--no-{}", spellings(flag), flag), value, effect)
+        ->envname(environment_name(flag))
+        ->default_str(value ? "true" : "false")
+        ->group(section_of(flag));
   }
 
  private:
@@ -184,14 +126,34 @@ class FlagAdder {
   ServeOptions& options_;
 };
 
-template <std::size_t N>
-void add_ignored(CLI::App& app, ServeOptions& options, const std::string_view (&flags)[N], bool takes_value) {
-  for (const auto flag : flags) {
-    auto& entry = options.ignored.emplace_back();
-    entry.flag = fmt::format("--{}", flag);
-    entry.option = takes_value ? app.add_option(entry.flag, entry.value)->expected(1) : app.add_flag(entry.flag);
+void add_foreign(CLI::App& app, ServeOptions& options) {
+  for (const ForeignFlag& flag : foreign_flags()) {
+    auto& entry = options.foreign.emplace_back();
+    entry.flag = &flag;
+    const std::string names(flag.flag);
+    const bool takes_value = flag.takes == ForeignFlag::Takes::value;
+    entry.option = takes_value ? app.add_option(names, entry.values)->expected(1, flag.refusal.empty() ? 1 : 64)
+                               : app.add_flag(names);
     entry.option->group("");  // not in --help
   }
+}
+
+bool among(std::string_view words, std::string_view word) {  // words between bars
+  for (std::size_t at = 0; at <= words.size();) {
+    const std::size_t end = std::min(words.find('|', at), words.size());
+    if (!words.empty() && words.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+Result<> check_word(std::string& word, std::string_view flag, std::string_view allowed) {
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (among(allowed, word)) return success();
+  std::string shown;
+  for (const char c : allowed) shown += c == '|' ? std::string(", ") : std::string(1, c);
+  return bad_request(fmt::format("--{} is {}, but it must be one of: {}", flag, word.empty() ? "empty" : word, shown),
+                     std::string(flag));
 }
 
 std::string kv_name(const std::string& name) {
@@ -206,19 +168,45 @@ std::string kv_name(const std::string& name) {
 
 }  // namespace
 
-std::vector<std::string> ServeOptions::notices() const {
-  std::vector<std::string> lines;
-  for (const auto& entry : ignored) {
-    if (entry.option->count() > 0) lines.push_back(fmt::format("{} has no effect here", entry.flag));
+std::string ServeOptions::notice() const {
+  std::string names;
+  for (const auto& entry : foreign) {
+    if (entry.option->count() == 0 || !entry.flag->refusal.empty()) continue;
+    names += (names.empty() ? "--" : ", --") + entry.option->get_lnames().front();
   }
-  return lines;
+  if (engine.dummy_type != "auto" && !engine.dummy_weights) names += names.empty() ? "--dtype" : ", --dtype";
+  return names.empty()
+             ? names
+             : fmt::format("without effect here (they tune other engines, or a checkpoint decides): {}", names);
+}
+
+Result<> ServeOptions::check_foreign() const {
+  for (const auto& entry : foreign) {
+    if (entry.option->count() == 0 || entry.flag->refusal.empty()) continue;
+    if (entry.values.size() == 1 && among(entry.flag->same, entry.values.front())) continue;
+    const std::string& name = entry.option->get_lnames().front();
+    return Error{Error::Kind::unsupported,
+                 fmt::format("--{}{}{} cannot be honoured: {}", name, entry.values.empty() ? "" : " ",
+                             entry.values.empty() ? "" : entry.values.front(), entry.flag->refusal),
+                 name,
+                 {}};
+  }
+  return success();
+}
+
+Result<> ServeOptions::read_config(CLI::App& app) {
+  if (config.empty()) return success();
+  return apply_config(app, config, from_file);
 }
 
 Result<> ServeOptions::settle() {
-  if (!model_path.empty()) model = model_path;
+  ESP_CHECK(check_foreign());
+  ESP_CHECK(check_word(log_level, "log-level", "debug|info|warning|error|warn"));
+  ESP_CHECK(check_word(log_format, "log-format", "text|json"));
+  ESP_CHECK(check_word(progress, "progress", "auto|bar|plain|json|none"));
   engine.kv_type = kv_name(engine.kv_type);
   constexpr std::int64_t kDiskTier = std::int64_t{2} << 30;
-  if (engine.cache_disk_bytes < 0) engine.cache_disk_bytes = server::is_loopback(server.host) ? kDiskTier : 0;
+  if (engine.cache_disk_bytes == kUnset) engine.cache_disk_bytes = server::is_loopback(server.host) ? kDiskTier : 0;
   for (const auto& [flag, option] : keys) {
     const std::string variable = environment_name(flag);
     const char* value = std::getenv(variable.c_str());
@@ -234,24 +222,37 @@ Result<> ServeOptions::settle() {
     for (auto& key : split(given)) api_keys.push_back(std::move(key));
   }
   server.api_keys = std::move(api_keys);
-  return success();
+  ESP_CHECK(engine.check());
+  return server::check(server);
 }
 
 void add_serve_flags(CLI::App& app, ServeOptions& options) {
   app.option_defaults()->take_last();  // a script's flag and then one's own
-  app.add_option("MODEL", options.model, "a name (smollm2-135m), a GGUF file, a folder, or org/name[:quant][@revision]")
+  app.option_defaults()->group("Model");
+  app.add_option("MODEL,--model,--model-path,-m", options.model,
+                 "a name (smollm2-135m), a GGUF file, a folder, or org/name[:quant][@revision]")
+      ->type_name("MODEL")
       ->envname("ESPALIER_MODEL")
       ->capture_default_str();
-  app.add_option("--model-path,--model,-m", options.model_path, "the same as MODEL")->group("");
-  options.engine.cache_disk_bytes = -1;  // settle() decides when no flag does
+  options.engine.cache_disk_bytes = kUnset;  // settle() decides when no flag does
   command::add_engine_flags(app, options.engine);
   const FlagAdder add(app, options);
   server::ServerOptions::visit(options.server, add);
   add(options.log_level, "log-level", "LEVEL", "debug, info, warning, error");
   add(options.log_format, "log-format", "text|json", "of log lines");
   add(options.progress, "progress", "STYLE", "of downloads: auto, bar, plain, json, none");
-  add_ignored(app, options, kIgnoredWithValue, true);
-  add_ignored(app, options, kIgnoredFlags, false);
+  app.option_defaults()->group("Configuration");
+  app.add_option("--config", options.config,
+                 "YAML (or JSON) with flags as keys, \"max-total-tokens: 40000\"; command line and environment win")
+      ->type_name("FILE")
+      ->envname("ESPALIER_CONFIG");
+  app.add_flag("--print-config", options.print_config,
+               "print the effective options, each with its origin, as such a file, and end; keys are not shown");
+  add_foreign(app, options);
+  app.footer(
+      "Every flag has an environment twin: ESPALIER_MAX_TOTAL_TOKENS is --max-total-tokens. `espalier help flags` "
+      "lists\n"
+      "how flags of SGLang, vLLM and llama.cpp are understood.");
 }
 
 }  // namespace espalier::serve

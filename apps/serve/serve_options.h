@@ -1,8 +1,8 @@
 // serve_options.h: the flags of `espalier serve`: the engine's (command/engine_flags.h), the server's, and those of
-// other servers that are accepted without effect, so that existing start scripts work.
+// other servers (foreign_flags.h), so that existing start scripts work or say what does not.
 //
-// Precedence: flag, then environment (ESPALIER_<FLAG>), then built-in. SGLang's spellings are the canonical ones.
-// Threads: a value that must stay where it is while the app parses into it.
+// Precedence: flag, then environment (ESPALIER_<FLAG>), then --config, then built-in. SGLang's spellings are the
+// canonical ones. Threads: a value that must stay where it is while the app parses into it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,29 +11,42 @@
 #include <vector>
 
 #include "espalier/engine.h"
+#include "serve/foreign_flags.h"
 #include "server/server_options.h"
 
 namespace espalier::serve {
 
 struct ServeOptions {
-  std::string model = "smollm2-135m", model_path;  // the second: --model-path, which wins
+  std::string model = "smollm2-135m";
   EngineOptions engine;
   server::ServerOptions server;
   std::string log_level = "info", log_format = "text";
   std::string progress = "auto";  // of downloads
 
-  // Flags that were given and have no effect here.
-  std::vector<std::string> notices() const;
-  // After parsing: what depends on several flags. Fails: bad_request for a key that was given but is empty, for it
-  // would quietly open the server to everybody.
+  std::string config;  // a YAML file of flags
+  bool print_config = false;
+
+  // Order: read_config settle notice. The flags that were given and have no effect here, in one line; empty without
+  // any.
+  std::string notice() const;
+  // What the command line and the environment did not give comes from the file.
+  Result<> read_config(CLI::App& app);
+  // After parsing: what depends on several flags. Fails: bad_request for what is out of range, and for a key that was
+  // given but is empty, for it would quietly open the server to everybody; unsupported for a foreign flag that changes
+  // what clients get.
   Result<> settle();
 
-  struct Ignored {
-    std::string flag, value;
+  struct Foreign {
+    const ForeignFlag* flag = nullptr;
+    std::vector<std::string> values;
     CLI::Option* option = nullptr;
   };
-  std::list<Ignored> ignored;
+  std::list<Foreign> foreign;
+  std::vector<const CLI::Option*> from_file;                     // that have their value from `config`
   std::vector<std::pair<std::string, const CLI::Option*>> keys;  // --api-key and its like
+
+ private:
+  Result<> check_foreign() const;
 };
 
 void add_serve_flags(CLI::App& app, ServeOptions& options);

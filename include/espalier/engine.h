@@ -32,6 +32,7 @@ struct EngineOptions {
   std::string activations = "int8";  // int8 | f32 (exact mode)
   std::string kv_type = "auto";      // auto (bf16; f32 in exact mode) | f32 | bf16 | f16 | int8 | fp8_e4m3 | fp8_e5m2
   int context_length = 0;            // tokens; 0 = the model's
+  bool longer_context = false;       // context_length may be more than the model's, which is refused otherwise
   int max_total_tokens = 0;          // slots of the token pool; 0 = a quarter of free memory, context x running at most
   int max_running = 0;               // sequences in one batch; 0 = 64
   int max_queued = 256;              // requests

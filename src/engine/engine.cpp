@@ -1,14 +1,13 @@
 #include "espalier/engine.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <fstream>
 #include <future>
 #include <thread>
 
 #include "base/log.h"
+#include "base/memory_room.h"
 #include "base/start_thread.h"
 #include "engine/disk_cache.h"
 #include "engine/engine_core.h"
@@ -24,34 +23,32 @@
 namespace espalier {
 namespace {
 
-// Bytes the machine could give to a new process, page cache included.
-std::int64_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  std::int64_t kib = 0;
-  for (std::string unit; meminfo >> key >> kib; std::getline(meminfo, unit))
-    if (key == "MemAvailable:") return kib * 1024;
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-}
-
 struct Capacity {
   int context, pool;  // tokens
 };
 
-// What fits: a quarter of what is free at most, and never more than all sequences at full length.
-Capacity capacity(const EngineOptions& o, const EngineChoices& chosen, const ModelConfig& config,
-                  std::size_t bytes_per_token) {
-  Capacity c{};
-  const std::int64_t context = o.context_length > 0 ? o.context_length : config.context_length;
-  c.context = static_cast<int>(std::min<std::int64_t>(context, 1 << 24));
-  std::int64_t pool = o.max_total_tokens;
-  if (pool == 0) {
-    const std::int64_t affordable = available_memory() / 4 / static_cast<std::int64_t>(bytes_per_token);
-    pool = std::min(affordable, static_cast<std::int64_t>(c.context) * chosen.max_running);
-    pool = std::clamp<std::int64_t>(pool, 256, 1 << 24);
-  }
-  c.pool = static_cast<int>(pool);
-  return c;
+// Weights are packed into memory of their own; better a sentence now than the kernel's killer in the middle.
+Result<> refuse_too_large(const TensorFile& weights) {
+  std::int64_t bytes = 0;
+  for (const Tensor& tensor : weights.tensors()) bytes += static_cast<std::int64_t>(tensor.data.size());
+  const MemoryRoom room = memory_room();
+  if (bytes <= room.pages) return success();
+  return Error{
+      Error::Kind::out_of_memory,
+      fmt::format("the weights need {:.0f} MiB, but {:.0f} MiB of memory are left: {}; a smaller or more "
+                  "strongly quantised model would fit",
+                  static_cast<double>(bytes) / 0x1p20, static_cast<double>(room.pages) / 0x1p20, room.pages_limit),
+      "model",
+      {}};
+}
+
+Error short_of_memory(Error error) {
+  error.message = fmt::format(
+      "the model does not fit: {}; a smaller model, a smaller --chunked-prefill-size or --max-running-requests, or "
+      "more "
+      "memory (ulimit -v, a container's memory limit) would work",
+      error.message);
+  return error;
 }
 
 // As many compute threads as were asked for, or why not.
@@ -126,9 +123,11 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(files, open_model_files(options));
   ESP_TRY(const DecoderSpec spec, declare(files.config));
   const KvShape shape{spec.layers, spec.attention.kv_heads, spec.attention.head_dim, chosen.kv};
-  const Capacity fits = capacity(options, chosen, files.config, shape.bytes_per_token());
+  ESP_TRY(const int context, context_of(options, files.config.context_length));
+  ESP_CHECK(refuse_too_large(*files.weights));
   ESP_TRY(team, start_team(chosen.threads));
   ESP_CHECK(load_weights(progress, spec));
+  const Capacity fits{context, pool_of(options, chosen, context, shape.bytes_per_token(), memory_room())};
   ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
@@ -170,7 +169,9 @@ Result<> Engine::Impl::load_weights(const Progress& progress, const DecoderSpec&
   auto report = [&](int done, int total) {
     if (progress) progress("loading weights", static_cast<double>(done) / total);
   };
-  ESP_TRY(decoder, Decoder::load(spec, Weights(*files.weights, files.naming), decoder_options, *team, report));
+  auto loaded = Decoder::load(spec, Weights(*files.weights, files.naming), decoder_options, *team, report);
+  if (!loaded.ok() && loaded.error().kind == Error::Kind::out_of_memory) return short_of_memory(loaded.error());
+  ESP_TRY(decoder, std::move(loaded));
   return files.weights->intact();
 }
 

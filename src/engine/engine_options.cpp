@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
+#include <iterator>
 
 #include "base/compute_team.h"
 #include "cache/slot_allocator.h"
@@ -42,6 +43,7 @@ Result<> check_integers(const EngineOptions& o) {
       {"random-seed", o.random_seed, -1, INT64_MAX, ""},
       {"speculative-num-draft-tokens", o.draft_tokens, 0, kMostDraftTokens, "at most 16"},
       {"speculative-num-steps", o.draft_steps, 0, kMostDraftTokens, "as many as draft tokens"},
+      {"cache-disk", o.cache_disk_bytes, 0, INT64_MAX, "off"},
   };
   for (const IntegerRange& r : ranges)
     if (r.value < r.low || r.value > r.high)
@@ -118,6 +120,12 @@ Result<Activations> activations_of(const EngineOptions& o) {
   return meaning(kModes, "activations", o.activations, "int8 or f32 (exact mode)");
 }
 
+Result<> check_dummy_type(const EngineOptions& o) {
+  constexpr std::string_view kTypes[] = {"auto", "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "Q8_0", "Q4_0", "Q4_1"};
+  if (std::find(std::begin(kTypes), std::end(kTypes), o.dummy_type) != std::end(kTypes)) return success();
+  return refused("dtype", o.dummy_type, "auto, f32, f16, bf16, q8_0, q4_0 or q4_1");
+}
+
 }  // namespace
 
 std::string_view name(KvType type) {
@@ -128,6 +136,7 @@ std::string_view name(KvType type) {
 Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_CHECK(check_integers(o));
   ESP_CHECK(check_fractions(o));
+  ESP_CHECK(check_dummy_type(o));
   EngineChoices choices;
   ESP_TRY(choices.activations, activations_of(o));
   ESP_TRY(choices.kv, kv_type_of(o));
@@ -142,6 +151,28 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
                   : o.prefill_chunk < 0 ? kUnlimitedChunk
                                         : 512;
   return choices;
+}
+
+// What a model was not made for gives nonsense, so a longer context has to be insisted on, as in SGLang and vLLM.
+Result<int> context_of(const EngineOptions& o, int of_the_model) {
+  constexpr std::int64_t kMost = 1 << 24;
+  if (o.context_length > of_the_model && of_the_model > 0 && !o.longer_context)
+    return bad_request(
+        fmt::format("--context-length is {}, but the model was made for {} tokens: {} or fewer would work, or "
+                    "--allow-longer-context for one that is known to reach further",
+                    o.context_length, of_the_model, of_the_model),
+        "context_length");
+  return static_cast<int>(std::min<std::int64_t>(o.context_length > 0 ? o.context_length : of_the_model, kMost));
+}
+
+// Slots of the token pool: a quarter of what is free at most once the weights are there, and never more than all
+// sequences at full length.
+int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, std::size_t bytes_per_token,
+            const MemoryRoom& room) {
+  if (o.max_total_tokens > 0) return o.max_total_tokens;
+  const std::int64_t affordable = room.least() / 4 / static_cast<std::int64_t>(bytes_per_token);
+  const std::int64_t wanted = std::min(affordable, static_cast<std::int64_t>(context) * chosen.max_running);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 256, 1 << 24));
 }
 
 Result<> EngineOptions::check() const {

@@ -2,6 +2,7 @@
 // Threads: pure functions. Fails: bad_request naming the flag, its value and what it may be.
 #pragma once
 
+#include "base/memory_room.h"
 #include "cache/eviction.h"
 #include "engine/drafts.h"
 #include "engine/scheduler.h"
@@ -23,6 +24,10 @@ struct EngineChoices {
 };
 
 Result<EngineChoices> choices_of(const EngineOptions& options);
+// Tokens of context and of the pool. The model's own context is 0 when its files do not tell it.
+Result<int> context_of(const EngineOptions& options, int of_the_model);
+int pool_of(const EngineOptions& options, const EngineChoices& chosen, int context, std::size_t bytes_per_token,
+            const MemoryRoom& room);
 std::string_view name(KvType type);
 
 }  // namespace espalier

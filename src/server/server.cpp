@@ -39,6 +39,8 @@ struct RangeCheck {
   void operator()(const V&, const char*, const char*, const char*) const {}
 };
 
+}  // namespace
+
 Result<> check(const ServerOptions& options) {
   Result<> verdict = success();
   ServerOptions::visit(options, RangeCheck{verdict});
@@ -52,6 +54,8 @@ Result<> check(const ServerOptions& options) {
   if (!arguments.ok() || !arguments->is_object()) return option_error("default-chat-template-kwargs", "a JSON object");
   return success();
 }
+
+namespace {
 
 // All that reaches a loopback bind has the same address, and so has all that comes through a proxy.
 int per_address(const ServerOptions& options) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "espalier/error.h"
+
 namespace espalier::server {
 
 struct ServerOptions {
@@ -100,5 +102,8 @@ struct ServerOptions {
     field(o.max_side_tasks, "max-side-tasks", "N", "bodies waiting for them; 503 beyond");
   }
 };
+
+// Fails: bad_request naming the flag and its range.
+Result<> check(const ServerOptions& options);
 
 }  // namespace espalier::server

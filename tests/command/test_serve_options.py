@@ -1,0 +1,171 @@
+"""`espalier serve`: its flags, configuration file and environment, and what becomes of other servers' flags. No model is loaded."""
+import pathlib
+import re
+import tempfile
+import unittest
+
+from program import MODEL, SOURCE, espalier
+
+
+def config(*flags, env=None, code=0):
+    ended = espalier("serve", *flags, "--print-config", env=env)
+    assert ended.code == code, ended
+    return ended
+
+
+def value(ended, key):
+    found = re.search(rf"^{key}: (.*?)  # (.*)$", ended.out, re.M)
+    return found and found.groups()
+
+
+class Precedence(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, text):
+        path = pathlib.Path(self.folder.name) / "serve.yaml"
+        path.write_text(text)
+        return path
+
+    def test_command_line_wins_over_environment_over_file_over_default(self):
+        file = self.file("port: 1\nthreads: 1\nmax_running_requests: 1\n")
+        ended = config("--config", file, "--port", "3", env={"ESPALIER_PORT": "2", "ESPALIER_THREADS": "2"})
+        self.assertEqual(value(ended, "port"), ("3", "command line"))
+        self.assertEqual(value(ended, "threads"), ("2", "ESPALIER_THREADS"))
+        self.assertEqual(value(ended, "max-running-requests"), ("1", "file"))
+        self.assertEqual(value(ended, "max-queued-requests"), ("256", "default"))
+
+    def test_synonyms_of_other_servers_are_keys_too_and_the_command_line_wins_over_them(self):
+        file = self.file("max-model-len: 100\nseed: 7\nmodel-path: from-file\n")
+        ended = config("from-line", "--config", file, "-c", "200")
+        self.assertEqual(value(ended, "context-length"), ("200", "command line"))
+        self.assertEqual(value(ended, "random-seed"), ("7", "file"))
+        self.assertEqual(value(ended, "model"), ('"from-line"', "command line"))
+
+    def test_what_is_printed_can_be_read_again(self):
+        first = config(MODEL, "--port", "0", "--no-log-requests", "--served-model-name", "a: b", "--served-model-name", "c",
+                       "--fair-tenants", "--cache-disk", "1G", "--chat-template", 'a "quoted" #one')
+        second = config("--config", self.file(first.out))
+        plain = lambda ended: re.sub(r"  # .*", "", ended.out)
+        self.assertEqual(plain(second), plain(first))
+
+    def test_keys_are_hidden(self):
+        ended = config("--api-key", "hush-1", env={"ESPALIER_ADMIN_API_KEY": "hush-2"})
+        self.assertNotIn("hush", ended.out)
+        self.assertIn("# api-key: not shown  # command line", ended.out)
+
+    def test_a_file_that_cannot_be_honoured_is_refused_with_line_and_key(self):
+        for text, sentence in (("port: 1\nprot: 2\n", r"line 2: there is no flag --prot, did you mean --port"),
+                               ("port: x\n", r"line 1: .*--port"), ("port: [1, 2]\n", "line 1: --port takes one plain value"),
+                               ("port: {a: 1}\n", "line 1: --port takes one plain value"), ("port:\n", "--port takes one plain value"),
+                               ("- port\n", "flags and their values"), ("a: {\n", "line 2"), ("help: true\n", "no flag --help"),
+                               ("tp: 2\n", "--tp-size 2 cannot be honoured"), ("api-key: ''\n", "--api-key is empty"),
+                               ("log-level: loud\n", "--log-level is loud")):
+            ended = config("--config", self.file(text), code=2)
+            self.assertRegex(ended.err, sentence)
+
+    def test_an_empty_file_changes_nothing_and_a_missing_one_is_said(self):
+        self.assertIn("port: 30000", config("--config", self.file("# nothing\n")).out)
+        self.assertIn("not a readable file", config("--config", "/nowhere.yaml", code=3).err)
+
+    def test_truth_values_of_the_environment(self):
+        for word, wanted in (("1", "true"), ("on", "true"), ("false", "false"), ("0", "false")):
+            self.assertEqual(value(config(env={"ESPALIER_STRICT": word}), "strict"), (wanted, "ESPALIER_STRICT"))
+
+
+class Values(unittest.TestCase):
+    def test_what_means_nothing_is_refused(self):
+        for flags in (("--threads", "-5"), ("--log-level", "foo"), ("--log-format", "xml"), ("--port", "-1"), ("--port", "65536"),
+                      ("--port", "http"), ("--progress", "loud"), ("--request-timeout", "-1"), ("--shutdown-timeout", "nan"),
+                      ("--ping-after", "-0.5"), ("--max-body", "0"), ("--max-total-tokens", "-1"), ("--max-total-tokens", "1"),
+                      ("--context-length", "-1"), ("--kv-cache-dtype", "f3"), ("--schedule-policy", "best"), ("--dtype", "f7"),
+                      ("--activations", "int4"), ("--load-format", "pickle"), ("--cache-disk", "-4"), ("--cache-disk", "much"),
+                      ("--random-seed", "-2"), ("--schedule-conservativeness", "0"), ("--target-itl", "-1"), ("--io-threads", "0"),
+                      ("--sampling-defaults", "mine"), ("--default-chat-template-kwargs", "[1]"), ("--max-running-requests", "-1"),
+                      ("--speculative-algorithm", "EAGLE"), ("--api-key", ""), ("--chunked-prefill-size", "-2"), ("--nothing", "1")):
+            ended = config(*flags, code=2)
+            self.assertIn(flags[0][2:] if flags[0] != "--nothing" else "--nothing is not known here", ended.err, flags)
+            self.assertEqual(ended.out, "")
+
+    def test_a_context_that_the_model_was_not_made_for_has_to_be_insisted_on(self):
+        refused = espalier("run", MODEL, "hello", "-n", "1", "-c", "513")
+        self.assertEqual(refused.code, 2, refused)
+        self.assertIn("--context-length is 513, but the model was made for 512 tokens", refused.err)
+        for flags in (("-c", "512"), ("-c", "513", "--allow-longer-context")):
+            self.assertEqual(espalier("run", MODEL, "hello", "-n", "1", *flags).code, 0)
+
+    def test_run_and_bench_refuse_too(self):
+        for verb in (("run", MODEL, "x", "-n", "0"), ("run", MODEL, "x", "-n", "-2"), ("run", MODEL, "x", "--temperature", "-1"),
+                     ("run", MODEL, "x", "--top-p", "0"), ("run", MODEL, "x", "--seed", "-5"), ("bench", "latency", MODEL, "--input-len", "0"),
+                     ("bench", "latency", MODEL, "--output-len", "0"), ("bench", "latency", MODEL, "--batch-size", "0"),
+                     ("bench", "latency", MODEL, "--repeat", "0"), ("bench", "offline", MODEL, "--num-prompts", "-3"),
+                     ("bench", "offline", MODEL, "--random-range-ratio", "2"),
+                     ("bench", "latency", MODEL, "--input-len", "500", "--output-len", "13"),
+                     ("bench", "offline", MODEL, "--input-len", "600")):
+            ended = espalier(*verb)
+            self.assertEqual((ended.code, ended.out), (2, ""), (verb, ended))
+
+
+class ForeignFlags(unittest.TestCase):
+    """`espalier help flags` prints the table that the program goes by."""
+
+    @classmethod
+    def setUpClass(cls):
+        text = espalier("help", "flags").out
+        spelled, refused, tuned = re.split(r"^\S.*:\n", text, flags=re.M)[1:]
+        cls.spelled = [line.split() for line in spelled.strip().splitlines()]
+        cls.refused = [re.match(r"  (\S+) +(?:\(unless (\S+)\) )?(.*)", line).groups() for line in refused.strip("\n").splitlines()]
+        cls.tuned = [line.strip() for line in tuned.strip().splitlines()]
+
+    def test_the_table_has_what_people_paste(self):
+        names = {flag.split(",")[0] for flag, *_ in self.refused} | {name for names in self.tuned for name in names.split(",")}
+        for flag in ("--tp-size", "--quantization", "--tool-call-parser", "--reasoning-parser", "--is-embedding", "--enable-lora",
+                     "--mem-fraction-static", "--gpu-memory-utilization", "--n-gpu-layers", "--trust-remote-code", "--enforce-eager"):
+            self.assertIn(flag, names)
+
+    def test_what_would_change_answers_is_refused_with_a_sentence(self):
+        for names, same, sentence in self.refused:
+            for name in names.split(","):
+                ended = espalier("serve", MODEL, "--print-config", name, "x=y")
+                if "x=y is not known here" in ended.err:  # it takes no value
+                    ended = espalier("serve", MODEL, "--print-config", name)
+                self.assertEqual(ended.code, 2, ended)
+                self.assertRegex(ended.err, r"espalier: --\S+( \S+)? cannot be honoured: ")
+                self.assertIn(sentence, ended.err)
+            for word in (same or "").split("|"):
+                if word:
+                    config(MODEL, names.split(",")[0], word)
+
+    def test_what_tunes_another_engine_is_accepted(self):
+        for names in self.tuned:
+            for name in names.split(","):
+                ended = espalier("serve", name, "7", "--print-config")
+                alone = espalier("serve", "--print-config", name)
+                self.assertIn(0, (ended.code, alone.code), (name, ended, alone))
+
+    def test_one_warning_names_all_of_them(self):
+        ended = espalier("serve", "/nowhere", "--mem-fraction-static", "0.8", "-ngl", "99", "-fa", "on", "--cuda-graph-bs", "1", "2", "4",
+                         "--trust-remote-code", "--dtype", "bfloat16", "--port", "0")
+        self.assertEqual(ended.code, 3, ended)
+        self.assertEqual(len(re.findall("without effect here", ended.err)), 1, ended)
+        for name in ("--mem-fraction-static", "--n-gpu-layers", "--flash-attn", "--cuda-graph-bs", "--trust-remote-code", "--dtype"):
+            self.assertIn(name, ended.err)
+
+    def test_other_spellings_reach_our_flags(self):
+        for theirs, ours in self.spelled:
+            tried = [espalier("serve", "--print-config", *words) for words in ((theirs, "1"), (theirs, "int8"), (theirs,))]
+            self.assertFalse(all("is not known here" in ended.err for ended in tried), (theirs, ours, tried))
+        self.assertEqual(value(config("--seed", "4", "-np", "3", "--tokenizer", "/t"), "random-seed"), ("4", "command line"))
+
+    def test_the_documentation_lists_every_one(self):
+        page = (SOURCE / "docs" / "command-line.md").read_text()
+        for theirs, ours in self.spelled:
+            self.assertIn(f"`{theirs}`", page)
+        for names in [names for names, *_ in self.refused] + self.tuned:
+            for name in names.split(","):
+                self.assertIn(f"`{name}`", page)
+
+
+if __name__ == "__main__":
+    unittest.main()
