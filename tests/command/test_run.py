@@ -141,6 +141,7 @@ class InATerminal(unittest.TestCase):
                 terminal.expect("> ")
                 terminal.type("/grüße日本\n")
                 terminal.expect("There is no command /grüße日本;")
+                terminal.expect("> ")
                 terminal.type("\x04")
                 self.assertEqual(terminal.end()[1], 0)
 
@@ -205,6 +206,7 @@ class InATerminal(unittest.TestCase):
             terminal.expect(r"\. ")
             terminal.type("more\n")
             terminal.expect("There is no command /nothing")
+            terminal.expect("> ")
             terminal.type("\x04")
             self.assertEqual(terminal.end()[1], 0)
 
