@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <new>
 #include <system_error>
 
@@ -125,20 +127,34 @@ int system_failed(const std::system_error& failure) {
   return command::fail(internal_error(failure.what()));
 }
 
+constexpr std::string_view kNoMemory =
+    "out of memory: more of it (ulimit -v, a container's memory.max), a smaller model or a smaller --max-total-tokens "
+    "would work";
+
+// An allocation that fails on a thread of the engine or the server ends up here: nothing may be allocated any more.
+[[noreturn]] void terminated() {
+  try {
+    if (const auto failure = std::current_exception()) std::rethrow_exception(failure);
+  } catch (const std::bad_alloc&) {
+    for (const std::string_view part : {std::string_view("espalier: "), kNoMemory, std::string_view("\n")})
+      if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
+    std::_Exit(Error{Error::Kind::out_of_memory, {}, {}, {}}.exit_code());
+  } catch (...) {  // a bug: the core is wanted
+  }
+  std::abort();
+}
+
 }  // namespace
 }  // namespace espalier
 
 int main(int argc, char** argv) {
   using espalier::Error;
   std::signal(SIGPIPE, SIG_IGN);
+  std::set_terminate(espalier::terminated);
   try {
     return espalier::run(argc, argv);
   } catch (const std::bad_alloc&) {
-    return espalier::command::fail({Error::Kind::out_of_memory,
-                                    "out of memory: more of it (ulimit -v, a container's memory.max), a smaller model "
-                                    "or a smaller --max-total-tokens would work",
-                                    {},
-                                    {}});
+    return espalier::command::fail({Error::Kind::out_of_memory, std::string(espalier::kNoMemory), {}, {}});
   } catch (const std::system_error& failure) {
     return espalier::system_failed(failure);
   } catch (const std::exception& failure) {

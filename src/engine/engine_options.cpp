@@ -154,7 +154,7 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
 }
 
 // What a model was not made for gives nonsense, so a longer context has to be insisted on, as in SGLang and vLLM.
-Result<int> context_of(const EngineOptions& o, int of_the_model) {
+Result<int> context_of(const EngineOptions& o, std::int64_t of_the_model) {
   constexpr std::int64_t kMost = 1 << 24;
   if (o.context_length > of_the_model && of_the_model > 0 && !o.longer_context)
     return bad_request(

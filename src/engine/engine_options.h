@@ -25,7 +25,7 @@ struct EngineChoices {
 
 Result<EngineChoices> choices_of(const EngineOptions& options);
 // Tokens of context and of the pool. The model's own context is 0 when its files do not tell it.
-Result<int> context_of(const EngineOptions& options, int of_the_model);
+Result<int> context_of(const EngineOptions& options, std::int64_t of_the_model);
 int pool_of(const EngineOptions& options, const EngineChoices& chosen, int context, std::size_t bytes_per_token,
             const MemoryRoom& room);
 std::string_view name(KvType type);
