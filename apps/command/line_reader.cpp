@@ -73,6 +73,7 @@ class EditingReader final : public LineReader {
     prompt_ = prompt;
     interrupted_ = false;
     const InterruptIsAKey key;
+    el_set(edit_.get(), EL_PREP_TERM, 1);  // before the prompt: a Ctrl-D typed right behind it would be lost
     int count = 0;
     const char* typed = el_gets(edit_.get(), &count);
     if (typed == nullptr || count <= 0) {

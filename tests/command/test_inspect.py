@@ -46,7 +46,7 @@ class Inspect(unittest.TestCase):
         def turn(header):
             header["model.layers.2.mlp.down_proj.weight"]["shape"].reverse()
         for spoil in (lambda: self.rewrite_header(rename), lambda: self.rewrite_header(turn), lambda: self.change("config.json", head_dim=3),
-                      lambda: self.change("config.json", num_hidden_layers=9), lambda: self.change("config.json", model_type="mamba")):
+                      lambda: self.change("config.json", num_hidden_layers=9), lambda: self.change("config.json", architectures=["MambaForCausalLM"])):
             shutil.rmtree(self.model)
             shutil.copytree(MODEL, self.model)
             spoil()
