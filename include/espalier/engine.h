@@ -73,7 +73,7 @@ struct ModelInfo {
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::string isa, activations, kv_type;
   std::string draft_model;  // what guesses, and its memory, in words; empty = no model does
-  std::string disk_cache;  // what goes to disk and where, in words; empty = nothing does
+  std::string disk_cache;   // what goes to disk and where, in words; empty = nothing does
   int threads = 0;
   int max_running = 0, prefill_chunk = 0;  // sequences in one batch; prompt tokens in one step
   std::int64_t max_queued_tokens = 0;      // of waiting prompts
