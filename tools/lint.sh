@@ -12,12 +12,12 @@ echo "lint: clang-format over ${#files[@]} files"
 status=0
 clang-format-19 --dry-run -Werror "${files[@]}" || status=1
 
+mkdir -p build/lint/once
 # clang-tidy reads flags as clang knows them, so its own tree is configured with clang; only sources are generated in it.
 { cmake --preset release -B build/lint -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 &&
   cmake --build build/lint --target espalier_generated; } >build/lint.log 2>&1 ||
   { cat build/lint.log >&2; exit 1; }
 # A file that several programs share (tests/replay_corpus.cpp) is read once, not once a program.
-mkdir -p build/lint/once
 mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep '\.cpp$' |
   python3 -c 'import json, os, sys
 known = {os.path.relpath(e["file"]): e for e in json.load(open("build/lint/compile_commands.json"))}

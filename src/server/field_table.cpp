@@ -44,6 +44,18 @@ Result<std::vector<TokenId>> as_token_ids(const Json& value, std::string_view pl
   return ids;
 }
 
+Result<std::string> as_short_string(const Json& value, std::string_view place, std::size_t most) {
+  ESP_TRY(std::string text, as_string(value, place));
+  if (text.size() <= most) return text;
+  return bad_request(fmt::format("{} has {} bytes, but at most {} are accepted", place, text.size(), most),
+                     std::string(place));
+}
+
+Result<std::string> find_short_string(const Json& object, std::string_view name, std::size_t most) {
+  const Json* value = find_field(object, name);
+  return value == nullptr ? Result<std::string>(std::string()) : as_short_string(*value, name, most);
+}
+
 Result<std::vector<std::string>> as_strings(const Json& value, std::string_view place) {
   std::vector<std::string> strings;
   if (value.is_string()) {

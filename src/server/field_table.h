@@ -56,6 +56,19 @@ Result<std::vector<TokenId>> as_token_ids(const Json& value, std::string_view pl
 // A string, or a list of strings.
 Result<std::vector<std::string>> as_strings(const Json& value, std::string_view place);
 
+// What a client may name its own things with, in bytes: requests, sessions, pins; salts, users.
+inline constexpr std::size_t kMostIdBytes = 128, kMostSaltBytes = 1024;
+Result<std::string> as_short_string(const Json& value, std::string_view place, std::size_t most);
+// "" when the field is absent or null.
+Result<std::string> find_short_string(const Json& object, std::string_view name, std::size_t most);
+
+// The reader of a row whose string has such a limit.
+template <class T, std::string T::* kMember, std::size_t kMost>
+Result<> read_short(T& out, const Json& value, std::string_view place) {
+  ESP_TRY(out.*kMember, as_short_string(value, place, kMost));
+  return success();
+}
+
 // Whether a value asks for anything: null, false, 0, "", [] and {} do not.
 bool asks_for_something(const Json& value);
 Result<> check_refused(const Json& object, std::span<const RefusedField> rows, std::string_view parent = {});

@@ -9,8 +9,6 @@
 namespace espalier::server {
 namespace {
 
-constexpr std::size_t kMostIdBytes = 128, kMostSaltBytes = 1024;
-
 void write_pin(JsonWriter& json, const PinInfo& pin) {
   json.open('{').field("id", pin.id).field("object", "cache.pin").field("tokens", pin.tokens).key("seconds_left");
   if (pin.seconds_left)
@@ -37,12 +35,6 @@ Result<std::vector<TokenId>> prefix_of(const Call& call) {
   if (text != nullptr) ESP_CHECK(check_prompt_bytes(*call.model, value, field));
   ESP_TRY(const PromptList list, parse_prompts(value, field, 1, text != nullptr ? PromptKind::text : PromptKind::ids));
   return encode_prompt(*call.model, list.prompts.front(), field);
-}
-
-Result<std::string> short_text(const Json& body, const char* field, std::size_t most) {
-  ESP_TRY(const auto text, find_string(body, field));
-  if (!text || text->size() <= most) return text.value_or("");
-  return bad_request(fmt::format("{} has {} bytes, but at most {} are accepted", field, text->size(), most), field);
 }
 
 // Pins the prefix once a request has computed it.
@@ -78,9 +70,9 @@ class PinReply final : public Reply {
 // {"text" | "input_ids" | "messages", "id", "cache_salt", "extra_key", "seconds"}
 Result<Generation> pin(Call& call) {
   PinWish wish;
-  ESP_TRY(wish.id, short_text(call.body, "id", kMostIdBytes));
-  ESP_TRY(const std::string salt, short_text(call.body, "cache_salt", kMostSaltBytes));
-  ESP_TRY(const std::string extra, short_text(call.body, "extra_key", kMostSaltBytes));
+  ESP_TRY(wish.id, find_short_string(call.body, "id", kMostIdBytes));
+  ESP_TRY(const std::string salt, find_short_string(call.body, "cache_salt", kMostSaltBytes));
+  ESP_TRY(const std::string extra, find_short_string(call.body, "extra_key", kMostSaltBytes));
   ESP_TRY(const auto seconds, find_number(call.body, "seconds", {0, 1e9}));
   ESP_TRY(const auto name, find_string(call.body, "model"));
   ESP_CHECK(call.model->check_name(name.value_or("")));
@@ -116,7 +108,7 @@ Result<net::HttpResponse> list_pins(Call& call) {
 }
 
 Result<net::HttpResponse> unpin(Call& call) {
-  ESP_TRY(const std::string id, short_text(call.body, "id", kMostIdBytes));
+  ESP_TRY(const std::string id, find_short_string(call.body, "id", kMostIdBytes));
   if (id.empty()) return bad_request("id is missing", "id");
   ESP_CHECK(call.model->engine->unpin(id));
   std::string out;

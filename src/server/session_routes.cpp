@@ -7,20 +7,10 @@
 namespace espalier::server {
 namespace {
 
-constexpr std::size_t kMostIdBytes = 128;
-
-Result<std::string> session_id(const Json& body) {
-  ESP_TRY(const auto id, find_string(body, "session_id"));
-  if (id && id->size() > kMostIdBytes)
-    return bad_request(fmt::format("session_id has {} bytes, but at most {} are accepted", id->size(), kMostIdBytes),
-                       "session_id");
-  return id.value_or("");
-}
-
 // {"capacity_of_str_len": N, "session_id": "...", "timeout": SECONDS} -> the id as a JSON string. A token stands for at
 // least one character, so a context of more tokens than the capacity cannot be within it.
 Result<net::HttpResponse> open_session(Call& call) {
-  ESP_TRY(std::string id, session_id(call.body));
+  ESP_TRY(std::string id, find_short_string(call.body, "session_id", kMostIdBytes));
   ESP_TRY(const auto capacity, find_integer(call.body, "capacity_of_str_len", {0, 1'000'000'000'000}));
   ESP_TRY(const auto timeout, find_number(call.body, "timeout", {0, 1e9}));
   ESP_TRY(const std::string opened, call.service.sessions.open(std::move(id), tenant_of(call.http, ""),
@@ -31,7 +21,7 @@ Result<net::HttpResponse> open_session(Call& call) {
 }
 
 Result<net::HttpResponse> close_session(Call& call) {
-  ESP_TRY(const std::string id, session_id(call.body));
+  ESP_TRY(const std::string id, find_short_string(call.body, "session_id", kMostIdBytes));
   if (id.empty()) return bad_request("session_id is missing", "session_id");
   ESP_TRY(const auto running, call.service.sessions.close(id, tenant_of(call.http, "")));
   for (const std::string& rid : running) call.model->engine->abort(rid);

@@ -19,13 +19,9 @@ std::string random_name() {
   return name;
 }
 
-std::int64_t size_of(const std::vector<TokenId>& tokens) {
-  return static_cast<std::int64_t>(tokens.size());
-}
-
 // As tokens[:offset] in Python.
 void cut(std::vector<TokenId>& tokens, int offset) {
-  const std::int64_t length = size_of(tokens);
+  const std::int64_t length = std::ssize(tokens);
   const std::int64_t end = offset < 0 ? std::max<std::int64_t>(length + offset, 0) : offset;
   tokens.resize(static_cast<std::size_t>(std::min(end, length)));
 }
@@ -78,7 +74,7 @@ Result<Sessions::Begun> Sessions::begin(const SessionParams& params, std::string
   ESP_TRY(begun.prompt, context(session, params, begun.replaced));
   const bool repeats_begin = !params.rid.empty() && !tokens.empty() && tokens.front() == begin_token;
   begun.prompt.insert(begun.prompt.end(), tokens.begin() + (repeats_begin ? 1 : 0), tokens.end());
-  const std::int64_t length = size_of(begun.prompt);
+  const std::int64_t length = std::ssize(begun.prompt);
   if (session.most_tokens > 0 && length > session.most_tokens)
     return bad_request(
         fmt::format("the turn's context has {} tokens, but the session was opened for {}", length, session.most_tokens),
@@ -115,7 +111,7 @@ void Sessions::end(std::uint64_t number, const std::string& rid, bool keep, std:
     std::vector<std::string> none;
     return forget(place->second, rid, none);
   }
-  tokens_ += size_of(output);
+  tokens_ += std::ssize(output);
   turn->second.output = std::move(output);
   turn->second.running = false;
   place->second.used = Clock::now();
@@ -147,7 +143,7 @@ Result<Sessions::Place> Sessions::find(const std::string& id, std::string_view o
 void Sessions::forget(Session& session, const std::string& rid, std::vector<std::string>& running) {
   const auto turn = session.turns.find(rid);
   if (turn->second.running) running.push_back(rid);
-  tokens_ -= size_of(turn->second.prompt) + size_of(turn->second.output);
+  tokens_ -= std::ssize(turn->second.prompt) + std::ssize(turn->second.output);
   session.turns.erase(turn);
 }
 

@@ -8,7 +8,6 @@ namespace {
 using I = GenerateItem;
 
 constexpr int kDefaultTokens = 128;
-constexpr std::size_t kMostIdBytes = 128, kMostSaltBytes = 1024;
 
 Result<> read_sampling(I& out, const Json& value, std::string_view place) {
   if (!value.is_object()) return bad_request(fmt::format("{} must be an object", place), std::string(place));
@@ -19,25 +18,6 @@ Result<> read_sampling(I& out, const Json& value, std::string_view place) {
   const auto length = fields.find("max_new_tokens");
   if (length != fields.end() && length->second.is_null()) out.sampling.max_new_tokens.reset();
   return read_fields(value, native_sampling_rows(), out.sampling, place);
-}
-
-Result<> limited(std::string& out, const Json& value, std::string_view place, std::size_t most) {
-  ESP_TRY(out, as_string(value, place));
-  if (out.size() <= most) return success();
-  return bad_request(fmt::format("{} has {} bytes, but at most {} are accepted", place, out.size(), most),
-                     std::string(place));
-}
-Result<> read_rid(I& out, const Json& value, std::string_view place) {
-  return limited(out.rid, value, place, kMostIdBytes);
-}
-Result<> read_salt(I& out, const Json& value, std::string_view place) {
-  return limited(out.cache_salt, value, place, kMostSaltBytes);
-}
-Result<> read_user(I& out, const Json& value, std::string_view place) {
-  return limited(out.user, value, place, kMostSaltBytes);
-}
-Result<> read_extra_key(I& out, const Json& value, std::string_view place) {
-  return limited(out.extra_key, value, place, kMostSaltBytes);
 }
 
 Result<> read_session(I& out, const Json& value, std::string_view place) {
@@ -57,12 +37,13 @@ Result<> read_session(I& out, const Json& value, std::string_view place) {
 
 constexpr FieldRow<I> kRows[] = {
     {"sampling_params", &read_sampling, "{}", "see the table of sampling parameters"},
-    {"rid", &read_rid, "made up",
+    {"rid", &read_short<I, &I::rid, kMostIdBytes>, "made up",
      "the request's id; of a batch given as one string: a prefix, \"_0\", \"_1\", ... follow"},
-    {"cache_salt", &read_salt, "none", "requests of different salts share no cached prefix"},
-    {"extra_key", &read_extra_key, "none", "the same; both count"},
+    {"cache_salt", &read_short<I, &I::cache_salt, kMostSaltBytes>, "none",
+     "requests of different salts share no cached prefix"},
+    {"extra_key", &read_short<I, &I::extra_key, kMostSaltBytes>, "none", "the same; both count"},
     {"priority", &I::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
-    {"user", &read_user, "none", "who is asking, for --fair-tenants"},
+    {"user", &read_short<I, &I::user, kMostSaltBytes>, "none", "who is asking, for --fair-tenants"},
     {"background", &I::background, "false", "runs only when nothing else waits, and gives way to what comes"},
     {"deadline_ms", &I::deadline_ms, "none", "waits at most so many milliseconds to begin, else 408", {1, 86'400'000}},
     {"return_logprob", &I::return_logprob, "false",

@@ -13,8 +13,6 @@ namespace {
 
 using F = OpenAiFields;
 
-constexpr std::size_t kMostIdBytes = 128, kMostSaltBytes = 1024;
-
 Result<> read_stream_options(F& out, const Json& value, std::string_view place) {
   if (!value.is_object()) {
     return bad_request(fmt::format("{} must be an object", place), std::string(place));
@@ -34,25 +32,6 @@ Result<> read_response_format(F& out, const Json& value, std::string_view place)
       fmt::format("{}.type is {}, but only \"text\" is supported: constrained output comes with a later version", place,
                   in_quotes(type, 40)),
       std::string(place));
-}
-
-Result<> limited(std::string& out, const Json& value, std::string_view place, std::size_t most) {
-  ESP_TRY(out, as_string(value, place));
-  if (out.size() <= most) return success();
-  return bad_request(fmt::format("{} has {} bytes, but at most {} are accepted", place, out.size(), most),
-                     std::string(place));
-}
-Result<> read_rid(F& out, const Json& value, std::string_view place) {
-  return limited(out.rid, value, place, kMostIdBytes);
-}
-Result<> read_salt(F& out, const Json& value, std::string_view place) {
-  return limited(out.cache_salt, value, place, kMostSaltBytes);
-}
-Result<> read_user(F& out, const Json& value, std::string_view place) {
-  return limited(out.user, value, place, kMostSaltBytes);
-}
-Result<> read_extra_key(F& out, const Json& value, std::string_view place) {
-  return limited(out.extra_key, value, place, kMostSaltBytes);
 }
 
 // "disabled" is what we always do: a prompt is never shortened.
@@ -80,11 +59,12 @@ constexpr FieldRow<F> kRows[] = {
     {"model", &F::model, "the served model", "a served name, \"default\" or nothing"},
     {"stream", &F::stream, "false", "server-sent events"},
     {"stream_options", &read_stream_options, "none", "include_usage, continuous_usage_stats"},
-    {"rid", &read_rid, "made up", "the request's id, for /abort_request; up to 128 bytes"},
-    {"cache_salt", &read_salt, "none", "requests of different salts share no cached prefix"},
-    {"extra_key", &read_extra_key, "none", "the same, SGLang's name; both count"},
+    {"rid", &read_short<F, &F::rid, kMostIdBytes>, "made up", "the request's id, for /abort_request; up to 128 bytes"},
+    {"cache_salt", &read_short<F, &F::cache_salt, kMostSaltBytes>, "none",
+     "requests of different salts share no cached prefix"},
+    {"extra_key", &read_short<F, &F::extra_key, kMostSaltBytes>, "none", "the same, SGLang's name; both count"},
     {"priority", &F::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
-    {"user", &read_user, "none", "who is asking, for --fair-tenants"},
+    {"user", &read_short<F, &F::user, kMostSaltBytes>, "none", "who is asking, for --fair-tenants"},
     {"background", &F::background, "false", "runs only when nothing else waits, and gives way to what comes"},
     {"deadline_ms", &F::deadline_ms, "none", "waits at most so many milliseconds to begin, else 408", {1, 86'400'000}},
     {"return_token_ids", &F::return_token_ids, "false", "adds token_ids and prompt_token_ids"},
