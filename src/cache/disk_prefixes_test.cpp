@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <random>
@@ -437,14 +436,9 @@ class RandomOperations : public DiskPrefixesTest {
   std::uint64_t loaded_ = 0, stored_ = 0;
 };
 
-long operations() {
-  if (const char* given = std::getenv("ESPALIER_OPERATIONS")) return std::strtol(given, nullptr, 10);
-  return std::getenv("ESPALIER_LONG_TESTS") != nullptr ? 1'000'000 : 100'000;
-}
-
 TEST_F(RandomOperations, NoWrongSlotIsEverHandedOutAndNobodyWaitsForEver) {
   world_ = std::make_unique<World>(folder_.path());
-  const long count = operations();
+  const long count = testing::operations(100'000, 1'000'000);
   for (long i = 0; i < count; ++i) {
     operate();
     if (i % 20 == 0) check(i);

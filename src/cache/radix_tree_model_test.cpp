@@ -2,7 +2,6 @@
 // token, its pins and its last use. ESPALIER_OPERATIONS sets the number of operations (100,000).
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <random>
 
@@ -313,8 +312,7 @@ class RadixTreeModel : public ::testing::Test {
 };
 
 TEST_F(RadixTreeModel, AgreesUnderRandomOperations) {
-  const char* given = std::getenv("ESPALIER_OPERATIONS");
-  const long operations = given != nullptr ? std::strtol(given, nullptr, 10) : 100000;
+  const long operations = testing::operations(100'000, 100'000);
   for (int i = 0; i < 8; ++i) watched_.emplace_back(some_key(), PeekMemory());
   for (long i = 0; i < operations; ++i) {
     step();

@@ -3,7 +3,6 @@
 // beforehand. ESPALIER_OPERATIONS sets the number of operations (20,000; a million with ESPALIER_LONG_TESTS).
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <optional>
 #include <random>
 #include <thread>
@@ -301,15 +300,10 @@ class RandomEngine : public ::testing::Test {
   std::int64_t hits_ = 0;
 };
 
-long operations() {
-  if (const char* given = std::getenv("ESPALIER_OPERATIONS")) return std::strtol(given, nullptr, 10);
-  return std::getenv("ESPALIER_LONG_TESTS") != nullptr ? 1'000'000 : 20'000;
-}
-
 TEST_F(RandomEngine, EveryAnswerIsTheModelsAndNoSlotIsEverWrong) {
   log::configure(log::Level::error, log::Format::text);
   open(false);
-  const long count = operations();
+  const long count = testing::operations(20'000, 1'000'000);
   for (long i = 0; i < count; ++i) {
     operate();
     if (i % 10 == 0) check(i);

@@ -5,6 +5,7 @@
 // absent.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -46,5 +47,12 @@ inline std::string read_file(const std::filesystem::path& path) {
 
 // The seed of this run's random tests: ESPALIER_SEED, else drawn anew; test_main prints it.
 std::uint64_t seed();
+
+// How many operations a random test tries: ESPALIER_OPERATIONS, else by whether long tests are on
+// (ESPALIER_LONG_TESTS).
+inline long operations(long usual, long in_long_tests) {
+  if (const char* given = std::getenv("ESPALIER_OPERATIONS")) return std::strtol(given, nullptr, 10);
+  return std::getenv("ESPALIER_LONG_TESTS") != nullptr ? in_long_tests : usual;
+}
 
 }  // namespace espalier::testing
