@@ -2,6 +2,7 @@
 // tests.
 #pragma once
 
+#include <functional>
 #include <random>
 
 #include "engine/core_harness.h"
@@ -23,6 +24,43 @@ inline std::vector<TokenId> random_tokens(std::mt19937_64& rng, int count, int v
   for (int i = 0; i < count; ++i)
     out.push_back(static_cast<TokenId>(3 + rng() % static_cast<unsigned>(vocabulary - 3)));
   return out;
+}
+
+// One of a random crowd: `beginning` and 1 to `longest_tail` tokens of its own, at most 39 to say in one to three
+// choices, now and then in another scope.
+inline RequestFields random_request(std::mt19937_64& rng, std::vector<TokenId> beginning, int longest_tail,
+                                    int vocabulary) {
+  const auto below = [&](int limit) { return static_cast<int>(rng() % static_cast<unsigned>(limit)); };
+  const auto own = random_tokens(rng, 1 + below(longest_tail), vocabulary);
+  beginning.insert(beginning.end(), own.begin(), own.end());
+  RequestFields fields = request(std::move(beginning), below(40));
+  fields.sampling.n = 1 + below(3);
+  fields.scope = below(5) == 0 ? "other" : "";
+  return fields;
+}
+
+// So many steps of a core at which requests arrive (given the step's number) and leave at random. Some are left
+// running.
+inline void random_arrivals(CoreHarness& harness, std::mt19937_64& rng, int steps,
+                            const std::function<RequestFields(int)>& arriving) {
+  for (int i = 0; i < steps; ++i) {
+    if (rng() % 3 == 0) harness.add(arriving(i));
+    if (!harness.channels.empty() && rng() % 9 == 0) {
+      harness.channels[rng() % harness.channels.size()]->cancel();
+      harness.core.drop_unwanted();
+    }
+    harness.step();
+  }
+}
+
+// Everybody was answered, and nobody holds a slot but the tree.
+inline void expect_all_finished(const CoreHarness& harness) {
+  EXPECT_TRUE(harness.core.idle());
+  const EngineStatus status = harness.core.status();
+  EXPECT_EQ(status.pinned_tokens, 0);
+  EXPECT_EQ(status.free_tokens + status.cached_tokens, status.pool_tokens);
+  for (const auto& choices : harness.answers)
+    for (const Answer& answer : choices) EXPECT_TRUE(answer.finished);
 }
 
 inline CoreOptions options(int chunk = 512, bool cache = true) {

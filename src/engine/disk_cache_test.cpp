@@ -11,23 +11,20 @@
 
 #include "base/log.h"
 #include "cache/test_folder.h"
-#include "engine/core_harness.h"
+#include "engine/core_requests.h"
 #include "engine/kv_copy.h"
 #include "espalier/stream.h"
 
 namespace espalier {
 namespace {
 
-using testing::Answer;
+using testing::Answers;
+using testing::expect_all_finished;
 using testing::GoldenModel;
-using Answers = std::vector<std::vector<Answer>>;
-
-std::vector<TokenId> random_tokens(std::mt19937_64& rng, int count, int vocabulary) {
-  std::vector<TokenId> out;
-  for (int i = 0; i < count; ++i)
-    out.push_back(static_cast<TokenId>(3 + rng() % static_cast<unsigned>(vocabulary - 3)));
-  return out;
-}
+using testing::random_arrivals;
+using testing::random_request;
+using testing::random_tokens;
+using testing::request;
 
 // A core with a disk tier of its own.
 class TieredCore : public testing::CoreHarness {
@@ -58,15 +55,11 @@ class TieredCore : public testing::CoreHarness {
   KvCopier copier_;
 };
 
-RequestFields request(std::vector<TokenId> prompt, int max_new_tokens, int number) {
-  RequestFields fields;
-  fields.prompt = std::move(prompt);
-  fields.sampling.max_new_tokens = max_new_tokens;
-  fields.sampling.ignore_eos = true;
-  fields.sampling.temperature = number % 2 ? 0.9 : 0;
-  if (number % 2) fields.sampling.seed = static_cast<std::uint64_t>(number);
-  fields.logprobs.enabled = true;
-  if (number % 7 == 3) fields.logprobs.prompt_start = 20;
+// Every second one is sampled with a seed, the others stay greedy.
+RequestFields sampled_in_turn(RequestFields fields, int number) {
+  if (number % 2 == 0) return fields;
+  fields.sampling.temperature = 0.9;
+  fields.sampling.seed = static_cast<std::uint64_t>(number);
   return fields;
 }
 
@@ -81,7 +74,8 @@ std::vector<RequestFields> turns(int vocabulary) {
     if (i % 3 == 1) prompt.resize(prompt.size() - 29);
     const auto tail = random_tokens(rng, 1 + i % 4 * 9, vocabulary);
     prompt.insert(prompt.end(), tail.begin(), tail.end());
-    all.push_back(request(std::move(prompt), 3 + i % 5, i));
+    all.push_back(sampled_in_turn(request(std::move(prompt), 3 + i % 5), i));
+    if (i % 7 == 3) all.back().logprobs.prompt_start = 20;
     if (i % 6 == 5) all.back().scope = "tenant";
   }
   return all;
@@ -161,12 +155,12 @@ TEST_F(DiskCacheOnTinyModel, APromptIsReusedAfterARestartUpToItsLastWholeBlock) 
   const auto tokens = prompt(300);
   {
     TieredCore tiered(model, {}, 1024, KvType::bf16, folder.path());
-    tiered.add(request(tokens, 4, 0));
+    tiered.add(request(tokens, 4));
     tiered.run();
     EXPECT_EQ(tiered.core.save_cache(TieredCore::soon()), 288);
   }
   TieredCore tiered(model, {}, 1024, KvType::bf16, folder.path());
-  tiered.add(request(tokens, 4, 0));
+  tiered.add(request(tokens, 4));
   tiered.run();
   EXPECT_EQ(tiered.answers[0][0].finish.usage.cached_tokens, 288);
 }
@@ -174,12 +168,12 @@ TEST_F(DiskCacheOnTinyModel, APromptIsReusedAfterARestartUpToItsLastWholeBlock) 
 TEST_F(DiskCacheOnTinyModel, AFlushedCacheIsFlushedOnDiskToo) {
   const auto tokens = prompt(300);
   TieredCore tiered(model, {}, 1024, KvType::bf16, folder.path());
-  tiered.add(request(tokens, 4, 0));
+  tiered.add(request(tokens, 4));
   tiered.run();
   tiered.core.save_cache(TieredCore::soon());
   EXPECT_TRUE(tiered.core.flush_cache());
   EXPECT_EQ(tiered.core.status().free_tokens, 1024);
-  tiered.add(request(tokens, 4, 0));
+  tiered.add(request(tokens, 4));
   tiered.run();
   EXPECT_EQ(tiered.answers[1][0].finish.usage.cached_tokens, 0);
   EXPECT_EQ(tiered.answers[0], tiered.answers[1]);
@@ -205,29 +199,12 @@ TEST_F(DiskCacheOnTinyModel, RandomArrivalsAndDeparturesInAFullPoolKeepEveryInva
   TieredCore tiered(model, options, 400, KvType::bf16, folder.path());
   std::vector<std::vector<TokenId>> systems;
   for (int i = 0; i < 6; ++i) systems.push_back(prompt(40 + 37 * i));
-  for (int i = 0; i < 500; ++i) {
-    if (rng() % 3 == 0) {
-      auto tokens = rng() % 4 ? systems[rng() % systems.size()] : std::vector<TokenId>{};
-      const auto own = prompt(1 + static_cast<int>(rng() % 60));
-      tokens.insert(tokens.end(), own.begin(), own.end());
-      RequestFields fields = request(tokens, static_cast<int>(rng() % 40), i);
-      fields.logprobs.prompt_start = -1;
-      fields.sampling.n = 1 + static_cast<int>(rng() % 3);
-      fields.scope = rng() % 5 == 0 ? "other" : "";
-      tiered.add(fields);
-    }
-    if (!tiered.channels.empty() && rng() % 9 == 0) {
-      tiered.channels[rng() % tiered.channels.size()]->cancel();
-      tiered.core.drop_unwanted();
-    }
-    tiered.step();
-  }
+  random_arrivals(tiered, rng, 500, [&](int i) {
+    auto beginning = rng() % 4 ? systems[rng() % systems.size()] : std::vector<TokenId>{};
+    return sampled_in_turn(random_request(rng, std::move(beginning), 60, model.spec.vocabulary), i);
+  });
   tiered.run();
-  const EngineStatus status = tiered.core.status();
-  EXPECT_EQ(status.pinned_tokens, 0);
-  EXPECT_EQ(status.free_tokens + status.cached_tokens, status.pool_tokens);
-  for (const auto& choices : tiered.answers)
-    for (const auto& answer : choices) EXPECT_TRUE(answer.finished);
+  expect_all_finished(tiered);
 }
 
 // --- the whole engine ---

@@ -12,10 +12,13 @@ namespace {
 using testing::Answers;
 using testing::burst;
 using testing::CoreHarness;
+using testing::expect_all_finished;
 using testing::forty_requests;
 using testing::GoldenModel;
 using testing::one_by_one;
 using testing::options;
+using testing::random_arrivals;
+using testing::random_request;
 using testing::random_tokens;
 using testing::request;
 
@@ -133,28 +136,14 @@ TEST_F(DraftsOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
   CoreHarness harness(model, drafting(DraftSource::model, o, 3), 400);
   harness.attach_draft_model(other, 300);
   const auto system = prompt(40);
-  for (int i = 0; i < 400; ++i) {
-    if (rng() % 3 == 0) {
-      auto tokens = rng() % 2 ? system : std::vector<TokenId>{};
-      const auto own = prompt(1 + static_cast<int>(rng() % 90));
-      tokens.insert(tokens.end(), own.begin(), own.end());
-      RequestFields fields = request(tokens, static_cast<int>(rng() % 40));
-      fields.sampling.n = 1 + static_cast<int>(rng() % 3);
-      fields.sampling.temperature = rng() % 2 ? 0 : 1;
-      fields.scope = rng() % 5 == 0 ? "other" : "";
-      harness.add(fields);
-    }
-    if (!harness.channels.empty() && rng() % 9 == 0) {
-      harness.channels[rng() % harness.channels.size()]->cancel();
-      harness.core.drop_unwanted();
-    }
-    harness.step();
-  }
+  random_arrivals(harness, rng, 400, [&](int) {
+    RequestFields fields = random_request(rng, rng() % 2 ? system : std::vector<TokenId>{}, 90, model.spec.vocabulary);
+    fields.sampling.temperature = rng() % 2 ? 0 : 1;
+    return fields;
+  });
   harness.run();
-  EXPECT_TRUE(harness.core.idle());
+  expect_all_finished(harness);
   EXPECT_GT(harness.metrics.drafted_tokens.value(), 0u);
-  for (const auto& choices : harness.answers)
-    for (const auto& answer : choices) EXPECT_TRUE(answer.finished);
   EXPECT_TRUE(harness.core.flush_cache());
   EXPECT_EQ(harness.draft_model()->used_slots(), 0);
 }

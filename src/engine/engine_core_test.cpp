@@ -15,10 +15,13 @@ using testing::Answer;
 using testing::Answers;
 using testing::burst;
 using testing::CoreHarness;
+using testing::expect_all_finished;
 using testing::forty_requests;
 using testing::GoldenModel;
 using testing::one_by_one;
 using testing::options;
+using testing::random_arrivals;
+using testing::random_request;
 using testing::random_tokens;
 using testing::request;
 
@@ -249,29 +252,13 @@ TEST_F(EngineCoreOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
   o.max_running = 9;
   CoreHarness harness(model, o, 400);
   const auto system = prompt(40);
-  for (int i = 0; i < 400; ++i) {
-    if (rng() % 3 == 0) {
-      auto tokens = rng() % 2 ? system : std::vector<TokenId>{};
-      const auto own = prompt(1 + static_cast<int>(rng() % 90));
-      tokens.insert(tokens.end(), own.begin(), own.end());
-      RequestFields fields = request(tokens, static_cast<int>(rng() % 40));
-      fields.sampling.n = 1 + static_cast<int>(rng() % 3);
-      if (rng() % 4 == 0) fields.logprobs.prompt_start = static_cast<int>(rng() % tokens.size());
-      fields.scope = rng() % 5 == 0 ? "other" : "";
-      harness.add(fields);
-    }
-    if (!harness.channels.empty() && rng() % 9 == 0) {
-      harness.channels[rng() % harness.channels.size()]->cancel();
-      harness.core.drop_unwanted();
-    }
-    harness.step();
-  }
+  random_arrivals(harness, rng, 400, [&](int) {
+    RequestFields fields = random_request(rng, rng() % 2 ? system : std::vector<TokenId>{}, 90, model.spec.vocabulary);
+    if (rng() % 4 == 0) fields.logprobs.prompt_start = static_cast<int>(rng() % fields.prompt.size());
+    return fields;
+  });
   harness.run();
-  EXPECT_TRUE(harness.core.idle());
-  const EngineStatus status = harness.core.status();
-  EXPECT_EQ(status.free_tokens + status.cached_tokens, status.pool_tokens);
-  for (const auto& choices : harness.answers)
-    for (const auto& answer : choices) EXPECT_TRUE(answer.finished);
+  expect_all_finished(harness);
 }
 
 TEST_F(EngineCoreOnTinyModel, BackgroundWorkGivesWayAndStillSaysTheSame) {
