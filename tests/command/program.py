@@ -1,8 +1,8 @@
 """Runs the built `espalier` as a user does: arguments, environment, limits, a pipe or a terminal; then looks at what it printed
 and how it ended.
 
-ESPALIER_BINARY names the program (ctest sets it), ESPALIER_SOURCE_DIR the checkout. Models are the small goldens, so that a run
-takes a fraction of a second. Nothing here looks at the clock but to give up.
+Which program, and which of the small goldens (so that a run takes a fraction of a second), the server's harness says. Nothing
+here looks at the clock but to give up.
 """
 import os
 import pathlib
@@ -15,12 +15,9 @@ import sys
 import time
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("ESPALIER_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-BINARY = os.environ.get("ESPALIER_BINARY", str(SOURCE / "build" / "espalier"))
-sys.path.insert(0, str(SOURCE / "tests" / "server"))
-from harness import expect_no_report, without_sanitizers  # noqa: E402,F401: the folder had to be named first; tests take both from here
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
+from harness import BINARY, MODEL, SOURCE, expect_no_report, without_sanitizers  # noqa: E402,F401: behind the path; tests take them from here
 
-MODEL = SOURCE / "tests" / "data" / "goldens" / "models" / "llama3-tied-gqa"
 PATIENCE = 120  # seconds; sanitizers on a busy machine are slow
 
 

@@ -170,6 +170,16 @@ class Server:
         raise AssertionError(f"{name} is {self.metric(name)}, not {value}")
 
 
+class ServerCase(unittest.TestCase):
+    """Tests that share one server, started with these flags."""
+    FLAGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.FLAGS)
+        cls.addClassCleanup(cls.server.kill)
+
+
 def in_parallel(count, work):
     """Runs work(i) on as many threads and returns what they return, in order."""
     results = [None] * count

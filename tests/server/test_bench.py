@@ -10,7 +10,7 @@ import unittest
 import xml.etree.ElementTree
 
 import harness
-from harness import BINARY, MODEL, Server, expect_no_report
+from harness import BINARY, MODEL, ServerCase, expect_no_report
 
 HEADER = {"workload": "tiny", "format": "espalier-workload/1", "order": "any", "api": "completions"}
 KEYS = {"tag", "backend", "dataset_name", "request_rate", "max_concurrency", "sharegpt_output_len", "random_input_len", "random_output_len",
@@ -36,16 +36,12 @@ def workload(folder, name, kind, items, **more):
     return path
 
 
-class Bench(unittest.TestCase):
+class Bench(ServerCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        super().setUpClass()
         cls.folder = tempfile.TemporaryDirectory()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.kill()
-        cls.folder.cleanup()
+        cls.addClassCleanup(cls.folder.cleanup)
 
     def serving(self, *words, **more):
         return bench("serving", "--port", self.server.port, *words, **more)

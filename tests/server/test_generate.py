@@ -1,20 +1,12 @@
 """/generate: goldens, batches, streams, log-probabilities as every front end reads them."""
 import unittest
 
-from harness import GOLDEN, VOCABULARY, Server
+from harness import GOLDEN, VOCABULARY, ServerCase
 
 GREEDY = {"temperature": 0, "max_new_tokens": 8, "ignore_eos": True}
 
 
-class Generate(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.kill()
-
+class Generate(ServerCase):
     def test_greedy_output_and_logprobs_are_the_goldens(self):
         for prompt in GOLDEN["prompts"]:
             reply = self.server.generate(input_ids=prompt["tokens"], return_logprob=True,

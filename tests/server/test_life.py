@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from harness import GOLDEN, Server, in_parallel, without_sanitizers
+from harness import GOLDEN, Server, ServerCase, in_parallel, without_sanitizers
 
 LONG = {"input_ids": [1], "stream": True, "sampling_params": {"temperature": 0, "max_new_tokens": 500, "ignore_eos": True}}
 SHORT = {"input_ids": [1], "sampling_params": {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True}}
@@ -38,15 +38,7 @@ def parsed_metrics(text):
     return types, samples
 
 
-class Open(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.kill()
-
+class Open(ServerCase):
     def test_health_routes_say_ok(self):
         for path in ("/health", "/livez", "/readyz", "/ready", "/ping", "/health_generate"):
             reply = self.server.get(path)

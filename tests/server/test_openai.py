@@ -1,7 +1,7 @@
 """/v1: completions and chat, streamed and whole, errors, and the official client."""
 import unittest
 
-from harness import GOLDEN, Server
+from harness import GOLDEN, Server, ServerCase
 
 try:
     import openai
@@ -28,14 +28,8 @@ def folded(events, chat):
     return choices
 
 
-class OpenAi(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server("--served-model-name", "toy")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.kill()
+class OpenAi(ServerCase):
+    FLAGS = ("--served-model-name", "toy")
 
     def test_models_are_listed_and_unknown_ones_refused(self):
         listed = self.server.get("/v1/models").json

@@ -2,20 +2,12 @@
 import threading
 import unittest
 
-from harness import Server
+from harness import Server, ServerCase
 
 GREEDY = {"temperature": 0, "max_new_tokens": 5, "ignore_eos": True}
 
 
-class Sessions(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.kill()
-
+class Sessions(ServerCase):
     def open(self, **fields):
         reply = self.server.post("/open_session", {"capacity_of_str_len": 1000, **fields})
         self.assertEqual(reply.status, 200, reply.body)
