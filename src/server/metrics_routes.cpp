@@ -28,6 +28,8 @@ constexpr CounterRow kCounters[] = {
     {"preemptions", "num_retracted_requests", "Running requests sent back to wait", &EngineMetrics::preemptions},
     {"retracted_tokens", "num_retracted_output_tokens", "Tokens given back by them", &EngineMetrics::retracted_tokens},
     {"evicted_tokens", "evicted_tokens", "Tokens evicted from the prefix cache", &EngineMetrics::evicted_tokens},
+    {"spec_draft_tokens", "", "Drafted tokens that were verified", &EngineMetrics::drafted_tokens},
+    {"spec_accepted_tokens", "", "Drafted tokens that came true", &EngineMetrics::accepted_tokens},
     {"engine_steps", "", "Steps of the engine", &EngineMetrics::steps},
     {"engine_requests", "num_requests", "Requests admitted to the queue", &EngineMetrics::requests},
 };

@@ -1,0 +1,67 @@
+"""A server with a draft model: tokens and log-probabilities of one without, drafts that come true, vocabularies that differ."""
+import unittest
+
+from harness import GOLDEN, MODEL, Server, in_parallel
+
+ROUNDS = 100  # whether a draft pays is for the clock to say, so one that comes true is waited for
+
+
+def bodies():
+    """Every golden prompt, greedy and sampled with a seed; the second choice of a request has noise of its own."""
+    for i, prompt in enumerate(GOLDEN["prompts"]):
+        for sampling in ({"temperature": 0}, {"temperature": 0.9, "top_p": 0.95, "sampling_seed": i, "n": 2}):
+            yield {"input_ids": prompt["tokens"], "return_logprob": True, "logprob_start_len": 0, "top_logprobs_num": 3,
+                   "sampling_params": {**sampling, "max_new_tokens": 80, "ignore_eos": True}}
+
+
+def told(reply):
+    """What a client gets that must not depend on drafts."""
+    meta = reply["meta_info"]
+    return (reply["text"], reply["output_ids"],
+            *(meta[key] for key in ("output_token_logprobs", "output_top_logprobs", "input_token_logprobs", "finish_reason")))
+
+
+def answers(server):
+    """To all of the bodies at once, so that drafted and other rows share batches."""
+    wanted = list(bodies())
+    replies = in_parallel(len(wanted), lambda i: server.generate(**wanted[i]))
+    return [[told(choice) for choice in (reply if isinstance(reply, list) else [reply])] for reply in replies]
+
+
+def drafting(model, **more):
+    return Server("--speculative-algorithm", "draft", "--speculative-draft-model", str(model), **more)
+
+
+class DraftModel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with Server() as server:
+            cls.plain = answers(server)
+            assert server.metric("espalier_spec_draft_tokens_total") == 0
+
+    def alike_until(self, server, counter):
+        for _ in range(ROUNDS):
+            self.assertEqual(answers(server), self.plain)
+            if server.metric(counter) > 0:
+                return
+        self.fail(f"{counter} is still 0")
+
+    def test_the_model_as_its_own_draft_changes_no_answer_and_its_guesses_come_true(self):
+        with drafting(MODEL) as server:
+            self.alike_until(server, "espalier_spec_accepted_tokens_total")
+            self.assertLessEqual(server.metric("espalier_spec_accepted_tokens_total"), server.metric("espalier_spec_draft_tokens_total"))
+
+    def test_another_model_of_the_vocabulary_changes_no_answer(self):
+        with drafting(MODEL.parent / "mistral-sliding") as server:
+            self.alike_until(server, "espalier_spec_draft_tokens_total")
+
+    def test_a_draft_model_of_another_vocabulary_is_refused_at_start(self):
+        server = drafting(MODEL.parent / "llama2-untied-mha", wait=False)
+        self.addCleanup(server.kill)
+        self.assertEqual(server.process.wait(60), 2, server.text())
+        self.assertIn("--speculative-draft-model has another vocabulary than the model: 288 ids instead of 320; a smaller model of the same "
+                      "family would do", server.text())
+
+
+if __name__ == "__main__":
+    unittest.main()
