@@ -1,17 +1,12 @@
 #include "command/engine_flags.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "store/settings.h"
 
 namespace espalier::command {
 namespace {
-
-std::string environment_twin(const CLI::Option* option) {
-  std::string name = option->get_lnames().front();
-  for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return "ESPALIER_" + name;
-}
 
 // What PyTorch calls a type.
 std::string torch_type(const std::string& name) {
@@ -30,12 +25,12 @@ class Adder {
   template <class T>
   CLI::Option* value(const std::string& names, T& into, const char* unit, const std::string& help) {
     auto* added = app_.add_option(names, into, help)->capture_default_str()->type_name(unit);
-    return added->envname(environment_twin(added));
+    return added->envname(environment_twin(added->get_lnames().front()));
   }
   template <class T>
   void flag(const std::string& names, T&& into, const std::string& help) {
     auto* added = app_.add_flag(names, std::forward<T>(into), help);
-    added->envname(environment_twin(added));
+    added->envname(environment_twin(added->get_lnames().front()));
   }
 
  private:
@@ -49,7 +44,7 @@ void add_model_flags(CLI::App& app, Adder& add, EngineOptions& o) {
   auto* format = app.add_option_function<std::string>(
       "--load-format", [&o](const std::string& f) { o.dummy_weights = f == "dummy"; },
       "auto, gguf, safetensors, or dummy (random weights of the configuration's shape)");
-  format->check(CLI::IsMember({"auto", "gguf", "safetensors", "dummy"}))->envname(environment_twin(format));
+  format->check(CLI::IsMember({"auto", "gguf", "safetensors", "dummy"}))->envname(environment_twin("load-format"));
   format->type_name("FORMAT")->default_str("auto");
   add.value("--dtype", o.dummy_type, "TYPE",
             "of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type they have")
@@ -125,6 +120,12 @@ void add_cache_flags(Adder& add, EngineOptions& o) {
 }
 
 }  // namespace
+
+std::string environment_twin(std::string_view flag) {
+  std::string name = "ESPALIER_";
+  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
 
 void add_engine_flags(CLI::App& app, EngineOptions& o) {
   const std::string before = app.option_defaults()->get_group();

@@ -5,10 +5,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "espalier/engine.h"
 
 namespace espalier::command {
+
+// The environment twin of a flag, named without its dashes in front.
+std::string environment_twin(std::string_view flag);
 
 void add_engine_flags(CLI::App& app, EngineOptions& options);
 

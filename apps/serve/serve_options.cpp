@@ -53,12 +53,6 @@ std::string section_of(std::string_view flag) {
   return "HTTP";
 }
 
-std::string environment_name(std::string_view flag) {
-  std::string name = "ESPALIER_";
-  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
-}
-
 std::string spellings(std::string_view flag) {
   std::string all = fmt::format("--{}", flag);
   for (const auto& [known, others] : kSynonyms) {
@@ -101,12 +95,12 @@ class FlagAdder {
   template <class V>
   void operator()(V& value, const char* flag, const char* unit, const char* effect) const {
     auto* option = app_.add_option(spellings(flag), value, effect);
-    option->type_name(unit)->envname(environment_name(flag))->capture_default_str()->group(section_of(flag));
+    option->type_name(unit)->envname(command::environment_twin(flag))->capture_default_str()->group(section_of(flag));
     if (is_key(flag)) options_.keys.emplace_back(flag, option);
   }
   void operator()(std::vector<std::string>& values, const char* flag, const char* unit, const char* effect) const {
     auto* option = app_.add_option(spellings(flag), values, effect);
-    option->type_name(unit)->envname(environment_name(flag))->allow_extra_args(false)->take_all();
+    option->type_name(unit)->envname(command::environment_twin(flag))->allow_extra_args(false)->take_all();
     option->group(section_of(flag));
     if (is_key(flag)) {
       options_.keys.emplace_back(flag, option);  // split in settle(), where an empty one is seen
@@ -116,7 +110,7 @@ class FlagAdder {
   }
   void operator()(bool& value, const char* flag, const char*, const char* effect) const {
     app_.add_flag(fmt::format("{},!--no-{}", spellings(flag), flag), value, effect)
-        ->envname(environment_name(flag))
+        ->envname(command::environment_twin(flag))
         ->default_str(value ? "true" : "false")
         ->group(section_of(flag));
   }
@@ -154,16 +148,6 @@ Result<> check_word(std::string& word, std::string_view flag, std::string_view a
   for (const char c : allowed) shown += c == '|' ? std::string(", ") : std::string(1, c);
   return bad_request(fmt::format("--{} is {}, but it must be one of: {}", flag, word.empty() ? "empty" : word, shown),
                      std::string(flag));
-}
-
-std::string kv_name(const std::string& name) {
-  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"float32", "f32"}, {"fp32", "f32"}, {"bfloat16", "bf16"}, {"float16", "f16"},
-      {"fp16", "f16"},    {"half", "f16"}, {"fp8", "fp8_e4m3"},  {"q8_0", "int8"}};
-  for (const auto& [from, to] : kNames) {
-    if (name == from) return std::string(to);
-  }
-  return name;
 }
 
 }  // namespace
@@ -204,11 +188,10 @@ Result<> ServeOptions::settle() {
   ESP_CHECK(check_word(log_level, "log-level", "debug|info|warning|error|warn"));
   ESP_CHECK(check_word(log_format, "log-format", "text|json"));
   ESP_CHECK(check_word(progress, "progress", "auto|bar|plain|json|none"));
-  engine.kv_type = kv_name(engine.kv_type);
   constexpr std::int64_t kDiskTier = std::int64_t{2} << 30;
   if (engine.cache_disk_bytes == kUnset) engine.cache_disk_bytes = server::is_loopback(server.host) ? kDiskTier : 0;
   for (const auto& [flag, option] : keys) {
-    const std::string variable = environment_name(flag);
+    const std::string variable = command::environment_twin(flag);
     const char* value = std::getenv(variable.c_str());
     if (option->count() == 0 && value != nullptr && blank(value)) return empty_key(variable, flag);
     for (const auto& given : option->results()) {

@@ -134,9 +134,9 @@ Result<FileLock> FileLock::acquire(const fs::path& path, std::stop_token stop, c
   ESP_CHECK(make_folder(path.parent_path()));
   for (bool told = false;;) {
     FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-    if (lock.fd_ < 0) return disk_error(errno, fmt::format("opening the lock {}", path.string()));
-    if (::flock(lock.fd_, LOCK_EX | LOCK_NB) == 0) {
-      if (still_named(lock.fd_, path)) return lock;
+    if (!lock.fd_) return disk_error(errno, fmt::format("opening the lock {}", path.string()));
+    if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) == 0) {
+      if (still_named(lock.fd_.get(), path)) return lock;
     } else if (errno != EWOULDBLOCK && errno != EINTR) {
       return disk_error(errno, fmt::format("locking {} (the file system must support locks)", path.string()));
     }
@@ -147,29 +147,18 @@ Result<FileLock> FileLock::acquire(const fs::path& path, std::stop_token stop, c
   }
 }
 
-FileLock::FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-FileLock::~FileLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Result<OutputFile> OutputFile::open_at_end(const fs::path& path) {
   OutputFile file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666), 0, path);
-  if (file.fd_ < 0) return disk_error(errno, fmt::format("opening {}", path.string()));
-  const off_t end = ::lseek(file.fd_, 0, SEEK_END);
+  if (!file.fd_) return disk_error(errno, fmt::format("opening {}", path.string()));
+  const off_t end = ::lseek(file.fd_.get(), 0, SEEK_END);
   if (end < 0) return disk_error(errno, fmt::format("reading {}", path.string()));
   file.size_ = static_cast<std::uint64_t>(end);
   return file;
 }
 
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), size_(other.size_), path_(std::move(other.path_)) {}
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Result<> OutputFile::write(std::string_view piece) {
   while (!piece.empty()) {
-    const ssize_t n = ::write(fd_, piece.data(), piece.size());
+    const ssize_t n = ::write(fd_.get(), piece.data(), piece.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return disk_error(errno, fmt::format("writing {}", path_.string()));
     piece.remove_prefix(static_cast<std::size_t>(n));
@@ -179,14 +168,14 @@ Result<> OutputFile::write(std::string_view piece) {
 }
 
 Result<> OutputFile::restart() {
-  if (::ftruncate(fd_, 0) != 0 || ::lseek(fd_, 0, SEEK_SET) != 0)
+  if (::ftruncate(fd_.get(), 0) != 0 || ::lseek(fd_.get(), 0, SEEK_SET) != 0)
     return disk_error(errno, fmt::format("emptying {}", path_.string()));
   size_ = 0;
   return success();
 }
 
 Result<> OutputFile::finish() {
-  if (::fsync(fd_) != 0 && errno != EINVAL) return disk_error(errno, fmt::format("writing {}", path_.string()));
+  if (::fsync(fd_.get()) != 0 && errno != EINVAL) return disk_error(errno, fmt::format("writing {}", path_.string()));
   return success();
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/unique_fd.h"
 #include "espalier/error.h"
 
 namespace espalier::store {
@@ -36,13 +37,10 @@ class FileLock {
  public:
   static Result<FileLock> acquire(const std::filesystem::path& path, std::stop_token stop,
                                   const std::function<void()>& on_wait = {});
-  ~FileLock();
-  FileLock(FileLock&& other) noexcept;
-  FileLock& operator=(FileLock&&) = delete;
 
  private:
   explicit FileLock(int fd) : fd_(fd) {}
-  int fd_;
+  UniqueFd fd_;
 };
 
 // A file being written. Order: open (write | restart)* finish; without finish() what was written stays for a
@@ -50,9 +48,6 @@ class FileLock {
 class OutputFile {
  public:
   static Result<OutputFile> open_at_end(const std::filesystem::path& path);  // size() bytes are there already
-  ~OutputFile();
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&&) = delete;
 
   std::uint64_t size() const { return size_; }
   Result<> write(std::string_view piece);
@@ -61,7 +56,7 @@ class OutputFile {
 
  private:
   OutputFile(int fd, std::uint64_t size, std::filesystem::path path) : fd_(fd), size_(size), path_(std::move(path)) {}
-  int fd_;
+  UniqueFd fd_;
   std::uint64_t size_;
   std::filesystem::path path_;
 };

@@ -1,7 +1,7 @@
 // subprocess.h: runs a program and waits for it, keeping the end of what it says.
 //
-// The child gets no input, none of our descriptors, and its own process group, so that a cancelled one goes with all it
-// started. Threads: any. Fails: not_found (no such program), cancelled, internal. A bad exit code is no Error.
+// A cancelled one goes with all it started (base/child_process.h).
+// Threads: any. Fails: not_found (no such program), cancelled, internal. A bad exit code is no Error.
 #pragma once
 
 #include <functional>

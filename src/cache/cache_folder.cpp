@@ -11,28 +11,13 @@
 #include <cstring>
 #include <utility>
 
+#include "base/unique_fd.h"
+
 namespace espalier {
 namespace {
 
 constexpr const char* kLockName = "lock";
 constexpr std::string_view kUnfinished = ".tmp";
-
-// Closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int get() const { return number_; }
-  bool valid() const { return number_ >= 0; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 Error refused(int code, std::string_view doing, const std::string& name) {
   const auto kind = code == ENOENT  ? Error::Kind::not_found
@@ -60,8 +45,8 @@ Result<> make_private(const std::filesystem::path& path) {
 
 // The lock's descriptor; -1 when somebody else has it.
 Result<int> take_lock(int folder) {
-  Descriptor lock(::openat(folder, kLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock.valid()) return refused(errno, "opening", kLockName);
+  UniqueFd lock(::openat(folder, kLockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock) return refused(errno, "opening", kLockName);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return -1;
     return refused(errno, "locking", kLockName);
@@ -104,8 +89,8 @@ Result<std::unique_ptr<CacheFolder>> CacheFolder::open(const std::filesystem::pa
     return Error{Error::Kind::unavailable, fmt::format("making {}: {}", base.string(), failed.message()), {}, {}};
   const auto path = base / name;
   ESP_CHECK(make_private(path));
-  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder.valid()) return refused(errno, "opening", path.string());
+  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return refused(errno, "opening", path.string());
   ESP_TRY(const int lock, take_lock(folder.get()));
   if (lock < 0) return Error{Error::Kind::busy, fmt::format("another process uses {}", path.string()), {}, {}};
   std::unique_ptr<CacheFolder> opened(new CacheFolder(path, folder.release(), lock, std::move(fault)));
@@ -157,8 +142,8 @@ Result<> CacheFolder::fill(const Unnamed& file, std::span<const std::span<const 
 Result<CacheFolder::Unnamed> CacheFolder::write(const std::string& name,
                                                 std::span<const std::span<const std::byte>> parts) const {
   if (const int code = fault(FileCall::open)) return refused(code, "making", name);
-  Descriptor made(open_direct(folder_, unfinished(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC));
-  if (!made.valid()) return refused(errno, "making", name);
+  UniqueFd made(open_direct(folder_, unfinished(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC));
+  if (!made) return refused(errno, "making", name);
   Unnamed file(*this, made.release(), name);
   ESP_CHECK(fill(file, parts));
   return file;
@@ -185,8 +170,8 @@ void CacheFolder::sync_names() const {
 
 Result<CacheFolder::Input> CacheFolder::open_file(const std::string& name) const {
   if (const int code = fault(FileCall::open)) return refused(code, "opening", name);
-  Descriptor file(open_direct(folder_, name.c_str(), O_RDONLY));
-  if (!file.valid()) return refused(errno, "opening", name);
+  UniqueFd file(open_direct(folder_, name.c_str(), O_RDONLY));
+  if (!file) return refused(errno, "opening", name);
   return Input(*this, file.release(), name);
 }
 
@@ -213,8 +198,8 @@ void CacheFolder::Input::touch() const {
 
 Result<std::size_t> CacheFolder::peek(const std::string& name, std::span<std::byte> into) const {
   if (const int code = fault(FileCall::open)) return refused(code, "opening", name);
-  const Descriptor file(::openat(folder_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file.valid()) return refused(errno, "opening", name);
+  const UniqueFd file(::openat(folder_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) return refused(errno, "opening", name);
   std::size_t read = 0;
   while (read < into.size()) {
     if (const int code = fault(FileCall::read)) return refused(code, "reading", name);

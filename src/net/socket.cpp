@@ -143,11 +143,6 @@ Peer name_of(const sockaddr_storage& address) {
 
 }  // namespace
 
-void UniqueFd::reset(int fd) {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = fd;
-}
-
 Result<Listener> open_listener(const std::string& host, std::uint16_t port, int backlog) {
   if (host.starts_with(kUnixPrefix)) return listen_unix(host.substr(kUnixPrefix.size()), backlog);
   return listen_tcp(host, port, backlog);

@@ -1,37 +1,17 @@
 // socket.h: the few POSIX socket calls the server needs, as values and Results. No Boost here.
-// Threads: UniqueFd is owned by one; the functions are thread-safe.
+// Threads: the functions are thread-safe.
 // Fails:   open_listener: cannot_bind, with the flag that changes the address. Nothing raises SIGPIPE.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "espalier/error.h"
 
 namespace espalier::net {
-
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept {
-    if (this != &other) reset(other.release());
-    return *this;
-  }
-  ~UniqueFd() { reset(); }
-
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset(int fd = -1);
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 struct Listener {
   UniqueFd fd;

@@ -1,17 +1,17 @@
 // server_process.h: a server that the comparison starts itself, and ends.
 //
-// It runs in a process group of its own, its output goes to a file. The destructor ends it: SIGTERM, and SIGKILL when
-// that is not enough within the grace time.
+// Its output goes to a file. The destructor ends it and all it started: SIGTERM, and SIGKILL when that is not enough
+// within the grace time.
 // Units:   seconds.
 // Threads: one.
 // Fails:   not_found (no such program), internal.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/child_process.h"
 #include "espalier/error.h"
 
 namespace espalier::bench {
@@ -20,18 +20,18 @@ class ServerProcess {
  public:
   // `command` as a shell would split it into words; each "{port}" is replaced. No shell is run.
   static Result<ServerProcess> start(const std::string& command, int port, const std::string& log_path);
-  ServerProcess(ServerProcess&& other) noexcept;
-  ServerProcess& operator=(ServerProcess&& other) noexcept;
+  ServerProcess(ServerProcess&&) noexcept = default;
+  ServerProcess& operator=(ServerProcess&&) noexcept = default;
   ~ServerProcess() { stop(); }
 
-  pid_t pid() const { return pid_; }
-  bool running();
+  pid_t pid() const { return child_.pid(); }
+  bool running() { return !child_.exit_code(); }
   void stop();
   const std::string& log_path() const { return log_path_; }
 
  private:
-  ServerProcess(pid_t pid, std::string log_path) : pid_(pid), log_path_(std::move(log_path)) {}
-  pid_t pid_ = 0;  // 0: ended
+  ServerProcess(ChildProcess child, std::string log_path) : child_(std::move(child)), log_path_(std::move(log_path)) {}
+  ChildProcess child_;
   std::string log_path_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "net/client/sigpipe.h"
 #include "net/client/transfer.h"
 
@@ -51,26 +51,11 @@ struct Flight {
   std::unique_ptr<CURL, CurlEasyDeleter> easy;
 };
 
-class Epoll {
- public:
-  explicit Epoll(int fd) : fd_(fd) {}
-  Epoll(Epoll&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Epoll(const Epoll&) = delete;
-  Epoll& operator=(const Epoll&) = delete;
-  ~Epoll() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 }  // namespace
 
 class TransferLoopImpl {
  public:
-  TransferLoopImpl(TransferLoop::Options options, Epoll epoll, std::unique_ptr<CURLM, CurlDeleter> multi);
+  TransferLoopImpl(TransferLoop::Options options, UniqueFd epoll, std::unique_ptr<CURLM, CurlDeleter> multi);
   ~TransferLoopImpl();
 
   void start(std::unique_ptr<Flight> flight) { waiting_.push_back(std::move(flight)); }
@@ -90,7 +75,7 @@ class TransferLoopImpl {
   static int timer_callback(CURLM*, long timeout_ms, void* self);
 
   const TransferLoop::Options options_;
-  Epoll epoll_;
+  UniqueFd epoll_;
   std::unique_ptr<CURLM, CurlDeleter> multi_;
   std::vector<std::unique_ptr<Flight>> waiting_;  // started, not yet libcurl's
   std::unordered_map<CURL*, std::unique_ptr<Flight>> flying_;
@@ -100,7 +85,7 @@ class TransferLoopImpl {
   std::size_t finishing_ = 0;
 };
 
-TransferLoopImpl::TransferLoopImpl(TransferLoop::Options options, Epoll epoll,
+TransferLoopImpl::TransferLoopImpl(TransferLoop::Options options, UniqueFd epoll,
                                    std::unique_ptr<CURLM, CurlDeleter> multi)
     : options_(std::move(options)), epoll_(std::move(epoll)), multi_(std::move(multi)) {
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, &TransferLoopImpl::socket_callback);
@@ -257,7 +242,7 @@ TransferLoop::~TransferLoop() = default;
 
 Result<std::unique_ptr<TransferLoop>> TransferLoop::open(const Options& options) {
   ESP_TRY(Session session, Session::open());
-  Epoll epoll(::epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (epoll.get() < 0) return internal_error("no epoll descriptor: is the process out of descriptors (ulimit -n)?");
   auto impl = std::make_unique<TransferLoopImpl>(options, std::move(epoll), std::move(session.multi));
   return std::unique_ptr<TransferLoop>(new TransferLoop(std::move(impl)));
