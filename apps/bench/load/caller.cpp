@@ -106,18 +106,19 @@ void Caller::select_by_likelihood(std::size_t item, Call call, std::vector<std::
       return done(false, 0);
     }
     const int prompt_tokens = outcome.prompt_tokens;
-    transport_.score(std::get<std::string>(call.prompt), prompt_tokens, choices,
-                     [this, item, call, first = std::move(outcome), done](Outcome scoring, std::vector<double> scores) {
-                       ++journal_.scorings;
-                       Outcome both = first;  // one call: it ends when the choice is known
-                       both.ok = scoring.ok;
-                       both.status = scoring.status;
-                       both.error = scoring.error;
-                       both.ended = scoring.ended;
-                       record(item, call, std::move(both));
-                       const auto best = std::max_element(scores.begin(), scores.end());
-                       done(scoring.ok, scoring.ok ? static_cast<std::size_t>(best - scores.begin()) : 0);
-                     });
+    transport_.score(
+        std::get<std::string>(call.prompt), prompt_tokens, choices,
+        [this, item, call, first = std::move(outcome), done](const Outcome& scoring, std::vector<double> scores) {
+          ++journal_.scorings;
+          Outcome both = first;  // one call: it ends when the choice is known
+          both.ok = scoring.ok;
+          both.status = scoring.status;
+          both.error = scoring.error;
+          both.ended = scoring.ended;
+          record(item, call, std::move(both));
+          const auto best = std::max_element(scores.begin(), scores.end());
+          done(scoring.ok, scoring.ok ? static_cast<std::size_t>(best - scores.begin()) : 0);
+        });
   });
 }
 

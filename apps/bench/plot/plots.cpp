@@ -94,7 +94,8 @@ double draw_panels(Svg& svg, const std::vector<NamedReports>& servers, double y)
       if (panel.dashed) chart.series.push_back(series_of(servers[i], i, panel.dashed, true));
       chart.series.push_back(series_of(servers[i], i, panel.solid, false));
     }
-    draw(svg, chart, {place % 2 == 0 ? 0 : kWidth / 2, y + (place / 2) * kPanelHeight, kWidth / 2, kPanelHeight});
+    const int row = place / 2;
+    draw(svg, chart, {place % 2 == 0 ? 0 : kWidth / 2, y + row * kPanelHeight, kWidth / 2, kPanelHeight});
     ++place;
   }
   return y + 2 * kPanelHeight;
