@@ -90,31 +90,13 @@ double DraftModel::step(std::span<Turn> turns) {
 }
 
 std::span<float> DraftModel::forward(std::span<const Turn> turns) {
-  batch_.tokens.clear();
-  batch_.slots.clear();
-  batch_.sequences.clear();
-  batch_.runs.clear();
-  batch_.logit_rows.clear();
-  std::size_t run_count = 0;
+  batch_.clear();
   for (const Turn& turn : turns) {
     const DraftCache& cache = turn.sequence->drafting.cache;
-    run_count += cache.shared.extents().size() + cache.own.extents().extents().size();
+    const int row_begin = batch_.add(*turn.sequence, cache.shared, cache.own.extents(), cache.stored, turn.rows);
+    if (turn.wants_guess) batch_.want_logits(row_begin + turn.rows - 1);
   }
-  batch_.runs.reserve(run_count);  // spans into it must stay valid
-  for (const Turn& turn : turns) {
-    const DraftCache& cache = turn.sequence->drafting.cache;
-    const int row_begin = static_cast<int>(batch_.tokens.size());
-    const std::size_t first_run = batch_.runs.size();
-    for (const Extent& e : cache.shared.extents()) batch_.runs.push_back({e.start, e.length});
-    for (const Extent& e : cache.own.extents().extents()) batch_.runs.push_back({e.start, e.length});
-    batch_.sequences.push_back({row_begin, turn.rows, cache.stored, std::span(batch_.runs).subspan(first_run)});
-    for (int position = cache.stored; position < cache.stored + turn.rows; ++position) {
-      batch_.tokens.push_back(turn.sequence->token_at(position));
-      batch_.slots.push_back(cache.own.extents().slot_at(position - cache.shared.length()));
-    }
-    if (turn.wants_guess) batch_.logit_rows.push_back(row_begin + turn.rows - 1);
-  }
-  return model_.forward({batch_.tokens, batch_.slots, batch_.sequences, batch_.logit_rows}, kv_);
+  return model_.forward(batch_.finish(), kv_);
 }
 
 // Runs on any member of the team. A row that is not numbers gives no guess: it is the target that answers for those.

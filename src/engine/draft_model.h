@@ -15,6 +15,7 @@
 #include "cache/radix_tree.h"
 #include "cache/slot_allocator.h"
 #include "engine/kv_pool.h"
+#include "engine/ragged_batch.h"
 #include "model/model.h"
 
 namespace espalier {
@@ -78,14 +79,7 @@ class DraftModel {
   DraftModelOptions options_;
   SlotAllocator allocator_;
   RadixTree tree_;
-
-  struct {  // kept to reuse memory
-    std::vector<TokenId> tokens;
-    std::vector<Slot> slots;
-    std::vector<BatchSequence> sequences;
-    std::vector<KvRun> runs;
-    std::vector<int> logit_rows;
-  } batch_;
+  RaggedBatch batch_;  // kept to reuse memory
 };
 
 }  // namespace espalier

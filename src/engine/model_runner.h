@@ -8,6 +8,7 @@
 
 #include "base/compute_team.h"
 #include "engine/kv_pool.h"
+#include "engine/ragged_batch.h"
 #include "engine/step.h"
 #include "model/model.h"
 
@@ -29,15 +30,10 @@ class ModelRunner : public StepRunner {
   ComputeTeam& team_;
   std::vector<TokenId> end_tokens_;
 
-  struct {  // kept to reuse memory
-    std::vector<TokenId> tokens;
-    std::vector<Slot> slots;
-    std::vector<BatchSequence> sequences;
-    std::vector<KvRun> runs;
-    std::vector<int> logit_rows;
-    std::vector<int> logits_of;         // of each wanted row: which row of the logits
-    std::vector<unsigned char> shared;  // whether others read it too; bytes, since several threads write
-  } batch_;
+  // Kept to reuse memory.
+  RaggedBatch batch_;
+  std::vector<int> logits_of_;         // of each wanted row: which row of the logits
+  std::vector<unsigned char> shared_;  // whether others read it too; bytes, since several threads write
 };
 
 }  // namespace espalier

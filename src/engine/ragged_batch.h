@@ -1,0 +1,35 @@
+// ragged_batch.h: puts rows of several sequences one behind the other into the Batch that a model computes.
+//
+// Order: clear, then for each sequence add and the rows of it whose logits are wanted, then finish. Threads: the engine
+// thread. What finish() gives points into here and holds until the next clear(), which keeps the memory.
+#pragma once
+
+#include <vector>
+
+#include "cache/extent.h"
+#include "model/batch.h"
+
+namespace espalier {
+
+struct Sequence;
+
+class RaggedBatch {
+ public:
+  void clear();
+  // The tokens at [first, first + count), drafted ones included; the index of their first row. `shared` and behind it
+  // `own` are the slots of all positions up to there, the rows' among `own`.
+  int add(const Sequence& sequence, const ExtentList& shared, const ExtentList& own, int first, int count);
+  // Which row of the logits it will be. Requires: rows ascend; one asked for again at once is still computed once.
+  int want_logits(int row);
+  Batch finish();
+
+ private:
+  std::vector<TokenId> tokens_;
+  std::vector<Slot> slots_;
+  std::vector<BatchSequence> sequences_;  // their runs only once all are there: growing moves them
+  std::vector<KvRun> runs_;
+  std::vector<std::size_t> run_ends_;  // [sequences]
+  std::vector<int> logit_rows_;
+};
+
+}  // namespace espalier
