@@ -113,7 +113,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   const int rejected = static_cast<int>(draft.size() - accepted);
   s.computed += chunk.count - rejected;
   if (!draft.empty()) settle_draft(s, static_cast<int>(accepted), rejected);
-  if (of_prompt || s.to_compute() > 1) give_to_tree(s);
+  if (of_prompt || s.to_compute() > 1) s.held.give_to(tree_, s.tokens, s.computed);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
     finished = true;
     s.last_token = s.first_token = now_();
@@ -128,10 +128,7 @@ void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
   metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted + rejected));
   metrics_.accepted_tokens.add(static_cast<std::uint64_t>(accepted));
   drafts_.verified(s, accepted, rejected);
-  if (rejected == 0) return;
-  s.own.take_back(rejected).reset();
-  s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(),
-                  s.shared.length() + s.own.length());
+  s.held.keep_first(s.held.length() - rejected);
 }
 
 void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
@@ -171,25 +168,10 @@ bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamE
   return true;
 }
 
-void EngineCore::give_to_tree(Sequence& s) {
-  if (!s.prefix.valid()) return;
-  const int count = s.computed - s.prefix.length();
-  if (count <= 0) return;
-  const auto tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<std::size_t>(s.prefix.length()),
-                                                                 static_cast<std::size_t>(count));
-  Insertion inserted = tree_.extend(s.prefix, tokens, s.own.take_front(count));
-  s.shared.append(inserted.extents);  // the tree's slots, which hold the same bits as ours (promise 1)
-  s.cursor.follow(s.own.empty() ? s.shared.last_slot() : s.own.extents().last_slot(),
-                  s.shared.length() + s.own.length());
-}
-
 // Everything the sequence holds goes back: what is computed to the tree, the rest to the allocator.
 void EngineCore::release(Sequence& s) {
-  give_to_tree(s);
-  s.own.reset();
-  s.prefix.reset();
-  s.shared.clear();
-  s.cursor.reset();
+  s.held.give_to(tree_, s.tokens, s.computed);
+  s.held.reset();
   drafts_.let_go(s);
 }
 

@@ -30,9 +30,7 @@ void DraftModel::begin(Sequence& s) {
   DraftCache& cache = s.drafting.cache;
   Match match = tree_.match(s.key(), {.length = s.known() - 1});
   cache.stored = match.length;
-  cache.shared = std::move(match.extents);
-  cache.prefix = std::move(match.pin);
-  cache.cursor.follow(cache.shared.last_slot(), cache.stored);
+  cache.held.begin(std::move(match.pin), std::move(match.extents));
 }
 
 // Positions behind the first guess that is not what was said are given back, and so is the last token's: its logits are
@@ -47,25 +45,16 @@ void DraftModel::settle(Sequence& s) {
   valid = std::min(valid, s.known() - 1);
   cache.guessed.clear();
   cache.stored = valid;
-  const int unused = cache.shared.length() + cache.own.length() - valid;
-  if (unused <= 0) return;
-  cache.own.take_back(unused).reset();
-  cache.cursor.follow(cache.own.empty() ? cache.shared.last_slot() : cache.own.extents().last_slot(), valid);
+  cache.held.keep_first(valid);
 }
 
 bool DraftModel::make_room(Sequence& s, int rows) {
   DraftCache& cache = s.drafting.cache;
   cache.begun = true;
-  const int wanted = cache.stored + rows - cache.shared.length() - cache.own.length();
-  if (wanted <= 0) return true;
-  auto slots = allocator_.allocate(wanted, cache.cursor);
-  if (!slots) {
-    tree_.evict(wanted - allocator_.free_slots());
-    slots = allocator_.allocate(wanted, cache.cursor);
-  }
-  if (!slots) return false;
-  cache.own.append(std::move(*slots));
-  return true;
+  const int wanted = cache.stored + rows - cache.held.length();
+  if (wanted <= 0 || cache.held.grow(allocator_, wanted)) return true;
+  tree_.evict(wanted - allocator_.free_slots());
+  return cache.held.grow(allocator_, wanted);
 }
 
 double DraftModel::step(std::span<Turn> turns) {
@@ -84,7 +73,7 @@ double DraftModel::step(std::span<Turn> turns) {
     DraftCache& cache = turn.sequence->drafting.cache;
     for (int i = 0; i < turn.rows; ++i, ++cache.stored)
       if (cache.stored >= turn.sequence->known()) cache.guessed.push_back(turn.sequence->token_at(cache.stored));
-    if (turn.rows >= kText) give_to_tree(*turn.sequence);
+    if (turn.rows >= kText) cache.held.give_to(tree_, turn.sequence->tokens, cache.stored);
   }
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -93,7 +82,7 @@ std::span<float> DraftModel::forward(std::span<const Turn> turns) {
   batch_.clear();
   for (const Turn& turn : turns) {
     const DraftCache& cache = turn.sequence->drafting.cache;
-    const int row_begin = batch_.add(*turn.sequence, cache.shared, cache.own.extents(), cache.stored, turn.rows);
+    const int row_begin = batch_.add(*turn.sequence, cache.held, cache.stored, turn.rows);
     if (turn.wants_guess) batch_.want_logits(row_begin + turn.rows - 1);
   }
   return model_.forward(batch_.finish(), kv_);
@@ -112,23 +101,11 @@ void DraftModel::guess(Turn& turn, std::span<float> logits) const {
     turn.confidence = std::exp(logprobs.of(pick->token));
 }
 
-// Requires: what is stored are known tokens.
-void DraftModel::give_to_tree(Sequence& s) {
-  DraftCache& cache = s.drafting.cache;
-  const int count = cache.stored - cache.shared.length();
-  if (!cache.prefix.valid() || count <= 0) return;
-  const auto tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<std::size_t>(cache.shared.length()),
-                                                                 static_cast<std::size_t>(count));
-  Insertion inserted = tree_.extend(cache.prefix, tokens, cache.own.take_front(count));
-  cache.shared.append(inserted.extents);
-  cache.cursor.follow(cache.own.empty() ? cache.shared.last_slot() : cache.own.extents().last_slot(),
-                      cache.shared.length() + cache.own.length());
-}
-
 void DraftModel::let_go(Sequence& s) {
   settle(s);
-  give_to_tree(s);
-  s.drafting.cache = {};
+  DraftCache& cache = s.drafting.cache;
+  cache.held.give_to(tree_, s.tokens, cache.stored);
+  cache = {};
 }
 
 Result<> DraftModel::check(int owned) const {

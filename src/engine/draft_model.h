@@ -14,6 +14,7 @@
 #include "base/compute_team.h"
 #include "cache/radix_tree.h"
 #include "cache/slot_allocator.h"
+#include "engine/held_tokens.h"
 #include "engine/kv_pool.h"
 #include "engine/ragged_batch.h"
 #include "model/model.h"
@@ -24,11 +25,8 @@ struct Sequence;
 
 // What the draft model has of a sequence; part of it.
 struct DraftCache {
-  bool begun = false;   // rows were computed for it
-  PinnedPrefix prefix;  // the part that the draft model's tree holds (invalid without one)
-  ExtentList shared;    // its slots
-  OwnedSlots own;       // slots of the positions behind it
-  SlotCursor cursor;
+  bool begun = false;            // rows were computed for it
+  HeldTokens held;               // in the draft model's pool
   int stored = 0;                // leading positions whose keys and values are there
   std::vector<TokenId> guessed;  // the tokens at the last of those positions, which were guesses
 };
@@ -69,7 +67,6 @@ class DraftModel {
  private:
   void begin(Sequence& sequence);
   void settle(Sequence& sequence);
-  void give_to_tree(Sequence& sequence);
   std::span<float> forward(std::span<const Turn> turns);
   void guess(Turn& turn, std::span<float> logits) const;
 

@@ -173,13 +173,13 @@ Result<> EngineCore::check() const {
   ESP_CHECK(tree_.check());
   int owned = 0, drafted = 0;
   for (const auto& s : running_) {
-    owned += s->own.length();
-    drafted += s->drafting.cache.own.length();
-    if (s->computed > s->known() || s->shared.length() + s->own.length() < s->computed)
+    owned += s->held.own_length();
+    drafted += s->drafting.cache.held.own_length();
+    if (s->computed > s->known() || s->held.length() < s->computed)
       return internal_error("sequence " + s->request->id() + " has computed more tokens than it has slots");
   }
   for (const auto& s : waiting_)
-    if (!s->own.empty() || s->prefix.valid())
+    if (s->held.own_length() > 0 || s->held.in_tree())
       return internal_error("waiting sequence " + s->request->id() + " holds slots");
   ESP_CHECK(drafts_.check(drafted));
   const int held = tree_.held_tokens() + owned;

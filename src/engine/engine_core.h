@@ -109,7 +109,6 @@ class EngineCore {
   void settle_draft(Sequence& sequence, int accepted, int rejected);
   void commit_prompt_logprob(Sequence& sequence, Outcome& outcome);
   bool commit_token(Sequence& sequence, Outcome& outcome, std::vector<StreamEvent>& events);
-  void give_to_tree(Sequence& sequence);
   void release(Sequence& sequence);
   FinishEvent finish_event(const Sequence& sequence, FinishReason reason) const;
   void count_finish(const Sequence& sequence, FinishReason reason);

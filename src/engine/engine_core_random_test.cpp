@@ -52,11 +52,7 @@ class NumberRunner final : public StepRunner {
   Sequence::Clock::time_point now;
 
  private:
-  static Slot slot_of(const Sequence& s, int position) {
-    return position < s.shared.length() ? s.shared.slot_at(position)
-                                        : s.own.extents().slot_at(position - s.shared.length());
-  }
-  Value& stored(const Sequence& s, int position) { return memory[static_cast<std::size_t>(slot_of(s, position))]; }
+  Value& stored(const Sequence& s, int position) { return memory[static_cast<std::size_t>(s.held.slot_at(position))]; }
 
   std::vector<Value> compute(Sequence& s, int count) {
     Value value = testing::first_value(s.request->fields().scope);

@@ -29,7 +29,7 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
   shared_.clear();
   std::size_t wanted = 0;
   for (const auto& [s, count] : plan.chunks) {
-    const int row_begin = batch_.add(*s, s->shared, s->own.extents(), s->computed, count);
+    const int row_begin = batch_.add(*s, s->held, s->computed, count);
     for (; wanted < plan.rows.size() && plan.rows[wanted].computed_by == s; ++wanted) {
       const int logits = batch_.want_logits(row_begin + plan.rows[wanted].position - s->computed);
       const bool again = !logits_of_.empty() && logits_of_.back() == logits;

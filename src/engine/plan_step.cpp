@@ -247,9 +247,7 @@ bool EngineCore::admit(Sequence& s) {
 // From waiting to running, on what the cache has of it.
 void EngineCore::begin(Sequence& s, Match match) {
   s.computed = s.reused = match.length;
-  s.shared = std::move(match.extents);
-  s.prefix = std::move(match.pin);
-  s.cursor.follow(s.shared.last_slot(), s.computed);
+  s.held.begin(std::move(match.pin), std::move(match.extents));
   if (disk_) disk_->forget(s.arrival);
   if (std::exchange(s.was_admitted, true)) return;
   s.admitted = now_();
@@ -261,16 +259,11 @@ void EngineCore::begin(Sequence& s, Match match) {
 }
 
 bool EngineCore::take_slots(Sequence& s, int count) {
-  auto slots = allocator_.allocate(count, s.cursor);
-  if (!slots) {
-    const int freed = tree_.evict(count - allocator_.free_slots());
-    metrics_.evicted_tokens.add(static_cast<std::uint64_t>(freed));
-    slots = allocator_.allocate(count, s.cursor);
-  }
-  if (!slots && disk_ && disk_->give_up()) return take_slots(s, count);
-  if (!slots) return false;
-  s.own.append(std::move(*slots));
-  return true;
+  if (s.held.grow(allocator_, count)) return true;
+  const int freed = tree_.evict(count - allocator_.free_slots());
+  metrics_.evicted_tokens.add(static_cast<std::uint64_t>(freed));
+  if (s.held.grow(allocator_, count)) return true;
+  return disk_ && disk_->give_up() && take_slots(s, count);
 }
 
 // Every chunk of the plan gets its slots; when the pool is full even after eviction, running sequences give up theirs.

@@ -13,15 +13,14 @@ void RaggedBatch::clear() {
   logit_rows_.clear();
 }
 
-int RaggedBatch::add(const Sequence& sequence, const ExtentList& shared, const ExtentList& own, int first, int count) {
+int RaggedBatch::add(const Sequence& sequence, const HeldTokens& held, int first, int count) {
   const int row_begin = static_cast<int>(tokens_.size());
   sequences_.push_back({row_begin, count, first, {}});
-  for (const ExtentList* part : {&shared, &own})
-    for (const Extent& e : part->extents()) runs_.push_back({e.start, e.length});
+  held.for_each_extent([&](const Extent& e) { runs_.push_back({e.start, e.length}); });
   run_ends_.push_back(runs_.size());
   for (int position = first; position < first + count; ++position) {
     tokens_.push_back(sequence.token_at(position));
-    slots_.push_back(own.slot_at(position - shared.length()));
+    slots_.push_back(held.slot_at(position));
   }
   return row_begin;
 }

@@ -6,19 +6,19 @@
 
 #include <vector>
 
-#include "cache/extent.h"
 #include "model/batch.h"
 
 namespace espalier {
 
+class HeldTokens;
 struct Sequence;
 
 class RaggedBatch {
  public:
   void clear();
-  // The tokens at [first, first + count), drafted ones included; the index of their first row. `shared` and behind it
-  // `own` are the slots of all positions up to there, the rows' among `own`.
-  int add(const Sequence& sequence, const ExtentList& shared, const ExtentList& own, int first, int count);
+  // The tokens at [first, first + count), drafted ones included; the index of their first row. `held` has slots of
+  // all positions up to there, the rows' own.
+  int add(const Sequence& sequence, const HeldTokens& held, int first, int count);
   // Which row of the logits it will be. Requires: rows ascend; one asked for again at once is still computed once.
   int want_logits(int row);
   Batch finish();

@@ -1,8 +1,8 @@
 // sequence.h: one choice of one request on its way: its tokens, where their keys and values lie, and what is still to
 // do.
 //
-// Numbers that follow from others are functions. A sequence owns what it holds in the pool through `prefix` (tokens the
-// tree keeps) and `own` (tokens it has computed since), so dropping it gives everything back.
+// Numbers that follow from others are functions. A sequence owns what it holds in the pool (`held`), so dropping it
+// gives everything back.
 // Threads: the engine thread only.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
-#include "cache/slot_allocator.h"
 #include "engine/drafts.h"
+#include "engine/held_tokens.h"
 #include "engine/scheduler.h"
 #include "engine/stream_channel.h"
 #include "espalier/request.h"
@@ -35,11 +35,7 @@ struct Sequence {
   DraftState drafting;
   std::vector<TokenId> draft;  // guesses of what follows, in this step's chunk to be verified
   int computed = 0;            // leading tokens whose keys and values are stored
-
-  PinnedPrefix prefix;  // the part the tree holds (invalid without a cache)
-  ExtentList shared;    // its slots
-  OwnedSlots own;       // slots of the tokens behind it
-  SlotCursor cursor;
+  HeldTokens held;             // in the pool
 
   DiskMemory on_disk;
   PeekMemory peeked;  // while waiting

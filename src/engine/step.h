@@ -14,7 +14,7 @@
 
 namespace espalier {
 
-struct ScheduledChunk {  // the next `count` tokens of a sequence, drafted ones included; their slots are in its `own`
+struct ScheduledChunk {  // the next `count` tokens of a sequence, drafted ones included; their slots are `held`
   Sequence* sequence;
   int count;
 };

@@ -1,0 +1,45 @@
+// held_tokens.h: what one sequence holds in a token pool: a prefix that a radix tree keeps, and slots of its own behind
+// it. The target model's pool and the draft model's have one each of every sequence.
+//
+// Units: positions and lengths in tokens. Threads: the engine thread. Fails: grow() when the pool has no room. Order:
+// pool and tree outlive it; dropping it gives everything back.
+#pragma once
+
+#include <span>
+
+#include "cache/radix_tree.h"
+#include "cache/slot_allocator.h"
+
+namespace espalier {
+
+class HeldTokens {
+ public:
+  int length() const { return shared_.length() + own_.length(); }
+  int own_length() const { return own_.length(); }
+  bool in_tree() const { return prefix_.valid(); }  // also with nothing there yet; false without a cache
+  Slot slot_at(int position) const;
+  template <class F>
+  void for_each_extent(F&& visit) const {  // in the order of positions
+    for (const ExtentList* part : {&shared_, &own_.extents()})
+      for (const Extent& extent : part->extents()) visit(extent);
+  }
+
+  // On what the tree has: a match. Requires: no slots of its own are held.
+  void begin(PinnedPrefix prefix, ExtentList slots);
+  bool grow(SlotAllocator& allocator, int count);
+  void keep_first(int length);  // its own slots behind so many positions go back
+  // The positions before `end` are the tree's from now on, in slots that it may have had for them: those hold the same
+  // bits (promise 1). `tokens` are the sequence's. Without a cache nothing happens.
+  void give_to(RadixTree& tree, std::span<const TokenId> tokens, int end);
+  void reset() { *this = HeldTokens(); }
+
+ private:
+  void follow(int length);
+
+  PinnedPrefix prefix_;  // the part the tree holds (invalid without a cache)
+  ExtentList shared_;    // its slots
+  OwnedSlots own_;       // slots of the tokens behind it
+  SlotCursor cursor_;
+};
+
+}  // namespace espalier
