@@ -125,7 +125,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
 
 // The slots of rejected tokens go back; what was stored in them is never read.
 void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
-  metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted + rejected));
+  metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted) + static_cast<std::uint64_t>(rejected));
   metrics_.accepted_tokens.add(static_cast<std::uint64_t>(accepted));
   drafts_.verified(s, accepted, rejected);
   s.held.keep_first(s.held.length() - rejected);
