@@ -16,11 +16,11 @@ struct LayerWeights {
 
   static Result<LayerWeights> load(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
     LayerWeights w;
-    ESP_TRY(w.attention_norm, weights.vector(Role::attention_norm, layer, spec.hidden));
-    ESP_TRY(w.mlp_norm, weights.vector(Role::mlp_norm, layer, spec.hidden));
+    ESP_TRY(w.attention_norm, weights.vector(Role::attention_norm, layer, spec));
+    ESP_TRY(w.mlp_norm, weights.vector(Role::mlp_norm, layer, spec));
     if (spec.attention.qk_norm) {
-      ESP_TRY(w.q_norm, weights.vector(Role::q_norm, layer, spec.attention.head_dim));
-      ESP_TRY(w.k_norm, weights.vector(Role::k_norm, layer, spec.attention.head_dim));
+      ESP_TRY(w.q_norm, weights.vector(Role::q_norm, layer, spec));
+      ESP_TRY(w.k_norm, weights.vector(Role::k_norm, layer, spec));
     }
     ESP_TRY(w.qkv, load_qkv(weights, spec, layer, team));
     ESP_TRY(w.attention_out, load_attention_out(weights, spec, layer, team));
@@ -92,7 +92,7 @@ struct Decoder::Impl {
       : spec(std::move(s)), options(o), team(t), rope(spec.attention.rope) {}
 
   Result<> load(const Weights& weights, const Progress& progress) {
-    ESP_TRY(embedding, weights.find(Role::embedding, -1, {spec.vocabulary, spec.hidden}));
+    ESP_TRY(embedding, weights.find(Role::embedding, -1, spec));
     if (spec.attention.rope.factors_in_file && weights.has(Role::rope_factors)) ESP_CHECK(scale_rope(weights));
     for (int layer = 0; layer < spec.layers; ++layer) {
       if (progress) progress(layer, spec.layers + 1);
@@ -100,7 +100,7 @@ struct Decoder::Impl {
       layers.push_back(std::move(loaded));
     }
     if (progress) progress(spec.layers, spec.layers + 1);
-    ESP_TRY(final_norm, weights.vector(Role::final_norm, -1, spec.hidden));
+    ESP_TRY(final_norm, weights.vector(Role::final_norm, -1, spec));
     ESP_TRY(head, load_head(weights, spec, team));
     ESP_TRY(work, Workspace::allocate(spec, options.max_rows));
     if (progress) progress(spec.layers + 1, spec.layers + 1);
@@ -109,8 +109,7 @@ struct Decoder::Impl {
 
   Result<> scale_rope(const Weights& weights) {
     RopeSpec scaled = spec.attention.rope;
-    ESP_TRY(const auto factors,
-            weights.vector(Role::rope_factors, -1, static_cast<std::int64_t>(scaled.inverse_frequency.size())));
+    ESP_TRY(const auto factors, weights.vector(Role::rope_factors, -1, spec));
     for (std::size_t i = 0; i < factors.size(); ++i) scaled.inverse_frequency[i] /= factors[i];
     rope = RopeTable(std::move(scaled));
     return success();

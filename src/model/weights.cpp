@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
+#include <span>
+
 #include "tensor/decode.h"
 
 namespace espalier {
@@ -40,34 +43,73 @@ std::int64_t stored_row(std::int64_t row, int head_dim, bool interleaved) {
   return row - in_head + 2 * (in_head % half) + in_head / half;
 }
 
-struct Projection {
-  Role role;
-  std::int64_t outputs;
-  int interleaved_head = 0;  // head_dim when rows are stored pair by pair
-};
-
-Result<Linear> load_linear(const Weights& weights, const std::vector<Projection>& projections, int layer,
-                           std::int64_t k, bool bias, ComputeTeam& team) {
+// The matrices of these roles side by side in the output; their inputs are the same.
+Result<Linear> load_linear(const Weights& weights, const DecoderSpec& spec, std::span<const Role> roles, int layer,
+                           ComputeTeam& team) {
+  const bool interleaved_file = weights.naming() == Weights::Naming::gguf && spec.interleaved_qk_in_gguf;
   std::vector<Linear::Part> parts;
   std::vector<float> biases;
   std::vector<const Tensor*> packed;
-  for (const Projection& p : projections) {
-    ESP_TRY(const Tensor* tensor, weights.find(p.role, layer, {p.outputs, k}));
+  for (const Role role : roles) {
+    ESP_TRY(const Tensor* tensor, weights.find(role, layer, spec));
     packed.push_back(tensor);
-    const int head = p.interleaved_head;
-    parts.push_back({tensor->dtype, p.outputs,
-                     [tensor, head](std::int64_t row) { return tensor->row(stored_row(row, head, head > 0)); }});
-    if (!bias) continue;
-    ESP_TRY(const std::vector<float> stored, weights.vector(p.role, layer, p.outputs, true));
-    for (std::int64_t row = 0; row < p.outputs; ++row)
-      biases.push_back(stored[static_cast<std::size_t>(stored_row(row, head, head > 0))]);
+    const bool interleaved = interleaved_file && (role == Role::q || role == Role::k);
+    auto stored = [head = spec.attention.head_dim, interleaved](std::int64_t row) {
+      return stored_row(row, head, interleaved);
+    };
+    parts.push_back(
+        {tensor->dtype, tensor->shape[0], [tensor, stored](std::int64_t row) { return tensor->row(stored(row)); }});
+    if (!shape_of(role, spec).bias) continue;
+    ESP_TRY(const std::vector<float> bias, weights.vector(role, layer, spec, true));
+    for (std::int64_t row = 0; row < tensor->shape[0]; ++row)
+      biases.push_back(bias[static_cast<std::size_t>(stored(row))]);
   }
-  ESP_TRY(Linear linear, Linear::pack(parts, k, std::move(biases), team));
+  ESP_TRY(Linear linear, Linear::pack(parts, packed.front()->shape[1], std::move(biases), team));
   for (const Tensor* tensor : packed) weights.forget(*tensor);
   return linear;
 }
 
 }  // namespace
+
+WeightShape shape_of(Role role, const DecoderSpec& spec) {
+  const AttentionSpec& a = spec.attention;
+  const std::int64_t hidden = spec.hidden, inner = spec.mlp.inner, q = static_cast<std::int64_t>(a.heads) * a.head_dim,
+                     kv = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
+  switch (role) {
+    case Role::embedding:
+    case Role::head:
+      return {{spec.vocabulary, hidden}};
+    case Role::final_norm:
+    case Role::attention_norm:
+    case Role::mlp_norm:
+      return {{hidden}};
+    case Role::rope_factors:
+      return {{static_cast<std::int64_t>(a.rope.inverse_frequency.size())}};
+    case Role::q:
+      return {{q, hidden}, a.qkv_bias};
+    case Role::k:
+    case Role::v:
+      return {{kv, hidden}, a.qkv_bias};
+    case Role::attention_out:
+      return {{hidden, q}, a.out_bias};
+    case Role::q_norm:
+    case Role::k_norm:
+      return {{a.head_dim}};
+    case Role::gate:
+    case Role::up:
+      return {{inner, hidden}, spec.mlp.bias};
+    case Role::down:
+      return {{hidden, inner}, spec.mlp.bias};
+  }
+  return {};
+}
+
+std::vector<Role> roles_of_a_layer(const DecoderSpec& spec) {
+  std::vector<Role> roles = {Role::attention_norm, Role::mlp_norm, Role::q,  Role::k,   Role::v,
+                             Role::attention_out,  Role::gate,     Role::up, Role::down};
+  if (spec.attention.qk_norm) roles.insert(roles.end(), {Role::q_norm, Role::k_norm});
+  return roles;
+}
 
 std::string Weights::name(Role role, int layer, bool bias) const {
   for (const NameRow& row : kNames)
@@ -76,8 +118,10 @@ std::string Weights::name(Role role, int layer, bool bias) const {
   return {};
 }
 
-Result<const Tensor*> Weights::find(Role role, int layer, const Shape& shape, bool bias) const {
+Result<const Tensor*> Weights::find(Role role, int layer, const DecoderSpec& spec, bool bias) const {
   const std::string wanted = name(role, layer, bias);
+  Shape shape = shape_of(role, spec).shape;
+  if (bias) shape.resize(1);
   const Tensor* tensor = file_.find(wanted);
   if (!tensor) return bad_file(fmt::format("tensor {} is missing; the hyperparameters ask for it", wanted), wanted);
   if (tensor->shape != shape)
@@ -87,40 +131,31 @@ Result<const Tensor*> Weights::find(Role role, int layer, const Shape& shape, bo
   return tensor;
 }
 
-Result<std::vector<float>> Weights::vector(Role role, int layer, std::int64_t size, bool bias) const {
-  ESP_TRY(const Tensor* tensor, find(role, layer, {size}, bias));
+Result<std::vector<float>> Weights::vector(Role role, int layer, const DecoderSpec& spec, bool bias) const {
+  ESP_TRY(const Tensor* tensor, find(role, layer, spec, bias));
   return decode(*tensor);
 }
 
 Result<Linear> load_qkv(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
-  const AttentionSpec& a = spec.attention;
-  const bool interleaved = weights.naming() == Weights::Naming::gguf && spec.interleaved_qk_in_gguf;
-  const std::int64_t q = static_cast<std::int64_t>(a.heads) * a.head_dim,
-                     kv = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
-  const int head = interleaved ? a.head_dim : 0;
-  return load_linear(weights, {{Role::q, q, head}, {Role::k, kv, head}, {Role::v, kv}}, layer, spec.hidden, a.qkv_bias,
-                     team);
+  return load_linear(weights, spec, std::array{Role::q, Role::k, Role::v}, layer, team);
 }
 
 Result<Linear> load_attention_out(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
-  const AttentionSpec& a = spec.attention;
-  return load_linear(weights, {{Role::attention_out, spec.hidden}}, layer,
-                     static_cast<std::int64_t>(a.heads) * a.head_dim, a.out_bias, team);
+  return load_linear(weights, spec, std::array{Role::attention_out}, layer, team);
 }
 
 Result<Linear> load_gate_up(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
-  return load_linear(weights, {{Role::gate, spec.mlp.inner}, {Role::up, spec.mlp.inner}}, layer, spec.hidden,
-                     spec.mlp.bias, team);
+  return load_linear(weights, spec, std::array{Role::gate, Role::up}, layer, team);
 }
 
 Result<Linear> load_down(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
-  return load_linear(weights, {{Role::down, spec.hidden}}, layer, spec.mlp.inner, spec.mlp.bias, team);
+  return load_linear(weights, spec, std::array{Role::down}, layer, team);
 }
 
 Result<Linear> load_head(const Weights& weights, const DecoderSpec& spec, ComputeTeam& team) {
   // GGUF files leave out.weight away when it is the embedding; HF files may carry a tied lm_head all the same.
   const bool own = !spec.tied_head && weights.has(Role::head);
-  return load_linear(weights, {{own ? Role::head : Role::embedding, spec.vocabulary}}, -1, spec.hidden, false, team);
+  return load_linear(weights, spec, std::array{own ? Role::head : Role::embedding}, -1, team);
 }
 
 }  // namespace espalier

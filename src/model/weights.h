@@ -1,11 +1,12 @@
 // weights.h: a checkpoint's tensors by what they are for, whether the file is GGUF or safetensors.
 //
-// The two naming schemes stand in one table (weights.cpp). Every tensor is checked against the shape that the
-// hyperparameters demand before it is used.
+// The two naming schemes stand in one table (weights.cpp), and so do the shapes that the hyperparameters demand: every
+// tensor is checked against its own before it is used.
 // Fails: bad_file naming the tensor, its shape and the shape that was needed; not_found naming a missing tensor.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "espalier/error.h"
 #include "model/decoder_spec.h"
@@ -32,6 +33,14 @@ enum class Role {
   down,  // of a layer
 };
 
+// What the hyperparameters demand of the tensor of a role.
+struct WeightShape {
+  Shape shape;        // [outputs, inputs] of a matrix, [values] of a vector
+  bool bias = false;  // there is one: [outputs]
+};
+WeightShape shape_of(Role role, const DecoderSpec& spec);
+std::vector<Role> roles_of_a_layer(const DecoderSpec& spec);
+
 class Weights {
  public:
   enum class Naming { hf, gguf };
@@ -40,10 +49,10 @@ class Weights {
   Naming naming() const { return naming_; }
   std::string name(Role role, int layer, bool bias = false) const;
   bool has(Role role, int layer = -1) const { return file_.find(name(role, layer)) != nullptr; }
-  Result<const Tensor*> find(Role role, int layer, const Shape& shape, bool bias = false) const;
+  Result<const Tensor*> find(Role role, int layer, const DecoderSpec& spec, bool bias = false) const;
   // The tensor is packed: its pages of the map need not stay resident.
   void forget(const Tensor& tensor) const { file_.forget(tensor); }
-  Result<std::vector<float>> vector(Role role, int layer, std::int64_t size, bool bias = false) const;
+  Result<std::vector<float>> vector(Role role, int layer, const DecoderSpec& spec, bool bias = false) const;
 
  private:
   const TensorFile& file_;
