@@ -11,7 +11,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // A /proc and a /sys/fs/cgroup of this test's own.
-class MemoryRoomTest : public testing::Test {
+class MemoryRoomTest : public ::testing::Test {
+ public:
+  ~MemoryRoomTest() override { fs::remove_all(root_); }
+
  protected:
   MemoryRoomTest() {
     root_ = fs::temp_directory_path() / ("memory_room_" + std::to_string(getpid()));
@@ -20,7 +23,6 @@ class MemoryRoomTest : public testing::Test {
     write("proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 8000 kB\n");
     write("proc/self/statm", "100 50 20 10 0 40 0\n");
   }
-  ~MemoryRoomTest() override { fs::remove_all(root_); }
 
   void write(const std::string& path, const std::string& text) const {
     fs::create_directories((root_ / path).parent_path());

@@ -80,7 +80,7 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, DiskTi
   ESP_TRY(auto folder, CacheFolder::open(options.base, name, options.fault));
   std::unique_ptr<DiskTier> tier;
   try {
-    tier.reset(new DiskTier(std::move(options), std::move(folder), counters));
+    tier.reset(new DiskTier(std::move(options), std::move(folder), counters));  // NOLINT: its constructor is private
   } catch (const std::system_error& refused) {
     return no_thread("disk tier's", refused.code().message());
   }

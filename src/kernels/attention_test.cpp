@@ -8,6 +8,7 @@
 #include <random>
 
 #include "kernels/plain.h"
+#include "kernels/random_floats.h"
 #include "testing/data.h"
 
 namespace espalier {
@@ -28,7 +29,7 @@ struct Store {  // keys and values of one layer, slots handed out in shuffled ru
     const std::size_t bytes = segment_bytes() * static_cast<std::size_t>(slots / kSegmentSlots);
     keys.resize(bytes, std::byte{0xff});  // NaN in every type: reading what was not stored shows
     values.resize(bytes, std::byte{0xff});
-    key_scales.resize(static_cast<std::size_t>(kv_heads * slots));
+    key_scales.resize(static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(slots));
     value_scales.resize(key_scales.size());
   }
   std::size_t head_bytes() const {
@@ -46,13 +47,6 @@ struct Store {  // keys and values of one layer, slots handed out in shuffled ru
             static_cast<std::size_t>(slots)};
   }
 };
-
-std::vector<float> random_floats(std::mt19937_64& rng, std::size_t n) {
-  std::normal_distribution<float> normal(0.0f, 1.0f);
-  std::vector<float> out(n);
-  for (float& v : out) v = normal(rng);
-  return out;
-}
 
 // One sequence whose `length` positions lie in random runs of the store.
 struct Sequence {

@@ -9,6 +9,7 @@
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
 #include "kernels/plain.h"
+#include "kernels/random_floats.h"
 #include "tensor/decode.h"
 #include "testing/data.h"
 
@@ -18,13 +19,6 @@ namespace {
 constexpr DType kWeightTypes[] = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0,   DType::q4_0,
                                   DType::q4_1, DType::q5_0, DType::q5_1, DType::q2_k,   DType::q3_k,
                                   DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs};
-
-std::vector<float> random_floats(std::mt19937_64& rng, std::size_t n, float spread = 1.0f) {
-  std::normal_distribution<float> normal(0.0f, spread);
-  std::vector<float> out(n);
-  for (float& v : out) v = normal(rng);
-  return out;
-}
 
 // A stored matrix of random bits; the f16 scales inside are made small and finite.
 struct StoredMatrix {

@@ -12,6 +12,7 @@
 #include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
+#include "testing/golden_name.h"
 
 namespace espalier {
 namespace {
@@ -114,11 +115,7 @@ TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
 INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModel,
                          ::testing::Values("llama3-tied-gqa", "llama2-untied-mha", "llama-linear-bias",
                                            "mistral-sliding", "qwen2-tied", "qwen2-yarn", "qwen3-tied"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::golden_name);
 
 class EachGgufModel : public ::testing::TestWithParam<const char*> {};
 
@@ -177,11 +174,7 @@ TEST_P(EachGgufModel, EveryFileMeetsItsTolerance) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EachGgufModel,
                          ::testing::Values("gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::golden_name);
 
 }  // namespace
 }  // namespace espalier

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "testing/data.h"
+#include "testing/golden_name.h"
 
 namespace espalier {
 namespace {
@@ -49,15 +50,9 @@ TEST_P(GoldenTemplate, EveryCaseIsExact) {
   }
 }
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& golden) {
-  std::string name = golden.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(All, GoldenTemplate,
                          ::testing::Values("chatml", "deepseek_v3", "inst", "macros", "qwen3", "strings", "tools-json"),
-                         test_name);
+                         testing::golden_name);
 
 const Json kHello = Json::parse(R"([{"role": "user", "content": "Hello"}])");
 

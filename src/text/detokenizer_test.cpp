@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "testing/golden_name.h"
 #include "text/golden_tokenizers.h"
 #include "text/utf8.h"
 
@@ -73,13 +74,7 @@ TEST_P(Streaming, NothingIsHeldForLongerThanItMust) {
   EXPECT_GT(shown, 80u * 3);
 }
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& tokenizer) {
-  std::string name = tokenizer.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Streaming, ::testing::ValuesIn(testing::kGoldenTokenizers), test_name);
+INSTANTIATE_TEST_SUITE_P(All, Streaming, ::testing::ValuesIn(testing::kGoldenTokenizers), testing::golden_name);
 
 // A tokenizer whose decoder only the library knows.
 TEST(StreamingWordPiece, WordsAppearAsTheyAreCompleted) {

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "testing/golden_name.h"
 #include "text/gguf_vocabulary.h"
 #include "text/golden_tokenizers.h"
 #include "text/tokenizer.h"
@@ -95,14 +96,9 @@ TEST_P(GgufTokenizer, GivesTheIdsOfTheOriginal) {
   EXPECT_GT(compared, 110);
 }
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& tokenizer) {
-  std::string name = tokenizer.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(All, GgufTokenizer,
-                         ::testing::Values("bytelevel-split", "sp-bpe-llama2-like", "qwen3", "deepseek_v3"), test_name);
+                         ::testing::Values("bytelevel-split", "sp-bpe-llama2-like", "qwen3", "deepseek_v3"),
+                         testing::golden_name);
 
 GgufVocabulary small(const char* model = "gpt2") {
   GgufVocabulary v;

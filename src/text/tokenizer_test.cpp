@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "espalier/error.h"
+#include "testing/golden_name.h"
 #include "text/detokenizer.h"
 #include "text/golden_tokenizers.h"
 #include "text/tokenizer_impl.h"
@@ -57,14 +58,16 @@ TEST_P(GoldenTokenizer, EveryEncodingIsExact) {
 TEST_P(GoldenTokenizer, EveryDecodingIsExact) {
   for (const Json& row : json_lines(folder_ / "encodings.jsonl")) {
     const auto ids = row["ids"].get<Ids>();
-    EXPECT_EQ(tokenizer_->decode(ids), row.contains("decoded") ? row["decoded"] : row["text"]) << row["name"];
-    EXPECT_EQ(tokenizer_->decode(ids, {.skip_special = true}), row["decoded_skip_special"]) << row["name"];
+    EXPECT_EQ(tokenizer_->decode(ids), row.value("decoded", row["text"].get<std::string>())) << row["name"];
+    EXPECT_EQ(tokenizer_->decode(ids, {.skip_special = true}), row["decoded_skip_special"].get<std::string>())
+        << row["name"];
   }
   for (const Json& row : json_lines(folder_ / "decodings.jsonl")) {
     const auto ids = row["ids"].get<Ids>();
-    EXPECT_EQ(tokenizer_->decode(ids), row["text"]) << row["ids"];
+    EXPECT_EQ(tokenizer_->decode(ids), row["text"].get<std::string>()) << row["ids"];
     if (row.contains("text_skip_special")) {
-      EXPECT_EQ(tokenizer_->decode(ids, {.skip_special = true}), row["text_skip_special"]) << row["ids"];
+      EXPECT_EQ(tokenizer_->decode(ids, {.skip_special = true}), row["text_skip_special"].get<std::string>())
+          << row["ids"];
     }
   }
 }
@@ -179,13 +182,7 @@ TEST_P(GoldenTokenizer, ManyThreadsMayUseOne) {
   EXPECT_EQ(wrong, 0);
 }
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& tokenizer) {
-  std::string name = tokenizer.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer, ::testing::ValuesIn(testing::kGoldenTokenizers), test_name);
+INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer, ::testing::ValuesIn(testing::kGoldenTokenizers), testing::golden_name);
 
 TEST(Tokenizer, BytesThatTheVocabularyLacksCostNothingAndAreNotCounted) {
   const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
