@@ -11,7 +11,7 @@ namespace {
 std::vector<TokenId> continuation(std::span<const TokenId> text, int position, int most, bool goes_round) {
   std::vector<TokenId> out;
   for (int i = 0; i < most; ++i) {
-    const auto at = static_cast<std::size_t>(position + i);
+    const auto at = static_cast<std::size_t>(position) + static_cast<std::size_t>(i);
     if (at < text.size())
       out.push_back(text[at]);
     else if (goes_round)

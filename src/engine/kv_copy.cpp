@@ -13,7 +13,8 @@ static_assert(kBlockTokens == kSlotGroup, "a block of the files is a group of th
 
 KvCopier::KvCopier(const KvShape& shape, KvView pool, ComputeTeam& team)
     : shape_(shape), layers_(pool.layers), team_(team) {
-  head_bytes_ = static_cast<std::size_t>(padded_head(shape.head_dim) * kSlotGroup * element_bytes(shape.type));
+  head_bytes_ = static_cast<std::size_t>(padded_head(shape.head_dim)) *
+                static_cast<std::size_t>(element_bytes(shape.type)) * kSlotGroup;
   const std::size_t scales = has_scales(shape.type) ? kSlotGroup * sizeof(float) : 0;
   layer_bytes_ = 2 * static_cast<std::size_t>(shape.kv_heads) * (head_bytes_ + scales);
 }

@@ -38,7 +38,7 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
                                                       : (group * d + i) * kSlotGroup + lane;
           put(keys + at * e, static_cast<std::size_t>(e));
         }
-        put(values + in * d * e, static_cast<std::size_t>(d * e));
+        put(values + in * d * e, static_cast<std::size_t>(d) * static_cast<std::size_t>(e));
         if (!has_scales(shape().type)) continue;
         const auto s = static_cast<std::size_t>(h) * layer.head_scales + static_cast<std::size_t>(slot);
         put(layer.key_scales + s, sizeof(float));

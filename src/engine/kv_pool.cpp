@@ -13,8 +13,8 @@ std::size_t KvShape::bytes_per_token() const {
 Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {
   const auto layers = static_cast<std::size_t>(shape.layers), heads = static_cast<std::size_t>(shape.kv_heads);
   const std::size_t segments = (static_cast<std::size_t>(slots) + kSegmentSlots - 1) / kSegmentSlots;
-  const std::size_t head =
-      static_cast<std::size_t>(kSegmentSlots * padded_head(shape.head_dim) * element_bytes(shape.type));
+  const std::size_t head = static_cast<std::size_t>(padded_head(shape.head_dim)) *
+                           static_cast<std::size_t>(element_bytes(shape.type)) * kSegmentSlots;
   const std::size_t segment = 2 * layers * heads * head;
   const std::size_t scales_per_head = has_scales(shape.type) ? segments * kSegmentSlots : 0;
 

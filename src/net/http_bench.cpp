@@ -26,6 +26,7 @@
 namespace {
 
 using namespace espalier::net;
+using espalier::UniqueFd;
 using Clock = std::chrono::steady_clock;
 
 double cpu_seconds() {
@@ -182,7 +183,7 @@ int main(int argc, char** argv) {
                                      responder.respond(HttpResponse::json(200, R"({"status":"ok","count":12345})"));
                                    },
                                    {},
-                                   openai_error});
+                                   {}});
   if (!server.ok() || !(*server)->start().ok()) {
     fmt::print(stderr, "no server: {}\n", server.ok() ? "threads" : server.error().message);
     return 1;

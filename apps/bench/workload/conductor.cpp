@@ -18,7 +18,8 @@ std::vector<double> due_times(const Workload& workload, const Pace& pace) {
   std::vector<double> times;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t size = workload.items.size();
-    times.push_back((static_cast<double>(i / size) * last + workload.items[i % size].arrival.value_or(0)) / speed);
+    const std::size_t round = i / size;
+    times.push_back((static_cast<double>(round) * last + workload.items[i % size].arrival.value_or(0)) / speed);
   }
   return times;
 }

@@ -31,7 +31,7 @@ HttpDoubleReply echo(const HttpDoubleRequest& request) {
   return reply;
 }
 
-std::unique_ptr<TransferLoop> open_loop(TransferLoop::Options options = {}) {
+std::unique_ptr<TransferLoop> open_loop(const TransferLoop::Options& options = {}) {
   auto loop = TransferLoop::open(options);
   EXPECT_TRUE(loop.ok());
   return std::move(*loop);
