@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -57,6 +58,23 @@ std::string full_name(const CLI::App& verb) {
   return verb.get_parent() == nullptr ? verb.get_name() : full_name(*verb.get_parent()) + " " + verb.get_name();
 }
 
+std::string no_such(const CLI::App& verb, const std::string& word) {
+  return fmt::format("there is no {} {}{}", full_name(verb), word, command::did_you_mean(word, verb_names(verb)));
+}
+
+// Behind `help` stand verbs, each one of the one before; the sentence about the first word that is none, or empty.
+std::string not_a_verb(const CLI::App& app, const Words& words) {
+  const CLI::App* at = &app;
+  for (const std::string& word : words) {
+    if (word == "--help" || word == "-h") continue;  // translated() put one there
+    const auto verbs = at->get_subcommands({});
+    const auto found = std::find_if(verbs.begin(), verbs.end(), [&](auto* verb) { return verb->get_name() == word; });
+    if (found == verbs.end()) return fmt::format("{}\n{} --help tells more", no_such(*at, word), full_name(*at));
+    at = *found;
+  }
+  return {};
+}
+
 bool is_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
@@ -77,8 +95,7 @@ int explain(const CLI::App& app, const CLI::ParseError& wrong, const Words& word
     const std::string word = unknown_word(verb, words);
     sentence = fmt::format("{} is not known here{}", word, command::did_you_mean(word, command::long_names(verb)));
   } else if (!verb.get_subcommands({}).empty() && &verb != &app && words.size() > 1 && !is_flag(words[1])) {
-    sentence = fmt::format("there is no {} {}{}", full_name(verb), words[1],
-                           command::did_you_mean(words[1], verb_names(verb)));
+    sentence = no_such(verb, words[1]);
   } else if (sentence.starts_with(':')) {  // CLI11 does not name an option that is not in --help
     sentence = (is_flag(words.back()) ? words.back() : "a flag") + sentence;
   }
@@ -108,6 +125,9 @@ int run(int argc, char** argv) {
   if (!words.front().starts_with('-') && !verbs.contains(words.front()))
     return usage(fmt::format("there is no verb {}{}\nespalier help lists the verbs", words.front(),
                              command::did_you_mean(words.front(), verb_names(app))));
+  if (std::string_view(argv[1]) == "help") {
+    if (const std::string wrong = not_a_verb(app, words); !wrong.empty()) return usage(wrong);
+  }
   try {
     app.parse(Words(words.rbegin(), words.rend()));  // as CLI11 wants a vector
   } catch (const CLI::Success& shown) {

@@ -43,6 +43,14 @@ class Words(unittest.TestCase):
             self.assertEqual((ended.code, ended.out), (2, ""), ended)
             self.assertIn(wanted, ended.err)
 
+    def test_help_takes_verbs_and_nothing_else(self):
+        for words, wanted in ((["serve", "nope"], "there is no espalier serve nope"), (["run", "--temperature"], "no espalier run --temperature"),
+                              (["bench", "latencyy"], "there is no espalier bench latencyy, did you mean latency?"),
+                              (["bench", "latency", "x"], "there is no espalier bench latency x"), (["srve"], "did you mean serve?")):
+            ended = espalier("help", *words)
+            self.assertEqual((ended.code, ended.out), (2, ""), ended)
+            self.assertIn(wanted, ended.err)
+
     def test_a_model_that_is_not_there_is_3_in_every_verb(self):
         for words in (("run", "/nowhere.gguf", "x"), ("inspect", "/nowhere.gguf"), ("bench", "latency", "/nowhere.gguf"),
                       ("serve", "/nowhere.gguf", "--port", "0")):
