@@ -11,9 +11,11 @@
 #include <new>
 #include <system_error>
 
+#include "base/log.h"
 #include "base/start_thread.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
+#include "command/environment.h"
 #include "command/help_format.h"
 #include "command/output.h"
 #include "serve/foreign_flags.h"
@@ -135,7 +137,11 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& wrong) {
     return explain(app, wrong, words);
   }
-  return command::end_output(verbs.at(app.get_subcommands().front()->get_name())());
+  const std::string verb = app.get_subcommands().front()->get_name();
+  if (verb != "serve") {  // which first has to know how its log looks
+    if (const std::string unknown = command::unknown_variables(app); !unknown.empty()) log::warning("{}", unknown);
+  }
+  return command::end_output(verbs.at(verb)());
 }
 
 // fmt's, when stdout cannot be written, and std::thread's.

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/start_thread.h"
+#include "command/environment.h"
 #include "command/output.h"
 #include "serve/config_file.h"
 #include "serve/serve_options.h"
@@ -262,9 +263,13 @@ class Program {
   std::jthread loader_;
 };
 
+void begin_log(const ServeOptions& options, const CLI::App& verbs) {
+  log::configure(level_of(options.log_level), options.log_format == "json" ? log::Format::json : log::Format::text);
+  if (const std::string unknown = command::unknown_variables(verbs); !unknown.empty()) log::warning("{}", unknown);
+}
+
 int run_server(const ServeOptions& options) {
   const Signals signals;
-  log::configure(level_of(options.log_level), options.log_format == "json" ? log::Format::json : log::Format::text);
   if (const std::string notice = options.notice(); !notice.empty()) log::warning("{}", notice);
   auto server = server::Server::start(options.server);
   if (!server) return fail(server.error());
@@ -293,6 +298,7 @@ Run add_serve(CLI::App& app, const std::vector<std::string>& words) {
   return [options, verb, &words] {
     if (auto read = options->read_config(*verb); !read.ok()) return serve::fail(read.error());
     if (auto settled = options->settle(); !settled.ok()) return serve::fail(settled.error());
+    serve::begin_log(*options, *verb->get_parent());
     if (options->print_config) return serve::show_config(*verb, *options, words);
     return serve::run_server(*options);
   };

@@ -1,4 +1,5 @@
 """`espalier serve`: its flags, configuration file and environment, and what becomes of other servers' flags. No model is loaded."""
+import json
 import pathlib
 import re
 import tempfile
@@ -72,6 +73,38 @@ class Precedence(unittest.TestCase):
     def test_truth_values_of_the_environment(self):
         for word, wanted in (("1", "true"), ("on", "true"), ("false", "false"), ("0", "false")):
             self.assertEqual(value(config(env={"ESPALIER_STRICT": word}), "strict"), (wanted, "ESPALIER_STRICT"))
+
+
+class UnknownVariables(unittest.TestCase):
+    VERBS = (("serve", "/nowhere", "--port", "0"), ("serve", "--print-config"), ("run", "/nowhere", "x"), ("inspect", MODEL))
+
+    def warnings(self, verb, **variables):
+        return [line for line in espalier(*verb, env=variables).err.splitlines() if "nothing reads" in line]
+
+    def test_one_line_names_them_and_the_nearest_that_there_is(self):
+        for verb in self.VERBS:
+            lines = self.warnings(verb, ESPALIER_PROT="hush", ESPALIER_CAHCE="hush", ESPALIER_XYZZY="hush")
+            self.assertEqual(len(lines), 1, verb)
+            for part in ("ESPALIER_PROT (did you mean ESPALIER_PORT?)", "ESPALIER_CAHCE (did you mean ESPALIER_CACHE?)"):
+                self.assertIn(part, lines[0])
+            self.assertRegex(lines[0], r"ESPALIER_XYZZY[,;]")
+            self.assertNotIn("hush", lines[0])
+
+    def test_it_is_a_log_line_where_those_are_json(self):
+        line, = self.warnings(("serve", "/nowhere", "--port", "0", "--log-format", "json"), ESPALIER_PROT="1")
+        self.assertEqual(json.loads(line)["level"], "warning")
+
+    def test_what_the_program_its_tests_and_its_tools_read_is_known(self):
+        read = re.compile(r'(?:getenv\(|environ\.get\(|first\(\{|folder\(\{)"(ESPALIER_\w+)"|\$\{(ESPALIER_\w+):-')
+        files = [path for folder in ("src", "apps", "tests", "tools", "bench") for path in (SOURCE / folder).rglob("*")
+                 if path.suffix in (".cpp", ".h", ".py", ".sh")]
+        names = {name for path in files for match in read.finditer(path.read_text()) for name in match.groups() if name}
+        self.assertLessEqual({"ESPALIER_BINARY", "ESPALIER_CACHE", "ESPALIER_ISA", "ESPALIER_SEED", "ESPALIER_SKIP_SETUP"}, names)
+        flags = {"ESPALIER_MODEL": "/nowhere", "ESPALIER_MAX_TOTAL_TOKENS": "100", "ESPALIER_API_KEY": "x", "ESPALIER_STRICT": "1"}
+        for verb in self.VERBS:
+            self.assertEqual(self.warnings(verb, **flags, **dict.fromkeys(names, "")), [])
+            line, = self.warnings(verb, **flags, **dict.fromkeys(names, ""), ESPALIER_PROT="1")
+            self.assertIn(": ESPALIER_PROT (did you mean ESPALIER_PORT?); ", line)
 
 
 class Values(unittest.TestCase):

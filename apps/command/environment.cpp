@@ -1,0 +1,57 @@
+#include "command/environment.h"
+
+#include <fmt/format.h>
+#include <unistd.h>  // environ
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "command/output.h"
+#include "store/model_name.h"  // near_names
+
+namespace espalier::command {
+namespace {
+
+constexpr std::string_view kPrefix = "ESPALIER_";
+
+// Without the prefix, which all have in common.
+constexpr const char* kForUsers[] = {"CACHE", "ISA", "PYTHON"};
+constexpr std::string_view kForTestsAndTools[] = {"BINARY", "LONG_TESTS", "OPERATIONS", "SEED",
+                                                  "SHARED", "SKIP_SETUP", "SOURCE_DIR"};
+
+void add_twins(const CLI::App& app, std::vector<std::string>& names) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_envname().starts_with(kPrefix)) names.push_back(option->get_envname().substr(kPrefix.size()));
+  for (const CLI::App* verb : app.get_subcommands({})) add_twins(*verb, names);
+}
+
+std::string described(const std::string& name, const std::vector<std::string>& known) {
+  const auto near = store::near_names(name, known);
+  return near.empty() ? printable(fmt::format("{}{}", kPrefix, name))
+                      : printable(fmt::format("{0}{1} (did you mean {0}{2}?)", kPrefix, name, near.front()));
+}
+
+}  // namespace
+
+std::string unknown_variables(const CLI::App& app) {
+  std::vector<std::string> known(std::begin(kForUsers), std::end(kForUsers));
+  add_twins(app, known);
+  std::sort(known.begin(), known.end());  // verbs share flags
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  std::string unknown;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (!text.starts_with(kPrefix)) continue;
+    const std::string name(text.substr(0, text.find('=')).substr(kPrefix.size()));
+    if (std::binary_search(known.begin(), known.end(), name) || std::ranges::count(kForTestsAndTools, name) > 0)
+      continue;
+    unknown += (unknown.empty() ? "" : ", ") + described(name, known);
+  }
+  return unknown.empty()
+             ? unknown
+             : fmt::format("nothing reads these variables of the environment: {}; a flag's is {} and its name", unknown,
+                           kPrefix);
+}
+
+}  // namespace espalier::command
