@@ -26,14 +26,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// `help`, `help VERB...` and `version` are what other programs call --help and --version.
+// `help`, `help VERB...` and `version` are what other programs call --help and --version. Help of help is help.
 Words translated(int argc, char** argv) {
   Words words = command::translate_habits(argc, argv);
   if (words.empty()) return words;
   if (words.front() == "serve") return serve::respelled(std::move(words));
   if (words.front() == "version") words.front() = "--version";
   if (words.front() != "help") return words;
-  words.erase(words.begin());
+  words.erase(words.begin(), std::find_if(words.begin(), words.end(), [](auto& word) { return word != "help"; }));
   words.push_back("--help");
   return words;
 }
@@ -90,6 +90,19 @@ std::string unknown_word(const CLI::App& verb, const Words& words) {
   return words.back();
 }
 
+// " (as ESPALIER_PORT says)" when the flag that a sentence of CLI11's is about has its value from the environment.
+std::string said_by(const CLI::App& verb, const std::string& sentence, const Words& words) {
+  for (const CLI::Option* option : verb.get_options()) {
+    if (option->get_envname().empty() || std::getenv(option->get_envname().c_str()) == nullptr) continue;
+    const auto given = [&](const std::string& word) { return option->check_name(word.substr(0, word.find('='))); };
+    const std::size_t name = sentence.find(option->get_name());
+    const std::size_t end = name + option->get_name().size();
+    if (name == std::string::npos || (end < sentence.size() && sentence[end] != ' ' && sentence[end] != ':')) continue;
+    if (std::none_of(words.begin(), words.end(), given)) return fmt::format(" (as {} says)", option->get_envname());
+  }
+  return {};
+}
+
 int explain(const CLI::App& app, const CLI::ParseError& wrong, const Words& words) {
   const CLI::App& verb = deepest(app);
   std::string sentence = wrong.what();
@@ -100,6 +113,8 @@ int explain(const CLI::App& app, const CLI::ParseError& wrong, const Words& word
     sentence = no_such(verb, words[1]);
   } else if (sentence.starts_with(':')) {  // CLI11 does not name an option that is not in --help
     sentence = (is_flag(words.back()) ? words.back() : "a flag") + sentence;
+  } else {
+    sentence += said_by(verb, sentence, words);
   }
   return usage(fmt::format("{}\n{} --help tells more", sentence, full_name(verb)));
 }
@@ -165,7 +180,8 @@ constexpr std::string_view kNoMemory =
     for (const std::string_view part : {std::string_view("espalier: "), kNoMemory, std::string_view("\n")})
       if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
     std::_Exit(Error{Error::Kind::out_of_memory, {}, {}, {}}.exit_code());
-  } catch (...) {  // a bug: the core is wanted
+  } catch (...) {
+    std::abort();  // a bug: the core is wanted
   }
   std::abort();
 }

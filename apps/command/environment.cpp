@@ -32,7 +32,28 @@ std::string described(const std::string& name, const std::vector<std::string>& k
                       : printable(fmt::format("{0}{1} (did you mean {0}{2}?)", kPrefix, name, near.front()));
 }
 
+// As in _PORT_80_TCP_ADDR.
+bool has_protocol_port(std::string_view name) {
+  const std::size_t number = name.find("_PORT_") + 6;
+  const std::size_t protocol = name.find_first_not_of("0123456789", number);
+  if (number < 6 || protocol == number || protocol == std::string_view::npos) return false;
+  const std::string_view rest = name.substr(protocol);
+  return rest.starts_with("_TCP") || rest.starts_with("_UDP") || rest.starts_with("_SCTP");
+}
+
+bool is_address(std::string_view value) {
+  return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
+}
+
 }  // namespace
+
+bool tells_of_a_service(std::string_view name, std::string_view value) {
+  if (!name.starts_with(kPrefix)) return false;
+  if (name.ends_with("_PORT") && is_address(value)) return true;
+  if (name.ends_with("_NAME") && value.starts_with('/')) return true;  // of the linked container
+  return name.ends_with("_SERVICE_HOST") || name.find("_SERVICE_PORT") != std::string_view::npos ||
+         name.starts_with("ESPALIER_ENV_") || has_protocol_port(name);
+}
 
 std::string unknown_variables(const CLI::App& app) {
   std::vector<std::string> known(std::begin(kForUsers), std::end(kForUsers));
@@ -43,7 +64,9 @@ std::string unknown_variables(const CLI::App& app) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     if (!text.starts_with(kPrefix)) continue;
-    const std::string name(text.substr(0, text.find('=')).substr(kPrefix.size()));
+    const std::size_t end = std::min(text.find('='), text.size());
+    if (tells_of_a_service(text.substr(0, end), text.substr(std::min(end + 1, text.size())))) continue;
+    const std::string name(text.substr(0, end).substr(kPrefix.size()));
     if (std::binary_search(known.begin(), known.end(), name) || std::ranges::count(kForTestsAndTools, name) > 0)
       continue;
     unknown += (unknown.empty() ? "" : ", ") + described(name, known);

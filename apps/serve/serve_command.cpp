@@ -263,9 +263,16 @@ class Program {
   std::jthread loader_;
 };
 
-void begin_log(const ServeOptions& options, const CLI::App& verbs) {
+void begin_log(const ServeOptions& options, const CLI::App& verb) {
   log::configure(level_of(options.log_level), options.log_format == "json" ? log::Format::json : log::Format::text);
-  if (const std::string unknown = command::unknown_variables(verbs); !unknown.empty()) log::warning("{}", unknown);
+  if (const std::string unknown = command::unknown_variables(*verb.get_parent()); !unknown.empty())
+    log::warning("{}", unknown);
+  const CLI::Option& port = *verb.get_option("--port");
+  if (port.get_envname().empty() && port.count() == 0)
+    log::warning(
+        "ESPALIER_PORT is the address of a service, as Kubernetes and Docker tell of one that is named espalier, and "
+        "not taken for --port, which stays {}; --port or --config set another",
+        options.server.port);
 }
 
 int run_server(const ServeOptions& options) {
@@ -298,7 +305,7 @@ Run add_serve(CLI::App& app, const std::vector<std::string>& words) {
   return [options, verb, &words] {
     if (auto read = options->read_config(*verb); !read.ok()) return serve::fail(read.error());
     if (auto settled = options->settle(); !settled.ok()) return serve::fail(settled.error());
-    serve::begin_log(*options, *verb->get_parent());
+    serve::begin_log(*options, *verb);
     if (options->print_config) return serve::show_config(*verb, *options, words);
     return serve::run_server(*options);
   };

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "command/engine_flags.h"
+#include "command/environment.h"
 #include "serve/config_file.h"
 #include "serve/foreign_flags.h"
 #include "server/service.h"  // is_loopback
@@ -120,6 +121,12 @@ class FlagAdder {
   ServeOptions& options_;
 };
 
+// ESPALIER_PORT may be the address of a service that is named espalier: no port to listen at.
+void forget_a_service(CLI::Option& port) {
+  const char* value = std::getenv(port.get_envname().c_str());
+  if (value != nullptr && command::tells_of_a_service(port.get_envname(), value)) port.envname("");
+}
+
 void add_foreign(CLI::App& app, ServeOptions& options) {
   for (const ForeignFlag& flag : foreign_flags()) {
     auto& entry = options.foreign.emplace_back();
@@ -231,6 +238,7 @@ void add_serve_flags(CLI::App& app, ServeOptions& options) {
       ->envname("ESPALIER_CONFIG");
   app.add_flag("--print-config", options.print_config,
                "print the effective options, each with its origin, as such a file, and end; keys are not shown");
+  forget_a_service(*app.get_option("--port"));
   add_foreign(app, options);
   app.footer(
       "Every flag has an environment twin: ESPALIER_MAX_TOTAL_TOKENS is --max-total-tokens. `espalier help flags` "

@@ -107,6 +107,40 @@ class UnknownVariables(unittest.TestCase):
             self.assertIn(": ESPALIER_PROT (did you mean ESPALIER_PORT?); ", line)
 
 
+class Services(unittest.TestCase):
+    """What Kubernetes and Docker say of a service or container that is named as the program is."""
+    KUBERNETES = {"ESPALIER_SERVICE_HOST": "10.0.0.1", "ESPALIER_SERVICE_PORT": "80", "ESPALIER_SERVICE_PORT_HTTP": "80",
+                  "ESPALIER_PORT_80_TCP": "tcp://10.0.0.1:80", "ESPALIER_PORT_80_TCP_PROTO": "tcp", "ESPALIER_PORT_80_TCP_PORT": "80",
+                  "ESPALIER_PORT_80_TCP_ADDR": "10.0.0.1", "ESPALIER_PORT_53_UDP": "udp://10.0.0.1:53",
+                  "ESPALIER_CHAT_SERVICE_HOST": "10.0.0.2", "ESPALIER_CHAT_PORT": "tcp://10.0.0.2:80",
+                  "ESPALIER_CHAT_PORT_80_TCP_ADDR": "10.0.0.2"}
+    DOCKER = {"ESPALIER_NAME": "/web/espalier", "ESPALIER_ENV_PATH": "/bin"}
+
+    def test_they_are_no_mistyped_flags(self):
+        for verb in UnknownVariables.VERBS:
+            self.assertNotIn("nothing reads", espalier(*verb, env=self.KUBERNETES | self.DOCKER).err)
+        for name, said in (("ESPALIER_NAME", "me"), ("ESPALIER_PORT_80", "1"), ("ESPALIER_PORT_TCP", "1"), ("ESPALIER_SERVICE", "1")):
+            self.assertIn(f"nothing reads these variables of the environment: {name}", config(env={name: said}).err)
+
+    def test_the_address_of_one_is_no_port_and_that_is_said_where_none_is_given(self):
+        for address in ("tcp://10.0.0.1:80", "udp://[fd00::1]:80"):
+            env = self.KUBERNETES | {"ESPALIER_PORT": address}
+            ended = config(env=env)
+            self.assertEqual(value(ended, "port"), ("30000", "default"))
+            line, = [line for line in ended.err.splitlines() if line]
+            self.assertRegex(line, "ESPALIER_PORT is the address of a service.* stays 30000; --port or --config")
+            given = config("--port", "7", env=env)
+            self.assertEqual((value(given, "port"), given.err), (("7", "command line"), ""))
+            self.assertNotIn("ESPALIER_PORT", espalier("run", "/nowhere", "x", env=env).err)
+
+    def test_a_variable_with_a_value_that_is_none_is_named(self):
+        for words, name, said in ((["serve"], "ESPALIER_PORT", "abc"), (["run", "/nowhere", "x"], "ESPALIER_THREADS", "x"),
+                                  (["serve"], "ESPALIER_LOAD_FORMAT", "x")):
+            ended = espalier(*words, env={name: said})
+            self.assertEqual((ended.code, f"(as {name} says)" in ended.err), (2, True), ended)
+        self.assertNotIn("ESPALIER_PORT", config("--port", "abc", env={"ESPALIER_PORT": "80"}, code=2).err)
+
+
 class Values(unittest.TestCase):
     def test_what_means_nothing_is_refused(self):
         for flags in (("--threads", "-5"), ("--log-level", "foo"), ("--log-format", "xml"), ("--port", "-1"), ("--port", "65536"),

@@ -43,6 +43,10 @@ class Words(unittest.TestCase):
             self.assertEqual((ended.code, ended.out), (2, ""), ended)
             self.assertIn(wanted, ended.err)
 
+    def test_help_of_help_is_help(self):
+        self.assertEqual(espalier("help", "help").out, espalier("help").out)
+        self.assertEqual(espalier("help", "help", "serve").out, espalier("help", "serve").out)
+
     def test_help_takes_verbs_and_nothing_else(self):
         for words, wanted in ((["serve", "nope"], "there is no espalier serve nope"), (["run", "--temperature"], "no espalier run --temperature"),
                               (["bench", "latencyy"], "there is no espalier bench latencyy, did you mean latency?"),
