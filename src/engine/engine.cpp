@@ -15,6 +15,7 @@
 #include "engine/loaded_draft.h"
 #include "engine/loaded_model.h"
 #include "engine/model_runner.h"
+#include "engine/queue_bound.h"
 #include "model/arch/table.h"
 #include "sampling/noise.h"
 #include "text/chat_template.h"
@@ -83,13 +84,10 @@ struct Engine::Impl {
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
   std::thread thread;
 
-  std::int64_t most_queued_tokens = 0;
+  QueueBound queue;
   std::atomic<bool> draining{false};
   std::atomic<bool> cache_saved{false};
   std::atomic<std::uint64_t> seeds_drawn{0};
-  mutable std::mutex status_mutex;  // guards the copy below; the engine thread writes it once a step
-  EngineStatus latest;
-  std::int64_t submitted_choices = 0, submitted_tokens = 0;  // not yet seen by the engine thread
   std::atomic<std::chrono::steady_clock::rep> last_step{std::chrono::steady_clock::now().time_since_epoch().count()};
 
   Result<> open(const Progress& progress);
@@ -97,8 +95,6 @@ struct Engine::Impl {
   void describe(const Capacity& capacity);
   void run();
   void open_disk_cache(const KvShape& shape);
-  void publish_status(std::int64_t arrived_choices, std::int64_t arrived_tokens);
-  Result<> refuse_or_count(const Request& request);
   std::uint64_t next_seed();  // of a request that brings none, under --random-seed: in the order of arrival
 
   // Runs `f` on the engine thread between two steps and waits for its result.
@@ -127,7 +123,9 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_CHECK(refuse_too_large(*files.weights));
   ESP_TRY(team, start_team(chosen.threads));
   ESP_CHECK(load_weights(progress, spec));
-  const Capacity fits{context, pool_of(options, chosen, context, shape.bytes_per_token(), memory_room())};
+  ESP_TRY(draft, load_draft(options, chosen, files, *team));
+  const std::size_t beside = draft ? draft->bytes_per_token(shape) : 0;
+  const Capacity fits{context, pool_of(options, chosen, context, shape.bytes_per_token() + beside, memory_room())};
   ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
@@ -136,10 +134,11 @@ Result<> Engine::Impl::open(const Progress& progress) {
     else
       log::warning("the model's chat template cannot be used: {}", parsed.error().message);
   }
-  most_queued_tokens =
+  info.max_queued_tokens =
       options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
+  queue.limit(static_cast<std::int64_t>(options.max_queued) + chosen.max_running, info.max_queued_tokens);
   describe(fits);
-  ESP_TRY(draft, load_draft(options, chosen, {files, kv, info}, *team));
+  if (draft) ESP_CHECK(draft->give_pool(shape, fits.pool, info.end_tokens, *team));
   if (draft) info.draft_model = draft->description;
 
   CoreOptions core_options;
@@ -158,7 +157,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   if (draft) core->attach(*draft->model);
   open_disk_cache(shape);
-  latest = core->status();
+  queue.publish(core->status(), 0, 0);
   ESP_TRY(thread, start_thread("engine's", [this] { run(); }));
   pthread_setname_np(thread.native_handle(), "esp-engine");
   return success();
@@ -208,7 +207,6 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.threads = team->size();
   info.max_running = chosen.max_running;
   info.prefill_chunk = chosen.chunk;
-  info.max_queued_tokens = most_queued_tokens;
 }
 
 // --- the engine thread ---
@@ -225,11 +223,11 @@ void Engine::Impl::run() {
     }
     if (contents.wishes) core->drop_unwanted();
     for (Command& command : contents.commands) command(*core);
-    publish_status(choices, tokens);
+    queue.publish(core->status(), choices, tokens);
     const bool worked = core->step();
     last_step = std::chrono::steady_clock::now().time_since_epoch().count();
     if (!worked) {
-      publish_status(0, 0);
+      queue.publish(core->status(), 0, 0);
       inbox->wait();
     }
   }
@@ -246,46 +244,6 @@ void Engine::Impl::open_disk_cache(const KvShape& shape) {
   DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->nudge(); });
   info.disk_cache = disk.description;
   if (disk.tier) core->attach(std::move(disk.tier), *copier, disk.store_evicted);
-}
-
-void Engine::Impl::publish_status(std::int64_t arrived_choices, std::int64_t arrived_tokens) {
-  EngineStatus now = core->status();
-  std::lock_guard lock(status_mutex);
-  submitted_choices -= arrived_choices;
-  submitted_tokens -= arrived_tokens;
-  latest = now;
-}
-
-// The queue is bounded by requests and by prompt tokens; room in the running batch counts as room in the queue.
-Result<> Engine::Impl::refuse_or_count(const Request& request) {
-  const std::int64_t choices = request.sampling().n,
-                     tokens = static_cast<std::int64_t>(request.prompt().size()) * choices;
-  std::lock_guard lock(status_mutex);
-  const std::int64_t in_system = latest.running + latest.waiting + submitted_choices;
-  const std::int64_t most = static_cast<std::int64_t>(options.max_queued) + chosen.max_running;
-  if (in_system + choices > most) {
-    metrics.rejected_queue.add();
-    return Error{
-        Error::Kind::busy,
-        fmt::format(
-            "the queue is full: {} requests run or wait, {} are allowed (--max-queued-requests); try again later",
-            in_system, most),
-        {},
-        "queue_full"};
-  }
-  const std::int64_t queued = latest.waiting_tokens + submitted_tokens;
-  if (queued > 0 && queued + tokens > most_queued_tokens) {
-    metrics.rejected_queue.add();
-    return Error{
-        Error::Kind::busy,
-        fmt::format("the queue is full: {} prompt tokens wait, {} are allowed (--max-queued-tokens); try again later",
-                    queued, most_queued_tokens),
-        {},
-        "tokens_queued"};
-  }
-  submitted_choices += choices;
-  submitted_tokens += tokens;
-  return success();
 }
 
 std::uint64_t Engine::Impl::next_seed() {
@@ -311,7 +269,10 @@ Result<Stream> Engine::submit(Request request) {
     impl_->metrics.rejected_draining.add();
     return Error{Error::Kind::unavailable, "the server is shutting down and takes no new work", {}, "draining"};
   }
-  ESP_CHECK(impl_->refuse_or_count(request));
+  if (auto room = impl_->queue.count(request); !room.ok()) {
+    impl_->metrics.rejected_queue.add();
+    return room.error();
+  }
   if (impl_->options.random_seed >= 0) request.draw_seed(impl_->next_seed());
   auto shared = std::make_shared<const Request>(std::move(request));
   auto inbox = impl_->inbox;
@@ -337,10 +298,7 @@ const EngineMetrics& Engine::metrics() const {
 }
 
 EngineStatus Engine::status() const {
-  std::lock_guard lock(impl_->status_mutex);
-  EngineStatus status = impl_->latest;
-  status.waiting += static_cast<int>(impl_->submitted_choices);
-  status.waiting_tokens += impl_->submitted_tokens;
+  EngineStatus status = impl_->queue.status();
   status.draining = impl_->draining;
   const auto since = std::chrono::steady_clock::now().time_since_epoch().count() - impl_->last_step.load();
   status.last_step_seconds_ago = std::chrono::duration<double>(std::chrono::steady_clock::duration(since)).count();

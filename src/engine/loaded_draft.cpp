@@ -42,42 +42,49 @@ Result<> same_tokens(const ModelFiles& draft, const ModelFiles& target) {
 }
 
 Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const EngineChoices& chosen,
-                                                const DraftTarget& target, ComputeTeam& team) {
+                                                const ModelFiles& target, ComputeTeam& team) {
   if (chosen.drafts != DraftSource::model) return std::unique_ptr<LoadedDraft>();
   auto draft = std::make_unique<LoadedDraft>();
+  draft->name = o.draft_model;
+  draft->keeps_prefixes = o.radix_cache;
   EngineOptions options = o;
   options.model_path = o.draft_model;
   options.tokenizer_path.clear();
   auto files = open_model_files(options);
   if (!files.ok()) return of_draft(files.error());
   draft->files = std::move(files).value();
-  ESP_CHECK(same_tokens(draft->files, target.files));
+  ESP_CHECK(same_tokens(draft->files, target));
 
-  const ModelConfig& config = draft->files.config;
-  auto spec = declare(config);
+  auto spec = declare(draft->files.config);
   if (!spec.ok()) return of_draft(spec.error());
+  draft->shape = {spec->layers, spec->attention.kv_heads, spec->attention.head_dim, chosen.kv};
   auto decoder = Decoder::load(*spec, Weights(*draft->files.weights, draft->files.naming),
                                {chosen.activations, kRows + chosen.max_running}, team);
   if (!decoder.ok()) return of_draft(decoder.error());
   draft->decoder = std::move(decoder).value();
   if (auto intact = draft->files.weights->intact(); !intact.ok()) return of_draft(intact.error());
-
-  const KvShape shape{spec->layers, spec->attention.kv_heads, spec->attention.head_dim, chosen.kv};
-  const std::size_t affordable = target.kv.bytes() / 2 / shape.bytes_per_token();
-  const int slots = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(target.info.limits.pool_tokens),
-                                                           std::max<std::size_t>(affordable, 256)));
-  auto kv = KvPool::allocate(shape, slots);
-  if (!kv.ok()) return of_draft(kv.error());
-  draft->kv = std::move(kv).value();
-
-  const auto context = static_cast<int>(std::min<std::int64_t>(config.context_length, 1 << 24));
-  draft->model = std::make_unique<DraftModel>(*draft->decoder, draft->kv.view(), team,
-                                              DraftModelOptions{slots, context, o.radix_cache, target.info.end_tokens});
-  draft->description = fmt::format("{} ({}, {:.1f} M parameters, {:.1f} MiB); pool {} tokens, {:.1f} MiB",
-                                   o.draft_model, dominant_type(*draft->files.weights),
-                                   static_cast<double>(parameter_count(*draft->files.weights)) / 1e6,
-                                   mib(draft->decoder->weight_bytes()), slots, mib(draft->kv.bytes()));
   return draft;
+}
+
+std::size_t LoadedDraft::bytes_per_token(const KvShape& target) const {
+  return std::min(shape.bytes_per_token(), target.bytes_per_token() / 2);
+}
+
+Result<> LoadedDraft::give_pool(const KvShape& target, int target_tokens, std::vector<TokenId> end_tokens,
+                                ComputeTeam& team) {
+  const auto tokens = static_cast<std::size_t>(target_tokens);
+  const std::size_t affordable = tokens * bytes_per_token(target) / shape.bytes_per_token();
+  const int slots = static_cast<int>(std::min(tokens, std::max<std::size_t>(affordable, 256)));
+  auto pool = KvPool::allocate(shape, slots);
+  if (!pool.ok()) return of_draft(pool.error());
+  kv = std::move(pool).value();
+  const auto context = static_cast<int>(std::min<std::int64_t>(files.config.context_length, 1 << 24));
+  model = std::make_unique<DraftModel>(*decoder, kv.view(), team,
+                                       DraftModelOptions{slots, context, keeps_prefixes, std::move(end_tokens)});
+  description = fmt::format("{} ({}, {:.1f} M parameters, {:.1f} MiB); pool {} tokens, {:.1f} MiB", name,
+                            dominant_type(*files.weights), static_cast<double>(parameter_count(*files.weights)) / 1e6,
+                            mib(decoder->weight_bytes()), slots, mib(kv.bytes()));
+  return success();
 }
 
 }  // namespace espalier
