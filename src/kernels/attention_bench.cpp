@@ -1,6 +1,7 @@
-// Attention against this machine's limits: decoding many sequences that share a prefix, each reading it alone (plain)
-// or together (shared), and prompt chunks. GB/s counts the keys and values that must be read at least once in that
-// form, GFLOP/s two operations a product; the share is of the nearer limit, both measured here.
+// Attention against this machine's limits: decoding many sequences that share a prefix, each reading a copy of its own,
+// each reading the same slots (plain, which lie in the processor's cache), or all together (shared); and prompt chunks.
+// GB/s counts the keys and values that must be read at least once in that form, GFLOP/s two operations a product; the
+// share is of the nearer limit, both measured here.
 //
 //   attention_bench [threads] [part of a case's name]
 #include <fmt/format.h>
@@ -63,7 +64,14 @@ double seconds(const std::function<void()>& f) {
   return best;
 }
 
-void measure(const Work& w, const CpuKernels& cpu, ComputeTeam& team, const MachineLimits& limits) {
+struct Machine {
+  const CpuKernels& cpu;
+  ComputeTeam& team;
+  const MachineLimits& limits;
+};
+
+// Measures one way to store and read, prints it without ending the line; seconds.
+double measure(const Work& w, const char* way, PrefixSharing sharing, const Machine& on) {
   const int own = w.own + w.rows, length = w.prefix + own;
   const int slots = w.shared_slots ? w.prefix + w.sequences * own : w.sequences * length;
   Pool pool(w.shape, slots);
@@ -78,24 +86,33 @@ void measure(const Work& w, const CpuKernels& cpu, ComputeTeam& team, const Mach
   const std::int64_t stride = std::int64_t{w.shape.heads} * w.shape.head_dim;
   std::vector<float> q(static_cast<std::size_t>(stride * w.rows * w.sequences), 0.01f), out(q.size());
 
+  AttentionPlan plan(w.shape, sequences, on.team.size(), sharing);
+  const double time = seconds([&] { plan.run(on.cpu, on.team, pool.layer, q.data(), stride, out.data(), stride); });
   const double products = 2.0 * w.sequences * w.rows * (length - w.rows / 2.0) * w.shape.heads * w.shape.head_dim;
-  const double token_bytes = 4.0 * w.shape.kv_heads * w.shape.head_dim;
-  double plain = 0;
-  for (PrefixSharing sharing : {PrefixSharing::off, PrefixSharing::on}) {
-    AttentionPlan plan(w.shape, sequences, team.size(), sharing);
-    const double time = seconds([&] { plan.run(cpu, team, pool.layer, q.data(), stride, out.data(), stride); });
-    const bool together = sharing == PrefixSharing::on && w.shared_slots;
-    const double bytes = token_bytes * (together ? w.prefix + w.sequences * own : w.sequences * length);
-    const double multipliers = w.shape.exact || !cpu.attend_bf16 ? limits.f32_flops : limits.bf16_flops;
-    const double least = std::max(bytes / limits.read_bytes_per_second, 2 * products / multipliers);
-    fmt::print("{:44} {:7} {:9.1f} us {:7.1f} GB/s {:7.1f} GFLOP/s {:5.1f} % of the limit", w.name,
-               together ? "shared" : "plain", time * 1e6, bytes / time / 1e9, 2 * products / time / 1e9,
-               100 * least / time);
-    if (together) fmt::print("  {:.3f} of plain", time / plain);
+  const bool together = sharing == PrefixSharing::on && w.shared_slots;
+  const double bytes =
+      4.0 * w.shape.kv_heads * w.shape.head_dim * (together ? w.prefix + w.sequences * own : w.sequences * length);
+  const double multipliers = w.shape.exact || !on.cpu.attend_bf16 ? on.limits.f32_flops : on.limits.bf16_flops;
+  const double least = std::max(bytes / on.limits.read_bytes_per_second, 2 * products / multipliers);
+  fmt::print("{:44} {:10} {:9.1f} us {:7.1f} GB/s {:7.1f} GFLOP/s {:5.1f} % of the limit", w.name, way, time * 1e6,
+             bytes / time / 1e9, 2 * products / time / 1e9, 100 * least / time);
+  return time;
+}
+
+void measure(const Work& w, const Machine& on) {
+  if (!w.shared_slots) {
+    measure(w, "plain", PrefixSharing::off, on);
     fmt::print("\n");
-    if (!w.shared_slots) break;
-    plain = time;
+    return;
   }
+  Work copies = w;
+  copies.shared_slots = false;
+  const double own = measure(copies, "own copies", PrefixSharing::off, on);
+  fmt::print("\n");
+  const double plain = measure(w, "plain", PrefixSharing::off, on);
+  fmt::print("  {:.3f} of own copies\n", plain / own);
+  const double shared = measure(w, "shared", PrefixSharing::on, on);
+  fmt::print("  {:.3f} of own copies, {:.3f} of plain\n", shared / own, shared / plain);
 }
 
 int run(int threads, const char* only) {
@@ -107,9 +124,7 @@ int run(int threads, const char* only) {
   const AttentionShape gqa4{32, 8, 64, 0, 0.125f}, mha{32, 32, 64, 0, 0.125f}, smol{9, 3, 64, 0, 0.125f},
       wide{32, 8, 128, 0, 0.088f};
   for (const Work& w : {Work{"decode 32 forks of 2048, 1B (32/8 heads of 64)", gqa4, 32, 2048, 15, 1, true},
-                        Work{"the same, each with its own copy", gqa4, 32, 2048, 15, 1, false},
                         Work{"decode 32 forks of 2048, MHA (32/32 of 64)", mha, 32, 2048, 15, 1, true},
-                        Work{"the same, each with its own copy", mha, 32, 2048, 15, 1, false},
                         Work{"decode 32 forks of 2048, SmolLM2 (9/3 of 64)", smol, 32, 2048, 15, 1, true},
                         Work{"decode 32 forks of 2048, 8B (32/8 of 128)", wide, 32, 2048, 15, 1, true},
                         Work{"decode 1 sequence of 8192, 1B", gqa4, 1, 8191, 0, 1, false},
@@ -120,7 +135,7 @@ int run(int threads, const char* only) {
                         Work{"prefill 512 after 1536, 1B", gqa4, 1, 1536, 0, 512, false},
                         Work{"prefill 512 after 7680, 1B", gqa4, 1, 7680, 0, 512, false},
                         Work{"prefill 512 after 7680, SmolLM2", smol, 1, 7680, 0, 512, false}})
-    if (!only || w.name.find(only) != std::string::npos) measure(w, cpu, team, limits);
+    if (!only || w.name.find(only) != std::string::npos) measure(w, {cpu, team, limits});
   return 0;
 }
 
