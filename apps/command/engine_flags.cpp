@@ -37,15 +37,12 @@ class Adder {
   CLI::App& app_;
 };
 
-void add_model_flags(CLI::App& app, Adder& add, EngineOptions& o) {
+void add_model_flags(Adder& add, EngineOptions& o) {
   add.section("Model");
   add.value("--tokenizer-path", o.tokenizer_path, "DIR", "folder with tokenizer.json; empty = the model's own");
   add.flag("--skip-tokenizer-init", o.skip_tokenizer, "serve token ids only");
-  auto* format = app.add_option_function<std::string>(
-      "--load-format", [&o](const std::string& f) { o.dummy_weights = f == "dummy"; },
-      "auto, gguf, safetensors, or dummy (random weights of the configuration's shape)");
-  format->check(CLI::IsMember({"auto", "gguf", "safetensors", "dummy"}))->envname(environment_twin("load-format"));
-  format->type_name("FORMAT")->default_str("auto");
+  add.value("--load-format", o.load_format, "FORMAT",
+            "auto, gguf or safetensors (another model is refused), or dummy (random weights for a config.json)");
   add.value("--dtype", o.dummy_type, "TYPE",
             "of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type they have")
       ->transform(CLI::Validator([](std::string& name) { return name = torch_type(name), std::string(); }, ""));
@@ -130,7 +127,7 @@ std::string environment_twin(std::string_view flag) {
 void add_engine_flags(CLI::App& app, EngineOptions& o) {
   const std::string before = app.option_defaults()->get_group();
   Adder add(app);
-  add_model_flags(app, add, o);
+  add_model_flags(add, o);
   add_compute_flags(add, o);
   add_schedule_flags(add, o);
   add_cache_flags(add, o);

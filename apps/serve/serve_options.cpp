@@ -165,7 +165,7 @@ std::string ServeOptions::notice() const {
     if (entry.option->count() == 0 || !entry.flag->refusal.empty()) continue;
     names += (names.empty() ? "--" : ", --") + entry.option->get_lnames().front();
   }
-  if (engine.dummy_type != "auto" && !engine.dummy_weights) names += names.empty() ? "--dtype" : ", --dtype";
+  if (engine.dummy_type != "auto" && engine.load_format != "dummy") names += names.empty() ? "--dtype" : ", --dtype";
   return names.empty()
              ? names
              : fmt::format("without effect here (they tune other engines, or a checkpoint decides): {}", names);

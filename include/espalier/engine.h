@@ -26,7 +26,7 @@ struct EngineOptions {
   std::string model_path;            // a GGUF file or an HF directory
   std::string tokenizer_path;        // empty = the model's
   bool skip_tokenizer = false;       // serve token ids only
-  bool dummy_weights = false;        // random weights of the configuration's shape: --load-format dummy
+  std::string load_format = "auto";  // auto | gguf | safetensors | dummy (random weights for a config.json)
   std::string dummy_type = "auto";   // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
   int threads = 0;                   // compute threads; 0 = one a processor this process may use
   std::string activations = "int8";  // int8 | f32 (exact mode)

@@ -74,7 +74,7 @@ std::string weights_print(const EngineOptions& options, const TensorFile& weight
   for (const Tensor& tensor : weights.tensors()) files.insert(weights.file_of(tensor));
   for (const std::string& file : files) {
     print.add(file);
-    if (!file.empty() && !options.dummy_weights) add_start(print, (folder ? path : path.parent_path()) / file);
+    if (!file.empty() && options.load_format != "dummy") add_start(print, (folder ? path : path.parent_path()) / file);
   }
   add_tensors(print, weights);
   return print.text();

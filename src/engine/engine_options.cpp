@@ -126,6 +126,12 @@ Result<> check_dummy_type(const EngineOptions& o) {
   return refused("dtype", o.dummy_type, "auto, f32, f16, bf16, q8_0, q4_0 or q4_1");
 }
 
+Result<> check_load_format(const EngineOptions& o) {
+  constexpr std::string_view kFormats[] = {"auto", "gguf", "safetensors", "dummy"};
+  if (std::find(std::begin(kFormats), std::end(kFormats), o.load_format) != std::end(kFormats)) return success();
+  return refused("load-format", o.load_format, "auto, gguf, safetensors or dummy");
+}
+
 }  // namespace
 
 std::string_view name(KvType type) {
@@ -137,6 +143,7 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_CHECK(check_integers(o));
   ESP_CHECK(check_fractions(o));
   ESP_CHECK(check_dummy_type(o));
+  ESP_CHECK(check_load_format(o));
   EngineChoices choices;
   ESP_TRY(choices.activations, activations_of(o));
   ESP_TRY(choices.kv, kv_type_of(o));

@@ -239,7 +239,7 @@ TEST_F(EngineOnTinyModel, DummyWeightsNeedOnlyAConfiguration) {
   std::filesystem::copy_file(std::filesystem::path(options.model_path) / "config.json", folder / "config.json",
                              std::filesystem::copy_options::overwrite_existing);
   options.model_path = folder.string();
-  options.dummy_weights = true;
+  options.load_format = "dummy";
   for (const char* type : {"auto", "q8_0", "q4_0", "f32"}) {
     options.dummy_type = type;
     open();

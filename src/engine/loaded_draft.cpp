@@ -50,6 +50,7 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
   EngineOptions options = o;
   options.model_path = o.draft_model;
   options.tokenizer_path.clear();
+  if (options.load_format != "dummy") options.load_format = "auto";  // it told of the target
   auto files = open_model_files(options);
   if (!files.ok()) return of_draft(files.error());
   draft->files = std::move(files).value();

@@ -142,7 +142,7 @@ Result<> open_folder(const fs::path& folder, const EngineOptions& options, Model
   ESP_TRY(files.config, load_hf_config(folder));
   ESP_TRY(files.defaults, load_generation_config(folder));
   if (!options.skip_tokenizer && options.tokenizer_path.empty()) ESP_CHECK(open_tokenizer(folder, files));
-  if (options.dummy_weights) {
+  if (options.load_format == "dummy") {
     ESP_TRY(const DType type, dummy_type(options, files.config));
     ESP_TRY(const DecoderSpec spec, declare(files.config));
     ESP_TRY(files.weights, DummyWeights::make(spec, type));
@@ -153,21 +153,34 @@ Result<> open_folder(const fs::path& folder, const EngineOptions& options, Model
   return success();
 }
 
+// A folder is read as safetensors (or only its config.json), a file as GGUF; --load-format may say that it has to be.
+Result<> check_format(const EngineOptions& options, bool folder) {
+  const std::string& wanted = options.load_format;
+  if (wanted == "auto" || (folder ? wanted == "safetensors" || wanted == "dummy" : wanted == "gguf")) return success();
+  return bad_request(
+      fmt::format("--load-format is {}, but {} is {}; {} or auto would load it, and {} wants {}", wanted,
+                  options.model_path, folder ? "a folder, read as safetensors" : "a file, read as GGUF",
+                  folder ? "safetensors, dummy" : "gguf", wanted, folder ? "a GGUF file" : "a folder with config.json"),
+      "load_format");
+}
+
 }  // namespace
 
 Result<ModelFiles> open_model_files(const EngineOptions& options) {
   ModelFiles files;
   const fs::path path = options.model_path;
   std::error_code ignored;
-  if (fs::is_directory(path, ignored))
-    ESP_CHECK(open_folder(path, options, files));
-  else if (fs::is_regular_file(path, ignored))
-    ESP_CHECK(open_gguf(path, options, files));
-  else
+  const bool folder = fs::is_directory(path, ignored);
+  if (!folder && !fs::is_regular_file(path, ignored))
     return Error{Error::Kind::not_found,
                  fmt::format("there is no model at {}; give a GGUF file or a folder with config.json", path.string()),
                  "model",
                  {}};
+  ESP_CHECK(check_format(options, folder));
+  if (folder)
+    ESP_CHECK(open_folder(path, options, files));
+  else
+    ESP_CHECK(open_gguf(path, options, files));
   if (!options.skip_tokenizer && !options.tokenizer_path.empty())
     ESP_CHECK(open_tokenizer(options.tokenizer_path, files));
   if (files.tokenizer && files.tokenizer->size() > files.config.vocabulary)

@@ -3,6 +3,7 @@
 //
 // A GGUF file holds all of it; an HF directory has it in several files. A directory without weights serves under dummy
 // weights, one without a tokenizer serves token ids.
+// EngineOptions::load_format only says what a model has to be: bad_request for another one.
 // Fails: not_found, bad_file (naming file and field or tensor), unsupported, out_of_memory.
 #pragma once
 

@@ -41,7 +41,7 @@ Result<net::HttpResponse> model_info(Service& service, const ServedModel& model,
   json.field("tokenizer_path", info.tokenizer_path).field("is_generation", true);
   json.key("preferred_sampling_params").null();
   json.field("weight_version", service.options.weight_version)
-      .field("load_format", model.engine->options().dummy_weights ? "dummy" : "auto");
+      .field("load_format", model.engine->options().load_format);
   json.key("reasoning_parser").null().key("tool_call_parser").null();
   json.field("disaggregation_mode", "null").field("has_image_understanding", false);
   json.field("has_audio_understanding", false).field("model_type", info.model_type);

@@ -135,7 +135,7 @@ class Services(unittest.TestCase):
 
     def test_a_variable_with_a_value_that_is_none_is_named(self):
         for words, name, said in ((["serve"], "ESPALIER_PORT", "abc"), (["run", "/nowhere", "x"], "ESPALIER_THREADS", "x"),
-                                  (["serve"], "ESPALIER_LOAD_FORMAT", "x")):
+                                  (["bench", "latency", "/nowhere"], "ESPALIER_THREADS", "x")):
             ended = espalier(*words, env={name: said})
             self.assertEqual((ended.code, f"(as {name} says)" in ended.err), (2, True), ended)
         self.assertNotIn("ESPALIER_PORT", config("--port", "abc", env={"ESPALIER_PORT": "80"}, code=2).err)
@@ -161,6 +161,18 @@ class Values(unittest.TestCase):
         self.assertIn("--context-length is 513, but the model was made for 512 tokens", refused.err)
         for flags in (("-c", "512"), ("-c", "513", "--allow-longer-context")):
             self.assertEqual(espalier("run", MODEL, "hello", "-n", "1", *flags).code, 0)
+
+    def test_a_model_in_another_format_than_load_format_says_is_refused(self):
+        file = MODEL.parents[1] / "gguf" / "gguf-smollm2" / "gguf-smollm2-Q8_0.gguf"
+        for model, wrong, is_a, works, wants in ((file, ("safetensors", "dummy"), "a file, read as GGUF", "gguf", "a folder with config.json"),
+                                                 (MODEL, ("gguf",), "a folder, read as safetensors", "safetensors", "a GGUF file")):
+            for word in wrong:
+                for verb in (("run", model, "hello", "-n", "1"), ("serve", model, "--port", "0"), ("bench", "latency", model)):
+                    ended = espalier(*verb, "--load-format", word)
+                    self.assertEqual((ended.code, ended.out), (2, ""), ended)
+                    self.assertRegex(ended.err, f"--load-format is {word}, but {model} is {is_a}; {works}.* {word} wants {wants}")
+            for word in (works, "auto"):
+                self.assertEqual(espalier("run", model, "hello", "-n", "1", "--load-format", word).code, 0)
 
     def test_run_and_bench_refuse_too(self):
         for verb in (("run", MODEL, "x", "-n", "0"), ("run", MODEL, "x", "-n", "-2"), ("run", MODEL, "x", "--temperature", "-1"),
