@@ -39,14 +39,16 @@ class DraftOdds {
 };
 
 // What one way of guessing has won and lost in time. It may lose what it has won, a hundredth of the time that decoding
-// takes, and a second once to find out; then it rests until enough time has passed. So wrong estimates cost no more.
+// takes, and its allowance once to find out; then it rests until enough time has passed. So wrong estimates cost no more.
 class DraftLedger {
  public:
-  static constexpr double kShare = 0.01;              // of decoding time
-  static constexpr double kAllowance = 1, kMost = 5;  // seconds
+  static constexpr double kShare = 0.01;  // of decoding time
+  static constexpr double kMost = 5;      // seconds
+
+  explicit DraftLedger(double allowance) : allowance_(allowance), credit_(allowance) {}
 
   bool may_try() const { return credit_ > 0; }
-  bool rested() const { return credit_ >= 0.9 * kAllowance; }
+  bool rested() const { return credit_ >= 0.9 * allowance_; }
   bool may_spend(double seconds) const { return credit_ > seconds; }
   void decoded(double seconds) { add(kShare * seconds); }
   void won(double seconds) { add(seconds); }
@@ -54,7 +56,7 @@ class DraftLedger {
 
  private:
   void add(double seconds) { credit_ = std::min(credit_ + seconds, kMost); }
-  double credit_ = kAllowance;
+  double allowance_, credit_;
 };
 
 }  // namespace espalier

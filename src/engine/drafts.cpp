@@ -28,8 +28,8 @@ std::vector<TokenId> continuation(std::span<const TokenId> text, int position, i
 // that a token takes this batch now), exceeds what the row costs.
 void Drafts::propose(std::span<Sequence* const> sequences, int room) {
   const int batch = static_cast<int>(sequences.size());
-  if (limits_.forced == 0 && !cost_.known()) return;
-  worth_ = cost_.step(batch) / batch;
+  if (limits_.forced == 0 && plain_.stale(batch)) return;
+  worth_ = (plain_.known(batch) ? plain_.seconds(batch) : cost_.step(batch)) / batch;
   std::vector<Asked> asked;
   for (int i = 0; i < batch; ++i) {
     Sequence& s = *sequences[static_cast<std::size_t>(i)];
@@ -89,17 +89,25 @@ void Drafts::verified(Sequence& s, int accepted, int rejected) {
   double& acceptance = state.by_model ? state.model_acceptance : state.acceptance;
   for (int i = 0; i < accepted; ++i) acceptance += kStep * (1 - acceptance);
   if (rejected > 0) acceptance -= kStep * acceptance;
-  const double won = accepted * worth_ - (accepted + rejected) * cost_.row();
-  if (state.by_model)
-    model_verified(s, accepted, rejected, won);
-  else
-    text_ledger_.won(won);
+  Verified& step = state.by_model ? of_model_ : of_texts_;
+  step.drafted += accepted + rejected;
+  step.accepted += accepted;
+  if (state.by_model) model_verified(s, accepted, rejected);
 }
 
-void Drafts::observe(int rows, double seconds) {
+// What guesses cost is measured, not estimated: the time of their step beyond that of a step without any.
+void Drafts::observe(int sequences, int rows, double seconds) {
   cost_.observe(rows, seconds);
   text_ledger_.decoded(seconds);
   model_ledger_.decoded(seconds);
+  const Verified texts = std::exchange(of_texts_, {}), model = std::exchange(of_model_, {});
+  const int guesses = rows - sequences;
+  if (guesses == 0) return plain_.observe(sequences, seconds);
+  plain_.guessed(sequences);
+  if (!plain_.known(sequences)) return;
+  const double plain = plain_.seconds(sequences), extra = (seconds - plain) / guesses, worth = plain / sequences;
+  text_ledger_.won(texts.accepted * worth - texts.drafted * extra);
+  model_ledger_.won(model.accepted * worth - model.drafted * extra);
 }
 
 void Drafts::finished(const Sequence& s) {

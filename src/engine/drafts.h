@@ -17,6 +17,7 @@
 #include "cache/radix_tree.h"
 #include "engine/draft_model.h"
 #include "engine/draft_odds.h"
+#include "engine/plain_steps.h"
 #include "engine/step_cost.h"
 #include "engine/suffix_index.h"
 
@@ -56,7 +57,8 @@ class Drafts {
   // Puts guesses behind the last tokens of decoding sequences, at most `room` in all.
   void propose(std::span<Sequence* const> sequences, int room);
   void verified(Sequence& sequence, int accepted, int rejected);
-  void observe(int rows, double seconds);                             // of a decoding step, drafts included
+  // A decoding step, after its drafts were verified; rows with drafts.
+  void observe(int sequences, int rows, double seconds);
   double take_seconds() { return std::exchange(model_seconds_, 0); }  // that the draft model took since the last call
 
   void finished(const Sequence& sequence);  // its text may be of use to others of its scope
@@ -75,6 +77,9 @@ class Drafts {
     std::vector<TokenId> text;
     SuffixIndex index;
     std::uint64_t last_use = 0;
+  };
+  struct Verified {  // in the step under way
+    int drafted = 0, accepted = 0;
   };
   struct Asked {  // a sequence whose guesses the draft model makes
     Sequence* sequence;
@@ -96,7 +101,7 @@ class Drafts {
   void charge_round(int rows, int turns, double seconds);
   bool take_guess(Asked& asked, const DraftModel::Turn& turn, double seconds);
   void trim(Sequence& sequence);
-  void model_verified(Sequence& sequence, int accepted, int rejected, double won);
+  void model_verified(Sequence& sequence, int accepted, int rejected);
 
   static constexpr std::size_t kLogTokens = 1 << 18, kLogs = 64;
   DraftSource source_;
@@ -111,7 +116,10 @@ class Drafts {
   double gain_ = 0;                // seconds a token that the draft model's guesses win, its own time counted
   double model_seconds_ = 0;
   DraftOdds odds_;
-  DraftLedger text_ledger_, model_ledger_;
+  PlainSteps plain_;
+  Verified of_texts_, of_model_;
+  DraftLedger text_ledger_{0.1};  // guesses from texts cost a row or two at a time,
+  DraftLedger model_ledger_{1};   // those of a model first a reading of the prompt
   std::map<std::string, Log, std::less<>> logs_;
   std::uint64_t uses_ = 0;
 };

@@ -187,7 +187,7 @@ TEST(DraftOdds, StartWithTheMakersOwnFigureAndLearn) {
 }
 
 TEST(DraftLedger, RestsWhenTheAllowanceIsLostAndTriesAgainAfterAHundredTimesTheLoss) {
-  DraftLedger ledger;
+  DraftLedger ledger(1);
   EXPECT_TRUE(ledger.may_try());
   ledger.lost(1.5);
   EXPECT_FALSE(ledger.may_try());

@@ -77,7 +77,7 @@ bool EngineCore::step() {
   charge(next);
   commit(next, runner_.run(next));
   const double took = seconds_of(now_() - start);
-  if (rows > 0) drafts_.observe(rows, took);
+  if (rows > 0) drafts_.observe(static_cast<int>(next.chunks.size()), rows, took);
   const double drafting = drafts_.take_seconds();
   cost_.observe(next.all_rows(), took);
   if (disk_ && rows == 0 && next.all_rows() >= kTellingRows) disk_->computed(next.all_rows(), took);

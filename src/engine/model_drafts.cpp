@@ -135,14 +135,14 @@ void Drafts::trim(Sequence& s) {
   if (paying == 0) gain_ += kGainStep * (-state.seconds - gain_);
 }
 
-void Drafts::model_verified(Sequence& s, int accepted, int rejected, double won) {
+void Drafts::model_verified(Sequence& s, int accepted, int rejected) {
   DraftState& state = s.drafting;
   const bool greedy = s.request->sampling().greedy();
   for (int i = 0; i < accepted; ++i) odds_.learn(state.confidence[static_cast<std::size_t>(i)], greedy, true);
   if (rejected > 0) odds_.learn(state.confidence[static_cast<std::size_t>(accepted)], greedy, false);
   usual_acceptance_ += 0.02 * (state.model_acceptance - usual_acceptance_);
+  const double won = accepted * worth_ - (accepted + rejected) * cost_.row();
   gain_ += kGainStep * ((won - state.seconds) / (accepted + 1) - gain_);
-  model_ledger_.won(won);
 }
 
 }  // namespace espalier
