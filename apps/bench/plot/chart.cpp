@@ -74,10 +74,6 @@ class ValueAxis {
   std::vector<double> marks_;
 };
 
-std::string rate_text(double rate) {
-  return std::isinf(rate) ? "inf" : fmt::format("{:g}", rate);
-}
-
 constexpr double kBarStep = 24, kBarHeight = 12, kChartHead = 48;
 
 }  // namespace
@@ -100,6 +96,10 @@ std::vector<double> logarithmic_ticks(double least, double most) {
       if (marks.empty() || marks.back() < most) marks.push_back(power * factor);
   while (marks.size() > 2 && marks[1] <= least) marks.erase(marks.begin());
   return marks;
+}
+
+std::string rate_text(double rate) {
+  return std::isinf(rate) ? "inf" : fmt::format("{:g}", rate);
 }
 
 std::string short_number(double value) {

@@ -43,5 +43,6 @@ std::vector<double> ticks(double least, double most, int about);
 // 1, 2 and 5 times powers of ten that cover least..most. Requires: 0 < least.
 std::vector<double> logarithmic_ticks(double least, double most);
 std::string short_number(double value);
+std::string rate_text(double requests_per_second);  // "inf", "2.5"
 
 }  // namespace espalier::bench

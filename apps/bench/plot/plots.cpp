@@ -47,10 +47,6 @@ Result<> write(const std::string& path, const Picture& picture) {
   return write_text(path, path.ends_with(".svg") ? picture.svg : page(picture), false);
 }
 
-std::string rate_text(double rate) {
-  return std::isinf(rate) ? "inf" : fmt::format("{:g}", rate);
-}
-
 // "TTFT median" of every report that has it.
 Series series_of(const NamedReports& server, std::size_t colour, const std::string& figure, bool dashed) {
   Series s{server.name + (dashed ? " p99" : ""), colour, dashed, {}, {}};
