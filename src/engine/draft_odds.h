@@ -39,7 +39,8 @@ class DraftOdds {
 };
 
 // What one way of guessing has won and lost in time. It may lose what it has won, a hundredth of the time that decoding
-// takes, and its allowance once to find out; then it rests until enough time has passed. So wrong estimates cost no more.
+// takes, and its allowance once to find out; then it rests until enough time has passed. So wrong estimates cost no
+// more.
 class DraftLedger {
  public:
   static constexpr double kShare = 0.01;  // of decoding time
