@@ -20,7 +20,8 @@ Result<StepTimes> StepTimes::parse(const std::string& text) {
                        "cost");
   };
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (i > 0 && (at == end || *at++ != ',')) return bad();
+    if (i > 0 && (at == end || *at != ',')) return bad();
+    if (i > 0) ++at;
     const auto [behind, code] = std::from_chars(at, end, *fields[i]);
     if (code != std::errc() || !std::isfinite(*fields[i]) || *fields[i] < 0) return bad();
     at = behind;
