@@ -1,16 +1,17 @@
-// `espalier bench latency|offline|accuracy|drafts`: tokens per second of a model in this process and the share of what
-// the machine gives; what int8 activations cost in accuracy. `bench serving|compare|sim` lie in bench/.
+// `espalier bench latency|offline|accuracy|drafts|forks`: tokens per second of a model in this process and the share of
+// what the machine gives; what int8 activations cost in accuracy. `bench serving|compare|sim` lie in bench/.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
-#include <thread>
 
 #include "bench/compare/compare_command.h"
 #include "bench/serving/serving_command.h"
 #include "bench/sim/sim_command.h"
 #include "command/bench_accuracy.h"
 #include "command/bench_drafts.h"
+#include "command/bench_forks.h"
+#include "command/burst.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
 #include "kernels/machine_limits.h"
@@ -27,74 +28,16 @@ struct Arguments {
   bool json = false;
   AccuracyArguments accuracy;
   DraftsArguments drafts;
+  ForksArguments forks;
 };
 
 const CLI::Range kCount(1, 1 << 20);
 
-struct Measured {  // of one burst
-  double seconds = 0;
-  double first_token = 0;     // until the last request had its first token
-  double decode_seconds = 0;  // from then on
-  int decoded_tokens = 0;     // in that time
-  int input_tokens = 0, output_tokens = 0;
-};
-
-std::vector<TokenId> random_prompt(std::mt19937_64& rng, int length, int vocabulary) {
-  std::vector<TokenId> out;
-  for (int i = 0; i < length; ++i) out.push_back(static_cast<TokenId>(rng() % static_cast<unsigned>(vocabulary)));
+std::vector<RequestFields> random_requests(const std::vector<std::pair<int, int>>& lengths, int vocabulary,
+                                           std::mt19937_64& rng) {
+  std::vector<RequestFields> out;
+  for (const auto& [input, output] : lengths) out.push_back(endless(random_tokens(rng, input, vocabulary), output));
   return out;
-}
-
-// Reads all streams to their end. Decoding counts from when every request has its first token: before, steps also carry
-// prompts.
-Result<Measured> follow(std::vector<Stream>& streams, std::chrono::steady_clock::time_point start, Measured m) {
-  auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  std::vector<bool> begun(streams.size());
-  std::size_t waiting_for_first = streams.size(), open = streams.size();
-  int tokens = 0, tokens_before = 0;
-  while (open > 0) {
-    for (std::size_t i = 0; i < streams.size(); ++i)
-      for (StreamEvent& event : streams[i].take()) {
-        if (std::holds_alternative<TokenEvent>(event)) {
-          ++tokens;
-          if (!begun[i]) --waiting_for_first;
-          begun[i] = true;
-        }
-        const auto* end = std::get_if<FinishEvent>(&event);
-        if (!end) continue;
-        --open;
-        if (end->reason == FinishReason::error) return end->error;
-      }
-    if (waiting_for_first == 0 && m.first_token == 0) {
-      m.first_token = elapsed();
-      tokens_before = tokens;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-  m.seconds = elapsed();
-  m.output_tokens = tokens;
-  m.decoded_tokens = tokens - tokens_before;
-  m.decode_seconds = m.seconds - m.first_token;
-  return m;
-}
-
-// Sends all requests at once and waits for the last token of each.
-Result<Measured> burst(Engine& engine, const std::vector<std::pair<int, int>>& lengths, std::mt19937_64& rng) {
-  std::vector<Stream> streams;
-  Measured m;
-  const auto start = std::chrono::steady_clock::now();
-  for (const auto& [input, output] : lengths) {
-    RequestFields fields;
-    fields.prompt = random_prompt(rng, input, engine.model().limits.vocabulary);
-    fields.sampling.max_new_tokens = output;
-    fields.sampling.ignore_eos = true;
-    fields.sampling.temperature = 0;
-    m.input_tokens += input;
-    ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
-    ESP_TRY(Stream stream, engine.submit(std::move(request)));
-    streams.push_back(std::move(stream));
-  }
-  return follow(streams, start, m);
 }
 
 // What the threads that could be started reach together; that some could not, the engine tells.
@@ -146,10 +89,10 @@ int latency(const Arguments& a) {
   std::mt19937_64 rng(1);
   for (int batch : a.batch_sizes)
     for (int input : a.input_lengths) {
-      Measured best;
+      Burst best;
       for (int i = 0; i < a.repeat; ++i) {
         const std::vector<std::pair<int, int>> lengths(static_cast<std::size_t>(batch), {input, a.output_length});
-        auto m = burst(**engine, lengths, rng);
+        auto m = burst(**engine, random_requests(lengths, model.limits.vocabulary, rng));
         if (!m.ok()) return fail(m.error());
         if (i == 0 || m->first_token < best.first_token) best.first_token = m->first_token;
         if (i == 0 || m->decode_seconds * best.decoded_tokens < best.decode_seconds * m->decoded_tokens) {
@@ -197,7 +140,7 @@ int offline(const Arguments& a) {
   };
   std::vector<std::pair<int, int>> lengths;
   for (int i = 0; i < a.prompts; ++i) lengths.emplace_back(length(a.input_lengths.front()), length(a.output_length));
-  auto m = burst(**engine, lengths, rng);
+  auto m = burst(**engine, random_requests(lengths, model.limits.vocabulary, rng));
   if (!m.ok()) return fail(m.error());
   limits = better_of(limits, limits_of(options));
   const double operations =
@@ -259,6 +202,20 @@ CLI::App* add_drafts(CLI::App& bench, Arguments& a) {
   return verb;
 }
 
+CLI::App* add_forks(CLI::App& bench, Arguments& a) {
+  auto* verb = add_verb(bench, "forks", "decoding forks of one prefix: together, with copies of it, without it", a);
+  verb->add_option("--forks", a.forks.forks, "sequences at once")->capture_default_str()->check(CLI::Range(1, 1024));
+  verb->add_option("--prefix-len", a.forks.prefix, "tokens they share")->capture_default_str()->check(kCount);
+  verb->add_option("--own-len", a.forks.own, "prompt tokens of each behind it")->capture_default_str()->check(kCount);
+  verb->add_option("--output-len", a.forks.output, "generated tokens")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1 << 20));
+  verb->add_option("--rounds", a.forks.rounds, "of every way; ratios are medians over them")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  return verb;
+}
+
 }  // namespace
 
 Run add_bench(CLI::App& app) {
@@ -280,9 +237,10 @@ Run add_bench(CLI::App& app) {
       ->check(CLI::Range(0.0, 1.0));
   auto* accuracy_verb = add_accuracy(*bench, *a);
   auto* drafts_verb = add_drafts(*bench, *a);
+  auto* forks_verb = add_forks(*bench, *a);
   const Run serving = bench::add_serving(*bench), compare = bench::add_compare(*bench),
             sim = bench::add_sim(*bench, find_model);
-  return [a, bench, latency_verb, accuracy_verb, drafts_verb, serving, compare, sim] {
+  return [a, bench, latency_verb, accuracy_verb, drafts_verb, forks_verb, serving, compare, sim] {
     if (bench->got_subcommand("serving")) return serving();
     if (bench->got_subcommand("compare")) return compare();
     if (bench->got_subcommand("sim")) return sim();
@@ -291,6 +249,8 @@ Run add_bench(CLI::App& app) {
     if (auto found = find_models(a->model, a->engine); !found.ok()) return fail(found.error());
     a->accuracy.json = a->json;
     a->drafts.json = a->json;
+    a->forks.json = a->json;
+    if (forks_verb->parsed()) return bench_forks(a->engine, a->forks);
     if (drafts_verb->parsed()) return bench_drafts(a->engine, a->drafts);
     if (accuracy_verb->parsed()) return bench_accuracy(a->engine, a->accuracy);
     return latency_verb->parsed() ? latency(*a) : offline(*a);

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/json.h"
+#include "bench/load/statistics.h"
 #include "command/command.h"
 #include "engine/engine_metrics.h"
 #include "text/chat_template.h"
@@ -163,11 +164,6 @@ Result<std::vector<Measured>> one_round(std::vector<Way>& ways, const std::vecto
   return of;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values.empty() ? 0 : (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
-
 struct Results {
   std::vector<std::vector<double>> rate, ratio;  // [way][round]
   std::vector<double> drafted, accepted, tokens;
@@ -204,14 +200,14 @@ void print(const PromptSet& set, const std::vector<Way>& ways, const Results& r,
     fmt::print("\n{}{}\n  {:<6} {:>8} {:>8} {:>17} {:>10} {:>10}\n", set.title, r.same ? "" : "  *** TOKENS DIFFER ***",
                "", "tok/s", "ratio", "least .. most", "guesses", "came true");
   for (std::size_t way = 0; way < ways.size(); ++way) {
-    const double least = *std::ranges::min_element(r.ratio[way]), most = *std::ranges::max_element(r.ratio[way]);
+    const bench::Summary rate = bench::summarise(r.rate[way]), ratio = bench::summarise(r.ratio[way]);
     const double guesses = r.drafted[way] / r.tokens[way],
                  right = r.drafted[way] > 0 ? r.accepted[way] / r.drafted[way] : 0;
     fmt::print(
         fmt::runtime(json ? "{{\"set\":\"{}\",\"way\":\"{}\",\"tokens_per_second\":{:.2f},\"ratio\":{:.4f},"
                             "\"least\":{:.4f},\"most\":{:.4f},\"guesses_per_token\":{:.3f},\"acceptance\":{:.3f}}}\n"
                           : "{0:.0s}  {1:<6} {2:>8.1f} {3:>8.3f} {4:>8.3f} .. {5:.3f} {6:>10.2f} {7:>9.0f} %\n"),
-        set.title, ways[way].title, median(r.rate[way]), median(r.ratio[way]), least, most, guesses,
+        set.title, ways[way].title, rate.median, ratio.median, ratio.least, ratio.most, guesses,
         json ? right : 100 * right);
   }
 }

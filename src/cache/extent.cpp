@@ -15,6 +15,12 @@ Slot ExtentList::slot_at(int position) const {
   return extents_[i].end() - (ends_[i] - position);
 }
 
+int ExtentList::extent_begin(int position) const {
+  if (position < 0 || position >= length()) return -1;
+  const std::size_t i = index_of(position);
+  return ends_[i] - extents_[i].length;
+}
+
 void ExtentList::append(Extent more) {
   if (more.length <= 0) return;
   if (!extents_.empty() && extents_.back().end() == more.start) {
@@ -38,6 +44,13 @@ void ExtentList::append(const ExtentList& from, int first, int count) {
     first += piece.length;
     count -= piece.length;
   }
+}
+
+void ExtentList::replace(int first, const ExtentList& with) {
+  ExtentList all = slice(0, first);
+  all.append(with);
+  all.append(*this, first + with.length(), length() - first - with.length());
+  *this = std::move(all);
 }
 
 ExtentList ExtentList::slice(int first, int count) const {

@@ -29,7 +29,8 @@ class ExtentList {
   int length() const { return ends_.empty() ? 0 : ends_.back(); }
   bool empty() const { return ends_.empty(); }
   std::span<const Extent> extents() const { return {extents_.data(), extents_.size()}; }
-  Slot slot_at(int position) const;  // O(log extents)
+  Slot slot_at(int position) const;      // O(log extents)
+  int extent_begin(int position) const;  // where the extent that holds it begins; -1 outside
   Slot last_slot() const { return extents_.empty() ? -1 : extents_.back().end() - 1; }
 
   void append(Extent more);
@@ -38,6 +39,7 @@ class ExtentList {
   ExtentList slice(int first, int count) const;
   ExtentList take_front(int count);  // removes the first `count` slots and returns them
   ExtentList take_back(int count);   // removes the last `count` slots and returns them, still in position order
+  void replace(int first, const ExtentList& with);  // the slots of as many positions from `first` on
   void clear();
 
   bool operator==(const ExtentList& other) const { return extents_ == other.extents_; }

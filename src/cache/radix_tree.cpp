@@ -89,6 +89,24 @@ Insertion RadixTree::insert(const CacheKey& key, OwnedSlots slots) {
   return extend(start, key.tokens, std::move(slots), key.whole);
 }
 
+bool RadixTree::move(NodeHandle last, int end, OwnedSlots slots) {
+  const int begin = end - slots.length();
+  if (!alive(last) || end > nodes_[last.index].end || end < nodes_[last.index].begin || begin < 0 ||
+      (!slots.empty() && slots.allocator() != &allocator_)) {
+    ++counters_.faults;
+    return false;
+  }
+  ExtentList fresh = slots.hand_over();
+  for (std::uint32_t n = last.index; !fresh.empty(); n = nodes_[n].parent) {
+    const Node& node = nodes_[n];
+    Run& run = runs_[node.run];
+    const int from = std::max(begin, node.begin), count = std::min(end, node.end) - from;
+    allocator_.release(run.slots.slice(from - run.begin, count));
+    run.slots.replace(from - run.begin, fresh.take_back(count));
+  }
+  return true;
+}
+
 // A leaf that only the extending sequence itself has pinned grows in place; else others' pins would come to protect
 // tokens they do not use.
 bool RadixTree::can_grow(std::uint32_t n, const PinnedPrefix& prefix) const {
@@ -127,11 +145,11 @@ void RadixTree::append_leaf(PinnedPrefix& prefix, std::span<const TokenId> token
   unpin(std::exchange(prefix.node_, n));
 }
 
-int RadixTree::evict(int wanted) {
+int RadixTree::evict(int wanted, int more) {
   int freed = 0;
   while (freed < wanted && !leaves_.empty()) {
     EvictionHeap::Item lowest = leaves_.lowest();
-    freed += evict_from(lowest.node, wanted - freed);
+    freed += evict_from(lowest.node, wanted - freed, more);
     policy_->evicted(lowest.rank);
   }
   if (freed > 0) ++version_;
@@ -139,11 +157,15 @@ int RadixTree::evict(int wanted) {
   return freed;
 }
 
-int RadixTree::evict_from(std::uint32_t leaf, int wanted) {
+int RadixTree::evict_from(std::uint32_t leaf, int wanted, int more) {
   Run& run = runs_[nodes_[leaf].run];
   const int begin = nodes_[leaf].begin;
   const int end = nodes_[leaf].end;
   int cut = std::max(begin, end - wanted);
+  if (more > 0) {
+    const int extent = std::max(begin, run.begin + run.slots.extent_begin(cut - run.begin));
+    if (cut - extent <= more) cut = extent;
+  }
   for (auto span = run.whole.rbegin(); span != run.whole.rend() && span->end > cut; ++span) {
     if (span->begin < cut) cut = std::max(begin, span->begin);
   }

@@ -164,8 +164,16 @@ class RadixTree {
                    std::span<const TokenSpan> whole = {});
   Insertion insert(const CacheKey& key, OwnedSlots slots);  // extend() from the start, left unpinned
 
-  int evict(int wanted);  // frees up to `wanted` tokens (more only to keep a span whole); returns how many
+  // Frees up to `wanted` tokens and, lest long extents be cut into crumbs, up to `more` to where the last one's extent
+  // begins (beyond that only to keep a span whole); returns how many.
+  int evict(int wanted, int more = 0);
   int evict_all() { return evict(std::numeric_limits<int>::max()); }
+
+  // The last positions before `end`, on the path to and into `node`, lie in `slots` from now on, which hold the same
+  // bits, and their old slots are free: lists of slots that were handed out for them are stale. Requires: a live
+  // handle, end in its node, no more slots than positions, of this allocator. Else false, and nothing changes.
+  bool move(NodeHandle node, int end, OwnedSlots slots);
+  NodeHandle node(const PinnedPrefix& prefix) const { return handle(prefix.node_); }  // in which it ends
 
   // What a pin holds: its slots, its tokens, its nodes from the start (sequences whose paths begin alike share those).
   ExtentList extents(const PinnedPrefix& prefix) const;
@@ -265,7 +273,7 @@ class RadixTree {
   void unpin(std::uint32_t n);
   void became_free(std::uint32_t n);
   void touch_path(std::uint32_t n);
-  int evict_from(std::uint32_t leaf, int wanted);
+  int evict_from(std::uint32_t leaf, int wanted, int more);
   void remove_leaf(std::uint32_t leaf);
   void drop_if_empty_root(std::uint32_t n);
 

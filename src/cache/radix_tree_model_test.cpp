@@ -60,6 +60,10 @@ class Model {
       held_.emplace(std::pair{scope, prefix(tokens, i + 1)}, Entry{slots[i - from], 0, 0});
     }
   }
+  void move(const std::string& scope, const Tokens& tokens, int from, const std::vector<Slot>& slots) {
+    for (std::size_t i = static_cast<std::size_t>(from); i < tokens.size(); ++i)
+      held_.at({scope, prefix(tokens, static_cast<int>(i) + 1)}).slot = slots[i - static_cast<std::size_t>(from)];
+  }
   int evict(int wanted) {
     int freed = 0;
     while (freed < wanted) {
@@ -228,6 +232,21 @@ class RadixTreeModel : public ::testing::Test {
     model_.pin(scope, key, -1);
   }
 
+  void move(const Sequence& s) {
+    const int length = s.pin.length(), begin = below(length + 1);
+    if (pool_.free_slots() < length - begin) return;
+    OwnedSlots slots = *pool_.allocate(length - begin);
+    model_.move(s.scope, s.tokens, begin, flat(slots.extents()));
+    ASSERT_TRUE(tree_.move(tree_.node(s.pin), length, std::move(slots)));
+  }
+
+  void evict() {
+    const int want = below(40), more = below(3) == 0 ? below(40) : 0;
+    const int freed = tree_.evict(want, more);
+    ASSERT_LE(freed, want + more + picture_length);
+    ASSERT_EQ(model_.evict(more == 0 ? want : freed), freed);
+  }
+
   void drop(int i) {
     model_.pin(sequences_[i].scope, sequences_[i].tokens, -1);
     sequences_.erase(sequences_.begin() + i);
@@ -281,13 +300,12 @@ class RadixTreeModel : public ::testing::Test {
         insert_unpinned();
         break;
       case 16:
-      case 17: {
-        int want = below(40);
-        ASSERT_EQ(tree_.evict(want), model_.evict(want));
+      case 17:
+        evict();
         break;
-      }
       case 18:
         peek_all();
+        if (running > 0) move(sequences_[below(running)]);
         break;
       default:
         if (below(50) == 0) {

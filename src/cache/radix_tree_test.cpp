@@ -48,6 +48,40 @@ TEST(RadixTree, FindsTheLongestPrefixAtAnyToken) {
   }
 }
 
+TEST(RadixTree, MovedTokensAreFoundInTheirNewSlotsByAllWhoShareThem) {
+  Cache cache;
+  Match whole = (cache.insert(counting(0, 100)), cache.tree.match({"", counting(0, 100)}));
+  Match part = cache.tree.match({"", join(counting(0, 60), {-1})});
+  const int used = cache.pool.used_slots();
+  OwnedSlots slots = *cache.pool.allocate(70);
+  const ExtentList fresh = slots.extents();
+  EXPECT_TRUE(cache.tree.move(cache.tree.node(whole.pin), 100, std::move(slots)));
+  ExtentList expected = whole.extents.slice(0, 30);
+  expected.append(fresh);
+  EXPECT_EQ(cache.tree.extents(whole.pin), expected);
+  EXPECT_EQ(cache.tree.extents(part.pin), expected.slice(0, 60));
+  EXPECT_EQ(cache.pool.used_slots(), used);
+  cache.expect_sound();
+  EXPECT_FALSE(cache.tree.move(cache.tree.node(whole.pin), 100, *cache.pool.allocate(101))) << "more than there are";
+  EXPECT_FALSE(cache.tree.move(cache.tree.node(whole.pin), 101, *cache.pool.allocate(1))) << "behind the end";
+  EXPECT_EQ(cache.tree.extents(whole.pin), expected);
+  cache.expect_sound();
+}
+
+TEST(RadixTree, EvictionCanFreeWholeExtents) {
+  Cache cache;
+  Tokens tokens = counting(0, 10);
+  cache.insert(tokens);
+  OwnedSlots between = *cache.pool.allocate(100);  // the next ones cannot lie behind
+  tokens = counting(0, 90);
+  const int last = cache.insert(tokens).extents.extents().back().length;
+  ASSERT_GT(last, 20);
+  EXPECT_EQ(cache.tree.evict(5, 3), 5) << "the extent begins too far away";
+  EXPECT_EQ(cache.tree.evict(5, 100), last - 5) << "no more than the extent, though more is allowed";
+  EXPECT_EQ(cache.held(tokens), 90 - last);
+  cache.expect_sound();
+}
+
 TEST(RadixTree, SaysWhyAMatchEnded) {
   Cache cache;
   Tokens base = counting(0, 50);

@@ -202,20 +202,28 @@ std::optional<OwnedSlots> SlotAllocator::allocate(int count, SlotCursor& cursor)
   return OwnedSlots(this, std::move(slots));
 }
 
+// The free run with the slot behind the cursor's last one. Slots that were freed in front of that may have been merged
+// with those behind it.
+SlotAllocator::Runs::const_iterator SlotAllocator::run_at(const SlotCursor& cursor) const {
+  if (cursor.next_ < 0) return runs_.end();
+  auto run = runs_.upper_bound(cursor.next_);
+  if (run == runs_.begin()) return runs_.end();
+  --run;
+  if (cursor.next_ >= run->first + run->second.length) return runs_.end();
+  return run->second.owner == 0 || run->second.owner == cursor.id_ ? run : runs_.end();
+}
+
+int SlotAllocator::room_in_place(const SlotCursor& cursor) const {
+  const auto run = cursor.allocator_ == this ? run_at(cursor) : runs_.end();
+  return run == runs_.end() ? 0 : run->first + run->second.length - cursor.next_;
+}
+
 // The part of `count` slots that lies free right behind the cursor; taken. Empty when there is none.
 Extent SlotAllocator::grow_in_place(int count, const SlotCursor& cursor) {
-  if (cursor.next_ < 0) return {};
-  auto run = runs_.find(cursor.next_);
-  if (run == runs_.end()) {
-    // Slots that were freed in front of the cursor may have been merged with those behind it.
-    run = runs_.upper_bound(cursor.next_);
-    if (run == runs_.begin()) return {};
-    --run;
-    if (cursor.next_ >= run->first + run->second.length) return {};
-  }
-  if (run->second.owner != 0 && run->second.owner != cursor.id_) return {};
+  const auto run = run_at(cursor);
+  if (run == runs_.end()) return {};
   Extent got{cursor.next_, std::min(count, run->first + run->second.length - cursor.next_)};
-  take_from(run, got.start, got.length);
+  take_from(runs_.find(run->first), got.start, got.length);
   return got;
 }
 

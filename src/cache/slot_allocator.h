@@ -105,6 +105,8 @@ class SlotAllocator {
   int reserved_slots() const { return reserved_; }      // free, but kept for some sequence
   int held_slots() const { return held_; }              // in OwnedSlots
   int used_slots() const { return capacity_ - free_; }  // held, or handed over
+  int longest_free_run() const { return plain_.empty() ? 0 : plain_.rbegin()->first; }  // not reserved
+  int room_in_place(const SlotCursor& cursor) const;  // slots that are free right behind the cursor's last one
   int free_runs() const { return static_cast<int>(runs_.size()); }
   std::int64_t faults() const { return faults_; }
 
@@ -128,6 +130,7 @@ class SlotAllocator {
   void add_plain(Slot start, int length);                      // add_run, merged with plain neighbours
   bool release(Extent slots);
 
+  Runs::const_iterator run_at(const SlotCursor& cursor) const;  // end() when it cannot grow in place
   Extent grow_in_place(int count, const SlotCursor& cursor);
   Extent new_place(int count, int position, int reserve);
   Extent place_in(Runs::iterator run, int count, int position);

@@ -10,10 +10,13 @@ namespace espalier {
 // Which rows' logits are wanted: those whose successor is asked for.
 void EngineCore::choose_rows(StepPlan& plan) const {
   int tokens = 0;
+  std::uint64_t read = 0, extents = 0;
   int places = options_.max_running - static_cast<int>(running_.size());
   int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   for (const auto& [s, count] : plan.chunks) {
     tokens += count;
+    read += static_cast<std::uint64_t>(s->held.length());
+    extents += static_cast<std::uint64_t>(s->held.extents());
     const int logprobs_from = s->wants_prompt_logprobs() ? std::max(1, s->request->fields().logprobs.prompt_start) - 1
                                                          : std::numeric_limits<int>::max();
     const int end = s->computed + count;
@@ -25,6 +28,8 @@ void EngineCore::choose_rows(StepPlan& plan) const {
     if (end == s->prompt_tokens() && s->generated() == 0) add_other_choices(plan, *s, places, room);
   }
   metrics_.computed_tokens.add(static_cast<std::uint64_t>(tokens));
+  metrics_.read_tokens.add(read);
+  metrics_.read_extents.add(extents);
   metrics_.batch_size.observe(static_cast<double>(plan.chunks.size()));
 }
 

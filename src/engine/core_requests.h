@@ -97,11 +97,13 @@ inline std::vector<RequestFields> forty_requests(int vocabulary) {
 
 using Answers = std::vector<std::vector<Answer>>;
 
-inline Answers burst(GoldenModel& model, CoreOptions o, int slots, KvType type, std::uint64_t* preemptions = nullptr) {
+// `counted`: what a counter of the engine said in the end.
+inline Answers burst(GoldenModel& model, CoreOptions o, int slots, KvType type,
+                     Counter EngineMetrics::* counter = nullptr, std::uint64_t* counted = nullptr) {
   CoreHarness harness(model, std::move(o), slots, type);
   for (auto& fields : forty_requests(model.spec.vocabulary)) harness.add(fields);
   harness.run();
-  if (preemptions) *preemptions = harness.metrics.preemptions.value();
+  if (counter) *counted = (harness.metrics.*counter).value();
   return harness.answers;
 }
 

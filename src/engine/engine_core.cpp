@@ -19,7 +19,8 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       tree_(allocator_, options_.eviction),
       pins_(tree_, slots),
       ratio_(options_.conservativeness),
-      drafts_(options_.drafts, tree_, options_.draft_limits) {}
+      drafts_(options_.drafts, tree_, options_.draft_limits),
+      compaction_(options_.compaction, tree_, allocator_, runner, metrics) {}
 
 void EngineCore::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted) {
   disk_ = std::make_unique<DiskPrefixes>(std::move(tier), tree_, allocator_, copier, store_evicted);

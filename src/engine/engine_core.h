@@ -13,6 +13,7 @@
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
 #include "cache/transfer_rates.h"
+#include "engine/compaction.h"
 #include "engine/engine_metrics.h"
 #include "engine/fair_share.h"
 #include "engine/inbox.h"
@@ -36,6 +37,7 @@ struct CoreOptions {
   DraftSource drafts = DraftSource::none;
   DraftLimits draft_limits;
   double conservativeness = 1.0;
+  CompactionLimits compaction;
   std::vector<TokenId> end_tokens;
 };
 
@@ -93,6 +95,7 @@ class EngineCore {
   void begin(Sequence& sequence, Match match);
   int expected_demand() const;
   int cap_for_logprobs(const Sequence& sequence, int count, int& logprob_rows) const;
+  void make_place(const Sequence& sequence, int count);
   void secure_slots(StepPlan& plan);
   bool take_slots(Sequence& sequence, int count);
   void retract(Sequence& sequence, StepPlan& plan);
@@ -134,6 +137,7 @@ class EngineCore {
   StepCost cost_;  // of all steps, by rows
   FairShare shares_;
   Drafts drafts_;
+  Compaction compaction_;
 };
 
 }  // namespace espalier

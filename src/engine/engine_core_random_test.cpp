@@ -47,6 +47,12 @@ class NumberRunner final : public StepRunner {
     return outcomes;
   }
 
+  void copy(const ExtentList& from, const ExtentList& to) override {
+    ASSERT_EQ(from.length(), to.length());
+    for (int i = 0; i < from.length(); ++i)
+      memory[static_cast<std::size_t>(to.slot_at(i))] = memory[static_cast<std::size_t>(from.slot_at(i))];
+  }
+
   std::vector<Value> memory;
   std::uint64_t computed = 0;
   Sequence::Clock::time_point now;
@@ -116,6 +122,7 @@ class RandomEngine : public ::testing::Test {
     o.fair_tenants = one_in(3);
     o.radix_cache = !one_in(8);
     o.target_itl = one_in(4) ? 1e-5 : 0;
+    o.compaction = {1 << below(8), 1 + below(60)};
     o.end_tokens = {1};
     core_ = std::make_unique<EngineCore>(std::move(o), runner_, kSlots, metrics_, [this] { return runner_.now; });
     if (!one_in(4)) attach_disk();
@@ -310,6 +317,7 @@ TEST_F(RandomEngine, EveryAnswerIsTheModelsAndNoSlotIsEverWrong) {
   core_->flush_cache();
   check(count);
   EXPECT_EQ(core_->status().free_tokens, kSlots);
+  EXPECT_GT(metrics_.moved_tokens.value(), 0u);
   const auto number = [](const Counter& counter) { return static_cast<unsigned long>(counter.value()); };
   std::printf(
       "%ld operations: %ld choices whole, %ld tokens computed, %ld from the cache, %lu back from disk, "

@@ -65,7 +65,7 @@ TEST_P(SameAnswerAlways, AloneInABurstCachedChunkedThreadedAndRetracted) {
   CoreOptions eager = options(64);
   eager.conservativeness = 0.0;  // admits as if nobody would say anything, so that the pool runs full
   std::uint64_t preemptions = 0;
-  EXPECT_EQ(burst(one, eager, 260, type, &preemptions), alone) << "retracted";
+  EXPECT_EQ(burst(one, eager, 260, type, &EngineMetrics::preemptions, &preemptions), alone) << "retracted";
   EXPECT_GT(preemptions, 0u);
 }
 

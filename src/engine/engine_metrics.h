@@ -25,6 +25,8 @@ struct EngineMetrics {
   Counter finished_stop, finished_length, finished_abort, finished_error, rejected_queue, rejected_draining;
   Counter preemptions, retracted_tokens, evicted_tokens, steps;
   Counter drafted_tokens, accepted_tokens;
+  Counter read_tokens, read_extents;  // of the pool, by attention, and in how many pieces they lay
+  Counter moved_tokens;               // to lie together again
   Histogram first_token{latency()}, inter_token_latency{inter_token()}, duration{durations()};
   Histogram queue{durations()}, prefill{durations()}, decode{durations()}, step{inter_token()};
   Histogram request_prompt_tokens{tokens()}, request_generated_tokens{tokens()}, batch_size{batch()};

@@ -36,6 +36,12 @@ void HeldTokens::give_to(RadixTree& tree, std::span<const TokenId> tokens, int e
   follow(length());
 }
 
+void HeldTokens::look_up(const RadixTree& tree) {
+  if (!prefix_.valid()) return;
+  shared_ = tree.extents(prefix_);
+  follow(length());
+}
+
 void HeldTokens::follow(int length) {
   cursor_.follow(own_.empty() ? shared_.last_slot() : own_.extents().last_slot(), length);
 }

@@ -16,6 +16,8 @@ class HeldTokens {
  public:
   int length() const { return shared_.length() + own_.length(); }
   int own_length() const { return own_.length(); }
+  int extents() const { return static_cast<int>(shared_.extents().size() + own_.extents().extents().size()); }
+  const ExtentList& tree_slots() const { return shared_; }
   bool in_tree() const { return prefix_.valid(); }  // also with nothing there yet; false without a cache
   Slot slot_at(int position) const;
   template <class F>
@@ -26,11 +28,14 @@ class HeldTokens {
 
   // On what the tree has: a match. Requires: no slots of its own are held.
   void begin(PinnedPrefix prefix, ExtentList slots);
+  int room_in_place(const SlotAllocator& allocator) const { return allocator.room_in_place(cursor_); }
   bool grow(SlotAllocator& allocator, int count);
   void keep_first(int length);  // its own slots behind so many positions go back
   // The positions before `end` are the tree's from now on, in slots that it may have had for them: those hold the same
   // bits (promise 1). `tokens` are the sequence's. Without a cache nothing happens.
   void give_to(RadixTree& tree, std::span<const TokenId> tokens, int end);
+  const PinnedPrefix& prefix() const { return prefix_; }
+  void look_up(const RadixTree& tree);  // after somebody moved what the tree holds
   void reset() { *this = HeldTokens(); }
 
  private:

@@ -91,4 +91,15 @@ void KvCopier::copy_in(std::span<const std::byte> blocks, std::size_t stride, in
   copy_all<Way::in>(const_cast<std::byte*>(blocks.data()));  // only read from
 }
 
+// By way of a buffer, since pieces may begin anywhere in a group of slots; it is small enough to stay in the cache.
+void KvCopier::copy_within(const ExtentList& from, const ExtentList& to) {
+  constexpr int kAtOnce = 16 * kBlockTokens;
+  for (int at = 0; at < from.length(); at += kAtOnce) {
+    const int count = std::min(kAtOnce, from.length() - at), blocks = (count + kBlockTokens - 1) / kBlockTokens;
+    within_.resize(static_cast<std::size_t>(blocks) * block_bytes());
+    copy_out(from.slice(at, count), within_, block_bytes());
+    copy_in(within_, block_bytes(), 0, to.slice(at, count));
+  }
+}
+
 }  // namespace espalier

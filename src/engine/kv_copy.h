@@ -22,6 +22,7 @@ class KvCopier final : public SlotCopier {
   void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override;
   void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                const ExtentList& slots) override;
+  void copy_within(const ExtentList& from, const ExtentList& to);  // as many slots, in order, none in both
 
  private:
   struct Piece {  // tokens that follow each other, in one block and in one group of the pool
@@ -42,6 +43,7 @@ class KvCopier final : public SlotCopier {
   ComputeTeam& team_;
   std::size_t head_bytes_, layer_bytes_;  // of one head's keys (or values) in a block; of a layer
   std::vector<Piece> pieces_;             // kept to reuse memory
+  std::vector<std::byte> within_;
 };
 
 }  // namespace espalier

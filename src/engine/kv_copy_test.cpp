@@ -113,6 +113,20 @@ TEST_P(KvCopyTest, TokensComeBackBitForBitWhereverTheyLie) {
   }
 }
 
+TEST_P(KvCopyTest, TokensMoveWithinThePool) {
+  KvPool pool = random_pool();
+  KvCopier copier(shape(), pool.view(), team_);
+  const int count = 1 + static_cast<int>(random_() % 200);
+  const ExtentList both = random_slots(2 * count), from = both.slice(0, count), to = both.slice(count, count);
+  std::vector<Bytes> expected;
+  for (int i = 0; i < count; ++i) expected.push_back(token(pool, from.slot_at(i)));
+  copier.copy_within(from, to);
+  for (int i = 0; i < count; ++i) {
+    ASSERT_EQ(token(pool, to.slot_at(i)), expected[static_cast<std::size_t>(i)]) << "token " << i;
+    ASSERT_EQ(token(pool, from.slot_at(i)), expected[static_cast<std::size_t>(i)]) << "token " << i << " was changed";
+  }
+}
+
 TEST_P(KvCopyTest, TheSameTokensGiveTheSameBytesWhereverTheyLie) {
   KvPool pool = random_pool();
   KvCopier copier(shape(), pool.view(), team_);

@@ -26,6 +26,7 @@ Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {
     return error;
   };
   KvPool pool;
+  pool.shape_ = shape;
   auto data = PageBuffer::allocate(segments * segment);
   if (!data.ok()) return short_of_memory(data.error());
   pool.data_ = std::move(data).value();

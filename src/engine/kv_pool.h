@@ -12,18 +12,20 @@
 namespace espalier {
 
 struct KvShape {
-  int layers, kv_heads, head_dim;
-  KvType type;
+  int layers = 0, kv_heads = 0, head_dim = 0;
+  KvType type = KvType::f32;
   std::size_t bytes_per_token() const;  // all layers, scales included
 };
 
 class KvPool {
  public:
   static Result<KvPool> allocate(const KvShape& shape, int slots);
+  const KvShape& shape() const { return shape_; }
   KvView view() const { return {layers_}; }
   std::size_t bytes() const { return data_.size() + scales_.size(); }
 
  private:
+  KvShape shape_;
   PageBuffer data_, scales_;
   std::vector<KvLayer> layers_;
 };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/compute_team.h"
-#include "engine/kv_pool.h"
+#include "engine/kv_copy.h"
 #include "engine/ragged_batch.h"
 #include "engine/step.h"
 #include "model/model.h"
@@ -17,9 +17,10 @@ namespace espalier {
 class ModelRunner : public StepRunner {
  public:
   ModelRunner(Model& model, KvPool& kv, ComputeTeam& team, std::vector<TokenId> end_tokens)
-      : model_(model), kv_(kv), team_(team), end_tokens_(std::move(end_tokens)) {}
+      : model_(model), kv_(kv), team_(team), end_tokens_(std::move(end_tokens)), copier_(kv.shape(), kv.view(), team) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override;
+  void copy(const ExtentList& from, const ExtentList& to) override { copier_.copy_within(from, to); }
 
  private:
   std::span<float> forward(const StepPlan& plan);
@@ -29,6 +30,7 @@ class ModelRunner : public StepRunner {
   KvPool& kv_;
   ComputeTeam& team_;
   std::vector<TokenId> end_tokens_;
+  KvCopier copier_;
 
   // Kept to reuse memory.
   RaggedBatch batch_;

@@ -15,6 +15,8 @@ constexpr int kLeastSharedPart = 16;     // ... or fewer, when they are this par
 constexpr int kMostLogprobRows = 128;    // rows of one step whose logits are kept for prompt log-probabilities
 constexpr int kLeastChunk = 16;          // prompt tokens of a step, however short the wanted latency
 constexpr int kMostExamined = 256;       // waiting requests looked at for admission in one step
+constexpr int kPlace = 64;               // slots that are freed at once for a sequence that cannot grow where it is,
+constexpr int kWholeExtent = 512;        // and so many more, so as not to leave a part of an extent
 constexpr int kAllPieces = 1 << 20;      // of prefixes that were read from disk
 constexpr std::size_t kMostPeeks = 512;  // waiting requests whose cached prefix is looked up again in one step
 constexpr std::size_t kAhead = 8;        // sequences lie all over the memory: have the next ones fetched
@@ -42,6 +44,7 @@ StepPlan EngineCore::plan() {
   take_back_retracted();
   if (drafts_.on()) add_drafts(plan, prompt_budget);
   secure_slots(plan);
+  compaction_.step(running_);
   return plan;
 }
 
@@ -247,6 +250,7 @@ bool EngineCore::admit(Sequence& s) {
 // From waiting to running, on what the cache has of it.
 void EngineCore::begin(Sequence& s, Match match) {
   s.computed = s.reused = match.length;
+  s.extents_left = 0;
   s.held.begin(std::move(match.pin), std::move(match.extents));
   if (disk_) disk_->forget(s.arrival);
   if (std::exchange(s.was_admitted, true)) return;
@@ -258,7 +262,19 @@ void EngineCore::begin(Sequence& s, Match match) {
   metrics_.cached_tokens.add(static_cast<std::uint64_t>(s.cached_tokens));
 }
 
+// A full pool is the ordinary case. Slots freed one by one, as they are wanted, would go to whoever asks next:
+// sequences that decode side by side would lie interleaved, every token an extent. So a longer piece is freed at once.
+void EngineCore::make_place(const Sequence& s, int count) {
+  const int moving = count - s.held.room_in_place(allocator_);
+  if (moving <= 0) return;
+  const int plain = allocator_.free_slots() - allocator_.reserved_slots();
+  if (plain >= moving && allocator_.longest_free_run() >= std::min(moving, kPlace)) return;
+  metrics_.evicted_tokens.add(
+      static_cast<std::uint64_t>(tree_.evict(std::max(moving - plain, 0) + kPlace, kWholeExtent)));
+}
+
 bool EngineCore::take_slots(Sequence& s, int count) {
+  make_place(s, count);
   if (s.held.grow(allocator_, count)) return true;
   const int freed = tree_.evict(count - allocator_.free_slots());
   metrics_.evicted_tokens.add(static_cast<std::uint64_t>(freed));

@@ -57,6 +57,8 @@ class StepRunner {
   virtual ~StepRunner() = default;
   // One outcome for every wanted row. Keys and values of all chunks are stored when it returns.
   virtual std::vector<Outcome> run(const StepPlan& plan) = 0;
+  // Keys and values in `from` are wanted in `to` too: as many slots, in order, none in both.
+  virtual void copy(const ExtentList& from, const ExtentList& to) = 0;
 };
 
 }  // namespace espalier

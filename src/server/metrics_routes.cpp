@@ -30,6 +30,9 @@ constexpr CounterRow kCounters[] = {
     {"evicted_tokens", "evicted_tokens", "Tokens evicted from the prefix cache", &EngineMetrics::evicted_tokens},
     {"spec_draft_tokens", "", "Drafted tokens that were verified", &EngineMetrics::drafted_tokens},
     {"spec_accepted_tokens", "", "Drafted tokens that came true", &EngineMetrics::accepted_tokens},
+    {"kv_read_tokens", "", "Tokens whose keys and values attention read", &EngineMetrics::read_tokens},
+    {"kv_read_extents", "", "Pieces of the pool in which they lay", &EngineMetrics::read_extents},
+    {"kv_moved_tokens", "", "Tokens moved in the pool to lie together again", &EngineMetrics::moved_tokens},
     {"engine_steps", "", "Steps of the engine", &EngineMetrics::steps},
     {"engine_requests", "num_requests", "Requests admitted to the queue", &EngineMetrics::requests},
 };

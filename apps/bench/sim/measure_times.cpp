@@ -27,6 +27,7 @@ class ObservedRunner final : public StepRunner {
     steps.push_back({work, seconds_of(std::chrono::steady_clock::now() - start)});
     return outcomes;
   }
+  void copy(const ExtentList& from, const ExtentList& to) override { runner_.copy(from, to); }
   std::vector<ObservedStep> steps;
 
  private:

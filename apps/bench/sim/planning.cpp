@@ -31,6 +31,7 @@ class StoppedModel final : public StepRunner {
     done = HostClock::now();
     return outcomes;
   }
+  void copy(const ExtentList&, const ExtentList&) override {}
   double planned = 0, done = 0;
 
  private:

@@ -26,7 +26,7 @@ Json summary_json(const Summary& s) {
   return {{"mean_ms", 1e3 * s.mean}, {"median_ms", 1e3 * s.median}, {"p99_ms", 1e3 * s.p99}, {"max_ms", 1e3 * s.most}};
 }
 
-constexpr auto kLine = "{:<11}{:<6}{:>8}{:>7}{:>9}{:>10}{:>10}{:>9}{:>21}{:>21}{:>21}{:>7}{:>9}\n";
+constexpr auto kLine = "{:<11}{:<6}{:>8}{:>7}{:>9}{:>10}{:>10}{:>9}{:>21}{:>21}{:>21}{:>7}{:>9}{:>8}\n";
 
 }  // namespace
 
@@ -41,7 +41,7 @@ std::string sim_heading(const SimWorkload& w, const SimSettings& settings, std::
 
 std::string sim_columns() {
   return fmt::format(kLine, "policy", "evict", "pool", "hit %", "ideal %", "of ideal", "out tok/s", "calls/s",
-                     "wait mean/p50/p99", "TTFT mean/p50/p99", "E2E mean/p50/p99", "retr.", "evicted");
+                     "wait mean/p50/p99", "TTFT mean/p50/p99", "E2E mean/p50/p99", "retr.", "evicted", "extent");
 }
 
 std::string sim_line(const SimRow& row) {
@@ -52,7 +52,8 @@ std::string sim_line(const SimRow& row) {
       fmt::format("{:.2f}", 100 * ideal), ideal > 0 ? fmt::format("{:.2f} %", 100 * r.hit_rate() / ideal) : "-",
       fmt::format("{:.1f}", r.per_second(static_cast<double>(r.counts.output_tokens))),
       fmt::format("{:.2f}", r.per_second(static_cast<double>(r.counts.calls))), mean_median_p99(r.wait),
-      mean_median_p99(r.ttft), mean_median_p99(r.e2e), short_count(r.retractions), short_count(r.evicted_tokens));
+      mean_median_p99(r.ttft), mean_median_p99(r.e2e), short_count(r.retractions), short_count(r.evicted_tokens),
+      fmt::format("{:.0f}", r.tokens_per_extent));
   if (r.counts.failed > 0) line += fmt::format("     {} calls failed: {}\n", r.counts.failed, r.counts.first_error);
   return line;
 }
@@ -84,7 +85,8 @@ Json sim_json(const SimRow& row) {
           {"computed_tokens", r.computed_tokens},
           {"retractions", r.retractions},
           {"retracted_tokens", r.retracted_tokens},
-          {"evicted_tokens", r.evicted_tokens}};
+          {"evicted_tokens", r.evicted_tokens},
+          {"tokens_per_extent", r.tokens_per_extent}};
 }
 
 }  // namespace espalier::bench

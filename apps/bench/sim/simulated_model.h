@@ -44,6 +44,7 @@ class SimulatedModel final : public StepRunner {
       : clock_(clock), times_(times), answers_(answers) {}
 
   std::vector<espalier::Outcome> run(const StepPlan& plan) override;
+  void copy(const ExtentList&, const ExtentList&) override {}
 
   // The calls of which a choice ended since the last asking.
   std::vector<std::size_t> take_ended() { return std::exchange(ended_, {}); }

@@ -75,6 +75,7 @@ SimReport simulate(const SimWorkload& w, const SimSettings& settings, const std:
   r.retracted_tokens = value(m.retracted_tokens);
   r.evicted_tokens = value(m.evicted_tokens);
   r.computed_tokens = value(m.computed_tokens);
+  r.tokens_per_extent = share(value(m.read_tokens), value(m.read_extents));
   r.host_seconds = processor_seconds() - before;
   return r;
 }

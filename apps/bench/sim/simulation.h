@@ -45,7 +45,8 @@ struct SimReport {
   Summary wait, ttft, e2e;
   double duration = 0;
   std::int64_t steps = 0, retractions = 0, retracted_tokens = 0, evicted_tokens = 0, computed_tokens = 0;
-  double host_seconds = 0;  // of this process, for all of it
+  double tokens_per_extent = 0;  // that attention read: how fragmented the pool is
+  double host_seconds = 0;       // of this process, for all of it
   std::size_t items = 0;
 
   double hit_rate() const;

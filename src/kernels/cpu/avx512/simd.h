@@ -10,7 +10,7 @@ namespace espalier::kernels::avx512 {
 struct Simd {
   static constexpr int kInt8Rows = 6, kInt8Panels = 2;    // tile of the int8 micro-kernel: 24 accumulators
   static constexpr int kFloatRows = 6, kFloatPanels = 4;  // tile of the float micro-kernels: 24 accumulators
-  static constexpr int kTileRows = 4, kScoreGroups = 4, kValueVectors = 4;  // attention: 16 accumulators
+  static constexpr int kTileRows = 8, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
   static constexpr int kPeakChains = 12;  // independent accumulators that fit the registers
 
   struct F {

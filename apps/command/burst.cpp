@@ -1,0 +1,79 @@
+#include "command/burst.h"
+
+#include <chrono>
+#include <thread>
+
+namespace espalier::command {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Takes what a stream has ready: true when that was its end.
+Result<bool> drain(Stream& stream, std::vector<TokenId>& answer) {
+  bool ended = false;
+  for (StreamEvent& event : stream.take()) {
+    if (const auto* token = std::get_if<TokenEvent>(&event)) answer.push_back(token->id);
+    const auto* end = std::get_if<FinishEvent>(&event);
+    if (!end) continue;
+    if (end->reason == FinishReason::error) return end->error;
+    ended = true;
+  }
+  return ended;
+}
+
+}  // namespace
+
+std::vector<TokenId> random_tokens(std::mt19937_64& rng, int length, int vocabulary) {
+  std::vector<TokenId> out(static_cast<std::size_t>(length));
+  for (TokenId& id : out) id = static_cast<TokenId>(rng() % static_cast<unsigned>(vocabulary));
+  return out;
+}
+
+RequestFields endless(std::vector<TokenId> prompt, int output) {
+  RequestFields fields;
+  fields.prompt = std::move(prompt);
+  fields.sampling.max_new_tokens = output;
+  fields.sampling.ignore_eos = true;
+  fields.sampling.temperature = 0;
+  return fields;
+}
+
+Result<Burst> burst(Engine& engine, std::vector<RequestFields> requests) {
+  std::vector<Stream> streams;
+  Burst b;
+  const auto start = Clock::now();
+  for (RequestFields& fields : requests) {
+    b.input_tokens += static_cast<int>(fields.prompt.size());
+    ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
+    ESP_TRY(Stream stream, engine.submit(std::move(request)));
+    streams.push_back(std::move(stream));
+  }
+  b.answers.resize(streams.size());
+  std::size_t begun = 0;
+  int before = 0;
+  for (std::size_t open = streams.size(); open > 0;) {
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      std::vector<TokenId>& answer = b.answers[i];
+      const std::size_t had = answer.size();
+      ESP_TRY(const bool ended, drain(streams[i], answer));
+      if (had == 0 && !answer.empty()) ++begun;
+      b.output_tokens += static_cast<int>(answer.size() - had);
+      if (ended) --open;
+    }
+    if (begun == streams.size() && b.first_token == 0) {
+      b.first_token = since(start);
+      before = b.output_tokens;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  b.seconds = since(start);
+  b.decoded_tokens = b.output_tokens - before;
+  b.decode_seconds = b.seconds - b.first_token;
+  return b;
+}
+
+}  // namespace espalier::command
