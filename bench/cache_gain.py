@@ -5,7 +5,8 @@
 
 Two servers, with and without prefix cache, answer each workload in alternation, in one run; `espalier bench serving` sends it. Printed:
   P, D   prompt and output tokens of the workload          h   hit rate of an unlimited cache for the ids that were sent
-  c      what a decoded token costs, in prompt tokens computed, measured on the server without cache at this concurrency
+  c      what a decoded token costs, in prompt tokens computed, measured on the server without cache at this concurrency,
+         with prompts and answers of the workload's mean lengths
   gain   time without ÷ time with the cache                 possible   (P + c D) ÷ ((1 - h) P + c D)
 The share is gain ÷ possible. Selects count their scored tokens on both sides. Only Python's own library is needed.
 """
@@ -46,14 +47,17 @@ class Server:
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def decode_cost(server, concurrency):
-    """Prompt tokens that could be computed in the time of one decoded token, `concurrency` sequences side by side."""
-    one = ("--dataset-name", "random", "--random-range-ratio", "1", "--max-concurrency", str(concurrency), "--num-prompts", str(2 * concurrency))
-    prompts = server.measure(*one, "--random-input-len", "512", "--random-output-len", "1")
-    output = server.measure(*one, "--random-input-len", "200", "--random-output-len", "128")
-    prompt_seconds = prompts["duration"] / (2 * concurrency * 512)
-    decode_seconds = (output["duration"] - 2 * concurrency * 200 * prompt_seconds) / (2 * concurrency * 128)
-    return decode_seconds / prompt_seconds
+def decode_cost(server, concurrency, prompt, output):
+    """Prompt tokens that could be computed in the time of one decoded token: `concurrency` sequences side by side, prompts and answers as long as
+    the workload's. Attention makes both dearer as they grow."""
+    one = ("--dataset-name", "random", "--random-range-ratio", "1", "--max-concurrency", str(concurrency), "--num-prompts", str(concurrency))
+    prompts = server.measure(*one, "--random-input-len", str(prompt), "--random-output-len", "1")["duration"]
+    both = server.measure(*one, "--random-input-len", str(prompt), "--random-output-len", str(output + 1))["duration"]
+    return max(both - prompts, 0) / output * prompt / prompts
+
+
+def rounded(value, least, step):
+    return max(least, round(value / step) * step)
 
 
 def main():
@@ -68,9 +72,8 @@ def main():
     off = Server(a.model, "--threads", str(a.threads), "--disable-radix-cache")
     on = Server(a.model, "--threads", str(a.threads))
     try:
-        c = decode_cost(off, a.concurrency)
-        print(f"a decoded token costs {c:.2f} prompt tokens ({a.concurrency} at once)", flush=True)
-        print(f"{'workload':24} {'P':>8} {'D':>7} {'h':>6} {'hit':>6} {'off s':>8} {'on s':>8} {'gain':>6} {'possible':>8} {'share':>6}")
+        costs = {}
+        print(f"{'workload':24} {'P':>8} {'D':>7} {'h':>6} {'hit':>6} {'c':>6} {'off s':>8} {'on s':>8} {'gain':>6} {'possible':>8} {'share':>6}")
         rows = []
         for path in a.workloads:
             flags = ("--dataset-path", path, "--max-concurrency", str(a.concurrency), "--report-ideal")
@@ -78,12 +81,17 @@ def main():
             gain = statistics.median(x["duration"] / y["duration"] for x, y in pairs)
             seen = pairs[0][1]
             p, d, h = seen["total_input_tokens"], seen["total_output_tokens"], seen["ideal_hit_rate_pct"] / 100
+            n = seen["completed"]
+            lengths = rounded(p / n, 64, 64), rounded(d / n, 16, 16)
+            if lengths not in costs:
+                costs[lengths] = decode_cost(off, a.concurrency, *lengths)
+            c = costs[lengths]
             possible = (p + c * d) / ((1 - h) * p + c * d)
             rows.append({"workload": os.path.basename(path).split(".")[0], "P": p, "D": d, "h": h, "hit": seen["cache_hit_rate_pct"] / 100, "c": c,
                          "off": statistics.median(x["duration"] for x, _ in pairs), "on": statistics.median(y["duration"] for _, y in pairs),
                          "gain": gain, "possible": possible, "share": gain / possible})
             r = rows[-1]
-            print(f"{r['workload']:24} {p:8} {d:7} {h:6.3f} {r['hit']:6.3f} {r['off']:8.2f} {r['on']:8.2f} {gain:6.2f} {possible:8.2f} {r['share']:6.2f}", flush=True)
+            print(f"{r['workload']:24} {p:8} {d:7} {h:6.3f} {r['hit']:6.3f} {c:6.2f} {r['off']:8.2f} {r['on']:8.2f} {gain:6.2f} {possible:8.2f} {r['share']:6.2f}", flush=True)
         if a.out:
             with open(a.out, "w") as out:
                 json.dump(rows, out, indent=1)
