@@ -1,6 +1,7 @@
 #include "command/bench_forks.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -50,11 +51,12 @@ Result<> fits(const Engine& engine, const ForksArguments& a) {
 // Puts the prompts of a way into the cache, one after another.
 Result<> warm(Engine& engine, Way way, const ForksArguments& a) {
   int done = 0;
+  const bool shown = isatty(STDERR_FILENO) != 0;
   for (RequestFields& fields : requests_of(way, a, 1, engine.model().limits.vocabulary)) {
-    if (!a.json) fmt::print(stderr, "\r{}: prompt {} of {}   ", kNames[way], ++done, a.forks);
+    if (shown) fmt::print(stderr, "\r{}: prompt {} of {}   ", kNames[way], ++done, a.forks);
     ESP_CHECK(burst(engine, {std::move(fields)}));
   }
-  if (!a.json) fmt::print(stderr, "\r{:40}\r", "");
+  if (shown) fmt::print(stderr, "\r{:40}\r", "");
   return success();
 }
 

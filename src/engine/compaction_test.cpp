@@ -27,7 +27,7 @@ class CompactionTest : public ::testing::Test {
     std::vector<OwnedSlots> pieces;
     for (int i = 0; i < kPieces; ++i) pieces.push_back(*pool_.allocate(kPiece));
     OwnedSlots crumbs;
-    for (int i = 0; i < kLength / kPiece; ++i) crumbs.append(std::move(pieces[static_cast<std::size_t>(2 * i)]));
+    for (std::size_t i = 0; i < kLength / kPiece; ++i) crumbs.append(std::move(pieces[2 * i]));
     for (int i = 0; i < kLength; ++i) text_.push_back(i);
     const ExtentList slots = tree_.insert({"", text_}, std::move(crumbs)).extents;
     for (int i = 0; i < kLength; ++i) memory_.token_in[slots.slot_at(i)] = i;

@@ -1,4 +1,5 @@
 """The command as a whole: help, versions, words that are not known, exit codes; memory that is not there."""
+import json
 import resource
 import unittest
 
@@ -16,6 +17,11 @@ class Words(unittest.TestCase):
             self.assertIn(f"\n  {verb} ", whole.out)
             self.assertEqual(espalier("help", verb).out, espalier(verb, "--help").out)
         self.assertIn("--input-len", espalier("help", "bench", "latency").out)
+
+    def test_forks_of_one_prefix_say_what_sequences_with_copies_of_it_say(self):
+        ended = espalier("bench", "forks", MODEL, "--forks", "4", "--prefix-len", "300", "--output-len", "8", "--rounds", "1", "--json")
+        self.assertEqual(ended.code, 0, ended.err)
+        self.assertEqual([json.loads(line)["way"] for line in ended.out.splitlines()], ["shared", "copies", "alone"])
 
     def test_help_of_serve_stands_in_sections_with_units_and_defaults(self):
         text = espalier("help", "serve").out
