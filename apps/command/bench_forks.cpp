@@ -73,7 +73,7 @@ Result<Results> measure(Engine& engine, const ForksArguments& a) {
     for (int turn = 0; turn < kWays; ++turn) {
       const auto way = static_cast<Way>((round + turn) % kWays);  // nobody is always first
       ESP_TRY(of[way], burst(engine, requests_of(way, a, a.output, engine.model().limits.vocabulary)));
-      r.rate[way].push_back(of[way].decode_rate());
+      r.rate[way].push_back(of[way].rates);
     }
     r.same = r.same && of[kShared].answers == of[kCopies].answers;
   }

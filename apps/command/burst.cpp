@@ -13,7 +13,7 @@ double since(Clock::time_point start) {
 }
 
 // Takes what a stream has ready: true when that was its end.
-Result<bool> drain(Stream& stream, std::vector<TokenId>& answer) {
+Result<bool> drain(Stream& stream, std::vector<TokenId>& answer, double& rates) {
   bool ended = false;
   for (StreamEvent& event : stream.take()) {
     if (const auto* token = std::get_if<TokenEvent>(&event)) answer.push_back(token->id);
@@ -21,6 +21,8 @@ Result<bool> drain(Stream& stream, std::vector<TokenId>& answer) {
     if (!end) continue;
     if (end->reason == FinishReason::error) return end->error;
     ended = true;
+    const double seconds = end->timing.finished - end->timing.first_token;
+    if (seconds > 0) rates += (end->usage.completion_tokens - 1) / seconds;
   }
   return ended;
 }
@@ -59,7 +61,7 @@ Result<Burst> burst(Engine& engine, std::vector<RequestFields> requests) {
     for (std::size_t i = 0; i < streams.size(); ++i) {
       std::vector<TokenId>& answer = b.answers[i];
       const std::size_t had = answer.size();
-      ESP_TRY(const bool ended, drain(streams[i], answer));
+      ESP_TRY(const bool ended, drain(streams[i], answer, b.rates));
       if (had == 0 && !answer.empty()) ++begun;
       b.output_tokens += static_cast<int>(answer.size() - had);
       if (ended) --open;

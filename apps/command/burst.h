@@ -17,7 +17,8 @@ struct Burst {
   int decoded_tokens = 0;     // in that time, of all requests
   int input_tokens = 0, output_tokens = 0;
   std::vector<std::vector<TokenId>> answers;  // in the order of the requests
-  double decode_rate() const { return decode_seconds > 0 ? decoded_tokens / decode_seconds : 0; }
+  double rates =
+      0;  // tokens a second of each request between its first and its last token, by the engine's clock; all added up
 };
 
 std::vector<TokenId> random_tokens(std::mt19937_64& rng, int length, int vocabulary);

@@ -63,9 +63,7 @@ class CoreHarness {
   CoreHarness(GoldenModel& model, CoreOptions options, int slots, KvType type = KvType::f32)
       : model_(model),
         slots_(slots),
-        kv_(KvPool::allocate({model.spec.layers, model.spec.attention.kv_heads, model.spec.attention.head_dim, type},
-                             slots)
-                .value()),
+        kv_(KvPool::allocate(KvShape::of(model.spec, type), slots).value()),
         runner_(*model.decoder, kv_, model.team, options.end_tokens),
         core(std::move(options), runner_, slots, metrics) {}
 
@@ -97,10 +95,7 @@ class CoreHarness {
 
   // From now on `draft` guesses too, with a pool of `slots` of its own.
   void attach_draft_model(GoldenModel& draft, int slots, bool keep_prefixes = true) {
-    draft_kv_ =
-        KvPool::allocate({draft.spec.layers, draft.spec.attention.kv_heads, draft.spec.attention.head_dim, KvType::f32},
-                         slots)
-            .value();
+    draft_kv_ = KvPool::allocate(KvShape::of(draft.spec, KvType::f32), slots).value();
     draft_ = std::make_unique<DraftModel>(*draft.decoder, draft_kv_.view(), draft.team,
                                           DraftModelOptions{slots, 512, keep_prefixes, {}});
     core.attach(*draft_);

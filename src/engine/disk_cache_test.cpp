@@ -32,7 +32,7 @@ class TieredCore : public testing::CoreHarness {
   TieredCore(GoldenModel& model, CoreOptions options, int slots, KvType type, const std::filesystem::path& folder,
              FileFault fault = {})
       : CoreHarness(model, std::move(options), slots, type),
-        shape_{model.spec.layers, model.spec.attention.kv_heads, model.spec.attention.head_dim, type},
+        shape_(KvShape::of(model.spec, type)),
         copier_(shape_, pool().view(), model.team) {
     DiskTierOptions tier;
     tier.base = folder;

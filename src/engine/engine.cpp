@@ -118,7 +118,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(chosen, choices_of(options));
   ESP_TRY(files, open_model_files(options));
   ESP_TRY(const DecoderSpec spec, declare(files.config));
-  const KvShape shape{spec.layers, spec.attention.kv_heads, spec.attention.head_dim, chosen.kv};
+  const auto shape = KvShape::of(spec, chosen.kv);
   ESP_TRY(const int context, context_of(options, files.config.context_length));
   ESP_CHECK(refuse_too_large(*files.weights));
   ESP_TRY(team, start_team(chosen.threads));

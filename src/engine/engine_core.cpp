@@ -69,6 +69,7 @@ void EngineCore::charge(const StepPlan& plan) {
 }
 
 bool EngineCore::step() {
+  const auto begin = now_();
   StepPlan next = plan();
   if (next.empty()) return false;
   const auto start = now_();
@@ -76,7 +77,10 @@ bool EngineCore::step() {
   choose_rows(next);
   const int rows = next.decoding_rows();
   charge(next);
-  commit(next, runner_.run(next));
+  const auto run = now_();
+  std::vector<Outcome> outcomes = runner_.run(next);
+  const double running = seconds_of(now_() - run);
+  commit(next, std::move(outcomes));
   const double took = seconds_of(now_() - start);
   if (rows > 0) drafts_.observe(static_cast<int>(next.chunks.size()), rows, took);
   const double drafting = drafts_.take_seconds();
@@ -88,6 +92,7 @@ bool EngineCore::step() {
   ++steps_;
   metrics_.steps.add();
   metrics_.step.observe(seconds_of(now_() - start) + drafting);
+  metrics_.scheduling.observe(seconds_of(now_() - begin) - running - drafting);
   return true;
 }
 

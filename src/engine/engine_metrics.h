@@ -14,6 +14,9 @@ struct EngineMetrics {
   static std::vector<double> inter_token() {
     return {0.001, 0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.2, 0.4, 0.6, 0.8, 1};
   }
+  static std::vector<double> scheduling_times() {
+    return {0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.1};
+  }
   static std::vector<double> durations() {
     return {0.01, 0.02,  0.04,  0.08,  0.16,  0.32,   0.64,   1.28, 2.56,
             5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68, 640};
@@ -28,6 +31,7 @@ struct EngineMetrics {
   Counter read_tokens, read_extents;  // of the pool, by attention, and in how many pieces they lay
   Counter moved_tokens;               // to lie together again
   Histogram first_token{latency()}, inter_token_latency{inter_token()}, duration{durations()};
+  Histogram scheduling{scheduling_times()};  // of a step, beside the models
   Histogram queue{durations()}, prefill{durations()}, decode{durations()}, step{inter_token()};
   Histogram request_prompt_tokens{tokens()}, request_generated_tokens{tokens()}, batch_size{batch()};
   DiskTierCounters disk;

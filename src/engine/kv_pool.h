@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/batch.h"
+#include "model/decoder_spec.h"
 #include "tensor/page_buffer.h"
 
 namespace espalier {
@@ -14,6 +15,9 @@ namespace espalier {
 struct KvShape {
   int layers = 0, kv_heads = 0, head_dim = 0;
   KvType type = KvType::f32;
+  static KvShape of(const DecoderSpec& spec, KvType type) {
+    return {spec.layers, spec.attention.kv_heads, spec.attention.head_dim, type};
+  }
   std::size_t bytes_per_token() const;  // all layers, scales included
 };
 

@@ -58,7 +58,7 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
 
   auto spec = declare(draft->files.config);
   if (!spec.ok()) return of_draft(spec.error());
-  draft->shape = {spec->layers, spec->attention.kv_heads, spec->attention.head_dim, chosen.kv};
+  draft->shape = KvShape::of(*spec, chosen.kv);
   auto decoder = Decoder::load(*spec, Weights(*draft->files.weights, draft->files.naming),
                                {chosen.activations, kRows + chosen.max_running}, team);
   if (!decoder.ok()) return of_draft(decoder.error());

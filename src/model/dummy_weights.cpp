@@ -49,30 +49,19 @@ Result<std::unique_ptr<DummyWeights>> DummyWeights::make(const DecoderSpec& spec
   const std::vector<float> ones(static_cast<std::size_t>(std::max({hidden, q + 2 * kv, inner})), 1.0f);
   dummy->ones_ = encode(DType::f32, ones, 1);
 
-  dummy->add("model.embed_tokens.weight", type, {spec.vocabulary, hidden});
-  if (!spec.tied_head) dummy->add("lm_head.weight", type, {spec.vocabulary, hidden});
-  dummy->add("model.norm.weight", DType::f32, {hidden});
-  for (int layer = 0; layer < spec.layers; ++layer) {
-    const std::string at = fmt::format("model.layers.{}.", layer);
-    dummy->add(at + "input_layernorm.weight", DType::f32, {hidden});
-    dummy->add(at + "post_attention_layernorm.weight", DType::f32, {hidden});
-    auto projection = [&](const char* projection_name, std::int64_t out, std::int64_t in, bool bias) {
-      dummy->add(at + projection_name + ".weight", type, {out, in});
-      if (bias) dummy->add(at + projection_name + ".bias", DType::f32, {out});
-    };
-    projection("self_attn.q_proj", q, hidden, a.qkv_bias);
-    projection("self_attn.k_proj", kv, hidden, a.qkv_bias);
-    projection("self_attn.v_proj", kv, hidden, a.qkv_bias);
-    projection("self_attn.o_proj", hidden, q, a.out_bias);
-    projection("mlp.gate_proj", inner, hidden, spec.mlp.bias);
-    projection("mlp.up_proj", inner, hidden, spec.mlp.bias);
-    projection("mlp.down_proj", hidden, inner, spec.mlp.bias);
-    if (a.qk_norm) {
-      dummy->add(at + "self_attn.q_norm.weight", DType::f32, {a.head_dim});
-      dummy->add(at + "self_attn.k_norm.weight", DType::f32, {a.head_dim});
-    }
-  }
+  dummy->add(Role::embedding, -1, spec, type);
+  if (!spec.tied_head) dummy->add(Role::head, -1, spec, type);
+  dummy->add(Role::final_norm, -1, spec, type);
+  for (int layer = 0; layer < spec.layers; ++layer)
+    for (const Role role : roles_of_a_layer(spec)) dummy->add(role, layer, spec, type);
   return dummy;
+}
+
+// A matrix of the wanted type, or a vector in float32; and its bias.
+void DummyWeights::add(Role role, int layer, const DecoderSpec& spec, DType type) {
+  const auto [shape, bias] = shape_of(role, spec);
+  add(Weights::name(Weights::Naming::hf, role, layer), shape.size() == 1 ? DType::f32 : type, shape);
+  if (bias) add(Weights::name(Weights::Naming::hf, role, layer, true), DType::f32, {shape[0]});
 }
 
 void DummyWeights::add(std::string name, DType type, Shape shape) {

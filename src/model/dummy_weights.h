@@ -8,8 +8,7 @@
 #include <map>
 #include <string>
 
-#include "model/decoder_spec.h"
-#include "tensor/tensor_file.h"
+#include "model/weights.h"
 
 namespace espalier {
 
@@ -21,6 +20,7 @@ class DummyWeights final : public TensorFile {
   const std::vector<Tensor>& tensors() const override { return tensors_; }
 
  private:
+  void add(Role role, int layer, const DecoderSpec& spec, DType type);
   void add(std::string name, DType type, Shape shape);
   std::vector<std::byte> matrix_, ones_;
   std::vector<Tensor> tensors_;

@@ -111,10 +111,10 @@ std::vector<Role> roles_of_a_layer(const DecoderSpec& spec) {
   return roles;
 }
 
-std::string Weights::name(Role role, int layer, bool bias) const {
+std::string Weights::name(Naming naming, Role role, int layer, bool bias) {
   for (const NameRow& row : kNames)
     if (row.role == role)
-      return fmt::format(fmt::runtime(naming_ == Naming::hf ? row.hf : row.gguf), layer) + (bias ? ".bias" : ".weight");
+      return fmt::format(fmt::runtime(naming == Naming::hf ? row.hf : row.gguf), layer) + (bias ? ".bias" : ".weight");
   return {};
 }
 

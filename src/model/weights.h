@@ -47,7 +47,8 @@ class Weights {
   Weights(const TensorFile& file, Naming naming) : file_(file), naming_(naming) {}
 
   Naming naming() const { return naming_; }
-  std::string name(Role role, int layer, bool bias = false) const;
+  static std::string name(Naming naming, Role role, int layer, bool bias = false);
+  std::string name(Role role, int layer, bool bias = false) const { return name(naming_, role, layer, bias); }
   bool has(Role role, int layer = -1) const { return file_.find(name(role, layer)) != nullptr; }
   Result<const Tensor*> find(Role role, int layer, const DecoderSpec& spec, bool bias = false) const;
   // The tensor is packed: its pages of the map need not stay resident.

@@ -52,6 +52,7 @@ constexpr HistogramRow kHistograms[] = {
     {"prefill_seconds", "", "From the first step to the first token", &EngineMetrics::prefill},
     {"decode_seconds", "", "From the first token to the end", &EngineMetrics::decode},
     {"engine_step_seconds", "", "Duration of a step", &EngineMetrics::step},
+    {"scheduler_seconds", "", "Of a step, beside the models: planning, cache, results", &EngineMetrics::scheduling},
     {"request_prompt_tokens", "prompt_tokens_histogram", "Prompt tokens of a request",
      &EngineMetrics::request_prompt_tokens},
     {"request_generated_tokens", "generation_tokens_histogram", "Generated tokens of a request",

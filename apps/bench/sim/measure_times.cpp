@@ -109,7 +109,7 @@ Result<MeasuredTimes> measure_times(const EngineOptions& options) {
   const DecoderOptions decoder_options{chosen.activations, core_options.prefill_chunk + kRunning};
   ESP_TRY(const auto decoder, Decoder::load(spec, Weights(*files.weights, files.naming), decoder_options, team));
   constexpr int kPool = 16384;
-  const KvShape shape{spec.layers, spec.attention.kv_heads, spec.attention.head_dim, chosen.kv};
+  const auto shape = KvShape::of(spec, chosen.kv);
   ESP_TRY(KvPool kv, KvPool::allocate(shape, kPool));
   ModelRunner runner(*decoder, kv, team, {});
   ObservedRunner observed(runner);
