@@ -90,7 +90,7 @@ void SlotAllocator::add_run(Slot start, int length, std::uint64_t owner) {
   if (owner != 0) reserved_ += length;
 }
 
-void SlotAllocator::remove_run(Runs::iterator run) {
+void SlotAllocator::remove_run(Runs::const_iterator run) {
   auto [length, owner] = run->second;
   index_of(owner).erase({length, run->first});
   free_ -= length;
@@ -98,7 +98,7 @@ void SlotAllocator::remove_run(Runs::iterator run) {
   runs_.erase(run);
 }
 
-void SlotAllocator::take_from(Runs::iterator run, Slot start, int length) {
+void SlotAllocator::take_from(Runs::const_iterator run, Slot start, int length) {
   Slot begin = run->first;
   auto [whole, owner] = run->second;
   Slot end = begin + whole;
@@ -223,7 +223,7 @@ Extent SlotAllocator::grow_in_place(int count, const SlotCursor& cursor) {
   const auto run = run_at(cursor);
   if (run == runs_.end()) return {};
   Extent got{cursor.next_, std::min(count, run->first + run->second.length - cursor.next_)};
-  take_from(runs_.find(run->first), got.start, got.length);
+  take_from(run, got.start, got.length);
   return got;
 }
 
@@ -242,7 +242,7 @@ Extent SlotAllocator::new_place(int count, int position, int reserve) {
   return place_in(runs_.find(plain_.rbegin()->second), count, position);
 }
 
-Extent SlotAllocator::place_in(Runs::iterator run, int count, int position) {
+Extent SlotAllocator::place_in(Runs::const_iterator run, int count, int position) {
   int length = run->second.length;
   int skipped = ((position - run->first) % group + group) % group;
   if (skipped + count > length) skipped = 0;

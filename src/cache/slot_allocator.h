@@ -125,15 +125,15 @@ class SlotAllocator {
   using BySize = std::set<std::pair<int, Slot>>;  // (length, start)
 
   void add_run(Slot start, int length, std::uint64_t owner);
-  void remove_run(Runs::iterator run);
-  void take_from(Runs::iterator run, Slot start, int length);  // cuts [start, start + length) out of a free run
-  void add_plain(Slot start, int length);                      // add_run, merged with plain neighbours
+  void remove_run(Runs::const_iterator run);
+  void take_from(Runs::const_iterator run, Slot start, int length);  // cuts [start, start + length) out of a free run
+  void add_plain(Slot start, int length);                            // add_run, merged with plain neighbours
   bool release(Extent slots);
 
   Runs::const_iterator run_at(const SlotCursor& cursor) const;  // end() when it cannot grow in place
   Extent grow_in_place(int count, const SlotCursor& cursor);
   Extent new_place(int count, int position, int reserve);
-  Extent place_in(Runs::iterator run, int count, int position);
+  Extent place_in(Runs::const_iterator run, int count, int position);
   void steal();
   void reserve_behind(SlotCursor& cursor);
   void unreserve(const SlotCursor& cursor);
