@@ -5,9 +5,11 @@
 
 Two servers, with and without prefix cache, answer each workload in alternation, in one run; `espalier bench serving` sends it. Printed:
   P, D   prompt and output tokens of the workload          h   hit rate of an unlimited cache for the ids that were sent
-  c      what a decoded token costs, in prompt tokens computed, measured on the server without cache at this concurrency,
-         with prompts and answers of the workload's mean lengths
-  gain   time without ÷ time with the cache                 possible   (P + c D) ÷ ((1 - h) P + c D)
+  c      what a decoded token costs, in prompt tokens computed, measured on the server without cache with prompts and answers of the
+         workload's mean lengths. `full`: `concurrency` sequences side by side all the time. `run`: in the workload itself, what its
+         time without cache leaves beside its P prompt tokens. Programs that wait for their own branches, and the last answers of
+         a file, decode a few at once, where a token costs several times as much; nothing that is cached changes that.
+  gain   time without ÷ time with the cache                 possible   (P + c D) ÷ ((1 - h) P + c D), for both c
 The share is gain ÷ possible. Selects count their scored tokens on both sides. Only Python's own library is needed.
 """
 import argparse
@@ -20,6 +22,10 @@ import sys
 import tempfile
 import time
 
+WAYS = ("full", "run")  # of measuring c
+HEAD = "{:24} {:>8} {:>7} {:>6} {:>6} {:>8} {:>8} {:>6}" + 2 * " {:>7} {:>9} {:>6}"
+LINE = "{workload:24} {P:8} {D:7} {h:6.3f} {hit:6.3f} {off:8.2f} {on:8.2f} {gain:6.2f}" + "".join(
+    f" {{c_{way}:7.2f}} {{possible_{way}:9.2f}} {{share_{way}:6.2f}}" for way in WAYS)
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "espalier")
 
 
@@ -47,13 +53,17 @@ class Server:
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def decode_cost(server, concurrency, prompt, output):
-    """Prompt tokens that could be computed in the time of one decoded token: `concurrency` sequences side by side, prompts and answers as long as
-    the workload's. Attention makes both dearer as they grow."""
+def costs_of(server, concurrency, prompt, output):
+    """Seconds of a prompt token, and of a decoded one, with `concurrency` sequences side by side whose prompts and answers are as long as the
+    workload's. Attention makes both dearer as they grow."""
     one = ("--dataset-name", "random", "--random-range-ratio", "1", "--max-concurrency", str(concurrency), "--num-prompts", str(concurrency))
     prompts = server.measure(*one, "--random-input-len", str(prompt), "--random-output-len", "1")["duration"]
     both = server.measure(*one, "--random-input-len", str(prompt), "--random-output-len", str(output + 1))["duration"]
-    return max(both - prompts, 0) / output * prompt / prompts
+    return prompts / prompt / concurrency, max(both - prompts, 0) / output / concurrency
+
+
+def possible(p, d, h, c):
+    return (p + c * d) / ((1 - h) * p + c * d)
 
 
 def rounded(value, least, step):
@@ -73,7 +83,7 @@ def main():
     on = Server(a.model, "--threads", str(a.threads))
     try:
         costs = {}
-        print(f"{'workload':24} {'P':>8} {'D':>7} {'h':>6} {'hit':>6} {'c':>6} {'off s':>8} {'on s':>8} {'gain':>6} {'possible':>8} {'share':>6}")
+        print(HEAD.format("workload", "P", "D", "h", "hit", "off s", "on s", "gain", *(x for way in WAYS for x in ("c " + way, "possible", "share"))))
         rows = []
         for path in a.workloads:
             flags = ("--dataset-path", path, "--max-concurrency", str(a.concurrency), "--report-ideal")
@@ -84,14 +94,16 @@ def main():
             n = seen["completed"]
             lengths = rounded(p / n, 64, 64), rounded(d / n, 16, 16)
             if lengths not in costs:
-                costs[lengths] = decode_cost(off, a.concurrency, *lengths)
-            c = costs[lengths]
-            possible = (p + c * d) / ((1 - h) * p + c * d)
-            rows.append({"workload": os.path.basename(path).split(".")[0], "P": p, "D": d, "h": h, "hit": seen["cache_hit_rate_pct"] / 100, "c": c,
-                         "off": statistics.median(x["duration"] for x, _ in pairs), "on": statistics.median(y["duration"] for _, y in pairs),
-                         "gain": gain, "possible": possible, "share": gain / possible})
-            r = rows[-1]
-            print(f"{r['workload']:24} {p:8} {d:7} {h:6.3f} {r['hit']:6.3f} {c:6.2f} {r['off']:8.2f} {r['on']:8.2f} {gain:6.2f} {possible:8.2f} {r['share']:6.2f}", flush=True)
+                costs[lengths] = costs_of(off, a.concurrency, *lengths)
+            of_prompt, of_output = costs[lengths]
+            slow, quick = (statistics.median(x["duration"] for x in runs) for runs in zip(*pairs))
+            row = {"workload": os.path.basename(path).split(".")[0], "P": p, "D": d, "h": h, "hit": seen["cache_hit_rate_pct"] / 100,
+                   "off": slow, "on": quick, "gain": gain, "c_full": of_output / of_prompt, "c_run": max(slow / of_prompt - p, 0) / max(d, 1)}
+            for at in WAYS:
+                row["possible_" + at] = possible(p, d, h, row["c_" + at])
+                row["share_" + at] = gain / row["possible_" + at]
+            rows.append(row)
+            print(LINE.format(**row), flush=True)
         if a.out:
             with open(a.out, "w") as out:
                 json.dump(rows, out, indent=1)

@@ -58,7 +58,10 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
   add.value("--kv-cache-dtype,--kv-dtype", o.kv_type, "TYPE",
             "keys and values: auto (bf16, f32 in exact mode), f32, bf16, f16, int8, fp8_e4m3, fp8_e5m2");
   add.value("--max-total-tokens", o.max_total_tokens, "TOKENS",
-            "slots of the token pool; 0 = a quarter at most of the memory that machine, container and ulimit leave");
+            "slots of the token pool; 0 = what --kv-memory says");
+  add.value("--kv-memory,--kv-cache-memory-bytes,--mem-fraction-static,--gpu-memory-utilization", o.kv_memory, "SIZE",
+            "of the token pool: bytes (4G), or a share (40%, 0.4) of what machine, container and ulimit leave once the "
+            "weights are there; empty = 25%, but not more than all running sequences at full length take");
   add.value("--speculative-algorithm", o.speculative, "NAME",
             "none, ngram (drafts from the request's own text), tree (also from other texts) or draft (also by a small "
             "model); same bits, fewer steps");
@@ -83,10 +86,10 @@ void add_schedule_flags(Adder& add, EngineOptions& o) {
             "of prompts computed in one step; 0 = 512, -1 = no limit");
   add.value("--schedule-policy,--schedule", o.schedule_policy, "NAME",
             "which waiting request goes first: lpm (longest cached prefix), dfs-weight (branch after branch of the "
-            "tree), fcfs (arrival), lof (longest output), priority, random");
+            "tree), fcfs (arrival), lof (longest output), priority, random; nobody is passed over in more than 64 steps");
   add.value("--target-itl", o.target_itl_ms, "MS",
             "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
-  add.flag("--fair-tenants", o.fair_tenants, "tenants (the requests' `user`) take turns by tokens computed");
+  add.flag("--fair-tenants", o.fair_tenants, "API keys take turns by tokens computed, and the users of each");
   add.value("--schedule-conservativeness", o.conservativeness, "FACTOR",
             "larger admits fewer requests at once and retracts less");
 }

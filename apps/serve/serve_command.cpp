@@ -136,6 +136,8 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"threads", std::int64_t{info.threads}},
                        {"isa", info.isa},
                        {"activations", info.activations},
+                       {"draft_model", info.draft_model},
+                       {"disk_cache", info.disk_cache},
                        {"seconds", seconds}});
   }
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };

@@ -2,7 +2,7 @@
 //
 // One engine thread owns everything inside; it and the compute team step through batches while streams hand out
 // results. Threads: every member may be called from any thread. Fails: open() with an Error that names file, field and
-// value; submit() with busy (queue full) or unavailable (draining). Order:   streams may outlive the engine: they then
+// value; submit() with busy (queue full), bad_request (more choices than ever fit) or unavailable (draining). Order:   streams may outlive the engine: they then
 // end with reason abort.
 #pragma once
 
@@ -33,7 +33,9 @@ struct EngineOptions {
   std::string kv_type = "auto";      // auto (bf16; f32 in exact mode) | f32 | bf16 | f16 | int8 | fp8_e4m3 | fp8_e5m2
   int context_length = 0;            // tokens; 0 = the model's
   bool longer_context = false;       // context_length may be more than the model's, which is refused otherwise
-  int max_total_tokens = 0;          // slots of the token pool; 0 = a quarter of free memory, context x running at most
+  int max_total_tokens = 0;          // slots of the token pool; 0 = what kv_memory says
+  std::string kv_memory;             // of the pool: "4G", "40%" of the free memory, "0.4"; empty = "25%", but not more
+                                     // than all running sequences at full length take
   int max_running = 0;               // sequences in one batch; 0 = 64
   int max_queued = 256;              // requests
   std::int64_t max_queued_tokens = 0;   // prompt tokens; 0 = max(4 x pool, 262144)
@@ -111,6 +113,7 @@ class Engine {
   ~Engine();  // running requests end with reason abort
 
   Result<Stream> submit(Request request);
+  Result<std::vector<Stream>> submit(std::vector<Request> requests);  // all or none: each counts against the queue
 
   const EngineOptions& options() const;
   const ModelInfo& model() const;
@@ -129,6 +132,7 @@ class Engine {
   // Tokens that were written; -1 when the engine thread was busy for longer.
   std::int64_t save_cache(std::chrono::milliseconds limit);
   int abort(std::string_view id_prefix);  // how many requests it matched; "" matches all
+  int cancel(std::string_view id);        // as abort(), of this very id
   void drain();                           // from now on submit() answers unavailable; running work goes on
   Result<> check();                       // every invariant of pool, tree and sequences; waits for a step to end
 

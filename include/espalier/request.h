@@ -34,6 +34,7 @@ struct RequestFields {
   int priority = 0;         // larger runs first under the priority policy
   bool background = false;  // runs only when nothing else waits, and gives way to what comes
   std::string tenant;       // who is asking, for fair sharing; empty: nobody in particular
+  std::string user;         // of that tenant
   std::optional<std::chrono::milliseconds> deadline;  // waits at most so long to begin
 };
 

@@ -31,7 +31,8 @@ struct TokenEvent {
   TokenId id = 0;
   double logprob = 0;  // 0 when not asked for
   Alternatives alternatives;
-  bool ends = false;  // an end or stop token: it ends the choice, and its text is not shown
+  bool ends = false;      // an end or stop token: it ends the choice, and its text is not shown
+  int cached_tokens = 0;  // of the prompt, that came from the cache
 };
 
 struct PromptLogprobsEvent {  // one a choice, before its first token; only when asked for
@@ -46,6 +47,7 @@ enum class FinishReason { stop, length, abort, error };
 struct Usage {  // of one choice, in tokens
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   int retractions = 0;
+  int draft_steps = 0, drafted_tokens = 0, accepted_tokens = 0;  // steps that verify drafts (0: none does), drafts, true ones
   std::string cache_end;  // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <optional>
 #include <tuple>
 
@@ -17,6 +18,25 @@ namespace {
 
 constexpr std::string_view kKept = "kv-", kPassing = "run-", kSuffix = ".kv";
 
+// Sixteen hexadecimal digits: "00000000000000a3" -> 0xa3.
+std::optional<std::uint64_t> number_in(std::string_view digits) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  const bool is_one = digits.size() == 16 && error == std::errc() && end == digits.data() + digits.size();
+  const auto is_ours = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return is_one && std::ranges::all_of(digits, is_ours) ? std::optional(number) : std::nullopt;
+}
+
+// "00000000000000a3.kv" -> 0xa3
+std::optional<std::uint64_t> number_of(std::string_view name) {
+  return name.ends_with(kSuffix) ? number_in(name.substr(0, name.size() - kSuffix.size())) : std::nullopt;
+}
+
+// Not merely somebody's folder "kv-store".
+bool is_kept_folder(std::string_view name) {
+  return name.starts_with(kKept) && number_in(name.substr(kKept.size())).has_value();
+}
+
 // Files of other keys (another model, another version) may take half of the capacity; the oldest go first. Returns what
 // they take. Folders that another process uses are left alone and not counted.
 std::uint64_t trim_others(const std::filesystem::path& base, const std::string& ours, std::uint64_t capacity) {
@@ -28,10 +48,11 @@ std::uint64_t trim_others(const std::filesystem::path& base, const std::string& 
   std::vector<Stranger> files;
   std::uint64_t bytes = 0;
   for (const std::string& name : folders_in(base, kKept)) {
-    if (name == ours) continue;
+    if (name == ours || !is_kept_folder(name)) continue;
     auto folder = CacheFolder::open(base, name);
     if (!folder.ok()) continue;
     for (auto& entry : (*folder)->list()) {
+      if (!number_of(entry.name)) continue;  // not one of ours
       bytes += entry.bytes;
       files.push_back({folders.size(), std::move(entry)});
     }
@@ -50,18 +71,6 @@ std::uint64_t trim_others(const std::filesystem::path& base, const std::string& 
 std::string passing_name() {
   static std::atomic<unsigned> count{0};
   return fmt::format("{}{}-{}", kPassing, ::getpid(), count++);
-}
-
-// "00000000000000a3.kv" -> 0xa3
-std::optional<std::uint64_t> number_of(const std::string& name) {
-  if (name.size() != 16 + kSuffix.size() || !name.ends_with(kSuffix)) return std::nullopt;
-  std::uint64_t number = 0;
-  for (const char c : name.substr(0, 16)) {
-    const bool digit = c >= '0' && c <= '9', letter = c >= 'a' && c <= 'f';
-    if (!digit && !letter) return std::nullopt;
-    number = number << 4 | static_cast<std::uint64_t>(digit ? c - '0' : c - 'a' + 10);
-  }
-  return number;
 }
 
 }  // namespace

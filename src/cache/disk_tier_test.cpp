@@ -211,6 +211,21 @@ TEST_F(DiskTierTest, OtherKeysKeepAtMostHalfOfTheCapacity) {
   }
 }
 
+TEST_F(DiskTierTest, FoldersAndFilesOfOthersAreLeftAlone) {
+  const auto folder = test_.path() / "kv-store", like_ours = test_.path() / "kv-0123456789abcdef";
+  for (const auto& place : {folder, like_ours}) {
+    std::filesystem::create_directory(place);
+    std::ofstream(place / "data.tmp2") << std::string(2 << 20, 'x');
+  }
+  std::ofstream(folder / "notes.tmp") << "mine";
+  auto o = options();
+  o.capacity = 1 << 20;
+  { auto tier = open(o); }
+  EXPECT_TRUE(std::filesystem::exists(folder / "notes.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "lock"));
+  for (const auto& place : {folder, like_ours}) EXPECT_TRUE(std::filesystem::exists(place / "data.tmp2"));
+}
+
 TEST_F(DiskTierTest, ADamagedFileIsDroppedAndItsTokensAreNotHandedOut) {
   const Tokens a = sequence(8), b = sequence(8, 2);
   auto tier = open(options());

@@ -179,6 +179,7 @@ class RadixTree {
   ExtentList extents(const PinnedPrefix& prefix) const;
   std::vector<TokenId> tokens(const PinnedPrefix& prefix) const;
   std::vector<PathStep> path(const PinnedPrefix& prefix) const;
+  int tokens_only_of(const PinnedPrefix& prefix) const;  // that nothing else pins: evictable once it is dropped
 
   // A walk over everything, parents first, without recursion: snapshots, reports, policies over the tree.
   struct NodeView {

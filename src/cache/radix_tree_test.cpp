@@ -169,6 +169,18 @@ TEST(RadixTree, GrowingDoesNotProtectTokensOthersDoNotUse) {
   cache.expect_sound();
 }
 
+TEST(RadixTree, KnowsWhatOnlyOnePinHolds) {
+  Cache cache;
+  cache.insert(counting(0, 100));
+  Match whole = cache.tree.match({"", counting(0, 100)});
+  EXPECT_EQ(cache.tree.tokens_only_of(whole.pin), 100);
+  Match part = cache.tree.match({"", counting(0, 60)});
+  EXPECT_EQ(cache.tree.tokens_only_of(whole.pin), 40);
+  EXPECT_EQ(cache.tree.tokens_only_of(part.pin), 0);
+  const PinnedPrefix second = whole.pin.share();
+  EXPECT_EQ(cache.tree.tokens_only_of(whole.pin), 0);
+}
+
 TEST(RadixTree, EvictionNeverTakesAPinnedPrefix) {
   Cache cache;
   cache.insert(counting(0, 100));

@@ -148,6 +148,17 @@ std::vector<TokenId> RadixTree::tokens(const PinnedPrefix& prefix) const {
   return result;
 }
 
+int RadixTree::tokens_only_of(const PinnedPrefix& prefix) const {
+  int tokens = 0;
+  std::uint32_t n = prefix.node_;
+  for (bool alone = nodes_[n].pins + nodes_[n].protected_children == 1; alone && !nodes_[n].is_root();) {
+    tokens += nodes_[n].length();
+    n = nodes_[n].parent;
+    alone = nodes_[n].pins + nodes_[n].protected_children == 1;
+  }
+  return tokens;
+}
+
 std::vector<PathStep> RadixTree::path(const PinnedPrefix& prefix) const {
   std::vector<PathStep> steps;
   if (prefix.tree_ != this) return steps;

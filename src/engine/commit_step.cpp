@@ -117,6 +117,10 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   }
   const int rejected = static_cast<int>(draft.size() - accepted);
   s.computed += chunk.count - rejected;
+  if (drafts_.on() && row > 0 && !of_prompt) {  // the first token comes with the prompt
+    ++s.draft_steps;
+    metrics_.draft_steps.add();
+  }
   if (!draft.empty()) settle_draft(s, static_cast<int>(accepted), rejected);
   if (of_prompt || s.to_compute() > 1) s.held.give_to(tree_, s.tokens, s.computed);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
@@ -132,6 +136,8 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
 void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
   metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted) + static_cast<std::uint64_t>(rejected));
   metrics_.accepted_tokens.add(static_cast<std::uint64_t>(accepted));
+  s.drafted += accepted + rejected;
+  s.accepted += accepted;
   drafts_.verified(s, accepted, rejected);
   s.held.keep_first(s.held.length() - rejected);
 }
@@ -163,7 +169,8 @@ bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamE
   }
   s.last_token = now;
   const bool end = is_end(s, outcome.token);
-  events.push_back(TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives), end});
+  events.push_back(TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives), end,
+                              s.cached_tokens});
   if (!end && s.remaining_output() > 0) return false;
   const FinishReason reason = end ? FinishReason::stop : FinishReason::length;
   FinishEvent finish = finish_event(s, reason);
@@ -191,7 +198,8 @@ FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) con
   FinishEvent event;
   event.choice = s.choice;
   event.reason = reason;
-  event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions, s.cache_end};
+  event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions, s.draft_steps, s.drafted,
+                 s.accepted,        s.cache_end};
   const auto now = now_();
   event.timing.queued = seconds_of((s.was_admitted ? s.admitted : now) - s.submitted);
   event.timing.first_token =

@@ -28,21 +28,6 @@ struct Capacity {
   int context, pool;  // tokens
 };
 
-// Weights are packed into memory of their own; better a sentence now than the kernel's killer in the middle.
-Result<> refuse_too_large(const TensorFile& weights) {
-  std::int64_t bytes = 0;
-  for (const Tensor& tensor : weights.tensors()) bytes += static_cast<std::int64_t>(tensor.data.size());
-  const MemoryRoom room = memory_room();
-  if (bytes <= room.pages) return success();
-  return Error{
-      Error::Kind::out_of_memory,
-      fmt::format("the weights need {:.0f} MiB, but {:.0f} MiB of memory are left: {}; a smaller or more "
-                  "strongly quantised model would fit",
-                  static_cast<double>(bytes) / 0x1p20, static_cast<double>(room.pages) / 0x1p20, room.pages_limit),
-      "model",
-      {}};
-}
-
 Error short_of_memory(Error error) {
   error.message = fmt::format(
       "the model does not fit: {}; a smaller model, a smaller --chunked-prefill-size or --max-running-requests, or "
@@ -95,7 +80,8 @@ struct Engine::Impl {
   void describe(const Capacity& capacity);
   void run();
   void open_disk_cache(const KvShape& shape);
-  std::uint64_t next_seed();  // of a request that brings none, under --random-seed: in the order of arrival
+  Stream admit(Request request);  // that the queue has counted
+  std::uint64_t next_seed();      // of a request that brings none, under --random-seed: in the order of arrival
 
   // Runs `f` on the engine thread between two steps and waits for its result.
   template <class R>
@@ -246,6 +232,14 @@ void Engine::Impl::open_disk_cache(const KvShape& shape) {
   if (disk.tier) core->attach(std::move(disk.tier), *copier, disk.store_evicted);
 }
 
+Stream Engine::Impl::admit(Request request) {
+  if (options.random_seed >= 0) request.draw_seed(next_seed());
+  auto shared = std::make_shared<const Request>(std::move(request));
+  auto channel = std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [to = inbox] { to->put_wish(); });
+  inbox->put(Arrival{std::move(shared), channel});
+  return Stream(std::move(channel));
+}
+
 std::uint64_t Engine::Impl::next_seed() {
   const std::uint64_t count = seeds_drawn++;
   const auto base = static_cast<std::uint64_t>(options.random_seed);
@@ -265,20 +259,24 @@ Engine::~Engine() {
 }
 
 Result<Stream> Engine::submit(Request request) {
+  std::vector<Request> one;
+  one.push_back(std::move(request));
+  ESP_TRY(std::vector<Stream> streams, submit(std::move(one)));
+  return std::move(streams.front());
+}
+
+Result<std::vector<Stream>> Engine::submit(std::vector<Request> requests) {
   if (impl_->draining) {
     impl_->metrics.rejected_draining.add();
     return Error{Error::Kind::unavailable, "the server is shutting down and takes no new work", {}, "draining"};
   }
-  if (auto room = impl_->queue.count(request); !room.ok()) {
+  if (auto room = impl_->queue.count(requests); !room.ok()) {
     impl_->metrics.rejected_queue.add();
     return room.error();
   }
-  if (impl_->options.random_seed >= 0) request.draw_seed(impl_->next_seed());
-  auto shared = std::make_shared<const Request>(std::move(request));
-  auto inbox = impl_->inbox;
-  auto channel = std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [inbox] { inbox->put_wish(); });
-  inbox->put(Arrival{std::move(shared), channel});
-  return Stream(std::move(channel));
+  std::vector<Stream> streams;
+  for (Request& request : requests) streams.push_back(impl_->admit(std::move(request)));
+  return streams;
 }
 
 const EngineOptions& Engine::options() const {
@@ -338,7 +336,12 @@ std::int64_t Engine::save_cache(std::chrono::milliseconds limit) {
 
 int Engine::abort(std::string_view id_prefix) {
   return impl_->on_engine_thread<int>(
-      [prefix = std::string(id_prefix)](EngineCore& core) { return core.abort(prefix); });
+      [prefix = std::string(id_prefix)](EngineCore& core) { return core.abort(prefix, IdMatch::prefix); });
+}
+
+int Engine::cancel(std::string_view id) {
+  return impl_->on_engine_thread<int>(
+      [id = std::string(id)](EngineCore& core) { return core.abort(id, IdMatch::whole); });
 }
 
 void Engine::drain() {

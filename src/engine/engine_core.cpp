@@ -36,7 +36,6 @@ void EngineCore::add(const Arrival& arrival) {
   metrics_.prompt_tokens.add(arrival.request->prompt().size());
   metrics_.request_prompt_tokens.observe(static_cast<double>(arrival.request->prompt().size()));
   any_deadline_ = any_deadline_ || arrival.request->fields().deadline.has_value();
-  if (options_.fair_tenants) welcome(arrival.request->fields().tenant);
   for (int choice = 0; choice < arrival.request->sampling().n; ++choice) {
     auto sequence = std::make_unique<Sequence>();
     sequence->request = arrival.request;
@@ -49,23 +48,15 @@ void EngineCore::add(const Arrival& arrival) {
                       .output = sequence->remaining_output(),
                       .priority = arrival.request->fields().priority,
                       .background = arrival.request->fields().background};
+    if (options_.fair_tenants)
+      sequence->share = shares_.arrives(arrival.request->fields().tenant, arrival.request->fields().user);
     if (arrival.request->sampling().penalises()) sequence->counts.add_prompt(arrival.request->prompt());
     waiting_.push_back(std::move(sequence));
   }
 }
 
-// Those who left lose their place before a new tenant is put level with the others.
-void EngineCore::welcome(const std::string& tenant) {
-  shares_.settle([&](std::string_view name) {
-    const auto is_of = [&](const auto& s) { return s->request->fields().tenant == name; };
-    return std::ranges::any_of(running_, is_of) || std::ranges::any_of(waiting_, is_of);
-  });
-  shares_.arrives(tenant);
-}
-
 void EngineCore::charge(const StepPlan& plan) {
-  if (!options_.fair_tenants) return;
-  for (const auto& [sequence, count] : plan.chunks) shares_.charge(sequence->request->fields().tenant, count);
+  for (const auto& [sequence, count] : plan.chunks) sequence->share.charge(count);
 }
 
 bool EngineCore::step() {
@@ -127,11 +118,14 @@ void EngineCore::abort_all(const Error& why) {
   if (disk_) disk_->give_up();
 }
 
-int EngineCore::abort(std::string_view id_prefix) {
+int EngineCore::abort(std::string_view id, IdMatch how) {
+  const auto meant = [&](const std::string& other) {
+    return how == IdMatch::whole ? other == id : other.starts_with(id);
+  };
   int matched = 0;
   for (auto* list : {&running_, &waiting_})
     for (const auto& s : *list)
-      if (s->request->id().starts_with(id_prefix) && !s->channel->cancelled()) {
+      if (meant(s->request->id()) && !s->channel->cancelled()) {
         s->channel->cancel();
         ++matched;
       }

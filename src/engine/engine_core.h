@@ -41,6 +41,8 @@ struct CoreOptions {
   std::vector<TokenId> end_tokens;
 };
 
+enum class IdMatch { whole, prefix };
+
 inline double seconds_of(Sequence::Clock::duration d) {
   return std::chrono::duration<double>(d).count();
 }
@@ -60,7 +62,7 @@ class EngineCore {
   void drop_unwanted();  // cancelled requests and stopped choices leave at once
   bool step();           // false: nothing to do
   void abort_all(const Error& why);
-  int abort(std::string_view id_prefix);
+  int abort(std::string_view id, IdMatch how);  // how many requests it matched
 
   bool idle() const { return running_.empty() && waiting_.empty(); }
   bool flush_cache();  // false while something runs or waits
@@ -73,7 +75,6 @@ class EngineCore {
  private:
   using SequenceList = std::vector<std::unique_ptr<Sequence>>;
 
-  void welcome(const std::string& tenant);
   void charge(const StepPlan& plan);
 
   // plan_step.cpp
@@ -93,6 +94,7 @@ class EngineCore {
   bool fits(const Sequence& sequence) const;
   bool admit(Sequence& sequence);
   void begin(Sequence& sequence, Match match);
+  const char* why_reuse_ended(const Sequence& sequence, const Match& match) const;
   int expected_demand() const;
   int cap_for_logprobs(const Sequence& sequence, int count, int& logprob_rows) const;
   void make_place(const Sequence& sequence, int count);
@@ -127,6 +129,7 @@ class EngineCore {
   RadixTree tree_;
   Pins pins_;
   std::unique_ptr<DiskPrefixes> disk_;         // null: no disk tier
+  FairShare shares_;                           // outlives every sequence
   SequenceList waiting_, running_;             // in order of arrival
   SequenceList admitted_now_, retracted_now_;  // while a step is planned: on their way between the two
   std::size_t next_peek_ = 0;
@@ -135,7 +138,6 @@ class EngineCore {
   NewTokenRatio ratio_;
   RunningRate generation_{1.0};
   StepCost cost_;  // of all steps, by rows
-  FairShare shares_;
   Drafts drafts_;
   Compaction compaction_;
 };

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "engine/core_requests.h"
 
@@ -177,6 +178,22 @@ TEST_F(EngineCoreOnTinyModel, RequestsOfDifferentScopesShareNothing) {
   EXPECT_EQ(harness.answers[1][0].finish.usage.cache_end, "cold");
 }
 
+TEST_F(EngineCoreOnTinyModel, ARequestIsToldThatItsNameSpaceKeptItFromACommonPrefix) {
+  CoreHarness harness(model, options(), 1024);
+  RequestFields fields = request(prompt(40), 3);
+  harness.add(fields);
+  harness.run();
+  fields.scope = "salted";
+  harness.add(fields);
+  harness.run();
+  EXPECT_EQ(harness.answers[1][0].finish.usage.cached_tokens, 0);
+  EXPECT_EQ(harness.answers[1][0].finish.usage.cache_end, "salt");
+  harness.add(fields);
+  harness.run();
+  EXPECT_EQ(harness.answers[2][0].finish.usage.cached_tokens, 39);
+  EXPECT_EQ(harness.answers[2][0].finish.usage.cache_end, "limit");
+}
+
 TEST_F(EngineCoreOnTinyModel, ACancelledRequestLeavesAtOnceAndItsTokensStayInTheTree) {
   CoreHarness harness(model, options(), 1024);
   const auto tokens = prompt(60);
@@ -327,6 +344,42 @@ TEST_F(EngineCoreOnTinyModel, TenantsTakeTurns) {
     else
       EXPECT_EQ(before, 30u);
   }
+}
+
+// One tenant floods, the other sends one request after the other: those never wait behind the flood, however old it is.
+TEST_F(EngineCoreOnTinyModel, AFloodDoesNotAgeItsWayPastAnotherTenant) {
+  CoreOptions o = options();
+  o.max_running = 2;
+  o.fair_tenants = true;
+  CoreHarness harness(model, o, 4096);
+  RequestFields flood = request({}, 1), trickle = request({}, 1);
+  flood.tenant = "flood";
+  trickle.tenant = "trickle";
+  for (int i = 0; i < 300; ++i) {
+    flood.prompt = prompt(60);
+    harness.add(flood);
+  }
+  for (int i = 0; i < 80; ++i) {
+    trickle.prompt = prompt(60);
+    const auto number = static_cast<std::size_t>(harness.add(trickle));
+    for (int step = 0; step < 4; ++step) harness.step();
+    ASSERT_TRUE(harness.answers[number][0].finished) << i;
+  }
+}
+
+TEST_F(EngineCoreOnTinyModel, ADeadlineEndsNoChoiceOfARequestThatHasBegun) {
+  CoreOptions o = options();
+  o.max_running = 2;
+  CoreHarness harness(model, o, 4096);
+  RequestFields fields = request(prompt(30), 8);
+  fields.sampling.n = 6;
+  fields.sampling.temperature = 1;
+  fields.deadline = std::chrono::milliseconds(5);
+  harness.add(fields);
+  harness.step();
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  harness.run();
+  for (const Answer& answer : harness.answers[0]) EXPECT_EQ(answer.finish.reason, FinishReason::length);
 }
 
 TEST_F(EngineCoreOnTinyModel, EveryPolicyServesEverybody) {

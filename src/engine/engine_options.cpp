@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
 #include <iterator>
 
 #include "base/compute_team.h"
@@ -132,6 +135,31 @@ Result<> check_load_format(const EngineOptions& o) {
   return refused("load-format", o.load_format, "auto, gguf, safetensors or dummy");
 }
 
+// "40%", "0.4" (as other servers' fractions of memory are written) or bytes with a suffix: "4G", "512MiB".
+Result<KvMemory> kv_memory_of(const EngineOptions& o) {
+  KvMemory memory;
+  if (o.kv_memory.empty()) return memory;
+  memory.asked = true;
+  const char* const end = o.kv_memory.data() + o.kv_memory.size();
+  double number = 0;
+  const auto [rest, error] = std::from_chars(o.kv_memory.data(), end, number);
+  std::string unit(rest, end);
+  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const bool whole = std::find(o.kv_memory.data(), end, '.') == end;
+  memory.share = unit == "%" ? number / 100 : number;
+  if (error == std::errc() && (unit == "%" || (unit.empty() && !whole)) && memory.share > 0 && memory.share <= 1)
+    return memory;
+  constexpr std::string_view kUnits[] = {"", "K", "M", "G", "T"};
+  if (unit.ends_with("IB")) unit.resize(unit.size() - 2);
+  if (unit.ends_with("B")) unit.pop_back();
+  const auto power = std::find(std::begin(kUnits), std::end(kUnits), unit);
+  const double bytes = std::ldexp(number, static_cast<int>(10 * (power - std::begin(kUnits))));
+  if (error != std::errc() || power == std::end(kUnits) || !(bytes >= 0x1p20 && bytes <= 0x1p50))
+    return refused("kv-memory", o.kv_memory, "bytes (4G, 512M; 1M at least) or a share of the free memory (40%, 0.4)");
+  memory.bytes = static_cast<std::int64_t>(bytes);
+  return memory;
+}
+
 }  // namespace
 
 std::string_view name(KvType type) {
@@ -150,6 +178,7 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_TRY(choices.policy, policy_of(o));
   ESP_TRY(choices.eviction, eviction_of(o));
   ESP_TRY(choices.drafts, draft_source_of(o));
+  ESP_TRY(choices.kv_memory, kv_memory_of(o));
   if (o.draft_tokens > 0) choices.draft_limits.most_tokens = o.draft_tokens;
   choices.draft_limits.most_steps = o.draft_steps > 0 ? o.draft_steps : choices.draft_limits.most_tokens;
   choices.threads = o.threads > 0 ? o.threads : available_processors();
@@ -172,13 +201,16 @@ Result<int> context_of(const EngineOptions& o, std::int64_t of_the_model) {
   return static_cast<int>(std::min<std::int64_t>(o.context_length > 0 ? o.context_length : of_the_model, kMost));
 }
 
-// Slots of the token pool: a quarter of what is free at most once the weights are there, and never more than all
-// sequences at full length.
+// Slots of the token pool, once the weights are there.
 int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, std::size_t bytes_per_token,
             const MemoryRoom& room) {
   if (o.max_total_tokens > 0) return o.max_total_tokens;
-  const std::int64_t affordable = room.least() / 4 / static_cast<std::int64_t>(bytes_per_token);
-  const std::int64_t wanted = std::min(affordable, static_cast<std::int64_t>(context) * chosen.max_running);
+  const KvMemory& memory = chosen.kv_memory;
+  const auto bytes = memory.bytes > 0 ? memory.bytes
+                                      : static_cast<std::int64_t>(static_cast<double>(room.least()) * memory.share);
+  const std::int64_t affordable = bytes / static_cast<std::int64_t>(bytes_per_token);
+  const std::int64_t useful = static_cast<std::int64_t>(context) * chosen.max_running;
+  const std::int64_t wanted = memory.asked ? affordable : std::min(affordable, useful);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 256, 1 << 24));
 }
 

@@ -11,6 +11,12 @@
 
 namespace espalier {
 
+struct KvMemory {
+  std::int64_t bytes = 0;  // 0: `share` of what is free once the weights are there
+  double share = 0.25;
+  bool asked = false;  // else not more than all running sequences at full length take
+};
+
 struct EngineChoices {
   KvType kv = KvType::bf16;
   Activations activations = Activations::int8;
@@ -18,6 +24,7 @@ struct EngineChoices {
   EvictionKind eviction = EvictionKind::lru;
   DraftSource drafts = DraftSource::none;
   DraftLimits draft_limits;
+  KvMemory kv_memory;
   int threads = 1;       // of computing, the engine's own included
   int max_running = 64;  // sequences in one batch
   int chunk = 512;       // prompt tokens in one step

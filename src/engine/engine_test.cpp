@@ -111,6 +111,28 @@ TEST_F(EngineOnTinyModel, DroppedStreamsFreeTheirSlots) {
   EXPECT_TRUE(engine->check().ok());
 }
 
+TEST_F(EngineOnTinyModel, ManyRequestsAreTakenAllOrNone) {
+  options.max_running = 2;
+  options.max_queued = 4;
+  open();
+  const auto batch = [&](int count, int tokens) {
+    std::vector<Request> requests;
+    for (int i = 0; i < count; ++i) requests.push_back(request("p" + std::to_string(i), tokens).value());
+    return requests;
+  };
+  auto too_many = engine->submit(batch(7, 1));
+  ASSERT_FALSE(too_many.ok());
+  EXPECT_EQ(too_many.error().kind, Error::Kind::bad_request) << "trying again would not help";
+  auto running = engine->submit(batch(4, 3000));
+  ASSERT_TRUE(running.ok());
+  auto later = engine->submit(batch(3, 1));
+  ASSERT_FALSE(later.ok());
+  EXPECT_EQ(later.error().kind, Error::Kind::busy);
+  EXPECT_EQ(engine->metrics().finished_abort.value(), 0u);
+  EXPECT_TRUE(engine->submit(batch(2, 1)).ok());
+  EXPECT_EQ(engine->cancel("p"), 0);
+}
+
 TEST_F(EngineOnTinyModel, AFullQueueAndADrainingEngineRefuse) {
   options.max_running = 1;
   options.max_queued = 2;

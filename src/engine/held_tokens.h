@@ -35,6 +35,9 @@ class HeldTokens {
   // bits (promise 1). `tokens` are the sequence's. Without a cache nothing happens.
   void give_to(RadixTree& tree, std::span<const TokenId> tokens, int end);
   const PinnedPrefix& prefix() const { return prefix_; }
+  int tokens_only_its_own(const RadixTree& tree) const {  // what nobody else holds, in the tree or beside it
+    return own_.length() + (in_tree() ? tree.tokens_only_of(prefix_) : 0);
+  }
   void look_up(const RadixTree& tree);  // after somebody moved what the tree holds
   void reset() { *this = HeldTokens(); }
 

@@ -56,6 +56,7 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
   draft->files = std::move(files).value();
   ESP_CHECK(same_tokens(draft->files, target));
 
+  if (auto room = refuse_too_large(*draft->files.weights); !room.ok()) return of_draft(room.error());
   auto spec = declare(draft->files.config);
   if (!spec.ok()) return of_draft(spec.error());
   draft->shape = KvShape::of(*spec, chosen.kv);

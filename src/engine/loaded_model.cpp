@@ -7,6 +7,7 @@
 
 #include "base/json_fields.h"
 #include "base/log.h"
+#include "base/memory_room.h"
 #include "model/arch/table.h"
 #include "model/dummy_weights.h"
 #include "model/gguf_config.h"
@@ -201,6 +202,20 @@ std::int64_t parameter_count(const TensorFile& file) {
   std::int64_t sum = 0;
   for (const Tensor& tensor : file.tensors()) sum += tensor.elements();
   return sum;
+}
+
+Result<> refuse_too_large(const TensorFile& weights) {
+  std::int64_t bytes = 0;
+  for (const Tensor& tensor : weights.tensors()) bytes += static_cast<std::int64_t>(tensor.data.size());
+  const MemoryRoom room = memory_room();
+  if (bytes <= room.pages) return success();
+  return Error{
+      Error::Kind::out_of_memory,
+      fmt::format("the weights need {:.0f} MiB, but {:.0f} MiB of memory are left: {}; a smaller or more "
+                  "strongly quantised model would fit",
+                  static_cast<double>(bytes) / 0x1p20, static_cast<double>(room.pages) / 0x1p20, room.pages_limit),
+      "model",
+      {}};
 }
 
 }  // namespace espalier

@@ -9,9 +9,10 @@ namespace espalier {
 
 Result<PinInfo> Pins::hold(const PinWish& wish, Match match, Time now) {
   drop_expired(now);
-  Pin pin{wish.id.empty() ? fmt::format("pin-{}", ++made_) : wish.id, std::move(match.pin), std::nullopt};
-  const auto has_its_name = [&](const Pin& other) { return other.id == pin.id; };
-  if (std::ranges::any_of(pins_, has_its_name))
+  const auto taken = [&](const std::string& id) { return std::ranges::find(pins_, id, &Pin::id) != pins_.end(); };
+  Pin pin{wish.id, std::move(match.pin), std::nullopt};
+  while (pin.id.empty() || (wish.id.empty() && taken(pin.id))) pin.id = fmt::format("pin-{}", ++made_);
+  if (taken(pin.id))
     return bad_request(fmt::format("the pin {} exists; release it, or take another name", pin.id), "id");
   if (const int all = tokens_with(pin.prefix); all > most_tokens_)
     return Error{

@@ -57,14 +57,14 @@ int EngineCore::prompt_budget() const {
                     std::min(kLeastChunk, options_.prefill_chunk), options_.prefill_chunk);
 }
 
-// Requests that have waited beyond their deadline end here; those that run may finish.
+// Requests that have waited beyond their deadline end here; those of which a choice has begun may finish.
 void EngineCore::drop_expired() {
   if (!any_deadline_) return;
   const auto now = now_();
   std::vector<const Sequence*> expired;
   for (const auto& s : waiting_) {
     const auto& deadline = s->request->fields().deadline;
-    if (!deadline || s->was_admitted || now - s->submitted < *deadline) continue;
+    if (!deadline || s->channel->begun() || now - s->submitted < *deadline) continue;
     FinishEvent event = finish_event(*s, FinishReason::error);
     event.error = {Error::Kind::timeout, "the request waited longer than its deadline allows", "deadline_ms",
                    "deadline"};
@@ -108,7 +108,7 @@ std::vector<WaitingView> EngineCore::view_waiting() {
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     if (i + kAhead < waiting_.size()) __builtin_prefetch(waiting_[i + kAhead].get());
     views.push_back(waiting_[i]->view);
-    if (options_.fair_tenants) views.back().tenant_turn = shares_.turn(waiting_[i]->request->fields().tenant);
+    if (options_.fair_tenants) views.back().turn = waiting_[i]->share.turn();
   }
   if (options_.policy == SchedulePolicy::dfs_weight && options_.radix_cache) {
     std::vector<NodeHandle> ends;
@@ -169,10 +169,16 @@ void EngineCore::plan_waiting(StepPlan& plan, int& prompt_budget) {
   AdmissionOrder order(options_.policy, view_waiting());
   std::size_t last_admitted = 0;
   int logprob_rows = kMostLogprobRows, examined = 0;
-  for (int index; prompt_budget > 0 && examined < kMostExamined && (index = order.next()) >= 0; ++examined) {
+  const Request* staying = nullptr;  // all choices of a request wait for the same
+  for (int index; prompt_budget > 0 && (index = order.next()) >= 0;) {
     auto& sequence = waiting_[static_cast<std::size_t>(index)];
+    if (sequence->request.get() == staying) continue;
+    if (++examined > kMostExamined) break;
     peek(*sequence);
-    if (prefix_is_being_computed(*sequence) || prefix_is_being_read(*sequence)) continue;
+    if (prefix_is_being_computed(*sequence) || prefix_is_being_read(*sequence)) {
+      staying = sequence->request.get();
+      continue;
+    }
     // Memory is short: those behind wait too, or a large request would never run.
     if (!make_room_for(*sequence, plan) || !admit(*sequence)) break;
     const int count = cap_for_logprobs(*sequence, std::min(sequence->to_compute(), prompt_budget), logprob_rows);
@@ -247,16 +253,28 @@ bool EngineCore::admit(Sequence& s) {
   return true;
 }
 
+// "salt": without its own name space the request would have found more. That is told of the common one only, whose
+// contents anybody can ask about by leaving the salt out.
+const char* EngineCore::why_reuse_ended(const Sequence& s, const Match& match) const {
+  if (!options_.radix_cache) return "disabled";
+  const bool all = match.end == MatchEnd::whole_key || match.end == MatchEnd::limit;
+  if (!all && !s.request->fields().scope.empty() &&
+      tree_.peek({{}, s.tokens, {}}, {.length = s.match_limit()}).length > match.length)
+    return "salt";
+  return name(match.end).data();
+}
+
 // From waiting to running, on what the cache has of it.
 void EngineCore::begin(Sequence& s, Match match) {
-  s.computed = s.reused = match.length;
+  s.computed = match.length;
   s.extents_left = 0;
   s.held.begin(std::move(match.pin), std::move(match.extents));
   if (disk_) disk_->forget(s.arrival);
   if (std::exchange(s.was_admitted, true)) return;
+  s.channel->note_begun();
   s.admitted = now_();
-  s.cached_tokens = std::min(match.length, s.prompt_tokens());
-  s.cache_end = options_.radix_cache ? name(match.end).data() : "disabled";
+  s.cached_tokens = std::min(match.length, s.prompt_tokens() - 1);
+  s.cache_end = why_reuse_ended(s, match);
   metrics_.queue.observe(seconds_of(s.admitted - s.submitted));
   metrics_.queried_tokens.add(static_cast<std::uint64_t>(s.prompt_tokens()));
   metrics_.cached_tokens.add(static_cast<std::uint64_t>(s.cached_tokens));
@@ -294,8 +312,8 @@ void EngineCore::secure_slots(StepPlan& plan) {
     if (running_.size() == 1 && pins_.give_up_oldest()) continue;
     std::vector<RunningView> views;
     for (const auto& s : running_)
-      views.push_back(
-          {s->arrival, s->computed - s->reused, s->request->fields().priority, s->request->fields().background});
+      views.push_back({s->arrival, s->held.tokens_only_its_own(tree_), s->request->fields().priority,
+                       s->request->fields().background});
     Sequence& victim = *running_[static_cast<std::size_t>(retraction_victim(views))];
     const auto at = std::find_if(plan.chunks.begin(), plan.chunks.end(),
                                  [&](const ScheduledChunk& c) { return c.sequence == &victim; });

@@ -22,9 +22,17 @@ void QueueBound::limit(std::int64_t most_requests, std::int64_t most_tokens) {
   most_tokens_ = most_tokens;
 }
 
-Result<> QueueBound::count(const Request& request) {
-  const std::int64_t choices = request.sampling().n,
-                     tokens = static_cast<std::int64_t>(request.prompt().size()) * choices;
+Result<> QueueBound::count(std::span<const Request> requests) {
+  std::int64_t choices = 0, tokens = 0;
+  for (const Request& request : requests) {
+    choices += request.sampling().n;
+    tokens += std::ssize(request.prompt()) * request.sampling().n;
+  }
+  if (choices > most_requests_)
+    return bad_request(fmt::format("{} prompts with {} choices in all are more than this server ever takes at once, "
+                                   "which is {} (--max-running-requests and --max-queued-requests); send fewer",
+                                   requests.size(), choices, most_requests_),
+                       "n");
   std::lock_guard lock(mutex_);
   const std::int64_t in_system = latest_.running + latest_.waiting + unseen_requests_;
   if (in_system + choices > most_requests_)

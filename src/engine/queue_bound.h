@@ -3,11 +3,12 @@
 // A request counts from submit() on: first here, then, once the engine thread has seen it, in the status. Room in the
 // running batch counts as room in the queue.
 // Units: requests count once per choice, tokens are those of prompts. Threads: any; one mutex.
-// Fails: busy, naming the flag whose limit is reached.
+// Fails: busy, naming the flag whose limit is reached; bad_request for more at once than an idle engine takes.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
+#include <span>
 
 #include "espalier/engine.h"
 
@@ -16,7 +17,7 @@ namespace espalier {
 class QueueBound {
  public:
   void limit(std::int64_t most_requests, std::int64_t most_tokens);  // before anything is submitted
-  Result<> count(const Request& request);
+  Result<> count(std::span<const Request> requests);  // all of them, or none
   // The engine thread's: the state after it has taken over so much of what was counted.
   void publish(const EngineStatus& now, std::int64_t seen_requests, std::int64_t seen_tokens);
   EngineStatus status() const;  // what was counted and not yet seen waits

@@ -38,10 +38,7 @@ AdmissionOrder::AdmissionOrder(SchedulePolicy policy, std::span<const WaitingVie
   for (int i = 0; i < static_cast<int>(waiting.size()); ++i) {
     const WaitingView& w = waiting[static_cast<std::size_t>(i)];
     const bool aged = w.steps_passed_over >= kAgeingBound && !w.background;
-    heap_.push_back({aged           ? 0
-                     : w.background ? 2
-                                    : 1,
-                     aged ? 0 : w.tenant_turn, aged ? 0 : key_of(policy, w), w.arrival, i});
+    heap_.push_back({w.background, w.turn, !aged, aged ? 0 : key_of(policy, w), w.arrival, i});
   }
   std::make_heap(heap_.begin(), heap_.end(), [](const Rank& a, const Rank& b) { return a.tie() > b.tie(); });
 }
@@ -77,7 +74,7 @@ void NewTokenRatio::retracted(std::int64_t generated, std::int64_t allowed, int 
   constexpr int kStepsAhead = 20;
   const double seen = static_cast<double>(generated + static_cast<std::int64_t>(kStepsAhead) * sequences) /
                       static_cast<double>(allowed + 1);
-  ratio_ = std::min(seen, 1.0);
+  ratio_ = std::clamp(seen, ratio_, 1.0);
 }
 
 int expected_output(int remaining_output, double ratio) {

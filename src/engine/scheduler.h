@@ -11,6 +11,8 @@
 #include <tuple>
 #include <vector>
 
+#include "engine/fair_share.h"
+
 namespace espalier {
 
 enum class SchedulePolicy {
@@ -29,13 +31,13 @@ struct WaitingView {
   int output = 0;   // tokens it may generate
   int priority = 0;
   bool background = false;       // only when nothing else waits
-  std::int64_t tenant_turn = 0;  // under fair sharing: how many quanta its tenant was served (fair_share.h)
+  Turn turn;                     // under fair sharing: the quanta that its tenant was served (fair_share.h)
   int steps_passed_over = 0;     // planned steps in which a later arrival was admitted instead
 };
 
 // The order in which waiting requests should be admitted, found one by one: O(n) to begin, O(log n) each. A request
 // that was passed over kAgeingBound times goes first, whatever the policy: it waits at most that many steps longer than
-// it would have by arrival.
+// it would have by arrival. Under fair sharing it goes before its tenant's others; turns see to the rest.
 inline constexpr int kAgeingBound = 64;
 class AdmissionOrder {
  public:
@@ -44,11 +46,13 @@ class AdmissionOrder {
 
  private:
   struct Rank {
-    int urgency;  // 0: aged, 1: ordinary, 2: background
-    std::int64_t tenant_turn, key;
+    bool background;
+    Turn turn;
+    bool ordinary;  // not aged
+    std::int64_t key;
     std::uint64_t arrival;
     int index;
-    auto tie() const { return std::tie(urgency, tenant_turn, key, arrival); }
+    auto tie() const { return std::tie(background, turn, ordinary, key, arrival); }
   };
   std::vector<Rank> heap_;
 };
@@ -77,7 +81,7 @@ int expected_output(int remaining_output, double ratio);
 // then the cheapest, which is the one with fewest tokens to compute again; of equals the latest.
 struct RunningView {
   std::uint64_t arrival;
-  int private_tokens;  // computed tokens that no other running sequence shares: what it frees, and must compute again
+  int private_tokens;  // that no other running sequence shares: what it frees, and must compute again
   int priority = 0;
   bool background = false;
 };

@@ -50,10 +50,35 @@ TEST(Scheduler, ARequestThatWasPassedOverTooOftenGoesFirst) {
 TEST(Scheduler, BackgroundWorkGoesLastAndTenantsTakeTurns) {
   std::vector<WaitingView> views = {waiting(1, 500), waiting(2, 20), waiting(3, 10), waiting(4, 30)};
   views[0].background = true;
-  views[1].tenant_turn = 2;
-  views[2].tenant_turn = 1;
-  views[3].tenant_turn = 1;
+  views[1].turn.tenant = 2;
+  views[2].turn.tenant = 1;
+  views[3].turn.tenant = 1;
   EXPECT_THAT(all_of(SchedulePolicy::lpm, views), ElementsAre(3, 2, 1, 0));
+}
+
+TEST(Scheduler, AgeMattersWithinATenantOnlyAndUsersAreItsOwnAffair) {
+  std::vector<WaitingView> views = {waiting(1), waiting(2), waiting(3), waiting(4)};
+  for (int flooding : {0, 1}) {
+    views[static_cast<std::size_t>(flooding)].steps_passed_over = kAgeingBound;
+    views[static_cast<std::size_t>(flooding)].turn.tenant = 3;
+  }
+  views[2].turn = {1, 5};
+  views[3].turn = {1, 2};
+  EXPECT_THAT(all_of(SchedulePolicy::lpm, views), ElementsAre(3, 2, 0, 1));
+}
+
+TEST(FairShare, ATenantThatComesBackStartsLevelAndItsUsersShareItsTurns) {
+  FairShare shares;
+  FairShare::Place busy = shares.arrives("a", "one"), other = shares.arrives("a", "two");
+  busy.charge(10 * FairShare::kQuantum);
+  EXPECT_EQ(busy.turn(), (Turn{10, 10}));
+  EXPECT_EQ(other.turn(), (Turn{10, 0})) << "a fresh user does not lower the turn of its tenant";
+  FairShare::Place late = shares.arrives("b", "");
+  EXPECT_EQ(late.turn(), (Turn{10, 0}));
+  late.charge(5 * FairShare::kQuantum);
+  busy = {};
+  other = {};
+  EXPECT_EQ(shares.arrives("a", "one").turn(), (Turn{15, 0}));
 }
 
 TEST(Scheduler, DecodingSequencesAreNeverHeldUpByPrompts) {
@@ -68,6 +93,8 @@ TEST(Scheduler, TheRatioFallsWhileAllIsWellAndRisesAfterARetraction) {
   for (int i = 0; i < 10'000; ++i) ratio.step();
   EXPECT_NEAR(ratio.value(), start * 0.14, 1e-9);
   ratio.retracted(500, 1000, 10);
+  EXPECT_NEAR(ratio.value(), 700.0 / 1001.0, 1e-9);
+  ratio.retracted(0, 1000, 10);  // young sequences say nothing of how long they will be
   EXPECT_NEAR(ratio.value(), 700.0 / 1001.0, 1e-9);
   ratio.retracted(5000, 1000, 10);
   EXPECT_EQ(ratio.value(), 1.0);

@@ -13,6 +13,7 @@
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
 #include "engine/drafts.h"
+#include "engine/fair_share.h"
 #include "engine/held_tokens.h"
 #include "engine/scheduler.h"
 #include "engine/stream_channel.h"
@@ -37,6 +38,7 @@ struct Sequence {
   int computed = 0;            // leading tokens whose keys and values are stored
   HeldTokens held;             // in the pool
 
+  FairShare::Place share;
   DiskMemory on_disk;
   PeekMemory peeked;  // while waiting
 
@@ -44,10 +46,10 @@ struct Sequence {
   PromptLogprobsEvent prompt_logprobs;
   bool prompt_logprobs_sent = false;
 
-  int reused = 0;         // tokens that the cache had when it was last admitted
   int cached_tokens = 0;  // of the prompt, when first admitted
   const char* cache_end = "";
   int retractions = 0;
+  int draft_steps = 0, drafted = 0, accepted = 0;  // decoding steps where drafts are on, their tokens, those that came true
   int extents_left = 0;  // of its tokens in the tree, when they were last to be gathered (compaction.h)
   Clock::time_point submitted{}, admitted{}, first_token{}, last_token{};
   bool was_admitted = false;

@@ -32,6 +32,9 @@ class StreamChannel {
   void publish(std::vector<StreamEvent> events);
   bool cancelled() const;
   bool stopped(int choice) const;
+  // The engine thread's own: a first choice was admitted, so the request no longer waits to begin.
+  void note_begun() { begun_ = true; }
+  bool begun() const { return begun_; }
 
   // --- reader's end ---
   std::vector<StreamEvent> take();
@@ -51,6 +54,7 @@ class StreamChannel {
   int open_choices_;
   std::vector<bool> stopped_;
   bool cancelled_ = false;
+  bool begun_ = false;
   std::function<void()> callback_;
   std::function<void()> wake_;
 };

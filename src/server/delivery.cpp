@@ -75,19 +75,22 @@ void Delivery::begin(Service& service, std::shared_ptr<ServedModel> model, net::
     delivery->refuse(submitted.error());
     return;
   }
+  if (delivery->generation_.companion) delivery->generation_.companion->accepted();
   delivery->start();
 }
 
 Result<> Delivery::submit() {
   ESP_TRY(ids_, service_.active_ids.claim(std::move(generation_.claimed_ids)));
-  for (Request& request : generation_.requests) {
-    const SamplingParams sampling = request.sampling();
+  std::vector<SamplingParams> samplings;
+  for (const Request& request : generation_.requests) {
+    const SamplingParams& sampling = request.sampling();
     summary_.prompt_tokens += static_cast<int>(request.prompt().size());
     open_choices_ += static_cast<std::size_t>(sampling.n);
-    ESP_TRY(Stream stream, model_->engine->submit(std::move(request)));
-    streams_.emplace_back(std::move(stream), model_->tokenizer(), sampling);
+    samplings.push_back(sampling);
   }
-  generation_.requests.clear();
+  ESP_TRY(std::vector<Stream> streams, model_->engine->submit(std::move(generation_.requests)));
+  for (std::size_t i = 0; i < streams.size(); ++i)
+    streams_.emplace_back(std::move(streams[i]), model_->tokenizer(), samplings[i]);
   return success();
 }
 

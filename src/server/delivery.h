@@ -22,10 +22,11 @@
 namespace espalier::server {
 
 // What goes along with a request beside its reply: a session that grows by it, a pin that it prepares. Dropped without
-// ended(): the request did not come to its end. Threads: the courier's.
+// ended(): the request did not come to its end. Threads: the courier's, but for accepted().
 class Companion {
  public:
   virtual ~Companion() = default;
+  virtual void accepted() {}  // the engine has taken the request; on the submitting thread, before any token
   virtual void token(int choice, TokenId id) = 0;
   virtual Result<>
   ended() = 0;  // all choices have; an Error is answered instead of the reply (unless that is streamed)

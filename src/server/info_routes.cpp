@@ -83,6 +83,10 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("kv_cache_dtype", info.kv_type).field("activations", info.activations).field("isa", info.isa);
   json.field("threads", info.threads).field("quantization", info.quantisation);
   json.field("schedule_conservativeness", options.conservativeness).field("random_seed", options.random_seed);
+  json.field("radix_eviction_policy", options.eviction).field("cache_dir", options.cache_dir);
+  json.field("cache_disk", options.cache_disk_bytes).field("disk_cache", info.disk_cache);
+  json.field("target_itl", options.target_itl_ms).field("fair_tenants", options.fair_tenants);
+  json.field("speculative_algorithm", options.speculative).field("speculative_draft_model_path", options.draft_model);
   json.field("max_total_num_tokens", info.limits.pool_tokens).field("max_total_tokens", info.limits.pool_tokens);
 }
 
@@ -102,6 +106,9 @@ Result<net::HttpResponse> server_info(Service& service, const ServedModel& model
   json.field("waiting_tokens", status.waiting_tokens).field("pool_tokens", status.pool_tokens);
   json.field("free_tokens", status.free_tokens).field("cached_tokens", status.cached_tokens);
   json.field("new_token_ratio", status.new_token_ratio).field("steps", status.steps);
+  const EngineMetrics& metrics = model.engine->metrics();
+  if (const auto steps = static_cast<double>(metrics.draft_steps.value()); steps > 0)
+    json.field("avg_spec_accept_length", 1 + static_cast<double>(metrics.accepted_tokens.value()) / steps);
   json.key("memory_usage").open('{').field("weight", static_cast<double>(model.info().weight_bytes) / 1e9);
   json.field("kvcache", static_cast<double>(model.info().kv_bytes) / 1e9);
   json.field("token_capacity", status.pool_tokens).close('}').close('}').close(']');

@@ -28,6 +28,8 @@ constexpr CounterRow kCounters[] = {
     {"preemptions", "num_retracted_requests", "Running requests sent back to wait", &EngineMetrics::preemptions},
     {"retracted_tokens", "num_retracted_output_tokens", "Tokens given back by them", &EngineMetrics::retracted_tokens},
     {"evicted_tokens", "evicted_tokens", "Tokens evicted from the prefix cache", &EngineMetrics::evicted_tokens},
+    {"spec_verify_steps", "spec_verify_calls", "Decoding steps of sequences that may have drafts",
+     &EngineMetrics::draft_steps},
     {"spec_draft_tokens", "", "Drafted tokens that were verified", &EngineMetrics::drafted_tokens},
     {"spec_accepted_tokens", "", "Drafted tokens that came true", &EngineMetrics::accepted_tokens},
     {"kv_read_tokens", "", "Tokens whose keys and values attention read", &EngineMetrics::read_tokens},
@@ -97,6 +99,17 @@ constexpr GaugeRow kGauges[] = {
      }},
     {"generation_tokens_per_second", "gen_throughput", "Tokens per second over the last second with work",
      [](const ServedModel& m, const EngineStatus&) { return m.engine->metrics().generation_rate.value(); }},
+    {"spec_accept_length", "spec_accept_length", "Tokens a decoding step, with drafts",
+     [](const ServedModel& m, const EngineStatus&) {
+       const EngineMetrics& e = m.engine->metrics();
+       const auto steps = static_cast<double>(e.draft_steps.value());
+       return ratio(steps + static_cast<double>(e.accepted_tokens.value()), steps);
+     }},
+    {"spec_accept_rate", "spec_accept_rate", "Drafted tokens that came true, of all",
+     [](const ServedModel& m, const EngineStatus&) {
+       const EngineMetrics& e = m.engine->metrics();
+       return ratio(static_cast<double>(e.accepted_tokens.value()), static_cast<double>(e.drafted_tokens.value()));
+     }},
     {"new_token_ratio", "new_token_ratio", "Estimate of the share of max_new_tokens that requests use",
      [](const ServedModel&, const EngineStatus& s) { return s.new_token_ratio; }},
     {"context_length", "context_len", "Tokens of a prompt and its output together",

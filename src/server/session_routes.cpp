@@ -1,7 +1,6 @@
 // Sessions: /open_session, /close_session. What a turn of one does: native/generate.cpp.
 #include "base/log.h"
 #include "server/handler.h"
-#include "server/openai/body_fields.h"  // tenant_of
 #include "server/routes.h"
 
 namespace espalier::server {
@@ -13,7 +12,7 @@ Result<net::HttpResponse> open_session(Call& call) {
   ESP_TRY(std::string id, find_short_string(call.body, "session_id", kMostIdBytes));
   ESP_TRY(const auto capacity, find_integer(call.body, "capacity_of_str_len", {0, 1'000'000'000'000}));
   ESP_TRY(const auto timeout, find_number(call.body, "timeout", {0, 1e9}));
-  ESP_TRY(const std::string opened, call.service.sessions.open(std::move(id), tenant_of(call.http, ""),
+  ESP_TRY(const std::string opened, call.service.sessions.open(std::move(id), KeyRing::tenant(call.http.headers),
                                                                capacity.value_or(0), timeout.value_or(0)));
   std::string out;
   JsonWriter(out).value(opened);
@@ -23,8 +22,8 @@ Result<net::HttpResponse> open_session(Call& call) {
 Result<net::HttpResponse> close_session(Call& call) {
   ESP_TRY(const std::string id, find_short_string(call.body, "session_id", kMostIdBytes));
   if (id.empty()) return bad_request("session_id is missing", "session_id");
-  ESP_TRY(const auto running, call.service.sessions.close(id, tenant_of(call.http, "")));
-  for (const std::string& rid : running) call.model->engine->abort(rid);
+  ESP_TRY(const auto running, call.service.sessions.close(id, KeyRing::tenant(call.http.headers)));
+  for (const std::string& rid : running) call.model->engine->cancel(rid);
   return net::HttpResponse::json(200, "");
 }
 

@@ -71,7 +71,7 @@ Result<Sessions::Begun> Sessions::begin(const SessionParams& params, std::string
   if (session.turns.contains(rid))
     return bad_request(fmt::format("the session has a turn with the rid {} already", in_quotes(rid)), "rid");
   Begun begun;
-  ESP_TRY(begun.prompt, context(session, params, begun.replaced));
+  ESP_TRY(begun.prompt, context(session, params));
   const bool repeats_begin = !params.rid.empty() && !tokens.empty() && tokens.front() == begin_token;
   begun.prompt.insert(begun.prompt.end(), tokens.begin() + (repeats_begin ? 1 : 0), tokens.end());
   const std::int64_t length = std::ssize(begun.prompt);
@@ -87,7 +87,7 @@ Result<Sessions::Begun> Sessions::begin(const SessionParams& params, std::string
   tokens_ += length;
   session.used = now;
   session.turns.emplace(rid, Node{params.rid, begun.prompt, {}, true});
-  begun.turn = std::make_unique<Turn>(*this, session.number, std::move(rid));
+  begun.turn = std::make_unique<Turn>(*this, session.number, std::move(rid), params.replace);
   return begun;
 }
 
@@ -101,20 +101,52 @@ std::int64_t Sessions::tokens() const {
   return tokens_;
 }
 
-void Sessions::end(std::uint64_t number, const std::string& rid, bool keep, std::vector<TokenId> output) {
-  const std::scoped_lock lock(mutex_);
+Sessions::Session* Sessions::opened(std::uint64_t number) {
   const auto place = std::ranges::find_if(sessions_, [&](const auto& s) { return s.second.number == number; });
-  if (place == sessions_.end()) return;
-  const auto turn = place->second.turns.find(rid);
-  if (turn == place->second.turns.end()) return;  // replaced meanwhile
-  if (!keep) {
-    std::vector<std::string> none;
-    return forget(place->second, rid, none);
+  return place == sessions_.end() ? nullptr : &place->second;
+}
+
+void Sessions::add(std::uint64_t number, const std::string& rid, TokenId token) {
+  const std::scoped_lock lock(mutex_);
+  Session* session = opened(number);
+  if (session == nullptr) return;
+  const auto turn = session->turns.find(rid);
+  if (turn == session->turns.end()) return;  // replaced meanwhile
+  turn->second.output.push_back(token);
+  ++tokens_;
+}
+
+// What continues the turn that `by` continues goes, but for `by` itself; where that continues none, all other turns
+// do. Level by level; a session's turns are few.
+std::vector<std::string> Sessions::replace(std::uint64_t number, const std::string& by) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::string> running;
+  Session* session = opened(number);
+  if (session == nullptr || !session->turns.contains(by)) return running;
+  const std::string last = session->turns.find(by)->second.parent;
+  if (const auto turn = session->turns.find(last); turn != session->turns.end() && turn->second.running)
+    running.push_back(last);
+  std::vector<std::string> parents{last};
+  while (!parents.empty()) {
+    const std::string parent = std::move(parents.back());
+    parents.pop_back();
+    for (const auto& [name, turn] : session->turns)
+      if (turn.parent == parent && name != by) parents.push_back(name);
+    if (parent != last) forget(*session, parent, running);
   }
-  tokens_ += std::ssize(output);
-  turn->second.output = std::move(output);
+  return running;
+}
+
+void Sessions::end(std::uint64_t number, const std::string& rid, bool keep) {
+  const std::scoped_lock lock(mutex_);
+  Session* session = opened(number);
+  if (session == nullptr) return;
+  const auto turn = session->turns.find(rid);
+  if (turn == session->turns.end()) return;  // replaced meanwhile
+  session->used = Clock::now();
   turn->second.running = false;
-  place->second.used = Clock::now();
+  std::vector<std::string> none;
+  if (!keep && turn->second.output.empty()) forget(*session, rid, none);
 }
 
 void Sessions::close_idle(Time now) {
@@ -147,37 +179,17 @@ void Sessions::forget(Session& session, const std::string& rid, std::vector<std:
   session.turns.erase(turn);
 }
 
-// Level by level; a session's turns are few.
-void Sessions::forget_children(Session& session, const std::string& rid, std::vector<std::string>& running) {
-  std::vector<std::string> parents{rid};
-  while (!parents.empty()) {
-    const std::string parent = std::move(parents.back());
-    parents.pop_back();
-    for (const auto& [name, turn] : session.turns)
-      if (turn.parent == parent && name != rid) parents.push_back(name);
-    if (parent != rid) forget(session, parent, running);
-  }
-}
-
-Result<std::vector<TokenId>> Sessions::context(Session& session, const SessionParams& params,
-                                               std::vector<std::string>& replaced) {
-  if (params.rid.empty()) {
-    if (params.replace)
-      while (!session.turns.empty()) forget(session, session.turns.begin()->first, replaced);
-    return std::vector<TokenId>();
-  }
+// Of a turn that runs and is to be replaced, what it has said so far.
+Result<std::vector<TokenId>> Sessions::context(const Session& session, const SessionParams& params) {
+  if (params.rid.empty()) return std::vector<TokenId>();
   const auto last = session.turns.find(params.rid);
   if (last == session.turns.end())
     return bad_request(fmt::format("the session has no turn with the rid {}", in_quotes(params.rid)),
                        "session_params.rid");
-  if (params.replace) {
-    if (last->second.running) replaced.push_back(params.rid);
-    forget_children(session, params.rid, replaced);
-  } else if (last->second.running) {
+  if (last->second.running && !params.replace)
     return bad_request(
         fmt::format("the turn {} has not finished; wait for its end, or replace it", in_quotes(params.rid)),
         "session_params.rid");
-  }
   std::vector<TokenId> tokens = last->second.prompt;
   if (!params.drop_previous_output) tokens.insert(tokens.end(), last->second.output.begin(), last->second.output.end());
   if (params.offset != 0) cut(tokens, params.offset);

@@ -47,24 +47,28 @@ class Sessions {
   // turn that has nothing yet never was.
   class Turn {
    public:
-    Turn(Sessions& sessions, std::uint64_t session, std::string rid)
-        : sessions_(sessions), session_(session), rid_(std::move(rid)) {}
+    Turn(Sessions& sessions, std::uint64_t session, std::string rid, bool replaces)
+        : sessions_(sessions), session_(session), rid_(std::move(rid)), replaces_(replaces) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    ~Turn() { sessions_.end(session_, rid_, kept_ || !output_.empty(), std::move(output_)); }
-    void add(TokenId token) { output_.push_back(token); }
+    ~Turn() { sessions_.end(session_, rid_, kept_); }
+    // Its request was taken: only now is forgotten what it replaces. The rids of running turns that nobody wants any
+    // more.
+    std::vector<std::string> accepted() {
+      return replaces_ ? sessions_.replace(session_, rid_) : std::vector<std::string>();
+    }
+    void add(TokenId token) { sessions_.add(session_, rid_, token); }
     void keep() { kept_ = true; }
 
    private:
     Sessions& sessions_;
     const std::uint64_t session_;
     const std::string rid_;
-    std::vector<TokenId> output_;
+    const bool replaces_;
     bool kept_ = false;
   };
   struct Begun {
-    std::vector<TokenId> prompt;        // the whole context
-    std::vector<std::string> replaced;  // rids of running turns that nobody wants any more
+    std::vector<TokenId> prompt;  // the whole context
     std::unique_ptr<Turn> turn;
   };
 
@@ -96,13 +100,14 @@ class Sessions {
   };
   using Place = std::map<std::string, Session>::iterator;
 
-  void end(std::uint64_t session, const std::string& rid, bool keep, std::vector<TokenId> output);
+  Session* opened(std::uint64_t number);  // null: closed meanwhile
+  void add(std::uint64_t session, const std::string& rid, TokenId token);
+  std::vector<std::string> replace(std::uint64_t session, const std::string& by);
+  void end(std::uint64_t session, const std::string& rid, bool keep);
   void close_idle(Time now);
   Result<Place> find(const std::string& id, std::string_view owner, std::string_view field);
   void forget(Session& session, const std::string& rid, std::vector<std::string>& running);
-  void forget_children(Session& session, const std::string& rid, std::vector<std::string>& running);
-  Result<std::vector<TokenId>> context(Session& session, const SessionParams& params,
-                                       std::vector<std::string>& replaced);
+  static Result<std::vector<TokenId>> context(const Session& session, const SessionParams& params);
 
   const SessionLimits limits_;
   mutable std::mutex mutex_;

@@ -200,7 +200,7 @@ class ForeignFlags(unittest.TestCase):
     def test_the_table_has_what_people_paste(self):
         names = {flag.split(",")[0] for flag, *_ in self.refused} | {name for names in self.tuned for name in names.split(",")}
         for flag in ("--tp-size", "--quantization", "--tool-call-parser", "--reasoning-parser", "--is-embedding", "--enable-lora",
-                     "--mem-fraction-static", "--gpu-memory-utilization", "--n-gpu-layers", "--trust-remote-code", "--enforce-eager"):
+                     "--block-size", "--enable-hierarchical-cache", "--n-gpu-layers", "--trust-remote-code", "--enforce-eager"):
             self.assertIn(flag, names)
 
     def test_what_would_change_answers_is_refused_with_a_sentence(self):
@@ -223,12 +223,21 @@ class ForeignFlags(unittest.TestCase):
                 alone = espalier("serve", "--print-config", name)
                 self.assertIn(0, (ended.code, alone.code), (name, ended, alone))
 
+    def test_memory_for_the_pool_is_said_in_the_words_of_any_server(self):
+        for name, given in (("--kv-memory", "64M"), ("--kv-cache-memory-bytes", "67108864"), ("--mem-fraction-static", "0.5"),
+                            ("--gpu-memory-utilization", "0.5"), ("--kv-memory", "50%")):
+            self.assertEqual(value(config(MODEL, name, given), "kv-memory"), (given, "command line"))
+        for bad in ("x", "0", "12", "1.5", "120%", "-1G", "4X"):
+            ended = espalier("serve", MODEL, "--kv-memory", bad, "--port", "0")
+            self.assertEqual(ended.code, 2, ended)
+            self.assertIn("a share of the free memory", ended.err)
+
     def test_one_warning_names_all_of_them(self):
-        ended = espalier("serve", "/nowhere", "--mem-fraction-static", "0.8", "-ngl", "99", "-fa", "on", "--cuda-graph-bs", "1", "2", "4",
+        ended = espalier("serve", "/nowhere", "--block-size", "16", "-ngl", "99", "-fa", "on", "--cuda-graph-bs", "1", "2", "4",
                          "--trust-remote-code", "--dtype", "bfloat16", "--port", "0")
         self.assertEqual(ended.code, 3, ended)
         self.assertEqual(len(re.findall("without effect here", ended.err)), 1, ended)
-        for name in ("--mem-fraction-static", "--n-gpu-layers", "--flash-attn", "--cuda-graph-bs", "--trust-remote-code", "--dtype"):
+        for name in ("--block-size", "--n-gpu-layers", "--flash-attn", "--cuda-graph-bs", "--trust-remote-code", "--dtype"):
             self.assertIn(name, ended.err)
 
     def test_other_spellings_reach_our_flags(self):

@@ -76,6 +76,27 @@ class Sessions(ServerCase):
                 return
         self.fail("every turn was over before the next one came")
 
+    def test_ending_a_turn_touches_no_other_request(self):
+        session = self.open()
+        long = {"input_ids": [3], "sampling_params": {**GREEDY, "max_new_tokens": 400}}
+        answers = []
+        others = threading.Thread(target=lambda: answers.append(self.server.post("/generate", {**long, "rid": "turnip"})))
+        others.start()
+        raw = self.server.open_stream("/generate", {**long, "rid": "turn", "stream": True, "session_params": {"id": session}})
+        raw.recv(100)
+        self.assertEqual(self.server.post("/close_session", {"session_id": session}).status, 200)
+        others.join()
+        raw.close()
+        self.assertEqual(answers[0].json["meta_info"]["finish_reason"]["type"], "length")
+
+    def test_a_turn_that_was_refused_replaces_nothing(self):
+        session = self.open()
+        first = self.turn(session, [5, 6])["meta_info"]["id"]
+        second = self.turn(session, [7], first)["meta_info"]["id"]
+        for rid in (first, ""):
+            self.refused({"session_params": {"id": session, "rid": rid, "replace": True}, "input_ids": [1] * 600}, 400, "input_ids")
+        self.turn(session, [8], second)
+
     def test_bad_turns_name_the_field(self):
         session = self.open()
         self.refused({"session_params": {"id": "none"}}, 404, "session_params.id")

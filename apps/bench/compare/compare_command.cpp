@@ -108,10 +108,14 @@ class Compare {
     return success();
   }
 
-  // The same requests to one server after the other.
+  // The same requests to one server after the other; every second time the other way round, so that a machine that grows
+  // slower or faster favours none.
   Result<> alternate(const Workload& workload, const RunSettings& settings, ComparedCase& compared) {
     Repetition repetition;
-    for (std::size_t i = 0; i < contenders_.size(); ++i) {
+    repetition.visits.resize(contenders_.size());
+    for (std::size_t turn = 0; turn < contenders_.size(); ++turn) {
+      const bool back = compared.repetitions.size() % 2 == 1;
+      const std::size_t i = back ? contenders_.size() - 1 - turn : turn;
       ESP_TRY(Visit visit, this->visit(i, workload, settings));
       if (interrupted()) return success();  // half a repetition says nothing
       if (!a_.json) {
@@ -120,7 +124,7 @@ class Compare {
         std::fputs(line.c_str(), stdout);
         std::fflush(stdout);
       }
-      repetition.visits.push_back(std::move(visit));
+      repetition.visits[i] = std::move(visit);
     }
     compared.repetitions.push_back(std::move(repetition));
     return success();

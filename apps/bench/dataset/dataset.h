@@ -30,6 +30,7 @@ struct DatasetOptions {
   std::shared_ptr<const Tokenizer> tokenizer;  // null: none
 
   int random_input_len = 1024, random_output_len = 1024;
+  int random_prefix_len = 0;      // tokens before each of these prompts, the same for all
   double random_range_ratio = 0;  // lengths are drawn evenly from ratio x length to length
 
   std::optional<int> sharegpt_output_len, sharegpt_context_len;

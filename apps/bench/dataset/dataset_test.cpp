@@ -58,6 +58,24 @@ TEST(Dataset, RandomRequestsHaveExactLengthsInTheirRange) {
   EXPECT_EQ(ids_of(made(o), 3).size(), 100u);
 }
 
+TEST(Dataset, RandomRequestsMayShareAPrefix) {
+  DatasetOptions o = random_options();
+  o.num_prompts = 5;
+  o.random_range_ratio = 1;
+  o.random_prefix_len = 30;
+  const Workload w = made(o);
+  std::set<std::vector<TokenId>> beginnings, all;
+  for (std::size_t i = 0; i < w.items.size(); ++i) {
+    const auto& ids = ids_of(w, i);
+    ASSERT_EQ(ids.size(), 130u);
+    EXPECT_EQ(call_of(w, i).expected_prompt_tokens, 130);
+    beginnings.insert({ids.begin(), ids.begin() + 30});
+    all.insert(ids);
+  }
+  EXPECT_EQ(beginnings.size(), 1u);
+  EXPECT_EQ(all.size(), 5u);
+}
+
 TEST(Dataset, TheSeedDecidesTheRequests) {
   DatasetOptions o = random_options();
   const Workload a = made(o), b = made(o);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "bench/dataset/prompt_maker.h"
 
@@ -21,10 +22,13 @@ Result<Workload> random_dataset(const DatasetOptions& o) {
     return static_cast<int>(random.between(std::max(least, 1), longest));
   };
   const PromptMaker maker(o);
+  const std::optional<Prompt> prefix =
+      o.random_prefix_len > 0 ? std::optional(maker.make(random, o.random_prefix_len)) : std::nullopt;
   const int count = o.num_prompts.value_or(kDefaultPrompts);
   for (int i = 0; i < count; ++i) {
     const int input = drawn(o.random_input_len), output = drawn(o.random_output_len);
     Prompt prompt = maker.make(random, input);
+    if (prefix) prompt = PromptMaker::joined(*prefix, prompt);
     const int length = maker.length(prompt);
     workload.items.push_back(
         request_item(static_cast<std::size_t>(i), std::move(prompt), length, output, o.ignore_eos));

@@ -42,6 +42,8 @@ void add_dataset_flags(CLI::App& app, LoadOptions& o) {
   option(app, "--random-range-ratio", d.random_range_ratio,
          "random: lengths are drawn evenly from ratio x length to length; 1 = exact")
       ->check(CLI::Range(0.0, 1.0));
+  option(app, "--random-prefix-len", d.random_prefix_len, "random: tokens before each of these prompts, the same for all")
+      ->check(CLI::Range(0, 1 << 20));
   option(app, "--gsp-num-groups", d.gsp_num_groups, "generated-shared-prefix: system prompts")
       ->check(CLI::PositiveNumber);
   option(app, "--gsp-prompts-per-group", d.gsp_prompts_per_group, "generated-shared-prefix: requests of each")
@@ -107,7 +109,7 @@ void add_request_flags(CLI::App& app, LoadOptions& o) {
   option(app, "--constraints", o.constraints,
          "regular expressions and schemas of a workload: on, off, auto: if the server takes them")
       ->check(CLI::IsMember({"auto", "on", "off"}));
-  option(app, "--warmup-requests", o.warmup_requests, "requests before the clock starts")
+  option(app, "--warmup-requests,--num-warmups", o.warmup_requests, "requests before the clock starts")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--flush-cache", o.flush_cache, "POST /flush_cache before each run (SGLang and Espalier)");
   app.add_flag("--fresh-connections", o.fresh_connections, "a connection for each request, closed after it");

@@ -20,7 +20,7 @@ struct Arguments {
   TargetOptions target;
   LoadOptions load;
   std::string tag, label, output_file, result_dir, result_filename, plot;
-  bool output_details = false, save_result = false, save_detailed = false, json = false;
+  bool output_details = false, save_result = false, save_detailed = false, append_result = false, json = false;
   bool profile = false, pd_separated = false;
 };
 
@@ -57,9 +57,9 @@ Result<> put_out(const Arguments& a, const Target& target, const Measurement& m)
   Json line = report_json(m.report, a.load, target, a.tag);
   if (a.output_details) add_details(line, m.run);
   if (!a.output_file.empty()) ESP_CHECK(write_text(a.output_file, dumped(line), true));
-  if (a.save_result || a.save_detailed) {
+  if (a.save_result || a.save_detailed || a.append_result) {
     const Json result = vllm_json(m.report, a.load, a.save_detailed ? &m.run : nullptr);
-    ESP_CHECK(write_text(vllm_filename(a, m.report), dumped(result, 2), false));
+    ESP_CHECK(write_text(vllm_filename(a, m.report), a.append_result ? dumped(result) : dumped(result, 2), a.append_result));
   }
   std::fputs(a.json ? dumped(line).c_str() : report_table(m.report).c_str(), stdout);
   std::fflush(stdout);
@@ -140,6 +140,7 @@ std::function<int()> add_serving(CLI::App& bench) {
   verb->add_flag("--output-details", a->output_details, "in JSON also what each request took, wrote and failed with");
   verb->add_flag("--save-result", a->save_result, "write a JSON file with vLLM's keys");
   verb->add_flag("--save-detailed", a->save_detailed, "the same, with what each request took");
+  verb->add_flag("--append-result", a->append_result, "the same, behind what the file holds");
   verb->add_option("--result-dir", a->result_dir, "folder of --save-result; default: here");
   verb->add_option("--result-filename", a->result_filename,
                    "name of --save-result; default: made of rate, model, time");

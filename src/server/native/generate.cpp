@@ -26,7 +26,11 @@ std::int64_t logprob_entries(const Request& request) {
 // A turn of a session takes what comes out of its request.
 class SessionTurn final : public Companion {
  public:
-  explicit SessionTurn(std::unique_ptr<Sessions::Turn> turn) : turn_(std::move(turn)) {}
+  SessionTurn(std::shared_ptr<ServedModel> model, std::unique_ptr<Sessions::Turn> turn)
+      : model_(std::move(model)), turn_(std::move(turn)) {}
+  void accepted() override {
+    for (const std::string& rid : turn_->accepted()) model_->engine->cancel(rid);
+  }
   void token(int, TokenId id) override { turn_->add(id); }
   Result<> ended() override {
     turn_->keep();
@@ -34,17 +38,17 @@ class SessionTurn final : public Companion {
   }
 
  private:
+  const std::shared_ptr<ServedModel> model_;
   std::unique_ptr<Sessions::Turn> turn_;
 };
 
 // The prompt of a turn is all that came before it, and the new tokens.
 Result<> continue_session(const Call& call, const SessionParams& session, RequestFields& fields,
                           Generation& generation) {
-  ESP_TRY(Sessions::Begun begun, call.service.sessions.begin(session, tenant_of(call.http, ""), fields.id,
+  ESP_TRY(Sessions::Begun begun, call.service.sessions.begin(session, KeyRing::tenant(call.http.headers), fields.id,
                                                              std::move(fields.prompt), call.model->info().bos));
-  for (const std::string& rid : begun.replaced) call.model->engine->abort(rid);
   fields.prompt = std::move(begun.prompt);
-  generation.companion = std::make_unique<SessionTurn>(std::move(begun.turn));
+  generation.companion = std::make_unique<SessionTurn>(call.model, std::move(begun.turn));
   return success();
 }
 
@@ -61,7 +65,8 @@ Result<Request> request_of(const Call& call, const GenerateBody& body, std::size
   fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
   fields.priority = priority_of(call.http, item.priority);
   fields.background = item.background;
-  fields.tenant = tenant_of(call.http, item.user);
+  fields.tenant = KeyRing::tenant(call.http.headers);
+  fields.user = item.user;
   if (item.deadline_ms) fields.deadline = std::chrono::milliseconds(*item.deadline_ms);
   fields.logprobs.enabled = item.return_logprob;
   if (item.return_logprob) {

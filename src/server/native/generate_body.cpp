@@ -43,7 +43,7 @@ constexpr FieldRow<I> kRows[] = {
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<I, &I::extra_key, kMostSaltBytes>, "none", "the same; both count"},
     {"priority", &I::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
-    {"user", &read_short<I, &I::user, kMostSaltBytes>, "none", "who is asking, for --fair-tenants"},
+    {"user", &read_short<I, &I::user, kMostSaltBytes>, "none", "who is asking, of the key: for --fair-tenants"},
     {"background", &I::background, "false", "runs only when nothing else waits, and gives way to what comes"},
     {"deadline_ms", &I::deadline_ms, "none", "waits at most so many milliseconds to begin, else 408", {1, 86'400'000}},
     {"return_logprob", &I::return_logprob, "false",

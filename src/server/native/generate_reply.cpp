@@ -73,6 +73,7 @@ void GenerateReply::add_token(Choice& choice, const TextDelta& delta) {
   comma(choice.output_ids);
   fmt::format_to(std::back_inserter(choice.output_ids), "{}", delta.token.id);
   ++choice.tokens;
+  choice.end.usage.cached_tokens = delta.token.cached_tokens;
   const auto& prompt = prompt_of(choice);
   if (prompt.logprobs) {
     add_position(choice.output, prompt, delta.token.id, &delta.token.logprob, &delta.token.alternatives);
@@ -176,6 +177,13 @@ void GenerateReply::write_usage(JsonWriter& json, const Choice& choice) const {
   json.field("cached_tokens", usage.cached_tokens).field("reasoning_tokens", 0);
   json.key("cached_tokens_details").open('{').field("device", usage.cached_tokens).field("host", 0).close('}');
   json.field("num_retractions", usage.retractions);
+  if (const int steps = usage.draft_steps; steps > 0) {
+    const auto share = [](int part, int whole) { return whole > 0 ? static_cast<double>(part) / whole : 0.0; };
+    json.field("spec_verify_ct", steps).field("spec_draft_token_num", usage.drafted_tokens);
+    json.field("spec_accept_token_num", usage.accepted_tokens);
+    json.field("spec_accept_rate", share(usage.accepted_tokens, usage.drafted_tokens));
+    json.field("spec_accept_length", share(steps + usage.accepted_tokens, steps));
+  }
   if (!usage.cache_end.empty()) json.field("cache_miss_reason", usage.cache_end);
 }
 

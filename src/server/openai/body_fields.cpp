@@ -64,7 +64,7 @@ constexpr FieldRow<F> kRows[] = {
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<F, &F::extra_key, kMostSaltBytes>, "none", "the same, SGLang's name; both count"},
     {"priority", &F::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
-    {"user", &read_short<F, &F::user, kMostSaltBytes>, "none", "who is asking, for --fair-tenants"},
+    {"user", &read_short<F, &F::user, kMostSaltBytes>, "none", "who is asking, of the key: for --fair-tenants"},
     {"background", &F::background, "false", "runs only when nothing else waits, and gives way to what comes"},
     {"deadline_ms", &F::deadline_ms, "none", "waits at most so many milliseconds to begin, else 408", {1, 86'400'000}},
     {"return_token_ids", &F::return_token_ids, "false", "adds token_ids and prompt_token_ids"},
@@ -141,7 +141,8 @@ RequestFields common_request(const Call& call, const OpenAiFields& common, const
   fields.scope = cache_scope(call.service, call.http, common.cache_salt, common.extra_key);
   fields.priority = priority_of(call.http, common.priority);
   fields.background = common.background;
-  fields.tenant = tenant_of(call.http, common.user);
+  fields.tenant = KeyRing::tenant(call.http.headers);
+  fields.user = common.user;
   if (common.deadline_ms) fields.deadline = std::chrono::milliseconds(*common.deadline_ms);
   return fields;
 }
@@ -170,10 +171,6 @@ std::string cache_scope(const Service& service, const net::HttpRequest& http, st
   if (salt.empty() && extra_key.empty() && tenant.empty()) return {};
   // Lengths in front: no two different triples give the same name.
   return fmt::format("{}:{}|{}:{}|{}", salt.size(), salt, extra_key.size(), extra_key, tenant);
-}
-
-std::string tenant_of(const net::HttpRequest& http, std::string_view user) {
-  return user.empty() ? KeyRing::tenant(http.headers) : std::string(user);
 }
 
 int priority_of(const net::HttpRequest& http, int field) {

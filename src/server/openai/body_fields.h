@@ -47,8 +47,6 @@ OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, co
 // The cache's name space of a request: everything in it that separates prefixes.
 std::string cache_scope(const Service& service, const net::HttpRequest& http, std::string_view salt,
                         std::string_view extra_key);
-// Who is asking: the field, else the key that came with the request.
-std::string tenant_of(const net::HttpRequest& http, std::string_view user);
 // The priority of a request: its field, else the header x-priority.
 int priority_of(const net::HttpRequest& http, int field);
 

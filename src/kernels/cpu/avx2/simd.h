@@ -8,10 +8,11 @@
 namespace espalier::kernels::avx2 {
 
 struct Simd {
-  static constexpr int kInt8Rows = 2, kInt8Panels = 1;    // sixteen registers: 4 integer and 4 float accumulators
-  static constexpr int kFloatRows = 3, kFloatPanels = 2;  // 12 accumulators
-  static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 8 accumulators
+  static constexpr int kInt8Rows = 3, kInt8Panels = 1;                      // sixteen registers: 6 integer accumulators
+  static constexpr int kFloatRows = 3, kFloatPanels = 2;                    // 12 accumulators
+  static constexpr int kTileRows = 4, kScoreGroups = 1, kValueVectors = 1;  // attention: 8 accumulators
   static constexpr int kPeakChains = 5;  // independent accumulators that fit the registers
+  static constexpr bool kPairSums = true, kCentredDot = true;
 
   struct F {
     __m256 v[2];
@@ -20,6 +21,9 @@ struct Simd {
     __m256i v[2];
   };
   struct B {
+    __m256i v[2];
+  };
+  struct P {
     __m256i v[2];
   };
   struct A {
@@ -220,8 +224,33 @@ struct Simd {
     return out;
   }
 
+  // Two products in each of 16 bits, for codes so small that the sums fit (generic/matmul.h).
+  static inline P dot_pairs(P acc, B w, A a) {
+    P out = {{_mm256_add_epi16(acc.v[0], _mm256_maddubs_epi16(w.v[0], a.bytes)),
+              _mm256_add_epi16(acc.v[1], _mm256_maddubs_epi16(w.v[1], a.bytes))}};
+    keep(out);  // else GCC computes many products before it adds any, and spills them
+    return out;
+  }
+  static inline I add_pairs(I acc, P pairs) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    return {{_mm256_add_epi32(acc.v[0], _mm256_madd_epi16(pairs.v[0], ones)),
+             _mm256_add_epi32(acc.v[1], _mm256_madd_epi16(pairs.v[1], ones))}};
+  }
+  // (w - 128) x a, for a above -128: 2 * 128 * 127 fits 16 bits.
+  static inline I dot4_centred(I acc, B w, A a) {
+    I out;
+    for (int h = 0; h < 2; ++h) {
+      const __m256i centred = _mm256_xor_si256(w.v[h], _mm256_set1_epi8(-128));
+      const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(centred), _mm256_sign_epi8(a.bytes, centred));
+      out.v[h] = _mm256_add_epi32(acc.v[h], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    keep(out);
+    return out;
+  }
+
   // Keeps a value in its registers and the optimiser away from it (measuring loops).
   static inline void keep(F& a) { asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1])); }
+  static inline void keep(P& a) { asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1])); }
   static inline void keep(I& a) { asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1])); }
 
  private:

@@ -9,10 +9,10 @@ namespace espalier::kernels::avx512 {
 
 double peak_bf16_dot(std::int64_t rounds) {
   __m512 acc[Simd::kPeakChains];  // not Simd::F: g++ would keep those in memory here
-  each_chain([&](int i) { acc[i] = _mm512_set1_ps(0.5f); });
+  each<Simd::kPeakChains>([&](auto i) { acc[i] = _mm512_set1_ps(0.5f); });
   const __m512bh x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3c003c00)), y = x;
   for (std::int64_t round = 0; round < rounds; ++round)
-    each_chain([&](int i) {
+    each<Simd::kPeakChains>([&](auto i) {
       acc[i] = _mm512_dpbf16_ps(acc[i], x, y);
       asm volatile("" : "+v"(acc[i]));
     });

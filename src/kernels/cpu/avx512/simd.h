@@ -12,6 +12,7 @@ struct Simd {
   static constexpr int kFloatRows = 6, kFloatPanels = 4;  // tile of the float micro-kernels: 24 accumulators
   static constexpr int kTileRows = 8, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
   static constexpr int kPeakChains = 12;  // independent accumulators that fit the registers
+  static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {
     __m512 v;
@@ -22,6 +23,7 @@ struct Simd {
   struct B {
     __m512i v;
   };  // 64 bytes: 16 lanes of 4
+  struct P {};  // no 16-bit sums
   struct A {
     __m512i v;
   };  // one group of 4 activations, in every lane
@@ -126,6 +128,10 @@ struct Simd {
         _mm512_and_si512(_mm512_srl_epi32(a.v, _mm_cvtsi32_si128(8 * index)), _mm512_set1_epi32(255)))};
   }
 
+  static P dot_pairs(P acc, B w, A a);  // these four are not there, and not called
+  static I add_pairs(I acc, P pairs);
+  static I dot4_centred(I acc, B w, A a);
+  static void keep(P& a);
   static inline A aload(const std::int8_t* p) {
     std::int32_t four;
     __builtin_memcpy(&four, p, 4);

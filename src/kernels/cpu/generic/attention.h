@@ -7,6 +7,7 @@
 // (FlashAttention), with blocks at absolute positions.
 #pragma once
 
+#include "kernels/cpu/generic/each.h"
 #include "kernels/cpu/generic/exponential.h"
 #include "kernels/cpu/table.h"
 
@@ -58,31 +59,30 @@ struct Widening {
   template <int kQ, int kG>
   void scores(int query, const std::byte* const* keys, float* const* to, int stride) const {
     Simd::F acc[kQ][kG];
-    for (auto& row : acc)
-      for (auto& a : row) a = Simd::zero();
+    each<kQ, kG>([&](auto i, auto g) { acc[i][g] = Simd::zero(); });
     const float* from = q + query * padded;
     if constexpr (kType == KvType::bf16) {
       for (int d = 0; d < padded; d += 2) {
         Simd::F even[kG], odd[kG];
-        for (int g = 0; g < kG; ++g)
+        each<kG>([&](auto g) {
           Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(keys[g] + d * 32), even[g], odd[g]);
-        for (int i = 0; i < kQ; ++i) {
+        });
+        each<kQ>([&](auto i) {
           Simd::F first = Simd::set1(from[i * padded + d]), second = Simd::set1(from[i * padded + d + 1]);
-          for (int g = 0; g < kG; ++g) acc[i][g] = Simd::fma(odd[g], second, Simd::fma(even[g], first, acc[i][g]));
-        }
+          each<kG>([&](auto g) { acc[i][g] = Simd::fma(odd[g], second, Simd::fma(even[g], first, acc[i][g])); });
+        });
       }
     } else {
       for (int d = 0; d < padded; ++d) {
         Simd::F k[kG];
-        for (int g = 0; g < kG; ++g) k[g] = Codec<kType>::load(keys[g] + d * kSlotGroup * element_bytes(kType));
-        for (int i = 0; i < kQ; ++i) {
+        each<kG>([&](auto g) { k[g] = Codec<kType>::load(keys[g] + d * kSlotGroup * element_bytes(kType)); });
+        each<kQ>([&](auto i) {
           Simd::F a = Simd::set1(from[i * padded + d]);
-          for (int g = 0; g < kG; ++g) acc[i][g] = Simd::fma(k[g], a, acc[i][g]);
-        }
+          each<kG>([&](auto g) { acc[i][g] = Simd::fma(k[g], a, acc[i][g]); });
+        });
       }
     }
-    for (int i = 0; i < kQ; ++i)
-      for (int g = 0; g < kG; ++g) Simd::store(to[g] + i * stride, acc[i][g]);
+    each<kQ, kG>([&](auto i, auto g) { Simd::store(to[g] + i * stride, acc[i][g]); });
   }
 
   // The weights of kN queries and their sums. `vectors`: of 16 positions, an even number; what lies behind is not read
@@ -108,18 +108,16 @@ struct Widening {
   template <int kQ, int kD>
   void weigh_tile(int query, int d, const std::byte* const* rows, int count, float* weighted) const {
     Simd::F acc[kQ][kD];
-    for (auto& row : acc)
-      for (auto& a : row) a = Simd::zero();
+    each<kQ, kD>([&](auto j, auto c) { acc[j][c] = Simd::zero(); });
     for (int i = 0; i < count; ++i) {
       Simd::F v[kD];
-      for (int c = 0; c < kD; ++c) v[c] = Codec<kType>::load(rows[i] + (d + 16 * c) * element_bytes(kType));
-      for (int j = 0; j < kQ; ++j) {
+      each<kD>([&](auto c) { v[c] = Codec<kType>::load(rows[i] + (d + 16 * c) * element_bytes(kType)); });
+      each<kQ>([&](auto j) {
         Simd::F w = Simd::set1(p[query + j][i]);
-        for (int c = 0; c < kD; ++c) acc[j][c] = Simd::fma(v[c], w, acc[j][c]);
-      }
+        each<kD>([&](auto c) { acc[j][c] = Simd::fma(v[c], w, acc[j][c]); });
+      });
     }
-    for (int j = 0; j < kQ; ++j)
-      for (int c = 0; c < kD; ++c) Simd::store(weighted + (query + j) * padded + d + 16 * c, acc[j][c]);
+    each<kQ, kD>([&](auto j, auto c) { Simd::store(weighted + (query + j) * padded + d + 16 * c, acc[j][c]); });
   }
   template <int kQ>
   void weigh(int query, const std::byte* const* rows, int count, float* weighted) const {

@@ -4,7 +4,7 @@
 //   codes(block, s, j)    the 16 x 4 unsigned codes of sub-block s (32 values), group j of 4 (0..7)
 //   scale(block, s, g)    per column; g is the group of 16 values when kGroups is 2, else 0
 //   minimum(block, s, g)  per column, when kHasMinimum; value = scale * (code - kZeroPoint) + minimum
-// kSmall: all codes are below 128 (AVX2 and NEON have a shorter dot product then).
+// kMostCode: the largest code. Below 128 AVX2 and NEON have a shorter dot product; the smaller, the shorter.
 #pragma once
 
 #include <cstdint>
@@ -36,37 +36,36 @@ inline Simd::B two_bits(const std::uint8_t* p, int j, int to) {  // p: the two w
 
 struct LegacyBlock {
   static constexpr int kBlock = 32, kSubs = 1, kGroups = 1, kZeroPoint = 0;
-  static constexpr bool kHasMinimum = false, kSmall = true;
+  static constexpr bool kHasMinimum = false;
   static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b)); }
   static Simd::F minimum(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b + kHalfRow)); }
 };
 
 struct Q8_0 : LegacyBlock {
-  static constexpr int kBytes = kHalfRow + 512, kZeroPoint = 128;
-  static constexpr bool kSmall = false;
+  static constexpr int kBytes = kHalfRow + 512, kZeroPoint = 128, kMostCode = 255;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::bload(b + kHalfRow + 64 * j); }
 };
 
 struct Q4_0 : LegacyBlock {
-  static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 8;
+  static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 8, kMostCode = 15;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + kHalfRow, j); }
 };
 
 struct Q4_1 : LegacyBlock {
-  static constexpr int kBytes = 2 * kHalfRow + kNibbleBytes;
+  static constexpr int kBytes = 2 * kHalfRow + kNibbleBytes, kMostCode = 15;
   static constexpr bool kHasMinimum = true;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + 2 * kHalfRow, j); }
 };
 
 struct Q5_0 : LegacyBlock {
-  static constexpr int kBytes = kHalfRow + kBitBytes + kNibbleBytes, kZeroPoint = 16;
+  static constexpr int kBytes = kHalfRow + kBitBytes + kNibbleBytes, kZeroPoint = 16, kMostCode = 31;
   static Simd::B codes(const std::uint8_t* b, int, int j) {
     return Simd::bor(nibbles(b + kHalfRow + kBitBytes, j), one_bit(b + kHalfRow, j, 4));
   }
 };
 
 struct Q5_1 : LegacyBlock {
-  static constexpr int kBytes = 2 * kHalfRow + kBitBytes + kNibbleBytes;
+  static constexpr int kBytes = 2 * kHalfRow + kBitBytes + kNibbleBytes, kMostCode = 31;
   static constexpr bool kHasMinimum = true;
   static Simd::B codes(const std::uint8_t* b, int, int j) {
     return Simd::bor(nibbles(b + 2 * kHalfRow + kBitBytes, j), one_bit(b + 2 * kHalfRow, j, 4));
@@ -78,20 +77,19 @@ inline constexpr std::uint8_t kNonLinear[16] = {1,   24,  45,  63,  79,  93,  10
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 
 struct IQ4_NL : LegacyBlock {
-  static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 128;
-  static constexpr bool kSmall = false;
+  static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kNonLinear); }
 };
 
 struct SuperBlock {
   static constexpr int kBlock = 256, kSubs = 8, kGroups = 1, kZeroPoint = 0;
-  static constexpr bool kHasMinimum = false, kSmall = true;
+  static constexpr bool kHasMinimum = false;
 };
 
 template <bool kFifthBit>
 struct Q45_K : SuperBlock {
   static constexpr int kSub = 32 + (kFifthBit ? kBitBytes : 0) + kNibbleBytes;
-  static constexpr int kBytes = 2 * kHalfRow + kSubs * kSub;
+  static constexpr int kBytes = 2 * kHalfRow + kSubs * kSub, kMostCode = kFifthBit ? 31 : 15;
   static constexpr bool kHasMinimum = true;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + 2 * kHalfRow + s * kSub; }
   static Simd::F scale(const std::uint8_t* b, int s, int) {
@@ -110,7 +108,7 @@ using Q4_K = Q45_K<false>;
 using Q5_K = Q45_K<true>;
 
 struct Q6_K : SuperBlock {
-  static constexpr int kSub = 32 + 2 * kBitBytes + kNibbleBytes, kGroups = 2, kZeroPoint = 32;
+  static constexpr int kSub = 32 + 2 * kBitBytes + kNibbleBytes, kGroups = 2, kZeroPoint = 32, kMostCode = 63;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
   static Simd::F scale(const std::uint8_t* b, int s, int g) {
@@ -125,7 +123,7 @@ struct Q6_K : SuperBlock {
 };
 
 struct Q3_K : SuperBlock {
-  static constexpr int kSub = 32 + 3 * kBitBytes, kGroups = 2, kZeroPoint = 4;
+  static constexpr int kSub = 32 + 3 * kBitBytes, kGroups = 2, kZeroPoint = 4, kMostCode = 7;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
   static Simd::F scale(const std::uint8_t* b, int s, int g) {
@@ -140,7 +138,7 @@ struct Q3_K : SuperBlock {
 };
 
 struct Q2_K : SuperBlock {
-  static constexpr int kSub = 32 + 2 * kBitBytes, kGroups = 2;
+  static constexpr int kSub = 32 + 2 * kBitBytes, kGroups = 2, kMostCode = 3;
   static constexpr int kBytes = 2 * kHalfRow + kSubs * kSub;
   static constexpr bool kHasMinimum = true;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + 2 * kHalfRow + s * kSub; }
@@ -168,9 +166,8 @@ struct Q2_K : SuperBlock {
 };
 
 struct IQ4_XS : SuperBlock {
-  static constexpr int kSub = 16 + kNibbleBytes, kZeroPoint = 128;
+  static constexpr int kSub = 16 + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
-  static constexpr bool kSmall = false;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
   static Simd::F scale(const std::uint8_t* b, int s, int) {
     return Simd::mul(Simd::load_f16(halves(b)), Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s))));

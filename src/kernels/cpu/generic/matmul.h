@@ -5,6 +5,7 @@
 // for the minimum); float: one multiply-add per k. The tile's shape changes only what is interleaved.
 #pragma once
 
+#include "kernels/cpu/generic/each.h"
 #include "kernels/cpu/generic/formats.h"
 #include "kernels/cpu/table.h"
 
@@ -14,25 +15,22 @@ template <int kRows, int kPanels>
 struct Tile {
   Simd::F acc[kRows][kPanels];
   void clear() {
-    for (auto& row : acc)
-      for (auto& a : row) a = Simd::zero();
+    each<kRows, kPanels>([&](auto r, auto p) { acc[r][p] = Simd::zero(); });
   }
   void finish(const MatmulTask& t, int panel, int row) const {
-    for (int r = 0; r < kRows; ++r) {
-      for (int p = 0; p < kPanels; ++p) {
-        std::int64_t n0 = static_cast<std::int64_t>(panel + p) * 16;
-        std::int64_t left = t.outputs - n0;
-        int n = left < 16 ? static_cast<int>(left) : 16;
-        float* out = t.out + (row + r) * t.out_stride + n0;
-        Simd::F value = acc[r][p];
-        if (t.bias) value = Simd::add(value, Simd::load_n(t.bias + n0, n));
-        if (t.accumulate) value = Simd::add(Simd::load_n(out, n), value);
-        if (n == 16)
-          Simd::store(out, value);
-        else
-          Simd::store_n(out, value, n);
-      }
-    }
+    each<kRows, kPanels>([&](auto r, auto p) {
+      std::int64_t n0 = static_cast<std::int64_t>(panel + p) * 16;
+      std::int64_t left = t.outputs - n0;
+      int n = left < 16 ? static_cast<int>(left) : 16;
+      float* out = t.out + (row + r) * t.out_stride + n0;
+      Simd::F value = acc[r][p];
+      if (t.bias) value = Simd::add(value, Simd::load_n(t.bias + n0, n));
+      if (t.accumulate) value = Simd::add(Simd::load_n(out, n), value);
+      if (n == 16)
+        Simd::store(out, value);
+      else
+        Simd::store_n(out, value, n);
+    });
   }
 };
 
@@ -46,40 +44,85 @@ struct TaskRows {  // the rows of x as bytes
 };
 
 // How many bytes an activation has: one (ActivationBlock) or two (WideActivationBlock), each with its own dot product.
+// A product adds what Format's codes x four activations give to 32-bit sums, or, where codes are small and the
+// processor has it, to 16-bit sums of pairs, which then are added to those.
 struct OneByte {
   using Block = ActivationBlock;
   static constexpr int kMaxRows = Simd::kInt8Rows;
+  // Codes around 128 are multiplied as signed bytes where that is shorter; -128 is no activation.
+  template <class Format>
+  static constexpr bool kCentred = Simd::kCentredDot && Format::kZeroPoint == 128;
   struct Sum {
     Simd::I acc;
   };
+  struct Pairs {
+    Simd::P acc;
+  };
   static Sum start(std::int32_t value) { return {Simd::iset1(value)}; }
-  template <bool kSmall, int kPanels>
+  template <class Format, int kPanels>
   [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
                                                 int j) {
     const Simd::A a = Simd::aload(x.q + 4 * j);
-    for (int p = 0; p < kPanels; ++p) sums[p].acc = Simd::template dot4<kSmall>(sums[p].acc, codes[p], a);
+    each<kPanels>([&](auto p) {
+      if constexpr (kCentred<Format>)
+        sums[p].acc = Simd::dot4_centred(sums[p].acc, codes[p], a);
+      else
+        sums[p].acc = Simd::template dot4<(Format::kMostCode < 128)>(sums[p].acc, codes[p], a);
+    });
   }
+  template <int kPanels>
+  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
+                                                int j) {
+    const Simd::A a = Simd::aload(x.q + 4 * j);
+    each<kPanels>([&](auto p) { sums[p].acc = Simd::dot_pairs(sums[p].acc, codes[p], a); });
+  }
+  static void add(Sum& sum, const Pairs& pairs) { sum.acc = Simd::add_pairs(sum.acc, pairs.acc); }
   static Simd::F value(const Sum& sum) { return Simd::to_float(sum.acc); }
 };
 
 struct TwoBytes {
   using Block = WideActivationBlock;
   static constexpr int kMaxRows = Simd::kInt8Rows > 2 ? Simd::kInt8Rows / 2 : 1;
+  template <class Format>
+  static constexpr bool kCentred = false;  // its low bytes may be -128
   struct Sum {
     Simd::I high, low;
   };
+  struct Pairs {
+    Simd::P high, low;
+  };
   static Sum start(std::int32_t value) { return {Simd::iset1(0), Simd::iset1(value)}; }
-  template <bool kSmall, int kPanels>
+  template <class Format, int kPanels>
   [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
                                                 int j) {
     const Simd::A high = Simd::aload(x.high + 4 * j), low = Simd::aload(x.low + 4 * j);
-    for (int p = 0; p < kPanels; ++p) {
+    constexpr bool kSmall = Format::kMostCode < 128;
+    each<kPanels>([&](auto p) {
       sums[p].high = Simd::template dot4<kSmall>(sums[p].high, codes[p], high);
       sums[p].low = Simd::template dot4<kSmall>(sums[p].low, codes[p], low);
-    }
+    });
+  }
+  template <int kPanels>
+  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
+                                                int j) {
+    const Simd::A high = Simd::aload(x.high + 4 * j), low = Simd::aload(x.low + 4 * j);
+    each<kPanels>([&](auto p) {
+      sums[p].high = Simd::dot_pairs(sums[p].high, codes[p], high);
+      sums[p].low = Simd::dot_pairs(sums[p].low, codes[p], low);
+    });
+  }
+  static void add(Sum& sum, const Pairs& pairs) {
+    sum.high = Simd::add_pairs(sum.high, pairs.high);
+    sum.low = Simd::add_pairs(sum.low, pairs.low);
   }
   static Simd::F value(const Sum& sum) { return Simd::to_float(Simd::shift8_add(sum.high, sum.low)); }
 };
+
+// Of so many steps, how many may be added up in sixteen bits: each adds two products of a code and a signed byte.
+constexpr int pair_run(int steps, int most_code) {
+  const int fit = 32767 / (2 * 128 * most_code);
+  return fit < steps ? fit : steps;
+}
 
 template <class Format, class Width>
 struct IntegerTile {
@@ -108,32 +151,47 @@ struct IntegerTile {
   [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Block* const (&x)[kRows],
                                                   const std::uint8_t* const (&w)[kPanels], int s, int g) {
     constexpr int kSteps = 8 / Format::kGroups;
+    constexpr int kRun = Simd::kPairSums ? pair_run(kSteps, Format::kMostCode) : 0;
     std::int32_t sum[kRows];
     typename Width::Sum acc[kRows][kPanels];
-    for (int r = 0; r < kRows; ++r) {
+    each<kRows>([&](auto r) {
       sum[r] = Format::kGroups == 2 ? x[r]->sum[g] : x[r]->sum[0] + x[r]->sum[1];
-      for (int p = 0; p < kPanels; ++p) acc[r][p] = Width::start(-Format::kZeroPoint * sum[r]);
-    }
+      const std::int32_t start = Width::template kCentred<Format> ? 0 : -Format::kZeroPoint * sum[r];
+      each<kPanels>([&](auto p) { acc[r][p] = Width::start(start); });
+    });
+    if constexpr (kRun > 0) {
+      for (int begin = g * kSteps; begin < (g + 1) * kSteps; begin += kRun) {
+        typename Width::Pairs pairs[kRows][kPanels] = {};
 #pragma GCC unroll 8
-    for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
-      Simd::B codes[kPanels];
-      for (int p = 0; p < kPanels; ++p) codes[p] = Format::codes(w[p], s, j);
-      for (int r = 0; r < kRows; ++r) Width::template dot<Format::kSmall>(acc[r], codes, *x[r], j);
+        for (int j = begin; j < begin + kRun; ++j) {
+          Simd::B codes[kPanels];
+          each<kPanels>([&](auto p) { codes[p] = Format::codes(w[p], s, j); });
+          each<kRows>([&](auto r) { Width::dot(pairs[r], codes, *x[r], j); });
+        }
+        each<kRows, kPanels>([&](auto r, auto p) { Width::add(acc[r][p], pairs[r][p]); });
+      }
+    } else {
+#pragma GCC unroll 8
+      for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
+        Simd::B codes[kPanels];
+        each<kPanels>([&](auto p) { codes[p] = Format::codes(w[p], s, j); });
+        each<kRows>([&](auto r) { Width::template dot<Format>(acc[r], codes, *x[r], j); });
+      }
     }
-    for (int p = 0; p < kPanels; ++p) {
+    each<kPanels>([&](auto p) {
       Simd::F scale = Format::scale(w[p], s, g);
-      for (int r = 0; r < kRows; ++r) {
+      each<kRows>([&](auto r) {
         Simd::F scaled = Simd::mul(scale, Simd::set1(x[r]->scale));
         tile.acc[r][p] = Simd::fma(scaled, Width::value(acc[r][p]), tile.acc[r][p]);
-      }
+      });
       if constexpr (Format::kHasMinimum) {
         Simd::F minimum = Format::minimum(w[p], s, g);
-        for (int r = 0; r < kRows; ++r) {
+        each<kRows>([&](auto r) {
           Simd::F weighted = Simd::set1(x[r]->scale * static_cast<float>(sum[r]));
           tile.acc[r][p] = Simd::fma(minimum, weighted, tile.acc[r][p]);
-        }
+        });
       }
-    }
+    });
   }
 };
 
@@ -158,17 +216,18 @@ struct ExactTile {
       const std::size_t offset = static_cast<std::size_t>(k / Format::kBlock) * Format::kBytes;
       for (int step = 0; step < Format::kBlock / 4; ++step) {
         const int s = step / 8, j = step % 8, g = Format::kGroups == 2 ? j / 4 : 0;
-        for (int p = 0; p < kPanels; ++p) {
+        each<kPanels>([&](auto p) {
           const std::uint8_t* w = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes + offset;
           Simd::B codes = Format::codes(w, s, j);
           Simd::F scale = Format::scale(w, s, g), zero = Simd::set1(static_cast<float>(Format::kZeroPoint));
           for (int b = 0; b < 4; ++b) {
             Simd::F weight = Simd::mul(scale, Simd::sub(Simd::byte_to_float(codes, b), zero));
             if constexpr (Format::kHasMinimum) weight = Simd::add(weight, Format::minimum(w, s, g));
-            for (int r = 0; r < kRows; ++r)
+            each<kRows>([&](auto r) {
               tile.acc[r][p] = Simd::fma(weight, Simd::set1(x[r][k + 4 * step + b]), tile.acc[r][p]);
+            });
           }
-        }
+        });
       }
     }
     tile.finish(t, panel, row);
@@ -191,17 +250,19 @@ struct FloatTile {
     constexpr int kStep = kType == DType::bf16 ? 2 : 1;
     for (std::int64_t k = 0; k < t.k; k += kStep) {
       Simd::F weight[kStep][kPanels];
-      for (int p = 0; p < kPanels; ++p) {
+      each<kPanels>([&](auto p) {
         if constexpr (kType == DType::f32) weight[0][p] = Simd::load(reinterpret_cast<const float*>(w[p]));
         if constexpr (kType == DType::f16) weight[0][p] = Simd::load_f16(halves(w[p]));
         if constexpr (kType == DType::bf16) Simd::load_bf16_pairs(halves(w[p]), weight[0][p], weight[1][p]);
         w[p] += kBytes;
-      }
-      for (int i = 0; i < kStep && k + i < t.k; ++i)
-        for (int r = 0; r < kRows; ++r) {
+      });
+      each<kStep>([&](auto i) {
+        if (k + i >= t.k) return;
+        each<kRows>([&](auto r) {
           Simd::F a = Simd::set1(x[r][k + i]);
-          for (int p = 0; p < kPanels; ++p) tile.acc[r][p] = Simd::fma(weight[i][p], a, tile.acc[r][p]);
-        }
+          each<kPanels>([&](auto p) { tile.acc[r][p] = Simd::fma(weight[i][p], a, tile.acc[r][p]); });
+        });
+      });
     }
     tile.finish(t, panel, row);
   }
@@ -232,12 +293,12 @@ struct Bf16Tile {
       }
 #else
       Simd::F even[kPanels], odd[kPanels];
-      for (int p = 0; p < kPanels; ++p) Simd::load_bf16_pairs(halves(w[p]), even[p], odd[p]);
-      for (int r = 0; r < kRows; ++r) {
+      each<kPanels>([&](auto p) { Simd::load_bf16_pairs(halves(w[p]), even[p], odd[p]); });
+      each<kRows>([&](auto r) {
         Simd::F first = Simd::set1(widen(x[r][k])), second = Simd::set1(widen(x[r][k + 1]));
-        for (int p = 0; p < kPanels; ++p)
-          tile.acc[r][p] = Simd::fma(odd[p], second, Simd::fma(even[p], first, tile.acc[r][p]));
-      }
+        each<kPanels>(
+            [&](auto p) { tile.acc[r][p] = Simd::fma(odd[p], second, Simd::fma(even[p], first, tile.acc[r][p])); });
+      });
 #endif
       for (auto& p : w) p += 64;
     }

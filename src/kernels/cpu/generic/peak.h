@@ -3,44 +3,41 @@
 // The peak loops return the operations done (a multiply-add is two). Independent chains hide the latency.
 #pragma once
 
-#include <utility>
-
+#include "kernels/cpu/generic/each.h"
 #include "kernels/cpu/table.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
 
-// Calls f(0), f(1), ... with constant indices, so that arrays of accumulators become registers.
-template <int... kIndex, class F>
-[[gnu::always_inline]] inline void each_chain(F f, std::integer_sequence<int, kIndex...>) {
-  (f(kIndex), ...);
-}
-template <class F>
-[[gnu::always_inline]] inline void each_chain(F f) {
-  each_chain(f, std::make_integer_sequence<int, Simd::kPeakChains>());
-}
-
 inline double peak_f32(std::int64_t rounds) {
   Simd::F acc[Simd::kPeakChains];
-  each_chain([&](int i) { acc[i] = Simd::set1(0.5f); });
+  each<Simd::kPeakChains>([&](auto i) { acc[i] = Simd::set1(0.5f); });
   const Simd::F x = Simd::set1(0.999f), y = Simd::set1(1e-3f);
   for (std::int64_t round = 0; round < rounds; ++round)
-    each_chain([&](int i) {
+    each<Simd::kPeakChains>([&](auto i) {
       acc[i] = Simd::fma(acc[i], x, y);
       Simd::keep(acc[i]);
     });
   return 2.0 * 16 * Simd::kPeakChains * static_cast<double>(rounds);
 }
 
+// With 16-bit sums where there are some: what formats of four bits and less can reach.
 inline double peak_int8(std::int64_t rounds) {
-  Simd::I acc[Simd::kPeakChains];
-  each_chain([&](int i) { acc[i] = Simd::iset1(1); });
+  struct Sums {
+    Simd::I wide;
+    Simd::P pairs;
+  } acc[Simd::kPeakChains] = {};
   const Simd::B w = Simd::bset1(3);
   const std::int8_t four[4] = {1, -2, 3, -1};
   const Simd::A x = Simd::aload(four);
   for (std::int64_t round = 0; round < rounds; ++round)
-    each_chain([&](int i) {
-      acc[i] = Simd::template dot4<true>(acc[i], w, x);
-      Simd::keep(acc[i]);
+    each<Simd::kPeakChains>([&](auto i) {
+      if constexpr (Simd::kPairSums) {
+        acc[i].pairs = Simd::dot_pairs(acc[i].pairs, w, x);
+        Simd::keep(acc[i].pairs);
+      } else {
+        acc[i].wide = Simd::template dot4<true>(acc[i].wide, w, x);
+        Simd::keep(acc[i].wide);
+      }
     });
   return 2.0 * 64 * Simd::kPeakChains * static_cast<double>(rounds);
 }

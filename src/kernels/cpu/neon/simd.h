@@ -12,6 +12,7 @@ struct Simd {
   static constexpr int kFloatRows = 4, kFloatPanels = 1;  // 16 accumulators
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
   static constexpr int kPeakChains = 5;  // independent accumulators that fit the registers
+  static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {
     float32x4_t v[4];
@@ -22,6 +23,7 @@ struct Simd {
   struct B {
     uint8x16_t v[4];
   };
+  struct P {};  // no 16-bit sums
   struct A {
     int8x16_t v;
   };
@@ -198,6 +200,10 @@ struct Simd {
     });
   }
 
+  static P dot_pairs(P acc, B w, A a);  // these four are not there, and not called
+  static I add_pairs(I acc, P pairs);
+  static I dot4_centred(I acc, B w, A a);
+  static void keep(P& a);
   static inline A aload(const std::int8_t* p) {
     std::int32_t four;
     __builtin_memcpy(&four, p, 4);

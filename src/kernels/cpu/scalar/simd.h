@@ -14,6 +14,7 @@ struct Simd {
   static constexpr int kFloatRows = 2, kFloatPanels = 1;
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;
   static constexpr int kPeakChains = 2;  // independent accumulators that fit the registers
+  static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {
     float v[16];
@@ -24,6 +25,7 @@ struct Simd {
   struct B {
     std::uint8_t v[64];
   };
+  struct P {};  // no 16-bit sums
   struct A {
     std::int8_t v[4];
   };
@@ -172,6 +174,10 @@ struct Simd {
     return lanes<F>([&](int i) { return static_cast<float>(a.v[4 * i + index]); });
   }
 
+  static P dot_pairs(P acc, B w, A a);  // these four are not there, and not called
+  static I add_pairs(I acc, P pairs);
+  static I dot4_centred(I acc, B w, A a);
+  static void keep(P& a);
   static inline A aload(const std::int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
   template <bool kSmall>
   static inline I dot4(I acc, B w, A a) {
