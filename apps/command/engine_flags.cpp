@@ -57,8 +57,7 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
   add.value("--activations", o.activations, "TYPE", "int8 (fast), or f32 (exact mode: float arithmetic throughout)");
   add.value("--kv-cache-dtype,--kv-dtype", o.kv_type, "TYPE",
             "keys and values: auto (bf16, f32 in exact mode), f32, bf16, f16, int8, fp8_e4m3, fp8_e5m2");
-  add.value("--max-total-tokens", o.max_total_tokens, "TOKENS",
-            "slots of the token pool; 0 = what --kv-memory says");
+  add.value("--max-total-tokens", o.max_total_tokens, "TOKENS", "slots of the token pool; 0 = what --kv-memory says");
   add.value("--kv-memory,--kv-cache-memory-bytes,--mem-fraction-static,--gpu-memory-utilization", o.kv_memory, "SIZE",
             "of the token pool: bytes (4G), or a share (40%, 0.4) of what machine, container and ulimit leave once the "
             "weights are there; empty = 25%, but not more than all running sequences at full length take");
@@ -84,9 +83,10 @@ void add_schedule_flags(Adder& add, EngineOptions& o) {
             "of prompts that may wait; 0 = max(4 x pool, 262144)");
   add.value("--chunked-prefill-size,--prefill-chunk,--max-num-batched-tokens", o.prefill_chunk, "TOKENS",
             "of prompts computed in one step; 0 = 512, -1 = no limit");
-  add.value("--schedule-policy,--schedule", o.schedule_policy, "NAME",
-            "which waiting request goes first: lpm (longest cached prefix), dfs-weight (branch after branch of the "
-            "tree), fcfs (arrival), lof (longest output), priority, random; nobody is passed over in more than 64 steps");
+  add.value(
+      "--schedule-policy,--schedule", o.schedule_policy, "NAME",
+      "which waiting request goes first: lpm (longest cached prefix), dfs-weight (branch after branch of the "
+      "tree), fcfs (arrival), lof (longest output), priority, random; nobody is passed over in more than 64 steps");
   add.value("--target-itl", o.target_itl_ms, "MS",
             "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
   add.flag("--fair-tenants", o.fair_tenants, "API keys take turns by tokens computed, and the users of each");

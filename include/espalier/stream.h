@@ -47,8 +47,9 @@ enum class FinishReason { stop, length, abort, error };
 struct Usage {  // of one choice, in tokens
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   int retractions = 0;
-  int draft_steps = 0, drafted_tokens = 0, accepted_tokens = 0;  // steps that verify drafts (0: none does), drafts, true ones
-  std::string cache_end;  // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
+  int draft_steps = 0, drafted_tokens = 0,
+      accepted_tokens = 0;  // steps that verify drafts (0: none does), drafts, true ones
+  std::string cache_end;    // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
 };
 
 struct Timing {  // seconds since submit()

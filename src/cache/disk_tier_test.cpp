@@ -220,7 +220,9 @@ TEST_F(DiskTierTest, FoldersAndFilesOfOthersAreLeftAlone) {
   std::ofstream(folder / "notes.tmp") << "mine";
   auto o = options();
   o.capacity = 1 << 20;
-  { auto tier = open(o); }
+  {
+    auto tier = open(o);
+  }
   EXPECT_TRUE(std::filesystem::exists(folder / "notes.tmp"));
   EXPECT_FALSE(std::filesystem::exists(folder / "lock"));
   for (const auto& place : {folder, like_ours}) EXPECT_TRUE(std::filesystem::exists(place / "data.tmp2"));

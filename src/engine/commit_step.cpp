@@ -169,8 +169,8 @@ bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamE
   }
   s.last_token = now;
   const bool end = is_end(s, outcome.token);
-  events.push_back(TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives), end,
-                              s.cached_tokens});
+  events.push_back(
+      TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives), end, s.cached_tokens});
   if (!end && s.remaining_output() > 0) return false;
   const FinishReason reason = end ? FinishReason::stop : FinishReason::length;
   FinishEvent finish = finish_event(s, reason);
@@ -198,8 +198,8 @@ FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) con
   FinishEvent event;
   event.choice = s.choice;
   event.reason = reason;
-  event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions, s.draft_steps, s.drafted,
-                 s.accepted,        s.cache_end};
+  event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions,
+                 s.draft_steps,     s.drafted,       s.accepted,    s.cache_end};
   const auto now = now_();
   event.timing.queued = seconds_of((s.was_admitted ? s.admitted : now) - s.submitted);
   event.timing.first_token =

@@ -62,7 +62,8 @@ class NumberRunner final : public StepRunner {
 
   std::vector<Value> compute(Sequence& s, int count) {
     Value value = testing::first_value(s.request->fields().scope);
-    const int looked_at = random_() % 16 == 0 || s.computed == s.held.tree_slots().length() ? 1 : 64;  // all of them, or some
+    const int looked_at =
+        random_() % 16 == 0 || s.computed == s.held.tree_slots().length() ? 1 : 64;  // all of them, or some
     for (int position = 0; position < s.computed; ++position) {
       value = testing::next_value(value, s.tokens[static_cast<std::size_t>(position)]);
       if (position % looked_at == 0 || position + 1 == s.computed) {

@@ -346,7 +346,8 @@ TEST_F(EngineCoreOnTinyModel, TenantsTakeTurns) {
   }
 }
 
-// One tenant floods, the other sends one request after the other: those never wait behind the flood, however old it is.
+// One tenant floods, the other sends one request after the other: those wait for a quantum of tokens at most, however
+// old the flood is.
 TEST_F(EngineCoreOnTinyModel, AFloodDoesNotAgeItsWayPastAnotherTenant) {
   CoreOptions o = options();
   o.max_running = 2;
@@ -355,14 +356,14 @@ TEST_F(EngineCoreOnTinyModel, AFloodDoesNotAgeItsWayPastAnotherTenant) {
   RequestFields flood = request({}, 1), trickle = request({}, 1);
   flood.tenant = "flood";
   trickle.tenant = "trickle";
-  for (int i = 0; i < 300; ++i) {
-    flood.prompt = prompt(60);
+  for (int i = 0; i < 700; ++i) {
+    flood.prompt = prompt(400);
     harness.add(flood);
   }
-  for (int i = 0; i < 80; ++i) {
-    trickle.prompt = prompt(60);
+  for (int i = 0; i < kAgeingBound + 8; ++i) {
+    trickle.prompt = prompt(400);
     const auto number = static_cast<std::size_t>(harness.add(trickle));
-    for (int step = 0; step < 4; ++step) harness.step();
+    for (int step = 0; step < 12 && !harness.answers[number][0].finished; ++step) harness.step();
     ASSERT_TRUE(harness.answers[number][0].finished) << i;
   }
 }

@@ -206,8 +206,8 @@ int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, st
             const MemoryRoom& room) {
   if (o.max_total_tokens > 0) return o.max_total_tokens;
   const KvMemory& memory = chosen.kv_memory;
-  const auto bytes = memory.bytes > 0 ? memory.bytes
-                                      : static_cast<std::int64_t>(static_cast<double>(room.least()) * memory.share);
+  const auto bytes =
+      memory.bytes > 0 ? memory.bytes : static_cast<std::int64_t>(static_cast<double>(room.least()) * memory.share);
   const std::int64_t affordable = bytes / static_cast<std::int64_t>(bytes_per_token);
   const std::int64_t useful = static_cast<std::int64_t>(context) * chosen.max_running;
   const std::int64_t wanted = memory.asked ? affordable : std::min(affordable, useful);

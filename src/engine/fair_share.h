@@ -52,9 +52,7 @@ class FairShare {
       at_->second.served += tokens;
       user_->second.served += tokens;
     }
-    Turn turn() const {
-      return owner_ ? Turn{at_->second.served / kQuantum, user_->second.served / kQuantum} : Turn{};
-    }
+    Turn turn() const { return owner_ ? Turn{at_->second.served / kQuantum, user_->second.served / kQuantum} : Turn{}; }
 
    private:
     friend class FairShare;

@@ -17,7 +17,7 @@ namespace espalier {
 class QueueBound {
  public:
   void limit(std::int64_t most_requests, std::int64_t most_tokens);  // before anything is submitted
-  Result<> count(std::span<const Request> requests);  // all of them, or none
+  Result<> count(std::span<const Request> requests);                 // all of them, or none
   // The engine thread's: the state after it has taken over so much of what was counted.
   void publish(const EngineStatus& now, std::int64_t seen_requests, std::int64_t seen_tokens);
   EngineStatus status() const;  // what was counted and not yet seen waits

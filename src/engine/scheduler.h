@@ -30,9 +30,9 @@ struct WaitingView {
   int branch = 0;   // place of its node in the walk that dfs_weight makes (branch_order.h)
   int output = 0;   // tokens it may generate
   int priority = 0;
-  bool background = false;       // only when nothing else waits
-  Turn turn;                     // under fair sharing: the quanta that its tenant was served (fair_share.h)
-  int steps_passed_over = 0;     // planned steps in which a later arrival was admitted instead
+  bool background = false;    // only when nothing else waits
+  Turn turn = {};             // under fair sharing: the quanta that its tenant was served (fair_share.h)
+  int steps_passed_over = 0;  // planned steps in which a later arrival was admitted instead
 };
 
 // The order in which waiting requests should be admitted, found one by one: O(n) to begin, O(log n) each. A request

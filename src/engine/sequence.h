@@ -49,7 +49,8 @@ struct Sequence {
   int cached_tokens = 0;  // of the prompt, when first admitted
   const char* cache_end = "";
   int retractions = 0;
-  int draft_steps = 0, drafted = 0, accepted = 0;  // decoding steps where drafts are on, their tokens, those that came true
+  int draft_steps = 0, drafted = 0,
+      accepted = 0;      // decoding steps where drafts are on, their tokens, those that came true
   int extents_left = 0;  // of its tokens in the tree, when they were last to be gathered (compaction.h)
   Clock::time_point submitted{}, admitted{}, first_token{}, last_token{};
   bool was_admitted = false;

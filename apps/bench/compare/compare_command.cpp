@@ -108,8 +108,8 @@ class Compare {
     return success();
   }
 
-  // The same requests to one server after the other; every second time the other way round, so that a machine that grows
-  // slower or faster favours none.
+  // The same requests to one server after the other; every second time the other way round, so that a machine that
+  // grows slower or faster favours none.
   Result<> alternate(const Workload& workload, const RunSettings& settings, ComparedCase& compared) {
     Repetition repetition;
     repetition.visits.resize(contenders_.size());

@@ -42,7 +42,8 @@ void add_dataset_flags(CLI::App& app, LoadOptions& o) {
   option(app, "--random-range-ratio", d.random_range_ratio,
          "random: lengths are drawn evenly from ratio x length to length; 1 = exact")
       ->check(CLI::Range(0.0, 1.0));
-  option(app, "--random-prefix-len", d.random_prefix_len, "random: tokens before each of these prompts, the same for all")
+  option(app, "--random-prefix-len", d.random_prefix_len,
+         "random: tokens before each of these prompts, the same for all")
       ->check(CLI::Range(0, 1 << 20));
   option(app, "--gsp-num-groups", d.gsp_num_groups, "generated-shared-prefix: system prompts")
       ->check(CLI::PositiveNumber);

@@ -59,7 +59,8 @@ Result<> put_out(const Arguments& a, const Target& target, const Measurement& m)
   if (!a.output_file.empty()) ESP_CHECK(write_text(a.output_file, dumped(line), true));
   if (a.save_result || a.save_detailed || a.append_result) {
     const Json result = vllm_json(m.report, a.load, a.save_detailed ? &m.run : nullptr);
-    ESP_CHECK(write_text(vllm_filename(a, m.report), a.append_result ? dumped(result) : dumped(result, 2), a.append_result));
+    ESP_CHECK(
+        write_text(vllm_filename(a, m.report), a.append_result ? dumped(result) : dumped(result, 2), a.append_result));
   }
   std::fputs(a.json ? dumped(line).c_str() : report_table(m.report).c_str(), stdout);
   std::fflush(stdout);
