@@ -226,7 +226,8 @@ class ForeignFlags(unittest.TestCase):
     def test_memory_for_the_pool_is_said_in_the_words_of_any_server(self):
         for name, given in (("--kv-memory", "64M"), ("--kv-cache-memory-bytes", "67108864"), ("--mem-fraction-static", "0.5"),
                             ("--gpu-memory-utilization", "0.5"), ("--kv-memory", "50%")):
-            self.assertEqual(value(config(MODEL, name, given), "kv-memory"), (given, "command line"))
+            shown, origin = value(config(MODEL, name, given), "kv-memory")
+            self.assertEqual((shown.strip('"'), origin), (given, "command line"))
         for bad in ("x", "0", "12", "1.5", "120%", "-1G", "4X"):
             ended = espalier("serve", MODEL, "--kv-memory", bad, "--port", "0")
             self.assertEqual(ended.code, 2, ended)
