@@ -5,11 +5,11 @@
 
 Two servers, with and without prefix cache, answer each workload in alternation, in one run; `espalier bench serving` sends it. Printed:
   P, D   prompt and output tokens of the workload          h   hit rate of an unlimited cache for the ids that were sent
-  c      what a decoded token costs, in prompt tokens computed, measured on the server without cache with prompts and answers of the
-         workload's mean lengths. `full`: `concurrency` sequences side by side all the time. `run`: in the workload itself, what its
-         time without cache leaves beside its P prompt tokens. Programs that wait for their own branches, and the last answers of
-         a file, decode a few at once, where a token costs several times as much; nothing that is cached changes that.
-  gain   time without ÷ time with the cache                 possible   (P + c D) ÷ ((1 - h) P + c D), for both c
+  batch  sequences in a mean step of the server with cache: programs wait for their own branches, and the last answers of a file are
+         decoded a few at once
+  c      what a decoded token costs, in prompt tokens computed, measured on the server without cache: that many sequences side by side,
+         with prompts and answers of the workload's mean lengths
+  gain   time without ÷ time with the cache                 possible   (P + c D) ÷ ((1 - h) P + c D)
 The share is gain ÷ possible. Selects count their scored tokens on both sides. Only Python's own library is needed.
 """
 import argparse
@@ -21,11 +21,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
-WAYS = ("full", "run")  # of measuring c
-HEAD = "{:24} {:>8} {:>7} {:>6} {:>6} {:>8} {:>8} {:>6}" + 2 * " {:>7} {:>9} {:>6}"
-LINE = "{workload:24} {P:8} {D:7} {h:6.3f} {hit:6.3f} {off:8.2f} {on:8.2f} {gain:6.2f}" + "".join(
-    f" {{c_{way}:7.2f}} {{possible_{way}:9.2f}} {{share_{way}:6.2f}}" for way in WAYS)
+HEAD = "{:24} {:>8} {:>7} {:>6} {:>6} {:>6} {:>6} {:>8} {:>8} {:>6} {:>9} {:>6}"
+LINE = ("{workload:24} {P:8} {D:7} {h:6.3f} {hit:6.3f} {batch:6.1f} {c:6.2f} {off:8.2f} {on:8.2f} {gain:6.2f} {possible:9.2f} {share:6.2f}")
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "espalier")
 
 
@@ -45,6 +44,12 @@ class Server:
             time.sleep(0.05)
         sys.exit("the server did not become ready")
 
+    def batches(self):
+        """Steps so far, and the sequences in them."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics") as reply:
+            text = reply.read().decode()
+        return [float(re.search(rf"^espalier_batch_size_{part}\S* (\S+)$", text, re.M)[1]) for part in ("count", "sum")]
+
     def measure(self, *flags):
         done = subprocess.run([PROGRAM, "bench", "serving", "--port", self.port, "--json", "--seed", "1", "--warmup-requests", "1", *flags],
                               capture_output=True, text=True)
@@ -53,17 +58,13 @@ class Server:
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def costs_of(server, concurrency, prompt, output):
-    """Seconds of a prompt token, and of a decoded one, with `concurrency` sequences side by side whose prompts and answers are as long as the
+def decode_cost(server, sequences, prompt, output):
+    """Prompt tokens that could be computed in the time of one decoded token: `sequences` side by side, prompts and answers as long as the
     workload's. Attention makes both dearer as they grow."""
-    one = ("--dataset-name", "random", "--random-range-ratio", "1", "--max-concurrency", str(concurrency), "--num-prompts", str(concurrency))
+    one = ("--dataset-name", "random", "--random-range-ratio", "1", "--max-concurrency", str(sequences), "--num-prompts", str(sequences))
     prompts = server.measure(*one, "--random-input-len", str(prompt), "--random-output-len", "1")["duration"]
     both = server.measure(*one, "--random-input-len", str(prompt), "--random-output-len", str(output + 1))["duration"]
-    return prompts / prompt / concurrency, max(both - prompts, 0) / output / concurrency
-
-
-def possible(p, d, h, c):
-    return (p + c * d) / ((1 - h) * p + c * d)
+    return max(both - prompts, 0) / output * prompt / prompts
 
 
 def rounded(value, least, step):
@@ -82,26 +83,23 @@ def main():
     off = Server(a.model, "--threads", str(a.threads), "--disable-radix-cache")
     on = Server(a.model, "--threads", str(a.threads))
     try:
-        costs = {}
-        print(HEAD.format("workload", "P", "D", "h", "hit", "off s", "on s", "gain", *(x for way in WAYS for x in ("c " + way, "possible", "share"))))
+        print(HEAD.format("workload", "P", "D", "h", "hit", "batch", "c", "off s", "on s", "gain", "possible", "share"))
         rows = []
         for path in a.workloads:
             flags = ("--dataset-path", path, "--max-concurrency", str(a.concurrency), "--report-ideal")
-            pairs = [(off.measure(*flags), on.measure(*flags, "--flush-cache")) for _ in range(a.repeat)]
-            gain = statistics.median(x["duration"] / y["duration"] for x, y in pairs)
+            pairs, before = [], on.batches()
+            for _ in range(a.repeat):
+                pairs.append((off.measure(*flags), on.measure(*flags, "--flush-cache")))
+            steps, sequences = (after - earlier for earlier, after in zip(before, on.batches()))
             seen = pairs[0][1]
             p, d, h = seen["total_input_tokens"], seen["total_output_tokens"], seen["ideal_hit_rate_pct"] / 100
             n = seen["completed"]
-            lengths = rounded(p / n, 64, 64), rounded(d / n, 16, 16)
-            if lengths not in costs:
-                costs[lengths] = costs_of(off, a.concurrency, *lengths)
-            of_prompt, of_output = costs[lengths]
-            slow, quick = (statistics.median(x["duration"] for x in runs) for runs in zip(*pairs))
+            c = decode_cost(off, max(1, round(sequences / steps)), rounded(p / n, 64, 64), rounded(d / n, 16, 16))
             row = {"workload": os.path.basename(path).split(".")[0], "P": p, "D": d, "h": h, "hit": seen["cache_hit_rate_pct"] / 100,
-                   "off": slow, "on": quick, "gain": gain, "c_full": of_output / of_prompt, "c_run": max(slow / of_prompt - p, 0) / max(d, 1)}
-            for at in WAYS:
-                row["possible_" + at] = possible(p, d, h, row["c_" + at])
-                row["share_" + at] = gain / row["possible_" + at]
+                   "batch": sequences / steps, "c": c, "off": statistics.median(x["duration"] for x, _ in pairs),
+                   "on": statistics.median(y["duration"] for _, y in pairs),
+                   "gain": statistics.median(x["duration"] / y["duration"] for x, y in pairs), "possible": (p + c * d) / ((1 - h) * p + c * d)}
+            row["share"] = row["gain"] / row["possible"]
             rows.append(row)
             print(LINE.format(**row), flush=True)
         if a.out:
