@@ -47,6 +47,7 @@ enum class FinishReason { stop, length, abort, error };
 struct Usage {  // of one choice, in tokens
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   int retractions = 0;
+  int disk_tokens = 0;  // of cached_tokens, those that were read from disk while the request waited
   int draft_steps = 0, drafted_tokens = 0,
       accepted_tokens = 0;  // steps that verify drafts (0: none does), drafts, true ones
   std::string cache_end;    // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...

@@ -155,6 +155,7 @@ bool DiskPrefixes::begin(const Wish& wish, const DiskTier::Ranges& ranges, int e
   load.scope = wish.key.scope;
   load.tokens.assign(wish.key.tokens.begin(), wish.key.tokens.begin() + end);
   load.cursor.follow(match.extents.last_slot(), match.length);
+  load.held_before = match.length;
   load.pin = std::move(match.pin);
   load.owners.insert(wish.owner);
   load.id = tier_->load(wish.key.scope, wish.key.tokens, wish.matched / kBlockTokens, ranges);
@@ -201,12 +202,16 @@ void DiskPrefixes::collect(int most_pieces) {
   }
 }
 
-void DiskPrefixes::forget(std::uint64_t owner) {
+int DiskPrefixes::forget(std::uint64_t owner) {
+  int read = 0;
   std::erase_if(loads_, [&](Load& load) {
-    if (load.owners.erase(owner) == 0 || !load.owners.empty()) return false;
+    if (load.owners.erase(owner) == 0) return false;
+    read += load.pin.length() - load.held_before;
+    if (!load.owners.empty()) return false;
     tier_->cancel(load.id);
     return true;
   });
+  return read;
 }
 
 bool DiskPrefixes::give_up() {

@@ -57,7 +57,7 @@ class DiskPrefixes final : public EvictionObserver {
 
   // Whether the request should wait because more of its prefix is being read; begins to read it if that pays.
   bool wait_for(const Wish& wish, DiskMemory& memory);
-  void forget(std::uint64_t owner);  // it was admitted, or left
+  int forget(std::uint64_t owner);  // it was admitted, or left; how many tokens were read while it waited
 
   // Puts what was read into the tree, at most so many pieces: while others decode, copying must not keep them waiting.
   // Call between steps, and after a wake.
@@ -81,6 +81,7 @@ class DiskPrefixes final : public EvictionObserver {
     std::string scope;
     std::vector<TokenId> tokens;  // up to where it will hold them
     PinnedPrefix pin;             // up to where it holds them
+    int held_before = 0;          // what the tree had of them
     SlotCursor cursor;
     std::set<std::uint64_t> owners;
     bool done = false;

@@ -198,7 +198,7 @@ FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) con
   FinishEvent event;
   event.choice = s.choice;
   event.reason = reason;
-  event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions,
+  event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions, s.disk_tokens,
                  s.draft_steps,     s.drafted,       s.accepted,    s.cache_end};
   const auto now = now_();
   event.timing.queued = seconds_of((s.was_admitted ? s.admitted : now) - s.submitted);

@@ -163,6 +163,11 @@ TEST_F(DiskCacheOnTinyModel, APromptIsReusedAfterARestartUpToItsLastWholeBlock) 
   tiered.add(request(tokens, 4));
   tiered.run();
   EXPECT_EQ(tiered.answers[0][0].finish.usage.cached_tokens, 288);
+  EXPECT_EQ(tiered.answers[0][0].finish.usage.disk_tokens, 288);
+  tiered.add(request(tokens, 4));
+  tiered.run();
+  EXPECT_EQ(tiered.answers[1][0].finish.usage.cached_tokens, 299);
+  EXPECT_EQ(tiered.answers[1][0].finish.usage.disk_tokens, 0) << "it is in memory by now";
 }
 
 TEST_F(DiskCacheOnTinyModel, AFlushedCacheIsFlushedOnDiskToo) {

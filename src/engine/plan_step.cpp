@@ -269,15 +269,17 @@ void EngineCore::begin(Sequence& s, Match match) {
   s.computed = match.length;
   s.extents_left = 0;
   s.held.begin(std::move(match.pin), std::move(match.extents));
-  if (disk_) disk_->forget(s.arrival);
+  const int from_disk = disk_ ? disk_->forget(s.arrival) : 0;
   if (std::exchange(s.was_admitted, true)) return;
   s.channel->note_begun();
   s.admitted = now_();
   s.cached_tokens = std::min(match.length, s.prompt_tokens() - 1);
+  s.disk_tokens = std::min(from_disk, s.cached_tokens);
   s.cache_end = why_reuse_ended(s, match);
   metrics_.queue.observe(seconds_of(s.admitted - s.submitted));
   metrics_.queried_tokens.add(static_cast<std::uint64_t>(s.prompt_tokens()));
   metrics_.cached_tokens.add(static_cast<std::uint64_t>(s.cached_tokens));
+  metrics_.disk_hit_tokens.add(static_cast<std::uint64_t>(s.disk_tokens));
 }
 
 // A full pool is the ordinary case. Slots freed one by one, as they are wanted, would go to whoever asks next:

@@ -47,6 +47,7 @@ struct Sequence {
   bool prompt_logprobs_sent = false;
 
   int cached_tokens = 0;  // of the prompt, when first admitted
+  int disk_tokens = 0;    // of these, read from disk while it waited
   const char* cache_end = "";
   int retractions = 0;
   int draft_steps = 0, drafted = 0,

@@ -200,10 +200,14 @@ void write_engine(MetricsText& text, const ServedModel& model) {
     }
   }
   write_disk(text, metrics.disk, ours.labels);
-  Labels labels = sglangs.labels;
-  labels.emplace_back("cache_source", "device");
   text.counter("sglang:cached_tokens", "Prompt tokens served from the cache");
-  text.sample(static_cast<double>(metrics.cached_tokens.value()), labels);
+  const auto from_disk = static_cast<double>(metrics.disk_hit_tokens.value());
+  for (const auto& [source, tokens] : {std::pair("device", static_cast<double>(metrics.cached_tokens.value()) - from_disk),
+                                       std::pair("storage", from_disk)}) {
+    Labels labels = sglangs.labels;
+    labels.emplace_back("cache_source", source);
+    text.sample(tokens, labels);
+  }
   text.gauge("espalier_build_info", "Version and instruction set");
   text.sample(1, {{"version", ESPALIER_VERSION}, {"isa", model.info().isa}});
 }

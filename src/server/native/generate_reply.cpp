@@ -175,7 +175,9 @@ void GenerateReply::write_usage(JsonWriter& json, const Choice& choice) const {
   const Usage& usage = choice.end.usage;
   json.field("prompt_tokens", prompt_of(choice).ids.size()).field("completion_tokens", choice.tokens);
   json.field("cached_tokens", usage.cached_tokens).field("reasoning_tokens", 0);
-  json.key("cached_tokens_details").open('{').field("device", usage.cached_tokens).field("host", 0).close('}');
+  json.key("cached_tokens_details").open('{').field("device", usage.cached_tokens - usage.disk_tokens).field("host", 0);
+  if (usage.disk_tokens > 0) json.field("storage", usage.disk_tokens).field("storage_backend", "file");
+  json.close('}');
   json.field("num_retractions", usage.retractions);
   if (const int steps = usage.draft_steps; steps > 0) {
     const auto share = [](int part, int whole) { return whole > 0 ? static_cast<double>(part) / whole : 0.0; };
