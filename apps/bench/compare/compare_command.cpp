@@ -202,7 +202,7 @@ int run(Arguments& a) {
 std::function<int()> add_compare(CLI::App& bench) {
   auto a = std::make_shared<Arguments>();
   auto* verb = bench.add_subcommand(
-      "compare", "two or more servers in alternation (A, B, A, B, ...): ratios to the first with their spread");
+      "compare", "two or more servers in alternation (A, B, B, A, ...): ratios to the first with their spread");
   verb->footer(
       "Each server is [NAME=]URL, or [NAME=]COMMAND in which {port} stands for its port; commands are launched here "
       "and\n"

@@ -119,6 +119,8 @@ Error Contender::ended_early() const {
 Result<> Contender::launch() {
   ESP_TRY(const int port, free_port());
   url_ = fmt::format("http://127.0.0.1:{}", port);
+  std::error_code ignored;  // what could not be made is named when the log is opened
+  std::filesystem::create_directories(options_.log_folder, ignored);
   const std::string log = fmt::format("{}/{}.log", options_.log_folder, spec_.name);
   ESP_TRY(process_, ServerProcess::start(spec_.command, port, log));
   return success();
