@@ -20,11 +20,11 @@ constexpr std::string_view kKept = "kv-", kPassing = "run-", kSuffix = ".kv";
 
 // Sixteen hexadecimal digits: "00000000000000a3" -> 0xa3.
 std::optional<std::uint64_t> number_in(std::string_view digits) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
-  const bool is_one = digits.size() == 16 && error == std::errc() && end == digits.data() + digits.size();
   const auto is_ours = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return is_one && std::ranges::all_of(digits, is_ours) ? std::optional(number) : std::nullopt;
+  if (digits.size() != 16 || !std::ranges::all_of(digits, is_ours)) return std::nullopt;
+  std::uint64_t number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  return number;
 }
 
 // "00000000000000a3.kv" -> 0xa3

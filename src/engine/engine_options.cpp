@@ -10,6 +10,7 @@
 
 #include "base/compute_team.h"
 #include "cache/slot_allocator.h"
+#include "kernels/kv_layout.h"
 
 namespace espalier {
 namespace {
@@ -208,7 +209,8 @@ int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, st
   const KvMemory& memory = chosen.kv_memory;
   const auto bytes =
       memory.bytes > 0 ? memory.bytes : static_cast<std::int64_t>(static_cast<double>(room.least()) * memory.share);
-  const std::int64_t affordable = bytes / static_cast<std::int64_t>(bytes_per_token);
+  // Whole segments: that is how a pool is laid out, and it must not take more than it was given.
+  const std::int64_t affordable = bytes / static_cast<std::int64_t>(bytes_per_token) / kSegmentSlots * kSegmentSlots;
   const std::int64_t useful = static_cast<std::int64_t>(context) * chosen.max_running;
   const std::int64_t wanted = memory.asked ? affordable : std::min(affordable, useful);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 256, 1 << 24));

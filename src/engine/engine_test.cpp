@@ -255,6 +255,16 @@ TEST_F(EngineOnTinyModel, OptionsThatMakeNoSenseAreRefusedByName) {
   EXPECT_EQ(Engine::open(options).error().kind, Error::Kind::not_found);
 }
 
+TEST_F(EngineOnTinyModel, ThePoolTakesNoMoreThanItWasGiven) {
+  options.max_total_tokens = 0;
+  for (const std::int64_t mebibytes : {1, 3, 8}) {
+    options.kv_memory = std::to_string(mebibytes) + "M";
+    ASSERT_NO_FATAL_FAILURE(open());
+    EXPECT_LE(engine->model().kv_bytes, mebibytes << 20);
+    EXPECT_GT(engine->model().kv_bytes, mebibytes << 19);
+  }
+}
+
 TEST_F(EngineOnTinyModel, DummyWeightsNeedOnlyAConfiguration) {
   const auto folder = std::filesystem::temp_directory_path() / ("espalier-dummy-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);

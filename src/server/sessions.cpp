@@ -87,7 +87,7 @@ Result<Sessions::Begun> Sessions::begin(const SessionParams& params, std::string
   tokens_ += length;
   session.used = now;
   session.turns.emplace(rid, Node{params.rid, begun.prompt, {}, true});
-  begun.turn = std::make_unique<Turn>(*this, session.number, std::move(rid), params.replace);
+  begun.turn = std::make_unique<Turn>(*this, Opening{params.id, session.number}, std::move(rid), params.replace);
   return begun;
 }
 
@@ -101,29 +101,35 @@ std::int64_t Sessions::tokens() const {
   return tokens_;
 }
 
-Sessions::Session* Sessions::opened(std::uint64_t number) {
-  const auto place = std::ranges::find_if(sessions_, [&](const auto& s) { return s.second.number == number; });
-  return place == sessions_.end() ? nullptr : &place->second;
+Sessions::Session* Sessions::opened(const Opening& session) {
+  const auto place = sessions_.find(session.id);
+  return place != sessions_.end() && place->second.number == session.number ? &place->second : nullptr;
 }
 
-void Sessions::add(std::uint64_t number, const std::string& rid, TokenId token) {
+Sessions::Node* Sessions::turn_of(const Opening& session, const std::string& rid) {
+  Session* found = opened(session);
+  if (found == nullptr) return nullptr;
+  const auto turn = found->turns.find(rid);
+  return turn == found->turns.end() ? nullptr : &turn->second;
+}
+
+void Sessions::add(const Opening& session, const std::string& rid, TokenId token) {
   const std::scoped_lock lock(mutex_);
-  Session* session = opened(number);
-  if (session == nullptr) return;
-  const auto turn = session->turns.find(rid);
-  if (turn == session->turns.end()) return;  // replaced meanwhile
-  turn->second.output.push_back(token);
+  Node* turn = turn_of(session, rid);
+  if (turn == nullptr) return;
+  turn->output.push_back(token);
   ++tokens_;
 }
 
 // What continues the turn that `by` continues goes, but for `by` itself; where that continues none, all other turns
 // do. Level by level; a session's turns are few.
-std::vector<std::string> Sessions::replace(std::uint64_t number, const std::string& by) {
+std::vector<std::string> Sessions::replace(const Opening& opening, const std::string& by) {
   const std::scoped_lock lock(mutex_);
   std::vector<std::string> running;
-  Session* session = opened(number);
-  if (session == nullptr || !session->turns.contains(by)) return running;
-  const std::string last = session->turns.find(by)->second.parent;
+  const Node* replacing = turn_of(opening, by);
+  if (replacing == nullptr) return running;
+  Session* session = opened(opening);
+  const std::string last = replacing->parent;
   if (const auto turn = session->turns.find(last); turn != session->turns.end() && turn->second.running)
     running.push_back(last);
   std::vector<std::string> parents{last};
@@ -137,16 +143,15 @@ std::vector<std::string> Sessions::replace(std::uint64_t number, const std::stri
   return running;
 }
 
-void Sessions::end(std::uint64_t number, const std::string& rid, bool keep) {
+void Sessions::end(const Opening& opening, const std::string& rid, bool keep) {
   const std::scoped_lock lock(mutex_);
-  Session* session = opened(number);
-  if (session == nullptr) return;
-  const auto turn = session->turns.find(rid);
-  if (turn == session->turns.end()) return;  // replaced meanwhile
+  Node* turn = turn_of(opening, rid);
+  if (turn == nullptr) return;
+  Session* session = opened(opening);
   session->used = Clock::now();
-  turn->second.running = false;
+  turn->running = false;
   std::vector<std::string> none;
-  if (!keep && turn->second.output.empty()) forget(*session, rid, none);
+  if (!keep && turn->output.empty()) forget(*session, rid, none);
 }
 
 void Sessions::close_idle(Time now) {

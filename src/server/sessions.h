@@ -43,12 +43,17 @@ class Sessions {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
+  struct Opening {  // of a session: its id may be used again after it was closed
+    std::string id;
+    std::uint64_t number = 0;
+  };
+
   // A turn that runs. Dropped before keep(): what it has so far counts, as that of any request that was cut short; a
   // turn that has nothing yet never was.
   class Turn {
    public:
-    Turn(Sessions& sessions, std::uint64_t session, std::string rid, bool replaces)
-        : sessions_(sessions), session_(session), rid_(std::move(rid)), replaces_(replaces) {}
+    Turn(Sessions& sessions, Opening session, std::string rid, bool replaces)
+        : sessions_(sessions), session_(std::move(session)), rid_(std::move(rid)), replaces_(replaces) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() { sessions_.end(session_, rid_, kept_); }
@@ -62,7 +67,7 @@ class Sessions {
 
    private:
     Sessions& sessions_;
-    const std::uint64_t session_;
+    const Opening session_;
     const std::string rid_;
     const bool replaces_;
     bool kept_ = false;
@@ -91,7 +96,7 @@ class Sessions {
     bool running = true;
   };
   struct Session {
-    std::uint64_t number = 0;  // of its opening: an id may be used again
+    std::uint64_t number = 0;  // of its opening
     std::string owner;
     std::int64_t most_tokens = 0;
     double idle_seconds = 0;
@@ -100,10 +105,11 @@ class Sessions {
   };
   using Place = std::map<std::string, Session>::iterator;
 
-  Session* opened(std::uint64_t number);  // null: closed meanwhile
-  void add(std::uint64_t session, const std::string& rid, TokenId token);
-  std::vector<std::string> replace(std::uint64_t session, const std::string& by);
-  void end(std::uint64_t session, const std::string& rid, bool keep);
+  Session* opened(const Opening& session);                        // null: closed meanwhile
+  Node* turn_of(const Opening& session, const std::string& rid);  // null: closed or replaced meanwhile
+  void add(const Opening& session, const std::string& rid, TokenId token);
+  std::vector<std::string> replace(const Opening& session, const std::string& by);
+  void end(const Opening& session, const std::string& rid, bool keep);
   void close_idle(Time now);
   Result<Place> find(const std::string& id, std::string_view owner, std::string_view field);
   void forget(Session& session, const std::string& rid, std::vector<std::string>& running);

@@ -113,8 +113,8 @@ class Compare {
   Result<> alternate(const Workload& workload, const RunSettings& settings, ComparedCase& compared) {
     Repetition repetition;
     repetition.visits.resize(contenders_.size());
+    const bool back = compared.repetitions.size() % 2 == 1;
     for (std::size_t turn = 0; turn < contenders_.size(); ++turn) {
-      const bool back = compared.repetitions.size() % 2 == 1;
       const std::size_t i = back ? contenders_.size() - 1 - turn : turn;
       ESP_TRY(Visit visit, this->visit(i, workload, settings));
       if (interrupted()) return success();  // half a repetition says nothing
