@@ -7,6 +7,6 @@
 
 namespace espalier {
 
-inline constexpr int kNumericsVersion = 1;
+inline constexpr int kNumericsVersion = 2;
 
 }  // namespace espalier

@@ -66,15 +66,11 @@ struct Simd {
     constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
     return {{_mm256_round_ps(a.v[0], kNearest), _mm256_round_ps(a.v[1], kNearest)}};
   }
-  // a * 2^n for integral n in -252..252, as two steps so that results below the normal range stay right.
+  static constexpr float kLeastPower = -127.0f, kMostPower = 127.0f;
+  // a * 2^n for integral n from kLeastPower, for which it is 0, to kMostPower.
   static inline F scale_by_power(F a, F n) {
     F out;
-    for (int h = 0; h < 2; ++h) {
-      __m256i whole = _mm256_cvtps_epi32(n.v[h]);
-      __m256i first = _mm256_srai_epi32(whole, 1);
-      __m256i second = _mm256_sub_epi32(whole, first);
-      out.v[h] = _mm256_mul_ps(_mm256_mul_ps(a.v[h], power(first)), power(second));
-    }
+    for (int h = 0; h < 2; ++h) out.v[h] = _mm256_mul_ps(a.v[h], power(_mm256_cvtps_epi32(n.v[h])));
     return out;
   }
   static inline float reduce_add(F a) {
@@ -103,13 +99,16 @@ struct Simd {
     _mm_storeu_si128(as128(p), _mm256_cvtps_ph(x.v[0], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     _mm_storeu_si128(as128(p + 8), _mm256_cvtps_ph(x.v[1], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
-  static inline F load_bf16(const std::uint16_t* p) {
+  static inline F load_bf16(const std::uint16_t* p) {  // the even elements, then the odd ones
     F out;
-    for (int h = 0; h < 2; ++h) {
-      __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(as128(p + 8 * h)));
-      out.v[h] = _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-    }
+    __m256i both = _mm256_loadu_si256(as256(p));
+    out.v[0] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    out.v[1] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
     return out;
+  }
+  static inline F bf16_in_order(F a) {
+    const __m256 low = _mm256_unpacklo_ps(a.v[0], a.v[1]), high = _mm256_unpackhi_ps(a.v[0], a.v[1]);
+    return {{_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)}};
   }
   static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
     for (int h = 0; h < 2; ++h) {

@@ -43,6 +43,7 @@ struct Simd {
   static inline F min(F a, F b) { return {_mm512_min_ps(a.v, b.v)}; }
   static inline F abs(F a) { return {_mm512_abs_ps(a.v)}; }
   static inline F round(F a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+  static constexpr float kLeastPower = -200.0f, kMostPower = 127.99f;
   static inline F scale_by_power(F a, F n) { return {_mm512_scalef_ps(a.v, n.v)}; }  // a * 2^n, n integral
   static inline float reduce_add(F a) { return _mm512_reduce_add_ps(a.v); }
   static inline float reduce_max(F a) { return _mm512_reduce_max_ps(a.v); }
@@ -71,6 +72,7 @@ struct Simd {
   static inline F load_bf16(const std::uint16_t* p) {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(as256(p))), 16))};
   }
+  static inline F bf16_in_order(F a) { return a; }
   // 16 pairs: even = first of each pair, odd = second.
   static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
     __m512i both = _mm512_loadu_si512(p);
@@ -128,10 +130,9 @@ struct Simd {
         _mm512_and_si512(_mm512_srl_epi32(a.v, _mm_cvtsi32_si128(8 * index)), _mm512_set1_epi32(255)))};
   }
 
-  static P dot_pairs(P acc, B w, A a);  // these four are not there, and not called
+  static P dot_pairs(P acc, B w, A a);  // these three are not there, and not called
   static I add_pairs(I acc, P pairs);
   static I dot4_centred(I acc, B w, A a);
-  static void keep(P& a);
   static inline A aload(const std::int8_t* p) {
     std::int32_t four;
     __builtin_memcpy(&four, p, 4);

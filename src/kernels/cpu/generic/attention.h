@@ -23,6 +23,11 @@ struct Codec {  // 16 stored values at p, as floats
     if constexpr (kType == KvType::f8_e4m3) return Simd::load_e4m3(reinterpret_cast<const std::uint8_t*>(p));
     if constexpr (kType == KvType::f8_e5m2) return Simd::load_e5m2(reinterpret_cast<const std::uint8_t*>(p));
   }
+  // Loaded values lie as it is cheapest to widen them; sums of them are put in order at the end.
+  static Simd::F in_order(Simd::F a) {
+    if constexpr (kType == KvType::bf16) return Simd::bf16_in_order(a);
+    return a;
+  }
 };
 
 inline constexpr int kBlockVectors = kAttentionBlock / 16;
@@ -117,7 +122,9 @@ struct Widening {
         each<kD>([&](auto c) { acc[j][c] = Simd::fma(v[c], w, acc[j][c]); });
       });
     }
-    each<kQ, kD>([&](auto j, auto c) { Simd::store(weighted + (query + j) * padded + d + 16 * c, acc[j][c]); });
+    each<kQ, kD>([&](auto j, auto c) {
+      Simd::store(weighted + (query + j) * padded + d + 16 * c, Codec<kType>::in_order(acc[j][c]));
+    });
   }
   template <int kQ>
   void weigh(int query, const std::byte* const* rows, int count, float* weighted) const {
@@ -286,21 +293,34 @@ struct Blocks {  // of one tile
     for (; query < queries; ++query) score_or_weigh<1>(weigh, query, rows);
   }
 
-  void compute(int block) {
-    locate(block);
-    all_queries(false, nullptr);
-    soften_all();
-    const std::byte* rows[kAttentionBlock + 1];
+  // Where the rows of values lie. They are asked for here, while the weights are computed.
+  void find_values(const std::byte** rows) const {
     const std::size_t row_bytes = static_cast<std::size_t>(padded) * element_bytes(kType);
     for (int i = 0; i < stretch_count; ++i) {
       const Stretch& s = stretches[i];
       const std::byte* first = t.kv.values + segment_offset(t.kv, t.kv_head, s.slot) +
                                static_cast<std::size_t>(s.slot % kSegmentSlots) * row_bytes;
+      const std::size_t bytes = static_cast<std::size_t>(s.length) * row_bytes;
+      for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(first + at);
       for (int j = 0; j < s.length; ++j) rows[s.at + j] = first + static_cast<std::size_t>(j) * row_bytes;
-      if constexpr (has_scales(kType))
-        for (int query = 0; query < queries; ++query)
-          arithmetic.scale_weights(query, s.at, s.length, t.kv.value_scales + t.kv_head * t.kv.head_scales + s.slot);
     }
+  }
+
+  void scale_weights() {
+    for (int i = 0; i < stretch_count; ++i) {
+      const Stretch& s = stretches[i];
+      const float* scales = t.kv.value_scales + t.kv_head * t.kv.head_scales + s.slot;
+      for (int query = 0; query < queries; ++query) arithmetic.scale_weights(query, s.at, s.length, scales);
+    }
+  }
+
+  void compute(int block) {
+    locate(block);
+    all_queries(false, nullptr);
+    const std::byte* rows[kAttentionBlock + 1];
+    find_values(rows);
+    soften_all();
+    if constexpr (has_scales(kType)) scale_weights();
     rows[count] = rows[count - 1];  // for arithmetic that takes positions in pairs: its weight is 0
     all_queries(true, rows);
   }

@@ -3,9 +3,10 @@
 
 namespace espalier::kernels::ESPALIER_ISA {
 
-// x is clamped to [-200, 127.99]: below, the result is 0. -inf gives 0.
+// x is clamped to [kLeastPower, kMostPower]: at and below the least, which is -127 or less, the result is 0. -inf gives
+// 0.
 inline Simd::F exp2(Simd::F x) {
-  x = Simd::min(Simd::max(x, Simd::set1(-200.0f)), Simd::set1(127.99f));
+  x = Simd::min(Simd::max(x, Simd::set1(Simd::kLeastPower)), Simd::set1(Simd::kMostPower));
   const Simd::F whole = Simd::round(x);
   const Simd::F f = Simd::sub(x, whole);  // -0.5 .. 0.5, exact
   // Coefficients ln(2)^n / n!, nudged to a minimax fit on [-0.5, 0.5].

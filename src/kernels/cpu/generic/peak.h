@@ -32,8 +32,7 @@ inline double peak_int8(std::int64_t rounds) {
   for (std::int64_t round = 0; round < rounds; ++round)
     each<Simd::kPeakChains>([&](auto i) {
       if constexpr (Simd::kPairSums) {
-        acc[i].pairs = Simd::dot_pairs(acc[i].pairs, w, x);
-        Simd::keep(acc[i].pairs);
+        acc[i].pairs = Simd::dot_pairs(acc[i].pairs, w, x);  // keeps them
       } else {
         acc[i].wide = Simd::template dot4<true>(acc[i].wide, w, x);
         Simd::keep(acc[i].wide);

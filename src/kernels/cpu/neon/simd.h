@@ -80,12 +80,9 @@ struct Simd {
   static inline F round(F a) {
     return map<F>([&](int q) { return vrndnq_f32(a.v[q]); });
   }
-  static inline F scale_by_power(F a, F n) {  // two steps, as in AVX2
-    return map<F>([&](int q) {
-      int32x4_t whole = vcvtq_s32_f32(n.v[q]);
-      int32x4_t first = vshrq_n_s32(whole, 1);
-      return vmulq_f32(vmulq_f32(a.v[q], power(first)), power(vsubq_s32(whole, first)));
-    });
+  static constexpr float kLeastPower = -127.0f, kMostPower = 127.0f;
+  static inline F scale_by_power(F a, F n) {  // as in AVX2
+    return map<F>([&](int q) { return vmulq_f32(a.v[q], power(vcvtq_s32_f32(n.v[q]))); });
   }
   static inline float reduce_add(F a) {
     float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));
@@ -111,6 +108,7 @@ struct Simd {
   static inline F load_bf16(const std::uint16_t* p) {
     return map<F>([&](int q) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * q), 16)); });
   }
+  static inline F bf16_in_order(F a) { return a; }
   static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
     for (int q = 0; q < 4; ++q) {
       uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p + 8 * q));
@@ -200,10 +198,9 @@ struct Simd {
     });
   }
 
-  static P dot_pairs(P acc, B w, A a);  // these four are not there, and not called
+  static P dot_pairs(P acc, B w, A a);  // these three are not there, and not called
   static I add_pairs(I acc, P pairs);
   static I dot4_centred(I acc, B w, A a);
-  static void keep(P& a);
   static inline A aload(const std::int8_t* p) {
     std::int32_t four;
     __builtin_memcpy(&four, p, 4);

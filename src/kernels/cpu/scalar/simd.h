@@ -84,6 +84,7 @@ struct Simd {
   static inline F round(F a) {
     return lanes<F>([&](int i) { return std::nearbyintf(a.v[i]); });
   }
+  static constexpr float kLeastPower = -200.0f, kMostPower = 127.99f;
   static inline F scale_by_power(F a, F n) {
     return lanes<F>([&](int i) { return std::ldexp(a.v[i], static_cast<int>(n.v[i])); });
   }
@@ -112,6 +113,7 @@ struct Simd {
   static inline F load_bf16(const std::uint16_t* p) {
     return lanes<F>([&](int i) { return espalier::to_float(bf16{p[i]}); });
   }
+  static inline F bf16_in_order(F a) { return a; }
   static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
     even = lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i]}); });
     odd = lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i + 1]}); });
@@ -174,10 +176,9 @@ struct Simd {
     return lanes<F>([&](int i) { return static_cast<float>(a.v[4 * i + index]); });
   }
 
-  static P dot_pairs(P acc, B w, A a);  // these four are not there, and not called
+  static P dot_pairs(P acc, B w, A a);  // these three are not there, and not called
   static I add_pairs(I acc, P pairs);
   static I dot4_centred(I acc, B w, A a);
-  static void keep(P& a);
   static inline A aload(const std::int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
   template <bool kSmall>
   static inline I dot4(I acc, B w, A a) {
