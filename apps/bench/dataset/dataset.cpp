@@ -12,9 +12,14 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"random", random_dataset},     {"random-ids", random_dataset}, {"generated-shared-prefix", shared_prefix_dataset},
-    {"sharegpt", sharegpt_dataset}, {"custom", custom_dataset},     {"openai", openai_dataset},
+    {"random", random_dataset},
+    {"random-ids", random_dataset},
+    {"generated-shared-prefix", shared_prefix_dataset},
+    {"sharegpt", sharegpt_dataset},
+    {"custom", custom_dataset},
+    {"openai", openai_dataset},
     {"mooncake", mooncake_dataset},
+    {"prefix_repetition", prefix_repetition_dataset},
 };
 
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {

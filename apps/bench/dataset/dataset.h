@@ -39,6 +39,9 @@ struct DatasetOptions {
   int gsp_system_prompt_len = 2048, gsp_question_len = 128, gsp_output_len = 256;
   bool gsp_ordered = false;
 
+  int repetition_prefixes = 10;  // vLLM's data set: all requests in equal parts, each with one of the prefixes
+  int repetition_prefix_len = 256, repetition_suffix_len = 256, repetition_output_len = 128;
+
   double mooncake_slowdown_factor = 1;
 };
 
@@ -48,6 +51,7 @@ std::vector<std::string> dataset_names();  // those that can be made
 // Private to bench/dataset.
 Result<Workload> random_dataset(const DatasetOptions& options);
 Result<Workload> shared_prefix_dataset(const DatasetOptions& options);
+Result<Workload> prefix_repetition_dataset(const DatasetOptions& options);
 Result<Workload> sharegpt_dataset(const DatasetOptions& options);
 Result<Workload> custom_dataset(const DatasetOptions& options);
 Result<Workload> openai_dataset(const DatasetOptions& options);

@@ -117,6 +117,26 @@ TEST(Dataset, SharedPrefixGroupsShareExactlyTheirSystemPrompt) {
   for (const auto& [prefix, count] : groups) EXPECT_EQ(count, 4);
 }
 
+TEST(Dataset, PrefixRepetitionSharesItsPromptsEvenly) {
+  DatasetOptions o;
+  o.name = "prefix_repetition";
+  o.num_prompts = 11;
+  o.repetition_prefixes = 3;
+  o.repetition_prefix_len = 20;
+  o.repetition_suffix_len = 4;
+  const Workload w = made(o);
+  ASSERT_EQ(w.items.size(), 9u);  // as vLLM's: the rest of the division is left out
+  std::map<std::vector<TokenId>, int> prefixes;
+  for (std::size_t i = 0; i < 9; ++i) {
+    ASSERT_EQ(ids_of(w, i).size(), 24u);
+    ++prefixes[std::vector<TokenId>(ids_of(w, i).begin(), ids_of(w, i).begin() + 20)];
+  }
+  ASSERT_EQ(prefixes.size(), 3u);
+  for (const auto& [prefix, count] : prefixes) EXPECT_EQ(count, 3);
+  o.num_prompts = 2;
+  EXPECT_FALSE(make_dataset(o).ok());
+}
+
 TEST(Dataset, ShareGptKeepsFirstTurnsThatFit) {
   const testing::TempFolder folder;
   DatasetOptions o;

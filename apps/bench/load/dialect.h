@@ -21,7 +21,7 @@ struct DialectOptions {
   std::string model;  // in the bodies of /v1 routes
   bool stream = true;
   double temperature = 0;  // of calls that bring none
-  std::optional<double> top_p;
+  Json sampling;           // more of the sampling parameters, by the names that SGLang and vLLM share; null: none
   bool return_logprob = false;
   bool ask_ids = false;             // of prompt and output, to compute what a cache could have shared
   bool incremental_events = false;  // native: events carry only what is new

@@ -40,9 +40,11 @@ TEST(Dialect, NativeBodiesAreWhatSglangsToolPosts) {
   DialectOptions options;
   options.stream = false;
   options.return_logprob = options.ask_ids = true;
+  options.sampling = {{"top_k", 5}};
   const Json more = body_of("espalier", ids, options);
   EXPECT_EQ(more["input_ids"].dump(), "[1,2]");
   EXPECT_EQ(more["sampling_params"]["n"], 2);
+  EXPECT_EQ(more["sampling_params"]["top_k"], 5);
   EXPECT_EQ(more["lora_path"], "lora");
   EXPECT_EQ(more["return_logprob"], true);
   EXPECT_EQ(more["return_prompt_token_ids"], true);
@@ -52,6 +54,7 @@ TEST(Dialect, NativeBodiesAreWhatSglangsToolPosts) {
 TEST(Dialect, OpenAiBodiesSpeakEachServersOwnWords) {
   DialectOptions options;
   options.model = "m";
+  options.sampling = {{"min_p", 0.5}};
   options.extra_body = Json::parse(R"({"stream_options":{"continuous_usage_stats":true},"x":1})");
   const Json completion = body_of("vllm", sample_call(), options);
   EXPECT_EQ(completion["prompt"], "Hello");
@@ -59,6 +62,7 @@ TEST(Dialect, OpenAiBodiesSpeakEachServersOwnWords) {
   EXPECT_EQ(completion["structured_outputs"]["regex"], "[0-9]+");
   EXPECT_EQ(completion["stream_options"].dump(), R"({"include_usage":true,"continuous_usage_stats":true})");
   EXPECT_EQ(completion["x"], 1);
+  EXPECT_EQ(completion["min_p"], 0.5);
   EXPECT_EQ(body_of("vllm-chat", sample_call())["messages"][0]["content"], "Hello");
 
   Call call = sample_call();

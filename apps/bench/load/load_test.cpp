@@ -105,6 +105,18 @@ TEST(Arrivals, BurstinessChangesTheSpreadOfGapsNotTheRate) {
   }
 }
 
+TEST(Arrivals, ARampChangesTheRateFromTheFirstToTheLast) {
+  for (const bool exponential : {false, true}) {
+    const auto times = arrival_times(40'001, {.burstiness = 1, .seed = 3, .ramp = Ramp{2, 32, exponential}});
+    const auto gap = [&](std::size_t from, std::size_t to) {
+      return (times[to] - times[from]) / static_cast<double>(to - from);
+    };
+    EXPECT_NEAR(1 / gap(0, 400), 2, 0.5) << exponential;
+    EXPECT_NEAR(1 / gap(39'000, 40'000), 32, 4) << exponential;
+    EXPECT_NEAR(1 / gap(19'500, 20'500), exponential ? 8 : 17, 2) << exponential;
+  }
+}
+
 TEST(Arrivals, WithoutARateAllComeAtOnce) {
   EXPECT_EQ(arrival_times(3, {}), (std::vector<double>{0, 0, 0}));
   EXPECT_TRUE(arrival_times(0, {.rate = 1}).empty());

@@ -80,7 +80,7 @@ std::unique_ptr<AnswerReader> NativeDialect::reader(double sent) const {
 Json NativeDialect::write(const Call& call) const {
   Json sampling = {{"temperature", call.temperature.value_or(options_.temperature)},
                    {"max_new_tokens", call.max_tokens}};
-  if (options_.top_p) sampling["top_p"] = *options_.top_p;
+  if (options_.sampling.is_object()) sampling.update(options_.sampling);
   if (call.ignore_eos) sampling["ignore_eos"] = true;
   if (!call.stop.empty()) sampling["stop"] = call.stop;
   if (call.samples > 1) sampling["n"] = call.samples;

@@ -160,7 +160,7 @@ Json OpenAiDialect::write(const Call& call) const {
     write_prompt(call, body);
     body["max_tokens"] = call.max_tokens;
     body["temperature"] = call.temperature.value_or(options_.temperature);
-    if (options_.top_p) body["top_p"] = *options_.top_p;
+    if (options_.sampling.is_object()) body.update(options_.sampling);
     if (call.ignore_eos) body["ignore_eos"] = true;
     if (!call.stop.empty()) body["stop"] = call.stop;
     if (call.samples > 1) body["n"] = call.samples;

@@ -15,9 +15,10 @@ double percentile(std::span<const double> sorted, double percent) {
   return sorted[below] + (sorted[above] - sorted[below]) * (place - static_cast<double>(below));
 }
 
-Summary summarise(std::span<const double> sample) {
+Summary summarise(std::span<const double> sample, std::span<const double> percentiles) {
   Summary s;
   s.count = sample.size();
+  for (const double percent : percentiles) s.asked[percent] = 0;
   if (sample.empty()) return s;
   std::vector<double> sorted(sample.begin(), sample.end());
   std::sort(sorted.begin(), sorted.end());
@@ -30,6 +31,7 @@ Summary summarise(std::span<const double> sample) {
   s.p90 = percentile(sorted, 90);
   s.p95 = percentile(sorted, 95);
   s.p99 = percentile(sorted, 99);
+  for (auto& [percent, value] : s.asked) value = percentile(sorted, percent);
   s.least = sorted.front();
   s.most = sorted.back();
   return s;

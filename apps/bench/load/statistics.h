@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
 
 namespace espalier::bench {
@@ -15,11 +16,12 @@ struct Summary {
   double mean = 0, median = 0, deviation = 0;
   double p90 = 0, p95 = 0, p99 = 0;
   double least = 0, most = 0;
+  std::map<double, double> asked;  // further percentiles, by their number
 };
 
 // The `percent`-th percentile, 0..100. Requires: `sorted` ascends.
 double percentile(std::span<const double> sorted, double percent);
 
-Summary summarise(std::span<const double> sample);
+Summary summarise(std::span<const double> sample, std::span<const double> percentiles = {});
 
 }  // namespace espalier::bench

@@ -56,7 +56,16 @@ void add_dataset_flags(CLI::App& app, LoadOptions& o) {
   option(app, "--gsp-output-len", d.gsp_output_len, "generated-shared-prefix: tokens of an output")
       ->check(CLI::PositiveNumber);
   app.add_flag("--gsp-ordered", d.gsp_ordered, "generated-shared-prefix: group after group instead of shuffled");
-  app.add_option("--sharegpt-output-len", d.sharegpt_output_len,
+  option(app, "--prefix-repetition-num-prefixes", d.repetition_prefixes, "prefix_repetition: prefixes")
+      ->check(CLI::PositiveNumber);
+  option(app, "--prefix-repetition-prefix-len", d.repetition_prefix_len, "prefix_repetition: tokens of each")
+      ->check(CLI::PositiveNumber);
+  option(app, "--prefix-repetition-suffix-len", d.repetition_suffix_len,
+         "prefix_repetition: tokens of each request's own")
+      ->check(CLI::PositiveNumber);
+  option(app, "--prefix-repetition-output-len", d.repetition_output_len, "prefix_repetition: tokens of an output")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--sharegpt-output-len,--custom-output-len", d.sharegpt_output_len,
                  "sharegpt, custom: tokens of an output, instead of the recorded answer's")
       ->check(CLI::PositiveNumber);
   app.add_option("--sharegpt-context-len", d.sharegpt_context_len,
@@ -83,6 +92,12 @@ void add_pace_flags(CLI::App& app, LoadOptions& o) {
   option(app, "--burstiness", o.burstiness,
          "shape of the gaps between arrivals: 1 = Poisson, below 1 burstier, above 1 steadier")
       ->check(CLI::PositiveNumber);
+  app.add_option("--ramp-up-strategy", o.ramp_up_strategy,
+                 "change the rate from the first request to the last: linear or exponential")
+      ->check(CLI::IsMember({"linear", "exponential"}));
+  app.add_option("--ramp-up-start-rps", o.ramp_up_start_rps, "requests a second at the start of the ramp")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--ramp-up-end-rps", o.ramp_up_end_rps, "requests a second at its end")->check(CLI::PositiveNumber);
   app.add_option("--max-concurrency", o.max_concurrency,
                  "requests (programs) in flight at most; default: no limit, of a workload 32")
       ->check(CLI::PositiveNumber);
@@ -95,13 +110,21 @@ namespace {
 void add_request_flags(CLI::App& app, LoadOptions& o) {
   option(app, "--temperature", o.temperature, "of calls that bring none; 0 = greedy")->check(CLI::Range(0.0, 100.0));
   app.add_option("--top-p", o.top_p, "nucleus sampling")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--top-k", o.top_k, "the most likely tokens only; -1 = all");
+  app.add_option("--min-p", o.min_p, "tokens at least so likely beside the likeliest")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--frequency-penalty", o.frequency_penalty, "of tokens, for each time they were said")
+      ->check(CLI::Range(-2.0, 2.0));
+  app.add_option("--presence-penalty", o.presence_penalty, "of tokens that were said")->check(CLI::Range(-2.0, 2.0));
+  app.add_option("--repetition-penalty", o.repetition_penalty, "divides the logits of tokens that were said or asked")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--disable-stream", o.disable_stream, "whole replies; then only end-to-end times are known");
   app.add_flag("--disable-ignore-eos", o.disable_ignore_eos, "let the model end earlier than asked");
   app.add_flag("--ignore-eos")->description("the default; accepted for vLLM's habits");
-  app.add_option("--extra-request-body", o.extra_request_body, "JSON object merged over every request's body");
+  app.add_option("--extra-request-body,--extra-body", o.extra_request_body,
+                 "JSON object merged over every request's body");
   app.add_flag("--return-logprob", o.return_logprob, "ask for log-probabilities of the output");
   app.add_flag("--apply-chat-template", o.apply_chat_template, "not done here: a -chat backend has the server do it");
-  app.add_option("--lora-name", o.lora_names, "adapters, drawn at random for each request");
+  app.add_option("--lora-name,--lora-modules", o.lora_names, "adapters, drawn at random for each request");
   app.add_option("--select", o.select,
                  "how a choice is made: likelihood (scored by the server), constrain, generate (text, compared), auto: "
                  "likelihood where the server scores, else generate")
@@ -118,6 +141,12 @@ void add_request_flags(CLI::App& app, LoadOptions& o) {
   app.add_flag("--report-ideal", o.report_ideal,
                "ask for token ids and report the hit rate that an unlimited cache would have had (Espalier)");
   option(app, "--timeout", o.timeout_s, "seconds that one request may take")->check(CLI::PositiveNumber);
+  app.add_option("--metric-percentiles", o.percentiles,
+                 "report these percentiles of the latencies too: 25,50,99.9; 90, 95 and 99 always are")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 100.0));
+  app.add_option("--percentile-metrics")->description("accepted for vLLM's habits: all four are always reported");
+  app.add_option("--metadata", o.metadata, "NAME=VALUE, kept in the file of --save-result; may be given again");
   app.add_option("--goodput", o.goodput,
                  "limits in ms, ttft:200 tpot:50 e2el:3000: report requests a second within all")
       ->delimiter(',');
@@ -144,6 +173,41 @@ Result<> read_goodput(LoadOptions& o) {
     o.goodput_limits[name] = ms;
   }
   return success();
+}
+
+Result<> read_ramp(LoadOptions& o) {
+  o.ramp.reset();
+  if (o.ramp_up_strategy.empty() && !o.ramp_up_start_rps && !o.ramp_up_end_rps) return success();
+  if (o.ramp_up_strategy.empty() || !o.ramp_up_start_rps || !o.ramp_up_end_rps)
+    return bad_request("a ramp needs --ramp-up-strategy, --ramp-up-start-rps and --ramp-up-end-rps",
+                       "ramp-up-strategy");
+  if (o.rates != std::vector{std::numeric_limits<double>::infinity()})
+    return bad_request("--request-rate and a ramp exclude each other: leave one out", "request-rate");
+  o.ramp = Ramp{*o.ramp_up_start_rps, *o.ramp_up_end_rps, o.ramp_up_strategy == "exponential"};
+  return success();
+}
+
+Result<> read_metadata(LoadOptions& o) {
+  for (const std::string& pair : o.metadata) {
+    const auto equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return bad_request(fmt::format("--metadata {} must be NAME=VALUE", pair), "metadata");
+    o.metadata_values[pair.substr(0, equals)] = pair.substr(equals + 1);
+  }
+  return success();
+}
+
+void gather_sampling(LoadOptions& o) {
+  o.sampling = Json();
+  const auto put = [&](const char* name, const auto& value) {
+    if (value) o.sampling[name] = *value;
+  };
+  put("top_p", o.top_p);
+  put("top_k", o.top_k);
+  put("min_p", o.min_p);
+  put("frequency_penalty", o.frequency_penalty);
+  put("presence_penalty", o.presence_penalty);
+  put("repetition_penalty", o.repetition_penalty);
 }
 
 }  // namespace
@@ -173,7 +237,10 @@ Result<> check(LoadOptions& o) {
     ESP_TRY(const double rate, rate_of(text));
     o.rates.push_back(rate);
   }
+  ESP_CHECK(read_ramp(o));
   ESP_CHECK(read_goodput(o));
+  ESP_CHECK(read_metadata(o));
+  gather_sampling(o);
   if (!o.extra_request_body.empty()) {
     auto body = parse_json(o.extra_request_body);
     if (!body.ok() || !body->is_object())

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/dataset/dataset.h"
+#include "bench/load/arrivals.h"
 #include "bench/load/caller.h"
 #include "espalier/error.h"
 
@@ -26,10 +27,13 @@ struct LoadOptions {
   std::vector<std::string> request_rates = {"inf"};
   double burstiness = 1;
   std::optional<int> max_concurrency;
+  std::string ramp_up_strategy;
+  std::optional<double> ramp_up_start_rps, ramp_up_end_rps;
   bool use_arrivals = false;
 
   double temperature = 0;
-  std::optional<double> top_p;
+  std::optional<double> top_p, min_p, frequency_penalty, presence_penalty, repetition_penalty;
+  std::optional<int> top_k;
   bool disable_stream = false, disable_ignore_eos = false;
   std::string extra_request_body;
   bool return_logprob = false, apply_chat_template = false;
@@ -41,10 +45,15 @@ struct LoadOptions {
   bool fresh_connections = false;
   bool report_ideal = false;
   int timeout_s = 6 * 3600;
-  std::vector<std::string> goodput;  // "ttft:200"
+  std::vector<std::string> goodput;   // "ttft:200"
+  std::vector<std::string> metadata;  // "name=value"
+  std::vector<double> percentiles;    // of latencies, further ones
 
   // Derived by check().
-  std::vector<double> rates;                     // of request_rates
+  std::vector<double> rates;  // of request_rates
+  std::optional<Ramp> ramp;   // of the three flags
+  Json sampling;              // of the flags from top_p to top_k; null: none given
+  std::map<std::string, std::string> metadata_values;
   Json extra_body;                               // of extra_request_body
   std::map<std::string, double> goodput_limits;  // milliseconds by "ttft", "tpot", "e2el"
 };

@@ -105,7 +105,7 @@ HttpTransportOptions transport_options(const Target& target, const LoadOptions& 
   options.dialect.model = target.model;
   options.dialect.stream = !o.disable_stream;
   options.dialect.temperature = o.temperature;
-  options.dialect.top_p = o.top_p;
+  options.dialect.sampling = o.sampling;
   options.dialect.return_logprob = o.return_logprob;
   options.dialect.ask_ids = o.report_ideal;
   options.dialect.incremental_events = target.incremental_events;
@@ -180,7 +180,7 @@ Result<Measurement> measure(const Target& target, const LoadOptions& o, const Wo
   ESP_CHECK(warm_up(*transport, o, workload, policy, hooks, notes));
   if (o.flush_cache) ESP_CHECK(flush_cache(target.server));
   Pace pace;
-  pace.arrivals = {settings.rate, o.burstiness, settings.seed};
+  pace.arrivals = {settings.rate, o.burstiness, settings.seed, o.ramp};
   std::optional<int> most = o.max_concurrency;
   if (!most && o.dataset.name == "workload") most = kWorkloadConcurrency;
   if (most) pace.max_concurrency = static_cast<std::size_t>(*most);

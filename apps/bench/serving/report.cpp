@@ -128,10 +128,10 @@ Report make_report(const Workload& workload, const RunResult& run, const Target&
   r.interrupted = run.interrupted;
   count_calls(run.journal, options.dataset.tokenizer.get(), r);
   const Samples s = samples_of(run.journal);
-  r.e2e = summarise(s.e2e);
-  r.ttft = summarise(s.ttft);
-  r.tpot = summarise(s.tpot);
-  r.itl = summarise(s.itl);
+  r.e2e = summarise(s.e2e, options.percentiles);
+  r.ttft = summarise(s.ttft, options.percentiles);
+  r.tpot = summarise(s.tpot, options.percentiles);
+  r.itl = summarise(s.itl, options.percentiles);
   r.most_concurrent = most_at_once(run.journal);
   r.most_output_tokens_per_s = fullest_second(run.journal, run.began, run.seconds());
   r.scorings = run.journal.scorings;

@@ -26,6 +26,7 @@ void put(Json& json, const std::string& name, const Summary& s) {
   json["p90_" + name + "_ms"] = s.p90;
   json["p95_" + name + "_ms"] = s.p95;
   json["p99_" + name + "_ms"] = s.p99;
+  for (const auto& [percent, value] : s.asked) json[fmt::format("p{:g}_{}_ms", percent, name)] = value;
 }
 
 Json workload_figures(const Report& r) {
@@ -117,6 +118,7 @@ void add_details(Json& result, const RunResult& run) {
 
 Json vllm_json(const Report& r, const LoadOptions& o, const RunResult* details) {
   Json json;
+  for (const auto& [name, value] : o.metadata_values) json[name] = value;  // what is measured overwrites it
   json["date"] = fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
   json["backend"] = r.backend;
   json["endpoint_type"] = r.backend;
@@ -125,6 +127,11 @@ Json vllm_json(const Report& r, const LoadOptions& o, const RunResult* details) 
   json["num_prompts"] = r.items;
   json["request_rate"] = number_or_inf(r.request_rate);
   json["burstiness"] = o.burstiness;
+  if (o.ramp) {
+    json["ramp_up_strategy"] = o.ramp_up_strategy;
+    json["ramp_up_start_rps"] = o.ramp->start;
+    json["ramp_up_end_rps"] = o.ramp->end;
+  }
   json["max_concurrency"] = or_null(r.max_concurrency);
   json["duration"] = r.duration;
   json["completed"] = r.completed;

@@ -20,6 +20,8 @@ void latency_line(std::string& out, const char* name, const Summary& s) {
   if (s.count == 0) return;
   out += fmt::format("{:<28}{:>10.2f}{:>10.2f}{:>10.2f}{:>10.2f}{:>10.2f}{:>10.2f}\n", name, s.mean, s.median,
                      s.deviation, s.p90, s.p95, s.p99);
+  for (const auto& [percent, value] : s.asked)
+    out += fmt::format("  {:<26}{:>10.2f}\n", fmt::format("p{:g}", percent), value);
 }
 
 std::string accuracy_text(const Accuracy& a) {

@@ -197,6 +197,20 @@ TEST(IdealHitRate, IsTheLongestPrefixSeenBefore) {
   EXPECT_EQ(ideal_hit_rate(Journal()), std::nullopt);
 }
 
+TEST(Report, FurtherPercentilesAndMetadataOnRequest) {
+  Sample s;
+  s.options.percentiles = {25, 99.9};
+  s.options.metadata = {"machine=two cores", "completed=none"};
+  ASSERT_TRUE(check(s.options).ok());
+  const Report report = s.report();
+  const Json json = vllm_json(report, s.options, nullptr);
+  EXPECT_EQ(json["p25_ttft_ms"], percentile(std::vector<double>{500, 1000}, 25));
+  EXPECT_TRUE(json.contains("p99.9_e2el_ms"));
+  EXPECT_EQ(json["machine"], "two cores");
+  EXPECT_EQ(json["completed"], report.completed);
+  EXPECT_NE(report_table(report).find("p99.9"), std::string::npos);
+}
+
 TEST(LoadOptions, FlagsAreCheckedAndNamed) {
   const auto refusal = [](const std::function<void(LoadOptions&)>& change) {
     LoadOptions o;
@@ -211,6 +225,8 @@ TEST(LoadOptions, FlagsAreCheckedAndNamed) {
   EXPECT_NE(refusal([](LoadOptions& o) { o.extra_request_body = "[1]"; }).find("--extra-request-body"),
             std::string::npos);
   EXPECT_NE(refusal([](LoadOptions& o) { o.goodput = {"speed:3"}; }).find("--goodput"), std::string::npos);
+  EXPECT_NE(refusal([](LoadOptions& o) { o.metadata = {"x"}; }).find("--metadata x"), std::string::npos);
+  EXPECT_NE(refusal([](LoadOptions& o) { o.ramp_up_end_rps = 4; }).find("--ramp-up-strategy"), std::string::npos);
   EXPECT_NE(refusal([](LoadOptions& o) { o.apply_chat_template = true; }).find("-chat backend"), std::string::npos);
   EXPECT_NE(refusal([](LoadOptions& o) { o.dataset.name = "workload"; }).find("--dataset-path"), std::string::npos);
   LoadOptions o;
@@ -219,6 +235,20 @@ TEST(LoadOptions, FlagsAreCheckedAndNamed) {
   o.request_rates = {"0.5", "inf"};
   ASSERT_TRUE(check(o).ok());
   EXPECT_EQ(o.dataset.name, "workload");
+  o.ramp_up_strategy = "linear";
+  o.ramp_up_start_rps = 1;
+  o.ramp_up_end_rps = 4;
+  EXPECT_FALSE(check(o).ok());
+  o.request_rates = {"inf"};
+  ASSERT_TRUE(check(o).ok());
+  EXPECT_EQ(o.ramp->end, 4);
+  o.request_rates = {"0.5", "inf"};
+  o.ramp_up_strategy.clear();
+  o.ramp_up_start_rps = o.ramp_up_end_rps = std::nullopt;
+  o.top_k = 5;
+  o.min_p = 0.25;
+  ASSERT_TRUE(check(o).ok());
+  EXPECT_EQ(o.sampling, (Json{{"top_k", 5}, {"min_p", 0.25}}));
   EXPECT_EQ(o.rates, (std::vector<double>{0.5, std::numeric_limits<double>::infinity()}));
 }
 

@@ -51,7 +51,7 @@ SimSettings settings_of(const SimOptions& o, const Workload& workload) {
   s.transport.times = o.times;
   s.transport.seed = o.load.dataset.seed;
   s.transport.tenants = o.tenants;
-  s.pace.arrivals = {o.load.rates.front(), o.load.burstiness, o.load.dataset.seed};
+  s.pace.arrivals = {o.load.rates.front(), o.load.burstiness, o.load.dataset.seed, o.load.ramp};
   s.pace.max_concurrency =
       o.load.max_concurrency ? static_cast<std::size_t>(*o.load.max_concurrency) : kDefaultConcurrency;
   s.pace.recorded_arrivals = o.load.use_arrivals || o.load.dataset.name == "mooncake";
