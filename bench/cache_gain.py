@@ -87,14 +87,15 @@ def main():
         rows = []
         for path in a.workloads:
             flags = ("--dataset-path", path, "--max-concurrency", str(a.concurrency), "--report-ideal")
-            pairs, before = [], on.batches()
-            for _ in range(a.repeat):
+            pairs, costs, before = [], [], on.batches()
+            for _ in range(a.repeat):  # the cost of decoding too, each time: the machine changes its pace from minute to minute
                 pairs.append((off.measure(*flags), on.measure(*flags, "--flush-cache")))
-            steps, sequences = (after - earlier for earlier, after in zip(before, on.batches()))
-            seen = pairs[0][1]
-            p, d, h = seen["total_input_tokens"], seen["total_output_tokens"], seen["ideal_hit_rate_pct"] / 100
-            n = seen["completed"]
-            c = decode_cost(off, max(1, round(sequences / steps)), rounded(p / n, 64, 64), rounded(d / n, 16, 16))
+                steps, sequences = (after - earlier for earlier, after in zip(before, on.batches()))
+                seen = pairs[0][1]
+                p, d, h = seen["total_input_tokens"], seen["total_output_tokens"], seen["ideal_hit_rate_pct"] / 100
+                n = seen["completed"]
+                costs.append(decode_cost(off, max(1, round(sequences / steps)), rounded(p / n, 64, 64), rounded(d / n, 16, 16)))
+            c = statistics.median(costs)
             row = {"workload": os.path.basename(path).split(".")[0], "P": p, "D": d, "h": h, "hit": seen["cache_hit_rate_pct"] / 100,
                    "batch": sequences / steps, "c": c, "off": statistics.median(x["duration"] for x, _ in pairs),
                    "on": statistics.median(y["duration"] for _, y in pairs),

@@ -15,8 +15,11 @@ constexpr int kLeastSharedPart = 16;     // ... or fewer, when they are this par
 constexpr int kMostLogprobRows = 128;    // rows of one step whose logits are kept for prompt log-probabilities
 constexpr int kLeastChunk = 16;          // prompt tokens of a step, however short the wanted latency
 constexpr int kMostExamined = 256;       // waiting requests looked at for admission in one step
-constexpr int kPlace = 64;               // slots that are freed at once for a sequence that cannot grow where it is,
-constexpr int kWholeExtent = 512;        // and so many more, so as not to leave a part of an extent
+constexpr int kLeastPlace = 16;          // slots that a sequence that cannot grow where it is finds in one piece ...
+constexpr int kMostPlace = 128;          // ... this many in a pool that is
+constexpr int kPlaces = 256;             // ... so many times larger
+constexpr int kWholeExtent = 512;        // and so many more are freed, so as not to leave a part of an extent
+constexpr int kCrumbShare = 8;           // shorter pieces are used up once this part of the pool consists of them
 constexpr int kAllPieces = 1 << 20;      // of prefixes that were read from disk
 constexpr std::size_t kMostPeeks = 512;  // waiting requests whose cached prefix is looked up again in one step
 constexpr std::size_t kAhead = 8;        // sequences lie all over the memory: have the next ones fetched
@@ -283,14 +286,17 @@ void EngineCore::begin(Sequence& s, Match match) {
 }
 
 // A full pool is the ordinary case. Slots freed one by one, as they are wanted, would go to whoever asks next:
-// sequences that decode side by side would lie interleaved, every token an extent. So a longer piece is freed at once.
+// sequences that decode side by side would lie interleaved, every token an extent. So a longer piece is freed at once,
+// also when there are crumbs enough: these grow together when what lies between them is evicted.
 void EngineCore::make_place(const Sequence& s, int count) {
   const int moving = count - s.held.room_in_place(allocator_);
   if (moving <= 0) return;
+  const int capacity = allocator_.capacity();
+  const int wanted = std::max(moving, std::clamp(capacity / kPlaces, kLeastPlace, kMostPlace));
+  if (allocator_.longest_free_run() >= std::min(wanted, kWholeExtent)) return;
   const int plain = allocator_.free_slots() - allocator_.reserved_slots();
-  if (plain >= moving && allocator_.longest_free_run() >= std::min(moving, kPlace)) return;
-  metrics_.evicted_tokens.add(
-      static_cast<std::uint64_t>(tree_.evict(std::max(moving - plain, 0) + kPlace, kWholeExtent)));
+  if (plain >= moving + capacity / kCrumbShare) return;
+  metrics_.evicted_tokens.add(static_cast<std::uint64_t>(tree_.evict(wanted, kWholeExtent)));
 }
 
 bool EngineCore::take_slots(Sequence& s, int count) {
