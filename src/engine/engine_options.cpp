@@ -10,7 +10,7 @@
 
 #include "base/compute_team.h"
 #include "cache/slot_allocator.h"
-#include "kernels/kv_layout.h"
+#include "engine/kv_pool.h"
 
 namespace espalier {
 namespace {
