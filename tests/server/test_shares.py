@@ -32,6 +32,7 @@ class Turns(unittest.TestCase):
     def order(self, *flags):
         with Server("--api-key", "many", "--api-key", "few", "--max-running-requests", "1", "--schedule-policy", "fcfs", *flags) as server:
             ended, lock, threads = [], threading.Lock(), []
+            before = server.metric("espalier_engine_requests_total")
 
             def send(key, number):
                 body = {"input_ids": [2 + number], "sampling_params": {"temperature": 1, "n": 8, "max_new_tokens": 400, "ignore_eos": True}}
@@ -44,7 +45,7 @@ class Turns(unittest.TestCase):
                 for number in range(count):
                     threads.append(threading.Thread(target=send, args=(key, number)))
                     threads[-1].start()
-                while server.metric("espalier_requests_running") + server.metric("espalier_requests_waiting") + len(ended) < len(threads):
+                while server.metric("espalier_engine_requests_total") - before < len(threads):  # until all of these are queued
                     time.sleep(0.001)
             for thread in threads:
                 thread.join()

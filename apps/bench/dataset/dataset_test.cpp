@@ -95,6 +95,18 @@ TEST(Dataset, WordsStandInWhereIdsAreNotTaken) {
   EXPECT_EQ(call_of(w, 0).expected_prompt_tokens, 100);
 }
 
+// How many prompts begin with each first `length` tokens; all have `whole`.
+std::map<std::vector<TokenId>, int> prefixes_of(const Workload& w, std::size_t length, std::size_t whole) {
+  std::map<std::vector<TokenId>, int> counts;
+  for (std::size_t i = 0; i < w.items.size(); ++i) {
+    std::vector<TokenId> ids = ids_of(w, i);
+    EXPECT_EQ(ids.size(), whole);
+    ids.resize(length);
+    ++counts[ids];
+  }
+  return counts;
+}
+
 TEST(Dataset, SharedPrefixGroupsShareExactlyTheirSystemPrompt) {
   DatasetOptions o;
   o.name = "generated-shared-prefix";
@@ -105,13 +117,9 @@ TEST(Dataset, SharedPrefixGroupsShareExactlyTheirSystemPrompt) {
   o.gsp_output_len = 5;
   const Workload w = made(o);
   ASSERT_EQ(w.items.size(), 12u);
-  std::map<std::vector<TokenId>, int> groups;
+  const auto groups = prefixes_of(w, 50, 60);
   std::set<std::vector<TokenId>> whole;
-  for (std::size_t i = 0; i < 12; ++i) {
-    ASSERT_EQ(ids_of(w, i).size(), 60u);
-    whole.insert(ids_of(w, i));
-    ++groups[std::vector<TokenId>(ids_of(w, i).begin(), ids_of(w, i).begin() + 50)];
-  }
+  for (std::size_t i = 0; i < 12; ++i) whole.insert(ids_of(w, i));
   EXPECT_EQ(whole.size(), 12u);
   EXPECT_EQ(groups.size(), 3u);
   for (const auto& [prefix, count] : groups) EXPECT_EQ(count, 4);
@@ -126,11 +134,7 @@ TEST(Dataset, PrefixRepetitionSharesItsPromptsEvenly) {
   o.repetition_suffix_len = 4;
   const Workload w = made(o);
   ASSERT_EQ(w.items.size(), 9u);  // as vLLM's: the rest of the division is left out
-  std::map<std::vector<TokenId>, int> prefixes;
-  for (std::size_t i = 0; i < 9; ++i) {
-    ASSERT_EQ(ids_of(w, i).size(), 24u);
-    ++prefixes[std::vector<TokenId>(ids_of(w, i).begin(), ids_of(w, i).begin() + 20)];
-  }
+  const auto prefixes = prefixes_of(w, 20, 24);
   ASSERT_EQ(prefixes.size(), 3u);
   for (const auto& [prefix, count] : prefixes) EXPECT_EQ(count, 3);
   o.num_prompts = 2;
