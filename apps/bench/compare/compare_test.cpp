@@ -30,6 +30,7 @@ Visit visit_of(double seconds, double ttft_ms, std::optional<double> strangers) 
   const std::vector<double> ttfts = {ttft_ms};
   visit.report.ttft = summarise(ttfts);
   visit.conditions.strangers_share = strangers;
+  if (strangers) visit.conditions.server_seconds = 2 * seconds;
   return visit;
 }
 
@@ -66,6 +67,9 @@ TEST(Comparison, RatiosAreTakenWithinARepetitionAndLeaveNoisyOnesOut) {
   EXPECT_EQ(ratio(ratios_of(c.cases[0], 1, 0.6), "duration").repetitions, 3u);
   // Where no repetition is quiet, all count.
   EXPECT_EQ(ratio(ratios_of(c.cases[0], 1, -1), "duration").repetitions, 3u);
+  // The processors' time counts where it is known of both.
+  EXPECT_EQ(ratio(ratios, "server CPU").repetitions, 1u);
+  EXPECT_DOUBLE_EQ(ratio(ratios, "server CPU").median, 0.5);
 }
 
 TEST(Comparison, JsonTableAndPlotTellTheSame) {

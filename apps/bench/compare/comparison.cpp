@@ -29,6 +29,7 @@ std::string rate_text(double rate) {
 
 Json conditions_json(const Conditions& c) {
   return {{"seconds", c.seconds},
+          {"server_cpu_s", c.server_seconds},
           {"server_cpu_share", c.server_share},
           {"load_generator_cpu_share", c.own_share},
           {"strangers_cpu_share", c.strangers_share ? Json(*c.strangers_share) : Json()},
@@ -81,6 +82,13 @@ std::string verdict(const Ratio& r) {
 
 }  // namespace
 
+std::vector<Figure> figures_of(const Visit& visit) {
+  std::vector<Figure> figures = figures_of(visit.report);
+  if (visit.conditions.server_seconds > 0)
+    figures.push_back({"server CPU", "s", visit.conditions.server_seconds, false});
+  return figures;
+}
+
 bool Repetition::noisy(double strangers_limit) const {
   return std::any_of(visits.begin(), visits.end(), [&](const Visit& visit) {
     return visit.conditions.strangers_share.value_or(0) > strangers_limit;
@@ -91,10 +99,10 @@ std::vector<Ratio> ratios_of(const ComparedCase& compared, std::size_t server, d
   std::vector<Ratio> ratios;
   const auto repetitions = counted(compared, server, strangers_limit);
   if (repetitions.empty()) return ratios;
-  for (const Figure& named : figures_of(repetitions.front()->visits[0].report)) {
+  for (const Figure& named : figures_of(repetitions.front()->visits[0])) {
     std::vector<double> values, bases, own;
     for (const Repetition* repetition : repetitions) {
-      const auto base = figures_of(repetition->visits[0].report), other = figures_of(repetition->visits[server].report);
+      const auto base = figures_of(repetition->visits[0]), other = figures_of(repetition->visits[server]);
       const Figure *b = find(base, named.name), *o = find(other, named.name);
       if (!b || !o || !(b->value > 0)) continue;
       values.push_back(o->value / b->value);

@@ -20,6 +20,8 @@ struct Visit {  // of one server in one repetition
   Conditions conditions;
   double cold_start_s = 0;  // from launch to the first completion; 0: it was running
 };
+// The report's figures and the processors' time that the server spent, where it is known.
+std::vector<Figure> figures_of(const Visit& visit);
 
 struct Repetition {
   std::vector<Visit> visits;  // by server

@@ -136,7 +136,8 @@ Conditions LoadMeter::read() const {
   c.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   const Look now = look(server_);
   const double all = std::max(c.seconds, 1e-9) * std::max(1u, std::thread::hardware_concurrency());
-  c.server_share = (now.server - before_.server) / all;
+  c.server_seconds = now.server - before_.server;
+  c.server_share = c.server_seconds / all;
   c.own_share = (now.own - before_.own) / all;
   c.steal_seconds = now.steal - before_.steal;
   if (server_ > 0) c.strangers_share = std::max(0.0, (now.busy - before_.busy) / all - c.server_share - c.own_share);

@@ -22,6 +22,7 @@ ProcessTree process_tree(pid_t root);
 // What happened on the machine between two looks.
 struct Conditions {
   double seconds = 0;
+  double server_seconds = 0;               // of processors, used by the server's processes; 0: unknown
   double server_share = 0, own_share = 0;  // of the server's processes, of this one
   std::optional<double> strangers_share;   // of all others; unknown without the server's pid
   double steal_seconds = 0;                // taken by the hypervisor

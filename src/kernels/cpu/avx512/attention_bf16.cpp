@@ -41,8 +41,8 @@ struct Bf16Pairs {
     for (int i = 0; i < count * width; i += 16) Simd::store_bf16(to + i, Simd::load(queries + i));
   }
 
-  template <int kQ, int kG>
-  void scores(int query, const std::byte* const* keys, float* const* to, int stride) const {
+  template <int kQ, int kG, bool>
+  void scores(int query, const std::byte* const* keys, const std::byte* const*, float* const* to, int stride) const {
     __m512 acc[kQ][kG];
 #pragma GCC unroll 8
     for (int i = 0; i < kQ; ++i) {
@@ -123,8 +123,8 @@ struct Bf16Pairs {
       for (int c = 0; c < kC; ++c) write(weighted + (query + j) * padded, d + 32 * c, low[j][c], high[j][c]);
     }
   }
-  template <int kQ>
-  void weigh(int query, const std::byte* const* rows, int count, float* weighted) const {
+  template <int kQ, bool>
+  void weigh(int query, const std::byte* const* rows, const std::byte* const*, int count, float* weighted) const {
     int d = 0;
     for (; d + 64 <= padded; d += 64) weigh_tile<kQ, 2>(query, d, rows, count, weighted);
     for (; d < padded; d += 32) weigh_tile<kQ, 1>(query, d, rows, count, weighted);

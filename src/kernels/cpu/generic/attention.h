@@ -60,9 +60,11 @@ struct Widening {
     padded = width;
   }
 
-  // Scores of kQ queries against kG groups of 16 slots, wherever they lie; those of a group go to rows of `to`.
-  template <int kQ, int kG>
-  void scores(int query, const std::byte* const* keys, float* const* to, int stride) const {
+  // Scores of kQ queries against kG groups of 16 slots, wherever they lie; those of a group go to rows of `to`. Beside
+  // each group, as many bytes are called in from `ahead`.
+  template <int kQ, int kG, bool kAhead>
+  void scores(int query, const std::byte* const* keys, const std::byte* const* ahead, float* const* to,
+              int stride) const {
     Simd::F acc[kQ][kG];
     each<kQ, kG>([&](auto i, auto g) { acc[i][g] = Simd::zero(); });
     const float* from = q + query * padded;
@@ -71,6 +73,7 @@ struct Widening {
         Simd::F even[kG], odd[kG];
         each<kG>([&](auto g) {
           Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(keys[g] + d * 32), even[g], odd[g]);
+          if constexpr (kAhead) __builtin_prefetch(ahead[g] + d * 32);
         });
         each<kQ>([&](auto i) {
           Simd::F first = Simd::set1(from[i * padded + d]), second = Simd::set1(from[i * padded + d + 1]);
@@ -80,7 +83,10 @@ struct Widening {
     } else {
       for (int d = 0; d < padded; ++d) {
         Simd::F k[kG];
-        each<kG>([&](auto g) { k[g] = Codec<kType>::load(keys[g] + d * kSlotGroup * element_bytes(kType)); });
+        each<kG>([&](auto g) {
+          k[g] = Codec<kType>::load(keys[g] + d * kSlotGroup * element_bytes(kType));
+          if constexpr (kAhead) __builtin_prefetch(ahead[g] + d * kSlotGroup * element_bytes(kType));
+        });
         each<kQ>([&](auto i) {
           Simd::F a = Simd::set1(from[i * padded + d]);
           each<kG>([&](auto g) { acc[i][g] = Simd::fma(k[g], a, acc[i][g]); });
@@ -110,13 +116,18 @@ struct Widening {
     for (int i = 0; i < length; ++i) p[query][at + i] *= scales[i];
   }
 
-  template <int kQ, int kD>
-  void weigh_tile(int query, int d, const std::byte* const* rows, int count, float* weighted) const {
+  // Beside each row of values, as many bytes are called in from `ahead`.
+  template <int kQ, int kD, bool kAhead>
+  void weigh_tile(int query, int d, const std::byte* const* rows, const std::byte* const* ahead, int count,
+                  float* weighted) const {
     Simd::F acc[kQ][kD];
     each<kQ, kD>([&](auto j, auto c) { acc[j][c] = Simd::zero(); });
     for (int i = 0; i < count; ++i) {
       Simd::F v[kD];
-      each<kD>([&](auto c) { v[c] = Codec<kType>::load(rows[i] + (d + 16 * c) * element_bytes(kType)); });
+      each<kD>([&](auto c) {
+        v[c] = Codec<kType>::load(rows[i] + (d + 16 * c) * element_bytes(kType));
+        if constexpr (kAhead) __builtin_prefetch(ahead[i] + (d + 16 * c) * element_bytes(kType));
+      });
       each<kQ>([&](auto j) {
         Simd::F w = Simd::set1(p[query + j][i]);
         each<kD>([&](auto c) { acc[j][c] = Simd::fma(v[c], w, acc[j][c]); });
@@ -126,17 +137,18 @@ struct Widening {
       Simd::store(weighted + (query + j) * padded + d + 16 * c, Codec<kType>::in_order(acc[j][c]));
     });
   }
-  template <int kQ>
-  void weigh(int query, const std::byte* const* rows, int count, float* weighted) const {
+  template <int kQ, bool kAhead>
+  void weigh(int query, const std::byte* const* rows, const std::byte* const* ahead, int count,
+             float* weighted) const {
     int d = 0;
     for (; d + 16 * Simd::kValueVectors <= padded; d += 16 * Simd::kValueVectors)
-      weigh_tile<kQ, Simd::kValueVectors>(query, d, rows, count, weighted);
-    for (; d < padded; d += 16) weigh_tile<kQ, 1>(query, d, rows, count, weighted);
+      weigh_tile<kQ, Simd::kValueVectors, kAhead>(query, d, rows, ahead, count, weighted);
+    for (; d < padded; d += 16) weigh_tile<kQ, 1, kAhead>(query, d, rows, ahead, count, weighted);
   }
 };
 
 struct Group {  // of 16 slots, of which the lanes [lane, lane + length) are the positions [at, at + length) of a block
-  const std::byte* keys;
+  const std::byte *keys, *values;
   Slot slot;  // the first one
   int lane, length, at;
   bool whole() const { return length == kSlotGroup; }
@@ -145,6 +157,13 @@ struct Group {  // of 16 slots, of which the lanes [lane, lane + length) are the
 struct Stretch {  // positions of a block whose slots follow one another within a segment
   Slot slot;
   int at, length;
+};
+
+struct Located {  // the slots of a block
+  std::int64_t start = -1;
+  int group_count = 0, stretch_count = 0, count = 0;  // count: positions of the block that are read
+  Group groups[kAttentionBlock];
+  Stretch stretches[kAttentionBlock];
 };
 
 template <KvType kType, class Arithmetic>
@@ -159,11 +178,11 @@ struct Blocks {  // of one tile
   alignas(64) float maximum[kTileQueries], sum[kTileQueries];  // of the block at hand
   Arithmetic arithmetic;
   alignas(64) float aside[Arithmetic::kRows][kAttentionBlock];  // scores of groups that the block has only a part of
-  Group groups[kAttentionBlock];
-  Stretch stretches[kAttentionBlock];
-  int group_count, stretch_count, count;  // count: positions of the block that are read
-  std::int64_t block_start;
-  int run = 0;  // where the walk over extents stands
+  Located located[2];
+  Located *here = located, *next = located + 1;  // the block at hand and the one after it
+  const std::byte* rows[kAttentionBlock + 1];    // of values
+  const std::byte* keys_ahead[kAttentionBlock];  // of the next block, called in beside the rows
+  int run = 0;                                   // where the walk over extents stands
   std::int64_t run_start = 0;
 
   explicit Blocks(const AttentionTask& task)
@@ -179,45 +198,58 @@ struct Blocks {  // of one tile
     for (int i = queries; i < kTileQueries; ++i) maximum[i] = sum[i] = 0.0f;  // lanes of the folds' vectors
   }
 
+  // The block at hand and the one after it; blocks are asked for in ascending order.
   void locate(int block) {
-    block_start = static_cast<std::int64_t>(block) * kAttentionBlock;
-    const std::int64_t left = t.position_end - block_start;
-    count = left < kAttentionBlock ? static_cast<int>(left) : kAttentionBlock;
-    stretch_count = group_count = 0;
-    for (int at = 0; at < count;) {
-      while (block_start + at >= run_start + t.runs[run].length) run_start += t.runs[run++].length;
-      const std::int64_t done = block_start + at - run_start;
+    Located* const before = here;
+    here = next;
+    next = before;
+    if (here->start != start_of(block)) locate(block, *here);
+    next->count = next->group_count = 0;
+    next->start = -1;
+    if (block + 1 < t.block_end) locate(block + 1, *next);
+  }
+  static std::int64_t start_of(int block) { return static_cast<std::int64_t>(block) * kAttentionBlock; }
+
+  void locate(int block, Located& to) {
+    to.start = start_of(block);
+    const std::int64_t left = t.position_end - to.start;
+    to.count = left < kAttentionBlock ? static_cast<int>(left) : kAttentionBlock;
+    to.stretch_count = to.group_count = 0;
+    for (int at = 0; at < to.count;) {
+      while (to.start + at >= run_start + t.runs[run].length) run_start += t.runs[run++].length;
+      const std::int64_t done = to.start + at - run_start;
       const Slot slot = t.runs[run].start + static_cast<Slot>(done);
       int length = kSegmentSlots - slot % kSegmentSlots;
       if (t.runs[run].length - done < length) length = static_cast<int>(t.runs[run].length - done);
-      if (count - at < length) length = count - at;
-      stretches[stretch_count++] = {slot, at, length};
-      add_groups(slot, at, length);
+      if (to.count - at < length) length = to.count - at;
+      to.stretches[to.stretch_count++] = {slot, at, length};
+      add_groups(to, slot, at, length);
       at += length;
     }
   }
 
-  void add_groups(Slot slot, int at, int length) {
+  void add_groups(Located& to, Slot slot, int at, int length) {
     const std::size_t group_bytes = static_cast<std::size_t>(padded) * kSlotGroup * element_bytes(kType);
-    const std::byte* segment = t.kv.keys + segment_offset(t.kv, t.kv_head, slot);
+    const std::size_t segment = segment_offset(t.kv, t.kv_head, slot);
     for (const int end = at + length; at < end;) {
       const int lane = slot % kSlotGroup, rest = kSlotGroup - lane, taken = rest < end - at ? rest : end - at;
-      const auto number = static_cast<std::size_t>(slot % kSegmentSlots / kSlotGroup);
-      groups[group_count++] = {segment + number * group_bytes, slot - lane, lane, taken, at};
+      const std::size_t offset = segment + static_cast<std::size_t>(slot % kSegmentSlots / kSlotGroup) * group_bytes;
+      to.groups[to.group_count++] = {t.kv.keys + offset, t.kv.values + offset, slot - lane, lane, taken, at};
       slot += taken;
       at += taken;
     }
   }
 
-  template <int kQ, int kG>
+  template <int kQ, int kG, bool kAhead>
   void score_groups(int query, const Group* group) {
-    const std::byte* keys[kG];
+    const std::byte *keys[kG], *ahead[kG];
     float* to[kG];
     for (int g = 0; g < kG; ++g) {
       keys[g] = group[g].keys;
+      ahead[g] = group[g].values;
       to[g] = group[g].whole() ? &scores[query][group[g].at] : &aside[0][kSlotGroup * g];
     }
-    arithmetic.template scores<kQ, kG>(query, keys, to, kAttentionBlock);
+    arithmetic.template scores<kQ, kG, kAhead>(query, keys, ahead, to, kAttentionBlock);
     for (int g = 0; g < kG; ++g) finish_group<kQ>(query, group[g], to[g]);
   }
   template <int kQ>
@@ -233,18 +265,18 @@ struct Blocks {  // of one tile
     }
   }
 
-  template <int kQ>
+  template <int kQ, bool kAhead>
   void score(int query) {
     constexpr int kG = Arithmetic::kGroups;
     int i = 0;
-    for (; i + kG <= group_count; i += kG) score_groups<kQ, kG>(query, groups + i);
-    for (; i < group_count; ++i) score_groups<kQ, 1>(query, groups + i);
+    for (; i + kG <= here->group_count; i += kG) score_groups<kQ, kG, kAhead>(query, here->groups + i);
+    for (; i < here->group_count; ++i) score_groups<kQ, 1, kAhead>(query, here->groups + i);
   }
 
   // Scores -> weights, their maximum and sum.
   template <int kN>
   void soften(int query) {
-    const int vectors = (count + 31) / 32 * 2;
+    const int vectors = (here->count + 31) / 32 * 2;
     Simd::F top[kN];
     for (int j = 0; j < kN; ++j) {
       float* row = scores[query + j];
@@ -266,49 +298,63 @@ struct Blocks {  // of one tile
 
   void hide(int query, float* row, int length) const {
     const std::int64_t position = t.rows[query / t.heads].position;
-    const std::int64_t last = position - block_start;  // visible: first..last
+    const std::int64_t last = position - here->start;  // visible: first..last
     const std::int64_t first = t.window > 0 ? last - t.window + 1 : 0;
     for (int i = static_cast<int>(last < 0 ? 0 : last + 1); i < length; ++i) row[i] = -__builtin_inff();
     for (int i = 0; i < first && i < length; ++i) row[i] = -__builtin_inff();
   }
 
   template <int kQ>
-  void score_or_weigh(bool weigh, int query, const std::byte* const* rows) {
-    if (weigh)
-      arithmetic.template weigh<kQ>(query, rows, count, weighted);
+  void score_or_weigh(bool weigh, int query) {
+    const bool last = query + kQ == queries;
+    if (!weigh)
+      last ? score<kQ, true>(query) : score<kQ, false>(query);
+    else if (last && few_queries())
+      arithmetic.template weigh<kQ, true>(query, rows, keys_ahead, here->count, weighted);
     else
-      score<kQ>(query);
+      arithmetic.template weigh<kQ, false>(query, rows, rows, here->count, weighted);
   }
-  // All queries, as many at a time as the registers take.
-  void all_queries(bool weigh, const std::byte* const* rows) {
+  // All queries, as many at a time as the registers take. While the last of them are computed, memory brings what comes
+  // next: the block's values beside the scores, the next block's keys beside the weighted values of few queries (many
+  // are bound by arithmetic).
+  void all_queries(bool weigh) {
     int query = 0;
     constexpr int kMost = Arithmetic::kRows;
-    for (; query + kMost <= queries; query += kMost) score_or_weigh<kMost>(weigh, query, rows);
+    for (; query + kMost <= queries; query += kMost) score_or_weigh<kMost>(weigh, query);
     if constexpr (kMost > 4)
-      for (; query + 4 <= queries; query += 4) score_or_weigh<4>(weigh, query, rows);
+      for (; query + 4 <= queries; query += 4) score_or_weigh<4>(weigh, query);
     if constexpr (kMost > 2) {
-      for (; query + 3 <= queries; query += 3) score_or_weigh<3>(weigh, query, rows);
-      for (; query + 2 <= queries; query += 2) score_or_weigh<2>(weigh, query, rows);
+      for (; query + 3 <= queries; query += 3) score_or_weigh<3>(weigh, query);
+      for (; query + 2 <= queries; query += 2) score_or_weigh<2>(weigh, query);
     }
-    for (; query < queries; ++query) score_or_weigh<1>(weigh, query, rows);
+    for (; query < queries; ++query) score_or_weigh<1>(weigh, query);
   }
+  bool few_queries() const { return queries <= 8; }
 
-  // Where the rows of values lie. They are asked for here, while the weights are computed.
-  void find_values(const std::byte** rows) const {
+  void find_values() {
     const std::size_t row_bytes = static_cast<std::size_t>(padded) * element_bytes(kType);
-    for (int i = 0; i < stretch_count; ++i) {
-      const Stretch& s = stretches[i];
+    for (int i = 0; i < here->stretch_count; ++i) {
+      const Stretch& s = here->stretches[i];
       const std::byte* first = t.kv.values + segment_offset(t.kv, t.kv_head, s.slot) +
                                static_cast<std::size_t>(s.slot % kSegmentSlots) * row_bytes;
-      const std::size_t bytes = static_cast<std::size_t>(s.length) * row_bytes;
-      for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(first + at);
       for (int j = 0; j < s.length; ++j) rows[s.at + j] = first + static_cast<std::size_t>(j) * row_bytes;
+    }
+    rows[here->count] = rows[here->count - 1];  // for arithmetic that takes positions in pairs: its weight is 0
+  }
+  // A sixteenth of a group's keys beside each position.
+  void find_keys_ahead() {
+    const std::size_t part = static_cast<std::size_t>(padded) * element_bytes(kType);
+    for (int i = 0; i < here->count; ++i) {
+      const int group = i / kSlotGroup;
+      keys_ahead[i] = group < next->group_count
+                     ? next->groups[group].keys + static_cast<std::size_t>(i % kSlotGroup) * part
+                     : rows[i];
     }
   }
 
   void scale_weights() {
-    for (int i = 0; i < stretch_count; ++i) {
-      const Stretch& s = stretches[i];
+    for (int i = 0; i < here->stretch_count; ++i) {
+      const Stretch& s = here->stretches[i];
       const float* scales = t.kv.value_scales + t.kv_head * t.kv.head_scales + s.slot;
       for (int query = 0; query < queries; ++query) arithmetic.scale_weights(query, s.at, s.length, scales);
     }
@@ -316,13 +362,12 @@ struct Blocks {  // of one tile
 
   void compute(int block) {
     locate(block);
-    all_queries(false, nullptr);
-    const std::byte* rows[kAttentionBlock + 1];
-    find_values(rows);
+    all_queries(false);
     soften_all();
     if constexpr (has_scales(kType)) scale_weights();
-    rows[count] = rows[count - 1];  // for arithmetic that takes positions in pairs: its weight is 0
-    all_queries(true, rows);
+    find_values();
+    if (few_queries()) find_keys_ahead();
+    all_queries(true);
   }
 };
 
