@@ -45,12 +45,19 @@ struct Work {
   int extent = 0;  // slots that follow each other before the next stretch lies elsewhere; 0: all of them
 };
 
-// The slots [0, length) in stretches of `extent` that are shuffled.
+// `length` positions in stretches of `extent`, each at a place whose slots suit the positions (slot_allocator.h), in
+// shuffled order.
 std::vector<KvRun> scattered(int length, int extent) {
-  std::vector<KvRun> runs;
-  for (int at = 0; at < length; at += extent) runs.push_back({at, std::min(extent, length - at)});
+  std::vector<int> places;
+  for (int at = 0; at < length; at += extent) places.push_back(static_cast<int>(places.size()));
   std::mt19937 rng(2);
-  std::shuffle(runs.begin(), runs.end(), rng);
+  std::shuffle(places.begin(), places.end(), rng);
+  const int room = (extent + 2 * kSlotGroup - 1) / kSlotGroup * kSlotGroup;
+  std::vector<KvRun> runs;
+  for (const int place : places) {
+    const int at = static_cast<int>(runs.size()) * extent;
+    runs.push_back({place * room + at % kSlotGroup, std::min(extent, length - at)});
+  }
   return runs;
 }
 
@@ -73,7 +80,7 @@ struct Machine {
 // Measures one way to store and read, prints it without ending the line; seconds.
 double measure(const Work& w, const char* way, PrefixSharing sharing, const Machine& on) {
   const int own = w.own + w.rows, length = w.prefix + own;
-  const int slots = w.shared_slots ? w.prefix + w.sequences * own : w.sequences * length;
+  const int slots = (w.shared_slots ? w.prefix + w.sequences * own : w.sequences * length) * (w.extent > 0 ? 8 : 1);
   Pool pool(w.shape, slots);
   std::vector<std::vector<KvRun>> runs;
   std::vector<AttentionSequence> sequences;
@@ -129,6 +136,7 @@ int run(int threads, const char* only) {
                         Work{"decode 32 forks of 2048, 8B (32/8 of 128)", wide, 32, 2048, 15, 1, true},
                         Work{"decode 1 sequence of 8192, 1B", gqa4, 1, 8191, 0, 1, false},
                         Work{"the same in extents of 256 slots", gqa4, 1, 8191, 0, 1, false, 256},
+                        Work{"the same in extents of 70 slots", gqa4, 1, 8191, 0, 1, false, 70},
                         Work{"the same in extents of 64 slots", gqa4, 1, 8191, 0, 1, false, 64},
                         Work{"the same in extents of 16 slots", gqa4, 1, 8191, 0, 1, false, 16},
                         Work{"the same in extents of 5 slots", gqa4, 1, 8191, 0, 1, false, 5},

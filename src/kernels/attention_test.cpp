@@ -73,8 +73,7 @@ struct Problem {
   RelativeError rounding;  // of keys and values, by storing them
 
   Problem(const CpuKernels& cpu, std::mt19937_64& rng, AttentionShape s, KvType type, const std::vector<int>& lengths)
-      : shape(s), store(type, s.kv_heads, s.head_dim, total(lengths) * 2 + 64) {
-    std::vector<KvRun> pieces;
+      : shape(s), store(type, s.kv_heads, s.head_dim, total(lengths) * 50 + 64) {
     Slot next = 3;
     for (int length : lengths) {
       Sequence sequence{length,
@@ -85,7 +84,9 @@ struct Problem {
       for (int at = 0; at < length;) {
         const int run = std::min<int>(length - at, 1 + static_cast<int>(rng() % 90));
         sequence.runs.push_back({next, run});
-        next += run + static_cast<int>(rng() % 3 == 0);
+        // Straight on, a slot further, or at a place that begins in the lane where this run ends.
+        const int gaps[] = {0, 1, kSlotGroup * (1 + static_cast<int>(rng() % 3))};
+        next += run + gaps[rng() % 3];
         at += run;
       }
       fill(cpu, sequence);

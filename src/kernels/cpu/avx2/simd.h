@@ -29,6 +29,9 @@ struct Simd {
   struct A {
     __m256i bytes;
   };
+  struct Lanes {
+    __m256 v[2];
+  };
 
   template <class T, class Op>
   static inline T map(Op op) {
@@ -105,6 +108,15 @@ struct Simd {
     out.v[0] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     out.v[1] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
     return out;
+  }
+  static inline Lanes lanes_from(int n) {
+    alignas(32) static constexpr std::int32_t kFrom[32] = {
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    const auto* from = reinterpret_cast<const float*>(kFrom) + 16 - n;
+    return {{_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}};
+  }
+  static inline F select(Lanes where, F yes, F no) {
+    return {{_mm256_blendv_ps(no.v[0], yes.v[0], where.v[0]), _mm256_blendv_ps(no.v[1], yes.v[1], where.v[1])}};
   }
   static inline F bf16_in_order(F a) {
     const __m256 low = _mm256_unpacklo_ps(a.v[0], a.v[1]), high = _mm256_unpackhi_ps(a.v[0], a.v[1]);

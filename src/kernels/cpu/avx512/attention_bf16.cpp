@@ -41,8 +41,8 @@ struct Bf16Pairs {
     for (int i = 0; i < count * width; i += 16) Simd::store_bf16(to + i, Simd::load(queries + i));
   }
 
-  template <int kQ, int kG, bool>
-  void scores(int query, const std::byte* const* keys, const std::byte* const*, float* const* to, int stride) const {
+  template <int kQ, int kG, bool, bool kJoined>
+  void scores(int query, const Group* groups, float* const* to, int stride) const {
     __m512 acc[kQ][kG];
 #pragma GCC unroll 8
     for (int i = 0; i < kQ; ++i) {
@@ -54,8 +54,10 @@ struct Bf16Pairs {
       __m512i k[kG];
 #pragma GCC unroll 8
       for (int g = 0; g < kG; ++g) {
-        const std::byte* at = keys[g] + pair * 64;
+        const std::byte* at = groups[g].keys + pair * 64;
         k[g] = _mm512_loadu_si512(at);
+        if constexpr (kJoined)
+          k[g] = _mm512_mask_loadu_epi32(k[g], Simd::lanes_from(groups[g].split).bits, groups[g].rest + pair * 64);
         __builtin_prefetch(at + kG * 32 * padded);  // most often the next ones: slots of a sequence follow each other
       }
 #pragma GCC unroll 8

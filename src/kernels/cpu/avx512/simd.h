@@ -28,12 +28,18 @@ struct Simd {
     __m512i v;
   };  // one group of 4 activations, in every lane
 
+  struct Lanes {
+    __mmask16 bits;
+  };
+
   static inline F zero() { return {_mm512_setzero_ps()}; }
   static inline F set1(float x) { return {_mm512_set1_ps(x)}; }
   static inline F load(const float* p) { return {_mm512_loadu_ps(p)}; }
   static inline void store(float* p, F x) { _mm512_storeu_ps(p, x.v); }
   static inline F load_n(const float* p, int n) { return {_mm512_maskz_loadu_ps(low(n), p)}; }
   static inline void store_n(float* p, F x, int n) { _mm512_mask_storeu_ps(p, low(n), x.v); }
+  static inline Lanes lanes_from(int n) { return {static_cast<__mmask16>(0xffffu << n)}; }
+  static inline F select(Lanes where, F yes, F no) { return {_mm512_mask_mov_ps(no.v, where.bits, yes.v)}; }
   static inline F add(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
   static inline F sub(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
   static inline F mul(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }

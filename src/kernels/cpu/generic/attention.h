@@ -46,6 +46,18 @@ inline void reduce_max(const Simd::F (&a)[1], float* out) {
   *out = Simd::reduce_max(a[0]);
 }
 
+struct Group {  // of 16 slots, of which the lanes [lane, lane + length) are the positions [at, at + length) of a block
+  const std::byte *keys, *values;
+  Slot slot;  // the first one
+  int lane, length, at;
+  // Where a sequence moves on to another place, that begins in the lane where the old one ends: the lanes from `split`
+  // on lie in another group. Null: all lie in this one.
+  const std::byte *rest, *rest_values;
+  Slot rest_slot;
+  int split;
+  bool whole() const { return length == kSlotGroup; }
+};
+
 // Arithmetic in float32. Queries lie side by side, [query][head_dim rounded up to 16]: a fixed stride of a power of two
 // would put them all into the same few sets of the first-level cache.
 template <KvType kType>
@@ -60,11 +72,12 @@ struct Widening {
     padded = width;
   }
 
-  // Scores of kQ queries against kG groups of 16 slots, wherever they lie; those of a group go to rows of `to`. Beside
-  // each group, as many bytes are called in from `ahead`.
-  template <int kQ, int kG, bool kAhead>
-  void scores(int query, const std::byte* const* keys, const std::byte* const* ahead, float* const* to,
-              int stride) const {
+  // Scores of kQ queries against kG groups of 16 slots, wherever they lie; those of a group go to rows of `to`. kAhead:
+  // their values are called in beside the keys. kJoined: some lanes lie elsewhere.
+  template <int kQ, int kG, bool kAhead, bool kJoined>
+  void scores(int query, const Group* groups, float* const* to, int stride) const {
+    Simd::Lanes rest[kG];
+    each<kG>([&](auto g) { rest[g] = Simd::lanes_from(kJoined ? groups[g].split : kSlotGroup); });
     Simd::F acc[kQ][kG];
     each<kQ, kG>([&](auto i, auto g) { acc[i][g] = Simd::zero(); });
     const float* from = q + query * padded;
@@ -72,8 +85,14 @@ struct Widening {
       for (int d = 0; d < padded; d += 2) {
         Simd::F even[kG], odd[kG];
         each<kG>([&](auto g) {
-          Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(keys[g] + d * 32), even[g], odd[g]);
-          if constexpr (kAhead) __builtin_prefetch(ahead[g] + d * 32);
+          load_pairs(groups[g].keys + d * 32, even[g], odd[g]);
+          if constexpr (kJoined) {
+            Simd::F other_even, other_odd;
+            load_pairs(groups[g].rest + d * 32, other_even, other_odd);
+            even[g] = Simd::select(rest[g], other_even, even[g]);
+            odd[g] = Simd::select(rest[g], other_odd, odd[g]);
+          }
+          if constexpr (kAhead) __builtin_prefetch(groups[g].values + d * 32);
         });
         each<kQ>([&](auto i) {
           Simd::F first = Simd::set1(from[i * padded + d]), second = Simd::set1(from[i * padded + d + 1]);
@@ -84,8 +103,10 @@ struct Widening {
       for (int d = 0; d < padded; ++d) {
         Simd::F k[kG];
         each<kG>([&](auto g) {
-          k[g] = Codec<kType>::load(keys[g] + d * kSlotGroup * element_bytes(kType));
-          if constexpr (kAhead) __builtin_prefetch(ahead[g] + d * kSlotGroup * element_bytes(kType));
+          const int offset = d * kSlotGroup * element_bytes(kType);
+          k[g] = Codec<kType>::load(groups[g].keys + offset);
+          if constexpr (kJoined) k[g] = Simd::select(rest[g], Codec<kType>::load(groups[g].rest + offset), k[g]);
+          if constexpr (kAhead) __builtin_prefetch(groups[g].values + offset);
         });
         each<kQ>([&](auto i) {
           Simd::F a = Simd::set1(from[i * padded + d]);
@@ -94,6 +115,9 @@ struct Widening {
       }
     }
     each<kQ, kG>([&](auto i, auto g) { Simd::store(to[g] + i * stride, acc[i][g]); });
+  }
+  static void load_pairs(const std::byte* from, Simd::F& even, Simd::F& odd) {
+    Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(from), even, odd);
   }
 
   // The weights of kN queries and their sums. `vectors`: of 16 positions, an even number; what lies behind is not read
@@ -138,20 +162,12 @@ struct Widening {
     });
   }
   template <int kQ, bool kAhead>
-  void weigh(int query, const std::byte* const* rows, const std::byte* const* ahead, int count,
-             float* weighted) const {
+  void weigh(int query, const std::byte* const* rows, const std::byte* const* ahead, int count, float* weighted) const {
     int d = 0;
     for (; d + 16 * Simd::kValueVectors <= padded; d += 16 * Simd::kValueVectors)
       weigh_tile<kQ, Simd::kValueVectors, kAhead>(query, d, rows, ahead, count, weighted);
     for (; d < padded; d += 16) weigh_tile<kQ, 1, kAhead>(query, d, rows, ahead, count, weighted);
   }
-};
-
-struct Group {  // of 16 slots, of which the lanes [lane, lane + length) are the positions [at, at + length) of a block
-  const std::byte *keys, *values;
-  Slot slot;  // the first one
-  int lane, length, at;
-  bool whole() const { return length == kSlotGroup; }
 };
 
 struct Stretch {  // positions of a block whose slots follow one another within a segment
@@ -234,30 +250,50 @@ struct Blocks {  // of one tile
     for (const int end = at + length; at < end;) {
       const int lane = slot % kSlotGroup, rest = kSlotGroup - lane, taken = rest < end - at ? rest : end - at;
       const std::size_t offset = segment + static_cast<std::size_t>(slot % kSegmentSlots / kSlotGroup) * group_bytes;
-      to.groups[to.group_count++] = {t.kv.keys + offset, t.kv.values + offset, slot - lane, lane, taken, at};
+      const std::byte *keys = t.kv.keys + offset, *values = t.kv.values + offset;
+      if (!joins_last(to, keys, values, slot, taken))
+        to.groups[to.group_count++] = {keys, values, slot - lane, lane, taken, at, nullptr, nullptr, 0, kSlotGroup};
       slot += taken;
       at += taken;
     }
   }
 
-  template <int kQ, int kG, bool kAhead>
+  bool joins_last(Located& to, const std::byte* keys, const std::byte* values, Slot slot, int length) const {
+    if (to.group_count == 0) return false;
+    Group& last = to.groups[to.group_count - 1];
+    const int lane = slot % kSlotGroup;
+    if (last.rest || last.lane + last.length != lane) return false;
+    last.length += length;
+    if (last.keys == keys) return true;
+    last.rest = keys;
+    last.rest_values = values;
+    last.rest_slot = slot - lane;
+    last.split = lane;
+    call_in(keys, padded * kSlotGroup * element_bytes(kType));
+    return true;
+  }
+  static void call_in(const std::byte* from, int bytes) {
+    for (int at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
+  }
+
+  template <int kQ, int kG, bool kAhead, bool kJoined = false>
   void score_groups(int query, const Group* group) {
-    const std::byte *keys[kG], *ahead[kG];
     float* to[kG];
     for (int g = 0; g < kG; ++g) {
-      keys[g] = group[g].keys;
-      ahead[g] = group[g].values;
       to[g] = group[g].whole() ? &scores[query][group[g].at] : &aside[0][kSlotGroup * g];
     }
-    arithmetic.template scores<kQ, kG, kAhead>(query, keys, ahead, to, kAttentionBlock);
+    arithmetic.template scores<kQ, kG, kAhead, kJoined>(query, group, to, kAttentionBlock);
     for (int g = 0; g < kG; ++g) finish_group<kQ>(query, group[g], to[g]);
   }
   template <int kQ>
   void finish_group(int query, const Group& group, float* found) {
     for (int i = 0; (has_scales(kType) || !group.whole()) && i < kQ; ++i, found += kAttentionBlock) {
       if constexpr (has_scales(kType)) {
-        const float* scales = t.kv.key_scales + t.kv_head * t.kv.head_scales + group.slot;
-        Simd::store(found, Simd::mul(Simd::load(found), Simd::load(scales)));
+        const float* scales = t.kv.key_scales + t.kv_head * t.kv.head_scales;
+        Simd::F factor = Simd::load(scales + group.slot);
+        if (group.rest)
+          factor = Simd::select(Simd::lanes_from(group.split), Simd::load(scales + group.rest_slot), factor);
+        Simd::store(found, Simd::mul(Simd::load(found), factor));
       }
       if (!group.whole())
         __builtin_memcpy(&scores[query + i][group.at], found + group.lane,
@@ -268,9 +304,28 @@ struct Blocks {  // of one tile
   template <int kQ, bool kAhead>
   void score(int query) {
     constexpr int kG = Arithmetic::kGroups;
-    int i = 0;
-    for (; i + kG <= here->group_count; i += kG) score_groups<kQ, kG, kAhead>(query, here->groups + i);
-    for (; i < here->group_count; ++i) score_groups<kQ, 1, kAhead>(query, here->groups + i);
+    for (int i = 0; i < here->group_count;) {
+      const Group* group = here->groups + i;
+      const int row_bytes = padded * element_bytes(kType);
+      if (group->rest) {
+        if (kAhead)
+          call_in(group->rest_values + group->split * row_bytes,
+                  (group->lane + group->length - group->split) * row_bytes);
+        score_groups<kQ, 1, kAhead, true>(query, group);
+      } else if (kG > 1 && i + kG <= here->group_count && !joined_among(group, kG)) {
+        score_groups<kQ, kG, kAhead>(query, group);
+        i += kG - 1;
+      } else {
+        score_groups<kQ, 1, kAhead>(query, group);
+      }
+      ++i;
+    }
+  }
+
+  static bool joined_among(const Group* groups, int count) {
+    for (int i = 0; i < count; ++i)
+      if (groups[i].rest) return true;
+    return false;
   }
 
   // Scores -> weights, their maximum and sum.
@@ -347,8 +402,8 @@ struct Blocks {  // of one tile
     for (int i = 0; i < here->count; ++i) {
       const int group = i / kSlotGroup;
       keys_ahead[i] = group < next->group_count
-                     ? next->groups[group].keys + static_cast<std::size_t>(i % kSlotGroup) * part
-                     : rows[i];
+                          ? next->groups[group].keys + static_cast<std::size_t>(i % kSlotGroup) * part
+                          : rows[i];
     }
   }
 

@@ -28,6 +28,10 @@ struct Simd {
     int8x16_t v;
   };
 
+  struct Lanes {
+    uint32x4_t v[4];
+  };
+
   template <class T, class Op>
   static inline T map(Op op) {
     return {{op(0), op(1), op(2), op(3)}};
@@ -42,6 +46,13 @@ struct Simd {
   }
   static inline void store(float* p, F x) {
     for (int q = 0; q < 4; ++q) vst1q_f32(p + 4 * q, x.v[q]);
+  }
+  static inline Lanes lanes_from(int n) {
+    const uint32x4_t four = {0, 1, 2, 3};
+    return map<Lanes>([&](int q) { return vcgeq_s32(vreinterpretq_s32_u32(four), vdupq_n_s32(n - 4 * q)); });
+  }
+  static inline F select(Lanes where, F yes, F no) {
+    return map<F>([&](int q) { return vbslq_f32(where.v[q], yes.v[q], no.v[q]); });
   }
   static inline F load_n(const float* p, int n) {
     float whole[16] = {};

@@ -30,6 +30,10 @@ struct Simd {
     std::int8_t v[4];
   };
 
+  struct Lanes {
+    int from;
+  };
+
   template <class T, class Op>
   static inline T lanes(Op op) {
     T out;
@@ -43,6 +47,10 @@ struct Simd {
     return out;
   }
 
+  static inline Lanes lanes_from(int n) { return {n}; }
+  static inline F select(Lanes where, F yes, F no) {
+    return lanes<F>([&](int i) { return i >= where.from ? yes.v[i] : no.v[i]; });
+  }
   static inline F zero() { return set1(0.0f); }
   static inline F set1(float x) {
     return lanes<F>([&](int) { return x; });
