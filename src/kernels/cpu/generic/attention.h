@@ -258,6 +258,7 @@ struct Blocks {  // of one tile
     }
   }
 
+  // A place that begins in the lane where the last group ends fills it up: the two are computed as one.
   bool joins_last(Located& to, const std::byte* keys, const std::byte* values, Slot slot, int length) const {
     if (to.group_count == 0) return false;
     Group& last = to.groups[to.group_count - 1];
@@ -279,9 +280,7 @@ struct Blocks {  // of one tile
   template <int kQ, int kG, bool kAhead, bool kJoined = false>
   void score_groups(int query, const Group* group) {
     float* to[kG];
-    for (int g = 0; g < kG; ++g) {
-      to[g] = group[g].whole() ? &scores[query][group[g].at] : &aside[0][kSlotGroup * g];
-    }
+    for (int g = 0; g < kG; ++g) to[g] = group[g].whole() ? &scores[query][group[g].at] : &aside[0][kSlotGroup * g];
     arithmetic.template scores<kQ, kG, kAhead, kJoined>(query, group, to, kAttentionBlock);
     for (int g = 0; g < kG; ++g) finish_group<kQ>(query, group[g], to[g]);
   }
@@ -306,26 +305,26 @@ struct Blocks {  // of one tile
     constexpr int kG = Arithmetic::kGroups;
     for (int i = 0; i < here->group_count;) {
       const Group* group = here->groups + i;
-      const int row_bytes = padded * element_bytes(kType);
-      if (group->rest) {
-        if (kAhead)
-          call_in(group->rest_values + group->split * row_bytes,
-                  (group->lane + group->length - group->split) * row_bytes);
-        score_groups<kQ, 1, kAhead, true>(query, group);
-      } else if (kG > 1 && i + kG <= here->group_count && !joined_among(group, kG)) {
+      const bool together = i + kG <= here->group_count && none_joined(group, kG);
+      if (group->rest)
+        score_joined<kQ, kAhead>(query, group);
+      else if (together)
         score_groups<kQ, kG, kAhead>(query, group);
-        i += kG - 1;
-      } else {
+      else
         score_groups<kQ, 1, kAhead>(query, group);
-      }
-      ++i;
+      i += together ? kG : 1;
     }
   }
-
-  static bool joined_among(const Group* groups, int count) {
+  static bool none_joined(const Group* groups, int count) {
     for (int i = 0; i < count; ++i)
-      if (groups[i].rest) return true;
-    return false;
+      if (groups[i].rest) return false;
+    return true;
+  }
+  template <int kQ, bool kAhead>
+  void score_joined(int query, const Group* group) {
+    const int row_bytes = padded * element_bytes(kType), end = group->lane + group->length;
+    if (kAhead) call_in(group->rest_values + group->split * row_bytes, (end - group->split) * row_bytes);
+    score_groups<kQ, 1, kAhead, true>(query, group);
   }
 
   // Scores -> weights, their maximum and sum.
