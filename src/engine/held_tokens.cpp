@@ -7,6 +7,12 @@ Slot HeldTokens::slot_at(int position) const {
   return behind < 0 ? shared_.slot_at(position) : own_.extents().slot_at(behind);
 }
 
+int HeldTokens::extents() const {
+  int count = 0;
+  for_each_extent([&](const Extent&) { ++count; });
+  return count;
+}
+
 void HeldTokens::begin(PinnedPrefix prefix, ExtentList slots) {
   prefix_ = std::move(prefix);
   shared_ = std::move(slots);

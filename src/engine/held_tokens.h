@@ -16,14 +16,23 @@ class HeldTokens {
  public:
   int length() const { return shared_.length() + own_.length(); }
   int own_length() const { return own_.length(); }
-  int extents() const { return static_cast<int>(shared_.extents().size() + own_.extents().extents().size()); }
+  int extents() const;  // that for_each_extent() visits
   const ExtentList& tree_slots() const { return shared_; }
   bool in_tree() const { return prefix_.valid(); }  // also with nothing there yet; false without a cache
   Slot slot_at(int position) const;
+  // In the order of positions. Where a sequence grows right behind the tree's slots, both are one extent.
   template <class F>
-  void for_each_extent(F&& visit) const {  // in the order of positions
+  void for_each_extent(F&& visit) const {
+    Extent last{};
     for (const ExtentList* part : {&shared_, &own_.extents()})
-      for (const Extent& extent : part->extents()) visit(extent);
+      for (const Extent& extent : part->extents())
+        if (last.length > 0 && last.end() == extent.start) {
+          last.length += extent.length;
+        } else {
+          if (last.length > 0) visit(last);
+          last = extent;
+        }
+    if (last.length > 0) visit(last);
   }
 
   // On what the tree has: a match. Requires: no slots of its own are held.
