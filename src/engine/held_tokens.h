@@ -24,14 +24,16 @@ class HeldTokens {
   template <class F>
   void for_each_extent(F&& visit) const {
     Extent last{};
-    for (const ExtentList* part : {&shared_, &own_.extents()})
-      for (const Extent& extent : part->extents())
-        if (last.length > 0 && last.end() == extent.start) {
-          last.length += extent.length;
-        } else {
-          if (last.length > 0) visit(last);
-          last = extent;
-        }
+    auto next = [&](const Extent& extent) {
+      if (last.length > 0 && last.end() == extent.start) {
+        last.length += extent.length;
+        return;
+      }
+      if (last.length > 0) visit(last);
+      last = extent;
+    };
+    for (const Extent& extent : shared_.extents()) next(extent);
+    for (const Extent& extent : own_.extents().extents()) next(extent);
     if (last.length > 0) visit(last);
   }
 

@@ -45,6 +45,10 @@ struct Work {
   int extent = 0;  // slots that follow each other before the next stretch lies elsewhere; 0: all of them
 };
 
+int scattered_room(int extent) {  // slots that one stretch takes, in whichever lane it begins
+  return (extent + 2 * kSlotGroup - 1) / kSlotGroup * kSlotGroup;
+}
+
 // `length` positions in stretches of `extent`, each at a place whose slots suit the positions (slot_allocator.h), in
 // shuffled order.
 std::vector<KvRun> scattered(int length, int extent) {
@@ -52,7 +56,7 @@ std::vector<KvRun> scattered(int length, int extent) {
   for (int at = 0; at < length; at += extent) places.push_back(static_cast<int>(places.size()));
   std::mt19937 rng(2);
   std::shuffle(places.begin(), places.end(), rng);
-  const int room = (extent + 2 * kSlotGroup - 1) / kSlotGroup * kSlotGroup;
+  const int room = scattered_room(extent);
   std::vector<KvRun> runs;
   for (const int place : places) {
     const int at = static_cast<int>(runs.size()) * extent;
@@ -80,7 +84,8 @@ struct Machine {
 // Measures one way to store and read, prints it without ending the line; seconds.
 double measure(const Work& w, const char* way, PrefixSharing sharing, const Machine& on) {
   const int own = w.own + w.rows, length = w.prefix + own;
-  const int slots = (w.shared_slots ? w.prefix + w.sequences * own : w.sequences * length) * (w.extent > 0 ? 8 : 1);
+  const int dense = w.shared_slots ? w.prefix + w.sequences * own : w.sequences * length;
+  const int slots = w.extent > 0 ? (length / w.extent + 1) * scattered_room(w.extent) : dense;
   Pool pool(w.shape, slots);
   std::vector<std::vector<KvRun>> runs;
   std::vector<AttentionSequence> sequences;

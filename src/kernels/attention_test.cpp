@@ -66,6 +66,8 @@ struct RelativeError {  // root of summed squares, over all that was added
   double value() const { return std::sqrt(squares / size); }
 };
 
+constexpr int kMostSpread = 50;  // slots for each token: the sparsest runs are one slot and a gap of 48
+
 struct Problem {
   AttentionShape shape;
   Store store;
@@ -73,7 +75,7 @@ struct Problem {
   RelativeError rounding;  // of keys and values, by storing them
 
   Problem(const CpuKernels& cpu, std::mt19937_64& rng, AttentionShape s, KvType type, const std::vector<int>& lengths)
-      : shape(s), store(type, s.kv_heads, s.head_dim, total(lengths) * 50 + 64) {
+      : shape(s), store(type, s.kv_heads, s.head_dim, total(lengths) * kMostSpread + 64) {
     Slot next = 3;
     for (int length : lengths) {
       Sequence sequence{length,
