@@ -81,12 +81,21 @@ struct Rows {
   }
 };
 
+const ActivationScale* scales_of(const void* row, std::int64_t k, int planes) {
+  return reinterpret_cast<const ActivationScale*>(static_cast<const std::byte*>(row) +
+                                                  ActivationLayout::of(k, planes).scales);
+}
+float scale_of(const void* row, std::int64_t k, int planes, std::int64_t i) {
+  return scales_of(row, k, planes)[i / kActivationBlock].scale;
+}
+
 // The numbers that converted rows stand for: what the judge of the product multiplies, their rounding being judged
 // apart.
 std::vector<float> values_of(const Rows& rows, std::int64_t k) {
   std::vector<float> out;
   for (int r = 0; r < rows.block.rows; ++r) {
     const std::byte* row = rows.bytes.data() + static_cast<std::size_t>(r) * rows.block.stride;
+    const auto* q = reinterpret_cast<const std::int8_t*>(row);
     for (std::int64_t i = 0; i < k; ++i) {
       switch (rows.block.format) {
         case RowFormat::f32:
@@ -95,14 +104,12 @@ std::vector<float> values_of(const Rows& rows, std::int64_t k) {
         case RowFormat::bf16:
           out.push_back(to_float(reinterpret_cast<const bf16*>(row)[i]));
           break;
-        case RowFormat::int8: {
-          const auto& b = reinterpret_cast<const ActivationBlock*>(row)[i / 32];
-          out.push_back(static_cast<float>(b.q[i % 32]) * b.scale);
+        case RowFormat::int8:
+          out.push_back(static_cast<float>(q[i]) * scale_of(row, k, 1, i));
           break;
-        }
         case RowFormat::int16: {
-          const auto& b = reinterpret_cast<const WideActivationBlock*>(row)[i / 32];
-          out.push_back(static_cast<float>(256 * b.high[i % 32] + b.low[i % 32]) * b.scale);
+          const std::size_t low = ActivationLayout::of(k, 2).plane + static_cast<std::size_t>(i);
+          out.push_back(static_cast<float>(256 * q[i] + q[low]) * scale_of(row, k, 2, i));
           break;
         }
       }
@@ -220,16 +227,20 @@ TEST_P(EachKernelSet, QuantisedActivationsAreWithinHalfAStepAndSumUp) {
   for (std::int64_t n : {5, 32, 100}) {
     auto x = random_floats(rng, static_cast<std::size_t>(n), 5.0f);
     if (n == 100) std::fill_n(x.begin() + 32, 32, 0.0f);
-    std::vector<ActivationBlock> blocks(static_cast<std::size_t>((n + 31) / 32));
-    cpu.quantise(x.data(), blocks.data(), n);
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(blocks.size()) * 32; ++i) {
-      const auto& b = blocks[static_cast<std::size_t>(i / 32)];
+    std::vector<std::int8_t> row(ActivationLayout::of(n, 1).bytes, 99);
+    cpu.quantise(x.data(), reinterpret_cast<std::uint8_t*>(row.data()), n);
+    const ActivationScale* scales = scales_of(row.data(), n, 1);
+    const std::int64_t padded = (n + 31) / 32 * 32;
+    for (std::int64_t i = 0; i < padded; ++i) {
+      const ActivationScale& block = scales[i / 32];
       const float want = i < n ? x[static_cast<std::size_t>(i)] : 0.0f;
-      EXPECT_NEAR(static_cast<float>(b.q[i % 32]) * b.scale, want, b.scale * 0.5001f);
+      EXPECT_NEAR(static_cast<float>(row[static_cast<std::size_t>(i)]) * block.scale, want, block.scale * 0.5001f);
     }
-    for (const auto& b : blocks) {
-      EXPECT_EQ(b.sum[0], std::accumulate(b.q, b.q + 16, 0));
-      EXPECT_EQ(b.sum[1], std::accumulate(b.q + 16, b.q + 32, 0));
+    for (std::int64_t b = 0; b < padded / 32; ++b) {
+      const auto first = row.begin() + 32 * b;
+      EXPECT_EQ(scales[b].sum[0], std::accumulate(first, first + 16, 0));
+      EXPECT_EQ(scales[b].sum[1], std::accumulate(first + 16, first + 32, 0));
+      EXPECT_EQ(scales[b].weighted, scales[b].scale * static_cast<float>(scales[b].sum[0] + scales[b].sum[1]));
     }
   }
 }

@@ -37,9 +37,9 @@ std::size_t row_bytes(RowFormat format, std::int64_t k) {
     case RowFormat::bf16:
       return (n + 15) / 16 * 16 * sizeof(bf16);
     case RowFormat::int8:
-      return (n + kActivationBlock - 1) / kActivationBlock * sizeof(ActivationBlock);
+      return ActivationLayout::of(k, 1).bytes;
     case RowFormat::int16:
-      return (n + kActivationBlock - 1) / kActivationBlock * sizeof(WideActivationBlock);
+      return ActivationLayout::of(k, 2).bytes;
   }
   return 0;
 }
@@ -50,8 +50,8 @@ void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::
   for (int row = begin; row < end; ++row) {
     std::byte* to = out + static_cast<std::size_t>(row) * stride;
     const float* from = x + row * x_stride;
-    if (format == RowFormat::int8) cpu.quantise(from, reinterpret_cast<ActivationBlock*>(to), k);
-    if (format == RowFormat::int16) cpu.quantise_wide(from, reinterpret_cast<WideActivationBlock*>(to), k);
+    if (format == RowFormat::int8) cpu.quantise(from, reinterpret_cast<std::uint8_t*>(to), k);
+    if (format == RowFormat::int16) cpu.quantise_wide(from, reinterpret_cast<std::uint8_t*>(to), k);
     if (format == RowFormat::bf16) cpu.to_bf16(from, reinterpret_cast<std::uint16_t*>(to), k);
   }
 }

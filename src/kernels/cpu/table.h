@@ -25,7 +25,7 @@ struct MatmulTask {
   std::int64_t k;
   std::int64_t outputs;  // columns of out that exist; the last panel may have fewer than 16
   int panel_begin, panel_end;
-  const void* x;         // rows of float, of bf16, or of (Wide)ActivationBlock[ceil(k / 32)]
+  const void* x;         // rows of float, of bf16, or of bytes with scales (kernels/activations.h)
   std::size_t x_stride;  // bytes from row to row
   int row_begin, row_end;
   float* out;
@@ -93,13 +93,14 @@ struct CpuKernels {
   MatmulKernel matmul_f32, matmul_f16, matmul_bf16;  // float activations
   MatmulKernel matmul_bf16_bf16;                     // bf16 activations, pairs of products per step
   MatmulKernel (*matmul_exact)(DType);               // float activations, weights decoded in registers
-  MatmulKernel (*matmul_int8)(DType);                // ActivationBlock activations
-  MatmulKernel (*matmul_int16)(DType);               // WideActivationBlock activations
+  MatmulKernel (*matmul_int8)(DType);                // activations of one byte
+  MatmulKernel (*matmul_int16)(DType);               // activations of two bytes
 
   // y = x / sqrt(mean(x^2) + eps) * gain;  gain may be null
   void (*rms_norm)(const float* x, const float* gain, float eps, float* y, std::int64_t n);
-  void (*quantise)(const float* x, ActivationBlock* out, std::int64_t n);  // the last block is filled with zeros
-  void (*quantise_wide)(const float* x, WideActivationBlock* out, std::int64_t n);
+  // Rows as kernels/activations.h has them; the last block is filled with zeros.
+  void (*quantise)(const float* x, std::uint8_t* out, std::int64_t n);
+  void (*quantise_wide)(const float* x, std::uint8_t* out, std::int64_t n);
   void (*to_bf16)(const float* x, std::uint16_t* out, std::int64_t n);  // out has room for n rounded up to 16
   void (*silu_multiply)(const float* gate, const float* up, float* out, std::int64_t n);
   void (*gelu_multiply)(const float* gate, const float* up, float* out, std::int64_t n);  // tanh form

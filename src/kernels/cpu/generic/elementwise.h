@@ -29,42 +29,58 @@ inline void rms_norm(const float* x, const float* gain, float eps, float* y, std
   });
 }
 
-inline void quantise(const float* x, ActivationBlock* out, std::int64_t n) {
-  for (std::int64_t start = 0; start < n; start += kActivationBlock, ++out) {
-    const int m = n - start < kActivationBlock ? static_cast<int>(n - start) : kActivationBlock;
-    Simd::F low = Simd::load_n(x + start, m < 16 ? m : 16);
-    Simd::F high = m > 16 ? Simd::load_n(x + start + 16, m - 16) : Simd::zero();
-    const float top = Simd::reduce_max(Simd::max(Simd::abs(low), Simd::abs(high)));
+// The block of `m` values at x as two vectors, zeros behind them.
+struct BlockOfFloats {
+  Simd::F half[2];
+  BlockOfFloats(const float* x, std::int64_t m)
+      : half{Simd::load_n(x, m < 16 ? static_cast<int>(m) : 16),
+             m > 16 ? Simd::load_n(x + 16, m < 32 ? static_cast<int>(m - 16) : 16) : Simd::zero()} {}
+  float largest() const { return Simd::reduce_max(Simd::max(Simd::abs(half[0]), Simd::abs(half[1]))); }
+};
+
+inline ActivationScale activation_scale(float scale, Simd::F first, Simd::F second) {
+  // Integers below 2^24: the sums are exact.
+  const float sums[2] = {Simd::reduce_add(first), Simd::reduce_add(second)};
+  return {scale, {static_cast<std::int32_t>(sums[0]), static_cast<std::int32_t>(sums[1])}, scale * (sums[0] + sums[1])};
+}
+
+inline void quantise(const float* x, std::uint8_t* out, std::int64_t n) {
+  const ActivationLayout layout = ActivationLayout::of(n, 1);
+  auto* q = reinterpret_cast<std::int8_t*>(out);
+  auto* scale = reinterpret_cast<ActivationScale*>(out + layout.scales);
+  for (std::int64_t at = 0; at < n; at += kActivationBlock) {
+    const BlockOfFloats block(x + at, n - at);
+    const float top = block.largest();
     const Simd::F factor = Simd::set1(top > 0.0f ? 127.0f / top : 0.0f);
-    low = Simd::round(Simd::mul(low, factor));
-    high = Simd::round(Simd::mul(high, factor));
-    Simd::store_i8(out->q, low);
-    Simd::store_i8(out->q + 16, high);
-    out->sum[0] = static_cast<std::int32_t>(Simd::reduce_add(low));  // integers below 2^24: exact
-    out->sum[1] = static_cast<std::int32_t>(Simd::reduce_add(high));
-    out->scale = top / 127.0f;
+    const Simd::F first = Simd::round(Simd::mul(block.half[0], factor)),
+                  second = Simd::round(Simd::mul(block.half[1], factor));
+    Simd::store_i8(q + at, first);
+    Simd::store_i8(q + at + 16, second);
+    *scale++ = activation_scale(top / 127.0f, first, second);
   }
 }
 
-inline void quantise_wide(const float* x, WideActivationBlock* out, std::int64_t n) {
+inline void quantise_wide(const float* x, std::uint8_t* out, std::int64_t n) {
   constexpr float kLevels = 127.0f * 256.0f;
   const Simd::F byte = Simd::set1(256.0f), inverse = Simd::set1(1.0f / 256.0f), most = Simd::set1(127.0f);
-  for (std::int64_t start = 0; start < n; start += kActivationBlock, ++out) {
-    const int m = n - start < kActivationBlock ? static_cast<int>(n - start) : kActivationBlock;
-    Simd::F half[2] = {Simd::load_n(x + start, m < 16 ? m : 16),
-                       m > 16 ? Simd::load_n(x + start + 16, m - 16) : Simd::zero()};
-    const float top = Simd::reduce_max(Simd::max(Simd::abs(half[0]), Simd::abs(half[1])));
+  const ActivationLayout layout = ActivationLayout::of(n, 2);
+  auto *high = reinterpret_cast<std::int8_t*>(out), *low = high + layout.plane;
+  auto* scale = reinterpret_cast<ActivationScale*>(out + layout.scales);
+  for (std::int64_t at = 0; at < n; at += kActivationBlock) {
+    const BlockOfFloats block(x + at, n - at);
+    const float top = block.largest();
     const Simd::F factor = Simd::set1(top > 0.0f ? kLevels / top : 0.0f);
+    Simd::F both[2];
     for (int h = 0; h < 2; ++h) {
-      const Simd::F value = Simd::round(Simd::mul(half[h], factor));
-      const Simd::F high = Simd::round(Simd::mul(value, inverse));
-      const Simd::F low =
-          Simd::min(Simd::sub(value, Simd::mul(high, byte)), most);  // a tie gives 128, which is no byte
-      Simd::store_i8(out->high + 16 * h, high);
-      Simd::store_i8(out->low + 16 * h, low);
-      out->sum[h] = static_cast<std::int32_t>(Simd::reduce_add(Simd::fma(high, byte, low)));  // below 2^24: exact
+      const Simd::F value = Simd::round(Simd::mul(block.half[h], factor));
+      const Simd::F upper = Simd::round(Simd::mul(value, inverse));
+      const Simd::F lower =
+          Simd::min(Simd::sub(value, Simd::mul(upper, byte)), most);  // a tie gives 128, which is no byte
+      Simd::store_i8(high + at + 16 * h, upper);
+      Simd::store_i8(low + at + 16 * h, lower);
+      both[h] = Simd::fma(upper, byte, lower);
     }
-    out->scale = top / kLevels;
+    *scale++ = activation_scale(top / kLevels, both[0], both[1]);
   }
 }
 

@@ -43,12 +43,11 @@ struct TaskRows {  // the rows of x as bytes
   }
 };
 
-// How many bytes an activation has: one (ActivationBlock) or two (WideActivationBlock), each with its own dot product.
+// How many bytes an activation has, one or two (kernels/activations.h), each with its own dot product.
 // A product adds what Format's codes x four activations give to 32-bit sums, or, where codes are small and the
 // processor has it, to 16-bit sums of pairs, which then are added to those.
 struct OneByte {
-  using Block = ActivationBlock;
-  static constexpr int kMaxRows = Simd::kInt8Rows;
+  static constexpr int kPlanes = 1, kMaxRows = Simd::kInt8Rows;
   // Codes around 128 are multiplied as signed bytes where that is shorter; -128 is no activation.
   template <class Format>
   static constexpr bool kCentred = Simd::kCentredDot && Format::kZeroPoint == 128;
@@ -60,9 +59,9 @@ struct OneByte {
   };
   static Sum start(std::int32_t value) { return {Simd::iset1(value)}; }
   template <class Format, int kPanels>
-  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
-                                                int j) {
-    const Simd::A a = Simd::aload(x.q + 4 * j);
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t) {
+    const Simd::A a = Simd::aload(q);
     each<kPanels>([&](auto p) {
       if constexpr (kCentred<Format>)
         sums[p].acc = Simd::dot4_centred(sums[p].acc, codes[p], a);
@@ -71,9 +70,9 @@ struct OneByte {
     });
   }
   template <int kPanels>
-  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
-                                                int j) {
-    const Simd::A a = Simd::aload(x.q + 4 * j);
+  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t) {
+    const Simd::A a = Simd::aload(q);
     each<kPanels>([&](auto p) { sums[p].acc = Simd::dot_pairs(sums[p].acc, codes[p], a); });
   }
   static void add(Sum& sum, const Pairs& pairs) { sum.acc = Simd::add_pairs(sum.acc, pairs.acc); }
@@ -81,8 +80,7 @@ struct OneByte {
 };
 
 struct TwoBytes {
-  using Block = WideActivationBlock;
-  static constexpr int kMaxRows = Simd::kInt8Rows > 2 ? Simd::kInt8Rows / 2 : 1;
+  static constexpr int kPlanes = 2, kMaxRows = Simd::kInt8Rows > 2 ? Simd::kInt8Rows / 2 : 1;
   template <class Format>
   static constexpr bool kCentred = false;  // its low bytes may be -128
   struct Sum {
@@ -93,9 +91,9 @@ struct TwoBytes {
   };
   static Sum start(std::int32_t value) { return {Simd::iset1(0), Simd::iset1(value)}; }
   template <class Format, int kPanels>
-  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
-                                                int j) {
-    const Simd::A high = Simd::aload(x.high + 4 * j), low = Simd::aload(x.low + 4 * j);
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t plane) {
+    const Simd::A high = Simd::aload(q), low = Simd::aload(q + plane);
     constexpr bool kSmall = Format::kMostCode < 128;
     each<kPanels>([&](auto p) {
       sums[p].high = Simd::template dot4<kSmall>(sums[p].high, codes[p], high);
@@ -103,9 +101,9 @@ struct TwoBytes {
     });
   }
   template <int kPanels>
-  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels], const Block& x,
-                                                int j) {
-    const Simd::A high = Simd::aload(x.high + 4 * j), low = Simd::aload(x.low + 4 * j);
+  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t plane) {
+    const Simd::A high = Simd::aload(q), low = Simd::aload(q + plane);
     each<kPanels>([&](auto p) {
       sums[p].high = Simd::dot_pairs(sums[p].high, codes[p], high);
       sums[p].low = Simd::dot_pairs(sums[p].low, codes[p], low);
@@ -126,21 +124,30 @@ constexpr int pair_run(int steps, int most_code) {
 
 template <class Format, class Width>
 struct IntegerTile {
-  using Block = typename Width::Block;
   static constexpr int kMaxRows = Width::kMaxRows, kMaxPanels = Simd::kInt8Panels;
+
+  template <int kRows>
+  struct Rows {
+    const std::int8_t* at[kRows];
+    std::size_t values, scales, plane;  // where the block's bytes and scale lie in each row; from high to low bytes
+    const std::int8_t* q(int r, int j) const { return at[r] + values + 4 * j; }
+    const ActivationScale& scale(int r) const { return *reinterpret_cast<const ActivationScale*>(at[r] + scales); }
+  };
 
   template <int kRows, int kPanels>
   static void run(const MatmulTask& t, int panel, int row) {
     Tile<kRows, kPanels> tile;
     tile.clear();
-    const Block* x[kRows];
-    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<Block>(row + r);
+    const ActivationLayout layout = ActivationLayout::of(t.k, Width::kPlanes);
+    Rows<kRows> x{{}, 0, layout.scales, layout.plane};
+    for (int r = 0; r < kRows; ++r) x.at[r] = TaskRows{t}.at<std::int8_t>(row + r);
     const std::uint8_t* w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
     for (std::int64_t k = 0; k < t.k; k += Format::kBlock) {
       for (int s = 0; s < Format::kSubs; ++s) {
         for (int g = 0; g < Format::kGroups; ++g) group<kRows, kPanels>(tile, x, w, s, g);
-        for (auto& block : x) ++block;
+        x.values += kActivationBlock;
+        x.scales += sizeof(ActivationScale);
       }
       for (auto& p : w) p += Format::kBytes;
     }
@@ -148,14 +155,14 @@ struct IntegerTile {
   }
 
   template <int kRows, int kPanels>
-  [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Block* const (&x)[kRows],
+  [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Rows<kRows>& x,
                                                   const std::uint8_t* const (&w)[kPanels], int s, int g) {
     constexpr int kSteps = 8 / Format::kGroups;
     constexpr int kRun = Simd::kPairSums ? pair_run(kSteps, Format::kMostCode) : 0;
     std::int32_t sum[kRows];
     typename Width::Sum acc[kRows][kPanels];
     each<kRows>([&](auto r) {
-      sum[r] = Format::kGroups == 2 ? x[r]->sum[g] : x[r]->sum[0] + x[r]->sum[1];
+      sum[r] = Format::kGroups == 2 ? x.scale(r).sum[g] : x.scale(r).sum[0] + x.scale(r).sum[1];
       const std::int32_t start = Width::template kCentred<Format> ? 0 : -Format::kZeroPoint * sum[r];
       each<kPanels>([&](auto p) { acc[r][p] = Width::start(start); });
     });
@@ -166,7 +173,7 @@ struct IntegerTile {
         for (int j = begin; j < begin + kRun; ++j) {
           Simd::B codes[kPanels];
           each<kPanels>([&](auto p) { codes[p] = Format::codes(w[p], s, j); });
-          each<kRows>([&](auto r) { Width::dot(pairs[r], codes, *x[r], j); });
+          each<kRows>([&](auto r) { Width::dot(pairs[r], codes, x.q(r, j), x.plane); });
         }
         each<kRows, kPanels>([&](auto r, auto p) { Width::add(acc[r][p], pairs[r][p]); });
       }
@@ -175,20 +182,21 @@ struct IntegerTile {
       for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
         Simd::B codes[kPanels];
         each<kPanels>([&](auto p) { codes[p] = Format::codes(w[p], s, j); });
-        each<kRows>([&](auto r) { Width::template dot<Format>(acc[r], codes, *x[r], j); });
+        each<kRows>([&](auto r) { Width::template dot<Format>(acc[r], codes, x.q(r, j), x.plane); });
       }
     }
     each<kPanels>([&](auto p) {
       Simd::F scale = Format::scale(w[p], s, g);
       each<kRows>([&](auto r) {
-        Simd::F scaled = Simd::mul(scale, Simd::set1(x[r]->scale));
+        Simd::F scaled = Simd::mul(scale, Simd::set1(x.scale(r).scale));
         tile.acc[r][p] = Simd::fma(scaled, Width::value(acc[r][p]), tile.acc[r][p]);
       });
       if constexpr (Format::kHasMinimum) {
         Simd::F minimum = Format::minimum(w[p], s, g);
         each<kRows>([&](auto r) {
-          Simd::F weighted = Simd::set1(x[r]->scale * static_cast<float>(sum[r]));
-          tile.acc[r][p] = Simd::fma(minimum, weighted, tile.acc[r][p]);
+          const ActivationScale& of = x.scale(r);
+          const float weighted = Format::kGroups == 2 ? of.scale * static_cast<float>(sum[r]) : of.weighted;
+          tile.acc[r][p] = Simd::fma(minimum, Simd::set1(weighted), tile.acc[r][p]);
         });
       }
     });
