@@ -18,6 +18,7 @@
 namespace espalier {
 
 inline constexpr int kActivationBlock = 32;
+inline constexpr int kBf16Block = 32;  // rows and panels of bf16 have zeros up to a whole one
 
 struct ActivationScale {
   float scale;          // x is about q * scale, or (256 * high + low) * scale

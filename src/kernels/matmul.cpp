@@ -35,7 +35,7 @@ std::size_t row_bytes(RowFormat format, std::int64_t k) {
     case RowFormat::f32:
       return n * sizeof(float);
     case RowFormat::bf16:
-      return (n + 15) / 16 * 16 * sizeof(bf16);
+      return (((n + 31) / 32) | 1) * 32 * sizeof(bf16);  // an odd number of cache lines, as in activations.h
     case RowFormat::int8:
       return ActivationLayout::of(k, 1).bytes;
     case RowFormat::int16:
@@ -74,8 +74,8 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   // Rows in blocks whose activations stay in the second-level cache while panels pass; panels in pieces small enough
   // that the members of the team end together, large enough that claiming them costs nothing.
   constexpr std::size_t kRowBlockBytes = 384 << 10;
-  const int row_block =
-      std::clamp<int>(static_cast<int>(kRowBlockBytes / std::max<std::size_t>(1, x.stride)) / 12 * 12, 24, 240);
+  const int fitting = static_cast<int>(kRowBlockBytes / std::max<std::size_t>(1, x.stride)), tile = cpu.matmul_rows;
+  const int row_block = std::clamp(fitting, std::max(24, tile), 255) / tile * tile;
   const int row_blocks = (x.rows + row_block - 1) / row_block;
   const int pieces = team.size() == 1 ? 1 : std::clamp(weights.panels() / 4, 1, 8 * team.size());
   team.run(row_blocks * pieces, [&](int chunk) {

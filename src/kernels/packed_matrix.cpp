@@ -16,7 +16,7 @@ Result<PanelLayout> panel_layout(DType type) {
     case DType::f16:
       return PanelLayout{1, 32};
     case DType::bf16:
-      return PanelLayout{2, 64};
+      return PanelLayout{kBf16Block, 64 * kBf16Block / 2};
     case DType::q8_0:
       return PanelLayout{32, kHalves + 512};
     case DType::q4_0:

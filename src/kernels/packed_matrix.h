@@ -5,7 +5,7 @@
 // another, so a pass over a panel is one sequential read. The same panels serve every instruction set (lane = output
 // column):
 //
-//   F32   [k][16] f32                       F16  [k][16] f16           BF16 [k/2][16][2] bf16 (pairs along k)
+//   F32   [k][16] f32        F16  [k][16] f16        BF16 [16][16][2] bf16: pairs along k, zeros behind the last one
 //   Q8_0  d f16[16] | codes u8 [8][16][4]   codes are q + 128; [8][16][4] = 8 groups of 4 k, 16 columns, 4 k each
 //   Q4_0  d f16[16] | nibbles [4][16][4]    low nibbles: groups 0-3, high nibbles: groups 4-7; zero point 8
 //   Q4_1  d f16[16] | m f16[16] | nibbles
@@ -29,6 +29,7 @@
 #include <span>
 
 #include "espalier/error.h"
+#include "kernels/activations.h"
 #include "tensor/page_buffer.h"
 #include "tensor/tensor.h"
 

@@ -219,7 +219,7 @@ void pack_blocks(DType type, std::int64_t k, const std::span<const std::byte> (&
 // Element (k, column) of a float type; bf16 lies in pairs along k.
 void pack_plain(int bytes, bool pairs, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns],
                 std::uint8_t* panel) {
-  const std::int64_t padded = pairs ? (k + 1) / 2 * 2 : k;
+  const std::int64_t padded = pairs ? (k + kBf16Block - 1) / kBf16Block * kBf16Block : k;
   std::memset(panel, 0, static_cast<std::size_t>(padded * kPanelColumns * bytes));
   for (int column = 0; column < kPanelColumns; ++column) {
     if (rows[column].empty()) continue;

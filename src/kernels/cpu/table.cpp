@@ -5,6 +5,13 @@
 
 #include "base/log.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -18,6 +25,10 @@ void fill(CpuKernels& table);
 void fill_bf16_dot(CpuKernels& table);
 void fill_attention_bf16(CpuKernels& table);
 }  // namespace avx512
+namespace amx {
+void fill_bf16(CpuKernels& table);
+void fill_int8(CpuKernels& table);
+}  // namespace amx
 namespace avx2 {
 void fill(CpuKernels& table);
 }
@@ -33,6 +44,28 @@ void fill(CpuKernels& table);
 
 namespace {
 
+#if defined(__x86_64__)
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+
+// Tile registers, with the kernel's leave for this process to use them: it has 8 KiB more to save for each thread.
+bool has_tiles() {
+#if defined(__linux__)
+  constexpr unsigned kTileBit = 1u << 24, kBf16Bit = 1u << 22, kInt8Bit = 1u << 25;  // CPUID 7, EDX
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;                         // ARCH_REQ_XCOMP_PERM
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  constexpr unsigned kAll = kTileBit | kBf16Bit | kInt8Bit;
+  return (d & kAll) == kAll && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 std::vector<CpuKernels> runnable_tables() {
   std::vector<CpuKernels> tables;
   auto add = [&](void (*fill)(CpuKernels&)) -> CpuKernels& {
@@ -41,8 +74,14 @@ std::vector<CpuKernels> runnable_tables() {
   };
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
+  if (has_avx512() && has_tiles()) {
+    CpuKernels& table = add(kernels::avx512::fill);
+    kernels::amx::fill_bf16(table);
+    kernels::amx::fill_int8(table);
+    table.isa = "amx";
+    table.matmul_rows = 32;
+  }
+  if (has_avx512()) {
     CpuKernels& table = add(kernels::avx512::fill);
     if (__builtin_cpu_supports("avx512bf16")) {
       kernels::avx512::fill_bf16_dot(table);

@@ -1,9 +1,9 @@
 // table.h: the kernels of one instruction set, behind plain function pointers; chosen once at start.
 //
-// cpu_kernels() is the best set that this machine runs; ESPALIER_ISA=scalar|avx2|avx512|neon forces one. Every entry
-// computes each output element by the same operations in the same order whatever the ranges it is given (promise 1), so
-// callers may split work over rows, panels, heads and threads as they like. kernels/plain.h holds the loops that judge
-// these. Threads: any; entries touch only what their arguments name.
+// cpu_kernels() is the best set that this machine runs; ESPALIER_ISA=scalar|avx2|avx512|amx|neon forces one. Every
+// entry computes each output element by the same operations in the same order whatever the ranges it is given (promise
+// 1), so callers may split work over rows, panels, heads and threads as they like. kernels/plain.h holds the loops that
+// judge these. Threads: any; entries touch only what their arguments name.
 #pragma once
 
 #include <cstddef>
@@ -95,13 +95,15 @@ struct CpuKernels {
   MatmulKernel (*matmul_exact)(DType);               // float activations, weights decoded in registers
   MatmulKernel (*matmul_int8)(DType);                // activations of one byte
   MatmulKernel (*matmul_int16)(DType);               // activations of two bytes
+  int matmul_rows = 12;                              // tasks of a multiple of so many rows waste nothing
 
   // y = x / sqrt(mean(x^2) + eps) * gain;  gain may be null
   void (*rms_norm)(const float* x, const float* gain, float eps, float* y, std::int64_t n);
   // Rows as kernels/activations.h has them; the last block is filled with zeros.
   void (*quantise)(const float* x, std::uint8_t* out, std::int64_t n);
   void (*quantise_wide)(const float* x, std::uint8_t* out, std::int64_t n);
-  void (*to_bf16)(const float* x, std::uint16_t* out, std::int64_t n);  // out has room for n rounded up to 16
+  void (*to_bf16)(const float* x, std::uint16_t* out,
+                  std::int64_t n);  // out has room for n rounded up to 32, zeros go there
   void (*silu_multiply)(const float* gate, const float* up, float* out, std::int64_t n);
   void (*gelu_multiply)(const float* gate, const float* up, float* out, std::int64_t n);  // tanh form
   // Rotates the pairs (i, i + half) of one head: cosines and sines of `half` angles each.

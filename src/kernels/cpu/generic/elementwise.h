@@ -85,7 +85,11 @@ inline void quantise_wide(const float* x, std::uint8_t* out, std::int64_t n) {
 }
 
 inline void to_bf16(const float* x, std::uint16_t* out, std::int64_t n) {
-  for_lanes(n, [&](std::int64_t i, int m) { Simd::store_bf16(out + i, Simd::load_n(x + i, m)); });
+  for (std::int64_t i = 0; i < (n + 31) / 32 * 32; i += 16) {
+    const std::int64_t left = n - i;
+    const int m = left < 0 ? 0 : left < 16 ? static_cast<int>(left) : 16;
+    Simd::store_bf16(out + i, Simd::load_n(x + i, m));
+  }
 }
 
 inline Simd::F sigmoid(Simd::F x) {

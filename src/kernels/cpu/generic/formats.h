@@ -1,6 +1,7 @@
 // formats.h: how a micro-kernel reads each panel format (kernels/packed_matrix.h has the layouts).
 //
 // A quantised format is a set of static functions over one block of one panel:
+//   kType                 what it is the panel format of
 //   codes(block, s, j)    the 16 x 4 unsigned codes of sub-block s (32 values), group j of 4 (0..7)
 //   scale(block, s, g)    per column; g is the group of 16 values when kGroups is 2, else 0
 //   minimum(block, s, g)  per column, when kHasMinimum; value = scale * (code - kZeroPoint) + minimum
@@ -8,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+
+#include "tensor/dtype.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
 
@@ -42,22 +45,26 @@ struct LegacyBlock {
 };
 
 struct Q8_0 : LegacyBlock {
+  static constexpr DType kType = DType::q8_0;
   static constexpr int kBytes = kHalfRow + 512, kZeroPoint = 128, kMostCode = 255;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::bload(b + kHalfRow + 64 * j); }
 };
 
 struct Q4_0 : LegacyBlock {
+  static constexpr DType kType = DType::q4_0;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 8, kMostCode = 15;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + kHalfRow, j); }
 };
 
 struct Q4_1 : LegacyBlock {
+  static constexpr DType kType = DType::q4_1;
   static constexpr int kBytes = 2 * kHalfRow + kNibbleBytes, kMostCode = 15;
   static constexpr bool kHasMinimum = true;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + 2 * kHalfRow, j); }
 };
 
 struct Q5_0 : LegacyBlock {
+  static constexpr DType kType = DType::q5_0;
   static constexpr int kBytes = kHalfRow + kBitBytes + kNibbleBytes, kZeroPoint = 16, kMostCode = 31;
   static Simd::B codes(const std::uint8_t* b, int, int j) {
     return Simd::bor(nibbles(b + kHalfRow + kBitBytes, j), one_bit(b + kHalfRow, j, 4));
@@ -65,6 +72,7 @@ struct Q5_0 : LegacyBlock {
 };
 
 struct Q5_1 : LegacyBlock {
+  static constexpr DType kType = DType::q5_1;
   static constexpr int kBytes = 2 * kHalfRow + kBitBytes + kNibbleBytes, kMostCode = 31;
   static constexpr bool kHasMinimum = true;
   static Simd::B codes(const std::uint8_t* b, int, int j) {
@@ -77,6 +85,7 @@ inline constexpr std::uint8_t kNonLinear[16] = {1,   24,  45,  63,  79,  93,  10
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 
 struct IQ4_NL : LegacyBlock {
+  static constexpr DType kType = DType::iq4_nl;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kNonLinear); }
 };
@@ -88,6 +97,7 @@ struct SuperBlock {
 
 template <bool kFifthBit>
 struct Q45_K : SuperBlock {
+  static constexpr DType kType = kFifthBit ? DType::q5_k : DType::q4_k;
   static constexpr int kSub = 32 + (kFifthBit ? kBitBytes : 0) + kNibbleBytes;
   static constexpr int kBytes = 2 * kHalfRow + kSubs * kSub, kMostCode = kFifthBit ? 31 : 15;
   static constexpr bool kHasMinimum = true;
@@ -108,6 +118,7 @@ using Q4_K = Q45_K<false>;
 using Q5_K = Q45_K<true>;
 
 struct Q6_K : SuperBlock {
+  static constexpr DType kType = DType::q6_k;
   static constexpr int kSub = 32 + 2 * kBitBytes + kNibbleBytes, kGroups = 2, kZeroPoint = 32, kMostCode = 63;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
@@ -123,6 +134,7 @@ struct Q6_K : SuperBlock {
 };
 
 struct Q3_K : SuperBlock {
+  static constexpr DType kType = DType::q3_k;
   static constexpr int kSub = 32 + 3 * kBitBytes, kGroups = 2, kZeroPoint = 4, kMostCode = 7;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
@@ -138,6 +150,7 @@ struct Q3_K : SuperBlock {
 };
 
 struct Q2_K : SuperBlock {
+  static constexpr DType kType = DType::q2_k;
   static constexpr int kSub = 32 + 2 * kBitBytes, kGroups = 2, kMostCode = 3;
   static constexpr int kBytes = 2 * kHalfRow + kSubs * kSub;
   static constexpr bool kHasMinimum = true;
@@ -166,6 +179,7 @@ struct Q2_K : SuperBlock {
 };
 
 struct IQ4_XS : SuperBlock {
+  static constexpr DType kType = DType::iq4_xs;
   static constexpr int kSub = 16 + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
@@ -177,5 +191,38 @@ struct IQ4_XS : SuperBlock {
     return Simd::lookup(nibbles(sub(b, s) + 16, j), kNonLinear);
   }
 };
+
+// choose.operator()<Format>() for the format of `type`; a null pointer when there is none.
+template <class Choose>
+auto choose_format(DType type, Choose choose) -> decltype(choose.template operator()<Q8_0>()) {
+  switch (type) {
+    case DType::q8_0:
+      return choose.template operator()<Q8_0>();
+    case DType::q4_0:
+      return choose.template operator()<Q4_0>();
+    case DType::q4_1:
+      return choose.template operator()<Q4_1>();
+    case DType::q5_0:
+      return choose.template operator()<Q5_0>();
+    case DType::q5_1:
+      return choose.template operator()<Q5_1>();
+    case DType::q2_k:
+      return choose.template operator()<Q2_K>();
+    case DType::q3_k:
+      return choose.template operator()<Q3_K>();
+    case DType::q4_k:
+      return choose.template operator()<Q4_K>();
+    case DType::q5_k:
+      return choose.template operator()<Q5_K>();
+    case DType::q6_k:
+      return choose.template operator()<Q6_K>();
+    case DType::iq4_nl:
+      return choose.template operator()<IQ4_NL>();
+    case DType::iq4_xs:
+      return choose.template operator()<IQ4_XS>();
+    default:
+      return nullptr;
+  }
+}
 
 }  // namespace espalier::kernels::ESPALIER_ISA

@@ -11,6 +11,19 @@
 
 namespace espalier::kernels::ESPALIER_ISA {
 
+// Sixteen outputs of one row, with what is added to them, to where they belong.
+inline void finish_row(const MatmulTask& t, int panel, int row, Simd::F value) {
+  const std::int64_t n0 = static_cast<std::int64_t>(panel) * 16, left = t.outputs - n0;
+  const int n = left < 16 ? static_cast<int>(left) : 16;
+  float* out = t.out + row * t.out_stride + n0;
+  if (t.bias) value = Simd::add(value, Simd::load_n(t.bias + n0, n));
+  if (t.accumulate) value = Simd::add(Simd::load_n(out, n), value);
+  if (n == 16)
+    Simd::store(out, value);
+  else
+    Simd::store_n(out, value, n);
+}
+
 template <int kRows, int kPanels>
 struct Tile {
   Simd::F acc[kRows][kPanels];
@@ -18,19 +31,7 @@ struct Tile {
     each<kRows, kPanels>([&](auto r, auto p) { acc[r][p] = Simd::zero(); });
   }
   void finish(const MatmulTask& t, int panel, int row) const {
-    each<kRows, kPanels>([&](auto r, auto p) {
-      std::int64_t n0 = static_cast<std::int64_t>(panel + p) * 16;
-      std::int64_t left = t.outputs - n0;
-      int n = left < 16 ? static_cast<int>(left) : 16;
-      float* out = t.out + (row + r) * t.out_stride + n0;
-      Simd::F value = acc[r][p];
-      if (t.bias) value = Simd::add(value, Simd::load_n(t.bias + n0, n));
-      if (t.accumulate) value = Simd::add(Simd::load_n(out, n), value);
-      if (n == 16)
-        Simd::store(out, value);
-      else
-        Simd::store_n(out, value, n);
-    });
+    each<kRows, kPanels>([&](auto r, auto p) { finish_row(t, panel + p, row + r, acc[r][p]); });
   }
 };
 
@@ -276,8 +277,7 @@ struct FloatTile {
   }
 };
 
-// Both sides bf16, rows padded with zeros to an even length. Where the processor has no bf16 dot product, two
-// multiply-adds per pair.
+// Both sides bf16, rows padded with zeros: two multiply-adds per pair.
 struct Bf16Tile {
   static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
 
@@ -290,16 +290,6 @@ struct Bf16Tile {
     const std::uint8_t* w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
     for (std::int64_t k = 0; k < t.k; k += 2) {
-#ifdef __AVX512BF16__
-      __m512bh pairs[kPanels];
-      for (int p = 0; p < kPanels; ++p) pairs[p] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(w[p]));
-      for (int r = 0; r < kRows; ++r) {
-        std::int32_t two;
-        __builtin_memcpy(&two, x[r] + k, 4);
-        __m512bh a = reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
-        for (int p = 0; p < kPanels; ++p) tile.acc[r][p] = {_mm512_dpbf16_ps(tile.acc[r][p].v, pairs[p], a)};
-      }
-#else
       Simd::F even[kPanels], odd[kPanels];
       each<kPanels>([&](auto p) { Simd::load_bf16_pairs(halves(w[p]), even[p], odd[p]); });
       each<kRows>([&](auto r) {
@@ -307,7 +297,6 @@ struct Bf16Tile {
         each<kPanels>(
             [&](auto p) { tile.acc[r][p] = Simd::fma(odd[p], second, Simd::fma(even[p], first, tile.acc[r][p])); });
       });
-#endif
       for (auto& p : w) p += 64;
     }
     tile.finish(t, panel, row);
@@ -350,34 +339,7 @@ void matmul(const MatmulTask& t) {
 
 template <template <class> class Micro>
 MatmulKernel matmul_for(DType type) {
-  switch (type) {
-    case DType::q8_0:
-      return matmul<Micro<Q8_0>>;
-    case DType::q4_0:
-      return matmul<Micro<Q4_0>>;
-    case DType::q4_1:
-      return matmul<Micro<Q4_1>>;
-    case DType::q5_0:
-      return matmul<Micro<Q5_0>>;
-    case DType::q5_1:
-      return matmul<Micro<Q5_1>>;
-    case DType::q2_k:
-      return matmul<Micro<Q2_K>>;
-    case DType::q3_k:
-      return matmul<Micro<Q3_K>>;
-    case DType::q4_k:
-      return matmul<Micro<Q4_K>>;
-    case DType::q5_k:
-      return matmul<Micro<Q5_K>>;
-    case DType::q6_k:
-      return matmul<Micro<Q6_K>>;
-    case DType::iq4_nl:
-      return matmul<Micro<IQ4_NL>>;
-    case DType::iq4_xs:
-      return matmul<Micro<IQ4_XS>>;
-    default:
-      return nullptr;
-  }
+  return choose_format(type, []<class Format>() -> MatmulKernel { return matmul<Micro<Format>>; });
 }
 
 }  // namespace espalier::kernels::ESPALIER_ISA
