@@ -9,6 +9,7 @@ espalier_isa_flags(scalar)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # Loops begin a cache line: where attention's inner loop happens to lie costs up to 5 % on Zen 3 (attention_bench).
   espalier_isa_flags(avx2 -falign-loops=64 -mavx2 -mfma -mf16c)
+  espalier_isa_flags(avxvnni -mavx2 -mfma -mf16c -mavxvnni)
   # g++ 12 warns about its own undefined-value intrinsics (GCC bug 105593).
   espalier_isa_flags(avx512 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
   espalier_isa_flags(amx $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c -mamx-tile -mamx-int8 -mamx-bf16)

@@ -73,8 +73,8 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
 
   // Rows in blocks whose activations stay in the second-level cache while panels pass; panels in pieces small enough
   // that the members of the team end together, large enough that claiming them costs nothing.
-  constexpr std::size_t kRowBlockBytes = 384 << 10;
-  const int fitting = static_cast<int>(kRowBlockBytes / std::max<std::size_t>(1, x.stride)), tile = cpu.matmul_rows;
+  const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, x.stride)),
+            tile = cpu.matmul_rows;
   const int row_block = std::clamp(fitting, std::max(24, tile), 255) / tile * tile;
   const int row_blocks = (x.rows + row_block - 1) / row_block;
   const int pieces = team.size() == 1 ? 1 : std::clamp(weights.panels() / 4, 1, 8 * team.size());

@@ -32,6 +32,9 @@ void fill_int8(CpuKernels& table);
 namespace avx2 {
 void fill(CpuKernels& table);
 }
+namespace avxvnni {
+void fill_int8(CpuKernels& table);
+}
 #elif defined(__aarch64__)
 namespace neon {
 void fill(CpuKernels& table);
@@ -80,6 +83,7 @@ std::vector<CpuKernels> runnable_tables() {
     kernels::amx::fill_int8(table);
     table.isa = "amx";
     table.matmul_rows = 32;
+    table.matmul_row_bytes = 2 << 20;
   }
   if (has_avx512()) {
     CpuKernels& table = add(kernels::avx512::fill);
@@ -90,8 +94,14 @@ std::vector<CpuKernels> runnable_tables() {
       if (!__builtin_cpu_is("intel")) kernels::avx512::fill_attention_bf16(table);
     }
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+    if (__builtin_cpu_supports("avxvnni")) {
+      CpuKernels& table = add(kernels::avx2::fill);
+      kernels::avxvnni::fill_int8(table);
+      table.isa = "avxvnni";
+    }
     add(kernels::avx2::fill);
+  }
 #elif defined(__aarch64__)
 #if defined(__linux__)
   const bool dot_product = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;

@@ -1,9 +1,9 @@
 // table.h: the kernels of one instruction set, behind plain function pointers; chosen once at start.
 //
-// cpu_kernels() is the best set that this machine runs; ESPALIER_ISA=scalar|avx2|avx512|amx|neon forces one. Every
-// entry computes each output element by the same operations in the same order whatever the ranges it is given (promise
-// 1), so callers may split work over rows, panels, heads and threads as they like. kernels/plain.h holds the loops that
-// judge these. Threads: any; entries touch only what their arguments name.
+// cpu_kernels() is the best set that this machine runs; ESPALIER_ISA=scalar|avx2|avxvnni|avx512|amx|neon forces one.
+// Every entry computes each output element by the same operations in the same order whatever the ranges it is given
+// (promise 1), so callers may split work over rows, panels, heads and threads as they like. kernels/plain.h holds the
+// loops that judge these. Threads: any; entries touch only what their arguments name.
 #pragma once
 
 #include <cstddef>
@@ -95,7 +95,9 @@ struct CpuKernels {
   MatmulKernel (*matmul_exact)(DType);               // float activations, weights decoded in registers
   MatmulKernel (*matmul_int8)(DType);                // activations of one byte
   MatmulKernel (*matmul_int16)(DType);               // activations of two bytes
-  int matmul_rows = 12;                              // tasks of a multiple of so many rows waste nothing
+  // How tasks are cut: a multiple of so many rows wastes nothing; so many bytes of activations pass a panel at a time.
+  int matmul_rows = 12;
+  std::size_t matmul_row_bytes = 384 << 10;
 
   // y = x / sqrt(mean(x^2) + eps) * gain;  gain may be null
   void (*rms_norm)(const float* x, const float* gain, float eps, float* y, std::int64_t n);

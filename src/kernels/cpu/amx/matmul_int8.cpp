@@ -51,50 +51,40 @@ struct DecodedPiece {
   }
 };
 
-// Where the rows of a tile lie, and their blocks' scales.
+// Where the rows of a tile lie: bytes, scales of their blocks, and how far the low bytes are from the high ones.
 struct TileRows {
   const std::uint8_t* first;
   std::size_t stride, scales, plane;
   const ActivationScale& scale(int row, int block) const {
-    return reinterpret_cast<const ActivationScale*>(first + static_cast<std::size_t>(row) * stride + scales)[block];
+    return reinterpret_cast<const ActivationScale*>(first + scales + static_cast<std::size_t>(row) * stride)[block];
   }
 };
 
-// C tiles 0 and 1 (high bytes; 2 and 3: low bytes) in turn, A tile 4, B tile 6. Tiles of fewer rows: 5 for A.
-template <int kPlanes, class Format>
-struct Product {
-  static constexpr int kGroups = Format::kGroups, kGroupBytes = 32 / kGroups;
-  alignas(64) std::int32_t sums[2][kPlanes][16][16];
+// Products of a tile's rows with the groups of a piece, one after the other. kDepth of them are under way at a time,
+// each with C tiles and a place in memory of its own: a tile is stored long before its sums are read.
+// Tiles: C 0 to 3, A 4 (high bytes, or all there is) and 5 (low bytes), B 6.
+template <class Format, int kPlanes>
+struct Products {
+  static constexpr int kGroups = Format::kGroups, kGroupBytes = 32 / kGroups, kDepth = 4 / kPlanes;
+  alignas(64) std::int32_t sums[kDepth][kPlanes][16][16];
 
-  // Of group g of a block: the two products alternate between two sets of registers and memory, so that one is scaled
-  // while the next is computed.
   template <int kTurn>
-  [[gnu::always_inline]] void make(const TileRows& x, const std::int8_t* codes, std::int64_t at) {
-    _tile_loadd(6, codes, 64);
-    _tile_loadd(4, x.first + at, x.stride);
-    if constexpr (kTurn == 0) {
-      _tile_zero(0);
-      _tile_dpbssd(0, 4, 6);
-      _tile_stored(0, sums[0][0], 64);
-    } else {
-      _tile_zero(1);
-      _tile_dpbssd(1, 4, 6);
-      _tile_stored(1, sums[1][0], 64);
-    }
+  [[gnu::always_inline]] inline void make(const std::int8_t* codes, const std::uint8_t* x, std::size_t stride,
+                                          std::size_t plane) {
+    constexpr int kC = kTurn * kPlanes;
+    load_tile<6>(codes, 64);
+    load_tile<4>(x, stride);
+    clear_tile<kC>();
+    multiply_bytes<kC, 4, 6>();
+    store_tile<kC>(sums[kTurn][0], 64);
     if constexpr (kPlanes == 2) {
-      _tile_loadd(5, x.first + x.plane + at, x.stride);
-      if constexpr (kTurn == 0) {
-        _tile_zero(2);
-        _tile_dpbssd(2, 5, 6);
-        _tile_stored(2, sums[0][1], 64);
-      } else {
-        _tile_zero(3);
-        _tile_dpbssd(3, 5, 6);
-        _tile_stored(3, sums[1][1], 64);
-      }
+      load_tile<5>(x + plane, stride);
+      clear_tile<kC + 1>();
+      multiply_bytes<kC + 1, 5, 6>();
+      store_tile<kC + 1>(sums[kTurn][1], 64);
     }
   }
-  [[gnu::always_inline]] Simd::F value(int turn, int row) const {
+  [[gnu::always_inline]] inline Simd::F value(int turn, int row) const {
     __m512i sum = _mm512_load_si512(sums[turn][0][row]);
     if constexpr (kPlanes == 2)
       sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 8), _mm512_load_si512(sums[turn][1][row]));
@@ -102,55 +92,63 @@ struct Product {
   }
 };
 
-// The element's order of operations is that of generic/matmul.h's IntegerTile::group.
-template <class Format>
-[[gnu::always_inline]] inline Simd::F add_scaled(Simd::F acc, Simd::F value, const DecodedPiece<Format>& piece, int at,
-                                                 const ActivationScale& x, int group) {
-  acc = Simd::fma(Simd::mul(Simd::load(piece.scale[at]), Simd::set1(x.scale)), value, acc);
-  if constexpr (Format::kHasMinimum) {
-    const float weighted = Format::kGroups == 2 ? x.scale * static_cast<float>(x.sum[group]) : x.weighted;
-    acc = Simd::fma(Simd::load(piece.minimum[at]), Simd::set1(weighted), acc);
-  }
-  return acc;
-}
-
 template <class Format, int kPlanes>
 struct TileMatmul {
   using Piece = DecodedPiece<Format>;
-  static constexpr int kGroups = Format::kGroups, kGroupBytes = 32 / kGroups;
+  static constexpr int kGroups = Format::kGroups, kDepth = Products<Format, kPlanes>::kDepth;
 
-  // sums += the piece's part, for 16 rows, whose sums stay in registers.
-  static void whole_tile(const TileRows& x, const Piece& piece, int first, int count, Sums& sums) {
-    Product<kPlanes, Format> product;
-    Simd::F acc[16];
-    each<16>([&](auto r) { acc[r] = Simd::load(sums[r]); });
-    auto step = [&](int i, auto g, auto turn) {
-      product.template make<turn>(x, piece.codes[i][8 / kGroups * g], (first + i) * 32 + g * kGroupBytes);
-      each<16>([&](auto r) {
-        acc[r] = add_scaled(acc[r], product.value(turn, r), piece, i * kGroups + g, x.scale(r, first + i), g);
-      });
-    };
-    for (int i = 0; i < count; ++i) each<kGroups>([&](auto g) { step(i, g, g); });
-    each<16>([&](auto r) { Simd::store(sums[r], acc[r]); });
+  // acc + what a product says of one row. The order of operations is that of generic/matmul.h's IntegerTile::group.
+  template <int kGroup>
+  [[gnu::always_inline]] static inline Simd::F add_scaled(Simd::F acc, Simd::F value, Simd::F scale,
+                                                          const float* minimum, const ActivationScale& x) {
+    acc = Simd::fma(Simd::mul(scale, Simd::set1(x.scale)), value, acc);
+    if constexpr (Format::kHasMinimum) {
+      const float weighted = kGroups == 2 ? x.scale * static_cast<float>(x.sum[kGroup]) : x.weighted;
+      acc = Simd::fma(Simd::load(minimum), Simd::set1(weighted), acc);
+    }
+    return acc;
   }
 
-  // The same for fewer rows, whose sums stay in memory.
-  static void part_tile(const TileRows& x, int rows, const Piece& piece, int first, int count, Sums& sums) {
-    Product<kPlanes, Format> product;
-    for (int i = 0; i < count; ++i)
-      each<kGroups>([&](auto g) {
-        product.template make<0>(x, piece.codes[i][8 / kGroups * g], (first + i) * 32 + g * kGroupBytes);
-        for (int r = 0; r < rows; ++r)
-          Simd::store(sums[r], add_scaled(Simd::load(sums[r]), product.value(0, r), piece, i * kGroups + g,
-                                          x.scale(r, first + i), g));
+  // sums += the piece's part. 16 rows' sums are held in registers, those of fewer rows in memory.
+  template <bool kWhole>
+  static void add_piece(const TileRows& x, int rows, const Piece& piece, int first, int count, Sums& sums) {
+    Products<Format, kPlanes> products;
+    const int groups = count * kGroups;
+    const std::size_t stride = x.stride, plane = x.plane;
+    const std::int8_t* codes = piece.codes[0][0];
+    const std::uint8_t* bytes = x.first + first * 32;
+    auto make = [&](int group, auto turn) __attribute__((always_inline)) {
+      if (group < groups)
+        products.template make<turn>(codes + group * (512 / kGroups), bytes + group * (32 / kGroups), stride, plane);
+    };
+    Simd::F acc[16];
+    if constexpr (kWhole) each<16>([&](auto r) __attribute__((always_inline)) { acc[r] = Simd::load(sums[r]); });
+    each<kDepth - 1>([&](auto turn) __attribute__((always_inline)) { make(turn, turn); });
+    for (int begin = 0; begin < groups; begin += kDepth)
+      each<kDepth>([&](auto turn) __attribute__((always_inline)) {
+        const int group = begin + turn;
+        if (group >= groups) return;
+        make(group + kDepth - 1, std::integral_constant<int, (turn + kDepth - 1) % kDepth>());
+        const Simd::F scale = Simd::load(piece.scale[group]);
+        const float* minimum = piece.minimum[group];
+        const std::uint8_t* at = &reinterpret_cast<const std::uint8_t&>(x.scale(0, first + group / kGroups));
+        auto next = [&](Simd::F sum, int r) __attribute__((always_inline)) {
+          const auto& of = *reinterpret_cast<const ActivationScale*>(at + static_cast<std::size_t>(r) * stride);
+          return add_scaled<turn % kGroups>(sum, products.value(turn, r), scale, minimum, of);
+        };
+        if constexpr (kWhole)
+          each<16>([&](auto r) __attribute__((always_inline)) { acc[r] = next(acc[r], r); });
+        else
+          for (int r = 0; r < rows; ++r) Simd::store(sums[r], next(Simd::load(sums[r]), r));
       });
+    if constexpr (kWhole) each<16>([&](auto r) __attribute__((always_inline)) { Simd::store(sums[r], acc[r]); });
   }
 
   static void shape(int rows) {
     TileShapes shapes;
     for (int c = 0; c < 4; ++c) shapes.set(c, rows, 64);
-    for (int a = 4; a < 6; ++a) shapes.set(a, rows, kGroupBytes);
-    shapes.set(6, kGroupBytes / 4, 64);
+    for (int a = 4; a < 6; ++a) shapes.set(a, rows, 32 / kGroups);
+    shapes.set(6, 8 / kGroups, 64);
     shapes.load();
   }
 
@@ -176,16 +174,17 @@ struct TileMatmul {
       const int count = blocks - first < kPieceBlocks ? blocks - first : kPieceBlocks;
       piece.decode(w, first, count);
       if (whole > 0) shape(16);
-      for (int i = 0; i < whole; ++i) whole_tile(rows_from(16 * i), piece, first, count, sums[i]);
+      for (int i = 0; i < whole; ++i) add_piece<true>(rows_from(16 * i), 16, piece, first, count, sums[i]);
       if (rest == 0) continue;
       shape(rest);
-      part_tile(rows_from(16 * whole), rest, piece, first, count, sums[whole]);
+      add_piece<false>(rows_from(16 * whole), rest, piece, first, count, sums[whole]);
     }
     for (int r = 0; r < rows; ++r) finish_row(t, panel, row + r, Simd::load(sums[r / 16][r % 16]));
   }
 };
 
-constexpr int kLeastRows = 4;
+// Tasks of fewer rows are quicker without tiles (measured on Sapphire Rapids).
+constexpr int kLeastRows = 32, kLeastWideRows = 16;
 
 template <class Format>
 void matmul_int8(const MatmulTask& t) {
@@ -194,7 +193,7 @@ void matmul_int8(const MatmulTask& t) {
 }
 template <class Format>
 void matmul_int16(const MatmulTask& t) {
-  if (t.row_end - t.row_begin < kLeastRows) return avx512::matmul_int16_for(Format::kType)(t);
+  if (t.row_end - t.row_begin < kLeastWideRows) return avx512::matmul_int16_for(Format::kType)(t);
   TileMatmul<Format, 2>::run(t);
 }
 

@@ -7,8 +7,7 @@
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, TDPBSSD, TDPBF16PS, LDTILECFG.
 #pragma once
 
-#include <immintrin.h>
-
+#include <cstddef>
 #include <cstdint>
 
 namespace espalier::kernels::amx {
@@ -19,7 +18,7 @@ class TileShapes {
     rows_[tile] = static_cast<std::uint8_t>(rows);
     bytes_[tile] = static_cast<std::uint16_t>(bytes);
   }
-  void load() const { _tile_loadconfig(this); }
+  void load() const { asm volatile("ldtilecfg %0" : : "m"(*this) : "memory"); }
 
  private:  // as LDTILECFG reads it
   std::uint8_t palette_ = 1, start_row_ = 0, reserved_[14] = {};
@@ -28,11 +27,31 @@ class TileShapes {
 };
 static_assert(sizeof(TileShapes) == 64);
 
-// Rows of a task in tiles of 16, the last one shorter.
-struct RowTiles {
-  int begin, end;
-  int whole() const { return (end - begin) / 16; }
-  int rest() const { return (end - begin) % 16; }
-};
+inline void release_tiles() {
+  asm volatile("tilerelease");
+}
+
+// The instructions, by hand: g++ 12's own functions do not say that they read memory, and lose what was stored before.
+template <int kTile>
+[[gnu::always_inline]] inline void load_tile(const void* from, std::size_t stride) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+}
+template <int kTile>
+[[gnu::always_inline]] inline void store_tile(void* to, std::size_t stride) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
+}
+template <int kTile>
+[[gnu::always_inline]] inline void clear_tile() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+}
+// C += A x B of signed bytes to 32-bit sums, of bf16 to floats.
+template <int kC, int kA, int kB>
+[[gnu::always_inline]] inline void multiply_bytes() {
+  asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+}
+template <int kC, int kA, int kB>
+[[gnu::always_inline]] inline void multiply_bf16() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+}
 
 }  // namespace espalier::kernels::amx

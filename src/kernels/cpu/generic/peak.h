@@ -14,31 +14,35 @@ inline double peak_f32(std::int64_t rounds) {
   const Simd::F x = Simd::set1(0.999f), y = Simd::set1(1e-3f);
   for (std::int64_t round = 0; round < rounds; ++round)
     each<Simd::kPeakChains>([&](auto i) {
-      acc[i] = Simd::fma(acc[i], x, y);
-      Simd::keep(acc[i]);
+      Simd::F sum = Simd::fma(acc[i], x, y);
+      Simd::keep(sum);
+      acc[i] = sum;
     });
   return 2.0 * 16 * Simd::kPeakChains * static_cast<double>(rounds);
 }
 
 // With 16-bit sums where there are some: what formats of four bits and less can reach.
 inline double peak_int8(std::int64_t rounds) {
-  struct Sums {
-    Simd::I wide;
-    Simd::P pairs;
-  } acc[Simd::kPeakChains] = {};
   const Simd::B w = Simd::bset1(3);
   alignas(4) std::int8_t four[4] = {1, -2, 3, -1};
-  const Simd::A x = Simd::aload(four);
-  for (std::int64_t round = 0; round < rounds; ++round)
-    each<Simd::kPeakChains>([&](auto i) {
-      if constexpr (Simd::kPairSums) {
+  if constexpr (Simd::kPairSums) {
+    Simd::P acc[Simd::kPeakChains] = {};
+    for (std::int64_t round = 0; round < rounds; ++round)
+      each<Simd::kPeakChains>([&](auto i) {
         asm volatile("" : "+m"(four));  // else the product, which is always the same, is taken out of the loop
-        acc[i].pairs = Simd::dot_pairs(acc[i].pairs, w, Simd::aload(four));  // keeps them
-      } else {
-        acc[i].wide = Simd::template dot4<true>(acc[i].wide, w, x);
-        Simd::keep(acc[i].wide);
-      }
-    });
+        acc[i] = Simd::dot_pairs(acc[i], w, Simd::aload(four));  // keeps it
+      });
+  } else {
+    Simd::I acc[Simd::kPeakChains];
+    each<Simd::kPeakChains>([&](auto i) { acc[i] = Simd::iset1(0); });
+    const Simd::A x = Simd::aload(four);
+    for (std::int64_t round = 0; round < rounds; ++round)
+      each<Simd::kPeakChains>([&](auto i) {
+        Simd::I sum = Simd::template dot4<true>(acc[i], w, x);
+        Simd::keep(sum);  // not acc[i]: g++ would hold the array in memory
+        acc[i] = sum;
+      });
+  }
   return 2.0 * 64 * Simd::kPeakChains * static_cast<double>(rounds);
 }
 
