@@ -1,11 +1,12 @@
 // `espalier bench latency|offline|accuracy|drafts|forks`: tokens per second of a model in this process and the share of
-// what the machine gives; what int8 activations cost in accuracy. `bench serving|compare|sim` lie in bench/.
+// what the machine gives; what int8 activations cost in accuracy. `bench serving|compare|sim|kernels` lie in bench/.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
 
 #include "bench/compare/compare_command.h"
+#include "bench/kernels/kernels_command.h"
 #include "bench/serving/serving_command.h"
 #include "bench/sim/sim_command.h"
 #include "command/bench_accuracy.h"
@@ -239,11 +240,12 @@ Run add_bench(CLI::App& app) {
   auto* drafts_verb = add_drafts(*bench, *a);
   auto* forks_verb = add_forks(*bench, *a);
   const Run serving = bench::add_serving(*bench), compare = bench::add_compare(*bench),
-            sim = bench::add_sim(*bench, find_model);
-  return [a, bench, latency_verb, accuracy_verb, drafts_verb, forks_verb, serving, compare, sim] {
+            sim = bench::add_sim(*bench, find_model), kernels = bench::add_kernels(*bench);
+  return [a, bench, latency_verb, accuracy_verb, drafts_verb, forks_verb, serving, compare, sim, kernels] {
     if (bench->got_subcommand("serving")) return serving();
     if (bench->got_subcommand("compare")) return compare();
     if (bench->got_subcommand("sim")) return sim();
+    if (bench->got_subcommand("kernels")) return kernels();
     if (drafts_verb->parsed() && !a->engine.draft_model.empty()) a->engine.speculative = "draft";
     if (auto fine = a->engine.check(); !fine.ok()) return fail(fine.error());
     if (auto found = find_models(a->model, a->engine); !found.ok()) return fail(found.error());

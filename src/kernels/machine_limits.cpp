@@ -6,8 +6,6 @@
 #include <fstream>
 #include <string>
 
-#include "tensor/page_buffer.h"
-
 namespace espalier {
 namespace {
 
@@ -38,28 +36,33 @@ std::size_t huge_page_bytes() {
 
 }  // namespace
 
+ReadRate measure_reads(const CpuKernels& cpu, ComputeTeam& team, PageBuffer::Pages pages, int passes) {
+  constexpr std::size_t kBytes = std::size_t{256} << 20, kPieces = 256, kPiece = kBytes / kPieces, kUnread = 8192;
+  ReadRate rate;
+  const std::size_t before = huge_page_bytes();
+  auto buffer = PageBuffer::allocate(kBytes, pages);
+  if (!buffer.ok()) return rate;
+  std::memset(buffer->data(), 1, kBytes);
+  rate.huge_pages = huge_page_bytes() >= before + kBytes / 2;
+  const auto* memory = reinterpret_cast<const std::uint8_t*>(buffer->data());
+  for (int pass = 0; pass < passes; ++pass) {
+    const double start = now();
+    team.run(kPieces,
+             [&](int piece) { cpu.read_memory(memory + static_cast<std::size_t>(piece) * kPiece, kPiece - kUnread); });
+    rate.bytes_per_second =
+        std::max(rate.bytes_per_second, static_cast<double>(kPieces * (kPiece - kUnread)) / (now() - start));
+  }
+  return rate;
+}
+
 MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, double effort) {
   MachineLimits limits;
   limits.f32_flops = peak(team, cpu.peak_f32, effort);
   limits.int8_ops = peak(team, cpu.peak_int8, effort);
   limits.bf16_flops = peak(team, cpu.peak_bf16, effort);
-
-  constexpr std::size_t kBytes = std::size_t{256} << 20,
-                        kPieces = 256;  // well above any last-level cache share we meet
-  const std::size_t before = huge_page_bytes();
-  auto buffer = PageBuffer::allocate(kBytes);
-  if (!buffer.ok()) return limits;
-  std::memset(buffer->data(), 1, kBytes);
-  limits.huge_pages = huge_page_bytes() >= before + kBytes / 2;
-  const auto* memory = reinterpret_cast<const std::uint8_t*>(buffer->data());
-  for (int run = 0; run < std::max(3, static_cast<int>(5 * effort)); ++run) {
-    const double start = now();
-    team.run(kPieces, [&](int piece) {
-      cpu.read_memory(memory + static_cast<std::size_t>(piece) * (kBytes / kPieces), kBytes / kPieces - 8192);
-    });
-    limits.read_bytes_per_second =
-        std::max(limits.read_bytes_per_second, static_cast<double>(kBytes - kPieces * 8192) / (now() - start));
-  }
+  const ReadRate reads = measure_reads(cpu, team, PageBuffer::Pages::huge, std::max(3, static_cast<int>(5 * effort)));
+  limits.read_bytes_per_second = reads.bytes_per_second;
+  limits.huge_pages = reads.huge_pages;
   return limits;
 }
 

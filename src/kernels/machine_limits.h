@@ -1,14 +1,22 @@
 // machine_limits.h: what this machine's memory and multipliers give, measured on the spot, as the yardstick of every
 // speed.
 //
-// Threads: run it while nothing else computes. Takes about 200 ms at the default effort. Fails: never; a figure that
-// cannot be had (no bf16 instructions) is 0.
+// Threads: run these while nothing else computes. measure_limits() takes about 200 ms at the default effort. Fails:
+// never; a figure that cannot be had (no bf16 instructions) is 0.
 #pragma once
 
 #include "base/compute_team.h"
 #include "kernels/cpu/table.h"
+#include "tensor/page_buffer.h"
 
 namespace espalier {
+
+// The best of so many passes of the team over a buffer well above any last-level cache share we meet.
+struct ReadRate {
+  double bytes_per_second = 0;  // 0: there was no memory for the buffer
+  bool huge_pages = false;      // whether the kernel granted them (AnonHugePages)
+};
+ReadRate measure_reads(const CpuKernels& cpu, ComputeTeam& team, PageBuffer::Pages pages, int passes);
 
 struct MachineLimits {
   double read_bytes_per_second = 0;  // best pass over a buffer larger than the caches, huge pages asked for

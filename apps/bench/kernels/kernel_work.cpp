@@ -1,0 +1,271 @@
+#include "bench/kernels/kernel_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "kernels/attention.h"
+#include "kernels/matmul.h"
+#include "tensor/page_buffer.h"
+
+namespace espalier::bench {
+namespace {
+
+struct ModelShape {
+  const char* name;
+  std::int64_t hidden, inner, vocabulary;
+  int heads, kv_heads, head_dim;
+};
+constexpr ModelShape kModels[] = {{"smollm2", 576, 1536, 49152, 9, 3, 64},
+                                  {"1b", 2048, 8192, 128256, 32, 8, 64},
+                                  {"8b", 4096, 14336, 128256, 32, 8, 128}};
+
+using KernelReport = std::function<void(const KernelResult&)>;
+
+double best_seconds(double budget, const std::function<void()>& pass) {
+  using Steady = std::chrono::steady_clock;
+  const auto since = [](Steady::time_point start) {
+    return std::chrono::duration<double>(Steady::now() - start).count();
+  };
+  constexpr int kLeastPasses = 3;
+  double best = std::numeric_limits<double>::infinity();
+  const auto begin = Steady::now();
+  for (int i = 0; i < kLeastPasses || since(begin) < budget; ++i) {
+    const auto start = Steady::now();
+    pass();
+    best = std::min(best, since(start));
+  }
+  return best;
+}
+
+std::vector<float> random_rows(std::int64_t count) {
+  std::mt19937_64 rng(1);
+  std::normal_distribution<float> normal(0.0f, 1.0f);
+  std::vector<float> out(static_cast<std::size_t>(count));
+  for (float& v : out) v = normal(rng);
+  return out;
+}
+
+std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+Multiplier multiplier_of(RowFormat format) {
+  if (format == RowFormat::f32) return Multiplier::f32;
+  return format == RowFormat::bf16 ? Multiplier::bf16 : Multiplier::int8;
+}
+
+struct MatrixPart {
+  const char* name;
+  std::int64_t k, outputs;
+  bool wide;  // its rows have two bytes where weights are quantised
+};
+
+std::vector<MatrixPart> parts_of(const ModelShape& m) {
+  const std::int64_t q = std::int64_t{m.heads} * m.head_dim, kv = std::int64_t{m.kv_heads} * m.head_dim;
+  return {{"qkv", m.hidden, q + 2 * kv, true},
+          {"attention_out", q, m.hidden, false},
+          {"gate_up", m.hidden, 2 * m.inner, false},
+          {"down", m.inner, m.hidden, false},
+          {"head", m.hidden, m.vocabulary, false}};
+}
+
+// Copies of one matrix, more than fit the caches. Its values do not matter: every byte is a small code, and twice that
+// a small scale.
+Result<std::vector<PackedMatrix>> copies_of(const MatrixPart& part, DType type, ComputeTeam& team) {
+  constexpr std::size_t kTotal = std::size_t{256} << 20;
+  const BlockShape block = block_shape(type);
+  const std::vector<std::byte> row(static_cast<std::size_t>(part.k / block.elements * block.bytes), std::byte{0x2b});
+  std::vector<PackedMatrix> copies;
+  for (std::size_t bytes = 0; bytes < kTotal; bytes += copies.back().bytes()) {
+    ESP_TRY(PackedMatrix matrix,
+            PackedMatrix::pack(
+                type, part.outputs, part.k, [&](std::int64_t) { return std::span<const std::byte>(row); }, &team));
+    copies.push_back(std::move(matrix));
+  }
+  return copies;
+}
+
+Result<> matmuls(const ModelShape& model, DType type, const KernelSelection& s, const KernelMachine& on,
+                 const KernelReport& report) {
+  const int most_rows = *std::max_element(s.rows.begin(), s.rows.end());
+  for (const MatrixPart& part : parts_of(model)) {
+    if (part.k % block_shape(type).elements != 0) continue;  // SmolLM2's 576 has no blocks of 256
+    ESP_TRY(const std::vector<PackedMatrix> weights, copies_of(part, type, on.team));
+    const RowFormat format = row_format(type, Activations::int8, part.wide);
+    const std::vector<float> x = random_rows(most_rows * part.k);
+    ESP_TRY(const PageBuffer converted,
+            PageBuffer::allocate(row_bytes(format, part.k) * static_cast<std::size_t>(most_rows)));
+    convert_rows(on.cpu, format, x.data(), part.k, part.k, 0, most_rows, converted.data());
+    ESP_TRY(const PageBuffer out, PageBuffer::allocate(bytes_of(most_rows * part.outputs)));
+    for (const int rows : s.rows) {
+      const bool plain = format == RowFormat::f32;
+      const RowBlock block{format, plain ? static_cast<const void*>(x.data()) : converted.data(),
+                           row_bytes(format, part.k), rows};
+      std::size_t turn = 0;
+      KernelResult r{"matmul", model.name, fmt::format("{} {}x{}", part.name, part.k, part.outputs),
+                     std::string(name(type)), rows};
+      r.seconds = best_seconds(s.seconds_each, [&] {
+        matmul(on.cpu, on.team, weights[turn++ % weights.size()], block, reinterpret_cast<float*>(out.data()),
+               part.outputs);
+      });
+      r.bytes = static_cast<double>(weights.front().bytes() + block.stride * static_cast<std::size_t>(rows) +
+                                    bytes_of(rows * part.outputs));
+      r.operations = 2.0 * rows * static_cast<double>(part.k) * static_cast<double>(part.outputs);
+      r.multiplier = multiplier_of(format);
+      report(r);
+    }
+  }
+  return success();
+}
+
+struct KvPool {
+  PageBuffer memory;
+  KvLayer layer{};
+
+  static Result<KvPool> allocate(const ModelShape& m, int slots) {
+    const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
+    const std::size_t head =
+                          std::size_t{kSegmentSlots} * static_cast<std::size_t>(padded_head(m.head_dim)) * sizeof(bf16),
+                      keys = head * static_cast<std::size_t>(m.kv_heads);
+    KvPool pool;
+    ESP_TRY(pool.memory, PageBuffer::allocate(segments * 2 * keys));
+    std::memset(pool.memory.data(), 0x3c, segments * 2 * keys);  // bf16 of 0.011
+    pool.layer = {KvType::bf16, pool.memory.data(), pool.memory.data() + keys, nullptr, nullptr, head, 2 * keys, 0};
+    return pool;
+  }
+};
+
+// `sequences` with `before` cached tokens and `fresh` ones that are computed.
+Result<KernelResult> attention(const ModelShape& m, int sequences, int before, int fresh, const KernelSelection& s,
+                               const KernelMachine& on) {
+  const int length = before + fresh;
+  ESP_TRY(const KvPool pool, KvPool::allocate(m, sequences * length));
+  std::vector<KvRun> runs;
+  for (int i = 0; i < sequences; ++i) runs.push_back({i * length, length});
+  std::vector<AttentionSequence> batch;
+  for (int i = 0; i < sequences; ++i)
+    batch.push_back({i * fresh, fresh, before, std::span(runs).subspan(static_cast<std::size_t>(i), 1)});
+  const std::int64_t width = std::int64_t{m.heads} * m.head_dim;
+  const std::vector<float> q = random_rows(width * sequences * fresh);
+  std::vector<float> out(q.size());
+  AttentionPlan plan({m.heads, m.kv_heads, m.head_dim, 0, 0.125f}, batch, on.team.size());
+  KernelResult r{"attention", m.name, fmt::format("{} sequences, {} cached", sequences, before), "BF16",
+                 sequences * fresh};
+  r.seconds =
+      best_seconds(s.seconds_each, [&] { plan.run(on.cpu, on.team, pool.layer, q.data(), width, out.data(), width); });
+  const double seen = sequences * fresh * (before + (fresh + 1) / 2.0);
+  r.operations = 4.0 * seen * static_cast<double>(width);
+  r.bytes = 4.0 * sequences * length * m.kv_heads * m.head_dim + static_cast<double>(2 * bytes_of(width * r.rows));
+  r.multiplier = on.cpu.attend_bf16 ? Multiplier::bf16 : Multiplier::f32;
+  return r;
+}
+
+Result<> attentions(const ModelShape& m, const KernelSelection& s, const KernelMachine& on,
+                    const KernelReport& report) {
+  constexpr int kContext = 512, kMostSequences = 128;
+  for (const int rows : s.rows) {
+    if (rows <= kMostSequences) {
+      ESP_TRY(const KernelResult decode, attention(m, rows, kContext - 1, 1, s, on));
+      report(decode);
+    }
+    if (rows < 64) continue;
+    for (const int before : {0, 2048}) {
+      ESP_TRY(const KernelResult prefill, attention(m, 1, before, rows, s, on));
+      report(prefill);
+    }
+  }
+  return success();
+}
+
+struct RowWork {
+  const char* name;
+  std::int64_t width;
+  double bytes;  // read and written for a row
+  std::function<void(float* from, float* to)> run;
+};
+
+void elementwise(const ModelShape& m, const KernelSelection& s, const KernelMachine& on, const KernelReport& report) {
+  const std::int64_t q = std::int64_t{m.heads} * m.head_dim, widest = std::max({m.hidden, 2 * m.inner, q});
+  const double hidden = static_cast<double>(m.hidden), inner = static_cast<double>(m.inner);
+  const std::vector<float> gain = random_rows(widest);
+  const auto bytes = [](float* to) { return reinterpret_cast<std::uint8_t*>(to); };
+  const RowWork works[] = {
+      {"rms_norm", m.hidden, 8 * hidden,
+       [&](float* x, float* to) { on.cpu.rms_norm(x, gain.data(), 1e-5f, to, m.hidden); }},
+      {"quantise", m.hidden, 5.5 * hidden, [&](float* x, float* to) { on.cpu.quantise(x, bytes(to), m.hidden); }},
+      {"quantise_wide", m.hidden, 6.5 * hidden,
+       [&](float* x, float* to) { on.cpu.quantise_wide(x, bytes(to), m.hidden); }},
+      {"to_bf16", m.hidden, 6 * hidden,
+       [&](float* x, float* to) { on.cpu.to_bf16(x, reinterpret_cast<std::uint16_t*>(to), m.hidden); }},
+      {"silu_multiply", m.inner, 12 * inner,
+       [&](float* x, float* to) { on.cpu.silu_multiply(x, x + m.inner, to, m.inner); }},
+      {"rotate_halves", q, 8.0 * static_cast<double>(q), [&](float* x, float*) {
+         for (int h = 0; h < m.heads; ++h)
+           on.cpu.rotate_halves(x + h * m.head_dim, gain.data(), gain.data() + m.head_dim, m.head_dim / 2);
+       }}};
+  const int most_rows = *std::max_element(s.rows.begin(), s.rows.end());
+  std::vector<float> from = random_rows(most_rows * widest), to(from.size());
+  constexpr int kRowsPerChunk = 8;
+  for (const RowWork& work : works)
+    for (const int rows : s.rows) {
+      KernelResult r{"elementwise", m.name, fmt::format("{} {}", work.name, work.width), "F32", rows};
+      r.seconds = best_seconds(s.seconds_each, [&] {
+        on.team.run((rows + kRowsPerChunk - 1) / kRowsPerChunk, [&](int chunk) {
+          for (int row = chunk * kRowsPerChunk; row < std::min(rows, (chunk + 1) * kRowsPerChunk); ++row)
+            work.run(from.data() + row * widest, to.data() + row * widest);
+        });
+      });
+      r.bytes = work.bytes * rows;
+      report(r);
+    }
+}
+
+bool has(const std::vector<std::string>& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+}  // namespace
+
+double peak_of(const MachineLimits& limits, Multiplier multiplier) {
+  switch (multiplier) {
+    case Multiplier::f32:
+      return limits.f32_flops;
+    case Multiplier::bf16:
+      return limits.bf16_flops > 0 ? limits.bf16_flops : limits.f32_flops;
+    case Multiplier::int8:
+      return limits.int8_ops;
+    case Multiplier::none:
+      break;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+double roofline_share(const KernelResult& result, const MachineLimits& limits) {
+  const double memory = result.bytes / limits.read_bytes_per_second,
+               multipliers = result.operations / peak_of(limits, result.multiplier);
+  return std::max(memory, multipliers) / result.seconds;
+}
+
+std::vector<std::string> kernel_models() {
+  std::vector<std::string> names;
+  for (const ModelShape& m : kModels) names.emplace_back(m.name);
+  return names;
+}
+
+Result<> measure_kernels(const KernelSelection& selection, const KernelMachine& machine, const KernelReport& report) {
+  for (const ModelShape& model : kModels) {
+    if (!has(selection.models, model.name)) continue;
+    if (has(selection.kernels, "matmul"))
+      for (const DType type : selection.types) ESP_CHECK(matmuls(model, type, selection, machine, report));
+    if (has(selection.kernels, "attention")) ESP_CHECK(attentions(model, selection, machine, report));
+    if (has(selection.kernels, "elementwise")) elementwise(model, selection, machine, report);
+  }
+  return success();
+}
+
+}  // namespace espalier::bench
