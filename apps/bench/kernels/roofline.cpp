@@ -40,7 +40,7 @@ std::string draw_roofline(const std::vector<KernelResult>& results, const Machin
     shown.push_back(r);
     if (std::find(types.begin(), types.end(), r.type) == types.end()) types.push_back(r.type);
   }
-  double least = 1, most = 1e3, low = 1e9, high = 1e12;
+  double least = 1, most = 1e3, low = limits.read_bytes_per_second, high = 0;
   for (const KernelResult& r : shown) {
     least = std::min(least, r.operations / r.bytes);
     most = std::max(most, r.operations / r.bytes);
@@ -62,7 +62,7 @@ std::string draw_roofline(const std::vector<KernelResult>& results, const Machin
     svg.text(kLeft - 8, y.place(tick * 1e9) + 4, short_number(tick), Svg::Anchor::end, "dim");
   }
   svg.text(kRight, kBottom + 38, "operations for each byte of memory", Svg::Anchor::end, "dim");
-  svg.text(12, kTop - 10, "GOP/s", Svg::Anchor::start, "dim");
+  svg.text(12, kTop + 2, "GOP/s", Svg::Anchor::start, "dim");
 
   for (const Roof& roof : kRoofs) {
     if (roof.multiplier == Multiplier::bf16 && limits.bf16_flops <= 0) continue;
@@ -78,7 +78,7 @@ std::string draw_roofline(const std::vector<KernelResult>& results, const Machin
   }
   for (const KernelResult& r : shown)
     svg.dot(x.place(r.operations / r.bytes), y.place(r.operations_per_second()),
-            fmt::format("s{}", colour_of(r, types)),
+            fmt::format("f{}", colour_of(r, types)),
             fmt::format("{} {} {}, {} rows: {:.1f} GB/s, {:.0f} GOP/s, {:.0f} % of the limit", r.type, r.kernel, r.part,
                         r.rows, r.bytes_per_second() / 1e9, r.operations_per_second() / 1e9,
                         100 * roofline_share(r, limits)));
