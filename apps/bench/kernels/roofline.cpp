@@ -62,7 +62,7 @@ std::string draw_roofline(const std::vector<KernelResult>& results, const Machin
     svg.text(kLeft - 8, y.place(tick * 1e9) + 4, short_number(tick), Svg::Anchor::end, "dim");
   }
   svg.text(kRight, kBottom + 38, "operations for each byte of memory", Svg::Anchor::end, "dim");
-  svg.text(12, kTop + 2, "GOP/s", Svg::Anchor::start, "dim");
+  svg.text(12, kBottom + 38, "GOP/s, upwards", Svg::Anchor::start, "dim");
 
   for (const Roof& roof : kRoofs) {
     if (roof.multiplier == Multiplier::bf16 && limits.bf16_flops <= 0) continue;
