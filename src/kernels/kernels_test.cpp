@@ -171,7 +171,7 @@ TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
   for (DType type : kWeightTypes)
     for (RowFormat format :
          {RowFormat::f32, row_format(type, Activations::int8), row_format(type, Activations::int8, true)}) {
-      const std::int64_t k = 512, outputs = 200;
+      const std::int64_t k = 1280, outputs = 200;  // longer than the pieces of K that tiles are decoded in
       const int rows = 41;
       StoredMatrix stored(rng, type, outputs, k);
       auto packed = PackedMatrix::pack(stored.tensor);

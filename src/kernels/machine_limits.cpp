@@ -55,11 +55,16 @@ ReadRate measure_reads(const CpuKernels& cpu, ComputeTeam& team, PageBuffer::Pag
   return rate;
 }
 
-MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, double effort) {
+MachineLimits measure_multipliers(const CpuKernels& cpu, ComputeTeam& team, double effort) {
   MachineLimits limits;
   limits.f32_flops = peak(team, cpu.peak_f32, effort);
   limits.int8_ops = peak(team, cpu.peak_int8, effort);
   limits.bf16_flops = peak(team, cpu.peak_bf16, effort);
+  return limits;
+}
+
+MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, double effort) {
+  MachineLimits limits = measure_multipliers(cpu, team, effort);
   const ReadRate reads = measure_reads(cpu, team, PageBuffer::Pages::huge, std::max(3, static_cast<int>(5 * effort)));
   limits.read_bytes_per_second = reads.bytes_per_second;
   limits.huge_pages = reads.huge_pages;

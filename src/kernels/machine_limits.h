@@ -25,5 +25,7 @@ struct MachineLimits {
 };
 
 MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, double effort = 1.0);
+// Without the reads, which do not depend on the instruction set.
+MachineLimits measure_multipliers(const CpuKernels& cpu, ComputeTeam& team, double effort);
 
 }  // namespace espalier

@@ -1,4 +1,4 @@
-// random_floats.h: inputs of the kernels' tests: n values, normally distributed around 0.
+// random_floats.h: inputs of the kernels' tests and benchmarks: n values, normally distributed around 0.
 #pragma once
 
 #include <random>

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
-#include <random>
 
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
+#include "kernels/random_floats.h"
 #include "tensor/page_buffer.h"
 
 namespace espalier::bench {
@@ -44,10 +44,7 @@ double best_seconds(double budget, const std::function<void()>& pass) {
 
 std::vector<float> random_rows(std::int64_t count) {
   std::mt19937_64 rng(1);
-  std::normal_distribution<float> normal(0.0f, 1.0f);
-  std::vector<float> out(static_cast<std::size_t>(count));
-  for (float& v : out) v = normal(rng);
-  return out;
+  return random_floats(rng, static_cast<std::size_t>(count));
 }
 
 std::size_t bytes_of(std::int64_t floats) {

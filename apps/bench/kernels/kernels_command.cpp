@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/json.h"
 #include "bench/kernels/kernel_work.h"
 #include "bench/kernels/roofline.h"
-#include "bench/plot/plots.h"
 #include "bench/serving/console.h"
+#include "kernels/packed_matrix.h"
 
 namespace espalier::bench {
 namespace {
@@ -58,10 +57,10 @@ void print_reads(const CpuKernels& cpu, int threads, Printer& out) {
 void print_peaks(int threads, Printer& out) {
   for (const CpuKernels* cpu : runnable_cpu_kernels()) {
     ComputeTeam team(threads);
-    const MachineLimits limits = measure_limits(*cpu, team);
+    const MachineLimits limits = measure_multipliers(*cpu, team, 1.0);
     out.say(fmt::format("{:<8}{:>2} threads: f32 {:7.0f} GFLOP/s, bf16 {:7.0f} GFLOP/s, int8 {:7.0f} GOP/s{}", cpu->isa,
                         threads, limits.f32_flops / 1e9, limits.bf16_flops / 1e9, limits.int8_ops / 1e9,
-                        cpu == &cpu_kernels() || cpu->isa == cpu_kernels().isa ? "  <- measured below" : ""),
+                        cpu->isa == cpu_kernels().isa ? "  <- measured below" : ""),
             {{"limit", "multipliers"},
              {"isa", cpu->isa},
              {"threads", threads},

@@ -63,9 +63,9 @@ struct TileRows {
 // Products of a tile's rows with the groups of a piece, one after the other. kDepth of them are under way at a time,
 // each with C tiles and a place in memory of its own: a tile is stored long before its sums are read.
 // Tiles: C 0 to 3, A 4 (high bytes, or all there is) and 5 (low bytes), B 6.
-template <class Format, int kPlanes>
+template <int kPlanes>
 struct Products {
-  static constexpr int kGroups = Format::kGroups, kGroupBytes = 32 / kGroups, kDepth = 4 / kPlanes;
+  static constexpr int kDepth = 4 / kPlanes;
   alignas(64) std::int32_t sums[kDepth][kPlanes][16][16];
 
   template <int kTurn>
@@ -95,7 +95,7 @@ struct Products {
 template <class Format, int kPlanes>
 struct TileMatmul {
   using Piece = DecodedPiece<Format>;
-  static constexpr int kGroups = Format::kGroups, kDepth = Products<Format, kPlanes>::kDepth;
+  static constexpr int kGroups = Format::kGroups, kDepth = Products<kPlanes>::kDepth;
 
   // acc + what a product says of one row. The order of operations is that of generic/matmul.h's IntegerTile::group.
   template <int kGroup>
@@ -112,7 +112,7 @@ struct TileMatmul {
   // sums += the piece's part. 16 rows' sums are held in registers, those of fewer rows in memory.
   template <bool kWhole>
   static void add_piece(const TileRows& x, int rows, const Piece& piece, int first, int count, Sums& sums) {
-    Products<Format, kPlanes> products;
+    Products<kPlanes> products;
     const int groups = count * kGroups;
     const std::size_t stride = x.stride, plane = x.plane;
     const std::int8_t* codes = piece.codes[0][0];
@@ -157,7 +157,7 @@ struct TileMatmul {
       const int rows = t.row_end - row < kPassRows ? t.row_end - row : kPassRows;
       for (int panel = t.panel_begin; panel < t.panel_end; ++panel) one_panel(t, panel, row, rows);
     }
-    _tile_release();
+    release_tiles();
   }
 
   static void one_panel(const MatmulTask& t, int panel, int row, int rows) {
@@ -202,12 +202,12 @@ double peak_int8(std::int64_t rounds) {
   for (int i = 0; i < 8; ++i) shapes.set(i, 16, 64);
   shapes.load();
   for (std::int64_t round = 0; round < rounds; ++round) {
-    _tile_dpbssd(0, 4, 6);
-    _tile_dpbssd(1, 4, 7);
-    _tile_dpbssd(2, 5, 6);
-    _tile_dpbssd(3, 5, 7);
+    multiply_bytes<0, 4, 6>();
+    multiply_bytes<1, 4, 7>();
+    multiply_bytes<2, 5, 6>();
+    multiply_bytes<3, 5, 7>();
   }
-  _tile_release();
+  release_tiles();
   return 2.0 * 4 * 16 * 16 * 64 * static_cast<double>(rounds);
 }
 

@@ -7,32 +7,18 @@
 
 namespace espalier::kernels::avx512 {
 
-// A type of this file only: were it the Bf16Tile of generic/matmul.h under another #if, the linker would choose one of
-// two for both, also on processors without these instructions.
-struct Bf16DotTile {
-  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
-
-  template <int kRows, int kPanels>
-  static void run(const MatmulTask& t, int panel, int row) {
-    Tile<kRows, kPanels> tile;
-    tile.clear();
-    const std::uint16_t* x[kRows];
-    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<std::uint16_t>(row + r);
-    const std::uint8_t* w[kPanels];
-    for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
-    for (std::int64_t k = 0; k < t.k; k += 2) {
-      __m512bh pairs[kPanels];
-      for (int p = 0; p < kPanels; ++p) pairs[p] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(w[p]));
-      for (int r = 0; r < kRows; ++r) {
-        std::int32_t two;
-        __builtin_memcpy(&two, x[r] + k, 4);
-        __m512bh a = reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
-        for (int p = 0; p < kPanels; ++p) tile.acc[r][p] = {_mm512_dpbf16_ps(tile.acc[r][p].v, pairs[p], a)};
-      }
-      for (auto& p : w) p += 64;
-    }
-    tile.finish(t, panel, row);
+// A type of this file only: were it the WidenedPairs of generic/matmul.h under another #if, the linker would choose one
+// of two for both, also on processors without these instructions.
+struct DotPairs {
+  using Weights = __m512bh;
+  using Row = __m512bh;
+  static Weights load(const std::uint8_t* w) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(w)); }
+  static Row spread(const std::uint16_t* x) {
+    std::int32_t two;
+    __builtin_memcpy(&two, x, 4);
+    return reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
   }
+  static Simd::F add(Simd::F sum, Weights w, Row x) { return {_mm512_dpbf16_ps(sum.v, w, x)}; }
 };
 
 double peak_bf16_dot(std::int64_t rounds) {
@@ -48,7 +34,7 @@ double peak_bf16_dot(std::int64_t rounds) {
 }
 
 void fill_bf16_dot(CpuKernels& table) {
-  table.matmul_bf16_bf16 = matmul<Bf16DotTile>;
+  table.matmul_bf16_bf16 = matmul<Bf16Tile<DotPairs>>;
   table.peak_bf16 = peak_bf16_dot;
 }
 

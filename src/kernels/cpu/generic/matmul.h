@@ -277,7 +277,32 @@ struct FloatTile {
   }
 };
 
-// Both sides bf16, rows padded with zeros: two multiply-adds per pair.
+// How a pair of bf16 along K is multiplied. These two of each output are widened and added one after the other; a
+// processor's own dot product is another such type, in the one file that is compiled with its instructions.
+struct WidenedPairs {
+  struct Weights {
+    Simd::F even, odd;
+  };
+  using Row = Weights;  // the same two values in every lane
+  static Weights load(const std::uint8_t* w) {
+    Weights pair;
+    Simd::load_bf16_pairs(halves(w), pair.even, pair.odd);
+    return pair;
+  }
+  static Row spread(const std::uint16_t* x) { return {Simd::set1(widen(x[0])), Simd::set1(widen(x[1]))}; }
+  static Simd::F add(Simd::F sum, const Weights& w, const Row& x) {
+    return Simd::fma(w.odd, x.odd, Simd::fma(w.even, x.even, sum));
+  }
+  static float widen(std::uint16_t bits) {
+    std::uint32_t word = static_cast<std::uint32_t>(bits) << 16;
+    float value;
+    __builtin_memcpy(&value, &word, 4);
+    return value;
+  }
+};
+
+// Both sides bf16, rows padded with zeros.
+template <class Pairs>
 struct Bf16Tile {
   static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
 
@@ -290,23 +315,15 @@ struct Bf16Tile {
     const std::uint8_t* w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
     for (std::int64_t k = 0; k < t.k; k += 2) {
-      Simd::F even[kPanels], odd[kPanels];
-      each<kPanels>([&](auto p) { Simd::load_bf16_pairs(halves(w[p]), even[p], odd[p]); });
+      typename Pairs::Weights weights[kPanels];
+      each<kPanels>([&](auto p) { weights[p] = Pairs::load(w[p]); });
       each<kRows>([&](auto r) {
-        Simd::F first = Simd::set1(widen(x[r][k])), second = Simd::set1(widen(x[r][k + 1]));
-        each<kPanels>(
-            [&](auto p) { tile.acc[r][p] = Simd::fma(odd[p], second, Simd::fma(even[p], first, tile.acc[r][p])); });
+        const typename Pairs::Row two = Pairs::spread(x[r] + k);
+        each<kPanels>([&](auto p) { tile.acc[r][p] = Pairs::add(tile.acc[r][p], weights[p], two); });
       });
       for (auto& p : w) p += 64;
     }
     tile.finish(t, panel, row);
-  }
-
-  static float widen(std::uint16_t bits) {
-    std::uint32_t word = static_cast<std::uint32_t>(bits) << 16;
-    float value;
-    __builtin_memcpy(&value, &word, 4);
-    return value;
   }
 };
 
