@@ -8,6 +8,8 @@
 //   q i8[values] | ActivationScale[ceil(k / 32)]            k values, zeros up to a whole cache line
 //   high i8[values] | low i8[values] | ActivationScale[]    with sixteen bits: 256 * high + low
 //
+// No byte is -128.
+//
 // Sixteen bits are for the few layers whose inputs have outliers that eight cannot follow (queries, keys and values);
 // they cost a second dot product.
 #pragma once

@@ -37,7 +37,8 @@ std::size_t huge_page_bytes() {
 }  // namespace
 
 ReadRate measure_reads(const CpuKernels& cpu, ComputeTeam& team, PageBuffer::Pages pages, int passes) {
-  constexpr std::size_t kBytes = std::size_t{256} << 20, kPieces = 256, kPiece = kBytes / kPieces, kUnread = 8192;
+  constexpr std::size_t kBytes = std::size_t{256} << 20, kPieces = 256, kPiece = kBytes / kPieces;
+  constexpr std::size_t kUnread = 8192;  // of a piece, else its streams would share the sets of a cache
   ReadRate rate;
   const std::size_t before = huge_page_bytes();
   auto buffer = PageBuffer::allocate(kBytes, pages);

@@ -11,7 +11,9 @@ struct Simd {
   static constexpr int kInt8Rows = 3, kInt8Panels = 1;                      // sixteen registers: 6 integer accumulators
   static constexpr int kFloatRows = 3, kFloatPanels = 2;                    // 12 accumulators
   static constexpr int kTileRows = 4, kScoreGroups = 1, kValueVectors = 1;  // attention: 8 accumulators
-  static constexpr int kPeakChains = 5;  // independent accumulators that fit the registers
+  static constexpr int kFloatStreams = 4;  // panels that a row alone passes over at once
+  static constexpr bool kAskAhead = true;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 5;    // independent accumulators that fit the registers
   static constexpr bool kPairSums = true, kCentredDot = true;
 
   struct F {

@@ -11,7 +11,9 @@ struct Simd {
   static constexpr int kInt8Rows = 6, kInt8Panels = 2;    // tile of the int8 micro-kernel: 24 accumulators
   static constexpr int kFloatRows = 6, kFloatPanels = 4;  // tile of the float micro-kernels: 24 accumulators
   static constexpr int kTileRows = 8, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
-  static constexpr int kPeakChains = 12;  // independent accumulators that fit the registers
+  static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
+  static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 12;              // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {

@@ -62,7 +62,8 @@ inline void quantise(const float* x, std::uint8_t* out, std::int64_t n) {
 
 inline void quantise_wide(const float* x, std::uint8_t* out, std::int64_t n) {
   constexpr float kLevels = 127.0f * 256.0f;
-  const Simd::F byte = Simd::set1(256.0f), inverse = Simd::set1(1.0f / 256.0f), most = Simd::set1(127.0f);
+  const Simd::F byte = Simd::set1(256.0f), inverse = Simd::set1(1.0f / 256.0f), most = Simd::set1(127.0f),
+                least = Simd::set1(-127.0f);
   const ActivationLayout layout = ActivationLayout::of(n, 2);
   auto *high = reinterpret_cast<std::int8_t*>(out), *low = high + layout.plane;
   auto* scale = reinterpret_cast<ActivationScale*>(out + layout.scales);
@@ -74,8 +75,8 @@ inline void quantise_wide(const float* x, std::uint8_t* out, std::int64_t n) {
     for (int h = 0; h < 2; ++h) {
       const Simd::F value = Simd::round(Simd::mul(block.half[h], factor));
       const Simd::F upper = Simd::round(Simd::mul(value, inverse));
-      const Simd::F lower =
-          Simd::min(Simd::sub(value, Simd::mul(upper, byte)), most);  // a tie gives 128, which is no byte
+      // A tie gives 128 or -128: the one is no byte, the other has no opposite (Simd::dot4_centred).
+      const Simd::F lower = Simd::max(Simd::min(Simd::sub(value, Simd::mul(upper, byte)), most), least);
       Simd::store_i8(high + at + 16 * h, upper);
       Simd::store_i8(low + at + 16 * h, lower);
       both[h] = Simd::fma(upper, byte, lower);

@@ -24,6 +24,16 @@ inline void finish_row(const MatmulTask& t, int panel, int row, Simd::F value) {
     Simd::store_n(out, value, n);
 }
 
+// A row alone waits for memory: asks for what follows in a panel (and behind it, in the next one), further ahead than
+// the processor does of itself, which stops at each 4 KiB: +4 to 25 % on Zen 3. More rows wait for the multipliers, and
+// float panels come faster without.
+template <int kBytes>
+[[gnu::always_inline]] inline void ask_ahead(const std::uint8_t* at) {
+  constexpr int kAhead = 4096, kLine = 64;
+#pragma GCC unroll 16
+  for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(at + kAhead + i);
+}
+
 template <int kRows, int kPanels>
 struct Tile {
   Simd::F acc[kRows][kPanels];
@@ -49,7 +59,7 @@ struct TaskRows {  // the rows of x as bytes
 // processor has it, to 16-bit sums of pairs, which then are added to those.
 struct OneByte {
   static constexpr int kPlanes = 1, kMaxRows = Simd::kInt8Rows;
-  // Codes around 128 are multiplied as signed bytes where that is shorter; -128 is no activation.
+  // Codes around 128 are multiplied as signed bytes where that is shorter; no byte of an activation is -128.
   template <class Format>
   static constexpr bool kCentred = Simd::kCentredDot && Format::kZeroPoint == 128;
   struct Sum {
@@ -63,12 +73,14 @@ struct OneByte {
   [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels],
                                                 const std::int8_t* q, std::size_t) {
     const Simd::A a = Simd::aload(q);
-    each<kPanels>([&](auto p) {
-      if constexpr (kCentred<Format>)
-        sums[p].acc = Simd::dot4_centred(sums[p].acc, codes[p], a);
-      else
-        sums[p].acc = Simd::template dot4<(Format::kMostCode < 128)>(sums[p].acc, codes[p], a);
-    });
+    each<kPanels>([&](auto p) { sums[p].acc = dot4<Format>(sums[p].acc, codes[p], a); });
+  }
+  template <class Format>
+  [[gnu::always_inline]] static inline Simd::I dot4(Simd::I sum, Simd::B codes, Simd::A a) {
+    if constexpr (kCentred<Format>)
+      return Simd::dot4_centred(sum, codes, a);
+    else
+      return Simd::template dot4<(Format::kMostCode < 128)>(sum, codes, a);
   }
   template <int kPanels>
   [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
@@ -81,9 +93,9 @@ struct OneByte {
 };
 
 struct TwoBytes {
-  static constexpr int kPlanes = 2, kMaxRows = Simd::kInt8Rows > 2 ? Simd::kInt8Rows / 2 : 1;
+  static constexpr int kPlanes = 2, kMaxRows = (Simd::kInt8Rows + 1) / 2;
   template <class Format>
-  static constexpr bool kCentred = false;  // its low bytes may be -128
+  static constexpr bool kCentred = OneByte::kCentred<Format>;
   struct Sum {
     Simd::I high, low;
   };
@@ -95,10 +107,9 @@ struct TwoBytes {
   [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Simd::B (&codes)[kPanels],
                                                 const std::int8_t* q, std::size_t plane) {
     const Simd::A high = Simd::aload(q), low = Simd::aload(q + plane);
-    constexpr bool kSmall = Format::kMostCode < 128;
     each<kPanels>([&](auto p) {
-      sums[p].high = Simd::template dot4<kSmall>(sums[p].high, codes[p], high);
-      sums[p].low = Simd::template dot4<kSmall>(sums[p].low, codes[p], low);
+      sums[p].high = OneByte::dot4<Format>(sums[p].high, codes[p], high);
+      sums[p].low = OneByte::dot4<Format>(sums[p].low, codes[p], low);
     });
   }
   template <int kPanels>
@@ -125,7 +136,7 @@ constexpr int pair_run(int steps, int most_code) {
 
 template <class Format, class Width>
 struct IntegerTile {
-  static constexpr int kMaxRows = Width::kMaxRows, kMaxPanels = Simd::kInt8Panels;
+  static constexpr int kMaxRows = Width::kMaxRows, kMaxPanels = Simd::kInt8Panels, kStreams = kMaxPanels;
 
   template <int kRows>
   struct Rows {
@@ -146,6 +157,9 @@ struct IntegerTile {
     for (int p = 0; p < kPanels; ++p) w[p] = t.panels + static_cast<std::size_t>(panel + p) * t.panel_bytes;
     for (std::int64_t k = 0; k < t.k; k += Format::kBlock) {
       for (int s = 0; s < Format::kSubs; ++s) {
+        constexpr int kBytes = Format::kBytes / Format::kSubs;
+        if constexpr (kRows == 1 && Simd::kAskAhead)
+          each<kPanels>([&](auto p) { ask_ahead<kBytes>(w[p] + s * kBytes); });
         for (int g = 0; g < Format::kGroups; ++g) group<kRows, kPanels>(tile, x, w, s, g);
         x.values += kActivationBlock;
         x.scales += sizeof(ActivationScale);
@@ -213,7 +227,7 @@ using Int16Tile = IntegerTile<Format, TwoBytes>;
 // both products exact in f32 (see tensor/decode.h), so the weights are exactly the decoded ones.
 template <class Format>
 struct ExactTile {
-  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
+  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels, kStreams = Simd::kFloatStreams;
 
   template <int kRows, int kPanels>
   static void run(const MatmulTask& t, int panel, int row) {
@@ -245,7 +259,7 @@ struct ExactTile {
 
 template <DType kType>
 struct FloatTile {
-  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
+  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels, kStreams = Simd::kFloatStreams;
 
   template <int kRows, int kPanels>
   static void run(const MatmulTask& t, int panel, int row) {
@@ -304,7 +318,7 @@ struct WidenedPairs {
 // Both sides bf16, rows padded with zeros.
 template <class Pairs>
 struct Bf16Tile {
-  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
+  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels, kStreams = Simd::kFloatStreams;
 
   template <int kRows, int kPanels>
   static void run(const MatmulTask& t, int panel, int row) {
@@ -346,9 +360,13 @@ void row_tiles(const MatmulTask& t, int panel) {
   for (; row < t.row_end; ++row) Micro::template run<1, kPanels>(t, panel, row);
 }
 
+// A row alone passes over more panels side by side where memory gives more in several streams than in one.
 template <class Micro>
 void matmul(const MatmulTask& t) {
   int panel = t.panel_begin;
+  if (t.row_end - t.row_begin == 1)
+    for (; t.panel_end - panel >= Micro::kStreams; panel += Micro::kStreams)
+      Micro::template run<1, Micro::kStreams>(t, panel, t.row_begin);
   for (; t.panel_end - panel >= Micro::kMaxPanels; panel += Micro::kMaxPanels)
     row_tiles<Micro, Micro::kMaxPanels>(t, panel);
   for (; panel < t.panel_end; ++panel) row_tiles<Micro, 1>(t, panel);

@@ -11,7 +11,9 @@ struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;    // 32 registers: 8 integer and 8 float accumulators
   static constexpr int kFloatRows = 4, kFloatPanels = 1;  // 16 accumulators
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
-  static constexpr int kPeakChains = 5;  // independent accumulators that fit the registers
+  static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
+  static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 5;               // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {

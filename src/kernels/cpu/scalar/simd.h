@@ -13,7 +13,9 @@ struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;
   static constexpr int kFloatRows = 2, kFloatPanels = 1;
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;
-  static constexpr int kPeakChains = 2;  // independent accumulators that fit the registers
+  static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
+  static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 2;               // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {
