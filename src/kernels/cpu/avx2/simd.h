@@ -11,9 +11,10 @@ struct Simd {
   static constexpr int kInt8Rows = 3, kInt8Panels = 1;                      // sixteen registers: 6 integer accumulators
   static constexpr int kFloatRows = 3, kFloatPanels = 2;                    // 12 accumulators
   static constexpr int kTileRows = 4, kScoreGroups = 1, kValueVectors = 1;  // attention: 8 accumulators
-  static constexpr int kFloatStreams = 4;  // panels that a row alone passes over at once
-  static constexpr bool kAskAhead = true;  // whether it asks memory for what follows (generic/matmul.h)
-  static constexpr int kPeakChains = 5;    // independent accumulators that fit the registers
+  static constexpr int kPairRows = 4, kPairPanels = 1;  // bf16 by two multiply-adds: 8 accumulators, 6 for the pairs
+  static constexpr int kFloatStreams = 4;               // panels that a row alone passes over at once
+  static constexpr bool kAskAhead = true;               // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 5;                 // independent accumulators that fit the registers
   static constexpr bool kPairSums = true, kCentredDot = true;
 
   struct F {
@@ -130,6 +131,13 @@ struct Simd {
       even.v[h] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
       odd.v[h] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
     }
+  }
+  static inline void set1_bf16_pair(const std::uint16_t* p, F& even, F& odd) {
+    std::int32_t two;
+    __builtin_memcpy(&two, p, 4);
+    const __m256i both = _mm256_set1_epi32(two);
+    even.v[0] = even.v[1] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    odd.v[0] = odd.v[1] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
   }
   static inline void store_bf16(std::uint16_t* p, F x) {  // ties to even, as tensor/dtype.h rounds
     for (int h = 0; h < 2; ++h) {

@@ -10,6 +10,7 @@ namespace espalier::kernels::avx512 {
 // A type of this file only: were it the WidenedPairs of generic/matmul.h under another #if, the linker would choose one
 // of two for both, also on processors without these instructions.
 struct DotPairs {
+  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
   using Weights = __m512bh;
   using Row = __m512bh;
   static Weights load(const std::uint8_t* w) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(w)); }

@@ -11,6 +11,7 @@ struct Simd {
   static constexpr int kInt8Rows = 6, kInt8Panels = 2;    // tile of the int8 micro-kernel: 24 accumulators
   static constexpr int kFloatRows = 6, kFloatPanels = 4;  // tile of the float micro-kernels: 24 accumulators
   static constexpr int kTileRows = 8, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
+  static constexpr int kPairRows = kFloatRows, kPairPanels = kFloatPanels;
   static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
   static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
   static constexpr int kPeakChains = 12;              // independent accumulators that fit the registers
@@ -84,6 +85,13 @@ struct Simd {
   // 16 pairs: even = first of each pair, odd = second.
   static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
     __m512i both = _mm512_loadu_si512(p);
+    even = {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16))};
+    odd = {_mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
+  }
+  static inline void set1_bf16_pair(const std::uint16_t* p, F& even, F& odd) {
+    std::int32_t two;
+    __builtin_memcpy(&two, p, 4);
+    const __m512i both = _mm512_set1_epi32(two);
     even = {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16))};
     odd = {_mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
   }

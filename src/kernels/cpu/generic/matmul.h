@@ -294,6 +294,7 @@ struct FloatTile {
 // How a pair of bf16 along K is multiplied. These two of each output are widened and added one after the other; a
 // processor's own dot product is another such type, in the one file that is compiled with its instructions.
 struct WidenedPairs {
+  static constexpr int kMaxRows = Simd::kPairRows, kMaxPanels = Simd::kPairPanels;
   struct Weights {
     Simd::F even, odd;
   };
@@ -303,22 +304,20 @@ struct WidenedPairs {
     Simd::load_bf16_pairs(halves(w), pair.even, pair.odd);
     return pair;
   }
-  static Row spread(const std::uint16_t* x) { return {Simd::set1(widen(x[0])), Simd::set1(widen(x[1]))}; }
+  static Row spread(const std::uint16_t* x) {
+    Row two;
+    Simd::set1_bf16_pair(x, two.even, two.odd);
+    return two;
+  }
   static Simd::F add(Simd::F sum, const Weights& w, const Row& x) {
     return Simd::fma(w.odd, x.odd, Simd::fma(w.even, x.even, sum));
-  }
-  static float widen(std::uint16_t bits) {
-    std::uint32_t word = static_cast<std::uint32_t>(bits) << 16;
-    float value;
-    __builtin_memcpy(&value, &word, 4);
-    return value;
   }
 };
 
 // Both sides bf16, rows padded with zeros.
 template <class Pairs>
 struct Bf16Tile {
-  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels, kStreams = Simd::kFloatStreams;
+  static constexpr int kMaxRows = Pairs::kMaxRows, kMaxPanels = Pairs::kMaxPanels, kStreams = Simd::kFloatStreams;
 
   template <int kRows, int kPanels>
   static void run(const MatmulTask& t, int panel, int row) {

@@ -11,6 +11,7 @@ struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;    // 32 registers: 8 integer and 8 float accumulators
   static constexpr int kFloatRows = 4, kFloatPanels = 1;  // 16 accumulators
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
+  static constexpr int kPairRows = kFloatRows, kPairPanels = kFloatPanels;
   static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
   static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
   static constexpr int kPeakChains = 5;               // independent accumulators that fit the registers
@@ -125,6 +126,15 @@ struct Simd {
   static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
     for (int q = 0; q < 4; ++q) {
       uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p + 8 * q));
+      even.v[q] = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
+      odd.v[q] = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000u)));
+    }
+  }
+  static inline void set1_bf16_pair(const std::uint16_t* p, F& even, F& odd) {
+    std::uint32_t two;
+    __builtin_memcpy(&two, p, 4);
+    const uint32x4_t both = vdupq_n_u32(two);
+    for (int q = 0; q < 4; ++q) {
       even.v[q] = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
       odd.v[q] = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000u)));
     }

@@ -13,6 +13,7 @@ struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;
   static constexpr int kFloatRows = 2, kFloatPanels = 1;
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;
+  static constexpr int kPairRows = kFloatRows, kPairPanels = kFloatPanels;
   static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
   static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
   static constexpr int kPeakChains = 2;               // independent accumulators that fit the registers
@@ -127,6 +128,10 @@ struct Simd {
   static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
     even = lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i]}); });
     odd = lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i + 1]}); });
+  }
+  static inline void set1_bf16_pair(const std::uint16_t* p, F& even, F& odd) {
+    even = set1(espalier::to_float(bf16{p[0]}));
+    odd = set1(espalier::to_float(bf16{p[1]}));
   }
   static inline void store_bf16(std::uint16_t* p, F x) {
     for (int i = 0; i < 16; ++i) p[i] = to_bf16(x.v[i]).bits;
