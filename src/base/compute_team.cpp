@@ -10,9 +10,12 @@
 namespace espalier {
 namespace {
 
-// Long enough to bridge the serial parts between two operations of a step, short enough not to burn an idle server's
-// processor: a step of the smallest model we care about takes about a millisecond.
-constexpr auto kSpin = std::chrono::microseconds(200);
+using Clock = std::chrono::steady_clock;
+
+// A member that finds no chunk spins as long as others still compute theirs, since the next operation follows at once;
+// behind that for as long as the serial parts between two operations of a step take. Then it sleeps: an idle server
+// burns no processor, and between two steps the network has this one.
+constexpr auto kSpin = std::chrono::microseconds(20), kLongestSpin = std::chrono::microseconds(1000);
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -109,7 +112,7 @@ void ComputeTeam::work(std::uint64_t ticket) {
 
 void ComputeTeam::member_loop() {
   std::uint32_t seen = 0;
-  auto idle_since = std::chrono::steady_clock::now();
+  auto worked = Clock::now(), ended = worked;  // this member; all of them, as far as it has seen
   for (unsigned spins = 0;; ++spins) {
     if (stopping_.load(std::memory_order_relaxed)) return;
     std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
@@ -117,16 +120,19 @@ void ComputeTeam::member_loop() {
       seen = epoch_of(ticket);
       work(ticket);
       spins = 0;
-      idle_since = std::chrono::steady_clock::now();
+      worked = ended = Clock::now();
       continue;
     }
     pause();
-    if (spins % 64 != 63 || std::chrono::steady_clock::now() - idle_since < kSpin) continue;
+    if (spins % 64 != 63) continue;
+    const auto now = Clock::now();
+    if (finished_.load(std::memory_order_relaxed) < chunks_.load(std::memory_order_relaxed)) ended = now;
+    if (now - ended < kSpin && now - worked < kLongestSpin) continue;
     std::uint32_t awake = wake_.load(std::memory_order_seq_cst);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     if (epoch_of(ticket_.load(std::memory_order_seq_cst)) == seen && !stopping_) wake_.wait(awake);
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
-    idle_since = std::chrono::steady_clock::now();
+    worked = ended = Clock::now();
   }
 }
 
