@@ -131,10 +131,18 @@ struct Decoder::Impl {
     });
   }
 
-  void norm(const std::vector<float>& gain, int rows) {
-    each_row(rows, [&](int row) {
-      cpu.rms_norm(work.x.row(row), gain.data(), spec.norm_eps, work.normed.row(row), spec.hidden);
+  // The norm of the rows of x that row_of(0), row_of(1), ... name, in the forms that `next` reads.
+  template <class RowOf>
+  ActivationRows normed(const std::vector<float>& gain, int rows, const Linear& next, Linear::Options how,
+                        RowOf row_of) {
+    ActivationRows out = rows_of(work.normed, rows);
+    out.make(next.formats(options.activations, how), [&](int row, float* to) {
+      cpu.rms_norm(work.x.row(row_of(row)), gain.data(), spec.norm_eps, to, spec.hidden);
     });
+    return out;
+  }
+  ActivationRows normed(const std::vector<float>& gain, int rows, const Linear& next, Linear::Options how) {
+    return normed(gain, rows, next, how, [](int row) { return row; });
   }
 
   // Norm and rotation of queries and keys in place, then the store of keys and values.
@@ -162,24 +170,21 @@ struct Decoder::Impl {
   }
 
   void mlp(const LayerWeights& w, int rows) {
-    ActivationRows input = rows_of(work.normed, rows);
+    ActivationRows input = normed(w.mlp_norm, rows, w.gate_up, {});
     w.gate_up.apply(cpu, team, options.activations, input, work.gate_up.row(0), rows);
     const auto multiply = spec.mlp.activation == Activation::silu ? cpu.silu_multiply : cpu.gelu_multiply;
-    each_row(rows, [&](int row) {
-      const float* gate = work.gate_up.row(row);
-      multiply(gate, gate + spec.mlp.inner, work.inner.row(row), spec.mlp.inner);
-    });
     ActivationRows inner = rows_of(work.inner, rows);
+    inner.make(w.down.formats(options.activations, {}), [&](int row, float* to) {
+      const float* gate = work.gate_up.row(row);
+      multiply(gate, gate + spec.mlp.inner, to, spec.mlp.inner);
+    });
     w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, {.accumulate = true});
   }
 
   std::span<float> logits(std::span<const int> wanted) {
     const int rows = static_cast<int>(wanted.size());
-    each_row(rows, [&](int i) {
-      cpu.rms_norm(work.x.row(wanted[static_cast<std::size_t>(i)]), final_norm.data(), spec.norm_eps,
-                   work.normed.row(i), spec.hidden);
-    });
-    ActivationRows input = rows_of(work.normed, rows);
+    ActivationRows input =
+        normed(final_norm, rows, head, {}, [&](int i) { return wanted[static_cast<std::size_t>(i)]; });
     head.apply(cpu, team, options.activations, input, work.logits.row(0), rows);
     return {work.logits.row(0), static_cast<std::size_t>(rows) * static_cast<std::size_t>(spec.vocabulary)};
   }
@@ -192,16 +197,15 @@ struct Decoder::Impl {
     for (int layer = 0; layer < spec.layers; ++layer) {
       const LayerWeights& w = layers[static_cast<std::size_t>(layer)];
       const KvLayer& pool = kv.layers[static_cast<std::size_t>(layer)];
-      norm(w.attention_norm, rows);
-      ActivationRows input = rows_of(work.normed, rows);
       // Attention scores are where rounding of the inputs hurts most (docs/decisions/activation-widths.md).
-      w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, {.wide = true});
+      constexpr Linear::Options kWide{.accumulate = false, .wide = true};
+      ActivationRows input = normed(w.attention_norm, rows, w.qkv, kWide);
+      w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, kWide);
       place_keys(w, batch, positions, pool);
       plans.at(spec.windows[static_cast<std::size_t>(layer)])
           .run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns);
       ActivationRows attended = rows_of(work.attended, rows);
       w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.accumulate = true});
-      norm(w.mlp_norm, rows);
       mlp(w, rows);
     }
     return logits(batch.logit_rows);

@@ -4,18 +4,11 @@ namespace espalier {
 
 RowBlock ActivationRows::as(RowFormat format) {
   if (format == RowFormat::f32) return {format, x_, static_cast<std::size_t>(k_) * sizeof(float), rows_};
-  const int index = static_cast<int>(format) - 1;
-  std::byte* out = converted_[index].data();
-  if (!made_[index]) {
-    constexpr int kRowsPerChunk = 8;  // one row is about a microsecond: not worth waking a thread for
-    const int chunks = (rows_ + kRowsPerChunk - 1) / kRowsPerChunk;
-    team_.run(chunks, [&](int chunk) {
-      const int begin = chunk * kRowsPerChunk;
-      convert_rows(cpu_, format, x_, k_, k_, begin, std::min(rows_, begin + kRowsPerChunk), out);
-    });
-    made_[index] = true;
+  if (!made_[index(format)]) {
+    each_chunk([&](int begin, int end) { convert(format, begin, end); });
+    made_[index(format)] = true;
   }
-  return {format, out, row_bytes(format, k_), rows_};
+  return {format, converted_[index(format)].data(), row_bytes(format, k_), rows_};
 }
 
 Result<Linear> Linear::pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias,
@@ -43,6 +36,12 @@ std::size_t Linear::bytes() const {
   std::size_t sum = bias_.size() * sizeof(float);
   for (const auto& part : parts_) sum += part.bytes();
   return sum;
+}
+
+RowFormats Linear::formats(Activations mode, Options options) const {
+  RowFormats wanted;
+  for (const PackedMatrix& part : parts_) wanted.add(row_format(part.type(), mode, options.wide));
+  return wanted;
 }
 
 void Linear::apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,

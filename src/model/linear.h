@@ -4,24 +4,61 @@
 // Q6_K) keep them apart. Activations are converted once per form that a part wants.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
+#include "base/compute_team.h"
 #include "kernels/matmul.h"
 
 namespace espalier {
 
-// Rows of float activations and, made when first wanted, their other forms. Memory belongs to the workspace.
-class ActivationRows {
+// The forms in which some layer wants its input.
+class RowFormats {
  public:
-  ActivationRows(const CpuKernels& cpu, ComputeTeam& team, const float* x, std::int64_t k, int rows,
-                 PageBuffer* converted)
-      : cpu_(cpu), team_(team), x_(x), k_(k), rows_(rows), converted_(converted) {}
-  RowBlock as(RowFormat format);
+  void add(RowFormat format) { bits_ |= 1u << static_cast<int>(format); }
+  bool has(RowFormat format) const { return (bits_ >> static_cast<int>(format) & 1) != 0; }
 
  private:
+  unsigned bits_ = 0;
+};
+
+// Rows of float activations and their other forms. Memory belongs to the workspace.
+class ActivationRows {
+ public:
+  ActivationRows(const CpuKernels& cpu, ComputeTeam& team, float* x, std::int64_t k, int rows, PageBuffer* converted)
+      : cpu_(cpu), team_(team), x_(x), k_(k), rows_(rows), converted_(converted) {}
+
+  // In one stage: fill(row, x of that row) computes each row, and while it lies in the nearest cache the wanted forms are
+  // made of it.
+  template <class Fill>
+  void make(RowFormats wanted, Fill fill) {
+    each_chunk([&](int begin, int end) {
+      for (int row = begin; row < end; ++row) {
+        fill(row, x_ + row * k_);
+        for (const RowFormat format : kConverted)
+          if (wanted.has(format)) convert(format, row, row + 1);
+      }
+    });
+    for (const RowFormat format : kConverted) made_[index(format)] = wanted.has(format);
+  }
+  RowBlock as(RowFormat format);  // made now, where it was not made along with the rows
+
+ private:
+  static constexpr RowFormat kConverted[] = {RowFormat::bf16, RowFormat::int8, RowFormat::int16};
+  static int index(RowFormat format) { return static_cast<int>(format) - 1; }
+  void convert(RowFormat format, int begin, int end) {
+    convert_rows(cpu_, format, x_, k_, k_, begin, end, converted_[index(format)].data());
+  }
+  template <class Body>
+  void each_chunk(Body body) {
+    constexpr std::int64_t kValues = 16384;  // about ten microseconds' work: more than it takes to claim a chunk
+    const int each = static_cast<int>(std::max<std::int64_t>(1, kValues / k_));
+    team_.run((rows_ + each - 1) / each, [&](int chunk) { body(chunk * each, std::min(rows_, (chunk + 1) * each)); });
+  }
+
   const CpuKernels& cpu_;
   ComputeTeam& team_;
-  const float* x_;
+  float* x_;
   std::int64_t k_;
   int rows_;
   PageBuffer* converted_;  // [3]: bf16, int8, int16
@@ -45,6 +82,7 @@ class Linear {
     bool accumulate = false;  // add to what out holds
     bool wide = false;        // two-byte activations for quantised weights
   };
+  RowFormats formats(Activations mode, Options options) const;  // of the input that apply() reads
   void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,
              Options options) const;
   void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out,
