@@ -28,8 +28,8 @@ class ActivationRows {
   ActivationRows(const CpuKernels& cpu, ComputeTeam& team, float* x, std::int64_t k, int rows, PageBuffer* converted)
       : cpu_(cpu), team_(team), x_(x), k_(k), rows_(rows), converted_(converted) {}
 
-  // In one stage: fill(row, x of that row) computes each row, and while it lies in the nearest cache the wanted forms are
-  // made of it.
+  // In one stage: fill(row, x of that row) computes each row, and while it lies in the nearest cache the wanted forms
+  // are made of it.
   template <class Fill>
   void make(RowFormats wanted, Fill fill) {
     each_chunk([&](int begin, int end) {
