@@ -148,7 +148,7 @@ TEST_P(EachKernelSet, MatmulAgreesWithThePlainLoopForEveryWeightType) {
     for (int rows : {1, 2, 3, 5, 13}) {
       auto x = random_floats(rng, static_cast<std::size_t>(rows * columns));
       for (RowFormat format :
-           {RowFormat::f32, row_format(type, Activations::int8), row_format(type, Activations::int8, true)}) {
+           {RowFormat::f32, row_format(cpu, type, Activations::int8), row_format(cpu, type, Activations::int8, true)}) {
         Rows input(cpu, format, x, rows, columns);
         const auto as_converted = values_of(input, columns);
         const double rounding = format == RowFormat::f32     ? 0
@@ -170,7 +170,7 @@ TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
   ComputeTeam one(1), three(3);
   for (DType type : kWeightTypes)
     for (RowFormat format :
-         {RowFormat::f32, row_format(type, Activations::int8), row_format(type, Activations::int8, true)}) {
+         {RowFormat::f32, row_format(cpu, type, Activations::int8), row_format(cpu, type, Activations::int8, true)}) {
       const std::int64_t k = 1280, outputs = 200;  // longer than the pieces of K that tiles are decoded in
       const int rows = 41;
       StoredMatrix stored(rng, type, outputs, k);

@@ -23,10 +23,10 @@ MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
 
 }  // namespace
 
-RowFormat row_format(DType weights, Activations mode, bool wide) {
+RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide) {
   if (mode == Activations::f32) return RowFormat::f32;
   if (is_quantised(weights)) return wide ? RowFormat::int16 : RowFormat::int8;
-  return weights == DType::bf16 ? RowFormat::bf16 : RowFormat::f32;
+  return weights == DType::bf16 && cpu.matmul_bf16_bf16 ? RowFormat::bf16 : RowFormat::f32;
 }
 
 std::size_t row_bytes(RowFormat format, std::int64_t k) {
@@ -71,11 +71,12 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   all.accumulate = options.accumulate;
   const MatmulKernel kernel = choose(cpu, weights.type(), x.format);
 
-  // Rows in blocks whose activations stay in the second-level cache while panels pass; panels in pieces small enough
-  // that the members of the team end together, large enough that claiming them costs nothing.
+  // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
+  // for each block. Panels in pieces small enough that the members of the team end together, large enough that claiming
+  // them costs nothing.
   const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, x.stride)),
             tile = cpu.matmul_rows;
-  const int row_block = std::clamp(fitting, std::max(24, tile), 255) / tile * tile;
+  const int row_block = std::clamp(fitting, std::max(96, tile), 255) / tile * tile;
   const int row_blocks = (x.rows + row_block - 1) / row_block;
   const int pieces = team.size() == 1 ? 1 : std::clamp(weights.panels() / 4, 1, 8 * team.size());
   team.run(row_blocks * pieces, [&](int chunk) {

@@ -1,8 +1,8 @@
 // matmul.h: y = x W^T (+ bias) (+ y) over a compute team.
 //
 // How the activations enter is decided once at load: int8 blocks for quantised weights (fast), bf16 for bf16 weights
-// where that is faster, float otherwise and always in exact mode. Rows and panels are split over the team freely: every
-// output element is computed by one thread in one order (promise 1).
+// where the processor multiplies those, float otherwise and always in exact mode. Rows and panels are split over the
+// team freely: every output element is computed by one thread in one order (promise 1).
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ enum class Activations { int8, f32 };  // f32 = exact mode
 
 enum class RowFormat { f32, bf16, int8, int16 };
 // What rows become for these weights. `wide`: quantised weights get two-byte activations instead of one-byte ones.
-RowFormat row_format(DType weights, Activations mode, bool wide = false);
+RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide = false);
 // Bytes of one converted row of k values.
 std::size_t row_bytes(RowFormat format, std::int64_t k);
 

@@ -136,7 +136,7 @@ struct Decoder::Impl {
   ActivationRows normed(const std::vector<float>& gain, int rows, const Linear& next, Linear::Options how,
                         RowOf row_of) {
     ActivationRows out = rows_of(work.normed, rows);
-    out.make(next.formats(options.activations, how), [&](int row, float* to) {
+    out.make(next.formats(cpu, options.activations, how), [&](int row, float* to) {
       cpu.rms_norm(work.x.row(row_of(row)), gain.data(), spec.norm_eps, to, spec.hidden);
     });
     return out;
@@ -174,7 +174,7 @@ struct Decoder::Impl {
     w.gate_up.apply(cpu, team, options.activations, input, work.gate_up.row(0), rows);
     const auto multiply = spec.mlp.activation == Activation::silu ? cpu.silu_multiply : cpu.gelu_multiply;
     ActivationRows inner = rows_of(work.inner, rows);
-    inner.make(w.down.formats(options.activations, {}), [&](int row, float* to) {
+    inner.make(w.down.formats(cpu, options.activations, {}), [&](int row, float* to) {
       const float* gate = work.gate_up.row(row);
       multiply(gate, gate + spec.mlp.inner, to, spec.mlp.inner);
     });

@@ -38,9 +38,9 @@ std::size_t Linear::bytes() const {
   return sum;
 }
 
-RowFormats Linear::formats(Activations mode, Options options) const {
+RowFormats Linear::formats(const CpuKernels& cpu, Activations mode, Options options) const {
   RowFormats wanted;
-  for (const PackedMatrix& part : parts_) wanted.add(row_format(part.type(), mode, options.wide));
+  for (const PackedMatrix& part : parts_) wanted.add(row_format(cpu, part.type(), mode, options.wide));
   return wanted;
 }
 
@@ -48,7 +48,7 @@ void Linear::apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, A
                    Options options) const {
   std::int64_t at = 0;
   for (const PackedMatrix& part : parts_) {
-    RowBlock block = x.as(row_format(part.type(), mode, options.wide));
+    RowBlock block = x.as(row_format(cpu, part.type(), mode, options.wide));
     block.rows = rows;
     matmul(cpu, team, part, block, out + at, outputs_,
            {bias_.empty() ? nullptr : bias_.data() + at, options.accumulate});

@@ -82,7 +82,7 @@ class Linear {
     bool accumulate = false;  // add to what out holds
     bool wide = false;        // two-byte activations for quantised weights
   };
-  RowFormats formats(Activations mode, Options options) const;  // of the input that apply() reads
+  RowFormats formats(const CpuKernels& cpu, Activations mode, Options options) const;  // of the input that apply() reads
   void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,
              Options options) const;
   void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out,

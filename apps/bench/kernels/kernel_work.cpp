@@ -93,7 +93,7 @@ Result<> matmuls(const ModelShape& model, DType type, const KernelSelection& s, 
   for (const MatrixPart& part : parts_of(model)) {
     if (part.k % block_shape(type).elements != 0) continue;  // SmolLM2's 576 has no blocks of 256
     ESP_TRY(const std::vector<PackedMatrix> weights, copies_of(part, type, on.team));
-    const RowFormat format = row_format(type, Activations::int8, part.wide);
+    const RowFormat format = row_format(on.cpu, type, Activations::int8, part.wide);
     const std::vector<float> x = random_rows(most_rows * part.k);
     ESP_TRY(const PageBuffer converted,
             PageBuffer::allocate(row_bytes(format, part.k) * static_cast<std::size_t>(most_rows)));

@@ -10,7 +10,7 @@
 #include "kernels/cpu/amx/simd.h"
 
 #include "kernels/cpu/amx/tiles.h"
-#include "kernels/cpu/generic/matmul.h"
+#include "kernels/cpu/generic/tile.h"
 
 namespace espalier::kernels::amx {
 namespace {

@@ -8,8 +8,9 @@
 #define ESPALIER_ISA amx
 #include "kernels/cpu/amx/simd.h"
 #include "kernels/cpu/amx/tiles.h"
-#include "kernels/cpu/generic/matmul.h"
+#include "kernels/cpu/generic/formats.h"
 #include "kernels/cpu/generic/parts.h"
+#include "kernels/cpu/generic/tile.h"
 
 namespace espalier::kernels {
 

@@ -8,13 +8,13 @@
 namespace espalier::kernels::avx2 {
 
 struct Simd {
-  static constexpr int kInt8Rows = 3, kInt8Panels = 1;                      // sixteen registers: 6 integer accumulators
-  static constexpr int kFloatRows = 3, kFloatPanels = 2;                    // 12 accumulators
-  static constexpr int kTileRows = 4, kScoreGroups = 1, kValueVectors = 1;  // attention: 8 accumulators
-  static constexpr int kPairRows = 4, kPairPanels = 1;  // bf16 by two multiply-adds: 8 accumulators, 6 for the pairs
-  static constexpr int kFloatStreams = 4;               // panels that a row alone passes over at once
-  static constexpr bool kAskAhead = true;               // whether it asks memory for what follows (generic/matmul.h)
-  static constexpr int kPeakChains = 5;                 // independent accumulators that fit the registers
+  static constexpr int kInt8Rows = 3, kInt8Panels = 1;  // sixteen registers: 6 integer accumulators
+  static constexpr int kFloatRows = 3, kHalfRows = 4;   // of the float micro-kernels' tiles; weights of 16 bits
+  static constexpr int float_panels(int rows) { return rows == 1 ? 4 : 2; }                 // up to 12 accumulators
+  static constexpr int half_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }  // 8, some to widen
+  static constexpr int kTileRows = 4, kScoreGroups = 1, kValueVectors = 1;                  // attention: 8 accumulators
+  static constexpr bool kAskAhead = true;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 5;    // independent accumulators that fit the registers
   static constexpr bool kPairSums = true, kCentredDot = true;
 
   struct F {
@@ -25,6 +25,9 @@ struct Simd {
   };
   struct B {
     __m256i v[2];
+  };
+  struct S {  // signed codes, and their sizes
+    __m256i code[2], size[2];
   };
   struct P {
     __m256i v[2];
@@ -125,19 +128,14 @@ struct Simd {
     const __m256 low = _mm256_unpacklo_ps(a.v[0], a.v[1]), high = _mm256_unpackhi_ps(a.v[0], a.v[1]);
     return {{_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)}};
   }
-  static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
-    for (int h = 0; h < 2; ++h) {
-      __m256i both = _mm256_loadu_si256(as256(p + 16 * h));
-      even.v[h] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
-      odd.v[h] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
-    }
+  static inline F load_bf16_even(const std::uint16_t* p) {
+    return map<F>(
+        [&](int h) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(as256(p + 16 * h)), 16)); });
   }
-  static inline void set1_bf16_pair(const std::uint16_t* p, F& even, F& odd) {
-    std::int32_t two;
-    __builtin_memcpy(&two, p, 4);
-    const __m256i both = _mm256_set1_epi32(two);
-    even.v[0] = even.v[1] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
-    odd.v[0] = odd.v[1] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  static inline F load_bf16_odd(const std::uint16_t* p) {
+    const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+    return map<F>(
+        [&](int h) { return _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(as256(p + 16 * h)), upper)); });
   }
   static inline void store_bf16(std::uint16_t* p, F x) {  // ties to even, as tensor/dtype.h rounds
     for (int h = 0; h < 2; ++h) {
@@ -194,6 +192,10 @@ struct Simd {
 
   static inline B bload(const std::uint8_t* p) {
     return {{_mm256_loadu_si256(as256(p)), _mm256_loadu_si256(as256(p + 32))}};
+  }
+  static inline void bstore(std::uint8_t* p, B a) {
+    _mm256_storeu_si256(as256(p), a.v[0]);
+    _mm256_storeu_si256(as256(p + 32), a.v[1]);
   }
   static inline B bset1(std::uint8_t x) {
     return {{_mm256_set1_epi8(static_cast<char>(x)), _mm256_set1_epi8(static_cast<char>(x))}};
@@ -257,12 +259,29 @@ struct Simd {
     return {{_mm256_add_epi32(acc.v[0], _mm256_madd_epi16(pairs.v[0], ones)),
              _mm256_add_epi32(acc.v[1], _mm256_madd_epi16(pairs.v[1], ones))}};
   }
-  // (w - 128) x a, for a above -128: 2 * 128 * 127 fits 16 bits.
-  static inline I dot4_centred(I acc, B w, A a) {
+  static inline S centre(B codes) {  // codes - 128
+    S out;
+    for (int h = 0; h < 2; ++h) {
+      out.code[h] = _mm256_xor_si256(codes.v[h], _mm256_set1_epi8(-128));
+      out.size[h] = _mm256_abs_epi8(out.code[h]);
+    }
+    return out;
+  }
+  static inline S sload(const std::uint8_t* p) {
+    return {{_mm256_loadu_si256(as256(p)), _mm256_loadu_si256(as256(p + 32))},
+            {_mm256_loadu_si256(as256(p + 64)), _mm256_loadu_si256(as256(p + 96))}};
+  }
+  static inline void sstore(std::uint8_t* p, const S& a) {
+    for (int h = 0; h < 2; ++h) {
+      _mm256_storeu_si256(as256(p + 32 * h), a.code[h]);
+      _mm256_storeu_si256(as256(p + 64 + 32 * h), a.size[h]);
+    }
+  }
+  // For a above -128: 2 * 128 * 127 fits 16 bits.
+  static inline I dot4_centred(I acc, const S& w, A a) {
     I out;
     for (int h = 0; h < 2; ++h) {
-      const __m256i centred = _mm256_xor_si256(w.v[h], _mm256_set1_epi8(-128));
-      const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(centred), _mm256_sign_epi8(a.bytes, centred));
+      const __m256i pairs = _mm256_maddubs_epi16(w.size[h], _mm256_sign_epi8(a.bytes, w.code[h]));
       out.v[h] = _mm256_add_epi32(acc.v[h], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
     }
     keep(out);

@@ -7,19 +7,38 @@
 
 namespace espalier::kernels::avx512 {
 
-// A type of this file only: were it the WidenedPairs of generic/matmul.h under another #if, the linker would choose one
-// of two for both, also on processors without these instructions.
-struct DotPairs {
-  static constexpr int kMaxRows = Simd::kFloatRows, kMaxPanels = Simd::kFloatPanels;
-  using Weights = __m512bh;
-  using Row = __m512bh;
-  static Weights load(const std::uint8_t* w) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(w)); }
-  static Row spread(const std::uint16_t* x) {
+// Both sides bf16, pairs along K, rows padded with zeros.
+struct Bf16Tile {
+  static constexpr int kMaxRows = Simd::kHalfRows;
+  static constexpr int panels(int rows) { return Simd::half_panels(rows); }
+  static constexpr std::int64_t offset(std::int64_t k) { return 32 * k; }
+  using Unpacked = void;
+
+  static __m512bh spread(const std::uint16_t* x) {
     std::int32_t two;
     __builtin_memcpy(&two, x, 4);
     return reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
   }
-  static Simd::F add(Simd::F sum, Weights w, Row x) { return {_mm512_dpbf16_ps(sum.v, w, x)}; }
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void add(Tile<kRows, kPanels>& tile, const MatmulTask& t, int row,
+                                                const PanelPart<kPanels>& part) {
+    const std::uint16_t* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<std::uint16_t>(row + r);
+    const std::uint8_t* w[kPanels];
+    for (int p = 0; p < kPanels; ++p) w[p] = part.at[p];
+    for (std::int64_t k = part.begin; k < part.end; k += 2) {
+      __m512bh weights[kPanels];
+      each<kPanels>([&](auto p) {
+        weights[p] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(w[p]));
+        w[p] += 64;
+      });
+      each<kRows>([&](auto r) {
+        const __m512bh two = spread(x[r] + k);
+        each<kPanels>([&](auto p) { tile.acc[r][p].v = _mm512_dpbf16_ps(tile.acc[r][p].v, weights[p], two); });
+      });
+    }
+  }
 };
 
 double peak_bf16_dot(std::int64_t rounds) {
@@ -35,7 +54,7 @@ double peak_bf16_dot(std::int64_t rounds) {
 }
 
 void fill_bf16_dot(CpuKernels& table) {
-  table.matmul_bf16_bf16 = matmul<Bf16Tile<DotPairs>>;
+  table.matmul_bf16_bf16 = matmul<Bf16Tile>;
   table.peak_bf16 = peak_bf16_dot;
 }
 

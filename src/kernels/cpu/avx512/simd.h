@@ -8,13 +8,13 @@
 namespace espalier::kernels::avx512 {
 
 struct Simd {
-  static constexpr int kInt8Rows = 6, kInt8Panels = 2;    // tile of the int8 micro-kernel: 24 accumulators
-  static constexpr int kFloatRows = 6, kFloatPanels = 4;  // tile of the float micro-kernels: 24 accumulators
+  static constexpr int kInt8Rows = 6, kInt8Panels = 2;  // tile of the int8 micro-kernel: 24 accumulators
+  static constexpr int kFloatRows = 6, kHalfRows = 6;   // of the float micro-kernels' tiles; weights of 16 bits
+  static constexpr int float_panels(int) { return 4; }  // 24 accumulators
+  static constexpr int half_panels(int) { return 4; }
   static constexpr int kTileRows = 8, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
-  static constexpr int kPairRows = kFloatRows, kPairPanels = kFloatPanels;
-  static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
-  static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
-  static constexpr int kPeakChains = 12;              // independent accumulators that fit the registers
+  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 12;    // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {
@@ -83,17 +83,12 @@ struct Simd {
   }
   static inline F bf16_in_order(F a) { return a; }
   // 16 pairs: even = first of each pair, odd = second.
-  static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
-    __m512i both = _mm512_loadu_si512(p);
-    even = {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16))};
-    odd = {_mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
+  static inline F load_bf16_even(const std::uint16_t* p) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
   }
-  static inline void set1_bf16_pair(const std::uint16_t* p, F& even, F& odd) {
-    std::int32_t two;
-    __builtin_memcpy(&two, p, 4);
-    const __m512i both = _mm512_set1_epi32(two);
-    even = {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16))};
-    odd = {_mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
+  static inline F load_bf16_odd(const std::uint16_t* p) {
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+    return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), upper))};
   }
   static inline void store_bf16(std::uint16_t* p, F x) {  // ties to even, as tensor/dtype.h rounds
     __m512i bits = _mm512_castps_si512(x.v);
@@ -132,6 +127,7 @@ struct Simd {
   static inline F to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 
   static inline B bload(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
+  static inline void bstore(std::uint8_t* p, B a) { _mm512_storeu_si512(p, a.v); }
   static inline B bset1(std::uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
   static inline B band(B a, B b) { return {_mm512_and_si512(a.v, b.v)}; }
   static inline B bor(B a, B b) { return {_mm512_or_si512(a.v, b.v)}; }
@@ -146,9 +142,13 @@ struct Simd {
         _mm512_and_si512(_mm512_srl_epi32(a.v, _mm_cvtsi32_si128(8 * index)), _mm512_set1_epi32(255)))};
   }
 
-  static P dot_pairs(P acc, B w, A a);  // these three are not there, and not called
+  static P dot_pairs(P acc, B w, A a);  // these are not there, and not called
   static I add_pairs(I acc, P pairs);
-  static I dot4_centred(I acc, B w, A a);
+  struct S {};
+  static S centre(B codes);
+  static S sload(const std::uint8_t* p);
+  static void sstore(std::uint8_t* p, S a);
+  static I dot4_centred(I acc, S w, A a);
   static inline A aload(const std::int8_t* p) {
     std::int32_t four;
     __builtin_memcpy(&four, p, 4);

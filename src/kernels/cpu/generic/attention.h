@@ -117,7 +117,9 @@ struct Widening {
     each<kQ, kG>([&](auto i, auto g) { Simd::store(to[g] + i * stride, acc[i][g]); });
   }
   static void load_pairs(const std::byte* from, Simd::F& even, Simd::F& odd) {
-    Simd::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(from), even, odd);
+    const auto* pairs = reinterpret_cast<const std::uint16_t*>(from);
+    even = Simd::load_bf16_even(pairs);
+    odd = Simd::load_bf16_odd(pairs);
   }
 
   // The weights of kN queries and their sums. `vectors`: of 16 positions, an even number; what lies behind is not read

@@ -8,13 +8,13 @@
 namespace espalier::kernels::neon {
 
 struct Simd {
-  static constexpr int kInt8Rows = 2, kInt8Panels = 1;    // 32 registers: 8 integer and 8 float accumulators
-  static constexpr int kFloatRows = 4, kFloatPanels = 1;  // 16 accumulators
+  static constexpr int kInt8Rows = 2, kInt8Panels = 1;  // 32 registers: 8 integer and 8 float accumulators
+  static constexpr int kFloatRows = 4, kHalfRows = 4;   // of the float micro-kernels' tiles; weights of 16 bits
+  static constexpr int float_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }  // 16 accumulators
+  static constexpr int half_panels(int rows) { return float_panels(rows); }
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
-  static constexpr int kPairRows = kFloatRows, kPairPanels = kFloatPanels;
-  static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
-  static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
-  static constexpr int kPeakChains = 5;               // independent accumulators that fit the registers
+  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 5;     // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {
@@ -123,21 +123,14 @@ struct Simd {
     return map<F>([&](int q) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * q), 16)); });
   }
   static inline F bf16_in_order(F a) { return a; }
-  static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
-    for (int q = 0; q < 4; ++q) {
-      uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p + 8 * q));
-      even.v[q] = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
-      odd.v[q] = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000u)));
-    }
+  static inline F load_bf16_even(const std::uint16_t* p) {
+    return map<F>(
+        [&](int q) { return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_u16(vld1q_u16(p + 8 * q)), 16)); });
   }
-  static inline void set1_bf16_pair(const std::uint16_t* p, F& even, F& odd) {
-    std::uint32_t two;
-    __builtin_memcpy(&two, p, 4);
-    const uint32x4_t both = vdupq_n_u32(two);
-    for (int q = 0; q < 4; ++q) {
-      even.v[q] = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
-      odd.v[q] = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000u)));
-    }
+  static inline F load_bf16_odd(const std::uint16_t* p) {
+    return map<F>([&](int q) {
+      return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_u16(vld1q_u16(p + 8 * q)), vdupq_n_u32(0xffff0000u)));
+    });
   }
   static inline void store_bf16(std::uint16_t* p, F x) {
     for (int q = 0; q < 4; ++q) {
@@ -197,6 +190,9 @@ struct Simd {
   static inline B bload(const std::uint8_t* p) {
     return map<B>([&](int q) { return vld1q_u8(p + 16 * q); });
   }
+  static inline void bstore(std::uint8_t* p, B a) {
+    for (int q = 0; q < 4; ++q) vst1q_u8(p + 16 * q, a.v[q]);
+  }
   static inline B bset1(std::uint8_t x) {
     return map<B>([&](int) { return vdupq_n_u8(x); });
   }
@@ -221,9 +217,13 @@ struct Simd {
     });
   }
 
-  static P dot_pairs(P acc, B w, A a);  // these three are not there, and not called
+  static P dot_pairs(P acc, B w, A a);  // these are not there, and not called
   static I add_pairs(I acc, P pairs);
-  static I dot4_centred(I acc, B w, A a);
+  struct S {};
+  static S centre(B codes);
+  static S sload(const std::uint8_t* p);
+  static void sstore(std::uint8_t* p, S a);
+  static I dot4_centred(I acc, S w, A a);
   static inline A aload(const std::int8_t* p) {
     std::int32_t four;
     __builtin_memcpy(&four, p, 4);

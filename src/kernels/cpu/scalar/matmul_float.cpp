@@ -11,7 +11,7 @@ void fill_float_matmuls(CpuKernels& table) {
   table.matmul_f32 = matmul<FloatTile<DType::f32>>;
   table.matmul_f16 = matmul<FloatTile<DType::f16>>;
   table.matmul_bf16 = matmul<FloatTile<DType::bf16>>;
-  table.matmul_bf16_bf16 = matmul<Bf16Tile<WidenedPairs>>;
+  table.matmul_bf16_bf16 = nullptr;
 }
 
 }  // namespace espalier::kernels::scalar

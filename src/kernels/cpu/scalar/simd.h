@@ -11,12 +11,12 @@ namespace espalier::kernels::scalar {
 
 struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;
-  static constexpr int kFloatRows = 2, kFloatPanels = 1;
+  static constexpr int kFloatRows = 2, kHalfRows = 2;  // of the float micro-kernels' tiles; weights of 16 bits
+  static constexpr int float_panels(int rows) { return 3 - rows; }
+  static constexpr int half_panels(int rows) { return float_panels(rows); }
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;
-  static constexpr int kPairRows = kFloatRows, kPairPanels = kFloatPanels;
-  static constexpr int kFloatStreams = kFloatPanels;  // panels that a row alone passes over at once
-  static constexpr bool kAskAhead = false;            // whether it asks memory for what follows (generic/matmul.h)
-  static constexpr int kPeakChains = 2;               // independent accumulators that fit the registers
+  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr int kPeakChains = 2;     // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 
   struct F {
@@ -125,14 +125,10 @@ struct Simd {
     return lanes<F>([&](int i) { return espalier::to_float(bf16{p[i]}); });
   }
   static inline F bf16_in_order(F a) { return a; }
-  static inline void load_bf16_pairs(const std::uint16_t* p, F& even, F& odd) {
-    even = lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i]}); });
-    odd = lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i + 1]}); });
+  static inline F load_bf16_even(const std::uint16_t* p) {
+    return lanes<F>([&](int i) { return espalier::to_float(bf16{p[2 * i]}); });
   }
-  static inline void set1_bf16_pair(const std::uint16_t* p, F& even, F& odd) {
-    even = set1(espalier::to_float(bf16{p[0]}));
-    odd = set1(espalier::to_float(bf16{p[1]}));
-  }
+  static inline F load_bf16_odd(const std::uint16_t* p) { return load_bf16_even(p + 1); }
   static inline void store_bf16(std::uint16_t* p, F x) {
     for (int i = 0; i < 16; ++i) p[i] = to_bf16(x.v[i]).bits;
   }
@@ -169,6 +165,7 @@ struct Simd {
   static inline B bload(const std::uint8_t* p) {
     return bytes([&](int i) { return p[i]; });
   }
+  static inline void bstore(std::uint8_t* p, B a) { __builtin_memcpy(p, &a, 64); }
   static inline B bset1(std::uint8_t x) {
     return bytes([&](int) { return x; });
   }
@@ -191,9 +188,13 @@ struct Simd {
     return lanes<F>([&](int i) { return static_cast<float>(a.v[4 * i + index]); });
   }
 
-  static P dot_pairs(P acc, B w, A a);  // these three are not there, and not called
+  static P dot_pairs(P acc, B w, A a);  // these are not there, and not called
   static I add_pairs(I acc, P pairs);
-  static I dot4_centred(I acc, B w, A a);
+  struct S {};
+  static S centre(B codes);
+  static S sload(const std::uint8_t* p);
+  static void sstore(std::uint8_t* p, S a);
+  static I dot4_centred(I acc, S w, A a);
   static inline A aload(const std::int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
   template <bool kSmall>
   static inline I dot4(I acc, B w, A a) {

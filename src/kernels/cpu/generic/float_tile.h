@@ -1,0 +1,102 @@
+// float_tile.h: micro-kernels that multiply floats. Weights that are not float32 are widened, or decoded, in registers;
+// for many rows they are unpacked to panels of float32 first (matmul.h), with the same bits.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/generic/tile.h"
+
+namespace espalier::kernels::ESPALIER_ISA {
+
+template <DType kType>
+struct FloatTile {
+  static constexpr int kMaxRows = kType == DType::f32 ? Simd::kFloatRows : Simd::kHalfRows;
+  static constexpr int panels(int rows) {
+    return kType == DType::f32 ? Simd::float_panels(rows) : Simd::half_panels(rows);
+  }
+  static constexpr int kStep = kType == DType::bf16 ? 2 : 1;  // values of K that lie side by side
+  static constexpr int kStepBytes = kType == DType::f16 ? 32 : 64;
+  using Unpacked = void;
+  static constexpr std::int64_t offset(std::int64_t k) { return k / kStep * kStepBytes; }
+
+  // Weights of value `i` of a step.
+  [[gnu::always_inline]] static inline Simd::F load(const std::uint8_t* w, int i) {
+    if constexpr (kType == DType::f32) return Simd::load(reinterpret_cast<const float*>(w));
+    if constexpr (kType == DType::f16) return Simd::load_f16(halves(w));
+    return i == 0 ? Simd::load_bf16_even(halves(w)) : Simd::load_bf16_odd(halves(w));
+  }
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void add(Tile<kRows, kPanels>& tile, const MatmulTask& t, int row,
+                                                const PanelPart<kPanels>& part) {
+    const float* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<float>(row + r);
+    const std::uint8_t* w[kPanels];
+    for (int p = 0; p < kPanels; ++p) w[p] = part.at[p];
+    for (std::int64_t k = part.begin; k < part.end; k += kStep) {
+      each<kStep>([&](auto i) {
+        if (kRows > 1 && k + i >= part.end) return;
+        Simd::F weight[kPanels];
+        each<kPanels>([&](auto p) { weight[p] = load(w[p], i); });
+        each<kRows>([&](auto r) {
+          const Simd::F a = Simd::set1(x[r][k + i]);
+          each<kPanels>([&](auto p) { tile.acc[r][p] = Simd::fma(weight[p], a, tile.acc[r][p]); });
+        });
+      });
+      for (auto& at : w) at += kStepBytes;
+    }
+  }
+};
+
+// Quantised weights, float activations: weights are decoded in registers, value = scale * (code - zero) + minimum, with
+// both products exact in f32 (see tensor/decode.h), so the weights are exactly the decoded ones.
+template <class Format>
+struct ExactTile {
+  static constexpr int kMaxRows = Simd::kFloatRows;
+  static constexpr int panels(int rows) { return Simd::float_panels(rows); }
+  using Unpacked = FloatTile<DType::f32>;
+  static constexpr std::int64_t offset(std::int64_t k) { return k / Format::kBlock * Format::kBytes; }
+
+  // Four weights of each column: those of step `step` of a block.
+  [[gnu::always_inline]] static inline void load(const std::uint8_t* block, int step, Simd::F (&weight)[4]) {
+    const int s = step / 8, j = step % 8, g = Format::kGroups == 2 ? j / 4 : 0;
+    const Simd::B codes = Format::codes(block, s, j);
+    const Simd::F scale = Format::scale(block, s, g), zero = Simd::set1(static_cast<float>(Format::kZeroPoint));
+    each<4>([&](auto b) {
+      weight[b] = Simd::mul(scale, Simd::sub(Simd::byte_to_float(codes, b), zero));
+      if constexpr (Format::kHasMinimum) weight[b] = Simd::add(weight[b], Format::minimum(block, s, g));
+    });
+  }
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void add(Tile<kRows, kPanels>& tile, const MatmulTask& t, int row,
+                                                const PanelPart<kPanels>& part) {
+    const float* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<float>(row + r);
+    for (std::int64_t k = part.begin; k < part.end; k += Format::kBlock) {
+      const std::int64_t offset = (k - part.begin) / Format::kBlock * Format::kBytes;
+      for (int step = 0; step < Format::kBlock / 4; ++step)
+        each<kPanels>([&](auto p) {
+          Simd::F weight[4];
+          load(part.at[p] + offset, step, weight);
+          each<4>([&](auto b) {
+            each<kRows>([&](auto r) {
+              tile.acc[r][p] = Simd::fma(weight[b], Simd::set1(x[r][k + 4 * step + b]), tile.acc[r][p]);
+            });
+          });
+        });
+    }
+  }
+
+  static void unpack(const std::uint8_t* panel, std::int64_t begin, std::int64_t end, std::uint8_t* out) {
+    auto* to = reinterpret_cast<float*>(out);
+    for (std::int64_t k = begin; k < end; k += 4, to += 64) {
+      Simd::F weight[4];
+      load(panel + k / Format::kBlock * Format::kBytes, static_cast<int>(k % Format::kBlock / 4), weight);
+      each<4>([&](auto b) { Simd::store(to + 16 * b, weight[b]); });
+    }
+  }
+};
+
+}  // namespace espalier::kernels::ESPALIER_ISA

@@ -1,0 +1,256 @@
+// integer_tile.h: micro-kernels that multiply codes of quantised weights with activations of one byte or two, in whole
+// numbers, and scale what each block of 32 values gives.
+//
+// Codes that take more than a shift and a mask to read are unpacked first where many rows need them (matmul.h): to
+// bytes in the form that a product takes, with float scales.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/generic/tile.h"
+
+namespace espalier::kernels::ESPALIER_ISA {
+
+// Codes around 128 are multiplied as signed bytes where that is shorter; no byte of an activation is -128.
+template <class Format>
+inline constexpr bool kCentred = Simd::kCentredDot && Format::kZeroPoint == 128;
+
+// Sixteen columns by four codes of K as products take them: unsigned, or signed apart from their size.
+template <class Format>
+using Operand = std::conditional_t<kCentred<Format>, Simd::S, Simd::B>;
+
+// 32 values of K of a panel, unpacked: operands [8] | scales f32[kGroups][16] | minima f32[kGroups][16].
+template <class Format>
+struct UnpackedFormat {
+  static constexpr DType kType = Format::kType;
+  static constexpr int kBlock = 32, kSubs = 1, kGroups = Format::kGroups, kZeroPoint = Format::kZeroPoint,
+                       kMostCode = Format::kMostCode;
+  static constexpr bool kHasMinimum = Format::kHasMinimum;
+  static constexpr int kOperand = kCentred<Format> ? 128 : 64, kScales = 8 * kOperand,
+                       kBytes = kScales + kGroups * (kHasMinimum ? 2 : 1) * 64;
+
+  static const float* scales(const std::uint8_t* b) { return reinterpret_cast<const float*>(b + kScales); }
+  static Simd::F scale(const std::uint8_t* b, int, int g) { return Simd::load(scales(b) + 16 * g); }
+  static Simd::F minimum(const std::uint8_t* b, int, int g) { return Simd::load(scales(b) + 16 * (kGroups + g)); }
+  static Operand<Format> operand(const std::uint8_t* b, int, int j) {
+    if constexpr (kCentred<Format>)
+      return Simd::sload(b + j * kOperand);
+    else
+      return Simd::bload(b + j * kOperand);
+  }
+
+  // Sub-block s of a block of Format.
+  static void unpack(const std::uint8_t* block, int s, std::uint8_t* out) {
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) {
+      const Simd::B codes = Format::codes(block, s, j);
+      if constexpr (kCentred<Format>)
+        Simd::sstore(out + j * kOperand, Simd::centre(codes));
+      else
+        Simd::bstore(out + j * kOperand, codes);
+    }
+    auto* to = reinterpret_cast<float*>(out + kScales);
+    for (int g = 0; g < kGroups; ++g) {
+      Simd::store(to + 16 * g, Format::scale(block, s, g));
+      if constexpr (kHasMinimum) Simd::store(to + 16 * (kGroups + g), Format::minimum(block, s, g));
+    }
+  }
+};
+
+template <class Format>
+struct Operands {
+  static constexpr bool kUnpacked = false;
+  [[gnu::always_inline]] static inline Operand<Format> at(const std::uint8_t* block, int s, int j) {
+    if constexpr (kCentred<Format>)
+      return Simd::centre(Format::codes(block, s, j));
+    else
+      return Format::codes(block, s, j);
+  }
+};
+template <class Format>
+struct Operands<UnpackedFormat<Format>> {
+  static constexpr bool kUnpacked = true;
+  [[gnu::always_inline]] static inline Operand<Format> at(const std::uint8_t* block, int s, int j) {
+    return UnpackedFormat<Format>::operand(block, s, j);
+  }
+};
+
+// How many bytes an activation has, one or two (kernels/activations.h), each with its own dot product.
+// A product adds what Format's codes x four activations give to 32-bit sums, or, where codes are small and the
+// processor has it, to 16-bit sums of pairs, which then are added to those.
+struct OneByte {
+  static constexpr int kPlanes = 1;
+  struct Sum {
+    Simd::I acc;
+  };
+  struct Pairs {
+    Simd::P acc;
+  };
+  static Sum start(std::int32_t value) { return {Simd::iset1(value)}; }
+  template <class Format, int kPanels>
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Operand<Format> (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t) {
+    const Simd::A a = Simd::aload(q);
+    each<kPanels>([&](auto p) { sums[p].acc = dot4<Format>(sums[p].acc, codes[p], a); });
+  }
+  template <class Format>
+  [[gnu::always_inline]] static inline Simd::I dot4(Simd::I sum, const Operand<Format>& codes, Simd::A a) {
+    if constexpr (kCentred<Format>)
+      return Simd::dot4_centred(sum, codes, a);
+    else
+      return Simd::template dot4<(Format::kMostCode < 128)>(sum, codes, a);
+  }
+  template <int kPanels>
+  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t) {
+    const Simd::A a = Simd::aload(q);
+    each<kPanels>([&](auto p) { sums[p].acc = Simd::dot_pairs(sums[p].acc, codes[p], a); });
+  }
+  static void add(Sum& sum, const Pairs& pairs) { sum.acc = Simd::add_pairs(sum.acc, pairs.acc); }
+  static Simd::F value(const Sum& sum) { return Simd::to_float(sum.acc); }
+};
+
+struct TwoBytes {
+  static constexpr int kPlanes = 2;
+  struct Sum {
+    Simd::I high, low;
+  };
+  struct Pairs {
+    Simd::P high, low;
+  };
+  static Sum start(std::int32_t value) { return {Simd::iset1(0), Simd::iset1(value)}; }
+  template <class Format, int kPanels>
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Operand<Format> (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t plane) {
+    const Simd::A high = Simd::aload(q), low = Simd::aload(q + plane);
+    each<kPanels>([&](auto p) {
+      sums[p].high = OneByte::dot4<Format>(sums[p].high, codes[p], high);
+      sums[p].low = OneByte::dot4<Format>(sums[p].low, codes[p], low);
+    });
+  }
+  template <int kPanels>
+  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t plane) {
+    const Simd::A high = Simd::aload(q), low = Simd::aload(q + plane);
+    each<kPanels>([&](auto p) {
+      sums[p].high = Simd::dot_pairs(sums[p].high, codes[p], high);
+      sums[p].low = Simd::dot_pairs(sums[p].low, codes[p], low);
+    });
+  }
+  static void add(Sum& sum, const Pairs& pairs) {
+    sum.high = Simd::add_pairs(sum.high, pairs.high);
+    sum.low = Simd::add_pairs(sum.low, pairs.low);
+  }
+  static Simd::F value(const Sum& sum) { return Simd::to_float(Simd::shift8_add(sum.high, sum.low)); }
+};
+
+// Of so many steps, how many may be added up in sixteen bits: each adds two products of a code and a signed byte.
+constexpr int pair_run(int steps, int most_code) {
+  const int fit = 32767 / (2 * 128 * most_code);
+  return fit < steps ? fit : steps;
+}
+
+template <class Format, class Width>
+struct IntegerTile {
+  static constexpr bool kUnpacked = Operands<Format>::kUnpacked;
+  static constexpr int kMaxRows = (Simd::kInt8Rows + Width::kPlanes - 1) / Width::kPlanes;
+  static constexpr int panels(int) { return Simd::kInt8Panels; }
+  static constexpr std::int64_t offset(std::int64_t k) { return k / Format::kBlock * Format::kBytes; }
+  static constexpr int kBytesOf32 = Format::kBytes / Format::kSubs;
+  static constexpr bool kQuick =  // unpacking Q4_0 gave 6 % with 100 rows and took 10 % from 12 (Zen 3), Q8_0 nothing
+      Format::kType == DType::q8_0 || Format::kType == DType::q4_0 || Format::kType == DType::q4_1;
+  using Unpacked = std::conditional_t<kUnpacked || kQuick, void, IntegerTile<UnpackedFormat<Format>, Width>>;
+
+  template <int kRows>
+  struct Rows {
+    const std::int8_t* at[kRows];
+    std::size_t values, scales, plane;  // where the block's bytes and scale lie in each row; from high to low bytes
+    const std::int8_t* q(int r, int j) const { return at[r] + values + 4 * j; }
+    const ActivationScale& scale(int r) const { return *reinterpret_cast<const ActivationScale*>(at[r] + scales); }
+  };
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void add(Tile<kRows, kPanels>& tile, const MatmulTask& t, int row,
+                                                const PanelPart<kPanels>& part) {
+    const ActivationLayout layout = ActivationLayout::of(t.k, Width::kPlanes);
+    const auto begin = static_cast<std::size_t>(part.begin);
+    Rows<kRows> x{{}, begin, layout.scales + begin / kActivationBlock * sizeof(ActivationScale), layout.plane};
+    for (int r = 0; r < kRows; ++r) x.at[r] = TaskRows{t}.at<std::int8_t>(row + r);
+    const std::uint8_t* w[kPanels];
+    for (int p = 0; p < kPanels; ++p) w[p] = part.at[p];
+    for (std::int64_t k = part.begin; k < part.end; k += Format::kBlock) {
+      for (int s = 0; s < Format::kSubs; ++s) {
+        if constexpr (kRows == 1 && Simd::kAskAhead && !kUnpacked)
+          each<kPanels>([&](auto p) { ask_ahead<kBytesOf32>(w[p] + s * kBytesOf32); });
+        each<Format::kGroups>([&](auto g) { group<kRows, kPanels>(tile, x, w, s, g); });
+        x.values += kActivationBlock;
+        x.scales += sizeof(ActivationScale);
+      }
+      for (auto& p : w) p += Format::kBytes;
+    }
+  }
+
+  static void unpack(const std::uint8_t* panel, std::int64_t begin, std::int64_t end, std::uint8_t* out) {
+    for (std::int64_t k = begin; k < end; k += 32, out += UnpackedFormat<Format>::kBytes)
+      UnpackedFormat<Format>::unpack(panel + k / Format::kBlock * Format::kBytes,
+                                     static_cast<int>(k % Format::kBlock / 32), out);
+  }
+
+ private:
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Rows<kRows>& x,
+                                                  const std::uint8_t* const (&w)[kPanels], int s, int g) {
+    constexpr int kSteps = 8 / Format::kGroups;
+    constexpr int kRun = Simd::kPairSums ? pair_run(kSteps, Format::kMostCode) : 0;
+    std::int32_t sum[kRows];
+    typename Width::Sum acc[kRows][kPanels];
+    each<kRows>([&](auto r) {
+      sum[r] = Format::kGroups == 2 ? x.scale(r).sum[g] : x.scale(r).sum[0] + x.scale(r).sum[1];
+      const std::int32_t start = kCentred<Format> ? 0 : -Format::kZeroPoint * sum[r];
+      each<kPanels>([&](auto p) { acc[r][p] = Width::start(start); });
+    });
+    if constexpr (kRun > 0) {
+#pragma GCC unroll 8
+      for (int begin = g * kSteps; begin < (g + 1) * kSteps; begin += kRun) {
+        typename Width::Pairs pairs[kRows][kPanels] = {};
+#pragma GCC unroll 8
+        for (int j = begin; j < begin + kRun; ++j) {
+          Simd::B codes[kPanels];
+          each<kPanels>([&](auto p) { codes[p] = Operands<Format>::at(w[p], s, j); });
+          each<kRows>([&](auto r) { Width::dot(pairs[r], codes, x.q(r, j), x.plane); });
+        }
+        each<kRows, kPanels>([&](auto r, auto p) { Width::add(acc[r][p], pairs[r][p]); });
+      }
+    } else {
+#pragma GCC unroll 8
+      for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
+        Operand<Format> codes[kPanels];
+        each<kPanels>([&](auto p) { codes[p] = Operands<Format>::at(w[p], s, j); });
+        each<kRows>([&](auto r) { Width::template dot<Format>(acc[r], codes, x.q(r, j), x.plane); });
+      }
+    }
+    each<kPanels>([&](auto p) {
+      Simd::F scale = Format::scale(w[p], s, g);
+      each<kRows>([&](auto r) {
+        Simd::F scaled = Simd::mul(scale, Simd::set1(x.scale(r).scale));
+        tile.acc[r][p] = Simd::fma(scaled, Width::value(acc[r][p]), tile.acc[r][p]);
+      });
+      if constexpr (Format::kHasMinimum) {
+        Simd::F minimum = Format::minimum(w[p], s, g);
+        each<kRows>([&](auto r) {
+          const ActivationScale& of = x.scale(r);
+          const float weighted = Format::kGroups == 2 ? of.scale * static_cast<float>(sum[r]) : of.weighted;
+          tile.acc[r][p] = Simd::fma(minimum, Simd::set1(weighted), tile.acc[r][p]);
+        });
+      }
+    });
+  }
+};
+
+template <class Format>
+using Int8Tile = IntegerTile<Format, OneByte>;
+template <class Format>
+using Int16Tile = IntegerTile<Format, TwoBytes>;
+
+}  // namespace espalier::kernels::ESPALIER_ISA
