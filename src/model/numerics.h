@@ -7,6 +7,6 @@
 
 namespace espalier {
 
-inline constexpr int kNumericsVersion = 2;
+inline constexpr int kNumericsVersion = 3;
 
 }  // namespace espalier
