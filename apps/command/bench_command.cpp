@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/processors.h"
 #include "bench/compare/compare_command.h"
 #include "bench/kernels/kernels_command.h"
 #include "bench/serving/serving_command.h"
@@ -43,7 +44,7 @@ std::vector<RequestFields> random_requests(const std::vector<std::pair<int, int>
 
 // What the threads that could be started reach together; that some could not, the engine tells.
 MachineLimits limits_of(const EngineOptions& options) {
-  ComputeTeam team(options.threads > 0 ? options.threads : available_processors());
+  ComputeTeam team(options.threads > 0 ? options.threads : find_processors().granted);
   return measure_limits(cpu_kernels(), team);
 }
 

@@ -53,7 +53,9 @@ void add_model_flags(Adder& add, EngineOptions& o) {
 
 void add_compute_flags(Adder& add, EngineOptions& o) {
   add.section("Compute and memory");
-  add.value("--threads,-t", o.threads, "N", "that compute; 0 = one for each processor this process may use");
+  add.value("--threads,-t", o.threads, "N",
+            "that compute; 0 = one a performance core that this process and its container may use");
+  add.flag("--pin-threads", o.pin_threads, "each compute thread stays on one processor");
   add.value("--activations", o.activations, "TYPE", "int8 (fast), or f32 (exact mode: float arithmetic throughout)");
   add.value("--kv-cache-dtype,--kv-dtype", o.kv_type, "TYPE",
             "keys and values: auto (bf16, f32 in exact mode), f32, bf16, f16, int8, fp8_e4m3, fp8_e5m2");

@@ -141,13 +141,14 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"seconds", seconds}});
   }
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  say(
-      fmt::format("  model    {} ({}, {}, {:.1f} M parameters, {:.1f} MiB)\n"
-                  "  context  {} tokens; pool {} tokens of {}, {:.1f} MiB\n"
-                  "  compute  {} threads, {}, {} activations\n",
-                  name, info.architecture, info.quantisation, static_cast<double>(info.parameters) / 1e6,
-                  mib(info.weight_bytes), info.limits.context_length, info.limits.pool_tokens, info.kv_type,
-                  mib(info.kv_bytes), info.threads, info.isa, info.activations));
+  say(fmt::format(
+      "  model    {} ({}, {}, {:.1f} M parameters, {:.1f} MiB)\n"
+      "  context  {} tokens; pool {} tokens of {}, {:.1f} MiB\n"
+      "  compute  {} threads{}, {}, {} activations\n",
+      name, info.architecture, info.quantisation, static_cast<double>(info.parameters) / 1e6, mib(info.weight_bytes),
+      info.limits.context_length, info.limits.pool_tokens, info.kv_type, mib(info.kv_bytes), info.threads,
+      info.processors_left_out.empty() ? "" : fmt::format(" (left out: {})", info.processors_left_out), info.isa,
+      info.activations));
   if (!info.draft_model.empty()) say(fmt::format("  drafts   {}\n", info.draft_model));
   say(fmt::format("  cache    {}\n", info.disk_cache.empty() ? "evicted prefixes are dropped" : info.disk_cache));
   say(ready + "\n");

@@ -28,7 +28,8 @@ struct EngineOptions {
   bool skip_tokenizer = false;       // serve token ids only
   std::string load_format = "auto";  // auto | gguf | safetensors | dummy (random weights for a config.json)
   std::string dummy_type = "auto";   // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
-  int threads = 0;                   // compute threads; 0 = one a processor this process may use
+  int threads = 0;                   // compute threads; 0 = one a performance core that this process may use
+  bool pin_threads = false;          // each compute thread stays on one processor
   std::string activations = "int8";  // int8 | f32 (exact mode)
   std::string kv_type = "auto";      // auto (bf16; f32 in exact mode) | f32 | bf16 | f16 | int8 | fp8_e4m3 | fp8_e5m2
   int context_length = 0;            // tokens; 0 = the model's
@@ -77,6 +78,7 @@ struct ModelInfo {
   std::string draft_model;  // what guesses, and its memory, in words; empty = no model does
   std::string disk_cache;   // what goes to disk and where, in words; empty = nothing does
   int threads = 0;
+  std::string processors_left_out;         // by --threads 0: "8 efficiency cores"; empty if none
   int max_running = 0, prefill_chunk = 0;  // sequences in one batch; prompt tokens in one step
   std::int64_t max_queued_tokens = 0;      // of waiting prompts
 };

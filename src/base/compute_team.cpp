@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "base/processors.h"
 #include "base/start_thread.h"
 
 namespace espalier {
@@ -25,19 +26,6 @@ inline void pause() {
 #endif
 }
 
-void pin_to(std::thread& thread, int index) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || seen++ != index) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);  // best effort: a refusal costs speed only
-    return;
-  }
-}
-
 constexpr std::uint64_t kClosed = 0x7fffffff;  // a chunk that no job has
 
 std::uint32_t epoch_of(std::uint64_t ticket) {
@@ -49,24 +37,26 @@ int chunk_of(std::uint64_t ticket) {
 
 }  // namespace
 
-int available_processors() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  return CPU_COUNT(&allowed) > 0 ? CPU_COUNT(&allowed) : 1;
-}
-
-ComputeTeam::ComputeTeam(int threads, bool pin) {
+ComputeTeam::ComputeTeam(int threads, Place where) : place_(std::move(where)) {
   members_.reserve(static_cast<std::size_t>(threads));  // no exception once a thread runs
   for (int i = 1; i < threads; ++i) {
-    auto member = start_thread("compute", [this] { member_loop(); });
+    auto member = start_thread("compute", [this, i] {
+      place(i);
+      member_loop();
+    });
     if (!member.ok()) {
       shortage_ = std::move(member).error();
       return;
     }
     members_.push_back(std::move(member).value());
     pthread_setname_np(members_.back().native_handle(), "esp-compute");
-    if (pin) pin_to(members_.back(), i);
   }
+}
+
+void ComputeTeam::place(int member) const {
+  const std::span<const int> on = place_.processors;
+  if (on.empty()) return;
+  keep_this_thread_on(place_.pinned ? on.subspan(static_cast<std::size_t>(member) % on.size(), 1) : on);
 }
 
 ComputeTeam::~ComputeTeam() {

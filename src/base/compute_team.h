@@ -20,13 +20,19 @@ namespace espalier {
 
 class ComputeTeam {
  public:
-  explicit ComputeTeam(int threads, bool pin = false);  // threads >= 1, the caller included
+  struct Place {
+    std::vector<int> processors;  // where members run; empty = wherever the process may
+    bool pinned = false;          // one processor each, in turn
+  };
+  explicit ComputeTeam(int threads) : ComputeTeam(threads, Place{}) {}  // threads >= 1, the caller included
+  ComputeTeam(int threads, Place place);
   ~ComputeTeam();
   ComputeTeam(const ComputeTeam&) = delete;
   ComputeTeam& operator=(const ComputeTeam&) = delete;
 
   int size() const { return static_cast<int>(members_.size()) + 1; }
   const std::optional<Error>& shortage() const { return shortage_; }  // set when size() is less than asked for
+  void place_caller() const { place(0); }  // the calling thread, which is to call run(), where a member belongs
 
   template <class Body>
   void run(int chunks, Body&& body) {
@@ -43,6 +49,7 @@ class ComputeTeam {
   void publish(int chunks, Call call, void* body);
   void work(std::uint64_t ticket);
   void member_loop();
+  void place(int member) const;  // the calling thread
 
   // ticket_ = epoch << 32 | next unclaimed chunk. Job fields change only while the ticket is closed (its chunk is one
   // that no job has), and a job cannot end while a claimed chunk is unfinished, so a successful claim proves that the
@@ -55,11 +62,9 @@ class ComputeTeam {
   std::atomic<int> sleepers_{0};
   std::atomic<std::uint32_t> wake_{0};
   std::atomic<bool> stopping_{false};
+  Place place_;
   std::vector<std::thread> members_;
   std::optional<Error> shortage_;
 };
-
-// Threads that this process may run at once (the affinity mask, not the machine's size).
-int available_processors();
 
 }  // namespace espalier

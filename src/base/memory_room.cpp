@@ -8,19 +8,12 @@
 #include <optional>
 #include <vector>
 
+#include "base/control_groups.h"
+
 namespace espalier {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The number that a file holds; nothing for "max", for a file that is not there, and for version 1's "no limit".
-std::optional<std::int64_t> number_in(const fs::path& path) {
-  constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
-  std::ifstream file(path);
-  std::int64_t value = 0;
-  if (!(file >> value) || value >= kNoLimit) return std::nullopt;
-  return value;
-}
 
 // The value behind a word: "MemAvailable: 12 kB", "inactive_file 4096".
 std::optional<std::int64_t> value_of(const fs::path& path, const std::string& word) {
@@ -37,36 +30,15 @@ struct GroupFiles {
 constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
 
-// The least room in the group and its ancestors up to the mount. Inside a container the group's path may be that of the
-// host, of which only the mount itself is seen.
-std::int64_t room_in_groups(const fs::path& mount, const fs::path& group, const GroupFiles& files) {
-  std::int64_t room = INT64_MAX;
-  for (fs::path at = group.relative_path();; at = at.parent_path()) {
-    const fs::path folder = at.empty() ? mount : mount / at;
-    const auto limit = number_in(folder / files.limit), used = number_in(folder / files.used);
-    if (limit && used) {
-      const std::int64_t reclaimable = value_of(folder / "memory.stat", files.reclaimable).value_or(0);
-      room = std::min(room, std::max<std::int64_t>(0, *limit - *used + std::min(reclaimable, *used)));
-    }
-    if (at.empty()) return room;
-  }
-}
-
-// /proc/self/cgroup has lines "4:memory:/a/b" (version 1) and "0::/a/b" (version 2).
+// The least room in a group of this process or an ancestor of one.
 std::int64_t room_in_control_groups(const MemorySources& from) {
   std::int64_t room = INT64_MAX;
-  std::ifstream file(from.proc / "self" / "cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const fs::path group = line.substr(second + 1);
-    if (controllers == ",,") {
-      room = std::min({room, room_in_groups(from.cgroups, group, kVersion2),
-                       room_in_groups(from.cgroups / "unified", group, kVersion2)});
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      room = std::min(room, room_in_groups(from.cgroups / "memory", group, kVersion1));
-    }
+  for (const ControlGroup& group : control_groups(from.proc, from.cgroups, "memory")) {
+    const GroupFiles& files = group.version == 1 ? kVersion1 : kVersion2;
+    const auto limit = number_in(group.folder / files.limit), used = number_in(group.folder / files.used);
+    if (!limit || !used) continue;
+    const std::int64_t reclaimable = value_of(group.folder / "memory.stat", files.reclaimable).value_or(0);
+    room = std::min(room, std::max<std::int64_t>(0, *limit - *used + std::min(reclaimable, *used)));
   }
   return room;
 }

@@ -1,4 +1,5 @@
 #include "espalier/engine.h"
+#include "base/processors.h"
 
 #include <fmt/format.h>
 
@@ -38,11 +39,11 @@ Error short_of_memory(Error error) {
 }
 
 // As many compute threads as were asked for, or why not.
-Result<std::unique_ptr<ComputeTeam>> start_team(int threads) {
-  if (const int processors = available_processors(); threads > 4 * processors)
+Result<std::unique_ptr<ComputeTeam>> start_team(int threads, ComputeTeam::Place place) {
+  if (const int processors = static_cast<int>(find_processors().allowed.size()); threads > 4 * processors)
     log::warning("--threads {} is more than four times the {} processors this process may use: --threads {} is faster",
                  threads, processors, processors);
-  auto team = std::make_unique<ComputeTeam>(threads);
+  auto team = std::make_unique<ComputeTeam>(threads, std::move(place));
   if (!team->shortage()) return team;
   Error error = *team->shortage();
   error.message += fmt::format("; --threads {} is what could be had of {}", team->size(), threads);
@@ -107,7 +108,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   const auto shape = KvShape::of(spec, chosen.kv);
   ESP_TRY(const int context, context_of(options, files.config.context_length));
   ESP_CHECK(refuse_too_large(*files.weights));
-  ESP_TRY(team, start_team(chosen.threads));
+  ESP_TRY(team, start_team(chosen.threads, chosen.place));
   ESP_CHECK(load_weights(progress, spec));
   ESP_TRY(draft, load_draft(options, chosen, files, *team));
   const std::size_t beside = draft ? draft->bytes_per_token(shape) : 0;
@@ -191,6 +192,7 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.activations = options.activations;
   info.kv_type = name(chosen.kv);
   info.threads = team->size();
+  info.processors_left_out = chosen.processors_left_out;
   info.max_running = chosen.max_running;
   info.prefill_chunk = chosen.chunk;
 }
@@ -198,6 +200,7 @@ void Engine::Impl::describe(const Capacity& fits) {
 // --- the engine thread ---
 
 void Engine::Impl::run() {
+  team->place_caller();
   for (;;) {
     Inbox::Contents contents = inbox->take();
     if (contents.stopping) break;

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/compute_team.h"
+#include "base/processors.h"
 #include "cache/slot_allocator.h"
 #include "engine/kv_pool.h"
 
@@ -37,7 +38,7 @@ struct IntegerRange {
 
 Result<> check_integers(const EngineOptions& o) {
   const IntegerRange ranges[] = {
-      {"threads", o.threads, 0, kMostThreads, "one a processor"},
+      {"threads", o.threads, 0, kMostThreads, "one a performance core"},
       {"context-length", o.context_length, 0, kMostContext, "the model's"},
       {"max-total-tokens", o.max_total_tokens, 0, SlotAllocator::most_slots, "what fits"},
       {"max-running-requests", o.max_running, 0, kMostRunning, "64"},
@@ -168,6 +169,14 @@ std::string_view name(KvType type) {
   return kNames[static_cast<int>(type)];
 }
 
+// Threads that are fewer than the processors keep to those that should compute; more go wherever there is room.
+ComputeTeam::Place place_of(const EngineOptions& o, const Processors& processors, int threads) {
+  const bool fit = threads <= static_cast<int>(processors.computing.size());
+  if (o.pin_threads) return {fit ? processors.computing : processors.allowed, true};
+  const bool chosen = processors.computing.size() < processors.allowed.size();
+  return {fit && chosen ? processors.computing : std::vector<int>{}, false};
+}
+
 Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_CHECK(check_integers(o));
   ESP_CHECK(check_fractions(o));
@@ -182,7 +191,10 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_TRY(choices.kv_memory, kv_memory_of(o));
   if (o.draft_tokens > 0) choices.draft_limits.most_tokens = o.draft_tokens;
   choices.draft_limits.most_steps = o.draft_steps > 0 ? o.draft_steps : choices.draft_limits.most_tokens;
-  choices.threads = o.threads > 0 ? o.threads : available_processors();
+  const Processors processors = find_processors();
+  choices.threads = o.threads > 0 ? o.threads : processors.granted;
+  if (o.threads == 0) choices.processors_left_out = processors.left_out;
+  choices.place = place_of(o, processors, choices.threads);
   choices.max_running = o.max_running > 0 ? o.max_running : 64;
   choices.chunk = o.prefill_chunk > 0   ? std::min(o.prefill_chunk, 1 << 16)
                   : o.prefill_chunk < 0 ? kUnlimitedChunk

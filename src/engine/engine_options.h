@@ -2,6 +2,7 @@
 // Threads: pure functions. Fails: bad_request naming the flag, its value and what it may be.
 #pragma once
 
+#include "base/compute_team.h"
 #include "base/memory_room.h"
 #include "cache/eviction.h"
 #include "engine/drafts.h"
@@ -25,7 +26,9 @@ struct EngineChoices {
   DraftSource drafts = DraftSource::none;
   DraftLimits draft_limits;
   KvMemory kv_memory;
-  int threads = 1;       // of computing, the engine's own included
+  int threads = 1;           // of computing, the engine's own included
+  ComputeTeam::Place place;  // where they run
+  std::string processors_left_out;
   int max_running = 64;  // sequences in one batch
   int chunk = 512;       // prompt tokens in one step
 };

@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "base/processors.h"
 #include "kernels/attention.h"
 #include "kernels/machine_limits.h"
 #include "tensor/page_buffer.h"
@@ -156,5 +157,6 @@ int run(int threads, const char* only) {
 }  // namespace espalier
 
 int main(int argc, char** argv) {
-  return espalier::run(argc > 1 ? std::atoi(argv[1]) : espalier::available_processors(), argc > 2 ? argv[2] : nullptr);
+  return espalier::run(argc > 1 ? std::atoi(argv[1]) : espalier::find_processors().granted,
+                       argc > 2 ? argv[2] : nullptr);
 }

@@ -1,13 +1,37 @@
 #include "tensor/page_buffer.h"
 
 #include <fmt/format.h>
+#if defined(__linux__)
+#include <linux/mempolicy.h>
+#endif
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 
 #include "base/checked.h"
+#include "base/processors.h"
 
 namespace espalier {
+namespace {
+
+// A refusal costs speed only.
+void spread_over_nodes(std::byte* start, std::size_t bytes) {
+#if defined(__linux__)
+  static const std::vector<int> nodes = find_processors().nodes;
+  if (nodes.size() < 2) return;
+  int policy = MPOL_DEFAULT;
+  if (syscall(SYS_get_mempolicy, &policy, nullptr, 0, nullptr, 0) != 0 || policy != MPOL_DEFAULT) return;
+  constexpr int kMostNodes = 1024, kBits = 8 * sizeof(unsigned long);
+  unsigned long mask[kMostNodes / kBits] = {};
+  for (int node : nodes)
+    if (node < kMostNodes) mask[node / kBits] |= 1ul << (node % kBits);
+  syscall(SYS_mbind, start, bytes, MPOL_INTERLEAVE, mask, kMostNodes + 1, 0);
+#endif
+}
+
+}  // namespace
 
 void UnmapPages::operator()(std::byte* memory) const {
   munmap(memory, bytes);
@@ -38,6 +62,7 @@ Result<PageBuffer> PageBuffer::allocate(std::size_t bytes, Pages pages) {
     if (after > 0) munmap(start + used, after);
     *total = used;
     madvise(start, used, MADV_HUGEPAGE);  // a refusal costs speed only
+    spread_over_nodes(start, used);
   }
   buffer.memory_ = std::unique_ptr<std::byte[], UnmapPages>(start, UnmapPages{*total});
   buffer.size_ = bytes;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/processors.h"
 #include "bench/kernels/kernel_work.h"
 #include "bench/kernels/roofline.h"
 #include "bench/serving/console.h"
@@ -102,7 +103,7 @@ Result<> run(KernelOptions& o) {
   ESP_CHECK(take_types(o));
   if (!o.plot.empty() && !o.plot.ends_with(".svg"))
     return bad_request(fmt::format("--plot is {}, but it must end in .svg", o.plot), "plot");
-  const int threads = o.threads > 0 ? o.threads : available_processors();
+  const int threads = o.threads > 0 ? o.threads : find_processors().granted;
   const CpuKernels& cpu = cpu_kernels();
   Printer out(o);
   print_reads(cpu, threads, out);
@@ -137,7 +138,8 @@ std::function<int()> add_kernels(CLI::App& bench) {
   list("--types", o->types, "weights of matmul: any type of `espalier inspect`");
   list("--rows", s.rows, "tokens computed together (attention: sequences that decode, or tokens of one prompt)")
       ->check(CLI::Range(1, 4096));
-  verb->add_option("--threads,-t", o->threads, "default: the processors of this process")->check(CLI::Range(1, 1024));
+  verb->add_option("--threads,-t", o->threads, "default: one a performance core of this process")
+      ->check(CLI::Range(1, 1024));
   verb->add_option("--seconds-each", s.seconds_each, "to measure for; the best pass counts")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 60.0));

@@ -1,0 +1,39 @@
+// processors.h: which processors this process may use, and on which of them to compute.
+//
+// A compute thread waits for the others after every operation, so all should be alike and none should share a core: by
+// default one thread a performance core, and no more than a container's limit grants. Machines without a choice
+// (fewer than four such cores) take what there is.
+// Threads: any. Fails: never; what cannot be read restricts nothing.
+// Source: sysfs-devices-system-cpu of Linux (topology, cpu_capacity), Intel's hybrid PMUs (cpu_core), cgroup-v2.rst.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace espalier {
+
+struct ProcessorSources {  // where to look; a test brings its own
+  std::filesystem::path proc = "/proc";
+  std::filesystem::path cgroups = "/sys/fs/cgroup";
+  std::filesystem::path devices = "/sys/devices";
+  std::vector<int> allowed;  // the affinity mask
+
+  static ProcessorSources of_this_process();
+};
+
+struct Processors {
+  std::vector<int> allowed;    // that this process may run on, ascending
+  std::vector<int> computing;  // of these, the ones for one compute thread each
+  int granted = 0;             // how many at a time: computing.size(), or fewer where a control group limits their time
+  std::string left_out;        // why not all: "8 efficiency cores, 16 second threads of a core"; empty if all
+  std::vector<int> nodes;      // of memory that `computing` are near to
+};
+
+Processors find_processors(const ProcessorSources& sources = ProcessorSources::of_this_process());
+
+// Lets the calling thread run on these only; a refusal costs speed only. Empty: nothing happens.
+void keep_this_thread_on(std::span<const int> processors);
+
+}  // namespace espalier
