@@ -16,27 +16,10 @@
 #include "base/processors.h"
 #include "kernels/attention.h"
 #include "kernels/machine_limits.h"
-#include "tensor/page_buffer.h"
+#include "kernels/measured_kv.h"
 
 namespace espalier {
 namespace {
-
-struct Pool {
-  PageBuffer memory;
-  KvLayer layer{};
-  Pool(const AttentionShape& shape, int slots) {
-    const std::size_t segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
-    const std::size_t head =
-        static_cast<std::size_t>(kSegmentSlots) * static_cast<std::size_t>(padded_head(shape.head_dim)) * 2;
-    const std::size_t segment = 2 * head * static_cast<std::size_t>(shape.kv_heads);
-    memory = PageBuffer::allocate(segments * segment).value();
-    auto* words = reinterpret_cast<std::uint16_t*>(memory.data());
-    std::mt19937 rng(1);
-    for (std::size_t i = 0; i < segments * segment / 2; ++i)
-      words[i] = static_cast<std::uint16_t>(0x3e00u | (rng() & 0x80ffu));  // small numbers of both signs
-    layer = {KvType::bf16, memory.data(), memory.data() + segment / 2, nullptr, nullptr, head, segment, 0};
-  }
-};
 
 struct Work {
   std::string name;
@@ -87,7 +70,7 @@ double measure(const Work& w, const char* way, PrefixSharing sharing, const Mach
   const int own = w.own + w.rows, length = w.prefix + own;
   const int dense = w.shared_slots ? w.prefix + w.sequences * own : w.sequences * length;
   const int slots = w.extent > 0 ? (length / w.extent + 1) * scattered_room(w.extent) : dense;
-  Pool pool(w.shape, slots);
+  const MeasuredKv kv = MeasuredKv::allocate(w.shape.kv_heads, w.shape.head_dim, slots).value();
   std::vector<std::vector<KvRun>> runs;
   std::vector<AttentionSequence> sequences;
   for (int i = 0; i < w.sequences; ++i)
@@ -100,7 +83,7 @@ double measure(const Work& w, const char* way, PrefixSharing sharing, const Mach
   std::vector<float> q(static_cast<std::size_t>(stride * w.rows * w.sequences), 0.01f), out(q.size());
 
   AttentionPlan plan(w.shape, sequences, on.team.size(), sharing);
-  const double time = seconds([&] { plan.run(on.cpu, on.team, pool.layer, q.data(), stride, out.data(), stride); });
+  const double time = seconds([&] { plan.run(on.cpu, on.team, kv.layer(0), q.data(), stride, out.data(), stride); });
   const double products = 2.0 * w.sequences * w.rows * (length - w.rows / 2.0) * w.shape.heads * w.shape.head_dim;
   const bool together = sharing == PrefixSharing::on && w.shared_slots;
   const double bytes =

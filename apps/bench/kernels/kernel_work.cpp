@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cstring>
 #include <limits>
 
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
+#include "kernels/measured_kv.h"
 #include "kernels/random_floats.h"
-#include "tensor/page_buffer.h"
+#include "sampling/sampler.h"
 
 namespace espalier::bench {
 namespace {
@@ -23,6 +24,8 @@ struct ModelShape {
 constexpr ModelShape kModels[] = {{"smollm2", 576, 1536, 49152, 9, 3, 64},
                                   {"1b", 2048, 8192, 128256, 32, 8, 64},
                                   {"8b", 4096, 14336, 128256, 32, 8, 128}};
+
+constexpr std::size_t kBeyondCaches = std::size_t{256} << 20;  // bytes that no cache keeps
 
 using KernelReport = std::function<void(const KernelResult&)>;
 
@@ -74,11 +77,10 @@ std::vector<MatrixPart> parts_of(const ModelShape& m) {
 // Copies of one matrix, more than fit the caches. Its values do not matter: every byte is a small code, and twice that
 // a small scale.
 Result<std::vector<PackedMatrix>> copies_of(const MatrixPart& part, DType type, ComputeTeam& team) {
-  constexpr std::size_t kTotal = std::size_t{256} << 20;
   const BlockShape block = block_shape(type);
   const std::vector<std::byte> row(static_cast<std::size_t>(part.k / block.elements * block.bytes), std::byte{0x2b});
   std::vector<PackedMatrix> copies;
-  for (std::size_t bytes = 0; bytes < kTotal; bytes += copies.back().bytes()) {
+  for (std::size_t bytes = 0; bytes < kBeyondCaches; bytes += copies.back().bytes()) {
     ESP_TRY(PackedMatrix matrix,
             PackedMatrix::pack(
                 type, part.outputs, part.k, [&](std::int64_t) { return std::span<const std::byte>(row); }, &team));
@@ -120,28 +122,13 @@ Result<> matmuls(const ModelShape& model, DType type, const KernelSelection& s, 
   return success();
 }
 
-struct KvPool {
-  PageBuffer memory;
-  KvLayer layer{};
-
-  static Result<KvPool> allocate(const ModelShape& m, int slots) {
-    const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
-    const std::size_t head =
-                          std::size_t{kSegmentSlots} * static_cast<std::size_t>(padded_head(m.head_dim)) * sizeof(bf16),
-                      keys = head * static_cast<std::size_t>(m.kv_heads);
-    KvPool pool;
-    ESP_TRY(pool.memory, PageBuffer::allocate(segments * 2 * keys));
-    std::memset(pool.memory.data(), 0x3c, segments * 2 * keys);  // bf16 of 0.011
-    pool.layer = {KvType::bf16, pool.memory.data(), pool.memory.data() + keys, nullptr, nullptr, head, 2 * keys, 0};
-    return pool;
-  }
-};
-
 // `sequences` with `before` cached tokens and `fresh` ones that are computed.
 Result<KernelResult> attention(const ModelShape& m, int sequences, int before, int fresh, const KernelSelection& s,
                                const KernelMachine& on) {
   const int length = before + fresh;
-  ESP_TRY(const KvPool pool, KvPool::allocate(m, sequences * length));
+  const int slots = sequences * length;
+  const auto layers = static_cast<int>(kBeyondCaches / MeasuredKv::bytes_of_layer(m.kv_heads, m.head_dim, slots)) + 1;
+  ESP_TRY(const MeasuredKv kv, MeasuredKv::allocate(m.kv_heads, m.head_dim, slots, layers));
   std::vector<KvRun> runs;
   for (int i = 0; i < sequences; ++i) runs.push_back({i * length, length});
   std::vector<AttentionSequence> batch;
@@ -153,8 +140,9 @@ Result<KernelResult> attention(const ModelShape& m, int sequences, int before, i
   AttentionPlan plan({m.heads, m.kv_heads, m.head_dim, 0, 0.125f}, batch, on.team.size());
   KernelResult r{"attention", m.name, fmt::format("{} sequences, {} cached", sequences, before), "BF16",
                  sequences * fresh};
-  r.seconds =
-      best_seconds(s.seconds_each, [&] { plan.run(on.cpu, on.team, pool.layer, q.data(), width, out.data(), width); });
+  std::size_t layer = 0;
+  r.seconds = best_seconds(s.seconds_each,
+                           [&] { plan.run(on.cpu, on.team, kv.layer(layer++), q.data(), width, out.data(), width); });
   const double seen = sequences * fresh * (before + (fresh + 1) / 2.0);
   r.operations = 4.0 * seen * static_cast<double>(width);
   r.bytes = 4.0 * sequences * length * m.kv_heads * m.head_dim + static_cast<double>(2 * bytes_of(width * r.rows));
@@ -222,6 +210,64 @@ void elementwise(const ModelShape& m, const KernelSelection& s, const KernelMach
     }
 }
 
+// As trained models give: a tail of unlikely tokens and some dozen likely ones.
+std::vector<float> peaked_logits(std::int64_t vocabulary) {
+  std::vector<float> logits = random_rows(vocabulary);
+  for (float& x : logits) x *= 2.0f;
+  for (std::int64_t i = 0; i < 60; ++i)
+    logits[static_cast<std::size_t>(i * 7919 % vocabulary)] = 10 + 0.15f * static_cast<float>(i);
+  return logits;
+}
+
+struct SamplingCase {
+  const char* name;
+  bool flat;  // most of the vocabulary is likely: the hardest case of top_p
+  SamplingParams params;
+};
+
+std::vector<SamplingCase> sampling_cases() {
+  std::vector<SamplingCase> cases = {{"greedy", false, {}},
+                                     {"plain", false, {}},
+                                     {"top_k 40", false, {}},
+                                     {"top_p 0.9", false, {}},
+                                     {"top_p 0.9 flat", true, {}}};
+  cases[0].params.temperature = 0;
+  cases[2].params.top_k = 40;
+  cases[3].params.top_p = cases[4].params.top_p = 0.9;
+  return cases;
+}
+
+// Rows of logits to tokens, a row on one member of the team, as a step does it.
+Result<> samplings(const ModelShape& m, const KernelSelection& s, const KernelMachine& on, const KernelReport& report) {
+  const int most_rows = *std::max_element(s.rows.begin(), s.rows.end());
+  const std::vector<float> peaked = peaked_logits(m.vocabulary), flat = random_rows(m.vocabulary);
+  std::vector<float> logits;
+  std::vector<Sampler> samplers(static_cast<std::size_t>(most_rows));
+  for (const SamplingCase& one : sampling_cases()) {
+    logits.clear();
+    for (int row = 0; row < most_rows; ++row)
+      logits.insert(logits.end(), (one.flat ? flat : peaked).begin(), (one.flat ? flat : peaked).end());
+    for (const int rows : s.rows) {
+      std::atomic<int> failed{0};
+      KernelResult r{"sampling", m.name, fmt::format("{} of {}", one.name, m.vocabulary), "F32", rows};
+      r.seconds = best_seconds(s.seconds_each, [&] {
+        on.team.run(rows, [&](int row) {
+          PickInput input;
+          input.logits = std::span(logits).subspan(static_cast<std::size_t>(row * m.vocabulary),
+                                                   static_cast<std::size_t>(m.vocabulary));
+          input.params = &one.params;
+          input.uniform = (row % 97 + 0.5) / 97;
+          if (!samplers[static_cast<std::size_t>(row)].pick(input).ok()) ++failed;
+        });
+      });
+      if (failed > 0) return Error{Error::Kind::internal, "a row of random logits gave no token", {}, {}};
+      r.bytes = static_cast<double>(bytes_of(rows * m.vocabulary));
+      report(r);
+    }
+  }
+  return success();
+}
+
 bool has(const std::vector<std::string>& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
@@ -261,6 +307,7 @@ Result<> measure_kernels(const KernelSelection& selection, const KernelMachine& 
       for (const DType type : selection.types) ESP_CHECK(matmuls(model, type, selection, machine, report));
     if (has(selection.kernels, "attention")) ESP_CHECK(attentions(model, selection, machine, report));
     if (has(selection.kernels, "elementwise")) elementwise(model, selection, machine, report);
+    if (has(selection.kernels, "sampling")) ESP_CHECK(samplings(model, selection, machine, report));
   }
   return success();
 }

@@ -1,8 +1,8 @@
 // kernel_work.h: every kernel at the shapes of real models, timed against what this machine gives at best.
 //
-// Units: seconds, bytes, operations (a multiply-add is two). Bytes are those that must be read or written once,
-// weights, activations and results; weights are taken from more copies than a cache holds. Threads: the team's; nothing
-// else should compute meanwhile. Fails: out_of_memory.
+// Units: seconds, bytes, operations (a multiply-add is two). Bytes are those that must be read or written once;
+// weights, keys and values are taken from more copies than a cache holds. Threads: the team's; nothing else should
+// compute meanwhile. Fails: out_of_memory.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ double peak_of(const MachineLimits& limits, Multiplier multiplier);
 double roofline_share(const KernelResult& result, const MachineLimits& limits);
 
 struct KernelSelection {
-  std::vector<std::string> kernels = {"matmul", "attention", "elementwise"};
+  std::vector<std::string> kernels = {"matmul", "attention", "elementwise", "sampling"};
   std::vector<std::string> models = {"1b"};  // smollm2, 1b, 8b
   std::vector<DType> types = {DType::q4_0, DType::q8_0, DType::q4_k, DType::q6_k, DType::bf16};
   std::vector<int> rows = {1, 4, 8, 16, 32, 64, 128, 512};

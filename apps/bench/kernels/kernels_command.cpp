@@ -133,7 +133,7 @@ std::function<int()> add_kernels(CLI::App& bench) {
   const auto list = [&](const char* flag, auto& values, const char* help) {
     return verb->add_option(flag, values, help)->capture_default_str()->delimiter(',');
   };
-  list("--kernels", s.kernels, "which")->check(CLI::IsMember({"matmul", "attention", "elementwise"}));
+  list("--kernels", s.kernels, "which")->check(CLI::IsMember({"matmul", "attention", "elementwise", "sampling"}));
   list("--models", s.models, "whose shapes")->check(CLI::IsMember(kernel_models()));
   list("--types", o->types, "weights of matmul: any type of `espalier inspect`");
   list("--rows", s.rows, "tokens computed together (attention: sequences that decode, or tokens of one prompt)")
@@ -147,8 +147,8 @@ std::function<int()> add_kernels(CLI::App& bench) {
   verb->add_option("--output-file", o->output_file, "JSON lines are appended to it");
   verb->add_option("--plot", o->plot, "draws the roofline (.svg)");
   verb->footer(
-      "The share is of the nearer limit, memory or multipliers, both measured in the same run. Weights come from more\n"
-      "copies than a cache holds; rows, keys and values may lie in one: shares above 100 % say so.\n"
+      "The share is of the nearer limit, memory or multipliers, both measured in the same run. Weights, keys and\n"
+      "values come from more copies than a cache holds; rows and logits may lie in one: shares above 100 % say so.\n"
       "ESPALIER_ISA=avx2 measures another instruction set. Examples:\n"
       "  espalier bench kernels --kernels matmul --types q4_0,bf16 --plot roofline.svg\n"
       "  espalier bench kernels --models smollm2,1b,8b --json");
