@@ -13,7 +13,7 @@ struct Simd {
   static constexpr int float_panels(int rows) { return rows == 1 ? 4 : 2; }                 // up to 12 accumulators
   static constexpr int half_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }  // 8, some to widen
   static constexpr int kTileRows = 4, kScoreGroups = 1, kValueVectors = 1;                  // attention: 8 accumulators
-  static constexpr bool kAskAhead = true;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr bool kAskAhead = true;  // whether it asks memory for what follows (generic/tile.h)
   static constexpr int kPeakChains = 5;    // independent accumulators that fit the registers
   static constexpr bool kPairSums = true, kCentredDot = true;
 

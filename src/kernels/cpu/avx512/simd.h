@@ -13,7 +13,7 @@ struct Simd {
   static constexpr int float_panels(int) { return 4; }  // 24 accumulators
   static constexpr int half_panels(int) { return 4; }
   static constexpr int kTileRows = 8, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
-  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/tile.h)
   static constexpr int kPeakChains = 12;    // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 

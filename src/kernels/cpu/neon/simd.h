@@ -13,7 +13,7 @@ struct Simd {
   static constexpr int float_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }  // 16 accumulators
   static constexpr int half_panels(int rows) { return float_panels(rows); }
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
-  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/tile.h)
   static constexpr int kPeakChains = 5;     // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 

@@ -15,7 +15,7 @@ struct Simd {
   static constexpr int float_panels(int rows) { return 3 - rows; }
   static constexpr int half_panels(int rows) { return float_panels(rows); }
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;
-  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/matmul.h)
+  static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/tile.h)
   static constexpr int kPeakChains = 2;     // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
 
