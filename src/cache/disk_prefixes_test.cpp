@@ -120,13 +120,19 @@ class DiskPrefixesTest : public ::testing::Test {
     for (TokenId& t : tokens) t = static_cast<TokenId>(random_() % 50);
     return tokens;
   }
+  // No prefix of `other`, however short: one shared first token would be a hit.
+  Tokens random_tokens_unlike(const Tokens& other, int count) {
+    Tokens tokens = random_tokens(count);
+    tokens.front() = (other.front() + 1) % 50;
+    return tokens;
+  }
   std::mt19937_64 random_{testing::seed()};
   testing::TestFolder folder_{testing::TestFolder::Where::memory};
 };
 
 TEST_F(DiskPrefixesTest, WhatWasEvictedComesBackWhenARequestNeedsIt) {
   World world(folder_.path());
-  const Tokens a = random_tokens(500), b = random_tokens(500);
+  const Tokens a = random_tokens(500), b = random_tokens_unlike(a, 500);
   world.put(a);
   world.put(b);  // evicts nearly all of a
   world.settle();
@@ -159,7 +165,7 @@ TEST_F(DiskPrefixesTest, EvictedTokenByTokenNothingIsLost) {
 }
 
 TEST_F(DiskPrefixesTest, ARestartKeepsWhatWasSaved) {
-  const Tokens a = random_tokens(300), b = random_tokens(200);
+  const Tokens a = random_tokens(300), b = random_tokens_unlike(a, 200);
   {
     World world(folder_.path());
     world.put(a);
@@ -174,7 +180,7 @@ TEST_F(DiskPrefixesTest, ARestartKeepsWhatWasSaved) {
 }
 
 TEST_F(DiskPrefixesTest, SavingKeepsTheLastUsedWhenTheDiskIsSmall) {
-  const Tokens a = random_tokens(200), b = random_tokens(200);
+  const Tokens a = random_tokens(200), b = random_tokens_unlike(a, 200);
   {
     World world(folder_.path(), 600, 80'000);  // one of the two
     world.put(a);
