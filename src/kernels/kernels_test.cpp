@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -187,6 +188,24 @@ TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
       }
       ASSERT_EQ(std::memcmp(together.data(), alone.data(), alone.size() * sizeof(float)), 0)
           << cpu.isa << " " << name(type);
+    }
+}
+
+TEST_P(EachKernelSet, MatmulTakesNothingFromBehindARowOfOddLength) {
+  ComputeTeam team(1);
+  constexpr std::int64_t k = 97, outputs = 70;
+  for (DType type : {DType::f32, DType::f16, DType::bf16})
+    for (int rows : {1, 2, 5}) {
+      StoredMatrix stored(rng, type, outputs, k);
+      auto packed = PackedMatrix::pack(stored.tensor);
+      ASSERT_TRUE(packed.ok());
+      auto x = random_floats(rng, static_cast<std::size_t>(rows * k));
+      const auto want = plain::matmul(x, decode(stored.tensor), rows, outputs, k);
+      x.resize(x.size() + 16, std::numeric_limits<float>::quiet_NaN());
+      const RowBlock block{RowFormat::f32, x.data(), k * sizeof(float), rows};
+      std::vector<float> got(want.size());
+      matmul(cpu, team, *packed, block, got.data(), outputs);
+      EXPECT_LT(relative_error(got, want), 2e-6) << cpu.isa << " " << name(type) << " rows " << rows;
     }
 }
 

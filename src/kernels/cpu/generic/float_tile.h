@@ -1,5 +1,5 @@
-// float_tile.h: micro-kernels that multiply floats. Weights that are not float32 are widened, or decoded, in registers;
-// for many rows they are unpacked to panels of float32 first (matmul.h), with the same bits.
+// float_tile.h: micro-kernels that multiply floats. Weights of 16 bits are widened in registers, quantised ones decoded
+// there; for many rows the latter are unpacked to panels of float32 first (matmul.h), with the same bits.
 #pragma once
 
 #include <type_traits>
@@ -36,7 +36,7 @@ struct FloatTile {
     for (int p = 0; p < kPanels; ++p) w[p] = part.at[p];
     for (std::int64_t k = part.begin; k < part.end; k += kStep) {
       each<kStep>([&](auto i) {
-        if (kRows > 1 && k + i >= part.end) return;
+        if (k + i >= part.end) return;  // rows end where K does
         Simd::F weight[kPanels];
         each<kPanels>([&](auto p) { weight[p] = load(w[p], i); });
         each<kRows>([&](auto r) {
