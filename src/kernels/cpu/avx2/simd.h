@@ -271,7 +271,7 @@ struct Simd {
     return {{_mm256_loadu_si256(as256(p)), _mm256_loadu_si256(as256(p + 32))},
             {_mm256_loadu_si256(as256(p + 64)), _mm256_loadu_si256(as256(p + 96))}};
   }
-  static inline void sstore(std::uint8_t* p, const S& a) {
+  static inline void bstore(std::uint8_t* p, const S& a) {
     for (int h = 0; h < 2; ++h) {
       _mm256_storeu_si256(as256(p + 32 * h), a.code[h]);
       _mm256_storeu_si256(as256(p + 64 + 32 * h), a.size[h]);

@@ -7,7 +7,8 @@
 
 namespace espalier::kernels::avx512 {
 
-// Both sides bf16, pairs along K, rows padded with zeros.
+// Both sides bf16, pairs along K, rows padded with zeros. A type of this file only: under a name that another file uses
+// too, the linker could choose this one for processors without these instructions.
 struct Bf16Tile {
   static constexpr int kMaxRows = Simd::kHalfRows;
   static constexpr int panels(int rows) { return Simd::half_panels(rows); }

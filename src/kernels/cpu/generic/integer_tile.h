@@ -20,6 +20,18 @@ inline constexpr bool kCentred = Simd::kCentredDot && Format::kZeroPoint == 128;
 template <class Format>
 using Operand = std::conditional_t<kCentred<Format>, Simd::S, Simd::B>;
 
+// Where a product's operands come from: a block as it is stored.
+template <class Format>
+struct Operands {
+  static constexpr bool kUnpacked = false;
+  [[gnu::always_inline]] static inline Operand<Format> at(const std::uint8_t* block, int s, int j) {
+    if constexpr (kCentred<Format>)
+      return Simd::centre(Format::codes(block, s, j));
+    else
+      return Format::codes(block, s, j);
+  }
+};
+
 // 32 values of K of a panel, unpacked: operands [8] | scales f32[kGroups][16] | minima f32[kGroups][16].
 template <class Format>
 struct UnpackedFormat {
@@ -33,23 +45,11 @@ struct UnpackedFormat {
   static const float* scales(const std::uint8_t* b) { return reinterpret_cast<const float*>(b + kScales); }
   static Simd::F scale(const std::uint8_t* b, int, int g) { return Simd::load(scales(b) + 16 * g); }
   static Simd::F minimum(const std::uint8_t* b, int, int g) { return Simd::load(scales(b) + 16 * (kGroups + g)); }
-  static Operand<Format> operand(const std::uint8_t* b, int, int j) {
-    if constexpr (kCentred<Format>)
-      return Simd::sload(b + j * kOperand);
-    else
-      return Simd::bload(b + j * kOperand);
-  }
 
   // Sub-block s of a block of Format.
   static void unpack(const std::uint8_t* block, int s, std::uint8_t* out) {
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      const Simd::B codes = Format::codes(block, s, j);
-      if constexpr (kCentred<Format>)
-        Simd::sstore(out + j * kOperand, Simd::centre(codes));
-      else
-        Simd::bstore(out + j * kOperand, codes);
-    }
+    for (int j = 0; j < 8; ++j) Simd::bstore(out + j * kOperand, Operands<Format>::at(block, s, j));
     auto* to = reinterpret_cast<float*>(out + kScales);
     for (int g = 0; g < kGroups; ++g) {
       Simd::store(to + 16 * g, Format::scale(block, s, g));
@@ -57,22 +57,15 @@ struct UnpackedFormat {
     }
   }
 };
-
-template <class Format>
-struct Operands {
-  static constexpr bool kUnpacked = false;
-  [[gnu::always_inline]] static inline Operand<Format> at(const std::uint8_t* block, int s, int j) {
-    if constexpr (kCentred<Format>)
-      return Simd::centre(Format::codes(block, s, j));
-    else
-      return Format::codes(block, s, j);
-  }
-};
 template <class Format>
 struct Operands<UnpackedFormat<Format>> {
   static constexpr bool kUnpacked = true;
-  [[gnu::always_inline]] static inline Operand<Format> at(const std::uint8_t* block, int s, int j) {
-    return UnpackedFormat<Format>::operand(block, s, j);
+  [[gnu::always_inline]] static inline Operand<Format> at(const std::uint8_t* block, int, int j) {
+    const std::uint8_t* from = block + j * UnpackedFormat<Format>::kOperand;
+    if constexpr (kCentred<Format>)
+      return Simd::sload(from);
+    else
+      return Simd::bload(from);
   }
 };
 

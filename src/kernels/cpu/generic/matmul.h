@@ -16,66 +16,57 @@ namespace espalier::kernels::ESPALIER_ISA {
 inline constexpr int kPassRows = 256;                   // whose sums wait at once
 inline constexpr std::int64_t kPieceBytes = 20 * 1024;  // of a panel
 
-template <class Micro, int kRows, int kPanels>
-[[gnu::noinline]] void add_tile(const MatmulTask& t, int panel, int row, const PanelPart<kPanels>& part,
-                                WaitingSums* sums) {
-  Tile<kRows, kPanels> tile;
-  if (part.begin == 0)
-    tile.clear();
-  else
-    tile.load(sums);
-  Micro::add(tile, t, row, part);
-  if (part.end == t.k)
-    tile.finish(t, panel, row);
-  else
-    tile.store(sums);
-}
-
 // Some rows of a task, at most kPassRows, against some panels, at most kGroupPanels.
 struct PanelGroup {
   const MatmulTask& t;
   int panel, panels, row_begin, row_end;
 
-  // What is multiplied: [begin, end) of K, which lies at at[p] of each panel. sums: where rows wait, null for all of K.
-  struct Part {
-    const std::uint8_t* at[kGroupPanels];
-    std::int64_t begin, end;
-    WaitingSums* sums;
-  };
+  // `part` of K of every panel. sums: where rows wait between two parts; not needed for all of K.
   template <class Micro>
-  void add(const Part& part) const {
+  void add(const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
     const int left = (row_end - row_begin) % Micro::kMaxRows;
-    add_rows<Micro, Micro::kMaxRows>(row_begin, row_end - left, part);
+    add_rows<Micro, Micro::kMaxRows>(row_begin, row_end - left, part, sums);
     each<Micro::kMaxRows - 1>([&](auto i) {
-      if (left == i + 1) add_rows<Micro, i + 1>(row_end - left, row_end, part);
+      if (left == i + 1) add_rows<Micro, i + 1>(row_end - left, row_end, part, sums);
     });
   }
 
  private:
   template <class Micro, int kRows>
-  void add_rows(int begin, int end, const Part& part) const {
+  void add_rows(int begin, int end, const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
     constexpr int kWide = Micro::panels(kRows);
     static_assert(kGroupPanels % kWide == 0);
     int p = 0;
-    for (; panels - p >= kWide; p += kWide) add_tiles<Micro, kRows, kWide>(begin, end, p, part);
+    for (; panels - p >= kWide; p += kWide) add_tiles<Micro, kRows, kWide>(begin, end, p, part, sums);
     if constexpr (kWide > 1)
-      for (; p < panels; ++p) add_tiles<Micro, kRows, 1>(begin, end, p, part);
+      for (; p < panels; ++p) add_tiles<Micro, kRows, 1>(begin, end, p, part, sums);
   }
   template <class Micro, int kRows, int kPanels>
-  void add_tiles(int begin, int end, int p, const Part& part) const {
+  void add_tiles(int begin, int end, int p, const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
     PanelPart<kPanels> of{{}, part.begin, part.end};
     for (int i = 0; i < kPanels; ++i) of.at[i] = part.at[p + i];
-    for (int row = begin; row < end; row += kRows)
-      add_tile<Micro, kRows, kPanels>(
-          t, panel + p, row, of, part.sums ? reinterpret_cast<WaitingSums*>(part.sums[row - row_begin][p]) : nullptr);
+    for (int row = begin; row < end; row += kRows) add_tile<Micro, kRows, kPanels>(p, row, of, sums);
+  }
+  template <class Micro, int kRows, int kPanels>
+  [[gnu::noinline]] void add_tile(int p, int row, const PanelPart<kPanels>& part, WaitingSums* sums) const {
+    Tile<kRows, kPanels> tile;
+    if (part.begin == 0)
+      tile.clear();
+    else
+      tile.load(sums + (row - row_begin), p);
+    Micro::add(tile, t, row, part);
+    if (part.end == t.k)
+      tile.finish(t, panel + p, row);
+    else
+      tile.store(sums + (row - row_begin), p);
   }
 };
 
 template <class Micro>
 void multiply_as_stored(const PanelGroup& group) {
-  PanelGroup::Part all{{}, 0, group.t.k, nullptr};
+  PanelPart<kGroupPanels> all{{}, 0, group.t.k};
   for (int p = 0; p < group.panels; ++p) all.at[p] = panel_at(group.t, group.panel + p);
-  group.add<Micro>(all);
+  group.add<Micro>(all, nullptr);
 }
 
 template <class Micro>
@@ -84,13 +75,13 @@ void multiply_unpacked(const PanelGroup& group) {
   constexpr std::int64_t kPiece = kPieceBytes / Form::offset(32) * 32;  // values of K
   alignas(64) std::uint8_t unpacked[kGroupPanels][Form::offset(kPiece)];
   alignas(64) WaitingSums sums[kPassRows];
-  PanelGroup::Part piece{{}, 0, 0, sums};
+  PanelPart<kGroupPanels> piece{{}, 0, 0};
   for (int p = 0; p < group.panels; ++p) piece.at[p] = unpacked[p];
   for (; piece.begin < group.t.k; piece.begin = piece.end) {
     piece.end = group.t.k - piece.begin < kPiece ? group.t.k : piece.begin + kPiece;
     for (int p = 0; p < group.panels; ++p)
       Micro::unpack(panel_at(group.t, group.panel + p), piece.begin, piece.end, unpacked[p]);
-    group.add<Form>(piece);
+    group.add<Form>(piece, sums);
   }
 }
 

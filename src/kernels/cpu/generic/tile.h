@@ -39,11 +39,11 @@ struct Tile {
   void clear() {
     each<kRows, kPanels>([&](auto r, auto p) { acc[r][p] = Simd::zero(); });
   }
-  void load(const WaitingSums* sums) {
-    each<kRows, kPanels>([&](auto r, auto p) { acc[r][p] = Simd::load(sums[r][p]); });
+  void load(const WaitingSums* sums, int first_panel) {
+    each<kRows, kPanels>([&](auto r, auto p) { acc[r][p] = Simd::load(sums[r][first_panel + p]); });
   }
-  void store(WaitingSums* sums) const {
-    each<kRows, kPanels>([&](auto r, auto p) { Simd::store(sums[r][p], acc[r][p]); });
+  void store(WaitingSums* sums, int first_panel) const {
+    each<kRows, kPanels>([&](auto r, auto p) { Simd::store(sums[r][first_panel + p], acc[r][p]); });
   }
   void finish(const MatmulTask& t, int panel, int row) const {
     each<kRows, kPanels>([&](auto r, auto p) { finish_row(t, panel + p, row + r, acc[r][p]); });

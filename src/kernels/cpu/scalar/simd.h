@@ -193,7 +193,6 @@ struct Simd {
   struct S {};
   static S centre(B codes);
   static S sload(const std::uint8_t* p);
-  static void sstore(std::uint8_t* p, S a);
   static I dot4_centred(I acc, S w, A a);
   static inline A aload(const std::int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
   template <bool kSmall>
