@@ -44,7 +44,7 @@ std::vector<RequestFields> random_requests(const std::vector<std::pair<int, int>
 
 // What the threads that could be started reach together; that some could not, the engine tells.
 MachineLimits limits_of(const EngineOptions& options) {
-  ComputeTeam team(options.threads > 0 ? options.threads : find_processors().granted);
+  ComputeTeam team(options.threads > 0 ? options.threads : own_processors().granted);
   return measure_limits(cpu_kernels(), team);
 }
 

@@ -1,36 +1,26 @@
 #include "base/memory_room.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
+#include "testing/temp_folder.h"
 
 namespace espalier {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A /proc and a /sys/fs/cgroup of this test's own.
 class MemoryRoomTest : public ::testing::Test {
- public:
-  ~MemoryRoomTest() override { fs::remove_all(root_); }
-
  protected:
   MemoryRoomTest() {
-    root_ = fs::temp_directory_path() / ("memory_room_" + std::to_string(getpid()));
-    from_.proc = root_ / "proc";
-    from_.cgroups = root_ / "cgroup";
+    from_.proc = root_.path() / "proc";
+    from_.cgroups = root_.path() / "cgroup";
     write("proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 8000 kB\n");
     write("proc/self/statm", "100 50 20 10 0 40 0\n");
   }
 
-  void write(const std::string& path, const std::string& text) const {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
+  void write(const std::string& path, const std::string& text) const { root_.write(path, text); }
   std::int64_t pages() const { return memory_room(from_).pages; }
 
-  fs::path root_;
+  testing::TempFolder root_;
   MemorySources from_;
 };
 

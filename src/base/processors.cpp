@@ -1,6 +1,7 @@
 #include "base/processors.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -115,20 +116,25 @@ ProcessorSources ProcessorSources::of_this_process() {
 
 Processors find_processors(const ProcessorSources& from) {
   Processors found{from.allowed, from.allowed, 0, {}, {}};
-  const auto leave_out = [&](std::vector<int> kept, const char* what) {
+  std::vector<std::string> left_out;
+  const auto keep = [&](std::vector<int> kept, const char* others) {
     const std::size_t fewer = found.computing.size() - kept.size();
     if (fewer == 0 || kept.size() < kLeastCores) return;
-    found.left_out += fmt::format("{}{} {}", found.left_out.empty() ? "" : ", ", fewer, what);
+    left_out.push_back(fmt::format("{} {}", fewer, others));
     found.computing = std::move(kept);
   };
-  leave_out(performance_cores(from, found.computing), "efficiency cores");
-  leave_out(one_a_core(from, found.computing), "second threads of a core");
+  keep(performance_cores(from, found.computing), "efficiency cores");
+  keep(one_a_core(from, found.computing), "second threads of a core");
   const int cores = static_cast<int>(found.computing.size());
   found.granted = std::min(cores, granted_by_groups(from));
-  if (found.granted < cores)
-    found.left_out +=
-        fmt::format("{}the control group grants the time of {}", found.left_out.empty() ? "" : ", ", found.granted);
+  if (found.granted < cores) left_out.push_back(fmt::format("the control group grants the time of {}", found.granted));
+  found.left_out = fmt::format("{}", fmt::join(left_out, ", "));
   found.nodes = nodes_of(from, found.computing);
+  return found;
+}
+
+const Processors& own_processors() {
+  static const Processors found = find_processors(ProcessorSources::of_this_process());
   return found;
 }
 

@@ -31,7 +31,8 @@ struct Processors {
   std::vector<int> nodes;      // of memory that `computing` are near to
 };
 
-Processors find_processors(const ProcessorSources& sources = ProcessorSources::of_this_process());
+Processors find_processors(const ProcessorSources& sources);
+const Processors& own_processors();  // of this process, looked for at the first call
 
 // Lets the calling thread run on these only; a refusal costs speed only. Empty: nothing happens.
 void keep_this_thread_on(std::span<const int> processors);

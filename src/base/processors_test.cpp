@@ -1,30 +1,23 @@
 #include "base/processors.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <numeric>
 #include <thread>
 
 #include "base/compute_team.h"
+#include "testing/temp_folder.h"
 
 namespace espalier {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A /proc and a /sys of this test's own.
 class ProcessorsTest : public ::testing::Test {
- public:
-  ~ProcessorsTest() override { fs::remove_all(root_); }
-
  protected:
   ProcessorsTest() {
-    root_ = fs::temp_directory_path() / ("processors_" + std::to_string(getpid()));
-    from_.proc = root_ / "proc";
-    from_.cgroups = root_ / "cgroup";
-    from_.devices = root_ / "devices";
+    from_.proc = root_.path() / "proc";
+    from_.cgroups = root_.path() / "cgroup";
+    from_.devices = root_.path() / "devices";
     allow(8);
   }
 
@@ -32,10 +25,7 @@ class ProcessorsTest : public ::testing::Test {
     from_.allowed.resize(static_cast<std::size_t>(count));
     std::iota(from_.allowed.begin(), from_.allowed.end(), 0);
   }
-  void write(const std::string& path, const std::string& text) const {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text << "\n";
-  }
+  void write(const std::string& path, const std::string& text) const { root_.write(path, text + "\n"); }
   // Processors 2 i and 2 i + 1 are one core, of the first `count`.
   void pair_up(int count) const {
     for (int id = 0; id < count; ++id)
@@ -43,7 +33,7 @@ class ProcessorsTest : public ::testing::Test {
             std::to_string(id / 2 * 2) + "-" + std::to_string(id / 2 * 2 + 1));
   }
 
-  fs::path root_;
+  testing::TempFolder root_;
   ProcessorSources from_;
 };
 
@@ -133,7 +123,7 @@ TEST_F(ProcessorsTest, NonsenseInFilesRestrictsNothing) {
 }
 
 TEST(ProcessorsOfThisProcess, AreThoseOfItsAffinityMask) {
-  const Processors found = find_processors();
+  const Processors& found = own_processors();
   EXPECT_EQ(found.allowed, ProcessorSources::of_this_process().allowed);
   EXPECT_GE(found.granted, 1);
 }

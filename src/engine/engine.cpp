@@ -1,5 +1,4 @@
 #include "espalier/engine.h"
-#include "base/processors.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/memory_room.h"
+#include "base/processors.h"
 #include "base/start_thread.h"
 #include "engine/disk_cache.h"
 #include "engine/engine_core.h"
@@ -40,7 +40,7 @@ Error short_of_memory(Error error) {
 
 // As many compute threads as were asked for, or why not.
 Result<std::unique_ptr<ComputeTeam>> start_team(int threads, ComputeTeam::Place place) {
-  if (const int processors = static_cast<int>(find_processors().allowed.size()); threads > 4 * processors)
+  if (const int processors = static_cast<int>(own_processors().allowed.size()); threads > 4 * processors)
     log::warning("--threads {} is more than four times the {} processors this process may use: --threads {} is faster",
                  threads, processors, processors);
   auto team = std::make_unique<ComputeTeam>(threads, std::move(place));

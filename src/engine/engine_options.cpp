@@ -191,7 +191,7 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_TRY(choices.kv_memory, kv_memory_of(o));
   if (o.draft_tokens > 0) choices.draft_limits.most_tokens = o.draft_tokens;
   choices.draft_limits.most_steps = o.draft_steps > 0 ? o.draft_steps : choices.draft_limits.most_tokens;
-  const Processors processors = find_processors();
+  const Processors& processors = own_processors();
   choices.threads = o.threads > 0 ? o.threads : processors.granted;
   if (o.threads == 0) choices.processors_left_out = processors.left_out;
   choices.place = place_of(o, processors, choices.threads);

@@ -26,11 +26,11 @@ struct EngineChoices {
   DraftSource drafts = DraftSource::none;
   DraftLimits draft_limits;
   KvMemory kv_memory;
-  int threads = 1;           // of computing, the engine's own included
-  ComputeTeam::Place place;  // where they run
-  std::string processors_left_out;
-  int max_running = 64;  // sequences in one batch
-  int chunk = 512;       // prompt tokens in one step
+  int threads = 1;                  // of computing, the engine's own included
+  ComputeTeam::Place place;         // where they run
+  std::string processors_left_out;  // where threads were not said
+  int max_running = 64;             // sequences in one batch
+  int chunk = 512;                  // prompt tokens in one step
 };
 
 Result<EngineChoices> choices_of(const EngineOptions& options);

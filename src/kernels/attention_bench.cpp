@@ -140,6 +140,6 @@ int run(int threads, const char* only) {
 }  // namespace espalier
 
 int main(int argc, char** argv) {
-  return espalier::run(argc > 1 ? std::atoi(argv[1]) : espalier::find_processors().granted,
+  return espalier::run(argc > 1 ? std::atoi(argv[1]) : espalier::own_processors().granted,
                        argc > 2 ? argv[2] : nullptr);
 }

@@ -1,12 +1,12 @@
 #include "tensor/page_buffer.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #if defined(__linux__)
 #include <linux/mempolicy.h>
-#endif
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 #include <cstdint>
 
@@ -19,7 +19,7 @@ namespace {
 // A refusal costs speed only.
 void spread_over_nodes(std::byte* start, std::size_t bytes) {
 #if defined(__linux__)
-  static const std::vector<int> nodes = find_processors().nodes;
+  const std::vector<int>& nodes = own_processors().nodes;
   if (nodes.size() < 2) return;
   int policy = MPOL_DEFAULT;
   if (syscall(SYS_get_mempolicy, &policy, nullptr, 0, nullptr, 0) != 0 || policy != MPOL_DEFAULT) return;

@@ -1,10 +1,11 @@
 // page_buffer.h: pages of anonymous memory for weights and keys and values; 2 MiB pages where the kernel grants them.
 //
 // Memory is zero until written and is not touched here, so a large reservation costs only what is used.
+// Huge pages matter: nested paging makes every miss of the translation cache dear (1.7 times the read bandwidth was
+// measured).
 // On machines of several memory nodes huge pages are spread over those of the computing processors in turn: which
 // member of a team computes what is not fixed, so no node is the near one, and all of them give their bandwidth at
-// once. A policy of the operator's own (numactl) stands. Huge pages matter: nested paging makes every miss of the
-// translation cache dear (1.7 times the read bandwidth was measured).
+// once. A policy of the operator's own (numactl) stands.
 #pragma once
 
 #include <cstddef>

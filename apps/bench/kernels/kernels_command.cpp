@@ -103,7 +103,7 @@ Result<> run(KernelOptions& o) {
   ESP_CHECK(take_types(o));
   if (!o.plot.empty() && !o.plot.ends_with(".svg"))
     return bad_request(fmt::format("--plot is {}, but it must end in .svg", o.plot), "plot");
-  const int threads = o.threads > 0 ? o.threads : find_processors().granted;
+  const int threads = o.threads > 0 ? o.threads : own_processors().granted;
   const CpuKernels& cpu = cpu_kernels();
   Printer out(o);
   print_reads(cpu, threads, out);
