@@ -1,5 +1,5 @@
 // measured_kv.h: keys and values to measure attention with: bf16, small numbers of both signs, laid out as a pool of
-// the model's is (kernels/kv_layout.h), one layer or several.
+// the model's is (kernels/kv_layout.h). Several layers of it where one could stay in a cache.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,26 @@ namespace espalier {
 
 class MeasuredKv {
  public:
-  // Fails: out_of_memory.
-  static Result<MeasuredKv> allocate(int kv_heads, int head_dim, int slots, int layers = 1) {
+  // As many layers as take more than `beyond` bytes. Fails: out_of_memory.
+  static Result<MeasuredKv> allocate(int kv_heads, int head_dim, int slots, std::size_t beyond = 0) {
     const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
     const std::size_t head =
                           std::size_t{kSegmentSlots} * static_cast<std::size_t>(padded_head(head_dim)) * sizeof(bf16),
-                      keys = head * static_cast<std::size_t>(kv_heads), layer = segments * 2 * keys;
+                      keys = head * static_cast<std::size_t>(kv_heads), layer = segments * 2 * keys,
+                      layers = beyond / layer + 1;
     MeasuredKv kv;
-    ESP_TRY(kv.memory_, PageBuffer::allocate(layer * static_cast<std::size_t>(layers)));
+    ESP_TRY(kv.memory_, PageBuffer::allocate(layer * layers));
     auto* words = reinterpret_cast<std::uint16_t*>(kv.memory_.data());
     std::mt19937 rng(1);
     for (std::size_t i = 0; i < layer / 2; ++i) words[i] = static_cast<std::uint16_t>(0x3e00u | (rng() & 0x80ffu));
-    for (int i = 0; i < layers; ++i) {
-      std::byte* at = kv.memory_.data() + static_cast<std::size_t>(i) * layer;
+    for (std::size_t i = 0; i < layers; ++i) {
+      std::byte* at = kv.memory_.data() + i * layer;
       if (i > 0) std::memcpy(at, kv.memory_.data(), layer);
       kv.layers_.push_back({KvType::bf16, at, at + keys, nullptr, nullptr, head, 2 * keys, 0});
     }
     return kv;
   }
   const KvLayer& layer(std::size_t index) const { return layers_[index % layers_.size()]; }
-  static std::size_t bytes_of_layer(int kv_heads, int head_dim, int slots) {
-    return 2 * sizeof(bf16) * static_cast<std::size_t>(slots) * static_cast<std::size_t>(kv_heads) *
-           static_cast<std::size_t>(padded_head(head_dim));
-  }
 
  private:
   PageBuffer memory_;

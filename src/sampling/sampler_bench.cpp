@@ -8,22 +8,12 @@
 #include <string>
 
 #include "sampling/logprobs.h"
+#include "sampling/measured_logits.h"
 #include "sampling/noise.h"
 #include "sampling/sampler.h"
 
 namespace espalier {
 namespace {
-
-// peaked: a bulk of unlikely tokens and some dozen likely ones, as a trained model gives; flat: the hardest case for
-// top-p, half of the vocabulary belongs to the nucleus.
-std::vector<float> row(int vocabulary, bool peaked) {
-  std::mt19937_64 random(7);
-  std::normal_distribution<float> bulk(0, peaked ? 2.0f : 1.0f);
-  std::vector<float> logits(vocabulary);
-  for (float& x : logits) x = bulk(random);
-  for (int i = 0; peaked && i < 60; ++i) logits[random() % logits.size()] = 10 + 0.15f * static_cast<float>(i);
-  return logits;
-}
 
 // Of this thread's processor time: what others run on the machine does not count.
 double now_us() {
@@ -80,7 +70,7 @@ std::vector<Case> cases() {
 
 void measure(int vocabulary, bool peaked) {
   std::fputs(fmt::format("\n{} logits, {}\n", vocabulary, peaked ? "peaked" : "flat").c_str(), stdout);
-  std::vector<float> logits = row(vocabulary, peaked);
+  std::vector<float> logits = measured_logits(vocabulary, peaked);
   TokenCounts counts;
   std::mt19937_64 random(9);
   for (int i = 0; i < 1000; ++i) counts.add_output(static_cast<TokenId>(random() % vocabulary));

@@ -11,6 +11,7 @@
 #include "kernels/matmul.h"
 #include "kernels/measured_kv.h"
 #include "kernels/random_floats.h"
+#include "sampling/measured_logits.h"
 #include "sampling/sampler.h"
 
 namespace espalier::bench {
@@ -126,9 +127,7 @@ Result<> matmuls(const ModelShape& model, DType type, const KernelSelection& s, 
 Result<KernelResult> attention(const ModelShape& m, int sequences, int before, int fresh, const KernelSelection& s,
                                const KernelMachine& on) {
   const int length = before + fresh;
-  const int slots = sequences * length;
-  const auto layers = static_cast<int>(kBeyondCaches / MeasuredKv::bytes_of_layer(m.kv_heads, m.head_dim, slots)) + 1;
-  ESP_TRY(const MeasuredKv kv, MeasuredKv::allocate(m.kv_heads, m.head_dim, slots, layers));
+  ESP_TRY(const MeasuredKv kv, MeasuredKv::allocate(m.kv_heads, m.head_dim, sequences * length, kBeyondCaches));
   std::vector<KvRun> runs;
   for (int i = 0; i < sequences; ++i) runs.push_back({i * length, length});
   std::vector<AttentionSequence> batch;
@@ -210,27 +209,18 @@ void elementwise(const ModelShape& m, const KernelSelection& s, const KernelMach
     }
 }
 
-// As trained models give: a tail of unlikely tokens and some dozen likely ones.
-std::vector<float> peaked_logits(std::int64_t vocabulary) {
-  std::vector<float> logits = random_rows(vocabulary);
-  for (float& x : logits) x *= 2.0f;
-  for (std::int64_t i = 0; i < 60; ++i)
-    logits[static_cast<std::size_t>(i * 7919 % vocabulary)] = 10 + 0.15f * static_cast<float>(i);
-  return logits;
-}
-
 struct SamplingCase {
   const char* name;
-  bool flat;  // most of the vocabulary is likely: the hardest case of top_p
+  bool peaked;  // as measured_logits() has it
   SamplingParams params;
 };
 
 std::vector<SamplingCase> sampling_cases() {
-  std::vector<SamplingCase> cases = {{"greedy", false, {}},
-                                     {"plain", false, {}},
-                                     {"top_k 40", false, {}},
-                                     {"top_p 0.9", false, {}},
-                                     {"top_p 0.9 flat", true, {}}};
+  std::vector<SamplingCase> cases = {{"greedy", true, {}},
+                                     {"plain", true, {}},
+                                     {"top_k 40", true, {}},
+                                     {"top_p 0.9", true, {}},
+                                     {"top_p 0.9 flat", false, {}}};
   cases[0].params.temperature = 0;
   cases[2].params.top_k = 40;
   cases[3].params.top_p = cases[4].params.top_p = 0.9;
@@ -240,13 +230,11 @@ std::vector<SamplingCase> sampling_cases() {
 // Rows of logits to tokens, a row on one member of the team, as a step does it.
 Result<> samplings(const ModelShape& m, const KernelSelection& s, const KernelMachine& on, const KernelReport& report) {
   const int most_rows = *std::max_element(s.rows.begin(), s.rows.end());
-  const std::vector<float> peaked = peaked_logits(m.vocabulary), flat = random_rows(m.vocabulary);
-  std::vector<float> logits;
   std::vector<Sampler> samplers(static_cast<std::size_t>(most_rows));
   for (const SamplingCase& one : sampling_cases()) {
-    logits.clear();
-    for (int row = 0; row < most_rows; ++row)
-      logits.insert(logits.end(), (one.flat ? flat : peaked).begin(), (one.flat ? flat : peaked).end());
+    const std::vector<float> each = measured_logits(static_cast<int>(m.vocabulary), one.peaked);
+    std::vector<float> logits;
+    for (int i = 0; i < most_rows; ++i) logits.insert(logits.end(), each.begin(), each.end());
     for (const int rows : s.rows) {
       std::atomic<int> failed{0};
       KernelResult r{"sampling", m.name, fmt::format("{} of {}", one.name, m.vocabulary), "F32", rows};
