@@ -218,4 +218,16 @@ Result<> refuse_too_large(const TensorFile& weights) {
       {}};
 }
 
+Result<std::shared_ptr<const Tokenizer>> open_tokenizer_at(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return Tokenizer::open_hf(path);
+  if (path.ends_with(".json")) {
+    ESP_TRY(const std::string text, read_small_file(path));
+    return Tokenizer::from_json(text);
+  }
+  ESP_TRY(const GgufFile gguf, GgufFile::open(path));
+  ESP_TRY(const GgufVocabulary vocabulary, gguf_vocabulary(gguf.metadata()));
+  return Tokenizer::from_gguf(vocabulary);
+}
+
 }  // namespace espalier

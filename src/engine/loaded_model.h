@@ -29,6 +29,9 @@ struct ModelFiles {  // opened, nothing loaded yet
 
 Result<ModelFiles> open_model_files(const EngineOptions& options);
 
+// Of a GGUF file, a tokenizer.json, or a folder that has one.
+Result<std::shared_ptr<const Tokenizer>> open_tokenizer_at(const std::string& path);
+
 // "Q4_1", "Q4_K mixed", "BF16": the type that holds most of the parameters.
 std::string dominant_type(const TensorFile& file);
 std::int64_t parameter_count(const TensorFile& file);

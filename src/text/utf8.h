@@ -1,4 +1,4 @@
-// utf8.h: characters out of bytes that need not be UTF-8. Internal to text.
+// utf8.h: characters out of bytes that need not be UTF-8. Internal to text and grammar.
 // Units:   bytes.
 // Threads: pure functions. Fails: never; what is broken becomes U+FFFD, one for each part that could have begun a
 //          character (the rule of the Unicode standard, "substitution of maximal subparts", as Rust and browsers have

@@ -1,4 +1,5 @@
-// tokenizer_ffi.h: the C border of the Rust library in this folder. Private to the text module; use text/tokenizer.h.
+// tokenizer_ffi.h: the C border of the Rust library in this folder. Private to the text module; use
+// text/tokenizer.h and text/unicode_class.h.
 //
 // Ownership: blocks and handles made there are given back with the matching *_free, from any thread. Pointers inside
 //            espalier_table belong to the tokenizer.
@@ -84,6 +85,11 @@ enum {
 uint32_t espalier_unicode_properties(uint32_t code_point);
 // Writes the one to three characters that `code_point` becomes (0 lower case, 1 upper, 2 title) and returns how many.
 uint32_t espalier_unicode_convert(uint32_t code_point, uint32_t to_case, uint32_t* out);
+
+// Sets of characters as pairs of numbers, both included. A class is named as in \p{...}; its pairs are ascending.
+bool espalier_character_class(espalier_slice name, espalier_ids* out, espalier_buffer* error);
+// Adds all that differs by simple case folding alone. `size` numbers, two a range, in any order; so is the result.
+bool espalier_case_closure(const uint32_t* ranges, size_t size, espalier_ids* out, espalier_buffer* error);
 
 #ifdef __cplusplus
 }

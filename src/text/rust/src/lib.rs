@@ -4,6 +4,7 @@
 mod added_tokens;
 mod bpe;
 mod bytelevel;
+mod character_class;
 mod decode;
 mod document;
 mod library;
@@ -121,6 +122,14 @@ pub struct Ids {
     size: usize,
 }
 
+impl Ids {
+    fn new(ids: Vec<u32>) -> Ids {
+        let ids = ids.into_boxed_slice();
+        let size = ids.len();
+        Ids { data: Box::into_raw(ids).cast(), size }
+    }
+}
+
 #[repr(C)]
 pub struct Table {
     tokens: usize,
@@ -231,9 +240,7 @@ pub unsafe extern "C" fn espalier_tokenizer_encode(
     let Some(ids) = guarded(|| (*tokenizer).encode(text.bytes(), add_special, parse_special), error) else {
         return false;
     };
-    let ids = ids.into_boxed_slice();
-    let size = ids.len();
-    out.write(Ids { data: Box::into_raw(ids).cast(), size });
+    out.write(Ids::new(ids));
     true
 }
 
@@ -309,4 +316,28 @@ pub unsafe extern "C" fn espalier_unicode_convert(code_point: u32, case: u32, ou
         out.add(i).write(*c as u32);
     }
     n as u32
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_character_class(name: Slice, out: *mut Ids, error: *mut Buffer) -> bool {
+    let Some(ranges) = guarded(|| character_class::by_name(name.bytes()), error) else { return false };
+    out.write(Ids::new(ranges));
+    true
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_case_closure(
+    ranges: *const u32,
+    size: usize,
+    out: *mut Ids,
+    error: *mut Buffer,
+) -> bool {
+    let ranges = if size == 0 { &[] } else { slice::from_raw_parts(ranges, size) };
+    let Some(closure) = guarded(|| Ok(character_class::case_closure(ranges)), error) else { return false };
+    out.write(Ids::new(closure));
+    true
 }

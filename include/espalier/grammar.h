@@ -1,0 +1,56 @@
+// grammar.h: constraints on generated text, and what they say token by token.
+//
+// A Constraint is data: a kind and its text. A Grammar is a compiled one; a Matcher follows one text through it.
+// Compiling reads the constraint and works out almost nothing: states and token masks come into being where a text
+// goes, and are shared by all matchers of the grammar. Units:   masks are bitsets over token ids, bit i % 32 of word i
+// / 32. Threads: a Grammar may be used by any number of threads; a Matcher by one at a time. Fails:   compile():
+// bad_request with code grammar_invalid or grammar_too_complex, unsupported for what cannot be
+//          honoured exactly; both name the place. A limit that is met while text is generated turns up as an Error of
+//          that matcher alone, code grammar_too_complex.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/error.h"
+#include "espalier/types.h"
+
+namespace espalier {
+
+class Tokenizer;
+
+struct Constraint {
+  enum class Kind {
+    none,
+    regex,           // text: the pattern; the whole output matches
+    json_schema,     // text: the schema, JSON
+    json_object,     // any JSON object
+    ebnf,            // text: rules, start rule root
+    lark,            // text: rules, start rule start
+    choice,          // text: a JSON list of strings
+    structural_tag,  // text: JSON
+  };
+  Kind kind = Kind::none;
+  std::string text;
+  bool flexible_whitespace = false;  // of JSON: none between tokens, or runs of bounded length
+  bool strict = false;               // schemas: objects and arrays that do not say otherwise are closed
+
+  bool operator==(const Constraint&) const = default;
+};
+
+struct GrammarLimits {
+  std::size_t text_bytes = 16u << 20;
+  std::size_t nodes = 1'500'000;  // expressions; about 60 bytes each
+  std::size_t states = 500'000;   // of the automaton; about 100 bytes each
+  std::uint32_t nesting = 1000;   // rules open at once; text that would open more is not allowed
+  std::chrono::milliseconds compile_time{2000};
+  std::chrono::milliseconds step_time{500};  // of one mask, or of reading one piece of text
+};
+
+}  // namespace espalier

@@ -1,0 +1,111 @@
+// automaton.h: what has been read so far and what may follow, for grammars with rules.
+//
+// A state is a set of frames: an expression that is being read, and the state that goes on when it has been read (the
+// caller's rest). Frames with the same expression share one, with their callers united, so that ambiguity does not
+// multiply stacks. States are numbers and are kept once; each knows, from its first use on, where every byte leads.
+//
+// Two states stand for callers that are not part of the grammar: `outside` (the text ends here) and `unknown` (what
+// follows a lexeme whose tokens are collected for all places where it may stand).
+//
+// Threads: as the store; one at a time.
+// Fails:   never; beyond the limits exhausted() turns true for good and states lead nowhere.
+// Source:  states are the configurations of a graph-structured stack (Tomita, 1986), built while text is read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/expression.h"
+#include "grammar/stable_pool.h"
+
+namespace espalier::grammar {
+
+using State = std::uint32_t;
+
+struct Frame {
+  Expression at = 0;
+  State caller = 0;
+  bool operator==(const Frame&) const = default;
+};
+
+struct AutomatonLimits {
+  std::size_t states = 1'000'000;
+  std::size_t frames = 4096;   // in one state
+  std::uint32_t depth = 1000;  // of callers; a rule that would open more is not allowed there
+};
+
+class Automaton {
+ public:
+  static constexpr State dead = 0, outside = 1, unknown = 2;
+
+  Automaton(ExpressionStore& store, ExpressionSource& source, AutomatonLimits limits);
+
+  State start(Expression expression, State caller = outside) { return closure({{expression, caller}}); }
+  State next(State state, unsigned char byte) {
+    const Entry& entry = states_[state];
+    if (entry.map == kUnexpanded) expand(state);
+    const Entry& known = states_[state];
+    const std::uint8_t branch = maps_[known.map][byte];
+    return branch == kNone ? dead : known.targets[branch];
+  }
+  bool complete(State state) const { return states_[state].complete; }  // the text may end here
+  bool leaves(State state) const { return states_[state].leaves; }      // what follows is unknown
+  std::span<const Frame> frames(State state) const { return states_[state].frames; }
+  // A state of some of a state's frames.
+  State some(std::vector<Frame> frames) { return closure(std::move(frames)); }
+  State unite(State a, State b);
+
+  struct Branch {
+    ByteSet on;
+    State to = dead;
+  };
+  std::vector<Branch> branches(State state);  // all that can come next
+  bool is_empty(State state) const { return states_[state].frames.empty(); }
+
+  std::size_t size() const { return states_.size(); }
+  std::size_t memory() const;  // bytes, about, without the store's
+  bool exhausted() const { return exhausted_ || store_.exhausted(); }
+  ExpressionStore& store() { return store_; }
+
+ private:
+  static constexpr std::uint32_t kUnexpanded = 0xffffffff;
+  static constexpr std::uint8_t kNone = 0xff;
+  using ByteMap = std::array<std::uint8_t, 256>;
+  struct Entry {
+    std::span<const Frame> frames;
+    const State* targets = nullptr;
+    std::uint32_t map = kUnexpanded;
+    std::uint16_t depth = 0;
+    std::uint16_t target_count = 0;
+    bool complete = false, leaves = false;
+  };
+  struct Read {  // one way to go on
+    ByteSet on;
+    Frame to;
+  };
+
+  State closure(std::vector<Frame> frames);
+  State intern(std::vector<Frame> frames, bool complete, bool leaves);
+  void expand(State state);
+  std::vector<Read> reads(State state);
+  std::uint32_t map_number(const ByteMap& map);
+
+  ExpressionStore& store_;
+  ExpressionSource& source_;
+  AutomatonLimits limits_;
+  bool exhausted_ = false;
+  std::vector<Entry> states_;
+  std::vector<std::uint32_t> table_;
+  std::vector<std::uint64_t> hashes_;
+  StablePool<Frame> frame_pool_;
+  StablePool<State> target_pool_;
+  std::vector<ByteMap> maps_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> map_numbers_;
+  std::unordered_map<std::uint64_t, State> unions_;
+};
+
+}  // namespace espalier::grammar

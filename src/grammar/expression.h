@@ -1,0 +1,190 @@
+// expression.h: regular expressions over bytes, extended by calls of rules, and what each may read next.
+//
+// An expression is a number in an ExpressionStore, which keeps every one once: equal numbers are equal expressions, so
+// that "what is left to be read" is a state of an automaton that nobody had to build. steps() gives all that can happen
+// to an expression with the next byte: disjoint sets of bytes, each with the expression that is left. Counters
+// (`x{0,2000}`), intersections and complements are single nodes and never multiplied out.
+//
+// The constructors simplify (no empty alternatives, alternatives sorted and flat, counters of the same item joined);
+// an expression that can read nothing at all is `nothing`, also where only an intersection makes it so.
+//
+// Threads: a store is used by one thread at a time.
+// Fails:   never; when more nodes are wanted than the limit, exhausted() turns true for good and results are `nothing`.
+// Source:  Brzozowski, "Derivatives of regular expressions" (1964); Owens, Reppy, Turon, "Regular-expression
+//          derivatives re-examined" (2009).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "grammar/byte_set.h"
+#include "grammar/stable_pool.h"
+
+namespace espalier::grammar {
+
+using Expression = std::uint32_t;
+using Rule = std::uint32_t;
+
+enum class Op : std::uint8_t {
+  nothing,   // no text
+  empty,     // the empty text
+  bytes,     // one byte of a set
+  literal,   // a text of two or more bytes
+  concat,    // first, then the rest; the first is no concat
+  either,    // any of two or more
+  both,      // all of two or more at once
+  negation,  // every text that the operand is not
+  repeat,    // operand low..high times
+  call,      // a text of a rule
+  lexeme,    // the operand, as one word whose tokens are worth remembering
+  later,     // an expression that its maker gives when it is needed
+};
+
+// Gives the bodies of calls and the expressions behind `later` nodes; called while steps() runs.
+class ExpressionSource {
+ public:
+  virtual Expression rule_body(Rule rule) = 0;
+  virtual Expression expand(std::uint32_t payload) = 0;
+  virtual ~ExpressionSource() = default;
+};
+
+struct Step {
+  ByteSet on;
+  Expression to = 0;
+};
+struct Opening {  // a rule is read here, then the rest
+  Rule rule = 0;
+  Expression rest = 0;
+};
+struct Steps {
+  std::span<const Step> bytes;  // disjoint, none to `nothing`
+  std::span<const Opening> calls;
+};
+
+class ExpressionStore {
+ public:
+  static constexpr Expression nothing = 0, empty = 1;
+  static constexpr std::uint32_t unbounded = 0xffffffff;
+
+  explicit ExpressionStore(std::size_t most_nodes = 2'000'000);
+
+  // The source must outlive all calls of steps().
+  void set_source(ExpressionSource* source) { source_ = source; }
+
+  Expression bytes(const ByteSet& set);
+  Expression text(std::string_view bytes);
+  Expression concat(Expression first, Expression rest);
+  Expression concat(std::initializer_list<Expression> parts);
+  Expression either(std::vector<Expression> parts);
+  Expression either(Expression a, Expression b) { return either(std::vector<Expression>{a, b}); }
+  // Operands of both(), negation() and lexeme() call no rules.
+  Expression both(std::vector<Expression> parts);
+  Expression both(Expression a, Expression b) { return both(std::vector<Expression>{a, b}); }
+  Expression negation(Expression operand);
+  Expression repeat(Expression operand, std::uint32_t low, std::uint32_t high = unbounded);
+  Expression star(Expression operand) { return repeat(operand, 0); }
+  Expression optional(Expression operand) { return repeat(operand, 0, 1); }
+  Expression call(Rule rule);
+  // `like`: a similar lexeme whose tokens are known or soon will be; nothing = none. What differs is found by reading
+  // both side by side (token_masks.h).
+  Expression lexeme(Expression operand, Expression like = nothing);
+  // `regular`: what it expands to calls no rules. Requires: it can read some text.
+  Expression later(std::uint32_t payload, bool nullable, bool regular);
+
+  Expression anything() const { return anything_; }  // every text
+
+  Op op(Expression e) const { return nodes_[e].op; }
+  bool nullable(Expression e) const { return nodes_[e].flags & kNullable; }
+  bool calls(Expression e) const { return nodes_[e].flags & kCalls; }  // a rule, somewhere
+  bool local(Expression e) const { return nodes_[e].flags & kLocal; }  // means something in this store only
+  Expression operand(Expression e) const { return nodes_[e].a; }       // of concat (first), negation, repeat, lexeme
+  Expression rest(Expression e) const { return nodes_[e].b; }          // of concat
+  Expression like(Expression e) const { return nodes_[e].b; }          // of lexeme
+  std::uint32_t low(Expression e) const { return nodes_[e].b; }        // of repeat
+  std::uint32_t high(Expression e) const { return nodes_[e].c; }
+  std::span<const Expression> parts(Expression e) const;                 // of either, both
+  const ByteSet& set(Expression e) const { return sets_[nodes_[e].a]; }  // of bytes
+  std::string_view literal(Expression e) const;                          // of literal
+  // Equal for expressions of the same shape in any store of this process; not for `local` ones.
+  std::uint64_t fingerprint(Expression e) const { return nodes_[e].hash; }
+
+  Steps steps(Expression e);
+  Expression after(Expression e, unsigned char byte);  // nothing when it cannot come
+  bool accepts(Expression e, std::string_view text);   // Requires: calls no rules
+  bool possible(Expression e);                         // can it read any text? Calls and `later` count as possible
+
+  std::size_t size() const { return nodes_.size(); }
+  std::size_t memory() const;  // bytes, about
+  bool exhausted() const { return exhausted_; }
+  void exhaust() { exhausted_ = true; }  // a maker of expressions has reached a limit of its own
+  // From this moment on the store is exhausted; looked at now and then.
+  void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
+  // Makers call it for every piece of work that makes no expression. False when there is no time left.
+  bool spend();
+
+ private:
+  static constexpr std::uint8_t kNullable = 1, kCalls = 2, kBoolean = 4, kLocal = 8;
+  static constexpr std::uint32_t kUnknown = 0xffffffff;
+  enum class Possible : std::uint8_t { unknown, yes, no };
+
+  struct Node {
+    Op op = Op::nothing;
+    std::uint8_t flags = 0;
+    Possible possible = Possible::unknown;
+    bool pruned = false;  // its steps lead to possible expressions only
+    std::uint32_t a = 0, b = 0, c = 0;
+    std::uint32_t steps = kUnknown;  // index into step_lists_
+    std::uint64_t hash = 0;
+  };
+  using Found = std::pair<std::vector<Step>, std::vector<Opening>>;  // steps under construction
+
+  Expression intern(Node node, std::span<const Expression> parts = {}, std::string_view text = {});
+  bool same(const Node& node, const Node& other, std::span<const Expression> parts, std::string_view text) const;
+  std::uint64_t hash_of(const Node& node, std::span<const Expression> parts, std::string_view text) const;
+  void grow_table();
+  std::uint32_t set_index(const ByteSet& set);
+  Expression suffix(Expression literal);
+  std::uint8_t inherited(Expression e) const { return nodes_[e].flags & (kCalls | kBoolean | kLocal); }
+  std::uint8_t inherited(std::span<const Expression> parts) const;
+  void flatten(std::vector<Expression>& parts, Op op) const;
+  void merge_bytes(std::vector<Expression>& parts);
+  void join_counters(std::vector<Expression>& parts);
+
+  Steps raw_steps(Expression e);
+  Found find_steps(Expression e);
+  Found steps_of_concat(Expression first, Expression rest);
+  Found steps_of_either(Expression e);
+  Found steps_of_both(Expression e);
+  Found steps_of_negation(Expression operand);
+  Found steps_of_repeat(Expression e);
+  Found steps_of_lexeme(Expression e);
+  void make_disjoint(std::vector<Step>& steps);
+  std::uint32_t keep(const Found& found);
+  bool find_text(Expression start);
+
+  std::size_t most_nodes_;
+  bool exhausted_ = false;
+  std::uint32_t spent_ = 0;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  ExpressionSource* source_ = nullptr;
+  std::vector<Node> nodes_;
+  std::vector<std::uint32_t> table_;  // open addressing: node + 1, 0 = free
+  StablePool<Expression> part_pool_;
+  std::vector<std::span<const Expression>> part_lists_;  // of either and both, by node.a
+  StablePool<char> text_pool_;
+  std::vector<const char*> texts_;  // of literals, by node.a
+  std::vector<ByteSet> sets_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> set_numbers_;
+  StablePool<Step> step_pool_;
+  StablePool<Opening> opening_pool_;
+  std::vector<Steps> step_lists_;
+  Expression anything_ = nothing;
+};
+
+}  // namespace espalier::grammar

@@ -1,0 +1,290 @@
+#include "grammar/grammar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "grammar/json_schema/schema_grammar.h"
+#include "grammar/regex.h"
+#include "grammar/rule_grammar.h"
+#include "grammar/spelling.h"
+#include "text/tokenizer.h"
+
+namespace espalier::grammar {
+namespace {
+
+constexpr std::size_t kMostMasks = 4096;        // kept, of 16 KiB each for 128 k tokens
+constexpr std::size_t kMostForcedBytes = 4096;  // found at once
+constexpr std::size_t kContextTokens = 4;
+constexpr std::size_t kMostStraddling = 24;  // continuations that are tried one by one
+
+Error invalid(std::string message) {
+  return bad_request(std::move(message), "", "grammar_invalid");
+}
+
+Result<Expression> choice_of(ExpressionStore& store, const std::string& text) {
+  ESP_TRY(const Json list, parse_json(text));
+  if (!list.is_array() || list.empty()) return invalid("choices must be a list of at least one string");
+  std::vector<Expression> ways;
+  for (const Json& way : list) {
+    if (!way.is_string()) return invalid("choices must be strings");
+    ways.push_back(store.text(way.get_ref<const std::string&>()));
+  }
+  return store.either(std::move(ways));
+}
+
+}  // namespace
+
+Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits)
+    : limits_(limits), vocabulary_(std::move(vocabulary)), store_(limits.nodes) {}
+
+Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
+                                                  const GrammarLimits& limits) {
+  if (constraint.text.size() > limits.text_bytes) {
+    return Error{
+        Error::Kind::too_large,
+        fmt::format("the constraint has {} bytes; at most {} are accepted", constraint.text.size(), limits.text_bytes),
+        "", "grammar_too_complex"};
+  }
+  std::shared_ptr<Grammar> grammar(new Grammar(std::move(vocabulary), limits));
+  grammar->allow(limits.compile_time);
+  ESP_TRY(const Expression whole, grammar->read_constraint(constraint, limits));
+  ESP_CHECK(grammar->limit_met());
+  if (!grammar->store_.possible(whole)) return invalid("the constraint allows no text at all");
+  grammar->start_ = grammar->automaton_->start(whole);
+  ESP_CHECK(grammar->limit_met());
+  return grammar;
+}
+
+namespace {
+
+struct NoRules final : ExpressionSource {
+  Expression rule_body(Rule) override { return ExpressionStore::nothing; }
+  Expression expand(std::uint32_t) override { return ExpressionStore::nothing; }
+};
+
+}  // namespace
+
+Result<Expression> Grammar::read_constraint(const Constraint& constraint, const GrammarLimits& limits) {
+  using Kind = Constraint::Kind;
+  Expression whole = ExpressionStore::nothing;
+  switch (constraint.kind) {
+    case Kind::regex: {
+      ESP_TRY(const Regex regex, parse_regex(constraint.text));
+      ESP_TRY(whole, Spelling(store_, Spelling::Kind::plain).whole(regex));
+      break;
+    }
+    case Kind::choice: {
+      ESP_TRY(whole, choice_of(store_, constraint.text));
+      break;
+    }
+    case Kind::json_object:
+    case Kind::json_schema: {
+      if (constraint.kind == Kind::json_object) {
+        document_ = Json::object({{"type", "object"}});
+      } else {
+        JsonLimits json_limits;
+        json_limits.depth = 1000;
+        ESP_TRY(document_, parse_json(constraint.text, json_limits));
+      }
+      ESP_TRY(auto schema, SchemaGrammar::make(store_, document_, {constraint.flexible_whitespace, constraint.strict}));
+      whole = schema->root();
+      source_ = std::move(schema);
+      break;
+    }
+    case Kind::ebnf:
+    case Kind::lark: {
+      ESP_TRY(rules_, constraint.kind == Kind::ebnf ? parse_ebnf(constraint.text) : parse_lark(constraint.text));
+      ESP_TRY(auto rules, RuleGrammar::make(store_, rules_));
+      whole = rules->root();
+      source_ = std::move(rules);
+      break;
+    }
+    default:
+      return Error{Error::Kind::unsupported, "this kind of constraint is not supported yet", "", "grammar_invalid"};
+  }
+  if (source_ == nullptr) source_ = std::make_unique<NoRules>();
+  store_.set_source(source_.get());
+  automaton_.emplace(store_, *source_, AutomatonLimits{limits.states, 4096, limits.nesting});
+  masks_.emplace(*automaton_, vocabulary_);
+  return whole;
+}
+
+void Grammar::allow(std::chrono::milliseconds time) {
+  store_.set_deadline(std::chrono::steady_clock::now() + time);
+}
+
+Result<> Grammar::limit_met() const {
+  const bool met = automaton_ ? automaton_->exhausted() : store_.exhausted();
+  if (!met) return success();
+  return bad_request(
+      "the constraint takes more states or time than its limits allow; shorter repetitions, fewer "
+      "alternatives or less nesting of oneOf and not help",
+      "", "grammar_too_complex");
+}
+
+Result<State> Grammar::read(State from, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  allow(limits_.step_time);
+  for (const char byte : bytes) {
+    from = automaton_->next(from, static_cast<unsigned char>(byte));
+    if (from == Automaton::dead) break;
+  }
+  ESP_CHECK(limit_met());
+  return from;
+}
+
+Result<std::shared_ptr<const MaskWords>> Grammar::mask(State state) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = known_masks_.find(state); known != known_masks_.end()) return known->second;
+  allow(limits_.step_time);
+  auto words = std::make_shared<MaskWords>();
+  masks_->fill(state, *words);
+  ESP_CHECK(limit_met());
+  if (known_masks_.size() >= kMostMasks) known_masks_.clear();
+  known_masks_[state] = words;
+  return std::shared_ptr<const MaskWords>(std::move(words));
+}
+
+bool Grammar::complete(State state) {
+  const std::lock_guard lock(mutex_);
+  return automaton_->complete(state);
+}
+
+std::size_t Grammar::memory() {
+  const std::lock_guard lock(mutex_);
+  return store_.memory() + automaton_->memory() + known_masks_.size() * vocabulary_->words() * 4;
+}
+
+// ---- text that must come
+
+std::string Grammar::forced_bytes(State state, State& end) {
+  std::string bytes;
+  end = state;
+  while (bytes.size() < kMostForcedBytes && !automaton_->complete(end)) {
+    const auto branches = automaton_->branches(end);
+    if (branches.size() != 1 || branches[0].on.size() != 1) break;
+    bytes.push_back(static_cast<char>(branches[0].on.first()));
+    end = branches[0].to;
+  }
+  return bytes;
+}
+
+Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
+  const std::lock_guard lock(mutex_);
+  allow(limits_.step_time);
+  Forced forced;
+  State end = state;
+  forced.bytes = forced_bytes(state, end);
+  if (!forced.bytes.empty() && vocabulary_->tokenizer() != nullptr) {
+    forced.tokens = stable_tokens(forced.bytes, end, before);
+  }
+  ESP_CHECK(limit_met());
+  return forced;
+}
+
+namespace {
+
+// The tokens of `text` behind those of `before`, if the tokenizer cuts the whole there; else of `text` alone.
+std::vector<TokenId> tokens_behind(const Vocabulary& vocabulary, std::span<const TokenId> before,
+                                   const std::string& text) {
+  const EncodeOptions plain{false, false};
+  std::string whole;
+  for (const TokenId token : before) whole += vocabulary.text(token);
+  if (const auto all = vocabulary.tokenizer()->encode(whole + text, plain); all.ok()) {
+    const bool continues =
+        all->size() >= before.size() && std::ranges::equal(before, std::span(*all).first(before.size()));
+    if (continues) return {all->begin() + static_cast<std::ptrdiff_t>(before.size()), all->end()};
+  }
+  const auto alone = vocabulary.tokenizer()->encode(text, plain);
+  return alone.ok() ? *alone : std::vector<TokenId>();
+}
+
+}  // namespace
+
+// What may stand behind `bytes` in a token that begins inside them, as the grammar allows.
+Grammar::Straddling Grammar::straddling(const std::string& bytes, State end) {
+  const TokenTrie& trie = vocabulary_->trie();
+  Straddling found;
+  found.first = bytes.size();
+  const std::size_t reach = std::min<std::size_t>(bytes.size(), trie.depth_limit());
+  for (const TokenTrie::Part* part : {&trie.whole(), &trie.pieces()}) {
+    for (std::size_t start = bytes.size() - reach; start < bytes.size(); ++start) {
+      // Down the trie along the bytes, then along the grammar.
+      TokenTrie::Node node = part->begin, last = part->end;
+      bool there = true;
+      for (std::size_t i = start; i < bytes.size() && there; ++i) {
+        while (node < last && trie.byte(node) != static_cast<unsigned char>(bytes[i])) node = trie.end(node);
+        there = node < last;
+        if (there) last = trie.end(node++);
+      }
+      if (!there) continue;
+      std::vector<State> path(trie.depth_limit() + 1, end);
+      const std::uint32_t base = static_cast<std::uint32_t>(bytes.size() - start);
+      for (; node < last;) {
+        const std::uint32_t depth = trie.depth(node) - base;
+        path[depth] = automaton_->next(depth == 1 ? end : path[depth - 1], trie.byte(node));
+        if (path[depth] == Automaton::dead) {
+          node = trie.end(node);
+          continue;
+        }
+        for (const TokenId token : trie.tokens_at(node)) {
+          found.first = std::min(found.first, start);
+          if (found.behind.size() > kMostStraddling) break;
+          found.behind.emplace_back(vocabulary_->text(token).substr(base));
+          break;
+        }
+        ++node;
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<TokenId> Grammar::stable_tokens(const std::string& bytes, State end, std::span<const TokenId> before) {
+  before = before.last(std::min(before.size(), kContextTokens));
+  // A character that is not whole yet belongs to what follows.
+  std::string text = bytes;
+  std::size_t cut = text.size();
+  while (cut > 0 && (static_cast<unsigned char>(text[cut - 1]) & 0xc0) == 0x80) --cut;
+  if (cut > 0 && static_cast<unsigned char>(text[cut - 1]) >= 0xc0) {
+    const auto lead = static_cast<unsigned char>(text[cut - 1]);
+    const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (text.size() - (cut - 1) < size) text.resize(cut - 1);
+  }
+  std::vector<TokenId> stable = tokens_behind(*vocabulary_, before, text);
+  const auto keep_common = [&](const std::vector<TokenId>& other) {
+    const auto [mine, its] = std::ranges::mismatch(stable, other);
+    stable.erase(mine, stable.end());
+  };
+  if (text.size() < bytes.size()) {
+    if (!stable.empty()) stable.pop_back();
+    return stable;
+  }
+  const Straddling straddles = straddling(bytes, end);
+  if (straddles.behind.size() > kMostStraddling) {
+    // Too many ways to go on to try them all: only what ends before any token that could reach over the end.
+    std::size_t size = bytes.size();
+    for (; !stable.empty() && size > straddles.first; stable.pop_back())
+      size -= vocabulary_->text(stable.back()).size();
+  }
+  for (const std::string& more : straddles.behind) {
+    if (stable.empty()) break;
+    keep_common(tokens_behind(*vocabulary_, before, bytes + more));
+  }
+  return stable;
+}
+
+Result<bool> Matcher::accept(TokenId token) {
+  return accept(grammar_->vocabulary().text(token));
+}
+
+Result<bool> Matcher::accept(std::string_view bytes) {
+  if (bytes.empty()) return false;
+  ESP_TRY(const State next, grammar_->read(state_, bytes));
+  if (next == Automaton::dead) return false;
+  state_ = next;
+  return true;
+}
+
+}  // namespace espalier::grammar

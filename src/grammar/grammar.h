@@ -1,0 +1,97 @@
+// grammar.h: a compiled constraint and the texts that are followed through it.
+//
+// A place in a text is a State, a plain number: keeping one is how a matcher goes back. Everything that a text visits
+// is worked out once and serves all texts of the grammar. Threads: Grammar: any, one lock; Matcher: one at a time.
+// Fails:   compile(): see espalier/grammar.h. The others with grammar_too_complex once a limit is met; the grammar then
+//          stays unusable and is compiled anew by who still needs it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/json.h"
+#include "espalier/grammar.h"
+#include "grammar/automaton.h"
+#include "grammar/rule_text.h"
+#include "grammar/token_masks.h"
+#include "grammar/vocabulary.h"
+
+namespace espalier::grammar {
+
+struct Forced {
+  std::string bytes;            // what every text that goes on from here begins with; empty where the text may end
+  std::vector<TokenId> tokens;  // those of its tokens that do not depend on what follows
+};
+
+class Grammar {
+ public:
+  static Result<std::shared_ptr<Grammar>> compile(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
+                                                  const GrammarLimits& limits = {});
+
+  State start() const { return start_; }
+  // The state behind these bytes; dead when they cannot come.
+  Result<State> read(State from, std::string_view bytes);
+  Result<State> read(State from, TokenId token) { return read(from, vocabulary_->text(token)); }
+  // Tokens that may come. Warm states cost a look-up.
+  Result<std::shared_ptr<const MaskWords>> mask(State state);
+  // The text may end here.
+  bool complete(State state);
+  // `before`: the tokens that lead here, for how the tokenizer cuts the text; may be a few only.
+  Result<Forced> forced(State state, std::span<const TokenId> before);
+
+  const Vocabulary& vocabulary() const { return *vocabulary_; }
+  std::size_t memory();  // bytes, about
+
+  // For pictures and tests.
+  Automaton& automaton() { return *automaton_; }
+
+ private:
+  Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits);
+  Result<Expression> read_constraint(const Constraint& constraint, const GrammarLimits& limits);
+  void allow(std::chrono::milliseconds time);  // for what is worked out next
+  Result<> limit_met() const;
+  std::string forced_bytes(State state, State& end);
+  std::vector<TokenId> stable_tokens(const std::string& bytes, State end, std::span<const TokenId> before);
+  struct Straddling {                 // tokens that begin inside forced bytes and end behind them
+    std::size_t first = 0;            // where the first of them begins
+    std::vector<std::string> behind;  // what they have behind the bytes; one too many when there are too many
+  };
+  Straddling straddling(const std::string& bytes, State end);
+
+  GrammarLimits limits_;
+  std::mutex mutex_;
+  std::shared_ptr<Vocabulary> vocabulary_;
+  Json document_;   // of schemas; the source refers to it
+  RuleText rules_;  // likewise
+  ExpressionStore store_;
+  std::unique_ptr<ExpressionSource> source_;
+  std::optional<Automaton> automaton_;
+  std::optional<TokenMasks> masks_;
+  State start_ = Automaton::dead;
+  std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<Grammar> grammar) : grammar_(std::move(grammar)), state_(grammar_->start()) {}
+
+  Result<std::shared_ptr<const MaskWords>> mask() { return grammar_->mask(state_); }
+  // False, and nothing changes, when the token may not come.
+  Result<bool> accept(TokenId token);
+  Result<bool> accept(std::string_view bytes);
+  bool complete() { return grammar_->complete(state_); }
+  State state() const { return state_; }
+  Grammar& grammar() { return *grammar_; }
+
+ private:
+  std::shared_ptr<Grammar> grammar_;
+  State state_;
+};
+
+}  // namespace espalier::grammar

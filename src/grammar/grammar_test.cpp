@@ -1,0 +1,193 @@
+#include "grammar/grammar.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "testing/data.h"
+
+namespace espalier::grammar {
+namespace {
+
+using Kind = Constraint::Kind;
+
+std::shared_ptr<Vocabulary> bytes_only() {
+  std::vector<std::string> tokens;
+  for (unsigned byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  return std::make_shared<Vocabulary>(std::move(tokens));
+}
+
+struct Verdicts {
+  std::string constraint;
+  std::vector<std::string> accepted, refused;
+};
+
+void expect(Kind kind, const Verdicts& verdicts) {
+  const auto grammar = Grammar::compile({kind, verdicts.constraint, false, false}, bytes_only());
+  ASSERT_TRUE(grammar.ok()) << verdicts.constraint << ": " << grammar.error().message;
+  const auto reads = [&](const std::string& text) {
+    const auto state = (*grammar)->read((*grammar)->start(), text);
+    return state.ok() && *state != Automaton::dead && (*grammar)->complete(*state);
+  };
+  for (const std::string& text : verdicts.accepted) EXPECT_TRUE(reads(text)) << verdicts.constraint << " <- " << text;
+  for (const std::string& text : verdicts.refused) EXPECT_FALSE(reads(text)) << verdicts.constraint << " <- " << text;
+}
+
+Error refused(Kind kind, const std::string& text) {
+  const auto grammar = Grammar::compile({kind, text, false, false}, bytes_only());
+  EXPECT_FALSE(grammar.ok()) << text;
+  return grammar.ok() ? Error{} : grammar.error();
+}
+
+TEST(Grammars, AllOfIsAnIntersection) {
+  expect(
+      Kind::json_schema,
+      {R"({"allOf":[{"properties":{"a":{"minimum":3}}},{"properties":{"a":{"maximum":5}}},{"required":["a"]}],"type":"object"})",
+       {R"({"a":3})", R"({"a":4.5})", R"({"a":"x"})"},
+       {R"({"a":2})", R"({"a":6})", R"({})"}});
+}
+
+TEST(Grammars, OneOfMeansExactlyOne) {
+  expect(Kind::json_schema,
+         {R"({"oneOf":[{"type":"integer"},{"minimum":2,"type":"number"}]})", {"1", "2.5"}, {"3", "1.5"}});
+  expect(Kind::json_schema, {R"({"oneOf":[{"required":["a"]},{"required":["b"]}],"type":"object"})",
+                             {R"({"a":1})", R"({"b":1})", R"({"c":0,"a":1})"},
+                             {R"({})", R"({"a":1,"b":1})", R"({"b":1,"a":1})"}});
+}
+
+TEST(Grammars, NotIsAComplement) {
+  expect(Kind::json_schema,
+         {R"({"type":"string","not":{"pattern":"^a"}})", {R"("ba")", R"("")"}, {R"("a")", R"("ab")"}});
+  expect(Kind::json_schema, {R"({"not":{"type":["integer","string"]}})", {"1.5", "null", "[]", "{}"}, {"1", R"("a")"}});
+  expect(Kind::json_schema, {R"({"type":"object","not":{"properties":{"a":{"const":1}},"required":["a"]}})",
+                             {R"({})", R"({"a":2})", R"({"b":1})"},
+                             {R"({"a":1})", R"({"b":2,"a":1})"}});
+}
+
+TEST(Grammars, IfDecidesBetweenThenAndElse) {
+  expect(
+      Kind::json_schema,
+      {R"({"type":"object","if":{"properties":{"k":{"const":"x"}},"required":["k"]},"then":{"required":["y"]},"else":{"required":["z"]}})",
+       {R"({"k":"x","y":1})", R"({"z":1})", R"({"k":"w","z":1})", R"({"y":1,"k":"x"})"},
+       {R"({"k":"x"})", R"({"k":"x","z":1})", R"({"y":1})"}});
+}
+
+TEST(Grammars, DependenciesHold) {
+  expect(Kind::json_schema, {R"({"type":"object","dependentRequired":{"a":["b"]}})",
+                             {R"({})", R"({"b":1})", R"({"a":1,"b":2})", R"({"b":2,"a":1})"},
+                             {R"({"a":1})", R"({"a":1,"c":2})"}});
+}
+
+TEST(Grammars, NamesThatASchemaListsCannotComeAsAdditionalOnes) {
+  expect(Kind::json_schema,
+         {R"({"type":"object","properties":{"ab":{"type":"integer"}},"additionalProperties":{"type":"null"}})",
+          {R"({"ab":1})", R"({"a":null})", R"({"ab":1,"abc":null})"},
+          {R"({"ab":null})", R"({"a":null,"ab":null})", "{\"\\u0061b\":null}"}});
+}
+
+TEST(Grammars, ContainsCountsItems) {
+  expect(Kind::json_schema,
+         {R"({"type":"array","contains":{"minimum":5},"minContains":2,"maxContains":3,"items":{"type":"integer"}})",
+          {"[5,6]", "[1,5,2,7,9]"},
+          {"[]", "[5]", "[5,6,7,8]", "[1,2,3]"}});
+}
+
+TEST(Grammars, NumbersKeepTheirBoundsAndFactors) {
+  expect(Kind::json_schema, {R"({"type":"integer","minimum":-12,"exclusiveMaximum":105})",
+                             {"-12", "-1", "0", "99", "100", "104"},
+                             {"-13", "105", "1000", "00", "1.0"}});
+  expect(Kind::json_schema, {R"({"type":"number","exclusiveMinimum":0.25,"maximum":0.501})",
+                             {"0.2501", "0.3", "0.501", "0.5010"},
+                             {"0.25", "0.250", "0.5011", "1", "0.2"}});
+  expect(
+      Kind::json_schema,
+      {R"({"type":"number","multipleOf":0.25,"minimum":0})", {"0", "0.75", "10.50", "3"}, {"0.3", "0.755", "-0.25"}});
+  expect(Kind::json_schema, {R"({"type":"integer","multipleOf":7})", {"0", "49", "-14"}, {"1", "50"}});
+}
+
+TEST(Grammars, StringsCountCharactersHoweverTheyAreWritten) {
+  expect(Kind::json_schema, {R"({"type":"string","minLength":2,"maxLength":3})",
+                             {R"("ab")", R"("日本語")", R"("\u0041\n")", "\"\\ud83d\\ude00a\""},
+                             {R"("a")", R"("abcd")", R"("\ud83d")", "\"\\ud83da\""}});
+}
+
+TEST(Grammars, RecursionGoesOn) {
+  expect(
+      Kind::json_schema,
+      {R"({"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"},"c":{"type":"array","items":{"$ref":"#/$defs/n"}}},"required":["v"],"additionalProperties":false}},"$ref":"#/$defs/n"})",
+       {R"({"v":1})", R"({"v":1,"c":[{"v":2,"c":[]},{"v":3}]})"},
+       {R"({"c":[]})", R"({"v":1,"c":[{}]})"}});
+}
+
+TEST(Grammars, MembersComeInDeclaredOrderUnlessTheSchemaDescribesDocuments) {
+  expect(Kind::json_schema,
+         {R"({"type":"object","properties":{"a":{},"b":{}}})", {R"({"a":1,"b":2})"}, {R"({"b":2,"a":1})"}});
+  expect(Kind::json_schema, {R"({"type":"object","properties":{"a":{},"b":{}},"not":{"required":["c"]}})",
+                             {R"({"a":1,"b":2})", R"({"b":2,"a":1})"},
+                             {R"({"a":1,"a":2})", R"({"c":1})"}});
+}
+
+TEST(Grammars, LeftRecursionAndEmptyRulesAreRead) {
+  expect(Kind::ebnf, {"root ::= root \"+\" t | root \"-\" t | t\nt ::= t \"*\" f | f\nf ::= [0-9]+ | \"(\" root \")\"",
+                      {"1", "1+2*3", "(1-2)*3", "((1))"},
+                      {"", "+1", "1+", "(1", "1**2"}});
+  expect(Kind::ebnf, {"root ::= a\na ::= b \"x\" | \"1\"\nb ::= a \"y\" | root \"z\" | \"2\"",
+                      {"1", "2x", "1yx", "1zxyx", "2xzx"},
+                      {"x", "1x", "1y"}});
+  expect(Kind::ebnf, {"root ::= \"a\" root \"b\" | \"ab\"", {"ab", "aaabbb"}, {"aab", "abb", ""}});
+  expect(Kind::ebnf, {"root ::= root | \"a\" | e root \"b\"\ne ::= \"\" | e", {"a", "ab", "abb"}, {"b", ""}});
+}
+
+TEST(Grammars, WhatCannotBeHonouredIsNamedWithItsPlace) {
+  const Error unique = refused(Kind::json_schema, R"({"properties":{"a/b":{"uniqueItems":true}}})");
+  EXPECT_EQ(unique.kind, Error::Kind::unsupported);
+  EXPECT_EQ(unique.field, "#/properties/a~1b/uniqueItems");
+  EXPECT_EQ(refused(Kind::json_schema, R"({"$ref":"other.json"})").kind, Error::Kind::unsupported);
+  EXPECT_EQ(refused(Kind::json_schema, R"({"type":"strin"})").kind, Error::Kind::bad_request);
+  EXPECT_EQ(refused(Kind::json_schema, R"({"allOf":[{"$ref":"#"}]})").kind, Error::Kind::bad_request);
+  EXPECT_EQ(refused(Kind::json_schema, R"({"type":"string","enum":[1]})").kind, Error::Kind::bad_request);
+  EXPECT_EQ(refused(Kind::regex, "(?=a)b").kind, Error::Kind::unsupported);
+  EXPECT_EQ(refused(Kind::choice, "[]").kind, Error::Kind::bad_request);
+}
+
+TEST(Grammars, AHostileConstraintEndsWithinItsLimits) {
+  GrammarLimits limits;
+  limits.compile_time = std::chrono::milliseconds(300);
+  limits.step_time = std::chrono::milliseconds(300);
+  std::string oneof = R"({"type":"integer"})";
+  for (int depth = 0; depth < 8; ++depth) {
+    std::string next = "{\"oneOf\":[";
+    for (int i = 0; i < 6; ++i) {
+      next += (i > 0 ? "," : "") + std::string("{\"type\":\"object\",\"properties\":{\"a\":") + oneof + ",\"b" +
+              std::to_string(i) + "\":{}}}";
+    }
+    oneof = next + "]}";
+    if (oneof.size() > 100'000) break;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto grammar = Grammar::compile({Kind::json_schema, oneof, false, false}, bytes_only(), limits);
+  if (grammar.ok()) {
+    (void)(*grammar)->read((*grammar)->start(), "{\"a\":{\"a\":{\"a\":1}}}");
+  } else {
+    EXPECT_EQ(grammar.error().code, "grammar_too_complex");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(Grammars, ForcedBytesAreWhatEveryTextGoesOnWith) {
+  const auto grammar = *Grammar::compile(
+      {Kind::json_schema,
+       R"({"type":"object","properties":{"name":{"type":"integer"}},"required":["name"],"additionalProperties":false})",
+       false, false},
+      bytes_only());
+  EXPECT_EQ(grammar->forced(grammar->start(), {})->bytes, "{\"name\":");
+  EXPECT_EQ(grammar->forced(*grammar->read(grammar->start(), "{\"na"), {})->bytes, "me\":");
+  EXPECT_EQ(grammar->forced(*grammar->read(grammar->start(), "{\"name\":1"), {})->bytes, "")
+      << "more digits, or the end";
+  EXPECT_EQ(grammar->forced(*grammar->read(grammar->start(), "{\"name\":0"), {})->bytes, "}");
+}
+
+}  // namespace
+}  // namespace espalier::grammar

@@ -1,0 +1,136 @@
+#include "grammar/json_schema/formats.h"
+
+#include <array>
+#include <string>
+#include <unordered_map>
+
+namespace espalier::grammar {
+namespace {
+
+using Text = std::string;
+
+// RFC 3339. Days are right for their month, leap years included; a leap second only at 23:59:60 UTC's own clock.
+Text date() {
+  const Text leap = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)";
+  const Text day =
+      "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|"
+      "02-(?:0[1-9]|1[0-9]|2[0-8]))";
+  return "(?:[0-9]{4}-" + day + "|" + leap + "-02-29)";
+}
+
+Text time() {
+  const Text clock = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?";
+  const Text zone = "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+  const Text leap_second = "23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00)";
+  return "(?:" + clock + zone + "|" + leap_second + ")";
+}
+
+Text duration() {
+  const Text seconds = "[0-9]+S", minutes = "(?:[0-9]+M(?:[0-9]+S)?)", hours = "(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?)";
+  const Text clock = "T(?:" + hours + "|" + minutes + "|" + seconds + ")";
+  const Text days = "[0-9]+D", months = "(?:[0-9]+M(?:[0-9]+D)?)", years = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?)";
+  return "P(?:(?:" + days + "|" + months + "|" + years + ")(?:" + clock + ")?|" + clock + "|[0-9]+W)";
+}
+
+Text ipv4() {
+  const Text byte = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+  return byte + "(?:\\." + byte + "){3}";
+}
+
+// RFC 4291, every place of the double colon.
+Text ipv6() {
+  const Text group = "[0-9A-Fa-f]{1,4}";
+  const Text tail = "(?:" + group + ":" + group + "|" + ipv4() + ")";
+  Text all = "(?:(?:" + group + ":){6}" + tail;
+  for (int before = 0; before <= 5; ++before) {  // groups before the double colon, at most
+    const Text left = before == 0 ? "" : "(?:" + group + "(?::" + group + "){0," + std::to_string(before - 1) + "})?";
+    const int after = 5 - before;
+    all += "|" + left + "::" + (after == 0 ? "" : "(?:" + group + ":){" + std::to_string(after) + "}") + tail;
+  }
+  all += "|(?:" + group + "(?::" + group + "){0,5})?::" + group;
+  all += "|(?:" + group + "(?::" + group + "){0,6})?::)";
+  return all;
+}
+
+Text hostname() {
+  const Text label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+  return label + "(?:\\." + label + ")*";
+}
+
+// RFC 3986 (or 3987 with `wide`, characters beyond ASCII).
+struct Uri {
+  explicit Uri(const Text& wide_characters) : wide(wide_characters) {}
+  Text wide;
+  Text plain(const Text& more) const { return "(?:[A-Za-z0-9._~!$&'()*+,;=" + more + wide + "-]|%[0-9A-Fa-f]{2})"; }
+  Text path_character() const { return plain(":@"); }
+  Text authority() const {
+    const Text literal = "\\[(?:" + ipv6() + "|[vV][0-9A-Fa-f]+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+)\\]";
+    return "(?:" + plain(":") + "*@)?(?:" + literal + "|" + plain("") + "*)(?::[0-9]*)?";
+  }
+  Text tail() const { return "(?:\\?" + plain(":@/?") + "*)?(?:#" + plain(":@/?") + "*)?"; }
+  Text path_after_authority() const { return "(?:/" + path_character() + "*)*"; }
+  Text rooted() const { return "/(?:" + path_character() + "+(?:/" + path_character() + "*)*)?"; }
+  Text rootless(const Text& first) const { return first + "+(?:/" + path_character() + "*)*"; }
+  Text with_scheme() const {
+    return "[A-Za-z][A-Za-z0-9+.-]*:(?://" + authority() + path_after_authority() + "|" + rooted() + "|" +
+           rootless(path_character()) + "|)" + tail();
+  }
+  Text relative() const {
+    return "(?://" + authority() + path_after_authority() + "|" + rooted() + "|" + rootless(plain("@")) + "|)" + tail();
+  }
+  Text reference() const { return "(?:" + with_scheme() + "|" + relative() + ")"; }
+};
+
+constexpr const char* kWide =
+    "\\u{a0}-\\u{d7ff}\\u{f900}-\\u{fdcf}\\u{fdf0}-\\u{ffef}\\u{10000}-\\u{1fffd}"
+    "\\u{20000}-\\u{2fffd}\\u{30000}-\\u{3fffd}\\u{e1000}-\\u{efffd}";
+
+Text email(const Text& wide) {
+  const Text atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~" + wide + "-]+";
+  const Text quoted = "\"(?:[ !#-\\[\\]-~" + wide + "]|\\\\[ -~])*\"";
+  const Text label = "[A-Za-z0-9" + wide + "](?:[A-Za-z0-9" + wide + "-]{0,61}[A-Za-z0-9" + wide + "])?";
+  const Text domain = label + "(?:\\." + label + ")*";
+  return "(?:" + atom + "(?:\\." + atom + ")*|" + quoted + ")@(?:" + domain + "|\\[(?:" + ipv4() + "|IPv6:" + ipv6() +
+         ")\\])";
+}
+
+Text uri_template() {
+  const Text name = "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*";
+  const Text variable = name + "(?::[1-9][0-9]{0,3}|\\*)?";
+  const Text literal = Text("(?:[!#$&(-;=?-\\[\\]_a-z~") + kWide + "]|%[0-9A-Fa-f]{2})";
+  return "(?:" + literal + "|\\{[+#./;?&=,!@|]?" + variable + "(?:," + variable + ")*\\})*";
+}
+
+std::unordered_map<std::string_view, Text> make_table() {
+  const Text pointer = "(?:/(?:[^~/]|~[01])*)*";
+  const Text uuid = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}";
+  return {
+      {"date", date()},
+      {"time", time()},
+      {"date-time", date() + "[Tt]" + time()},
+      {"duration", duration()},
+      {"ipv4", ipv4()},
+      {"ipv6", ipv6()},
+      {"hostname", hostname()},
+      {"email", email("")},
+      {"idn-email", email(kWide)},
+      {"uri", Uri("").with_scheme()},
+      {"uri-reference", Uri("").reference()},
+      {"iri", Uri(kWide).with_scheme()},
+      {"iri-reference", Uri(kWide).reference()},
+      {"uri-template", uri_template()},
+      {"uuid", uuid},
+      {"json-pointer", pointer},
+      {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" + pointer + ")"},
+  };
+}
+
+}  // namespace
+
+std::string_view format_pattern(std::string_view format) {
+  static const std::unordered_map<std::string_view, Text> table = make_table();
+  const auto found = table.find(format);
+  return found == table.end() ? std::string_view() : std::string_view(found->second);
+}
+
+}  // namespace espalier::grammar

@@ -1,0 +1,12 @@
+// formats.h: the formats of JSON Schema that are checked, as regular expressions over whole strings (ECMA 262).
+// Source: the RFCs that JSON Schema 2020-12, section 7.3 names. Threads: constant data. Fails: never.
+#pragma once
+
+#include <string_view>
+
+namespace espalier::grammar {
+
+// Empty for formats that are not checked: they only describe.
+std::string_view format_pattern(std::string_view format);
+
+}  // namespace espalier::grammar

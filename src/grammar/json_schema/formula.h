@@ -1,0 +1,156 @@
+// formula.h: what a JSON value must satisfy, as a boolean formula over single constraints.
+//
+// A formula is a number in a FormulaStore, which keeps every one once, so that equal numbers are equal formulas.
+// Negation stands only before single constraints. Alternatives and conjuncts keep the order in which they were given:
+// the order in which a schema names its properties follows from it.
+//
+// Threads: a store is used by one thread at a time.
+// Fails:   never; beyond the limit exhausted() turns true for good and results are `never`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "grammar/expression.h"
+
+namespace espalier::grammar {
+
+using Formula = std::uint32_t;
+
+inline constexpr std::uint32_t kUnbounded = ExpressionStore::unbounded;
+
+// Kinds of JSON values, as bits. An integer is a number without a fraction.
+enum TypeBits : std::uint32_t {
+  kNull = 1,
+  kBoolean = 2,
+  kInteger = 4,
+  kFraction = 8,
+  kString = 16,
+  kArray = 32,
+  kObject = 64,
+  kNumber = kInteger | kFraction,
+  kAnyType = 127,
+};
+
+// One constraint. Those about one type of value hold for all values of other types.
+struct Demand {
+  enum class Kind : std::uint8_t {
+    type,      // a: TypeBits
+    schema,    // a: number of a schema, read when it is needed
+    is_true,   // booleans
+    equals,    // strings and numbers; a: number of a literal's text (numbers in their shortest decimal form)
+    length,    // strings; characters, a..b
+    matches,   // strings; a: expression over the inside of a JSON string
+    at_least,  // numbers; a: literal; b: 1 = the bound itself is excluded
+    at_most,
+    multiple,     // numbers; a: literal
+    property,     // objects; the value under name a satisfies formula b
+    pattern,      // every value under a name that expression a reads satisfies b
+    additional,   // every value under a name that is not in name set a satisfies b
+    names,        // every name, as a string, satisfies b
+    required,     // name a is there
+    min_members,  // a
+    max_members,  // a
+    item,         // arrays; item number a satisfies b
+    items,        // items from number a on satisfy b
+    contains,     // between b and c items satisfy a
+    min_items,    // a
+    max_items,    // a
+    value,        // the member or item that is being read satisfies a; only while a step is decided
+  };
+  Kind kind = Kind::type;
+  std::uint32_t a = 0, b = 0, c = 0;
+  bool operator==(const Demand&) const = default;
+};
+
+class FormulaStore {
+ public:
+  enum class Op : std::uint8_t { never, always, one, negated, all, any };
+  static constexpr Formula never = 0, always = 1;
+
+  explicit FormulaStore(std::size_t most = 1'000'000);
+
+  Formula one(const Demand& demand);
+  Formula all(const std::vector<Formula>& parts);
+  Formula any(const std::vector<Formula>& parts);
+  Formula all(Formula a, Formula b) { return all(std::vector<Formula>{a, b}); }
+  Formula any(Formula a, Formula b) { return any(std::vector<Formula>{a, b}); }
+  Formula no(Formula formula);
+  // The member of this name satisfies the formula; kept also when any value does, for the name's place in the order.
+  Formula named(std::uint32_t name, Formula value) {
+    return intern(Op::one, {Demand::Kind::property, name, value, 0}, {});
+  }
+  Formula exactly_one(std::span<const Formula> parts);
+
+  Op op(Formula f) const { return nodes_[f].op; }
+  const Demand& demand(Formula f) const { return nodes_[f].demand; }           // of one and negated
+  std::span<const Formula> parts(Formula f) const { return nodes_[f].parts; }  // of all and any
+
+  // Each single constraint (with whether it is negated) replaced by what `change` makes of it.
+  template <class Change>
+  Formula map(Formula f, Change&& change) {
+    std::unordered_map<Formula, Formula> done;
+    return map_with(f, change, done);
+  }
+  // Visits every single constraint once, in order.
+  template <class Visit>
+  void each(Formula f, Visit&& visit) const {
+    std::unordered_set<Formula> seen;
+    each_with(f, visit, seen);
+  }
+
+  bool exhausted() const { return exhausted_; }
+  void exhaust() { exhausted_ = true; }
+  std::size_t size() const { return nodes_.size(); }
+
+ private:
+  struct Node {
+    Op op = Op::never;
+    Demand demand;
+    std::span<const Formula> parts;
+    Formula negation = kNone;  // when it has been asked for
+  };
+  static constexpr Formula kNone = 0xffffffff;
+
+  template <class Change>
+  Formula map_with(Formula f, Change& change, std::unordered_map<Formula, Formula>& done) {
+    if (f == never || f == always || exhausted_) return f;
+    if (const auto known = done.find(f); known != done.end()) return known->second;
+    Formula result = never;
+    if (op(f) == Op::one || op(f) == Op::negated) {
+      result = change(demand(f), op(f) == Op::negated);
+    } else {
+      std::vector<Formula> changed;
+      const bool all_of = op(f) == Op::all;
+      for (const Formula part : parts(f)) {
+        changed.push_back(map_with(part, change, done));
+        if (changed.back() == (all_of ? never : always)) break;
+      }
+      result = all_of ? all(changed) : any(changed);
+    }
+    done.emplace(f, result);
+    return result;
+  }
+  template <class Visit>
+  void each_with(Formula f, Visit& visit, std::unordered_set<Formula>& seen) const {
+    if (op(f) == Op::one || op(f) == Op::negated) return visit(demand(f), op(f) == Op::negated);
+    for (const Formula part : parts(f)) {
+      if (seen.insert(part).second) each_with(part, visit, seen);
+    }
+  }
+  Formula join(Op op, const std::vector<Formula>& parts);
+  Formula intern(Op op, const Demand& demand, std::span<const Formula> parts);
+
+  std::size_t most_;
+  bool exhausted_ = false;
+  std::vector<Node> nodes_;
+  StablePool<Formula> part_pool_;
+  std::unordered_map<std::uint64_t, std::vector<Formula>> table_;
+};
+
+}  // namespace espalier::grammar

@@ -1,0 +1,259 @@
+#include "grammar/json_schema/number_text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace espalier::grammar {
+namespace {
+
+constexpr std::ptrdiff_t kMostDigits = 2000;
+
+ByteSet digits(char low, char high) {
+  return low > high ? ByteSet() : ByteSet::range(static_cast<unsigned char>(low), static_cast<unsigned char>(high));
+}
+
+// Magnitudes between two decimals, as digits. A state of the comparison is the place and whether all digits so far were
+// those of the lower and of the upper bound.
+class Magnitudes {
+ public:
+  Magnitudes(ExpressionStore& store, bool integers) : store_(store), integers_(integers) {
+    any_digit_ = store.bytes(digits('0', '9'));
+  }
+
+  // `high` may be absent: no upper bound.
+  Expression between(const NumberBound& low, const std::optional<NumberBound>& high) {
+    low_ = low;
+    high_ = high;
+    std::vector<Expression> ways;
+    const std::size_t shortest = low.at.whole.size();
+    const std::size_t longest = high ? high->at.whole.size() : shortest;
+    for (std::size_t length = shortest; length <= longest; ++length) {
+      length_ = length;
+      known_.clear();
+      ways.push_back(whole(0, length == shortest, high && length == longest));
+    }
+    if (!high) {
+      const auto more = static_cast<std::uint32_t>(shortest);
+      ways.push_back(
+          store_.concat({store_.bytes(digits('1', '9')), store_.repeat(any_digit_, more), loose_fraction()}));
+    }
+    return store_.either(std::move(ways));
+  }
+
+ private:
+  Expression digit(char d) { return store_.bytes(digits(d, d)); }
+
+  Expression whole(std::size_t place, bool at_low, bool at_high) {
+    if (place == length_) return point(at_low, at_high);
+    const auto key = std::tuple(place, at_low, at_high);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    const char first = place == 0 && length_ > 1 ? '1' : '0';
+    const char least = at_low ? std::max(first, low_.at.whole[place]) : first;
+    const char most = at_high ? high_->at.whole[place] : '9';
+    std::vector<Expression> ways;
+    add_digits(ways, least, most, at_low ? low_.at.whole[place] : '\0', at_high ? high_->at.whole[place] : '\0',
+               [&](bool low, bool high) { return whole(place + 1, low, high); });
+    return known_[key] = store_.either(std::move(ways));
+  }
+
+  // The digits least..most, each followed by what `rest` gives for "still at the lower / upper bound".
+  template <class Rest>
+  void add_digits(std::vector<Expression>& ways, char least, char most, char low, char high, Rest rest) {
+    if (least > most) return;
+    char from = least, to = most;
+    if (low == least && low == high) {
+      ways.push_back(store_.concat(digit(low), rest(true, true)));
+      return;
+    }
+    if (low == least) {
+      ways.push_back(store_.concat(digit(low), rest(true, false)));
+      ++from;
+    }
+    if (high == most) {
+      ways.push_back(store_.concat(digit(high), rest(false, true)));
+      --to;
+    }
+    if (from <= to) ways.push_back(store_.concat(store_.bytes(digits(from, to)), rest(false, false)));
+  }
+
+  Expression loose_fraction() {
+    if (integers_) return ExpressionStore::empty;
+    return store_.optional(store_.concat(store_.text("."), store_.repeat(any_digit_, 1)));
+  }
+
+  // Behind the whole digits: the end, or a point and a fraction.
+  Expression point(bool at_low, bool at_high) {
+    if (!at_low && !at_high) return loose_fraction();
+    const Expression end = fits(0, at_low, at_high) ? ExpressionStore::empty : ExpressionStore::nothing;
+    if (integers_) return end;
+    fractions_.clear();
+    return store_.either(end, store_.concat(store_.text("."), fraction(0, at_low, at_high, false)));
+  }
+
+  // Whether a number may end after `place` digits of the fraction.
+  bool fits(std::size_t place, bool at_low, bool at_high) const {
+    if (at_low) {
+      const bool equal = place >= low_.at.fraction.size();  // else the bound has more, and is larger
+      if (!equal || low_.excluded) return false;
+    }
+    if (at_high) {
+      const bool equal = place >= high_->at.fraction.size();
+      if (equal && high_->excluded) return false;
+    }
+    return true;
+  }
+
+  static char bound_digit(const Decimal& bound, std::size_t place) {
+    return place < bound.fraction.size() ? bound.fraction[place] : '0';
+  }
+
+  Expression fraction(std::size_t place, bool at_low, bool at_high, bool may_end) {
+    if (!at_low && !at_high) return store_.repeat(any_digit_, may_end ? 0 : 1);
+    const bool past_low = !at_low || place >= low_.at.fraction.size();
+    const bool past_high = !at_high || place >= high_->at.fraction.size();
+    const Expression end = may_end && fits(place, at_low, at_high) ? ExpressionStore::empty : ExpressionStore::nothing;
+    if (past_low && past_high) return store_.either(end, behind_bounds(at_low, at_high, may_end));
+    const auto key = std::tuple(place, at_low, at_high);
+    if (const auto known = fractions_.find(key); known != fractions_.end()) return store_.either(end, known->second);
+    const char low = at_low ? bound_digit(low_.at, place) : '0', high = at_high ? bound_digit(high_->at, place) : '9';
+    std::vector<Expression> ways;
+    add_digits(ways, low, high, at_low ? low : '\0', at_high ? high : '\0',
+               [&](bool still_low, bool still_high) { return fraction(place + 1, still_low, still_high, true); });
+    return store_.either(end, fractions_[key] = store_.either(std::move(ways)));
+  }
+
+  // Both bounds have only zeros left.
+  Expression behind_bounds(bool at_low, bool at_high, bool may_end) {
+    const Expression zeros = store_.repeat(digit('0'), may_end ? 0 : 1);
+    const Expression any = store_.repeat(any_digit_, may_end ? 0 : 1);
+    if (at_high) return (high_->excluded || (at_low && low_.excluded)) ? ExpressionStore::nothing : zeros;
+    if (!low_.excluded) return any;
+    return store_.concat({store_.star(any_digit_), store_.bytes(digits('1', '9')), store_.star(any_digit_)});
+  }
+
+  ExpressionStore& store_;
+  bool integers_;
+  Expression any_digit_;
+  NumberBound low_;
+  std::optional<NumberBound> high_;
+  std::size_t length_ = 0;
+  std::map<std::tuple<std::size_t, bool, bool>, Expression> known_, fractions_;
+};
+
+Decimal magnitude(Decimal value) {
+  value.negative = false;
+  return value;
+}
+
+Expression whole_digits(ExpressionStore& store) {
+  const Expression more = store.concat(store.bytes(digits('1', '9')), store.star(store.bytes(digits('0', '9'))));
+  return store.either(store.text("0"), more);
+}
+
+Expression signed_number(ExpressionStore& store, Expression magnitude) {
+  return store.concat(store.optional(store.text("-")), magnitude);
+}
+
+Expression fraction_of(ExpressionStore& store, const ByteSet& set) {
+  return store.optional(store.concat(store.text("."), store.repeat(store.bytes(set), 1)));
+}
+
+}  // namespace
+
+std::string Decimal::text() const {
+  return (negative ? "-" : "") + whole + (fraction.empty() ? "" : "." + fraction);
+}
+
+std::optional<Decimal> decimal_of(std::string_view text) {
+  Decimal value;
+  value.negative = text.starts_with('-');
+  if (value.negative) text.remove_prefix(1);
+  std::ptrdiff_t exponent = 0;
+  if (const std::size_t e = text.find_first_of("eE"); e != std::string_view::npos) {
+    std::string_view power = text.substr(e + 1);
+    if (power.starts_with('+')) power.remove_prefix(1);
+    const auto [end, error] = std::from_chars(power.data(), power.data() + power.size(), exponent);
+    if (error != std::errc() || end != power.data() + power.size()) return std::nullopt;
+    text = text.substr(0, e);
+  }
+  const std::size_t point = std::min(text.find('.'), text.size());
+  std::string all(text.substr(0, point));
+  if (point < text.size()) all += text.substr(point + 1);
+  const bool only_digits = !all.empty() && std::ranges::all_of(all, [](char c) { return c >= '0' && c <= '9'; });
+  std::ptrdiff_t place = static_cast<std::ptrdiff_t>(point) + exponent;  // of the decimal point in `all`
+  if (!only_digits || place > kMostDigits || place < -kMostDigits || all.size() > kMostDigits) return std::nullopt;
+  if (place <= 0) {
+    all.insert(0, static_cast<std::size_t>(1 - place), '0');
+    place = 1;
+  }
+  if (static_cast<std::ptrdiff_t>(all.size()) < place) all.append(static_cast<std::size_t>(place) - all.size(), '0');
+  value.whole = all.substr(0, static_cast<std::size_t>(place));
+  value.fraction = all.substr(static_cast<std::size_t>(place));
+  value.whole.erase(0, std::min(value.whole.find_first_not_of('0'), value.whole.size() - 1));
+  value.fraction.erase(value.fraction.find_last_not_of('0') + 1);
+  if (value.is_zero()) value.negative = false;
+  return value;
+}
+
+int compare(const Decimal& a, const Decimal& b) {
+  if (a.negative != b.negative) return a.negative ? -1 : 1;
+  const int sign = a.negative ? -1 : 1;
+  if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -sign : sign;
+  const int by_whole = a.whole.compare(b.whole), by_fraction = a.fraction.compare(b.fraction);
+  const int order = by_whole != 0 ? by_whole : by_fraction;
+  return order == 0 ? 0 : (order < 0 ? -sign : sign);
+}
+
+Expression number_range(ExpressionStore& store, const std::optional<NumberBound>& low,
+                        const std::optional<NumberBound>& high, bool integers) {
+  if (low && high) {
+    const int order = compare(low->at, high->at);
+    if (order > 0 || (order == 0 && (low->excluded || high->excluded))) return ExpressionStore::nothing;
+  }
+  Magnitudes magnitudes(store, integers);
+  std::vector<Expression> ways;
+  const bool may_be_positive = !high || !high->at.negative;
+  if (may_be_positive) {
+    const NumberBound from = low && !low->at.negative ? *low : NumberBound{};
+    ways.push_back(magnitudes.between(from, high));
+  }
+  const bool may_be_negative = !low || low->at.negative || low->at.is_zero();
+  if (may_be_negative) {
+    // -0 is 0, so that a lower bound of 0 leaves it.
+    NumberBound from;
+    if (high && (high->at.negative || high->at.is_zero())) from = {magnitude(high->at), high->excluded};
+    std::optional<NumberBound> to;
+    if (low) to = NumberBound{magnitude(low->at), low->excluded};
+    ways.push_back(store.concat(store.text("-"), magnitudes.between(from, to)));
+  }
+  return store.either(std::move(ways));
+}
+
+Expression number_equal_to(ExpressionStore& store, const Decimal& value) {
+  return number_range(store, NumberBound{value, false}, NumberBound{value, false}, false);
+}
+
+Expression any_number(ExpressionStore& store) {
+  ByteSet sign, e;
+  sign.add('+'), sign.add('-'), e.add('e'), e.add('E');
+  const Expression exponent = store.optional(store.concat(
+      {store.bytes(e), store.optional(store.bytes(sign)), store.repeat(store.bytes(digits('0', '9')), 1)}));
+  return store.concat(plain_number(store), exponent);
+}
+
+Expression plain_number(ExpressionStore& store) {
+  return signed_number(store, store.concat(whole_digits(store), fraction_of(store, digits('0', '9'))));
+}
+
+Expression integer_text(ExpressionStore& store) {
+  return signed_number(store, whole_digits(store));
+}
+
+Expression integral_number(ExpressionStore& store) {
+  return signed_number(store, store.concat(whole_digits(store), fraction_of(store, digits('0', '0'))));
+}
+
+}  // namespace espalier::grammar

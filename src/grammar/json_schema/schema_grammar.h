@@ -1,0 +1,164 @@
+// schema_grammar.h: a JSON Schema as an expression that reads exactly the values it allows.
+//
+// A value is read type by type: what a formula says of strings and numbers becomes one regular expression each; objects
+// and arrays are read member by member, the formula of what is still to be satisfied being the state. Reading a member
+// replaces every constraint by what is left of it and asks which schemas its value satisfies (`decide`): so allOf,
+// anyOf, oneOf, not, if/then/else and dependencies all come out exact, and only what a text visits is ever worked out.
+// A member is offered only when some valid document contains it.
+//
+// Written form: JSON without superfluous escapes in names and in strings with a pattern; members in the order in which
+// the schema names them, others behind. Numbers under a bound or a factor have no exponent, integers no fraction.
+// Threads: one at a time; the schema must outlive the grammar.
+// Fails:   make(): as SchemaReader, and bad_request for a schema that no value satisfies or that refers to itself
+//          without reading anything. Later never: beyond the limits the store is exhausted.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "grammar/json_schema/schema_reader.h"
+
+namespace espalier::grammar {
+
+class SchemaGrammar final : public ExpressionSource {
+ public:
+  static Result<std::unique_ptr<SchemaGrammar>> make(ExpressionStore& store, const Json& schema,
+                                                     const SchemaOptions& options);
+
+  Expression root() const { return root_; }
+
+  Expression rule_body(Rule rule) override;
+  Expression expand(std::uint32_t payload) override;
+
+ private:
+  enum class Type : std::uint8_t { null, boolean, number, string, array, object };
+
+  struct Shape {                       // what an object's formula says outright, member by member
+    std::vector<std::uint32_t> names;  // in order
+    std::unordered_map<std::uint32_t, std::size_t> places;
+    std::vector<Formula> values;  // by place: what its value must satisfy
+    std::vector<bool> required;
+    std::vector<std::uint32_t> required_places;
+    std::vector<Formula> rest;         // constraints on other names
+    std::vector<Expression> patterns;  // that tell apart names that are not in `names`
+    Expression other_names = ExpressionStore::nothing;
+  };
+  struct Container {  // an object or array of which some members have been read
+    bool object = false, first = true;
+    std::uint32_t shape = 0;  // of objects
+    std::uint32_t place = 0;  // objects: names before it have been passed; arrays: items read, up to `cap`
+    bool any_order = false;   // objects: names may come in any order, those of set `seen` have
+    std::uint32_t seen = 0;
+    std::uint32_t cap = 0;  // of arrays
+    std::uint32_t min_left = 0, max_left = ExpressionStore::unbounded;
+    Formula rest = FormulaStore::always;
+    bool operator==(const Container&) const = default;
+  };
+  struct ContainerHash {
+    std::size_t operator()(const Container& c) const;
+  };
+  struct Multiple {  // digits of a number of which the value so far, in units of the factor, leaves `remainder`
+    std::uint32_t factor = 0, remainder = 0, fraction_digits = 0;
+    enum class Phase : std::uint8_t { start, sign, zero, whole, fraction, zeros } phase = Phase::start;
+    bool integers = false;  // written without fraction
+    bool operator==(const Multiple&) const = default;
+  };
+  struct Member {
+    Expression key = ExpressionStore::empty;  // with what stands between it and the value
+    Formula value = FormulaStore::always;
+    Container next;
+  };
+  struct Choice {
+    Formula value = FormulaStore::always, rest = FormulaStore::always;
+  };
+
+  SchemaGrammar(ExpressionStore& store, SchemaDocument document, SchemaOptions options);
+  Result<> open();
+
+  bool spend();
+  Formula restrict(Formula formula, Type type);
+  Formula restrict_one(const Demand& demand, bool negated, Type type);
+  Expression value(Formula formula);
+  Expression body(Formula formula);
+  Expression scalars(Formula formula);
+  bool possible(Formula formula);
+  bool possible(const Container& container);
+  bool search(const Container& container);
+  bool search_object(const Container& object);
+
+  Expression string_text(Formula formula);  // inside the quotes
+  Expression string_part(Formula formula);
+  std::optional<std::vector<std::uint32_t>> literals(Formula formula) const;
+  Expression number_text(Formula formula);
+  Expression number_part(Formula formula);
+  Expression multiple_of(std::uint32_t factor, bool integers);
+  Expression expand(const Multiple& state);
+  Expression multiple(Multiple state);
+  Expression digit_steps(const Multiple& state, Multiple::Phase phase);
+  bool can_end(const Multiple& state);
+  bool can_go_on(const Multiple& state);
+
+  std::optional<Container> open_array(Formula formula);
+  std::vector<Container> open_objects(Formula formula);
+  std::vector<Formula> alternatives(Formula formula);
+  Container open_object(Formula formula);
+  void collect_names(Formula formula, Shape& shape);
+  Expression expand(const Container& container);
+  Expression later(const Container& container);
+  std::vector<Member> members(const Container& container, bool& may_close);
+  void named_members(const Container& at, std::uint32_t place, Formula rest, std::vector<Member>& out);
+  void other_members(const Container& at, Formula rest, std::vector<Member>& out);
+  std::vector<Member> items(const Container& container);
+  Formula at_member(Formula formula, std::uint32_t name);
+  Formula at_other_member(Formula formula, const std::vector<Expression>& patterns, std::uint64_t matched);
+  Formula at_item(Formula formula, std::uint32_t place);
+  Formula pass_name(Formula formula, std::uint32_t name);
+  bool finished(Formula formula);
+  std::vector<Choice> decide(Formula rest, Formula value);
+  void decide_into(Formula rest, Formula value, std::vector<Choice>& out);
+  bool name_matches(std::uint32_t name, Expression pattern);
+  bool in_name_set(std::uint32_t name, const NameSet& set);
+  bool seen(const Container& object, std::uint32_t place) const;
+  std::uint32_t with_seen(std::uint32_t set, std::uint32_t place);
+  Container in_order(Container object) const;
+  Expression name_pattern(Formula formula);  // names that satisfy it
+  Expression key_text(std::uint32_t name);
+
+  ExpressionStore& store_;
+  SchemaDocument document_;
+  SchemaOptions options_;
+  SchemaTables tables_;
+  SchemaReader reader_;
+  FormulaStore& formulas_;
+  std::optional<Error> error_;
+  Expression root_ = ExpressionStore::nothing;
+  Expression space_ = ExpressionStore::empty;
+  Expression any_text_, quote_, free_text_;
+
+  std::unordered_map<std::uint64_t, Formula> restricted_;
+  std::unordered_set<std::uint64_t> restricting_;
+  std::unordered_map<Formula, Expression> bodies_, strings_, numbers_;
+  std::unordered_map<Formula, bool> possible_;
+  std::unordered_set<Formula> asking_;
+  std::unordered_set<std::uint32_t> searching_;
+  bool assumed_ = false;  // an answer under way rests on one that was not known yet
+  std::vector<Shape> shapes_;
+  std::unordered_map<Formula, std::uint32_t> shape_of_;
+  bool any_order_ = false;
+  std::vector<std::vector<bool>> seen_sets_;  // by place; places beyond the end have not come
+  std::map<std::vector<bool>, std::uint32_t> seen_numbers_;
+  std::vector<Container> containers_;
+  std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;
+  std::unordered_map<std::uint32_t, bool> container_possible_;
+  std::unordered_map<std::uint64_t, std::vector<Choice>> decided_;
+  std::vector<Multiple> multiples_;
+  std::unordered_map<std::uint64_t, std::uint32_t> multiple_numbers_;
+  std::unordered_map<std::uint32_t, Expression> key_texts_;
+  std::unordered_map<std::uint64_t, bool> name_matches_;
+};
+
+}  // namespace espalier::grammar

@@ -1,0 +1,582 @@
+#include "grammar/json_schema/schema_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "grammar/json_schema/formats.h"
+
+namespace espalier::grammar {
+namespace {
+
+using Kind = Demand::Kind;
+
+std::uint32_t types_named(std::string_view name) {
+  if (name == "null") return kNull;
+  if (name == "boolean") return kBoolean;
+  if (name == "integer") return kInteger;
+  if (name == "number") return kNumber;
+  if (name == "string") return kString;
+  if (name == "array") return kArray;
+  if (name == "object") return kObject;
+  return name == "any" ? std::uint32_t{kAnyType} : 0u;  // draft 3
+}
+
+}  // namespace
+
+struct SchemaReader::Reading {
+  SchemaNumber number = 0;
+  const Json& schema;
+  std::vector<Formula> parts;
+
+  const Json* find(const char* keyword) const {
+    const auto found = schema.find(keyword);
+    return found == schema.end() ? nullptr : &*found;
+  }
+};
+
+// In this order, whatever the schema's: declared properties come before names that only `required` mentions.
+const std::vector<SchemaReader::Keyword>& SchemaReader::keywords() {
+  using Self = SchemaReader;
+  static const std::vector<Keyword> table{
+      {"type", &Self::read_type},
+      {"enum", &Self::read_enum},
+      {"const", &Self::read_const},
+      {"minLength", &Self::read_min_length},
+      {"maxLength", &Self::read_max_length},
+      {"pattern", &Self::read_pattern},
+      {"format", &Self::read_format},
+      {"minimum", &Self::read_minimum},
+      {"maximum", &Self::read_maximum},
+      {"exclusiveMinimum", &Self::read_exclusive_minimum},
+      {"exclusiveMaximum", &Self::read_exclusive_maximum},
+      {"multipleOf", &Self::read_multiple_of},
+      {"divisibleBy", &Self::read_multiple_of},
+      {"prefixItems", &Self::read_prefix_items},
+      {"items", &Self::read_items},
+      {"additionalItems", &Self::read_additional_items},
+      {"contains", &Self::read_contains},
+      {"minItems", &Self::read_min_items},
+      {"maxItems", &Self::read_max_items},
+      {"uniqueItems", &Self::read_unique_items},
+      {"properties", &Self::read_properties, true},
+      {"$ref", &Self::read_ref, true},
+      {"$dynamicRef", &Self::read_dynamic_ref},
+      {"$recursiveRef", &Self::read_dynamic_ref},
+      {"allOf", &Self::read_all_of, true},
+      {"anyOf", &Self::read_any_of},
+      {"oneOf", &Self::read_one_of},
+      {"if", &Self::read_if},
+      {"not", &Self::read_not},
+      {"patternProperties", &Self::read_pattern_properties},
+      {"additionalProperties", &Self::read_additional_properties},
+      {"propertyNames", &Self::read_property_names},
+      {"required", &Self::read_required},
+      {"minProperties", &Self::read_min_properties},
+      {"maxProperties", &Self::read_max_properties},
+      {"dependentRequired", &Self::read_dependent_required},
+      {"dependentSchemas", &Self::read_dependent_schemas},
+      {"dependencies", &Self::read_dependencies},
+      {"unevaluatedProperties", &Self::read_unevaluated},
+      {"unevaluatedItems", &Self::read_unevaluated},
+  };
+  return table;
+}
+
+Error SchemaReader::refuse(const Reading& in, std::string_view keyword, std::string_view why) const {
+  const std::string place = document_.pointer(in.number) + pointer_token(keyword);
+  return {Error::Kind::unsupported, fmt::format("JSON schema: {} at {} {}", keyword, place, why), place,
+          "grammar_invalid"};
+}
+
+Error SchemaReader::malformed(const Reading& in, std::string_view keyword, std::string_view wanted) const {
+  const std::string place = document_.pointer(in.number) + pointer_token(keyword);
+  return bad_request(fmt::format("JSON schema: {} at {} must be {}", keyword, place, wanted), place, "grammar_invalid");
+}
+
+Formula SchemaReader::one(Kind kind, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  return tables_.formulas.one({kind, a, b, c});
+}
+
+// The formula for values of these types, whatever it says of others.
+Formula SchemaReader::typed(std::uint32_t types, Formula formula) {
+  return tables_.formulas.any(one(Kind::type, ~types & kAnyType), formula);
+}
+
+Formula SchemaReader::subschema(Reading& in, const Json& value, std::string_view keyword, std::string_view token) {
+  if (value.is_boolean()) return value.get<bool>() ? FormulaStore::always : FormulaStore::never;
+  if (value.is_object() && value.empty()) return FormulaStore::always;
+  return one(Kind::schema, document_.number(value, in.number, keyword, token));
+}
+
+Result<Formula> SchemaReader::formula(SchemaNumber number) {
+  if (const auto known = formulas_.find(number); known != formulas_.end()) return known->second;
+  const Json& schema = document_.schema(number);
+  Reading in{number, schema, {}};
+  if (schema.is_boolean()) return formulas_[number] = schema.get<bool>() ? FormulaStore::always : FormulaStore::never;
+  if (!schema.is_object()) {
+    return bad_request(fmt::format("JSON schema: {} must be an object or a boolean, but is {}",
+                                   document_.pointer(number), type_name(schema)),
+                       document_.pointer(number), "grammar_invalid");
+  }
+  const bool only_ref = schema.contains("$ref") && document_.draft(number) <= Draft::seven;
+  bool ordered_read = false;
+  for (const Keyword& keyword : keywords()) {
+    if (keyword.in_order) {
+      if (!std::exchange(ordered_read, true)) ESP_CHECK(read_in_order(in, only_ref));
+      continue;
+    }
+    const auto value = only_ref ? schema.end() : schema.find(keyword.name);
+    if (value != schema.end()) ESP_CHECK((this->*keyword.read)(in, *value));
+  }
+  if (options_.strict && !only_ref) close(in);
+  return formulas_[number] = tables_.formulas.all(in.parts);
+}
+
+// Keywords that name members, one after the other as the document has them.
+Result<> SchemaReader::read_in_order(Reading& in, bool only_ref) {
+  for (const auto& [name, value] : in.schema.items()) {
+    if (only_ref && name != "$ref") continue;
+    const auto keyword = std::ranges::find(keywords(), std::string_view(name), &Keyword::name);
+    if (keyword != keywords().end() && keyword->in_order) ESP_CHECK((this->*keyword->read)(in, value));
+  }
+  return success();
+}
+
+// ---- what every type has
+
+Result<> SchemaReader::read_ref(Reading& in, const Json& value) {
+  if (!value.is_string()) return malformed(in, "$ref", "a string");
+  ESP_TRY(const SchemaNumber target, document_.resolve(in.number, value.get_ref<const std::string&>()));
+  in.parts.push_back(one(Kind::schema, target));
+  return success();
+}
+
+Result<> SchemaReader::read_dynamic_ref(Reading& in, const Json&) {
+  const bool recursive = in.find("$recursiveRef") != nullptr;
+  return refuse(in, recursive ? "$recursiveRef" : "$dynamicRef", "is not supported; use $ref");
+}
+
+Result<> SchemaReader::read_type(Reading& in, const Json& value) {
+  std::uint32_t types = 0;
+  const auto add = [&](const Json& name) {
+    const std::uint32_t named = name.is_string() ? types_named(name.get_ref<const std::string&>()) : 0;
+    types |= named;
+    return named != 0;
+  };
+  bool good = value.is_array() ? !value.empty() : add(value);
+  if (value.is_array()) {
+    for (const Json& name : value) good = good && add(name);
+  }
+  if (!good) {
+    return malformed(in, "type", "null, boolean, integer, number, string, array, object, or a list of them");
+  }
+  in.parts.push_back(one(Kind::type, types));
+  return success();
+}
+
+Result<Formula> SchemaReader::equal_to(const Json& value) {
+  FormulaStore& f = tables_.formulas;
+  if (value.is_null()) return one(Kind::type, kNull);
+  if (value.is_boolean()) {
+    const Formula truth = one(Kind::is_true, 0);
+    return f.all(one(Kind::type, kBoolean), value.get<bool>() ? truth : f.no(truth));
+  }
+  if (value.is_string()) {
+    return f.all(one(Kind::type, kString), one(Kind::equals, tables_.text(value.get_ref<const std::string&>())));
+  }
+  if (value.is_number()) {
+    const auto number = decimal_of(value.dump());
+    if (!number) return bad_request("JSON schema: the number " + value.dump() + " is too long", "", "grammar_invalid");
+    const std::uint32_t place = tables_.decimal(*number);
+    if (value.dump() != number->text() && value.dump().find_first_of("eE") == std::string::npos) {
+      tables_.spellings[place].push_back(value.dump());
+    }
+    return f.all(one(Kind::type, kNumber), one(Kind::equals, place, 1));
+  }
+  std::vector<Formula> parts{one(Kind::type, value.is_array() ? kArray : kObject)};
+  if (value.is_array()) {
+    const auto size = static_cast<std::uint32_t>(value.size());
+    for (std::uint32_t i = 0; i < size; ++i) {
+      ESP_TRY(const Formula item, equal_to(value[i]));
+      parts.push_back(one(Kind::item, i, item));
+    }
+    parts.push_back(one(Kind::min_items, size));
+    parts.push_back(one(Kind::max_items, size));
+    return f.all(parts);
+  }
+  NameSet all_names;
+  for (const auto& [name, member] : value.items()) {
+    ESP_TRY(const Formula equal, equal_to(member));
+    all_names.names.push_back(tables_.text(name));
+    parts.push_back(one(Kind::property, all_names.names.back(), equal));
+    parts.push_back(one(Kind::required, all_names.names.back()));
+  }
+  tables_.name_sets.push_back(std::move(all_names));
+  parts.push_back(one(Kind::additional, static_cast<std::uint32_t>(tables_.name_sets.size() - 1), FormulaStore::never));
+  return f.all(parts);
+}
+
+Result<> SchemaReader::read_enum(Reading& in, const Json& value) {
+  if (!value.is_array()) return malformed(in, "enum", "a list of values");
+  std::vector<Formula> ways;
+  for (const Json& one_value : value) {
+    ESP_TRY(const Formula way, equal_to(one_value));
+    ways.push_back(way);
+  }
+  in.parts.push_back(tables_.formulas.any(ways));
+  return success();
+}
+
+Result<> SchemaReader::read_const(Reading& in, const Json& value) {
+  ESP_TRY(const Formula equal, equal_to(value));
+  in.parts.push_back(equal);
+  return success();
+}
+
+// ---- combinations
+
+Result<std::vector<Formula>> SchemaReader::list(Reading& in, const Json& value, std::string_view keyword) {
+  if (!value.is_array() || value.empty()) return malformed(in, keyword, "a list of schemas");
+  std::vector<Formula> parts;
+  for (std::size_t i = 0; i < value.size(); ++i) parts.push_back(subschema(in, value[i], keyword, std::to_string(i)));
+  return parts;
+}
+
+Result<> SchemaReader::read_all_of(Reading& in, const Json& value) {
+  ESP_TRY(std::vector<Formula> parts, list(in, value, "allOf"));
+  in.parts.insert(in.parts.end(), parts.begin(), parts.end());
+  return success();
+}
+
+Result<> SchemaReader::read_any_of(Reading& in, const Json& value) {
+  ESP_TRY(std::vector<Formula> parts, list(in, value, "anyOf"));
+  in.parts.push_back(tables_.formulas.any(parts));
+  return success();
+}
+
+Result<> SchemaReader::read_one_of(Reading& in, const Json& value) {
+  describes_documents_ = true;
+  ESP_TRY(const std::vector<Formula> parts, list(in, value, "oneOf"));
+  in.parts.push_back(tables_.formulas.exactly_one(parts));
+  return success();
+}
+
+Result<> SchemaReader::read_not(Reading& in, const Json& value) {
+  describes_documents_ = true;
+  in.parts.push_back(tables_.formulas.no(subschema(in, value, "not")));
+  return success();
+}
+
+Result<> SchemaReader::read_if(Reading& in, const Json& value) {
+  if (document_.draft(in.number) < Draft::seven) return success();
+  describes_documents_ = true;
+  FormulaStore& f = tables_.formulas;
+  const Formula condition = subschema(in, value, "if");
+  if (const Json* then = in.find("then")) in.parts.push_back(f.any(f.no(condition), subschema(in, *then, "then")));
+  if (const Json* other = in.find("else")) in.parts.push_back(f.any(condition, subschema(in, *other, "else")));
+  return success();
+}
+
+// ---- objects
+
+Result<> SchemaReader::read_properties(Reading& in, const Json& value) {
+  if (!value.is_object()) return malformed(in, "properties", "an object of schemas");
+  for (const auto& [name, schema] : value.items()) {
+    // Also names that may have any value: their place in the order counts.
+    in.parts.push_back(tables_.formulas.named(tables_.text(name), subschema(in, schema, "properties", name)));
+    const auto* const draft3_required =
+        schema.is_object() && schema.contains("required") ? &schema["required"] : nullptr;
+    if (draft3_required != nullptr && draft3_required->is_boolean() && draft3_required->get<bool>()) {
+      in.parts.push_back(one(Kind::required, tables_.text(name)));
+    }
+  }
+  return success();
+}
+
+Result<Expression> SchemaReader::pattern(Reading& in, const std::string& source, std::string_view keyword) {
+  if (const auto known = patterns_.find(source); known != patterns_.end()) return known->second;
+  const std::string place = document_.pointer(in.number) + pointer_token(keyword);
+  RegexOptions options;
+  options.dialect = RegexDialect::ecma;
+  options.look_ahead = true;
+  auto regex = parse_regex(source, options);
+  auto found = regex.ok() ? tables_.spelling.search(*regex) : Result<Expression>(regex.error());
+  if (found.ok()) return patterns_[source] = *found;
+  Error error = std::move(found).error();
+  error.message = fmt::format("JSON schema: pattern {} at {}: {}", in_quotes(source), place, error.message);
+  error.field = place;
+  return error;
+}
+
+Result<> SchemaReader::read_pattern_properties(Reading& in, const Json& value) {
+  if (!value.is_object()) return malformed(in, "patternProperties", "an object of schemas");
+  for (const auto& [source, schema] : value.items()) {
+    ESP_TRY(const Expression names, pattern(in, source, "patternProperties"));
+    in.parts.push_back(one(Kind::pattern, names, subschema(in, schema, "patternProperties", source)));
+  }
+  return success();
+}
+
+Result<> SchemaReader::read_additional_properties(Reading& in, const Json& value) {
+  NameSet others;
+  if (const Json* properties = in.find("properties"); properties != nullptr && properties->is_object()) {
+    for (const auto& [name, schema] : properties->items()) others.names.push_back(tables_.text(name));
+  }
+  if (const Json* patterns = in.find("patternProperties"); patterns != nullptr && patterns->is_object()) {
+    for (const auto& [source, schema] : patterns->items()) {
+      ESP_TRY(const Expression names, pattern(in, source, "patternProperties"));
+      others.patterns.push_back(names);
+    }
+  }
+  tables_.name_sets.push_back(std::move(others));
+  in.parts.push_back(one(Kind::additional, static_cast<std::uint32_t>(tables_.name_sets.size() - 1),
+                         subschema(in, value, "additionalProperties")));
+  return success();
+}
+
+Result<> SchemaReader::read_property_names(Reading& in, const Json& value) {
+  describes_documents_ = true;
+  in.parts.push_back(one(Kind::names, 0, subschema(in, value, "propertyNames")));
+  return success();
+}
+
+Result<> SchemaReader::read_required(Reading& in, const Json& value) {
+  if (value.is_boolean()) return success();  // draft 3: the object around looks at it
+  if (!value.is_array()) return malformed(in, "required", "a list of names");
+  for (const Json& name : value) {
+    if (!name.is_string()) return malformed(in, "required", "a list of names");
+    in.parts.push_back(one(Kind::required, tables_.text(name.get_ref<const std::string&>())));
+  }
+  return success();
+}
+
+Result<> SchemaReader::read_dependency(Reading& in, const std::string& name, const Json& value,
+                                       std::string_view keyword) {
+  describes_documents_ = true;
+  FormulaStore& f = tables_.formulas;
+  Formula then = FormulaStore::always;
+  if (value.is_array() || value.is_string()) {
+    std::vector<Formula> parts;
+    for (const Json& other : value.is_array() ? value : Json::array({value})) {
+      if (!other.is_string()) return malformed(in, keyword, "an object of lists of names");
+      parts.push_back(one(Kind::required, tables_.text(other.get_ref<const std::string&>())));
+    }
+    then = f.all(parts);
+  } else {
+    then = subschema(in, value, keyword, name);
+  }
+  in.parts.push_back(typed(kObject, f.any(f.no(one(Kind::required, tables_.text(name))), then)));
+  return success();
+}
+
+Result<> SchemaReader::read_dependencies(Reading& in, const Json& value) {
+  if (!value.is_object()) return malformed(in, "dependencies", "an object");
+  for (const auto& [name, then] : value.items()) ESP_CHECK(read_dependency(in, name, then, "dependencies"));
+  return success();
+}
+
+Result<> SchemaReader::read_dependent_required(Reading& in, const Json& value) {
+  if (!value.is_object()) return malformed(in, "dependentRequired", "an object of lists of names");
+  for (const auto& [name, then] : value.items()) ESP_CHECK(read_dependency(in, name, then, "dependentRequired"));
+  return success();
+}
+
+Result<> SchemaReader::read_dependent_schemas(Reading& in, const Json& value) {
+  if (!value.is_object()) return malformed(in, "dependentSchemas", "an object of schemas");
+  for (const auto& [name, then] : value.items()) ESP_CHECK(read_dependency(in, name, then, "dependentSchemas"));
+  return success();
+}
+
+Result<std::uint32_t> SchemaReader::count(Reading& in, const Json& value, std::string_view keyword) {
+  const bool whole =
+      value.is_number() && value.get<double>() >= 0 && std::floor(value.get<double>()) == value.get<double>();
+  if (!whole) return malformed(in, keyword, "a whole number, 0 or more");
+  return static_cast<std::uint32_t>(std::min(value.get<double>(), static_cast<double>(kUnbounded - 1)));
+}
+
+Result<> SchemaReader::read_min_properties(Reading& in, const Json& value) {
+  ESP_TRY(const std::uint32_t n, count(in, value, "minProperties"));
+  in.parts.push_back(one(Kind::min_members, n));
+  return success();
+}
+
+Result<> SchemaReader::read_max_properties(Reading& in, const Json& value) {
+  ESP_TRY(const std::uint32_t n, count(in, value, "maxProperties"));
+  in.parts.push_back(one(Kind::max_members, n));
+  return success();
+}
+
+// ---- arrays
+
+Result<> SchemaReader::read_prefix_items(Reading& in, const Json& value) {
+  ESP_TRY(const std::vector<Formula> parts, list(in, value, "prefixItems"));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    in.parts.push_back(one(Kind::item, static_cast<std::uint32_t>(i), parts[i]));
+  }
+  return success();
+}
+
+Result<> SchemaReader::read_items(Reading& in, const Json& value) {
+  if (value.is_array()) {  // as prefixItems is called before 2020-12
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      in.parts.push_back(
+          one(Kind::item, static_cast<std::uint32_t>(i), subschema(in, value[i], "items", std::to_string(i))));
+    }
+    return success();
+  }
+  const Json* prefix = in.find("prefixItems");
+  const auto from = static_cast<std::uint32_t>(prefix != nullptr && prefix->is_array() ? prefix->size() : 0);
+  in.parts.push_back(one(Kind::items, from, subschema(in, value, "items")));
+  return success();
+}
+
+Result<> SchemaReader::read_additional_items(Reading& in, const Json& value) {
+  const Json* items = in.find("items");
+  if (items == nullptr || !items->is_array()) return success();
+  in.parts.push_back(
+      one(Kind::items, static_cast<std::uint32_t>(items->size()), subschema(in, value, "additionalItems")));
+  return success();
+}
+
+Result<> SchemaReader::read_contains(Reading& in, const Json& value) {
+  describes_documents_ = true;
+  std::uint32_t least = 1, most = kUnbounded;
+  if (document_.draft(in.number) >= Draft::of_2019) {
+    if (const Json* min = in.find("minContains")) {
+      ESP_TRY(least, count(in, *min, "minContains"));
+    }
+    if (const Json* max = in.find("maxContains")) {
+      ESP_TRY(most, count(in, *max, "maxContains"));
+    }
+  }
+  in.parts.push_back(one(Kind::contains, subschema(in, value, "contains"), least, most));
+  if (least > most) in.parts.push_back(one(Kind::type, kAnyType & ~std::uint32_t{kArray}));
+  return success();
+}
+
+Result<> SchemaReader::read_min_items(Reading& in, const Json& value) {
+  ESP_TRY(const std::uint32_t n, count(in, value, "minItems"));
+  in.parts.push_back(one(Kind::min_items, n));
+  return success();
+}
+
+Result<> SchemaReader::read_max_items(Reading& in, const Json& value) {
+  ESP_TRY(const std::uint32_t n, count(in, value, "maxItems"));
+  in.parts.push_back(one(Kind::max_items, n));
+  return success();
+}
+
+Result<> SchemaReader::read_unique_items(Reading& in, const Json& value) {
+  if (!value.is_boolean()) return malformed(in, "uniqueItems", "true or false");
+  if (!value.get<bool>()) return success();
+  const Json* most = in.find("maxItems");
+  if (most != nullptr && most->is_number() && most->get<double>() <= 1) return success();
+  return refuse(in, "uniqueItems", "is not supported");
+}
+
+// ---- strings and numbers
+
+Result<> SchemaReader::read_min_length(Reading& in, const Json& value) {
+  ESP_TRY(const std::uint32_t n, count(in, value, "minLength"));
+  if (n > 0) in.parts.push_back(one(Kind::length, n, kUnbounded));
+  return success();
+}
+
+Result<> SchemaReader::read_max_length(Reading& in, const Json& value) {
+  ESP_TRY(const std::uint32_t n, count(in, value, "maxLength"));
+  in.parts.push_back(one(Kind::length, 0, n));
+  return success();
+}
+
+Result<> SchemaReader::read_pattern(Reading& in, const Json& value) {
+  if (!value.is_string()) return malformed(in, "pattern", "a string");
+  ESP_TRY(const Expression matching, pattern(in, value.get_ref<const std::string&>(), "pattern"));
+  in.parts.push_back(one(Kind::matches, matching));
+  return success();
+}
+
+Result<> SchemaReader::read_format(Reading& in, const Json& value) {
+  if (!value.is_string()) return malformed(in, "format", "a string");
+  const std::string_view source = format_pattern(value.get_ref<const std::string&>());
+  if (source.empty()) {
+    describes_documents_ = true;
+    return success();
+  }
+  ESP_TRY(const Expression matching, pattern(in, fmt::format("^(?:{})$", source), "format"));
+  in.parts.push_back(one(Kind::matches, matching));
+  return success();
+}
+
+Result<Decimal> SchemaReader::decimal(Reading& in, const Json& value, std::string_view keyword) {
+  const auto number = value.is_number() ? decimal_of(value.dump()) : std::nullopt;
+  if (!number) return malformed(in, keyword, "a number of at most 2000 digits");
+  return *number;
+}
+
+// `minimum` with draft 4's boolean beside it, or a number of its own.
+Result<> SchemaReader::flag_bound(Reading& in, const Json& value, std::string_view keyword, std::string_view flag,
+                                  Kind kind) {
+  ESP_TRY(const Decimal bound, decimal(in, value, keyword));
+  const auto found = in.schema.find(flag);
+  const bool excluded = found != in.schema.end() && found->is_boolean() && found->get<bool>();
+  in.parts.push_back(one(kind, tables_.decimal(bound), excluded ? 1 : 0));
+  return success();
+}
+
+Result<> SchemaReader::read_minimum(Reading& in, const Json& value) {
+  return flag_bound(in, value, "minimum", "exclusiveMinimum", Kind::at_least);
+}
+
+Result<> SchemaReader::read_maximum(Reading& in, const Json& value) {
+  return flag_bound(in, value, "maximum", "exclusiveMaximum", Kind::at_most);
+}
+
+Result<> SchemaReader::read_exclusive_minimum(Reading& in, const Json& value) {
+  if (value.is_boolean()) return success();  // read with minimum
+  ESP_TRY(const Decimal bound, decimal(in, value, "exclusiveMinimum"));
+  in.parts.push_back(one(Kind::at_least, tables_.decimal(bound), 1));
+  return success();
+}
+
+Result<> SchemaReader::read_exclusive_maximum(Reading& in, const Json& value) {
+  if (value.is_boolean()) return success();
+  ESP_TRY(const Decimal bound, decimal(in, value, "exclusiveMaximum"));
+  in.parts.push_back(one(Kind::at_most, tables_.decimal(bound), 1));
+  return success();
+}
+
+Result<> SchemaReader::read_multiple_of(Reading& in, const Json& value) {
+  ESP_TRY(const Decimal factor, decimal(in, value, "multipleOf"));
+  if (factor.negative || factor.is_zero()) return malformed(in, "multipleOf", "a number above 0");
+  if (factor.whole.size() + factor.fraction.size() > 8) {
+    return refuse(in, "multipleOf", "has more than eight digits, which is not supported");
+  }
+  in.parts.push_back(one(Kind::multiple, tables_.decimal(factor)));
+  return success();
+}
+
+Result<> SchemaReader::read_unevaluated(Reading& in, const Json& value) {
+  const bool properties = in.find("unevaluatedProperties") == &value;
+  if (document_.draft(in.number) < Draft::of_2019) return success();
+  if (value.is_boolean() && value.get<bool>()) return success();
+  return refuse(in, properties ? "unevaluatedProperties" : "unevaluatedItems", "is not supported");
+}
+
+void SchemaReader::close(Reading& in) {
+  const auto has = [&](const char* keyword) { return in.schema.contains(keyword); };
+  const auto is = [&](const char* type) { return has("type") && in.schema["type"] == type; };
+  if ((is("object") || has("properties")) && !has("additionalProperties") && !has("unevaluatedProperties")) {
+    static const Json kNone = false;
+    (void)read_additional_properties(in, kNone);
+  }
+  if ((is("array") || has("prefixItems")) && !has("items") && !has("unevaluatedItems")) {
+    const Json* prefix = in.find("prefixItems");
+    const auto from = static_cast<std::uint32_t>(prefix != nullptr && prefix->is_array() ? prefix->size() : 0);
+    in.parts.push_back(one(Kind::items, from, FormulaStore::never));
+  }
+}
+
+}  // namespace espalier::grammar

@@ -1,0 +1,157 @@
+// schema_reader.h: the keywords of a schema become a formula.
+//
+// Schemas inside are single constraints `schema n`, read when they are needed, so that recursion costs nothing here.
+// Drafts 4, 6, 7, 2019-09 and 2020-12; keywords that only describe (title, default, ...) and unknown ones are ignored,
+// as the specification wants; `format` is checked for the formats of formats.h.
+// Threads: one at a time.
+// Fails:   bad_request (a keyword's value is malformed) and unsupported (it cannot be honoured), both with the keyword
+//          and the JSON pointer as field.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/json_schema/formula.h"
+#include "grammar/json_schema/number_text.h"
+#include "grammar/json_schema/schema_document.h"
+#include "grammar/spelling.h"
+
+namespace espalier::grammar {
+
+// Numbers for what constraints refer to.
+template <class Value>
+class Numbered {
+ public:
+  std::uint32_t number(const std::string& key, Value value) {
+    const auto [place, fresh] = numbers_.try_emplace(key, static_cast<std::uint32_t>(values_.size()));
+    if (fresh) values_.push_back(std::move(value));
+    return place->second;
+  }
+  const Value& operator[](std::uint32_t number) const { return values_[number]; }
+  std::size_t size() const { return values_.size(); }
+
+ private:
+  std::vector<Value> values_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+};
+
+struct NameSet {  // what additionalProperties leaves out
+  std::vector<std::uint32_t> names;
+  std::vector<Expression> patterns;
+};
+
+struct SchemaTables {
+  explicit SchemaTables(ExpressionStore& store) : spelling(store, Spelling::Kind::json) {}
+  std::uint32_t text(const std::string& s) { return texts.number(s, s); }
+  std::uint32_t decimal(const Decimal& d) { return decimals.number(d.text(), d); }
+
+  Spelling spelling;
+  FormulaStore formulas;
+  Numbered<std::string> texts;  // names and strings, as they are in memory
+  Numbered<Decimal> decimals;
+  std::unordered_map<std::uint32_t, std::vector<std::string>> spellings;  // of decimals, as the schema has them
+  std::vector<NameSet> name_sets;
+};
+
+enum class MemberOrder {
+  declared,   // as the schema names them
+  any,        // whatever order
+  automatic,  // any for schemas that describe documents (SchemaReader::describes_documents), else declared
+};
+
+struct SchemaOptions {
+  // Whitespace between tokens: none, or as JSON allows it in runs of bounded length.
+  bool flexible_whitespace = false;
+  // Objects without additionalProperties and arrays without items are closed, as OpenAI reads schemas.
+  bool strict = false;
+  MemberOrder order = MemberOrder::automatic;
+};
+
+class SchemaReader {
+ public:
+  SchemaReader(SchemaDocument& document, SchemaTables& tables, SchemaOptions options)
+      : document_(document), tables_(tables), options_(options) {}
+
+  Result<Formula> formula(SchemaNumber number);
+  // Whether a schema that was read so far relates members or whole schemas to one another (oneOf, not, if,
+  // dependencies, names, contents, formats of somebody's own): it describes documents whose order is not its own.
+  bool describes_documents() const { return describes_documents_; }
+  // A formula for exactly this value.
+  Result<Formula> equal_to(const Json& value);
+
+ private:
+  struct Reading;  // one schema
+  using Read = Result<> (SchemaReader::*)(Reading&, const Json& value);
+  struct Keyword {
+    std::string_view name;
+    Read read;
+    bool in_order = false;  // of the document: it decides the order of members
+  };
+  static const std::vector<Keyword>& keywords();
+
+  Formula one(Demand::Kind kind, std::uint32_t a, std::uint32_t b = 0, std::uint32_t c = 0);
+  Formula typed(std::uint32_t types, Formula formula);
+  Formula subschema(Reading& in, const Json& value, std::string_view keyword, std::string_view token = {});
+  Result<std::vector<Formula>> list(Reading& in, const Json& value, std::string_view keyword);
+  Result<Expression> pattern(Reading& in, const std::string& source, std::string_view keyword);
+  Result<std::uint32_t> count(Reading& in, const Json& value, std::string_view keyword);
+  Result<Decimal> decimal(Reading& in, const Json& value, std::string_view keyword);
+  Result<> flag_bound(Reading& in, const Json& value, std::string_view keyword, std::string_view bound,
+                      Demand::Kind kind);
+  Error refuse(const Reading& in, std::string_view keyword, std::string_view why) const;
+  Error malformed(const Reading& in, std::string_view keyword, std::string_view wanted) const;
+
+  Result<> read_in_order(Reading& in, bool only_ref);
+  Result<> read_ref(Reading& in, const Json& value);
+  Result<> read_dynamic_ref(Reading& in, const Json& value);
+  Result<> read_type(Reading& in, const Json& value);
+  Result<> read_enum(Reading& in, const Json& value);
+  Result<> read_const(Reading& in, const Json& value);
+  Result<> read_properties(Reading& in, const Json& value);
+  Result<> read_pattern_properties(Reading& in, const Json& value);
+  Result<> read_additional_properties(Reading& in, const Json& value);
+  Result<> read_property_names(Reading& in, const Json& value);
+  Result<> read_required(Reading& in, const Json& value);
+  Result<> read_dependent_required(Reading& in, const Json& value);
+  Result<> read_dependent_schemas(Reading& in, const Json& value);
+  Result<> read_dependencies(Reading& in, const Json& value);
+  Result<> read_dependency(Reading& in, const std::string& name, const Json& value, std::string_view keyword);
+  Result<> read_min_properties(Reading& in, const Json& value);
+  Result<> read_max_properties(Reading& in, const Json& value);
+  Result<> read_prefix_items(Reading& in, const Json& value);
+  Result<> read_items(Reading& in, const Json& value);
+  Result<> read_additional_items(Reading& in, const Json& value);
+  Result<> read_contains(Reading& in, const Json& value);
+  Result<> read_min_items(Reading& in, const Json& value);
+  Result<> read_max_items(Reading& in, const Json& value);
+  Result<> read_unique_items(Reading& in, const Json& value);
+  Result<> read_min_length(Reading& in, const Json& value);
+  Result<> read_max_length(Reading& in, const Json& value);
+  Result<> read_pattern(Reading& in, const Json& value);
+  Result<> read_format(Reading& in, const Json& value);
+  Result<> read_minimum(Reading& in, const Json& value);
+  Result<> read_maximum(Reading& in, const Json& value);
+  Result<> read_exclusive_minimum(Reading& in, const Json& value);
+  Result<> read_exclusive_maximum(Reading& in, const Json& value);
+  Result<> read_multiple_of(Reading& in, const Json& value);
+  Result<> read_all_of(Reading& in, const Json& value);
+  Result<> read_any_of(Reading& in, const Json& value);
+  Result<> read_one_of(Reading& in, const Json& value);
+  Result<> read_not(Reading& in, const Json& value);
+  Result<> read_if(Reading& in, const Json& value);
+  Result<> read_unevaluated(Reading& in, const Json& value);
+  void close(Reading& in);
+
+  SchemaDocument& document_;
+  SchemaTables& tables_;
+  SchemaOptions options_;
+  bool describes_documents_ = false;
+  std::unordered_map<SchemaNumber, Formula> formulas_;
+  std::unordered_map<std::string, Expression> patterns_;
+};
+
+}  // namespace espalier::grammar

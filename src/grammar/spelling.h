@@ -1,0 +1,61 @@
+// spelling.h: characters and patterns over characters become expressions over bytes.
+//
+// Two spellings: plain UTF-8, and the inside of a JSON string (between its quotes), where each character is written in
+// one way only: as it is where JSON allows that, else by its short escape, else as \u00xx with digits of either case.
+// free_json_text() has the other ways too (\/ and any \uXXXX, surrogates only in pairs).
+// Threads: as the store. Fails: unsupported for an anchor or look-ahead under a large repetition; otherwise never.
+// Source:  the splitting of ranges of characters into ranges of bytes is Thompson's, as in RE2 and utf8-ranges.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "espalier/error.h"
+#include "grammar/code_points.h"
+#include "grammar/expression.h"
+#include "grammar/regex.h"
+
+namespace espalier::grammar {
+
+class Spelling {
+ public:
+  enum class Kind { plain, json };
+  Spelling(ExpressionStore& store, Kind kind);
+
+  Expression character(const CodePointSet& set);
+  Expression any_character() const { return any_; }
+  Expression text(std::string_view utf8);  // Requires: UTF-8
+
+  Result<Expression> whole(const Regex& regex);   // texts that it matches from end to end
+  Result<Expression> search(const Regex& regex);  // texts that have a match anywhere
+
+ private:
+  struct Reading {  // what a pattern needs to know about itself
+    const Regex& regex;
+    std::vector<Expression> plain;               // of nodes that only match characters
+    std::vector<bool> looks;                     // nodes that look ahead or at the text's ends
+    std::vector<bool> starts;                    // nodes that look at its start
+    std::unordered_map<int, Expression> sets;    // by regex.sets
+    Expression rest = ExpressionStore::nothing;  // any text
+  };
+  Reading prepare(const Regex& regex);
+  Expression plain(Reading& reading, const RegexNode& node);
+  Result<Expression> read(const Reading& reading, int index, Expression tail, bool at_start);
+  Result<Expression> read_concat(const Reading& reading, std::span<const int> parts, Expression tail, bool at_start);
+  Result<Expression> read_repeat(const Reading& reading, const RegexNode& node, Expression tail, bool at_start);
+
+  ExpressionStore& store_;
+  Kind kind_;
+  Expression any_ = ExpressionStore::nothing;
+};
+
+// The text as it stands between the quotes of a JSON string. Requires: UTF-8.
+std::string spelled(std::string_view utf8);
+
+// Any text inside a JSON string, of low..high characters, in every way that JSON can write it.
+Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32_t high);
+
+}  // namespace espalier::grammar

@@ -1,0 +1,134 @@
+// Masks against the slow truth: a token may come exactly when all its bytes can be read one by one.
+#include "grammar/token_masks.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <string>
+
+#include "base/json.h"
+#include "grammar/grammar.h"
+#include "testing/data.h"
+
+namespace espalier::grammar {
+namespace {
+
+using Kind = Constraint::Kind;
+
+// Words, digits, punctuation, JSON's marks, characters of several bytes and pieces of them: enough for loops to pay.
+std::shared_ptr<Vocabulary> vocabulary(std::mt19937& random) {
+  const std::vector<std::string> parts{"a",  "b",    "c",    "xy",       "z",        "A", "B",   "0", "1",  "9",
+                                       " ",  "\"",   "\\",   ",",        ":",        "{", "}",   "[", "]",  ".",
+                                       "-",  "_",    "\n",   "\xc3\xa9", "\t",       "é", "日",  "n", "me", "\r",
+                                       "tr", "\xe6", "\x97", "😀",       "\xf0\x9f", "/", "u00", "e", "+"};
+  std::set<std::string> texts(parts.begin(), parts.end());
+  for (unsigned byte = 0; byte < 256; ++byte) texts.insert(std::string(1, static_cast<char>(byte)));
+  while (texts.size() < 4000) {
+    std::string text;
+    for (unsigned i = random() % 6; i < 7; ++i) text += parts[random() % parts.size()];
+    texts.insert(text);
+  }
+  std::vector<std::string> tokens(texts.begin(), texts.end());
+  std::shuffle(tokens.begin(), tokens.end(), random);
+  tokens.insert(tokens.begin() + 7, "");  // a special token
+  return std::make_shared<Vocabulary>(std::move(tokens));
+}
+
+bool has(const MaskWords& mask, TokenId token) {
+  return ((mask[static_cast<std::size_t>(token) / 32] >> (token % 32)) & 1) != 0;
+}
+
+void expect_true_mask(Grammar& grammar, State state, const std::string& label) {
+  const auto mask = grammar.mask(state);
+  ASSERT_TRUE(mask.ok()) << mask.error().message;
+  for (TokenId token = 0; token < static_cast<TokenId>(grammar.vocabulary().size()); ++token) {
+    const std::string_view text = grammar.vocabulary().text(token);
+    const auto next = grammar.read(state, text);
+    ASSERT_TRUE(next.ok());
+    const bool expected = !text.empty() && *next != Automaton::dead;
+    ASSERT_EQ(has(**mask, token), expected) << label << ", token " << in_quotes(text);
+  }
+}
+
+// Goes through the grammar by random tokens and looks at every mask on the way.
+void follow(Grammar& grammar, std::mt19937& random, int steps, const std::string& label) {
+  State state = grammar.start();
+  std::string text;
+  for (int step = 0; step < steps; ++step) {
+    ASSERT_NO_FATAL_FAILURE(expect_true_mask(grammar, state, label + " behind " + in_quotes(text)));
+    const auto mask = grammar.mask(state);
+    std::vector<TokenId> allowed;
+    for (TokenId token = 0; token < static_cast<TokenId>(grammar.vocabulary().size()); ++token) {
+      if (has(**mask, token)) allowed.push_back(token);
+    }
+    if (allowed.empty()) {
+      EXPECT_TRUE(grammar.complete(state)) << label << ": a dead end behind " << in_quotes(text);
+      return;
+    }
+    const TokenId token = allowed[random() % allowed.size()];
+    text += grammar.vocabulary().text(token);
+    state = *grammar.read(state, token);
+  }
+}
+
+TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
+  const auto seed = static_cast<unsigned>(testing::seed());
+  std::mt19937 random(seed);
+  const auto tokens = vocabulary(random);
+  const std::vector<std::pair<Kind, std::string>> constraints{
+      {Kind::regex, "[a-z]+"},
+      {Kind::regex, "[a-z ]{3,12}\\."},
+      {Kind::regex, "(\\w+ )*\\w+"},
+      {Kind::regex, "[^\"\\\\]{0,20}\""},
+      {Kind::regex, ".*日.{2}"},
+      {Kind::regex, "[^é]*"},
+      {Kind::regex, "(a|ab|abc){1,40}c"},
+      {Kind::choice, R"(["a","ab","abc","日","é"])"},
+      {Kind::ebnf, "root ::= \"(\" root \")\" | [a-c]+"},
+      {Kind::ebnf, "root ::= root \"+\" t | t\nt ::= [0-9]+ | \"[\" root \"]\""},
+      {Kind::ebnf, "root ::= root root | \"a\" | \"b\" root \"c\""},
+      {Kind::ebnf, "root ::= x y z \"end\"\nx ::= \"a\"*\ny ::= (\"b\" | \"\")\nz ::= x y"},
+      {Kind::json_schema, "{}"},
+      {Kind::json_schema, R"({"type":"string"})"},
+      {Kind::json_schema, R"({"type":"string","minLength":2,"maxLength":9})"},
+      {Kind::json_schema, R"({"type":"string","maxLength":1000})"},
+      {Kind::json_schema, R"({"type":"string","pattern":"^[a-z]+_","maxLength":8})"},
+      {Kind::json_schema,
+       R"({"properties":{"name":{"type":"string"},"n":{"type":"integer"}},"required":["n"],"type":"object"})"},
+      {Kind::json_schema,
+       R"({"type":"object","patternProperties":{"^a":{"type":"integer"}},"additionalProperties":{"type":"null"}})"},
+      {Kind::json_schema, R"({"type":"array","items":{"enum":["a","ab",1,null,{"a":[]}]},"maxItems":3})"},
+      {Kind::json_schema,
+       R"({"oneOf":[{"type":"integer","multipleOf":3},{"type":"integer","minimum":10,"maximum":99}]})"},
+      {Kind::json_schema,
+       R"({"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"c":{"type":"array","items":{"$ref":"#/$defs/t"}}},"additionalProperties":false}}})"},
+  };
+  for (const auto& [kind, text] : constraints) {
+    for (const bool flexible : {false, true}) {
+      if (flexible && kind != Kind::json_schema) continue;
+      auto grammar = Grammar::compile({kind, text, flexible, false}, tokens);
+      ASSERT_TRUE(grammar.ok()) << text << ": " << grammar.error().message;
+      for (int round = 0; round < 3; ++round) {
+        ASSERT_NO_FATAL_FAILURE(follow(**grammar, random, 6, text + ", seed " + std::to_string(seed)));
+      }
+    }
+  }
+}
+
+TEST(TokenMasks, AreTheSameWhateverWasAskedBefore) {
+  std::mt19937 random(7);
+  const auto tokens = vocabulary(random);
+  const Constraint constraint{Kind::json_schema, R"({"type":"object","properties":{"name":{"type":"string"}}})", false,
+                              false};
+  const auto cold = *Grammar::compile(constraint, tokens), warm = *Grammar::compile(constraint, tokens);
+  for (const char* text : {"{\"name\":\"", "{\"", "{\"name\":\"ab\\"})
+    (void)warm->mask(*warm->read(warm->start(), text));
+  const auto at = [](Grammar& grammar, std::string_view text) {
+    return **grammar.mask(*grammar.read(grammar.start(), text));
+  };
+  for (const char* text : {"{", "{\"n", "{\"name\":\"ab"}) EXPECT_EQ(at(*cold, text), at(*warm, text)) << text;
+}
+
+}  // namespace
+}  // namespace espalier::grammar

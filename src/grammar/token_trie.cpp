@@ -1,0 +1,113 @@
+#include "grammar/token_trie.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/json_text.h"
+
+namespace espalier::grammar {
+namespace {
+
+constexpr std::array<Classes, 256> make_classes() {
+  std::array<Classes, 256> table{};
+  for (auto& one : table) one = kWide;
+  int next = 0;
+  const auto take = [&](unsigned low, unsigned high) {
+    for (unsigned byte = low; byte <= high; ++byte) table[byte] = Classes{1} << next;
+    ++next;
+  };
+  take(0x00, 0x08), take('\t', '\t'), take('\n', '\n'), take(0x0b, 0x0c), take('\r', '\r'), take(0x0e, 0x1f);
+  for (unsigned byte = ' '; byte < '0'; ++byte) take(byte, byte);
+  take('0', '0'), take('1', '9');
+  for (unsigned byte = ':'; byte <= '@'; ++byte) take(byte, byte);
+  take('A', 'F'), take('G', 'Z');
+  for (unsigned byte = '['; byte <= '`'; ++byte) take(byte, byte);
+  take('a', 'f'), take('g', 'z');
+  for (unsigned byte = '{'; byte <= 0x7f; ++byte) take(byte, byte);
+  return table;
+}
+constexpr std::array<Classes, 256> kClasses = make_classes();
+
+// The number of characters; -1 when the text is not made of whole ones.
+int count_characters(std::string_view text) {
+  int count = 0;
+  const char* end = text.data() + text.size();
+  for (const char* at = text.data(); at < end; ++count) {
+    const int size = static_cast<unsigned char>(*at) < 0x80 ? 1 : utf8_sequence(at, end);
+    if (size == 0) return -1;
+    at += size;
+  }
+  return count;
+}
+
+bool continues(unsigned char byte) {
+  return (byte & 0xc0) == 0x80;
+}
+
+}  // namespace
+
+Classes class_of(unsigned char byte) {
+  return kClasses[byte];
+}
+
+std::size_t TokenTrie::memory() const {
+  return bytes_.size() * (1 + 4 + 4 + 2 + 8) + bytes_.size() / 8 + ids_.size() * (4 + 8 + 2);
+}
+
+TokenTrie TokenTrie::make(std::vector<Text> texts) {
+  std::erase_if(texts, [](const Text& text) { return text.first.empty() || text.first.size() > 0xffff; });
+  const auto middle =
+      std::partition(texts.begin(), texts.end(), [](const Text& text) { return count_characters(text.first) >= 0; });
+  std::vector<Text> whole(texts.begin(), middle), pieces(middle, texts.end());
+  TokenTrie trie;
+  trie.whole_ = trie.add_part(whole, true);
+  trie.pieces_ = trie.add_part(pieces, false);
+  trie.first_tokens_.push_back(static_cast<std::uint32_t>(trie.ids_.size()));
+  return trie;
+}
+
+// Nodes deeper than `depth` have no more descendants.
+void TokenTrie::close(std::vector<Node>& open, std::size_t depth) {
+  while (open.size() > depth) {
+    const Node node = open.back();
+    open.pop_back();
+    ends_[node] = static_cast<Node>(bytes_.size());
+    if (!open.empty()) below_[open.back()] |= below_[node] | class_of(bytes_[node]);
+  }
+}
+
+TokenTrie::Part TokenTrie::add_part(std::vector<Text>& texts, bool whole) {
+  std::ranges::sort(texts);
+  Part part{static_cast<Node>(bytes_.size()), 0, static_cast<std::uint32_t>(ids_.size()), 0};
+  std::vector<Node> open;  // the nodes of the last text
+  std::string_view last;
+  for (const auto& [text, id] : texts) {
+    const auto shared = static_cast<std::size_t>(std::ranges::mismatch(text, last).in1 - text.begin());
+    close(open, shared);
+    for (std::size_t i = shared; i < text.size(); ++i) {
+      open.push_back(static_cast<Node>(bytes_.size()));
+      bytes_.push_back(static_cast<unsigned char>(text[i]));
+      ends_.push_back(0);
+      first_tokens_.push_back(static_cast<std::uint32_t>(ids_.size()));
+      depths_.push_back(static_cast<std::uint16_t>(i + 1));
+      below_.push_back(0);
+      boundary_.push_back(false);
+      if (whole && i > 0 && !continues(static_cast<unsigned char>(text[i]))) boundary_[open[i - 1]] = true;
+    }
+    if (whole) boundary_[open.back()] = true;
+    Classes classes = 0;
+    for (const char byte : text) classes |= class_of(static_cast<unsigned char>(byte));
+    ids_.push_back(id);
+    classes_.push_back(classes);
+    characters_.push_back(static_cast<std::uint16_t>(whole ? count_characters(text) : 0));
+    depth_limit_ = std::max(depth_limit_, static_cast<std::uint32_t>(text.size()));
+    last = text;
+  }
+  close(open, 0);
+  part.end = static_cast<Node>(bytes_.size());
+  part.last_token = static_cast<std::uint32_t>(ids_.size());
+  return part;
+}
+
+}  // namespace espalier::grammar

@@ -1,0 +1,82 @@
+// token_trie.h: the texts of many tokens as one tree, laid out so that reading it is a scan.
+//
+// Nodes stand in depth-first order; a node's subtree is [node, end), and its tokens are a run of ids() too. For every
+// subtree the trie knows which classes of bytes occur in it, so that a walker can pass over what cannot matter.
+//
+// Two parts: tokens that are whole characters, and the rest (pieces of characters, bytes that are no UTF-8), where
+// classes mean nothing.
+// Units:   lengths in bytes; about 25 bytes a node.
+// Threads: immutable after make().
+// Fails:   never. Texts longer than 65,535 bytes are left out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "espalier/types.h"
+
+namespace espalier::grammar {
+
+using Classes = std::uint64_t;  // a set of classes of bytes
+
+// Classes of ASCII bytes by what grammars tell apart; all other bytes share one.
+Classes class_of(unsigned char byte);
+inline constexpr Classes kWide = Classes{1} << 63;
+
+class TokenTrie {
+ public:
+  using Node = std::uint32_t;
+  struct Part {
+    Node begin = 0, end = 0;  // its nodes; the root itself is no node
+    std::uint32_t first_token = 0, last_token = 0;
+  };
+
+  // Texts need not differ; empty ones are left out.
+  static TokenTrie make(std::vector<std::pair<std::string_view, TokenId>> texts);
+
+  const Part& whole() const { return whole_; }
+  const Part& pieces() const { return pieces_; }
+  std::uint32_t depth_limit() const { return depth_limit_; }  // of a node, at most; the children of a root have depth 1
+  Node size() const { return static_cast<Node>(bytes_.size()); }
+
+  unsigned char byte(Node node) const { return bytes_[node]; }
+  Node end(Node node) const { return ends_[node]; }
+  std::uint32_t depth(Node node) const { return depths_[node]; }
+  Classes below(Node node) const { return below_[node]; }               // of the bytes behind this node's
+  bool between_characters(Node node) const { return boundary_[node]; }  // only of whole()
+  // Tokens that end here stand first among those of the subtree.
+  std::span<const TokenId> tokens_at(Node node) const {
+    const std::uint32_t last = node + 1 < ends_[node] ? first_tokens_[node + 1] : first_tokens_[ends_[node]];
+    return {ids_.data() + first_tokens_[node], last - first_tokens_[node]};
+  }
+  std::span<const TokenId> tokens_in(Node node) const {
+    return {ids_.data() + first_tokens_[node], first_tokens_[ends_[node]] - first_tokens_[node]};
+  }
+  // Of whole(), in the order of ids(): classes and characters of each token.
+  std::span<const TokenId> ids() const { return ids_; }
+  Classes classes(std::uint32_t place) const { return classes_[place]; }
+  std::uint16_t characters(std::uint32_t place) const { return characters_[place]; }
+  std::size_t memory() const;  // bytes
+
+ private:
+  using Text = std::pair<std::string_view, TokenId>;
+  Part add_part(std::vector<Text>& texts, bool whole);
+  void close(std::vector<Node>& open, std::size_t depth);
+
+  Part whole_, pieces_;
+  std::uint32_t depth_limit_ = 0;
+  std::vector<unsigned char> bytes_;
+  std::vector<Node> ends_;
+  std::vector<std::uint32_t> first_tokens_;  // one more than nodes
+  std::vector<std::uint16_t> depths_;
+  std::vector<Classes> below_;
+  std::vector<bool> boundary_;
+  std::vector<TokenId> ids_;
+  std::vector<Classes> classes_;
+  std::vector<std::uint16_t> characters_;
+};
+
+}  // namespace espalier::grammar

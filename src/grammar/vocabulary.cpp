@@ -1,0 +1,74 @@
+#include "grammar/vocabulary.h"
+
+#include <algorithm>
+
+#include "text/tokenizer.h"
+
+namespace espalier::grammar {
+namespace {
+
+constexpr std::size_t kMostLexemes = 2048;  // of 16 KiB each for 128 k tokens
+constexpr std::size_t kMostClassSets = 1024;
+
+std::vector<std::pair<std::string_view, TokenId>> numbered(const std::vector<std::string>& tokens) {
+  std::vector<std::pair<std::string_view, TokenId>> texts;
+  for (std::size_t i = 0; i < tokens.size(); ++i) texts.emplace_back(tokens[i], static_cast<TokenId>(i));
+  return texts;
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(std::vector<std::string> tokens)
+    : tokens_(std::move(tokens)), trie_(TokenTrie::make(numbered(tokens_))) {}
+
+std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> tokenizer) {
+  std::vector<std::string> tokens(static_cast<std::size_t>(tokenizer->size()));
+  for (TokenId id = 0; id < tokenizer->size(); ++id) {
+    const bool usable = tokenizer->contains(id) && !tokenizer->is_special(id);
+    if (usable) tokens[static_cast<std::size_t>(id)] = tokenizer->token_bytes(id);
+  }
+  auto vocabulary = std::make_shared<Vocabulary>(std::move(tokens));
+  vocabulary->tokenizer_ = std::move(tokenizer);
+  return vocabulary;
+}
+
+std::shared_ptr<const MaskWords> Vocabulary::made_of(Classes classes, std::uint32_t characters) {
+  // No token is longer than the trie is deep, so that all larger bounds are one.
+  const std::uint32_t most = std::min(characters, trie_.depth_limit());
+  const std::uint64_t key = classes ^ (std::uint64_t{most} * 0x9e3779b97f4a7c15u);
+  const std::lock_guard lock(mutex_);
+  auto& known = made_of_[key];
+  for (const auto& [of, mask] : known) {
+    if (of == classes) return mask;
+  }
+  auto mask = std::make_shared<MaskWords>(words());
+  const TokenTrie::Part& whole = trie_.whole();
+  for (std::uint32_t place = whole.first_token; place < whole.last_token; ++place) {
+    if ((trie_.classes(place) & ~classes) != 0 || trie_.characters(place) > most) continue;
+    const auto id = static_cast<std::uint32_t>(trie_.ids()[place]);
+    (*mask)[id / 32] |= 1u << (id % 32);
+  }
+  if (made_of_.size() > kMostClassSets) made_of_.clear();
+  made_of_[key].emplace_back(classes, mask);
+  return mask;
+}
+
+std::shared_ptr<const LexemeTokens> Vocabulary::find(std::uint64_t fingerprint) {
+  const std::lock_guard lock(mutex_);
+  const auto place = places_.find(fingerprint);
+  if (place == places_.end()) return nullptr;
+  lexemes_.splice(lexemes_.begin(), lexemes_, place->second);
+  return place->second->second;
+}
+
+void Vocabulary::keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTokens> tokens) {
+  const std::lock_guard lock(mutex_);
+  if (places_.contains(fingerprint)) return;
+  lexemes_.emplace_front(fingerprint, std::move(tokens));
+  places_[fingerprint] = lexemes_.begin();
+  if (lexemes_.size() <= kMostLexemes) return;
+  places_.erase(lexemes_.back().first);
+  lexemes_.pop_back();
+}
+
+}  // namespace espalier::grammar

@@ -1,0 +1,68 @@
+// vocabulary.h: what constraints need of a tokenizer, made once and shared by all grammars over it.
+//
+// Beside the trie of all tokens it keeps what different grammars would otherwise find again and again: which tokens are
+// made of some classes of bytes only, and the token sets of lexemes (words such as the rest of a JSON string), found by
+// fingerprint.
+// Units:   a mask is a bitset, bit i % 32 of word i / 32 for token i.
+// Threads: any; the tables behind are guarded.
+// Fails:   never.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "espalier/types.h"
+#include "grammar/token_trie.h"
+
+namespace espalier {
+class Tokenizer;
+}
+
+namespace espalier::grammar {
+
+using MaskWords = std::vector<std::uint32_t>;
+
+// The tokens that may come in the middle of a lexeme, wherever it stands.
+struct LexemeTokens {
+  MaskWords inside;                         // tokens that stay in it, or end with it
+  std::vector<TokenTrie::Node> leaves;      // nodes at which it ends while the token goes on; ascending
+  std::shared_ptr<const TokenTrie> behind;  // what tokens have behind those nodes, when there are many of them
+};
+
+class Vocabulary {
+ public:
+  // tokens[i] is the text of token i; empty = never allowed (special tokens, holes).
+  explicit Vocabulary(std::vector<std::string> tokens);
+  static std::shared_ptr<Vocabulary> of(std::shared_ptr<const Tokenizer> tokenizer);
+
+  std::size_t size() const { return tokens_.size(); }
+  std::size_t words() const { return (tokens_.size() + 31) / 32; }
+  std::string_view text(TokenId id) const { return tokens_[static_cast<std::size_t>(id)]; }
+  const TokenTrie& trie() const { return trie_; }
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null when made of texts alone
+
+  // Tokens of at most `characters` characters that have bytes of these classes only.
+  std::shared_ptr<const MaskWords> made_of(Classes classes, std::uint32_t characters);
+
+  std::shared_ptr<const LexemeTokens> find(std::uint64_t fingerprint);
+  void keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTokens> tokens);
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::vector<std::string> tokens_;
+  TokenTrie trie_;
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::vector<std::pair<Classes, std::shared_ptr<const MaskWords>>>> made_of_;
+  std::list<std::pair<std::uint64_t, std::shared_ptr<const LexemeTokens>>> lexemes_;  // last used first
+  std::unordered_map<std::uint64_t, decltype(lexemes_)::iterator> places_;
+};
+
+}  // namespace espalier::grammar
