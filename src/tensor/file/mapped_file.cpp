@@ -40,6 +40,12 @@ Result<MappedFile> MappedFile::map(const OpenFile& file) {
   if (!bytes) return bad_file(fmt::format("{} has {} bytes, more than this machine can address", file.name(), size));
   if (*bytes == 0) return MappedFile({}, file.name());
   void* begin = ::mmap(nullptr, *bytes, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (begin == MAP_FAILED && errno == ENOMEM) {
+    return Error{
+        Error::Kind::out_of_memory,
+        fmt::format("no room to map the {} bytes of {}; more address space (ulimit -v) would work", size, file.name()),
+        "", ""};
+  }
   if (begin == MAP_FAILED) {
     return bad_file(fmt::format("cannot map {}: {}", file.name(), std::generic_category().message(errno)));
   }
