@@ -85,6 +85,14 @@ Result<Constraint::Kind> kind_named(const std::string& name) {
       "kind");
 }
 
+Result<> check_spec(Constraint::Kind kind, const Json& spec) {
+  using Kind = Constraint::Kind;
+  const bool rules = kind == Kind::regex || kind == Kind::ebnf || kind == Kind::lark;
+  if (rules && !spec.is_string()) return bad_request("spec must be a string", "spec");
+  if (kind == Kind::choice && !spec.is_array()) return bad_request("spec must be a list of strings", "spec");
+  return success();
+}
+
 }  // namespace
 
 std::optional<std::string> GrammarStdio::answer(const std::string& line) {
@@ -158,6 +166,7 @@ Result<GrammarStdio::Reply> GrammarStdio::compile(const Json& request) {
   if (!request.contains("spec")) return bad_request("spec is missing", "spec");
   Constraint constraint;
   ESP_TRY(constraint.kind, kind_named(kind));
+  ESP_CHECK(check_spec(constraint.kind, request["spec"]));
   constraint.flexible_whitespace = flexible_;
   constraint.strict = strict_;
   const Json& value = spec != nullptr ? *spec : request["spec"];

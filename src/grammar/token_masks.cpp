@@ -11,6 +11,7 @@ namespace {
 using Node = TokenTrie::Node;
 
 constexpr std::uint32_t kWorthALoop = 48;                // nodes of a subtree for which a loop is looked for
+constexpr std::size_t kMostMerged = 8192;                // tokens behind a lexeme for which merging pays
 constexpr std::size_t kWorthATrie = 64;                  // nodes where a lexeme ends, to merge what stands behind them
 constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
@@ -52,23 +53,29 @@ void TokenMasks::fill(State state, MaskWords& mask) {
   std::vector<Frame> plain;
   const std::vector<Frame> frames(automaton_.frames(state).begin(), automaton_.frames(state).end());
   for (const Frame& frame : frames) {
-    const bool one = store_.op(frame.at) != Op::either;
     std::vector<Expression> others;
-    for (const Expression part : one ? std::span(&frame.at, 1) : store_.parts(frame.at)) {
-      const bool has_rest = store_.op(part) == Op::concat;
-      const Expression head = has_rest ? store_.operand(part) : part;
-      if (store_.op(head) != Op::lexeme) {
-        others.push_back(part);
-        continue;
-      }
-      const auto tokens = lexeme_tokens(head);
-      unite(mask, tokens->inside);
-      const Expression rest = has_rest ? store_.rest(part) : ExpressionStore::empty;
-      go_on(*tokens, automaton_.start(rest, frame.caller), mask);
-    }
+    fill_lexemes(frame.at, frame.caller, mask, others);
     if (!others.empty()) plain.push_back({store_.either(std::move(others)), frame.caller});
   }
   if (!plain.empty()) walk(automaton_.some(std::move(plain)), mask, nullptr);
+}
+
+// Sets the tokens of alternatives that begin with a lexeme; gives back the other alternatives.
+void TokenMasks::fill_lexemes(Expression at, State caller, MaskWords& mask, std::vector<Expression>& others) {
+  const bool one = store_.op(at) != Op::either;
+  for (const Expression part : one ? std::span<const Expression>(&at, 1) : store_.parts(at)) {
+    const bool has_rest = store_.op(part) == Op::concat;
+    const Expression head = has_rest ? store_.operand(part) : part;
+    if (store_.op(head) != Op::lexeme) {
+      others.push_back(part);
+      continue;
+    }
+    const auto tokens = lexeme_tokens(head);
+    unite(mask, tokens->inside);
+    const Expression rest = has_rest ? store_.rest(part) : ExpressionStore::empty;
+    go_on(*tokens, automaton_.start(rest, caller), mask);
+    if (store_.nullable(head) && rest != ExpressionStore::empty) fill_lexemes(rest, caller, mask, others);
+  }
 }
 
 void TokenMasks::walk(State from, MaskWords& mask, std::vector<Node>* leaves) {
@@ -157,17 +164,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::lexeme_tokens(Expression lexeme)
     find_like(operand, *like, other, *tokens);
   } else {
     find_lexeme(operand, *tokens);
-  }
-  if (tokens->leaves.size() >= kWorthATrie) {
-    const TokenTrie& trie = vocabulary_->trie();
-    std::vector<std::pair<std::string_view, TokenId>> behind;
-    for (const Node node : tokens->leaves) {
-      for (const TokenId id : trie.tokens_in(node)) {
-        const std::string_view rest = vocabulary_->text(id).substr(trie.depth(node));
-        if (!rest.empty()) behind.emplace_back(rest, id);
-      }
-    }
-    tokens->behind = std::make_shared<TokenTrie>(TokenTrie::make(std::move(behind)));
+    merge_behind(*tokens);
   }
   if (automaton_.exhausted()) return tokens;  // incomplete: not to be remembered
   if (shared) vocabulary_->keep(fingerprint, tokens);
@@ -180,6 +177,21 @@ void TokenMasks::find_lexeme(Expression operand, LexemeTokens& tokens) {
   std::ranges::sort(tokens.leaves);
 }
 
+// Where many tokens go on behind the lexeme in the same ways, the ways become a trie of their own.
+void TokenMasks::merge_behind(LexemeTokens& tokens) {
+  if (tokens.leaves.size() < kWorthATrie) return;
+  const TokenTrie& trie = vocabulary_->trie();
+  std::vector<std::pair<std::string_view, TokenId>> behind;
+  for (const Node node : tokens.leaves) {
+    for (const TokenId id : trie.tokens_in(node)) {
+      const std::string_view rest = vocabulary_->text(id).substr(trie.depth(node));
+      if (!rest.empty()) behind.emplace_back(rest, id);
+    }
+    if (behind.size() > kMostMerged) return;
+  }
+  tokens.behind = std::make_shared<TokenTrie>(TokenTrie::make(std::move(behind)));
+}
+
 void TokenMasks::find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens) {
   tokens.inside = like.inside;
   const State mine = automaton_.start(operand, Automaton::unknown);
@@ -190,6 +202,7 @@ void TokenMasks::find_like(Expression operand, const LexemeTokens& like, Express
   std::vector<Node> kept;
   std::ranges::set_difference(like.leaves, fewer, std::back_inserter(kept));
   std::ranges::set_union(kept, more, std::back_inserter(tokens.leaves));
+  if (more.empty() && fewer.empty()) tokens.behind = like.behind;
 }
 
 // Reads both side by side and looks only where they have parted.

@@ -44,6 +44,7 @@ class TokenMasks {
     Classes inside = 0, leaving = 0;
   };
 
+  void fill_lexemes(Expression at, State caller, MaskWords& mask, std::vector<Expression>& others);
   void walk(State from, MaskWords& mask, std::vector<TokenTrie::Node>* leaves);
   void walk_whole(State from, MaskWords& mask, std::vector<TokenTrie::Node>* leaves);
   void walk_pieces(const TokenTrie& trie, const TokenTrie::Part& part, State from, MaskWords& mask,
@@ -54,6 +55,7 @@ class TokenMasks {
   void find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
   void compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
                std::vector<TokenTrie::Node>& more, std::vector<TokenTrie::Node>& fewer);
+  void merge_behind(LexemeTokens& tokens);
   void go_on(const LexemeTokens& tokens, State behind, MaskWords& mask);
 
   const Loop& loop(State state);

@@ -55,7 +55,7 @@ Formula FormulaStore::one(const Demand& demand) {
       if (demand.a == 0) return always;
       break;
     case Kind::contains:
-      if (demand.b > demand.c) return never;
+      if (demand.b > demand.c) return one({Kind::type, kAnyType & ~std::uint32_t{kArray}, 0, 0});  // no array can
       if (demand.b == 0 && demand.c == ExpressionStore::unbounded) return always;
       break;
     case Kind::length:

@@ -48,7 +48,7 @@ SchemaGrammar::SchemaGrammar(ExpressionStore& store, SchemaDocument document, Sc
   blanks.add(' '), blanks.add('\t');
   const Expression line =
       store.concat({store.optional(store.text("\r")), store.text("\n"), store.repeat(store.bytes(blanks), 0, 64)});
-  space_ = store.concat(store.repeat(store.bytes(blanks), 0, 16), store.repeat(line, 0, 2));
+  space_ = store.lexeme(store.concat(store.repeat(store.bytes(blanks), 0, 16), store.repeat(line, 0, 2)));
 }
 
 Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& store, const Json& schema,

@@ -453,7 +453,6 @@ Result<> SchemaReader::read_contains(Reading& in, const Json& value) {
     }
   }
   in.parts.push_back(one(Kind::contains, subschema(in, value, "contains"), least, most));
-  if (least > most) in.parts.push_back(one(Kind::type, kAnyType & ~std::uint32_t{kArray}));
   return success();
 }
 
