@@ -20,7 +20,7 @@ Automaton::Automaton(ExpressionStore& store, ExpressionSource& source, Automaton
 
 std::size_t Automaton::memory() const {
   return states_.capacity() * sizeof(Entry) + table_.capacity() * 4 + hashes_.capacity() * 8 + frame_pool_.memory() +
-         target_pool_.memory() + maps_.capacity() * sizeof(ByteMap) + unions_.size() * 48;
+         target_pool_.memory() + maps_.size() * sizeof(ByteMap) + unions_.size() * 48;
 }
 
 // Frames that may end here let their callers go on.

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -44,6 +45,11 @@ class Automaton {
 
   Automaton(ExpressionStore& store, ExpressionSource& source, AutomatonLimits limits);
 
+ private:
+  static constexpr std::uint32_t kUnexpanded = 0xffffffff;
+  static constexpr std::uint8_t kNone = 0xff;
+
+ public:
   State start(Expression expression, State caller = outside) { return closure({{expression, caller}}); }
   State next(State state, unsigned char byte) {
     const Entry& entry = states_[state];
@@ -51,6 +57,23 @@ class Automaton {
     const Entry& known = states_[state];
     const std::uint8_t branch = maps_[known.map][byte];
     return branch == kNone ? dead : known.targets[branch];
+  }
+  // Where every byte leads from one state; stays valid while the automaton lives.
+  class Row {
+   public:
+    State next(unsigned char byte) const { return (*map_)[byte] == kNone ? State{dead} : targets_[(*map_)[byte]]; }
+
+   private:
+    friend class Automaton;
+    const std::array<std::uint8_t, 256>* map_ = nullptr;
+    const State* targets_ = nullptr;
+  };
+  Row row(State state) {
+    if (states_[state].map == kUnexpanded) expand(state);
+    Row row;
+    row.map_ = &maps_[states_[state].map];
+    row.targets_ = states_[state].targets;
+    return row;
   }
   bool complete(State state) const { return states_[state].complete; }  // the text may end here
   bool leaves(State state) const { return states_[state].leaves; }      // what follows is unknown
@@ -72,8 +95,6 @@ class Automaton {
   ExpressionStore& store() { return store_; }
 
  private:
-  static constexpr std::uint32_t kUnexpanded = 0xffffffff;
-  static constexpr std::uint8_t kNone = 0xff;
   using ByteMap = std::array<std::uint8_t, 256>;
   struct Entry {
     std::span<const Frame> frames;
@@ -103,7 +124,7 @@ class Automaton {
   std::vector<std::uint64_t> hashes_;
   StablePool<Frame> frame_pool_;
   StablePool<State> target_pool_;
-  std::vector<ByteMap> maps_;
+  std::deque<ByteMap> maps_;  // do not move
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> map_numbers_;
   std::unordered_map<std::uint64_t, State> unions_;
 };

@@ -42,10 +42,7 @@ bool has_children(const TokenTrie& trie, Node node) {
 TokenMasks::TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabulary)
     : automaton_(automaton), store_(automaton.store()), vocabulary_(std::move(vocabulary)) {
   wide_ = Spelling(store_, Spelling::Kind::plain).character(CodePointSet(0x80, 0x10ffff));
-  const std::size_t depth = vocabulary_->trie().depth_limit() + 1;
-  path_.resize(depth);
-  states_.resize(depth);
-  others_.resize(depth);
+  levels_.resize(vocabulary_->trie().depth_limit() + 2);
 }
 
 void TokenMasks::fill(State state, MaskWords& mask) {
@@ -79,71 +76,85 @@ void TokenMasks::fill_lexemes(Expression at, State caller, MaskWords& mask, std:
 }
 
 void TokenMasks::walk(State from, MaskWords& mask, std::vector<Node>* leaves) {
+  const TokenTrie& trie = vocabulary_->trie();
   walk_whole(from, mask, leaves);
-  walk_pieces(vocabulary_->trie(), vocabulary_->trie().pieces(), from, mask, leaves);
+  walk_all(trie, trie.children(trie.pieces()), from, mask, leaves);
 }
 
-// Every node of a part that can be reached.
-void TokenMasks::walk_pieces(const TokenTrie& trie, const TokenTrie::Part& part, State from, MaskWords& mask,
-                             std::vector<Node>* leaves) {
-  states_[0] = from;
-  for (Node node = part.begin; node < part.end;) {
-    const std::uint32_t depth = trie.depth(node);
-    const State state = automaton_.next(states_[depth - 1], trie.byte(node));
-    if (state == Automaton::dead) {
-      node = trie.end(node);
+// Every node that can be reached.
+void TokenMasks::walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
+                          std::vector<Node>* leaves) {
+  std::size_t depth = 0;
+  levels_[0].children = top;
+  levels_[0].next = 0;
+  levels_[0].row = automaton_.row(from);
+  for (;;) {
+    Level& level = levels_[depth];
+    if (level.next == level.children.bytes.size()) {
+      if (depth-- == 0) return;
       continue;
     }
+    const std::size_t place = level.next++;
+    const State state = level.row.next(level.children.bytes[place]);
+    if (state == Automaton::dead) continue;
+    const Node node = level.children.nodes[place];
     set_bits(mask, trie.tokens_at(node));
-    if (leaves != nullptr && automaton_.leaves(state) && has_children(trie, node)) leaves->push_back(node);
-    states_[depth] = state;
-    ++node;
+    if (!has_children(trie, node)) continue;
+    if (leaves != nullptr && automaton_.leaves(state)) leaves->push_back(node);
+    Level& below = levels_[++depth];
+    below.children = trie.children(node);
+    below.next = 0;
+    below.row = automaton_.row(state);
   }
 }
 
+// The same over tokens of whole characters, passing over what a loop has settled.
 void TokenMasks::walk_whole(State from, MaskWords& mask, std::vector<Node>* leaves) {
   const TokenTrie& trie = vocabulary_->trie();
-  path_[0] = {from, 0, 0, 0};
+  std::size_t depth = 0;
+  levels_[0] = {trie.children(trie.whole()), 0, automaton_.row(from), {}, 0, 0, 0};
   if (const Loop& around = loop(from); around.family != 0) {
     unite(mask, *vocabulary_->made_of(around.inside, around.characters));
-    path_[0] = {from, around.family, around.inside, around.leaving};
+    levels_[0].family = around.family;
+    levels_[0].inside = around.inside;
+    levels_[0].leaving = around.leaving;
   }
-  const TokenTrie::Part& part = trie.whole();
-  for (Node node = part.begin; node < part.end;) {
-    const std::uint32_t depth = trie.depth(node);
-    const Place& above = path_[depth - 1];
+  for (;;) {
+    Level& level = levels_[depth];
+    if (level.next == level.children.bytes.size()) {
+      if (depth-- == 0) return;
+      continue;
+    }
+    const std::size_t place = level.next++;
+    const unsigned char byte = level.children.bytes[place];
+    const State state = level.row.next(byte);
+    if (state == Automaton::dead) continue;
+    const Node node = level.children.nodes[place];
     // In the loop all tokens are set but those with a byte that leaves it.
-    if (above.family != 0 && ((trie.below(node) | class_of(trie.byte(node))) & above.leaving) == 0) {
-      node = trie.end(node);
-      continue;
-    }
-    const State state = automaton_.next(above.state, trie.byte(node));
-    if (state == Automaton::dead) {
-      node = trie.end(node);
-      continue;
-    }
-    Place here{state, 0, 0, 0};
+    if (level.family != 0 && ((trie.below(node) | class_of(byte)) & level.leaving) == 0) continue;
     const bool boundary = trie.between_characters(node);
+    Level here{{}, 0, {}, {}, 0, 0, 0};
     // Behind a byte of another class the tokens are not set, even where the text has come back to the loop.
-    const bool inside = above.family != 0 && (class_of(trie.byte(node)) & above.inside) != 0;
-    if (inside && (!boundary || loop(state).family == above.family)) {
-      here.family = above.family;
-      here.inside = above.inside;
-      here.leaving = above.leaving;
+    const bool inside = level.family != 0 && (class_of(byte) & level.inside) != 0;
+    if (inside && (!boundary || loop(state).family == level.family)) {
+      here.family = level.family;
+      here.inside = level.inside;
+      here.leaving = level.leaving;
     }
     if (here.family == 0 && boundary && trie.end(node) - node > kWorthALoop) {
       const Loop& around = loop(state);
       const bool all = around.characters == ExpressionStore::unbounded && (trie.below(node) & ~around.inside) == 0;
       if (around.family != 0 && all) {
         set_bits(mask, trie.tokens_in(node));
-        node = trie.end(node);
         continue;
       }
     }
     set_bits(mask, trie.tokens_at(node));
-    if (leaves != nullptr && automaton_.leaves(state) && has_children(trie, node)) leaves->push_back(node);
-    path_[depth] = here;
-    ++node;
+    if (!has_children(trie, node)) continue;
+    if (leaves != nullptr && automaton_.leaves(state)) leaves->push_back(node);
+    here.children = trie.children(node);
+    here.row = automaton_.row(state);
+    levels_[++depth] = here;
   }
 }
 
@@ -209,23 +220,25 @@ void TokenMasks::find_like(Expression operand, const LexemeTokens& like, Express
 void TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
                          std::vector<Node>& more, std::vector<Node>& fewer) {
   const TokenTrie& trie = vocabulary_->trie();
-  states_[0] = mine;
-  others_[0] = other;
-  for (Node node = part.begin; node < part.end;) {
-    const std::uint32_t depth = trie.depth(node);
-    const State a = automaton_.next(states_[depth - 1], trie.byte(node));
-    const State b = automaton_.next(others_[depth - 1], trie.byte(node));
-    if (a == b) {
-      node = trie.end(node);
+  std::size_t depth = 0;
+  levels_[0] = {trie.children(part), 0, automaton_.row(mine), automaton_.row(other), 0, 0, 0};
+  for (;;) {
+    Level& level = levels_[depth];
+    if (level.next == level.children.bytes.size()) {
+      if (depth-- == 0) return;
       continue;
     }
+    const std::size_t place = level.next++;
+    const unsigned char byte = level.children.bytes[place];
+    const State a = level.row.next(byte), b = level.other.next(byte);
+    if (a == b) continue;
+    const Node node = level.children.nodes[place];
     if (a == Automaton::dead) clear_bits(tokens.inside, trie.tokens_at(node));
     if (b == Automaton::dead) set_bits(tokens.inside, trie.tokens_at(node));
+    if (!has_children(trie, node)) continue;
     const bool a_leaves = automaton_.leaves(a), b_leaves = automaton_.leaves(b);
-    if (a_leaves != b_leaves && has_children(trie, node)) (a_leaves ? more : fewer).push_back(node);
-    states_[depth] = a;
-    others_[depth] = b;
-    ++node;
+    if (a_leaves != b_leaves) (a_leaves ? more : fewer).push_back(node);
+    levels_[++depth] = {trie.children(node), 0, automaton_.row(a), automaton_.row(b), 0, 0, 0};
   }
 }
 
@@ -233,27 +246,13 @@ void TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, L
 void TokenMasks::go_on(const LexemeTokens& tokens, State behind, MaskWords& mask) {
   if (automaton_.is_empty(behind)) return;
   if (tokens.behind != nullptr) {
-    walk_pieces(*tokens.behind, tokens.behind->whole(), behind, mask, nullptr);
-    walk_pieces(*tokens.behind, tokens.behind->pieces(), behind, mask, nullptr);
+    const TokenTrie& trie = *tokens.behind;
+    walk_all(trie, trie.children(trie.whole()), behind, mask, nullptr);
+    walk_all(trie, trie.children(trie.pieces()), behind, mask, nullptr);
     return;
   }
-  for (const Node node : tokens.leaves) walk_behind(vocabulary_->trie(), node, behind, mask);
-}
-
-void TokenMasks::walk_behind(const TokenTrie& trie, Node top, State from, MaskWords& mask) {
-  const std::uint32_t base = trie.depth(top);
-  states_[0] = from;
-  for (Node node = top + 1; node < trie.end(top);) {
-    const std::uint32_t depth = trie.depth(node) - base;
-    const State state = automaton_.next(states_[depth - 1], trie.byte(node));
-    if (state == Automaton::dead) {
-      node = trie.end(node);
-      continue;
-    }
-    set_bits(mask, trie.tokens_at(node));
-    states_[depth] = state;
-    ++node;
-  }
+  const TokenTrie& trie = vocabulary_->trie();
+  for (const Node node : tokens.leaves) walk_all(trie, trie.children(node), behind, mask, nullptr);
 }
 
 // ---- loops

@@ -38,18 +38,19 @@ class TokenMasks {
     std::uint32_t characters = 0;
     std::uint64_t family = 0;  // 0 = none
   };
-  struct Place {  // of a walk, at one depth
-    State state = Automaton::dead;
-    std::uint64_t family = 0;  // whose tokens are all set already
+  struct Level {  // of a walk: the children of one node, of which some have been visited
+    TokenTrie::Children children;
+    std::size_t next = 0;
+    Automaton::Row row, other;  // `other`: of the text that is read beside (compare)
+    std::uint64_t family = 0;   // whose tokens are all set already
     Classes inside = 0, leaving = 0;
   };
 
   void fill_lexemes(Expression at, State caller, MaskWords& mask, std::vector<Expression>& others);
   void walk(State from, MaskWords& mask, std::vector<TokenTrie::Node>* leaves);
   void walk_whole(State from, MaskWords& mask, std::vector<TokenTrie::Node>* leaves);
-  void walk_pieces(const TokenTrie& trie, const TokenTrie::Part& part, State from, MaskWords& mask,
-                   std::vector<TokenTrie::Node>* leaves);
-  void walk_behind(const TokenTrie& trie, TokenTrie::Node node, State from, MaskWords& mask);
+  void walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
+                std::vector<TokenTrie::Node>* leaves);
   std::shared_ptr<const LexemeTokens> lexeme_tokens(Expression lexeme);
   void find_lexeme(Expression operand, LexemeTokens& tokens);
   void find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
@@ -68,9 +69,8 @@ class TokenMasks {
   Automaton& automaton_;
   ExpressionStore& store_;
   std::shared_ptr<Vocabulary> vocabulary_;
-  Expression wide_;  // any one character that is not ASCII
-  std::vector<Place> path_;
-  std::vector<State> states_, others_;
+  Expression wide_;            // any one character that is not ASCII
+  std::vector<Level> levels_;  // by depth
   std::unordered_map<State, Loop> loops_;
   std::unordered_map<Expression, bool> wide_items_;
   std::unordered_map<Expression, std::shared_ptr<const LexemeTokens>> lexemes_;

@@ -52,7 +52,7 @@ Classes class_of(unsigned char byte) {
 }
 
 std::size_t TokenTrie::memory() const {
-  return bytes_.size() * (1 + 4 + 4 + 2 + 8) + bytes_.size() / 8 + ids_.size() * (4 + 8 + 2);
+  return bytes_.size() * (1 + 4 + 4 + 2 + 8 + 4 + 4 + 1) + bytes_.size() / 8 + ids_.size() * (4 + 8 + 2);
 }
 
 TokenTrie TokenTrie::make(std::vector<Text> texts) {
@@ -64,6 +64,7 @@ TokenTrie TokenTrie::make(std::vector<Text> texts) {
   trie.whole_ = trie.add_part(whole, true);
   trie.pieces_ = trie.add_part(pieces, false);
   trie.first_tokens_.push_back(static_cast<std::uint32_t>(trie.ids_.size()));
+  trie.list_children();
   return trie;
 }
 
@@ -108,6 +109,29 @@ TokenTrie::Part TokenTrie::add_part(std::vector<Text>& texts, bool whole) {
   part.end = static_cast<Node>(bytes_.size());
   part.last_token = static_cast<std::uint32_t>(ids_.size());
   return part;
+}
+
+void TokenTrie::list_children() {
+  first_children_.reserve(bytes_.size() + 1);
+  for (Node node = 0; node < bytes_.size(); ++node) {
+    first_children_.push_back(static_cast<std::uint32_t>(child_nodes_.size()));
+    for (Node child = node + 1; child < ends_[node]; child = ends_[child]) {
+      child_nodes_.push_back(child);
+      child_bytes_.push_back(bytes_[child]);
+    }
+  }
+  first_children_.push_back(static_cast<std::uint32_t>(child_nodes_.size()));
+  list_children_of(whole_);
+  list_children_of(pieces_);
+}
+
+void TokenTrie::list_children_of(Part& root) {
+  root.first_child = static_cast<std::uint32_t>(child_nodes_.size());
+  for (Node child = root.begin; child < root.end; child = ends_[child]) {
+    child_nodes_.push_back(child);
+    child_bytes_.push_back(bytes_[child]);
+  }
+  root.child_count = static_cast<std::uint32_t>(child_nodes_.size()) - root.first_child;
 }
 
 }  // namespace espalier::grammar

@@ -5,7 +5,7 @@
 //
 // Two parts: tokens that are whole characters, and the rest (pieces of characters, bytes that are no UTF-8), where
 // classes mean nothing.
-// Units:   lengths in bytes; about 25 bytes a node.
+// Units:   lengths in bytes; about 30 bytes a node.
 // Threads: immutable after make().
 // Fails:   never. Texts longer than 65,535 bytes are left out.
 #pragma once
@@ -29,9 +29,16 @@ inline constexpr Classes kWide = Classes{1} << 63;
 class TokenTrie {
  public:
   using Node = std::uint32_t;
+  // Nodes that share a parent, in the order of their bytes: next to one another, so that looking at all of them is
+  // quick.
+  struct Children {
+    std::span<const unsigned char> bytes;
+    const Node* nodes = nullptr;
+  };
   struct Part {
     Node begin = 0, end = 0;  // its nodes; the root itself is no node
     std::uint32_t first_token = 0, last_token = 0;
+    std::uint32_t first_child = 0, child_count = 0;
   };
 
   // Texts need not differ; empty ones are left out.
@@ -42,6 +49,10 @@ class TokenTrie {
   std::uint32_t depth_limit() const { return depth_limit_; }  // of a node, at most; the children of a root have depth 1
   Node size() const { return static_cast<Node>(bytes_.size()); }
 
+  Children children(Node node) const { return children_from(first_children_[node], first_children_[node + 1]); }
+  Children children(const Part& root) const {
+    return children_from(root.first_child, root.first_child + root.child_count);
+  }
   unsigned char byte(Node node) const { return bytes_[node]; }
   Node end(Node node) const { return ends_[node]; }
   std::uint32_t depth(Node node) const { return depths_[node]; }
@@ -63,6 +74,11 @@ class TokenTrie {
 
  private:
   using Text = std::pair<std::string_view, TokenId>;
+  Children children_from(std::uint32_t first, std::uint32_t last) const {
+    return {std::span(child_bytes_).subspan(first, last - first), child_nodes_.data() + first};
+  }
+  void list_children();
+  void list_children_of(Part& root);
   Part add_part(std::vector<Text>& texts, bool whole);
   void close(std::vector<Node>& open, std::size_t depth);
 
@@ -74,6 +90,9 @@ class TokenTrie {
   std::vector<std::uint16_t> depths_;
   std::vector<Classes> below_;
   std::vector<bool> boundary_;
+  std::vector<std::uint32_t> first_children_;  // one more than nodes
+  std::vector<Node> child_nodes_;
+  std::vector<unsigned char> child_bytes_;
   std::vector<TokenId> ids_;
   std::vector<Classes> classes_;
   std::vector<std::uint16_t> characters_;
