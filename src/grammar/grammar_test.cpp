@@ -41,6 +41,15 @@ Error refused(Kind kind, const std::string& text) {
   return grammar.ok() ? Error{} : grammar.error();
 }
 
+// A rule that hangs on every later one, and a sequence that may be empty up to any part: both in linear time.
+TEST(Grammars, LongChainsOfRulesAndOfOptionalPartsAreNoBurden) {
+  std::string chain = "root ::= \"<\" r0?\n", parts = "root ::= \"<\"";
+  for (int i = 0; i < 20000; ++i) chain += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + "\n";
+  expect(Kind::ebnf, {chain + "r20000 ::= \"x\"\n", {"<"}, {"", ">"}});
+  for (int i = 0; i < 3000; ++i) parts += " [a-z]?";
+  expect(Kind::ebnf, {parts + " \">\"", {"<>", "<ab>"}, {"<", "<A>"}});
+}
+
 TEST(Grammars, AllOfIsAnIntersection) {
   expect(
       Kind::json_schema,

@@ -28,10 +28,14 @@ Result<std::unique_ptr<RuleGrammar>> RuleGrammar::make(ExpressionStore& store, c
 }
 
 Result<> RuleGrammar::build() {
-  find_productive();
-  find_nullable();
+  productive_ = spread([](const RuleText& text, const RuleNode& node) {
+    return node.kind == Kind::literal || !text.sets[at(node.index)].empty();
+  });
+  nullable_ = spread([](const RuleText&, const RuleNode& node) {
+    return node.kind == Kind::literal && node.bytes.empty();
+  });
   const auto start = at(text_.start);
-  if (!productive_[start]) return bad_request("grammar: the start rule allows no text", "", "grammar_invalid");
+  if (!productive_[at(body(start))]) return bad_request("grammar: the start rule allows no text", "", "grammar_invalid");
   for (const CodePointSet& set : text_.sets) sets_.push_back(spelling_.character(set));
   not_empty_.assign(text_.nodes.size(), ExpressionStore::nothing);
   bodies_.assign(text_.rules.size(), ExpressionStore::nothing);
@@ -39,76 +43,39 @@ Result<> RuleGrammar::build() {
   weights_.assign(text_.rules.size(), 0);
   for (const std::size_t rule : callees_first()) write_rule(rule);
   ESP_CHECK(remove_left_recursion());
-  root_ = uses_[start] == ExpressionStore::nothing ? ExpressionStore::nothing : uses_[start];
-  if (nullable_[start]) root_ = store_.optional(root_);
+  root_ = uses_[start];
+  if (nullable_[at(body(start))]) root_ = store_.optional(root_);
   return success();
 }
 
 // ---- what rules can do
 
-bool RuleGrammar::node_productive(const RuleNode& node) const {
-  const auto child = [&](int index) { return bool{node_productive_[at(index)]}; };
-  switch (node.kind) {
-    case Kind::literal:
-      return true;
-    case Kind::chars:
-      return !text_.sets[at(node.index)].empty();
-    case Kind::rule:
-      return productive_[at(node.index)];
-    case Kind::concat:
-      return std::ranges::all_of(node.children, child);
-    case Kind::either:
-      return std::ranges::any_of(node.children, child);
-    case Kind::repeat:
-      return node.low == 0 || child(node.children[0]);
+// The nodes that have what some leaves have, a choice when one of its ways has it, a sequence when all its parts do, and a
+// repeat that may be left out always. Each node is looked at once, from what it consists of to where it is used.
+std::vector<bool> RuleGrammar::spread(bool (*leaf)(const RuleText&, const RuleNode&)) const {
+  std::vector<std::vector<int>> users(text_.nodes.size());
+  std::vector<std::size_t> waits(text_.nodes.size());
+  std::vector<int> reached;
+  for (std::size_t i = 0; i < text_.nodes.size(); ++i) {
+    const RuleNode& node = text_.nodes[i];
+    const int index = static_cast<int>(i);
+    const bool all = node.kind == Kind::concat, free = node.kind == Kind::repeat && node.low == 0;
+    waits[i] = all ? node.children.size() : free ? 0 : 1;
+    if (node.kind == Kind::rule) users[at(body(at(node.index)))].push_back(index);
+    for (const int child : node.children) users[at(child)].push_back(index);
+    const bool is_leaf = node.kind == Kind::literal || node.kind == Kind::chars;
+    if (is_leaf ? leaf(text_, node) : waits[i] == 0) reached.push_back(index);
   }
-  return false;
-}
-
-bool RuleGrammar::node_nullable(const RuleNode& node) const {
-  const auto child = [&](int index) { return bool{node_nullable_[at(index)]}; };
-  switch (node.kind) {
-    case Kind::literal:
-      return node.bytes.empty();
-    case Kind::chars:
-      return false;
-    case Kind::rule:
-      return nullable_[at(node.index)];
-    case Kind::concat:
-      return std::ranges::all_of(node.children, child);
-    case Kind::either:
-      return std::ranges::any_of(node.children, child);
-    case Kind::repeat:
-      return node.low == 0 || child(node.children[0]);
-  }
-  return false;
-}
-
-// Both by going over all rules until nothing changes: rules seldom hang on long chains of later ones.
-void RuleGrammar::find_productive() {
-  productive_.assign(text_.rules.size(), false);
-  node_productive_.assign(text_.nodes.size(), false);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t i = 0; i < text_.nodes.size(); ++i) node_productive_[i] = node_productive(text_.nodes[i]);
-    for (std::size_t rule = text_.rules.size(); rule-- > 0;) {
-      if (productive_[rule] || !node_productive_[at(text_.rules[rule].body)]) continue;
-      productive_[rule] = changed = true;
+  std::vector<bool> has(text_.nodes.size());
+  for (const int node : reached) has[at(node)] = true;
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    for (const int user : users[at(reached[i])]) {
+      if (has[at(user)] || --waits[at(user)] > 0) continue;
+      has[at(user)] = true;
+      reached.push_back(user);
     }
   }
-}
-
-void RuleGrammar::find_nullable() {
-  nullable_.assign(text_.rules.size(), false);
-  node_nullable_.assign(text_.nodes.size(), false);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t i = 0; i < text_.nodes.size(); ++i) node_nullable_[i] = node_nullable(text_.nodes[i]);
-    for (std::size_t rule = text_.rules.size(); rule-- > 0;) {
-      if (nullable_[rule] || !node_nullable_[at(text_.rules[rule].body)]) continue;
-      nullable_[rule] = changed = true;
-    }
-  }
+  return has;
 }
 
 std::vector<int> RuleGrammar::nodes_of(std::size_t rule) const {
@@ -149,7 +116,7 @@ std::vector<std::size_t> RuleGrammar::callees_first() const {
 
 Expression RuleGrammar::whole(int node) const {
   const Expression e = not_empty_[at(node)];
-  return node_nullable_[at(node)] ? store_.optional(e) : e;
+  return nullable_[at(node)] ? store_.optional(e) : e;
 }
 
 void RuleGrammar::write_node(int index) {
@@ -165,7 +132,7 @@ void RuleGrammar::write_node(int index) {
     case Kind::rule: {
       const auto rule = at(node.index);
       const bool written = uses_[rule] != ExpressionStore::nothing;
-      out = !productive_[rule] ? ExpressionStore::nothing
+      out = !productive_[at(index)] ? ExpressionStore::nothing
             : written          ? uses_[rule]
                                : store_.call(static_cast<Rule>(rule));
       return;
@@ -178,13 +145,13 @@ void RuleGrammar::write_node(int index) {
     }
     case Kind::concat: {
       // Some part is the first that is not empty.
+      const auto may_be_empty = [&](int child) { return bool{nullable_[at(child)]}; };
+      const auto must = std::ranges::find_if_not(node.children, may_be_empty) - node.children.begin();
       std::vector<Expression> ways;
       Expression behind = ExpressionStore::empty;
       for (std::size_t i = node.children.size(); i-- > 0;) {
         const int child = node.children[i];
-        const bool all_before_may_be_empty =
-            std::ranges::all_of(std::span(node.children).first(i), [&](int c) { return bool{node_nullable_[at(c)]}; });
-        if (all_before_may_be_empty) ways.push_back(store_.concat(not_empty_[at(child)], behind));
+        if (static_cast<std::ptrdiff_t>(i) <= must) ways.push_back(store_.concat(not_empty_[at(child)], behind));
         behind = store_.concat(whole(child), behind);
       }
       out = store_.either(std::move(ways));
@@ -195,7 +162,7 @@ void RuleGrammar::write_node(int index) {
       if (node.high == 0) return;
       const bool open = node.high == RuleNode::kUnbounded;
       const std::uint32_t more = open ? ExpressionStore::unbounded : static_cast<std::uint32_t>(node.high - 1);
-      const bool any_count = node_nullable_[at(child)] || node.low == 0;
+      const bool any_count = nullable_[at(child)] || node.low == 0;
       const std::uint32_t least = any_count ? 0 : static_cast<std::uint32_t>(node.low - 1);
       const Expression item = not_empty_[at(child)];
       out = store_.concat(item, store_.repeat(item, least, more));

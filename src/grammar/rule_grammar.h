@@ -29,10 +29,8 @@ class RuleGrammar final : public ExpressionSource {
  private:
   RuleGrammar(ExpressionStore& store, const RuleText& rules);
   Result<> build();
-  void find_productive();
-  void find_nullable();
-  bool node_productive(const RuleNode& node) const;
-  bool node_nullable(const RuleNode& node) const;
+  std::vector<bool> spread(bool (*leaf)(const RuleText&, const RuleNode&)) const;
+  int body(std::size_t rule) const { return text_.rules[rule].body; }
   std::vector<int> nodes_of(std::size_t rule) const;
   std::vector<std::size_t> callees_first() const;
   void write_rule(std::size_t rule);
@@ -47,8 +45,7 @@ class RuleGrammar final : public ExpressionSource {
   const RuleText& text_;
   Spelling spelling_;
   Expression root_ = ExpressionStore::nothing;
-  std::vector<bool> productive_, nullable_, recursive_;  // by rule
-  std::vector<bool> node_productive_, node_nullable_;
+  std::vector<bool> productive_, nullable_;  // by node: whether it has a text, and the empty one
   std::vector<Expression> not_empty_;  // by node: its texts but the empty one
   std::vector<Expression> sets_;       // by set of characters
   std::vector<Expression> bodies_;     // by rule, and by rules made here
