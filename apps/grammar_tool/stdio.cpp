@@ -168,7 +168,7 @@ Result<GrammarStdio::Reply> GrammarStdio::compile(const Json& request) {
   ESP_TRY(constraint.kind, kind_named(kind));
   ESP_CHECK(check_spec(constraint.kind, request["spec"]));
   constraint.flexible_whitespace = flexible_;
-  constraint.strict = strict_;
+  constraint.closed = strict_ ? Constraint::Closed::all : Constraint::Closed::as_written;
   const Json& value = spec != nullptr ? *spec : request["spec"];
   constraint.text = value.is_string() && kind != "json_schema" ? value.get<std::string>() : value.dump();
   Stopwatch watch(CLOCK_PROCESS_CPUTIME_ID);

@@ -45,12 +45,14 @@ struct EngineOptions {
   double target_itl_ms = 0;             // prompt chunks shrink to leave tokens this far apart; 0 = no target
   bool fair_tenants = false;            // tenants take turns by tokens computed
   bool radix_cache = true;
-  std::string eviction = "lru";       // of cached prefixes: lru | lfu | cost (cheapest to compute again for its use)
-  std::string speculative = "none";   // none | ngram | tree | draft, verified in one chunk; results are the same bits
-  std::string draft_model;            // of draft: a small model of the same vocabulary, as model_path
-  int draft_tokens = 0;               // guesses in one chunk, at most; as many as pay; 0 = 16
-  int draft_steps = 0;                // of the draft model for one chunk, at most; 0 = as draft_tokens
-  double conservativeness = 1.0;      // of the estimate of output lengths at admission
+  std::string eviction = "lru";      // of cached prefixes: lru | lfu | cost (cheapest to compute again for its use)
+  std::string speculative = "none";  // none | ngram | tree | draft, verified in one chunk; results are the same bits
+  std::string draft_model;           // of draft: a small model of the same vocabulary, as model_path
+  int draft_tokens = 0;              // guesses in one chunk, at most; as many as pay; 0 = 16
+  int draft_steps = 0;               // of the draft model for one chunk, at most; 0 = as draft_tokens
+  double conservativeness = 1.0;     // of the estimate of output lengths at admission
+  bool jump_forward = true;          // text that a constraint forces is read as a prompt is, not token by token
+  std::int64_t grammar_cache_bytes = 256 << 20;  // of compiled constraints that are kept
   std::int64_t random_seed = -1;      // of requests without a seed, in order of arrival; -1 = from the system
   std::string cache_dir;              // prefixes are kept in this folder across restarts; empty = they are not
   std::int64_t cache_disk_bytes = 0;  // evicted prefixes go to disk, at most that much; 0 = they are dropped
@@ -114,6 +116,11 @@ class Engine {
   static Result<std::unique_ptr<Engine>> open(EngineOptions options, const Progress& progress = {});
   ~Engine();  // running requests end with reason abort
 
+  // For RequestFields::grammar; null for no constraint. Takes up to `limit` (0: GrammarLimits), so that nobody waits
+  // who need not; the same constraint again takes microseconds. Any thread. Fails: espalier/grammar.h.
+  Result<std::shared_ptr<grammar::Grammar>> compile(const Constraint& constraint, std::chrono::milliseconds limit = {});
+
+  // A constraint that was not compiled is compiled now.
   Result<Stream> submit(Request request);
   Result<std::vector<Stream>> submit(std::vector<Request> requests);  // all or none: each counts against the queue
 

@@ -25,6 +25,10 @@ namespace espalier {
 
 class Tokenizer;
 
+namespace grammar {
+class Grammar;  // a compiled constraint (grammar/grammar.h)
+}
+
 struct Constraint {
   enum class Kind {
     none,
@@ -39,7 +43,13 @@ struct Constraint {
   Kind kind = Kind::none;
   std::string text;
   bool flexible_whitespace = false;  // of JSON: none between tokens, or runs of bounded length
-  bool strict = false;               // schemas: objects and arrays that do not say otherwise are closed
+  // Which objects and arrays of a schema may have members that it does not mention.
+  enum class Closed {
+    as_written,  // all, as JSON Schema reads itself
+    declared,    // not objects that list their properties, unless several schemas speak of one object (allOf, $ref ...)
+    all,         // none that do not say so
+  };
+  Closed closed = Closed::as_written;
 
   bool operator==(const Constraint&) const = default;
 };

@@ -7,11 +7,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "espalier/error.h"
+#include "espalier/grammar.h"
 #include "espalier/sampling.h"
 #include "espalier/types.h"
 
@@ -29,6 +31,10 @@ struct RequestFields {
   std::string id;  // the caller's name for it; made up when empty
   std::vector<TokenId> prompt;
   SamplingParams sampling;
+  Constraint constraint;                      // on the output; end tokens come exactly where it is complete
+  std::shared_ptr<grammar::Grammar> grammar;  // `constraint` compiled (Engine::compile); else submit() does it
+  std::optional<TokenId> constraint_after;    // the constraint holds behind this token (the end of thinking)
+  bool json_closing = false;  // an output that ends for its length gets a shortest text that completes it, beyond it
   LogprobFields logprobs;
   std::string scope;        // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing
   int priority = 0;         // larger runs first under the priority policy
@@ -65,6 +71,8 @@ class Request {
   void draw_seed(std::uint64_t seed) {
     if (!sampling().seed) seed_ = seed;
   }
+  // The constraint, compiled.
+  void constrain(std::shared_ptr<grammar::Grammar> grammar) { fields_.grammar = std::move(grammar); }
 
  private:
   Request() = default;

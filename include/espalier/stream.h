@@ -50,6 +50,9 @@ struct Usage {  // of one choice, in tokens
   int disk_tokens = 0;  // of cached_tokens, those that were read from disk while the request waited
   int draft_steps = 0, drafted_tokens = 0,
       accepted_tokens = 0;  // steps that verify drafts (0: none does), drafts, true ones
+  int forced_tokens = 0;    // that the constraint left no choice about
+  int passes_saved = 0;     // steps of the model that were not needed for them
+  bool closed = false;      // completed beyond the asked length (RequestFields::json_closing)
   std::string cache_end;    // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
 };
 

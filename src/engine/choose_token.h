@@ -12,8 +12,9 @@
 
 namespace espalier {
 
-// index: of the token in the sequence's output; behind generated() when tokens are drafted.
+// index: of the token in the sequence's output; behind generated() when tokens are drafted. allowed: by the sequence's
+// constraint; null: all.
 Result<Pick> choose_token(std::span<float> logits, const Sequence& sequence, int index,
-                          std::span<const TokenId> end_tokens);
+                          std::span<const TokenId> end_tokens, const grammar::Allowed* allowed = nullptr);
 
 }  // namespace espalier

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "engine/engine_core.h"
 
@@ -23,7 +24,7 @@ void EngineCore::choose_rows(StepPlan& plan) const {
     for (int position = std::max(s->computed, std::min(logprobs_from, s->known() - 1)); position < end; ++position) {
       const bool predicts_prompt = position >= logprobs_from && position + 1 < s->prompt_tokens();
       const bool predicts_next = position + 1 >= s->known() && s->remaining_output() > 0;
-      if (predicts_prompt || predicts_next) plan.rows.push_back({s, position, s});
+      if (predicts_prompt || predicts_next) plan.rows.push_back(wanted_row(*s, position, *s));
     }
     if (end == s->prompt_tokens() && s->generated() == 0) add_other_choices(plan, *s, places, room);
   }
@@ -46,7 +47,37 @@ void EngineCore::add_other_choices(StepPlan& plan, const Sequence& first, int& p
     if (places <= 0 || need > room) return;
     --places;
     room -= need;
-    plan.rows.push_back({s.get(), s->prompt_tokens() - 1, &first});
+    plan.rows.push_back(wanted_row(*s, s->prompt_tokens() - 1, first));
+  }
+}
+
+// A row whose next token is wanted knows what the constraint says of it.
+WantedRow EngineCore::wanted_row(const Sequence& s, int position, const Sequence& computed_by) const {
+  WantedRow row{&s, position, &computed_by, -1, nullptr};
+  const int offset = position + 1 - s.known();
+  if (!s.text.holds() && s.places.empty()) return row;
+  if (offset < 0 || s.broken || (offset > 0 && std::cmp_greater_equal(offset, s.places.size()))) return row;
+  const auto place = offset == 0 ? s.text.place() : s.places[static_cast<std::size_t>(offset)];
+  if (!place.holds) return row;
+  row.forced = place.ends && !options_.end_tokens.empty() ? options_.end_tokens.front() : place.forced;
+  if (row.forced >= 0) return row;
+  const auto& grammar = s.text.grammar();
+  if (s.late_mask && s.late_mask->state() == place.state)
+    row.mask = s.late_mask;
+  else if (auto known = grammar->known(place.state))
+    row.mask = std::make_shared<RowMask>(place.state, *std::move(known));
+  else
+    row.mask = std::make_shared<RowMask>(grammar, place.state);
+  return row;
+}
+
+// Masks that are not known are worked out while the model computes.
+void EngineCore::start_masks(const StepPlan& plan) {
+  for (const WantedRow& row : plan.rows) {
+    if (!row.mask || !row.mask->claim() || row.mask->ready()) continue;
+    metrics_.masks.add();
+    const bool taken = mask_pool_ && mask_pool_->submit([mask = row.mask](const CancelFlag&) { mask->work(); });
+    if (!taken) row.mask->work();
   }
 }
 
@@ -79,9 +110,10 @@ bool EngineCore::fork(const Sequence* choice, Outcome& outcome) {
   Sequence& s = **at;
   Match match = tree_.match(s.key(), {.length = s.prompt_tokens()});
   if (match.length < s.prompt_tokens()) return false;
+  if (outcome.late) return false;
   begin(s, std::move(match));
   std::vector<StreamEvent> events;
-  const bool finished = commit_token(s, outcome, events);
+  const bool finished = commit_token(s, outcome, events) || jump(s, events);
   if (finished)
     release(s);
   else
@@ -95,6 +127,7 @@ bool EngineCore::fork(const Sequence* choice, Outcome& outcome) {
 bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes, std::span<const WantedRow> rows,
                               std::vector<StreamEvent>& events) {
   Sequence& s = *chunk.sequence;
+  if (s.broken) return fail(s, *s.broken, events);
   const bool of_prompt = s.computed < s.prompt_tokens();
   bool finished = false;
   std::size_t row = 0;
@@ -109,19 +142,27 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   // Each further row continues a drafted token: it counts as long as the draft was what came.
   const std::vector<TokenId> draft = std::exchange(s.draft, {});
   std::size_t accepted = 0;
+  s.late_mask.reset();
   for (bool goes_on = true; goes_on && !finished && row < rows.size(); ++row) {
+    if (outcomes[row].late) {
+      s.late_mask = rows[row].mask;
+      metrics_.late_masks.add();
+      break;
+    }
     const TokenId token = outcomes[row].token;
     finished = commit_token(s, outcomes[row], events);
     goes_on = !finished && accepted < draft.size() && draft[accepted] == token;
     if (goes_on) ++accepted;
   }
   const int rejected = static_cast<int>(draft.size() - accepted);
-  s.computed += chunk.count - rejected;
+  const int again = s.late_mask ? 1 : 0;  // the row that it was late for
+  s.computed += chunk.count - rejected - again;
   if (drafts_.on() && row > 0 && !of_prompt) {  // the first token comes with the prompt
     ++s.draft_steps;
     metrics_.draft_steps.add();
   }
   if (!draft.empty()) settle_draft(s, static_cast<int>(accepted), rejected);
+  if (again > 0) s.held.keep_first(s.held.length() - again);
   if (of_prompt || s.to_compute() > 1) s.held.give_to(tree_, s.tokens, s.computed);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
     finished = true;
@@ -129,17 +170,22 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
     count_finish(s, FinishReason::length);
     events.emplace_back(finish_event(s, FinishReason::length));
   }
-  return finished;
+  return finished || jump(s, events);
 }
 
 // The slots of rejected tokens go back; what was stored in them is never read.
 void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
+  s.held.keep_first(s.held.length() - rejected);
+  if (std::exchange(s.draft_is_forced, false)) {
+    s.passes_saved += accepted;
+    metrics_.passes_saved.add(static_cast<std::uint64_t>(accepted));
+    return;
+  }
   metrics_.drafted_tokens.add(static_cast<std::uint64_t>(accepted) + static_cast<std::uint64_t>(rejected));
   metrics_.accepted_tokens.add(static_cast<std::uint64_t>(accepted));
   s.drafted += accepted + rejected;
   s.accepted += accepted;
   drafts_.verified(s, accepted, rejected);
-  s.held.keep_first(s.held.length() - rejected);
 }
 
 void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
@@ -149,16 +195,30 @@ void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
 
 // True when the sequence has ended.
 bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamEvent>& events) {
-  const auto now = now_();
-  if (outcome.error) {
-    FinishEvent failed = finish_event(s, FinishReason::error);
-    failed.error = *outcome.error;
-    count_finish(s, FinishReason::error);
-    events.push_back(std::move(failed));
-    return true;
+  if (outcome.error) return fail(s, *outcome.error, events);
+  const TokenId token = outcome.token;
+  const bool forced = s.text.ends() || !s.text.forced().empty();
+  const bool end = is_end(s, token) || s.text.ends();
+  if (forced) {
+    ++s.forced_tokens;
+    metrics_.forced_tokens.add();
   }
-  s.tokens.push_back(outcome.token);
-  if (s.request->sampling().penalises()) s.counts.add_output(outcome.token);  // nobody else asks for them
+  append(s, token, outcome, end, events);
+  if (end) return finish(s, FinishReason::stop, token, events);
+  if (s.text) {
+    if (auto advanced = s.text.advance(token, s.output()); !advanced.ok()) return fail(s, advanced.error(), events);
+  }
+  if (s.text.ends() && (options_.end_tokens.empty() || s.remaining_output() == 0))
+    return finish(s, FinishReason::stop, std::nullopt, events);
+  if (s.remaining_output() > 0) return false;
+  if (s.request->fields().json_closing && s.text.holds()) close(s, events);
+  return finish(s, FinishReason::length, std::nullopt, events);
+}
+
+void EngineCore::append(Sequence& s, TokenId token, Outcome& outcome, bool ends, std::vector<StreamEvent>& events) {
+  const auto now = now_();
+  s.tokens.push_back(token);
+  if (s.request->sampling().penalises()) s.counts.add_output(token);  // nobody else asks for them
   metrics_.generated_tokens.add();
   if (s.generated() == 1) {
     s.first_token = now;
@@ -168,16 +228,75 @@ bool EngineCore::commit_token(Sequence& s, Outcome& outcome, std::vector<StreamE
     metrics_.inter_token_latency.observe(seconds_of(now - s.last_token));
   }
   s.last_token = now;
-  const bool end = is_end(s, outcome.token);
   events.push_back(
-      TokenEvent{s.choice, outcome.token, outcome.logprob, std::move(outcome.alternatives), end, s.cached_tokens});
-  if (!end && s.remaining_output() > 0) return false;
-  const FinishReason reason = end ? FinishReason::stop : FinishReason::length;
+      TokenEvent{s.choice, token, outcome.logprob, std::move(outcome.alternatives), ends, s.cached_tokens});
+}
+
+bool EngineCore::finish(Sequence& s, FinishReason reason, std::optional<TokenId> matched,
+                        std::vector<StreamEvent>& events) {
   FinishEvent finish = finish_event(s, reason);
-  if (end) finish.matched = outcome.token;
+  finish.matched = matched;
   count_finish(s, reason);
   events.push_back(std::move(finish));
   return true;
+}
+
+bool EngineCore::fail(Sequence& s, const Error& error, std::vector<StreamEvent>& events) {
+  FinishEvent failed = finish_event(s, FinishReason::error);
+  failed.error = error;
+  count_finish(s, FinishReason::error);
+  events.push_back(std::move(failed));
+  return true;
+}
+
+// ---- text that must come
+
+// What must come now is part of the output at once; the model reads it as it reads a prompt. True when the sequence has
+// ended with it.
+bool EngineCore::jump(Sequence& s, std::vector<StreamEvent>& events) {
+  if (!s.text.holds() || !jumps(s)) return false;
+  for (;;) {
+    Outcome outcome;
+    if (!s.text.forced().empty())
+      outcome.token = s.text.forced().front();
+    else if (s.text.ends())
+      outcome.token = options_.end_tokens.front();  // without one it has ended before
+    else
+      return false;
+    ++s.passes_saved;
+    metrics_.passes_saved.add();
+    if (commit_token(s, outcome, events)) return true;
+  }
+}
+
+// The same before the first token, so that it is computed with the prompt. The end is left to the first row.
+void EngineCore::jump_at_start(Sequence& s) {
+  if (!s.text.holds() || !jumps(s) || s.generated() > 0) return;
+  std::vector<StreamEvent> events;
+  while (!s.broken && s.remaining_output() > 1 && !s.text.forced().empty()) {
+    Outcome outcome;
+    outcome.token = s.text.forced().front();
+    if (is_end(s, outcome.token)) break;
+    ++s.forced_tokens;
+    ++s.passes_saved;
+    metrics_.forced_tokens.add();
+    metrics_.passes_saved.add();
+    append(s, outcome.token, outcome, false, events);
+    if (auto advanced = s.text.advance(outcome.token, s.output()); !advanced.ok()) s.broken = advanced.error();
+  }
+  if (!events.empty()) s.channel->publish(std::move(events));
+}
+
+// An output that ends for its length is completed by a shortest text, beyond that length.
+void EngineCore::close(Sequence& s, std::vector<StreamEvent>& events) {
+  const auto text = s.text.grammar()->closing(s.text.state());
+  if (!text.ok()) return;
+  for (const TokenId token : s.text.grammar()->tokens_of(*text, s.text.own(s.output()))) {
+    Outcome outcome;
+    outcome.token = token;
+    append(s, token, outcome, false, events);
+    s.closed = true;
+  }
 }
 
 // Everything the sequence holds goes back: what is computed to the tree, the rest to the allocator.
@@ -198,8 +317,18 @@ FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) con
   FinishEvent event;
   event.choice = s.choice;
   event.reason = reason;
-  event.usage = {s.prompt_tokens(), s.cached_tokens, s.generated(), s.retractions, s.disk_tokens,
-                 s.draft_steps,     s.drafted,       s.accepted,    s.cache_end};
+  event.usage = {.prompt_tokens = s.prompt_tokens(),
+                 .cached_tokens = s.cached_tokens,
+                 .completion_tokens = s.generated(),
+                 .retractions = s.retractions,
+                 .disk_tokens = s.disk_tokens,
+                 .draft_steps = s.draft_steps,
+                 .drafted_tokens = s.drafted,
+                 .accepted_tokens = s.accepted,
+                 .forced_tokens = s.forced_tokens,
+                 .passes_saved = s.passes_saved,
+                 .closed = s.closed,
+                 .cache_end = s.cache_end};
   const auto now = now_();
   event.timing.queued = seconds_of((s.was_admitted ? s.admitted : now) - s.submitted);
   event.timing.first_token =

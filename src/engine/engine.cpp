@@ -13,6 +13,7 @@
 #include "engine/disk_cache.h"
 #include "engine/engine_core.h"
 #include "engine/engine_options.h"
+#include "engine/grammar_cache.h"
 #include "engine/loaded_draft.h"
 #include "engine/loaded_model.h"
 #include "engine/model_runner.h"
@@ -24,6 +25,8 @@
 
 namespace espalier {
 namespace {
+
+constexpr unsigned kMaskThreads = 2;
 
 struct Capacity {
   int context, pool;  // tokens
@@ -66,6 +69,8 @@ struct Engine::Impl {
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<LoadedDraft> draft;  // null: no model guesses
+  std::unique_ptr<GrammarCache> grammars;
+  std::unique_ptr<SidePool> masks;
   std::unique_ptr<EngineCore> core;
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
   std::thread thread;
@@ -140,9 +145,14 @@ Result<> Engine::Impl::open(const Progress& progress) {
   core_options.draft_limits = chosen.draft_limits;
   core_options.conservativeness = options.conservativeness;
   core_options.end_tokens = info.end_tokens;
+  core_options.jump_forward = options.jump_forward;
   runner = std::make_unique<ModelRunner>(*decoder, kv, *team, info.end_tokens);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   if (draft) core->attach(*draft->model);
+  grammars = std::make_unique<GrammarCache>(files.tokenizer, GrammarLimits{},
+                                            static_cast<std::size_t>(options.grammar_cache_bytes));
+  masks = std::make_unique<SidePool>(SidePool::Options{"mask", kMaskThreads, 4096});
+  core->attach(*masks);
   open_disk_cache(shape);
   queue.publish(core->status(), 0, 0);
   ESP_TRY(thread, start_thread("engine's", [this] { run(); }));
@@ -268,7 +278,17 @@ Result<Stream> Engine::submit(Request request) {
   return std::move(streams.front());
 }
 
+Result<std::shared_ptr<grammar::Grammar>> Engine::compile(const Constraint& constraint,
+                                                          std::chrono::milliseconds limit) {
+  return limit.count() > 0 ? impl_->grammars->compile(constraint, limit) : impl_->grammars->compile(constraint);
+}
+
 Result<std::vector<Stream>> Engine::submit(std::vector<Request> requests) {
+  for (Request& request : requests) {
+    if (request.fields().grammar != nullptr) continue;
+    ESP_TRY(auto grammar, compile(request.fields().constraint));
+    request.constrain(std::move(grammar));
+  }
   if (impl_->draining) {
     impl_->metrics.rejected_draining.add();
     return Error{Error::Kind::unavailable, "the server is shutting down and takes no new work", {}, "draining"};

@@ -50,6 +50,10 @@ void EngineCore::add(const Arrival& arrival) {
                       .background = arrival.request->fields().background};
     if (options_.fair_tenants)
       sequence->share = shares_.arrives(arrival.request->fields().tenant, arrival.request->fields().user);
+    if (const auto& grammar = arrival.request->fields().grammar) {
+      sequence->text = ConstrainedText(grammar, arrival.request->fields().constraint_after);
+      if (auto begun = sequence->text.begin(); !begun.ok()) sequence->broken = begun.error();
+    }
     if (arrival.request->sampling().penalises()) sequence->counts.add_prompt(arrival.request->prompt());
     waiting_.push_back(std::move(sequence));
   }
@@ -69,6 +73,7 @@ bool EngineCore::step() {
   const int rows = next.decoding_rows();
   charge(next);
   const auto run = now_();
+  start_masks(next);
   std::vector<Outcome> outcomes = runner_.run(next);
   const double running = seconds_of(now_() - run);
   commit(next, std::move(outcomes));

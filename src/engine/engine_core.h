@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/side_pool.h"
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
 #include "cache/transfer_rates.h"
@@ -39,6 +40,7 @@ struct CoreOptions {
   double conservativeness = 1.0;
   CompactionLimits compaction;
   std::vector<TokenId> end_tokens;
+  bool jump_forward = true;  // text that a constraint forces is appended at once
 };
 
 enum class IdMatch { whole, prefix };
@@ -56,6 +58,7 @@ class EngineCore {
   // Evicted prefixes go to `tier` from now on, and come back when a request needs them.
   void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted);
   void attach(DraftModel& model) { drafts_.use(model); }  // it outlives the core
+  void attach(SidePool& masks) { mask_pool_ = &masks; }   // works out constraints' masks; it outlives the core
   std::int64_t save_cache(DiskTier::Time until);  // what the tree holds, to the tier; the tokens that were written
 
   void add(const Arrival& arrival);
@@ -104,8 +107,12 @@ class EngineCore {
   void put_back(Sequence& sequence, StepPlan& plan, SequenceList& to);
 
   void add_drafts(StepPlan& plan, int budget);
+  void draft_forced(StepPlan& plan, int& room);
+  bool jumps(const Sequence& sequence) const;
   // commit_step.cpp
   void choose_rows(StepPlan& plan) const;
+  WantedRow wanted_row(const Sequence& sequence, int position, const Sequence& computed_by) const;
+  void start_masks(const StepPlan& plan);
   void add_other_choices(StepPlan& plan, const Sequence& first, int& places, int& room) const;
   void commit(const StepPlan& plan, std::vector<Outcome> outcomes);
   bool fork(const Sequence* choice, Outcome& outcome);
@@ -114,6 +121,13 @@ class EngineCore {
   void settle_draft(Sequence& sequence, int accepted, int rejected);
   void commit_prompt_logprob(Sequence& sequence, Outcome& outcome);
   bool commit_token(Sequence& sequence, Outcome& outcome, std::vector<StreamEvent>& events);
+  bool fail(Sequence& sequence, const Error& error, std::vector<StreamEvent>& events);
+  bool finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> matched,
+              std::vector<StreamEvent>& events);
+  void append(Sequence& sequence, TokenId token, Outcome& outcome, bool ends, std::vector<StreamEvent>& events);
+  bool jump(Sequence& sequence, std::vector<StreamEvent>& events);
+  void jump_at_start(Sequence& sequence);
+  void close(Sequence& sequence, std::vector<StreamEvent>& events);
   void release(Sequence& sequence);
   FinishEvent finish_event(const Sequence& sequence, FinishReason reason) const;
   void count_finish(const Sequence& sequence, FinishReason reason);
@@ -139,6 +153,7 @@ class EngineCore {
   RunningRate generation_{1.0};
   StepCost cost_;  // of all steps, by rows
   Drafts drafts_;
+  SidePool* mask_pool_ = nullptr;
   Compaction compaction_;
 };
 

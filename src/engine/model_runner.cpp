@@ -4,6 +4,12 @@
 #include "sampling/logprobs.h"
 
 namespace espalier {
+namespace {
+
+// How long a row's mask may take beyond the model: others would wait for it, or nobody would.
+constexpr std::chrono::milliseconds kMaskPatience{5}, kMaskAlone{100};
+
+}  // namespace
 
 std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
   const std::span<float> logits = forward(plan);
@@ -18,7 +24,7 @@ std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
       copy.assign(of_row.begin(), of_row.end());
       of_row = copy;
     }
-    outcomes[at] = evaluate(of_row, *row.sequence, row.position);
+    outcomes[at] = evaluate(of_row, row, outcomes.size() == 1);
   });
   return outcomes;
 }
@@ -42,16 +48,30 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
 }
 
 // Runs on any member of the team: reads the sequence, changes nothing but the row.
-Outcome ModelRunner::evaluate(std::span<float> logits, const Sequence& s, int position) const {
+Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, bool alone) const {
+  const Sequence& s = *row.sequence;
+  const int position = row.position;
   thread_local Logprobs logprobs;  // keeps scratch memory
   Outcome outcome;
   const LogprobFields& wanted = s.request->fields().logprobs;
   const bool of_prompt = position + 1 < s.prompt_tokens();
   if (of_prompt) {
     outcome.token = s.tokens[static_cast<std::size_t>(position) + 1];
+  } else if (row.forced >= 0) {
+    outcome.token = row.forced;
   } else {
+    const grammar::Allowed* allowed = nullptr;
+    if (row.mask) {
+      const auto* mask = row.mask->wait(alone ? kMaskAlone : kMaskPatience);
+      if (mask == nullptr || !mask->ok()) {
+        outcome.late = mask == nullptr;
+        if (mask != nullptr) outcome.error = mask->error();
+        return outcome;
+      }
+      allowed = &**mask;
+    }
     const int index = position + 1 - s.prompt_tokens();  // of the output token; behind known() when tokens are drafted
-    auto pick = choose_token(logits, s, index, end_tokens_);
+    auto pick = choose_token(logits, s, index, end_tokens_, allowed);
     if (!pick.ok()) {
       outcome.error = pick.error();
       return outcome;

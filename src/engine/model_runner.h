@@ -24,7 +24,7 @@ class ModelRunner : public StepRunner {
 
  private:
   std::span<float> forward(const StepPlan& plan);
-  Outcome evaluate(std::span<float> logits, const Sequence& sequence, int position) const;
+  Outcome evaluate(std::span<float> logits, const WantedRow& row, bool alone) const;
 
   Model& model_;
   KvPool& kv_;

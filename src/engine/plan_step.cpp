@@ -45,7 +45,7 @@ StepPlan EngineCore::plan() {
   plan_running(plan, prompt_budget);
   plan_waiting(plan, prompt_budget);
   take_back_retracted();
-  if (drafts_.on()) add_drafts(plan, prompt_budget);
+  add_drafts(plan, prompt_budget);
   secure_slots(plan);
   compaction_.step(running_);
   return plan;
@@ -85,14 +85,14 @@ void EngineCore::take_back_retracted() {
 }
 
 void EngineCore::plan_running(StepPlan& plan, int& prompt_budget) {
-  std::vector<int> to_compute;
-  for (const auto& sequence : running_) to_compute.push_back(sequence->to_compute());
-  const std::vector<int> chunks = running_chunks(to_compute, prompt_budget);
+  std::vector<RunningNeed> needs;
+  for (const auto& s : running_) needs.push_back({s->to_compute(), s->generated() > 0});
+  const std::vector<int> chunks = running_chunks(needs, prompt_budget);
   int logprob_rows = kMostLogprobRows;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     if (chunks[i] == 0) continue;
     const int count = cap_for_logprobs(*running_[i], chunks[i], logprob_rows);
-    if (to_compute[i] > 1) prompt_budget -= count;
+    if (needs[i].to_compute > 1) prompt_budget -= count;
     if (count > 0) plan.chunks.push_back({running_[i].get(), count});
   }
 }
@@ -222,12 +222,47 @@ bool EngineCore::make_room_for(const Sequence& s, StepPlan& plan) {
 
 // Guesses ride along with what decodes; they never take room that prompts or other sequences want.
 void EngineCore::add_drafts(StepPlan& plan, int budget) {
-  if (plan.decoding_rows() == 0) return;  // beside a prompt chunk a row is dear
   const int free = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
-  std::vector<Sequence*> sequences;
-  for (const ScheduledChunk& chunk : plan.chunks) sequences.push_back(chunk.sequence);
-  drafts_.propose(sequences, std::min(budget, free));
-  for (ScheduledChunk& chunk : plan.chunks) chunk.count += static_cast<int>(chunk.sequence->draft.size());
+  int room = std::min(budget, free);
+  draft_forced(plan, room);
+  if (drafts_.on() && plan.decoding_rows() > 0) {  // beside a prompt chunk a row is dear
+    std::vector<Sequence*> sequences;
+    for (const ScheduledChunk& chunk : plan.chunks)
+      if (chunk.sequence->draft.empty()) sequences.push_back(chunk.sequence);
+    if (!sequences.empty()) drafts_.propose(sequences, room);
+  }
+  for (ScheduledChunk& chunk : plan.chunks) {
+    Sequence& s = *chunk.sequence;
+    if (s.text) {
+      auto places = s.text.along(s.draft, s.output());
+      if (places.ok())
+        s.places = std::move(places).value();
+      else
+        s.draft.clear(), s.places.clear();  // it ends when it goes on
+    }
+    chunk.count += static_cast<int>(s.draft.size());
+  }
+}
+
+// Whether text that must come is appended at once. Where the log-probabilities of its tokens are wanted it is a draft.
+bool EngineCore::jumps(const Sequence& s) const {
+  return options_.jump_forward && !s.request->fields().logprobs.enabled;
+}
+
+// Text that must come, of those who want its tokens' log-probabilities. Penalties would have to count them as they
+// come.
+void EngineCore::draft_forced(StepPlan& plan, int& room) {
+  for (const ScheduledChunk& chunk : plan.chunks) {
+    Sequence& s = *chunk.sequence;
+    const auto forced = s.text.forced();
+    if (!options_.jump_forward || forced.size() < 2 || jumps(s)) continue;
+    if (s.to_compute() != chunk.count || s.request->sampling().penalises()) continue;
+    const int most = std::min({static_cast<int>(forced.size()) - 1, room, s.remaining_output() - 1, kMostJumped});
+    if (most <= 0 || s.known() == s.prompt_tokens()) continue;
+    s.draft.assign(forced.begin(), forced.begin() + most);
+    s.draft_is_forced = true;
+    room -= most;
+  }
 }
 
 // Tokens that the running sequences will still want: what they have not computed, and what they are expected to say.
@@ -279,6 +314,7 @@ void EngineCore::begin(Sequence& s, Match match) {
   s.cached_tokens = std::min(match.length, s.prompt_tokens() - 1);
   s.disk_tokens = std::min(from_disk, s.cached_tokens);
   s.cache_end = why_reuse_ended(s, match);
+  jump_at_start(s);
   metrics_.queue.observe(seconds_of(s.admitted - s.submitted));
   metrics_.queried_tokens.add(static_cast<std::uint64_t>(s.prompt_tokens()));
   metrics_.cached_tokens.add(static_cast<std::uint64_t>(s.cached_tokens));
@@ -349,6 +385,7 @@ void EngineCore::put_back(Sequence& victim, StepPlan& plan, SequenceList& to) {
   ++victim.retractions;
   victim.computed = 0;
   victim.draft.clear();
+  victim.draft_is_forced = false;
   victim.peeked = {};
   victim.view.matched = 0;
   victim.view.output = victim.remaining_output();

@@ -51,16 +51,21 @@ int AdmissionOrder::next() {
   return index;
 }
 
-std::vector<int> running_chunks(std::span<const int> to_compute, int prompt_budget) {
-  std::vector<int> chunks(to_compute.size());
-  for (std::size_t i = 0; i < to_compute.size(); ++i) {
-    if (to_compute[i] == 1) {
-      chunks[i] = 1;
-      continue;
-    }
-    chunks[i] = std::min(to_compute[i], prompt_budget);
+std::vector<int> running_chunks(std::span<const RunningNeed> running, int prompt_budget) {
+  std::vector<int> chunks(running.size());
+  const auto take = [&](std::size_t i) {
+    chunks[i] = std::min(running[i].to_compute, prompt_budget);
     prompt_budget -= chunks[i];
+  };
+  const auto jumped = [](const RunningNeed& r) { return r.speaks && r.to_compute <= kMostJumped; };
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    if (running[i].to_compute == 1)
+      chunks[i] = 1;
+    else if (jumped(running[i]))
+      take(i);
   }
+  for (std::size_t i = 0; i < running.size(); ++i)
+    if (running[i].to_compute > 1 && !jumped(running[i])) take(i);
   return chunks;
 }
 

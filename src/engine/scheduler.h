@@ -57,9 +57,14 @@ class AdmissionOrder {
   std::vector<Rank> heap_;
 };
 
-// Tokens that each running sequence computes in this step: all that decode (one token to go), then prompts in order of
-// arrival while `prompt_budget` lasts. `to_compute` in order of arrival.
-std::vector<int> running_chunks(std::span<const int> to_compute, int prompt_budget);
+// Tokens that each running sequence computes in this step: those that speak (one token to go, or a few that a
+// constraint forced), then prompts in order of arrival while `prompt_budget` lasts. `running` in order of arrival.
+inline constexpr int kMostJumped = 128;  // tokens
+struct RunningNeed {
+  int to_compute;
+  bool speaks = false;  // has said something already
+};
+std::vector<int> running_chunks(std::span<const RunningNeed> running, int prompt_budget);
 
 // How much of a request's allowed output it is expected to use, learnt from what happens: falls step by step while
 // nothing goes wrong, rises to what was seen after the pool ran out.

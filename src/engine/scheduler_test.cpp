@@ -82,9 +82,14 @@ TEST(FairShare, ATenantThatComesBackStartsLevelAndItsUsersShareItsTurns) {
 }
 
 TEST(Scheduler, DecodingSequencesAreNeverHeldUpByPrompts) {
-  const std::vector<int> to_compute = {700, 1, 1, 300, 1};
-  EXPECT_THAT(running_chunks(to_compute, 512), ElementsAre(512, 1, 1, 0, 1));
-  EXPECT_THAT(running_chunks(to_compute, 800), ElementsAre(700, 1, 1, 100, 1));
+  const std::vector<RunningNeed> running = {{700}, {1, true}, {1, true}, {300}, {1, true}};
+  EXPECT_THAT(running_chunks(running, 512), ElementsAre(512, 1, 1, 0, 1));
+  EXPECT_THAT(running_chunks(running, 800), ElementsAre(700, 1, 1, 100, 1));
+}
+
+TEST(Scheduler, TextThatWasForcedIsReadBeforePrompts) {
+  const std::vector<RunningNeed> running = {{700}, {1, true}, {20, true}, {400, true}};
+  EXPECT_THAT(running_chunks(running, 512), ElementsAre(492, 1, 20, 0));
 }
 
 TEST(Scheduler, TheRatioFallsWhileAllIsWellAndRisesAfterARetraction) {

@@ -8,13 +8,17 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
+#include "engine/constrained_text.h"
 #include "engine/drafts.h"
 #include "engine/fair_share.h"
 #include "engine/held_tokens.h"
+#include "engine/row_mask.h"
 #include "engine/scheduler.h"
 #include "engine/stream_channel.h"
 #include "espalier/request.h"
@@ -32,7 +36,10 @@ struct Sequence {
   int choice = 0;
   std::uint64_t arrival = 0;  // order of submission, also across retraction
 
-  std::vector<TokenId> tokens;  // prompt, then what was generated
+  std::vector<TokenId> tokens;                 // prompt, then what was generated
+  ConstrainedText text;                        // empty: no constraint
+  std::vector<ConstrainedText::Place> places;  // in this step, by tokens of the draft
+  std::shared_ptr<RowMask> late_mask;          // that was not there in time
   DraftState drafting;
   std::vector<TokenId> draft;  // guesses of what follows, in this step's chunk to be verified
   int computed = 0;            // leading tokens whose keys and values are stored
@@ -51,14 +58,18 @@ struct Sequence {
   const char* cache_end = "";
   int retractions = 0;
   int draft_steps = 0, drafted = 0,
-      accepted = 0;      // decoding steps where drafts are on, their tokens, those that came true
-  int extents_left = 0;  // of its tokens in the tree, when they were last to be gathered (compaction.h)
+      accepted = 0;  // decoding steps where drafts are on, their tokens, those that came true
+  int forced_tokens = 0, passes_saved = 0;
+  bool draft_is_forced = false, closed = false;
+  std::optional<Error> broken;  // it ends with this at its next token
+  int extents_left = 0;         // of its tokens in the tree, when they were last to be gathered (compaction.h)
   Clock::time_point submitted{}, admitted{}, first_token{}, last_token{};
   bool was_admitted = false;
 
   int known() const { return static_cast<int>(tokens.size()); }
   int prompt_tokens() const { return static_cast<int>(request->prompt().size()); }
   int generated() const { return known() - prompt_tokens(); }
+  std::span<const TokenId> output() const { return std::span(tokens).subspan(request->prompt().size()); }
   int to_compute() const { return known() - computed; }
   TokenId token_at(int position) const {
     return position < known() ? tokens[static_cast<std::size_t>(position)]

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/row_mask.h"
 #include "engine/sequence.h"
 #include "espalier/error.h"
 #include "espalier/stream.h"
@@ -22,7 +23,9 @@ struct ScheduledChunk {  // the next `count` tokens of a sequence, drafted ones 
 struct WantedRow {  // what follows the token at `position`: the next of the prompt (log-probability) or a new one
   const Sequence* sequence;
   int position;
-  const Sequence* computed_by;  // whose chunk has the position: the sequence itself, or another choice of its request
+  const Sequence* computed_by;    // whose chunk has the position: the sequence itself, or another choice of its request
+  TokenId forced = -1;            // the token that follows, where a constraint leaves no choice
+  std::shared_ptr<RowMask> mask;  // which may follow; null: all
 };
 
 struct StepPlan {
@@ -49,6 +52,7 @@ struct Outcome {       // of a wanted row
   TokenId token = 0;   // the chosen one, or the prompt's next
   double logprob = 0;  // 0 when not asked for
   Alternatives alternatives;
+  bool late = false;           // its mask was not there in time: to be computed again
   std::optional<Error> error;  // ends this sequence alone
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/regex.h"
@@ -87,7 +88,7 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
         json_limits.depth = 1000;
         ESP_TRY(document_, parse_json(constraint.text, json_limits));
       }
-      ESP_TRY(auto schema, SchemaGrammar::make(store_, document_, {constraint.flexible_whitespace, constraint.strict}));
+      ESP_TRY(auto schema, SchemaGrammar::make(store_, document_, {constraint.flexible_whitespace, constraint.closed}));
       whole = schema->root();
       source_ = std::move(schema);
       break;
@@ -137,6 +138,24 @@ Result<State> Grammar::read(State from, std::string_view bytes) {
 
 Result<std::shared_ptr<const MaskWords>> Grammar::mask(State state) {
   const std::lock_guard lock(mutex_);
+  return mask_locked(state);
+}
+
+Result<Allowed> Grammar::allowed(State state) {
+  const std::lock_guard lock(mutex_);
+  ESP_TRY(auto words, mask_locked(state));
+  return Allowed{std::move(words), automaton_->complete(state)};
+}
+
+std::optional<Allowed> Grammar::known(State state) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return std::nullopt;
+  const auto words = known_masks_.find(state);
+  if (words == known_masks_.end()) return std::nullopt;
+  return Allowed{words->second, automaton_->complete(state)};
+}
+
+Result<std::shared_ptr<const MaskWords>> Grammar::mask_locked(State state) {
   if (const auto known = known_masks_.find(state); known != known_masks_.end()) return known->second;
   allow(limits_.step_time);
   auto words = std::make_shared<MaskWords>();
@@ -145,6 +164,11 @@ Result<std::shared_ptr<const MaskWords>> Grammar::mask(State state) {
   if (known_masks_.size() >= kMostMasks) known_masks_.clear();
   known_masks_[state] = words;
   return std::shared_ptr<const MaskWords>(std::move(words));
+}
+
+bool Grammar::usable() {
+  const std::lock_guard lock(mutex_);
+  return limit_met().ok();
 }
 
 bool Grammar::complete(State state) {
@@ -173,6 +197,8 @@ std::string Grammar::forced_bytes(State state, State& end) {
 
 Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   const std::lock_guard lock(mutex_);
+  const bool first = state == start_ && before.empty();
+  if (first && forced_at_start_) return *forced_at_start_;
   allow(limits_.step_time);
   Forced forced;
   State end = state;
@@ -180,28 +206,93 @@ Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   if (!forced.bytes.empty() && vocabulary_->tokenizer() != nullptr) {
     forced.tokens = stable_tokens(forced.bytes, end, before);
   }
+  std::size_t written = 0;
+  for (const TokenId token : forced.tokens) written += vocabulary_->text(token).size();
+  forced.ends = written == forced.bytes.size() && automaton_->complete(end) && automaton_->branches(end).empty();
   ESP_CHECK(limit_met());
+  if (first) forced_at_start_ = forced;
   return forced;
+}
+
+// Breadth first by bytes; of a branch's bytes a printable one.
+Result<std::string> Grammar::closing(State state) {
+  constexpr std::size_t kMostVisited = 100'000;
+  struct Visit {
+    State state;
+    std::size_t from;  // the visit before
+    char byte;
+  };
+  const std::lock_guard lock(mutex_);
+  allow(limits_.step_time);
+  std::vector<Visit> visits{{state, 0, 0}};
+  std::unordered_set<State> seen{state};
+  for (std::size_t i = 0; i < visits.size() && visits.size() < kMostVisited; ++i) {
+    if (automaton_->complete(visits[i].state)) {
+      std::string text;
+      for (std::size_t at = i; at != 0; at = visits[at].from) text.push_back(visits[at].byte);
+      std::ranges::reverse(text);
+      return text;
+    }
+    for (const Automaton::Branch& branch : automaton_->branches(visits[i].state)) {
+      if (!seen.insert(branch.to).second) continue;
+      const auto printable = [&](unsigned byte) { return branch.on.contains(static_cast<unsigned char>(byte)); };
+      unsigned byte = ' ' + 1;
+      while (byte < 0x7f && !printable(byte)) ++byte;
+      visits.push_back({branch.to, i, static_cast<char>(byte < 0x7f ? byte : branch.on.first())});
+    }
+    ESP_CHECK(limit_met());
+  }
+  return bad_request("no short text completes what was begun", "", "grammar_too_complex");
 }
 
 namespace {
 
 // The tokens of `text` behind those of `before`, if the tokenizer cuts the whole there; else of `text` alone.
 std::vector<TokenId> tokens_behind(const Vocabulary& vocabulary, std::span<const TokenId> before,
-                                   const std::string& text) {
-  const EncodeOptions plain{false, false};
+                                   std::string_view text) {
+  const auto from = [&](const std::vector<TokenId>& tokens, std::size_t first) -> std::vector<TokenId> {
+    std::string written;
+    for (std::size_t i = first; i < tokens.size(); ++i) written += vocabulary.text(tokens[i]);
+    if (written != text) return {};
+    return {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end()};
+  };
+  const auto encoded = [&](std::string_view whole) {
+    auto tokens = vocabulary.tokenizer()->encode(whole, {false, false});
+    return tokens.ok() ? std::move(tokens).value() : std::vector<TokenId>();
+  };
   std::string whole;
   for (const TokenId token : before) whole += vocabulary.text(token);
-  if (const auto all = vocabulary.tokenizer()->encode(whole + text, plain); all.ok()) {
-    const bool continues =
-        all->size() >= before.size() && std::ranges::equal(before, std::span(*all).first(before.size()));
-    if (continues) return {all->begin() + static_cast<std::ptrdiff_t>(before.size()), all->end()};
+  const auto all = encoded(whole.append(text));
+  const bool continues = all.size() >= before.size() && std::ranges::equal(before, std::span(all).first(before.size()));
+  if (continues) {
+    if (auto tokens = from(all, before.size()); !tokens.empty()) return tokens;
   }
-  const auto alone = vocabulary.tokenizer()->encode(text, plain);
-  return alone.ok() ? *alone : std::vector<TokenId>();
+  if (auto tokens = from(encoded(text), 0); !tokens.empty() || text.empty()) return tokens;
+  // A tokenizer that puts a space before every text: behind a line's end there is none.
+  const auto marked = encoded(std::string("\n").append(text));
+  for (std::size_t first = 1; first <= marked.size() && first <= 3; ++first) {
+    if (auto tokens = from(marked, first); !tokens.empty()) return tokens;
+  }
+  return {};
 }
 
 }  // namespace
+
+std::vector<TokenId> Grammar::tokens_of(std::string_view text, std::span<const TokenId> before) const {
+  if (vocabulary_->tokenizer() == nullptr) return {};
+  // The rest of a character that was begun is no text by itself: byte by byte.
+  std::vector<TokenId> tokens;
+  for (; !text.empty() && (static_cast<unsigned char>(text[0]) & 0xc0) == 0x80; text.remove_prefix(1)) {
+    const auto byte = vocabulary_->find_text(text.substr(0, 1));
+    if (!byte) return {};
+    tokens.push_back(*byte);
+  }
+  if (!tokens.empty()) before = tokens;
+  const auto others = tokens_behind(*vocabulary_, before.last(std::min(before.size(), kContextTokens)), text);
+  if (others.empty() && !text.empty()) return {};
+  tokens.insert(tokens.end(), others.begin(), others.end());
+  return tokens;
+}
 
 // What may stand behind `bytes` in a token that begins inside them, as the grammar allows.
 Grammar::Straddling Grammar::straddling(const std::string& bytes, State end) {

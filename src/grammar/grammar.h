@@ -27,6 +27,13 @@ namespace espalier::grammar {
 struct Forced {
   std::string bytes;            // what every text that goes on from here begins with; empty where the text may end
   std::vector<TokenId> tokens;  // those of its tokens that do not depend on what follows
+  bool ends = false;            // behind `bytes` nothing may follow, and `tokens` are all of them
+};
+
+// What may come next.
+struct Allowed {
+  std::shared_ptr<const MaskWords> tokens;
+  bool end = false;  // the text may end here
 };
 
 class Grammar {
@@ -40,8 +47,18 @@ class Grammar {
   Result<State> read(State from, TokenId token) { return read(from, vocabulary_->text(token)); }
   // Tokens that may come. Warm states cost a look-up.
   Result<std::shared_ptr<const MaskWords>> mask(State state);
+  Result<Allowed> allowed(State state);  // mask() and complete() at once
+  // allowed(), if it was worked out before and nobody is at work in the grammar: never waits.
+  std::optional<Allowed> known(State state);
   // The text may end here.
   bool complete(State state);
+  // False once a limit was met: everything fails from then on.
+  bool usable();
+  // A shortest text that makes the whole complete; bad_request when none was found within the limits.
+  Result<std::string> closing(State state);
+  // The tokens of a text as the tokenizer gives them behind the tokens `before`. Empty when there is no tokenizer or it
+  // cannot write the text.
+  std::vector<TokenId> tokens_of(std::string_view text, std::span<const TokenId> before) const;
   // `before`: the tokens that lead here, for how the tokenizer cuts the text; may be a few only.
   Result<Forced> forced(State state, std::span<const TokenId> before);
 
@@ -63,6 +80,7 @@ class Grammar {
     std::vector<std::string> behind;  // what they have behind the bytes; one too many when there are too many
   };
   Straddling straddling(const std::string& bytes, State end);
+  Result<std::shared_ptr<const MaskWords>> mask_locked(State state);
 
   GrammarLimits limits_;
   std::mutex mutex_;
@@ -75,6 +93,7 @@ class Grammar {
   std::optional<TokenMasks> masks_;
   State start_ = Automaton::dead;
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
+  std::optional<Forced> forced_at_start_;
 };
 
 class Matcher {

@@ -60,12 +60,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.nodes = 100'000;
   limits.states = 50'000;
   limits.compile_time = limits.step_time = std::chrono::milliseconds(200);
-  const auto grammar =
-      Grammar::compile({kind, std::string(text), (data[0] & 64) != 0, (data[0] & 128) != 0}, vocabulary(), limits);
+  const auto closed = static_cast<Constraint::Closed>(data[0] / 16 % 3);
+  const auto grammar = Grammar::compile({kind, std::string(text), (data[0] & 128) != 0, closed}, vocabulary(), limits);
   if (!grammar.ok()) {
     require(is_known(grammar.error()));
     return 0;
   }
   walk(**grammar, text);
+  (void)(*grammar)->closing((*grammar)->start());
   return 0;
 }

@@ -25,7 +25,7 @@ struct Verdicts {
 };
 
 void expect(Kind kind, const Verdicts& verdicts) {
-  const auto grammar = Grammar::compile({kind, verdicts.constraint, false, false}, bytes_only());
+  const auto grammar = Grammar::compile({kind, verdicts.constraint}, bytes_only());
   ASSERT_TRUE(grammar.ok()) << verdicts.constraint << ": " << grammar.error().message;
   const auto reads = [&](const std::string& text) {
     const auto state = (*grammar)->read((*grammar)->start(), text);
@@ -36,7 +36,7 @@ void expect(Kind kind, const Verdicts& verdicts) {
 }
 
 Error refused(Kind kind, const std::string& text) {
-  const auto grammar = Grammar::compile({kind, text, false, false}, bytes_only());
+  const auto grammar = Grammar::compile({kind, text}, bytes_only());
   EXPECT_FALSE(grammar.ok()) << text;
   return grammar.ok() ? Error{} : grammar.error();
 }
@@ -176,7 +176,7 @@ TEST(Grammars, AHostileConstraintEndsWithinItsLimits) {
     if (oneof.size() > 100'000) break;
   }
   const auto begin = std::chrono::steady_clock::now();
-  const auto grammar = Grammar::compile({Kind::json_schema, oneof, false, false}, bytes_only(), limits);
+  const auto grammar = Grammar::compile({Kind::json_schema, oneof}, bytes_only(), limits);
   if (grammar.ok()) {
     (void)(*grammar)->read((*grammar)->start(), "{\"a\":{\"a\":{\"a\":1}}}");
   } else {
@@ -185,11 +185,40 @@ TEST(Grammars, AHostileConstraintEndsWithinItsLimits) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
+TEST(Grammars, DeclaredObjectsAreClosedUnlessSeveralSchemasSpeakOfOne) {
+  const auto reads = [](const std::string& schema, const std::string& text) {
+    const auto grammar =
+        *Grammar::compile({Kind::json_schema, schema, false, Constraint::Closed::declared}, bytes_only());
+    const auto state = *grammar->read(grammar->start(), text);
+    return state != Automaton::dead && grammar->complete(state);
+  };
+  const std::string plain = R"({"type":"object","properties":{"a":{"type":"integer"}}})";
+  EXPECT_TRUE(reads(plain, R"({"a":1})"));
+  EXPECT_FALSE(reads(plain, R"({"a":1,"b":2})"));
+  EXPECT_TRUE(reads(R"({"type":"object"})", R"({"b":2})"));
+  EXPECT_TRUE(reads(R"({"type":"array"})", R"([2])"));
+  const std::string both = R"({"allOf":[{"properties":{"a":{}},"type":"object"},{"properties":{"b":{}}}]})";
+  EXPECT_TRUE(reads(both, R"({"a":1,"b":2})"));
+}
+
+TEST(Grammars, AClosingIsAShortestTextThatCompletesTheWhole) {
+  const auto closing = [](const std::string& schema, const std::string& begun) {
+    const auto grammar = *Grammar::compile({Kind::json_schema, schema}, bytes_only());
+    return *grammar->closing(*grammar->read(grammar->start(), begun));
+  };
+  const std::string schema = R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}},)"
+                             R"("b":{"type":"boolean"}},"required":["a","b"],"additionalProperties":false})";
+  EXPECT_EQ(closing(schema, R"({"a":["x)"), R"("],"b":true})");
+  EXPECT_EQ(closing(schema, R"({"a":[],"b":true})"), "");
+  EXPECT_EQ(closing(R"({"type":"string","minLength":3})", R"("x)"), R"(!!")");
+}
+
 TEST(Grammars, ForcedBytesAreWhatEveryTextGoesOnWith) {
   const auto grammar = *Grammar::compile(
-      {Kind::json_schema,
-       R"({"type":"object","properties":{"name":{"type":"integer"}},"required":["name"],"additionalProperties":false})",
-       false, false},
+      {
+          Kind::json_schema,
+          R"({"type":"object","properties":{"name":{"type":"integer"}},"required":["name"],"additionalProperties":false})",
+      },
       bytes_only());
   EXPECT_EQ(grammar->forced(grammar->start(), {})->bytes, "{\"name\":");
   EXPECT_EQ(grammar->forced(*grammar->read(grammar->start(), "{\"na"), {})->bytes, "me\":");

@@ -107,7 +107,7 @@ TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
   for (const auto& [kind, text] : constraints) {
     for (const bool flexible : {false, true}) {
       if (flexible && kind != Kind::json_schema) continue;
-      auto grammar = Grammar::compile({kind, text, flexible, false}, tokens);
+      auto grammar = Grammar::compile({kind, text, flexible}, tokens);
       ASSERT_TRUE(grammar.ok()) << text << ": " << grammar.error().message;
       for (int round = 0; round < 3; ++round) {
         ASSERT_NO_FATAL_FAILURE(follow(**grammar, random, 6, text + ", seed " + std::to_string(seed)));
@@ -119,8 +119,7 @@ TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
 TEST(TokenMasks, AreTheSameWhateverWasAskedBefore) {
   std::mt19937 random(7);
   const auto tokens = vocabulary(random);
-  const Constraint constraint{Kind::json_schema, R"({"type":"object","properties":{"name":{"type":"string"}}})", false,
-                              false};
+  const Constraint constraint{Kind::json_schema, R"({"type":"object","properties":{"name":{"type":"string"}}})"};
   const auto cold = *Grammar::compile(constraint, tokens), warm = *Grammar::compile(constraint, tokens);
   for (const char* text : {"{\"name\":\"", "{\"", "{\"name\":\"ab\\"})
     (void)warm->mask(*warm->read(warm->start(), text));

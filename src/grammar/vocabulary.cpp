@@ -32,6 +32,12 @@ std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> toke
   return vocabulary;
 }
 
+std::optional<TokenId> Vocabulary::find_text(std::string_view text) const {
+  const auto found = std::ranges::find(tokens_, text);
+  if (found == tokens_.end()) return std::nullopt;
+  return static_cast<TokenId>(found - tokens_.begin());
+}
+
 std::shared_ptr<const MaskWords> Vocabulary::made_of(Classes classes, std::uint32_t characters) {
   // No token is longer than the trie is deep, so that all larger bounds are one.
   const std::uint32_t most = std::min(characters, trie_.depth_limit());

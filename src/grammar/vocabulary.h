@@ -46,6 +46,7 @@ class Vocabulary {
   std::size_t size() const { return tokens_.size(); }
   std::size_t words() const { return (tokens_.size() + 31) / 32; }
   std::string_view text(TokenId id) const { return tokens_[static_cast<std::size_t>(id)]; }
+  std::optional<TokenId> find_text(std::string_view text) const;  // looks at all tokens
   const TokenTrie& trie() const { return trie_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null when made of texts alone
 

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "server/constraint_fields.h"
 #include "server/request_log.h"
 
 namespace espalier::server {
@@ -49,28 +50,43 @@ void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
 
 enum class BodyUse { json, ignored };
 
-// Runs `use(call)`, which answers or returns an Error that is answered here.
-template <class Use>
-void with_call(Service& service, Job& job, Dialect dialect, BodyUse body_use, Use&& use) {
+Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body_use) {
+  ESP_TRY(auto model, service.need_model());
+  Json body;
+  if (body_use == BodyUse::json) {
+    ESP_TRY(body, parse_body(job.http, dialect));
+  }
+  std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
+  return Call{service, job.http, std::move(model), std::move(body)};
+}
+
+// Runs `work()`, which answers or returns an Error that is answered here.
+template <class Work>
+void answered(Service& service, Job& job, Dialect dialect, Work&& work) {
   if (job.responder.closed()) return;
   try {
-    auto ready = [&]() -> Result<Call> {
-      ESP_TRY(auto model, service.need_model());
-      Json body;
-      if (body_use == BodyUse::json) {
-        ESP_TRY(body, parse_body(job.http, dialect));
-      }
-      std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
-      return Call{service, job.http, std::move(model), std::move(body)};
-    }();
-    if (!ready) return refuse(service, job, dialect, ready.error());
-    if (auto used = use(*ready); !used) refuse(service, job, dialect, used.error());
+    if (Result<> done = work(); !done) refuse(service, job, dialect, done.error());
   } catch (const std::bad_alloc&) {
     refuse(service, job, dialect, {Error::Kind::out_of_memory, "not enough memory for this request", {}, {}});
   } catch (const std::exception& failure) {
     log::error("{} {}: {}", job.http.id, job.http.route, failure.what());
     refuse(service, job, dialect, internal_error("the request failed inside the server; its id is " + job.http.id));
   }
+}
+
+Error too_many() {
+  return {Error::Kind::unavailable, "too many requests wait to be read; try again", {}, "unavailable"};
+}
+
+// The same call where nobody waits behind it.
+template <class Use>
+Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
+  call.patient = true;
+  auto kept = std::make_shared<Call>(std::move(call));
+  const bool taken = service.bulk.submit([&service, dialect, use, job, kept](const CancelFlag&) {
+    answered(service, *job, dialect, [&] { return use(*kept, *job); });
+  });
+  return taken ? success() : Result<>(too_many());
 }
 
 template <class Use>
@@ -86,11 +102,14 @@ net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body
     }
     SidePool& lane = large ? service.bulk : service.pool;
     const bool taken = lane.submit([&service, dialect, body_use, use, job](const CancelFlag&) {
-      with_call(service, *job, dialect, body_use, [&](Call& call) { return use(call, *job); });
+      answered(service, *job, dialect, [&]() -> Result<> {
+        ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
+        auto done = use(call, *job);
+        const bool slow = !done && done.error().code == kSlowCompile;
+        return slow ? again_slowly(service, dialect, use, job, std::move(call)) : done;
+      });
     });
-    if (taken) return;
-    refuse(service, *job, dialect,
-           {Error::Kind::unavailable, "too many requests wait to be read; try again", {}, "unavailable"});
+    if (!taken) refuse(service, *job, dialect, too_many());
   };
 }
 

@@ -30,6 +30,11 @@ constexpr CounterRow kCounters[] = {
     {"evicted_tokens", "evicted_tokens", "Tokens evicted from the prefix cache", &EngineMetrics::evicted_tokens},
     {"spec_verify_steps", "spec_verify_calls", "Decoding steps of sequences that may have drafts",
      &EngineMetrics::draft_steps},
+    {"constraint_forced_tokens", "", "Tokens that a constraint left no choice about", &EngineMetrics::forced_tokens},
+    {"constraint_passes_saved", "", "Steps of the model that these did not need", &EngineMetrics::passes_saved},
+    {"constraint_masks", "", "Token masks that were worked out", &EngineMetrics::masks},
+    {"constraint_late_masks", "", "Steps that a sequence sat out because its mask was not ready",
+     &EngineMetrics::late_masks},
     {"spec_draft_tokens", "", "Drafted tokens that were verified", &EngineMetrics::drafted_tokens},
     {"spec_accepted_tokens", "", "Drafted tokens that came true", &EngineMetrics::accepted_tokens},
     {"kv_read_tokens", "", "Tokens whose keys and values attention read", &EngineMetrics::read_tokens},
@@ -202,8 +207,9 @@ void write_engine(MetricsText& text, const ServedModel& model) {
   write_disk(text, metrics.disk, ours.labels);
   text.counter("sglang:cached_tokens", "Prompt tokens served from the cache");
   const auto from_disk = static_cast<double>(metrics.disk_hit_tokens.value());
-  for (const auto& [source, tokens] : {std::pair("device", static_cast<double>(metrics.cached_tokens.value()) - from_disk),
-                                       std::pair("storage", from_disk)}) {
+  for (const auto& [source, tokens] :
+       {std::pair("device", static_cast<double>(metrics.cached_tokens.value()) - from_disk),
+        std::pair("storage", from_disk)}) {
     Labels labels = sglangs.labels;
     labels.emplace_back("cache_source", source);
     text.sample(tokens, labels);

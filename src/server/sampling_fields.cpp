@@ -123,18 +123,10 @@ constexpr Row kOpenAi[] = {
     {"seed", &read_seed, "random", "the same seed gives the same tokens, whatever else runs"},
 };
 
-constexpr std::string_view kConstraint =
-    "is not supported: constrained output comes with a later version; leave it out and ask for the format in the "
-    "prompt";
 constexpr std::string_view kAdapter = "is not supported: LoRA adapters come with a later version";
 constexpr std::string_view kPictures = "is not supported: this version reads text only";
 
 constexpr RefusedField kRefused[] = {
-    {"regex", kConstraint},
-    {"json_schema", kConstraint},
-    {"ebnf", kConstraint},
-    {"structural_tag", kConstraint},
-    {"grammar", kConstraint},
     {"lora_path", kAdapter},
     {"image_data", kPictures},
     {"video_data", kPictures},
@@ -149,11 +141,6 @@ constexpr RefusedField kRefused[] = {
 
 constexpr RefusedField kRefusedOpenAi[] = {
     {"session_params", "is not supported here: sessions are turns of /generate"},
-    {"guided_json", kConstraint},
-    {"guided_regex", kConstraint},
-    {"guided_choice", kConstraint},
-    {"guided_grammar", kConstraint},
-    {"structured_outputs", kConstraint},
     {"functions", "is not supported: OpenAI replaced it by tools"},
     {"function_call", "is not supported: OpenAI replaced it by tool_choice"},
     {"chat_template", "is not accepted from requests; start the server with --chat-template"},

@@ -31,6 +31,7 @@ struct ServerOptions {
   bool always_include_usage = false;
   bool cache_salt_from_key = false;
   std::string sampling_defaults = "model";
+  std::string json_whitespace = "compact";
   std::string chat_template;
   std::string default_chat_template_kwargs;
   std::string weight_version = "default";
@@ -78,6 +79,8 @@ struct ServerOptions {
     field(o.cache_salt_from_key, "cache-salt-from-key", "", "clients with different keys share no cached prefix");
     field(o.sampling_defaults, "sampling-defaults", "model|openai",
           "what chat requests leave open: the model's generation_config.json, or OpenAI's values");
+    field(o.json_whitespace, "json-whitespace", "compact|flexible",
+          "between the tokens of constrained JSON, where the request does not say: none, or some");
     field(o.chat_template, "chat-template", "FILE", "a Jinja file, or the template itself, instead of the model's own");
     field(o.default_chat_template_kwargs, "default-chat-template-kwargs", "JSON", "arguments of every chat template");
     field(o.weight_version, "weight-version", "NAME", "reported in every reply");

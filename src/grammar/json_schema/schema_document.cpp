@@ -41,6 +41,15 @@ constexpr std::array kApplicators{
     Applicator{"else", Holds::schema},
 };
 
+// Whether a schema's members are the business of other schemas too.
+bool speaks_with_others(const Json& schema) {
+  const auto has = [&](const char* keyword) { return schema.contains(keyword); };
+  const auto all_of = schema.find("allOf");
+  const bool several = all_of != schema.end() && all_of->is_array() && all_of->size() > 1;
+  const bool beside = has("properties") && (has("allOf") || has("anyOf") || has("oneOf") || has("$ref"));
+  return several || beside || has("if") || has("not") || has("dependentSchemas") || has("dependencies");
+}
+
 const std::string* string_at(const Json& schema, const char* key) {
   const auto found = schema.find(key);
   return found != schema.end() && found->is_string() ? found->get_ptr<const std::string*>() : nullptr;
@@ -187,6 +196,7 @@ Result<> SchemaDocument::survey(const Json& root) {
 
 Result<> SchemaDocument::survey_schema(const Visit& visit, std::vector<Visit>& pending) {
   const Json& schema = *visit.json;
+  combines_ = combines_ || speaks_with_others(schema);
   std::uint32_t resource = visit.resource;
   const std::string* id = string_at(schema, "$id");
   const bool root = visit.pointer == "#";

@@ -34,6 +34,8 @@ class SchemaDocument {
   Draft draft(SchemaNumber number) const { return resources_[schemas_[number].resource].draft; }
   const std::string& pointer(SchemaNumber number) const { return schemas_[number].pointer; }  // "#/properties/a"
   std::size_t size() const { return schemas_.size(); }
+  // Whether several schemas may speak of one object, each of some of its members.
+  bool combines() const { return combines_; }
 
  private:
   struct Resource {
@@ -58,6 +60,7 @@ class SchemaDocument {
   Result<SchemaNumber> walk(std::uint32_t resource, std::string_view json_pointer, std::string_view reference);
   SchemaNumber add(const Json& json, std::uint32_t resource, std::string pointer);
 
+  bool combines_ = false;
   std::vector<Resource> resources_;
   std::vector<Schema> schemas_;
   std::unordered_map<const Json*, SchemaNumber> numbers_;

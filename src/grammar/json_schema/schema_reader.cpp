@@ -131,7 +131,7 @@ Result<Formula> SchemaReader::formula(SchemaNumber number) {
     const auto value = only_ref ? schema.end() : schema.find(keyword.name);
     if (value != schema.end()) ESP_CHECK((this->*keyword.read)(in, *value));
   }
-  if (options_.strict && !only_ref) close(in);
+  if (!only_ref) close(in);
   return formulas_[number] = tables_.formulas.all(in.parts);
 }
 
@@ -565,13 +565,19 @@ Result<> SchemaReader::read_unevaluated(Reading& in, const Json& value) {
 }
 
 void SchemaReader::close(Reading& in) {
+  using Closed = Constraint::Closed;
+  if (options_.closed == Closed::as_written) return;
+  if (options_.closed == Closed::declared && document_.combines()) return;
+  const bool all = options_.closed == Closed::all;
   const auto has = [&](const char* keyword) { return in.schema.contains(keyword); };
   const auto is = [&](const char* type) { return has("type") && in.schema["type"] == type; };
-  if ((is("object") || has("properties")) && !has("additionalProperties") && !has("unevaluatedProperties")) {
+  const bool patterns = !all && has("patternProperties");
+  if (((all && is("object")) || has("properties")) && !patterns && !has("additionalProperties") &&
+      !has("unevaluatedProperties")) {
     static const Json kNone = false;
     (void)read_additional_properties(in, kNone);
   }
-  if ((is("array") || has("prefixItems")) && !has("items") && !has("unevaluatedItems")) {
+  if (all && (is("array") || has("prefixItems")) && !has("items") && !has("unevaluatedItems")) {
     const Json* prefix = in.find("prefixItems");
     const auto from = static_cast<std::uint32_t>(prefix != nullptr && prefix->is_array() ? prefix->size() : 0);
     in.parts.push_back(one(Kind::items, from, FormulaStore::never));

@@ -66,8 +66,7 @@ enum class MemberOrder {
 struct SchemaOptions {
   // Whitespace between tokens: none, or as JSON allows it in runs of bounded length.
   bool flexible_whitespace = false;
-  // Objects without additionalProperties and arrays without items are closed, as OpenAI reads schemas.
-  bool strict = false;
+  Constraint::Closed closed = Constraint::Closed::as_written;
   MemberOrder order = MemberOrder::automatic;
 };
 

@@ -58,6 +58,7 @@ Result<Request> request_of(const Call& call, const GenerateBody& body, std::size
   std::string place = std::holds_alternative<std::string>(item.prompt) ? "text" : "input_ids";
   if (body.is_batch) place += fmt::format("[{}]", i);
   RequestFields fields;
+  ESP_CHECK(constrain(call, item.constraint, fields));
   ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, place));
   fields.id = item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid;
   if (item.session) ESP_CHECK(continue_session(call, *item.session, fields, generation));
@@ -92,6 +93,7 @@ GenerateReplyOptions::Prompt reply_prompt(const Request& request, const Generate
   prompt.logprobs = item.return_logprob;
   prompt.texts = item.return_text;
   prompt.top = item.top_logprobs_num > 0;
+  prompt.constrained = request.fields().grammar != nullptr;
   prompt.asked_ids = !item.token_ids_logprob.empty();
   return prompt;
 }

@@ -17,6 +17,7 @@ Result<> read_sampling(I& out, const Json& value, std::string_view place) {
   const auto& fields = value.get_ref<const Json::object_t&>();
   const auto length = fields.find("max_new_tokens");
   if (length != fields.end() && length->second.is_null()) out.sampling.max_new_tokens.reset();
+  ESP_CHECK(read_fields(value, native_constraint_rows(), out.constraint, place));
   return read_fields(value, native_sampling_rows(), out.sampling, place);
 }
 
@@ -121,6 +122,7 @@ std::vector<std::string> unknown_generate_fields(const Json& body) {
   if (sampling == nullptr || !sampling->is_object()) return unknown;
   KnownNames sampling_names;
   sampling_names.with(native_sampling_rows())
+      .with(native_constraint_rows())
       .with(refused_sampling_fields())
       .with({"stream_interval", "custom_params"});
   for (auto& name : sampling_names.unknown_in(*sampling)) unknown.push_back("sampling_params." + name);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "server/constraint_fields.h"
 #include "server/field_table.h"
 #include "server/prompt.h"
 #include "server/sampling_fields.h"
@@ -22,6 +23,7 @@ namespace espalier::server {
 struct GenerateItem {
   Prompt prompt;
   SamplingParams sampling;
+  ConstraintFields constraint;
   std::string rid, cache_salt, extra_key, user;
   int priority = 0;
   bool background = false;

@@ -186,6 +186,10 @@ void GenerateReply::write_usage(JsonWriter& json, const Choice& choice) const {
     json.field("spec_accept_rate", share(usage.accepted_tokens, usage.drafted_tokens));
     json.field("spec_accept_length", share(steps + usage.accepted_tokens, steps));
   }
+  if (prompt_of(choice).constrained) {
+    json.field("forced_tokens", usage.forced_tokens).field("forward_passes_saved", usage.passes_saved);
+    if (usage.closed) json.field("json_closed", true);
+  }
   if (!usage.cache_end.empty()) json.field("cache_miss_reason", usage.cache_end);
 }
 

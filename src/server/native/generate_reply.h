@@ -24,6 +24,7 @@ struct GenerateReplyOptions {
     PromptLogprobLayout layout;
     bool logprobs = false, texts = false;  // texts: in the entries of logprobs
     bool top = false, asked_ids = false;   // lists of likeliest and of asked tokens
+    bool constrained = false;
   };
   std::vector<Prompt> prompts;
   int n = 1;

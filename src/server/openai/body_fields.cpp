@@ -24,16 +24,6 @@ Result<> read_stream_options(F& out, const Json& value, std::string_view place) 
   return success();
 }
 
-Result<> read_response_format(F& out, const Json& value, std::string_view place) {
-  ESP_TRY(const std::string type, get_string(value, {"type", place}));
-  if (type == "text") return success();
-  out.constrained = true;
-  return unsupported_parameter(
-      fmt::format("{}.type is {}, but only \"text\" is supported: constrained output comes with a later version", place,
-                  in_quotes(type, 40)),
-      std::string(place));
-}
-
 // "disabled" is what we always do: a prompt is never shortened.
 Result<> read_truncation(F&, const Json& value, std::string_view place) {
   if (value == "disabled") return success();
@@ -75,7 +65,6 @@ constexpr FieldRow<F> kRows[] = {
      "so many are made, and the n of the highest mean log-probability told; not streamed",
      {1, SamplingLimits::n}},
     {"suffix", &F::suffix, "none", "not supported"},
-    {"response_format", &read_response_format, "text", "only {\"type\": \"text\"}"},
     {"truncation", &read_truncation, "disabled", "only disabled: a prompt is never shortened"},
     {"modalities", &read_modalities, "text", "only text"},
 };
@@ -94,7 +83,8 @@ constexpr std::string_view kAccepted[] = {"store",
                                           "log_metrics",
                                           "no_logs",
                                           "custom_labels",
-                                          "verbosity"};
+                                          "verbosity",
+                                          "guided_decoding_backend"};
 
 }  // namespace
 
@@ -110,6 +100,7 @@ Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& 
   ESP_CHECK(check_refused(body, refused_openai_fields()));
   OpenAiFields fields;
   ESP_CHECK(read_fields(body, openai_rows(), fields));
+  ESP_CHECK(read_fields(body, openai_constraint_rows(), fields.constraint));
   if (!fields.suffix.empty()) {
     return unsupported_parameter("suffix is not supported: this server does not fill in the middle; leave it out",
                                  "suffix");
@@ -129,8 +120,8 @@ std::string request_id(const net::HttpRequest& http, const std::string& rid, std
   return count > 1 ? fmt::format("{}_{}", base, i) : base;
 }
 
-RequestFields common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
-                             std::size_t i, std::size_t count) {
+Result<RequestFields> common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
+                                     std::size_t i, std::size_t count) {
   RequestFields fields;
   fields.id = request_id(call.http, common.rid, i, count);
   fields.sampling = sampling;
@@ -144,6 +135,7 @@ RequestFields common_request(const Call& call, const OpenAiFields& common, const
   fields.tenant = KeyRing::tenant(call.http.headers);
   fields.user = common.user;
   if (common.deadline_ms) fields.deadline = std::chrono::milliseconds(*common.deadline_ms);
+  ESP_CHECK(constrain(call, common.constraint, fields));
   return fields;
 }
 

@@ -9,6 +9,7 @@
 
 #include "espalier/request.h"
 #include "net/http_types.h"
+#include "server/constraint_fields.h"
 #include "server/field_table.h"
 #include "server/handler.h"
 #include "server/openai/openai_reply.h"
@@ -27,7 +28,7 @@ struct OpenAiFields {
   bool timings = false;
   int best_of = 0;
   std::string suffix;
-  bool constrained = false;  // response_format asks for more than text
+  ConstraintFields constraint;
 };
 
 std::span<const FieldRow<OpenAiFields>> openai_rows();
@@ -39,9 +40,9 @@ Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& 
 
 // "RID" of a single prompt, "RID_i" of several; the HTTP request's id stands for a rid that was not given.
 std::string request_id(const net::HttpRequest& http, const std::string& rid, std::size_t i, std::size_t count);
-// Everything of prompt number i of `count` but the prompt and its log-probabilities.
-RequestFields common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
-                             std::size_t i, std::size_t count);
+// Everything of prompt number i of `count` but the prompt and its log-probabilities. Compiles its constraint.
+Result<RequestFields> common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
+                                     std::size_t i, std::size_t count);
 OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, const std::string& id_prefix, int n);
 
 // The cache's name space of a request: everything in it that separates prefixes.

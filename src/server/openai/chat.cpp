@@ -83,7 +83,11 @@ std::span<const FieldRow<ChatBody>> chat_rows() {
 
 std::vector<std::string> unknown_chat_fields(const Json& body) {
   KnownNames known;
-  known.with(chat_rows()).with(openai_rows()).with(openai_sampling_rows()).with(chat_prompt_rows());
+  known.with(chat_rows())
+      .with(openai_constraint_rows())
+      .with(openai_rows())
+      .with(openai_sampling_rows())
+      .with(chat_prompt_rows());
   known.with(refused_sampling_fields()).with(refused_openai_fields());
   known.with(chat_prompt_names()).with(openai_accepted_names());
   return known.unknown_in(body);
@@ -186,7 +190,7 @@ Result<Generation> chat(Call& call) {
   ESP_CHECK(call.service.unknown_fields.note(unknown_chat_fields(call.body), "/v1/chat/completions"));
   ESP_CHECK(call.model->check_name(body.common.model));
 
-  RequestFields fields = common_request(call, body.common, body.sampling, 0, 1);
+  ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, 0, 1));
   fields.prompt = std::move(body.input_ids);
   if (fields.prompt.empty()) {
     ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt));

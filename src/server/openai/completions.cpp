@@ -43,7 +43,7 @@ std::span<const FieldRow<CompletionBody>> completion_rows() {
 
 std::vector<std::string> unknown_completion_fields(const Json& body) {
   KnownNames known;
-  known.with(completion_rows()).with(openai_rows()).with(openai_sampling_rows());
+  known.with(completion_rows()).with(openai_constraint_rows()).with(openai_rows()).with(openai_sampling_rows());
   known.with(refused_sampling_fields()).with(refused_openai_fields()).with({"prompt"});
   known.with(openai_accepted_names());
   return known.unknown_in(body);
@@ -172,7 +172,7 @@ std::string echo_of(const ServedModel& model, const Prompt& prompt) {
 Result<Request> request_of(const Call& call, const CompletionBody& body, std::size_t i) {
   const Prompt& prompt = body.prompts.prompts[i];
   std::string place = body.prompts.is_batch ? fmt::format("prompt[{}]", i) : "prompt";
-  RequestFields fields = common_request(call, body.common, body.sampling, i, body.prompts.prompts.size());
+  ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, i, body.prompts.prompts.size()));
   if (const auto* text = std::get_if<std::string>(&prompt)) {
     ESP_TRY(fields.prompt, encode_text(*call.model, *text, {body.add_special_tokens, true}, place));
   } else {

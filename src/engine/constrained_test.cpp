@@ -1,0 +1,215 @@
+// Constrained requests in the engine's core, on a real (tiny) model with its tokenizer: what comes out is allowed, and
+// the same whether forced text is jumped, drafted or computed token by token, alone or among others.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/json.h"
+#include "engine/core_requests.h"
+#include "engine/grammar_cache.h"
+#include "text/tokenizer.h"
+
+namespace espalier {
+namespace {
+
+using testing::Answer;
+using testing::Answers;
+using testing::CoreHarness;
+using testing::expect_all_finished;
+using testing::GoldenModel;
+using testing::options;
+using testing::random_tokens;
+using testing::request;
+
+using Kind = Constraint::Kind;
+
+constexpr const char* kSheet =
+    R"({"type":"object","properties":{"name":{"type":"string","maxLength":6},"house":{"enum":["Gryffindor","Slytherin"]},)"
+    R"("alive":{"type":"boolean"},"years":{"type":"array","items":{"type":"integer","minimum":0,"maximum":99},"maxItems":3}},)"
+    R"("required":["name","house","alive","years"]})";
+
+std::vector<Constraint> constraints() {
+  using Closed = Constraint::Closed;
+  return {
+      {Kind::json_schema, kSheet, false, Closed::declared},
+      {Kind::json_schema, kSheet, true, Closed::declared},
+      {Kind::regex, R"((name|nation): [a-z]{1,4}(, and more){0,2}\.)"},
+      {Kind::regex, "always the same words"},
+      {Kind::choice, R"(["yes","no","not at all"])"},
+      {Kind::ebnf, "root ::= \"(\" root \")\" | [0-9]{1,3}"},
+      {Kind::json_object, ""},
+  };
+}
+
+class ConstrainedRequests : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!model.decoder) GTEST_SKIP() << "left out: no goldens here";
+    tokenizer = Tokenizer::open_hf(testing::golden("models/llama3-tied-gqa")).value();
+    cache = std::make_unique<GrammarCache>(tokenizer, GrammarLimits{}, 64u << 20);
+    rng.seed(testing::seed());
+  }
+
+  CoreOptions with(bool jump, DraftSource drafts = DraftSource::none) {
+    CoreOptions out = options(64);
+    out.end_tokens = {*tokenizer->find("<|eos|>")};
+    out.jump_forward = jump;
+    out.drafts = drafts;
+    if (drafts != DraftSource::none) out.draft_limits.forced = 3;
+    return out;
+  }
+
+  RequestFields ask(const Constraint& constraint, int most = 60) {
+    RequestFields fields = request(random_tokens(rng, 3 + static_cast<int>(rng() % 40), model.spec.vocabulary), most);
+    fields.sampling.ignore_eos = false;
+    fields.logprobs.enabled = false;
+    fields.constraint = constraint;
+    fields.grammar = cache->compile(constraint).value();
+    return fields;
+  }
+
+  // Of every kind, with every way of sampling.
+  std::vector<RequestFields> crowd() {
+    std::vector<RequestFields> all;
+    for (const Constraint& constraint : constraints()) {
+      for (int i = 0; i < 6; ++i) {
+        RequestFields fields = ask(constraint, 1 + static_cast<int>(rng() % 70));
+        fields.sampling.temperature = i % 2 == 0 ? 0 : 1.3;
+        fields.sampling.seed = rng();
+        fields.sampling.n = i == 3 ? 3 : 1;
+        fields.sampling.repetition_penalty = i == 4 ? 1.2 : 1;
+        fields.sampling.min_new_tokens = i == 2 ? std::min(5, *fields.sampling.max_new_tokens) : 0;
+        fields.logprobs.enabled = i == 1 || i == 4;
+        fields.json_closing = i == 5;
+        all.push_back(std::move(fields));
+      }
+    }
+    return all;
+  }
+
+  Answers together(const std::vector<RequestFields>& requests, CoreOptions core_options, int slots = 8192,
+                   bool aside = false) {
+    SidePool pool({"mask", 2, 64});
+    CoreHarness harness(model, std::move(core_options), slots);
+    if (aside) harness.core.attach(pool);
+    for (const auto& fields : requests) harness.add(fields);
+    harness.run();
+    expect_all_finished(harness);
+    saved = harness.metrics.passes_saved.value();
+    return harness.answers;
+  }
+
+  Answers one_by_one(const std::vector<RequestFields>& requests, bool jump) {
+    Answers all;
+    for (const auto& fields : requests) all.push_back(together({fields}, with(jump))[0]);
+    return all;
+  }
+
+  std::string text_of(const Answer& answer) const {
+    std::string text;
+    for (const TokenId token : answer.tokens)
+      if (!tokenizer->is_special(token)) text += tokenizer->token_bytes(token);
+    return text;
+  }
+
+  GoldenModel model{"models/llama3-tied-gqa", Activations::f32};
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<GrammarCache> cache;
+  std::mt19937_64 rng;
+  std::uint64_t saved = 0;
+};
+
+TEST_F(ConstrainedRequests, GiveTheSameTokensJumpedOrNotAloneInABurstChunkedDraftedAndRetracted) {
+  const auto requests = crowd();
+  const Answers alone = one_by_one(requests, false);
+  EXPECT_EQ(one_by_one(requests, true), alone) << "jumped";
+  EXPECT_EQ(together(requests, with(true)), alone) << "one burst, jumped";
+  EXPECT_GT(saved, 0u);
+  EXPECT_EQ(together(requests, with(true), 8192, true), alone) << "masks worked out aside";
+  EXPECT_EQ(together(requests, with(true, DraftSource::tree)), alone) << "jumped, with drafts";
+  EXPECT_EQ(together(requests, with(false, DraftSource::ngram)), alone) << "one by one, with drafts";
+  CoreOptions small = with(true);
+  small.prefill_chunk = 7;
+  EXPECT_EQ(together(requests, small), alone) << "chunks of 7";
+  CoreOptions eager = with(true);
+  eager.conservativeness = 0.0;
+  EXPECT_EQ(together(requests, eager, 330), alone) << "retracted";
+}
+
+TEST_F(ConstrainedRequests, SayWhatTheirConstraintAllowsAndStopWhereItIsComplete) {
+  const auto requests = crowd();
+  const Answers answers = together(requests, with(true));
+  int finished = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    for (const Answer& answer : answers[i]) {
+      const auto& grammar = requests[i].grammar;
+      const std::string text = text_of(answer);
+      const auto state = grammar->read(grammar->start(), text).value();
+      ASSERT_NE(state, grammar::Automaton::dead) << requests[i].constraint.text << " <- " << text;
+      const bool must = answer.finish.reason == FinishReason::stop || answer.finish.usage.closed;
+      EXPECT_TRUE(!must || grammar->complete(state)) << requests[i].constraint.text << " <- " << text;
+      if (requests[i].json_closing) {
+        EXPECT_TRUE(grammar->complete(state)) << text;
+      }
+      finished += answer.finish.reason == FinishReason::stop ? 1 : 0;
+      EXPECT_EQ(answer.finish.usage.completion_tokens, static_cast<int>(answer.tokens.size()));
+    }
+  }
+  EXPECT_GT(finished, 10);
+}
+
+TEST_F(ConstrainedRequests, TextWithoutAChoiceNeedsOneStep) {
+  CoreHarness harness(model, with(true), 1024);
+  harness.add(ask({Kind::regex, "always the same words"}));
+  harness.run();
+  EXPECT_EQ(text_of(harness.answers[0][0]), "always the same words");
+  EXPECT_EQ(harness.answers[0][0].finish.reason, FinishReason::stop);
+  EXPECT_EQ(harness.metrics.steps.value(), 1u);
+}
+
+TEST_F(ConstrainedRequests, TheConstraintMayBeginBehindAToken) {
+  RequestFields fields = ask({Kind::choice, R"(["yes","no"])"}, 200);
+  fields.sampling.temperature = 2;
+  fields.sampling.seed = 5;
+  fields.sampling.ignore_eos = true;
+  fields.constraint_after = *tokenizer->find("a");
+  fields.sampling.logit_bias = {{*fields.constraint_after, 12.0f}};
+  const Answer answer = together({fields}, with(true))[0][0];
+  const auto mark = std::ranges::find(answer.tokens, *fields.constraint_after);
+  ASSERT_NE(mark, answer.tokens.end());
+  Answer behind;
+  behind.tokens.assign(mark + 1, answer.tokens.end());
+  EXPECT_TRUE(text_of(behind) == "yes" || text_of(behind) == "no") << text_of(behind);
+  EXPECT_EQ(answer.finish.reason, FinishReason::stop);
+}
+
+// The grammar may hold a few states only: its requests end with an error, the others go on as if they were alone.
+TEST_F(ConstrainedRequests, AGrammarThatMeetsItsLimitsEndsItsOwnRequestsAlone) {
+  GrammarLimits limits;
+  limits.states = 40;
+  GrammarCache tight(tokenizer, limits, 1u << 20);
+  RequestFields large = ask({Kind::regex, "([a-z]{3}[0-9]{2}){22,30}"}, 160);
+  const RequestFields other = ask({Kind::regex, "[a-z ]{20,60}x"});
+  large.grammar = tight.compile(large.constraint).value();
+  const Answers answers = together({large, other}, with(true));
+  EXPECT_EQ(answers[0][0].finish.reason, FinishReason::error);
+  EXPECT_EQ(answers[0][0].finish.error.code, "grammar_too_complex");
+  EXPECT_EQ(answers[1], together({other}, with(false))[0]);
+}
+
+TEST_F(ConstrainedRequests, CompiledConstraintsAreFoundAgainAndLeaveWhenThereAreTooMany) {
+  GrammarCache small(tokenizer, GrammarLimits{}, 200'000);
+  const Constraint sheet{Kind::json_schema, kSheet};
+  const auto first = small.compile(sheet).value();
+  EXPECT_EQ(small.compile(sheet).value(), first);
+  for (int i = 0; i < 100; ++i)
+    ASSERT_TRUE(small.compile({Kind::regex, std::string(static_cast<std::size_t>(i + 1), 'x')}).ok());
+  EXPECT_LE(small.counts().bytes, 200'000u);
+  EXPECT_LT(small.counts().held, 101u);
+  EXPECT_NE(small.compile(sheet).value(), first);
+  EXPECT_FALSE(small.compile({Kind::regex, "(?=a)"}).ok());
+  EXPECT_EQ(small.counts().refused, 1u);
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,67 @@
+// constrained_text.h: where the text of a sequence stands in its grammar, and what must come next.
+//
+// Text that must come is found as soon as it is known: its tokens, as the tokenizer gives them whatever follows, are
+// the next ones, whether they are appended at once (jump-forward) or computed one by one. So both ways give the same
+// tokens.
+// Threads: the engine thread. Fails: with grammar_too_complex once the grammar met a limit; the sequence ends.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "espalier/error.h"
+#include "espalier/types.h"
+#include "grammar/grammar.h"
+
+namespace espalier {
+
+class ConstrainedText {
+ public:
+  ConstrainedText() = default;  // anything may come
+  // after: the token behind which it holds; none: from the start.
+  ConstrainedText(std::shared_ptr<grammar::Grammar> grammar, std::optional<TokenId> after)
+      : grammar_(std::move(grammar)), after_(after) {}
+
+  explicit operator bool() const { return grammar_ != nullptr; }
+  const std::shared_ptr<grammar::Grammar>& grammar() const { return grammar_; }
+  grammar::State state() const { return state_; }
+  bool holds() const { return grammar_ != nullptr && !after_; }
+  std::span<const TokenId> forced() const { return std::span(forced_).subspan(taken_); }
+  // What the grammar has to do with, of all output.
+  std::span<const TokenId> own(std::span<const TokenId> output) const {
+    return output.subspan(std::min(begins_, output.size()));
+  }
+  bool ends() const { return ends_ && forced().empty(); }  // nothing may follow
+
+  Result<> begin();  // at the start of the output
+  // `token` has come; `output` is all of it, this token included.
+  Result<> advance(TokenId token, std::span<const TokenId> output);
+
+  // What is to be known of the token behind some of a draft.
+  struct Place {
+    bool holds = false;  // else anything may come
+    grammar::State state = 0;
+    TokenId forced = -1;  // it is this one
+    bool ends = false;    // there is none
+  };
+  // By tokens of the draft before it. The draft is cut before its first token that cannot come.
+  Result<std::vector<Place>> along(std::vector<TokenId>& draft, std::span<const TokenId> output) const;
+
+  Place place() const { return {holds(), state_, forced().empty() ? TokenId{-1} : forced().front(), ends()}; }
+
+ private:
+  Result<> find_forced(std::span<const TokenId> output);
+
+  std::shared_ptr<grammar::Grammar> grammar_;
+  std::optional<TokenId> after_;  // until it has come
+  std::size_t begins_ = 0;        // where in the output
+  grammar::State state_ = grammar::Automaton::dead;
+  std::vector<TokenId> forced_;  // of which `taken_` have come
+  std::size_t taken_ = 0;
+  bool ends_ = false;  // behind forced_
+};
+
+}  // namespace espalier

@@ -1,0 +1,85 @@
+#include "engine/grammar_cache.h"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+std::string key_of(const Constraint& c) {
+  std::string key{static_cast<char>(c.kind), static_cast<char>(c.flexible_whitespace), static_cast<char>(c.closed)};
+  return key += c.text;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(const Constraint& constraint,
+                                                                std::chrono::milliseconds time) {
+  if (constraint.kind == Constraint::Kind::none) return std::shared_ptr<grammar::Grammar>();
+  if (tokenizer_ == nullptr) return bad_request("constraints need a tokenizer, and this model has none");
+  std::string key = key_of(constraint);
+  if (auto known = find(key)) return known;
+  GrammarLimits limits = limits_;
+  limits.compile_time = std::min(limits.compile_time, time);
+  auto compiled = grammar::Grammar::compile(constraint, vocabulary(), limits);
+  if (!compiled.ok()) {
+    const std::lock_guard lock(mutex_);
+    ++counts_.refused;
+    return compiled.error();
+  }
+  // What must come first is found here, so that the engine thread need not.
+  (void)(*compiled)->forced((*compiled)->start(), {});
+  keep(std::move(key), *compiled);
+  return compiled;
+}
+
+GrammarCache::Counts GrammarCache::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+// The trie of all tokens: made when the first constraint comes.
+std::shared_ptr<grammar::Vocabulary> GrammarCache::vocabulary() {
+  std::call_once(vocabulary_made_, [&] { vocabulary_ = grammar::Vocabulary::of(tokenizer_); });
+  return vocabulary_;
+}
+
+std::shared_ptr<grammar::Grammar> GrammarCache::find(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto place = places_.find(key);
+  if (place == places_.end()) return nullptr;
+  const Entries::iterator entry = place->second;
+  if (!entry->grammar->usable()) {
+    forget(entry);
+    return nullptr;
+  }
+  ++counts_.found;
+  entries_.splice(entries_.begin(), entries_, entry);
+  measure(*entry);
+  return entry->grammar;
+}
+
+void GrammarCache::keep(std::string key, std::shared_ptr<grammar::Grammar> grammar) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.compiled;
+  if (places_.contains(key)) return;
+  entries_.push_front({std::move(key), std::move(grammar)});
+  places_.emplace(entries_.front().key, entries_.begin());
+  ++counts_.held;
+  measure(entries_.front());
+  while (counts_.bytes > most_bytes_ && entries_.size() > 1) forget(std::prev(entries_.end()));
+}
+
+void GrammarCache::measure(Entry& entry) {
+  const std::size_t now = entry.grammar->memory() + entry.key.size();
+  counts_.bytes += now - entry.bytes;
+  entry.bytes = now;
+}
+
+void GrammarCache::forget(Entries::iterator entry) {
+  counts_.bytes -= entry->bytes;
+  --counts_.held;
+  places_.erase(entry->key);
+  entries_.erase(entry);
+}
+
+}  // namespace espalier

@@ -1,0 +1,66 @@
+// grammar_cache.h: compiled constraints of a model's vocabulary, found again by their content.
+//
+// A grammar grows while texts go through it, so what it takes is measured whenever it is asked for; those not used for
+// longest go first. One whose limits were met is compiled anew by who asks next.
+// Units:   bytes.
+// Threads: any; two that ask for the same new constraint at once both compile it. Compiling takes up to the limit of
+//          time (grammar.h): side pools, never the engine thread.
+// Fails:   as Grammar::compile; bad_request when the model has no tokenizer.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "espalier/grammar.h"
+#include "grammar/grammar.h"
+
+namespace espalier {
+
+class GrammarCache {
+ public:
+  GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, GrammarLimits limits, std::size_t most_bytes)
+      : tokenizer_(std::move(tokenizer)), limits_(limits), most_bytes_(most_bytes) {}
+
+  // Null for no constraint. `time`: instead of the limit's, where that is longer.
+  Result<std::shared_ptr<grammar::Grammar>> compile(const Constraint& constraint, std::chrono::milliseconds time);
+  Result<std::shared_ptr<grammar::Grammar>> compile(const Constraint& constraint) {
+    return compile(constraint, limits_.compile_time);
+  }
+
+  struct Counts {
+    std::uint64_t compiled = 0, found = 0, refused = 0;
+    std::size_t held = 0, bytes = 0;
+  };
+  Counts counts() const;
+
+ private:
+  struct Entry {
+    std::string key;
+    std::shared_ptr<grammar::Grammar> grammar;
+    std::size_t bytes = 0;
+  };
+  using Entries = std::list<Entry>;  // last used first
+
+  std::shared_ptr<grammar::Grammar> find(const std::string& key);
+  void keep(std::string key, std::shared_ptr<grammar::Grammar> grammar);
+  std::shared_ptr<grammar::Vocabulary> vocabulary();
+  void measure(Entry& entry);
+  void forget(Entries::iterator entry);
+
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const GrammarLimits limits_;
+  const std::size_t most_bytes_;
+  std::once_flag vocabulary_made_;
+  std::shared_ptr<grammar::Vocabulary> vocabulary_;
+
+  mutable std::mutex mutex_;
+  Entries entries_;
+  std::unordered_map<std::string_view, Entries::iterator> places_;  // keys are the entries'
+  Counts counts_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,58 @@
+// row_mask.h: which tokens may follow one row of a step, worked out beside the model.
+//
+// A mask that is known costs nothing; another is worked out on the side pool while the model computes. Who picks the
+// token waits for it, but not for ever: a sequence whose mask takes long sits out a step, and the others go on.
+// Units:   masks are bitsets over token ids, espalier/grammar.h.
+// Threads: work() by one; the others by any. Fails: with the grammar's error, once its limits are met.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/constrained_text.h"
+
+namespace espalier {
+
+class RowMask {
+ public:
+  RowMask(std::shared_ptr<grammar::Grammar> grammar, grammar::State state)
+      : grammar_(std::move(grammar)), state_(state) {}
+  RowMask(grammar::State state, grammar::Allowed known) : state_(state), allowed_(std::move(known)) {}
+
+  bool claim() { return !claimed_.exchange(true); }  // true once: by who then works
+  void work() { set(grammar_->allowed(state_)); }
+  // Null when it is not there within the limit.
+  const Result<grammar::Allowed>* wait(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    const bool there = done_.wait_for(lock, limit, [&] { return allowed_.has_value(); });
+    return there ? &*allowed_ : nullptr;
+  }
+  bool ready() {
+    const std::lock_guard lock(mutex_);
+    return allowed_.has_value();
+  }
+  grammar::State state() const { return state_; }
+
+ private:
+  void set(Result<grammar::Allowed> allowed) {
+    {
+      const std::lock_guard lock(mutex_);
+      allowed_ = std::move(allowed);
+    }
+    done_.notify_all();
+  }
+
+  std::shared_ptr<grammar::Grammar> grammar_;
+  grammar::State state_ = grammar::Automaton::dead;
+  std::atomic<bool> claimed_{false};
+  std::mutex mutex_;
+  std::condition_variable done_;
+  std::optional<Result<grammar::Allowed>> allowed_;
+};
+
+}  // namespace espalier

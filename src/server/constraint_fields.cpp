@@ -1,0 +1,202 @@
+#include "server/constraint_fields.h"
+
+#include <fmt/format.h>
+
+#include "server/handler.h"
+
+namespace espalier::server {
+namespace {
+
+using F = ConstraintFields;
+using Kind = Constraint::Kind;
+using Row = FieldRow<F>;
+
+Result<> set(F& out, Kind kind, std::string text, std::string_view place) {
+  if (out.constraint.kind != Kind::none) {
+    return bad_request(
+        fmt::format("{} and {} are both there, but an output has one form; send one of them", out.place, place),
+        std::string(place));
+  }
+  out.constraint.kind = kind;
+  out.constraint.text = std::move(text);
+  out.constraint.closed = Constraint::Closed::declared;
+  out.place = place;
+  return success();
+}
+
+// Clients send "" for "none".
+template <Kind kKind>
+Result<> read_text(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(std::string text, as_string(value, place));
+  return text.empty() ? success() : set(out, kKind, std::move(text), place);
+}
+
+// A schema as a value or as a string of JSON.
+Result<> read_schema(F& out, const Json& value, std::string_view place) {
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    if (text == "$$ANY$$") return set(out, Kind::json_object, {}, place);  // SGLang's own clients
+    return text.empty() ? success() : set(out, Kind::json_schema, text, place);
+  }
+  if (value.is_object() || value.is_boolean()) return set(out, Kind::json_schema, value.dump(), place);
+  return bad_request(fmt::format("{} must be a JSON schema, as an object or as a string", place), std::string(place));
+}
+
+Result<> read_tag(F& out, const Json& value, std::string_view place) {
+  if (value.is_object()) return set(out, Kind::structural_tag, value.dump(), place);
+  return read_text<Kind::structural_tag>(out, value, place);
+}
+
+// Rules with ::= are GBNF, others Lark.
+Result<> read_grammar(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(std::string text, as_string(value, place));
+  if (text.empty()) return success();
+  const Kind kind = text.find("::=") == std::string::npos ? Kind::lark : Kind::ebnf;
+  return set(out, kind, std::move(text), place);
+}
+
+Result<> read_choices(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(const auto choices, as_strings(value, place));
+  if (!value.is_array() || choices.empty()) {
+    return bad_request(fmt::format("{} must be a list of at least one string", place), std::string(place));
+  }
+  return set(out, Kind::choice, value.dump(), place);
+}
+
+Result<> read_json_object(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(const bool wanted, as_bool(value, place));
+  return wanted ? set(out, Kind::json_object, {}, place) : success();
+}
+
+Result<> read_whitespace(F& out, const Json& value, std::string_view place) {
+  if (value == "compact" || value == "flexible") {
+    out.flexible_whitespace = value == "flexible";
+    return success();
+  }
+  return bad_request(fmt::format("{} must be \"compact\" or \"flexible\"", place), std::string(place));
+}
+
+Result<> read_whitespace_pattern(F&, const Json& value, std::string_view place) {
+  ESP_TRY(const std::string pattern, as_string(value, place));
+  if (pattern.empty()) return success();
+  return Error{Error::Kind::unsupported,
+               fmt::format("{} is not supported; json_whitespace may be compact or flexible", place),
+               std::string(place), "unsupported_parameter"};
+}
+
+Result<> read_no_whitespace(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(const bool none, as_bool(value, place));
+  if (none) out.flexible_whitespace = false;
+  return success();
+}
+
+Result<> read_json_schema_format(F& out, const Json& value, std::string_view place) {
+  const std::string at = fmt::format("{}.json_schema", place);
+  const Json* inner = find_field(value, "json_schema");
+  if (inner != nullptr && !inner->is_object()) return bad_request(at + " must be an object", at);
+  const Json& holder = inner != nullptr ? *inner : value;  // llama.cpp has the schema beside the type
+  const Json* schema = find_field(holder, "schema");
+  if (schema == nullptr) return bad_request(at + ".schema is missing", at + ".schema");
+  ESP_CHECK(read_schema(out, *schema, (inner != nullptr ? at : std::string(place)) + ".schema"));
+  ESP_TRY(const auto strict, find_boolean(holder, {"strict", inner != nullptr ? at : std::string(place)}));
+  if (strict && !*strict) out.constraint.closed = Constraint::Closed::as_written;
+  return success();
+}
+
+Result<> read_response_format(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(const std::string type, get_string(value, {"type", place}));
+  if (type == "text") return success();
+  if (type == "json_schema") return read_json_schema_format(out, value, place);
+  if (type == "structural_tag") return set(out, Kind::structural_tag, value.dump(), place);
+  if (type == "json_object") {
+    const Json* schema = find_field(value, "schema");
+    if (schema != nullptr) return read_schema(out, *schema, fmt::format("{}.schema", place));
+    return set(out, Kind::json_object, {}, place);
+  }
+  return bad_request(fmt::format("{}.type is {}; it may be text, json_object, json_schema or structural_tag", place,
+                                 in_quotes(type, 40)),
+                     fmt::format("{}.type", place));
+}
+
+constexpr Row kStructured[] = {
+    {"json", &read_schema, "none", ""},
+    {"regex", &read_text<Kind::regex>, "none", ""},
+    {"choice", &read_choices, "none", ""},
+    {"grammar", &read_grammar, "none", ""},
+    {"json_object", &read_json_object, "false", ""},
+    {"structural_tag", &read_tag, "none", ""},
+    {"disable_any_whitespace", &read_no_whitespace, "false", ""},
+    {"whitespace_pattern", &read_whitespace_pattern, "none", ""},
+};
+
+Result<> read_structured_outputs(F& out, const Json& value, std::string_view place) {
+  if (!value.is_object()) return bad_request(fmt::format("{} must be an object", place), std::string(place));
+  return read_fields(value, std::span<const Row>(kStructured), out, place);
+}
+
+constexpr Row kRegex{"regex", &read_text<Kind::regex>, "none",
+                     "the whole output matches: Python's syntax without look-around and back-references"};
+constexpr Row kSchema{"json_schema", &read_schema, "none",
+                      "the output is JSON that the schema allows (an object, or a string of JSON); objects that list "
+                      "their properties have no others, unless additionalProperties or several schemas say so"};
+constexpr Row kEbnf{"ebnf", &read_text<Kind::ebnf>, "none", "the output follows these rules (GBNF), from root on"};
+constexpr Row kGrammar{"grammar", &read_grammar, "none", "the same under llama.cpp's name; rules without ::= are Lark"};
+constexpr Row kTag{"structural_tag", &read_tag, "none", "free text in which tags open a form"};
+constexpr Row kChoices{"choices", &read_choices, "none", "the output is one of these strings"};
+constexpr Row kClosing{"json_closing", &F::json_closing, "false",
+                       "an output that ends for its length is completed by a shortest text, beyond that length"};
+constexpr Row kWhitespace{"json_whitespace", &read_whitespace, "compact",
+                          "compact: none between JSON tokens; flexible: some"};
+
+constexpr Row kNative[] = {kRegex, kSchema, kEbnf, kGrammar, kTag, kChoices, kClosing, kWhitespace};
+constexpr Row kOpenAi[] = {
+    {"response_format", &read_response_format, "text",
+     "text, json_object, json_schema (json_schema.strict false: objects may have members that are not listed), "
+     "structural_tag"},
+    kRegex,
+    kSchema,
+    kEbnf,
+    kGrammar,
+    kTag,
+    kChoices,
+    kClosing,
+    kWhitespace,
+    {"guided_json", &read_schema, "none", "vLLM's name of json_schema"},
+    {"guided_regex", &read_text<Kind::regex>, "none", "vLLM's name of regex"},
+    {"guided_choice", &read_choices, "none", "vLLM's name of choices"},
+    {"guided_grammar", &read_grammar, "none", "vLLM's name of grammar"},
+    {"guided_json_object", &read_json_object, "false", "the output is a JSON object"},
+    {"guided_whitespace_pattern", &read_whitespace_pattern, "none", "not supported: json_whitespace"},
+    {"structured_outputs", &read_structured_outputs, "none",
+     "vLLM's object: json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace"},
+};
+
+}  // namespace
+
+std::span<const Row> native_constraint_rows() {
+  return kNative;
+}
+std::span<const Row> openai_constraint_rows() {
+  return kOpenAi;
+}
+
+Result<> constrain(const Call& call, const ConstraintFields& asked, RequestFields& fields) {
+  if (asked.constraint.kind == Kind::none) return success();
+  fields.constraint = asked.constraint;
+  fields.constraint.flexible_whitespace =
+      asked.flexible_whitespace.value_or(call.service.options.json_whitespace == "flexible");
+  fields.json_closing = asked.json_closing;
+  auto compiled =
+      call.model->engine->compile(fields.constraint, call.patient ? std::chrono::milliseconds{} : kQuickCompile);
+  if (compiled.ok()) {
+    fields.grammar = std::move(compiled).value();
+    return success();
+  }
+  Error error = std::move(compiled).error();
+  if (!call.patient && error.code == "grammar_too_complex") error.code = kSlowCompile;
+  error.message = fmt::format("{}: {}", asked.place, error.message);
+  error.field = asked.place;
+  return error;
+}
+
+}  // namespace espalier::server

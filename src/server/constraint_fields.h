@@ -1,0 +1,38 @@
+// constraint_fields.h: what bodies ask of the form of the output, in every client's spelling.
+//
+// SGLang's regex, json_schema, ebnf, structural_tag; OpenAI's response_format; vLLM's guided_* and structured_outputs;
+// llama.cpp's grammar. All become one Constraint; a request may have one.
+// Threads: pure functions over constant tables; constrain() compiles, for at most kQuickCompile on the way of short
+//          requests (handler.h).
+// Fails:   bad_request or unsupported (422) naming the field, and inside a schema the JSON pointer.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "espalier/request.h"
+#include "server/field_table.h"
+
+namespace espalier::server {
+
+struct Call;
+
+struct ConstraintFields {
+  Constraint constraint;
+  std::string place;  // the field that asks for it
+  std::optional<bool> flexible_whitespace;
+  bool json_closing = false;
+};
+
+std::span<const FieldRow<ConstraintFields>> native_constraint_rows();  // of sampling_params
+std::span<const FieldRow<ConstraintFields>> openai_constraint_rows();  // of the body
+
+// A constraint that takes longer to compile is left to the slow lane: Error code kSlowCompile.
+inline constexpr std::chrono::milliseconds kQuickCompile{25};
+inline constexpr std::string_view kSlowCompile = "slow_compile";
+
+Result<> constrain(const Call& call, const ConstraintFields& asked, RequestFields& fields);
+
+}  // namespace espalier::server
