@@ -89,6 +89,12 @@ void add_schedule_flags(Adder& add, EngineOptions& o) {
       "--schedule-policy,--schedule", o.schedule_policy, "NAME",
       "which waiting request goes first: lpm (longest cached prefix), dfs-weight (branch after branch of the "
       "tree), fcfs (arrival), lof (longest output), priority, random; nobody is passed over in more than 64 steps");
+  add.flag(
+      "--disable-jump-forward", [&o](std::int64_t count) { o.jump_forward = count <= 0; },
+      "compute text that a constraint forces token by token (the same tokens, later)");
+  add.value("--grammar-cache", o.grammar_cache_bytes, "SIZE", "of compiled constraints that are kept (K, M, G)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
   add.value("--target-itl", o.target_itl_ms, "MS",
             "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
   add.flag("--fair-tenants", o.fair_tenants, "API keys take turns by tokens computed, and the users of each");

@@ -64,8 +64,7 @@ constexpr ForeignFlag kRefused[] = {
     {"--preferred-sampling-params,--override-generation-config", kValue, "{}", kPerRequest},
     {"--generation-config", kValue, "auto", "--sampling-defaults says whether the model's values count"},
     {"--grammar,--grammar-file,--json-schema,--json-schema-file", kValue, "", kPerRequest},
-    {"--constrained-json-whitespace-pattern", kValue, "", "constraints are not served yet"},
-    {"--constrained-json-disable-any-whitespace", kNothing, "", "constraints are not served yet"},
+    {"--constrained-json-whitespace-pattern", kValue, "", "--json-whitespace may be compact or flexible"},
     {"--completion-template", kValue, "", "requests to /v1/completions bring their prompt as it is"},
     {"--response-role", kValue, "assistant", "answers have the role assistant"},
     {"--root-path", kValue, "", "--api-prefix puts a path before every route"},
@@ -155,6 +154,7 @@ constexpr std::string_view kTuningWithValue[] = {
     "--warmups",
 };
 constexpr std::string_view kTuningAlone[] = {
+    "--constrained-json-disable-any-whitespace",
     "--async-scheduling",
     "--collect-tokens-histogram",
     "--cont-batching",

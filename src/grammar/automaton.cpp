@@ -7,8 +7,7 @@
 #include "grammar/hashing.h"
 
 namespace espalier::grammar {
-Automaton::Automaton(ExpressionStore& store, ExpressionSource& source, AutomatonLimits limits)
-    : store_(store), source_(source), limits_(limits) {
+Automaton::Automaton(ExpressionStore& store, AutomatonLimits limits) : store_(store), limits_(limits) {
   table_.resize(256);
   maps_.emplace_back().fill(kNone);
   states_.resize(3);
@@ -119,7 +118,7 @@ std::vector<Automaton::Read> Automaton::reads(State state) {
       const Steps steps = store_.steps(frame.at);
       for (const Step& step : steps.bytes) found.push_back({step.on, {step.to, frame.caller}});
       for (const Opening& opening : steps.calls) {
-        const Expression body = source_.rule_body(opening.rule);
+        const Expression body = store_.rule_body(opening.rule);
         const State caller =
             opening.rest == ExpressionStore::empty ? frame.caller : closure({{opening.rest, frame.caller}});
         if (caller == dead || body == ExpressionStore::nothing) continue;

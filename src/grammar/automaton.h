@@ -43,7 +43,7 @@ class Automaton {
  public:
   static constexpr State dead = 0, outside = 1, unknown = 2;
 
-  Automaton(ExpressionStore& store, ExpressionSource& source, AutomatonLimits limits);
+  Automaton(ExpressionStore& store, AutomatonLimits limits);
 
  private:
   static constexpr std::uint32_t kUnexpanded = 0xffffffff;
@@ -116,7 +116,6 @@ class Automaton {
   std::uint32_t map_number(const ByteMap& map);
 
   ExpressionStore& store_;
-  ExpressionSource& source_;
   AutomatonLimits limits_;
   bool exhausted_ = false;
   std::vector<Entry> states_;

@@ -352,7 +352,7 @@ Expression ExpressionStore::repeat(Expression operand, std::uint32_t least, std:
 }
 
 Expression ExpressionStore::call(Rule rule) {
-  return intern(Node{.op = Op::call, .flags = kCalls | kLocal, .a = rule});
+  return intern(Node{.op = Op::call, .flags = kCalls | kLocal, .a = numbered(rule)});
 }
 
 Expression ExpressionStore::lexeme(Expression operand, Expression like) {
@@ -365,7 +365,7 @@ Expression ExpressionStore::lexeme(Expression operand, Expression like) {
 
 Expression ExpressionStore::later(std::uint32_t payload, bool may_be_empty, bool regular) {
   const auto flags = static_cast<std::uint8_t>((may_be_empty ? kNullable : 0) | kLocal | (regular ? 0 : kCalls));
-  return intern(Node{.op = Op::later, .flags = flags, .a = payload, .b = regular});
+  return intern(Node{.op = Op::later, .flags = flags, .a = numbered(payload), .b = regular});
 }
 
 // ---- what can come next
@@ -469,7 +469,8 @@ ExpressionStore::Found ExpressionStore::find_steps(Expression e) {
     case Op::lexeme:
       return steps_of_lexeme(e);
     case Op::later: {
-      const Steps expanded = raw_steps(source_->expand(node.a));
+      const Steps expanded =
+          raw_steps(of_source(node.a, [](ExpressionSource& source, std::uint32_t own) { return source.expand(own); }));
       return {{expanded.bytes.begin(), expanded.bytes.end()}, {expanded.calls.begin(), expanded.calls.end()}};
     }
   }

@@ -74,8 +74,16 @@ class ExpressionStore {
 
   explicit ExpressionStore(std::size_t most_nodes = 2'000'000);
 
-  // The source must outlive all calls of steps().
-  void set_source(ExpressionSource* source) { source_ = source; }
+  // Calls and `later` nodes are the source's that was added last; while one of them is expanded, its own source's.
+  // Sources must outlive all calls of steps(). Each numbers from 0, below 2^24.
+  static constexpr std::size_t kMostSources = 256;
+  void add_source(ExpressionSource& source) {  // Requires: fewer than kMostSources
+    sources_.push_back(&source);
+    source_ = static_cast<std::uint32_t>(sources_.size() - 1);
+  }
+  Expression rule_body(Rule rule) {
+    return of_source(rule, [](ExpressionSource& source, Rule own) { return source.rule_body(own); });
+  }
 
   Expression bytes(const ByteSet& set);
   Expression text(std::string_view bytes);
@@ -172,7 +180,17 @@ class ExpressionStore {
   bool exhausted_ = false;
   std::uint32_t spent_ = 0;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
-  ExpressionSource* source_ = nullptr;
+  static constexpr std::uint32_t kOwnBits = 24;
+  std::uint32_t numbered(std::uint32_t own) const { return source_ << kOwnBits | own; }
+  template <class Give>
+  Expression of_source(std::uint32_t number, Give give) {
+    const std::uint32_t before = std::exchange(source_, number >> kOwnBits);
+    const Expression given = give(*sources_[source_], number & ((1u << kOwnBits) - 1));
+    source_ = before;
+    return given;
+  }
+  std::vector<ExpressionSource*> sources_;
+  std::uint32_t source_ = 0;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> table_;  // open addressing: node + 1, 0 = free
   StablePool<Expression> part_pool_;

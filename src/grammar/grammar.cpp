@@ -57,18 +57,12 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   return grammar;
 }
 
-namespace {
-
-struct NoRules final : ExpressionSource {
-  Expression rule_body(Rule) override { return ExpressionStore::nothing; }
-  Expression expand(std::uint32_t) override { return ExpressionStore::nothing; }
-};
-
-}  // namespace
-
 Result<Expression> Grammar::read_constraint(const Constraint& constraint, const GrammarLimits& limits) {
   using Kind = Constraint::Kind;
   Expression whole = ExpressionStore::nothing;
+  const SchemaOptions options{constraint.flexible_whitespace, constraint.closed};
+  JsonLimits json_limits;
+  json_limits.depth = 1000;
   switch (constraint.kind) {
     case Kind::regex: {
       ESP_TRY(const Regex regex, parse_regex(constraint.text));
@@ -84,29 +78,32 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
       if (constraint.kind == Kind::json_object) {
         document_ = Json::object({{"type", "object"}});
       } else {
-        JsonLimits json_limits;
-        json_limits.depth = 1000;
         ESP_TRY(document_, parse_json(constraint.text, json_limits));
       }
-      ESP_TRY(auto schema, SchemaGrammar::make(store_, document_, {constraint.flexible_whitespace, constraint.closed}));
+      ESP_TRY(auto schema, SchemaGrammar::make(store_, document_, options));
       whole = schema->root();
-      source_ = std::move(schema);
+      sources_.sources.push_back(std::move(schema));
       break;
     }
     case Kind::ebnf:
     case Kind::lark: {
-      ESP_TRY(rules_, constraint.kind == Kind::ebnf ? parse_ebnf(constraint.text) : parse_lark(constraint.text));
-      ESP_TRY(auto rules, RuleGrammar::make(store_, rules_));
+      ESP_TRY(RuleText text, constraint.kind == Kind::ebnf ? parse_ebnf(constraint.text) : parse_lark(constraint.text));
+      sources_.rules = std::make_unique<RuleText>(std::move(text));
+      ESP_TRY(auto rules, RuleGrammar::make(store_, *sources_.rules));
       whole = rules->root();
-      source_ = std::move(rules);
+      sources_.sources.push_back(std::move(rules));
       break;
     }
-    default:
-      return Error{Error::Kind::unsupported, "this kind of constraint is not supported yet", "", "grammar_invalid"};
+    case Kind::structural_tag: {
+      ESP_TRY(document_, parse_json(constraint.text, json_limits));
+      ESP_TRY(whole, read_structural_tag(store_, document_, options, sources_));
+      break;
+    }
+    case Kind::none:
+      whole = store_.anything();
+      break;
   }
-  if (source_ == nullptr) source_ = std::make_unique<NoRules>();
-  store_.set_source(source_.get());
-  automaton_.emplace(store_, *source_, AutomatonLimits{limits.states, 4096, limits.nesting});
+  automaton_.emplace(store_, AutomatonLimits{limits.states, 4096, limits.nesting});
   masks_.emplace(*automaton_, vocabulary_);
   return whole;
 }

@@ -18,7 +18,7 @@
 #include "base/json.h"
 #include "espalier/grammar.h"
 #include "grammar/automaton.h"
-#include "grammar/rule_text.h"
+#include "grammar/structural_tag.h"
 #include "grammar/token_masks.h"
 #include "grammar/vocabulary.h"
 
@@ -85,10 +85,9 @@ class Grammar {
   GrammarLimits limits_;
   std::mutex mutex_;
   std::shared_ptr<Vocabulary> vocabulary_;
-  Json document_;   // of schemas; the source refers to it
-  RuleText rules_;  // likewise
+  Json document_;  // of schemas; the sources refer to it
   ExpressionStore store_;
-  std::unique_ptr<ExpressionSource> source_;
+  TagSources sources_;
   std::optional<Automaton> automaton_;
   std::optional<TokenMasks> masks_;
   State start_ = Automaton::dead;

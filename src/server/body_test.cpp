@@ -85,14 +85,22 @@ constexpr Edge kShared[] = {{"temperature", "0", true},
                             {"logit_bias", "{\"-1\":1}", false},
                             {"logit_bias", "[1]", false},
                             {"skip_special_tokens", "\"no\"", false},
-                            {"regex", "\"a+\"", false},
+                            {"regex", "\"a+\"", true},
+                            {"regex", "7", false},
                             {"regex", "\"\"", true},
                             {"regex", "null", true},
-                            {"json_schema", "\"{}\"", false},
-                            {"ebnf", "\"root ::= x\"", false},
+                            {"json_schema", "\"{}\"", true},
+                            {"json_schema", "[1]", false},
+                            {"ebnf", "\"root ::= x\"", true},
+                            {"choices", "[\"a\"]", true},
+                            {"choices", "[]", false},
+                            {"choices", "\"a\"", false},
+                            {"json_whitespace", "\"flexible\"", true},
+                            {"json_whitespace", "\"any\"", false},
+                            {"json_closing", "1", false},
                             {"beam_width", "1", true},
                             {"beam_width", "2", false},
-                            {"structural_tag", "{\"a\":1}", false}};
+                            {"structural_tag", "7", false}};
 
 TEST(Bodies, SharedSamplingFieldsHoldTheirRanges) {
   for (const auto& [field, value, accepted] : kShared) {
@@ -111,21 +119,64 @@ TEST(Bodies, SharedSamplingFieldsHoldTheirRanges) {
   }
 }
 
-TEST(Bodies, ConstraintsAreRefusedWithTheirCode) {
-  for (const char* field :
-       {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "regex"}) {
-    const auto refused = completion(fmt::format("{{\"prompt\":\"x\",\"{}\":\"a\"}}", field));
-    ASSERT_FALSE(refused.ok()) << field;
-    EXPECT_EQ(refused.error().code, "unsupported_parameter");
-    EXPECT_EQ(refused.error().field, field);
+TEST(Bodies, ConstraintsComeInEveryClientsSpelling) {
+  using Kind = Constraint::Kind;
+  const struct {
+    const char* member;
+    Kind kind;
+    const char* text;
+    const char* place;
+  } cases[] = {
+      {R"("response_format":{"type":"text"})", Kind::none, "", ""},
+      {R"("response_format":{"type":"json_object"})", Kind::json_object, "", "response_format"},
+      {R"("response_format":{"type":"json_object","schema":{"type":"null"}})", Kind::json_schema, R"({"type":"null"})",
+       "response_format.schema"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"null"}}})",
+       Kind::json_schema, R"({"type":"null"})", "response_format.json_schema.schema"},
+      {R"("guided_json":"{\"type\":\"null\"}")", Kind::json_schema, R"({"type":"null"})", "guided_json"},
+      {R"("guided_regex":"a")", Kind::regex, "a", "guided_regex"},
+      {R"("guided_choice":["a","b"])", Kind::choice, R"(["a","b"])", "guided_choice"},
+      {R"("guided_grammar":"root ::= x")", Kind::ebnf, "root ::= x", "guided_grammar"},
+      {R"("grammar":"start: \"a\"")", Kind::lark, "start: \"a\"", "grammar"},
+      {R"("guided_json_object":true)", Kind::json_object, "", "guided_json_object"},
+      {R"("structured_outputs":{"regex":"a"})", Kind::regex, "a", "structured_outputs.regex"},
+      {R"("structured_outputs":{"json":{"type":"null"},"disable_any_whitespace":true})", Kind::json_schema,
+       R"({"type":"null"})", "structured_outputs.json"},
+      {R"("json_schema":"$$ANY$$")", Kind::json_object, "", "json_schema"},
+      {R"("regex":"","guided_regex":"a")", Kind::regex, "a", "guided_regex"},
+  };
+  for (const auto& c : cases) {
+    const auto body = completion(fmt::format("{{\"prompt\":\"x\",{}}}", c.member));
+    ASSERT_TRUE(body.ok()) << c.member << ": " << body.error().message;
+    EXPECT_EQ(body->common.constraint.constraint.kind, c.kind) << c.member;
+    EXPECT_EQ(body->common.constraint.constraint.text, c.text) << c.member;
+    EXPECT_EQ(body->common.constraint.place, c.place) << c.member;
   }
-  for (const char* type : {"json_object", "json_schema", "structural_tag"}) {
-    const auto refused = chat_body(fmt::format(
-        "{{\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}],\"response_format\":{{\"type\":\"{}\"}}}}", type));
-    ASSERT_FALSE(refused.ok()) << type;
-    EXPECT_EQ(refused.error().field, "response_format");
+  const auto open = completion(
+      R"({"prompt":"x","response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{}}}})");
+  ASSERT_TRUE(open.ok());
+  EXPECT_EQ(open->common.constraint.constraint.closed, Constraint::Closed::as_written);
+}
+
+TEST(Bodies, ConstraintsThatMakeNoSenseNameTheirField) {
+  const struct {
+    const char* member;
+    const char* field;
+  } cases[] = {
+      {R"("regex":"a","ebnf":"root ::= x")", "ebnf"},
+      {R"("guided_json":{"type":"null"},"response_format":{"type":"json_object"})", "guided_json"},
+      {R"("response_format":{"type":"xml"})", "response_format.type"},
+      {R"("response_format":{})", "response_format.type"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x"}})", "response_format.json_schema.schema"},
+      {R"("structured_outputs":[])", "structured_outputs"},
+      {R"("structured_outputs":{"choice":[]})", "structured_outputs.choice"},
+      {R"("guided_whitespace_pattern":"[ ]?")", "guided_whitespace_pattern"},
+  };
+  for (const auto& [member, field] : cases) {
+    const auto refused = completion(fmt::format("{{\"prompt\":\"x\",{}}}", member));
+    ASSERT_FALSE(refused.ok()) << member;
+    EXPECT_EQ(refused.error().field, field) << member;
   }
-  EXPECT_TRUE(completion(R"({"prompt":"x","response_format":{"type":"text"}})").ok());
 }
 
 TEST(CompletionBody, PromptsComeInFourShapes) {
@@ -395,6 +446,8 @@ TEST(Bodies, EveryFieldIsDocumented) {
   expect_documented(page, native_sampling_rows());
   expect_documented(page, openai_sampling_rows());
   expect_documented(page, openai_rows());
+  expect_documented(page, native_constraint_rows());
+  expect_documented(page, openai_constraint_rows());
   expect_documented(page, completion_rows());
   expect_documented(page, chat_rows());
   expect_documented(page, chat_prompt_rows());

@@ -101,11 +101,12 @@ net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body
       job->charge = std::move(charge).value();
     }
     SidePool& lane = large ? service.bulk : service.pool;
-    const bool taken = lane.submit([&service, dialect, body_use, use, job](const CancelFlag&) {
+    const bool taken = lane.submit([&service, dialect, body_use, use, job, large](const CancelFlag&) {
       answered(service, *job, dialect, [&]() -> Result<> {
         ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
+        call.patient = large;
         auto done = use(call, *job);
-        const bool slow = !done && done.error().code == kSlowCompile;
+        const bool slow = !done && done.error().code == kSlowCompile && !large;
         return slow ? again_slowly(service, dialect, use, job, std::move(call)) : done;
       });
     });

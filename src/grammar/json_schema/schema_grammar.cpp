@@ -55,7 +55,7 @@ Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& stor
                                                            const SchemaOptions& options) {
   ESP_TRY(SchemaDocument document, SchemaDocument::open(schema));
   std::unique_ptr<SchemaGrammar> grammar(new SchemaGrammar(store, std::move(document), options));
-  store.set_source(grammar.get());
+  store.add_source(*grammar);
   ESP_CHECK(grammar->open());
   return grammar;
 }

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "espalier/grammar.h"
 #include "grammar/json_schema/formula.h"
 #include "grammar/json_schema/number_text.h"
 #include "grammar/json_schema/schema_document.h"

@@ -1,0 +1,35 @@
+// structural_tag.h: free text in which tags open a form, as an expression.
+//
+// Two spellings, SGLang's and xgrammar's:
+//   {"type": "structural_tag", "structures": [{"begin", "schema", "end"}], "triggers": [...]}
+//   {"type": "structural_tag", "format": F}, where F is one of
+//     const_string {value}           json_schema {json_schema}    regex {pattern}    grammar {grammar: EBNF}
+//     any_text                       sequence {elements}          or {elements}      optional, plus, star {content}
+//     tag {begin, content, end}      triggered_tags {triggers, tags, at_least_one, stop_after_first}
+//     tags_with_separator {tags, separator, at_least_one, stop_after_first}
+// Where a trigger first occurs in free text, one of the tags that begin with it goes on from there; any_text in a tag
+// ends where its end first occurs. With at_least_one the text begins with a tag.
+// Threads: as the store; the document must outlive what is made.
+// Fails:   bad_request or unsupported naming the JSON pointer; schemas, patterns and rules inside as on their own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/json_fields.h"
+#include "grammar/expression.h"
+#include "grammar/json_schema/schema_reader.h"
+#include "grammar/rule_text.h"
+
+namespace espalier::grammar {
+
+// What an expression needs while it is read.
+struct TagSources {
+  std::vector<std::unique_ptr<ExpressionSource>> sources;
+  std::unique_ptr<RuleText> rules;
+};
+
+Result<Expression> read_structural_tag(ExpressionStore& store, const Json& document, const SchemaOptions& options,
+                                       TagSources& out);
+
+}  // namespace espalier::grammar
