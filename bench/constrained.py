@@ -21,6 +21,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -32,14 +33,17 @@ class Server:
     def __init__(self, program, model, flags):
         command = [program, "serve", model, "--port", "0", *flags]
         print("$", " ".join(command), flush=True)
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if found := re.search(r"ready on (http://[^ ]+)", line):
+        self.log = tempfile.NamedTemporaryFile("w+")  # not a pipe: one line a request would fill it
+        self.process = subprocess.Popen(command, stderr=self.log)
+        self.url = None
+        while self.url is None:
+            time.sleep(0.05)
+            with open(self.log.name, encoding="utf-8") as log:
+                said = log.read()
+            if found := re.search(r"ready on (http://[^ ]+)", said):
                 self.url = found.group(1)
-                break
-        else:
-            raise SystemExit("the server did not start")
-        os.set_blocking(self.process.stderr.fileno(), False)
+            elif self.process.poll() is not None:
+                raise SystemExit("the server did not start:\n" + said)
 
     def post(self, path, body):
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})

@@ -148,7 +148,19 @@ constexpr Row kClosing{"json_closing", &F::json_closing, "false",
 constexpr Row kWhitespace{"json_whitespace", &read_whitespace, "compact",
                           "compact: none between JSON tokens; flexible: some"};
 
-constexpr Row kNative[] = {kRegex, kSchema, kEbnf, kGrammar, kTag, kChoices, kClosing, kWhitespace};
+constexpr Row kNative[] = {
+    kRegex,
+    kSchema,
+    kEbnf,
+    kGrammar,
+    kTag,
+    kChoices,
+    {"choices_method", &F::choices_method, "none",
+     "the likeliest of the choices instead of a generated one: token_length_normalized, greedy_token_selection or "
+     "unconditional_likelihood_normalized"},
+    kClosing,
+    kWhitespace,
+};
 constexpr Row kOpenAi[] = {
     {"response_format", &read_response_format, "text",
      "text, json_object, json_schema (json_schema.strict false: objects may have members that are not listed), "

@@ -24,6 +24,7 @@ struct ConstraintFields {
   std::string place;  // the field that asks for it
   std::optional<bool> flexible_whitespace;
   bool json_closing = false;
+  std::string choices_method;  // of /generate: choices are scored instead of generated (native/select.h)
 };
 
 std::span<const FieldRow<ConstraintFields>> native_constraint_rows();  // of sampling_params

@@ -96,11 +96,7 @@ Result<> Delivery::submit() {
 
 // From add() on the courier's thread may do anything with the streams; so it comes last.
 void Delivery::start() {
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    streams_[i].stream().on_ready([weak = weak_from_this(), i] {
-      if (auto self = weak.lock()) self->ring(i);
-    });
-  }
+  for (std::size_t i = 0; i < streams_.size(); ++i) listen(i);
   responder_.on_disconnect([weak = weak_from_this()] {
     if (auto self = weak.lock()) {
       self->gone_ = true;
@@ -108,6 +104,24 @@ void Delivery::start() {
     }
   });
   courier().add(shared_from_this());
+}
+
+void Delivery::listen(std::size_t prompt) {
+  streams_[prompt].stream().on_ready([weak = weak_from_this(), prompt] {
+    if (auto self = weak.lock()) self->ring(prompt);
+  });
+}
+
+// Only replies to one prompt have more than one request.
+Result<> Delivery::go_on(Request request) {
+  const SamplingParams sampling = request.sampling();
+  ESP_TRY(Stream stream, model_->engine->submit(std::move(request)));
+  streams_.clear();
+  streams_.emplace_back(std::move(stream), model_->tokenizer(), sampling);
+  open_choices_ = static_cast<std::size_t>(sampling.n);
+  ++part_;
+  listen(0);
+  return success();
 }
 
 void Delivery::ring(std::size_t prompt) {
@@ -164,11 +178,16 @@ bool Delivery::deliver() {
     if (const auto* end = std::get_if<TextEnd>(&next.event); end != nullptr && !note_end(*end)) {
       return refuse(with_default(end->error, end->reason));
     }
-    generation_.reply->add(next.prompt, std::move(next.event), out_);
+    generation_.reply->add(next.prompt + part_, std::move(next.event), out_);
     if (generation_.stream && out_.size() >= kPieceBytes && !flush()) return true;
     if (paused_) return true;
   }
-  if (open_choices_ == 0) return finish();
+  if (open_choices_ == 0) {
+    auto next = generation_.reply->next();
+    if (!next) return refuse(next.error());
+    if (!*next) return finish();
+    if (auto gone_on = go_on(**std::move(next)); !gone_on) return refuse(gone_on.error());
+  }
   generation_.reply->settle(out_);
   if (generation_.stream && !out_.empty()) flush();
   return true;
@@ -176,7 +195,7 @@ bool Delivery::deliver() {
 
 bool Delivery::note_end(const TextEnd& end) {
   --open_choices_;
-  if (end.choice == 0) summary_.cached_tokens += end.usage.cached_tokens;
+  if (end.choice == 0 && part_ == 0) summary_.cached_tokens += end.usage.cached_tokens;
   summary_.completion_tokens += end.usage.completion_tokens;
   if (summary_.finish_reason.empty()) summary_.finish_reason = to_string(end.reason);
   if (end.timing.finished >= summary_.timing.finished) summary_.timing = end.timing;

@@ -65,6 +65,8 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   };
 
   Result<> submit();
+  Result<> go_on(Request request);  // of a reply that has several, one after the other
+  void listen(std::size_t prompt);
   void start();  // after submit()
   Courier& courier() { return generation_.stream && !generation_.many_logprobs ? service_.light : service_.heavy; }
   void ring(std::size_t prompt);
@@ -95,6 +97,7 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   std::deque<Pending> pending_;                 // taken from the streams, not yet formatted
   std::string out_;                             // formatted, not yet taken by the writer
   std::size_t open_choices_ = 0;
+  int part_ = 0;                                              // how many requests have gone on
   bool opened_ = false, body_done_ = false, failed_ = false;  // failed_: the last event is an error
   std::atomic<bool> gone_{false}, paused_{false};
   std::mutex mutex_;

@@ -1,9 +1,8 @@
 // reply.h: the events of a request's streams as the body of one dialect, streamed or whole.
 //
 // A request may hold several prompts, each with its own stream; a stream may hold several choices.
-// Order:   (add | settle)* finish. add() comes in the order of each stream's events; streams interleave.
-// Threads: one (the courier's).
-// Fails:   never: a stream that ended with an error does not reach the reply.
+// Order:   (add | settle)* (next (add | settle)*)* finish. add() comes in the order of each stream's events; streams
+// interleave. Threads: one (the courier's). Fails:   never: a stream that ended with an error does not reach the reply.
 #pragma once
 
 #include <string>
@@ -19,6 +18,8 @@ class Reply {
   virtual void add(int prompt, TextEvent event, std::string& out) = 0;
   // Nothing more is known now: what add() kept back to join it with what might follow at once goes out.
   virtual void settle(std::string&) {}
+  // Every choice has ended: a request that goes on from there, whose events come with the next number as their prompt.
+  virtual Result<std::optional<Request>> next() { return std::optional<Request>(); }
   // Every choice of every prompt has ended: the last events without "[DONE]", or the whole body.
   virtual void finish(std::string& out) = 0;
 };

@@ -1,5 +1,6 @@
 // Sessions: /open_session, /close_session. What a turn of one does: native/generate.cpp.
 #include "base/log.h"
+#include "server/field_table.h"
 #include "server/handler.h"
 #include "server/json_writer.h"
 #include "server/routes.h"

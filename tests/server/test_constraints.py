@@ -124,6 +124,149 @@ class Constraints(ServerCase):
         self.assertGreater(self.server.metric("espalier_constraint_passes_saved_total"), 0)
 
 
+class Select(ServerCase):
+    """choices with a choices_method: the same decision and numbers as scoring every choice by itself."""
+
+    PROMPT, CHOICES = "The answer is", [" yes", " no", " perhaps not", " no way, never", "."]
+
+    def select(self, method, **more):
+        return self.server.generate(text=self.PROMPT, **more, sampling_params={"choices": self.CHOICES, "choices_method": method})
+
+    def scored(self, text):
+        """The log-probabilities of a text's tokens but the first, each with its id, by a request of its own."""
+        meta = self.server.generate(text=text, return_logprob=True, logprob_start_len=0,
+                                    sampling_params={"max_new_tokens": 0})["meta_info"]
+        return [(value, token) for value, token, _ in meta["input_token_logprobs"]]
+
+    def rows(self):
+        prompt = self.server.post("/tokenize", {"prompt": self.PROMPT}).json["tokens"]
+        rows = []
+        for choice in self.CHOICES:
+            both = self.scored(self.PROMPT + choice)
+            healed = [token for _, token in both][:len(prompt)] != prompt
+            rows.append(both[len(prompt) - healed:])
+        return rows
+
+    def test_the_numbers_are_those_of_scoring_each_choice_alone(self):
+        self.server.post("/flush_cache", {})
+        reply = self.select("token_length_normalized")
+        meta, rows = reply["meta_info"], self.rows()
+        self.assertEqual([[tuple(entry[:2]) for entry in row] for row in meta["input_token_logprobs"]], rows)
+        means = [sum(v for v, _ in row) / len(row) for row in rows]
+        for got, mean in zip(meta["normalized_prompt_logprobs"], means):
+            self.assertAlmostEqual(got, mean, places=9)
+        self.assertEqual(meta["choice"], means.index(max(means)))
+        self.assertEqual(reply["text"], self.CHOICES[meta["choice"]])
+        self.assertEqual(reply["output_ids"], [token for _, token in rows[meta["choice"]]])
+
+    def test_the_greedy_method_goes_position_by_position(self):
+        meta, rows = self.select("greedy_token_selection")["meta_info"], self.rows()
+        values = [[v for v, _ in row] for row in rows]
+        longest = max(map(len, values))
+        matrix = [row + [sum(row) / len(row)] * (longest - len(row)) for row in values]
+        left = list(range(len(matrix)))
+        for column in range(longest):
+            most = max(matrix[i][column] for i in left)
+            left = [i for i in left if matrix[i][column] == most]
+        self.assertEqual(meta["choice"], left[0])
+        self.assertEqual(len(meta["greedy_logprob_matrix"]), len(rows))
+
+    def test_the_unconditional_method_counts_what_the_prompt_adds(self):
+        meta, rows = self.select("unconditional_likelihood_normalized")["meta_info"], self.rows()
+        gains = []
+        for row in rows:
+            alone = self.server.generate(input_ids=[token for _, token in row], return_logprob=True, logprob_start_len=0,
+                                         sampling_params={"max_new_tokens": 0})["meta_info"]["input_token_logprobs"]
+            gains.append(sum(v - (u[0] or 0) for (v, _), u in zip(row, alone)) / len(row))
+        for got, gain in zip(meta["normalized_unconditional_prompt_logprobs"], gains):
+            self.assertAlmostEqual(got, gain, places=9)
+        self.assertEqual(meta["choice"], gains.index(max(gains)))
+
+    def test_the_prompt_is_computed_once(self):
+        self.server.post("/flush_cache", {})
+        text = "A long text about nothing in particular. " * 8
+        tokens = self.server.post("/tokenize", {"prompt": text}).json["count"]
+        before = self.server.metric("espalier_computed_tokens_total")
+        self.server.generate(text=text, sampling_params={"choices": [f" number {i}" for i in range(10)],
+                                                         "choices_method": "token_length_normalized"})
+        self.assertLess(self.server.metric("espalier_computed_tokens_total") - before, tokens + 10 * 20)
+
+    def test_what_makes_no_sense_is_refused(self):
+        good = {"choices": ["a", "b"], "choices_method": "greedy_token_selection"}
+        for body, field in (({"text": "x", "sampling_params": {**good, "choices_method": "best"}}, "choices_method"),
+                            ({"text": "x", "sampling_params": {"choices_method": "greedy_token_selection"}}, "choices_method"),
+                            ({"text": ["x", "y"], "sampling_params": good}, "choices_method"),
+                            ({"text": "x", "sampling_params": {**good, "choices": ["a", ""]}}, "choices[1]")):
+            reply = self.server.post("/generate", body)
+            self.assertEqual(reply.status, 400, (body, reply.body))
+            self.assertEqual(reply.json["error"]["param"], "sampling_params." + field)
+
+
+class Segments(ServerCase):
+    """Literals and holes in one request give what the holes give one by one."""
+
+    def hole(self, name, **sampling):
+        return {"name": name, "sampling_params": {"temperature": 0, "max_new_tokens": 12, **sampling}}
+
+    def test_a_template_is_filled_as_if_each_hole_were_a_request(self):
+        segments = ["Name: ", self.hole("name", regex="[A-Z][a-z]{2,8}"), "\nAge: ", self.hole("age", regex="[0-9]{2}"), " years",
+                    ", likes ", self.hole("likes", ignore_eos=True), " and more."]
+        reply = self.server.generate(segments=segments)
+        ids = self.server.post("/tokenize", {"prompt": "Name: "}).json["tokens"]
+        text = ""
+        for i, segment in enumerate(segments[1:]):
+            if isinstance(segment, str):
+                if i > 3 and segment == ", likes ":
+                    continue  # joined with the literal before it
+                literal = " years, likes " if segment == " years" else segment
+                ids += self.server.post("/tokenize", {"prompt": literal, "add_special_tokens": False}).json["tokens"]
+                text += literal
+            else:
+                one = self.server.generate(input_ids=ids, sampling_params=segment["sampling_params"])
+                self.assertEqual(reply["variables"][segment["name"]], one["text"])
+                made = one["output_ids"]
+                ids += made[:-1] if one["meta_info"]["finish_reason"]["type"] == "stop" else made
+                text += one["text"]
+        self.assertEqual(reply["text"], text)
+        self.assertEqual([s["name"] for s in reply["segments"]], ["name", "age", "likes"])
+        self.assertEqual(reply["meta_info"]["completion_tokens"], sum(s["completion_tokens"] for s in reply["segments"]))
+
+    def test_a_hole_that_a_stop_string_ends_goes_on_without_it(self):
+        free = self.server.generate(text="Once upon", sampling_params={"temperature": 0, "max_new_tokens": 12, "ignore_eos": True})
+        stop = free["text"][5:7]
+        reply = self.server.generate(segments=["Once upon", self.hole("a", stop=stop, ignore_eos=True), "|", self.hole("b")])
+        first = reply["variables"]["a"]
+        self.assertEqual(first, free["text"][:free["text"].index(stop)])
+        self.assertEqual(reply["segments"][0]["finish_reason"], {"type": "stop", "matched": stop})
+        self.assertEqual(reply["text"], first + "|" + reply["variables"]["b"])
+        shown = self.server.post("/detokenize", {"tokens": reply["output_ids"]}).json["text"]
+        self.assertEqual(shown, reply["text"])
+
+    def test_a_stream_tells_segment_by_segment(self):
+        body = {"segments": ["x", self.hole("a"), " then ", self.hole("b")]}
+        whole = self.server.generate(**body)
+        events = self.server.post("/generate", {**body, "stream": True}).events
+        self.assertEqual(events[-1], "[DONE]")
+        self.assertEqual("".join(e["delta"] for e in events[:-2]), whole["text"])
+        self.assertEqual("".join(e["delta"] for e in events[:-2] if e["segment"] == "b"), whole["variables"]["b"])
+        self.assertEqual(events[-2]["variables"], whole["variables"])
+
+    def test_what_makes_no_sense_names_the_segment(self):
+        for segments, field in (([], "segments"), ([self.hole("a")], "segments"), (["x"], "segments"), (["x", 7], "segments[1]"),
+                                (["x", {"sampling_params": {}}], "segments[1].name"),
+                                (["x", self.hole("a"), self.hole("a")], "segments[2].name"),
+                                (["x", {"name": "a", "regex": "b"}], "segments[1].regex"),
+                                (["x", self.hole("a", regex="(")], "segments[1].sampling_params.regex"),
+                                (["x", self.hole("a", n=2)], "segments[1].sampling_params.n")):
+            reply = self.server.post("/generate", {"segments": segments})
+            self.assertEqual(reply.status, 400, (segments, reply.body))
+            self.assertEqual(reply.json["error"]["param"], field)
+        both = self.server.post("/generate", {"text": "x", "segments": ["x", self.hole("a")]})
+        self.assertEqual(both.json["error"]["param"], "text")
+        long = self.server.post("/generate", {"segments": ["x", self.hole("a"), "word " * 3000, self.hole("b")]})
+        self.assertEqual((long.status, long.json["error"]["code"]), (400, "context_length_exceeded"))
+
+
 class Together(unittest.TestCase):
     """Outputs are the same bits whatever runs beside them and whether forced text is jumped."""
 

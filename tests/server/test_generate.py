@@ -154,7 +154,7 @@ class Generate(ServerCase):
         cases = [({}, "text"), ({"text": ""}, "text"), ({"text": "a", "input_ids": [1]}, "input_ids"),
                  ({"input_ids": [VOCABULARY]}, "input_ids"), ({"input_ids": [1] * 600}, "input_ids"),
                  ({"text": "a", "sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
-                 ({"text": "a", "sampling_params": {"regex": "a"}}, "sampling_params.regex"),
+                 ({"text": "a", "sampling_params": {"regex": "a("}}, "sampling_params.regex"),
                  ({"text": "a", "sampling_params": {"min_new_tokens": 5, "max_new_tokens": 4}}, "sampling_params.min_new_tokens"),
                  ({"input_ids": [1, 2], "return_logprob": True, "logprob_start_len": 3}, "logprob_start_len"),
                  ({"input_ids": [1, 2], "return_logprob": True, "top_logprobs_num": VOCABULARY + 1}, "top_logprobs_num"),

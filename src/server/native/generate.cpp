@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "server/native/generate_reply.h"
+#include "server/native/segments.h"
+#include "server/native/select.h"
 #include "server/openai/body_fields.h"  // request_id, cache_scope, priority_of
 #include "server/request_names.h"
 
@@ -113,11 +115,17 @@ GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
 }  // namespace
 
 Result<Generation> generate(Call& call) {
+  if (find_field(call.body, "segments") != nullptr) {
+    ESP_CHECK(call.service.unknown_fields.note(unknown_generate_fields(call.body), "/generate"));
+    return generate_segments(call);
+  }
   if (const Json* text = find_field(call.body, "text")) ESP_CHECK(check_prompt_bytes(*call.model, *text, "text"));
   ESP_TRY(GenerateBody body, parse_generate(call.body, call.service.options));
   ESP_CHECK(call.service.unknown_fields.note(unknown_generate_fields(call.body), "/generate"));
   ESP_TRY(const auto name, find_string(call.body, "model"));
   ESP_CHECK(call.model->check_name(name.value_or("")));
+
+  if (!body.items.front().constraint.choices_method.empty()) return select_choice(call, body);
 
   Generation generation;
   generation.stream = body.stream;

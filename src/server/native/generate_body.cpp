@@ -113,10 +113,19 @@ std::span<const FieldRow<GenerateItem>> generate_item_rows() {
   return kRows;
 }
 
+Result<> read_sampling_params(const Json& value, std::string_view place, GenerateItem& out) {
+  out.sampling.max_new_tokens = kDefaultTokens;
+  return read_sampling(out, value, place);
+}
+
+Result<> read_common_fields(const Json& body, GenerateItem& out) {
+  return read_fields(body, generate_item_rows(), out);
+}
+
 std::vector<std::string> unknown_generate_fields(const Json& body) {
   KnownNames known;
   known.with(generate_item_rows()).with(refused_sampling_fields()).with(std::span<const std::string_view>(kAccepted));
-  known.with({"text", "input_ids", "stream", "return_prompt_token_ids", "model"});
+  known.with({"text", "input_ids", "stream", "return_prompt_token_ids", "model", "segments"});
   auto unknown = known.unknown_in(body);
   const Json* sampling = find_field(body, "sampling_params");
   if (sampling == nullptr || !sampling->is_object()) return unknown;

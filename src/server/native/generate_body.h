@@ -44,6 +44,9 @@ struct GenerateBody {
 };
 
 std::span<const FieldRow<GenerateItem>> generate_item_rows();
+// sampling_params, and the fields that a request of segments shares with others.
+Result<> read_sampling_params(const Json& value, std::string_view place, GenerateItem& out);
+Result<> read_common_fields(const Json& body, GenerateItem& out);
 std::vector<std::string> unknown_generate_fields(const Json& body);
 Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& options);
 

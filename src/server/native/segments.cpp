@@ -1,0 +1,262 @@
+#include "server/native/segments.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "server/json_writer.h"
+#include "server/openai/body_fields.h"  // request_id, cache_scope, priority_of
+#include "server/request_names.h"
+#include "text/tokenizer.h"
+
+namespace espalier::server {
+namespace {
+
+struct Hole {
+  std::string name, place;
+  RequestFields fields;  // without the prompt
+  std::string behind;    // the literal that follows
+
+  std::string text;  // what came
+  std::vector<TokenId> ids;
+  bool end_token = false;  // the last of them ends it and is no text
+  TextEnd end;
+};
+
+class SegmentsReply final : public Reply {
+ public:
+  struct Options {
+    std::string id, weight_version;
+    std::vector<TokenId> prompt;
+    ModelLimits limits;
+    bool stream = false;
+    std::shared_ptr<const ServedModel> model;
+  };
+  SegmentsReply(Options options, std::vector<Hole> holes)
+      : options_(std::move(options)), holes_(std::move(holes)), context_(options_.prompt) {}
+
+  void add(int number, TextEvent event, std::string& out) override {
+    Hole& hole = holes_[static_cast<std::size_t>(number)];
+    if (auto* delta = std::get_if<TextDelta>(&event)) {
+      hole.ids.push_back(delta->token.id);
+      hole.end_token = delta->token.ends;
+      tell(hole, delta->text, out);
+    } else if (auto* end = std::get_if<TextEnd>(&event)) {
+      tell(hole, end->text, out);
+      hole.end = std::move(*end);
+      tell_literal(hole.behind, out);
+      if (number == 0) cached_ = hole.end.usage.cached_tokens;
+    }
+  }
+
+  Result<std::optional<Request>> next() override {
+    Hole& hole = holes_[at_];
+    ESP_CHECK(go_on(hole));
+    if (++at_ == holes_.size() || hole.end.reason == FinishReason::abort) return std::optional<Request>();
+    ESP_TRY(Request request, request_of(at_));
+    return std::optional<Request>(std::move(request));
+  }
+
+  Result<Request> request_of(std::size_t number) {
+    RequestFields fields = holes_[number].fields;
+    fields.prompt = context_;
+    return make_request(std::move(fields), options_.limits, native_names(holes_[number].place));
+  }
+
+  void finish(std::string& out) override {
+    std::string body;
+    write(body);
+    if (options_.stream)
+      out += "data: " + body + "\n\n";
+    else
+      out += body;
+  }
+
+ private:
+  const Tokenizer& tokenizer() const { return *options_.model->tokenizer(); }
+
+  void tell(Hole& hole, const std::string& text, std::string& out) {
+    hole.text += text;
+    event(hole.name, text, out);
+  }
+  void tell_literal(const std::string& text, std::string& out) { event("", text, out); }
+  void event(const std::string& name, const std::string& text, std::string& out) {
+    text_ += text;
+    if (!options_.stream || text.empty()) return;
+    out += "data: ";
+    JsonWriter json(out);
+    json.open('{').field_or_null("segment", name).field("delta", text).close('}');
+    out += "\n\n";
+  }
+
+  // The hole's tokens and the literal behind it become part of the context.
+  Result<> go_on(Hole& hole) {
+    const std::span<const TokenId> came = std::span(hole.ids).first(hole.ids.size() - (hole.end_token ? 1 : 0));
+    std::size_t kept = came.size();
+    std::string rest;
+    // A stop string took the text of the last tokens, or of a part of one.
+    for (bool cut = hole.end.matched_string.has_value(); cut; --kept) {
+      const std::string shown = tokenizer().decode(came.first(kept), {hole.fields.sampling.skip_special_tokens});
+      cut = !hole.text.starts_with(shown);
+      if (cut) continue;
+      rest = hole.text.substr(shown.size());
+      break;
+    }
+    context_.insert(context_.end(), came.begin(), came.begin() + static_cast<std::ptrdiff_t>(kept));
+    rest += hole.behind;
+    if (rest.empty()) return success();
+    ESP_TRY(const auto ids, encode_text(*options_.model, rest, {false, true}, hole.place));
+    context_.insert(context_.end(), ids.begin(), ids.end());
+    return success();
+  }
+
+  void write(std::string& out) const {
+    int completion = 0, forced = 0, saved = 0;
+    JsonWriter json(out);
+    json.open('{').field("text", text_).key("output_ids");
+    json.values(std::span(context_).subspan(options_.prompt.size()));
+    json.key("variables").open('{');
+    for (const Hole& hole : holes_) {
+      std::string name;
+      append_json_escaped(name, hole.name);
+      json.field(name, hole.text);
+    }
+    json.close('}').key("segments").open('[');
+    for (const Hole& hole : holes_) {
+      const Usage& usage = hole.end.usage;
+      completion += usage.completion_tokens;
+      forced += usage.forced_tokens;
+      saved += usage.passes_saved;
+      json.open('{').field("name", hole.name).field("text", hole.text);
+      json.key("output_ids").values(std::span<const TokenId>(hole.ids));
+      json.key("finish_reason");
+      write_finish(json, hole);
+      json.field("completion_tokens", usage.completion_tokens).close('}');
+    }
+    json.close(']').key("meta_info").open('{').field("id", options_.id);
+    const Hole& last = holes_[at_ > 0 ? at_ - 1 : 0];
+    json.key("finish_reason");
+    write_finish(json, last);
+    json.field("prompt_tokens", options_.prompt.size()).field("completion_tokens", completion);
+    json.field("cached_tokens", cached_).field("forced_tokens", forced).field("forward_passes_saved", saved);
+    json.field("weight_version", options_.weight_version).close('}').close('}');
+  }
+
+  static void write_finish(JsonWriter& json, const Hole& hole) {
+    json.open('{').field("type", to_string(hole.end.reason));
+    if (hole.end.reason == FinishReason::stop) {
+      json.key("matched");
+      if (hole.end.matched_string)
+        json.value(*hole.end.matched_string);
+      else if (hole.end.matched_token)
+        json.value(*hole.end.matched_token);
+      else
+        json.null();
+    }
+    json.close('}');
+  }
+
+  const Options options_;
+  std::vector<Hole> holes_;
+  std::size_t at_ = 0;            // the hole that is being filled
+  std::vector<TokenId> context_;  // everything before it
+  std::string text_;              // behind the prompt
+  int cached_ = 0;
+};
+
+Result<Hole> read_hole(const Call& call, const Json& segment, const std::string& place, const RequestFields& common) {
+  Hole hole;
+  hole.place = place;
+  hole.fields = common;
+  ESP_TRY(hole.name, get_string(segment, {"name", place}));
+  if (hole.name.empty()) return bad_request(fmt::format("{}.name is empty", place), place + ".name");
+  for (const auto& [field, value] : segment.get_ref<const Json::object_t&>()) {
+    if (field == "name" || field == "sampling_params") continue;
+    return bad_request(fmt::format("{}.{} is not known; a hole has name and sampling_params", place, field),
+                       fmt::format("{}.{}", place, field));
+  }
+  GenerateItem item;
+  const Json none = Json::object();
+  const Json* sampling = find_field(segment, "sampling_params");
+  ESP_CHECK(read_sampling_params(sampling != nullptr ? *sampling : none, place + ".sampling_params", item));
+  if (item.sampling.n > 1 || !item.constraint.choices_method.empty()) {
+    const char* field = item.sampling.n > 1 ? "n" : "choices_method";
+    return bad_request(fmt::format("{}.sampling_params.{} is not for segments", place, field),
+                       fmt::format("{}.sampling_params.{}", place, field));
+  }
+  hole.fields.sampling = item.sampling;
+  ESP_CHECK(constrain(call, item.constraint, hole.fields));
+  return hole;
+}
+
+Result<RequestFields> common_fields(const Call& call, GenerateItem& item) {
+  ESP_CHECK(read_common_fields(call.body, item));
+  RequestFields fields;
+  fields.id = item.rid.empty() ? request_id(call.http, {}, 0, 1) : item.rid;
+  fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
+  fields.priority = priority_of(call.http, item.priority);
+  fields.background = item.background;
+  fields.tenant = KeyRing::tenant(call.http.headers);
+  fields.user = item.user;
+  if (item.deadline_ms) fields.deadline = std::chrono::milliseconds(*item.deadline_ms);
+  return fields;
+}
+
+}  // namespace
+
+Result<Generation> generate_segments(Call& call) {
+  for (const char* other : {"text", "input_ids", "sampling_params", "session_params", "return_logprob"}) {
+    if (find_field(call.body, other) == nullptr) continue;
+    return bad_request(
+        fmt::format("{} does not go with segments: the first segment is the prompt, and each hole has its "
+                    "own sampling_params",
+                    other),
+        other);
+  }
+  ESP_TRY(const Json* list, get_array(call.body, "segments"));
+  if (list->empty() || list->size() > kMostSegments || !list->front().is_string())
+    return bad_request("segments must be a list of 2 to 256 that begins with a text", "segments");
+  ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("segments"));
+  (void)tokenizer;
+  GenerateItem item;
+  ESP_TRY(const RequestFields common, common_fields(call, item));
+  ESP_TRY(const auto stream, find_boolean(call.body, "stream"));
+
+  std::string prompt;
+  std::vector<Hole> holes;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Json& segment = (*list)[i];
+    const std::string place = fmt::format("segments[{}]", i);
+    if (segment.is_string()) {
+      (holes.empty() ? prompt : holes.back().behind) += segment.get_ref<const std::string&>();
+    } else if (segment.is_object()) {
+      ESP_TRY(Hole hole, read_hole(call, segment, place, common));
+      if (!names.insert(hole.name).second)
+        return bad_request(fmt::format("{}.name is {}, as that of another hole", place, in_quotes(hole.name, 40)),
+                           place + ".name");
+      holes.push_back(std::move(hole));
+    } else {
+      return bad_request(fmt::format("{} must be a text or a hole", place), place);
+    }
+  }
+  if (holes.empty()) return bad_request("segments has no hole: nothing is to be generated", "segments");
+
+  SegmentsReply::Options options;
+  ESP_TRY(options.prompt, encode_text(*call.model, prompt, {}, "segments[0]"));
+  options.id = common.id;
+  options.weight_version = call.service.options.weight_version;
+  options.limits = call.model->limits();
+  options.stream = stream.value_or(false);
+  options.model = call.model;
+  auto reply = std::make_unique<SegmentsReply>(std::move(options), std::move(holes));
+  Generation generation;
+  generation.stream = stream.value_or(false);
+  if (!item.rid.empty()) generation.claimed_ids.push_back(item.rid);
+  ESP_TRY(Request first, reply->request_of(0));
+  generation.requests.push_back(std::move(first));
+  generation.reply = std::move(reply);
+  return generation;
+}
+
+}  // namespace espalier::server
