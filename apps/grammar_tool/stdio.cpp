@@ -15,6 +15,7 @@
 namespace espalier::command {
 namespace {
 
+using grammar::count_tokens;
 using grammar::MaskWords;
 
 double cpu_micros(clockid_t clock) {
@@ -45,12 +46,6 @@ class Stopwatch {
 bool has_bit(const MaskWords& mask, TokenId token) {
   const auto id = static_cast<std::size_t>(token);
   return id / 32 < mask.size() && ((mask[id / 32] >> (id % 32)) & 1) != 0;
-}
-
-std::int64_t count_bits(const MaskWords& mask) {
-  std::int64_t count = 0;
-  for (const std::uint32_t word : mask) count += std::popcount(word);
-  return count;
 }
 
 std::string hex(std::string_view bytes) {
@@ -213,7 +208,7 @@ Result<GrammarStdio::Reply> GrammarStdio::walk(const Json& request) {
     if (!mask.ok()) return mask.error();
     micros.push_back(watch.wall_micros);
     cpu.push_back(watch.cpu_used);
-    popcount.push_back(count_bits(**mask));
+    popcount.push_back(count_tokens(**mask));
     const bool ends = token == eos_ && grammar->complete(state);
     refused = !ends && !has_bit(**mask, token);
     allowed.push_back(refused ? 0 : 1);

@@ -19,9 +19,7 @@ class TagReader {
   TagReader(ExpressionStore& store, const SchemaOptions& options, TagSources& out)
       : store_(store), spelling_(store, Spelling::Kind::plain), options_(options), out_(out) {
     any_text_ = store_.star(spelling_.any_character());
-    ByteSet all;
-    for (unsigned byte = 0; byte < 256; ++byte) all.add(static_cast<unsigned char>(byte));
-    something_ = store_.concat(store_.bytes(all), store_.anything());
+    something_ = store_.concat(store_.bytes(ByteSet::all()), store_.anything());
   }
 
   Result<Expression> document(const Json& json);

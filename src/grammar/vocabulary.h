@@ -8,6 +8,7 @@
 // Fails:   never.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -29,6 +30,12 @@ class Tokenizer;
 namespace espalier::grammar {
 
 using MaskWords = std::vector<std::uint32_t>;
+
+inline std::int64_t count_tokens(const MaskWords& mask) {
+  std::int64_t count = 0;
+  for (const std::uint32_t word : mask) count += std::popcount(word);
+  return count;
+}
 
 // The tokens that may come in the middle of a lexeme, wherever it stands.
 struct LexemeTokens {

@@ -1,0 +1,44 @@
+// automaton_graph.h: the automaton of a constraint as a graph, raw (one byte an edge) and compressed (a chain of states
+// with a single way on is one edge), and its pictures.
+//
+// The automaton has no end of states for most grammars, so it is followed breadth first up to a number of them; states
+// whose ways on were not followed any more are marked open.
+// Units:   user units of the drawing. Threads: one at a time. Fails: as grammar.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "grammar/grammar.h"
+
+namespace espalier::command {
+
+struct AutomatonGraph {
+  struct Edge {
+    std::size_t from = 0, to = 0;
+    std::string label;  // "[0-9]", "\"name\":"
+  };
+  struct Node {
+    bool complete = false;     // the text may end here
+    bool open = false;         // there is more behind it that is not drawn
+    std::int64_t tokens = -1;  // that may come; -1: not counted
+    int depth = 0;             // edges from the start
+  };
+  std::vector<Node> nodes;  // the start is the first
+  std::vector<Edge> edges;
+};
+
+struct ExplainedGrammar {
+  AutomatonGraph raw, compressed;
+};
+
+// At most `states` raw states. Tokens are counted where the vocabulary is a tokenizer's.
+Result<ExplainedGrammar> explain(grammar::Grammar& grammar, std::size_t states);
+
+std::string bytes_label(const grammar::ByteSet& set);  // "[a-z_]", "\x80-\xbf"
+
+std::string to_dot(const ExplainedGrammar& explained, std::string_view title);
+std::string to_svg(const ExplainedGrammar& explained, std::string_view title);
+
+}  // namespace espalier::command
