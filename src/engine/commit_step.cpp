@@ -110,7 +110,7 @@ bool EngineCore::fork(const Sequence* choice, Outcome& outcome) {
   Sequence& s = **at;
   Match match = tree_.match(s.key(), {.length = s.prompt_tokens()});
   if (match.length < s.prompt_tokens()) return false;
-  if (outcome.late) return false;
+  if (outcome.late || s.text.busy()) return false;
   begin(s, std::move(match));
   std::vector<StreamEvent> events;
   const bool finished = commit_token(s, outcome, events) || jump(s, events);
@@ -143,8 +143,10 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   const std::vector<TokenId> draft = std::exchange(s.draft, {});
   std::size_t accepted = 0;
   s.late_mask.reset();
+  bool late = false;
   for (bool goes_on = true; goes_on && !finished && row < rows.size(); ++row) {
-    if (outcomes[row].late) {
+    late = outcomes[row].late || s.text.busy();
+    if (late) {
       s.late_mask = rows[row].mask;
       metrics_.late_masks.add();
       break;
@@ -155,7 +157,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
     if (goes_on) ++accepted;
   }
   const int rejected = static_cast<int>(draft.size() - accepted);
-  const int again = s.late_mask ? 1 : 0;  // the row that it was late for
+  const int again = late ? 1 : 0;  // its last row
   s.computed += chunk.count - rejected - again;
   if (drafts_.on() && row > 0 && !of_prompt) {  // the first token comes with the prompt
     ++s.draft_steps;

@@ -197,6 +197,27 @@ TEST_F(ConstrainedRequests, AGrammarThatMeetsItsLimitsEndsItsOwnRequestsAlone) {
   EXPECT_EQ(answers[1], together({other}, with(false))[0]);
 }
 
+// Somebody is at work in the grammar for long: its requests sit out steps, the others go on, and all say the same.
+TEST_F(ConstrainedRequests, AGrammarAtWorkHoldsUpNobodyElse) {
+  const RequestFields slow = ask({Kind::regex, "[a-z]{30,50}"}, 60), quick = ask({Kind::regex, "[0-9]{20}"}, 60);
+  const Answers alone = {together({slow}, with(false))[0], together({quick}, with(false))[0]};
+  SidePool pool({"mask", 2, 64});
+  CoreHarness harness(model, with(true), 1024);
+  harness.core.attach(pool);
+  harness.add(slow);
+  harness.add(quick);
+  for (int i = 0; i < 3; ++i) harness.step();
+  {
+    const auto work = slow.grammar->hold();
+    for (int i = 0; i < 200 && !harness.answers[1][0].finished; ++i) harness.step();
+    EXPECT_TRUE(harness.answers[1][0].finished);
+    EXPECT_FALSE(harness.answers[0][0].finished);
+  }
+  harness.run();
+  EXPECT_GT(harness.metrics.late_masks.value(), 0u);
+  EXPECT_EQ(harness.answers, alone);
+}
+
 TEST_F(ConstrainedRequests, CompiledConstraintsAreFoundAgainAndLeaveWhenThereAreTooMany) {
   GrammarCache small(tokenizer, GrammarLimits{}, 200'000);
   const Constraint sheet{Kind::json_schema, kSheet};

@@ -5,7 +5,10 @@ namespace espalier {
 Result<> ConstrainedText::begin() {
   if (after_) return success();
   state_ = grammar_->start();
-  return find_forced({});
+  const grammar::Forced* known = grammar_->at_start();
+  if (known == nullptr) return find_forced({});
+  take(*known);
+  return success();
 }
 
 Result<> ConstrainedText::advance(TokenId token, std::span<const TokenId> output) {
@@ -23,10 +26,14 @@ Result<> ConstrainedText::advance(TokenId token, std::span<const TokenId> output
 
 Result<> ConstrainedText::find_forced(std::span<const TokenId> output) {
   ESP_TRY(grammar::Forced found, grammar_->forced(state_, own(output)));
+  take(std::move(found));
+  return success();
+}
+
+void ConstrainedText::take(grammar::Forced found) {
   forced_ = std::move(found.tokens);
   taken_ = 0;
   ends_ = found.ends;
-  return success();
 }
 
 Result<std::vector<ConstrainedText::Place>> ConstrainedText::along(std::vector<TokenId>& draft,

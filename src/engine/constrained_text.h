@@ -28,6 +28,7 @@ class ConstrainedText {
   explicit operator bool() const { return grammar_ != nullptr; }
   const std::shared_ptr<grammar::Grammar>& grammar() const { return grammar_; }
   grammar::State state() const { return state_; }
+  bool busy() const { return holds() && grammar_->busy(); }  // advance() and along() would wait
   bool holds() const { return grammar_ != nullptr && !after_; }
   std::span<const TokenId> forced() const { return std::span(forced_).subspan(taken_); }
   // What the grammar has to do with, of all output.
@@ -54,6 +55,7 @@ class ConstrainedText {
 
  private:
   Result<> find_forced(std::span<const TokenId> output);
+  void take(grammar::Forced found);
 
   std::shared_ptr<grammar::Grammar> grammar_;
   std::optional<TokenId> after_;  // until it has come

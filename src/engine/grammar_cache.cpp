@@ -27,7 +27,7 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(const Constraint
     return compiled.error();
   }
   // What must come first is found here, so that the engine thread need not.
-  (void)(*compiled)->forced((*compiled)->start(), {});
+  ESP_CHECK((*compiled)->find_start());
   keep(std::move(key), *compiled);
   return compiled;
 }
@@ -70,7 +70,9 @@ void GrammarCache::keep(std::string key, std::shared_ptr<grammar::Grammar> gramm
 }
 
 void GrammarCache::measure(Entry& entry) {
-  const std::size_t now = entry.grammar->memory() + entry.key.size();
+  const auto memory = entry.grammar->memory();
+  if (!memory) return;  // next time
+  const std::size_t now = *memory + entry.key.size();
   counts_.bytes += now - entry.bytes;
   entry.bytes = now;
 }

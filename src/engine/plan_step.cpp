@@ -233,13 +233,15 @@ void EngineCore::add_drafts(StepPlan& plan, int budget) {
   }
   for (ScheduledChunk& chunk : plan.chunks) {
     Sequence& s = *chunk.sequence;
-    if (s.text) {
+    if (s.text.busy()) s.draft.clear();
+    if (s.text && !s.draft.empty()) {
       auto places = s.text.along(s.draft, s.output());
       if (places.ok())
         s.places = std::move(places).value();
       else
         s.draft.clear(), s.places.clear();  // it ends when it goes on
     }
+    if (s.draft.empty()) s.draft_is_forced = false;
     chunk.count += static_cast<int>(s.draft.size());
   }
 }

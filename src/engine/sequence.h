@@ -39,7 +39,7 @@ struct Sequence {
   std::vector<TokenId> tokens;                 // prompt, then what was generated
   ConstrainedText text;                        // empty: no constraint
   std::vector<ConstrainedText::Place> places;  // in this step, by tokens of the draft
-  std::shared_ptr<RowMask> late_mask;          // that was not there in time
+  std::shared_ptr<RowMask> late_mask;          // of a row that is computed again
   DraftState drafting;
   std::vector<TokenId> draft;  // guesses of what follows, in this step's chunk to be verified
   int computed = 0;            // leading tokens whose keys and values are stored

@@ -164,8 +164,17 @@ Result<std::shared_ptr<const MaskWords>> Grammar::mask_locked(State state) {
 }
 
 bool Grammar::usable() {
-  const std::lock_guard lock(mutex_);
-  return limit_met().ok();
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return !lock || limit_met().ok();
+}
+
+bool Grammar::busy() {
+  return !std::unique_lock(mutex_, std::try_to_lock);
+}
+
+Result<> Grammar::find_start() {
+  ESP_TRY(forced_at_start_, forced(start_, {}));
+  return success();
 }
 
 bool Grammar::complete(State state) {
@@ -173,8 +182,9 @@ bool Grammar::complete(State state) {
   return automaton_->complete(state);
 }
 
-std::size_t Grammar::memory() {
-  const std::lock_guard lock(mutex_);
+std::optional<std::size_t> Grammar::memory() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return std::nullopt;
   return store_.memory() + automaton_->memory() + known_masks_.size() * vocabulary_->words() * 4;
 }
 
@@ -194,8 +204,6 @@ std::string Grammar::forced_bytes(State state, State& end) {
 
 Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   const std::lock_guard lock(mutex_);
-  const bool first = state == start_ && before.empty();
-  if (first && forced_at_start_) return *forced_at_start_;
   allow(limits_.step_time);
   Forced forced;
   State end = state;
@@ -207,7 +215,6 @@ Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   for (const TokenId token : forced.tokens) written += vocabulary_->text(token).size();
   forced.ends = written == forced.bytes.size() && automaton_->complete(end) && automaton_->branches(end).empty();
   ESP_CHECK(limit_met());
-  if (first) forced_at_start_ = forced;
   return forced;
 }
 

@@ -52,8 +52,14 @@ class Grammar {
   std::optional<Allowed> known(State state);
   // The text may end here.
   bool complete(State state);
-  // False once a limit was met: everything fails from then on.
+  // False once a limit was met: everything fails from then on. True while somebody is at work: never waits.
   bool usable();
+  // Whether somebody is at work in it, so that the others here would wait.
+  bool busy();
+  std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }  // as if at work: for tests
+  // Finds forced(start(), {}), for at_start(). Before the grammar is shared.
+  Result<> find_start();
+  const Forced* at_start() const { return forced_at_start_ ? &*forced_at_start_ : nullptr; }  // null: not looked for
   // A shortest text that makes the whole complete; bad_request when none was found within the limits.
   Result<std::string> closing(State state);
   // The tokens of a text as the tokenizer gives them behind the tokens `before`. Empty when there is no tokenizer or it
@@ -63,7 +69,7 @@ class Grammar {
   Result<Forced> forced(State state, std::span<const TokenId> before);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
-  std::size_t memory();  // bytes, about
+  std::optional<std::size_t> memory();  // bytes, about; never waits: none while somebody is at work
 
   // For pictures and tests.
   Automaton& automaton() { return *automaton_; }
