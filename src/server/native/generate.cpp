@@ -59,18 +59,11 @@ Result<Request> request_of(const Call& call, const GenerateBody& body, std::size
   const std::size_t count = body.items.size();
   std::string place = std::holds_alternative<std::string>(item.prompt) ? "text" : "input_ids";
   if (body.is_batch) place += fmt::format("[{}]", i);
-  RequestFields fields;
+  RequestFields fields = treatment(call, item, item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid);
   ESP_CHECK(constrain(call, item.constraint, fields));
   ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, place));
-  fields.id = item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid;
   if (item.session) ESP_CHECK(continue_session(call, *item.session, fields, generation));
   fields.sampling = item.sampling;
-  fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
-  fields.priority = priority_of(call.http, item.priority);
-  fields.background = item.background;
-  fields.tenant = KeyRing::tenant(call.http.headers);
-  fields.user = item.user;
-  if (item.deadline_ms) fields.deadline = std::chrono::milliseconds(*item.deadline_ms);
   fields.logprobs.enabled = item.return_logprob;
   if (item.return_logprob) {
     fields.logprobs.top = item.top_logprobs_num;
@@ -113,6 +106,18 @@ GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
 }
 
 }  // namespace
+
+RequestFields treatment(const Call& call, const GenerateItem& item, std::string id) {
+  RequestFields fields;
+  fields.id = std::move(id);
+  fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
+  fields.priority = priority_of(call.http, item.priority);
+  fields.background = item.background;
+  fields.tenant = KeyRing::tenant(call.http.headers);
+  fields.user = item.user;
+  if (item.deadline_ms) fields.deadline = std::chrono::milliseconds(*item.deadline_ms);
+  return fields;
+}
 
 Result<Generation> generate(Call& call) {
   if (find_field(call.body, "segments") != nullptr) {

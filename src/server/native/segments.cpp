@@ -5,7 +5,8 @@
 #include <set>
 
 #include "server/json_writer.h"
-#include "server/openai/body_fields.h"  // request_id, cache_scope, priority_of
+#include "server/native/generate.h"
+#include "server/openai/body_fields.h"  // request_id
 #include "server/request_names.h"
 #include "text/tokenizer.h"
 
@@ -189,19 +190,6 @@ Result<Hole> read_hole(const Call& call, const Json& segment, const std::string&
   return hole;
 }
 
-Result<RequestFields> common_fields(const Call& call, GenerateItem& item) {
-  ESP_CHECK(read_common_fields(call.body, item));
-  RequestFields fields;
-  fields.id = item.rid.empty() ? request_id(call.http, {}, 0, 1) : item.rid;
-  fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
-  fields.priority = priority_of(call.http, item.priority);
-  fields.background = item.background;
-  fields.tenant = KeyRing::tenant(call.http.headers);
-  fields.user = item.user;
-  if (item.deadline_ms) fields.deadline = std::chrono::milliseconds(*item.deadline_ms);
-  return fields;
-}
-
 }  // namespace
 
 Result<Generation> generate_segments(Call& call) {
@@ -219,7 +207,8 @@ Result<Generation> generate_segments(Call& call) {
   ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("segments"));
   (void)tokenizer;
   GenerateItem item;
-  ESP_TRY(const RequestFields common, common_fields(call, item));
+  ESP_CHECK(read_common_fields(call.body, item));
+  const RequestFields common = treatment(call, item, item.rid.empty() ? request_id(call.http, {}, 0, 1) : item.rid);
   ESP_TRY(const auto stream, find_boolean(call.body, "stream"));
 
   std::string prompt;

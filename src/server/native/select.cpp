@@ -6,7 +6,8 @@
 #include <numeric>
 
 #include "server/json_writer.h"
-#include "server/openai/body_fields.h"  // request_id, cache_scope, priority_of
+#include "server/native/generate.h"
+#include "server/openai/body_fields.h"  // request_id
 #include "server/request_names.h"
 #include "text/tokenizer.h"
 
@@ -187,19 +188,12 @@ Result<Choice> encoded(const Call& call, const Prompt& prompt, std::span<const T
 
 Result<Request> scoring_request(const Call& call, const GenerateItem& item, std::vector<TokenId> ids, std::size_t start,
                                 std::string id) {
-  RequestFields fields;
-  fields.id = std::move(id);
+  RequestFields fields = treatment(call, item, std::move(id));
   fields.prompt = std::move(ids);
   fields.sampling.max_new_tokens = 0;
   fields.sampling.temperature = 0;
   fields.logprobs.enabled = true;
   fields.logprobs.prompt_start = static_cast<int>(std::min(start, fields.prompt.size()));
-  fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
-  fields.priority = priority_of(call.http, item.priority);
-  fields.background = item.background;
-  fields.tenant = KeyRing::tenant(call.http.headers);
-  fields.user = item.user;
-  if (item.deadline_ms) fields.deadline = std::chrono::milliseconds(*item.deadline_ms);
   return make_request(std::move(fields), call.model->limits(), native_names("sampling_params.choices"));
 }
 
