@@ -32,10 +32,8 @@ Result<std::string> text_or_file(const std::string& value) {
 
 Result<Constraint> constraint_of(const ExplainOptions& o) {
   using Kind = Constraint::Kind;
-  const std::pair<Kind, const std::string*> texts[] = {{Kind::json_schema, &o.schema},
-                                                       {Kind::ebnf, &o.ebnf},
-                                                       {Kind::lark, &o.lark},
-                                                       {Kind::structural_tag, &o.tag}};
+  const std::pair<Kind, const std::string*> texts[] = {
+      {Kind::json_schema, &o.schema}, {Kind::ebnf, &o.ebnf}, {Kind::lark, &o.lark}, {Kind::structural_tag, &o.tag}};
   std::vector<Constraint> given;
   if (!o.regex.empty()) given.push_back({Kind::regex, o.regex});
   if (!o.choices.empty()) given.push_back({Kind::choice, Json(o.choices).dump()});

@@ -162,8 +162,7 @@ class Drawing {
     }
   }
   void draw(std::string_view name) {
-    svg_.text(20, top_ + 20,
-              fmt::format("{}: {} states, {} edges", name, graph_.nodes.size(), graph_.edges.size()),
+    svg_.text(20, top_ + 20, fmt::format("{}: {} states, {} edges", name, graph_.nodes.size(), graph_.edges.size()),
               bench::Svg::Anchor::start, "sub");
     std::map<std::pair<std::size_t, std::size_t>, int> between;
     for (const auto& edge : graph_.edges) draw_edge(edge, between[{edge.from, edge.to}]++);

@@ -31,11 +31,11 @@ Result<> RuleGrammar::build() {
   productive_ = spread([](const RuleText& text, const RuleNode& node) {
     return node.kind == Kind::literal || !text.sets[at(node.index)].empty();
   });
-  nullable_ = spread([](const RuleText&, const RuleNode& node) {
-    return node.kind == Kind::literal && node.bytes.empty();
-  });
+  nullable_ =
+      spread([](const RuleText&, const RuleNode& node) { return node.kind == Kind::literal && node.bytes.empty(); });
   const auto start = at(text_.start);
-  if (!productive_[at(body(start))]) return bad_request("grammar: the start rule allows no text", "", "grammar_invalid");
+  if (!productive_[at(body(start))])
+    return bad_request("grammar: the start rule allows no text", "", "grammar_invalid");
   for (const CodePointSet& set : text_.sets) sets_.push_back(spelling_.character(set));
   not_empty_.assign(text_.nodes.size(), ExpressionStore::nothing);
   bodies_.assign(text_.rules.size(), ExpressionStore::nothing);
@@ -50,8 +50,8 @@ Result<> RuleGrammar::build() {
 
 // ---- what rules can do
 
-// The nodes that have what some leaves have, a choice when one of its ways has it, a sequence when all its parts do, and a
-// repeat that may be left out always. Each node is looked at once, from what it consists of to where it is used.
+// The nodes that have what some leaves have, a choice when one of its ways has it, a sequence when all its parts do,
+// and a repeat that may be left out always. Each node is looked at once, from what it consists of to where it is used.
 std::vector<bool> RuleGrammar::spread(bool (*leaf)(const RuleText&, const RuleNode&)) const {
   std::vector<std::vector<int>> users(text_.nodes.size());
   std::vector<std::size_t> waits(text_.nodes.size());
@@ -133,8 +133,8 @@ void RuleGrammar::write_node(int index) {
       const auto rule = at(node.index);
       const bool written = uses_[rule] != ExpressionStore::nothing;
       out = !productive_[at(index)] ? ExpressionStore::nothing
-            : written          ? uses_[rule]
-                               : store_.call(static_cast<Rule>(rule));
+            : written               ? uses_[rule]
+                                    : store_.call(static_cast<Rule>(rule));
       return;
     }
     case Kind::either: {

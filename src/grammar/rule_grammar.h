@@ -46,11 +46,11 @@ class RuleGrammar final : public ExpressionSource {
   Spelling spelling_;
   Expression root_ = ExpressionStore::nothing;
   std::vector<bool> productive_, nullable_;  // by node: whether it has a text, and the empty one
-  std::vector<Expression> not_empty_;  // by node: its texts but the empty one
-  std::vector<Expression> sets_;       // by set of characters
-  std::vector<Expression> bodies_;     // by rule, and by rules made here
-  std::vector<Expression> uses_;       // by rule: what stands where it is called; its texts but the empty one
-  std::vector<std::size_t> weights_;   // by rule: nodes, with those of rules that it took in
+  std::vector<Expression> not_empty_;        // by node: its texts but the empty one
+  std::vector<Expression> sets_;             // by set of characters
+  std::vector<Expression> bodies_;           // by rule, and by rules made here
+  std::vector<Expression> uses_;             // by rule: what stands where it is called; its texts but the empty one
+  std::vector<std::size_t> weights_;         // by rule: nodes, with those of rules that it took in
 };
 
 }  // namespace espalier::grammar

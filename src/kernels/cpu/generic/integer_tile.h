@@ -148,7 +148,8 @@ template <class Format, class Width>
 struct IntegerTile {
   static constexpr bool kUnpacked = Operands<Format>::kUnpacked;
   static constexpr int kMaxRows = (Simd::kInt8Rows + Width::kPlanes - 1) / Width::kPlanes;
-  static constexpr int panels(int) { return Simd::kInt8Panels; }
+  // One row reads panel behind panel, a single stream; two side by side cost up to a third of the bandwidth (Zen 4).
+  static constexpr int panels(int rows) { return rows == 1 ? 1 : Simd::kInt8Panels; }
   static constexpr std::int64_t offset(std::int64_t k) { return k / Format::kBlock * Format::kBytes; }
   static constexpr int kBytesOf32 = Format::kBytes / Format::kSubs;
   static constexpr bool kQuick =  // unpacking Q4_0 gave 6 % with 100 rows and took 10 % from 12 (Zen 3), Q8_0 nothing
