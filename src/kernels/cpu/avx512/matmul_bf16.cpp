@@ -11,7 +11,8 @@ namespace espalier::kernels::avx512 {
 // too, the linker could choose this one for processors without these instructions.
 struct Bf16Tile {
   static constexpr int kMaxRows = Simd::kHalfRows;
-  static constexpr int panels(int rows) { return Simd::half_panels(rows); }
+  // One row reads panel behind panel: a single stream (integer_tile.h).
+  static constexpr int panels(int rows) { return rows == 1 ? 1 : Simd::half_panels(rows); }
   static constexpr std::int64_t offset(std::int64_t k) { return 32 * k; }
   using Unpacked = void;
 
