@@ -172,7 +172,8 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
     count_finish(s, FinishReason::length);
     events.emplace_back(finish_event(s, FinishReason::length));
   }
-  return finished || jump(s, events);
+  const bool prompt_done = s.computed + again >= s.prompt_tokens();
+  return finished || (prompt_done && jump(s, events));
 }
 
 // The slots of rejected tokens go back; what was stored in them is never read.

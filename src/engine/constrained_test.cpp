@@ -167,6 +167,21 @@ TEST_F(ConstrainedRequests, TextWithoutAChoiceNeedsOneStep) {
   EXPECT_EQ(harness.metrics.steps.value(), 1u);
 }
 
+// Nothing is said where nothing was asked for, and the prompt is read first.
+TEST_F(ConstrainedRequests, ForcedTextWaitsForThePromptAndForItsLimit) {
+  for (const int most : {0, 1, 2}) {
+    RequestFields fields = ask({Kind::regex, "always the same words"}, most);
+    fields.prompt = random_tokens(rng, 100, model.spec.vocabulary);
+    fields.logprobs.prompt_start = 0;
+    CoreOptions chunks = with(true);
+    chunks.prefill_chunk = 16;
+    const Answer answer = together({fields}, chunks)[0][0];
+    EXPECT_EQ(answer.tokens.size(), static_cast<std::size_t>(most));
+    EXPECT_EQ(answer.prompt.logprobs.size(), 99u);
+    EXPECT_EQ(answer.finish.reason, FinishReason::length);
+  }
+}
+
 TEST_F(ConstrainedRequests, TheConstraintMayBeginBehindAToken) {
   RequestFields fields = ask({Kind::choice, R"(["yes","no"])"}, 200);
   fields.sampling.temperature = 2;
