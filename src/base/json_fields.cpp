@@ -155,7 +155,7 @@ Result<const Json*> find_object(const Json& object, JsonField field) {
 }
 
 Error in_file(Error error, std::string_view file) {
-  error.kind = Error::Kind::bad_file;
+  if (error.kind != Error::Kind::out_of_memory) error.kind = Error::Kind::bad_file;
   error.message = fmt::format("{}: {}", file, error.message);
   return error;
 }

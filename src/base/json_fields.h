@@ -58,6 +58,6 @@ Result<double> as_number(const Json& value, std::string_view place, NumberRange 
 Result<std::string> as_string(const Json& value, std::string_view place);
 
 // The same Error as one of kind bad_file whose sentence begins with the file's name.
-Error in_file(Error error, std::string_view file);
+Error in_file(Error error, std::string_view file);  // but for a lack of memory
 
 }  // namespace espalier

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <future>
+#include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/log.h"
@@ -70,7 +72,8 @@ struct Engine::Impl {
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<LoadedDraft> draft;  // null: no model guesses
   std::unique_ptr<GrammarCache> grammars;
-  std::unique_ptr<SidePool> masks;
+  std::unique_ptr<SidePool> masks;  // null until the first constraint
+  std::once_flag masks_started;
   std::unique_ptr<EngineCore> core;
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
   std::thread thread;
@@ -84,6 +87,7 @@ struct Engine::Impl {
   Result<> open(const Progress& progress);
   Result<> load_weights(const Progress& progress, const DecoderSpec& spec);
   void describe(const Capacity& capacity);
+  void start_masks();
   void run();
   void open_disk_cache(const KvShape& shape);
   Stream admit(Request request);  // that the queue has counted
@@ -151,8 +155,6 @@ Result<> Engine::Impl::open(const Progress& progress) {
   if (draft) core->attach(*draft->model);
   grammars = std::make_unique<GrammarCache>(files.tokenizer, GrammarLimits{},
                                             static_cast<std::size_t>(options.grammar_cache_bytes));
-  masks = std::make_unique<SidePool>(SidePool::Options{"mask", kMaskThreads, 4096});
-  core->attach(*masks);
   open_disk_cache(shape);
   queue.publish(core->status(), 0, 0);
   ESP_TRY(thread, start_thread("engine's", [this] { run(); }));
@@ -205,6 +207,20 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.processors_left_out = chosen.processors_left_out;
   info.max_running = chosen.max_running;
   info.prefill_chunk = chosen.chunk;
+}
+
+// Threads that only constraints need. Without them masks are worked out between steps.
+void Engine::Impl::start_masks() {
+  std::call_once(masks_started, [this] {
+    try {
+      masks = std::make_unique<SidePool>(SidePool::Options{"mask", kMaskThreads, 4096});
+    } catch (const std::system_error& refused) {
+      log::warning("no thread for the masks of constraints could be started ({}): they hold up steps",
+                   refused.code().message());
+      return;
+    }
+    inbox->put(Command([pool = masks.get()](EngineCore& owner) { owner.attach(*pool); }));
+  });
 }
 
 // --- the engine thread ---
@@ -280,6 +296,7 @@ Result<Stream> Engine::submit(Request request) {
 
 Result<std::shared_ptr<grammar::Grammar>> Engine::compile(const Constraint& constraint,
                                                           std::chrono::milliseconds limit) {
+  if (constraint.kind != Constraint::Kind::none) impl_->start_masks();
   return limit.count() > 0 ? impl_->grammars->compile(constraint, limit) : impl_->grammars->compile(constraint);
 }
 

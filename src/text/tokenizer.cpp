@@ -1,6 +1,7 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "text/tokenizer_impl.h"
 #include "text/utf8.h"
@@ -121,11 +122,22 @@ class PieceText {
   bool first_ = true;
 };
 
+// The Rust library ends the process when it is refused memory: whether there is some is asked before.
+bool has_room(std::size_t bytes) {
+  const std::unique_ptr<void, decltype(&std::free)> probe(std::malloc(bytes), &std::free);
+  asm volatile("" : : "g"(probe.get()) : "memory");  // else the compiler leaves both calls out
+  return probe != nullptr;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Impl::make(std::string_view tokenizer_json, TokenizerConfig config,
                                                                bool library_only) {
   if (tokenizer_json.size() > kLargestFile) return bad_file("tokenizer.json is larger than the limit of 256 MiB");
+  constexpr std::size_t kLeast = 4u << 20, kTimes = 16;  // of the file's bytes: what its tables take, about
+  if (!has_room(kLeast + kTimes * tokenizer_json.size())) {
+    return Error{Error::Kind::out_of_memory, "not enough memory for the tokenizer", {}, {}};
+  }
   auto impl = std::make_unique<Impl>();
   const std::string listed = listed_json(config.listed);
   Buffer error;
