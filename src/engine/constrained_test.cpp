@@ -187,7 +187,7 @@ TEST_F(ConstrainedRequests, TheConstraintMayBeginBehindAToken) {
   fields.sampling.temperature = 2;
   fields.sampling.seed = 5;
   fields.sampling.ignore_eos = true;
-  fields.constraint_after = *tokenizer->find("a");
+  fields.constraint_after = tokenizer->find("a");
   fields.sampling.logit_bias = {{*fields.constraint_after, 12.0f}};
   const Answer answer = together({fields}, with(true))[0][0];
   const auto mark = std::ranges::find(answer.tokens, *fields.constraint_after);

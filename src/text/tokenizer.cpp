@@ -1,7 +1,8 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstddef>
+#include <new>
 
 #include "text/tokenizer_impl.h"
 #include "text/utf8.h"
@@ -124,7 +125,7 @@ class PieceText {
 
 // The Rust library ends the process when it is refused memory: whether there is some is asked before.
 bool has_room(std::size_t bytes) {
-  const std::unique_ptr<void, decltype(&std::free)> probe(std::malloc(bytes), &std::free);
+  const std::unique_ptr<std::byte[]> probe(new (std::nothrow) std::byte[bytes]);
   asm volatile("" : : "g"(probe.get()) : "memory");  // else the compiler leaves both calls out
   return probe != nullptr;
 }
