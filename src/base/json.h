@@ -13,15 +13,13 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "espalier/error.h"
+#include "espalier/json.h"
 
 namespace espalier {
-
-using Json = nlohmann::ordered_json;
 
 struct JsonLimits {
   int depth = 64;                  // open arrays and objects at once
