@@ -169,7 +169,8 @@ struct BackendTraits {
 struct BackendUsage {
   std::int64_t calls = 0, prompt_tokens = 0, completion_tokens = 0;
   std::int64_t retries = 0;
-  std::int64_t calls_saved = 0, tokens_unused = 0;  // by API speculation: not made; generated and not wanted
+  // By API speculation: calls not made, prompt tokens not sent again (at least), tokens generated and not wanted.
+  std::int64_t calls_saved = 0, tokens_saved = 0, tokens_unused = 0;
 };
 
 class Backend {
@@ -179,6 +180,7 @@ class Backend {
   virtual const ChatFormat& chat_format() const = 0;
   virtual std::unique_ptr<Context> context() = 0;  // of an empty document
   virtual BackendUsage usage() const = 0;
+  virtual void count(const BackendUsage& more) { static_cast<void>(more); }  // what API speculation saved
   virtual Result<> flush_cache() = 0;
   virtual Result<Json> server_info() = 0;
 };
