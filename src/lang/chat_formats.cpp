@@ -136,13 +136,13 @@ const std::vector<ChatFormat>& formats() {
   return all;
 }
 
-struct Rule {
+struct PathRule {
   std::array<std::string_view, 2> parts;  // that the path holds, one behind the other
   std::string_view format;
   std::string_view unless = {};  // it holds this
 };
 
-constexpr Rule kRules[] = {
+constexpr PathRule kPathRules[] = {
     {{"deepseek-v3"}, "deepseek-v3", "base"},
     {{"deepseek-r1"}, "deepseek-v3", "base"},
     {{"orion"}, "claude"},
@@ -183,7 +183,7 @@ constexpr Rule kRules[] = {
     {{"smollm", "instruct"}, "chatml"},
 };
 
-bool matches(const Rule& rule, std::string_view path) {
+bool matches(const PathRule& rule, std::string_view path) {
   if (!rule.unless.empty() && path.find(rule.unless) != std::string_view::npos) return false;
   std::size_t at = 0;
   for (const std::string_view part : rule.parts) {
@@ -212,7 +212,7 @@ const ChatFormat& chat_format_of_path(std::string_view model_path) {
   std::string path(model_path);
   std::ranges::transform(path, path.begin(),
                          [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
-  for (const Rule& rule : kRules)
+  for (const PathRule& rule : kPathRules)
     if (matches(rule, path)) return *find_format(rule.format);
   return *find_format("default");
 }
