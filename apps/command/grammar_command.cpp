@@ -3,8 +3,8 @@
 
 #include <fstream>
 #include <iostream>
-#include <sstream>
 
+#include "bench/workload/json_lines.h"
 #include "command/command.h"
 #include "engine/loaded_model.h"
 #include "grammar_tool/automaton_graph.h"
@@ -12,6 +12,8 @@
 
 namespace espalier::command {
 namespace {
+
+constexpr std::size_t kMostTitle = 100;  // bytes
 
 struct ExplainOptions {
   std::string regex, schema, ebnf, lark, tag;
@@ -23,11 +25,10 @@ struct ExplainOptions {
 
 // The text itself, or the file of that name.
 Result<std::string> text_or_file(const std::string& value) {
-  std::ifstream file(value, std::ios::binary);
-  if (value.find('\n') != std::string::npos || value.find('{') != std::string::npos || !file) return value;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  if (value.find('\n') != std::string::npos || value.find('{') != std::string::npos) return value;
+  auto text = bench::read_text_file(value);
+  if (!text.ok() && text.error().kind == Error::Kind::not_found) return value;
+  return text;
 }
 
 Result<Constraint> constraint_of(const ExplainOptions& o) {
@@ -57,8 +58,7 @@ Result<> explain_to(const ExplainOptions& o) {
   }
   ESP_TRY(const auto grammar, grammar::Grammar::compile(constraint, vocabulary));
   ESP_TRY(const auto explained, explain(*grammar, static_cast<std::size_t>(o.states)));
-  std::string title = constraint.text.substr(0, constraint.text.find('\n'));
-  if (title.size() > 100) title = title.substr(0, 97) + "...";
+  const std::string title = shortened(constraint.text.substr(0, constraint.text.find('\n')), kMostTitle);
   const bool svg = o.output.ends_with(".svg");
   if (!svg && !o.output.empty() && !o.output.ends_with(".dot"))
     return bad_request("--output must end in .svg or .dot", "output");

@@ -15,7 +15,7 @@ using grammar::ByteSet;
 using grammar::count_tokens;
 using grammar::State;
 
-constexpr std::size_t kMostLabel = 28;  // characters
+constexpr std::size_t kMostLabel = 30;  // bytes
 
 std::string byte_text(unsigned byte) {
   switch (byte) {
@@ -32,13 +32,6 @@ std::string byte_text(unsigned byte) {
     default:
       return byte > 0x20 && byte < 0x7f ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
   }
-}
-
-std::string shortened(std::string text) {
-  if (text.size() <= kMostLabel) return text;
-  std::size_t end = kMostLabel - 1;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "…";
 }
 
 // The raw graph, with what a compressed edge needs: the one byte that each edge stands for, if it is one.
@@ -144,7 +137,7 @@ void write_dot(std::string& out, const AutomatonGraph& graph, char prefix, std::
   }
   for (const auto& edge : graph.edges) {
     out += fmt::format("    {0}{1} -> {0}{2} [label=\"{3}\"];\n", prefix, edge.from, edge.to,
-                       dot_escaped(shortened(edge.label)));
+                       dot_escaped(shortened(edge.label, kMostLabel)));
   }
   out += "  }\n";
 }
@@ -200,7 +193,7 @@ class Drawing {
     svg_.path({{x2 - 6, ty - 4}, {x2, ty}, {x2 - 6, ty + 4}}, back ? "s4" : "axis");
     // Where the edge is nearly at its end, edges out of one state are apart.
     const double at = back ? 0.5 : 0.62, s = at * at * (3 - 2 * at);
-    svg_.text(x1 + (x2 - x1) * at, fy + (ty - fy) * s + 4 * sag * at * (1 - at) - 4, shortened(edge.label),
+    svg_.text(x1 + (x2 - x1) * at, fy + (ty - fy) * s + 4 * sag * at * (1 - at) - 4, shortened(edge.label, kMostLabel),
               bench::Svg::Anchor::middle, "dim");
   }
 
@@ -212,6 +205,15 @@ class Drawing {
 };
 
 }  // namespace
+
+std::string shortened(std::string text, std::size_t most) {
+  constexpr std::string_view more = "…";
+  if (text.size() <= most) return text;
+  std::size_t end = most - more.size();
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  text.resize(end);
+  return text.append(more);
+}
 
 std::string bytes_label(const ByteSet& set) {
   if (set.size() == 1) return byte_text(set.first());

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "grammar/grammar.h"
@@ -36,6 +37,8 @@ struct ExplainedGrammar {
 // At most `states` raw states. Tokens are counted where the vocabulary is a tokenizer's.
 Result<ExplainedGrammar> explain(grammar::Grammar& grammar, std::size_t states);
 
+// The text, or as much of it as `most` bytes hold together with a sign that there is more; characters stay whole.
+std::string shortened(std::string text, std::size_t most);
 std::string bytes_label(const grammar::ByteSet& set);  // "[a-z_]", "\x80-\xbf"
 
 std::string to_dot(const ExplainedGrammar& explained, std::string_view title);

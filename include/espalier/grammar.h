@@ -1,12 +1,13 @@
 // grammar.h: constraints on generated text, and what they say token by token.
 //
-// A Constraint is data: a kind and its text. A Grammar is a compiled one; a Matcher follows one text through it.
-// Compiling reads the constraint and works out almost nothing: states and token masks come into being where a text
-// goes, and are shared by all matchers of the grammar. Units:   masks are bitsets over token ids, bit i % 32 of word i
-// / 32. Threads: a Grammar may be used by any number of threads; a Matcher by one at a time. Fails:   compile():
-// bad_request with code grammar_invalid or grammar_too_complex, unsupported for what cannot be
+// A Constraint is data: a kind and its text. A Grammar is a compiled one, through which any number of texts are
+// followed. Compiling reads the constraint and works out almost nothing: states and token masks come into being where
+// a text goes, and are shared by all texts of the grammar.
+// Units:   masks are bitsets over token ids, bit i % 32 of word i / 32.
+// Threads: a Grammar may be used by any number of threads.
+// Fails:   compile(): bad_request with code grammar_invalid or grammar_too_complex, unsupported for what cannot be
 //          honoured exactly; both name the place. A limit that is met while text is generated turns up as an Error of
-//          that matcher alone, code grammar_too_complex.
+//          the text that met it, code grammar_too_complex.
 #pragma once
 
 #include <chrono>

@@ -55,8 +55,7 @@ void EngineCore::add_other_choices(StepPlan& plan, const Sequence& first, int& p
 WantedRow EngineCore::wanted_row(const Sequence& s, int position, const Sequence& computed_by) const {
   WantedRow row{&s, position, &computed_by, -1, nullptr};
   const int offset = position + 1 - s.known();
-  if (!s.text.holds() && s.places.empty()) return row;
-  if (offset < 0 || s.broken || (offset > 0 && std::cmp_greater_equal(offset, s.places.size()))) return row;
+  if (!s.text || s.broken || offset < 0) return row;
   const auto place = offset == 0 ? s.text.place() : s.places[static_cast<std::size_t>(offset)];
   if (!place.holds) return row;
   row.forced = place.ends && !options_.end_tokens.empty() ? options_.end_tokens.front() : place.forced;
@@ -167,10 +166,8 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   if (again > 0) s.held.keep_first(s.held.length() - again);
   if (of_prompt || s.to_compute() > 1) s.held.give_to(tree_, s.tokens, s.computed);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
-    finished = true;
     s.last_token = s.first_token = now_();
-    count_finish(s, FinishReason::length);
-    events.emplace_back(finish_event(s, FinishReason::length));
+    finished = finish(s, FinishReason::length, std::nullopt, events);
   }
   const bool prompt_done = s.computed + again >= s.prompt_tokens();
   return finished || (prompt_done && jump(s, events));

@@ -12,16 +12,24 @@ Result<> ConstrainedText::begin() {
 }
 
 Result<> ConstrainedText::advance(TokenId token, std::span<const TokenId> output) {
+  ESP_TRY(const bool possible, follow(token, output));
+  return possible ? success() : internal_error("a token that the constraint forbids was chosen");
+}
+
+Result<bool> ConstrainedText::follow(TokenId token, std::span<const TokenId> output) {
   if (after_) {
-    if (token != *after_) return success();
+    if (token != *after_) return true;
     after_.reset();
     begins_ = output.size();
-    return begin();
+    ESP_CHECK(begin());
+    return true;
   }
-  ESP_TRY(state_, grammar_->read(state_, token));
-  if (state_ == grammar::Automaton::dead) return internal_error("a token that the constraint forbids was chosen");
+  ESP_TRY(const grammar::State next, grammar_->read(state_, token));
+  if (next == grammar::Automaton::dead) return false;
+  state_ = next;
   if (!forced().empty()) ++taken_;
-  return forced().empty() && !ends_ ? find_forced(output) : success();
+  if (forced().empty() && !ends_) ESP_CHECK(find_forced(output));
+  return true;
 }
 
 Result<> ConstrainedText::find_forced(std::span<const TokenId> output) {
@@ -45,16 +53,14 @@ Result<std::vector<ConstrainedText::Place>> ConstrainedText::along(std::vector<T
   for (std::size_t i = 0; i < draft.size(); ++i) {
     const TokenId token = draft[i];
     bool possible = !ahead.ends() && (ahead.forced().empty() || ahead.forced().front() == token);
-    if (possible && ahead.holds()) {
-      ESP_TRY(const grammar::State next, grammar_->read(ahead.state_, token));
-      possible = next != grammar::Automaton::dead;
+    text.push_back(token);
+    if (possible) {
+      ESP_TRY(possible, ahead.follow(token, text));
     }
     if (!possible) {
       draft.resize(i);
       break;
     }
-    text.push_back(token);
-    ESP_CHECK(ahead.advance(token, text));
     places.push_back(ahead.place());
   }
   return places;

@@ -54,6 +54,8 @@ class ConstrainedText {
   Place place() const { return {holds(), state_, forced().empty() ? TokenId{-1} : forced().front(), ends()}; }
 
  private:
+  // advance(); false, and nothing changes, when the token may not come.
+  Result<bool> follow(TokenId token, std::span<const TokenId> output);
   Result<> find_forced(std::span<const TokenId> output);
   void take(grammar::Forced found);
 

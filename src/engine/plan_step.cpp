@@ -222,6 +222,8 @@ bool EngineCore::make_room_for(const Sequence& s, StepPlan& plan) {
 
 // Guesses ride along with what decodes; they never take room that prompts or other sequences want.
 void EngineCore::add_drafts(StepPlan& plan, int budget) {
+  const auto constrained = [](const ScheduledChunk& chunk) { return static_cast<bool>(chunk.sequence->text); };
+  if (!drafts_.on() && std::ranges::none_of(plan.chunks, constrained)) return;
   const int free = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   int room = std::min(budget, free);
   draft_forced(plan, room);

@@ -25,7 +25,14 @@ class RowMask {
   RowMask(grammar::State state, grammar::Allowed known) : state_(state), allowed_(std::move(known)) {}
 
   bool claim() { return !claimed_.exchange(true); }  // true once: by who then works
-  void work() { set(grammar_->allowed(state_)); }
+  void work() {
+    auto allowed = grammar_->allowed(state_);
+    {
+      const std::lock_guard lock(mutex_);
+      allowed_ = std::move(allowed);
+    }
+    done_.notify_all();
+  }
   // Null when it is not there within the limit.
   const Result<grammar::Allowed>* wait(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
@@ -39,14 +46,6 @@ class RowMask {
   grammar::State state() const { return state_; }
 
  private:
-  void set(Result<grammar::Allowed> allowed) {
-    {
-      const std::lock_guard lock(mutex_);
-      allowed_ = std::move(allowed);
-    }
-    done_.notify_all();
-  }
-
   std::shared_ptr<grammar::Grammar> grammar_;
   grammar::State state_ = grammar::Automaton::dead;
   std::atomic<bool> claimed_{false};

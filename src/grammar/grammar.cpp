@@ -371,16 +371,4 @@ std::vector<TokenId> Grammar::stable_tokens(const std::string& bytes, State end,
   return stable;
 }
 
-Result<bool> Matcher::accept(TokenId token) {
-  return accept(grammar_->vocabulary().text(token));
-}
-
-Result<bool> Matcher::accept(std::string_view bytes) {
-  if (bytes.empty()) return false;
-  ESP_TRY(const State next, grammar_->read(state_, bytes));
-  if (next == Automaton::dead) return false;
-  state_ = next;
-  return true;
-}
-
 }  // namespace espalier::grammar

@@ -1,7 +1,7 @@
 // grammar.h: a compiled constraint and the texts that are followed through it.
 //
-// A place in a text is a State, a plain number: keeping one is how a matcher goes back. Everything that a text visits
-// is worked out once and serves all texts of the grammar. Threads: Grammar: any, one lock; Matcher: one at a time.
+// A place in a text is a State, a plain number: keeping one is how a reader goes back. Everything that a text visits
+// is worked out once and serves all texts of the grammar. Threads: any, one lock.
 // Fails:   compile(): see espalier/grammar.h. The others with grammar_too_complex once a limit is met; the grammar then
 //          stays unusable and is compiled anew by who still needs it.
 #pragma once
@@ -99,23 +99,6 @@ class Grammar {
   State start_ = Automaton::dead;
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
   std::optional<Forced> forced_at_start_;
-};
-
-class Matcher {
- public:
-  explicit Matcher(std::shared_ptr<Grammar> grammar) : grammar_(std::move(grammar)), state_(grammar_->start()) {}
-
-  Result<std::shared_ptr<const MaskWords>> mask() { return grammar_->mask(state_); }
-  // False, and nothing changes, when the token may not come.
-  Result<bool> accept(TokenId token);
-  Result<bool> accept(std::string_view bytes);
-  bool complete() { return grammar_->complete(state_); }
-  State state() const { return state_; }
-  Grammar& grammar() { return *grammar_; }
-
- private:
-  std::shared_ptr<Grammar> grammar_;
-  State state_;
 };
 
 }  // namespace espalier::grammar

@@ -50,7 +50,7 @@ class TagReader {
   }
 
   Result<Expression> format(const Json& json, const std::string& place);
-  Result<Expression> schema(const Json& json, const std::string& place);
+  Result<Expression> schema(const Json& json, const char* name, const std::string& place);
   Result<Expression> grammar(const Json& json, const std::string& place);
   Result<std::vector<Expression>> elements(const Json& json, const std::string& place);
   Result<Tag> tag(const Json& json, const std::string& place);
@@ -106,7 +106,7 @@ Result<Expression> TagReader::format(const Json& json, const std::string& place)
     ESP_TRY(const std::string value, text(json, "value", place));
     return store_.text(value);
   }
-  if (type == "json_schema") return schema(json, place);
+  if (type == "json_schema") return schema(json, "json_schema", place);
   if (type == "grammar") return grammar(json, place);
   if (type == "regex") {
     ESP_TRY(const std::string pattern, text(json, "pattern", place));
@@ -141,8 +141,9 @@ Result<Expression> TagReader::format(const Json& json, const std::string& place)
                "grammar_invalid"};
 }
 
-Result<Expression> TagReader::schema(const Json& json, const std::string& place) {
-  ESP_TRY(const Json* schema, member(json, "json_schema", place));
+// The schema in the member `name`.
+Result<Expression> TagReader::schema(const Json& json, const char* name, const std::string& place) {
+  ESP_TRY(const Json* schema, member(json, name, place));
   if (out_.sources.size() >= ExpressionStore::kMostSources - 1)
     return bad_request("structural tag: more than 250 schemas and grammars", place, "grammar_too_complex");
   auto made = SchemaGrammar::make(store_, *schema, options_);
@@ -285,12 +286,8 @@ Result<Expression> TagReader::structures(const Json& json) {
     ESP_TRY(tag.begin, text(one, "begin", place));
     ESP_TRY(const std::string end, text(one, "end", place));
     const char* name = find_field(one, "schema") != nullptr ? "schema" : "json_schema";
-    ESP_TRY(const Json* content, member(one, name, place));
-    if (out_.sources.size() >= ExpressionStore::kMostSources - 1)
-      return bad_request("structural tag: more than 250 schemas", place, "grammar_too_complex");
-    ESP_TRY(auto made, SchemaGrammar::make(store_, *content, options_));
-    tag.rest = store_.concat(made->root(), store_.text(end));
-    out_.sources.push_back(std::move(made));
+    ESP_TRY(const Expression content, schema(one, name, place));
+    tag.rest = store_.concat(content, store_.text(end));
     const auto opens = [&](const std::string& trigger) { return !trigger.empty() && tag.begin.starts_with(trigger); };
     if (std::ranges::none_of(triggers, opens)) return invalid(place + "/begin", "a text that begins with a trigger");
     all.push_back(std::move(tag));

@@ -194,12 +194,11 @@ std::span<const Row> openai_constraint_rows() {
 
 Result<> constrain(const Call& call, const ConstraintFields& asked, RequestFields& fields) {
   if (asked.constraint.kind == Kind::none) return success();
-  fields.constraint = asked.constraint;
-  fields.constraint.flexible_whitespace =
+  Constraint constraint = asked.constraint;
+  constraint.flexible_whitespace =
       asked.flexible_whitespace.value_or(call.service.options.json_whitespace == "flexible");
   fields.json_closing = asked.json_closing;
-  auto compiled =
-      call.model->engine->compile(fields.constraint, call.patient ? std::chrono::milliseconds{} : kQuickCompile);
+  auto compiled = call.model->engine->compile(constraint, call.patient ? std::chrono::milliseconds{} : kQuickCompile);
   if (compiled.ok()) {
     fields.grammar = std::move(compiled).value();
     return success();

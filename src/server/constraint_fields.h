@@ -34,6 +34,7 @@ std::span<const FieldRow<ConstraintFields>> openai_constraint_rows();  // of the
 inline constexpr std::chrono::milliseconds kQuickCompile{25};
 inline constexpr std::string_view kSlowCompile = "slow_compile";
 
+// Sets the grammar; the constraint's text need not be kept beside it.
 Result<> constrain(const Call& call, const ConstraintFields& asked, RequestFields& fields);
 
 }  // namespace espalier::server

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <new>
+#include <utility>
 
+#include "base/memory_room.h"
 #include "text/tokenizer_impl.h"
 #include "text/utf8.h"
 
@@ -123,20 +124,14 @@ class PieceText {
   bool first_ = true;
 };
 
-// The Rust library ends the process when it is refused memory: whether there is some is asked before.
-bool has_room(std::size_t bytes) {
-  const std::unique_ptr<std::byte[]> probe(new (std::nothrow) std::byte[bytes]);
-  asm volatile("" : : "g"(probe.get()) : "memory");  // else the compiler leaves both calls out
-  return probe != nullptr;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Impl::make(std::string_view tokenizer_json, TokenizerConfig config,
                                                                bool library_only) {
   if (tokenizer_json.size() > kLargestFile) return bad_file("tokenizer.json is larger than the limit of 256 MiB");
+  // The Rust library ends the process when it is refused memory: whether there is some is asked before.
   constexpr std::size_t kLeast = 4u << 20, kTimes = 16;  // of the file's bytes: what its tables take, about
-  if (!has_room(kLeast + kTimes * tokenizer_json.size())) {
+  if (std::cmp_less(memory_room().least(), kLeast + kTimes * tokenizer_json.size())) {
     return Error{Error::Kind::out_of_memory, "not enough memory for the tokenizer", {}, {}};
   }
   auto impl = std::make_unique<Impl>();

@@ -45,6 +45,12 @@ class Explain(unittest.TestCase):
                 self.assertIsNotNone(check(path.read_text(encoding="utf-8")))
             self.assertEqual(explain("--ebnf", str(rules), "--output", "a.png").returncode, 2)
 
+    def test_a_long_title_is_cut_between_characters(self):
+        for before in range(3):
+            drawn = explain("--regex", "a" * before + "€" * 60)
+            self.assertEqual(drawn.returncode, 0, drawn.stderr)
+            self.assertRegex(drawn.stdout, 'label="' + "a" * before + '€{31,32}…"')
+
     def test_wrong_calls_say_what_would_work(self):
         for arguments, word in (((), "--regex"), (("--regex", "a", "--choice", "b"), "one of"), (("--regex", "(?=a)"), "look-ahead"),
                                 (("--regex", "a", "--tokenizer", "/nowhere"), "/nowhere")):

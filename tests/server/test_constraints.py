@@ -45,6 +45,21 @@ class Constraints(ServerCase):
         valid(self.text(json_schema=json.dumps(SHEET), json_whitespace="flexible", json_closing=True))
         self.assertIsInstance(json.loads(self.text(json_schema="$$ANY$$", json_closing=True)), dict)
 
+    def test_a_tag_opens_a_form_in_free_text(self):
+        call = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": False}
+        city = r'\{"city":"(Rome|Oslo)"\}'
+        older = {"type": "structural_tag", "triggers": [" "], "structures": [{"begin": " in ", "schema": call, "end": ";"}]}
+        tag = {"begin": " in ", "content": {"type": "json_schema", "json_schema": call}, "end": ";"}
+        newer = {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": [" "], "tags": [tag]}}
+        begins = self.server.post("/tokenize", {"prompt": " in", "add_special_tokens": False}).json["tokens"][0]
+        texts = [self.text(structural_tag=one, max_new_tokens=40, logit_bias={str(begins): 9}) for one in (older, newer, json.dumps(newer))]
+        self.assertEqual(texts, texts[:1] * 3)
+        self.assertIn(" in {", texts[0])
+        self.assertRegex(texts[0], rf"\A([^ ]* in {city};)*[^ ]*( [^;]*)?\Z")
+        once = {**newer, "format": {**newer["format"], "at_least_one": True, "stop_after_first": True}}
+        reply = self.server.post("/v1/completions", {"prompt": "A character:", "temperature": 0, "max_tokens": 200, "response_format": once})
+        self.assertRegex(reply.json["choices"][0]["text"], rf"\A in {city};\Z")
+
     def test_every_clients_spelling_gives_the_same(self):
         expected = self.text(json_schema=SHEET)
         body = {"prompt": "A character:", "temperature": 0, "max_tokens": 200}

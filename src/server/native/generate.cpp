@@ -7,7 +7,7 @@
 #include "server/native/generate_reply.h"
 #include "server/native/segments.h"
 #include "server/native/select.h"
-#include "server/openai/body_fields.h"  // request_id, cache_scope, priority_of
+#include "server/openai/body_fields.h"  // request_id, treatment
 #include "server/request_names.h"
 
 namespace espalier::server {
@@ -106,18 +106,6 @@ GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
 }
 
 }  // namespace
-
-RequestFields treatment(const Call& call, const GenerateItem& item, std::string id) {
-  RequestFields fields;
-  fields.id = std::move(id);
-  fields.scope = cache_scope(call.service, call.http, item.cache_salt, item.extra_key);
-  fields.priority = priority_of(call.http, item.priority);
-  fields.background = item.background;
-  fields.tenant = KeyRing::tenant(call.http.headers);
-  fields.user = item.user;
-  if (item.deadline_ms) fields.deadline = std::chrono::milliseconds(*item.deadline_ms);
-  return fields;
-}
 
 Result<Generation> generate(Call& call) {
   if (find_field(call.body, "segments") != nullptr) {

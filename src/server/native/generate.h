@@ -6,8 +6,6 @@
 
 namespace espalier::server {
 
-// What an item says of how its request is treated; not the prompt, nor what is to be made of it.
-RequestFields treatment(const Call& call, const GenerateItem& item, std::string id);
 Result<Generation> generate(Call& call);
 Result<> add_generate_routes(net::Router& router, Service& service);
 

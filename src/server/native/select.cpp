@@ -7,7 +7,7 @@
 
 #include "server/json_writer.h"
 #include "server/native/generate.h"
-#include "server/openai/body_fields.h"  // request_id
+#include "server/openai/body_fields.h"  // request_id, treatment
 #include "server/request_names.h"
 #include "text/tokenizer.h"
 

@@ -122,19 +122,12 @@ std::string request_id(const net::HttpRequest& http, const std::string& rid, std
 
 Result<RequestFields> common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count) {
-  RequestFields fields;
-  fields.id = request_id(call.http, common.rid, i, count);
+  RequestFields fields = treatment(call, common, request_id(call.http, common.rid, i, count));
   fields.sampling = sampling;
   if (common.best_of > sampling.n) {  // chosen by their log-probabilities
     fields.sampling.n = common.best_of;
     fields.logprobs.enabled = true;
   }
-  fields.scope = cache_scope(call.service, call.http, common.cache_salt, common.extra_key);
-  fields.priority = priority_of(call.http, common.priority);
-  fields.background = common.background;
-  fields.tenant = KeyRing::tenant(call.http.headers);
-  fields.user = common.user;
-  if (common.deadline_ms) fields.deadline = std::chrono::milliseconds(*common.deadline_ms);
   ESP_CHECK(constrain(call, common.constraint, fields));
   return fields;
 }

@@ -51,4 +51,19 @@ std::string cache_scope(const Service& service, const net::HttpRequest& http, st
 // The priority of a request: its field, else the header x-priority.
 int priority_of(const net::HttpRequest& http, int field);
 
+// What a body's fields (OpenAiFields, GenerateItem) say of how a request is treated; not its prompt, nor what is to be
+// made of it.
+template <typename Fields>
+RequestFields treatment(const Call& call, const Fields& asked, std::string id) {
+  RequestFields fields;
+  fields.id = std::move(id);
+  fields.scope = cache_scope(call.service, call.http, asked.cache_salt, asked.extra_key);
+  fields.priority = priority_of(call.http, asked.priority);
+  fields.background = asked.background;
+  fields.tenant = KeyRing::tenant(call.http.headers);
+  fields.user = asked.user;
+  if (asked.deadline_ms) fields.deadline = std::chrono::milliseconds(*asked.deadline_ms);
+  return fields;
+}
+
 }  // namespace espalier::server
