@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -114,6 +115,7 @@ Result<GrammarStdio::Reply> GrammarStdio::handle(const Json& request) {
       Handler{"compile", &GrammarStdio::compile},
       Handler{"walk", &GrammarStdio::walk},
       Handler{"match", &GrammarStdio::match},
+      Handler{"empty", &GrammarStdio::empty},
       Handler{"free", &GrammarStdio::drop},
   };
   if (!request.is_object()) return bad_request("a request must be an object with a field op", "op");
@@ -250,6 +252,20 @@ Result<GrammarStdio::Reply> GrammarStdio::match(const Json& request) {
   ESP_TRY(const grammar::State state, grammar->read(grammar->start(), text));
   const bool accepted = state != grammar::Automaton::dead;
   return Reply{{"ok", true}, {"accepted", accepted}, {"complete", accepted && grammar->complete(state)}};
+}
+
+Result<GrammarStdio::Reply> GrammarStdio::empty(const Json&) {
+  constexpr std::size_t kTimes = 1001;
+  std::array<double, kTimes> wall{}, cpu{};
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    Stopwatch watch;
+    watch.stop();
+    wall[i] = watch.wall_micros;
+    cpu[i] = watch.cpu_used;
+  }
+  std::ranges::sort(wall);
+  std::ranges::sort(cpu);
+  return Reply{{"ok", true}, {"micros", wall[kTimes / 2]}, {"cpu_micros", cpu[kTimes / 2]}};
 }
 
 Result<GrammarStdio::Reply> GrammarStdio::drop(const Json& request) {

@@ -1,7 +1,8 @@
 // stdio.h: the grammar engine line by line: one JSON request in, one JSON reply out, for drivers that measure it or
 // check it against other engines.
 //
-// Requests: tokenizer, options, compile, walk, match, free, quit. Times are microseconds around the engine's own call:
+// Requests: tokenizer, options, compile, walk, match, empty, free, quit. `empty` says what the stopwatch shows around
+// nothing. Times are microseconds around the engine's own call:
 // `micros` of the wall, `cpu_micros` of the calling thread (of the process while compiling).
 // Fails: a request that fails is answered {"ok":false,"error":...} and the next one is read.
 #pragma once
@@ -30,6 +31,7 @@ class GrammarStdio {
   Result<Reply> compile(const Json& request);
   Result<Reply> walk(const Json& request);
   Result<Reply> match(const Json& request);
+  Result<Reply> empty(const Json& request);
   Result<Reply> drop(const Json& request);
   Result<std::shared_ptr<grammar::Grammar>> grammar_of(const Json& request);
 

@@ -71,6 +71,11 @@ class Protocol(unittest.TestCase):
             if piece["special"]:
                 self.assertEqual(allowed, piece["id"] == self.engine.opened["eos"], piece)
 
+    def test_an_empty_measurement_tells_what_the_clock_costs(self):
+        reply = self.engine.ask(op="empty")
+        self.assertTrue(reply["ok"], reply)
+        self.assertTrue(0 <= reply["micros"] < 1e6 and 0 <= reply["cpu_micros"] < 1e6, reply)
+
     def test_forced_bytes_are_what_every_text_goes_on_with(self):
         grammar = self.engine.grammar("choice", ["begin", "between"])
         vocabulary = json.loads(TOKENIZER.read_text())["model"]["vocab"]

@@ -1,0 +1,54 @@
+"""Trials become figures: one engine's over the items it was asked, and a pair's over those that both compiled."""
+MASKS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+COMPILE = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+
+
+def percentiles(values, shares):
+    ordered = sorted(values)
+    return {name: ordered[min(len(ordered) - 1, int(share * len(ordered)))] for name, share in shares.items()} if ordered else {}
+
+
+def verdicts(walks):
+    valid, invalid = [w for w in walks if w.valid], [w for w in walks if not w.valid]
+    return {"valid": len(valid), "valid_accepted": sum(w.accepted for w in valid),
+            "invalid": len(invalid), "invalid_refused": sum(not w.accepted for w in invalid)}
+
+
+def times(trials):
+    walks = [walk for trial in trials for walk in trial.walks]
+    cold, warm = [t for w in walks for t in w.cold], [t for w in walks for t in w.warm]
+    return {"compile_ms": percentiles([t.compile_ms for t in trials], COMPILE), "mask_us": percentiles(cold, MASKS),
+            "masks": len(cold), "warm_mask_us": percentiles(warm, MASKS)}
+
+
+def of_engine(items, trials, growth):
+    """`trials`: by item, None where it was not asked."""
+    asked = [(item, trial) for item, trial in zip(items, trials) if trial]
+    wanted = [trial for item, trial in asked if item.get("expect", "ok") != "reject"]
+    unwanted = [trial for item, trial in asked if item.get("expect", "ok") == "reject"]
+    compiled = [trial for trial in wanted if trial.compiled]
+    walks = [walk for trial in compiled for walk in trial.walks]
+    return {"asked": len(wanted), "compiled": len(compiled), "over_limits": sum(bool(trial.failure) for trial in wanted),
+            "to_refuse": len(unwanted), "refused_rightly": sum(not trial.compiled for trial in unwanted),
+            "memory_growth_mib": growth, **times(compiled), **verdicts(walks), **forced_in(walks)}
+
+
+def forced_in(walks):
+    walks = [walk for walk in walks if walk.valid and walk.accepted]
+    return {"tokens": sum(w.tokens for w in walks), "forced": sum(w.forced for w in walks), "strange": sum(w.strange for w in walks)}
+
+
+def of_pair(ours, theirs):
+    """Both over the items that both compiled; forced tokens over the valid texts that both accept."""
+    both = [(a, b) for a, b in zip(ours, theirs) if a and b and a.compiled and b.compiled and not a.failure and not b.failure]
+    texts = [(a, b) for mine, its in both for a, b in zip(mine.walks, its.walks) if a.valid and a.accepted and b.accepted]
+    mine, its = times([a for a, _ in both]), times([b for _, b in both])
+    out = {"items": len(both), "texts": len(texts), "ours": mine | forced_in([a for a, _ in texts]),
+           "theirs": its | forced_in([b for _, b in texts])}
+    out["more_forced_texts"] = {"ours": sum(a.forced > b.forced for a, b in texts), "theirs": sum(b.forced > a.forced for a, b in texts)}
+    out["ratios"] = {f"{figure} {name}": value / its[figure][name] for figure in ("compile_ms", "mask_us", "warm_mask_us")
+                     for name, value in mine[figure].items() if its[figure].get(name)}
+    if out["theirs"]["forced"]:
+        out["ratios"]["forced"] = out["ours"]["forced"] / out["theirs"]["forced"]
+    return out
+

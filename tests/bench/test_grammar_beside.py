@@ -1,0 +1,95 @@
+"""bench/grammar_beside.py without any peer: how it holds engines to limits, counts forced tokens and sums up pairs."""
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+import unittest
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+from grammar_peers import figures, table  # noqa: E402: behind the path
+from grammar_peers.engines import Engine, Failed  # noqa: E402
+from grammar_peers.trial import Trial, Walk, attempt, jumped  # noqa: E402
+
+# Answers compile by its spec: hangs, dies, grows, or says that it is well; a walk allows every token and forces the second.
+ENGINE = r"""
+import json, os, sys, time
+for line in sys.stdin:
+    request, reply = json.loads(line), {"ok": True, "id": 1, "cpu_micros": 2000.0}
+    spec, count = request.get("spec"), len(request.get("tokens", ()))
+    if spec == "hang": time.sleep(60)
+    if spec == "die": os._exit(3)
+    if spec == "grow": kept = bytearray(os.urandom(1 << 20) * 200); time.sleep(60)
+    if spec == "refuse": reply = {"ok": False, "error": "no", "cpu_micros": 1.0}
+    if request["op"] == "walk":
+        reply.update(allowed=[1] * count, complete=True, cpu_micros=[1.0] * count,
+                     forced=[[None, [request["tokens"][1]]] if i == 1 else 0 for i in range(count)])
+    print(json.dumps(reply), flush=True)
+"""
+LIMITS = {"compile_seconds": 1.0, "walk_seconds": 5.0}
+
+
+def item(spec):
+    return {"kind": "regex", "spec": spec, "tests": [{"valid": True, "tokens": [5, 6, 7]}]}
+
+
+class Engines(unittest.TestCase):
+    def setUp(self):
+        command = shlex.join([sys.executable, "-c", ENGINE])
+        self.engine = Engine("toy", command, [{"op": "tokenizer"}], {"seconds_to_start": 60, "mebibytes": 100})
+        self.addCleanup(self.engine.stop)
+
+    def test_one_that_hangs_dies_or_grows_is_ended_and_the_next_question_is_answered(self):
+        for spec, reason in (("hang", "time limit"), ("die", "process ended"), ("grow", "memory limit")):
+            limits = LIMITS | {"compile_seconds": 30.0} if spec == "grow" else LIMITS
+            began = time.monotonic()
+            trial = attempt(self.engine, item(spec), "cpu_micros", limits)
+            self.assertEqual((trial.compiled, trial.failure), (False, reason))
+            self.assertLess(time.monotonic() - began, 60)
+            self.assertTrue(attempt(self.engine, item("well"), "cpu_micros", LIMITS | {"compile_seconds": 30.0}).compiled)
+
+    def test_one_that_cannot_be_started_says_so(self):
+        nobody = Engine("nobody", "/nowhere/program", [], {"seconds_to_start": 1, "mebibytes": 100})
+        self.assertRaises((Failed, OSError), nobody.start)
+
+    def test_a_trial_has_its_times_verdict_and_forced_tokens(self):
+        trial = attempt(self.engine, item("well"), "cpu_micros", LIMITS | {"compile_seconds": 30.0})
+        self.assertEqual((trial.compile_ms, trial.failure), (2.0, ""))
+        self.assertEqual(trial.walks, [Walk(True, True, 3, [1.0] * 3, [1.0] * 3, forced=1)])
+        refused = attempt(self.engine, item("refuse"), "cpu_micros", LIMITS)
+        self.assertEqual((refused.compiled, refused.failure, refused.error), (False, "", "no"))
+
+
+class Figures(unittest.TestCase):
+    def test_a_forced_run_is_jumped_over_and_counts_while_it_is_the_text_s_own(self):
+        tokens = [1, 2, 3, 4, 5, 6]
+        self.assertEqual(jumped(tokens, [[None, [1, 2, 3]], [None, [2, 3]], [None, [3]], 0, [None, [5, 9]], 0]), (4, 1))
+        self.assertEqual(jumped(tokens, [0, 0, 0, 0, 0, [None, [6, 7]]]), (1, 0))  # what comes behind the text is not known
+
+    def test_pairs_are_over_what_both_compile_and_forced_tokens_over_what_both_accept(self):
+        def trial(compiled, time, forced, accepted=True):
+            return Trial(compiled, compile_ms=time, walks=[Walk(True, accepted, 10, [time] * 10, [1.0] * 10, forced)])
+        ours = [trial(True, 1.0, 4), trial(True, 100.0, 9), trial(True, 3.0, 7)]
+        theirs = [trial(True, 2.0, 2), trial(False, 0.0, 0), trial(True, 6.0, 0, accepted=False)]
+        pair = figures.of_pair(ours, theirs)
+        self.assertEqual((pair["items"], pair["texts"]), (2, 1))
+        self.assertEqual((pair["ratios"]["compile_ms max"], pair["ratios"]["forced"]), (0.5, 2.0))
+        self.assertIn("2.000", "\n".join(table.pair_rows({"peer": pair})))
+
+    def test_what_was_not_asked_does_not_count(self):
+        items = [{"tests": []}, {"tests": []}, {"tests": [], "expect": "reject"}]
+        made = figures.of_engine(items, [Trial(True), None, Trial(False)], 1.0)
+        self.assertEqual((made["asked"], made["compiled"], made["to_refuse"], made["refused_rightly"]), (1, 1, 1, 1))
+        self.assertIn("100.0 % of 1", "\n".join(table.engine_rows({"espalier": made})))
+
+
+class Program(unittest.TestCase):
+    def test_help_says_what_it_needs(self):
+        done = subprocess.run([sys.executable, BENCH / "grammar_beside.py", "--help"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--tokenizer", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
