@@ -269,7 +269,9 @@ class Pieces {
 
 class State {
  public:
-  explicit State(std::shared_ptr<lang::StateCore> core) : core_(std::move(core)) {}
+  // `owner`: what ends with the last copy of this state (the thread of a function that streams).
+  explicit State(std::shared_ptr<lang::StateCore> core, std::shared_ptr<const void> owner = {})
+      : core_(std::move(core)), owner_(std::move(owner)) {}
 
   State& operator+=(Expr what);
   Variable operator[](std::string name) const { return {core_, std::move(name)}; }
@@ -296,6 +298,7 @@ class State {
 
  private:
   std::shared_ptr<lang::StateCore> core_;
+  std::shared_ptr<const void> owner_;
 };
 
 enum class JoinMode {

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "server/active_ids.h"
 #include "server/budget.h"
-#include "server/courier.h"
+#include "engine/courier.h"
 #include "server/dialect.h"
 #include "server/drain_rate.h"
 #include "server/json_writer.h"

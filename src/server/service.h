@@ -14,7 +14,7 @@
 #include "net/http_server.h"
 #include "server/active_ids.h"
 #include "server/budget.h"
-#include "server/courier.h"
+#include "engine/courier.h"
 #include "server/drain_rate.h"
 #include "server/keys.h"
 #include "server/readiness.h"

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "engine/continued_text.h"
 #include "server/json_writer.h"
 #include "server/native/generate.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
@@ -34,7 +35,9 @@ class SegmentsReply final : public Reply {
     std::shared_ptr<const ServedModel> model;
   };
   SegmentsReply(Options options, std::vector<Hole> holes)
-      : options_(std::move(options)), holes_(std::move(holes)), context_(options_.prompt) {}
+      : options_(std::move(options)), holes_(std::move(holes)) {
+    context_.settle(options_.prompt);
+  }
 
   void add(int number, TextEvent event, std::string& out) override {
     Hole& hole = holes_[static_cast<std::size_t>(number)];
@@ -60,7 +63,7 @@ class SegmentsReply final : public Reply {
 
   Result<Request> request_of(std::size_t number) {
     RequestFields fields = holes_[number].fields;
-    fields.prompt = context_;
+    fields.prompt = context_.tokens();
     return make_request(std::move(fields), options_.limits, native_names(holes_[number].place));
   }
 
@@ -74,8 +77,6 @@ class SegmentsReply final : public Reply {
   }
 
  private:
-  const Tokenizer& tokenizer() const { return *options_.model->tokenizer(); }
-
   void tell(Hole& hole, const std::string& text, std::string& out) {
     hole.text += text;
     event(hole.name, text, out);
@@ -92,22 +93,13 @@ class SegmentsReply final : public Reply {
 
   // The hole's tokens and the literal behind it become part of the context.
   Result<> go_on(Hole& hole) {
-    const std::span<const TokenId> came = std::span(hole.ids).first(hole.ids.size() - (hole.end_token ? 1 : 0));
-    std::size_t kept = came.size();
-    std::string rest;
-    // A stop string took the text of the last tokens, or of a part of one.
-    for (bool cut = hole.end.matched_string.has_value(); cut; --kept) {
-      const std::string shown = tokenizer().decode(came.first(kept), {hole.fields.sampling.skip_special_tokens});
-      cut = !hole.text.starts_with(shown);
-      if (cut) continue;
-      rest = hole.text.substr(shown.size());
-      break;
-    }
-    context_.insert(context_.end(), came.begin(), came.begin() + static_cast<std::ptrdiff_t>(kept));
-    rest += hole.behind;
-    if (rest.empty()) return success();
-    ESP_TRY(const auto ids, encode_text(*options_.model, rest, {false, true}, hole.place));
-    context_.insert(context_.end(), ids.begin(), ids.end());
+    const auto came = std::span<const TokenId>(hole.ids).first(hole.ids.size() - (hole.end_token ? 1 : 0));
+    context_.add_generated(*options_.model->tokenizer(), came, hole.text, hole.fields.sampling.skip_special_tokens,
+                           hole.end.matched_string.has_value());
+    context_.add_literal(hole.behind);
+    if (context_.pending().empty()) return success();
+    ESP_TRY(const auto ids, encode_text(*options_.model, context_.pending(), context_.encode_options(), hole.place));
+    context_.settle(ids);
     return success();
   }
 
@@ -115,7 +107,8 @@ class SegmentsReply final : public Reply {
     int completion = 0, forced = 0, saved = 0;
     JsonWriter json(out);
     json.open('{').field("text", text_).key("output_ids");
-    json.values(std::span(context_).subspan(options_.prompt.size()));
+    const std::vector<TokenId> all = context_.tokens();
+    json.values(std::span(all).subspan(options_.prompt.size()));
     json.key("variables").open('{');
     for (const Hole& hole : holes_) {
       std::string name;
@@ -160,7 +153,7 @@ class SegmentsReply final : public Reply {
   const Options options_;
   std::vector<Hole> holes_;
   std::size_t at_ = 0;            // the hole that is being filled
-  std::vector<TokenId> context_;  // everything before it
+  ContinuedText context_;  // everything before it
   std::string text_;              // behind the prompt
   int cached_ = 0;
 };

@@ -22,7 +22,7 @@
 
 #include "espalier/error.h"
 
-namespace espalier::server {
+namespace espalier {
 
 class Errand {
  public:
@@ -49,6 +49,7 @@ class Courier {
   void ring(Errand& errand);                 // nothing happens before add() and when it is over
   void for_each(const std::function<void(Errand&)>& visit) const;
   std::size_t count() const;
+  bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
   void stop();  // drops all errands
 
  private:
@@ -65,4 +66,4 @@ class Courier {
   std::thread thread_;
 };
 
-}  // namespace espalier::server
+}  // namespace espalier

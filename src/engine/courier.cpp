@@ -1,4 +1,4 @@
-#include "server/courier.h"
+#include "engine/courier.h"
 
 #include <pthread.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-namespace espalier::server {
+namespace espalier {
 
 constexpr std::chrono::milliseconds kTick{100};
 
@@ -121,4 +121,4 @@ void Courier::stop() {
   errands_.clear();
 }
 
-}  // namespace espalier::server
+}  // namespace espalier

@@ -1,0 +1,202 @@
+// Programs on a real (tiny) model in this process: the same tokens as plain requests of the engine, whatever the
+// program did in between.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "espalier/backends.h"
+#include "espalier/engine.h"
+#include "espalier/program.h"
+#include "testing/data.h"
+#include "text/tokenizer.h"
+
+#pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside
+
+namespace espalier {
+namespace {
+
+namespace sgl = espalier;
+using ::testing::HasSubstr;
+
+class LocalPrograms : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto path = testing::golden("models/llama3-tied-gqa");
+    if (path.empty()) GTEST_SKIP() << "left out: no goldens here";
+    EngineOptions options;
+    options.model_path = path;
+    options.threads = 1;
+    options.random_seed = 1;
+    engine = Engine::open(options).value();
+    backend = open_local({engine, "chatml"}).value();
+  }
+  RunOptions greedy(int tokens = 8) {
+    return {.backend = backend, .defaults = {.max_tokens = tokens, .temperature = 0}};
+  }
+
+  // What the engine gives for these ids, as tokens.
+  std::vector<TokenId> plain(const std::vector<TokenId>& prompt, int tokens) {
+    RequestFields fields;
+    fields.prompt = prompt;
+    fields.sampling.temperature = 0;
+    fields.sampling.max_new_tokens = tokens;
+    auto stream = engine->submit(Request::make(std::move(fields), engine->model().limits).value()).value();
+    std::vector<TokenId> ids;
+    for (bool ended = false; !ended;) {
+      stream.wait(std::chrono::seconds(5));
+      for (const StreamEvent& event : stream.take()) {
+        if (const auto* token = std::get_if<TokenEvent>(&event); token && !token->ends) ids.push_back(token->id);
+        ended = ended || std::holds_alternative<FinishEvent>(event);
+      }
+    }
+    return ids;
+  }
+
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<Backend> backend;
+};
+
+TEST_F(LocalPrograms, GenerateWhatTheEngineGenerates) {
+  State s = sgl::run([](State& s) { s += "The quick brown" + gen("a"); }, greedy());
+  const auto ids = plain(engine->tokenizer()->encode("The quick brown").value(), 8);
+  EXPECT_EQ(s["a"].text(), engine->tokenizer()->decode(ids, {true}));
+  const Json meta = s.meta("a");
+  EXPECT_EQ(meta["completion_tokens"], 8);
+  EXPECT_EQ(meta["finish_reason"]["type"], "length");
+}
+
+TEST_F(LocalPrograms, GoOnWithTheTokensThatWereSampled) {
+  State s = sgl::run([](State& s) { s += "The quick" + gen("a") + " and then" + gen("b"); }, greedy());
+  const Tokenizer& words = *engine->tokenizer();
+  auto ids = words.encode("The quick").value();
+  const auto first = plain(ids, 8);
+  ids.insert(ids.end(), first.begin(), first.end());
+  const auto literal = words.encode(" and then", {false, true}).value();
+  ids.insert(ids.end(), literal.begin(), literal.end());
+  EXPECT_EQ(s["b"].text(), words.decode(plain(ids, 8), {true}));
+}
+
+TEST_F(LocalPrograms, ComputeASharedPrefixOnce) {
+  State s = sgl::run(
+      [](State& s) {
+        for (int i = 0; i < 10; ++i) s += "a shared beginning number " + std::to_string(i) + ". ";
+        auto forks = s.fork(4);
+        forks += [](int i) { return "Branch " + std::to_string(i) + ":" + gen("a"); };
+        forks.join();
+        for (int i = 1; i < 4; ++i) EXPECT_GT(forks[static_cast<std::size_t>(i)].meta("a")["cached_tokens"], 100);
+      },
+      greedy());
+  EXPECT_EQ(s["a"].list().size(), 4u);
+}
+
+TEST_F(LocalPrograms, AForkSaysWhatAStateOfItsOwnSays) {
+  State forked = sgl::run(
+      [](State& s) {
+        s += "One two" + gen("x");
+        auto forks = s.fork(2);
+        forks += std::vector<Expr>{" left" + gen("a"), " right" + gen("a")};
+        forks.join();
+      },
+      greedy());
+  for (const auto& [i, word] : {std::pair{0, " left"}, {1, " right"}}) {
+    State own = sgl::run([&](State& s) { s += "One two" + gen("x") + word + gen("a"); }, greedy());
+    EXPECT_EQ(own["a"].text(), forked["a"].list()[static_cast<std::size_t>(i)].text());
+  }
+}
+
+TEST_F(LocalPrograms, KeepToConstraintsAndTypes) {
+  State s = sgl::run(
+      [](State& s) {
+        s += "How many? " + sgl::gen_int("n", {.max_tokens = 3});
+        s += " JSON: " +
+             gen("j", {.max_tokens = 40,
+                       .json_schema = R"({"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]})"});
+        s += " R: " + gen("r", {.regex = "(yes|no) sir"});
+      },
+      greedy());
+  EXPECT_NO_THROW((void)s["n"].as<int>()) << s["n"].text();
+  EXPECT_TRUE(s["j"].json()["ok"].is_boolean());
+  EXPECT_THAT(s["r"].text(), ::testing::AnyOf("yes sir", "no sir"));
+}
+
+TEST_F(LocalPrograms, RefuseAConstraintWhereItsVariableIsRead) {
+  State s = sgl::run([](State& s) { s += "x" + gen("a", {.json_schema = R"({"type":"nonsense"})"}); }, greedy());
+  try {
+    (void)s["a"].text();
+    FAIL() << "nothing was thrown";
+  } catch (const ProgramError& e) {
+    EXPECT_EQ(e.error().kind, Error::Kind::bad_request);
+  }
+}
+
+TEST_F(LocalPrograms, SelectTheLikeliestByFullScoring) {
+  const std::vector<std::string> choices{" yes", " no", " maybe so"};
+  State s = sgl::run(
+      [&](State& s) { s += "Is it?" + gen("x", {.max_tokens = 2}) + " Well" + sgl::select("c", choices); }, greedy());
+  const Json meta = s.meta("c");
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    double sum = 0;
+    const Json& tokens = meta["input_token_logprobs"][i];
+    for (const Json& token : tokens) sum += token[0].get<double>();
+    EXPECT_EQ(meta["normalized_prompt_logprobs"][i].get<double>(), sum / static_cast<double>(tokens.size()));
+    if (meta["normalized_prompt_logprobs"][i] > meta["normalized_prompt_logprobs"][best]) best = i;
+  }
+  EXPECT_EQ(s["c"].text(), choices[best]);
+}
+
+TEST_F(LocalPrograms, EveryMethodOfChoosingAnswers) {
+  for (const auto& method :
+       {token_length_normalized(), greedy_token_selection(), unconditional_likelihood_normalized()}) {
+    State s = sgl::run([&](State& s) { s += "Pick:" + sgl::select("c", {" a", " b b", " c"}, 0, method); }, greedy());
+    EXPECT_THAT(s["c"].text(), ::testing::AnyOf(" a", " b b", " c"));
+  }
+}
+
+TEST_F(LocalPrograms, StreamTheirTokensAsTheyCome) {
+  RunOptions options = greedy(12);
+  options.stream = true;
+  State s = sgl::run([](State& s) { s += "Count:" + gen("a"); }, options);
+  std::string all;
+  for (auto pieces = s.pieces("a"); auto piece = pieces.next();) all += piece->text;
+  EXPECT_EQ(all, s["a"].text());
+  EXPECT_EQ(sgl::run([](State& s) { s += "Count:" + gen("a"); }, greedy(12))["a"].text(), all);
+}
+
+TEST_F(LocalPrograms, StopStringsEndAGenerationAndTheTextGoesOnBehindIt) {
+  State free = sgl::run([](State& s) { s += "Stop here" + gen("a"); }, greedy(16));
+  const std::string text = free["a"].text();
+  ASSERT_GT(text.size(), 4u);
+  std::size_t at = text.size() / 2;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) > 127 || static_cast<unsigned char>(text[at + 1]) > 127)) --at;
+  const std::string stop = text.substr(at, 2);
+  State s = sgl::run([&](State& s) { s += "Stop here" + gen("a", {.stop = stop}) + stop + gen("b"); }, greedy(16));
+  EXPECT_EQ(s["a"].text(), text.substr(0, text.find(stop)));
+  EXPECT_EQ(s.meta("a")["finish_reason"]["matched"], stop);
+  EXPECT_FALSE(s["b"].text().empty());
+}
+
+TEST_F(LocalPrograms, MoreCallsThanTheQueueHoldsWaitForTheirTurn) {
+  EngineOptions options;
+  options.model_path = testing::golden("models/llama3-tied-gqa");
+  options.threads = 1;
+  options.max_running = 2;
+  options.max_queued = 4;
+  auto small = open_local({std::shared_ptr<Engine>(Engine::open(options).value()), "chatml"}).value();
+  State s = sgl::run(
+      [](State& s) {
+        auto forks = s.fork(40);
+        forks += [](int i) { return std::to_string(i) + gen("a"); };
+        forks.join();
+      },
+      {.backend = small, .defaults = {.max_tokens = 4, .temperature = 0}});
+  EXPECT_EQ(s["a"].list().size(), 40u);
+  EXPECT_FALSE(s.error());
+}
+
+TEST_F(LocalPrograms, RefusePicturesClearly) {
+  State s = sgl::run([](State& s) { s += sgl::image_bytes("\x89PNG\r\n\x1a\n....") + gen("a"); }, greedy());
+  EXPECT_THAT(s.error().value().message, HasSubstr("pictures"));
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,62 @@
+// local_call.h: a request of the engine on behalf of a program's state, from submission to its result.
+//
+// The courier's thread carries it: events of the streams become pieces and at last the result. A call that the engine's
+// queue has no room for waits and is tried again when another one has ended.
+// Order:   begin() once; then the courier. drop() may come at any time: nothing is told after it.
+// Threads: begin(), drop(): any. The rest: the courier's.
+// Fails:   as the engine's error, told like a result.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/courier.h"
+#include "engine/text_stream.h"
+#include "espalier/backend.h"
+#include "lang/backends/local/local_service.h"
+
+namespace espalier::lang {
+
+class LocalCall : public Errand, public std::enable_shared_from_this<LocalCall> {
+ public:
+  explicit LocalCall(LocalService& service) : service_(service) {}
+
+  // Without requests it ends with `refusal`.
+  void begin(Result<std::vector<Request>> requests);
+  void drop();
+
+  bool advance() final;
+  void tick(Time now) final;
+  void failed(const char* why) final;
+  void cancel(Error why) final;
+
+ protected:
+  virtual void add(std::size_t request, TextEvent event) = 0;
+  virtual void settle() {}                // nothing more is known now
+  virtual void end(Result<> result) = 0;  // all requests have ended, or the first that failed
+  LocalService& service() { return service_; }
+
+ private:
+  Result<bool> submit();  // false: there is no room now
+  bool finish(Result<> result);
+
+  LocalService& service_;
+  std::vector<Request> requests_;
+  std::vector<TextStream> streams_;
+  std::optional<Error> refusal_;
+  std::atomic<bool> dropped_{false};
+};
+
+// What a state holds of a call: dropping it cancels.
+class LocalCallHandle final : public Call {
+ public:
+  explicit LocalCallHandle(std::shared_ptr<LocalCall> call) : call_(std::move(call)) {}
+  ~LocalCallHandle() override { call_->drop(); }
+
+ private:
+  std::shared_ptr<LocalCall> call_;
+};
+
+}  // namespace espalier::lang

@@ -1,0 +1,90 @@
+#include "lang/backends/local/local_context.h"
+
+#include "lang/backends/local/local_gen.h"
+#include "lang/backends/local/local_select.h"
+#include "lang/choice_tokens.h"
+
+namespace espalier::lang {
+namespace {
+
+// A constraint that takes no longer is compiled where the program stands.
+constexpr std::chrono::milliseconds kQuickCompile{2};
+
+Error no_pictures() {
+  return {Error::Kind::unsupported,
+          "the model in this process does not see pictures yet: run the program against a server whose model does",
+          "image",
+          {}};
+}
+
+}  // namespace
+
+void LocalContext::follow(const Document& document) {
+  if (document.text.size() > text_->bytes()) text_->add_literal(std::string_view(document.text).substr(text_->bytes()));
+}
+
+Result<> LocalContext::settle() {
+  if (text_->pending().empty()) return success();
+  ESP_TRY(const auto ids, tokenizer().encode(text_->pending(), text_->encode_options()));
+  text_->settle(ids);
+  return success();
+}
+
+std::unique_ptr<Context> LocalContext::fork(const Document& document) {
+  follow(document);
+  (void)settle();  // what cannot be encoded stays pending, and the next call says so
+  text_->share();
+  return std::make_unique<LocalContext>(service_, *text_);
+}
+
+Result<Request> LocalContext::request(const GenCall& call) {
+  ESP_CHECK(settle());
+  RequestFields fields;
+  fields.prompt = text_->tokens();
+  fields.sampling = call.sampling;
+  fields.constraint = call.constraint;
+  fields.json_closing = call.json_closing;
+  fields.logprobs.enabled = call.return_logprob;
+  fields.logprobs.prompt_start = call.logprob_start_len.value_or(-1);
+  fields.logprobs.top = call.top_logprobs_num.value_or(0);
+  if (call.prompt_only) fields.sampling.max_new_tokens = 0;
+  return Request::make(std::move(fields), service_.engine->model().limits);
+}
+
+std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall call, GenSink sink) {
+  follow(document);
+  auto begun = std::make_shared<LocalGen>(service_, text_, call, std::move(sink));
+  auto handle = std::make_unique<LocalCallHandle>(begun);
+  auto made = document.pictures.empty() ? request(call) : Result<Request>(no_pictures());
+  if (!made.ok()) {
+    begun->begin(std::move(made).error());
+    return handle;
+  }
+  begun->prompt_is(*made);
+  if (call.constraint.kind == Constraint::Kind::none) {
+    begun->begin(std::vector<Request>{std::move(made).value()});
+    return handle;
+  }
+  auto quick = service_.engine->compile(call.constraint, kQuickCompile);
+  if (quick.ok() || quick.error().code != "grammar_too_complex") {
+    begun->begin_constrained(std::move(made).value(), std::move(quick));
+    return handle;
+  }
+  const bool queued = service_.compilers.submit(
+      [begun, request = std::move(made).value(), engine = service_.engine](const CancelFlag&) mutable {
+        auto compiled = engine->compile(request.fields().constraint);
+        begun->begin_constrained(std::move(request), std::move(compiled));
+      });
+  if (!queued) begun->begin(Error{Error::Kind::busy, "too many constraints wait to be compiled; try later", {}, {}});
+  return handle;
+}
+
+std::unique_ptr<Call> LocalContext::select(const Document& document, SelectCall call, SelectSink sink) {
+  follow(document);
+  auto begun = std::make_shared<LocalSelect>(service_, call, std::move(sink));
+  auto handle = std::make_unique<LocalCallHandle>(begun);
+  begun->begin(document.pictures.empty() ? begun->requests(*text_) : Result<std::vector<Request>>(no_pictures()));
+  return handle;
+}
+
+}  // namespace espalier::lang

@@ -1,0 +1,34 @@
+// local_context.h: a state's place in the engine: the token ids of its text, what was sampled as it was sampled.
+//
+// A call sends the ids; the engine's radix tree has those that were computed before, so a step costs its suffix. A fork
+// shares the ids. Text behind the last boundary is encoded when a generation or a fork needs it, as one.
+// Threads: as Context. Fails: bad_request for text that is not UTF-8, what Request::make and Engine::compile refuse.
+// Source:  reference/sglang-language.md section 11.
+#pragma once
+
+#include "engine/continued_text.h"
+#include "lang/backends/local/local_service.h"
+
+namespace espalier::lang {
+
+class LocalContext final : public Context {
+ public:
+  explicit LocalContext(LocalService& service, ContinuedText text = {})
+      : service_(service), text_(std::make_shared<ContinuedText>(std::move(text))) {}
+
+  std::unique_ptr<Context> fork(const Document& document) override;
+  std::unique_ptr<Call> generate(const Document& document, GenCall call, GenSink sink) override;
+  std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) override;
+  void rewind(std::size_t bytes) override { text_->rewind(bytes); }
+
+ private:
+  const Tokenizer& tokenizer() const { return *service_.engine->tokenizer(); }
+  void follow(const Document& document);  // what the document has beyond the text becomes a literal
+  Result<> settle();
+  Result<Request> request(const GenCall& call);
+
+  LocalService& service_;
+  std::shared_ptr<ContinuedText> text_;  // the call under way adds to it what it gave
+};
+
+}  // namespace espalier::lang

@@ -1,0 +1,132 @@
+#include "lang/backends/local/local_gen.h"
+
+#include <utility>
+
+#include "text/tokenizer.h"
+
+namespace espalier::lang {
+namespace {
+
+Json finish_of(const TextEnd& end, int tokens) {
+  if (end.reason == FinishReason::length) return {{"type", "length"}, {"length", tokens}};
+  Json stop{{"type", "stop"}, {"matched", nullptr}};
+  if (end.matched_string) stop["matched"] = *end.matched_string;
+  if (!end.matched_string && end.matched_token) stop["matched"] = *end.matched_token;
+  return stop;
+}
+
+}  // namespace
+
+LocalGen::LocalGen(LocalService& service, std::shared_ptr<ContinuedText> text, const GenCall& call, GenSink sink)
+    : LocalCall(service),
+      text_(std::move(text)),
+      sink_(std::move(sink)),
+      stream_(call.stream && sink_.on_piece),
+      prompt_only_(call.prompt_only),
+      logprobs_(call.return_logprob),
+      top_(call.top_logprobs_num.value_or(0) > 0),
+      texts_(call.return_text_in_logprobs),
+      skip_special_(call.sampling.skip_special_tokens),
+      samples_(static_cast<std::size_t>(call.sampling.n)),
+      words_(*service.engine->tokenizer()) {}
+
+void LocalGen::prompt_is(const Request& request) {
+  id_ = request.id();
+  prompt_ = request.prompt();
+}
+
+void LocalGen::begin_constrained(Request request, Result<std::shared_ptr<grammar::Grammar>> grammar) {
+  if (!grammar.ok()) return begin(std::move(grammar).error());
+  request.constrain(std::move(grammar).value());
+  begin(std::vector<Request>{std::move(request)});
+}
+
+void LocalGen::add(std::size_t, TextEvent event) {
+  if (const auto* input = std::get_if<PromptLogprobsEvent>(&event)) {
+    add_input(samples_[static_cast<std::size_t>(input->choice)], *input);
+  } else if (const auto* delta = std::get_if<TextDelta>(&event)) {
+    add_token(samples_[static_cast<std::size_t>(delta->choice)], *delta);
+  } else if (auto* last = std::get_if<TextEnd>(&event)) {
+    Sample& sample = samples_[static_cast<std::size_t>(last->choice)];
+    sample.text += last->text;
+    if (last->choice == 0 && stream_) unsent_ += last->text;
+    sample.end = std::move(*last);
+  }
+}
+
+void LocalGen::add_token(Sample& sample, const TextDelta& delta) {
+  sample.text += delta.text;
+  ++sample.tokens;
+  if (!delta.token.ends) sample.ids.push_back(delta.token.id);
+  if (delta.choice == 0 && stream_) unsent_ += delta.text;
+  if (!logprobs_) return;
+  sample.output_logprobs.push_back(entry(delta.token.logprob, delta.token.id));
+  if (top_) sample.output_top.push_back(entries(delta.token.alternatives));
+}
+
+void LocalGen::add_input(Sample& sample, const PromptLogprobsEvent& event) {
+  for (std::size_t i = 0; i < event.logprobs.size(); ++i) {
+    sample.input_logprobs.push_back(entry(event.logprobs[i], prompt_[static_cast<std::size_t>(event.start) + i]));
+    if (top_ && i < event.alternatives.size()) sample.input_top.push_back(entries(event.alternatives[i]));
+  }
+}
+
+Json LocalGen::entry(double logprob, TokenId id) const {
+  return Json::array({logprob, id, texts_ ? Json(std::string(words_.token_bytes(id))) : Json()});
+}
+
+Json LocalGen::entries(const Alternatives& alternatives) const {
+  Json list = Json::array();
+  for (const TokenLogprob& one : alternatives.top) list.push_back(entry(one.logprob, one.token));
+  return list;
+}
+
+Json LocalGen::meta(const Sample& sample, bool whole) const {
+  const Usage& usage = sample.end.usage;
+  Json meta{{"id", id_}};
+  meta["finish_reason"] = whole ? finish_of(sample.end, sample.tokens) : Json();
+  meta["prompt_tokens"] = prompt_.size();
+  meta["completion_tokens"] = sample.tokens;
+  if (whole) {
+    meta["cached_tokens"] = usage.cached_tokens;
+    meta["forced_tokens"] = usage.forced_tokens;
+    meta["forward_passes_saved"] = usage.passes_saved;
+    meta["e2e_latency"] = sample.end.timing.finished;
+  }
+  if (!logprobs_) return meta;
+  meta["output_token_logprobs"] = sample.output_logprobs;
+  if (!whole)
+    meta["output_token_logprobs"] =
+        Json(sample.output_logprobs.begin() + static_cast<std::ptrdiff_t>(sample.told), sample.output_logprobs.end());
+  if (top_) meta["output_top_logprobs"] = sample.output_top;
+  if (whole) meta["input_token_logprobs"] = sample.input_logprobs;
+  if (whole && top_) meta["input_top_logprobs"] = sample.input_top;
+  return meta;
+}
+
+void LocalGen::settle() {
+  if (unsent_.empty()) return;
+  Sample& first = samples_.front();
+  sink_.on_piece({std::exchange(unsent_, {}), meta(first, false)});
+  first.told = first.output_logprobs.size();
+}
+
+void LocalGen::end(Result<> result) {
+  if (!result.ok()) return sink_.on_end(std::move(result).error());
+  const Sample& first = samples_.front();
+  if (!prompt_only_)
+    text_->add_generated(words_, first.ids, first.text, skip_special_, first.end.matched_string.has_value());
+  BackendUsage used;
+  used.calls = 1;
+  used.prompt_tokens = static_cast<std::int64_t>(prompt_.size());
+  GenOutput output;
+  for (Sample& sample : samples_) {
+    used.completion_tokens += sample.tokens;
+    output.meta.push_back(meta(sample, true));
+    output.texts.push_back(std::move(sample.text));
+  }
+  service().count(used);
+  sink_.on_end(std::move(output));
+}
+
+}  // namespace espalier::lang

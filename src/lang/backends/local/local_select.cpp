@@ -1,0 +1,81 @@
+#include "lang/backends/local/local_select.h"
+
+#include "lang/choices.h"
+#include "text/tokenizer.h"
+
+namespace espalier::lang {
+
+LocalSelect::LocalSelect(LocalService& service, SelectCall call, SelectSink sink)
+    : LocalCall(service), call_(std::move(call)), sink_(std::move(sink)), engine_(*service.engine) {}
+
+Result<Request> LocalSelect::scoring(std::vector<TokenId> ids, std::size_t start) const {
+  RequestFields fields;
+  fields.prompt = std::move(ids);
+  fields.sampling.max_new_tokens = 0;
+  fields.sampling.temperature = 0;
+  fields.logprobs.enabled = true;
+  fields.logprobs.prompt_start = static_cast<int>(std::min(start, fields.prompt.size()));
+  return Request::make(std::move(fields), engine_.model().limits);
+}
+
+Result<std::vector<Request>> LocalSelect::requests(const ContinuedText& text) {
+  const Tokenizer& tokenizer = *engine_.tokenizer();
+  const Encode encode = [&](std::string_view what, EncodeOptions how) { return tokenizer.encode(what, how); };
+  const ChoicePrompt prompt{text.tokens(), text.pending(), text.encode_options()};
+  std::vector<TokenId> text_ids;
+  if (!prompt.text.empty()) {
+    ESP_TRY(text_ids, encode(prompt.text, prompt.options));
+  }
+  std::vector<Request> requests;
+  for (const std::string& choice : call_.choices) {
+    ESP_TRY(ChoiceTokens tokens, choice_tokens(tokenizer, encode, prompt, text_ids, choice));
+    ESP_TRY(Request request, scoring(tokens.ids, tokens.scored));
+    prompt_tokens_ += static_cast<std::int64_t>(tokens.ids.size());
+    requests.push_back(std::move(request));
+    ChoiceScore score{choice, {}, {}};
+    for (const TokenId id : tokens.own()) score.tokens.push_back({0, id, std::string(tokenizer.token_bytes(id))});
+    if (call_.method->needs_unconditional()) score.unconditional = score.tokens;  // the first has nothing before it: 0
+    scores_.push_back(std::move(score));
+    tokens_.push_back(std::move(tokens));
+  }
+  if (!call_.method->needs_unconditional()) return requests;
+  for (const ChoiceTokens& tokens : tokens_) {
+    ESP_TRY(Request request, scoring({tokens.own().begin(), tokens.own().end()}, 0));
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+void LocalSelect::add(std::size_t request, TextEvent event) {
+  if (const auto* end = std::get_if<TextEnd>(&event)) cached_tokens_ += end->usage.cached_tokens;
+  const auto* logprobs = std::get_if<PromptLogprobsEvent>(&event);
+  if (logprobs == nullptr) return;
+  const bool alone = request >= scores_.size();
+  const std::size_t choice = request % scores_.size();
+  auto& out = alone ? scores_[choice].unconditional : scores_[choice].tokens;
+  const std::size_t first = alone ? 0 : tokens_[choice].scored;
+  for (std::size_t i = 0; i < logprobs->logprobs.size(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(logprobs->start) + i;
+    if (at >= first && at - first < out.size()) out[at - first].logprob = logprobs->logprobs[i];
+  }
+}
+
+Result<SelectOutput> LocalSelect::output() const {
+  ESP_TRY(ChoiceDecision decision, call_.method->decide(scores_));
+  if (decision.choice >= call_.choices.size()) return bad_request("the choices method decided for none of the choices");
+  SelectOutput out{decision.choice, scores_meta(scores_)};
+  out.meta.update(decision.meta);
+  out.meta["cached_tokens"] = cached_tokens_;
+  return out;
+}
+
+void LocalSelect::end(Result<> result) {
+  if (!result.ok()) return sink_(std::move(result).error());
+  BackendUsage used;
+  used.calls = 1;
+  used.prompt_tokens = prompt_tokens_;
+  service().count(used);
+  sink_(output());
+}
+
+}  // namespace espalier::lang

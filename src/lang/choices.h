@@ -1,0 +1,44 @@
+// choices.h: the three ways to find the likeliest of some continuations, as numbers.
+//
+//   token_length_normalized              the largest mean
+//   greedy_token_selection               position by position those with the largest value, until one is left; a choice
+//                                        that is over counts with its mean
+//   unconditional_likelihood_normalized  the largest mean of what each token gains by standing behind the prompt; the
+//                                        first token alone counts as 0
+// Equal ones: the first.
+// Threads: pure functions.
+// Source:  reference/sglang-language.md section 3.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "espalier/backend.h"
+
+namespace espalier::lang {
+
+enum class ChoicesRule { token_length_normalized, greedy_token_selection, unconditional_likelihood_normalized };
+
+std::string_view name_of(ChoicesRule rule);
+Result<ChoicesRule> choices_rule_named(std::string_view name);  // bad_request naming the three
+
+struct ScoredChoice {
+  std::vector<double> logprobs;       // of its tokens
+  std::vector<double> unconditional;  // the same without the prompt; empty where they are not wanted
+};
+
+struct Decision {
+  std::size_t choice = 0;
+  std::vector<double> means;                // of logprobs
+  std::vector<double> unconditional_means;  // of what is gained
+  std::vector<std::vector<double>> matrix;  // of greedy_token_selection
+};
+
+// Requires: at least one choice.
+Decision decide(ChoicesRule rule, const std::vector<ScoredChoice>& choices);
+
+// What every method tells of a selection: the mean of each choice and its tokens, [logprob, id, text] each.
+Json scores_meta(const std::vector<ChoiceScore>& choices);
+
+}  // namespace espalier::lang

@@ -1,0 +1,144 @@
+// scripted_backend.h: a back end for tests whose answers a function gives; they come from a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "espalier/backend.h"
+
+namespace espalier::testing {
+
+class ScriptedBackend final : public Backend {
+ public:
+  using Script = std::function<Result<std::string>(const std::string& text, const GenCall& call)>;
+
+  // The last state may end on the back end's own thread, which cannot wait for its own end.
+  static std::shared_ptr<ScriptedBackend> make(Script script) {
+    auto owned = std::make_shared<ScriptedBackend>(std::move(script));
+    ScriptedBackend* backend = owned.get();
+    return std::shared_ptr<ScriptedBackend>(backend, [owned = std::move(owned)](ScriptedBackend*) mutable {
+      if (owned->thread_.get_id() == std::this_thread::get_id()) std::thread([last = std::move(owned)] {}).detach();
+      owned.reset();
+    });
+  }
+  explicit ScriptedBackend(Script script) : script_(std::move(script)), thread_([this] { work(); }) {
+    traits_.name = "scripted";
+    format_.roles = {{"system", {"<s>", "</s>"}}, {"user", {"<u>", "</u>"}}, {"assistant", {"<a>", "</a>"}}};
+  }
+  ~ScriptedBackend() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  const BackendTraits& traits() const override { return traits_; }
+  const ChatFormat& chat_format() const override { return format_; }
+  std::unique_ptr<Context> context() override { return std::make_unique<ScriptedContext>(*this); }
+  BackendUsage usage() const override { return {}; }
+  Result<> flush_cache() override { return success(); }
+  Result<Json> server_info() override { return Json::object(); }
+
+  BackendTraits& set_traits() { return traits_; }
+  ChatFormat& set_format() { return format_; }
+
+  // Answers wait until release().
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    held_ = true;
+  }
+  void release() {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    changed_.notify_all();
+  }
+  std::vector<std::string> prompts() const {  // of all calls so far, in the order they came
+    const std::lock_guard lock(mutex_);
+    return prompts_;
+  }
+  int cancelled() const { return cancelled_; }
+
+ private:
+  class ScriptedCall final : public Call {
+   public:
+    ScriptedCall(ScriptedBackend& backend, std::shared_ptr<std::atomic<bool>> over)
+        : backend_(backend), over_(std::move(over)) {}
+    ~ScriptedCall() override {
+      if (!over_->exchange(true)) ++backend_.cancelled_;
+    }
+
+   private:
+    ScriptedBackend& backend_;
+    std::shared_ptr<std::atomic<bool>> over_;
+  };
+
+  class ScriptedContext final : public Context {
+   public:
+    explicit ScriptedContext(ScriptedBackend& backend) : backend_(backend) {}
+    std::unique_ptr<Context> fork(const Document&) override { return std::make_unique<ScriptedContext>(backend_); }
+    void rewind(std::size_t) override {}
+    std::unique_ptr<Call> generate(const Document& document, GenCall call, GenSink sink) override {
+      auto over = std::make_shared<std::atomic<bool>>(false);
+      backend_.put(document.text, [&backend = backend_, text = document.text, call, sink, over] {
+        auto answer = backend.script_(text, call);
+        if (over->exchange(true)) return;
+        if (!answer.ok()) return sink.on_end(answer.error());
+        if (call.stream)
+          for (const char c : *answer) sink.on_piece({std::string(1, c), nullptr});
+        GenOutput output;
+        output.texts.assign(static_cast<std::size_t>(call.sampling.n), *answer);
+        output.meta.assign(static_cast<std::size_t>(call.sampling.n), Json{{"prompt", text}});
+        sink.on_end(std::move(output));
+      });
+      return std::make_unique<ScriptedCall>(backend_, over);
+    }
+    std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) override {
+      auto over = std::make_shared<std::atomic<bool>>(false);
+      backend_.put(document.text, [call, sink, over] {
+        if (over->exchange(true)) return;
+        sink(SelectOutput{call.choices.size() - 1, Json::object()});
+      });
+      return std::make_unique<ScriptedCall>(backend_, over);
+    }
+
+   private:
+    ScriptedBackend& backend_;
+  };
+
+  void put(std::string prompt, std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    prompts_.push_back(std::move(prompt));
+    queue_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+
+  void work() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stopping_ || (!held_ && !queue_.empty()); });
+      if (stopping_) return;
+      const auto next = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      next();
+    }
+  }
+
+  BackendTraits traits_;
+  ChatFormat format_;
+  Script script_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  std::vector<std::string> prompts_;
+  bool held_ = false, stopping_ = false;
+  std::atomic<int> cancelled_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace espalier::testing

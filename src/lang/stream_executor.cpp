@@ -1,0 +1,551 @@
+#include "lang/stream_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lang/gen_options.h"
+#include "lang/reasoning.h"
+#include "lang/turns.h"
+
+namespace espalier::lang {
+namespace {
+
+// The names that a list of nodes will set, those of nested ones too.
+void collect_names(const std::vector<Node>& nodes, std::vector<std::string>& names) {
+  const auto add = [&](const std::string& name) {
+    if (!name.empty()) names.push_back(name);
+  };
+  for (const Node& one : nodes) {
+    if (const auto* gen = std::get_if<node::Gen>(&one)) add(gen->name);
+    if (const auto* select = std::get_if<node::Select>(&one)) add(select->name);
+    if (const auto* scope = std::get_if<node::ScopeBegin>(&one)) add(scope->name);
+    const auto* reasoning = std::get_if<node::Reasoning>(&one);
+    if (reasoning == nullptr) continue;
+    std::vector<std::string> inside;
+    collect_names(reasoning->inside->nodes(), inside);
+    for (const std::string& name : inside) {
+      names.push_back(name);
+      names.push_back(name);  // set again when it is split
+      names.push_back(name + "_reasoning_content");
+    }
+  }
+}
+
+std::vector<std::string> names_of(const std::vector<Node>& nodes) {
+  std::vector<std::string> names;
+  collect_names(nodes, names);
+  return names;
+}
+
+}  // namespace
+
+std::shared_ptr<StreamExecutor> StreamExecutor::begin(std::shared_ptr<const RunSetup> setup) {
+  auto executor = std::make_shared<StreamExecutor>(std::move(setup));
+  executor->context_ = executor->setup_->backend->context();
+  return executor;
+}
+
+// ---- The queue ------------------------------------------------------------------------------------------------------
+
+void StreamExecutor::append(Expr what) {
+  std::vector<Node> nodes = std::move(what).take();
+  {
+    const Lock lock(mutex_);
+    for (const std::string& name : names_of(nodes)) variables_.announce(name);
+    if (error_) variables_.refuse_all(*error_);
+    if (error_) return;
+    enqueue(std::move(nodes));
+  }
+  work();
+}
+
+// Requires: the lock.
+void StreamExecutor::enqueue(std::vector<Node> nodes) {
+  for (Node& one : nodes) {
+    if (auto* reasoning = std::get_if<node::Reasoning>(&one)) {
+      ReasoningEnd end{reasoning->model_type, {}};
+      collect_names(reasoning->inside->nodes(), end.names);
+      enqueue(reasoning->inside->nodes());
+      queue_.emplace_back(std::move(end));
+    } else {
+      queue_.emplace_back(std::move(one));
+    }
+  }
+}
+
+void StreamExecutor::work() {
+  Lock lock(mutex_);
+  if (at_work_ || !begun_) return;
+  at_work_ = true;
+  while (!queue_.empty()) {
+    Item item = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    if (step(std::move(item)) == Progress::waiting) return;
+    lock.lock();
+  }
+  at_work_ = false;
+  tell(lock);
+}
+
+void StreamExecutor::resume() {
+  {
+    const Lock lock(mutex_);
+    at_work_ = false;
+  }
+  work();
+}
+
+StreamExecutor::Progress StreamExecutor::step(Item item) {
+  auto* node = std::get_if<Node>(&item);
+  if (node != nullptr) return std::visit([this](auto&& one) { return take(std::move(one)); }, std::move(*node));
+  if (auto* fork = std::get_if<ForkPoint>(&item)) return take(std::move(*fork));
+  if (auto* reasoning = std::get_if<ReasoningEnd>(&item)) return take(*reasoning);
+  return take(Commit{});
+}
+
+void StreamExecutor::tell(Lock& lock) {
+  std::vector<std::function<void()>> ready;
+  std::erase_if(readers_, [&](auto& reader) {
+    if (!variables_.read(reader.first)) return false;
+    ready.push_back(std::move(reader.second));
+    return true;
+  });
+  changed_.notify_all();
+  lock.unlock();
+  for (const auto& then : ready) then();
+}
+
+void StreamExecutor::fail(Error why) {
+  Lock lock(mutex_);
+  if (error_) return;
+  error_ = why;
+  variables_.refuse_all(why);
+  const std::deque<Item> dropped = std::move(queue_);
+  queue_.clear();
+  const auto call = std::move(call_);  // cancelled without the lock
+  const auto origin = std::move(origin_);
+  tell(lock);
+  for (const Item& item : dropped)
+    if (const auto* fork = std::get_if<ForkPoint>(&item))
+      for (const auto& child : fork->children) child->cancel(why);
+}
+
+StreamExecutor::Progress StreamExecutor::taken(const Result<>& result) {
+  if (!result.ok()) fail(result.error());
+  return Progress::done;
+}
+
+// ---- The nodes ------------------------------------------------------------------------------------------------------
+
+StreamExecutor::Progress StreamExecutor::take(node::Text text) {
+  const Lock lock(mutex_);
+  document_.text += text.text;
+  if (setup_->stream) changed_.notify_all();
+  return Progress::done;
+}
+
+StreamExecutor::Progress StreamExecutor::take(const node::Argument& argument) {
+  return taken(bad_request(
+      fmt::format("argument {} has no value: a program that runs needs all of them", argument.name), argument.name));
+}
+
+StreamExecutor::Progress StreamExecutor::take(const node::RoleBegin& role) {
+  Lock lock(mutex_);
+  const auto begun = begin_turn(document_, setup_->backend->chat_format(), role.role);
+  lock.unlock();
+  return taken(begun);
+}
+
+StreamExecutor::Progress StreamExecutor::take(const node::RoleEnd& role) {
+  Lock lock(mutex_);
+  const auto ended = end_turn(document_, setup_->backend->chat_format(), role.role);
+  lock.unlock();
+  return taken(ended);
+}
+
+StreamExecutor::Progress StreamExecutor::take(node::Media media) {
+  const Lock lock(mutex_);
+  document_.text += setup_->backend->chat_format().image_token;
+  document_.pictures.push_back(std::move(media.picture));
+  return Progress::done;
+}
+
+StreamExecutor::Progress StreamExecutor::take(const node::Variable& variable) {
+  if (!variable.source || variable.source.get() == this) return take_own(variable.name);
+  StateCore& source = *variable.source;
+  if (const auto value = source.try_read(variable.name)) {
+    if (!value->ok()) return taken(value->error());
+    return take(node::Text{(*value)->text()});
+  }
+  source.when_readable(variable.name, [weak = weak_from_this(), variable] {
+    const auto self = weak.lock();
+    if (!self) return;
+    const auto value = variable.source->try_read(variable.name);
+    if (value && value->ok())
+      self->take(node::Text{(*value)->text()});
+    else
+      self->fail(value ? value->error() : internal_error("a variable was told to be there, but is not"));
+    self->resume();
+  });
+  return Progress::waiting;
+}
+
+// What this state has set up to here, whatever is to be set behind it.
+StreamExecutor::Progress StreamExecutor::take_own(const std::string& name) {
+  std::optional<Value> value;
+  {
+    const Lock lock(mutex_);
+    if (const Value* now = variables_.current(name)) value = *now;
+  }
+  if (value) return take(node::Text{value->text()});
+  return taken(bad_request(fmt::format("{} is appended, but nothing before sets it", name), name, "no_such_variable"));
+}
+
+StreamExecutor::Progress StreamExecutor::take(node::ScopeBegin scope) {
+  const Lock lock(mutex_);
+  scopes_.emplace_back(std::move(scope.name), document_.text.size());
+  return Progress::done;
+}
+
+StreamExecutor::Progress StreamExecutor::take(const node::ScopeEnd& scope) {
+  Lock lock(mutex_);
+  const auto open = std::ranges::find(scopes_, scope.name, [](const auto& s) { return s.first; });
+  if (open != scopes_.end()) {
+    variables_.fulfil(scope.name, Value(document_.text.substr(std::min(open->second, document_.text.size()))));
+    scopes_.erase(open);
+  }
+  tell(lock);
+  return Progress::done;
+}
+
+StreamExecutor::Progress StreamExecutor::take(const ReasoningEnd& end) {
+  Lock lock(mutex_);
+  std::string answers;
+  for (const std::string& name : end.names) {
+    const Value* whole = variables_.current(name);
+    const auto split = split_reasoning(whole != nullptr ? whole->text() : "", end.model_type);
+    if (!split.ok()) {
+      lock.unlock();
+      return taken(split.error());
+    }
+    variables_.fulfil(name + "_reasoning_content", Value(split->thinking));
+    variables_.fulfil(name, Value(split->answer), variables_.latest_meta(name));
+    answers += split->answer;
+  }
+  if (!setup_->stream) {
+    const std::size_t from = document_.open_role.empty() ? fork_begin_ : document_.open_begin;
+    document_.text.replace(from, std::string::npos, answers);
+    context_->rewind(from);
+  }
+  tell(lock);
+  return Progress::done;
+}
+
+// ---- Calls of the back end ------------------------------------------------------------------------------------------
+
+// The continuation of a call: its result goes to `then`, its failure is the state's; in both cases the queue goes on.
+template <class Output>
+std::function<void(Result<Output>)> StreamExecutor::when_ended(std::function<void(StreamExecutor&, Output)> then) {
+  return [weak = weak_from_this(), then = std::move(then)](Result<Output> result) {
+    const auto self = weak.lock();
+    if (!self) return;
+    std::unique_ptr<Call> over;
+    {
+      const Lock lock(self->mutex_);
+      ++self->calls_ended_;
+      over = std::move(self->call_);
+    }
+    if (result.ok())
+      then(*self, std::move(result).value());
+    else
+      self->fail(std::move(result).error());
+    self->resume();
+  };
+}
+
+// Keeps the call that `start` begins until it has ended, which may be before it is back.
+template <class Start>
+void StreamExecutor::start_call(Start start) {
+  std::uint64_t number;
+  {
+    const Lock lock(mutex_);
+    number = ++calls_begun_;
+    streamed_ = 0;
+  }
+  auto call = start();
+  const Lock lock(mutex_);
+  if (calls_ended_ < number && !error_) std::swap(call_, call);
+}
+
+StreamExecutor::Progress StreamExecutor::take(const node::Gen& gen) {
+  auto call = gen_call(setup_->defaults, gen.options, setup_->backend->chat_format());
+  if (!call.ok()) return taken(call.error());
+  call->stream = setup_->stream;
+  const bool several = call->sampling.n > 1;
+  GenSink sink;
+  if (call->stream)
+    sink.on_piece = [weak = weak_from_this(), name = gen.name](Piece piece) {
+      if (const auto self = weak.lock()) self->add_piece(name, std::move(piece));
+    };
+  sink.on_end = when_ended<GenOutput>([name = gen.name, several](StreamExecutor& self, GenOutput output) {
+    self.finish_gen(name, several, std::move(output));
+  });
+  start_call([&] { return context_->generate(document_, std::move(call).value(), std::move(sink)); });
+  return Progress::waiting;
+}
+
+void StreamExecutor::add_piece(const std::string& name, Piece piece) {
+  const Lock lock(mutex_);
+  if (error_) return;
+  document_.text += piece.text;
+  streamed_ += piece.text.size();
+  if (!name.empty()) variables_.append(name, piece.text, std::move(piece.meta));
+  changed_.notify_all();
+}
+
+void StreamExecutor::finish_gen(const std::string& name, bool several, GenOutput output) {
+  Lock lock(mutex_);
+  const std::string& first = output.texts.front();
+  document_.text += std::string_view(first).substr(std::min(streamed_, first.size()));
+  if (!name.empty()) {
+    Value::List samples(output.texts.begin(), output.texts.end());
+    Json meta = several ? Json(output.meta) : std::move(output.meta.front());
+    variables_.fulfil(name, several ? Value(std::move(samples)) : Value(first), std::move(meta));
+  }
+  tell(lock);
+}
+
+StreamExecutor::Progress StreamExecutor::take(const node::Select& select) {
+  SelectCall call{select.choices, select.method, select.temperature};
+  auto sink = when_ended<SelectOutput>([select](StreamExecutor& self, SelectOutput output) {
+    const std::string& chosen = select.choices.at(output.choice);
+    Lock lock(self.mutex_);
+    self.document_.text += chosen;
+    if (!select.name.empty()) self.variables_.fulfil(select.name, Value(chosen), std::move(output.meta));
+    self.tell(lock);
+  });
+  start_call([&] { return context_->select(document_, std::move(call), std::move(sink)); });
+  return Progress::waiting;
+}
+
+StreamExecutor::Progress StreamExecutor::take(Commit) {
+  if (document_.text.empty()) return Progress::done;
+  GenCall call;
+  call.sampling.max_new_tokens = 0;
+  call.sampling.temperature = 0;
+  call.prompt_only = true;
+  GenSink sink;
+  sink.on_end = when_ended<GenOutput>([](StreamExecutor&, GenOutput) {});
+  start_call([&] { return context_->generate(document_, std::move(call), std::move(sink)); });
+  return Progress::waiting;
+}
+
+// ---- Forks ----------------------------------------------------------------------------------------------------------
+
+std::vector<std::shared_ptr<StateCore>> StreamExecutor::fork(int n) {
+  ForkPoint point;
+  Lock lock(mutex_);
+  for (int i = 0; i < n; ++i) {
+    auto child = std::make_shared<StreamExecutor>(setup_);
+    child->begun_ = false;
+    child->origin_ = shared_from_this();
+    child->variables_.announce_all(variables_);
+    point.children.push_back(std::move(child));
+  }
+  std::vector<std::shared_ptr<StateCore>> children(point.children.begin(), point.children.end());
+  const auto failed = error_;
+  if (!failed) {
+    if (n > 1 && setup_->backend->traits().prefix_cache) queue_.emplace_back(Commit{});
+    queue_.emplace_back(std::move(point));
+  }
+  lock.unlock();
+  if (failed)
+    for (const auto& child : children) child->cancel(*failed);
+  work();
+  return children;
+}
+
+StreamExecutor::Progress StreamExecutor::take(const ForkPoint& fork) {
+  Variables now;
+  {
+    const Lock lock(mutex_);
+    now = variables_;
+  }
+  for (const auto& child : fork.children) child->begin_as_child(*this, now);
+  return Progress::done;
+}
+
+void StreamExecutor::begin_as_child(const StreamExecutor& origin, const Variables& variables) {
+  auto context = origin.context_->fork(origin.document_);
+  std::shared_ptr<StreamExecutor> begun_from;  // let go without the lock
+  {
+    Lock lock(mutex_);
+    document_ = origin.document_;
+    fork_begin_ = document_.text.size();
+    context_ = std::move(context);
+    variables_.inherit(variables);
+    begun_ = true;
+    begun_from = std::move(origin_);
+    tell(lock);
+  }
+  work();
+}
+
+Result<> StreamExecutor::join(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) {
+  for (const auto& child : children) child->sync();
+  Result<> joined = mode == JoinMode::gather_variable ? gather(children) : concatenate(children);
+  for (const auto& child : children) child->end();
+  return joined;
+}
+
+// A variable that one of the children failed to set is the parent's to fail with.
+Result<> StreamExecutor::gather(const std::vector<std::shared_ptr<StateCore>>& children) {
+  std::map<std::string, Result<Value::List>> lists;
+  for (const auto& child : children) {
+    const auto& core = dynamic_cast<const StreamExecutor&>(*child);
+    const Lock lock(core.mutex_);
+    for (const std::string& name : core.variables_.names()) {
+      auto& list = lists.try_emplace(name, Value::List()).first->second;
+      const auto value = core.variables_.read(name);
+      if (list.ok() && value && value->ok()) list->push_back(**value);
+      if (list.ok() && value && !value->ok()) list = value->error();
+    }
+  }
+  Lock lock(mutex_);
+  for (auto& [name, list] : lists) {
+    if (variables_.known(name)) continue;
+    if (list.ok())
+      variables_.set(name, Value(std::move(list).value()));
+    else
+      variables_.refuse(name, list.error());
+  }
+  tell(lock);
+  return success();
+}
+
+Result<> StreamExecutor::concatenate(const std::vector<std::shared_ptr<StateCore>>& children) {
+  std::string all;
+  for (const auto& child : children) {
+    const auto& core = dynamic_cast<const StreamExecutor&>(*child);
+    const Lock lock(core.mutex_);
+    if (core.error_) return *core.error_;
+    all += std::string_view(core.document_.text).substr(core.fork_begin_);
+  }
+  append(Expr(std::move(all)));
+  sync();
+  return success();
+}
+
+// ---- Reading --------------------------------------------------------------------------------------------------------
+
+void StreamExecutor::set(std::string name, Value value) {
+  Lock lock(mutex_);
+  variables_.set(name, std::move(value));
+  tell(lock);
+}
+
+bool StreamExecutor::contains(std::string_view name) const {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return begun_ || error_.has_value(); });  // what it inherits is part of the fork
+  return variables_.contains(name);
+}
+
+Result<Value> StreamExecutor::read(std::string_view name) const {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return variables_.settled(name); });
+  return *variables_.read(name);
+}
+
+std::optional<Result<Value>> StreamExecutor::try_read(std::string_view name) const {
+  const Lock lock(mutex_);
+  return variables_.read(name);
+}
+
+void StreamExecutor::when_readable(std::string name, std::function<void()> then) {
+  {
+    const Lock lock(mutex_);
+    if (!variables_.settled(name)) {
+      readers_.emplace_back(std::move(name), std::move(then));
+      return;
+    }
+  }
+  then();
+}
+
+Result<Json> StreamExecutor::meta(std::string_view name, std::optional<Clock::time_point> until) const {
+  Lock lock(mutex_);
+  const auto settled = [&] { return variables_.settled(name); };
+  if (!until) changed_.wait(lock, settled);
+  if (until && !changed_.wait_until(lock, *until, settled))
+    return Error{Error::Kind::timeout, fmt::format("variable {} is not there yet", name), std::string(name),
+                 std::string(kNotYet)};
+  return *variables_.meta(name);
+}
+
+void StreamExecutor::sync() const {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return settled(); });
+}
+
+std::string StreamExecutor::text() const {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return settled(); });
+  return document_.text;
+}
+
+std::vector<Message> StreamExecutor::messages() const {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return settled(); });
+  return document_.messages;
+}
+
+std::optional<Error> StreamExecutor::error() const {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return settled(); });
+  return error_;
+}
+
+Result<std::optional<Piece>> StreamExecutor::piece(std::string_view variable, std::size_t seen) const {
+  return variable.empty() ? text_piece(seen) : variable_piece(variable, seen);
+}
+
+Result<std::optional<Piece>> StreamExecutor::text_piece(std::size_t seen) const {
+  Lock lock(mutex_);
+  const auto more = [&] { return document_.text.size() > seen; };
+  changed_.wait(lock, [&] { return error_ || (setup_->stream && more()) || (ended_ && idle()); });
+  if (more()) return std::optional<Piece>({document_.text.substr(seen), nullptr});
+  if (error_) return *error_;
+  return std::optional<Piece>();
+}
+
+// The function that sets it may still be on its way there: only its end tells that nothing will.
+Result<std::optional<Piece>> StreamExecutor::variable_piece(std::string_view name, std::size_t seen) const {
+  Lock lock(mutex_);
+  const auto streamed = [&] {
+    const std::string* text = variables_.streamed(name);
+    return text != nullptr && text->size() > seen ? text : nullptr;
+  };
+  const auto there = [&] { return variables_.settled(name) && (variables_.known(name) || ended_ || !setup_->stream); };
+  changed_.wait(lock, [&] { return error_ || streamed() || there(); });
+  if (const std::string* text = streamed())
+    return std::optional<Piece>({text->substr(seen), variables_.latest_meta(name)});
+  const auto value = variables_.read(name);
+  if (!value->ok()) return value->error();
+  const std::string text = (*value)->text();
+  if (text.size() <= seen) return std::optional<Piece>();
+  return std::optional<Piece>({text.substr(seen), variables_.latest_meta(name)});
+}
+
+void StreamExecutor::end() {
+  const Lock lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void StreamExecutor::cancel(Error why) {
+  fail(std::move(why));
+}
+
+}  // namespace espalier::lang

@@ -1,0 +1,131 @@
+// stream_executor.h: one state of a running program: its text, its variables, and the queue of what comes next.
+//
+// There is no thread in it. Whoever makes progress possible carries the queue on: the program that appends, the back
+// end's thread that delivers a result, the state whose variable was waited for. One of them at a time is "at work"; it
+// alone changes the document, under the lock, and reads it without. The lock is not held while a back end or another
+// state is called, so states that wait for each other cannot block.
+// Order:   append* end; children begin with what their origin has when its queue comes to the fork.
+// Threads: any (see state_core.h).
+// Fails:   the first failure is the state's: its queue is dropped, with it the children that were still to begin.
+// Source:  reference/sglang-language.md section 5.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+#include "lang/state_core.h"
+#include "lang/variables.h"
+
+namespace espalier::lang {
+
+// What a run decides for all of its states.
+struct RunSetup {
+  std::shared_ptr<Backend> backend;
+  GenOptions defaults;
+  bool stream = false;
+};
+
+class StreamExecutor final : public StateCore, public std::enable_shared_from_this<StreamExecutor> {
+ public:
+  static std::shared_ptr<StreamExecutor> begin(std::shared_ptr<const RunSetup> setup);
+  explicit StreamExecutor(std::shared_ptr<const RunSetup> setup) : setup_(std::move(setup)) {}
+
+  void append(Expr what) override;
+  void set(std::string name, Value value) override;
+  bool contains(std::string_view name) const override;
+  Result<Value> read(std::string_view name) const override;
+  std::optional<Result<Value>> try_read(std::string_view name) const override;
+  void when_readable(std::string name, std::function<void()> then) override;
+  Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) const override;
+  void sync() const override;
+  std::string text() const override;
+  std::vector<Message> messages() const override;
+  std::optional<Error> error() const override;
+  std::vector<std::shared_ptr<StateCore>> fork(int n) override;
+  Result<> join(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) override;
+  Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) const override;
+  void end() override;
+  void cancel(Error why) override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // What is queued: a program's node, or what this class adds to it.
+  struct Commit {};  // the prefix becomes cached at the back end before children ask for it
+  struct ForkPoint {
+    std::vector<std::shared_ptr<StreamExecutor>> children;
+  };
+  struct ReasoningEnd {
+    std::string model_type;
+    std::vector<std::string> names;  // of what was generated inside
+  };
+  using Item = std::variant<Node, Commit, ForkPoint, ReasoningEnd>;
+
+  // A step is done at once, or goes on when something comes back; then resume() follows.
+  enum class Progress { done, waiting };
+
+  void enqueue(std::vector<Node> nodes);
+  void work();    // carries the queue on, unless somebody does
+  void resume();  // what was waited for is there
+  Progress step(Item item);
+
+  Progress take(node::Text text);
+  Progress take(const node::Argument& argument);
+  Progress take(const node::Gen& gen);
+  Progress take(const node::Select& select);
+  Progress take(const node::RoleBegin& role);
+  Progress take(const node::RoleEnd& role);
+  Progress take(node::Media media);
+  Progress take(const node::Variable& variable);
+  Progress take_own(const std::string& name);
+  Progress take(node::ScopeBegin scope);
+  Progress take(const node::ScopeEnd& scope);
+  Progress take(const node::Reasoning&) { return Progress::done; }  // was taken apart when it was queued
+  Progress take(Commit);
+  Progress take(const ForkPoint& fork);
+  Progress take(const ReasoningEnd& end);
+  Progress taken(const Result<>& result);
+
+  template <class Output>
+  std::function<void(Result<Output>)> when_ended(std::function<void(StreamExecutor&, Output)> then);
+  template <class Start>
+  void start_call(Start start);
+  void add_piece(const std::string& name, Piece piece);
+  void finish_gen(const std::string& name, bool several, GenOutput output);
+  // Called by the origin, which is at work: nobody changes its document meanwhile. `variables`: the origin's.
+  void begin_as_child(const StreamExecutor& origin, const Variables& variables);
+  Result<> gather(const std::vector<std::shared_ptr<StateCore>>& children);
+  Result<> concatenate(const std::vector<std::shared_ptr<StateCore>>& children);
+
+  Result<std::optional<Piece>> text_piece(std::size_t seen) const;
+  Result<std::optional<Piece>> variable_piece(std::string_view name, std::size_t seen) const;
+
+  void fail(Error why);
+  void tell(Lock& lock);  // those who wait for a variable or the end; unlocks
+  bool idle() const { return begun_ && queue_.empty() && !at_work_; }
+  bool settled() const { return error_.has_value() || idle(); }
+
+  const std::shared_ptr<const RunSetup> setup_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+
+  std::deque<Item> queue_;
+  bool at_work_ = false, begun_ = true, ended_ = false;
+  std::optional<Error> error_;
+  Variables variables_;
+  std::vector<std::pair<std::string, std::function<void()>>> readers_;  // of variables that are to come
+
+  Document document_;
+  std::size_t streamed_ = 0;    // bytes of the call under way that are in the document already
+  std::size_t fork_begin_ = 0;  // bytes that were the origin's
+  std::vector<std::pair<std::string, std::size_t>> scopes_;  // open ones: name, where they began
+  std::unique_ptr<Context> context_;
+  std::shared_ptr<StreamExecutor> origin_;  // until it has come to the fork
+
+  std::unique_ptr<Call> call_;
+  std::uint64_t calls_begun_ = 0, calls_ended_ = 0;
+};
+
+}  // namespace espalier::lang

@@ -1,0 +1,58 @@
+// variables.h: a state's variables: what is there, what is still to come, and what never will be.
+//
+// A name is announced when the node that will set it is queued, so a reader knows whether to wait. A name may be set
+// again: readers wait for the last announced value.
+// Threads: the owner's lock. Fails: reads give the Error that kept the value from coming, or bad_request with code
+//          no_such_variable for a name that nothing sets.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/program.h"
+
+namespace espalier::lang {
+
+class Variables {
+ public:
+  void announce(const std::string& name);
+  void set(const std::string& name, Value value, Json meta = nullptr);      // an announced one, or at any time
+  void fulfil(const std::string& name, Value value, Json meta = nullptr);   // the announced one is here
+  void append(const std::string& name, std::string_view piece, Json meta);  // a part of an announced one is here
+  void refuse(const std::string& name, Error why);                          // it never comes
+  void refuse_all(const Error& why);                                        // none that is announced comes
+
+  bool contains(std::string_view name) const;  // it is set, whatever is to come
+  bool known(std::string_view name) const;     // set, announced or refused
+  bool settled(std::string_view name) const;   // nothing of it is to come: read() says what is there
+  std::optional<Result<Value>> read(std::string_view name) const;  // nothing: it is to come
+  const Value* current(std::string_view name) const;  // the last that was set, whatever is to come; null: none
+  std::optional<Result<Json>> meta(std::string_view name) const;
+  // The text so far of one that is being streamed, or whole; null when there is none yet.
+  const std::string* streamed(std::string_view name) const;
+  Json latest_meta(std::string_view name) const;
+  std::vector<std::string> names() const;
+
+  // Of a state that was forked off: it has its own copies as soon as its origin has come to the fork.
+  void announce_all(const Variables& origin);
+  void inherit(const Variables& origin);
+
+ private:
+  struct Slot {
+    int coming = 0;
+    std::optional<Value> value;
+    std::string partial;  // of the one that is coming
+    Json meta;
+    std::optional<Error> error;
+    bool inherited = false;  // one of those that are coming is the origin's
+  };
+  static Error unknown(std::string_view name);
+  const Slot* find(std::string_view name) const;
+
+  std::map<std::string, Slot, std::less<>> slots_;
+};
+
+}  // namespace espalier::lang
