@@ -28,6 +28,9 @@ std::shared_ptr<const lang::RunSetup> setup_of(const RunOptions& options) {
     throw ProgramError(bad_request("no back end: give the run one, or call set_default_backend()", "backend"));
   setup->defaults = options.defaults;
   setup->stream = options.stream;
+  setup->api_spec_tokens = options.api_spec_tokens;
+  if (options.stream && options.api_spec_tokens > 0)
+    throw ProgramError(bad_request("API speculation cannot be streamed: what comes is divided afterwards", "stream"));
   return setup;
 }
 

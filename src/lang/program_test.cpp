@@ -387,6 +387,86 @@ TEST(Function, AThousandProgramsWithEightForksEach) {
   EXPECT_EQ(seen, 1000u);
 }
 
+// ---- API speculation: one paid call for several generations
+// ----------------------------------------------------------
+
+constexpr const char* kSheet = "Name: Ann\nAge: 30\nJob: cook\nThat is all.";
+
+// Knows the sheet, and says what of it follows the prompt, up to the first stop string.
+std::shared_ptr<ScriptedBackend> sheet_writer(bool chat) {
+  auto backend = ScriptedBackend::make([](const std::string& text, const GenCall& call) -> Result<std::string> {
+    const std::string sheet = kSheet;
+    std::size_t said = 0;
+    for (std::size_t n = 0; n <= sheet.size(); ++n)
+      if (text.ends_with(sheet.substr(0, n))) said = n;
+    std::string rest = sheet.substr(said);
+    for (const std::string& stop : call.sampling.stop) rest = rest.substr(0, rest.find(stop));
+    return rest;
+  });
+  backend->set_traits().chat = chat;
+  backend->set_traits().speculates = true;
+  return backend;
+}
+
+Expr sheet_template() {
+  return "Name: " + gen("name", {.stop = "\n"}) + "\nAge: " + gen("age", {.stop = "\n"}) +
+         "\nJob: " + gen("job", {.stop = "\n"});
+}
+
+void expect_sheet(State& s) {
+  EXPECT_EQ(s["name"].text(), "Ann");
+  EXPECT_EQ(s["age"].as<int>(), 30);
+  EXPECT_EQ(s["job"].text(), "cook");
+}
+
+TEST(Speculation, ATemplateOfThreeHolesIsOneCallOfACompletionModel) {
+  for (const int tokens : {0, 64}) {
+    auto backend = sheet_writer(false);
+    State s = sgl::run([](State& s) { s += sheet_template(); }, {.backend = backend, .api_spec_tokens = tokens});
+    expect_sheet(s);
+    EXPECT_EQ(s.text(), "Name: Ann\nAge: 30\nJob: cook");
+    EXPECT_EQ(backend->prompts().size(), tokens == 0 ? 3u : 1u);
+  }
+}
+
+TEST(Speculation, ATurnOfThreeHolesIsOneCallOfAChatModel) {
+  auto backend = sheet_writer(true);
+  State s = sgl::run(
+      [](State& s) {
+        s += sgl::user("Write a sheet.");
+        s += sgl::assistant(sheet_template());
+      },
+      {.backend = backend, .api_spec_tokens = 64});
+  expect_sheet(s);
+  EXPECT_EQ(s.messages()[1].text, "Name: Ann\nAge: 30\nJob: cook");
+  EXPECT_EQ(backend->prompts().size(), 1u);
+}
+
+TEST(Speculation, ATurnThatIsReadBeforeItsEndIsSaidPieceByPiece) {
+  auto backend = sheet_writer(true);
+  backend->set_traits().chat = true;
+  State s = sgl::run(
+      [](State& s) {
+        auto turn = s.role("assistant");
+        s += "Name: " + gen("name", {.stop = "\n"});
+        EXPECT_EQ(s["name"].text(), "Ann");
+        s += "\nAge: " + gen("age", {.stop = "\n"});
+      },
+      {.backend = backend, .api_spec_tokens = 64});
+  EXPECT_EQ(s["age"].text(), "30");
+  EXPECT_EQ(s.text(), "<a>Name: Ann\nAge: 30</a>");
+}
+
+TEST(Speculation, StatesOfABatchDoNotMixTheirTexts) {
+  auto backend = sheet_writer(false);
+  const Function f("f", {"n"},
+                   [](State& s, const Arguments& args) { s += "Sheet " + args["n"] + "\n" + sheet_template(); });
+  std::vector<Arguments> items;
+  for (int i = 0; i < 50; ++i) items.push_back({{"n", i}});
+  for (State& s : f.run_batch(items, {.backend = backend, .api_spec_tokens = 64})) expect_sheet(s);
+  EXPECT_EQ(backend->prompts().size(), 50u);
+}
+
 // A random program, and what it must say when the answer is the prompt's length.
 TEST(Program, SaysWhatAPlainInterpreterWouldSay) {
   std::mt19937_64 random(testing::seed());

@@ -28,18 +28,18 @@ class StateCore {
   virtual void set(std::string name, Value value) = 0;
   virtual bool contains(std::string_view name) const = 0;
 
-  virtual Result<Value> read(std::string_view name) const = 0;  // waits
+  virtual Result<Value> read(std::string_view name) = 0;  // waits
   // What read() would give, if it need not wait.
   virtual std::optional<Result<Value>> try_read(std::string_view name) const = 0;
   // Calls `then` once, when read() would not wait any more: on whichever thread made it so, or at once on this one.
   virtual void when_readable(std::string name, std::function<void()> then) = 0;
   // Waits, but not beyond `until`. Its value is the call's meta_info; Error with code kNotYet when it is not there by
   // then.
-  virtual Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) const = 0;
-  virtual void sync() const = 0;         // waits until all that was appended is done, or the state has failed
-  virtual std::string text() const = 0;  // waits, as sync()
-  virtual std::vector<Message> messages() const = 0;  // waits
-  virtual std::optional<Error> error() const = 0;     // waits
+  virtual Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) = 0;
+  virtual void sync() = 0;         // waits until all that was appended is done, or the state has failed
+  virtual std::string text() = 0;  // waits, as sync()
+  virtual std::vector<Message> messages() = 0;  // waits
+  virtual std::optional<Error> error() = 0;     // waits
 
   virtual std::vector<std::shared_ptr<StateCore>> fork(int n) = 0;
   // Waits for the children, which end.
@@ -47,7 +47,7 @@ class StateCore {
 
   // What follows the first `seen` bytes of a variable or, without a name, of the whole text; waits for some of it.
   // None: it is complete. Fails: the state's error.
-  virtual Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) const = 0;
+  virtual Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) = 0;
 
   virtual void end() = 0;  // nothing more will be appended
   virtual void cancel(Error why) = 0;

@@ -6,6 +6,7 @@
 
 #include "lang/gen_options.h"
 #include "lang/reasoning.h"
+#include "lang/stream_executor_calls.h"
 #include "lang/turns.h"
 
 namespace espalier::lang {
@@ -43,6 +44,7 @@ std::vector<std::string> names_of(const std::vector<Node>& nodes) {
 std::shared_ptr<StreamExecutor> StreamExecutor::begin(std::shared_ptr<const RunSetup> setup) {
   auto executor = std::make_shared<StreamExecutor>(std::move(setup));
   executor->context_ = executor->setup_->backend->context();
+  executor->begin_speculation();
   return executor;
 }
 
@@ -98,6 +100,7 @@ void StreamExecutor::resume() {
 }
 
 StreamExecutor::Progress StreamExecutor::step(Item item) {
+  if (const auto progress = speculate(item)) return *progress;
   auto* node = std::get_if<Node>(&item);
   if (node != nullptr) return std::visit([this](auto&& one) { return take(std::move(one)); }, std::move(*node));
   if (auto* fork = std::get_if<ForkPoint>(&item)) return take(std::move(*fork));
@@ -245,40 +248,6 @@ StreamExecutor::Progress StreamExecutor::take(const ReasoningEnd& end) {
 
 // ---- Calls of the back end ------------------------------------------------------------------------------------------
 
-// The continuation of a call: its result goes to `then`, its failure is the state's; in both cases the queue goes on.
-template <class Output>
-std::function<void(Result<Output>)> StreamExecutor::when_ended(std::function<void(StreamExecutor&, Output)> then) {
-  return [weak = weak_from_this(), then = std::move(then)](Result<Output> result) {
-    const auto self = weak.lock();
-    if (!self) return;
-    std::unique_ptr<Call> over;
-    {
-      const Lock lock(self->mutex_);
-      ++self->calls_ended_;
-      over = std::move(self->call_);
-    }
-    if (result.ok())
-      then(*self, std::move(result).value());
-    else
-      self->fail(std::move(result).error());
-    self->resume();
-  };
-}
-
-// Keeps the call that `start` begins until it has ended, which may be before it is back.
-template <class Start>
-void StreamExecutor::start_call(Start start) {
-  std::uint64_t number;
-  {
-    const Lock lock(mutex_);
-    number = ++calls_begun_;
-    streamed_ = 0;
-  }
-  auto call = start();
-  const Lock lock(mutex_);
-  if (calls_ended_ < number && !error_) std::swap(call_, call);
-}
-
 StreamExecutor::Progress StreamExecutor::take(const node::Gen& gen) {
   auto call = gen_call(setup_->defaults, gen.options, setup_->backend->chat_format());
   if (!call.ok()) return taken(call.error());
@@ -385,6 +354,7 @@ void StreamExecutor::begin_as_child(const StreamExecutor& origin, const Variable
     document_ = origin.document_;
     fork_begin_ = document_.text.size();
     context_ = std::move(context);
+    begin_speculation();
     variables_.inherit(variables);
     begun_ = true;
     begun_from = std::move(origin_);
@@ -438,6 +408,15 @@ Result<> StreamExecutor::concatenate(const std::vector<std::shared_ptr<StateCore
   return success();
 }
 
+// Waits until `ready`. A turn that is being recorded is not waited for: its end may never come.
+template <class Ready>
+void StreamExecutor::wait(Lock& lock, Ready ready) {
+  changed_.wait(lock, [&] { return ready() || is_stuck(); });
+  if (ready()) return;
+  say_recorded(lock);
+  changed_.wait(lock, ready);
+}
+
 // ---- Reading --------------------------------------------------------------------------------------------------------
 
 void StreamExecutor::set(std::string name, Value value) {
@@ -452,9 +431,9 @@ bool StreamExecutor::contains(std::string_view name) const {
   return variables_.contains(name);
 }
 
-Result<Value> StreamExecutor::read(std::string_view name) const {
+Result<Value> StreamExecutor::read(std::string_view name) {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return variables_.settled(name); });
+  wait(lock, [&] { return variables_.settled(name); });
   return *variables_.read(name);
 }
 
@@ -474,61 +453,61 @@ void StreamExecutor::when_readable(std::string name, std::function<void()> then)
   then();
 }
 
-Result<Json> StreamExecutor::meta(std::string_view name, std::optional<Clock::time_point> until) const {
+Result<Json> StreamExecutor::meta(std::string_view name, std::optional<Clock::time_point> until) {
   Lock lock(mutex_);
   const auto settled = [&] { return variables_.settled(name); };
-  if (!until) changed_.wait(lock, settled);
+  if (!until) wait(lock, settled);
   if (until && !changed_.wait_until(lock, *until, settled))
     return Error{Error::Kind::timeout, fmt::format("variable {} is not there yet", name), std::string(name),
                  std::string(kNotYet)};
   return *variables_.meta(name);
 }
 
-void StreamExecutor::sync() const {
+void StreamExecutor::sync() {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return settled(); });
+  wait(lock, [&] { return settled(); });
 }
 
-std::string StreamExecutor::text() const {
+std::string StreamExecutor::text() {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return settled(); });
+  wait(lock, [&] { return settled(); });
   return document_.text;
 }
 
-std::vector<Message> StreamExecutor::messages() const {
+std::vector<Message> StreamExecutor::messages() {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return settled(); });
+  wait(lock, [&] { return settled(); });
   return document_.messages;
 }
 
-std::optional<Error> StreamExecutor::error() const {
+std::optional<Error> StreamExecutor::error() {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return settled(); });
+  wait(lock, [&] { return settled(); });
   return error_;
 }
 
-Result<std::optional<Piece>> StreamExecutor::piece(std::string_view variable, std::size_t seen) const {
+Result<std::optional<Piece>> StreamExecutor::piece(std::string_view variable, std::size_t seen) {
   return variable.empty() ? text_piece(seen) : variable_piece(variable, seen);
 }
 
-Result<std::optional<Piece>> StreamExecutor::text_piece(std::size_t seen) const {
+Result<std::optional<Piece>> StreamExecutor::text_piece(std::size_t seen) {
   Lock lock(mutex_);
   const auto more = [&] { return document_.text.size() > seen; };
-  changed_.wait(lock, [&] { return error_ || (setup_->stream && more()) || (ended_ && idle()); });
+  wait(lock, [&] { return error_ || (setup_->stream && more()) || (ended_ && idle()); });
   if (more()) return std::optional<Piece>({document_.text.substr(seen), nullptr});
   if (error_) return *error_;
   return std::optional<Piece>();
 }
 
 // The function that sets it may still be on its way there: only its end tells that nothing will.
-Result<std::optional<Piece>> StreamExecutor::variable_piece(std::string_view name, std::size_t seen) const {
+Result<std::optional<Piece>> StreamExecutor::variable_piece(std::string_view name, std::size_t seen) {
   Lock lock(mutex_);
   const auto streamed = [&] {
     const std::string* text = variables_.streamed(name);
     return text != nullptr && text->size() > seen ? text : nullptr;
   };
   const auto there = [&] { return variables_.settled(name) && (variables_.known(name) || ended_ || !setup_->stream); };
-  changed_.wait(lock, [&] { return error_ || streamed() || there(); });
+  wait(lock, [&] { return error_ || streamed() || there(); });
   if (const std::string* text = streamed())
     return std::optional<Piece>({text->substr(seen), variables_.latest_meta(name)});
   const auto value = variables_.read(name);
@@ -539,8 +518,9 @@ Result<std::optional<Piece>> StreamExecutor::variable_piece(std::string_view nam
 }
 
 void StreamExecutor::end() {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   ended_ = true;
+  if (is_stuck()) say_recorded(lock);
   changed_.notify_all();
 }
 

@@ -15,6 +15,7 @@
 #include <deque>
 #include <mutex>
 
+#include "lang/speculation.h"
 #include "lang/state_core.h"
 #include "lang/variables.h"
 
@@ -25,6 +26,7 @@ struct RunSetup {
   std::shared_ptr<Backend> backend;
   GenOptions defaults;
   bool stream = false;
+  int api_spec_tokens = 0;
 };
 
 class StreamExecutor final : public StateCore, public std::enable_shared_from_this<StreamExecutor> {
@@ -35,17 +37,17 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void append(Expr what) override;
   void set(std::string name, Value value) override;
   bool contains(std::string_view name) const override;
-  Result<Value> read(std::string_view name) const override;
+  Result<Value> read(std::string_view name) override;
   std::optional<Result<Value>> try_read(std::string_view name) const override;
   void when_readable(std::string name, std::function<void()> then) override;
-  Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) const override;
-  void sync() const override;
-  std::string text() const override;
-  std::vector<Message> messages() const override;
-  std::optional<Error> error() const override;
+  Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) override;
+  void sync() override;
+  std::string text() override;
+  std::vector<Message> messages() override;
+  std::optional<Error> error() override;
   std::vector<std::shared_ptr<StateCore>> fork(int n) override;
   Result<> join(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) override;
-  Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) const override;
+  Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) override;
   void end() override;
   void cancel(Error why) override;
 
@@ -96,16 +98,30 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void finish_gen(const std::string& name, bool several, GenOutput output);
   // Called by the origin, which is at work: nobody changes its document meanwhile. `variables`: the origin's.
   void begin_as_child(const StreamExecutor& origin, const Variables& variables);
+
+  // API speculation (stream_executor_speculation.cpp). Nothing: the item is carried out as without it.
+  void begin_speculation();
+  std::optional<Progress> speculate(Item& item);
+  std::optional<Progress> speculate_completion(const Item& item);
+  std::optional<Progress> speculate_turn(Item& item);
+  Progress record(Item& item);
+  Progress give_up(Item item);
+  Progress say_turn();
+  bool is_stuck() const { return idle() && recording_; }
+  void say_recorded(Lock& lock);  // piece by piece: the turn is read before it ends
+  void turn_is(const std::vector<GenOutput>& outputs);
   Result<> gather(const std::vector<std::shared_ptr<StateCore>>& children);
   Result<> concatenate(const std::vector<std::shared_ptr<StateCore>>& children);
 
-  Result<std::optional<Piece>> text_piece(std::size_t seen) const;
-  Result<std::optional<Piece>> variable_piece(std::string_view name, std::size_t seen) const;
+  Result<std::optional<Piece>> text_piece(std::size_t seen);
+  Result<std::optional<Piece>> variable_piece(std::string_view name, std::size_t seen);
 
   void fail(Error why);
+  template <class Ready>
+  void wait(Lock& lock, Ready ready);
   void tell(Lock& lock);  // those who wait for a variable or the end; unlocks
   bool idle() const { return begun_ && queue_.empty() && !at_work_; }
-  bool settled() const { return error_.has_value() || idle(); }
+  bool settled() const { return error_.has_value() || (idle() && !recording_); }
 
   const std::shared_ptr<const RunSetup> setup_;
   mutable std::mutex mutex_;
@@ -123,6 +139,11 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   std::vector<std::pair<std::string, std::size_t>> scopes_;  // open ones: name, where they began
   std::unique_ptr<Context> context_;
   std::shared_ptr<StreamExecutor> origin_;  // until it has come to the fork
+
+  std::optional<CompletionSpeculation> completion_;
+  std::optional<ChatSpeculation> chat_;
+  bool recording_ = false;      // the parts of an assistant's turn, until it is said as one
+  std::vector<Item> recorded_;  // they
 
   std::unique_ptr<Call> call_;
   std::uint64_t calls_begun_ = 0, calls_ended_ = 0;
