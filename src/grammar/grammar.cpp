@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "grammar/forced_tokens.h"
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/regex.h"
 #include "grammar/rule_grammar.h"
@@ -16,8 +17,6 @@ namespace {
 
 constexpr std::size_t kMostMasks = 4096;        // kept, of 16 KiB each for 128 k tokens
 constexpr std::size_t kMostForcedBytes = 4096;  // found at once
-constexpr std::size_t kContextTokens = 4;
-constexpr std::size_t kMostStraddling = 24;  // continuations that are tried one by one
 
 Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
@@ -209,7 +208,7 @@ Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   State end = state;
   forced.bytes = forced_bytes(state, end);
   if (!forced.bytes.empty() && vocabulary_->tokenizer() != nullptr) {
-    forced.tokens = stable_tokens(forced.bytes, end, before);
+    forced.tokens = forced_tokens(*vocabulary_, *automaton_, state, forced.bytes, before);
   }
   std::size_t written = 0;
   for (const TokenId token : forced.tokens) written += vocabulary_->text(token).size();
@@ -249,39 +248,6 @@ Result<std::string> Grammar::closing(State state) {
   return bad_request("no short text completes what was begun", "", "grammar_too_complex");
 }
 
-namespace {
-
-// The tokens of `text` behind those of `before`, if the tokenizer cuts the whole there; else of `text` alone.
-std::vector<TokenId> tokens_behind(const Vocabulary& vocabulary, std::span<const TokenId> before,
-                                   std::string_view text) {
-  const auto from = [&](const std::vector<TokenId>& tokens, std::size_t first) -> std::vector<TokenId> {
-    std::string written;
-    for (std::size_t i = first; i < tokens.size(); ++i) written += vocabulary.text(tokens[i]);
-    if (written != text) return {};
-    return {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end()};
-  };
-  const auto encoded = [&](std::string_view whole) {
-    auto tokens = vocabulary.tokenizer()->encode(whole, {false, false});
-    return tokens.ok() ? std::move(tokens).value() : std::vector<TokenId>();
-  };
-  std::string whole;
-  for (const TokenId token : before) whole += vocabulary.text(token);
-  const auto all = encoded(whole.append(text));
-  const bool continues = all.size() >= before.size() && std::ranges::equal(before, std::span(all).first(before.size()));
-  if (continues) {
-    if (auto tokens = from(all, before.size()); !tokens.empty()) return tokens;
-  }
-  if (auto tokens = from(encoded(text), 0); !tokens.empty() || text.empty()) return tokens;
-  // A tokenizer that puts a space before every text: behind a line's end there is none.
-  const auto marked = encoded(std::string("\n").append(text));
-  for (std::size_t first = 1; first <= marked.size() && first <= 3; ++first) {
-    if (auto tokens = from(marked, first); !tokens.empty()) return tokens;
-  }
-  return {};
-}
-
-}  // namespace
-
 std::vector<TokenId> Grammar::tokens_of(std::string_view text, std::span<const TokenId> before) const {
   if (vocabulary_->tokenizer() == nullptr) return {};
   // The rest of a character that was begun is no text by itself: byte by byte.
@@ -296,79 +262,6 @@ std::vector<TokenId> Grammar::tokens_of(std::string_view text, std::span<const T
   if (others.empty() && !text.empty()) return {};
   tokens.insert(tokens.end(), others.begin(), others.end());
   return tokens;
-}
-
-// What may stand behind `bytes` in a token that begins inside them, as the grammar allows.
-Grammar::Straddling Grammar::straddling(const std::string& bytes, State end) {
-  const TokenTrie& trie = vocabulary_->trie();
-  Straddling found;
-  found.first = bytes.size();
-  const std::size_t reach = std::min<std::size_t>(bytes.size(), trie.depth_limit());
-  for (const TokenTrie::Part* part : {&trie.whole(), &trie.pieces()}) {
-    for (std::size_t start = bytes.size() - reach; start < bytes.size(); ++start) {
-      // Down the trie along the bytes, then along the grammar.
-      TokenTrie::Node node = part->begin, last = part->end;
-      bool there = true;
-      for (std::size_t i = start; i < bytes.size() && there; ++i) {
-        while (node < last && trie.byte(node) != static_cast<unsigned char>(bytes[i])) node = trie.end(node);
-        there = node < last;
-        if (there) last = trie.end(node++);
-      }
-      if (!there) continue;
-      std::vector<State> path(trie.depth_limit() + 1, end);
-      const std::uint32_t base = static_cast<std::uint32_t>(bytes.size() - start);
-      for (; node < last;) {
-        const std::uint32_t depth = trie.depth(node) - base;
-        path[depth] = automaton_->next(depth == 1 ? end : path[depth - 1], trie.byte(node));
-        if (path[depth] == Automaton::dead) {
-          node = trie.end(node);
-          continue;
-        }
-        for (const TokenId token : trie.tokens_at(node)) {
-          found.first = std::min(found.first, start);
-          if (found.behind.size() > kMostStraddling) break;
-          found.behind.emplace_back(vocabulary_->text(token).substr(base));
-          break;
-        }
-        ++node;
-      }
-    }
-  }
-  return found;
-}
-
-std::vector<TokenId> Grammar::stable_tokens(const std::string& bytes, State end, std::span<const TokenId> before) {
-  before = before.last(std::min(before.size(), kContextTokens));
-  // A character that is not whole yet belongs to what follows.
-  std::string text = bytes;
-  std::size_t cut = text.size();
-  while (cut > 0 && (static_cast<unsigned char>(text[cut - 1]) & 0xc0) == 0x80) --cut;
-  if (cut > 0 && static_cast<unsigned char>(text[cut - 1]) >= 0xc0) {
-    const auto lead = static_cast<unsigned char>(text[cut - 1]);
-    const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (text.size() - (cut - 1) < size) text.resize(cut - 1);
-  }
-  std::vector<TokenId> stable = tokens_behind(*vocabulary_, before, text);
-  const auto keep_common = [&](const std::vector<TokenId>& other) {
-    const auto [mine, its] = std::ranges::mismatch(stable, other);
-    stable.erase(mine, stable.end());
-  };
-  if (text.size() < bytes.size()) {
-    if (!stable.empty()) stable.pop_back();
-    return stable;
-  }
-  const Straddling straddles = straddling(bytes, end);
-  if (straddles.behind.size() > kMostStraddling) {
-    // Too many ways to go on to try them all: only what ends before any token that could reach over the end.
-    std::size_t size = bytes.size();
-    for (; !stable.empty() && size > straddles.first; stable.pop_back())
-      size -= vocabulary_->text(stable.back()).size();
-  }
-  for (const std::string& more : straddles.behind) {
-    if (stable.empty()) break;
-    keep_common(tokens_behind(*vocabulary_, before, bytes + more));
-  }
-  return stable;
 }
 
 }  // namespace espalier::grammar

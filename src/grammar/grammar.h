@@ -80,12 +80,6 @@ class Grammar {
   void allow(std::chrono::milliseconds time);  // for what is worked out next
   Result<> limit_met() const;
   std::string forced_bytes(State state, State& end);
-  std::vector<TokenId> stable_tokens(const std::string& bytes, State end, std::span<const TokenId> before);
-  struct Straddling {                 // tokens that begin inside forced bytes and end behind them
-    std::size_t first = 0;            // where the first of them begins
-    std::vector<std::string> behind;  // what they have behind the bytes; one too many when there are too many
-  };
-  Straddling straddling(const std::string& bytes, State end);
   Result<std::shared_ptr<const MaskWords>> mask_locked(State state);
 
   GrammarLimits limits_;
