@@ -53,7 +53,7 @@ def arguments(words):
     parser.add_argument("--walk-seconds", type=float, default=20)
     parser.add_argument("--peer-seconds", type=float, default=900, help="of each peer in each set")
     parser.add_argument("--memory", type=float, default=4096, help="MiB of one engine")
-    parser.add_argument("--out", metavar="FILE", help="all figures as JSON")
+    parser.add_argument("--out", metavar="FILE", help="all figures as JSON, with the slowest items and those with wrong verdicts")
     return parser.parse_args(words)
 
 

@@ -21,6 +21,15 @@ def times(trials):
             "masks": len(cold), "warm_mask_us": percentiles(warm, MASKS)}
 
 
+def slowest(asked):
+    """Where to look: the slowest compilations (ms) and masks (us), and where a verdict is wrong, by the items' ids."""
+    compiled = [(item["id"], trial) for item, trial in asked if trial.compiled]
+    masks = [(max((t for walk in trial.walks for t in walk.cold), default=0.0), id) for id, trial in compiled]
+    return {"slowest_compile_ms": sorted(((trial.compile_ms, id) for id, trial in compiled), reverse=True)[:5],
+            "slowest_mask_us": sorted(masks, reverse=True)[:5],
+            "wrong_verdicts": sorted({id for id, trial in compiled if any(w.valid != w.accepted for w in trial.walks)})}
+
+
 def of_engine(items, trials, growth):
     """`trials`: by item, None where it was not asked."""
     asked = [(item, trial) for item, trial in zip(items, trials) if trial]
@@ -30,7 +39,7 @@ def of_engine(items, trials, growth):
     walks = [walk for trial in compiled for walk in trial.walks]
     return {"asked": len(wanted), "compiled": len(compiled), "over_limits": sum(bool(trial.failure) for trial in wanted),
             "to_refuse": len(unwanted), "refused_rightly": sum(not trial.compiled for trial in unwanted),
-            "memory_growth_mib": growth, **times(compiled), **verdicts(walks), **forced_in(walks)}
+            "memory_growth_mib": growth, **times(compiled), **verdicts(walks), **forced_in(walks), **slowest(asked)}
 
 
 def forced_in(walks):

@@ -78,8 +78,10 @@ class Figures(unittest.TestCase):
         self.assertIn("2.000", "\n".join(table.pair_rows({"peer": pair})))
 
     def test_what_was_not_asked_does_not_count(self):
-        items = [{"tests": []}, {"tests": []}, {"tests": [], "expect": "reject"}]
-        made = figures.of_engine(items, [Trial(True), None, Trial(False)], 1.0)
+        items = [{"id": "a"}, {"id": "b"}, {"id": "c", "expect": "reject"}]
+        wrong = Walk(True, False, 1, [3.0], [1.0])
+        made = figures.of_engine(items, [Trial(True, compile_ms=2.0, walks=[wrong]), None, Trial(False)], 1.0)
+        self.assertEqual((made["slowest_mask_us"], made["slowest_compile_ms"], made["wrong_verdicts"]), ([(3.0, "a")], [(2.0, "a")], ["a"]))
         self.assertEqual((made["asked"], made["compiled"], made["to_refuse"], made["refused_rightly"]), (1, 1, 1, 1))
         self.assertIn("100.0 % of 1", "\n".join(table.engine_rows({"espalier": made})))
 
