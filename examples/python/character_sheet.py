@@ -1,0 +1,18 @@
+"""A form filled in hole by hole. Where calls are paid each, num_api_spec_tokens lets one call fill all of its holes."""
+
+import _backend
+import espalier as sgl
+
+
+@sgl.function(num_api_spec_tokens=64)
+def sheet(s, character):
+    s += "A short sheet about " + character + ".\n"
+    s += "Name:" + sgl.gen("name", max_tokens=12, stop="\n") + "\n"
+    s += "Home:" + sgl.gen("home", max_tokens=12, stop="\n") + "\n"
+    s += "Trade:" + sgl.gen("trade", max_tokens=12, stop="\n") + "\n"
+
+
+if __name__ == "__main__":
+    state = sheet.run("a friendly blacksmith", temperature=0, backend=_backend.open_backend())
+    for name in ("name", "home", "trade"):
+        print(name, "=", state[name].strip())
