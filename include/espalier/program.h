@@ -11,7 +11,7 @@
 // A State is a growing text. What is appended is queued and carried out in order; nothing waits but a read: a variable,
 // text(), messages(), error(), sync(). fork() makes children that begin with what was said so far and run at the same
 // time; join() brings their variables back as lists. Reading the names is a copy, never a call.
-// The same functions run in another way when they are traced: into a graph (lang/graph.h) that can be compiled.
+// The same functions run in another way when they are traced: into a graph (lang/graph/graph.h) that can be compiled.
 // Units:   lengths in tokens, as the back end counts them.
 // Threads: a State and its children may be used from any thread, one at a time each. There is no thread for a state:
 //          back ends carry on what was queued from their own; run_batch() uses a few for the functions themselves.
@@ -159,8 +159,8 @@ inline Expr operator+(Expr left, Expr right) {
 }
 
 // Fail: ProgramError bad_request at once for options that contradict each other and for a pattern that is no regex.
-Expr gen(std::string name, GenOptions options = {});
-Expr gen(GenOptions options = {});  // a value that is not read back
+// Without a name the value cannot be read back.
+Expr gen(std::string name = {}, GenOptions options = {});
 Expr gen_int(std::string name, GenOptions options = {});
 Expr gen_string(std::string name, GenOptions options = {});
 Expr select(std::string name, std::vector<std::string> choices, double temperature = 0,
@@ -388,6 +388,7 @@ class Function {
                  const std::function<void(std::size_t, State)>& each) const;
   Function bind(const Arguments& fixed) const;  // these win over a call's own
   void call(State& s, const Arguments& arguments) const { body_(s, arguments); }
+  const Arguments& fixed() const { return fixed_; }  // by bind()
 
  private:
   std::string name_;

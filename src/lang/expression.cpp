@@ -54,10 +54,6 @@ Expr gen(std::string name, GenOptions options) {
   return select(std::move(name), options.choices.list(), options.temperature.value_or(0), options.choices_method);
 }
 
-Expr gen(GenOptions options) {
-  return gen(std::string(), std::move(options));
-}
-
 Expr gen_int(std::string name, GenOptions options) {
   options.type = ValueType::integer;
   return gen(std::move(name), std::move(options));

@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include "base/json_fields.h"
+#include "lang/choices.h"
+#include "lang/gen_options.h"
+#include "lang/graph/graph.h"
+#include "lang/graph/options_json.h"
+
+namespace espalier::lang {
+namespace {
+
+using Content = Graph::Content;
+
+// ---- To JSON
+// -----------------------------------------------------------------------------------------------------------
+
+struct Writer {
+  Json& out;
+
+  void operator()(const node::Text& text) { out["text"] = text.text; }
+  void operator()(const node::Argument& argument) { out["name"] = argument.name; }
+  void operator()(const node::Gen& gen) {
+    out["name"] = gen.name;
+    out["options"] = options_to_json(gen.options);
+  }
+  void operator()(const node::Select& select) {
+    out["name"] = select.name;
+    out["choices"] = select.choices;
+    out["choices_method"] = select.method->name();
+    out["temperature"] = select.temperature;
+  }
+  void operator()(const node::RoleBegin& role) { out["role"] = role.role; }
+  void operator()(const node::RoleEnd& role) { out["role"] = role.role; }
+  void operator()(const node::Media& media) {
+    out["media_type"] = media.picture->media_type;
+    out["bytes"] = media.picture->bytes.size();
+  }
+  void operator()(const Graph::Variable& variable) {
+    out["name"] = variable.name;
+    out["of"] = variable.stream;
+  }
+  void operator()(const node::ScopeBegin& scope) { out["name"] = scope.name; }
+  void operator()(const node::ScopeEnd& scope) { out["name"] = scope.name; }
+  void operator()(const Graph::ReasoningEnd& end) {
+    out["model_type"] = end.model_type;
+    out["names"] = end.names;
+  }
+  void operator()(const Graph::Fork& fork) { out["children"] = fork.children; }
+  void operator()(const Graph::Join& join) {
+    out["children"] = join.children;
+    out["mode"] = join.mode == JoinMode::gather_variable ? "gather_variable" : "concate_and_append";
+  }
+};
+
+// ---- From JSON
+// ---------------------------------------------------------------------------------------------------------
+
+Result<std::vector<int>> streams_at(const Json& node, const std::string& place) {
+  ESP_TRY(const Json* list, get_array(node, {"children", place}));
+  std::vector<int> streams;
+  for (const Json& one : *list) {
+    ESP_TRY(const auto stream, as_integer(one, place + ".children", {0, Graph::kMostStreams}));
+    streams.push_back(static_cast<int>(stream));
+  }
+  return streams;
+}
+
+Result<std::vector<std::string>> strings_at(const Json& node, const char* name, const std::string& place) {
+  ESP_TRY(const Json* list, get_array(node, {name, place}));
+  std::vector<std::string> strings;
+  for (const Json& one : *list) {
+    ESP_TRY(std::string text, as_string(one, fmt::format("{}.{}", place, name)));
+    strings.push_back(std::move(text));
+  }
+  return strings;
+}
+
+Result<Content> read_gen(const Json& node, const std::string& place) {
+  node::Gen gen;
+  ESP_TRY(gen.name, get_string(node, {"name", place}));
+  ESP_TRY(const Json* options, get_object(node, {"options", place}));
+  ESP_TRY(gen.options, options_from_json(*options, place + ".options"));
+  ESP_CHECK(check(gen.options));
+  return Content(std::move(gen));
+}
+
+Result<Content> read_select(const Json& node, const std::string& place) {
+  node::Select select;
+  ESP_TRY(select.name, get_string(node, {"name", place}));
+  ESP_TRY(select.choices, strings_at(node, "choices", place));
+  if (select.choices.empty()) return bad_request(place + ".choices is empty", place + ".choices");
+  ESP_TRY(const auto temperature, find_number(node, {"temperature", place}, {0, SamplingLimits::temperature}));
+  select.temperature = temperature.value_or(0);
+  ESP_TRY(const auto method, find_string(node, {"choices_method", place}));
+  ESP_TRY(select.method, choices_method_named(method.value_or("token_length_normalized")));
+  return Content(std::move(select));
+}
+
+Result<Content> read_variable(const Json& node, const std::string& place) {
+  Graph::Variable variable;
+  ESP_TRY(variable.name, get_string(node, {"name", place}));
+  ESP_TRY(const auto stream, get_integer(node, {"of", place}, {0, Graph::kMostStreams}));
+  variable.stream = static_cast<int>(stream);
+  return Content(std::move(variable));
+}
+
+Result<Content> read_join(const Json& node, const std::string& place) {
+  Graph::Join join;
+  ESP_TRY(join.children, streams_at(node, place));
+  ESP_TRY(const std::string mode, get_string(node, {"mode", place}));
+  if (mode != "gather_variable" && mode != "concate_and_append")
+    return bad_request(place + ".mode must be gather_variable or concate_and_append", place + ".mode");
+  join.mode = mode == "gather_variable" ? JoinMode::gather_variable : JoinMode::concate_and_append;
+  return Content(std::move(join));
+}
+
+Result<Content> read_reasoning(const Json& node, const std::string& place) {
+  Graph::ReasoningEnd end;
+  ESP_TRY(end.model_type, get_string(node, {"model_type", place}));
+  ESP_TRY(end.names, strings_at(node, "names", place));
+  return Content(std::move(end));
+}
+
+template <class T>
+Result<Content> named(const Json& node, const char* field, const std::string& place) {
+  ESP_TRY(std::string value, get_string(node, {field, place}));
+  return Content(T{std::move(value)});
+}
+
+Result<Content> read_content(const Json& node, const std::string& place) {
+  ESP_TRY(const std::string kind, get_string(node, {"kind", place}));
+  if (kind == "text") return named<node::Text>(node, "text", place);
+  if (kind == "argument") return named<node::Argument>(node, "name", place);
+  if (kind == "gen") return read_gen(node, place);
+  if (kind == "select") return read_select(node, place);
+  if (kind == "role_begin") return named<node::RoleBegin>(node, "role", place);
+  if (kind == "role_end") return named<node::RoleEnd>(node, "role", place);
+  if (kind == "variable") return read_variable(node, place);
+  if (kind == "scope_begin") return named<node::ScopeBegin>(node, "name", place);
+  if (kind == "scope_end") return named<node::ScopeEnd>(node, "name", place);
+  if (kind == "reasoning_end") return read_reasoning(node, place);
+  if (kind == "join") return read_join(node, place);
+  if (kind == "fork") {
+    ESP_TRY(std::vector<int> children, streams_at(node, place));
+    return Content(Graph::Fork{std::move(children)});
+  }
+  if (kind == "media")
+    return Error{
+        Error::Kind::unsupported, place + ": a graph in JSON holds no pictures; give them as arguments", place, {}};
+  return bad_request(fmt::format("{}.kind {} is not known", place, in_quotes(kind, 40)), place + ".kind");
+}
+
+}  // namespace
+
+Json Graph::to_json() const {
+  Json list = Json::array();
+  for (const Node& one : nodes) {
+    Json node{{"stream", one.stream}, {"kind", kind_of(one.content)}};
+    std::visit(Writer{node}, one.content);
+    list.push_back(std::move(node));
+  }
+  Json out{{"version", kVersion}, {"name", name}, {"parameters", parameters}, {"streams", streams}};
+  out["nodes"] = std::move(list);
+  if (!ends_because.empty()) out["ends_because"] = ends_because;
+  return out;
+}
+
+Result<Graph> Graph::from_json(const Json& json) {
+  if (!json.is_object()) return bad_request("a program is an object with version, streams and nodes", "program");
+  Graph graph;
+  ESP_TRY(const auto version, get_integer(json, {"version"}));
+  if (version != kVersion)
+    return bad_request(fmt::format("version is {}; this build reads version {}", version, kVersion), "version");
+  ESP_TRY(const auto name, find_string(json, {"name"}));
+  graph.name = name.value_or("");
+  ESP_TRY(const auto streams, get_integer(json, {"streams"}, {1, kMostStreams}));
+  graph.streams = static_cast<int>(streams);
+  if (find_field(json, "parameters") != nullptr) {
+    ESP_TRY(graph.parameters, strings_at(json, "parameters", ""));
+  }
+  ESP_TRY(const auto because, find_string(json, {"ends_because"}));
+  graph.ends_because = because.value_or("");
+  ESP_TRY(const Json* nodes, get_array(json, {"nodes"}));
+  if (nodes->size() > kMostNodes)
+    return bad_request(fmt::format("nodes has {} entries, {} are allowed", nodes->size(), kMostNodes), "nodes");
+  for (const Json& one : *nodes) {
+    const std::string place = fmt::format("nodes[{}]", graph.nodes.size());
+    if (!one.is_object()) return bad_request(place + " must be an object", place);
+    ESP_TRY(const auto stream, get_integer(one, {"stream", place}, {0, streams - 1}));
+    ESP_TRY(Content content, read_content(one, place));
+    graph.nodes.push_back({static_cast<int>(stream), std::move(content)});
+  }
+  ESP_CHECK(graph.check());
+  return graph;
+}
+
+}  // namespace espalier::lang
