@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/base64.h"
 #include "text/gguf_pre_tokenizers.h"
 #include "text/gguf_vocabulary.h"
 #include "text/tokenizer_impl.h"
@@ -280,18 +281,6 @@ Result<std::string> character_level(const GgufVocabulary& v) {
   write_merges(json, merges);
   json.raw("}}");
   return json.take();
-}
-
-std::string base64(std::string_view bytes) {
-  constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    for (std::size_t k = 0; k < 3; ++k) group = group << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k) out.push_back(k <= n ? digits[group >> (18 - 6 * k) & 63] : '=');
-  }
-  return out;
 }
 
 // Unigrams (T5): the most likely cut of each word.

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
@@ -55,12 +56,14 @@ struct Flight {
 
 class TransferLoopImpl {
  public:
-  TransferLoopImpl(TransferLoop::Options options, UniqueFd epoll, std::unique_ptr<CURLM, CurlDeleter> multi);
+  TransferLoopImpl(TransferLoop::Options options, UniqueFd epoll, UniqueFd wake,
+                   std::unique_ptr<CURLM, CurlDeleter> multi);
   ~TransferLoopImpl();
 
   void start(std::unique_ptr<Flight> flight) { waiting_.push_back(std::move(flight)); }
   void run(std::chrono::nanoseconds longest);
   std::size_t active() const { return waiting_.size() + flying_.size() + finishing_; }
+  void wake() { static_cast<void>(::eventfd_write(wake_.get(), 1)); }
 
  private:
   void launch(std::unique_ptr<Flight> flight);
@@ -75,7 +78,7 @@ class TransferLoopImpl {
   static int timer_callback(CURLM*, long timeout_ms, void* self);
 
   const TransferLoop::Options options_;
-  UniqueFd epoll_;
+  UniqueFd epoll_, wake_;
   std::unique_ptr<CURLM, CurlDeleter> multi_;
   std::vector<std::unique_ptr<Flight>> waiting_;  // started, not yet libcurl's
   std::unordered_map<CURL*, std::unique_ptr<Flight>> flying_;
@@ -85,9 +88,9 @@ class TransferLoopImpl {
   std::size_t finishing_ = 0;
 };
 
-TransferLoopImpl::TransferLoopImpl(TransferLoop::Options options, UniqueFd epoll,
+TransferLoopImpl::TransferLoopImpl(TransferLoop::Options options, UniqueFd epoll, UniqueFd wake,
                                    std::unique_ptr<CURLM, CurlDeleter> multi)
-    : options_(std::move(options)), epoll_(std::move(epoll)), multi_(std::move(multi)) {
+    : options_(std::move(options)), epoll_(std::move(epoll)), wake_(std::move(wake)), multi_(std::move(multi)) {
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, &TransferLoopImpl::socket_callback);
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi_.get(), CURLMOPT_TIMERFUNCTION, &TransferLoopImpl::timer_callback);
@@ -180,6 +183,11 @@ void TransferLoopImpl::tell_ready_sockets() {
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     const auto what = events[static_cast<std::size_t>(i)].events;
+    if (events[static_cast<std::size_t>(i)].data.fd == wake_.get()) {
+      eventfd_t times = 0;
+      static_cast<void>(::eventfd_read(wake_.get(), &times));
+      continue;
+    }
     const int mask = ((what & EPOLLIN) ? CURL_CSELECT_IN : 0) | ((what & EPOLLOUT) ? CURL_CSELECT_OUT : 0) |
                      ((what & (EPOLLERR | EPOLLHUP)) ? CURL_CSELECT_ERR : 0);
     int running = 0;
@@ -242,9 +250,13 @@ TransferLoop::~TransferLoop() = default;
 
 Result<std::unique_ptr<TransferLoop>> TransferLoop::open(const Options& options) {
   ESP_TRY(Session session, Session::open());
-  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
-  if (epoll.get() < 0) return internal_error("no epoll descriptor: is the process out of descriptors (ulimit -n)?");
-  auto impl = std::make_unique<TransferLoopImpl>(options, std::move(epoll), std::move(session.multi));
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC)), wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  epoll_event event{};
+  event.data.fd = wake.get();
+  event.events = EPOLLIN;
+  if (!epoll || !wake || ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
+    return internal_error("no descriptor for outgoing requests: is the process out of them (ulimit -n)?");
+  auto impl = std::make_unique<TransferLoopImpl>(options, std::move(epoll), std::move(wake), std::move(session.multi));
   return std::unique_ptr<TransferLoop>(new TransferLoop(std::move(impl)));
 }
 
@@ -254,6 +266,10 @@ void TransferLoop::start(ClientRequest request, std::unique_ptr<BodySink> sink, 
 
 void TransferLoop::run(std::chrono::nanoseconds longest) {
   impl_->run(longest);
+}
+
+void TransferLoop::wake() {
+  impl_->wake();
 }
 
 std::size_t TransferLoop::active() const {

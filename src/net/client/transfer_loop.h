@@ -4,7 +4,8 @@
 // HttpClient promises about TLS, sizes, times and credentials holds here too, but redirects are answers like others.
 // Order:   (start | run)*; start() may also be called from a sink and from `done`.
 // Units:   milliseconds (limits of a request), nanoseconds (how long a turn may wait).
-// Threads: one. A request's stop token may be asked from any; it and the time limits are looked at every 50 ms or so.
+// Threads: one, but wake(): any, for who hands over requests from other threads (lang/backends/remote/driver.h). A
+//          request's stop token may be asked from any; it and the time limits are looked at every 50 ms or so.
 // Fails:   a request's failure is its `done`'s Error, never a return value; kinds as in http_client.h.
 // Source:  libcurl's multi_socket interface over epoll: a turn costs what is ready, not what is open.
 #pragma once
@@ -38,6 +39,7 @@ class TransferLoop {
 
   // One turn: returns after something happened, or after `longest`.
   void run(std::chrono::nanoseconds longest);
+  void wake();  // the turn under way, or the next one, does not wait
 
   std::size_t active() const;  // started, and `done` not yet called
 

@@ -164,6 +164,21 @@ TEST(TransferLoop, ASinksErrorAndAStopTokenEndARequest) {
   EXPECT_EQ(stopped, "cancelled");
 }
 
+TEST(TransferLoop, AWakeEndsTheTurnOfAnIdleLoop) {
+  auto loop = open_loop();
+  loop->wake();
+  loop->run(1h);  // a wake before the turn counts
+  std::thread other([&] {
+    std::this_thread::sleep_for(20ms);
+    loop->wake();
+  });
+  loop->run(1h);
+  other.join();
+  const auto before = std::chrono::steady_clock::now();
+  loop->run(30ms);  // and each only once
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 30ms);
+}
+
 TEST(TransferLoop, DropsWhatIsUnderWayWhenItGoes) {
   HttpDouble server([](const HttpDoubleRequest& request) {
     HttpDoubleReply reply = echo(request);
