@@ -25,16 +25,12 @@ Error not_pieces(std::string_view where) {
 
 class Cutter {
  public:
-  Cutter(const ChatTemplate& chat_template, const Tokenizer& tokenizer)
-      : template_(chat_template), begin_(begin_of(tokenizer)) {}
+  Cutter(TemplateRenderer renderer, std::string begin) : renderer_(std::move(renderer)), begin_(std::move(begin)) {}
 
   Result<std::string> render(const Conversation& turns, bool prompt) const {
     Json messages = Json::array();
     for (const Said& said : turns) messages.push_back({{"role", said.role}, {"content", said.content}});
-    ChatInput input;
-    input.messages = &messages;
-    input.add_generation_prompt = prompt;
-    ESP_TRY(std::string text, template_.render(input));
+    ESP_TRY(std::string text, renderer_(messages, prompt));
     if (!begin_.empty() && text.starts_with(begin_)) text.erase(0, begin_.size());
     return text;
   }
@@ -55,17 +51,17 @@ class Cutter {
   }
 
  private:
-  // The text of the token that the tokenizer begins every text with.
-  static std::string begin_of(const Tokenizer& tokenizer) {
-    const auto with = tokenizer.encode("a", {true, true});
-    const auto bos = tokenizer.bos();
-    const bool puts = with.ok() && bos && !with->empty() && with->front() == *bos;
-    return puts ? std::string(tokenizer.token_text(*bos)) : std::string();
-  }
-
-  const ChatTemplate& template_;
+  const TemplateRenderer renderer_;
   const std::string begin_;
 };
+
+// The text of the token that the tokenizer begins every text with.
+std::string begin_of(const Tokenizer& tokenizer) {
+  const auto with = tokenizer.encode("a", {true, true});
+  const auto bos = tokenizer.bos();
+  const bool puts = with.ok() && bos && !with->empty() && with->front() == *bos;
+  return puts ? std::string(tokenizer.token_text(*bos)) : std::string();
+}
 
 Result<std::string> without_prefix(const std::string& text, const std::string& prefix, std::string_view where) {
   if (!text.starts_with(prefix)) return not_pieces(where);
@@ -122,7 +118,17 @@ Result<std::string> put_together(const ChatFormat& format, const Conversation& t
 }  // namespace
 
 Result<ChatFormat> chat_format_of(const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
-  const Cutter cutter(chat_template, tokenizer);
+  const auto render = [&](const Json& messages, bool add_generation_prompt) {
+    ChatInput input;
+    input.messages = &messages;
+    input.add_generation_prompt = add_generation_prompt;
+    return chat_template.render(input);
+  };
+  return chat_format_of(render, begin_of(tokenizer));
+}
+
+Result<ChatFormat> chat_format_of(TemplateRenderer renderer, std::string begin) {
+  const Cutter cutter(std::move(renderer), std::move(begin));
   ESP_TRY(ChatFormat format, cut(cutter));
   const Said system{"system", kSystem}, user{"user", kUser}, answer{"assistant", kAnswer}, again{"user", kAgain};
   std::vector<Conversation> samples{{user}, {user, answer, again}};

@@ -7,11 +7,19 @@
 // Threads: pure. Fails: unsupported, saying where pieces and template differ; the template's own error.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "espalier/chat_format.h"
+#include "espalier/json.h"
 #include "text/chat_template.h"
 
 namespace espalier::lang {
 
 Result<ChatFormat> chat_format_of(const ChatTemplate& chat_template, const Tokenizer& tokenizer);
+
+// A template that somebody else renders. `begin`: the text of the token that every text is begun with; empty: of none.
+using TemplateRenderer = std::function<Result<std::string>(const Json& messages, bool add_generation_prompt)>;
+Result<ChatFormat> chat_format_of(TemplateRenderer renderer, std::string begin);
 
 }  // namespace espalier::lang

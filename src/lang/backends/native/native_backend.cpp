@@ -1,0 +1,102 @@
+// open_native(): an Espalier or SGLang server by its own interface.
+#include <fmt/format.h>
+
+#include "base/json_fields.h"
+#include "base/log.h"
+#include "lang/backends/native/generate_wire.h"
+#include "lang/backends/native/native_select.h"
+#include "lang/backends/native/server_chat_format.h"
+#include "lang/backends/remote/remote_backend.h"
+#include "lang/backends/remote/wire_text.h"
+#include "lang/chat_formats.h"
+
+namespace espalier {
+namespace lang {
+namespace {
+
+class NativeBackend final : public RemoteBackend {
+ public:
+  NativeBackend(std::shared_ptr<Lane> lane, NativeServer server, ChatFormat format)
+      : RemoteBackend(std::move(lane), traits_of(server), std::move(format), 0), server_(std::move(server)) {}
+
+  Result<Wire> write(const Document& document, const GenCall& call) const override {
+    ESP_TRY(const Json body, write_generate(server_, document, call));
+    return Wire{"/generate", wire_text(body), [n = call.sampling.n] { return generate_reader(n); }};
+  }
+  bool constrains(const GenCall&) const override { return true; }
+  std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) override {
+    return begin_native_select(lane_, server_, document, std::move(call), std::move(sink));
+  }
+
+  // Old servers have the route under GET.
+  Result<> flush_cache() override {
+    auto answer = lane_->ask(lane_->request(net::Method::post, "/flush_cache", {}));
+    if (!answer.ok() && answer.error().kind == Error::Kind::bad_request)
+      answer = lane_->ask(lane_->request("/flush_cache"));
+    if (!answer.ok()) return answer.error();
+    return success();
+  }
+  Result<Json> server_info() override {
+    auto answer = lane_->ask(lane_->request("/get_server_info"));
+    if (!answer.ok() && answer.error().kind == Error::Kind::not_found)
+      answer = lane_->ask(lane_->request("/server_info"));
+    if (!answer.ok()) return answer.error();
+    return read_reply_json("native", *answer);
+  }
+
+ private:
+  static BackendTraits traits_of(const NativeServer& server) {
+    BackendTraits traits;
+    traits.name = "native";
+    traits.pictures = server.sees_pictures;
+    traits.prefix_cache = true;
+    return traits;
+  }
+
+  const NativeServer server_;
+};
+
+Result<NativeServer> model_info(Lane& lane) {
+  ESP_TRY(const std::string body, lane.ask(lane.request("/get_model_info")));
+  ESP_TRY(const Json info, read_reply_json("native", body));
+  const Json* path = find_field(info, "model_path");
+  if (!path || !path->is_string()) return bad_reply("native", "/get_model_info tells no model_path");
+  NativeServer server;
+  server.model_path = path->get<std::string>();
+  const Json* name = find_field(info, "server");
+  server.espalier = name && *name == "espalier";
+  const Json* sees = find_field(info, "has_image_understanding");
+  server.sees_pictures = !sees || *sees != false;
+  const Json* templated = find_field(info, "has_chat_template");
+  server.has_template = templated && *templated == true;
+  if (const Json* bos = find_field(info, "bos_token_id"); bos && bos->is_number_integer())
+    server.bos = bos->get<std::int64_t>();
+  return server;
+}
+
+Result<ChatFormat> chat_format_for(Lane& lane, const NativeServer& server, const std::string& name) {
+  if (!name.empty()) return chat_format_named(name);
+  if (server.espalier && server.has_template) {
+    auto format = server_chat_format(lane, server.bos);
+    if (format.ok() || format.error().kind == Error::Kind::network) return format;
+    log::warning("{}; the format is chosen by the model's path instead", format.error().message);
+  }
+  return chat_format_of_path(server.model_path);
+}
+
+}  // namespace
+}  // namespace lang
+
+Result<std::shared_ptr<Backend>> open_native(NativeOptions options) {
+  net::Headers credentials;
+  if (!options.api_key.empty()) credentials.add("Authorization", "Bearer " + options.api_key);
+  ESP_TRY(auto endpoint, lang::open_endpoint("native", options.base_url, std::move(credentials), options.connection));
+  ESP_TRY(auto driver, lang::Driver::shared());
+  auto lane = std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint));
+  ESP_TRY(lang::NativeServer server, lang::model_info(*lane));
+  ESP_TRY(ChatFormat format, lang::chat_format_for(*lane, server, options.chat_template));
+  return std::shared_ptr<Backend>(
+      std::make_shared<lang::NativeBackend>(std::move(lane), std::move(server), std::move(format)));
+}
+
+}  // namespace espalier

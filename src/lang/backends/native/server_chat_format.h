@@ -1,0 +1,14 @@
+// server_chat_format.h: the chat format of an Espalier server's model, found by having it render some conversations.
+// Threads: any but the driver's: it waits for a dozen answers.
+// Fails:   unsupported or not_found for a template that is no pieces, or none; network.
+#pragma once
+
+#include "espalier/chat_format.h"
+#include "lang/backends/remote/lane.h"
+
+namespace espalier::lang {
+
+// `bos`: the id of the model's begin token; negative: it has none.
+Result<ChatFormat> server_chat_format(Lane& lane, std::int64_t bos);
+
+}  // namespace espalier::lang

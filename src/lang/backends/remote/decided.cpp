@@ -1,0 +1,58 @@
+#include "lang/backends/remote/decided.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lang/backends/remote/reply_reader.h"
+#include "lang/choices.h"
+
+namespace espalier::lang {
+namespace {
+
+constexpr double kGreedy = 1e-5;
+
+bool is_entry(const Json& entry) {
+  return entry.is_array() && entry.size() >= 2 && (entry[0].is_number() || entry[0].is_null()) &&
+         (entry[1].is_number_integer() || entry[1].is_null()) &&
+         (entry.size() == 2 || entry[2].is_string() || entry[2].is_null());
+}
+
+}  // namespace
+
+Result<SelectOutput> decided(const ChoicesMethod& method, const std::vector<ChoiceScore>& choices) {
+  ESP_TRY(ChoiceDecision decision, method.decide(choices));
+  if (decision.choice >= choices.size())
+    return internal_error(
+        fmt::format("{} took choice {}, but there are {}", method.name(), decision.choice, choices.size()));
+  SelectOutput output{decision.choice, scores_meta(choices)};
+  if (decision.meta.is_object()) output.meta.update(decision.meta);
+  return output;
+}
+
+Result<> check_select(SelectCall& call) {
+  if (!call.method) call.method = token_length_normalized();
+  if (call.choices.empty()) return bad_request("select() needs at least one choice", "choices");
+  for (const std::string& choice : call.choices)
+    if (choice.empty()) return bad_request("a choice of select() is empty: it has no tokens to compare", "choices");
+  if (call.temperature > kGreedy)
+    return bad_request("select() takes the likeliest choice and draws none: leave its temperature 0", "temperature");
+  return success();
+}
+
+Result<std::vector<TokenScore>> read_token_entries(const Json* entries, std::string_view server) {
+  if (!entries || !entries->is_array()) return bad_reply(server, "it has no log-probabilities of the choices");
+  std::vector<TokenScore> tokens;
+  for (const Json& entry : *entries) {
+    if (!is_entry(entry)) return bad_reply(server, "an entry of its log-probabilities is no [logprob, id, text]");
+    if (entry[0].is_null() && tokens.empty()) continue;
+    if (entry[0].is_null()) return bad_reply(server, "a log-probability in the middle is null");
+    TokenScore token{entry[0].get<double>(), entry[1].is_null() ? -1 : entry[1].get<TokenId>(), {}};
+    if (entry.size() > 2 && entry[2].is_string()) token.text = entry[2].get<std::string>();
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+}  // namespace espalier::lang
