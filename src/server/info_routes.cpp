@@ -37,8 +37,10 @@ Result<net::HttpResponse> model_info(Service& service, const ServedModel& model,
   const ModelInfo& info = model.info();
   std::string out;
   JsonWriter json(out);
-  json.open('{').field("model_path", info.path).field("served_model_name", model.name());
-  json.field("tokenizer_path", info.tokenizer_path).field("is_generation", true);
+  json.open('{').field("server", "espalier").field("model_path", info.path);
+  json.field("served_model_name", model.name())
+      .field("tokenizer_path", info.tokenizer_path)
+      .field("is_generation", true);
   json.key("preferred_sampling_params").null();
   json.field("weight_version", service.options.weight_version)
       .field("load_format", model.engine->options().load_format);
