@@ -157,8 +157,9 @@ TEST(OurServer, SelectsTheSameInOneRequestAndInSglangsWay) {
     EXPECT_EQ(at_once->choice, stepwise->choice) << method->name();
     EXPECT_EQ(at_once->meta["input_token_logprobs"], stepwise->meta["input_token_logprobs"]) << method->name();
     EXPECT_EQ(at_once->meta["normalized_prompt_logprobs"], stepwise->meta["normalized_prompt_logprobs"]);
-    if (method->needs_unconditional())
+    if (method->needs_unconditional()) {
       EXPECT_EQ(at_once->meta["unconditional_token_logprobs"], stepwise->meta["unconditional_token_logprobs"]);
+    }
   }
   EXPECT_EQ(lane->tally().usage().calls, 2 + 2 + 3);
 }

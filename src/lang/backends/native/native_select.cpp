@@ -118,8 +118,8 @@ class NativeSelect : public std::enable_shared_from_this<NativeSelect> {
       const auto& tokens = scores_[i].tokens;
       if (alone.size() > tokens.size()) return bad_reply(kName, "more log-probabilities than tokens");
       // The first token has nothing before it.
-      for (std::size_t k = tokens.size() - alone.size(); k > 0; --k)
-        alone.insert(alone.begin(), {0, tokens[k - 1].id, tokens[k - 1].text});
+      alone.insert(alone.begin(), tokens.size() - alone.size(), TokenScore{});
+      for (std::size_t k = 0; k < tokens.size(); ++k) alone[k] = {alone[k].logprob, tokens[k].id, tokens[k].text};
       scores_[i].unconditional = std::move(alone);
     }
     return decide();

@@ -245,7 +245,7 @@ TEST_P(SglangScoring, TheTokensAloneAreAskedForWhenTheMethodNeedsThem) {
   ASSERT_TRUE(chosen.ok()) << chosen.error().message;
   EXPECT_EQ(call_body(2)["input_ids"], Json::parse("[[103], [103, 104, 105]]"));
   EXPECT_EQ(chosen->meta["unconditional_token_logprobs"][1],
-            Json::parse(R"([[0.0, 103, " green"], [-0.25, 101, "?"], [-0.375, 102, "?"]])"));
+            Json::parse(R"([[0.0, 103, " green"], [-0.25, 104, " or"], [-0.375, 105, " red"]])"));
 }
 
 TEST_P(SglangScoring, AMethodOfOnesOwnIsTold) {
