@@ -51,11 +51,19 @@ struct Stop {
   std::string text;
 };
 
+// As servers find it (text/stop_matcher.h): the one that ends first; of several that end there the longest. So more
+// text behind cannot change it.
 Stop first_stop(std::string_view text, const std::vector<std::string>& stops) {
   Stop first;
+  std::size_t first_end = std::string::npos;
   for (const std::string& stop : stops) {
     const auto at = stop.empty() ? std::string_view::npos : text.find(stop);
-    if (at < first.at) first = {at, stop};
+    if (at == std::string_view::npos) continue;
+    const std::size_t end = at + stop.size();
+    if (end < first_end || (end == first_end && at < first.at)) {
+      first = {at, stop};
+      first_end = end;
+    }
   }
   return first;
 }
