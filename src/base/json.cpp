@@ -326,8 +326,25 @@ class Parser {
     return limits_.wide_integers ? float_value(start) : fail(otherwise, start);
   }
 
+  // Every decimal of 15 digits is the shortest one of some double, while it is neither huge nor tiny.
+  bool fits_double(const char* start, double made) const {
+    constexpr std::ptrdiff_t kSafeDigits = 15;
+    const char* last = start;
+    while (last < at_ && *last != 'e' && *last != 'E') ++last;
+    const char* first = start;
+    while (first < last && (*first == '-' || *first == '0' || *first == '.')) ++first;
+    const double size = std::abs(made);
+    return first == last || (std::count_if(first, last, is_digit) <= kSafeDigits && size > 1e-300 && size < 1e300);
+  }
+
   bool float_value(const char* start) {
     double made = 0;
+    if (limits_.exact_numbers) {
+      const auto [end, error] = std::from_chars(start, at_, made);
+      if (error != std::errc() || !fits_double(start, made)) {
+        return put(Json::binary_t(std::vector<std::uint8_t>(start, at_)));
+      }
+    }
     if (std::from_chars(start, at_, made).ec != std::errc()) {
       if (exceeds_one(start, at_)) return fail("a number that fits a double", start);
       made = *start == '-' ? -0.0 : 0.0;  // too small to tell from zero
@@ -365,6 +382,11 @@ std::string number_text(const Json& value) {
   return size >= 0x1p63 && size < 1e40 ? fmt::format("{:.0f}", number) : value.dump();
 }
 
+std::string written_number(const Json& value) {
+  if (value.is_binary()) return {value.get_binary().begin(), value.get_binary().end()};
+  return value.is_number() ? value.dump() : std::string();
+}
+
 std::string_view type_name(const Json& value) {
   switch (value.type()) {
     case Json::value_t::object:
@@ -379,6 +401,7 @@ std::string_view type_name(const Json& value) {
     case Json::value_t::number_unsigned:
       return "integer";
     case Json::value_t::number_float:
+    case Json::value_t::binary:  // a written number
       return "number";
     default:
       return "null";

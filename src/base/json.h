@@ -26,6 +26,8 @@ struct JsonLimits {
   std::size_t values = 4'000'000;  // of any kind, containers included
   std::size_t number_characters = 400;
   bool wide_integers = true;  // beyond 64 bits: the nearest double; false = refused
+  // Numbers that a double may not hold are kept as they are written (written_number).
+  bool exact_numbers = false;
 };
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
@@ -36,6 +38,10 @@ std::string in_quotes(std::string_view text, std::size_t most = 80);
 
 // A number as a message should show it: integers too large for 64 bits in digits again, not as 1e+20.
 std::string number_text(const Json& value);
+
+// The number as JSON text, as it was written where no double holds it (JsonLimits::exact_numbers); empty for other
+// values.
+std::string written_number(const Json& value);
 
 // "object", "array", "string", "integer", "number", "boolean" or "null".
 std::string_view type_name(const Json& value);

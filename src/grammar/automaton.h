@@ -81,6 +81,10 @@ class Automaton {
   // A state of some of a state's frames.
   State some(std::vector<Frame> frames) { return closure(std::move(frames)); }
   State unite(State a, State b);
+  // The state with these of its frames only.
+  State only(State state, std::vector<Frame> frames) {
+    return intern(std::move(frames), states_[state].complete, states_[state].leaves);
+  }
 
   struct Branch {
     ByteSet on;

@@ -368,6 +368,23 @@ Expression ExpressionStore::later(std::uint32_t payload, bool may_be_empty, bool
   return intern(Node{.op = Op::later, .flags = flags, .a = numbered(payload), .b = regular});
 }
 
+Expression ExpressionStore::awaiting(std::uint32_t payload) {
+  return intern(Node{.op = Op::later, .flags = kLocal | kCalls, .a = numbered(payload), .c = 1});
+}
+
+bool ExpressionStore::awaits(Expression e) const {
+  const Expression head = op(e) == Op::concat ? nodes_[e].a : e;
+  return op(head) == Op::later && nodes_[head].c == 1;
+}
+
+Expression ExpressionStore::recalled(Expression e, std::string_view text) {
+  const bool has_rest = op(e) == Op::concat;
+  const Expression rest = has_rest ? nodes_[e].b : empty;
+  const std::uint32_t number = nodes_[has_rest ? nodes_[e].a : e].a;
+  return concat(of_source(number, [&](ExpressionSource& source, std::uint32_t own) { return source.recall(own, text); }),
+                rest);
+}
+
 // ---- what can come next
 
 // Splits overlapping sets; what several steps lead to becomes their alternatives. Steps to the same place are joined.

@@ -51,6 +51,8 @@ class ExpressionSource {
  public:
   virtual Expression rule_body(Rule rule) = 0;
   virtual Expression expand(std::uint32_t payload) = 0;
+  // What an awaiting expression is once the text before it is known (recorded_states.h).
+  virtual Expression recall(std::uint32_t /*payload*/, std::string_view /*text*/) { return 0; }
   virtual ~ExpressionSource() = default;
 };
 
@@ -104,6 +106,15 @@ class ExpressionStore {
   Expression lexeme(Expression operand, Expression like = nothing);
   // `regular`: what it expands to calls no rules. Requires: it can read some text.
   Expression later(std::uint32_t payload, bool nullable, bool regular);
+
+  // Stands behind a call and depends on the text that the call has read: by itself what the source expands, which allows
+  // whatever any text would; with the text what the source recalls. Requires: what it recalls can read some text.
+  Expression awaiting(std::uint32_t payload);
+  bool awaits(Expression e) const;                             // at its beginning
+  Expression recalled(Expression e, std::string_view text);    // Requires: awaits(e)
+  // Whether anything may await a text. Who makes awaiting expressions says so before anything is read.
+  bool records() const { return records_; }
+  void set_records() { records_ = true; }
 
   Expression anything() const { return anything_; }  // every text
 
@@ -178,6 +189,7 @@ class ExpressionStore {
 
   std::size_t most_nodes_;
   bool exhausted_ = false;
+  bool records_ = false;
   std::uint32_t spent_ = 0;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   static constexpr std::uint32_t kOwnBits = 24;

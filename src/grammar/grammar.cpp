@@ -62,6 +62,7 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
   const SchemaOptions options{constraint.flexible_whitespace, constraint.closed};
   JsonLimits json_limits;
   json_limits.depth = 1000;
+  json_limits.exact_numbers = true;
   switch (constraint.kind) {
     case Kind::regex: {
       ESP_TRY(const Regex regex, parse_regex(constraint.text));
@@ -103,6 +104,7 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
       break;
   }
   automaton_.emplace(store_, AutomatonLimits{limits.states, 4096, limits.nesting});
+  recorded_.emplace(*automaton_, limits.states);
   masks_.emplace(*automaton_, vocabulary_);
   return whole;
 }
@@ -112,7 +114,7 @@ void Grammar::allow(std::chrono::milliseconds time) {
 }
 
 Result<> Grammar::limit_met() const {
-  const bool met = automaton_ ? automaton_->exhausted() : store_.exhausted();
+  const bool met = automaton_ ? automaton_->exhausted() || recorded_->exhausted() : store_.exhausted();
   if (!met) return success();
   return bad_request(
       "the constraint takes more states or time than its limits allow; shorter repetitions, fewer alternatives, or "
@@ -126,7 +128,7 @@ Result<State> Grammar::read(State from, std::string_view bytes) {
   constexpr std::size_t kPiece = 64;  // bytes that share the time of a step
   for (std::size_t i = 0; i < bytes.size() && from != Automaton::dead; ++i) {
     if (i % kPiece == 0) allow(limits_.step_time);
-    from = automaton_->next(from, static_cast<unsigned char>(bytes[i]));
+    from = recorded_->read(from, static_cast<unsigned char>(bytes[i]));
   }
   ESP_CHECK(limit_met());
   return from;
@@ -140,7 +142,7 @@ Result<std::shared_ptr<const MaskWords>> Grammar::mask(State state) {
 Result<Allowed> Grammar::allowed(State state) {
   const std::lock_guard lock(mutex_);
   ESP_TRY(auto words, mask_locked(state));
-  return Allowed{std::move(words), automaton_->complete(state)};
+  return Allowed{std::move(words), automaton_->complete(recorded_->plain(state))};
 }
 
 std::optional<Allowed> Grammar::known(State state) {
@@ -148,12 +150,28 @@ std::optional<Allowed> Grammar::known(State state) {
   if (!lock) return std::nullopt;
   const auto words = known_masks_.find(state);
   if (words == known_masks_.end()) return std::nullopt;
-  return Allowed{words->second, automaton_->complete(state)};
+  return Allowed{words->second, automaton_->complete(recorded_->plain(state))};
 }
 
+// What the automaton allows, less what the text so far rules out.
 Result<std::shared_ptr<const MaskWords>> Grammar::mask_locked(State state) {
   if (const auto known = known_masks_.find(state); known != known_masks_.end()) return known->second;
   allow(limits_.step_time);
+  const State plain = recorded_->plain(state);
+  ESP_TRY(auto words, plain_mask(plain));
+  const std::vector<TokenId> refused = recorded_->refused(state, *vocabulary_, *words);
+  ESP_CHECK(limit_met());
+  if (!refused.empty()) {
+    auto fewer = std::make_shared<MaskWords>(*words);
+    clear_bits(*fewer, refused);
+    words = std::move(fewer);
+  }
+  if (state != plain || !refused.empty()) known_masks_[state] = words;
+  return words;
+}
+
+Result<std::shared_ptr<const MaskWords>> Grammar::plain_mask(State state) {
+  if (const auto known = known_masks_.find(state); known != known_masks_.end()) return known->second;
   auto words = std::make_shared<MaskWords>();
   masks_->fill(state, *words);
   ESP_CHECK(limit_met());
@@ -178,13 +196,13 @@ Result<> Grammar::find_start() {
 
 bool Grammar::complete(State state) {
   const std::lock_guard lock(mutex_);
-  return automaton_->complete(state);
+  return automaton_->complete(recorded_->plain(state));
 }
 
 std::optional<std::size_t> Grammar::memory() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return std::nullopt;
-  return store_.memory() + automaton_->memory() + known_masks_.size() * vocabulary_->words() * 4;
+  return store_.memory() + automaton_->memory() + recorded_->memory() + known_masks_.size() * vocabulary_->words() * 4;
 }
 
 // ---- text that must come
@@ -205,8 +223,8 @@ Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   const std::lock_guard lock(mutex_);
   allow(limits_.step_time);
   Forced forced;
-  State end = state;
-  forced.bytes = forced_bytes(state, end);
+  State end = Automaton::dead;
+  forced.bytes = forced_bytes(recorded_->plain(state), end);
   if (!forced.bytes.empty() && vocabulary_->tokenizer() != nullptr) {
     forced.tokens = forced_tokens(*vocabulary_, *automaton_, state, forced.bytes, before);
   }
@@ -230,18 +248,21 @@ Result<std::string> Grammar::closing(State state) {
   std::vector<Visit> visits{{state, 0, 0}};
   std::unordered_set<State> seen{state};
   for (std::size_t i = 0; i < visits.size() && visits.size() < kMostVisited; ++i) {
-    if (automaton_->complete(visits[i].state)) {
+    const State plain = recorded_->plain(visits[i].state);
+    if (automaton_->complete(plain)) {
       std::string text;
       for (std::size_t at = i; at != 0; at = visits[at].from) text.push_back(visits[at].byte);
       std::ranges::reverse(text);
       return text;
     }
-    for (const Automaton::Branch& branch : automaton_->branches(visits[i].state)) {
-      if (!seen.insert(branch.to).second) continue;
+    for (const Automaton::Branch& branch : automaton_->branches(plain)) {
       const auto printable = [&](unsigned byte) { return branch.on.contains(static_cast<unsigned char>(byte)); };
       unsigned byte = ' ' + 1;
       while (byte < 0x7f && !printable(byte)) ++byte;
-      visits.push_back({branch.to, i, static_cast<char>(byte < 0x7f ? byte : branch.on.first())});
+      if (byte == 0x7f) byte = branch.on.first();
+      const State to = recorded_->read(visits[i].state, static_cast<unsigned char>(byte));
+      if (to == Automaton::dead || !seen.insert(to).second) continue;
+      visits.push_back({to, i, static_cast<char>(byte)});
     }
     ESP_CHECK(limit_met());
   }

@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "espalier/grammar.h"
 #include "grammar/automaton.h"
+#include "grammar/recorded_states.h"
 #include "grammar/structural_tag.h"
 #include "grammar/token_masks.h"
 #include "grammar/vocabulary.h"
@@ -81,6 +82,7 @@ class Grammar {
   Result<> limit_met() const;
   std::string forced_bytes(State state, State& end);
   Result<std::shared_ptr<const MaskWords>> mask_locked(State state);
+  Result<std::shared_ptr<const MaskWords>> plain_mask(State state);
 
   GrammarLimits limits_;
   std::mutex mutex_;
@@ -89,6 +91,7 @@ class Grammar {
   ExpressionStore store_;
   TagSources sources_;
   std::optional<Automaton> automaton_;
+  std::optional<RecordedStates> recorded_;
   std::optional<TokenMasks> masks_;
   State start_ = Automaton::dead;
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;

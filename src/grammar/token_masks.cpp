@@ -22,13 +22,6 @@ void set_bits(MaskWords& mask, std::span<const TokenId> tokens) {
   }
 }
 
-void clear_bits(MaskWords& mask, std::span<const TokenId> tokens) {
-  for (const TokenId token : tokens) {
-    const auto id = static_cast<std::uint32_t>(token);
-    mask[id / 32] &= ~(1u << (id % 32));
-  }
-}
-
 void unite(MaskWords& mask, const MaskWords& more) {
   for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= more[i];
 }

@@ -19,7 +19,11 @@ std::vector<std::pair<std::string_view, TokenId>> numbered(const std::vector<std
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens)
-    : tokens_(std::move(tokens)), trie_(TokenTrie::make(numbered(tokens_))) {}
+    : tokens_(std::move(tokens)), trie_(TokenTrie::make(numbered(tokens_))) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    if (tokens_[i].find(',', 1) != std::string::npos) with_comma_inside_.push_back(static_cast<TokenId>(i));
+  }
+}
 
 std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> tokenizer) {
   std::vector<std::string> tokens(static_cast<std::size_t>(tokenizer->size()));

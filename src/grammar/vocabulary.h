@@ -37,6 +37,13 @@ inline std::int64_t count_tokens(const MaskWords& mask) {
   return count;
 }
 
+inline void clear_bits(MaskWords& mask, std::span<const TokenId> tokens) {
+  for (const TokenId token : tokens) {
+    const auto id = static_cast<std::uint32_t>(token);
+    mask[id / 32] &= ~(1u << (id % 32));
+  }
+}
+
 // The tokens that may come in the middle of a lexeme, wherever it stands.
 struct LexemeTokens {
   MaskWords inside;                         // tokens that stay in it, or end with it
@@ -57,6 +64,9 @@ class Vocabulary {
   const TokenTrie& trie() const { return trie_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null when made of texts alone
 
+  // Tokens with a comma behind their first byte.
+  std::span<const TokenId> with_comma_inside() const { return with_comma_inside_; }
+
   // Tokens of at most `characters` characters that have bytes of these classes only.
   std::shared_ptr<const MaskWords> made_of(Classes classes, std::uint32_t characters);
 
@@ -67,6 +77,7 @@ class Vocabulary {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> tokens_;
   TokenTrie trie_;
+  std::vector<TokenId> with_comma_inside_;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<Classes, std::shared_ptr<const MaskWords>>>> made_of_;
   std::list<std::pair<std::uint64_t, std::shared_ptr<const LexemeTokens>>> lexemes_;  // last used first

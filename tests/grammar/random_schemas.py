@@ -15,8 +15,9 @@ PATTERNS = {  # as ECMA has them: as Python has them
     "^(a|b)*c?$": r"\A(a|b)*c?\Z", "": "(?:)", "^$": r"\A\Z", "^[^a]": r"\A[^a]", r"^\w{1,2}$": r"\A[A-Za-z0-9_]{1,2}\Z", "^x|1$": r"\Ax|1\Z", r"\.": r"\.",
     "^(?!a)": r"\A(?!a)", "^(?=.b)": r"\A(?=[^\n\r\u2028\u2029]b)", "é|日": "é|日", r"\\": r"\\", '"': '"'}
 # Keywords for which the engine takes members in any order.
-OF_DOCUMENTS = {"oneOf", "not", "if", "dependentRequired", "dependentSchemas", "propertyNames", "contains"}
-ONE_SCHEMA = ("additionalProperties", "propertyNames", "items", "contains", "not", "if", "then", "else")
+OF_DOCUMENTS = {"oneOf", "not", "if", "dependentRequired", "dependentSchemas", "propertyNames", "contains", "unevaluatedProperties",
+                "unevaluatedItems"}
+ONE_SCHEMA = ("additionalProperties", "propertyNames", "items", "contains", "not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems")
 SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs")
 
@@ -120,6 +121,10 @@ class Schemas:
                 add(schema, depth)
         if kind == "combined" or self.one_in(6):
             self.add_combination(schema, depth, refers)
+        if depth > 0 and self.one_in(4 if kind == "combined" else 12):
+            keyword = self.pick([f"unevaluated{what}" for what, name in (("Properties", "object"), ("Items", "array")) if not types or name in types]
+                                or ["unevaluatedProperties"])
+            schema[keyword] = self.pick((False, False, self.schema(depth - 1, True)))
         if self.one_in(12):
             schema["enum"] = [self.value(1) for _ in range(self.random.randint(1, 4))]
         items = list(schema.items())
@@ -155,6 +160,8 @@ class Schemas:
             schema["minItems"] = self.count()
         if self.one_in(3):
             schema["maxItems"] = self.count()
+        if self.one_in(4):
+            schema["uniqueItems"] = not self.one_in(8)
 
     def add_object(self, schema, depth):
         names = self.some(NAMES, 4)

@@ -113,8 +113,8 @@ class Constraints(ServerCase):
 
     def test_what_cannot_be_honoured_names_field_and_place(self):
         cases = [({"regex": "a(?=b)"}, 422, "sampling_params.regex", "byte 1"), ({"regex": "a("}, 400, "sampling_params.regex", "group"),
-                 ({"json_schema": {"properties": {"a": {"uniqueItems": True}}}}, 422, "sampling_params.json_schema",
-                  "#/properties/a/uniqueItems"),
+                 ({"json_schema": {"properties": {"a": {"multipleOf": 0.1234567891}}}}, 422, "sampling_params.json_schema",
+                  "#/properties/a/multipleOf"),
                  ({"json_schema": {"type": "thing"}}, 400, "sampling_params.json_schema", "#/type"),
                  ({"json_schema": "{"}, 400, "sampling_params.json_schema", "JSON"),
                  ({"json_schema": {"$ref": "#/nowhere"}}, 400, "sampling_params.json_schema", "#/nowhere"),

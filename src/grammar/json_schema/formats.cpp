@@ -52,10 +52,58 @@ Text ipv6() {
   return all;
 }
 
+// RFC 1123. Names in ASCII of other scripts ("xn--...") are left out: which of them are valid no pattern says.
 Text hostname() {
   const Text label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-  return label + "(?:\\." + label + ")*";
+  return "(?=.{1,253}$)(?!(?:.*\\.)?[Xx][Nn]--)" + label + "(?:\\." + label + ")*";
 }
+
+// RFC 5890, of which these are offered: labels in ASCII, and short ones of letters that need no context: Latin, Greek,
+// Cyrillic, kana, Han and Hangul. 11 characters of them have at most 63 bytes as ASCII, 50 characters at most 253.
+Text idn_hostname() {
+  const Text stop = "[.\\u3002\\uff0e\\uff61]";
+  const Text letter =
+      "a-z\\u00df-\\u00f6\\u00f8-\\u00ff\\u03ac-\\u03ce\\u0430-\\u045f\\u3041-\\u3096\\u30a1-\\u30fa\\u4e00-\\u9fa5"
+      "\\uac00-\\ud7a3";
+  const Text plain = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
+  const Text short_hyphens = "(?!(?:.*" + stop + ")?..--)";
+  const Text any = "(?:" + plain + "|[" + letter + "0-9]{1,11})";
+  return short_hyphens + "(?:(?=.{1,253}$)" + plain + "(?:" + stop + plain + ")*|(?=.{1,50}$)" + any + "(?:" + stop + any +
+         ")*)";
+}
+
+// A part of ECMA 262's patterns: groups (without names) up to three deep, ranges within digits or letters of one case,
+// no references to groups, no counts {n,m} with n > 0.
+class PatternSyntax {
+ public:
+  static Text whole(int depth) {
+    const Text terms = term(depth) + "*";
+    return terms + "(?:\\|" + terms + ")*";
+  }
+
+ private:
+  static Text escape() {
+    return "\\\\(?:[dDwWsSfnrtv^$\\\\.*+?()\\[\\]{}|/]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|c[A-Za-z])";
+  }
+  static Text ranges(char first, char last) {
+    Text all;
+    for (char low = first; low <= last; ++low) all += Text("|") + low + "-[" + low + "-" + last + "]";
+    return all;
+  }
+  static Text atom() {
+    const Text range = ranges('0', '9') + ranges('A', 'Z') + ranges('a', 'z');
+    return "[^\\\\^$*+?()\\[\\]{}|]|" + escape() + "|\\[\\^?(?:[^\\\\\\]^-]|" + escape() + range + ")*\\]";
+  }
+  static Text term(int depth) {
+    const Text quantifier = "(?:(?:[*+?]|\\{[0-9]{1,3},?\\}|\\{0,[0-9]{1,3}\\})\\?{0,1})?";
+    Text repeated = atom(), all = "\\^|\\$|\\\\[bB]";
+    if (depth > 0) {
+      repeated += "|\\((?:\\?:)?" + whole(depth - 1) + "\\)";
+      all += "|\\(\\?<?[=!]" + whole(depth - 1) + "\\)";
+    }
+    return "(?:" + all + "|(?:" + repeated + ")" + quantifier + ")";
+  }
+};
 
 // RFC 3986 (or 3987 with `wide`, characters beyond ASCII).
 struct Uri {
@@ -67,7 +115,8 @@ struct Uri {
     const Text literal = "\\[(?:" + ipv6() + "|[vV][0-9A-Fa-f]+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+)\\]";
     return "(?:" + plain(":") + "*@)?(?:" + literal + "|" + plain("") + "*)(?::[0-9]*)?";
   }
-  Text tail() const { return "(?:\\?" + plain(":@/?") + "*)?(?:#" + plain(":@/?") + "*)?"; }
+  Text private_use() const { return wide.empty() ? "" : "\\u{e000}-\\u{f8ff}\\u{f0000}-\\u{ffffd}\\u{100000}-\\u{10fffd}"; }
+  Text tail() const { return "(?:\\?" + plain(":@/?" + private_use()) + "*)?(?:#" + plain(":@/?") + "*)?"; }
   Text path_after_authority() const { return "(?:/" + path_character() + "*)*"; }
   Text rooted() const { return "/(?:" + path_character() + "+(?:/" + path_character() + "*)*)?"; }
   Text rootless(const Text& first) const { return first + "+(?:/" + path_character() + "*)*"; }
@@ -97,7 +146,7 @@ Text email(const Text& wide) {
 Text uri_template() {
   const Text name = "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*";
   const Text variable = name + "(?::[1-9][0-9]{0,3}|\\*)?";
-  const Text literal = Text("(?:[!#$&(-;=?-\\[\\]_a-z~") + kWide + "]|%[0-9A-Fa-f]{2})";
+  const Text literal = Text("(?:[!#$&-;=?-\\[\\]_a-z~") + kWide + "]|%[0-9A-Fa-f]{2})";
   return "(?:" + literal + "|\\{[+#./;?&=,!@|]?" + variable + "(?:," + variable + ")*\\})*";
 }
 
@@ -112,8 +161,10 @@ std::unordered_map<std::string_view, Text> make_table() {
       {"ipv4", ipv4()},
       {"ipv6", ipv6()},
       {"hostname", hostname()},
+      {"idn-hostname", idn_hostname()},
+      {"regex", PatternSyntax::whole(3)},
       {"email", email("")},
-      {"idn-email", email(kWide)},
+      {"idn-email", email("\\u{80}-\\u{10ffff}")},
       {"uri", Uri("").with_scheme()},
       {"uri-reference", Uri("").reference()},
       {"iri", Uri(kWide).with_scheme()},

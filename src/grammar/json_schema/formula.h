@@ -61,6 +61,7 @@ struct Demand {
     contains,     // between b and c items satisfy a
     min_items,    // a
     max_items,    // a
+    unique,       // items differ from one another
     value,        // the member or item that is being read satisfies a; only while a step is decided
   };
   Kind kind = Kind::type;

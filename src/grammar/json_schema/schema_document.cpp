@@ -177,10 +177,11 @@ std::string resolve_uri(std::string_view base, std::string_view reference) {
 
 Result<SchemaDocument> SchemaDocument::open(const Json& root) {
   SchemaDocument document;
-  document.resources_.push_back({"", &root, Draft::of_2020, "#"});
+  document.resources_.push_back({"", &root, Draft::of_2020, "#", {}});
   document.resources_by_uri_[""] = 0;
   ESP_CHECK(document.survey(root));
-  document.add(root, 0, "#");
+  document.scopes_.emplace_back();
+  document.add(root, 0, "#", 0);
   return document;
 }
 
@@ -210,7 +211,7 @@ Result<> SchemaDocument::survey_schema(const Visit& visit, std::vector<Visit>& p
     if (root) {
       resources_[0].base = uri;
     } else {
-      resources_.push_back({uri, &schema, resources_[resource].draft, visit.pointer});
+      resources_.push_back({uri, &schema, resources_[resource].draft, visit.pointer, {}});
       resource = static_cast<std::uint32_t>(resources_.size() - 1);
       resource_of_[&schema] = resource;
     }
@@ -218,15 +219,10 @@ Result<> SchemaDocument::survey_schema(const Visit& visit, std::vector<Visit>& p
   }
   if (id != nullptr && id->starts_with('#') && id->size() > 1 && !ref_hides) {
     anchors_[resources_[resource].base + *id] = &schema;
-    anchor_pointers_[&schema] = visit.pointer;
+    anchor_places_[&schema] = {resource, visit.pointer};
   }
   if (draft && (root || id != nullptr)) resources_[resource].draft = *draft;
-  for (const char* key : {"$anchor", "$dynamicAnchor"}) {
-    if (const std::string* name = string_at(schema, key)) {
-      anchors_[resources_[resource].base + "#" + *name] = &schema;
-      anchor_pointers_[&schema] = visit.pointer;
-    }
-  }
+  survey_anchors(visit, resource);
   for (const Applicator& applicator : kApplicators) {
     const auto found = schema.find(applicator.keyword);
     if (found == schema.end()) continue;
@@ -244,20 +240,51 @@ Result<> SchemaDocument::survey_schema(const Visit& visit, std::vector<Visit>& p
   return success();
 }
 
-SchemaNumber SchemaDocument::add(const Json& json, std::uint32_t resource, std::string pointer) {
-  const auto [place, fresh] = numbers_.try_emplace(&json, static_cast<SchemaNumber>(schemas_.size()));
-  if (fresh) schemas_.push_back({&json, resource, std::move(pointer)});
+void SchemaDocument::survey_anchors(const Visit& visit, std::uint32_t resource) {
+  const Json& schema = *visit.json;
+  Resource& of = resources_[resource];
+  for (const char* key : {"$anchor", "$dynamicAnchor"}) {
+    const std::string* name = string_at(schema, key);
+    if (name == nullptr) continue;
+    anchors_[of.base + "#" + *name] = &schema;
+    anchor_places_[&schema] = {resource, visit.pointer};
+    if (key == std::string_view("$dynamicAnchor")) of.dynamic_anchors.emplace_back(*name, &schema);
+  }
+  const auto recursive = schema.find("$recursiveAnchor");
+  if (&schema == of.root && recursive != schema.end() && *recursive == true) {
+    of.dynamic_anchors.emplace_back("", &schema);
+    anchor_places_[&schema] = {resource, visit.pointer};
+  }
+}
+
+// The scope behind entering a resource.
+std::uint32_t SchemaDocument::entered(std::uint32_t scope, std::uint32_t resource) {
+  if (resources_[resource].dynamic_anchors.empty()) return scope;
+  Scope larger = scopes_[scope];
+  for (const auto& [name, anchor] : resources_[resource].dynamic_anchors) larger.try_emplace(name, anchor);
+  if (larger.size() == scopes_[scope].size()) return scope;
+  const auto known = std::ranges::find(scopes_, larger);
+  if (known != scopes_.end()) return static_cast<std::uint32_t>(known - scopes_.begin());
+  scopes_.push_back(std::move(larger));
+  return static_cast<std::uint32_t>(scopes_.size() - 1);
+}
+
+SchemaNumber SchemaDocument::add(const Json& json, std::uint32_t resource, std::string pointer, std::uint32_t scope) {
+  scope = entered(scope, resource);
+  const auto [place, fresh] = numbers_.try_emplace({&json, scope}, static_cast<SchemaNumber>(schemas_.size()));
+  if (fresh) schemas_.push_back({&json, resource, std::move(pointer), scope});
   return place->second;
 }
 
 SchemaNumber SchemaDocument::number(const Json& schema, SchemaNumber parent, std::string_view keyword,
                                     std::string_view token) {
-  if (const auto known = numbers_.find(&schema); known != numbers_.end()) return known->second;
   const auto own = resource_of_.find(&schema);
   const std::uint32_t resource = own != resource_of_.end() ? own->second : schemas_[parent].resource;
+  const std::uint32_t scope = entered(schemas_[parent].scope, resource);
+  if (const auto known = numbers_.find({&schema, scope}); known != numbers_.end()) return known->second;
   std::string pointer = schemas_[parent].pointer + pointer_token(keyword);
   if (!token.empty() || keyword == "properties") pointer += pointer_token(token);
-  return add(schema, resource, std::move(pointer));
+  return add(schema, resource, std::move(pointer), scope);
 }
 
 Result<SchemaNumber> SchemaDocument::resolve(SchemaNumber from, std::string_view reference) {
@@ -275,16 +302,33 @@ Result<SchemaNumber> SchemaDocument::resolve(SchemaNumber from, std::string_view
                  schemas_[from].pointer, "grammar_invalid"};
   }
   const std::uint32_t number = address.empty() ? schemas_[from].resource : resource->second;
-  if (fragment.empty() || fragment[0] == '/') return walk(number, fragment, reference);
+  const std::uint32_t scope = schemas_[from].scope;
+  if (fragment.empty() || fragment[0] == '/') return walk(number, fragment, reference, scope);
   if (const auto anchor = anchors_.find(uri + "#" + fragment); anchor != anchors_.end()) {
-    return add(*anchor->second, number, anchor_pointers_[anchor->second]);
+    return add(*anchor->second, number, anchor_places_[anchor->second].pointer, scope);
   }
   return bad_request(fmt::format("$ref {} names an anchor that is not there", in_quotes(reference)),
                      schemas_[from].pointer, "grammar_invalid");
 }
 
+// Where the reference leads by itself, unless that is a dynamic anchor: then to the outermost one of its name.
+Result<SchemaNumber> SchemaDocument::resolve_dynamic(SchemaNumber from, std::string_view reference, bool recursive) {
+  ESP_TRY(const SchemaNumber target, resolve(from, reference));
+  const std::size_t hash = reference.find('#');
+  const std::string name = recursive || hash == std::string_view::npos ? "" : percent_decoded(reference.substr(hash + 1));
+  const auto& anchors = resources_[schemas_[target].resource].dynamic_anchors;
+  const bool dynamic = (recursive || !name.empty()) &&
+                       std::ranges::find(anchors, std::pair(name, schemas_[target].json)) != anchors.end();
+  if (!dynamic) return target;
+  const std::uint32_t scope = schemas_[from].scope;
+  const auto outermost = scopes_[scope].find(name);
+  if (outermost == scopes_[scope].end()) return target;
+  const Place& place = anchor_places_[outermost->second];
+  return add(*outermost->second, place.resource, place.pointer, scope);
+}
+
 Result<SchemaNumber> SchemaDocument::walk(std::uint32_t resource, std::string_view json_pointer,
-                                          std::string_view reference) {
+                                          std::string_view reference, std::uint32_t scope) {
   const Json* at = resources_[resource].root;
   std::string pointer = resources_[resource].pointer;
   while (!json_pointer.empty()) {
@@ -309,7 +353,7 @@ Result<SchemaNumber> SchemaDocument::walk(std::uint32_t resource, std::string_vi
     pointer += pointer_token(token);
     if (const auto own = resource_of_.find(at); own != resource_of_.end()) resource = own->second;
   }
-  return add(*at, resource, std::move(pointer));
+  return add(*at, resource, std::move(pointer), scope);
 }
 
 }  // namespace espalier::grammar

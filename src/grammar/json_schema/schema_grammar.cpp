@@ -5,13 +5,17 @@
 #include <algorithm>
 
 #include "grammar/hashing.h"
+#include "grammar/json_schema/written_value.h"
 
 namespace espalier::grammar {
 namespace {
 
 using Kind = Demand::Kind;
 constexpr std::size_t kMostChoices = 4096;  // ways in which one member can satisfy what is left
-constexpr std::size_t kMostPatterns = 12;   // that tell the names of one object apart
+constexpr std::size_t kMostPatterns = 64;   // that tell the names of one object apart
+constexpr std::size_t kMostRegions = 4096;  // of names that they tell apart
+// What `later` and `awaiting` expressions stand for, by the remainder of their payload.
+enum Payload : std::uint32_t { kContainer, kMultiple, kPayloads };
 
 Formula constant(bool value) {
   return value ? FormulaStore::always : FormulaStore::never;
@@ -25,7 +29,7 @@ std::uint32_t less_one(std::uint32_t count) {
 
 std::size_t SchemaGrammar::ContainerHash::operator()(const Container& c) const {
   std::uint64_t hash = c.object * 4u + c.first * 2u + c.any_order;
-  for (const std::uint32_t field : {c.shape, c.place, c.seen, c.cap, c.min_left, c.max_left, c.rest}) {
+  for (const std::uint32_t field : {c.shape, c.place, c.seen, c.cap, c.written, c.unknown, c.min_left, c.max_left, c.rest}) {
     hash = mix(hash, field);
   }
   return hash;
@@ -43,6 +47,8 @@ SchemaGrammar::SchemaGrammar(ExpressionStore& store, SchemaDocument document, Sc
   free_text_ = free_json_text(store, 0, kUnbounded);
   seen_sets_.emplace_back();
   seen_numbers_.emplace(std::vector<bool>(), 0);
+  written_sets_.emplace_back();
+  written_numbers_.emplace(std::vector<Formula>(), 0);
   if (!options.flexible_whitespace) return;
   ByteSet blanks;
   blanks.add(' '), blanks.add('\t');
@@ -63,6 +69,7 @@ Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& stor
 Result<> SchemaGrammar::open() {
   // All schemas that can be reached are read now, so that what is refused is refused before anything is generated.
   for (SchemaNumber number = 0; number < document_.size(); ++number) ESP_CHECK(reader_.formula(number));
+  if (reader_.compares_items()) store_.set_records();
   any_order_ =
       options_.order == MemberOrder::any || (options_.order == MemberOrder::automatic && reader_.describes_documents());
   const Formula root = formulas_.one({Kind::schema, 0, 0, 0});
@@ -187,7 +194,8 @@ Expression SchemaGrammar::scalars(Formula formula) {
   if (of_string != FormulaStore::never) {
     const Expression inside = string_text(of_string);
     const Expression closed = store_.concat(inside, quote_);
-    const Expression word = literals(of_string) ? closed : store_.lexeme(closed);
+    const Expression like = store_.concat(without_exclusions(of_string), quote_);
+    const Expression word = literals(of_string) ? closed : store_.lexeme(closed, like);
     if (store_.possible(inside)) ways.push_back(store_.concat(quote_, word));
   }
   std::erase_if(ways, [&](Expression e) { return !store_.possible(e); });
@@ -220,9 +228,7 @@ bool SchemaGrammar::possible(Formula formula) {
 }
 
 bool SchemaGrammar::possible(const Container& container) {
-  const Expression node = later(container);  // gives it a number
-  (void)node;
-  const std::uint32_t number = container_numbers_.at(container);
+  const std::uint32_t number = payload_of(container) / kPayloads;
   if (const auto known = container_possible_.find(number); known != container_possible_.end()) return known->second;
   if (!searching_.insert(number).second) {
     assumed_ = true;
@@ -239,18 +245,20 @@ bool SchemaGrammar::possible(const Container& container) {
 
 bool SchemaGrammar::search(const Container& container) {
   if (store_.exhausted()) return false;
-  if (!container.object) {
-    const bool ends = finished(container.rest);
-    if (container.min_left == 0 && ends) return true;
-    if (container.max_left == 0 || container.min_left > container.max_left) return false;
-    const std::vector<Member> ways = items(container);
-    // Counting on through equal items says nothing new.
-    const bool steady = std::ranges::all_of(
-        ways, [&](const Member& way) { return way.next.rest == container.rest && way.next.place == container.place; });
-    if (steady) return ends && std::ranges::any_of(ways, [&](const Member& way) { return possible(way.value); });
-    return std::ranges::any_of(ways, [&](const Member& way) { return possible(way.value) && possible(way.next); });
-  }
+  if (!container.object) return speaks_of(container.rest, Kind::unique) ? search_unique(container) : search_array(container);
   return search_object(container);
+}
+
+bool SchemaGrammar::search_array(const Container& array) {
+  const bool ends = finished(array.rest);
+  if (array.min_left == 0 && ends) return true;
+  if (array.max_left == 0 || array.min_left > array.max_left) return false;
+  const std::vector<Member> ways = items(array);
+  // Counting on through equal items says nothing new.
+  const bool steady = std::ranges::all_of(
+      ways, [&](const Member& way) { return way.next.rest == array.rest && way.next.place == array.place; });
+  if (steady) return ends && std::ranges::any_of(ways, [&](const Member& way) { return possible(way.value); });
+  return std::ranges::any_of(ways, [&](const Member& way) { return possible(way.value) && possible(way.next); });
 }
 
 bool SchemaGrammar::search_object(const Container& at) {
@@ -321,6 +329,23 @@ std::optional<std::vector<std::uint32_t>> SchemaGrammar::literals(Formula formul
   return all;
 }
 
+bool SchemaGrammar::excludes_text(Formula formula) const {
+  return formulas_.op(formula) == FormulaStore::Op::negated && formulas_.demand(formula).kind == Kind::equals;
+}
+
+// What a string is like that must be none of some: the same without that. Nothing when nothing is excluded.
+Expression SchemaGrammar::without_exclusions(Formula formula) {
+  using Form = FormulaStore::Op;
+  const bool conjunction = formulas_.op(formula) == Form::all;
+  std::vector<Formula> others;
+  const auto parts = conjunction ? formulas_.parts(formula) : std::span<const Formula>(&formula, 1);
+  for (const Formula part : parts) {
+    if (!excludes_text(part)) others.push_back(part);
+  }
+  if (others.size() == parts.size()) return ExpressionStore::nothing;
+  return string_part(formulas_.all(others));
+}
+
 Expression SchemaGrammar::string_text(Formula formula) {
   if (formula == FormulaStore::always) return free_text_;
   // Only lengths: every way of writing the characters will do.
@@ -356,12 +381,18 @@ Expression SchemaGrammar::string_part(Formula formula) {
   } else {
     std::vector<Expression> conditions;
     std::optional<std::vector<std::uint32_t>> listed;
+    std::vector<Expression> excluded;
     for (const Formula part : formulas_.parts(formula)) {
       auto texts = literals(part);
       if (texts && !listed)
         listed = std::move(texts);
+      else if (excludes_text(part))
+        excluded.push_back(tables_.spelling.text(tables_.texts[formulas_.demand(part).a]));
       else
         conditions.push_back(string_part(part));
+    }
+    if (!excluded.empty()) {
+      conditions.push_back(store_.both(any_text_, store_.negation(store_.either(std::move(excluded)))));
     }
     if (!listed) {
       result = store_.both(std::move(conditions));
@@ -533,7 +564,7 @@ Expression SchemaGrammar::multiple(Multiple state) {
          static_cast<std::uint64_t>(state.phase);
   const auto [place, fresh] = multiple_numbers_.try_emplace(key, static_cast<std::uint32_t>(multiples_.size()));
   if (fresh) multiples_.push_back(state);
-  return store_.later(place->second * 2 + 1, can_end(state), true);
+  return store_.later(place->second * kPayloads + kMultiple, can_end(state), true);
 }
 
 Expression SchemaGrammar::digit_steps(const Multiple& state, Multiple::Phase phase) {
@@ -579,15 +610,26 @@ Expression SchemaGrammar::expand(const Multiple& state) {
 
 // ---- arrays and objects
 
-Expression SchemaGrammar::later(const Container& container) {
+std::uint32_t SchemaGrammar::payload_of(const Container& container) {
   const auto [place, fresh] = container_numbers_.try_emplace(container, static_cast<std::uint32_t>(containers_.size()));
   if (fresh) containers_.push_back(container);
-  return store_.later(place->second * 2, false, false);
+  return place->second * kPayloads + kContainer;
+}
+
+Expression SchemaGrammar::later(const Container& container) {
+  return store_.later(payload_of(container), false, false);
 }
 
 Expression SchemaGrammar::expand(std::uint32_t payload) {
-  if (payload % 2 == 1) return expand(Multiple(multiples_[payload / 2]));
-  return expand(Container(containers_[payload / 2]));
+  if (payload % kPayloads == kMultiple) return expand(Multiple(multiples_[payload / kPayloads]));
+  return expand(Container(containers_[payload / kPayloads]));
+}
+
+// What follows an item, now that its value is known.
+Expression SchemaGrammar::recall(std::uint32_t payload, std::string_view text) {
+  Container next = containers_[payload / kPayloads];
+  next.written = with_written(next.written, reader_.equal_to_text(last_value(text)));
+  return possible(next) ? later(next) : ExpressionStore::nothing;
 }
 
 Expression SchemaGrammar::expand(const Container& at) {
@@ -601,8 +643,13 @@ Expression SchemaGrammar::expand(const Container& at) {
   }
   std::vector<Expression> bodies;
   for (const Member& way : ways) {
-    if (!possible(way.value) || !possible(in_order(way.next))) continue;
-    bodies.push_back(store_.concat({way.key, value(way.value), later(way.next)}));
+    if (!possible(way.value)) continue;
+    Container next = in_order(way.next);
+    next.unknown += way.recorded;
+    if (!possible(next)) continue;
+    const Expression behind = later(way.next);
+    const Expression read = way.recorded ? store_.concat(store_.call(way.value), store_.awaiting(payload_of(way.next))) : store_.concat(value(way.value), behind);
+    bodies.push_back(store_.concat(way.key, read));
   }
   const Expression separator = at.first ? ExpressionStore::empty : store_.concat(store_.text(","), space_);
   const Expression more = store_.concat(separator, store_.either(std::move(bodies)));
@@ -701,8 +748,8 @@ std::optional<SchemaGrammar::Container> SchemaGrammar::open_array(Formula formul
 
 std::vector<SchemaGrammar::Member> SchemaGrammar::items(const Container& at) {
   std::vector<Member> ways;
-  for (const Choice& choice : decide(at_item(at.rest, at.place), FormulaStore::always)) {
-    Member way{ExpressionStore::empty, choice.value, at};
+  for (const Choice& choice : decide(at_item(at.rest, at.place, at.written), FormulaStore::always)) {
+    Member way{ExpressionStore::empty, choice.value, at, speaks_of(choice.rest, Kind::unique)};
     way.next.first = false;
     way.next.place = std::min(at.place + 1, at.cap);
     way.next.min_left = less_one(at.min_left);
@@ -713,8 +760,117 @@ std::vector<SchemaGrammar::Member> SchemaGrammar::items(const Container& at) {
   return ways;
 }
 
+// ---- items that must differ
+
+bool SchemaGrammar::speaks_of(Formula formula, Kind kind) const {
+  bool found = false;
+  formulas_.each(formula, [&](const Demand& c, bool) { found = found || c.kind == kind; });
+  return found;
+}
+
+std::uint32_t SchemaGrammar::with_written(std::uint32_t set, Formula value) {
+  std::vector<Formula> more = written_sets_[set];
+  const auto place = std::ranges::lower_bound(more, value);
+  if (place == more.end() || *place != value) more.insert(place, value);
+  const auto [known, fresh] =
+      written_numbers_.try_emplace(more, static_cast<std::uint32_t>(written_sets_.size()));
+  if (fresh) written_sets_.push_back(std::move(more));
+  return known->second;
+}
+
+// Whether an array whose items must differ (or must not) can be completed: there have to be enough values for the items
+// still wanted and those whose values are not known.
+bool SchemaGrammar::search_unique(const Container& array) {
+  const bool ends = finished(array.rest);
+  if (array.min_left == 0 && ends) return true;
+  if (array.max_left == 0 || array.min_left > array.max_left) return false;
+  for (const Member& way : repeating_items(array)) {
+    if (possible(way.value) && possible(way.next)) return true;
+  }
+  const auto unchanged = [&](const Member& way) {
+    return way.next.rest == array.rest && way.next.place == array.place;
+  };
+  const std::vector<Member> ways = items(array);
+  if (ends && std::ranges::all_of(ways, unchanged)) {
+    const std::uint64_t wanted = std::uint64_t{array.unknown} + array.min_left;
+    std::uint64_t values = 0;
+    for (const Member& way : ways) values += count_values(way.value, wanted);
+    return values >= wanted;
+  }
+  const bool first = array.unknown == 0 && array.written == 0;
+  return std::ranges::any_of(ways, [&](const Member& way) {
+    if (unchanged(way) && array.min_left == 0 && !first) return false;
+    Container next = way.next;
+    next.unknown += way.recorded;
+    return count_values(way.value, array.unknown + 1) > array.unknown && possible(next);
+  });
+}
+
+// Ways in which the next item can be one of those whose values are not known. Whether theirs is a value that it may
+// have is taken for granted.
+std::vector<SchemaGrammar::Member> SchemaGrammar::repeating_items(const Container& array) {
+  if (array.unknown == 0) return {};
+  Container repeats = array;
+  repeats.rest = formulas_.map(array.rest, [&](const Demand& c, bool negated) {
+    if (c.kind == Kind::unique) return constant(negated);
+    const Formula self = formulas_.one(c);
+    return negated ? formulas_.no(self) : self;
+  });
+  return items(repeats);
+}
+
+namespace {
+
+// Texts of an expression, up to `enough`.
+class TextCount {
+ public:
+  TextCount(ExpressionStore& store, std::uint64_t enough) : store_(store), enough_(enough) {}
+
+  std::uint64_t of(Expression e, std::uint32_t depth = 0) {
+    constexpr std::uint32_t kDeep = 1000;
+    constexpr std::size_t kMany = 10'000;
+    if (!store_.possible(e)) return 0;
+    if (depth > kDeep || known_.size() > kMany) return enough_;
+    const auto [known, fresh] = known_.try_emplace(e, enough_);  // of a loop there is no end
+    if (!fresh) return known->second;
+    std::uint64_t count = store_.nullable(e) ? 1 : 0;
+    for (const Step& step : store_.steps(e).bytes) {
+      if (count >= enough_) break;
+      count += std::min(enough_, static_cast<std::uint64_t>(step.on.size()) * of(step.to, depth + 1));
+    }
+    return known_[e] = std::min(count, enough_);
+  }
+
+ private:
+  ExpressionStore& store_;
+  std::uint64_t enough_;
+  std::unordered_map<Expression, std::uint64_t> known_;
+};
+
+}  // namespace
+
+// How many values satisfy a formula, up to `enough`; containers are taken to be enough, if there are any.
+std::uint64_t SchemaGrammar::count_values(Formula formula, std::uint64_t enough) {
+  if (!possible(formula)) return 0;
+  if (enough <= 1) return enough;
+  const auto array = open_array(formula);
+  if (restrict(formula, Type::object) != FormulaStore::never || (array && possible(*array))) return enough;
+  std::uint64_t count = restrict(formula, Type::null) != FormulaStore::never ? 1 : 0;
+  const Formula truth = restrict(formula, Type::boolean);
+  for (const bool one : {false, true}) {
+    const Formula holds = formulas_.map(truth, [&](const Demand&, bool negated) { return constant(one != negated); });
+    count += holds != FormulaStore::never ? 1 : 0;
+  }
+  const Expression numbers = number_part(restrict(formula, Type::number));
+  const bool two_zeros = store_.accepts(numbers, "0") && store_.accepts(numbers, "-0");
+  const std::uint64_t texts = TextCount(store_, enough + 1).of(numbers);
+  count += texts - ((two_zeros && texts <= enough) ? 1 : 0);
+  count += TextCount(store_, enough).of(string_part(restrict(formula, Type::string)));
+  return std::min(count, enough);
+}
+
 // What is left of constraints on arrays once the item at `place` is read; what they ask of it becomes `value`.
-Formula SchemaGrammar::at_item(Formula formula, std::uint32_t place) {
+Formula SchemaGrammar::at_item(Formula formula, std::uint32_t place, std::uint32_t written) {
   return formulas_.map(formula, [&](const Demand& c, bool negated) {
     const auto answer = [&](Formula f) { return negated ? formulas_.no(f) : f; };
     const Formula self = formulas_.one(c);
@@ -735,6 +891,10 @@ Formula SchemaGrammar::at_item(Formula formula, std::uint32_t place) {
         return answer(formulas_.one({Kind::min_items, less_one(c.a), 0, 0}));
       case Kind::max_items:
         return answer(c.a == 0 ? FormulaStore::never : formulas_.one({Kind::max_items, less_one(c.a), 0, 0}));
+      case Kind::unique: {
+        const Formula repeats = formulas_.any(written_sets_[written]);
+        return answer(formulas_.all(formulas_.one({Kind::value, formulas_.no(repeats), 0, 0}), self));
+      }
       default:
         return answer(self);
     }
@@ -914,6 +1074,8 @@ void SchemaGrammar::other_members(const Container& at, Formula rest, std::vector
       if (store_.possible(outside)) finer.push_back({outside, region.matched});
     }
     regions = std::move(finer);
+    if (regions.size() > kMostRegions) store_.exhaust();
+    if (store_.exhausted()) return;
   }
   const Expression colon = store_.concat({space_, store_.text(":"), space_});
   const Expression like = store_.concat(any_text_, quote_);

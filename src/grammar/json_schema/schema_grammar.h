@@ -33,6 +33,7 @@ class SchemaGrammar final : public ExpressionSource {
 
   Expression rule_body(Rule rule) override;
   Expression expand(std::uint32_t payload) override;
+  Expression recall(std::uint32_t payload, std::string_view text) override;
 
  private:
   enum class Type : std::uint8_t { null, boolean, number, string, array, object };
@@ -54,6 +55,8 @@ class SchemaGrammar final : public ExpressionSource {
     bool any_order = false;   // objects: names may come in any order, those of set `seen` have
     std::uint32_t seen = 0;
     std::uint32_t cap = 0;  // of arrays
+    std::uint32_t written = 0;  // of arrays whose items must differ: the set of values that have been read
+    std::uint32_t unknown = 0;  // and how many more were passed over in looking whether the array can be completed
     std::uint32_t min_left = 0, max_left = ExpressionStore::unbounded;
     Formula rest = FormulaStore::always;
     bool operator==(const Container&) const = default;
@@ -71,6 +74,7 @@ class SchemaGrammar final : public ExpressionSource {
     Expression key = ExpressionStore::empty;  // with what stands between it and the value
     Formula value = FormulaStore::always;
     Container next;
+    bool recorded = false;  // what may follow depends on the value
   };
   struct Choice {
     Formula value = FormulaStore::always, rest = FormulaStore::always;
@@ -92,6 +96,8 @@ class SchemaGrammar final : public ExpressionSource {
 
   Expression string_text(Formula formula);  // inside the quotes
   Expression string_part(Formula formula);
+  bool excludes_text(Formula formula) const;
+  Expression without_exclusions(Formula formula);
   std::optional<std::vector<std::uint32_t>> literals(Formula formula) const;
   Expression number_text(Formula formula);
   Expression number_part(Formula formula);
@@ -108,14 +114,21 @@ class SchemaGrammar final : public ExpressionSource {
   Container open_object(Formula formula);
   void collect_names(Formula formula, Shape& shape);
   Expression expand(const Container& container);
+  std::uint32_t payload_of(const Container& container);
   Expression later(const Container& container);
   std::vector<Member> members(const Container& container, bool& may_close);
   void named_members(const Container& at, std::uint32_t place, Formula rest, std::vector<Member>& out);
   void other_members(const Container& at, Formula rest, std::vector<Member>& out);
   std::vector<Member> items(const Container& container);
+  bool search_array(const Container& array);
+  bool search_unique(const Container& array);
+  std::vector<Member> repeating_items(const Container& array);
+  bool speaks_of(Formula formula, Demand::Kind kind) const;
+  std::uint32_t with_written(std::uint32_t set, Formula value);
+  std::uint64_t count_values(Formula formula, std::uint64_t enough);
   Formula at_member(Formula formula, std::uint32_t name);
   Formula at_other_member(Formula formula, const std::vector<Expression>& patterns, std::uint64_t matched);
-  Formula at_item(Formula formula, std::uint32_t place);
+  Formula at_item(Formula formula, std::uint32_t place, std::uint32_t written);
   Formula pass_name(Formula formula, std::uint32_t name);
   bool finished(Formula formula);
   std::vector<Choice> decide(Formula rest, Formula value);
@@ -151,6 +164,8 @@ class SchemaGrammar final : public ExpressionSource {
   bool any_order_ = false;
   std::vector<std::vector<bool>> seen_sets_;  // by place; places beyond the end have not come
   std::map<std::vector<bool>, std::uint32_t> seen_numbers_;
+  std::vector<std::vector<Formula>> written_sets_;  // ascending
+  std::map<std::vector<Formula>, std::uint32_t> written_numbers_;
   std::vector<Container> containers_;
   std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;
   std::unordered_map<std::uint32_t, bool> container_possible_;

@@ -26,17 +26,6 @@ std::uint32_t types_named(std::string_view name) {
 
 }  // namespace
 
-struct SchemaReader::Reading {
-  SchemaNumber number = 0;
-  const Json& schema;
-  std::vector<Formula> parts;
-
-  const Json* find(const char* keyword) const {
-    const auto found = schema.find(keyword);
-    return found == schema.end() ? nullptr : &*found;
-  }
-};
-
 // In this order, whatever the schema's: declared properties come before names that only `required` mentions.
 const std::vector<SchemaReader::Keyword>& SchemaReader::keywords() {
   using Self = SchemaReader;
@@ -79,8 +68,8 @@ const std::vector<SchemaReader::Keyword>& SchemaReader::keywords() {
       {"dependentRequired", &Self::read_dependent_required},
       {"dependentSchemas", &Self::read_dependent_schemas},
       {"dependencies", &Self::read_dependencies},
-      {"unevaluatedProperties", &Self::read_unevaluated},
-      {"unevaluatedItems", &Self::read_unevaluated},
+      {"unevaluatedProperties", &Self::read_unevaluated_properties},
+      {"unevaluatedItems", &Self::read_unevaluated_items},
   };
   return table;
 }
@@ -154,9 +143,14 @@ Result<> SchemaReader::read_ref(Reading& in, const Json& value) {
   return success();
 }
 
-Result<> SchemaReader::read_dynamic_ref(Reading& in, const Json&) {
-  const bool recursive = in.find("$recursiveRef") != nullptr;
-  return refuse(in, recursive ? "$recursiveRef" : "$dynamicRef", "is not supported; use $ref");
+Result<> SchemaReader::read_dynamic_ref(Reading& in, const Json& value) {
+  const bool recursive = in.find("$recursiveRef") == &value;
+  if (document_.draft(in.number) != (recursive ? Draft::of_2019 : Draft::of_2020)) return success();
+  if (!value.is_string()) return malformed(in, recursive ? "$recursiveRef" : "$dynamicRef", "a string");
+  ESP_TRY(const SchemaNumber target,
+          document_.resolve_dynamic(in.number, value.get_ref<const std::string&>(), recursive));
+  in.parts.push_back(one(Kind::schema, target));
+  return success();
 }
 
 Result<> SchemaReader::read_type(Reading& in, const Json& value) {
@@ -187,12 +181,12 @@ Result<Formula> SchemaReader::equal_to(const Json& value) {
   if (value.is_string()) {
     return f.all(one(Kind::type, kString), one(Kind::equals, tables_.text(value.get_ref<const std::string&>())));
   }
-  if (value.is_number()) {
-    const auto number = decimal_of(value.dump());
-    if (!number) return bad_request("JSON schema: the number " + value.dump() + " is too long", "", "grammar_invalid");
+  if (const std::string text = written_number(value); !text.empty()) {
+    const auto number = decimal_of(text);
+    if (!number) return bad_request("JSON schema: the number " + text + " is too long", "", "grammar_invalid");
     const std::uint32_t place = tables_.decimal(*number);
-    if (value.dump() != number->text() && value.dump().find_first_of("eE") == std::string::npos) {
-      tables_.spellings[place].push_back(value.dump());
+    if (keeps_spellings_ && text != number->text() && text.find_first_of("eE") == std::string::npos) {
+      tables_.spellings[place].push_back(text);
     }
     return f.all(one(Kind::type, kNumber), one(Kind::equals, place, 1));
   }
@@ -217,6 +211,19 @@ Result<Formula> SchemaReader::equal_to(const Json& value) {
   tables_.name_sets.push_back(std::move(all_names));
   parts.push_back(one(Kind::additional, static_cast<std::uint32_t>(tables_.name_sets.size() - 1), FormulaStore::never));
   return f.all(parts);
+}
+
+Formula SchemaReader::equal_to_text(std::string_view json) {
+  JsonLimits limits;
+  limits.depth = 1000;
+  limits.exact_numbers = true;
+  const auto value = parse_json(json, limits);
+  if (!value.ok()) return FormulaStore::always;
+  const bool before = std::exchange(keeps_spellings_, false);
+  const auto equal = equal_to(*value);
+  keeps_spellings_ = before;
+  if (equal.ok()) return *equal;
+  return one(Kind::type, value->is_array() ? kArray : value->is_object() ? kObject : kNumber);
 }
 
 Result<> SchemaReader::read_enum(Reading& in, const Json& value) {
@@ -320,20 +327,29 @@ Result<> SchemaReader::read_pattern_properties(Reading& in, const Json& value) {
   return success();
 }
 
-Result<> SchemaReader::read_additional_properties(Reading& in, const Json& value) {
-  NameSet others;
+// The names that `properties` and `patternProperties` speak of.
+Result<NameSet> SchemaReader::declared_names(Reading& in) {
+  NameSet declared;
   if (const Json* properties = in.find("properties"); properties != nullptr && properties->is_object()) {
-    for (const auto& [name, schema] : properties->items()) others.names.push_back(tables_.text(name));
+    for (const auto& [name, schema] : properties->items()) declared.names.push_back(tables_.text(name));
   }
   if (const Json* patterns = in.find("patternProperties"); patterns != nullptr && patterns->is_object()) {
     for (const auto& [source, schema] : patterns->items()) {
       ESP_TRY(const Expression names, pattern(in, source, "patternProperties"));
-      others.patterns.push_back(names);
+      declared.patterns.push_back(names);
     }
   }
+  return declared;
+}
+
+Formula SchemaReader::additional(NameSet others, Formula value) {
   tables_.name_sets.push_back(std::move(others));
-  in.parts.push_back(one(Kind::additional, static_cast<std::uint32_t>(tables_.name_sets.size() - 1),
-                         subschema(in, value, "additionalProperties")));
+  return one(Kind::additional, static_cast<std::uint32_t>(tables_.name_sets.size() - 1), value);
+}
+
+Result<> SchemaReader::read_additional_properties(Reading& in, const Json& value) {
+  ESP_TRY(NameSet others, declared_names(in));
+  in.parts.push_back(additional(std::move(others), subschema(in, value, "additionalProperties")));
   return success();
 }
 
@@ -473,7 +489,9 @@ Result<> SchemaReader::read_unique_items(Reading& in, const Json& value) {
   if (!value.get<bool>()) return success();
   const Json* most = in.find("maxItems");
   if (most != nullptr && most->is_number() && most->get<double>() <= 1) return success();
-  return refuse(in, "uniqueItems", "is not supported");
+  compares_items_ = true;
+  in.parts.push_back(one(Kind::unique, 0));
+  return success();
 }
 
 // ---- strings and numbers
@@ -510,7 +528,7 @@ Result<> SchemaReader::read_format(Reading& in, const Json& value) {
 }
 
 Result<Decimal> SchemaReader::decimal(Reading& in, const Json& value, std::string_view keyword) {
-  const auto number = value.is_number() ? decimal_of(value.dump()) : std::nullopt;
+  const auto number = decimal_of(written_number(value));
   if (!number) return malformed(in, keyword, "a number of at most 2000 digits");
   return *number;
 }
@@ -550,18 +568,12 @@ Result<> SchemaReader::read_exclusive_maximum(Reading& in, const Json& value) {
 Result<> SchemaReader::read_multiple_of(Reading& in, const Json& value) {
   ESP_TRY(const Decimal factor, decimal(in, value, "multipleOf"));
   if (factor.negative || factor.is_zero()) return malformed(in, "multipleOf", "a number above 0");
-  if (factor.whole.size() + factor.fraction.size() > 8) {
-    return refuse(in, "multipleOf", "has more than eight digits, which is not supported");
+  const std::size_t digits = factor.whole == "0" ? factor.fraction.size() : factor.whole.size() + factor.fraction.size();
+  if (digits > 9) {
+    return refuse(in, "multipleOf", "has more than nine digits, which is not supported");
   }
   in.parts.push_back(one(Kind::multiple, tables_.decimal(factor)));
   return success();
-}
-
-Result<> SchemaReader::read_unevaluated(Reading& in, const Json& value) {
-  const bool properties = in.find("unevaluatedProperties") == &value;
-  if (document_.draft(in.number) < Draft::of_2019) return success();
-  if (value.is_boolean() && value.get<bool>()) return success();
-  return refuse(in, properties ? "unevaluatedProperties" : "unevaluatedItems", "is not supported");
 }
 
 void SchemaReader::close(Reading& in) {

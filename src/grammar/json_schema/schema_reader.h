@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,11 +81,37 @@ class SchemaReader {
   // Whether a schema that was read so far relates members or whole schemas to one another (oneOf, not, if,
   // dependencies, names, contents, formats of somebody's own): it describes documents whose order is not its own.
   bool describes_documents() const { return describes_documents_; }
+  bool compares_items() const { return compares_items_; }  // what may follow an item depends on its value
   // A formula for exactly this value.
   Result<Formula> equal_to(const Json& value);
+  // The same for a value that somebody has written; where numbers are too long for it, for all values of the type.
+  Formula equal_to_text(std::string_view json);
 
  private:
-  struct Reading;  // one schema
+  struct Reading {  // one schema
+    SchemaNumber number = 0;
+    const Json& schema;
+    std::vector<Formula> parts;
+
+    const Json* find(const char* keyword) const {
+      const auto found = schema.find(keyword);
+      return found == schema.end() ? nullptr : &*found;
+    }
+  };
+  // What a schema, or one that it applies to the same value, evaluates while the conditions hold (unevaluated.cpp).
+  struct Evaluated {
+    std::vector<Formula> conditions;
+    NameSet names;
+    bool all_members = false;
+    std::uint32_t items = 0;  // the first ones
+    bool all_items = false;
+    std::vector<Formula> matching;  // items that satisfy one of these
+    void add(const Evaluated& more);  // whatever its conditions
+  };
+  struct Branch {
+    SchemaNumber schema = 0;
+    std::optional<Formula> condition;
+  };
   using Read = Result<> (SchemaReader::*)(Reading&, const Json& value);
   struct Keyword {
     std::string_view name;
@@ -143,13 +170,25 @@ class SchemaReader {
   Result<> read_one_of(Reading& in, const Json& value);
   Result<> read_not(Reading& in, const Json& value);
   Result<> read_if(Reading& in, const Json& value);
-  Result<> read_unevaluated(Reading& in, const Json& value);
+  Result<> read_unevaluated_properties(Reading& in, const Json& value);
+  Result<> read_unevaluated_items(Reading& in, const Json& value);
   void close(Reading& in);
+  Result<NameSet> declared_names(Reading& in);
+  Formula additional(NameSet others, Formula value);
+  Result<std::vector<Evaluated>> evaluated_by(Reading& in);
+  Result<> evaluate(SchemaNumber number, const std::vector<Formula>& conditions, bool root,
+                    std::vector<Evaluated>& found);
+  Result<Evaluated> own_evaluation(Reading& in, bool root);
+  Result<std::vector<Branch>> branches(Reading& in);
+  Result<Formula> in_every_case(Reading& in, std::string_view keyword,
+                                const std::function<Formula(const Evaluated&)>& rest);
 
   SchemaDocument& document_;
   SchemaTables& tables_;
   SchemaOptions options_;
   bool describes_documents_ = false;
+  bool compares_items_ = false;
+  bool keeps_spellings_ = true;  // of numbers, as ways in which they may be written
   std::unordered_map<SchemaNumber, Formula> formulas_;
   std::unordered_map<std::string, Expression> patterns_;
 };

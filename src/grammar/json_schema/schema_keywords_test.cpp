@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include "grammar/grammar_expectations.h"
+
+namespace espalier::grammar {
+namespace {
+
+constexpr auto kSchema = Constraint::Kind::json_schema;
+
+TEST(SchemaKeywords, ItemsDifferInValueHoweverTheyAreWritten) {
+  expect(kSchema, {R"({"type":"array","uniqueItems":true})",
+                   {"[]", "[1]", "[1,2,12]", R"(["a","b","ab"])", R"([1,"1",[1],{"a":1}])", "[[1,2],[2,1]]",
+                    R"([{"a":1},{"a":2},{"b":1}])", "[0,false,null,\"\"]"},
+                   {"[1,1]", "[1,2,1]", "[1,1.0]", "[10,1e1]", "[0,-0]", R"(["a","\u0061"])", "[null,null]",
+                    R"([{"a":1,"b":2},{"b":2,"a":1}])", "[[1,2],[1,2]]", "[[1,2],[3],[1,2.0]]"}});
+  expect(kSchema, {R"({"items":{"type":"array","uniqueItems":true},"uniqueItems":true})",
+                   {"[[1,2],[1]]", "[[1,2],[2,1],[]]"},
+                   {"[[1,1]]", "[[1,2],[1,2]]", "[[],[]]"}});
+}
+
+TEST(SchemaKeywords, AnArrayGoesOnOnlyWhereThereIsAnotherValue) {
+  expect(kSchema, {R"({"items":{"enum":["a","b"]},"uniqueItems":true,"type":"array"})",
+                   {"[]", R"(["b"])", R"(["b","a"])"},
+                   {R"(["a","a"])", R"(["a","b",)", R"(["a","b","a"])"}});
+  EXPECT_EQ(refused(kSchema, R"({"items":{"type":"boolean"},"uniqueItems":true,"minItems":3,"type":"array"})").code,
+            "grammar_invalid");
+  expect(kSchema, {R"({"items":{"type":"integer","minimum":0,"maximum":2},"uniqueItems":true,"minItems":3,"type":"array"})",
+                   {"[2,0,1]"},
+                   {"[2,0,0]", "[-0,0,1]", "[0,1]"}});
+  expect(kSchema, {R"({"prefixItems":[{"type":"boolean"},{"type":"boolean"}],"items":false,"uniqueItems":true,"type":"array"})",
+                   {"[true,false]", "[false]"},
+                   {"[true,true]"}});
+}
+
+TEST(SchemaKeywords, UniqueItemsTakePartInFormulas) {
+  expect(kSchema, {R"({"type":"array","items":{"type":"integer"},"not":{"uniqueItems":true}})",
+                   {"[1,1]", "[1,2,3,2]"},
+                   {"[]", "[1]", "[1,2,3]"}});
+  expect(kSchema, {R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"string"},"uniqueItems":true}]})",
+                   {R"("a")", R"(["a","b"])"},
+                   {R"(["a","a"])", "[1]"}});
+  expect(kSchema, {R"({"type":"array","anyOf":[{"uniqueItems":true},{"maxItems":2}]})",
+                   {"[1,1]", "[1,2,3]"},
+                   {"[1,1,2]", "[1,2,1]"}});
+  EXPECT_EQ(refused(kSchema, R"({"type":"array","contains":{"const":1},"minContains":2,"uniqueItems":true})").code,
+            "grammar_invalid");
+}
+
+TEST(SchemaKeywords, UnevaluatedMembersAreThoseThatNoSchemaThatHoldsSpeaksOf) {
+  expect(kSchema, {R"({"type":"object","properties":{"a":{}},"allOf":[{"properties":{"b":{}}}],"unevaluatedProperties":false})",
+                   {R"({"a":1,"b":2})", R"({"b":2,"a":1})", "{}"},
+                   {R"({"c":1})", R"({"a":1,"c":1})"}});
+  expect(kSchema, {R"({"type":"object","anyOf":[{"properties":{"a":{"const":1}},"required":["a"]},)"
+                   R"({"properties":{"b":{"type":"string"}},"required":["b"]}],"unevaluatedProperties":{"type":"null"}})",
+                   {R"({"a":1})", R"({"b":"x"})", R"({"a":1,"b":"x"})", R"({"a":1,"b":null})", R"({"a":null,"b":"x","c":null})"},
+                   {R"({"a":1,"b":2})", R"({"a":2,"b":"x"})", "{}", R"({"a":1,"c":1})"}});
+  expect(kSchema, {R"({"type":"object","if":{"required":["a"],"properties":{"a":{}}},"then":{"properties":{"b":{}}},)"
+                   R"("else":{"properties":{"c":{}}},"unevaluatedProperties":false})",
+                   {R"({"a":1,"b":2})", R"({"c":1})", "{}"},
+                   {R"({"a":1,"c":2})", R"({"b":1})"}});
+}
+
+TEST(SchemaKeywords, UnevaluatedItemsAreThoseBehindTheOnesThatAreSpokenOf) {
+  expect(kSchema, {R"({"type":"array","prefixItems":[{"type":"string"}],"anyOf":[{"prefixItems":[true,{"const":2}]},{}],)"
+                   R"("unevaluatedItems":false})",
+                   {"[]", R"(["a"])", R"(["a",2])"},
+                   {R"(["a",3])", R"(["a",2,2])", "[1]"}});
+  expect(kSchema, {R"({"type":"array","contains":{"type":"string"},"unevaluatedItems":{"type":"integer"}})",
+                   {R"(["a",1,"b"])", R"(["a"])"},
+                   {R"(["a",1.5])", "[1]"}});
+}
+
+TEST(SchemaKeywords, DynamicReferencesLeadToTheOutermostAnchor) {
+  const std::string tree =
+      R"({"$id":"http://x/strict","$dynamicAnchor":"node","$ref":"tree","unevaluatedProperties":false,"$defs":{"t":)"
+      R"({"$id":"tree","$dynamicAnchor":"node","type":"object","properties":{"v":{"type":"integer"},)"
+      R"("c":{"type":"array","items":{"$dynamicRef":"#node"}}}}}})";
+  expect(kSchema, {tree,
+                   {R"({"v":1,"c":[{"v":2}]})", "{}"},
+                   {R"({"w":1})", R"({"v":1,"c":[{"w":2}]})", R"({"c":[{"c":[{"w":1}]}]})"}});
+  expect(kSchema, {R"({"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,)"
+                   R"("anyOf":[{"type":"integer"},{"type":"array","items":{"$recursiveRef":"#"}}]})",
+                   {"1", "[[1],2]"},
+                   {R"("a")", R"([["a"]])"}});
+}
+
+TEST(SchemaKeywords, NumbersThatNoDoubleHoldsAreExact) {
+  expect(kSchema, {R"({"const":12345678901234567890123})",
+                   {"12345678901234567890123"},
+                   {"12345678901234567890124", "12345678901234567000000"}});
+  expect(kSchema, {R"({"type":"integer","minimum":100000000000000000000000001,"maximum":100000000000000000000000003})",
+                   {"100000000000000000000000001", "100000000000000000000000003"},
+                   {"100000000000000000000000000", "100000000000000000000000004"}});
+}
+
+TEST(SchemaKeywords, FormatsThatNoPatternDecidesOfferAPart) {
+  expect(kSchema, {R"({"type":"string","format":"hostname"})",
+                   {R"("a--b.com")", R"("x1")"},
+                   {R"("xn--X")", R"("a.xn--hello-txk")", R"("a.")", R"("-a")"}});
+  expect(kSchema, {R"({"type":"string","format":"idn-hostname"})",
+                   {"\"실례.테스트\"", "\"a。b\"", R"("host-name")"},
+                   {R"("xn--X")", "\"a·l\"", R"("-a")", R"("a..b")"}});
+  expect(kSchema, {R"({"type":"string","format":"regex"})",
+                   {R"x("([abc])+\\s+$")x", R"x("^(a|b{2,})*?(?=[^a-z0-9]$)")x", R"x("[]")x", R"x("\\cA")x"},
+                   {R"x("^(abc]")x", R"x("(?P<name>x)")x", R"x("a**")x", R"x("[b-a]")x", R"x("\\a")x", R"x("(?i)a")x"}});
+}
+
+}  // namespace
+}  // namespace espalier::grammar
