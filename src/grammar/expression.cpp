@@ -381,8 +381,8 @@ Expression ExpressionStore::recalled(Expression e, std::string_view text) {
   const bool has_rest = op(e) == Op::concat;
   const Expression rest = has_rest ? nodes_[e].b : empty;
   const std::uint32_t number = nodes_[has_rest ? nodes_[e].a : e].a;
-  return concat(of_source(number, [&](ExpressionSource& source, std::uint32_t own) { return source.recall(own, text); }),
-                rest);
+  return concat(
+      of_source(number, [&](ExpressionSource& source, std::uint32_t own) { return source.recall(own, text); }), rest);
 }
 
 // ---- what can come next

@@ -107,11 +107,12 @@ class ExpressionStore {
   // `regular`: what it expands to calls no rules. Requires: it can read some text.
   Expression later(std::uint32_t payload, bool nullable, bool regular);
 
-  // Stands behind a call and depends on the text that the call has read: by itself what the source expands, which allows
-  // whatever any text would; with the text what the source recalls. Requires: what it recalls can read some text.
+  // Stands behind a call and depends on the text that the call has read: by itself what the source expands, which
+  // allows whatever any text would; with the text what the source recalls. Requires: what it recalls can read some
+  // text.
   Expression awaiting(std::uint32_t payload);
-  bool awaits(Expression e) const;                             // at its beginning
-  Expression recalled(Expression e, std::string_view text);    // Requires: awaits(e)
+  bool awaits(Expression e) const;                           // at its beginning
+  Expression recalled(Expression e, std::string_view text);  // Requires: awaits(e)
   // Whether anything may await a text. Who makes awaiting expressions says so before anything is read.
   bool records() const { return records_; }
   void set_records() { records_ = true; }

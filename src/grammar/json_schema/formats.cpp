@@ -68,8 +68,8 @@ Text idn_hostname() {
   const Text plain = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
   const Text short_hyphens = "(?!(?:.*" + stop + ")?..--)";
   const Text any = "(?:" + plain + "|[" + letter + "0-9]{1,11})";
-  return short_hyphens + "(?:(?=.{1,253}$)" + plain + "(?:" + stop + plain + ")*|(?=.{1,50}$)" + any + "(?:" + stop + any +
-         ")*)";
+  return short_hyphens + "(?:(?=.{1,253}$)" + plain + "(?:" + stop + plain + ")*|(?=.{1,50}$)" + any + "(?:" + stop +
+         any + ")*)";
 }
 
 // A part of ECMA 262's patterns: groups (without names) up to three deep, ranges within digits or letters of one case,
@@ -115,7 +115,9 @@ struct Uri {
     const Text literal = "\\[(?:" + ipv6() + "|[vV][0-9A-Fa-f]+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+)\\]";
     return "(?:" + plain(":") + "*@)?(?:" + literal + "|" + plain("") + "*)(?::[0-9]*)?";
   }
-  Text private_use() const { return wide.empty() ? "" : "\\u{e000}-\\u{f8ff}\\u{f0000}-\\u{ffffd}\\u{100000}-\\u{10fffd}"; }
+  Text private_use() const {
+    return wide.empty() ? "" : "\\u{e000}-\\u{f8ff}\\u{f0000}-\\u{ffffd}\\u{100000}-\\u{10fffd}";
+  }
   Text tail() const { return "(?:\\?" + plain(":@/?" + private_use()) + "*)?(?:#" + plain(":@/?") + "*)?"; }
   Text path_after_authority() const { return "(?:/" + path_character() + "*)*"; }
   Text rooted() const { return "/(?:" + path_character() + "+(?:/" + path_character() + "*)*)?"; }

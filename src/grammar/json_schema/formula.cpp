@@ -9,8 +9,9 @@ namespace espalier::grammar {
 using Kind = Demand::Kind;
 
 FormulaStore::FormulaStore(std::size_t most) : most_(most) {
-  nodes_.push_back({Op::never, {}, {}, always});
-  nodes_.push_back({Op::always, {}, {}, never});
+  nodes_.push_back({Op::never, {}, {}, always, 0});
+  nodes_.push_back({Op::always, {}, {}, never, 0});
+  table_.resize(256);
 }
 
 Formula FormulaStore::intern(Op op, const Demand& demand, std::span<const Formula> parts) {
@@ -19,18 +20,31 @@ Formula FormulaStore::intern(Op op, const Demand& demand, std::span<const Formul
   hash = mix(hash, (std::uint64_t{demand.a} << 32) | demand.b);
   hash = mix(hash, demand.c);
   for (const Formula part : parts) hash = mix(hash, part);
-  auto& known = table_[hash];
-  for (const Formula f : known) {
-    const Node& node = nodes_[f];
-    if (node.op == op && node.demand == demand && std::ranges::equal(node.parts, parts)) return f;
+  const auto short_hash = static_cast<std::uint32_t>(hash ^ (hash >> 32));
+  std::size_t at = short_hash & (table_.size() - 1);
+  for (; table_[at] != 0; at = (at + 1) & (table_.size() - 1)) {
+    const Node& node = nodes_[table_[at] - 1];
+    if (node.hash == short_hash && node.op == op && node.demand == demand && std::ranges::equal(node.parts, parts)) {
+      return table_[at] - 1;
+    }
   }
   if (nodes_.size() >= most_) {
     exhausted_ = true;
     return never;
   }
-  nodes_.push_back({op, demand, part_pool_.add(parts), kNone});
-  known.push_back(static_cast<Formula>(nodes_.size() - 1));
-  return known.back();
+  nodes_.push_back({op, demand, part_pool_.add(parts), kNone, short_hash});
+  table_[at] = static_cast<std::uint32_t>(nodes_.size());
+  if (nodes_.size() * 2 > table_.size()) grow_table();
+  return static_cast<Formula>(nodes_.size() - 1);
+}
+
+void FormulaStore::grow_table() {
+  table_.assign(table_.size() * 2, 0);
+  for (std::size_t f = 2; f < nodes_.size(); ++f) {
+    std::size_t at = nodes_[f].hash & (table_.size() - 1);
+    while (table_[at] != 0) at = (at + 1) & (table_.size() - 1);
+    table_[at] = static_cast<std::uint32_t>(f) + 1;
+  }
 }
 
 Formula FormulaStore::one(const Demand& demand) {

@@ -74,7 +74,7 @@ class FormulaStore {
   enum class Op : std::uint8_t { never, always, one, negated, all, any };
   static constexpr Formula never = 0, always = 1;
 
-  explicit FormulaStore(std::size_t most = 1'000'000);
+  explicit FormulaStore(std::size_t most = 500'000);
 
   Formula one(const Demand& demand);
   Formula all(const std::vector<Formula>& parts);
@@ -115,6 +115,7 @@ class FormulaStore {
     Demand demand;
     std::span<const Formula> parts;
     Formula negation = kNone;  // when it has been asked for
+    std::uint32_t hash = 0;
   };
   static constexpr Formula kNone = 0xffffffff;
 
@@ -146,12 +147,13 @@ class FormulaStore {
   }
   Formula join(Op op, const std::vector<Formula>& parts);
   Formula intern(Op op, const Demand& demand, std::span<const Formula> parts);
+  void grow_table();
 
   std::size_t most_;
   bool exhausted_ = false;
   std::vector<Node> nodes_;
   StablePool<Formula> part_pool_;
-  std::unordered_map<std::uint64_t, std::vector<Formula>> table_;
+  std::vector<std::uint32_t> table_;  // open addressing: formula + 1, 0 = free
 };
 
 }  // namespace espalier::grammar

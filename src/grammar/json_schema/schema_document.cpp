@@ -315,7 +315,8 @@ Result<SchemaNumber> SchemaDocument::resolve(SchemaNumber from, std::string_view
 Result<SchemaNumber> SchemaDocument::resolve_dynamic(SchemaNumber from, std::string_view reference, bool recursive) {
   ESP_TRY(const SchemaNumber target, resolve(from, reference));
   const std::size_t hash = reference.find('#');
-  const std::string name = recursive || hash == std::string_view::npos ? "" : percent_decoded(reference.substr(hash + 1));
+  const std::string name =
+      recursive || hash == std::string_view::npos ? "" : percent_decoded(reference.substr(hash + 1));
   const auto& anchors = resources_[schemas_[target].resource].dynamic_anchors;
   const bool dynamic = (recursive || !name.empty()) &&
                        std::ranges::find(anchors, std::pair(name, schemas_[target].json)) != anchors.end();

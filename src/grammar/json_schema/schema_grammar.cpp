@@ -29,7 +29,8 @@ std::uint32_t less_one(std::uint32_t count) {
 
 std::size_t SchemaGrammar::ContainerHash::operator()(const Container& c) const {
   std::uint64_t hash = c.object * 4u + c.first * 2u + c.any_order;
-  for (const std::uint32_t field : {c.shape, c.place, c.seen, c.cap, c.written, c.unknown, c.min_left, c.max_left, c.rest}) {
+  for (const std::uint32_t field :
+       {c.shape, c.place, c.seen, c.cap, c.written, c.unknown, c.min_left, c.max_left, c.rest}) {
     hash = mix(hash, field);
   }
   return hash;
@@ -245,7 +246,8 @@ bool SchemaGrammar::possible(const Container& container) {
 
 bool SchemaGrammar::search(const Container& container) {
   if (store_.exhausted()) return false;
-  if (!container.object) return speaks_of(container.rest, Kind::unique) ? search_unique(container) : search_array(container);
+  if (!container.object)
+    return speaks_of(container.rest, Kind::unique) ? search_unique(container) : search_array(container);
   return search_object(container);
 }
 
@@ -645,10 +647,11 @@ Expression SchemaGrammar::expand(const Container& at) {
   for (const Member& way : ways) {
     if (!possible(way.value)) continue;
     Container next = in_order(way.next);
-    next.unknown += way.recorded;
+    next.unknown = with_unknown(way);
     if (!possible(next)) continue;
     const Expression behind = later(way.next);
-    const Expression read = way.recorded ? store_.concat(store_.call(way.value), store_.awaiting(payload_of(way.next))) : store_.concat(value(way.value), behind);
+    const Expression read = way.recorded ? store_.concat(store_.call(way.value), store_.awaiting(payload_of(way.next)))
+                                         : store_.concat(value(way.value), behind);
     bodies.push_back(store_.concat(way.key, read));
   }
   const Expression separator = at.first ? ExpressionStore::empty : store_.concat(store_.text(","), space_);
@@ -768,18 +771,36 @@ bool SchemaGrammar::speaks_of(Formula formula, Kind kind) const {
   return found;
 }
 
+std::uint32_t SchemaGrammar::numbered(std::vector<Formula> sorted) {
+  const auto [known, fresh] = written_numbers_.try_emplace(sorted, static_cast<std::uint32_t>(written_sets_.size()));
+  if (fresh) written_sets_.push_back(std::move(sorted));
+  return known->second;
+}
+
 std::uint32_t SchemaGrammar::with_written(std::uint32_t set, Formula value) {
   std::vector<Formula> more = written_sets_[set];
   const auto place = std::ranges::lower_bound(more, value);
   if (place == more.end() || *place != value) more.insert(place, value);
-  const auto [known, fresh] =
-      written_numbers_.try_emplace(more, static_cast<std::uint32_t>(written_sets_.size()));
-  if (fresh) written_sets_.push_back(std::move(more));
-  return known->second;
+  return numbered(std::move(more));
 }
 
-// Whether an array whose items must differ (or must not) can be completed: there have to be enough values for the items
-// still wanted and those whose values are not known.
+// The unknown items behind this one, if anything depends on its value.
+std::uint32_t SchemaGrammar::with_unknown(const Member& item) {
+  if (!item.recorded) return item.next.unknown;
+  std::vector<Formula> more = written_sets_[item.next.unknown];
+  more.insert(std::ranges::lower_bound(more, item.value), item.value);
+  return numbered(std::move(more));
+}
+
+// How many of the unknown items may have a value that satisfies the formula too.
+std::uint64_t SchemaGrammar::rivals(const Container& array, Formula value) {
+  const std::vector<Formula> unknown = written_sets_[array.unknown];
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(unknown, [&](Formula other) { return possible(formulas_.all(other, value)); }));
+}
+
+// Whether an array whose items must differ (or must not) can be completed: an item must have more values than there are
+// items before it that might take one of them.
 bool SchemaGrammar::search_unique(const Container& array) {
   const bool ends = finished(array.rest);
   if (array.min_left == 0 && ends) return true;
@@ -792,17 +813,21 @@ bool SchemaGrammar::search_unique(const Container& array) {
   };
   const std::vector<Member> ways = items(array);
   if (ends && std::ranges::all_of(ways, unchanged)) {
-    const std::uint64_t wanted = std::uint64_t{array.unknown} + array.min_left;
-    std::uint64_t values = 0;
-    for (const Member& way : ways) values += count_values(way.value, wanted);
-    return values >= wanted;
+    std::uint64_t values = 0;  // that nobody else wants
+    for (const Member& way : ways) {
+      const std::uint64_t others = rivals(array, way.value);
+      values += count_values(way.value, others + array.min_left) - std::min(others, count_values(way.value, others));
+    }
+    return values >= array.min_left;
   }
   const bool first = array.unknown == 0 && array.written == 0;
   return std::ranges::any_of(ways, [&](const Member& way) {
     if (unchanged(way) && array.min_left == 0 && !first) return false;
+    const std::uint64_t others = rivals(array, way.value);
+    if (count_values(way.value, others + 1) <= others) return false;
     Container next = way.next;
-    next.unknown += way.recorded;
-    return count_values(way.value, array.unknown + 1) > array.unknown && possible(next);
+    next.unknown = with_unknown(way);
+    return possible(next);
   });
 }
 

@@ -54,9 +54,9 @@ class SchemaGrammar final : public ExpressionSource {
     std::uint32_t place = 0;  // objects: names before it have been passed; arrays: items read, up to `cap`
     bool any_order = false;   // objects: names may come in any order, those of set `seen` have
     std::uint32_t seen = 0;
-    std::uint32_t cap = 0;  // of arrays
+    std::uint32_t cap = 0;      // of arrays
     std::uint32_t written = 0;  // of arrays whose items must differ: the set of values that have been read
-    std::uint32_t unknown = 0;  // and how many more were passed over in looking whether the array can be completed
+    std::uint32_t unknown = 0;  // those passed over in looking whether the array can be completed: what they satisfy
     std::uint32_t min_left = 0, max_left = ExpressionStore::unbounded;
     Formula rest = FormulaStore::always;
     bool operator==(const Container&) const = default;
@@ -125,6 +125,9 @@ class SchemaGrammar final : public ExpressionSource {
   std::vector<Member> repeating_items(const Container& array);
   bool speaks_of(Formula formula, Demand::Kind kind) const;
   std::uint32_t with_written(std::uint32_t set, Formula value);
+  std::uint32_t with_unknown(const Member& item);
+  std::uint32_t numbered(std::vector<Formula> sorted);
+  std::uint64_t rivals(const Container& array, Formula value);
   std::uint64_t count_values(Formula formula, std::uint64_t enough);
   Formula at_member(Formula formula, std::uint32_t name);
   Formula at_other_member(Formula formula, const std::vector<Expression>& patterns, std::uint64_t matched);
@@ -164,7 +167,7 @@ class SchemaGrammar final : public ExpressionSource {
   bool any_order_ = false;
   std::vector<std::vector<bool>> seen_sets_;  // by place; places beyond the end have not come
   std::map<std::vector<bool>, std::uint32_t> seen_numbers_;
-  std::vector<std::vector<Formula>> written_sets_;  // ascending
+  std::vector<std::vector<Formula>> written_sets_;  // ascending; of unknown items with repetitions
   std::map<std::vector<Formula>, std::uint32_t> written_numbers_;
   std::vector<Container> containers_;
   std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;

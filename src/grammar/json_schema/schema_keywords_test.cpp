@@ -24,12 +24,14 @@ TEST(SchemaKeywords, AnArrayGoesOnOnlyWhereThereIsAnotherValue) {
                    {R"(["a","a"])", R"(["a","b",)", R"(["a","b","a"])"}});
   EXPECT_EQ(refused(kSchema, R"({"items":{"type":"boolean"},"uniqueItems":true,"minItems":3,"type":"array"})").code,
             "grammar_invalid");
-  expect(kSchema, {R"({"items":{"type":"integer","minimum":0,"maximum":2},"uniqueItems":true,"minItems":3,"type":"array"})",
-                   {"[2,0,1]"},
-                   {"[2,0,0]", "[-0,0,1]", "[0,1]"}});
-  expect(kSchema, {R"({"prefixItems":[{"type":"boolean"},{"type":"boolean"}],"items":false,"uniqueItems":true,"type":"array"})",
-                   {"[true,false]", "[false]"},
-                   {"[true,true]"}});
+  expect(kSchema,
+         {R"({"items":{"type":"integer","minimum":0,"maximum":2},"uniqueItems":true,"minItems":3,"type":"array"})",
+          {"[2,0,1]"},
+          {"[2,0,0]", "[-0,0,1]", "[0,1]"}});
+  expect(kSchema,
+         {R"({"prefixItems":[{"type":"boolean"},{"type":"boolean"}],"items":false,"uniqueItems":true,"type":"array"})",
+          {"[true,false]", "[false]"},
+          {"[true,true]"}});
 }
 
 TEST(SchemaKeywords, UniqueItemsTakePartInFormulas) {
@@ -47,13 +49,15 @@ TEST(SchemaKeywords, UniqueItemsTakePartInFormulas) {
 }
 
 TEST(SchemaKeywords, UnevaluatedMembersAreThoseThatNoSchemaThatHoldsSpeaksOf) {
-  expect(kSchema, {R"({"type":"object","properties":{"a":{}},"allOf":[{"properties":{"b":{}}}],"unevaluatedProperties":false})",
-                   {R"({"a":1,"b":2})", R"({"b":2,"a":1})", "{}"},
-                   {R"({"c":1})", R"({"a":1,"c":1})"}});
-  expect(kSchema, {R"({"type":"object","anyOf":[{"properties":{"a":{"const":1}},"required":["a"]},)"
-                   R"({"properties":{"b":{"type":"string"}},"required":["b"]}],"unevaluatedProperties":{"type":"null"}})",
-                   {R"({"a":1})", R"({"b":"x"})", R"({"a":1,"b":"x"})", R"({"a":1,"b":null})", R"({"a":null,"b":"x","c":null})"},
-                   {R"({"a":1,"b":2})", R"({"a":2,"b":"x"})", "{}", R"({"a":1,"c":1})"}});
+  expect(kSchema,
+         {R"({"type":"object","properties":{"a":{}},"allOf":[{"properties":{"b":{}}}],"unevaluatedProperties":false})",
+          {R"({"a":1,"b":2})", R"({"b":2,"a":1})", "{}"},
+          {R"({"c":1})", R"({"a":1,"c":1})"}});
+  expect(kSchema,
+         {R"({"type":"object","anyOf":[{"properties":{"a":{"const":1}},"required":["a"]},)"
+          R"({"properties":{"b":{"type":"string"}},"required":["b"]}],"unevaluatedProperties":{"type":"null"}})",
+          {R"({"a":1})", R"({"b":"x"})", R"({"a":1,"b":"x"})", R"({"a":1,"b":null})", R"({"a":null,"b":"x","c":null})"},
+          {R"({"a":1,"b":2})", R"({"a":2,"b":"x"})", "{}", R"({"a":1,"c":1})"}});
   expect(kSchema, {R"({"type":"object","if":{"required":["a"],"properties":{"a":{}}},"then":{"properties":{"b":{}}},)"
                    R"("else":{"properties":{"c":{}}},"unevaluatedProperties":false})",
                    {R"({"a":1,"b":2})", R"({"c":1})", "{}"},
@@ -61,10 +65,11 @@ TEST(SchemaKeywords, UnevaluatedMembersAreThoseThatNoSchemaThatHoldsSpeaksOf) {
 }
 
 TEST(SchemaKeywords, UnevaluatedItemsAreThoseBehindTheOnesThatAreSpokenOf) {
-  expect(kSchema, {R"({"type":"array","prefixItems":[{"type":"string"}],"anyOf":[{"prefixItems":[true,{"const":2}]},{}],)"
-                   R"("unevaluatedItems":false})",
-                   {"[]", R"(["a"])", R"(["a",2])"},
-                   {R"(["a",3])", R"(["a",2,2])", "[1]"}});
+  expect(kSchema,
+         {R"({"type":"array","prefixItems":[{"type":"string"}],"anyOf":[{"prefixItems":[true,{"const":2}]},{}],)"
+          R"("unevaluatedItems":false})",
+          {"[]", R"(["a"])", R"(["a",2])"},
+          {R"(["a",3])", R"(["a",2,2])", "[1]"}});
   expect(kSchema, {R"({"type":"array","contains":{"type":"string"},"unevaluatedItems":{"type":"integer"}})",
                    {R"(["a",1,"b"])", R"(["a"])"},
                    {R"(["a",1.5])", "[1]"}});
@@ -100,9 +105,10 @@ TEST(SchemaKeywords, FormatsThatNoPatternDecidesOfferAPart) {
   expect(kSchema, {R"({"type":"string","format":"idn-hostname"})",
                    {"\"실례.테스트\"", "\"a。b\"", R"("host-name")"},
                    {R"("xn--X")", "\"a·l\"", R"("-a")", R"("a..b")"}});
-  expect(kSchema, {R"({"type":"string","format":"regex"})",
-                   {R"x("([abc])+\\s+$")x", R"x("^(a|b{2,})*?(?=[^a-z0-9]$)")x", R"x("[]")x", R"x("\\cA")x"},
-                   {R"x("^(abc]")x", R"x("(?P<name>x)")x", R"x("a**")x", R"x("[b-a]")x", R"x("\\a")x", R"x("(?i)a")x"}});
+  expect(kSchema,
+         {R"({"type":"string","format":"regex"})",
+          {R"x("([abc])+\\s+$")x", R"x("^(a|b{2,})*?(?=[^a-z0-9]$)")x", R"x("[]")x", R"x("\\cA")x"},
+          {R"x("^(abc]")x", R"x("(?P<name>x)")x", R"x("a**")x", R"x("[b-a]")x", R"x("\\a")x", R"x("(?i)a")x"}});
 }
 
 }  // namespace

@@ -568,7 +568,8 @@ Result<> SchemaReader::read_exclusive_maximum(Reading& in, const Json& value) {
 Result<> SchemaReader::read_multiple_of(Reading& in, const Json& value) {
   ESP_TRY(const Decimal factor, decimal(in, value, "multipleOf"));
   if (factor.negative || factor.is_zero()) return malformed(in, "multipleOf", "a number above 0");
-  const std::size_t digits = factor.whole == "0" ? factor.fraction.size() : factor.whole.size() + factor.fraction.size();
+  const std::size_t digits =
+      factor.whole == "0" ? factor.fraction.size() : factor.whole.size() + factor.fraction.size();
   if (digits > 9) {
     return refuse(in, "multipleOf", "has more than nine digits, which is not supported");
   }

@@ -105,7 +105,7 @@ class SchemaReader {
     bool all_members = false;
     std::uint32_t items = 0;  // the first ones
     bool all_items = false;
-    std::vector<Formula> matching;  // items that satisfy one of these
+    std::vector<Formula> matching;    // items that satisfy one of these
     void add(const Evaluated& more);  // whatever its conditions
   };
   struct Branch {

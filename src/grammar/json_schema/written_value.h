@@ -7,8 +7,8 @@
 
 namespace espalier::grammar {
 
-// Of `[{"a": 1}, 2` it is `2`, of `[{"a": 1}` it is `{"a": 1}`. Requires: `json` begins with a value, and one ends where
-// it ends.
+// Of `[{"a": 1}, 2` it is `2`, of `[{"a": 1}` it is `{"a": 1}`. Requires: `json` begins with a value, and one ends
+// where it ends.
 std::string_view last_value(std::string_view json);
 
 }  // namespace espalier::grammar
