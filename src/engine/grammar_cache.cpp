@@ -1,5 +1,7 @@
 #include "engine/grammar_cache.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 namespace espalier {
@@ -8,6 +10,17 @@ namespace {
 std::string key_of(const Constraint& c) {
   std::string key{static_cast<char>(c.kind), static_cast<char>(c.flexible_whitespace), static_cast<char>(c.closed)};
   return key += c.text;
+}
+
+constexpr std::size_t kLarge = 256u << 10;  // bytes of a constraint
+
+// What compiling a large constraint took is millions of small pieces, which the allocator would keep for good.
+Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint& constraint,
+                                                                std::shared_ptr<grammar::Vocabulary> vocabulary,
+                                                                const GrammarLimits& limits) {
+  auto compiled = grammar::Grammar::compile(constraint, std::move(vocabulary), limits);
+  if (constraint.text.size() > kLarge) malloc_trim(0);
+  return compiled;
 }
 
 }  // namespace
@@ -20,7 +33,7 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(const Constraint
   if (auto known = find(key)) return known;
   GrammarLimits limits = limits_;
   limits.compile_time = std::min(limits.compile_time, time);
-  auto compiled = grammar::Grammar::compile(constraint, vocabulary(), limits);
+  auto compiled = compile_and_give_back(constraint, vocabulary(), limits);
   if (!compiled.ok()) {
     const std::lock_guard lock(mutex_);
     ++counts_.refused;

@@ -368,13 +368,17 @@ Expression ExpressionStore::later(std::uint32_t payload, bool may_be_empty, bool
   return intern(Node{.op = Op::later, .flags = flags, .a = numbered(payload), .b = regular});
 }
 
-Expression ExpressionStore::awaiting(std::uint32_t payload) {
-  return intern(Node{.op = Op::later, .flags = kLocal | kCalls, .a = numbered(payload), .c = 1});
+Expression ExpressionStore::awaiting(std::uint32_t payload, bool few) {
+  return intern(Node{.op = Op::later, .flags = kLocal | kCalls, .a = numbered(payload), .c = few ? 2u : 1u});
 }
 
 bool ExpressionStore::awaits(Expression e) const {
   const Expression head = op(e) == Op::concat ? nodes_[e].a : e;
-  return op(head) == Op::later && nodes_[head].c == 1;
+  return op(head) == Op::later && nodes_[head].c != 0;
+}
+
+bool ExpressionStore::awaits_few(Expression e) const {
+  return awaits(e) && nodes_[op(e) == Op::concat ? nodes_[e].a : e].c == 2;
 }
 
 Expression ExpressionStore::recalled(Expression e, std::string_view text) {

@@ -108,10 +108,11 @@ class ExpressionStore {
   Expression later(std::uint32_t payload, bool nullable, bool regular);
 
   // Stands behind a call and depends on the text that the call has read: by itself what the source expands, which
-  // allows whatever any text would; with the text what the source recalls. Requires: what it recalls can read some
-  // text.
-  Expression awaiting(std::uint32_t payload);
-  bool awaits(Expression e) const;                           // at its beginning
+  // allows whatever any text would; with the text what the source recalls. `few`: one more text could be one too many
+  // for what may follow to go on at all.
+  Expression awaiting(std::uint32_t payload, bool few);
+  bool awaits(Expression e) const;  // at its beginning
+  bool awaits_few(Expression e) const;
   Expression recalled(Expression e, std::string_view text);  // Requires: awaits(e)
   // Whether anything may await a text. Who makes awaiting expressions says so before anything is read.
   bool records() const { return records_; }

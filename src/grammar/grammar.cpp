@@ -52,6 +52,7 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   ESP_CHECK(grammar->limit_met());
   if (!grammar->store_.possible(whole)) return invalid("the constraint allows no text at all");
   grammar->start_ = grammar->automaton_->start(whole);
+  grammar->nodes_at_start_ = grammar->store_.size();
   ESP_CHECK(grammar->limit_met());
   return grammar;
 }
@@ -182,7 +183,10 @@ Result<std::shared_ptr<const MaskWords>> Grammar::plain_mask(State state) {
 
 bool Grammar::usable() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  return !lock || limit_met().ok();
+  if (!lock) return true;
+  const bool roomy = store_.size() < (limits_.nodes + nodes_at_start_) / 2 && automaton_->size() < limits_.states / 2 &&
+                     recorded_->size() < limits_.states / 2;
+  return roomy && limit_met().ok();
 }
 
 bool Grammar::busy() {

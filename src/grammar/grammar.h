@@ -53,7 +53,8 @@ class Grammar {
   std::optional<Allowed> known(State state);
   // The text may end here.
   bool complete(State state);
-  // False once a limit was met: everything fails from then on. True while somebody is at work: never waits.
+  // Whether a new text should begin in it. False once half of what it could grow by is used up, so that the texts under
+  // way can end before a limit is met and everything fails. True while somebody is at work: never waits.
   bool usable();
   // Whether somebody is at work in it, so that the others here would wait.
   bool busy();
@@ -94,6 +95,7 @@ class Grammar {
   std::optional<RecordedStates> recorded_;
   std::optional<TokenMasks> masks_;
   State start_ = Automaton::dead;
+  std::size_t nodes_at_start_ = 0;
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
   std::optional<Forced> forced_at_start_;
 };

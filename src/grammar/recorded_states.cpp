@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "grammar/text_count.h"
+
 namespace espalier::grammar {
 
 std::size_t RecordedStates::memory() const {
@@ -16,6 +18,7 @@ RecordedStates::Nature RecordedStates::nature(State state) {
   Nature found{.known = true};
   for (const Frame& frame : automaton_.frames(state)) {
     found.awaits = found.awaits || automaton_.store().awaits(frame.at);
+    found.few = found.few || automaton_.store().awaits_few(frame.at);
     if (frame.caller == Automaton::outside || frame.caller == Automaton::unknown) continue;
     const Nature behind = nature(frame.caller);
     found.records = found.records || behind.records || behind.awaits;
@@ -79,23 +82,40 @@ std::string RecordedStates::written(Text text) const {
   return words;
 }
 
-// Tokens with which a word ends and something follows: only they can depend on the word's text. Whatever follows words
-// in lists begins with a comma.
+// Whether a word that has begun can end in more ways than one, so that one text less leaves another.
+bool RecordedStates::has_ways(State state) {
+  ExpressionStore& store = automaton_.store();
+  const auto frames = automaton_.frames(state);
+  return std::ranges::any_of(std::vector<Frame>(frames.begin(), frames.end()), [&](const Frame& frame) {
+    return !store.calls(frame.at) && TextCount(store, 2).of(frame.at) == 2;
+  });
+}
+
+// Whether a token that can be read can only be read behind some texts: a word ends in it and, as nothing is said of its
+// text, another ends too, or has begun and can end in one way only, or, where texts are few, anything follows.
+bool RecordedStates::depends_on_text(State state, std::string_view token) {
+  bool ended = false, of_few = false;
+  Nature here;
+  for (const char byte : token) {
+    if (of_few) return true;
+    state = automaton_.next(state, static_cast<unsigned char>(byte));
+    here = nature(state);
+    if (ended && here.awaits) return true;
+    ended = ended || here.awaits;
+    of_few = of_few || here.few;
+  }
+  return ended && here.records && !here.awaits && !has_ways(state);
+}
+
+// What follows words in lists begins with a comma.
 const std::vector<TokenId>& RecordedStates::crossing(State from, const Vocabulary& vocabulary, const MaskWords& mask) {
   const auto [known, fresh] = crossing_.try_emplace(from);
   if (!fresh) return known->second;
   std::vector<TokenId> found;
-  for (const TokenId token : vocabulary.with_comma_inside()) {
+  for (const TokenId token : vocabulary.with_comma_behind_value()) {
     const auto id = static_cast<std::uint32_t>(token);
-    if (((mask[id / 32] >> (id % 32)) & 1) == 0) continue;
-    State state = from;
-    bool ended = false;
-    const std::string_view text = vocabulary.text(token);
-    for (std::size_t i = 0; i + 1 < text.size() && !ended; ++i) {
-      state = automaton_.next(state, static_cast<unsigned char>(text[i]));
-      ended = nature(state).awaits;
-    }
-    if (ended) found.push_back(token);
+    const bool allowed = ((mask[id / 32] >> (id % 32)) & 1) != 0;
+    if (allowed && depends_on_text(from, vocabulary.text(token))) found.push_back(token);
   }
   return crossing_[from] = std::move(found);
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -35,6 +36,7 @@ class RecordedStates {
   // Of tokens that the plain state allows those that the text does not.
   std::vector<TokenId> refused(State state, const Vocabulary& vocabulary, const MaskWords& mask);
 
+  std::size_t size() const { return recorded_.size(); }
   bool exhausted() const { return exhausted_; }
   std::size_t memory() const;  // bytes, about
 
@@ -52,7 +54,7 @@ class RecordedStates {
     unsigned char byte;
   };
   struct Nature {
-    bool known = false, records = false, awaits = false;
+    bool known = false, records = false, awaits = false, few = false;
   };
 
   State read_recorded(State from, unsigned char byte);
@@ -61,6 +63,8 @@ class RecordedStates {
   Nature nature(State state);
   Text longer(Text text, unsigned char byte);
   std::string written(Text text) const;
+  bool has_ways(State state);
+  bool depends_on_text(State state, std::string_view token);
   const std::vector<TokenId>& crossing(State plain, const Vocabulary& vocabulary, const MaskWords& mask);
 
   Automaton& automaton_;

@@ -16,12 +16,29 @@ std::vector<std::pair<std::string_view, TokenId>> numbered(const std::vector<std
   return texts;
 }
 
+// A value ends with a quote, a bracket, a digit, or one of the three names.
+bool has_comma_behind_value(std::string_view token) {
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  for (std::size_t comma = token.find(','); comma != std::string_view::npos; comma = token.find(',', comma + 1)) {
+    const std::size_t last = token.substr(0, comma).find_last_not_of(" \t\r\n");
+    if (last == std::string_view::npos) continue;
+    if (std::string_view("\"]}0123456789").find(token[last]) != std::string_view::npos) return true;
+    std::size_t first = last + 1;
+    while (first > 0 && is_letter(token[first - 1])) --first;
+    const std::string_view word = token.substr(first, last + 1 - first);
+    for (const std::string_view name : {"true", "false", "null"}) {
+      if (!word.empty() && name.ends_with(word)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens)
     : tokens_(std::move(tokens)), trie_(TokenTrie::make(numbered(tokens_))) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    if (tokens_[i].find(',', 1) != std::string::npos) with_comma_inside_.push_back(static_cast<TokenId>(i));
+    if (has_comma_behind_value(tokens_[i])) with_comma_behind_value_.push_back(static_cast<TokenId>(i));
   }
 }
 

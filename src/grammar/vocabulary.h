@@ -64,8 +64,8 @@ class Vocabulary {
   const TokenTrie& trie() const { return trie_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null when made of texts alone
 
-  // Tokens with a comma behind their first byte.
-  std::span<const TokenId> with_comma_inside() const { return with_comma_inside_; }
+  // Tokens in which a comma stands behind what a value of JSON may end with.
+  std::span<const TokenId> with_comma_behind_value() const { return with_comma_behind_value_; }
 
   // Tokens of at most `characters` characters that have bytes of these classes only.
   std::shared_ptr<const MaskWords> made_of(Classes classes, std::uint32_t characters);
@@ -77,7 +77,7 @@ class Vocabulary {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> tokens_;
   TokenTrie trie_;
-  std::vector<TokenId> with_comma_inside_;
+  std::vector<TokenId> with_comma_behind_value_;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<Classes, std::shared_ptr<const MaskWords>>>> made_of_;
   std::list<std::pair<std::uint64_t, std::shared_ptr<const LexemeTokens>>> lexemes_;  // last used first

@@ -244,7 +244,13 @@ class Differential(EngineCase):
             self.engine.free(reply["id"])
         self.finish()
 
-    def follow(self, grammar, steps=90):
+    def goes_alone(self, schema, tokens):
+        grammar, _ = self.compiled(schema)
+        reply = self.engine.ask(op="walk", id=grammar, tokens=tokens)
+        self.engine.free(grammar)
+        return reply["ok"] and 0 not in reply["allowed"]
+
+    def follow(self, schema, grammar, steps=90):
         """A random text that the masks allow, or None when it grew too long."""
         tokens, ordinary = [], [i for i, piece in enumerate(self.vocabulary) if piece is not None]
         closing = [i for i in ordinary if self.vocabulary[i][-1:] in b'"}]' and self.vocabulary[i][:1] in b'"}]']
@@ -259,7 +265,11 @@ class Differential(EngineCase):
                 replies = self.engine.ask_all([{"op": "walk", "id": grammar, "tokens": tokens + more} for more in tries[start:start + 16]])
                 for more, reply in zip(tries[start:], replies):
                     if not reply["ok"]:
-                        return reply["error"], None
+                        # Of all that was tried on the way the grammar remembers some: a new one must do without.
+                        if self.goes_alone(schema, tokens):
+                            self.counts["limit met by trying"] += 1
+                            return None, None
+                        return reply["error"], b"".join(self.vocabulary[i] or b"" for i in tokens + more)
                     if 0 not in reply["allowed"]:
                         chosen = more
                         break
@@ -283,7 +293,7 @@ class Differential(EngineCase):
                 continue
             for _ in range(2):
                 texts += 1
-                wrong, data = self.follow(grammar)
+                wrong, data = self.follow(schema, grammar)
                 if data is None and not wrong:
                     continue
                 if not wrong:

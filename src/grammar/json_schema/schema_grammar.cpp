@@ -6,6 +6,7 @@
 
 #include "grammar/hashing.h"
 #include "grammar/json_schema/written_value.h"
+#include "grammar/text_count.h"
 
 namespace espalier::grammar {
 namespace {
@@ -627,6 +628,13 @@ Expression SchemaGrammar::expand(std::uint32_t payload) {
   return expand(Container(containers_[payload / kPayloads]));
 }
 
+// What follows an item whose value counts. Of more values than a token can hold items one more is nothing.
+Expression SchemaGrammar::awaiting(const Container& at, const Member& item) {
+  constexpr std::uint64_t kMany = 64;
+  const bool alike = item.next.rest == at.rest && item.next.place == at.place;
+  return store_.awaiting(payload_of(item.next), !alike || count_values(item.value, kMany) < kMany);
+}
+
 // What follows an item, now that its value is known.
 Expression SchemaGrammar::recall(std::uint32_t payload, std::string_view text) {
   Container next = containers_[payload / kPayloads];
@@ -649,9 +657,8 @@ Expression SchemaGrammar::expand(const Container& at) {
     Container next = in_order(way.next);
     next.unknown = with_unknown(way);
     if (!possible(next)) continue;
-    const Expression behind = later(way.next);
-    const Expression read = way.recorded ? store_.concat(store_.call(way.value), store_.awaiting(payload_of(way.next)))
-                                         : store_.concat(value(way.value), behind);
+    const Expression behind = way.recorded ? awaiting(at, way) : later(way.next);
+    const Expression read = store_.concat(way.recorded ? store_.call(way.value) : value(way.value), behind);
     bodies.push_back(store_.concat(way.key, read));
   }
   const Expression separator = at.first ? ExpressionStore::empty : store_.concat(store_.text(","), space_);
@@ -843,36 +850,6 @@ std::vector<SchemaGrammar::Member> SchemaGrammar::repeating_items(const Containe
   });
   return items(repeats);
 }
-
-namespace {
-
-// Texts of an expression, up to `enough`.
-class TextCount {
- public:
-  TextCount(ExpressionStore& store, std::uint64_t enough) : store_(store), enough_(enough) {}
-
-  std::uint64_t of(Expression e, std::uint32_t depth = 0) {
-    constexpr std::uint32_t kDeep = 1000;
-    constexpr std::size_t kMany = 10'000;
-    if (!store_.possible(e)) return 0;
-    if (depth > kDeep || known_.size() > kMany) return enough_;
-    const auto [known, fresh] = known_.try_emplace(e, enough_);  // of a loop there is no end
-    if (!fresh) return known->second;
-    std::uint64_t count = store_.nullable(e) ? 1 : 0;
-    for (const Step& step : store_.steps(e).bytes) {
-      if (count >= enough_) break;
-      count += std::min(enough_, static_cast<std::uint64_t>(step.on.size()) * of(step.to, depth + 1));
-    }
-    return known_[e] = std::min(count, enough_);
-  }
-
- private:
-  ExpressionStore& store_;
-  std::uint64_t enough_;
-  std::unordered_map<Expression, std::uint64_t> known_;
-};
-
-}  // namespace
 
 // How many values satisfy a formula, up to `enough`; containers are taken to be enough, if there are any.
 std::uint64_t SchemaGrammar::count_values(Formula formula, std::uint64_t enough) {

@@ -116,6 +116,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression expand(const Container& container);
   std::uint32_t payload_of(const Container& container);
   Expression later(const Container& container);
+  Expression awaiting(const Container& at, const Member& item);
   std::vector<Member> members(const Container& container, bool& may_close);
   void named_members(const Container& at, std::uint32_t place, Formula rest, std::vector<Member>& out);
   void other_members(const Container& at, Formula rest, std::vector<Member>& out);

@@ -34,6 +34,48 @@ TEST(SchemaKeywords, AnArrayGoesOnOnlyWhereThereIsAnotherValue) {
           {"[true,true]"}});
 }
 
+// A token may come exactly when its bytes can be read, also where it ends one item and begins or ends the next.
+TEST(SchemaKeywords, MasksKnowWhichItemsHaveBeenWritten) {
+  std::vector<std::string> tokens;
+  for (unsigned byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  for (const char* more : {"\",\"", "a\",\"a", "a\",\"a\"", "a\",\"b\"", "a\"]", "\",", "\"a\",\"a\"", "\"b\",", "1,1",
+                           "1,2", ",1", "],[", "1],[1", "1],[1]", "true,", "true,false,", "[1,1", "\"a\",\"b\","}) {
+    tokens.emplace_back(more);
+  }
+  const auto vocabulary = std::make_shared<Vocabulary>(tokens);
+  const std::string array = R"({"type":"array","uniqueItems":true)";
+  for (const std::string& schema :
+       {array + "}", array + R"(,"items":{"type":"string"}})", array + R"(,"items":{"enum":["a","b"]}})",
+        array + R"(,"items":{"pattern":"^(a|b.*)$","type":"string"}})", array + R"(,"items":{"type":"boolean"}})",
+        array + R"(,"items":{"type":"array","uniqueItems":true,"items":{"enum":[1,2]}}})"}) {
+    const auto grammar = *Grammar::compile({kSchema, schema}, vocabulary);
+    for (const char* text : {"", R"([)", R"([")", R"(["a)", R"(["a")", R"(["a",)", R"(["b","a)", R"(["b","a")", R"([1)",
+                             R"([1,2,)", "[true", "[true,", "[[1", "[[1],", "[[1],[2", "[[1,2],[2,", "[[],[1"}) {
+      const State state = *grammar->read(grammar->start(), text);
+      if (state == Automaton::dead) continue;
+      const auto mask = *grammar->mask(state);
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        const bool readable = *grammar->read(state, tokens[i]) != Automaton::dead;
+        EXPECT_EQ(((*mask)[i / 32] >> (i % 32)) & 1, readable ? 1u : 0u)
+            << schema << " behind " << text << ": " << tokens[i];
+      }
+    }
+  }
+}
+
+TEST(SchemaKeywords, AGrammarThatHasSeenManyItemsTakesNoNewTexts) {
+  GrammarLimits limits;
+  limits.states = 4000;
+  const auto grammar = *Grammar::compile({kSchema, R"({"type":"array","items":{"type":"string"},"uniqueItems":true})"},
+                                         bytes_only(), limits);
+  int texts = 0;
+  for (; grammar->usable() && texts < 10'000; ++texts) {
+    ASSERT_NE(*grammar->read(grammar->start(), "[\"" + std::to_string(texts) + "\"]"), Automaton::dead);
+  }
+  EXPECT_LT(texts, 10'000);
+  EXPECT_TRUE(grammar->read(grammar->start(), R"(["new","newer"])").ok()) << "those under way can go on";
+}
+
 TEST(SchemaKeywords, UniqueItemsTakePartInFormulas) {
   expect(kSchema, {R"({"type":"array","items":{"type":"integer"},"not":{"uniqueItems":true}})",
                    {"[1,1]", "[1,2,3,2]"},
