@@ -228,7 +228,8 @@ Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   allow(limits_.step_time);
   Forced forced;
   State end = Automaton::dead;
-  forced.bytes = forced_bytes(recorded_->plain(state), end);
+  state = recorded_->plain(state);
+  forced.bytes = forced_bytes(state, end);
   if (!forced.bytes.empty() && vocabulary_->tokenizer() != nullptr) {
     forced.tokens = forced_tokens(*vocabulary_, *automaton_, state, forced.bytes, before);
   }

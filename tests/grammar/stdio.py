@@ -291,6 +291,8 @@ class Tokens(EngineCase):
         ("json_schema", {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object", "additionalProperties": {"maximum": 12}},
          ['{"a": 12}', '{"c": 0.5, "b": null}']),
         ("json_schema", {"type": "array", "items": {"type": "string", "maxLength": 3, "pattern": "^[a-é]"}, "minItems": 1}, ['["ab", "é\\""]']),
+        ("json_schema", {"type": "array", "uniqueItems": True, "items": {"enum": ["a", "ab", 1]}}, ['["ab", "a", 1]', '[1, "a"]']),
+        ("json_schema", {"type": "array", "uniqueItems": True, "items": {"type": ["string", "array"]}}, ['["ab", "a", [1, "a"], [1]]']),
         ("json_schema", {"enum": [1.5, "été", {"a": [None]}]}, ["1.5", '"été"', '{"a": [null]}']),
         ("json_schema", {"type": "number", "multipleOf": 0.5, "minimum": -1}, ["0.5", "100", "-0.5"]))
 
