@@ -259,6 +259,8 @@ class Pieces {
   Pieces(std::shared_ptr<lang::StateCore> state, std::string variable)
       : state_(std::move(state)), variable_(std::move(variable)) {}
   std::optional<Piece> next();  // waits; none: the text is complete. Fails: ProgramError
+  // Calls `then` once, when next() would not wait any more: on a thread of the back end's, or at once on this one.
+  void when_ready(std::function<void()> then);
 
  private:
   std::shared_ptr<lang::StateCore> state_;

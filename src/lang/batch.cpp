@@ -4,23 +4,22 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <thread>
-#include <vector>
+#include <optional>
 
 #include "base/start_thread.h"
+#include "lang/waiting.h"
 
 namespace espalier::lang {
-namespace {
 
 // The items of a batch, handed out to threads and taken back in order.
-class Queue {
+class Batch::Queue {
  public:
   Queue(std::size_t items, std::size_t ahead) : items_(items), ahead_(ahead) {}
 
-  std::optional<std::size_t> next() {
+  std::optional<std::size_t> begin_next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopped_ || begun_ == items_ || begun_ < taken_ + ahead_; });
-    if (stopped_ || begun_ == items_) return std::nullopt;
+    changed_.wait(lock, [&] { return over_ || begun_ == items_ || begun_ < taken_ + ahead_; });
+    if (over_ || begun_ == items_) return std::nullopt;
     return begun_++;
   }
   void put(std::size_t i, State state) {
@@ -30,25 +29,25 @@ class Queue {
   }
   void fail(std::exception_ptr why) {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = std::move(why);
-    stopped_ = true;
+    if (!over_ && !failure_) failure_ = std::move(why);
+    over_ = true;
     changed_.notify_all();
   }
   void stop() {
     const std::lock_guard lock(mutex_);
-    stopped_ = true;
+    over_ = true;
     changed_.notify_all();
   }
-  // Waits for item i, which is the next in order.
-  State take(std::size_t i) {
+  State take_next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return failure_ || done_.contains(i); });
+    wait_for(changed_, lock, [&] { return failure_ || done_.contains(taken_); });
     if (failure_) std::rethrow_exception(failure_);
-    State state = std::move(done_.extract(i).mapped());
-    taken_ = i + 1;
+    State state = std::move(done_.extract(taken_).mapped());
+    ++taken_;
     changed_.notify_all();
     return state;
   }
+  const std::atomic<bool>& over() const { return over_; }
 
  private:
   const std::size_t items_, ahead_;
@@ -57,50 +56,59 @@ class Queue {
   std::size_t begun_ = 0, taken_ = 0;
   std::map<std::size_t, State> done_;
   std::exception_ptr failure_;
-  bool stopped_ = false;
+  std::atomic<bool> over_{false};
 };
 
-// Joins when the batch ends, however it ends.
-struct Threads {
-  Queue& queue;
-  std::vector<std::thread> list;
-  ~Threads() {
-    queue.stop();
-    for (std::thread& thread : list) thread.join();
-  }
-};
+namespace {
 
-std::size_t thread_count(const BatchOptions& options, std::size_t items) {
+std::size_t thread_count(int threads, std::size_t items) {
   const std::size_t automatic = std::max<std::size_t>(96, std::size_t{16} * std::thread::hardware_concurrency());
-  return std::min(items, options.threads > 0 ? static_cast<std::size_t>(options.threads) : automatic);
+  return std::min(items, threads > 0 ? static_cast<std::size_t>(threads) : automatic);
 }
 
 }  // namespace
 
+Batch::Batch(std::size_t items, int threads, std::size_t ahead, std::function<State(std::size_t)> begin)
+    : queue_(std::make_unique<Queue>(items, ahead)), begin_(std::move(begin)) {
+  start(thread_count(threads, items));
+}
+
+Batch::~Batch() {
+  queue_->stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Batch::start(std::size_t threads) {
+  for (; threads > 0; --threads) {
+    auto thread = start_thread("batch's", [this] { work(); });
+    if (!thread.ok() && threads_.empty()) throw ProgramError(thread.error());
+    if (!thread.ok()) return;  // the others do it
+    threads_.push_back(std::move(thread).value());
+  }
+}
+
+void Batch::work() {
+  const CallAway away(queue_->over());
+  while (const auto i = queue_->begin_next()) {
+    try {
+      queue_->put(*i, begin_(*i));
+    } catch (...) {
+      queue_->fail(std::current_exception());
+    }
+  }
+}
+
+State Batch::next() {
+  State state = queue_->take_next();
+  state.sync();
+  return state;
+}
+
 void run_batch(std::size_t items, const BatchOptions& options, std::size_t ahead,
                const std::function<State(std::size_t)>& begin, const std::function<void(std::size_t, State)>& each) {
-  Queue queue(items, ahead);
-  Threads threads{queue, {}};
-  const auto work = [&] {
-    while (const auto i = queue.next()) {
-      try {
-        queue.put(*i, begin(*i));
-      } catch (...) {
-        queue.fail(std::current_exception());
-      }
-    }
-  };
-  for (std::size_t i = thread_count(options, items); i > 0; --i) {
-    auto thread = start_thread("batch's", work);
-    if (thread.ok()) threads.list.push_back(std::move(thread).value());
-    if (thread.ok()) continue;
-    if (threads.list.empty()) throw ProgramError(thread.error());
-    break;  // the others do it
-  }
+  Batch batch(items, options.threads, ahead, begin);
   for (std::size_t i = 0; i < items; ++i) {
-    State state = queue.take(i);
-    state.sync();
-    each(i, std::move(state));
+    each(i, batch.next());
     if (options.progress) options.progress(i + 1, items);
   }
 }

@@ -2,12 +2,17 @@
 //
 // A few threads run the functions, one at a time each; what a function has queued goes on without a thread, so the
 // number of threads bounds the functions that wait for a value and not the calls under way.
-// Threads: `begin` runs on the batch's threads, `each` and the progress on the caller's.
-// Fails:   what `begin` throws for the first item that fails is thrown here, after the others that had begun ended.
+// Threads: `begin` runs on the batch's threads; next() one.
+// Fails:   what `begin` throws for the first item that fails is thrown by next(); the others are called away then, as
+//          they are when the batch is dropped (waiting.h), and it is waited for them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "espalier/program.h"
 
@@ -15,7 +20,28 @@ namespace espalier::lang {
 
 inline constexpr std::size_t kAhead = 200;  // items that are begun before the first of them was taken
 
-// Calls each(i, state) for every item in order, when its state has no more to do.
+class Batch {
+ public:
+  // `threads`: as BatchOptions says. Fails: ProgramError when not one thread can be had.
+  Batch(std::size_t items, int threads, std::size_t ahead, std::function<State(std::size_t)> begin);
+  ~Batch();
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  // The next item in order, when its state has no more to do. Requires: there is one.
+  State next();
+
+ private:
+  class Queue;
+  void start(std::size_t threads);
+  void work();
+
+  std::unique_ptr<Queue> queue_;
+  std::function<State(std::size_t)> begin_;
+  std::vector<std::thread> threads_;
+};
+
+// Calls each(i, state) for every item in order; it and the progress on the caller's thread.
 void run_batch(std::size_t items, const BatchOptions& options, std::size_t ahead,
                const std::function<State(std::size_t)>& begin, const std::function<void(std::size_t, State)>& each);
 

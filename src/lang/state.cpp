@@ -28,6 +28,11 @@ std::optional<Piece> Pieces::next() {
   return piece;
 }
 
+void Pieces::when_ready(std::function<void()> then) {
+  if (ended_) return then();
+  state_->when_piece(variable_, seen_, std::move(then));
+}
+
 State& State::operator+=(Expr what) {
   core_->append(std::move(what));
   return *this;

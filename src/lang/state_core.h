@@ -48,6 +48,8 @@ class StateCore {
   // What follows the first `seen` bytes of a variable or, without a name, of the whole text; waits for some of it.
   // None: it is complete. Fails: the state's error.
   virtual Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) = 0;
+  // Calls `then` once, when piece() would not wait any more, as when_readable() does.
+  virtual void when_piece(std::string variable, std::size_t seen, std::function<void()> then) = 0;
 
   virtual void end() = 0;  // nothing more will be appended
   virtual void cancel(Error why) = 0;

@@ -8,6 +8,7 @@
 #include "lang/reasoning.h"
 #include "lang/stream_executor_calls.h"
 #include "lang/turns.h"
+#include "lang/waiting.h"
 
 namespace espalier::lang {
 namespace {
@@ -111,8 +112,8 @@ StreamExecutor::Progress StreamExecutor::step(Item item) {
 void StreamExecutor::tell(Lock& lock) {
   std::vector<std::function<void()>> ready;
   std::erase_if(readers_, [&](auto& reader) {
-    if (!variables_.read(reader.first)) return false;
-    ready.push_back(std::move(reader.second));
+    if (!reader.there()) return false;
+    ready.push_back(std::move(reader.then));
     return true;
   });
   changed_.notify_all();
@@ -143,9 +144,9 @@ StreamExecutor::Progress StreamExecutor::taken(const Result<>& result) {
 // ---- The nodes ------------------------------------------------------------------------------------------------------
 
 StreamExecutor::Progress StreamExecutor::take(node::Text text) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   document_.text += text.text;
-  if (setup_->stream) changed_.notify_all();
+  if (setup_->stream) tell(lock);
   return Progress::done;
 }
 
@@ -266,12 +267,12 @@ StreamExecutor::Progress StreamExecutor::take(const node::Gen& gen) {
 }
 
 void StreamExecutor::add_piece(const std::string& name, Piece piece) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   if (error_) return;
   document_.text += piece.text;
   streamed_ += piece.text.size();
   if (!name.empty()) variables_.append(name, piece.text, std::move(piece.meta));
-  changed_.notify_all();
+  tell(lock);
 }
 
 void StreamExecutor::finish_gen(const std::string& name, bool several, GenOutput output) {
@@ -411,10 +412,10 @@ Result<> StreamExecutor::concatenate(const std::vector<std::shared_ptr<StateCore
 // Waits until `ready`. A turn that is being recorded is not waited for: its end may never come.
 template <class Ready>
 void StreamExecutor::wait(Lock& lock, Ready ready) {
-  changed_.wait(lock, [&] { return ready() || is_stuck(); });
+  wait_for(changed_, lock, [&] { return ready() || is_stuck(); });
   if (ready()) return;
   say_recorded(lock);
-  changed_.wait(lock, ready);
+  wait_for(changed_, lock, ready);
 }
 
 // ---- Reading --------------------------------------------------------------------------------------------------------
@@ -427,7 +428,7 @@ void StreamExecutor::set(std::string name, Value value) {
 
 bool StreamExecutor::contains(std::string_view name) const {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return begun_ || error_.has_value(); });  // what it inherits is part of the fork
+  wait_for(changed_, lock, [&] { return begun_ || error_.has_value(); });  // what it inherits is part of the fork
   return variables_.contains(name);
 }
 
@@ -442,22 +443,31 @@ std::optional<Result<Value>> StreamExecutor::try_read(std::string_view name) con
   return variables_.read(name);
 }
 
-void StreamExecutor::when_readable(std::string name, std::function<void()> then) {
+void StreamExecutor::when(std::function<bool()> there, std::function<void()> then) {
   {
-    const Lock lock(mutex_);
-    if (!variables_.settled(name)) {
-      readers_.emplace_back(std::move(name), std::move(then));
+    Lock lock(mutex_);
+    if (!there()) {
+      readers_.push_back({std::move(there), std::move(then)});
+      if (is_stuck()) say_recorded(lock);
       return;
     }
   }
   then();
 }
 
+void StreamExecutor::when_readable(std::string name, std::function<void()> then) {
+  when([this, name = std::move(name)] { return variables_.settled(name); }, std::move(then));
+}
+
+void StreamExecutor::when_piece(std::string variable, std::size_t seen, std::function<void()> then) {
+  when([this, variable = std::move(variable), seen] { return piece_there(variable, seen); }, std::move(then));
+}
+
 Result<Json> StreamExecutor::meta(std::string_view name, std::optional<Clock::time_point> until) {
   Lock lock(mutex_);
   const auto settled = [&] { return variables_.settled(name); };
   if (!until) wait(lock, settled);
-  if (until && !changed_.wait_until(lock, *until, settled))
+  if (until && !wait_until(changed_, lock, *until, settled))
     return Error{Error::Kind::timeout, fmt::format("variable {} is not there yet", name), std::string(name),
                  std::string(kNotYet)};
   return *variables_.meta(name);
@@ -490,25 +500,27 @@ Result<std::optional<Piece>> StreamExecutor::piece(std::string_view variable, st
   return variable.empty() ? text_piece(seen) : variable_piece(variable, seen);
 }
 
+bool StreamExecutor::piece_there(std::string_view variable, std::size_t seen) const {
+  if (error_) return true;
+  if (variable.empty()) return (setup_->stream && document_.text.size() > seen) || (ended_ && idle());
+  const std::string* streamed = variables_.streamed(variable);
+  if (streamed != nullptr && streamed->size() > seen) return true;
+  // The function that sets it may still be on its way there: only its end tells that nothing will.
+  return variables_.settled(variable) && (variables_.known(variable) || ended_ || !setup_->stream);
+}
+
 Result<std::optional<Piece>> StreamExecutor::text_piece(std::size_t seen) {
   Lock lock(mutex_);
-  const auto more = [&] { return document_.text.size() > seen; };
-  wait(lock, [&] { return error_ || (setup_->stream && more()) || (ended_ && idle()); });
-  if (more()) return std::optional<Piece>({document_.text.substr(seen), nullptr});
+  wait(lock, [&] { return piece_there({}, seen); });
+  if (document_.text.size() > seen) return std::optional<Piece>({document_.text.substr(seen), nullptr});
   if (error_) return *error_;
   return std::optional<Piece>();
 }
 
-// The function that sets it may still be on its way there: only its end tells that nothing will.
 Result<std::optional<Piece>> StreamExecutor::variable_piece(std::string_view name, std::size_t seen) {
   Lock lock(mutex_);
-  const auto streamed = [&] {
-    const std::string* text = variables_.streamed(name);
-    return text != nullptr && text->size() > seen ? text : nullptr;
-  };
-  const auto there = [&] { return variables_.settled(name) && (variables_.known(name) || ended_ || !setup_->stream); };
-  wait(lock, [&] { return error_ || streamed() || there(); });
-  if (const std::string* text = streamed())
+  wait(lock, [&] { return piece_there(name, seen); });
+  if (const std::string* text = variables_.streamed(name); text != nullptr && text->size() > seen)
     return std::optional<Piece>({text->substr(seen), variables_.latest_meta(name)});
   const auto value = variables_.read(name);
   if (!value->ok()) return value->error();
@@ -521,7 +533,7 @@ void StreamExecutor::end() {
   Lock lock(mutex_);
   ended_ = true;
   if (is_stuck()) say_recorded(lock);
-  changed_.notify_all();
+  tell(lock);
 }
 
 void StreamExecutor::cancel(Error why) {

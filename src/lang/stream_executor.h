@@ -40,6 +40,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   Result<Value> read(std::string_view name) override;
   std::optional<Result<Value>> try_read(std::string_view name) const override;
   void when_readable(std::string name, std::function<void()> then) override;
+  void when_piece(std::string variable, std::size_t seen, std::function<void()> then) override;
   Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) override;
   void sync() override;
   std::string text() override;
@@ -64,6 +65,11 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
     std::vector<std::string> names;  // of what was generated inside
   };
   using Item = std::variant<Node, Commit, ForkPoint, ReasoningEnd>;
+
+  struct Reader {  // who is to be told once
+    std::function<bool()> there;  // under the lock
+    std::function<void()> then;
+  };
 
   // A step is done at once, or goes on when something comes back; then resume() follows.
   enum class Progress { done, waiting };
@@ -113,13 +119,15 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   Result<> gather(const std::vector<std::shared_ptr<StateCore>>& children);
   Result<> concatenate(const std::vector<std::shared_ptr<StateCore>>& children);
 
+  void when(std::function<bool()> there, std::function<void()> then);
+  bool piece_there(std::string_view variable, std::size_t seen) const;  // piece() would not wait
   Result<std::optional<Piece>> text_piece(std::size_t seen);
   Result<std::optional<Piece>> variable_piece(std::string_view name, std::size_t seen);
 
   void fail(Error why);
   template <class Ready>
   void wait(Lock& lock, Ready ready);
-  void tell(Lock& lock);  // those who wait for a variable or the end; unlocks
+  void tell(Lock& lock);  // those who wait for something; unlocks
   bool idle() const { return begun_ && queue_.empty() && !at_work_; }
   bool settled() const { return error_.has_value() || (idle() && !recording_); }
 
@@ -131,7 +139,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   bool at_work_ = false, begun_ = true, ended_ = false;
   std::optional<Error> error_;
   Variables variables_;
-  std::vector<std::pair<std::string, std::function<void()>>> readers_;  // of variables that are to come
+  std::vector<Reader> readers_;
 
   Document document_;
   std::size_t streamed_ = 0;    // bytes of the call under way that are in the document already

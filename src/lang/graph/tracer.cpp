@@ -66,6 +66,7 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
     add(std::move(join));
     return success();
   }
+  void when_piece(std::string, std::size_t, std::function<void()> then) override { then(); }
   Result<std::optional<Piece>> piece(std::string_view variable, std::size_t) override {
     return unknown_value(variable.empty() ? "the text" : variable);
   }

@@ -1,0 +1,61 @@
+// waiting.h: how a thread of a program waits for what is to come, and how it is called away from there.
+//
+// All long waits of lang are wait_for(). About twenty times a second it looks whether the thread was called away (its
+// batch has ended), and lets the host see to what it must: a language with signals of its own (Python's Ctrl-C).
+// Threads: any; while_waiting() before programs run.
+// Fails:   ProgramError `cancelled` in a thread that was called away; what the host's function throws.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+namespace espalier::lang {
+
+// Called on a thread that waits, without locks; what it throws ends the wait and leaves the state as it is. The last
+// one that was set counts; empty for none.
+void while_waiting(std::function<void()> hook);
+
+// While it lives, waits of this thread end once `over` is true.
+class CallAway {
+ public:
+  explicit CallAway(const std::atomic<bool>& over);
+  ~CallAway();
+  CallAway(const CallAway&) = delete;
+  CallAway& operator=(const CallAway&) = delete;
+
+ private:
+  const std::atomic<bool>* before_;
+};
+
+void look_up();  // what a wait does now and then
+
+inline constexpr std::chrono::milliseconds kLookUp{50};
+
+template <class There>
+void wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, There there) {
+  while (!changed.wait_for(lock, kLookUp, there)) {
+    lock.unlock();
+    look_up();
+    lock.lock();
+  }
+}
+
+// False: it is not there by then.
+template <class There>
+bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                std::chrono::steady_clock::time_point until, There there) {
+  using Clock = std::chrono::steady_clock;
+  while (!changed.wait_until(lock, std::min(until, Clock::now() + kLookUp), there)) {
+    if (Clock::now() >= until) return false;
+    lock.unlock();
+    look_up();
+    lock.lock();
+  }
+  return true;
+}
+
+}  // namespace espalier::lang
