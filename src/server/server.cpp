@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
-
 #include "base/json.h"
 #include "base/log.h"
-#include "base/start_thread.h"
-#include "server/chat_prompt.h"
+#include "server/attach_model.h"
 #include "server/delivery.h"
 #include "server/gate.h"
 #include "server/request_log.h"
@@ -15,8 +12,6 @@
 
 namespace espalier::server {
 namespace {
-
-constexpr std::chrono::seconds kWarmUpLimit{120};
 
 Error option_error(std::string_view flag, std::string_view wanted) {
   return bad_request(fmt::format("--{} must be {}", flag, wanted), std::string(flag));
@@ -76,40 +71,10 @@ net::ServerOptions http_options(const ServerOptions& options) {
   return http;
 }
 
-Result<std::unique_ptr<Service>> make_service(ServerOptions options, std::unique_ptr<KeyRing> keys) {
-  try {
-    return std::make_unique<Service>(std::move(options), std::move(keys));
-  } catch (const std::system_error& refused) {
-    return no_thread("server's", refused.code().message());
-  }
-}
-
 net::ErrorFormatter error_shape(std::string prefix) {
   return [prefix = std::move(prefix)](const net::HttpError& error, std::string_view path) {
     return error_response(dialect_of(path, prefix), error);
   };
-}
-
-Result<> make_one_token(Engine& engine) {
-  RequestFields fields;
-  fields.id = "warm-up";
-  fields.prompt = {engine.model().bos >= 0 ? engine.model().bos : 0};
-  fields.sampling.temperature = 0;
-  fields.sampling.max_new_tokens = 1;
-  fields.sampling.ignore_eos = true;
-  ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
-  ESP_TRY(Stream stream, engine.submit(std::move(request)));
-  const auto limit = std::chrono::steady_clock::now() + kWarmUpLimit;
-  while (std::chrono::steady_clock::now() < limit) {
-    stream.wait(std::chrono::milliseconds(200));
-    for (const StreamEvent& event : stream.take()) {
-      const auto* end = std::get_if<FinishEvent>(&event);
-      if (end == nullptr) continue;
-      if (end->reason == FinishReason::stop || end->reason == FinishReason::length) return success();
-      return end->error.message.empty() ? internal_error("the warm-up token could not be made") : end->error;
-    }
-  }
-  return Error{Error::Kind::timeout, "the warm-up token took longer than two minutes", {}, {}};
 }
 
 }  // namespace
@@ -127,7 +92,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   ESP_CHECK(check(options));
   options.max_connections_per_address = per_address(options);
   ESP_TRY(auto keys, KeyRing::load(options.api_keys, options.api_key_file, options.admin_api_key));
-  ESP_TRY(auto service, make_service(std::move(options), std::move(keys)));
+  ESP_TRY(auto service, Service::make(std::move(options), std::move(keys)));
   auto http = std::make_unique<Http>(service->options.api_prefix);
   ESP_CHECK(add_all_routes(http->router, *service));
 
@@ -169,22 +134,7 @@ void Server::progress(std::string_view stage, double share) {
 }
 
 Result<> Server::attach_engine(std::unique_ptr<Engine> engine, const std::string& name) {
-  auto model = std::make_shared<ServedModel>();
-  model->names = service_->options.served_model_names;
-  if (model->names.empty()) model->names.push_back(name.empty() ? engine->model().path : name);
-  model->loaded_at = static_cast<std::int64_t>(std::time(nullptr));
-  model->engine = std::move(engine);
-  model->settle();
-  if (const auto& given = service_->options.chat_template; !given.empty() && model->tokenizer() != nullptr) {
-    ESP_TRY(model->own_template, load_chat_template(given, *model->tokenizer()));
-  }
-  service_->set_model(model);
-  if (!service_->options.skip_warmup) {
-    service_->readiness.progress("warming up", 1.0);
-    ESP_CHECK(make_one_token(*model->engine));
-  }
-  service_->readiness.ready();
-  return success();
+  return attach_model(*service_, std::move(engine), name);
 }
 
 void Server::begin_drain() {

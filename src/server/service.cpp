@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <system_error>
+
+#include "base/start_thread.h"
 
 namespace espalier::server {
 namespace {
@@ -27,6 +30,14 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks)}) {}
+
+Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::unique_ptr<KeyRing> keys) {
+  try {
+    return std::make_unique<Service>(std::move(options), std::move(keys));
+  } catch (const std::system_error& refused) {
+    return no_thread("server's", refused.code().message());
+  }
+}
 
 Service::~Service() {
   pool.stop();

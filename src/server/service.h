@@ -32,6 +32,7 @@ class Service {
  public:
   Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_ring);
   ~Service();
+  static Result<std::unique_ptr<Service>> make(ServerOptions options, std::unique_ptr<KeyRing> keys);  // no_thread()
 
   std::shared_ptr<ServedModel> model() const;  // null while loading
   void set_model(std::shared_ptr<ServedModel> model);

@@ -1,0 +1,41 @@
+// local_call.h: a request made inside the process: what a connection is to a handler, without a socket.
+//
+//   LocalCall call(wake);
+//   router.dispatch(std::move(request), call.responder());
+//   while (!call.ended()) { wait for wake; call.take(...); }
+//
+// Dropping it is what a client is that goes away. Order: responder() once, then take* until ended().
+// Threads: one; `wake` is called from any thread, when take() has something after it had nothing, and must not block.
+// Fails:   never; an answer that nobody gave is a 500, as on a connection.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "net/responder.h"
+
+namespace espalier::net {
+
+class LocalCall {
+ public:
+  explicit LocalCall(std::function<void()> wake);
+  LocalCall(LocalCall&&) noexcept = default;
+  LocalCall& operator=(LocalCall&&) = delete;
+  ~LocalCall();
+
+  Responder responder() const { return Responder(exchange_); }
+
+  // Appends what came to `body`; false when nothing did.
+  bool take(std::string& body);
+  int status() const { return status_; }  // 0: there is no answer yet
+  bool ended() const { return ended_; }
+  bool whole() const { return ended_ && !cut_; }  // false for an answer that broke off or never came
+
+ private:
+  std::shared_ptr<Exchange> exchange_;
+  int status_ = 0;
+  bool ended_ = false, cut_ = false;
+};
+
+}  // namespace espalier::net

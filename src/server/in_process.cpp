@@ -1,0 +1,75 @@
+#include "server/in_process.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "net/request_target.h"
+#include "server/attach_model.h"
+#include "server/dialect.h"
+#include "server/routes.h"
+
+namespace espalier::server {
+namespace {
+
+std::string made_up_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+net::ErrorFormatter error_shape() {
+  return [](const net::HttpError& error, std::string_view path) { return error_response(dialect_of(path, ""), error); };
+}
+
+}  // namespace
+
+struct InProcess::Parts {
+  net::Router router{"", error_shape()};  // must outlive the service's threads
+  std::unique_ptr<Service> service;
+};
+
+InProcess::InProcess(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+InProcess::~InProcess() = default;
+
+Result<std::unique_ptr<InProcess>> InProcess::start(ServerOptions options, std::unique_ptr<Engine> engine,
+                                                    const std::string& name) {
+  options.log_requests = false;
+  options.api_prefix.clear();
+  ESP_TRY(auto keys, KeyRing::load({}, {}, {}));
+  auto parts = std::make_unique<Parts>();
+  ESP_TRY(parts->service, Service::make(std::move(options), std::move(keys)));
+  ESP_CHECK(add_all_routes(parts->router, *parts->service));
+  ESP_CHECK(attach_model(*parts->service, std::move(engine), name));
+  return std::unique_ptr<InProcess>(new InProcess(std::move(parts)));  // the constructor is private
+}
+
+net::LocalCall InProcess::call(net::Method method, std::string_view path, std::string body,
+                               std::function<void()> wake) {
+  net::LocalCall call(std::move(wake));
+  net::HttpRequest request;
+  request.method = method;
+  request.method_name = net::to_string(method);
+  if (auto target = net::parse_request_target(path, method); target.ok()) {
+    request.path = std::move(target->path);
+    request.segments = std::move(target->segments);
+    request.query = std::move(target->query);
+  }
+  request.headers.set("Content-Type", "application/json");
+  request.body = std::move(body);
+  request.id = made_up_id();
+  request.received_at = std::chrono::steady_clock::now();
+  parts_->router.dispatch(std::move(request), call.responder());
+  return call;
+}
+
+std::shared_ptr<Engine> InProcess::engine() const {
+  auto model = parts_->service->model();
+  Engine* engine = model->engine.get();
+  return {std::move(model), engine};
+}
+
+const std::string& InProcess::name() const {
+  return parts_->service->model()->name();
+}
+
+}  // namespace espalier::server
