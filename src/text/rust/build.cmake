@@ -1,8 +1,14 @@
-# One run of cargo, with a sentence that says what to do when a crate is not there.
+# One run of cargo, with a sentence that says what to do when a crate is not there; with FETCH it may be fetched.
 execute_process(
   COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${TARGET_DIR} ${CARGO} build --release --offline --locked --quiet
           --manifest-path ${MANIFEST}
   RESULT_VARIABLE failed ERROR_VARIABLE errors)
+if(failed AND FETCH)
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${TARGET_DIR} ${CARGO} build --release --locked --quiet
+            --manifest-path ${MANIFEST}
+    RESULT_VARIABLE failed ERROR_VARIABLE errors)
+endif()
 if(failed)
   if(errors MATCHES "offline|no matching package|failed to download|unable to update")
     message(FATAL_ERROR "${errors}Crates of ${MANIFEST} are missing and nothing is fetched during a build: run `make setup`.")

@@ -1,0 +1,93 @@
+// run() and run_batch(): the library's, with functions that are Python's.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <thread>
+
+#include "errors.h"
+#include "held_backend.h"
+#include "lang/batch.h"
+#include "lang/waiting.h"
+#include "states.h"
+#include "values.h"
+
+namespace espalier::python {
+namespace {
+
+// A Python callable that takes a state, as the library calls it: on a thread without the GIL.
+Function function_of(nb::object body) {
+  auto kept = std::make_shared<KeptObject>(std::move(body));
+  return [kept](State& s) {
+    const auto entry = running_functions().enter(s);
+    const nb::gil_scoped_acquire gil;
+    kept->get()(nb::cast(held(s)));
+  };
+}
+
+using PythonOptions = Held<RunOptions>;
+
+std::unique_ptr<PythonState> run(nb::object body, PythonOptions& options) {
+  const Function function = function_of(std::move(body));
+  return held(unlocked([&] { return function.run({}, *options); }));
+}
+
+class PythonBatch {
+ public:
+  PythonBatch(const std::vector<nb::object>& bodies, PythonOptions& options, int threads, std::size_t ahead) {
+    for (const nb::object& body : bodies) functions_.push_back(function_of(body));
+    const std::size_t items = functions_.size();
+    const auto begin = [this, options = *options](std::size_t i) { return functions_[i].run({}, options); };
+    unlocked([&] { batch_.emplace(items, threads, ahead == 0 ? items : ahead, begin); });
+  }
+  ~PythonBatch() { close(); }
+
+  // The next state in order, when it has no more to do.
+  std::unique_ptr<PythonState> next(const nb::object& progress) {
+    if (!batch_) throw ProgramError({Error::Kind::cancelled, "the batch was closed", {}, {}});
+    auto state = held(unlocked([&] { return batch_->next(); }));
+    if (!progress.is_none()) progress(++done_);
+    return state;
+  }
+  // What runs is cancelled.
+  void close() {
+    unlocked([this] { batch_.reset(); });
+  }
+
+ private:
+  std::vector<Function> functions_;
+  std::optional<lang::Batch> batch_;
+  std::size_t done_ = 0;
+};
+
+// Ctrl-C ends a wait: Python's handler has noted it, and only the main thread may see to it.
+void see_to_signals() {
+  if (running_functions().closed()) return;
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+void watch_signals() {
+  lang::while_waiting([main = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() == main) see_to_signals();
+  });
+}
+
+}  // namespace
+
+void bind_running(nb::module_& m) {
+  watch_signals();
+  nb::class_<PythonOptions>(m, "RunOptions")
+      .def("__init__", [](PythonOptions* self, PythonBackend& backend, const GenOptions& defaults, bool stream,
+                          int tokens) { new (self) PythonOptions(RunOptions{*backend, defaults, stream, tokens}); });
+  m.def("run", &run);
+  nb::class_<PythonBatch>(m, "Batch")
+      .def(nb::init<const std::vector<nb::object>&, PythonOptions&, int, std::size_t>())
+      .def("next", &PythonBatch::next, nb::arg("progress").none())
+      .def("close", &PythonBatch::close);
+  m.def("close", [] { unlocked([] { running_functions().close(); }); });
+  nb::module_::import_("atexit").attr("register")(m.attr("close"));
+}
+
+}  // namespace espalier::python

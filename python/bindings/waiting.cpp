@@ -1,0 +1,75 @@
+#include "waiting.h"
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "espalier/program.h"
+
+namespace espalier::python {
+
+Waker::Waker() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (descriptor_ < 0)
+    throw ProgramError({Error::Kind::out_of_memory, "no file descriptor is left for the event loop", {}, {}});
+}
+
+Waker::~Waker() {
+  ::close(descriptor_);
+}
+
+void Waker::wake(std::int64_t key) {
+  {
+    const std::scoped_lock lock(mutex_);
+    keys_.push_back(key);
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(descriptor_, &one, sizeof one);  // full: it is readable anyway
+}
+
+std::vector<std::int64_t> Waker::take() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t read = ::read(descriptor_, &count, sizeof count);
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(keys_, {});
+}
+
+void Bell::ring() {
+  std::shared_ptr<Waker> waker;
+  std::int64_t key = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    waker = std::exchange(waker_, nullptr);
+    key = key_;
+    waiting_ring_ = waker == nullptr;
+  }
+  if (waker)
+    waker->wake(key);
+  else
+    rung_.notify_all();
+}
+
+bool Bell::wait(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  const bool rung = rung_.wait_for(lock, limit, [this] { return waiting_ring_; });
+  waiting_ring_ = false;
+  return rung;
+}
+
+void Bell::notify(std::shared_ptr<Waker> waker, std::int64_t key) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!std::exchange(waiting_ring_, false)) {
+      waker_ = std::move(waker);
+      key_ = key;
+      return;
+    }
+  }
+  waker->wake(key);
+}
+
+void bind_waiting(nb::module_& m) {
+  nb::class_<Waker>(m, "Waker").def(nb::init<>()).def("fileno", &Waker::descriptor).def("take", &Waker::take);
+}
+
+}  // namespace espalier::python

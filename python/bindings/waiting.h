@@ -1,0 +1,50 @@
+// waiting.h: how Python waits for the library: without the GIL, seeing to signals, or not at all (an event loop).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+
+namespace espalier::python {
+
+// What an event loop watches: a file descriptor that becomes readable, and the keys of those who are to go on.
+// Threads: any; wake() does not wait and does not touch Python.
+class Waker {
+ public:
+  Waker();
+  ~Waker();
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  void wake(std::int64_t key);
+  std::vector<std::int64_t> take();
+
+ private:
+  int descriptor_;
+  std::mutex mutex_;
+  std::vector<std::int64_t> keys_;
+};
+
+// One event that somebody waits for: in a thread, or in an event loop.
+class Bell {
+ public:
+  void ring();
+  bool wait(std::chrono::milliseconds limit);                   // false: it was not rung; one ring ends one wait
+  void notify(std::shared_ptr<Waker> waker, std::int64_t key);  // at the next ring, or now if it was rung
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable rung_;
+  bool waiting_ring_ = false;
+  std::shared_ptr<Waker> waker_;
+  std::int64_t key_ = 0;
+};
+
+}  // namespace espalier::python

@@ -1,0 +1,1 @@
+"""The language: what programs are written with."""

@@ -1,0 +1,1 @@
+"""Back ends: who answers a program's calls."""

@@ -1,0 +1,71 @@
+"""Google's Gemini models: on Vertex AI, or behind the public interface with a key."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+from espalier import _espalier
+from espalier.lang.backend.base_backend import BaseBackend, connection, model_of, template_name
+
+
+class VertexAI(BaseBackend):
+    """A Gemini model behind ``generateContent``."""
+
+    def __init__(
+        self,
+        model_name: Optional[str] = None,
+        safety_settings: Any = None,
+        *,
+        model: Optional[str] = None,
+        chat_template: Any = None,
+        vertex: Optional[bool] = None,
+        project: Optional[str] = None,
+        location: Optional[str] = None,
+        bearer_token: Optional[str] = None,
+        api_key: Optional[str] = None,
+        base_url: Optional[str] = None,
+        timeout: Optional[float] = None,
+        max_retries: Optional[int] = None,
+        default_headers: Optional[Mapping[str, str]] = None,
+        constraint_tries: int = 0,
+    ) -> None:
+        """Opens it.
+
+        Args:
+            model_name: of the model (``model`` is the same).
+            safety_settings: not supported: leave it None.
+            vertex: Vertex AI; default: unless ``api_key`` is given.
+            project: default GCP_PROJECT_ID, GOOGLE_CLOUD_PROJECT.
+            location: default GCP_LOCATION, GOOGLE_CLOUD_LOCATION, else us-central1.
+            bearer_token: default GOOGLE_OAUTH_ACCESS_TOKEN (``gcloud auth print-access-token``).
+            api_key: of the public interface instead.
+            base_url: instead of the location's or the public one.
+            timeout: seconds of one try; default 600.
+            max_retries: tries beyond the first; default 3.
+            default_headers: sent with every request.
+            constraint_tries: as of :class:`espalier.OpenAI`.
+
+        Raises:
+            ProgramError: no project or no token, or an address that cannot be.
+            UnsupportedError: safety settings.
+        """
+        if safety_settings is not None:
+            from espalier.errors import UnsupportedError
+
+            raise UnsupportedError("safety_settings cannot be sent; leave it out", "unsupported", "safety_settings")
+        options = _espalier.GeminiOptions()
+        options.model = self.model_name = model_of(model_name, model)
+        options.chat_template = template_name(chat_template)
+        options.vertex = vertex if vertex is not None else api_key is None
+        options.project = project or ""
+        options.location = location or ""
+        options.bearer_token = bearer_token or ""
+        options.api_key = api_key or ""
+        options.base_url = base_url or ""
+        options.constraint_tries = constraint_tries
+        options.connection = connection(timeout, max_retries, default_headers)
+        super().__init__(_espalier.open_gemini(options))
+
+    def get_model_name(self) -> str:
+        """The model's name."""
+        return self.model_name

@@ -1,0 +1,276 @@
+"""Programs and what they are made of.
+
+``Expr`` is what :func:`espalier.gen` and its like make; ``+`` joins it with text.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, Mapping, Optional, Sequence, Union
+
+from espalier import _espalier
+from espalier._espalier import Expr as Expr
+from espalier.global_config import global_config
+from espalier.lang.backend.base_backend import native_backend
+from espalier.lang.interpreter import ProgramState, RunRecord
+from espalier.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeAlias
+
+#: What may be appended to a state: text, an expression, or several of them.
+Text: "TypeAlias" = Union[str, Expr, Sequence[Union[str, Expr]]]
+SglExpr = Expr
+Item = Union[Mapping[str, Any], Sequence[Any]]
+
+#: The patterns of ``dtype``.
+REGEX_INT: str = _espalier.REGEX_INT
+REGEX_FLOAT: str = _espalier.REGEX_FLOAT
+REGEX_BOOL: str = _espalier.REGEX_BOOL
+REGEX_STR: str = _espalier.REGEX_STR
+
+
+class SglFunction:
+    """A program. :func:`espalier.function` makes it of a function; calling it is :meth:`run`.
+
+    Attributes:
+        func: the function.
+        num_api_spec_tokens: see :func:`espalier.function`.
+        bind_arguments: what :meth:`bind` fixed.
+        arg_names: the names of the function's parameters behind ``s``.
+        arg_defaults: the defaults of the last of them.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        num_api_spec_tokens: Optional[int] = None,
+        bind_arguments: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        spec = inspect.getfullargspec(func)
+        if not spec.args or spec.args[0] != "s":
+            raise TypeError(f"the first parameter of the program {func.__name__} must be named s")
+        self.func = func
+        self.num_api_spec_tokens = num_api_spec_tokens
+        self.bind_arguments: dict[str, Any] = dict(bind_arguments or {})
+        self.arg_names: list[str] = spec.args[1:]
+        self.arg_defaults: tuple[Any, ...] = spec.defaults or ()
+        self._keyword_names = set(spec.args[1:]) | set(spec.kwonlyargs)
+        self._takes_any_keyword = spec.varkw is not None
+        self.__name__ = func.__name__
+        self.__doc__ = func.__doc__
+        self.__module__ = func.__module__
+        self.__wrapped__ = func
+
+    def __repr__(self) -> str:
+        return f"<program {self.__name__}({', '.join(self.arg_names)})>"
+
+    def bind(self, **kwargs: Any) -> "SglFunction":
+        """A program in which these arguments are fixed; they win over a call's own.
+
+        Raises:
+            TypeError: the function has no such parameter.
+        """
+        for name in kwargs:
+            if name not in self._keyword_names and not self._takes_any_keyword:
+                raise TypeError(f"the program {self.__name__} has no parameter {name}")
+        return SglFunction(self.func, self.num_api_spec_tokens, {**self.bind_arguments, **kwargs})
+
+    def _body(self, record: RunRecord, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[Any], None]:
+        """What the library calls with the state: once, on whatever thread."""
+        arguments = {**kwargs, **self.bind_arguments}
+        taken = self.arg_names[: len(args)]
+        if any(name in self.bind_arguments for name in taken):  # a bound value wins over one by position
+            arguments = {**dict(zip(taken, args)), **arguments}
+            args = args[len(taken) :]
+
+        def body(native: Any) -> None:
+            record.ret_value = self.func(ProgramState(native, record), *args, **arguments)
+
+        return body
+
+    def _options(
+        self, backend: Optional[Any], stream: bool, defaults: dict[str, Any]
+    ) -> Any:
+        chosen = backend if backend is not None else global_config.default_backend
+        if chosen is None:
+            raise _no_backend()
+        return _espalier.RunOptions(
+            native_backend(chosen), _espalier.GenOptions(**defaults), stream, self.num_api_spec_tokens or 0
+        )
+
+    def run(
+        self,
+        *args: Any,
+        max_new_tokens: int = 128,
+        n: int = 1,
+        stop: Optional[Union[str, Sequence[str]]] = None,
+        stop_token_ids: Optional[Sequence[int]] = None,
+        stop_regex: Optional[Union[str, Sequence[str]]] = None,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int = -1,
+        min_p: float = 0.0,
+        frequency_penalty: float = 0.0,
+        presence_penalty: float = 0.0,
+        ignore_eos: bool = False,
+        return_logprob: Optional[bool] = None,
+        logprob_start_len: Optional[int] = None,
+        top_logprobs_num: Optional[int] = None,
+        return_text_in_logprobs: Optional[bool] = None,
+        stream: bool = False,
+        backend: Optional[Any] = None,
+        use_thread: bool = True,
+        **kwargs: Any,
+    ) -> ProgramState:
+        """Runs the program and gives its state when the function has returned; generations may still be going on.
+
+        Args:
+            args: the function's arguments behind ``s``.
+            max_new_tokens: default of :func:`espalier.gen`'s ``max_tokens``; the following are its others.
+            stream: the function runs in a thread of its own, and ``text_iter`` tells what comes.
+            backend: an engine or a server; default :func:`espalier.set_default_backend`'s.
+            use_thread: False waits for everything that was queued before it returns. (No thread is used either way.)
+            kwargs: the function's arguments by name.
+
+        Raises:
+            ProgramError: there is no back end.
+            Exception: whatever the function raises.
+        """
+        defaults = _defaults(locals())
+        record = RunRecord()
+        native = _espalier.run(self._body(record, args, kwargs), self._options(backend, stream, defaults))
+        state = ProgramState(native, record)
+        if not use_thread and not stream:
+            state.sync()
+        if global_config.verbosity >= 2 and not stream:
+            print(state.text())
+        return state
+
+    def run_batch(
+        self,
+        batch_kwargs: Sequence[Item],
+        *,
+        max_new_tokens: int = 128,
+        n: int = 1,
+        stop: Optional[Union[str, Sequence[str]]] = None,
+        stop_token_ids: Optional[Sequence[int]] = None,
+        stop_regex: Optional[Union[str, Sequence[str]]] = None,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int = -1,
+        min_p: float = 0.0,
+        frequency_penalty: float = 0.0,
+        presence_penalty: float = 0.0,
+        ignore_eos: bool = False,
+        return_logprob: Optional[bool] = None,
+        logprob_start_len: Optional[int] = None,
+        top_logprobs_num: Optional[int] = None,
+        return_text_in_logprobs: Optional[bool] = None,
+        backend: Optional[Any] = None,
+        num_threads: Union[int, Literal["auto"]] = "auto",
+        progress_bar: bool = False,
+        generator_style: bool = False,
+    ) -> Union[list[ProgramState], Iterator[ProgramState]]:
+        """Runs the program once for each item, at the same time; the states are in the items' order.
+
+        Args:
+            batch_kwargs: dicts of arguments by name, or tuples of them by position.
+            num_threads: at most so many functions run at once; "auto": max(96, 16 x processors).
+            progress_bar: a line on stderr.
+            generator_style: gives an iterator that yields each state when it and those before it are done; at most
+                200 are begun ahead.
+
+        Raises:
+            TypeError: a tuple with more or fewer values than the function has parameters.
+            Exception: whatever a function raises.
+        """
+        items = [self._named(item) for item in batch_kwargs]
+        if not items:
+            return []
+        options = self._options(backend, False, _defaults(locals()))
+        threads = 0 if num_threads == "auto" else int(num_threads)
+        records = [RunRecord() for _ in items]
+        bodies = [self._body(record, (), item) for record, item in zip(records, items)]
+        bar = ProgressBar(len(items)) if progress_bar else None
+        batch = _espalier.Batch(bodies, options, threads, 200 if generator_style else 0)
+        states = self._results(batch, records, bar)
+        return states if generator_style else list(states)
+
+    @staticmethod
+    def _results(batch: Any, records: list[RunRecord], bar: Optional[ProgressBar]) -> Iterator[ProgramState]:
+        try:
+            for record in records:
+                native = batch.next(bar)
+                yield ProgramState(native, record)
+        finally:
+            batch.close()
+            if bar is not None:
+                bar.close()
+
+    def _named(self, item: Item) -> dict[str, Any]:
+        if isinstance(item, Mapping):
+            return dict(item)
+        least, most = len(self.arg_names) - len(self.arg_defaults), len(self.arg_names)
+        if not isinstance(item, (list, tuple)) or not least <= len(item) <= most:
+            raise TypeError(
+                f"an item of run_batch must be a dict, or a tuple of {least if least == most else f'{least} to {most}'} "
+                f"values for {', '.join(self.arg_names)}; this one is {item!r}"
+            )
+        return dict(zip(self.arg_names, item))
+
+    def trace(self, *, backend: Optional[Any] = None, **kwargs: Any) -> Any:
+        """The program as a graph; arguments that are not given stay open."""
+        raise _not_yet("trace")
+
+    def cache(self, backend: Optional[Any] = None) -> None:
+        """Computes what every run of the program begins with, so that the runs find it in the prefix cache."""
+        raise _not_yet("cache")
+
+    def compile(self, *, backend: Optional[Any] = None) -> Any:
+        """The program as a compiled graph."""
+        raise _not_yet("compile")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> ProgramState:
+        return self.run(*args, **kwargs)
+
+
+def _no_backend() -> Exception:
+    from espalier.errors import InvalidValueError
+
+    return InvalidValueError(
+        "there is no back end: espalier.set_default_backend(espalier.Engine(model_path=...)), or run(backend=...)",
+        "bad_request",
+        "backend",
+    )
+
+
+def _not_yet(what: str) -> Exception:
+    from espalier.errors import UnsupportedError
+
+    return UnsupportedError(f"{what} needs the tracer, which this build does not have; run() works", "unsupported")
+
+
+# run()'s names for the arguments of gen().
+_SAMPLING = {
+    "max_new_tokens": "max_tokens",
+    "n": "n",
+    "stop": "stop",
+    "stop_token_ids": "stop_token_ids",
+    "stop_regex": "stop_regex",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "ignore_eos": "ignore_eos",
+    "return_logprob": "return_logprob",
+    "logprob_start_len": "logprob_start_len",
+    "top_logprobs_num": "top_logprobs_num",
+    "return_text_in_logprobs": "return_text_in_logprobs",
+}
+
+
+def _defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {ours: given[theirs] for theirs, ours in _SAMPLING.items() if given[theirs] is not None}
