@@ -14,7 +14,7 @@ constexpr std::string_view kSystem = "Rqxsystem7", kUser = "Rqxuser7", kAnswer =
 struct Said {
   std::string_view role, content;
 };
-using Conversation = std::vector<Said>;
+using Turns = std::vector<Said>;
 
 Error not_pieces(std::string_view where) {
   return {Error::Kind::unsupported,
@@ -27,7 +27,7 @@ class Cutter {
  public:
   Cutter(TemplateRenderer renderer, std::string begin) : renderer_(std::move(renderer)), begin_(std::move(begin)) {}
 
-  Result<std::string> render(const Conversation& turns, bool prompt) const {
+  Result<std::string> render(const Turns& turns, bool prompt) const {
     Json messages = Json::array();
     for (const Said& said : turns) messages.push_back({{"role", said.role}, {"content", said.content}});
     ESP_TRY(std::string text, renderer_(messages, prompt));
@@ -36,7 +36,7 @@ class Cutter {
   }
 
   // What stands before, between and behind the contents.
-  Result<std::vector<std::string>> pieces(const Conversation& turns, bool prompt) const {
+  Result<std::vector<std::string>> pieces(const Turns& turns, bool prompt) const {
     ESP_TRY(const std::string text, render(turns, prompt));
     std::vector<std::string> out;
     std::size_t from = 0;
@@ -104,7 +104,7 @@ Result<ChatFormat> cut(const Cutter& cutter) {
   return format;
 }
 
-Result<std::string> put_together(const ChatFormat& format, const Conversation& turns) {
+Result<std::string> put_together(const ChatFormat& format, const Turns& turns) {
   Document document;
   for (const Said& said : turns) {
     ESP_CHECK(begin_turn(document, format, said.role));
@@ -131,9 +131,9 @@ Result<ChatFormat> chat_format_of(TemplateRenderer renderer, std::string begin) 
   const Cutter cutter(std::move(renderer), std::move(begin));
   ESP_TRY(ChatFormat format, cut(cutter));
   const Said system{"system", kSystem}, user{"user", kUser}, answer{"assistant", kAnswer}, again{"user", kAgain};
-  std::vector<Conversation> samples{{user}, {user, answer, again}};
+  std::vector<Turns> samples{{user}, {user, answer, again}};
   if (format.roles.contains("system")) samples.push_back({system, user, answer, again});
-  for (const Conversation& sample : samples) {
+  for (const Turns& sample : samples) {
     ESP_TRY(const std::string wanted, cutter.render(sample, true));
     ESP_TRY(const std::string ours, put_together(format, sample));
     if (ours != wanted) return not_pieces(fmt::format("a conversation of {} turns differs", sample.size()));

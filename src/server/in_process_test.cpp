@@ -33,7 +33,7 @@ struct Bell {
   }
 };
 
-class InProcessTest : public testing::Test {
+class InProcessTest : public ::testing::Test {
  protected:
   void SetUp() override {
     EngineOptions options;

@@ -21,10 +21,10 @@ using namespace espalier::lang;
 constexpr int kReaders = 4;
 
 std::unique_ptr<ReplyReader> reader_of(int dialect, int samples) {
-  if (dialect == 0) return generate_reader(samples);
-  if (dialect == 1) return openai_reader(samples);
-  if (dialect == 2) return anthropic_reader(samples > 1);
-  return gemini_reader();
+  if (dialect == 0) return native::generate_reader(samples);
+  if (dialect == 1) return openai::openai_reader(samples);
+  if (dialect == 2) return anthropic::anthropic_reader(samples > 1);
+  return gemini::gemini_reader();
 }
 
 // The pieces; false when the answer was refused in the middle.
@@ -53,7 +53,8 @@ void read_answer(int dialect, int mode, std::string_view bytes) {
 
 void read_scores_of(int mode, std::string_view bytes) {
   const SelectCall call{{"a", "bc"}, mode % 2 ? unconditional_likelihood_normalized() : greedy_token_selection(), 0};
-  if (const auto scores = read_scores(bytes, call); scores.ok()) static_cast<void>(decided(*call.method, *scores));
+  if (const auto scores = native::read_scores(bytes, call); scores.ok())
+    static_cast<void>(decided(*call.method, *scores));
   const auto json = parse_json(bytes);
   if (!json.ok()) return;
   static_cast<void>(behind_prompt(*json, mode, "a text"));

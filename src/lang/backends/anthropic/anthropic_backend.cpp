@@ -5,7 +5,7 @@
 #include "lang/chat_formats.h"
 
 namespace espalier {
-namespace lang {
+namespace lang::anthropic {
 namespace {
 
 // What the assistant's open turn says already.
@@ -44,7 +44,7 @@ class AnthropicBackend final : public RemoteBackend {
 };
 
 }  // namespace
-}  // namespace lang
+}  // namespace lang::anthropic
 
 Result<std::shared_ptr<Backend>> open_anthropic(AnthropicOptions options) {
   if (options.model.empty()) return bad_request("name the model, for example claude-sonnet-4-5", "model");
@@ -58,9 +58,9 @@ Result<std::shared_ptr<Backend>> open_anthropic(AnthropicOptions options) {
           lang::open_endpoint("anthropic", std::move(base_url), {{"x-api-key", key}}, options.connection));
   ESP_TRY(auto driver, lang::Driver::shared());
   ESP_TRY(auto format, lang::chat_format_named(options.chat_template.empty() ? "claude" : options.chat_template));
-  return std::shared_ptr<Backend>(
-      std::make_shared<lang::AnthropicBackend>(std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint)),
-                                               std::move(options.model), std::move(format), options.constraint_tries));
+  return std::shared_ptr<Backend>(std::make_shared<lang::anthropic::AnthropicBackend>(
+      std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint)), std::move(options.model), std::move(format),
+      options.constraint_tries));
 }
 
 }  // namespace espalier

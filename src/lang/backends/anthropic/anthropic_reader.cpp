@@ -3,7 +3,7 @@
 #include "lang/backends/anthropic/anthropic_wire.h"
 #include "lang/backends/remote/endpoint.h"
 
-namespace espalier::lang {
+namespace espalier::lang::anthropic {
 namespace {
 
 constexpr std::string_view kName = "anthropic";
@@ -106,4 +106,4 @@ std::unique_ptr<ReplyReader> anthropic_reader(bool drop_blanks) {
   return std::make_unique<AnthropicReader>(drop_blanks);
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::anthropic

@@ -1,7 +1,7 @@
 // Anthropic's back end against a double of the Messages interface.
 #include "lang/backends/api_double.h"
 
-namespace espalier::lang {
+namespace espalier::lang::anthropic {
 namespace {
 
 Json messages_schema() {
@@ -222,4 +222,4 @@ TEST(AnthropicOptionsChecks, AKeyIsNeeded) {
 }
 
 }  // namespace
-}  // namespace espalier::lang
+}  // namespace espalier::lang::anthropic

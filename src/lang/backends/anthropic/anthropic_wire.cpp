@@ -6,7 +6,7 @@
 #include "lang/backends/remote/content_parts.h"
 #include "lang/backends/remote/ends.h"
 
-namespace espalier::lang {
+namespace espalier::lang::anthropic {
 namespace {
 
 constexpr int kDefaultTokens = 1024;  // the interface wants a number
@@ -90,4 +90,4 @@ Result<Json> write_anthropic(const AnthropicProfile& profile, const Document& do
   return body;
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::anthropic

@@ -8,7 +8,7 @@
 
 #include "lang/backends/remote/reply_reader.h"
 
-namespace espalier::lang {
+namespace espalier::lang::anthropic {
 
 struct AnthropicProfile {
   std::string model, image_token;
@@ -22,4 +22,4 @@ std::vector<std::string_view> left_out_by_anthropic(const GenCall& call);
 // `drop_blanks`: those that the output begins with.
 std::unique_ptr<ReplyReader> anthropic_reader(bool drop_blanks = false);
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::anthropic

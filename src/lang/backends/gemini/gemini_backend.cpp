@@ -8,7 +8,7 @@
 #include "net/client/url.h"
 
 namespace espalier {
-namespace lang {
+namespace lang::gemini {
 namespace {
 
 class GeminiBackend final : public RemoteBackend {
@@ -81,17 +81,18 @@ Result<Address> vertex_address(const GeminiOptions& options) {
 }
 
 }  // namespace
-}  // namespace lang
+}  // namespace lang::gemini
 
 Result<std::shared_ptr<Backend>> open_gemini(GeminiOptions options) {
   if (options.model.empty()) return bad_request("name the model, for example gemini-2.5-flash", "model");
-  ESP_TRY(lang::Address address, options.vertex ? lang::vertex_address(options) : lang::public_address(options));
+  ESP_TRY(lang::gemini::Address address,
+          options.vertex ? lang::gemini::vertex_address(options) : lang::gemini::public_address(options));
   ESP_TRY(auto endpoint, lang::open_endpoint("gemini", address.base_url, address.credentials, options.connection));
   ESP_TRY(auto driver, lang::Driver::shared());
   ESP_TRY(auto format, lang::chat_format_named(options.chat_template.empty() ? "default" : options.chat_template));
-  return std::shared_ptr<Backend>(
-      std::make_shared<lang::GeminiBackend>(std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint)),
-                                            std::move(address.path), std::move(format), options.constraint_tries));
+  return std::shared_ptr<Backend>(std::make_shared<lang::gemini::GeminiBackend>(
+      std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint)), std::move(address.path), std::move(format),
+      options.constraint_tries));
 }
 
 }  // namespace espalier

@@ -5,7 +5,7 @@
 #include "lang/backends/gemini/gemini_wire.h"
 #include "lang/backends/remote/endpoint.h"
 
-namespace espalier::lang {
+namespace espalier::lang::gemini {
 namespace {
 
 constexpr std::string_view kName = "gemini";
@@ -91,4 +91,4 @@ std::unique_ptr<ReplyReader> gemini_reader() {
   return std::make_unique<GeminiReader>();
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::gemini

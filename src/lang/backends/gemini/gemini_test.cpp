@@ -1,7 +1,7 @@
 // Gemini's back end against a double of generateContent.
 #include "lang/backends/api_double.h"
 
-namespace espalier::lang {
+namespace espalier::lang::gemini {
 namespace {
 
 Json generate_schema() {
@@ -146,4 +146,4 @@ TEST(GeminiVertex, TakesProjectAndLocationFromTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace espalier::lang
+}  // namespace espalier::lang::gemini

@@ -7,7 +7,7 @@
 #include "lang/backends/remote/content_parts.h"
 #include "lang/backends/remote/ends.h"
 
-namespace espalier::lang {
+namespace espalier::lang::gemini {
 namespace {
 
 using Kind = Constraint::Kind;
@@ -112,4 +112,4 @@ Result<Json> write_gemini(const std::string& image_token, const Document& docume
   return body;
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::gemini

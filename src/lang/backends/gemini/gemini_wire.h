@@ -8,7 +8,7 @@
 
 #include "lang/backends/remote/reply_reader.h"
 
-namespace espalier::lang {
+namespace espalier::lang::gemini {
 
 Result<Json> write_gemini(const std::string& image_token, const Document& document, const GenCall& call);
 
@@ -17,4 +17,4 @@ bool gemini_constrains(const GenCall& call);
 
 std::unique_ptr<ReplyReader> gemini_reader();
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::gemini

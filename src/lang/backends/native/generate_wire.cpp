@@ -8,7 +8,7 @@
 #include "lang/backends/remote/endpoint.h"
 #include "lang/backends/remote/regex_of_choices.h"
 
-namespace espalier::lang {
+namespace espalier::lang::native {
 namespace {
 
 constexpr std::string_view kName = "native";
@@ -197,4 +197,4 @@ std::unique_ptr<ReplyReader> generate_reader(int samples) {
   return std::make_unique<GenerateReader>(samples);
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::native

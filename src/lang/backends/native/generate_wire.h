@@ -5,7 +5,7 @@
 
 #include "lang/backends/remote/reply_reader.h"
 
-namespace espalier::lang {
+namespace espalier::lang::native {
 
 // What a server says of itself.
 struct NativeServer {
@@ -21,4 +21,4 @@ Result<Json> write_generate(const NativeServer& server, const Document& document
 // `samples`: what `n` was.
 std::unique_ptr<ReplyReader> generate_reader(int samples);
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::native

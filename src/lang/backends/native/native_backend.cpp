@@ -11,7 +11,7 @@
 #include "lang/chat_formats.h"
 
 namespace espalier {
-namespace lang {
+namespace lang::native {
 namespace {
 
 class NativeBackend final : public RemoteBackend {
@@ -85,7 +85,7 @@ Result<ChatFormat> chat_format_for(Lane& lane, const NativeServer& server, const
 }
 
 }  // namespace
-}  // namespace lang
+}  // namespace lang::native
 
 Result<std::shared_ptr<Backend>> open_native(NativeOptions options) {
   net::Headers credentials;
@@ -93,10 +93,10 @@ Result<std::shared_ptr<Backend>> open_native(NativeOptions options) {
   ESP_TRY(auto endpoint, lang::open_endpoint("native", options.base_url, std::move(credentials), options.connection));
   ESP_TRY(auto driver, lang::Driver::shared());
   auto lane = std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint));
-  ESP_TRY(lang::NativeServer server, lang::model_info(*lane));
-  ESP_TRY(ChatFormat format, lang::chat_format_for(*lane, server, options.chat_template));
+  ESP_TRY(lang::native::NativeServer server, lang::native::model_info(*lane));
+  ESP_TRY(ChatFormat format, lang::native::chat_format_for(*lane, server, options.chat_template));
   return std::shared_ptr<Backend>(
-      std::make_shared<lang::NativeBackend>(std::move(lane), std::move(server), std::move(format)));
+      std::make_shared<lang::native::NativeBackend>(std::move(lane), std::move(server), std::move(format)));
 }
 
 }  // namespace espalier

@@ -5,22 +5,22 @@
 #include "lang/backends/remote/ticket.h"
 #include "lang/backends/remote/wire_text.h"
 
-namespace espalier::lang {
+namespace espalier::lang::native {
 namespace {
 
-constexpr std::string_view kName = "native";
+constexpr std::string_view kSelecting = "native";
 
 Result<std::int64_t> prompt_tokens_of(const Json& output) {
   const Json* meta = find_field(output, "meta_info");
   const Json* count = meta ? find_field(*meta, "prompt_tokens") : nullptr;
   if (!count || !count->is_number_integer() || count->get<std::int64_t>() < 0)
-    return bad_reply(kName, "no count of the prompt's tokens");
+    return bad_reply(kSelecting, "no count of the prompt's tokens");
   return count->get<std::int64_t>();
 }
 
 Result<Json> outputs_of(std::string_view body, std::size_t count) {
-  ESP_TRY(Json reply, read_reply_json(kName, body));
-  if (!reply.is_array() || reply.size() != count) return bad_reply(kName, "not as many outputs as prompts");
+  ESP_TRY(Json reply, read_reply_json(kSelecting, body));
+  if (!reply.is_array() || reply.size() != count) return bad_reply(kSelecting, "not as many outputs as prompts");
   return reply;
 }
 
@@ -77,7 +77,7 @@ class NativeSelect : public std::enable_shared_from_this<NativeSelect> {
     send(std::move(body), &NativeSelect::take_length);
   }
   Result<> take_length(const std::string& reply) {
-    ESP_TRY(const Json output, read_reply_json(kName, reply));
+    ESP_TRY(const Json output, read_reply_json(kSelecting, reply));
     ESP_TRY(prompt_tokens_, prompt_tokens_of(output));
     Json body = scoring();
     Json& texts = body["text"] = Json::array();
@@ -114,9 +114,9 @@ class NativeSelect : public std::enable_shared_from_this<NativeSelect> {
     ESP_TRY(const Json outputs, outputs_of(reply, scores_.size()));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Json* meta = find_field(outputs[i], "meta_info");
-      ESP_TRY(auto alone, read_token_entries(meta ? find_field(*meta, "input_token_logprobs") : nullptr, kName));
+      ESP_TRY(auto alone, read_token_entries(meta ? find_field(*meta, "input_token_logprobs") : nullptr, kSelecting));
       const auto& tokens = scores_[i].tokens;
-      if (alone.size() > tokens.size()) return bad_reply(kName, "more log-probabilities than tokens");
+      if (alone.size() > tokens.size()) return bad_reply(kSelecting, "more log-probabilities than tokens");
       // The first token has nothing before it.
       alone.insert(alone.begin(), tokens.size() - alone.size(), TokenScore{});
       for (std::size_t k = 0; k < tokens.size(); ++k) alone[k] = {alone[k].logprob, tokens[k].id, tokens[k].text};
@@ -153,7 +153,7 @@ Json write_select(Json prompt, const SelectCall& call) {
 }
 
 Result<std::vector<ChoiceScore>> read_scores(std::string_view body, const SelectCall& call) {
-  ESP_TRY(const Json reply, read_reply_json(kName, body));
+  ESP_TRY(const Json reply, read_reply_json(kSelecting, body));
   const Json* meta = find_field(reply, "meta_info");
   const auto list = [&](const char* name) { return meta ? find_field(*meta, name) : nullptr; };
   const Json* tokens = list("input_token_logprobs");
@@ -162,13 +162,14 @@ Result<std::vector<ChoiceScore>> read_scores(std::string_view body, const Select
     return entries && entries->is_array() && entries->size() == call.choices.size();
   };
   const bool both = call.method->needs_unconditional();
-  if (!holds_all(tokens) || (both && !holds_all(alone))) return bad_reply(kName, "no log-probabilities of the choices");
+  if (!holds_all(tokens) || (both && !holds_all(alone)))
+    return bad_reply(kSelecting, "no log-probabilities of the choices");
   std::vector<ChoiceScore> scores;
   for (std::size_t i = 0; i < call.choices.size(); ++i) {
     ChoiceScore score{call.choices[i], {}, {}};
-    ESP_TRY(score.tokens, read_token_entries(&(*tokens)[i], kName));
+    ESP_TRY(score.tokens, read_token_entries(&(*tokens)[i], kSelecting));
     if (both) {
-      ESP_TRY(score.unconditional, read_token_entries(&(*alone)[i], kName));
+      ESP_TRY(score.unconditional, read_token_entries(&(*alone)[i], kSelecting));
     }
     scores.push_back(std::move(score));
   }
@@ -178,16 +179,16 @@ Result<std::vector<ChoiceScore>> read_scores(std::string_view body, const Select
 Result<std::vector<TokenScore>> behind_prompt(const Json& output, std::int64_t prompt_tokens, std::string_view text) {
   ESP_TRY(const std::int64_t all, prompt_tokens_of(output));
   const Json* meta = find_field(output, "meta_info");
-  ESP_TRY(auto tokens, read_token_entries(find_field(*meta, "input_token_logprobs"), kName));
+  ESP_TRY(auto tokens, read_token_entries(find_field(*meta, "input_token_logprobs"), kSelecting));
   const auto told = static_cast<std::int64_t>(tokens.size());
   const std::int64_t first = all - told;  // the position of the first entry
-  if (first < 0 || first > prompt_tokens) return bad_reply(kName, "log-probabilities do not begin at the choice");
+  if (first < 0 || first > prompt_tokens) return bad_reply(kSelecting, "log-probabilities do not begin at the choice");
   std::int64_t skipped = std::max<std::int64_t>(prompt_tokens - 1 - first, 0);
   // The prompt's last token counts only where the choice has merged with it.
   const bool last_told = first <= prompt_tokens - 1 && skipped < told;
   if (last_told && text.ends_with(tokens[static_cast<std::size_t>(skipped)].text)) ++skipped;
   tokens.erase(tokens.begin(), tokens.begin() + std::min(skipped, told));
-  if (tokens.empty()) return bad_reply(kName, "no log-probability of a choice's own tokens");
+  if (tokens.empty()) return bad_reply(kSelecting, "no log-probability of a choice's own tokens");
   return tokens;
 }
 
@@ -202,4 +203,4 @@ std::unique_ptr<Call> begin_native_select(std::shared_ptr<Lane> lane, const Nati
       ->begin(server.espalier);
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::native

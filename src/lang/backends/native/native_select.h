@@ -11,7 +11,7 @@
 #include "lang/backends/native/generate_wire.h"
 #include "lang/backends/remote/remote_backend.h"
 
-namespace espalier::lang {
+namespace espalier::lang::native {
 
 std::unique_ptr<Call> begin_native_select(std::shared_ptr<Lane> lane, const NativeServer& server,
                                           const Document& document, SelectCall call, SelectSink sink);
@@ -26,4 +26,4 @@ Json write_select(Json prompt, const SelectCall& call);
 // that ends as `text` does, with the last of these when the choice has changed it. Fails: network.
 Result<std::vector<TokenScore>> behind_prompt(const Json& output, std::int64_t prompt_tokens, std::string_view text);
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::native

@@ -2,7 +2,7 @@
 #include "lang/backends/api_double.h"
 #include "lang/backends/native/native_select.h"
 
-namespace espalier::lang {
+namespace espalier::lang::native {
 namespace {
 
 Json generate_schema() {
@@ -274,4 +274,4 @@ TEST(NativeScores, EntriesThatAreNoneAreRefused) {
 }
 
 }  // namespace
-}  // namespace espalier::lang
+}  // namespace espalier::lang::native

@@ -5,7 +5,7 @@
 #include "lang/backends/remote/wire_text.h"
 #include "lang/chat_format_of.h"
 
-namespace espalier::lang {
+namespace espalier::lang::native {
 namespace {
 
 Result<Json> asked(Lane& lane, std::string_view path, const Json& body, const char* wanted) {
@@ -43,4 +43,4 @@ Result<ChatFormat> server_chat_format(Lane& lane, std::int64_t bos) {
   return chat_format_of(render, std::move(begin));
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::native

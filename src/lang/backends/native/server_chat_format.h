@@ -6,9 +6,9 @@
 #include "espalier/chat_format.h"
 #include "lang/backends/remote/lane.h"
 
-namespace espalier::lang {
+namespace espalier::lang::native {
 
 // `bos`: the id of the model's begin token; negative: it has none.
 Result<ChatFormat> server_chat_format(Lane& lane, std::int64_t bos);
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::native

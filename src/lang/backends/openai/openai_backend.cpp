@@ -10,7 +10,7 @@
 #include "net/client/url.h"
 
 namespace espalier {
-namespace lang {
+namespace lang::openai {
 namespace {
 
 class OpenAiBackend final : public RemoteBackend {
@@ -109,26 +109,26 @@ Result<Address> openai_address(const OpenAiOptions& options) {
 }
 
 }  // namespace
-}  // namespace lang
+}  // namespace lang::openai
 
 Result<std::shared_ptr<Backend>> open_openai(OpenAiOptions options) {
   if (options.model.empty()) return bad_request("name the model, for example gpt-4o-mini", "model");
-  ESP_TRY(lang::Address address, lang::openai_address(options));
+  ESP_TRY(lang::openai::Address address, lang::openai::openai_address(options));
   ESP_TRY(auto endpoint, lang::open_endpoint("openai", address.base_url, address.credentials, options.connection));
   ESP_TRY(auto driver, lang::Driver::shared());
   ESP_TRY(auto format, lang::chat_format_named(options.chat_template.empty() ? "default" : options.chat_template));
 
-  lang::OpenAiProfile profile;
+  lang::openai::OpenAiProfile profile;
   profile.model = options.azure ? std::string() : options.model;
-  profile.chat = options.chat.value_or(lang::is_chat_model(options.model));
-  profile.own_defaults = options.azure || lang::is_openai_host(address.base_url);
+  profile.chat = options.chat.value_or(lang::openai::is_chat_model(options.model));
+  profile.own_defaults = options.azure || lang::openai::is_openai_host(address.base_url);
   auto lane = std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint));
   if (options.kind) {
     profile.kind = *options.kind;
   } else if (!profile.own_defaults) {
-    ESP_TRY(profile.kind, lang::ask_kind(*lane));
+    ESP_TRY(profile.kind, lang::openai::ask_kind(*lane));
   }
-  return std::shared_ptr<Backend>(std::make_shared<lang::OpenAiBackend>(
+  return std::shared_ptr<Backend>(std::make_shared<lang::openai::OpenAiBackend>(
       std::move(lane), std::move(profile), std::move(address.query), std::move(format), options.constraint_tries));
 }
 

@@ -7,7 +7,7 @@
 #include "lang/backends/openai/openai_wire.h"
 #include "lang/backends/remote/endpoint.h"
 
-namespace espalier::lang {
+namespace espalier::lang::openai {
 namespace {
 
 constexpr std::string_view kName = "openai";
@@ -137,4 +137,4 @@ std::unique_ptr<ReplyReader> openai_reader(int samples) {
   return std::make_unique<OpenAiReader>(samples);
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::openai

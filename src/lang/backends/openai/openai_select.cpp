@@ -9,10 +9,10 @@
 #include "lang/backends/remote/wire_text.h"
 #include "text/utf8.h"
 
-namespace espalier::lang {
+namespace espalier::lang::openai {
 namespace {
 
-constexpr std::string_view kName = "openai";
+constexpr std::string_view kSelecting = "openai";
 
 Error cannot_score(std::string_view why) {
   return {Error::Kind::unsupported,
@@ -58,7 +58,8 @@ class OpenAiSelect : public std::enable_shared_from_this<OpenAiSelect> {
 
   Result<> start_own(const Document& document) {
     if (!profile_.chat) {
-      send(own_request("/generate", write_select({{"text", document.text}}, call_)), &OpenAiSelect::take_scores);
+      send(own_request("/generate", native::write_select({{"text", document.text}}, call_)),
+           &OpenAiSelect::take_scores);
       return success();
     }
     Json body = Json::object();
@@ -97,23 +98,23 @@ class OpenAiSelect : public std::enable_shared_from_this<OpenAiSelect> {
   }
 
   Result<> take_prompt(const std::string& body) {
-    ESP_TRY(const Json reply, read_reply_json(kName, body));
+    ESP_TRY(const Json reply, read_reply_json(kSelecting, body));
     const Json* tokens = find_field(reply, "tokens");
-    if (!tokens || !tokens->is_array()) return bad_reply(kName, "/tokenize told no tokens");
-    send(own_request("/generate", write_select({{"input_ids", *tokens}}, call_)), &OpenAiSelect::take_scores);
+    if (!tokens || !tokens->is_array()) return bad_reply(kSelecting, "/tokenize told no tokens");
+    send(own_request("/generate", native::write_select({{"input_ids", *tokens}}, call_)), &OpenAiSelect::take_scores);
     return success();
   }
   Result<> take_scores(const std::string& body) {
-    ESP_TRY(const auto scores, read_scores(body, call_));
+    ESP_TRY(const auto scores, native::read_scores(body, call_));
     end(decided(*call_.method, scores));
     return success();
   }
 
   Result<> take_echoes(const std::string& body) {
-    ESP_TRY(const Json reply, read_reply_json(kName, body));
+    ESP_TRY(const Json reply, read_reply_json(kSelecting, body));
     const Json* outputs = find_field(reply, "choices");
     if (!outputs || !outputs->is_array() || outputs->size() != call_.choices.size())
-      return bad_reply(kName, "not as many outputs as prompts");
+      return bad_reply(kSelecting, "not as many outputs as prompts");
     std::vector<ChoiceScore> scores;
     for (const std::string& choice : call_.choices) {
       const Json* logprobs = find_field((*outputs)[scores.size()], "logprobs");
@@ -147,13 +148,13 @@ Result<std::vector<TokenScore>> echoed_tail(const Json& logprobs, std::size_t ch
   const auto *texts = list("tokens"), *values = list("token_logprobs"), *offsets = list("text_offset");
   const std::size_t count = texts ? texts->size() : 0;
   if (count == 0 || !values || !offsets || values->size() != count || offsets->size() != count)
-    return bad_reply(kName, "log-probabilities without tokens and text_offset");
+    return bad_reply(kSelecting, "log-probabilities without tokens and text_offset");
   std::vector<TokenScore> tail;
   std::int64_t end = 0, border = 0;  // of the token; of the choice
   for (std::size_t i = count; i-- > 0;) {
     const Json &text = (*texts)[i], &value = (*values)[i], &offset = (*offsets)[i];
     if (!text.is_string() || !offset.is_number_integer() || !(value.is_number() || value.is_null()))
-      return bad_reply(kName, "log-probabilities that are no numbers");
+      return bad_reply(kSelecting, "log-probabilities that are no numbers");
     const auto& token = text.get_ref<const std::string&>();
     if (i + 1 == count) {
       end = offset.get<std::int64_t>() + static_cast<std::int64_t>(characters_of(token));
@@ -163,7 +164,7 @@ Result<std::vector<TokenScore>> echoed_tail(const Json& logprobs, std::size_t ch
     if (value.is_number()) tail.insert(tail.begin(), {value.get<double>(), -1, token});
     end = offset.get<std::int64_t>();
   }
-  if (tail.empty()) return bad_reply(kName, "no log-probability of a choice's own tokens");
+  if (tail.empty()) return bad_reply(kSelecting, "no log-probability of a choice's own tokens");
   return tail;
 }
 
@@ -172,4 +173,4 @@ std::unique_ptr<Call> begin_openai_select(std::shared_ptr<Lane> lane, const Open
   return std::make_shared<OpenAiSelect>(std::move(lane), profile, std::move(call), std::move(sink))->begin(document);
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::openai

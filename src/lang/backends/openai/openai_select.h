@@ -9,7 +9,7 @@
 #include "lang/backends/openai/openai_wire.h"
 #include "lang/backends/remote/remote_backend.h"
 
-namespace espalier::lang {
+namespace espalier::lang::openai {
 
 std::unique_ptr<Call> begin_openai_select(std::shared_ptr<Lane> lane, const OpenAiProfile& profile,
                                           const Document& document, SelectCall call, SelectSink sink);
@@ -18,4 +18,4 @@ std::unique_ptr<Call> begin_openai_select(std::shared_ptr<Lane> lane, const Open
 // that hold one of the last `characters`. Fails: network.
 Result<std::vector<TokenScore>> echoed_tail(const Json& logprobs, std::size_t characters);
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::openai

@@ -3,7 +3,7 @@
 #include "lang/backends/openai/openai_select.h"
 #include "lang/backends/openai/strict_schema.h"
 
-namespace espalier::lang {
+namespace espalier::lang::openai {
 namespace {
 
 // What both routes of OpenAI have.
@@ -312,4 +312,4 @@ TEST(OpenAiKinds, OpenAiWantsAKey) {
 }
 
 }  // namespace
-}  // namespace espalier::lang
+}  // namespace espalier::lang::openai

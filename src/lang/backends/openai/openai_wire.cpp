@@ -10,7 +10,7 @@
 #include "lang/backends/remote/ends.h"
 #include "lang/backends/remote/regex_of_choices.h"
 
-namespace espalier::lang {
+namespace espalier::lang::openai {
 namespace {
 
 using Kind = Constraint::Kind;
@@ -213,4 +213,4 @@ Result<Json> write_openai(const OpenAiProfile& profile, const Document& document
   return body;
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::openai

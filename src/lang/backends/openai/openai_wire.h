@@ -8,7 +8,7 @@
 #include "espalier/backends.h"
 #include "lang/backends/remote/reply_reader.h"
 
-namespace espalier::lang {
+namespace espalier::lang::openai {
 
 struct OpenAiProfile {
   OpenAiServer kind = OpenAiServer::openai;
@@ -36,4 +36,4 @@ Result<Json> openai_messages(const OpenAiProfile& profile, const Document& docum
 
 std::unique_ptr<ReplyReader> openai_reader(int samples);
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::openai

@@ -5,7 +5,7 @@
 
 #include "base/json_fields.h"
 
-namespace espalier::lang {
+namespace espalier::lang::openai {
 namespace {
 
 bool lists(const Json* list, const std::string& word) {
@@ -46,4 +46,4 @@ bool is_strict_schema(const Json& schema) {
   return !items || is_strict_schema(*items);
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::openai

@@ -5,9 +5,9 @@
 
 #include "espalier/json.h"
 
-namespace espalier::lang {
+namespace espalier::lang::openai {
 
 // Every object in it names its properties, wants them all and allows no others.
 bool is_strict_schema(const Json& schema);
 
-}  // namespace espalier::lang
+}  // namespace espalier::lang::openai
