@@ -57,8 +57,8 @@ void read_scores_of(int mode, std::string_view bytes) {
     static_cast<void>(decided(*call.method, *scores));
   const auto json = parse_json(bytes);
   if (!json.ok()) return;
-  static_cast<void>(behind_prompt(*json, mode, "a text"));
-  static_cast<void>(echoed_tail(*json, static_cast<std::size_t>(mode)));
+  static_cast<void>(native::behind_prompt(*json, mode, "a text"));
+  static_cast<void>(openai::echoed_tail(*json, static_cast<std::size_t>(mode)));
   static_cast<void>(told_error("x", *json));
 }
 
