@@ -149,8 +149,9 @@ TEST(OurServer, SelectsTheSameInOneRequestAndInSglangsWay) {
     const auto at_once = select(*backend, text_document(kPrompt), {choices, method, 0});
     EXPECT_EQ(backend->usage().calls, 1) << method->name();
     auto waited = std::make_shared<Waited<SelectOutput>>();
-    const auto call = begin_native_select(lane, NativeServer{}, text_document(kPrompt), {choices, method, 0},
-                                          [waited](Result<SelectOutput> result) { waited->end(std::move(result)); });
+    const auto call =
+        native::begin_native_select(lane, native::NativeServer{}, text_document(kPrompt), {choices, method, 0},
+                                    [waited](Result<SelectOutput> result) { waited->end(std::move(result)); });
     const auto stepwise = waited->wait();
     ASSERT_TRUE(at_once.ok()) << at_once.error().message;
     ASSERT_TRUE(stepwise.ok()) << stepwise.error().message;
