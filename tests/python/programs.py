@@ -398,8 +398,11 @@ def sampling_options():
     def options(s):
         s += "One" + sgl.gen("stopped", stop=["e", " "], max_tokens=24)
         s += "Two" + sgl.gen("counted", min_tokens=6, max_tokens=6, ignore_eos=True)
-        s += "Three" + sgl.gen("penalised", frequency_penalty=1.5, presence_penalty=1.0, max_tokens=10)
-        s += "Four" + sgl.gen("seeded", temperature=1.0, top_p=0.9, top_k=20, min_p=0.01, seed=7, max_tokens=10)
+        letters = "[a-z ]{1,40}"  # random weights spell bytes that are no text, which cannot be sent as they are
+        s += "Three" + sgl.gen("penalised", frequency_penalty=1.5, presence_penalty=1.0, max_tokens=10, regex=letters)
+        s += "Four" + sgl.gen(
+            "seeded", temperature=1.0, top_p=0.9, top_k=20, min_p=0.01, seed=7, max_tokens=10, regex=letters
+        )
         s += "Five" + sgl.gen("ids", stop_token_ids=[2, 40, 41, 42], max_tokens=10)
 
     state = options.run(temperature=0)

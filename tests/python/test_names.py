@@ -127,14 +127,22 @@ def test_litellm_without_the_package_says_what_to_do(monkeypatch):
         sgl.LiteLLM("openai/gpt-4o-mini")
 
 
-def test_litellm_says_where_a_model_is(monkeypatch):
+def test_litellm_says_where_a_model_is(monkeypatch, runtime):
     import types
 
     known = types.SimpleNamespace(
-        get_llm_provider=lambda model, api_base, api_key: (model.split("/", 1)[1], "openai", "key", "http://127.0.0.1:1/v1")
+        get_llm_provider=lambda model, api_base, api_key: (model.split("/", 1)[1], "openai", "key", runtime.url + "/v1")
     )
     monkeypatch.setitem(sys.modules, "litellm", known)
-    assert sgl.LiteLLM("openai/some-model").get_model_name() == "openai/some-model"
+    backend = sgl.LiteLLM("openai/default")
+    assert backend.get_model_name() == "openai/default"
+
+    @sgl.function
+    def chat(s):
+        s += sgl.user("Hello")
+        s += sgl.assistant(sgl.gen("x", max_tokens=2))
+
+    assert chat.run(backend=backend, temperature=0).error() is None
 
 
 def test_what_needs_the_tracer_says_so():

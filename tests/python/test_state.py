@@ -15,7 +15,7 @@ PNG = base64.b64decode(
 def test_appending_does_not_wait_and_reading_does(backend):
     @sgl.function
     def look(s):
-        s += "Count: " + sgl.gen("x", max_tokens=200, ignore_eos=True)
+        s += "Count: " + sgl.gen("x", max_tokens=3900, ignore_eos=True)
         return "x" in s
 
     state = look.run(temperature=0)
@@ -56,12 +56,12 @@ def test_a_variable_that_was_never_set_is_a_key_error(backend):
 def test_meta_info_has_a_time_limit(backend):
     @sgl.function
     def slow(s):
-        s += "Count: " + sgl.gen("x", max_tokens=1000, ignore_eos=True)
+        s += "Count: " + sgl.gen("x", max_tokens=3900, ignore_eos=True)
 
     state = slow.run(temperature=0)
     with pytest.raises(TimeoutError):
         state.get_meta_info("x", timeout=0.0)
-    assert state.get_meta_info("x")["completion_tokens"] == 1000
+    assert state.get_meta_info("x")["completion_tokens"] == 3900
 
 
 def test_a_dropped_state_cancels_what_it_queued(local):
@@ -84,7 +84,7 @@ def test_a_dropped_state_cancels_what_it_queued(local):
 def test_cancel_ends_a_state_and_its_reads(backend):
     @sgl.function
     def slow(s):
-        s += sgl.gen("x", max_tokens=2000, ignore_eos=True)
+        s += "Count: " + sgl.gen("x", max_tokens=3900, ignore_eos=True)
 
     state = slow.run(temperature=0)
     state.cancel()

@@ -95,9 +95,6 @@ Json LocalGen::meta(const Sample& sample, bool whole) const {
   }
   if (!logprobs_) return meta;
   meta["output_token_logprobs"] = sample.output_logprobs;
-  if (!whole)
-    meta["output_token_logprobs"] =
-        Json(sample.output_logprobs.begin() + static_cast<std::ptrdiff_t>(sample.told), sample.output_logprobs.end());
   if (top_) meta["output_top_logprobs"] = sample.output_top;
   if (whole) meta["input_token_logprobs"] = sample.input_logprobs;
   if (whole && top_) meta["input_top_logprobs"] = sample.input_top;
@@ -106,9 +103,7 @@ Json LocalGen::meta(const Sample& sample, bool whole) const {
 
 void LocalGen::settle() {
   if (unsent_.empty()) return;
-  Sample& first = samples_.front();
-  sink_.on_piece({std::exchange(unsent_, {}), meta(first, false)});
-  first.told = first.output_logprobs.size();
+  sink_.on_piece({std::exchange(unsent_, {}), meta(samples_.front(), false)});
 }
 
 void LocalGen::end(Result<> result) {

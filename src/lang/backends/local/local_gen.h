@@ -21,7 +21,6 @@ class LocalGen final : public LocalCall {
     std::vector<TokenId> ids;  // without the end token
     Json input_logprobs = Json::array(), output_logprobs = Json::array();
     Json input_top = Json::array(), output_top = Json::array();
-    std::size_t told = 0;  // of output_logprobs, that went out with pieces
     int tokens = 0;
     TextEnd end;
   };
