@@ -9,7 +9,7 @@
 namespace espalier::grammar {
 Automaton::Automaton(ExpressionStore& store, AutomatonLimits limits) : store_(store), limits_(limits) {
   table_.resize(256);
-  maps_.emplace_back().fill(kNone);
+  maps_.emplace_back().branch.fill(kNone);
   states_.resize(3);
   hashes_.resize(3);
   for (Entry& entry : states_) entry.map = 0;
@@ -20,6 +20,14 @@ Automaton::Automaton(ExpressionStore& store, AutomatonLimits limits) : store_(st
 std::size_t Automaton::memory() const {
   return states_.capacity() * sizeof(Entry) + table_.capacity() * 4 + hashes_.capacity() * 8 + frame_pool_.memory() +
          target_pool_.memory() + maps_.size() * sizeof(ByteMap) + unions_.size() * 48;
+}
+
+// Most states are one frame that goes on.
+State Automaton::single(Frame frame) {
+  if (frame.at == ExpressionStore::nothing) return dead;
+  if (frame.at == ExpressionStore::empty) return frame.caller;
+  if (store_.nullable(frame.at)) return closure({frame});
+  return intern(std::span(&frame, 1), false, false);
 }
 
 // Frames that may end here let their callers go on.
@@ -36,10 +44,10 @@ State Automaton::closure(std::vector<Frame> frames) {
   std::erase_if(frames,
                 [](const Frame& f) { return f.at == ExpressionStore::nothing || f.at == ExpressionStore::empty; });
   if (frames.empty() && !complete && !leaves) return dead;
-  return intern(std::move(frames), complete, leaves);
+  return unite_all(std::move(frames), complete, leaves);
 }
 
-State Automaton::intern(std::vector<Frame> frames, bool complete, bool leaves) {
+State Automaton::unite_all(std::vector<Frame> frames, bool complete, bool leaves) {
   if (frames.empty()) {
     if (complete != leaves) return complete ? outside : unknown;
   }
@@ -54,6 +62,11 @@ State Automaton::intern(std::vector<Frame> frames, bool complete, bool leaves) {
     }
   }
   if (!frames.empty()) frames.resize(kept + 1);
+  return intern(frames, complete, leaves);
+}
+
+// `frames` in order, no two of the same expression.
+State Automaton::intern(std::span<const Frame> frames, bool complete, bool leaves) {
   std::uint64_t hash = mix(complete * 2 + leaves, frames.size());
   std::uint32_t depth = 0;
   for (const Frame& frame : frames) {
@@ -82,16 +95,17 @@ State Automaton::intern(std::vector<Frame> frames, bool complete, bool leaves) {
   table_[at] = static_cast<std::uint32_t>(states_.size()) + 1;
   states_.push_back(entry);
   hashes_.push_back(hash);
-  const auto number = static_cast<State>(states_.size() - 1);
-  if (states_.size() * 2 > table_.size()) {
-    table_.assign(table_.size() * 2, 0);
-    for (State s = 3; s < states_.size(); ++s) {
-      std::size_t place = hashes_[s] & (table_.size() - 1);
-      while (table_[place] != 0) place = (place + 1) & (table_.size() - 1);
-      table_[place] = s + 1;
-    }
+  if (states_.size() * 2 > table_.size()) grow_table();
+  return static_cast<State>(states_.size() - 1);
+}
+
+void Automaton::grow_table() {
+  table_.assign(table_.size() * 2, 0);
+  for (State s = 3; s < states_.size(); ++s) {
+    std::size_t place = hashes_[s] & (table_.size() - 1);
+    while (table_[place] != 0) place = (place + 1) & (table_.size() - 1);
+    table_[place] = s + 1;
   }
-  return number;
 }
 
 State Automaton::unite(State a, State b) {
@@ -103,7 +117,7 @@ State Automaton::unite(State a, State b) {
   std::vector<Frame> frames(states_[a].frames.begin(), states_[a].frames.end());
   frames.insert(frames.end(), states_[b].frames.begin(), states_[b].frames.end());
   const State result =
-      intern(std::move(frames), states_[a].complete || states_[b].complete, states_[a].leaves || states_[b].leaves);
+      unite_all(std::move(frames), states_[a].complete || states_[b].complete, states_[a].leaves || states_[b].leaves);
   unions_.emplace(key, result);
   return result;
 }
@@ -133,23 +147,61 @@ std::vector<Automaton::Read> Automaton::reads(State state) {
   return found;
 }
 
-std::uint32_t Automaton::map_number(const ByteMap& map) {
+std::uint32_t Automaton::map_number(const std::array<std::uint8_t, 256>& branch) {
   std::uint64_t hash = 0;
-  for (std::size_t i = 0; i < map.size(); i += 8) {
+  for (std::size_t i = 0; i < branch.size(); i += 8) {
     std::uint64_t word = 0;
-    std::memcpy(&word, map.data() + i, 8);
+    std::memcpy(&word, branch.data() + i, 8);
     hash = mix(hash, word);
   }
   auto& numbers = map_numbers_[hash];
   for (const std::uint32_t number : numbers) {
-    if (maps_[number] == map) return number;
+    if (maps_[number].branch == branch) return number;
   }
-  maps_.push_back(map);
+  ByteMap& map = maps_.emplace_back();
+  map.branch = branch;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (branch[byte] == kNone) continue;
+    if (map.size < ByteMap::kFew) map.few[map.size] = static_cast<unsigned char>(byte);
+    ++map.size;
+  }
   numbers.push_back(static_cast<std::uint32_t>(maps_.size() - 1));
   return numbers.back();
 }
 
+void Automaton::finish(State state, std::uint32_t map, std::span<const State> targets) {
+  Entry& entry = states_[state];
+  entry.targets = target_pool_.add(targets).data();
+  entry.target_count = static_cast<std::uint16_t>(targets.size());
+  entry.map = map;
+}
+
+// One frame that opens no rule: its steps are disjoint already, and which bytes they have is known for the expression.
+bool Automaton::expand_single(State state) {
+  if (states_[state].frames.size() != 1) return false;
+  const Frame frame = states_[state].frames[0];
+  const Steps steps = store_.steps(frame.at);
+  if (!steps.calls.empty() || steps.bytes.size() >= kNone) return false;
+  targets_.clear();
+  for (const Step& step : steps.bytes) {
+    targets_.push_back(single({step.to, frame.caller}));
+    if (targets_.back() == dead) return false;
+  }
+  const auto [known, fresh] = step_maps_.try_emplace(frame.at, 0);
+  if (fresh) {
+    std::array<std::uint8_t, 256> branch;
+    branch.fill(kNone);
+    for (std::size_t i = 0; i < steps.bytes.size(); ++i) {
+      steps.bytes[i].on.each([&](unsigned byte) { branch[byte] = static_cast<std::uint8_t>(i); });
+    }
+    known->second = map_number(branch);
+  }
+  finish(state, known->second, targets_);
+  return true;
+}
+
 void Automaton::expand(State state) {
+  if (expand_single(state)) return;
   const std::vector<Read> all = reads(state);
   struct Group {
     ByteSet on;
@@ -173,7 +225,7 @@ void Automaton::expand(State state) {
     }
     if (!left.empty()) groups.push_back({left, {read.to}});
   }
-  ByteMap map;
+  std::array<std::uint8_t, 256> map;
   map.fill(kNone);
   std::vector<State> targets;
   for (Group& group : groups) {
@@ -183,11 +235,7 @@ void Automaton::expand(State state) {
     group.on.each([&](unsigned byte) { map[byte] = branch; });
     targets.push_back(target);
   }
-  const std::uint32_t number = map_number(map);
-  Entry& entry = states_[state];
-  entry.targets = target_pool_.add(targets).data();
-  entry.target_count = static_cast<std::uint16_t>(targets.size());
-  entry.map = number;
+  finish(state, map_number(map), targets);
 }
 
 std::vector<Automaton::Branch> Automaton::branches(State state) {
@@ -196,7 +244,7 @@ std::vector<Automaton::Branch> Automaton::branches(State state) {
   std::vector<Branch> all(entry.target_count);
   for (std::size_t i = 0; i < all.size(); ++i) all[i].to = entry.targets[i];
   for (unsigned byte = 0; byte < 256; ++byte) {
-    const std::uint8_t branch = maps_[entry.map][byte];
+    const std::uint8_t branch = maps_[entry.map].branch[byte];
     if (branch != kNone) all[branch].on.add(byte);
   }
   return all;

@@ -48,24 +48,35 @@ class Automaton {
  private:
   static constexpr std::uint32_t kUnexpanded = 0xffffffff;
   static constexpr std::uint8_t kNone = 0xff;
+  struct ByteMap {
+    static constexpr std::size_t kFew = 4;
+    std::array<std::uint8_t, 256> branch;  // kNone: nowhere
+    std::array<unsigned char, kFew> few{};
+    std::uint16_t size = 0;  // bytes that lead somewhere
+  };
 
  public:
-  State start(Expression expression, State caller = outside) { return closure({{expression, caller}}); }
+  State start(Expression expression, State caller = outside) { return single({expression, caller}); }
   State next(State state, unsigned char byte) {
     const Entry& entry = states_[state];
     if (entry.map == kUnexpanded) expand(state);
     const Entry& known = states_[state];
-    const std::uint8_t branch = maps_[known.map][byte];
+    const std::uint8_t branch = maps_[known.map].branch[byte];
     return branch == kNone ? dead : known.targets[branch];
   }
   // Where every byte leads from one state; stays valid while the automaton lives.
   class Row {
    public:
-    State next(unsigned char byte) const { return (*map_)[byte] == kNone ? State{dead} : targets_[(*map_)[byte]]; }
+    State next(unsigned char byte) const {
+      return map_->branch[byte] == kNone ? State{dead} : targets_[map_->branch[byte]];
+    }
+    bool is_narrow() const { return map_->size <= ByteMap::kFew; }
+    // All bytes that lead somewhere, if it is narrow.
+    std::span<const unsigned char> bytes() const { return std::span(map_->few).first(map_->size); }
 
    private:
     friend class Automaton;
-    const std::array<std::uint8_t, 256>* map_ = nullptr;
+    const ByteMap* map_ = nullptr;
     const State* targets_ = nullptr;
   };
   Row row(State state) {
@@ -83,7 +94,7 @@ class Automaton {
   State unite(State a, State b);
   // The state with these of its frames only.
   State only(State state, std::vector<Frame> frames) {
-    return intern(std::move(frames), states_[state].complete, states_[state].leaves);
+    return unite_all(std::move(frames), states_[state].complete, states_[state].leaves);
   }
 
   struct Branch {
@@ -99,7 +110,6 @@ class Automaton {
   ExpressionStore& store() { return store_; }
 
  private:
-  using ByteMap = std::array<std::uint8_t, 256>;
   struct Entry {
     std::span<const Frame> frames;
     const State* targets = nullptr;
@@ -113,11 +123,16 @@ class Automaton {
     Frame to;
   };
 
+  State single(Frame frame);
   State closure(std::vector<Frame> frames);
-  State intern(std::vector<Frame> frames, bool complete, bool leaves);
+  State unite_all(std::vector<Frame> frames, bool complete, bool leaves);
+  State intern(std::span<const Frame> frames, bool complete, bool leaves);
+  void grow_table();
   void expand(State state);
+  bool expand_single(State state);
+  void finish(State state, std::uint32_t map, std::span<const State> targets);
   std::vector<Read> reads(State state);
-  std::uint32_t map_number(const ByteMap& map);
+  std::uint32_t map_number(const std::array<std::uint8_t, 256>& branch);
 
   ExpressionStore& store_;
   AutomatonLimits limits_;
@@ -129,7 +144,9 @@ class Automaton {
   StablePool<State> target_pool_;
   std::deque<ByteMap> maps_;  // do not move
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> map_numbers_;
+  std::unordered_map<Expression, std::uint32_t> step_maps_;  // of steps that call no rules
   std::unordered_map<std::uint64_t, State> unions_;
+  std::vector<State> targets_;  // of the state that is being expanded
 };
 
 }  // namespace espalier::grammar

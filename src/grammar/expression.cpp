@@ -391,6 +391,14 @@ Expression ExpressionStore::recalled(Expression e, std::string_view text) {
 
 // ---- what can come next
 
+Expression ExpressionStore::expanded(Expression later) {
+  if (const auto known = expansions_.find(later); known != expansions_.end()) return known->second;
+  const Expression given =
+      of_source(nodes_[later].a, [](ExpressionSource& source, std::uint32_t own) { return source.expand(own); });
+  if (!exhausted_) expansions_.emplace(later, given);
+  return given;
+}
+
 // Splits overlapping sets; what several steps lead to becomes their alternatives. Steps to the same place are joined.
 void ExpressionStore::make_disjoint(std::vector<Step>& steps) {
   struct Class {
@@ -490,9 +498,8 @@ ExpressionStore::Found ExpressionStore::find_steps(Expression e) {
     case Op::lexeme:
       return steps_of_lexeme(e);
     case Op::later: {
-      const Steps expanded =
-          raw_steps(of_source(node.a, [](ExpressionSource& source, std::uint32_t own) { return source.expand(own); }));
-      return {{expanded.bytes.begin(), expanded.bytes.end()}, {expanded.calls.begin(), expanded.calls.end()}};
+      const Steps of_it = raw_steps(expanded(e));
+      return {{of_it.bytes.begin(), of_it.bytes.end()}, {of_it.calls.begin(), of_it.calls.end()}};
     }
   }
   return {};

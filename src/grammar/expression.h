@@ -135,6 +135,7 @@ class ExpressionStore {
   // Equal for expressions of the same shape in any store of this process; not for `local` ones.
   std::uint64_t fingerprint(Expression e) const { return nodes_[e].hash; }
 
+  Expression expanded(Expression later);  // what its maker gives for it
   Steps steps(Expression e);
   Expression after(Expression e, unsigned char byte);  // nothing when it cannot come
   bool accepts(Expression e, std::string_view text);   // Requires: calls no rules
@@ -216,6 +217,7 @@ class ExpressionStore {
   StablePool<Step> step_pool_;
   StablePool<Opening> opening_pool_;
   std::vector<Steps> step_lists_;
+  std::unordered_map<Expression, Expression> expansions_;  // of `later`
   Expression anything_ = nothing;
 };
 

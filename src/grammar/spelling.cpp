@@ -302,4 +302,11 @@ Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32
   return store.repeat(store.either(raw, escape), low, high);
 }
 
+Expression json_space(ExpressionStore& store) {
+  const Expression blank = store.bytes(ByteSet::of(' ') | ByteSet::of('\t'));
+  const Expression line =
+      store.concat({store.optional(store.text("\r")), store.text("\n"), store.repeat(blank, 0, 64)});
+  return store.concat(store.repeat(blank, 0, 16), store.repeat(line, 0, 2));
+}
+
 }  // namespace espalier::grammar

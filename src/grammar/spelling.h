@@ -58,4 +58,8 @@ std::string spelled(std::string_view utf8);
 // Any text inside a JSON string, of low..high characters, in every way that JSON can write it.
 Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32_t high);
 
+// What flexible whitespace allows between the tokens of JSON: at most 16 blanks and two lines' ends, indented by at
+// most 64 blanks each.
+Expression json_space(ExpressionStore& store);
+
 }  // namespace espalier::grammar

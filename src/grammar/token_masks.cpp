@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "grammar/hashing.h"
 #include "grammar/spelling.h"
 
 namespace espalier::grammar {
@@ -15,21 +16,6 @@ constexpr std::size_t kMostMerged = 8192;                // tokens behind a lexe
 constexpr std::size_t kWorthATrie = 64;                  // nodes where a lexeme ends, to merge what stands behind them
 constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
-void set_bits(MaskWords& mask, std::span<const TokenId> tokens) {
-  for (const TokenId token : tokens) {
-    const auto id = static_cast<std::uint32_t>(token);
-    mask[id / 32] |= 1u << (id % 32);
-  }
-}
-
-void unite(MaskWords& mask, const MaskWords& more) {
-  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= more[i];
-}
-
-bool has_children(const TokenTrie& trie, Node node) {
-  return trie.end(node) > node + 1;
-}
-
 }  // namespace
 
 TokenMasks::TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabulary)
@@ -38,61 +24,48 @@ TokenMasks::TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabul
   levels_.resize(vocabulary_->trie().depth_limit() + 2);
 }
 
-void TokenMasks::fill(State state, MaskWords& mask) {
-  mask.assign(vocabulary_->words(), 0);
-  std::vector<Frame> plain;
-  const std::vector<Frame> frames(automaton_.frames(state).begin(), automaton_.frames(state).end());
-  for (const Frame& frame : frames) {
-    std::vector<Expression> others;
-    fill_lexemes(frame.at, frame.caller, mask, others);
-    if (!others.empty()) plain.push_back({store_.either(std::move(others)), frame.caller});
-  }
-  if (!plain.empty()) walk(automaton_.some(std::move(plain)), mask, nullptr);
-}
-
-// Sets the tokens of alternatives that begin with a lexeme; gives back the other alternatives.
-void TokenMasks::fill_lexemes(Expression at, State caller, MaskWords& mask, std::vector<Expression>& others) {
-  const bool one = store_.op(at) != Op::either;
-  for (const Expression part : one ? std::span<const Expression>(&at, 1) : store_.parts(at)) {
-    const bool has_rest = store_.op(part) == Op::concat;
-    const Expression head = has_rest ? store_.operand(part) : part;
-    if (store_.op(head) != Op::lexeme) {
-      others.push_back(part);
-      continue;
+bool TokenMasks::Level::advance(std::size_t& place) {
+  const std::size_t count = children.bytes.size();
+  if (row.is_narrow()) {
+    const auto bytes = row.bytes();
+    while (next < bytes.size()) {
+      place = children.find(bytes[next++]);
+      if (place < count) return true;
     }
-    const auto tokens = lexeme_tokens(head);
-    unite(mask, tokens->inside);
-    const Expression rest = has_rest ? store_.rest(part) : ExpressionStore::empty;
-    go_on(*tokens, automaton_.start(rest, caller), mask);
-    if (store_.nullable(head) && rest != ExpressionStore::empty) fill_lexemes(rest, caller, mask, others);
+    return false;
   }
+  while (next < count) {
+    place = next++;
+    if (row.next(children.bytes[place]) != Automaton::dead) return true;
+  }
+  return false;
 }
 
 void TokenMasks::walk(State from, MaskWords& mask, std::vector<Node>* leaves) {
   const TokenTrie& trie = vocabulary_->trie();
-  walk_whole(from, mask, leaves);
+  walk_whole(trie, trie.children(trie.whole()), from, mask, leaves);
   walk_all(trie, trie.children(trie.pieces()), from, mask, leaves);
 }
 
 // Every node that can be reached.
 void TokenMasks::walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                           std::vector<Node>* leaves) {
+  if (top.bytes.empty()) return;
   std::size_t depth = 0;
   levels_[0].children = top;
   levels_[0].next = 0;
   levels_[0].row = automaton_.row(from);
   for (;;) {
     Level& level = levels_[depth];
-    if (level.next == level.children.bytes.size()) {
+    std::size_t place = 0;
+    if (!level.advance(place)) {
       if (depth-- == 0) return;
       continue;
     }
-    const std::size_t place = level.next++;
     const State state = level.row.next(level.children.bytes[place]);
-    if (state == Automaton::dead) continue;
     const Node node = level.children.nodes[place];
     set_bits(mask, trie.tokens_at(node));
-    if (!has_children(trie, node)) continue;
+    if (!trie.has_children(node)) continue;
     if (leaves != nullptr && automaton_.leaves(state)) leaves->push_back(node);
     Level& below = levels_[++depth];
     below.children = trie.children(node);
@@ -102,11 +75,13 @@ void TokenMasks::walk_all(const TokenTrie& trie, TokenTrie::Children top, State 
 }
 
 // The same over tokens of whole characters, passing over what a loop has settled.
-void TokenMasks::walk_whole(State from, MaskWords& mask, std::vector<Node>* leaves) {
-  const TokenTrie& trie = vocabulary_->trie();
+void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
+                            std::vector<Node>* leaves) {
+  if (top.bytes.empty()) return;
   std::size_t depth = 0;
-  levels_[0] = {trie.children(trie.whole()), 0, automaton_.row(from), {}, 0, 0, 0};
-  if (const Loop& around = loop(from); around.family != 0) {
+  levels_[0] = {top, 0, automaton_.row(from), {}, 0, 0, 0};
+  const bool all_tokens = top.nodes == vocabulary_->trie().children(vocabulary_->trie().whole()).nodes;
+  if (const Loop& around = all_tokens ? loop(from) : Loop{}; around.family != 0) {
     unite(mask, *vocabulary_->made_of(around.inside, around.characters));
     levels_[0].family = around.family;
     levels_[0].inside = around.inside;
@@ -114,14 +89,13 @@ void TokenMasks::walk_whole(State from, MaskWords& mask, std::vector<Node>* leav
   }
   for (;;) {
     Level& level = levels_[depth];
-    if (level.next == level.children.bytes.size()) {
+    std::size_t place = 0;
+    if (!level.advance(place)) {
       if (depth-- == 0) return;
       continue;
     }
-    const std::size_t place = level.next++;
     const unsigned char byte = level.children.bytes[place];
     const State state = level.row.next(byte);
-    if (state == Automaton::dead) continue;
     const Node node = level.children.nodes[place];
     // In the loop all tokens are set but those with a byte that leaves it.
     if (level.family != 0 && ((trie.below(node) | class_of(byte)) & level.leaving) == 0) continue;
@@ -143,7 +117,7 @@ void TokenMasks::walk_whole(State from, MaskWords& mask, std::vector<Node>* leav
       }
     }
     set_bits(mask, trie.tokens_at(node));
-    if (!has_children(trie, node)) continue;
+    if (!trie.has_children(node)) continue;
     if (leaves != nullptr && automaton_.leaves(state)) leaves->push_back(node);
     here.children = trie.children(node);
     here.row = automaton_.row(state);
@@ -162,6 +136,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::lexeme_tokens(Expression lexeme)
   if (shared) {
     if (auto found = vocabulary_->find(fingerprint)) return known = found;
   }
+  if (auto found = find_counted(operand)) return lexemes_[operand] = found;
   auto tokens = std::make_shared<LexemeTokens>();
   if (const Expression other = store_.like(lexeme); other != ExpressionStore::nothing) {
     const auto like = lexeme_tokens(store_.lexeme(other));
@@ -181,6 +156,47 @@ void TokenMasks::find_lexeme(Expression operand, LexemeTokens& tokens) {
   std::ranges::sort(tokens.leaves);
 }
 
+// Of a text of counted items, from the tokens of any number of them.
+std::shared_ptr<const LexemeTokens> TokenMasks::find_counted(Expression operand) {
+  const auto text = CountedText::of(store_, operand);
+  if (!text || store_.local(operand)) return nullptr;
+  const auto all = counted(*text);
+  if (all == nullptr) return nullptr;
+  const std::uint32_t low = std::min(text->low, all->most_low()), high = std::min(text->high, all->most_high());
+  if (low == 0 && high == all->most_high()) return all->unbounded();
+  const Expression bounded = store_.concat(store_.repeat(text->item, low, high), text->tail);
+  const std::uint64_t fingerprint = mix(store_.fingerprint(bounded), 1);  // what it stands for has other bounds, maybe
+  if (auto found = vocabulary_->find(fingerprint)) return found;
+  auto tokens = std::make_shared<LexemeTokens>(all->within(low, high));
+  merge_behind(*tokens);
+  vocabulary_->keep(fingerprint, tokens);
+  return tokens;
+}
+
+std::shared_ptr<const CountedTokens> TokenMasks::counted(const CountedText& text) {
+  const Expression unbounded = store_.concat(store_.star(text.item), text.tail);
+  const auto [known, fresh] = counted_.try_emplace(unbounded);
+  if (!fresh) return known->second;
+  const std::uint64_t fingerprint = store_.fingerprint(unbounded);
+  auto found = vocabulary_->find_counted(fingerprint);
+  if (found == nullptr) {
+    found = CountedTokens::make(automaton_, text, *vocabulary_, lexeme_tokens(store_.lexeme(unbounded)));
+    if (found != nullptr) vocabulary_->keep_counted(fingerprint, found);
+  }
+  return counted_[unbounded] = found;
+}
+
+void TokenMasks::prepare(const std::shared_ptr<Vocabulary>& vocabulary) {
+  ExpressionStore store;
+  Automaton automaton(store, AutomatonLimits{});
+  TokenMasks masks(automaton, vocabulary);
+  masks.merges_all_ = true;
+  const Expression quote = store.text("\""), any = Spelling(store, Spelling::Kind::json).any_character();
+  const Expression free = store.operand(free_json_text(store, 0, ExpressionStore::unbounded));
+  masks.lexeme_tokens(store.lexeme(json_space(store)));
+  for (const Expression character : {free, any}) masks.counted({character, quote});
+}
+
 // Where many tokens go on behind the lexeme in the same ways, the ways become a trie of their own.
 void TokenMasks::merge_behind(LexemeTokens& tokens) {
   if (tokens.leaves.size() < kWorthATrie) return;
@@ -191,7 +207,7 @@ void TokenMasks::merge_behind(LexemeTokens& tokens) {
       const std::string_view rest = vocabulary_->text(id).substr(trie.depth(node));
       if (!rest.empty()) behind.emplace_back(rest, id);
     }
-    if (behind.size() > kMostMerged) return;
+    if (behind.size() > kMostMerged && !merges_all_) return;
   }
   tokens.behind = std::make_shared<TokenTrie>(TokenTrie::make(std::move(behind)));
 }
@@ -228,24 +244,11 @@ void TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, L
     const Node node = level.children.nodes[place];
     if (a == Automaton::dead) clear_bits(tokens.inside, trie.tokens_at(node));
     if (b == Automaton::dead) set_bits(tokens.inside, trie.tokens_at(node));
-    if (!has_children(trie, node)) continue;
+    if (!trie.has_children(node)) continue;
     const bool a_leaves = automaton_.leaves(a), b_leaves = automaton_.leaves(b);
     if (a_leaves != b_leaves) (a_leaves ? more : fewer).push_back(node);
     levels_[++depth] = {trie.children(node), 0, automaton_.row(a), automaton_.row(b), 0, 0, 0};
   }
-}
-
-// Tokens that end behind the lexeme.
-void TokenMasks::go_on(const LexemeTokens& tokens, State behind, MaskWords& mask) {
-  if (automaton_.is_empty(behind)) return;
-  if (tokens.behind != nullptr) {
-    const TokenTrie& trie = *tokens.behind;
-    walk_all(trie, trie.children(trie.whole()), behind, mask, nullptr);
-    walk_all(trie, trie.children(trie.pieces()), behind, mask, nullptr);
-    return;
-  }
-  const TokenTrie& trie = vocabulary_->trie();
-  for (const Node node : tokens.leaves) walk_all(trie, trie.children(node), behind, mask, nullptr);
 }
 
 // ---- loops
@@ -289,7 +292,7 @@ bool TokenMasks::counter_loop(const Frame& frame, Loop& loop) {
     (one_byte.contains(byte) ? loop.inside : partial) |= class_of(static_cast<unsigned char>(byte));
   }
   loop.inside &= ~partial;
-  if (reads_all_wide(item)) loop.inside |= kWide;
+  loop.inside |= wide_items(item);
   if (loop.inside == 0) return false;
   first.each([&](unsigned byte) { loop.leaving |= class_of(static_cast<unsigned char>(byte)); });
   loop.leaving &= ~loop.inside;
@@ -310,11 +313,7 @@ bool TokenMasks::self_loop(State state, Loop& loop) {
     if (to != state && to != Automaton::dead) loop.leaving |= class_of(static_cast<unsigned char>(byte));
   }
   loop.inside = back & ~away;
-  if (stays_over_wide(state)) {
-    loop.inside |= kWide;
-  } else {
-    loop.leaving |= kWide;
-  }
+  loop.inside |= wide_loops(state, loop.leaving);
   // Classes of which some bytes stay and some do not: tokens with them are looked at one by one.
   loop.leaving |= back & away;
   loop.characters = ExpressionStore::unbounded;
@@ -322,40 +321,55 @@ bool TokenMasks::self_loop(State state, Loop& loop) {
   return loop.inside != 0;
 }
 
-// Every character beyond ASCII is one item.
-bool TokenMasks::reads_all_wide(Expression item) {
-  const auto [known, fresh] = wide_items_.try_emplace(item, false);
+// The classes of first bytes of which every character is one item.
+Classes TokenMasks::wide_items(Expression item) {
+  const auto [known, fresh] = wide_items_.try_emplace(item, 0);
   if (!fresh) return known->second;
-  bool all = true;
-  for (unsigned lead = kFirstLead; lead <= kLastLead && all; ++lead) {
+  Classes all = 0, not_all = 0;
+  for (unsigned lead = kFirstLead; lead <= kLastLead; ++lead) {
     const auto byte = static_cast<unsigned char>(lead);
-    all = store_.after(item, byte) == store_.after(wide_, byte);
+    (store_.after(item, byte) == store_.after(wide_, byte) ? all : not_all) |= class_of(byte);
   }
-  return wide_items_[item] = all;
+  all &= ~not_all;
+  return wide_items_[item] = all == 0 ? 0 : all | kContinuation;
 }
 
-// Every character beyond ASCII leads back to the state.
-bool TokenMasks::stays_over_wide(State state) {
-  State last_state = Automaton::dead;
+// The classes of first bytes of which every character leads back to the state. `leaving`: of which some lead elsewhere.
+Classes TokenMasks::wide_loops(State state, Classes& leaving) {
+  const Automaton::Row row = automaton_.row(state);
+  Classes back = 0, away = 0;
+  State last = Automaton::dead;
   Expression last_rest = ExpressionStore::nothing;
+  bool stays = false;
   for (unsigned lead = kFirstLead; lead <= kLastLead; ++lead) {
-    State mine = automaton_.next(state, static_cast<unsigned char>(lead));
-    Expression chars = store_.after(wide_, static_cast<unsigned char>(lead));
-    if (mine == Automaton::dead) return false;
-    if (mine == last_state && chars == last_rest) continue;
-    last_state = mine;
-    last_rest = chars;
-    while (chars != ExpressionStore::empty) {
-      // Each position of a character has one set of bytes, all leading on alike.
-      const auto branches = automaton_.branches(mine);
-      const Steps steps = store_.steps(chars);
-      if (branches.size() != 1 || steps.bytes.size() != 1 || !(branches[0].on == steps.bytes[0].on)) return false;
-      mine = branches[0].to;
-      chars = steps.bytes[0].to;
-    }
-    if (mine != state) return false;
+    const auto byte = static_cast<unsigned char>(lead);
+    const State to = row.next(byte);
+    const Expression rest = store_.after(wide_, byte);
+    if (to != last || rest != last_rest) stays = to != Automaton::dead && stays_over(state, byte);
+    last = to;
+    last_rest = rest;
+    (stays ? back : away) |= class_of(byte);
+    if (!stays && to != Automaton::dead) leaving |= class_of(byte);
   }
-  return true;
+  leaving |= back & away;
+  back &= ~away;
+  return back == 0 ? 0 : back | kContinuation;
+}
+
+bool TokenMasks::stays_over(State state, unsigned char lead) {
+  State at = automaton_.next(state, lead);
+  for (Expression rest = store_.after(wide_, lead); rest != ExpressionStore::empty;) {
+    // Each position of a character has one set of bytes, all leading on alike.
+    const Step step = store_.steps(rest).bytes[0];
+    const Automaton::Row row = automaton_.row(at);
+    const State to = row.next(static_cast<unsigned char>(step.on.first()));
+    bool alike = to != Automaton::dead;
+    step.on.each([&](unsigned byte) { alike &= row.next(static_cast<unsigned char>(byte)) == to; });
+    if (!alike) return false;
+    at = to;
+    rest = step.to;
+  }
+  return at == state;
 }
 
 }  // namespace espalier::grammar

@@ -1,25 +1,31 @@
 // token_masks.h: which tokens may come in a state of an automaton.
 //
-// A token may come when the automaton can read all its bytes. The trie of the vocabulary is read once along the
-// automaton; three things keep that short:
+// A token may come when the automaton can read all its bytes. The trie of the vocabulary is read along it; what keeps
+// that short:
+//   * alternatives are followed one by one (follow_tokens.cpp), so that the middle of a name or of a listed value is a
+//     path in the trie and no state; where that would take too long, all of it is found along the states;
 //   * where a state loops over classes of bytes (free text), tokens made of these classes are known beforehand, and
 //   only
 //     subtrees with a byte that may leave the loop are visited;
 //   * a lexeme's tokens are found once, whatever stands behind it, and shared between grammars; of the tokens that go
 //   on
 //     behind its end only that rest is read where the lexeme stands;
+//   * a lexeme of 3 to 40 characters has the tokens of one of any length, but for those that are counted out
+//     (counted_text.h);
 //   * a lexeme that is like another one (any name but these) differs from it in few tokens: only where the two part are
 //     tokens looked at.
 // Threads: as the automaton.
 // Fails:   never; an exhausted automaton gives an incomplete mask (Automaton::exhausted).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "grammar/automaton.h"
+#include "grammar/counted_text.h"
 #include "grammar/vocabulary.h"
 
 namespace espalier::grammar {
@@ -27,6 +33,9 @@ namespace espalier::grammar {
 class TokenMasks {
  public:
   TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabulary);
+
+  // Finds what most JSON needs: the tokens of strings and of whitespace.
+  static void prepare(const std::shared_ptr<Vocabulary>& vocabulary);
 
   // Sets the bits of all tokens that may come; clears the others.  [vocabulary words]
   void fill(State state, MaskWords& mask);
@@ -40,40 +49,84 @@ class TokenMasks {
   };
   struct Level {  // of a walk: the children of one node, of which some have been visited
     TokenTrie::Children children;
-    std::size_t next = 0;
+    std::size_t next = 0;       // among the children; of a narrow row among its bytes
     Automaton::Row row, other;  // `other`: of the text that is read beside (compare)
-    std::uint64_t family = 0;   // whose tokens are all set already
+    // The next child that the row leads to; false when there is none.
+    bool advance(std::size_t& place);
+    std::uint64_t family = 0;  // whose tokens are all set already
     Classes inside = 0, leaving = 0;
   };
 
-  void fill_lexemes(Expression at, State caller, MaskWords& mask, std::vector<Expression>& others);
+  // Where tokens are at: below a node of each part of a trie, at first all of both.
+  struct Place {
+    const TokenTrie* trie = nullptr;
+    std::array<TokenTrie::Children, 2> parts;
+    bool top = false;  // of the vocabulary's own trie
+    bool empty() const { return parts[0].bytes.empty() && parts[1].bytes.empty(); }
+  };
+  struct Rest {  // what is read behind an expression, up to its caller
+    Expression at = ExpressionStore::empty;
+    const Rest* next = nullptr;
+  };
+  struct Behind {
+    const Rest* rest = nullptr;
+    State caller = Automaton::dead;
+    bool moved = false;  // a byte has been read since the frame was taken from its state
+  };
+
+  bool is_top(const Place& place) const { return place.top && place.trie == &vocabulary_->trie(); }
+  bool spend(std::size_t fuel);
+  static Place top_of(const TokenTrie& trie);
+  Place descend(const Place& place, unsigned char byte);
+  void follow(const Place& place, Expression at, Behind behind);
+  void follow_behind(const Place& place, Behind behind);
+  void follow_bytes(const Place& place, Expression at, Behind behind);
+  void follow_literal(const Place& place, Expression at, Behind behind);
+  void follow_either(const Place& place, Expression at, Behind behind);
+  void follow_repeat(const Place& place, Expression at, Behind behind);
+  void follow_call(const Place& place, Rule rule, Behind behind);
+  void follow_lexeme(const Place& place, Expression at, Behind behind);
+  void follow_states(const Place& place, Expression at, Behind behind);
+  bool follows_by_itself(Expression at) const;
+  Frame frame_of(Expression at, Behind behind);
+  State start(Frame frame) { return automaton_.start(frame.at, frame.caller); }
+
   void walk(State from, MaskWords& mask, std::vector<TokenTrie::Node>* leaves);
-  void walk_whole(State from, MaskWords& mask, std::vector<TokenTrie::Node>* leaves);
+  void walk_whole(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
+                  std::vector<TokenTrie::Node>* leaves);
   void walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                 std::vector<TokenTrie::Node>* leaves);
   std::shared_ptr<const LexemeTokens> lexeme_tokens(Expression lexeme);
   void find_lexeme(Expression operand, LexemeTokens& tokens);
+  std::shared_ptr<const LexemeTokens> find_counted(Expression operand);
+  std::shared_ptr<const CountedTokens> counted(const CountedText& text);
   void find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
   void compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
                std::vector<TokenTrie::Node>& more, std::vector<TokenTrie::Node>& fewer);
   void merge_behind(LexemeTokens& tokens);
-  void go_on(const LexemeTokens& tokens, State behind, MaskWords& mask);
 
   const Loop& loop(State state);
   Loop find_loop(State state);
   bool counter_loop(const Frame& frame, Loop& loop);
   bool self_loop(State state, Loop& loop);
-  bool reads_all_wide(Expression item);
-  bool stays_over_wide(State state);
+  Classes wide_items(Expression item);
+  Classes wide_loops(State state, Classes& leaving);
+  bool stays_over(State state, unsigned char lead);
 
   Automaton& automaton_;
   ExpressionStore& store_;
   std::shared_ptr<Vocabulary> vocabulary_;
   Expression wide_;            // any one character that is not ASCII
   std::vector<Level> levels_;  // by depth
+  MaskWords* mask_ = nullptr;  // that is being filled
+  std::size_t fuel_ = 0;       // what may be followed until the states are walked instead
+  int nesting_ = 0;
+  std::vector<Frame> deferred_;  // what is to be found along the states
+  bool merges_all_ = false;      // what stands behind lexemes becomes a trie however much it is
   std::unordered_map<State, Loop> loops_;
-  std::unordered_map<Expression, bool> wide_items_;
+  std::unordered_map<Expression, Classes> wide_items_;
   std::unordered_map<Expression, std::shared_ptr<const LexemeTokens>> lexemes_;
+  std::unordered_map<Expression, std::shared_ptr<const CountedTokens>> counted_;  // by `item* tail`; null: not to be
 };
 
 }  // namespace espalier::grammar

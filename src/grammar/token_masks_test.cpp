@@ -84,15 +84,28 @@ TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
       {Kind::regex, ".*日.{2}"},
       {Kind::regex, "[^é]*"},
       {Kind::regex, "(a|ab|abc){1,40}c"},
+      {Kind::regex, "\\S{2,5}( \\S+)*"},
+      {Kind::regex, ".{3,}é"},
+      {Kind::regex, "[^日😀]{0,12}(me)+"},
       {Kind::choice, R"(["a","ab","abc","日","é"])"},
       {Kind::ebnf, "root ::= \"(\" root \")\" | [a-c]+"},
       {Kind::ebnf, "root ::= root \"+\" t | t\nt ::= [0-9]+ | \"[\" root \"]\""},
       {Kind::ebnf, "root ::= root root | \"a\" | \"b\" root \"c\""},
       {Kind::ebnf, "root ::= x y z \"end\"\nx ::= \"a\"*\ny ::= (\"b\" | \"\")\nz ::= x y"},
+      {Kind::ebnf, "root ::= (\"a\"? \"b\"? \"xy\"? | root \".\")* \"c\"?"},
+      {Kind::ebnf, "root ::= (item \",\"){2,4} item?\nitem ::= [0-9]* | \"tr\" item"},
       {Kind::json_schema, "{}"},
       {Kind::json_schema, R"({"type":"string"})"},
       {Kind::json_schema, R"({"type":"string","minLength":2,"maxLength":9})"},
       {Kind::json_schema, R"({"type":"string","maxLength":1000})"},
+      {Kind::json_schema, R"({"type":"string","maxLength":0})"},
+      {Kind::json_schema, R"({"type":"string","minLength":4,"maxLength":4})"},
+      {Kind::json_schema, R"({"type":"string","minLength":30})"},
+      {Kind::json_schema, R"({"type":"string","minLength":1,"maxLength":28,"pattern":"^\\S*(\\s\\S+){0,2}$"})"},
+      {Kind::json_schema, R"({"type":"string","pattern":"^[a-z0-9é]{1,9}$"})"},
+      {Kind::json_schema,
+       R"({"type":"object","properties":{"a":{"type":"string","maxLength":3},"me":{},"é\"":{"type":"null"}}})"},
+      {Kind::json_schema, R"({"enum":["a","a\n","ab\\","\"","日本",true,12,120,-1,[],[1],{"a":1}]})"},
       {Kind::json_schema, R"({"type":"string","pattern":"^[a-z]+_","maxLength":8})"},
       {Kind::json_schema,
        R"({"properties":{"name":{"type":"string"},"n":{"type":"integer"}},"required":["n"],"type":"object"})"},
@@ -114,6 +127,22 @@ TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
       }
     }
   }
+}
+
+// More alternatives than are followed one by one.
+TEST(TokenMasks, AreExactForManyThousandsOfAlternatives) {
+  const auto seed = static_cast<unsigned>(testing::seed());
+  std::mt19937 random(seed);
+  const auto tokens = vocabulary(random);
+  Json choices = Json::array();
+  for (int i = 0; i < 25'000; ++i) {
+    std::string text;
+    for (int letters = 0; letters < 6; ++letters) text += "abxyz019 me"[random() % 11];
+    choices.push_back(text);
+  }
+  auto grammar = Grammar::compile({Kind::choice, choices.dump()}, tokens);
+  ASSERT_TRUE(grammar.ok()) << grammar.error().message;
+  for (int round = 0; round < 4; ++round) follow(**grammar, random, 4, "many, seed " + std::to_string(seed));
 }
 
 TEST(TokenMasks, AreTheSameWhateverWasAskedBefore) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<Classes, 256> make_classes() {
   std::array<Classes, 256> table{};
-  for (auto& one : table) one = kWide;
+  for (auto& one : table) one = kContinuation;
   int next = 0;
   const auto take = [&](unsigned low, unsigned high) {
     for (unsigned byte = low; byte <= high; ++byte) table[byte] = Classes{1} << next;
@@ -25,6 +25,10 @@ constexpr std::array<Classes, 256> make_classes() {
   for (unsigned byte = '['; byte <= '`'; ++byte) take(byte, byte);
   take('a', 'f'), take('g', 'z');
   for (unsigned byte = '{'; byte <= 0x7f; ++byte) take(byte, byte);
+  // Few scripts have blanks, line ends or anything else that patterns set apart: C2, E1, E2, E3 and EF.
+  take(0xc2, 0xc2), take(0xc3, 0xc3), take(0xc4, 0xcd), take(0xce, 0xcf), take(0xd0, 0xd3), take(0xd4, 0xd7);
+  take(0xd8, 0xdb), take(0xdc, 0xdf), take(0xe0, 0xe0), take(0xe1, 0xe1), take(0xe2, 0xe2), take(0xe3, 0xe3);
+  take(0xe4, 0xe9), take(0xea, 0xec), take(0xed, 0xed), take(0xee, 0xef), take(0xf0, 0xf4);
   return table;
 }
 constexpr std::array<Classes, 256> kClasses = make_classes();

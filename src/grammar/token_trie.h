@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -22,9 +23,10 @@ namespace espalier::grammar {
 
 using Classes = std::uint64_t;  // a set of classes of bytes
 
-// Classes of ASCII bytes by what grammars tell apart; all other bytes share one.
+// Classes of ASCII bytes, and of the first bytes of longer characters, by what grammars tell apart; all other bytes
+// share one.
 Classes class_of(unsigned char byte);
-inline constexpr Classes kWide = Classes{1} << 63;
+inline constexpr Classes kContinuation = Classes{1} << 63;
 
 class TokenTrie {
  public:
@@ -34,6 +36,14 @@ class TokenTrie {
   struct Children {
     std::span<const unsigned char> bytes;
     const Node* nodes = nullptr;
+
+    // The place of the child with this byte; bytes.size() = none.
+    std::size_t find(unsigned char byte) const {
+      if (bytes.empty()) return 0;
+      const void* found = std::memchr(bytes.data(), byte, bytes.size());
+      if (found == nullptr) return bytes.size();
+      return static_cast<std::size_t>(static_cast<const unsigned char*>(found) - bytes.data());
+    }
   };
   struct Part {
     Node begin = 0, end = 0;  // its nodes; the root itself is no node
@@ -53,6 +63,7 @@ class TokenTrie {
   Children children(const Part& root) const {
     return children_from(root.first_child, root.first_child + root.child_count);
   }
+  bool has_children(Node node) const { return ends_[node] > node + 1; }
   unsigned char byte(Node node) const { return bytes_[node]; }
   Node end(Node node) const { return ends_[node]; }
   std::uint32_t depth(Node node) const { return depths_[node]; }

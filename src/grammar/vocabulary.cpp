@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "grammar/token_masks.h"
 #include "text/tokenizer.h"
 
 namespace espalier::grammar {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMostLexemes = 2048;  // of 16 KiB each for 128 k tokens
 constexpr std::size_t kMostClassSets = 1024;
+constexpr std::size_t kMostCounted = 64;  // of about 500 KiB each
 
 std::vector<std::pair<std::string_view, TokenId>> numbered(const std::vector<std::string>& tokens) {
   std::vector<std::pair<std::string_view, TokenId>> texts;
@@ -50,6 +52,7 @@ std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> toke
   }
   auto vocabulary = std::make_shared<Vocabulary>(std::move(tokens));
   vocabulary->tokenizer_ = std::move(tokenizer);
+  TokenMasks::prepare(vocabulary);
   return vocabulary;
 }
 
@@ -96,6 +99,18 @@ void Vocabulary::keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTok
   if (lexemes_.size() <= kMostLexemes) return;
   places_.erase(lexemes_.back().first);
   lexemes_.pop_back();
+}
+
+std::shared_ptr<const CountedTokens> Vocabulary::find_counted(std::uint64_t fingerprint) {
+  const std::lock_guard lock(mutex_);
+  const auto place = counted_.find(fingerprint);
+  return place == counted_.end() ? nullptr : place->second;
+}
+
+void Vocabulary::keep_counted(std::uint64_t fingerprint, std::shared_ptr<const CountedTokens> tokens) {
+  const std::lock_guard lock(mutex_);
+  if (counted_.size() >= kMostCounted) counted_.clear();
+  counted_.emplace(fingerprint, std::move(tokens));
 }
 
 }  // namespace espalier::grammar

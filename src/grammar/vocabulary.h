@@ -37,6 +37,17 @@ inline std::int64_t count_tokens(const MaskWords& mask) {
   return count;
 }
 
+inline void set_bits(MaskWords& mask, std::span<const TokenId> tokens) {
+  for (const TokenId token : tokens) {
+    const auto id = static_cast<std::uint32_t>(token);
+    mask[id / 32] |= 1u << (id % 32);
+  }
+}
+
+inline void unite(MaskWords& mask, const MaskWords& more) {
+  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= more[i];
+}
+
 inline void clear_bits(MaskWords& mask, std::span<const TokenId> tokens) {
   for (const TokenId token : tokens) {
     const auto id = static_cast<std::uint32_t>(token);
@@ -50,6 +61,8 @@ struct LexemeTokens {
   std::vector<TokenTrie::Node> leaves;      // nodes at which it ends while the token goes on; ascending
   std::shared_ptr<const TokenTrie> behind;  // what tokens have behind those nodes, when there are many of them
 };
+
+class CountedTokens;  // counted_text.h
 
 class Vocabulary {
  public:
@@ -72,6 +85,8 @@ class Vocabulary {
 
   std::shared_ptr<const LexemeTokens> find(std::uint64_t fingerprint);
   void keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTokens> tokens);
+  std::shared_ptr<const CountedTokens> find_counted(std::uint64_t fingerprint);
+  void keep_counted(std::uint64_t fingerprint, std::shared_ptr<const CountedTokens> tokens);
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
@@ -82,6 +97,7 @@ class Vocabulary {
   std::unordered_map<std::uint64_t, std::vector<std::pair<Classes, std::shared_ptr<const MaskWords>>>> made_of_;
   std::list<std::pair<std::uint64_t, std::shared_ptr<const LexemeTokens>>> lexemes_;  // last used first
   std::unordered_map<std::uint64_t, decltype(lexemes_)::iterator> places_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const CountedTokens>> counted_;
 };
 
 }  // namespace espalier::grammar

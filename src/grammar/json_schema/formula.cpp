@@ -9,9 +9,17 @@ namespace espalier::grammar {
 using Kind = Demand::Kind;
 
 FormulaStore::FormulaStore(std::size_t most) : most_(most) {
-  nodes_.push_back({Op::never, {}, {}, always, 0});
-  nodes_.push_back({Op::always, {}, {}, never, 0});
+  nodes_.push_back({Op::never, {}, {}, always, 0, 0});
+  nodes_.push_back({Op::always, {}, {}, never, 0, 0});
   table_.resize(256);
+}
+
+FormulaStore::Mentions FormulaStore::mentions_of(Op op, const Demand& demand, std::span<const Formula> parts) const {
+  Mentions all = 0;
+  for (const Formula part : parts) all |= nodes_[part].mentions;
+  if (op != Op::one && op != Op::negated) return all;
+  if (demand.kind == Kind::value) return mentions_value;
+  return demand.kind == Kind::property || demand.kind == Kind::required ? mentions_name(demand.a) : Mentions{0};
 }
 
 Formula FormulaStore::intern(Op op, const Demand& demand, std::span<const Formula> parts) {
@@ -32,7 +40,7 @@ Formula FormulaStore::intern(Op op, const Demand& demand, std::span<const Formul
     exhausted_ = true;
     return never;
   }
-  nodes_.push_back({op, demand, part_pool_.add(parts), kNone, short_hash});
+  nodes_.push_back({op, demand, part_pool_.add(parts), kNone, short_hash, mentions_of(op, demand, parts)});
   table_[at] = static_cast<std::uint32_t>(nodes_.size());
   if (nodes_.size() * 2 > table_.size()) grow_table();
   return static_cast<Formula>(nodes_.size() - 1);

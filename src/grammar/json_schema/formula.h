@@ -92,11 +92,23 @@ class FormulaStore {
   const Demand& demand(Formula f) const { return nodes_[f].demand; }           // of one and negated
   std::span<const Formula> parts(Formula f) const { return nodes_[f].parts; }  // of all and any
 
+  // What single constraints a formula may be made of, one bit for some of them: members' names, and `value`.
+  using Mentions = std::uint64_t;
+  static constexpr Mentions mentions_value = 1;
+  static constexpr Mentions mentions_name(std::uint32_t name) { return Mentions{1} << (1 + name % 63); }
+  bool mentions(Formula f, Mentions any_of) const { return (nodes_[f].mentions & any_of) != 0; }
+
   // Each single constraint (with whether it is negated) replaced by what `change` makes of it.
   template <class Change>
   Formula map(Formula f, Change&& change) {
+    return map_mentioned(f, ~Mentions{0}, change);
+  }
+  // The same for a change that leaves all others as they are.
+  template <class Change>
+  Formula map_mentioned(Formula f, Mentions concerned, Change&& change) {
+    if (concerned != ~Mentions{0} && !mentions(f, concerned)) return f;
     std::unordered_map<Formula, Formula> done;
-    return map_with(f, change, done);
+    return map_with(f, concerned, change, done);
   }
   // Visits every single constraint once, in order.
   template <class Visit>
@@ -116,12 +128,14 @@ class FormulaStore {
     std::span<const Formula> parts;
     Formula negation = kNone;  // when it has been asked for
     std::uint32_t hash = 0;
+    Mentions mentions = 0;
   };
   static constexpr Formula kNone = 0xffffffff;
 
   template <class Change>
-  Formula map_with(Formula f, Change& change, std::unordered_map<Formula, Formula>& done) {
+  Formula map_with(Formula f, Mentions concerned, Change& change, std::unordered_map<Formula, Formula>& done) {
     if (f == never || f == always || exhausted_) return f;
+    if (concerned != ~Mentions{0} && !mentions(f, concerned)) return f;
     if (const auto known = done.find(f); known != done.end()) return known->second;
     Formula result = never;
     if (op(f) == Op::one || op(f) == Op::negated) {
@@ -130,7 +144,7 @@ class FormulaStore {
       std::vector<Formula> changed;
       const bool all_of = op(f) == Op::all;
       for (const Formula part : parts(f)) {
-        changed.push_back(map_with(part, change, done));
+        changed.push_back(map_with(part, concerned, change, done));
         if (changed.back() == (all_of ? never : always)) break;
       }
       result = all_of ? all(changed) : any(changed);
@@ -147,6 +161,7 @@ class FormulaStore {
   }
   Formula join(Op op, const std::vector<Formula>& parts);
   Formula intern(Op op, const Demand& demand, std::span<const Formula> parts);
+  Mentions mentions_of(Op op, const Demand& demand, std::span<const Formula> parts) const;
   void grow_table();
 
   std::size_t most_;

@@ -52,11 +52,7 @@ SchemaGrammar::SchemaGrammar(ExpressionStore& store, SchemaDocument document, Sc
   written_sets_.emplace_back();
   written_numbers_.emplace(std::vector<Formula>(), 0);
   if (!options.flexible_whitespace) return;
-  ByteSet blanks;
-  blanks.add(' '), blanks.add('\t');
-  const Expression line =
-      store.concat({store.optional(store.text("\r")), store.text("\n"), store.repeat(store.bytes(blanks), 0, 64)});
-  space_ = store.lexeme(store.concat(store.repeat(store.bytes(blanks), 0, 16), store.repeat(line, 0, 2)));
+  space_ = store.lexeme(json_space(store));
 }
 
 Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& store, const Json& schema,
@@ -662,7 +658,8 @@ Expression SchemaGrammar::expand(const Container& at) {
     bodies.push_back(store_.concat(way.key, read));
   }
   const Expression separator = at.first ? ExpressionStore::empty : store_.concat(store_.text(","), space_);
-  const Expression more = store_.concat(separator, store_.either(std::move(bodies)));
+  const Expression open_name = at.object ? quote_ : ExpressionStore::empty;  // all names have it
+  const Expression more = store_.concat({separator, open_name, store_.either(std::move(bodies))});
   const Expression close = may_close ? store_.text(at.object ? "}" : "]") : ExpressionStore::nothing;
   return store_.concat(space_, store_.either(more, close));
 }
@@ -703,15 +700,17 @@ void SchemaGrammar::decide_into(Formula rest, Formula value, std::vector<Choice>
   if (out.size() > kMostChoices) store_.exhaust();
   if (!spend()) return;
   std::optional<Formula> asked;
-  formulas_.each(rest, [&](const Demand& c, bool) {
-    if (c.kind == Kind::value && !asked) asked = c.a;
-  });
+  if (formulas_.mentions(rest, FormulaStore::mentions_value)) {
+    formulas_.each(rest, [&](const Demand& c, bool) {
+      if (c.kind == Kind::value && !asked) asked = c.a;
+    });
+  }
   if (!asked) {
     out.push_back({value, rest});
     return;
   }
   const auto given = [&](bool answer) {
-    return formulas_.map(rest, [&](const Demand& c, bool negated) {
+    return formulas_.map_mentioned(rest, FormulaStore::mentions_value, [&](const Demand& c, bool negated) {
       if (c.kind == Kind::value && c.a == *asked) return constant(answer != negated);
       const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
       return negated ? formulas_.no(self) : self;
@@ -1092,7 +1091,7 @@ void SchemaGrammar::other_members(const Container& at, Formula rest, std::vector
     if (wanted == FormulaStore::never) continue;
     const Expression word = store_.lexeme(store_.concat(region.names, quote_), like);
     for (const Choice& choice : decide(asked[0], wanted)) {
-      Member way{store_.concat({quote_, word, colon}), choice.value, at};
+      Member way{store_.concat(word, colon), choice.value, at};
       way.next.first = false;
       if (!at.any_order) way.next.place = static_cast<std::uint32_t>(shapes_[at.shape].names.size());
       way.next.min_left = less_one(at.min_left);
@@ -1161,8 +1160,7 @@ Formula SchemaGrammar::at_other_member(Formula formula, const std::vector<Expres
 
 // The name will not come any more.
 Formula SchemaGrammar::pass_name(Formula formula, std::uint32_t name) {
-  if (formula == FormulaStore::always) return formula;
-  return formulas_.map(formula, [&](const Demand& c, bool negated) {
+  return formulas_.map_mentioned(formula, FormulaStore::mentions_name(name), [&](const Demand& c, bool negated) {
     const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
     const bool passed = (c.kind == Kind::property || c.kind == Kind::required) && c.a == name;
     const Formula left = passed ? constant(c.kind == Kind::property) : self;
@@ -1209,7 +1207,7 @@ Expression SchemaGrammar::key_text(std::uint32_t name) {
   const auto [known, fresh] = key_texts_.try_emplace(name, ExpressionStore::nothing);
   if (fresh) {
     known->second =
-        store_.concat({quote_, tables_.spelling.text(tables_.texts[name]), quote_, space_, store_.text(":"), space_});
+        store_.concat({tables_.spelling.text(tables_.texts[name]), quote_, space_, store_.text(":"), space_});
   }
   return known->second;
 }

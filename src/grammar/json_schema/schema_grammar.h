@@ -71,7 +71,7 @@ class SchemaGrammar final : public ExpressionSource {
     bool operator==(const Multiple&) const = default;
   };
   struct Member {
-    Expression key = ExpressionStore::empty;  // with what stands between it and the value
+    Expression key = ExpressionStore::empty;  // behind its opening quote, up to the value
     Formula value = FormulaStore::always;
     Container next;
     bool recorded = false;  // what may follow depends on the value
