@@ -1,7 +1,8 @@
 """What the tests share: a small model with random weights, in process and behind a server of the built program.
 
 Run by ctest (label python) with PYTHONPATH at the build's package; by hand: tests/python/run.sh [pytest arguments].
-ESPALIER_TEST_MODEL names another model, e.g. smollm2-135m.
+ESPALIER_TEST_MODEL names another model, e.g. smollm2-135m, for test_programs.py and test_defects.py; the rest counts on
+one that costs nothing.
 """
 
 import json

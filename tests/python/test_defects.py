@@ -89,7 +89,7 @@ def test_a_state_holds_many_pictures_of_their_own_types(backend):
     def look(s):
         s += sgl.user("One: " + sgl.image(PNG) + " two: " + sgl.image(gif))
 
-    parts = look.run().messages()[0]["content"]
+    parts = look.run().messages()[-1]["content"]
     urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
     assert [url.split(";")[0] for url in urls] == ["data:image/png", "data:image/gif"]
 

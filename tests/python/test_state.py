@@ -116,7 +116,7 @@ def test_pictures_travel_in_messages_with_their_own_type(backend, tmp_path):
     def look(s):
         s += sgl.user(sgl.image(str(file)) + "What is this? " + sgl.image(PNG) + sgl.image(file) + sgl.image(Drawn()))
 
-    content = look.run().messages()[0]["content"]
+    content = look.run().messages()[-1]["content"]
     pictures = [part for part in content if part["type"] == "image_url"]
     assert len(pictures) == 4
     for part in pictures:
