@@ -131,11 +131,21 @@ struct SelectOutput {
   Json meta = Json::object();  // normalized_prompt_logprobs, input_token_logprobs, and what the method tells
 };
 
+// Generations with text between them, as one call: each goes on from all before it.
+struct ChainCall {
+  struct Part {
+    std::string literal;  // before the generation; of the first one, behind the document
+    GenCall gen;          // of one sample
+  };
+  std::vector<Part> parts;
+};
+
 struct GenSink {
   std::function<void(Piece)> on_piece;  // only of calls with `stream`
   std::function<void(Result<GenOutput>)> on_end;
 };
 using SelectSink = std::function<void(Result<SelectOutput>)>;
+using ChainSink = std::function<void(Result<std::vector<GenOutput>>)>;  // one output for each part
 
 // A call under way; dropping it cancels it.
 class Call {
@@ -150,6 +160,8 @@ class Context {
   virtual std::unique_ptr<Context> fork(const Document& document) = 0;
   virtual std::unique_ptr<Call> generate(const Document& document, GenCall call, GenSink sink) = 0;
   virtual std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) = 0;
+  // Requires: the back end's traits tell `chains`.
+  virtual std::unique_ptr<Call> chain(const Document&, ChainCall, ChainSink) { return nullptr; }
   // The document's text was cut down to `bytes`, or is another from there on.
   virtual void rewind(std::size_t bytes) = 0;
 };
@@ -163,6 +175,8 @@ struct BackendTraits {
   bool pictures = false;      // sees them
   bool prefix_cache = false;  // a prefix that was computed is not computed again: worth a call of its own before a fork
   bool speculates = false;    // calls are paid each: API speculation makes sense
+  bool samples = false;       // the prompt of a call for several samples is read, and paid, once
+  bool chains = false;        // takes generations with text between them as one call
 };
 
 // What a back end has answered since it was made.

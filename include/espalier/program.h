@@ -103,12 +103,14 @@ struct Argument {  // stands for a value that is not known while a program is tr
 struct Gen {
   std::string name;  // empty: cannot be read back
   GenOptions options;
+  int number = -1;  // of the graph's node that is being carried out; -1: none
 };
 struct Select {
   std::string name;
   std::vector<std::string> choices;
   double temperature = 0;
   std::shared_ptr<const ChoicesMethod> method;  // null: token_length_normalized()
+  int number = -1;                              // as of Gen
 };
 struct RoleBegin {
   std::string role;
@@ -129,6 +131,8 @@ struct ScopeBegin {
 struct ScopeEnd {
   std::string name;
 };
+struct MovableBegin {};  // up to its end: a piece that may change places with the movable ones beside it
+struct MovableEnd {};
 struct Reasoning {  // what is generated inside is split into thinking and answer
   std::shared_ptr<const Expr> inside;
   std::string model_type;
@@ -136,7 +140,8 @@ struct Reasoning {  // what is generated inside is split into thinking and answe
 }  // namespace node
 
 using Node = std::variant<node::Text, node::Argument, node::Gen, node::Select, node::RoleBegin, node::RoleEnd,
-                          node::Media, node::Variable, node::ScopeBegin, node::ScopeEnd, node::Reasoning>;
+                          node::Media, node::Variable, node::ScopeBegin, node::ScopeEnd, node::MovableBegin,
+                          node::MovableEnd, node::Reasoning>;
 
 class Expr {
  public:
@@ -174,6 +179,10 @@ Expr image(const std::string& path);  // Fails: not_found, bad_file
 Expr image_bytes(std::string bytes);
 Expr video(const std::string& path, int frames);
 Expr separate_reasoning(Expr content, std::string model_type);
+// A piece of a prompt whose place among the movable pieces beside it does not matter. A compiler that is allowed code
+// motion puts those that are the same in every run first; nothing else moves them. It generates nothing.
+// Fails: ProgramError bad_request for a generation inside.
+Expr movable(Expr piece);
 
 // ---- Values ---------------------------------------------------------------------------------------------------------
 

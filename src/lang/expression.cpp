@@ -106,4 +106,11 @@ Expr separate_reasoning(Expr content, std::string model_type) {
   return Expr(Node(node::Reasoning{std::make_shared<const Expr>(std::move(content)), std::move(model_type)}));
 }
 
+Expr movable(Expr piece) {
+  for (const Node& one : piece.nodes())
+    if (!std::holds_alternative<node::Text>(one) && !std::holds_alternative<node::Argument>(one))
+      throw ProgramError(bad_request("movable() takes text and arguments: what is generated has its place", "movable"));
+  return Expr(Node(node::MovableBegin())) + std::move(piece) + Expr(Node(node::MovableEnd()));
+}
+
 }  // namespace espalier

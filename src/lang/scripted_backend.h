@@ -97,6 +97,25 @@ class ScriptedBackend final : public Backend {
       });
       return std::make_unique<ScriptedCall>(backend_, over);
     }
+    // Where set_traits() tells that it is taken. The prompt that is noted is the first part's.
+    std::unique_ptr<Call> chain(const Document& document, ChainCall call, ChainSink sink) override {
+      auto over = std::make_shared<std::atomic<bool>>(false);
+      backend_.put(document.text + call.parts.front().literal,
+                   [&backend = backend_, text = document.text, call, sink, over] {
+                     if (over->exchange(true)) return;
+                     std::vector<GenOutput> outputs;
+                     std::string all = text;
+                     for (const ChainCall::Part& part : call.parts) {
+                       all += part.literal;
+                       auto answer = backend.script_(all, part.gen);
+                       if (!answer.ok()) return sink(answer.error());
+                       outputs.push_back({{*answer}, {Json{{"prompt", all}}}});
+                       all += *answer;
+                     }
+                     sink(std::move(outputs));
+                   });
+      return std::make_unique<ScriptedCall>(backend_, over);
+    }
     std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) override {
       auto over = std::make_shared<std::atomic<bool>>(false);
       backend_.put(document.text, [call, sink, over] {

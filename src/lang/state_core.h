@@ -17,6 +17,25 @@
 namespace espalier::lang {
 
 inline constexpr std::string_view kNotYet = "not_yet";  // code of meta()'s Error when time ran out
+// Codes of what a read fails with while a program is traced: it is no failure of the program's.
+inline constexpr std::string_view kTracedValue = "traced_value", kTracedArgument = "traced_argument";
+
+// What a graph that is carried out appends beside a program's own nodes (include/espalier/graph.h).
+class SampleGroup;
+struct PrefixItem {};
+struct SampleItem {
+  std::shared_ptr<SampleGroup> group;
+  std::size_t index = 0;
+  node::Gen gen;
+};
+struct ChainItem {
+  std::vector<Node> nodes;
+};
+struct ReasoningSplit {  // of what was generated under these names since the turn's beginning
+  std::string model_type;
+  std::vector<std::string> names;
+};
+using GraphItem = std::variant<PrefixItem, SampleItem, ChainItem, ReasoningSplit>;
 
 class StateCore {
  public:
@@ -25,6 +44,7 @@ class StateCore {
   virtual ~StateCore() = default;
 
   virtual void append(Expr what) = 0;
+  virtual void append(GraphItem item) = 0;
   virtual void set(std::string name, Value value) = 0;
   virtual bool contains(std::string_view name) const = 0;
 
@@ -36,14 +56,19 @@ class StateCore {
   // Waits, but not beyond `until`. Its value is the call's meta_info; Error with code kNotYet when it is not there by
   // then.
   virtual Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) = 0;
-  virtual void sync() = 0;         // waits until all that was appended is done, or the state has failed
-  virtual std::string text() = 0;  // waits, as sync()
+  // Calls `then` once, when sync() would not wait any more, as when_readable() does.
+  virtual void when_settled(std::function<void()> then) = 0;
+  virtual void sync() = 0;                      // waits until all that was appended is done, or the state has failed
+  virtual std::string text() = 0;               // waits, as sync()
   virtual std::vector<Message> messages() = 0;  // waits
   virtual std::optional<Error> error() = 0;     // waits
 
   virtual std::vector<std::shared_ptr<StateCore>> fork(int n) = 0;
   // Waits for the children, which end.
   virtual Result<> join(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) = 0;
+  // As join(), but nobody waits: a variable comes when the children have it, and what they said is appended, in its
+  // place, when they have said it. What fails is this state's.
+  virtual void join_later(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) = 0;
 
   // What follows the first `seen` bytes of a variable or, without a name, of the whole text; waits for some of it.
   // None: it is complete. Fails: the state's error.

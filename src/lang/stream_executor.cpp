@@ -13,7 +13,6 @@
 namespace espalier::lang {
 namespace {
 
-// The names that a list of nodes will set, those of nested ones too.
 void collect_names(const std::vector<Node>& nodes, std::vector<std::string>& names) {
   const auto add = [&](const std::string& name) {
     if (!name.empty()) names.push_back(name);
@@ -34,13 +33,13 @@ void collect_names(const std::vector<Node>& nodes, std::vector<std::string>& nam
   }
 }
 
+}  // namespace
+
 std::vector<std::string> names_of(const std::vector<Node>& nodes) {
   std::vector<std::string> names;
   collect_names(nodes, names);
   return names;
 }
-
-}  // namespace
 
 std::shared_ptr<StreamExecutor> StreamExecutor::begin(std::shared_ptr<const RunSetup> setup) {
   auto executor = std::make_shared<StreamExecutor>(std::move(setup));
@@ -71,7 +70,7 @@ void StreamExecutor::enqueue(std::vector<Node> nodes) {
       collect_names(reasoning->inside->nodes(), end.names);
       enqueue(reasoning->inside->nodes());
       queue_.emplace_back(std::move(end));
-    } else {
+    } else if (!std::holds_alternative<node::MovableBegin>(one) && !std::holds_alternative<node::MovableEnd>(one)) {
       queue_.emplace_back(std::move(one));
     }
   }
@@ -102,11 +101,16 @@ void StreamExecutor::resume() {
 
 StreamExecutor::Progress StreamExecutor::step(Item item) {
   if (const auto progress = speculate(item)) return *progress;
-  auto* node = std::get_if<Node>(&item);
-  if (node != nullptr) return std::visit([this](auto&& one) { return take(std::move(one)); }, std::move(*node));
-  if (auto* fork = std::get_if<ForkPoint>(&item)) return take(std::move(*fork));
-  if (auto* reasoning = std::get_if<ReasoningEnd>(&item)) return take(*reasoning);
-  return take(Commit{});
+  const auto take_it = [this](auto&& one) { return take(std::forward<decltype(one)>(one)); };
+  if (auto* node = std::get_if<Node>(&item)) return std::visit(take_it, std::move(*node));
+  return std::visit(
+      [&](auto&& one) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(one)>, Node>)
+          return Progress::done;  // was taken above
+        else
+          return take_it(std::forward<decltype(one)>(one));
+      },
+      std::move(item));
 }
 
 void StreamExecutor::tell(Lock& lock) {
@@ -130,6 +134,8 @@ void StreamExecutor::fail(Error why) {
   queue_.clear();
   const auto call = std::move(call_);  // cancelled without the lock
   const auto origin = std::move(origin_);
+  const auto gathering = std::move(gathering_);
+  gathering_.clear();
   tell(lock);
   for (const Item& item : dropped)
     if (const auto* fork = std::get_if<ForkPoint>(&item))
@@ -200,7 +206,12 @@ StreamExecutor::Progress StreamExecutor::take(const node::Variable& variable) {
 StreamExecutor::Progress StreamExecutor::take_own(const std::string& name) {
   std::optional<Value> value;
   {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
+    if (gathers(name)) {
+      queue_.emplace_front(Node(node::Variable{name, nullptr}));
+      lock.unlock();
+      return resume_when([this, name] { return !gathers(name); });
+    }
     if (const Value* now = variables_.current(name)) value = *now;
   }
   if (value) return take(node::Text{value->text()});
@@ -217,7 +228,7 @@ StreamExecutor::Progress StreamExecutor::take(const node::ScopeEnd& scope) {
   Lock lock(mutex_);
   const auto open = std::ranges::find(scopes_, scope.name, [](const auto& s) { return s.first; });
   if (open != scopes_.end()) {
-    variables_.fulfil(scope.name, Value(document_.text.substr(std::min(open->second, document_.text.size()))));
+    fulfil(scope.name, Value(document_.text.substr(std::min(open->second, document_.text.size()))));
     scopes_.erase(open);
   }
   tell(lock);
@@ -234,8 +245,8 @@ StreamExecutor::Progress StreamExecutor::take(const ReasoningEnd& end) {
       lock.unlock();
       return taken(split.error());
     }
-    variables_.fulfil(name + "_reasoning_content", Value(split->thinking));
-    variables_.fulfil(name, Value(split->answer), variables_.latest_meta(name));
+    fulfil(name + "_reasoning_content", Value(split->thinking));
+    fulfil(name, Value(split->answer), variables_.latest_meta(name));
     answers += split->answer;
   }
   if (!setup_->stream) {
@@ -256,48 +267,51 @@ StreamExecutor::Progress StreamExecutor::take(const node::Gen& gen) {
   const bool several = call->sampling.n > 1;
   GenSink sink;
   if (call->stream)
-    sink.on_piece = [weak = weak_from_this(), name = gen.name](Piece piece) {
-      if (const auto self = weak.lock()) self->add_piece(name, std::move(piece));
+    sink.on_piece = [weak = weak_from_this(), gen](Piece piece) {
+      if (const auto self = weak.lock()) self->add_piece(gen, std::move(piece));
     };
-  sink.on_end = when_ended<GenOutput>([name = gen.name, several](StreamExecutor& self, GenOutput output) {
-    self.finish_gen(name, several, std::move(output));
-  });
+  sink.on_end = when_ended<GenOutput>(
+      [gen, several](StreamExecutor& self, GenOutput output) { self.finish_gen(gen, several, std::move(output)); });
   start_call([&] { return context_->generate(document_, std::move(call).value(), std::move(sink)); });
   return Progress::waiting;
 }
 
-void StreamExecutor::add_piece(const std::string& name, Piece piece) {
+void StreamExecutor::add_piece(const node::Gen& gen, Piece piece) {
+  if (setup_->watch && gen.number >= 0) setup_->watch({gen.number, &piece, nullptr, nullptr});
   Lock lock(mutex_);
   if (error_) return;
   document_.text += piece.text;
   streamed_ += piece.text.size();
-  if (!name.empty()) variables_.append(name, piece.text, std::move(piece.meta));
+  if (!gen.name.empty()) variables_.append(gen.name, piece.text, std::move(piece.meta));
   tell(lock);
 }
 
-void StreamExecutor::finish_gen(const std::string& name, bool several, GenOutput output) {
+void StreamExecutor::finish_gen(const node::Gen& gen, bool several, GenOutput output) {
+  const std::string first = output.texts.front();
+  Value value = several ? Value(Value::List(output.texts.begin(), output.texts.end())) : Value(first);
+  Json meta = several ? Json(std::move(output.meta)) : std::move(output.meta.front());
+  if (setup_->watch && gen.number >= 0) setup_->watch({gen.number, nullptr, &value, &meta});
   Lock lock(mutex_);
-  const std::string& first = output.texts.front();
   document_.text += std::string_view(first).substr(std::min(streamed_, first.size()));
-  if (!name.empty()) {
-    Value::List samples(output.texts.begin(), output.texts.end());
-    Json meta = several ? Json(output.meta) : std::move(output.meta.front());
-    variables_.fulfil(name, several ? Value(std::move(samples)) : Value(first), std::move(meta));
-  }
+  if (!gen.name.empty()) fulfil(gen.name, std::move(value), std::move(meta));
   tell(lock);
 }
 
 StreamExecutor::Progress StreamExecutor::take(const node::Select& select) {
   SelectCall call{select.choices, select.method, select.temperature};
-  auto sink = when_ended<SelectOutput>([select](StreamExecutor& self, SelectOutput output) {
-    const std::string& chosen = select.choices.at(output.choice);
-    Lock lock(self.mutex_);
-    self.document_.text += chosen;
-    if (!select.name.empty()) self.variables_.fulfil(select.name, Value(chosen), std::move(output.meta));
-    self.tell(lock);
-  });
+  auto sink = when_ended<SelectOutput>(
+      [select](StreamExecutor& self, SelectOutput output) { self.finish_select(select, std::move(output)); });
   start_call([&] { return context_->select(document_, std::move(call), std::move(sink)); });
   return Progress::waiting;
+}
+
+void StreamExecutor::finish_select(const node::Select& select, SelectOutput output) {
+  Value chosen(select.choices.at(output.choice));
+  if (setup_->watch && select.number >= 0) setup_->watch({select.number, nullptr, &chosen, &output.meta});
+  Lock lock(mutex_);
+  document_.text += select.choices[output.choice];
+  if (!select.name.empty()) fulfil(select.name, std::move(chosen), std::move(output.meta));
+  tell(lock);
 }
 
 StreamExecutor::Progress StreamExecutor::take(Commit) {
@@ -339,28 +353,36 @@ std::vector<std::shared_ptr<StateCore>> StreamExecutor::fork(int n) {
 
 StreamExecutor::Progress StreamExecutor::take(const ForkPoint& fork) {
   Variables now;
+  std::map<std::string, Gathering, std::less<>> gathering;
   {
     const Lock lock(mutex_);
     now = variables_;
+    gathering = gathering_;
   }
-  for (const auto& child : fork.children) child->begin_as_child(*this, now);
+  std::erase_if(gathering, [](const auto& one) { return one.second.overtaken; });
+  for (const auto& child : fork.children) child->begin_as_child(*this, now, gathering);
   return Progress::done;
 }
 
-void StreamExecutor::begin_as_child(const StreamExecutor& origin, const Variables& variables) {
+void StreamExecutor::begin_as_child(const StreamExecutor& origin, const Variables& variables,
+                                    std::map<std::string, Gathering, std::less<>> gathering) {
   auto context = origin.context_->fork(origin.document_);
   std::shared_ptr<StreamExecutor> begun_from;  // let go without the lock
   {
     Lock lock(mutex_);
+    // What was joined behind the fork is none of this state's.
+    std::erase_if(gathering, [this](const auto& one) { return !variables_.inherits(one.first); });
+    gathering_.insert(gathering.begin(), gathering.end());
     document_ = origin.document_;
     fork_begin_ = document_.text.size();
     context_ = std::move(context);
     begin_speculation();
-    variables_.inherit(variables);
+    variables_.inherit(variables, [&](const std::string& name) { return gathering.contains(name); });
     begun_ = true;
     begun_from = std::move(origin_);
     tell(lock);
   }
+  for (const auto& [name, coming] : gathering) await(name, coming.gather);
   work();
 }
 
@@ -422,13 +444,15 @@ void StreamExecutor::wait(Lock& lock, Ready ready) {
 
 void StreamExecutor::set(std::string name, Value value) {
   Lock lock(mutex_);
+  if (const auto at = gathering_.find(name); at != gathering_.end()) at->second.overtaken = true;
   variables_.set(name, std::move(value));
   tell(lock);
 }
 
 bool StreamExecutor::contains(std::string_view name) const {
   Lock lock(mutex_);
-  wait_for(changed_, lock, [&] { return begun_ || error_.has_value(); });  // what it inherits is part of the fork
+  // What it inherits is part of the fork, and what a join brings is there behind it.
+  wait_for(changed_, lock, [&] { return (begun_ && !gathers(name)) || error_.has_value(); });
   return variables_.contains(name);
 }
 
@@ -471,6 +495,10 @@ Result<Json> StreamExecutor::meta(std::string_view name, std::optional<Clock::ti
     return Error{Error::Kind::timeout, fmt::format("variable {} is not there yet", name), std::string(name),
                  std::string(kNotYet)};
   return *variables_.meta(name);
+}
+
+void StreamExecutor::when_settled(std::function<void()> then) {
+  when([this] { return settled(); }, std::move(then));
 }
 
 void StreamExecutor::sync() {

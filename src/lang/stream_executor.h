@@ -8,6 +8,8 @@
 // Threads: any (see state_core.h).
 // Fails:   the first failure is the state's: its queue is dropped, with it the children that were still to begin.
 // Source:  reference/sglang-language.md section 5.
+// Files:   stream_executor.cpp: the queue and the nodes; stream_executor_graph.cpp: what a graph adds;
+//          stream_executor_speculation.cpp: API speculation.
 #pragma once
 
 #include <condition_variable>
@@ -15,11 +17,21 @@
 #include <deque>
 #include <mutex>
 
+#include "lang/gather.h"
+#include "lang/sample_group.h"
 #include "lang/speculation.h"
 #include "lang/state_core.h"
 #include "lang/variables.h"
 
 namespace espalier::lang {
+
+// What became of a node of the graph that is carried out.
+struct NodeEvent {
+  int node = 0;                  // its number
+  const Piece* piece = nullptr;  // the next part of its output; null: it is over
+  const Value* value = nullptr;  // of one that is over
+  const Json* meta = nullptr;
+};
 
 // What a run decides for all of its states.
 struct RunSetup {
@@ -27,6 +39,7 @@ struct RunSetup {
   GenOptions defaults;
   bool stream = false;
   int api_spec_tokens = 0;
+  std::function<void(const NodeEvent&)> watch = {};  // on whichever thread brings the news; must not block
 };
 
 class StreamExecutor final : public StateCore, public std::enable_shared_from_this<StreamExecutor> {
@@ -35,6 +48,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   explicit StreamExecutor(std::shared_ptr<const RunSetup> setup) : setup_(std::move(setup)) {}
 
   void append(Expr what) override;
+  void append(GraphItem item) override;
   void set(std::string name, Value value) override;
   bool contains(std::string_view name) const override;
   Result<Value> read(std::string_view name) override;
@@ -42,12 +56,14 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void when_readable(std::string name, std::function<void()> then) override;
   void when_piece(std::string variable, std::size_t seen, std::function<void()> then) override;
   Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) override;
+  void when_settled(std::function<void()> then) override;
   void sync() override;
   std::string text() override;
   std::vector<Message> messages() override;
   std::optional<Error> error() override;
   std::vector<std::shared_ptr<StateCore>> fork(int n) override;
   Result<> join(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) override;
+  void join_later(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) override;
   Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) override;
   void end() override;
   void cancel(Error why) override;
@@ -56,17 +72,24 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   using Lock = std::unique_lock<std::mutex>;
 
   // What is queued: a program's node, or what this class adds to it.
-  struct Commit {};  // the prefix becomes cached at the back end before children ask for it
+  using Commit = PrefixItem;  // the prefix becomes cached at the back end before children ask for it
+  using ReasoningEnd = ReasoningSplit;
   struct ForkPoint {
     std::vector<std::shared_ptr<StreamExecutor>> children;
   };
-  struct ReasoningEnd {
-    std::string model_type;
-    std::vector<std::string> names;  // of what was generated inside
+  struct ConcatPoint {  // what the children say is appended
+    std::vector<std::shared_ptr<StreamExecutor>> children;
+    std::size_t next = 0;
   };
-  using Item = std::variant<Node, Commit, ForkPoint, ReasoningEnd>;
+  using Item = std::variant<Node, Commit, ForkPoint, ConcatPoint, ReasoningEnd, SampleItem, ChainItem>;
 
-  struct Reader {  // who is to be told once
+  // A variable that joined states are still to bring.
+  struct Gathering {
+    std::shared_ptr<Gather> gather;
+    bool overtaken = false;  // this state set it itself, behind the join
+  };
+
+  struct Reader {                 // who is to be told once
     std::function<bool()> there;  // under the lock
     std::function<void()> then;
   };
@@ -94,16 +117,33 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   Progress take(Commit);
   Progress take(const ForkPoint& fork);
   Progress take(const ReasoningEnd& end);
+  Progress take(node::MovableBegin) { return Progress::done; }
+  Progress take(node::MovableEnd) { return Progress::done; }
+  // What graphs append (stream_executor_graph.cpp).
+  Progress take(ConcatPoint point);
+  Progress take(SampleItem sample);
+  Progress take(ChainItem chain);
   Progress taken(const Result<>& result);
 
   template <class Output>
   std::function<void(Result<Output>)> when_ended(std::function<void(StreamExecutor&, Output)> then);
   template <class Start>
   void start_call(Start start);
-  void add_piece(const std::string& name, Piece piece);
-  void finish_gen(const std::string& name, bool several, GenOutput output);
-  // Called by the origin, which is at work: nobody changes its document meanwhile. `variables`: the origin's.
-  void begin_as_child(const StreamExecutor& origin, const Variables& variables);
+  void add_piece(const node::Gen& gen, Piece piece);
+  void finish_gen(const node::Gen& gen, bool several, GenOutput output);
+  void finish_select(const node::Select& select, SelectOutput output);
+  Result<ChainCall> chain_call(const std::vector<Node>& nodes) const;
+  void finish_chain(const std::vector<Node>& nodes, std::vector<GenOutput> outputs);
+  void gather_later(const std::vector<std::shared_ptr<StreamExecutor>>& children);
+  void await(const std::string& name, const std::shared_ptr<Gather>& gather);
+  void gathered(const std::string& name);
+  // One of this state's own nodes sets a variable. Requires: the lock.
+  void fulfil(const std::string& name, Value value, Json meta = nullptr);
+  bool gathers(std::string_view name) const { return gathering_.contains(name); }
+  // Called by the origin, which is at work: nobody changes its document meanwhile. `variables`: the origin's, and
+  // `gathering` what joins are still to bring to it.
+  void begin_as_child(const StreamExecutor& origin, const Variables& variables,
+                      std::map<std::string, Gathering, std::less<>> gathering);
 
   // API speculation (stream_executor_speculation.cpp). Nothing: the item is carried out as without it.
   void begin_speculation();
@@ -120,6 +160,8 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   Result<> concatenate(const std::vector<std::shared_ptr<StateCore>>& children);
 
   void when(std::function<bool()> there, std::function<void()> then);
+  // The queue goes on when `there` is true of this state, or it has failed.
+  Progress resume_when(std::function<bool()> there);
   bool piece_there(std::string_view variable, std::size_t seen) const;  // piece() would not wait
   Result<std::optional<Piece>> text_piece(std::size_t seen);
   Result<std::optional<Piece>> variable_piece(std::string_view name, std::size_t seen);
@@ -129,7 +171,8 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void wait(Lock& lock, Ready ready);
   void tell(Lock& lock);  // those who wait for something; unlocks
   bool idle() const { return begun_ && queue_.empty() && !at_work_; }
-  bool settled() const { return error_.has_value() || (idle() && !recording_); }
+  bool has_said_all() const { return error_.has_value() || (idle() && !recording_); }
+  bool settled() const { return error_.has_value() || (has_said_all() && gathering_.empty()); }
 
   const std::shared_ptr<const RunSetup> setup_;
   mutable std::mutex mutex_;
@@ -145,6 +188,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   std::size_t streamed_ = 0;    // bytes of the call under way that are in the document already
   std::size_t fork_begin_ = 0;  // bytes that were the origin's
   std::vector<std::pair<std::string, std::size_t>> scopes_;  // open ones: name, where they began
+  std::map<std::string, Gathering, std::less<>> gathering_;
   std::unique_ptr<Context> context_;
   std::shared_ptr<StreamExecutor> origin_;  // until it has come to the fork
 
@@ -153,6 +197,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   bool recording_ = false;      // the parts of an assistant's turn, until it is said as one
   std::vector<Item> recorded_;  // they
 
+  std::shared_ptr<SampleGroup> awaited_;  // whose sample is to come
   std::unique_ptr<Call> call_;
   std::uint64_t calls_begun_ = 0, calls_ended_ = 0;
 };

@@ -5,6 +5,9 @@
 
 namespace espalier::lang {
 
+// The names that a list of nodes will set, those of nested ones too; one that is set twice is there twice.
+std::vector<std::string> names_of(const std::vector<Node>& nodes);
+
 // The continuation of a call: its result goes to `then`, its failure is the state's; in both cases the queue goes on.
 template <class Output>
 std::function<void(Result<Output>)> StreamExecutor::when_ended(std::function<void(StreamExecutor&, Output)> then) {

@@ -20,8 +20,7 @@ std::optional<StreamExecutor::Progress> StreamExecutor::speculate(Item& item) {
   return std::nullopt;
 }
 
-// ---- Back ends that go on with a text
-// ----------------------------------------------------------------------------------
+// ---- Back ends that go on with a text -------------------------------------------------------------------------------
 
 std::optional<StreamExecutor::Progress> StreamExecutor::speculate_completion(const Item& item) {
   const auto* one = std::get_if<Node>(&item);
@@ -37,22 +36,20 @@ std::optional<StreamExecutor::Progress> StreamExecutor::speculate_completion(con
   const bool several = call->sampling.n > 1;
   if (auto served = completion_->serve(*call)) {
     setup_->backend->count(completion_->gain());
-    finish_gen(gen->name, several, std::move(*served));
+    finish_gen(*gen, several, std::move(*served));
     return Progress::done;
   }
   GenSink sink;
-  sink.on_end =
-      when_ended<GenOutput>([name = gen->name, asked = *call, several](StreamExecutor& self, GenOutput output) {
-        GenOutput own = self.completion_->take(asked, std::move(output));
-        self.setup_->backend->count(self.completion_->gain());
-        self.finish_gen(name, several, std::move(own));
-      });
+  sink.on_end = when_ended<GenOutput>([gen = *gen, asked = *call, several](StreamExecutor& self, GenOutput output) {
+    GenOutput own = self.completion_->take(asked, std::move(output));
+    self.setup_->backend->count(self.completion_->gain());
+    self.finish_gen(gen, several, std::move(own));
+  });
   start_call([&] { return context_->generate(document_, completion_->widen(*call), std::move(sink)); });
   return Progress::waiting;
 }
 
-// ---- Back ends that say a whole turn
-// -----------------------------------------------------------------------------------
+// ---- Back ends that say a whole turn --------------------------------------------------------------------------------
 
 std::optional<StreamExecutor::Progress> StreamExecutor::speculate_turn(Item& item) {
   if (recording_) return record(item);
@@ -127,7 +124,7 @@ void StreamExecutor::turn_is(const std::vector<GenOutput>& outputs) {
   for (Item& item : recorded_) {
     Node& one = std::get<Node>(item);
     if (auto* text = std::get_if<node::Text>(&one)) take(std::move(*text));
-    if (const auto* gen = std::get_if<node::Gen>(&one)) finish_gen(gen->name, false, *next++);
+    if (const auto* gen = std::get_if<node::Gen>(&one)) finish_gen(*gen, false, *next++);
     if (const auto* end = std::get_if<node::RoleEnd>(&one)) take(*end);
   }
   recorded_.clear();

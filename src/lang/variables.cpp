@@ -40,6 +40,16 @@ void Variables::refuse(const std::string& name, Error why) {
   slot.error = std::move(why);
 }
 
+void Variables::refuse_one(const std::string& name, Error why) {
+  forgo(name);
+  slots_[name].error = std::move(why);
+}
+
+void Variables::forgo(const std::string& name) {
+  Slot& slot = slots_[name];
+  slot.coming = std::max(0, slot.coming - 1);
+}
+
 void Variables::refuse_all(const Error& why) {
   for (auto& [name, slot] : slots_)
     if (slot.coming > 0) {
@@ -115,10 +125,16 @@ void Variables::announce_all(const Variables& origin) {
   }
 }
 
-void Variables::inherit(const Variables& origin) {
+bool Variables::inherits(std::string_view name) const {
+  const Slot* slot = find(name);
+  return slot != nullptr && slot->inherited;
+}
+
+void Variables::inherit(const Variables& origin, const std::function<bool(const std::string& name)>& to_come) {
   for (auto& [name, slot] : slots_) {
     if (!slot.inherited) continue;
     slot.inherited = false;
+    if (to_come(name)) continue;
     slot.coming = std::max(0, slot.coming - 1);
     const Slot* theirs = origin.find(name);
     if (theirs == nullptr || slot.value) continue;  // set here in the meantime

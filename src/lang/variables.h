@@ -6,6 +6,7 @@
 //          no_such_variable for a name that nothing sets.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,7 +24,9 @@ class Variables {
   void fulfil(const std::string& name, Value value, Json meta = nullptr);   // the announced one is here
   void append(const std::string& name, std::string_view piece, Json meta);  // a part of an announced one is here
   void refuse(const std::string& name, Error why);                          // it never comes
-  void refuse_all(const Error& why);                                        // none that is announced comes
+  void refuse_one(const std::string& name, Error why);                      // the announced one; others may come
+  void forgo(const std::string& name);  // the announced one is not wanted any more: a later one is there
+  void refuse_all(const Error& why);    // none that is announced comes
 
   bool contains(std::string_view name) const;  // it is set, whatever is to come
   bool known(std::string_view name) const;     // set, announced or refused
@@ -38,7 +41,9 @@ class Variables {
 
   // Of a state that was forked off: it has its own copies as soon as its origin has come to the fork.
   void announce_all(const Variables& origin);
-  void inherit(const Variables& origin);
+  bool inherits(std::string_view name) const;  // the origin knew it at the fork, and has not come there
+  // `to_come`: of a name that is to come to both of them.
+  void inherit(const Variables& origin, const std::function<bool(const std::string& name)>& to_come);
 
  private:
   struct Slot {

@@ -1,12 +1,12 @@
-#include "lang/graph/drawing.h"
-
+// A graph for people: as lines of text, and in the language of Graphviz.
 #include <fmt/format.h>
 
 #include <map>
 
 #include "base/json.h"
+#include "espalier/graph.h"
 
-namespace espalier::lang {
+namespace espalier {
 namespace {
 
 constexpr std::size_t kMostCharacters = 48;  // of a text that is shown
@@ -26,6 +26,13 @@ struct Label {
   }
   std::string operator()(const node::ScopeBegin& scope) const { return fmt::format("scope {} begins", scope.name); }
   std::string operator()(const node::ScopeEnd& scope) const { return fmt::format("scope {} ends", scope.name); }
+  std::string operator()(const node::MovableBegin&) const { return "movable piece begins"; }
+  std::string operator()(const node::MovableEnd&) const { return "movable piece ends"; }
+  std::string operator()(const Graph::Prefix&) const { return "prefix is computed"; }
+  std::string operator()(const Graph::Sample& sample) const {
+    return fmt::format("gen {}: sample {} of {}", sample.gen.name, sample.index + 1, sample.of);
+  }
+  std::string operator()(const Graph::Chain& chain) const { return fmt::format("{} nodes as one call", chain.nodes); }
   std::string operator()(const Graph::ReasoningEnd& end) const {
     return fmt::format("reasoning of {}", end.model_type);
   }
@@ -94,11 +101,13 @@ std::string as_dot(const Graph& graph) {
   };
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Graph::Node& one = graph.nodes[i];
-    const bool calls =
-        std::holds_alternative<node::Gen>(one.content) || std::holds_alternative<node::Select>(one.content);
+    const auto* sample = std::get_if<Graph::Sample>(&one.content);
+    const bool calls = sample != nullptr || std::holds_alternative<node::Gen>(one.content) ||
+                       std::holds_alternative<node::Select>(one.content);
     out += fmt::format("  n{} [label=\"{}\"{}];\n", i, dot_text(label_of(one)),
                        calls ? ", style=filled, fillcolor=\"#cfe8cf\"" : "");
     if (const auto* gen = std::get_if<node::Gen>(&one.content)) sets[{one.stream, gen->name}] = i;
+    if (sample != nullptr) sets[{one.stream, sample->gen.name}] = i;
     if (const auto* select = std::get_if<node::Select>(&one.content)) sets[{one.stream, select->name}] = i;
     if (const auto* variable = std::get_if<Graph::Variable>(&one.content))
       if (const auto from = sets.find({variable->stream, variable->name}); from != sets.end())
@@ -114,4 +123,4 @@ std::string as_dot(const Graph& graph) {
   return out + "}\n";
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier

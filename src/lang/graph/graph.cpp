@@ -1,10 +1,12 @@
-#include "lang/graph/graph.h"
+#include "espalier/graph.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 
-namespace espalier::lang {
+namespace espalier {
 namespace {
 
 // Follows the nodes in order: which streams have begun, which have been joined.
@@ -44,12 +46,42 @@ class Checker {
   }
 
   Result<> check(const Graph::Fork& fork) {
+    const std::size_t depth = depth_[graph_.nodes[at_].stream] + 1;
+    if (depth > Graph::kMostDepth) return wrong(fmt::format("forks nest {} deep at most", Graph::kMostDepth));
+    for (const int child : fork.children) depth_[child] = depth;
     return move(fork.children, State::unborn, State::open, "has begun already, or is not one of the program's");
   }
+  // A stream may stand there more than once: for others that were the same.
   Result<> check(const Graph::Join& join) {
-    for (const int stream : join.children)
+    std::vector<int> once = join.children;
+    std::ranges::sort(once);
+    once.erase(std::ranges::unique(once).begin(), once.end());
+    for (const int stream : once)
       if (stream == graph_.nodes[at_].stream) return wrong("a stream cannot join itself");
-    return move(join.children, State::open, State::joined, "is not open here");
+    return move(once, State::open, State::joined, "is not open here");
+  }
+  Result<> check(const Graph::Sample& sample) {
+    Group& group = groups_[sample.group];
+    if (sample.of < 2 || sample.index < 0 || sample.index >= sample.of || (group.of != 0 && group.of != sample.of))
+      return wrong(fmt::format("it is no sample of group {}", sample.group));
+    group.of = sample.of;
+    if (!group.taken.insert(sample.index).second) return wrong("another node has this sample");
+    return success();
+  }
+  // What a chain may hold follows it in its stream.
+  Result<> check(const Graph::Chain& chain) {
+    int left = chain.nodes;
+    if (left < 2) return wrong("a chain has at least two nodes");
+    for (std::size_t i = at_ + 1; i < graph_.nodes.size() && left > 0; ++i) {
+      const Graph::Node& one = graph_.nodes[i];
+      if (one.stream != graph_.nodes[at_].stream) continue;
+      const std::string_view kind = kind_of(one.content);
+      if (kind != "text" && kind != "gen" && kind != "role_begin" && kind != "role_end" && kind != "scope_begin" &&
+          kind != "scope_end")
+        return wrong(fmt::format("a chain holds no {}", kind));
+      --left;
+    }
+    return left == 0 ? success() : wrong("its stream has not as many nodes");
   }
   Result<> check(const Graph::Variable& variable) {
     if (variable.stream < 0 || variable.stream >= graph_.streams ||
@@ -67,8 +99,15 @@ class Checker {
     return success();
   }
 
+  struct Group {
+    int of = 0;
+    std::set<int> taken;
+  };
+
   const Graph& graph_;
   std::vector<State> states_;
+  std::map<int, Group> groups_;
+  std::map<int, std::size_t> depth_;
   std::size_t at_ = 0;
 };
 
@@ -80,11 +119,12 @@ Result<> Graph::check() const {
 }
 
 std::string_view kind_of(const Graph::Content& content) {
-  constexpr std::string_view kKinds[] = {"text",          "argument", "gen",      "select",      "role_begin",
-                                         "role_end",      "media",    "variable", "scope_begin", "scope_end",
-                                         "reasoning_end", "fork",     "join"};
+  constexpr std::string_view kKinds[] = {"text",          "argument",    "gen",           "select",      "role_begin",
+                                         "role_end",      "media",       "variable",      "scope_begin", "scope_end",
+                                         "movable_begin", "movable_end", "reasoning_end", "fork",        "join",
+                                         "prefix",        "sample",      "chain"};
   static_assert(std::size(kKinds) == std::variant_size_v<Graph::Content>);
   return kKinds[content.index()];
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier

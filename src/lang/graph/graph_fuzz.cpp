@@ -4,17 +4,16 @@
 #include <cstdlib>
 
 #include "base/json.h"
-#include "lang/graph/drawing.h"
-#include "lang/graph/graph.h"
+#include "espalier/graph.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto json = espalier::parse_json({reinterpret_cast<const char*>(data), size});
   if (!json.ok()) return 0;
-  const auto graph = espalier::lang::Graph::from_json(*json);
+  const auto graph = espalier::Graph::from_json(*json);
   if (!graph.ok()) return 0;
-  const auto again = espalier::lang::Graph::from_json(graph->to_json());
+  const auto again = espalier::Graph::from_json(graph->to_json());
   if (!again.ok() || again->to_json() != graph->to_json()) std::abort();
-  (void)espalier::lang::as_text(*graph);
-  (void)espalier::lang::as_dot(*graph);
+  (void)espalier::as_text(*graph);
+  (void)espalier::as_dot(*graph);
   return 0;
 }

@@ -1,18 +1,19 @@
 #include <fmt/format.h>
 
 #include "base/json_fields.h"
+#include "espalier/graph.h"
 #include "lang/choices.h"
 #include "lang/gen_options.h"
-#include "lang/graph/graph.h"
 #include "lang/graph/options_json.h"
 
-namespace espalier::lang {
+namespace espalier {
 namespace {
 
+using lang::options_from_json;
+using lang::options_to_json;
 using Content = Graph::Content;
 
-// ---- To JSON
-// -----------------------------------------------------------------------------------------------------------
+// ---- To JSON --------------------------------------------------------------------------------------------------------
 
 struct Writer {
   Json& out;
@@ -45,6 +46,16 @@ struct Writer {
     out["model_type"] = end.model_type;
     out["names"] = end.names;
   }
+  void operator()(const node::MovableBegin&) {}
+  void operator()(const node::MovableEnd&) {}
+  void operator()(const Graph::Prefix&) {}
+  void operator()(const Graph::Sample& sample) {
+    out["group"] = sample.group;
+    out["index"] = sample.index;
+    out["of"] = sample.of;
+    (*this)(sample.gen);
+  }
+  void operator()(const Graph::Chain& chain) { out["nodes"] = chain.nodes; }
   void operator()(const Graph::Fork& fork) { out["children"] = fork.children; }
   void operator()(const Graph::Join& join) {
     out["children"] = join.children;
@@ -52,8 +63,7 @@ struct Writer {
   }
 };
 
-// ---- From JSON
-// ---------------------------------------------------------------------------------------------------------
+// ---- From JSON ------------------------------------------------------------------------------------------------------
 
 Result<std::vector<int>> streams_at(const Json& node, const std::string& place) {
   ESP_TRY(const Json* list, get_array(node, {"children", place}));
@@ -75,13 +85,31 @@ Result<std::vector<std::string>> strings_at(const Json& node, const char* name, 
   return strings;
 }
 
-Result<Content> read_gen(const Json& node, const std::string& place) {
+Result<node::Gen> read_gen(const Json& node, const std::string& place) {
   node::Gen gen;
   ESP_TRY(gen.name, get_string(node, {"name", place}));
   ESP_TRY(const Json* options, get_object(node, {"options", place}));
   ESP_TRY(gen.options, options_from_json(*options, place + ".options"));
-  ESP_CHECK(check(gen.options));
-  return Content(std::move(gen));
+  ESP_CHECK(lang::check(gen.options));
+  return gen;
+}
+
+Result<Content> read_sample(const Json& node, const std::string& place) {
+  Graph::Sample sample;
+  constexpr std::int64_t kMost = SamplingLimits::n;
+  ESP_TRY(const auto group, get_integer(node, {"group", place}, {0, Graph::kMostNodes}));
+  ESP_TRY(const auto index, get_integer(node, {"index", place}, {0, kMost - 1}));
+  ESP_TRY(const auto of, get_integer(node, {"of", place}, {2, kMost}));
+  sample.group = static_cast<int>(group);
+  sample.index = static_cast<int>(index);
+  sample.of = static_cast<int>(of);
+  ESP_TRY(sample.gen, read_gen(node, place));
+  return Content(std::move(sample));
+}
+
+Result<Content> read_chain(const Json& node, const std::string& place) {
+  ESP_TRY(const auto nodes, get_integer(node, {"nodes", place}, {2, Graph::kMostNodes}));
+  return Content(Graph::Chain{static_cast<int>(nodes)});
 }
 
 Result<Content> read_select(const Json& node, const std::string& place) {
@@ -131,7 +159,15 @@ Result<Content> read_content(const Json& node, const std::string& place) {
   ESP_TRY(const std::string kind, get_string(node, {"kind", place}));
   if (kind == "text") return named<node::Text>(node, "text", place);
   if (kind == "argument") return named<node::Argument>(node, "name", place);
-  if (kind == "gen") return read_gen(node, place);
+  if (kind == "gen") {
+    ESP_TRY(node::Gen gen, read_gen(node, place));
+    return Content(std::move(gen));
+  }
+  if (kind == "sample") return read_sample(node, place);
+  if (kind == "chain") return read_chain(node, place);
+  if (kind == "prefix") return Content(Graph::Prefix());
+  if (kind == "movable_begin") return Content(node::MovableBegin());
+  if (kind == "movable_end") return Content(node::MovableEnd());
   if (kind == "select") return read_select(node, place);
   if (kind == "role_begin") return named<node::RoleBegin>(node, "role", place);
   if (kind == "role_end") return named<node::RoleEnd>(node, "role", place);
@@ -194,4 +230,4 @@ Result<Graph> Graph::from_json(const Json& json) {
   return graph;
 }
 
-}  // namespace espalier::lang
+}  // namespace espalier

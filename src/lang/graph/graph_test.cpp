@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lang/graph/drawing.h"
 #include "lang/graph/replay.h"
-#include "lang/graph/tracer.h"
 #include "lang/scripted_backend.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside

@@ -2,64 +2,128 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
+#include "lang/sample_group.h"
+#include "lang/state_core.h"
+#include "lang/turns.h"
+
 namespace espalier::lang {
-namespace {
 
-class Replay {
+struct Replay::Stream {
+  std::shared_ptr<StateCore> core;
+  int chained = 0;          // nodes that are still to come of a chain
+  std::vector<Node> chain;  // those that came
+};
+
+class Replay::Appender {
  public:
-  Replay(const Graph& graph, State& s, const Arguments& arguments) : graph_(graph), arguments_(arguments) {
-    streams_.resize(static_cast<std::size_t>(graph.streams));
-    streams_[0] = s;
-  }
+  Appender(Replay& replay, const Arguments& arguments) : replay_(replay), arguments_(arguments) {}
 
-  void run() {
-    for (const Graph::Node& one : graph_.nodes) {
-      at_ = one.stream;
-      std::visit([this](const auto& content) { carry_out(content); }, one.content);
-    }
+  void take(const Graph::Node& one) {
+    at_ = one.stream;
+    std::visit([this](const auto& content) { carry_out(content); }, one.content);
+    ++number_;
   }
 
  private:
-  State& stream(int number) { return *streams_[static_cast<std::size_t>(number)]; }
+  Stream& stream(int number) {
+    const auto place = static_cast<std::size_t>(number);
+    if (replay_.streams_.size() <= place) replay_.streams_.resize(place + 1);
+    return replay_.streams_[place];
+  }
+  StateCore& core() { return *stream(at_).core; }
+
+  void append(Node one) {
+    Stream& to = stream(at_);
+    if (to.chained == 0) return to.core->append(Expr(std::move(one)));
+    to.chain.push_back(std::move(one));
+    if (--to.chained == 0) to.core->append(ChainItem{std::exchange(to.chain, {})});
+  }
 
   template <class T>
   void carry_out(const T& content) {
-    stream(at_) += Expr(Node(content));
+    append(content);
   }
-  void carry_out(const node::Argument& argument) { stream(at_) += arguments_[argument.name]; }
-  void carry_out(const Graph::Variable& variable) { stream(at_) += stream(variable.stream)[variable.name]; }
-  void carry_out(const Graph::ReasoningEnd&) {}  // function_of() refuses it
+  void carry_out(node::Gen gen) {
+    gen.number = number_;
+    append(std::move(gen));
+  }
+  void carry_out(node::Select select) {
+    select.number = number_;
+    append(std::move(select));
+  }
+  void carry_out(const node::Argument& argument) { core().append(arguments_[argument.name]); }
+  void carry_out(const Graph::Variable& variable) {
+    append(node::Variable{variable.name, stream(variable.stream).core});
+  }
+  void carry_out(const Graph::ReasoningEnd& end) { core().append(ReasoningSplit{end.model_type, end.names}); }
+  void carry_out(const Graph::Prefix&) { core().append(PrefixItem()); }
+  void carry_out(const Graph::Chain& chain) { stream(at_).chained = chain.nodes; }
+  void carry_out(const Graph::Sample& sample) {
+    auto& group = replay_.groups_[sample.group];
+    if (!group) group = std::make_shared<SampleGroup>(static_cast<std::size_t>(sample.of));
+    SampleItem item{group, static_cast<std::size_t>(sample.index), sample.gen};
+    item.gen.number = number_;
+    core().append(std::move(item));
+  }
   void carry_out(const Graph::Fork& fork) {
-    ForkGroup group = stream(at_).fork(static_cast<int>(fork.children.size()));
-    for (std::size_t i = 0; i < fork.children.size(); ++i)
-      streams_[static_cast<std::size_t>(fork.children[i])] = group[i];
+    const auto children = core().fork(static_cast<int>(fork.children.size()));
+    for (std::size_t i = 0; i < children.size(); ++i) stream(fork.children[i]).core = children[i];
   }
   void carry_out(const Graph::Join& join) {
-    std::vector<State> children;
-    for (const int child : join.children) children.push_back(stream(child));
-    ForkGroup(stream(at_), std::move(children)).join(join.mode);
+    std::vector<std::shared_ptr<StateCore>> children;
+    for (const int child : join.children) children.push_back(stream(child).core);
+    core().join_later(children, join.mode);
   }
 
-  const Graph& graph_;
+  Replay& replay_;
   const Arguments& arguments_;
-  std::vector<std::optional<State>> streams_;
-  int at_ = 0;
+  int at_ = 0, number_ = 0;
 };
 
-}  // namespace
+Replay::Replay(std::shared_ptr<StateCore> own) {
+  streams_.push_back({std::move(own), 0, {}});
+}
+
+Replay::~Replay() = default;
+
+void Replay::append(const std::vector<Graph::Node>& nodes, const Arguments& arguments) {
+  Appender appender(*this, arguments);
+  for (const Graph::Node& one : nodes) appender.take(one);
+}
+
+const std::shared_ptr<StateCore>& Replay::core(int stream) const {
+  return streams_[static_cast<std::size_t>(stream)].core;
+}
 
 Result<Function> function_of(Graph graph) {
   ESP_CHECK(graph.check());
   if (!graph.ends_because.empty())
-    return bad_request(fmt::format("the graph is only the beginning of its program: {}", graph.ends_because));
-  for (const Graph::Node& one : graph.nodes)
-    if (std::holds_alternative<Graph::ReasoningEnd>(one.content))
-      return Error{Error::Kind::unsupported, "separate_reasoning cannot be carried out from a graph yet", {}, {}};
+    return bad_request(fmt::format("the graph is only the beginning of its program: {}", graph.ends_because),
+                       "ends_because");
   std::string name = graph.name;
   std::vector<std::string> parameters = graph.parameters;
-  return Function(
-      std::move(name), std::move(parameters),
-      [graph = std::move(graph)](State& s, const Arguments& arguments) { Replay(graph, s, arguments).run(); });
+  return Function(std::move(name), std::move(parameters),
+                  [graph = std::make_shared<const Graph>(std::move(graph))](State& s, const Arguments& arguments) {
+                    Replay(s.core()).append(graph->nodes, arguments);
+                  });
+}
+
+std::string constant_prefix(const Graph& graph, const ChatFormat& format) {
+  Document document;
+  for (const Graph::Node& one : graph.nodes) {
+    if (one.stream != 0) continue;
+    if (const auto* text = std::get_if<node::Text>(&one.content))
+      document.text += text->text;
+    else if (const auto* begin = std::get_if<node::RoleBegin>(&one.content))
+      (void)begin_turn(document, format, begin->role);
+    else if (const auto* end = std::get_if<node::RoleEnd>(&one.content))
+      (void)end_turn(document, format, end->role);
+    else
+      break;
+  }
+  return document.text;
 }
 
 }  // namespace espalier::lang

@@ -1,21 +1,12 @@
-#include "lang/graph/tracer.h"
-
+// trace(): runs a function on placeholders and records what it does, as a graph.
 #include <fmt/format.h>
 
-#include <mutex>
-#include <set>
-
+#include "espalier/graph.h"
 #include "lang/state_core.h"
-#include "lang/turns.h"
 
-namespace espalier::lang {
+namespace espalier {
+namespace lang {
 namespace {
-
-constexpr std::string_view kTracedValue = "traced_value", kTracedArgument = "traced_argument";
-
-struct Recording {
-  Graph graph;
-};
 
 Error unknown_value(std::string_view what) {
   return bad_request(fmt::format("{} has no value while the program is traced", what), {}, std::string(kTracedValue));
@@ -24,10 +15,18 @@ Error unknown_value(std::string_view what) {
 // A state of a program that is being traced.
 class TracedState final : public StateCore, public std::enable_shared_from_this<TracedState> {
  public:
-  TracedState(std::shared_ptr<Recording> recording, int stream) : recording_(std::move(recording)), stream_(stream) {}
+  TracedState(std::shared_ptr<Graph> graph, int stream) : graph_(std::move(graph)), stream_(stream) {}
 
   void append(Expr what) override {
     for (Node& one : std::move(what).take()) std::visit([this](auto&& it) { record(std::move(it)); }, std::move(one));
+  }
+  // A graph that is carried out is not traced again: what the compiler put in is said as it was.
+  void append(GraphItem item) override {
+    if (auto* sample = std::get_if<SampleItem>(&item)) record(std::move(sample->gen));
+    if (auto* chain = std::get_if<ChainItem>(&item))
+      for (Node& one : chain->nodes) std::visit([this](auto&& it) { record(std::move(it)); }, std::move(one));
+    if (auto* split = std::get_if<ReasoningSplit>(&item))
+      add(Graph::ReasoningEnd{std::move(split->model_type), std::move(split->names)});
   }
   void set(std::string name, Value value) override { values_.insert_or_assign(std::move(name), std::move(value)); }
   bool contains(std::string_view name) const override { return values_.contains(name); }
@@ -51,9 +50,9 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
     Graph::Fork fork;
     std::vector<std::shared_ptr<StateCore>> children;
     for (int i = 0; i < n; ++i) {
-      const int stream = recording_->graph.streams++;
+      const int stream = graph_->streams++;
       fork.children.push_back(stream);
-      auto child = std::make_shared<TracedState>(recording_, stream);
+      auto child = std::make_shared<TracedState>(graph_, stream);
       child->values_ = values_;
       children.push_back(std::move(child));
     }
@@ -66,6 +65,10 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
     add(std::move(join));
     return success();
   }
+  void join_later(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) override {
+    (void)join(children, mode);
+  }
+  void when_settled(std::function<void()> then) override { then(); }
   void when_piece(std::string, std::size_t, std::function<void()> then) override { then(); }
   Result<std::optional<Piece>> piece(std::string_view variable, std::size_t) override {
     return unknown_value(variable.empty() ? "the text" : variable);
@@ -74,7 +77,7 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
   void cancel(Error) override {}
 
  private:
-  void add(Graph::Content content) { recording_->graph.nodes.push_back({stream_, std::move(content)}); }
+  void add(Graph::Content content) { graph_->nodes.push_back({stream_, std::move(content)}); }
 
   template <class T>
   void record(T one) {
@@ -85,55 +88,41 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
     add(Graph::Variable{std::move(variable.name), source != nullptr ? source->stream_ : stream_});
   }
   void record(const node::Reasoning& reasoning) {
-    const std::size_t from = recording_->graph.nodes.size();
+    const std::size_t from = graph_->nodes.size();
     append(*reasoning.inside);
     Graph::ReasoningEnd end{reasoning.model_type, {}};
-    for (std::size_t i = from; i < recording_->graph.nodes.size(); ++i) {
-      const auto* gen = std::get_if<node::Gen>(&recording_->graph.nodes[i].content);
+    for (std::size_t i = from; i < graph_->nodes.size(); ++i) {
+      const auto* gen = std::get_if<node::Gen>(&graph_->nodes[i].content);
       if (gen != nullptr && !gen->name.empty()) end.names.push_back(gen->name);
     }
     add(std::move(end));
   }
 
-  std::shared_ptr<Recording> recording_;
+  std::shared_ptr<Graph> graph_;
   const int stream_;
   std::map<std::string, Value, std::less<>> values_;  // that the function set itself
 };
 
 }  // namespace
+}  // namespace lang
 
 Graph trace(const Function& function, const Arguments& known) {
-  auto recording = std::make_shared<Recording>();
-  recording->graph.name = function.name();
+  auto graph = std::make_shared<Graph>();
+  graph->name = function.name();
   Arguments arguments = function.fixed();
   for (const auto& [name, value] : known.values())
     if (!arguments.values().contains(name)) arguments.set(name, value);
   for (const std::string& name : function.parameters()) arguments.leave_open(name);
-  recording->graph.parameters = arguments.open();
-  State s(std::make_shared<TracedState>(recording, 0));
+  graph->parameters = arguments.open();
+  State s(std::make_shared<lang::TracedState>(graph, 0));
   try {
     function.call(s, arguments);
   } catch (const ProgramError& stopped) {
     const std::string& code = stopped.error().code;
-    if (code != kTracedValue && code != kTracedArgument) throw;
-    recording->graph.ends_because = stopped.error().message;
+    if (code != lang::kTracedValue && code != lang::kTracedArgument) throw;
+    graph->ends_because = stopped.error().message;
   }
-  return recording->graph;
+  return *graph;
 }
 
-std::string constant_prefix(const Graph& graph, const ChatFormat& format) {
-  Document document;
-  for (const Graph::Node& one : graph.nodes) {
-    if (const auto* text = std::get_if<node::Text>(&one.content))
-      document.text += text->text;
-    else if (const auto* begin = std::get_if<node::RoleBegin>(&one.content))
-      (void)begin_turn(document, format, begin->role);
-    else if (const auto* end = std::get_if<node::RoleEnd>(&one.content))
-      (void)end_turn(document, format, end->role);
-    else
-      break;
-  }
-  return document.text;
-}
-
-}  // namespace espalier::lang
+}  // namespace espalier

@@ -1,0 +1,103 @@
+// compiler.h: programs made cheaper before they run.
+//
+//   auto program = espalier::compile(judge, {.backend = backend, .defaults = {.temperature = 0}});
+//   if (!program.ok()) ...
+//   std::cout << program->report();                  // what each pass changed, and what that saves
+//   State s = program->run({{"essay", text}});       // as judge.run()
+//
+// A program is traced into a graph (graph.h); passes change the graph; the graph is carried out without its function.
+// What comes out is what the interpreter says, but for code motion, which changes prompts and is off unless asked for,
+// and what is drawn at random. A graph does not wait where its function would: a join lets go on whatever does not need
+// the children. A function that looks at a value cannot be traced beyond that: it is run, and what it does between two
+// reads is a graph that is compiled and begun as one.
+// Threads: values; run() and run_batch() as those of Function. A batch needs no thread of its own.
+// Fails:   compile(): bad_request for a graph that is not whole or not valid. run(): as Function's.
+// Source:  reference/sglang-language.md sections 9 to 11.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "espalier/graph.h"
+
+namespace espalier {
+
+// The passes, in their order.
+struct Passes {
+  bool fold_constants = true;  // literals that follow each other are one; a branch of literals alone is one
+  bool move_pieces = false;  // movable() pieces: those that are constant come first, so that more of a prefix is shared
+  bool merge_equal = true;   // branches that must come out the same (temperature 0) are one
+  bool drop_dead = true;     // generations that nobody can read, and what only they needed
+  bool share_samples = true;     // branches that begin with the same generation ask for samples of one call
+  bool chain_calls = true;       // generations with literals between them are one call, where the back end takes that
+  bool hoist_prefix = true;      // what all runs of a batch begin with is computed first, once
+  bool plan_speculation = true;  // paid chat and completion APIs: how many tokens one call should ask for
+  // Fails: bad_request for a name that is none of these.
+  Result<> set(std::string_view name, bool on);
+  static const std::vector<std::string_view>& names();
+};
+
+struct CompileOptions {
+  std::shared_ptr<Backend> backend = {};  // that will run it; null: the default one
+  GenOptions defaults = {};               // of the runs
+  // Variables of the program's own state that somebody reads afterwards; unset: all, and the text.
+  std::optional<std::vector<std::string>> outputs = {};
+  Passes passes = {};
+  std::string tuning_folder = {};  // where tune() keeps what it found, and compile() looks for it; empty: nowhere
+};
+
+// A number of runs under way at once, and how long a batch took with it (the median of its rounds).
+struct MeasuredRuns {
+  int runs = 0;
+  double seconds = 0;
+};
+
+// What a pass did, and what one run is expected to save by it.
+struct PassReport {
+  std::string pass;
+  bool on = true;
+  std::vector<std::string> changes;  // one sentence each
+  int calls = 0;                     // fewer
+  std::int64_t prompt_bytes = 0;     // of constant text that is not computed, or not sent, again
+};
+
+class CompiledProgram {
+ public:
+  CompiledProgram() = default;
+  const std::string& name() const;
+  const std::vector<std::string>& parameters() const;
+  // What is carried out. Of a program that is not whole(), up to the first value that its function looks at.
+  const Graph& graph() const;
+  bool whole() const;
+  const std::vector<PassReport>& passes() const;
+  std::string report() const;  // for people: a line for each pass, one for each change
+  Json report_json() const;
+
+  // Of a program that is not whole, `options.stream` is refused (bad_request).
+  State run(const Arguments& arguments = {}, bool stream = false) const;
+  // In the order of the items. `batch.threads` runs at once, of a program that is whole() without threads; 0: what
+  // tune() found, else 256.
+  std::vector<State> run_batch(std::span<const Arguments> items, const BatchOptions& batch = {}) const;
+  int runs_at_once() const;
+  // Runs all items with each number of runs at once, in turns, and keeps the quickest: here and in the tuning folder.
+  // The caches of the back end are flushed before each. Fails: the first failure of a run; a folder that cannot be
+  // written.
+  Result<std::vector<MeasuredRuns>> tune(std::span<const Arguments> items,
+                                         const std::vector<int>& candidates = {4, 16, 64, 256}, int rounds = 3);
+
+ private:
+  struct Impl;
+  friend Result<CompiledProgram> compile(const Function& function, const CompileOptions& options);
+  friend Result<CompiledProgram> compile(Graph graph, const CompileOptions& options);
+  static Result<CompiledProgram> make(Graph graph, std::optional<Function> followed, const CompileOptions& options);
+  explicit CompiledProgram(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
+};
+
+Result<CompiledProgram> compile(const Function& function, const CompileOptions& options = {});
+Result<CompiledProgram> compile(Graph graph, const CompileOptions& options = {});
+
+}  // namespace espalier

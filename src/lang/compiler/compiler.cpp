@@ -1,0 +1,268 @@
+// compile(): the passes in their order, and the program that comes out.
+#include "espalier/compiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+#include "base/json_fields.h"
+#include "lang/batch.h"
+#include "lang/compiler/following.h"
+#include "lang/compiler/passes.h"
+#include "lang/compiler/tuning.h"
+#include "lang/graph/replay.h"
+#include "lang/state_core.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::size_t kLeastPrefix = 64;  // bytes; a shorter one is not worth a call
+constexpr int kUntuned = 256;             // runs at once
+
+struct NamedPass {
+  std::string_view name;
+  bool Passes::* on;
+};
+constexpr NamedPass kPasses[] = {
+    {"fold_constants", &Passes::fold_constants}, {"move_pieces", &Passes::move_pieces},
+    {"merge_equal", &Passes::merge_equal},       {"drop_dead", &Passes::drop_dead},
+    {"share_samples", &Passes::share_samples},   {"chain_calls", &Passes::chain_calls},
+    {"hoist_prefix", &Passes::hoist_prefix},     {"plan_speculation", &Passes::plan_speculation},
+};
+
+}  // namespace
+
+const std::vector<std::string_view>& Passes::names() {
+  static const std::vector<std::string_view> all = [] {
+    std::vector<std::string_view> names;
+    for (const NamedPass& pass : kPasses) names.push_back(pass.name);
+    return names;
+  }();
+  return all;
+}
+
+Result<> Passes::set(std::string_view name, bool on) {
+  const auto* pass = std::ranges::find(kPasses, name, &NamedPass::name);
+  if (pass == std::end(kPasses))
+    return bad_request(fmt::format("no pass {}; there are {}", name, fmt::join(names(), ", ")), std::string(name));
+  this->*pass->on = on;
+  return success();
+}
+
+// ---- The program ----------------------------------------------------------------------------------------------------
+
+struct CompiledProgram::Impl {
+  Graph graph;
+  CompileOptions options;
+  std::vector<PassReport> reports;
+  std::optional<Function> runs;  // always set
+  std::string prefix;            // that all runs begin with, where it is worth a call of its own
+  int api_spec_tokens = 0;
+  lang::TuningKey key;
+  std::atomic<int> tuned{0};  // 0: it was not
+
+  RunOptions run_options(bool stream) const { return {options.backend, options.defaults, stream, api_spec_tokens}; }
+
+  // The call's failure is each run's own: they make it again.
+  void compute_prefix() const {
+    const Function say([this](State& s) {
+      s += prefix;
+      s.core()->append(lang::PrefixItem());
+    });
+    say.run({}, run_options(false)).sync();
+  }
+};
+
+namespace {
+
+class Pipeline {
+ public:
+  Pipeline(Graph& graph, const CompileOptions& options)
+      : graph_(graph), options_(options), traits_(options.backend->traits()) {}
+
+  std::vector<PassReport> run() {
+    const bool whole = graph_.ends_because.empty();
+    const GenOptions& defaults = options_.defaults;
+    step("fold_constants", true, [&](PassReport& report) { lang::fold_constants(graph_, report); });
+    step("move_pieces", true, [&](PassReport& report) { lang::move_pieces(graph_, report); });
+    step("merge_equal", whole, [&](PassReport& report) { lang::merge_equal(graph_, defaults, report); });
+    step("drop_dead", whole, [&](PassReport& report) { lang::drop_dead(graph_, options_.outputs, report); });
+    step("share_samples", traits_.samples, [&](PassReport& report) { lang::share_samples(graph_, defaults, report); });
+    step("chain_calls", traits_.chains, [&](PassReport& report) { lang::chain_calls(graph_, defaults, report); });
+    step("hoist_prefix", true, [&](PassReport& report) { hoist_prefix(report); });
+    step("plan_speculation", whole,
+         [&](PassReport& report) { api_spec_tokens = lang::plan_speculation(graph_, traits_, defaults, report); });
+    return std::move(reports_);
+  }
+  std::string prefix;
+  int api_spec_tokens = 0;
+
+ private:
+  // `possible`: on this back end, for this program.
+  void step(std::string_view name, bool possible, const std::function<void(PassReport&)>& pass) {
+    const bool on = options_.passes.*std::ranges::find(kPasses, name, &NamedPass::name)->on;
+    PassReport report{std::string(name), on && possible, {}, 0, 0};
+    if (report.on) pass(report);
+    reports_.push_back(std::move(report));
+  }
+
+  void hoist_prefix(PassReport& report) {
+    std::string all = lang::constant_prefix(graph_, options_.backend->chat_format());
+    if (all.size() < kLeastPrefix) return;
+    report.prompt_bytes = static_cast<std::int64_t>(all.size());
+    report.changes.push_back(fmt::format("all runs begin with the same {} bytes", all.size()));
+    if (traits_.prefix_cache) prefix = std::move(all);  // the engine in this process sees to it by itself
+  }
+
+  Graph& graph_;
+  const CompileOptions& options_;
+  const BackendTraits& traits_;
+  std::vector<PassReport> reports_;
+};
+
+}  // namespace
+
+const std::string& CompiledProgram::name() const {
+  return impl_->graph.name;
+}
+const std::vector<std::string>& CompiledProgram::parameters() const {
+  return impl_->runs->parameters();
+}
+const Graph& CompiledProgram::graph() const {
+  return impl_->graph;
+}
+bool CompiledProgram::whole() const {
+  return impl_->graph.ends_because.empty();
+}
+const std::vector<PassReport>& CompiledProgram::passes() const {
+  return impl_->reports;
+}
+
+std::string CompiledProgram::report() const {
+  std::string out;
+  for (const PassReport& pass : impl_->reports) {
+    out += fmt::format("{}: {}", pass.pass, !pass.on ? "off" : pass.changes.empty() ? "nothing to change" : "");
+    std::vector<std::string> saved;
+    if (pass.calls > 0) saved.push_back(fmt::format("{} calls fewer a run", pass.calls));
+    if (pass.prompt_bytes > 0) saved.push_back(fmt::format("{} bytes of prompt shared", pass.prompt_bytes));
+    out += fmt::format("{}\n", fmt::join(saved, ", "));
+    for (const std::string& change : pass.changes) out += fmt::format("  {}\n", change);
+  }
+  if (!whole()) out += fmt::format("compiled from one look at a value to the next: {}\n", impl_->graph.ends_because);
+  return out;
+}
+
+Json CompiledProgram::report_json() const {
+  Json list = Json::array();
+  for (const PassReport& pass : impl_->reports)
+    list.push_back({{"pass", pass.pass},
+                    {"on", pass.on},
+                    {"changes", pass.changes},
+                    {"calls_saved", pass.calls},
+                    {"prompt_bytes_shared", pass.prompt_bytes}});
+  return list;
+}
+
+State CompiledProgram::run(const Arguments& arguments, bool stream) const {
+  return impl_->runs->run(arguments, impl_->run_options(stream));
+}
+
+std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, const BatchOptions& batch) const {
+  if (items.size() > 1 && !impl_->prefix.empty()) impl_->compute_prefix();
+  const RunOptions options = impl_->run_options(false);
+  const auto begin = [&](std::size_t i) { return impl_->runs->run(items[i], options); };
+  std::vector<State> all;
+  all.reserve(items.size());
+  const auto each = [&](std::size_t, State s) { all.push_back(std::move(s)); };
+  if (!whole()) {
+    lang::run_batch(items.size(), batch, items.size(), begin, each);
+    return all;
+  }
+  const auto at_once = static_cast<std::size_t>(batch.threads > 0 ? batch.threads : runs_at_once());
+  lang::run_batch(items.size(), {1, batch.progress}, at_once, begin, each);
+  return all;
+}
+
+int CompiledProgram::runs_at_once() const {
+  const int tuned = impl_->tuned;
+  return tuned > 0 ? tuned : kUntuned;
+}
+
+Result<std::vector<MeasuredRuns>> CompiledProgram::tune(std::span<const Arguments> items,
+                                                        const std::vector<int>& candidates, int rounds) {
+  std::vector<std::vector<double>> seconds(candidates.size());
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      (void)impl_->options.backend->flush_cache();  // one that cannot be flushed stays as warm for all
+      const auto began = std::chrono::steady_clock::now();
+      const auto states = run_batch(items, {candidates[i], {}});
+      seconds[i].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+      for (const State& s : states)
+        if (const auto failed = s.error()) return *failed;
+    }
+  std::vector<MeasuredRuns> measured;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    std::ranges::sort(seconds[i]);
+    measured.push_back({candidates[i], seconds[i].empty() ? 0 : seconds[i][seconds[i].size() / 2]});
+  }
+  if (measured.empty() || rounds < 1) return bad_request("tuning needs candidates and at least one round", "rounds");
+  const int best = std::ranges::min_element(measured, {}, &MeasuredRuns::seconds)->runs;
+  impl_->tuned = best;
+  ESP_CHECK(lang::save_tuning(impl_->key, best, measured));
+  return measured;
+}
+
+// ---- compile() ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Result<CompileOptions> with_backend(CompileOptions options) {
+  if (!options.backend) options.backend = default_backend();
+  if (!options.backend) return bad_request("no back end: give compile() one, or call set_default_backend()", "backend");
+  return options;
+}
+
+}  // namespace
+
+// `followed`: the function itself, where it cannot be traced to its end.
+Result<CompiledProgram> CompiledProgram::make(Graph graph, std::optional<Function> followed,
+                                              const CompileOptions& options) {
+  auto impl = std::make_shared<Impl>();
+  ESP_TRY(impl->options, with_backend(options));
+  if (!options.tuning_folder.empty()) {
+    const auto info = impl->options.backend->server_info();
+    const Json* model = info.ok() ? find_field(*info, "model_path") : nullptr;
+    impl->key = {options.tuning_folder, graph.name, graph.to_json(), model ? model->dump() : ""};
+    impl->tuned = lang::load_tuning(impl->key).value_or(0);
+  }
+  Pipeline pipeline(graph, impl->options);
+  impl->reports = pipeline.run();
+  impl->prefix = std::move(pipeline.prefix);
+  impl->api_spec_tokens = pipeline.api_spec_tokens;
+  if (followed) {
+    auto body = [function = *followed, with = impl->options](State& s, const Arguments& arguments) {
+      lang::follow(function, s, arguments, with);
+    };
+    impl->runs = Function(followed->name(), followed->parameters(), std::move(body)).bind(followed->fixed());
+  } else {
+    ESP_TRY(impl->runs, lang::function_of(graph));
+  }
+  impl->graph = std::move(graph);
+  return CompiledProgram(std::move(impl));
+}
+
+Result<CompiledProgram> compile(Graph graph, const CompileOptions& options) {
+  ESP_CHECK(graph.check());
+  return CompiledProgram::make(std::move(graph), std::nullopt, options);
+}
+
+Result<CompiledProgram> compile(const Function& function, const CompileOptions& options) {
+  Graph graph = trace(function);
+  std::optional<Function> followed;
+  if (!graph.ends_because.empty()) followed = function;
+  return CompiledProgram::make(std::move(graph), std::move(followed), options);
+}
+
+}  // namespace espalier

@@ -1,0 +1,43 @@
+#include "lang/compiler/streams.h"
+
+namespace espalier::lang {
+
+std::vector<std::vector<std::size_t>> nodes_by_stream(const Graph& graph) {
+  std::vector<std::vector<std::size_t>> all(static_cast<std::size_t>(graph.streams));
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    all[static_cast<std::size_t>(graph.nodes[i].stream)].push_back(i);
+  return all;
+}
+
+std::vector<int> parents(const Graph& graph) {
+  std::vector<int> all(static_cast<std::size_t>(graph.streams), -1);
+  for (const Graph::Node& one : graph.nodes)
+    if (const auto* fork = std::get_if<Graph::Fork>(&one.content))
+      for (const int child : fork->children) all[static_cast<std::size_t>(child)] = one.stream;
+  return all;
+}
+
+void remove_nodes(Graph& graph, const std::vector<bool>& gone) {
+  std::size_t i = 0;
+  std::erase_if(graph.nodes, [&](const Graph::Node&) { return gone[i++]; });
+}
+
+const node::Gen* gen_of(const Graph::Content& content) {
+  if (const auto* gen = std::get_if<node::Gen>(&content)) return gen;
+  const auto* sample = std::get_if<Graph::Sample>(&content);
+  return sample != nullptr ? &sample->gen : nullptr;
+}
+
+std::string name_set_by(const Graph::Content& content) {
+  if (const node::Gen* gen = gen_of(content)) return gen->name;
+  if (const auto* select = std::get_if<node::Select>(&content)) return select->name;
+  if (const auto* scope = std::get_if<node::ScopeEnd>(&content)) return scope->name;
+  return {};
+}
+
+bool is_literal(const Graph::Content& content) {
+  return std::holds_alternative<node::Text>(content) || std::holds_alternative<node::MovableBegin>(content) ||
+         std::holds_alternative<node::MovableEnd>(content);
+}
+
+}  // namespace espalier::lang
