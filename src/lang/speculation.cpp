@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json_fields.h"
+#include "text/stop_matcher.h"
 
 namespace espalier::lang {
 namespace {
@@ -46,31 +47,9 @@ bool draw_alike(const SamplingParams& a, const SamplingParams& b) {
          a.skip_special_tokens == b.skip_special_tokens;
 }
 
-struct Stop {
-  std::size_t at = std::string::npos;
-  std::string text;
-};
-
-// As servers find it (text/stop_matcher.h): the one that ends first; of several that end there the longest. So more
-// text behind cannot change it.
-Stop first_stop(std::string_view text, const std::vector<std::string>& stops) {
-  Stop first;
-  std::size_t first_end = std::string::npos;
-  for (const std::string& stop : stops) {
-    const auto at = stop.empty() ? std::string_view::npos : text.find(stop);
-    if (at == std::string_view::npos) continue;
-    const std::size_t end = at + stop.size();
-    if (end < first_end || (end == first_end && at < first.at)) {
-      first = {at, stop};
-      first_end = end;
-    }
-  }
-  return first;
-}
-
-GenOutput output_of(std::string text, Json meta, const Stop* stop) {
+GenOutput output_of(std::string text, Json meta, const std::string* stop) {
   if (meta.is_object()) meta.erase("output_token_logprobs");
-  if (meta.is_object() && stop) meta["finish_reason"] = {{"type", "stop"}, {"matched", stop->text}};
+  if (meta.is_object() && stop) meta["finish_reason"] = {{"type", "stop"}, {"matched", *stop}};
   GenOutput output;
   output.texts.push_back(std::move(text));
   output.meta.push_back(std::move(meta));
@@ -120,15 +99,14 @@ std::int64_t PaidText::tokens_left() const {
 std::optional<GenOutput> CompletionSpeculation::cut(const GenCall& call) {
   const std::string_view rest = paid_->rest();
   const std::size_t limit = paid_->bytes_of(*call.sampling.max_new_tokens);
-  const Stop stop = first_stop(rest.substr(0, limit), call.sampling.stop);
-  const bool stopped = stop.at != std::string::npos;
-  if (!stopped && limit >= rest.size() && !paid_->ended()) return std::nullopt;
-  std::string text(rest.substr(0, stopped ? stop.at : limit));
+  const auto stop = first_stop(rest.substr(0, limit), call.sampling.stop);
+  if (!stop && limit >= rest.size() && !paid_->ended()) return std::nullopt;
+  std::string text(rest.substr(0, stop ? stop->begin : limit));
   paid_->use(text.size());
   Json meta = paid_->meta();
-  if (!stopped && limit < rest.size() && meta.is_object())
+  if (!stop && limit < rest.size() && meta.is_object())
     meta["finish_reason"] = {{"type", "length"}, {"length", *call.sampling.max_new_tokens}};
-  return output_of(std::move(text), std::move(meta), stopped ? &stop : nullptr);
+  return output_of(std::move(text), std::move(meta), stop ? &call.sampling.stop[stop->index] : nullptr);
 }
 
 std::optional<GenOutput> CompletionSpeculation::serve(const GenCall& call) {
@@ -238,10 +216,10 @@ std::optional<std::vector<std::string>> ChatSpeculation::matched(PaidText& paid)
       paid.use(constant->size());
       continue;
     }
-    const Stop stop = first_stop(rest, std::get<GenCall>(part.what).sampling.stop);
+    const auto stop = first_stop(rest, std::get<GenCall>(part.what).sampling.stop);
     const bool last = static_cast<int>(values.size()) + 1 == gens_ && &part == &parts_.back();
-    if (stop.at == std::string::npos && !last) return std::nullopt;
-    values.emplace_back(rest.substr(0, stop.at));
+    if (!stop && !last) return std::nullopt;
+    values.emplace_back(rest.substr(0, stop ? stop->begin : rest.npos));
     paid.use(values.back().size());
   }
   return values;
