@@ -61,10 +61,7 @@ void LocalSelect::add(std::size_t request, TextEvent event) {
 }
 
 Result<SelectOutput> LocalSelect::output() const {
-  ESP_TRY(ChoiceDecision decision, call_.method->decide(scores_));
-  if (decision.choice >= call_.choices.size()) return bad_request("the choices method decided for none of the choices");
-  SelectOutput out{decision.choice, scores_meta(scores_)};
-  out.meta.update(decision.meta);
+  ESP_TRY(SelectOutput out, decided(*call_.method, scores_));
   out.meta["cached_tokens"] = cached_tokens_;
   return out;
 }
