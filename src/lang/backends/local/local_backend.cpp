@@ -19,8 +19,8 @@ class LocalBackend final : public Backend {
   const BackendTraits& traits() const override { return traits_; }
   const ChatFormat& chat_format() const override { return format_; }
   std::unique_ptr<Context> context() override { return std::make_unique<LocalContext>(service_); }
-  BackendUsage usage() const override { return service_.usage(); }
-  void count(const BackendUsage& more) override { service_.count(more); }
+  BackendUsage usage() const override { return service_.tally.usage(); }
+  void count(const BackendUsage& more) override { service_.tally.add(more); }
   Result<> flush_cache() override { return service_.engine->flush_cache(); }
 
   Result<Json> server_info() override {

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "espalier/backends.h"
 #include "espalier/engine.h"
 #include "espalier/program.h"
+#include "lang/backends/local/local_call.h"
 #include "testing/data.h"
 #include "text/tokenizer.h"
 
@@ -191,6 +194,36 @@ TEST_F(LocalPrograms, MoreCallsThanTheQueueHoldsWaitForTheirTurn) {
       {.backend = small, .defaults = {.max_tokens = 4, .temperature = 0}});
   EXPECT_EQ(s["a"].list().size(), 40u);
   EXPECT_FALSE(s.error());
+}
+
+// Keeps the courier's thread from everything else until the latch is open.
+struct Blocker final : Errand {
+  explicit Blocker(std::latch& latch) : open(latch) {}
+  bool advance() override {
+    open.wait();
+    return false;
+  }
+  void failed(const char*) override {}
+  void cancel(Error) override {}
+  std::latch& open;
+};
+
+struct UnwantedCall final : lang::LocalCall {
+  using LocalCall::LocalCall;
+  void add(std::size_t, TextEvent) override { ADD_FAILURE() << "it was told something"; }
+  void end(Result<>) override { ADD_FAILURE() << "it was told its end"; }
+};
+
+TEST_F(LocalPrograms, ACallThatWasDroppedBeforeItBeganIsNotBegun) {
+  std::latch open(1);
+  lang::LocalService service(engine);
+  service.courier.add(std::make_shared<Blocker>(open));
+  const auto call = std::make_shared<UnwantedCall>(service);
+  call->drop();
+  call->begin(Error{Error::Kind::bad_request, "nobody hears this", {}, {}});
+  EXPECT_EQ(service.courier.count(), 1u) << "the courier has no second errand";
+  EXPECT_EQ(call.use_count(), 1);
+  open.count_down();
 }
 
 TEST_F(LocalPrograms, RefusePicturesClearly) {

@@ -68,10 +68,8 @@ Result<SelectOutput> LocalSelect::output() const {
 
 void LocalSelect::end(Result<> result) {
   if (!result.ok()) return sink_(std::move(result).error());
-  BackendUsage used;
-  used.calls = 1;
-  used.prompt_tokens = prompt_tokens_;
-  service().count(used);
+  service().tally.calls += 1;
+  service().tally.prompt_tokens += prompt_tokens_;
   sink_(output());
 }
 
