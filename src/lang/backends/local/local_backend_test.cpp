@@ -10,6 +10,7 @@
 #include "espalier/program.h"
 #include "lang/backends/local/local_call.h"
 #include "testing/data.h"
+#include "testing/temp_folder.h"
 #include "text/tokenizer.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside
@@ -224,6 +225,29 @@ TEST_F(LocalPrograms, ACallThatWasDroppedBeforeItBeganIsNotBegun) {
   EXPECT_EQ(service.courier.count(), 1u) << "the courier has no second errand";
   EXPECT_EQ(call.use_count(), 1);
   open.count_down();
+}
+
+TEST_F(LocalPrograms, ATemplateThatIsNotMadeOfPiecesIsTold) {
+  const testing::TempFolder folder;
+  const auto own = testing::golden("models/llama3-tied-gqa");
+  for (const char* file : {"config.json", "tokenizer.json", "tokenizer_config.json"})
+    folder.write(file, testing::read_file(own / file));
+  EngineOptions options;
+  options.model_path = folder.path().string();
+  options.load_format = "dummy";
+  options.threads = 1;
+  const auto said_with = [&](const char* chat_template) {
+    folder.write("chat_template.jinja", chat_template);
+    const std::shared_ptr<Engine> opened = Engine::open(options).value();
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(open_local({opened}).ok());
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said_with("{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
+                      "{% if add_generation_prompt %}<assistant>{% endif %}"),
+            "");
+  EXPECT_THAT(said_with("{% for m in messages %}{{ m.content | upper }}{% endfor %}"),
+              HasSubstr("chat template is not made of pieces"));
 }
 
 TEST_F(LocalPrograms, RefusePicturesClearly) {
