@@ -9,11 +9,6 @@
 namespace espalier::lang {
 namespace {
 
-std::int64_t count_in(const Json& meta, const char* name) {
-  const Json* value = find_field(meta, name);
-  return value && value->is_number_integer() ? value->get<std::int64_t>() : 0;
-}
-
 // Where the tokens of `text` end, as the server told their texts; empty when these are not the text.
 std::vector<std::size_t> token_ends(const Json& meta, const std::string& text) {
   const Json* entries = find_field(meta, "output_token_logprobs");
@@ -61,8 +56,8 @@ GenOutput output_of(std::string text, Json meta, const std::string* stop) {
 // ---- What was paid for ----------------------------------------------------------------------------------------------
 
 PaidText::PaidText(const GenOutput& output) : text_(output.texts.at(0)), meta_(output.meta.at(0)) {
-  prompt_tokens_ = count_in(meta_, "prompt_tokens");
-  tokens_ = count_in(meta_, "completion_tokens");
+  prompt_tokens_ = integer_or_zero(meta_, "prompt_tokens");
+  tokens_ = integer_or_zero(meta_, "completion_tokens");
   ends_ = token_ends(meta_, text_);
   const Json* reason = find_field(meta_, "finish_reason");
   const Json* type = reason ? find_field(*reason, "type") : nullptr;
@@ -234,7 +229,7 @@ std::optional<std::vector<GenOutput>> ChatSpeculation::match(const GenOutput& re
     const bool greedy = parts_.empty() || call().sampling.greedy();
     hopeless_ = greedy && made_ > 1 && result.texts[0] == last_answer_;
     last_answer_ = result.texts[0];
-    gain_.tokens_unused += count_in(result.meta[0], "completion_tokens");
+    gain_.tokens_unused += integer_or_zero(result.meta[0], "completion_tokens");
     return std::nullopt;
   }
   gain_.tokens_unused += paid.tokens_left();
