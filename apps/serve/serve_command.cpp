@@ -1,6 +1,7 @@
 #include "serve/serve_command.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -75,6 +76,15 @@ class Signals {
  private:
   sigset_t set_;
 };
+
+// Whether standard input has come to its end. What comes before that means nothing.
+bool input_ended() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  if (::poll(&input, 1, 0) <= 0) return false;
+  char bytes[512];
+  const ssize_t n = ::read(STDIN_FILENO, bytes, sizeof bytes);
+  return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+}
 
 // Shows how far the loading is, on a terminal as one line that is redrawn.
 class LoadProgress {
@@ -178,6 +188,10 @@ class Program {
           number != 0) {
         if (number == SIGTERM || number == SIGINT) return drain();
         handle(number);
+      }
+      if (options_.end_with_stdin && input_ended()) {
+        log::info("standard input has ended, and the server ends with it");
+        return drain();
       }
     }
   }

@@ -41,7 +41,7 @@ constexpr Section kSections[] = {
     {"Answers",
      " incremental-streaming-output stream-response-default-include-usage sampling-defaults chat-template "
      "default-chat-template-kwargs weight-version "},
-    {"Times", " shutdown-timeout watchdog-timeout request-timeout health-generate-timeout ping-after "},
+    {"Times", " shutdown-timeout end-with-stdin watchdog-timeout request-timeout health-generate-timeout ping-after "},
     {"Limits",
      " max-body max-connections max-connections-per-address max-prompts max-messages max-tools max-logprobs "
      "max-logprob-entries "},
@@ -228,6 +228,8 @@ void add_serve_flags(CLI::App& app, ServeOptions& options) {
   command::add_engine_flags(app, options.engine);
   const FlagAdder add(app, options);
   server::ServerOptions::visit(options.server, add);
+  add(options.end_with_stdin, "end-with-stdin", "",
+      "when standard input ends, end as after SIGTERM: for programs that start a server and may be killed");
   add(options.log_level, "log-level", "LEVEL", "debug, info, warning, error");
   add(options.log_format, "log-format", "text|json", "of log lines");
   add(options.progress, "progress", "STYLE", "of downloads: auto, bar, plain, json, none");

@@ -22,6 +22,7 @@ struct ServeOptions {
   server::ServerOptions server;
   std::string log_level = "info", log_format = "text";
   std::string progress = "auto";  // of downloads
+  bool end_with_stdin = false;
 
   std::string config;  // a YAML file of flags
   bool print_config = false;

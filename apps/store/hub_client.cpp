@@ -133,6 +133,10 @@ Error HubClient::error_of(const ClientResponse& response, const HubName& name, c
                                                                         : response.header("x-error-code");
   Error error = net::http_status_error(response, what);
   error.field = "model";
+  // The requests are ours: what a hub finds wrong with them, or with itself, is no fault of the name that was given.
+  if (const auto kind = error.kind; kind == Error::Kind::bad_request || kind == Error::Kind::unsupported ||
+                                    kind == Error::Kind::cancelled || kind == Error::Kind::unavailable)
+    error.kind = Error::Kind::network;
   const std::string sign_in = settings_.token.empty() ? "set HF_TOKEN" : "check that HF_TOKEN may read it";
   if (code == "RevisionNotFound") {
     error.message = fmt::format("{} has no revision {} at {}", name.repository, name.revision, settings_.endpoint);

@@ -44,7 +44,7 @@ Result<std::unique_ptr<serve::ServeOptions>> read_flags(std::vector<std::string>
 // A request to the engine; dropping it cancels it. Threads: one at a time.
 class EngineCall {
  public:
-  using Begin = std::function<net::LocalCall(std::function<void()> wake)>;
+  using Begin = std::function<net::InProcessCall(std::function<void()> wake)>;
   explicit EngineCall(const Begin& begin)
       : bell_(std::make_shared<Bell>()), call_(begin([bell = bell_] { bell->ring(); })) {}
 
@@ -70,7 +70,7 @@ class EngineCall {
 
  private:
   std::shared_ptr<Bell> bell_;
-  net::LocalCall call_;
+  net::InProcessCall call_;
   std::string body_;
 };
 

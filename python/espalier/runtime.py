@@ -24,10 +24,12 @@ class _Process:
     """``espalier serve`` and what it says on stderr, which goes on to ours."""
 
     def __init__(self, words: list[str], quiet: bool) -> None:
+        # The server ends with its input, a pipe of which only this process holds the other end: so also when this one is
+        # killed. (PR_SET_PDEATHSIG would end it with the thread that started it.)
         self.process = subprocess.Popen(
-            [program_file(), "serve", *words],
+            [program_file(), "serve", "--end-with-stdin", *words],
             start_new_session=True,  # Ctrl-C is for this program, and the server ends with it
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -73,6 +75,8 @@ class _Process:
             except subprocess.TimeoutExpired:
                 self.process.kill()
         self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
 
 class Runtime:

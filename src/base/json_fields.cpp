@@ -87,6 +87,13 @@ const Json* find_field(const Json& object, std::string_view name) {
   return nullptr;
 }
 
+std::int64_t integer_or_zero(const Json& object, std::string_view name) {
+  const Json* value = find_field(object, name);
+  if (value == nullptr) return 0;
+  const auto number = as_integer(*value, name);
+  return number.ok() ? *number : 0;
+}
+
 Result<std::int64_t> as_integer(const Json& value, std::string_view place, IntegerRange range) {
   const bool too_large =
       value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);

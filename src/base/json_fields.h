@@ -52,6 +52,9 @@ Result<const Json*> find_object(const Json& object, JsonField field);
 // The field whatever its type; nullptr when it is absent or null, or when `object` is no object.
 const Json* find_field(const Json& object, std::string_view name);
 
+// For counts that a server tells or does not: 0 when the field is no integer of 64 bits, or is not there.
+std::int64_t integer_or_zero(const Json& object, std::string_view name);
+
 // One value that stands under no name of its own, such as an element of an array; `place` as messages should call it.
 Result<std::int64_t> as_integer(const Json& value, std::string_view place, IntegerRange range = {});
 Result<double> as_number(const Json& value, std::string_view place, NumberRange range = {});

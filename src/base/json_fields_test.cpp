@@ -29,6 +29,14 @@ TEST(JsonFields, NothingIsConverted) {
   EXPECT_FALSE(get_object(kObject, "list").ok());
 }
 
+TEST(JsonFields, WhatIsNoIntegerCountsAsZeroWhereThatWillDo) {
+  EXPECT_EQ(integer_or_zero(kObject, "seven"), 7);
+  EXPECT_EQ(integer_or_zero(kObject, "minus"), -1);
+  for (const char* other : {"half", "text", "yes", "none", "list", "big", "not there"})
+    EXPECT_EQ(integer_or_zero(kObject, other), 0) << other;
+  EXPECT_EQ(integer_or_zero(Json::array(), "seven"), 0);
+}
+
 TEST(JsonFields, ErrorsNameThePathTheWishAndTheFinding) {
   auto error = get_integer(kObject, {"text", "messages[2]"}, {1, 64}).error();
   EXPECT_EQ(error.field, "messages[2].text");

@@ -61,9 +61,9 @@ class Straddling {
   std::optional<TokenTrie::Node> place_of(std::string_view bytes, TokenTrie::Children children) const {
     TokenTrie::Node node = 0;
     for (const char byte : bytes) {
-      const auto found = std::ranges::find(children.bytes, static_cast<unsigned char>(byte));
-      if (found == children.bytes.end()) return std::nullopt;
-      node = children.nodes[found - children.bytes.begin()];
+      const std::size_t found = children.find(static_cast<unsigned char>(byte));
+      if (found == children.bytes.size()) return std::nullopt;
+      node = children.nodes[found];
       children = trie_.children(node);
     }
     return node;

@@ -1,5 +1,7 @@
 #include "lang/choices.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -50,6 +52,19 @@ Json entries(const std::vector<TokenScore>& tokens) {
   Json list = Json::array();
   for (const TokenScore& token : tokens) list.push_back(Json::array({token.logprob, token.id, token.text}));
   return list;
+}
+
+Json scores_meta(const std::vector<ChoiceScore>& choices) {
+  Json meta = Json::object();
+  Json means = Json::array(), tokens = Json::array();
+  for (const ChoiceScore& choice : choices) {
+    means.push_back(mean(logprobs_of(choice.tokens)));
+    tokens.push_back(entries(choice.tokens));
+  }
+  meta["normalized_prompt_logprobs"] = std::move(means);
+  meta["input_token_logprobs"] = std::move(tokens);
+  meta["output_token_logprobs"] = Json::array();
+  return meta;
 }
 
 class RuleMethod final : public ChoicesMethod {
@@ -130,17 +145,14 @@ Decision decide(ChoicesRule rule, const std::vector<ScoredChoice>& choices) {
   return decision;
 }
 
-Json scores_meta(const std::vector<ChoiceScore>& choices) {
-  Json meta = Json::object();
-  Json means = Json::array(), tokens = Json::array();
-  for (const ChoiceScore& choice : choices) {
-    means.push_back(mean(logprobs_of(choice.tokens)));
-    tokens.push_back(entries(choice.tokens));
-  }
-  meta["normalized_prompt_logprobs"] = std::move(means);
-  meta["input_token_logprobs"] = std::move(tokens);
-  meta["output_token_logprobs"] = Json::array();
-  return meta;
+Result<SelectOutput> decided(const ChoicesMethod& method, const std::vector<ChoiceScore>& choices) {
+  ESP_TRY(ChoiceDecision decision, method.decide(choices));
+  if (decision.choice >= choices.size())
+    return internal_error(
+        fmt::format("{} took choice {}, but there are {}", method.name(), decision.choice, choices.size()));
+  SelectOutput output{decision.choice, scores_meta(choices)};
+  if (decision.meta.is_object()) output.meta.update(decision.meta);
+  return output;
 }
 
 }  // namespace espalier::lang

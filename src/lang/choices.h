@@ -1,4 +1,4 @@
-// choices.h: the three ways to find the likeliest of some continuations, as numbers.
+// choices.h: the three ways to find the likeliest of some continuations, as numbers; what a select tells of them.
 //
 //   token_length_normalized              the largest mean
 //   greedy_token_selection               position by position those with the largest value, until one is left; a choice
@@ -7,6 +7,7 @@
 //                                        first token alone counts as 0
 // Equal ones: the first.
 // Threads: pure functions.
+// Fails:   decided: as the method; internal for one that names a choice which is not there.
 // Source:  reference/sglang-language.md section 3.
 #pragma once
 
@@ -38,7 +39,9 @@ struct Decision {
 // Requires: at least one choice.
 Decision decide(ChoicesRule rule, const std::vector<ScoredChoice>& choices);
 
-// What every method tells of a selection: the mean of each choice and its tokens, [logprob, id, text] each.
-Json scores_meta(const std::vector<ChoiceScore>& choices);
+// What a method takes, and in its meta what every method tells of a selection, the mean of each choice and its tokens,
+// [logprob, id, text] each; beside it what this one tells.
+// Requires: at least one choice; `unconditional` where the method needs it, as long as `tokens`.
+Result<SelectOutput> decided(const ChoicesMethod& method, const std::vector<ChoiceScore>& choices);
 
 }  // namespace espalier::lang

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "espalier/backend.h"
+#include "lang/backends/let_go.h"
 
 namespace espalier::testing {
 
@@ -15,14 +16,8 @@ class ScriptedBackend final : public Backend {
  public:
   using Script = std::function<Result<std::string>(const std::string& text, const GenCall& call)>;
 
-  // The last state may end on the back end's own thread, which cannot wait for its own end.
   static std::shared_ptr<ScriptedBackend> make(Script script) {
-    auto owned = std::make_shared<ScriptedBackend>(std::move(script));
-    ScriptedBackend* backend = owned.get();
-    return std::shared_ptr<ScriptedBackend>(backend, [owned = std::move(owned)](ScriptedBackend*) mutable {
-      if (owned->thread_.get_id() == std::this_thread::get_id()) std::thread([last = std::move(owned)] {}).detach();
-      owned.reset();
-    });
+    return lang::let_go_elsewhere(std::make_shared<ScriptedBackend>(std::move(script)));
   }
   explicit ScriptedBackend(Script script) : script_(std::move(script)), thread_([this] { work(); }) {
     traits_.name = "scripted";
@@ -62,6 +57,7 @@ class ScriptedBackend final : public Backend {
     return prompts_;
   }
   int cancelled() const { return cancelled_; }
+  bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
  private:
   class ScriptedCall final : public Call {

@@ -4,14 +4,10 @@
 #include <cmath>
 
 #include "base/json_fields.h"
+#include "text/stop_matcher.h"
 
 namespace espalier::lang {
 namespace {
-
-std::int64_t count_in(const Json& meta, const char* name) {
-  const Json* value = find_field(meta, name);
-  return value && value->is_number_integer() ? value->get<std::int64_t>() : 0;
-}
 
 // Where the tokens of `text` end, as the server told their texts; empty when these are not the text.
 std::vector<std::size_t> token_ends(const Json& meta, const std::string& text) {
@@ -46,31 +42,9 @@ bool draw_alike(const SamplingParams& a, const SamplingParams& b) {
          a.skip_special_tokens == b.skip_special_tokens;
 }
 
-struct Stop {
-  std::size_t at = std::string::npos;
-  std::string text;
-};
-
-// As servers find it (text/stop_matcher.h): the one that ends first; of several that end there the longest. So more
-// text behind cannot change it.
-Stop first_stop(std::string_view text, const std::vector<std::string>& stops) {
-  Stop first;
-  std::size_t first_end = std::string::npos;
-  for (const std::string& stop : stops) {
-    const auto at = stop.empty() ? std::string_view::npos : text.find(stop);
-    if (at == std::string_view::npos) continue;
-    const std::size_t end = at + stop.size();
-    if (end < first_end || (end == first_end && at < first.at)) {
-      first = {at, stop};
-      first_end = end;
-    }
-  }
-  return first;
-}
-
-GenOutput output_of(std::string text, Json meta, const Stop* stop) {
+GenOutput output_of(std::string text, Json meta, const std::string* stop) {
   if (meta.is_object()) meta.erase("output_token_logprobs");
-  if (meta.is_object() && stop) meta["finish_reason"] = {{"type", "stop"}, {"matched", stop->text}};
+  if (meta.is_object() && stop) meta["finish_reason"] = {{"type", "stop"}, {"matched", *stop}};
   GenOutput output;
   output.texts.push_back(std::move(text));
   output.meta.push_back(std::move(meta));
@@ -82,8 +56,8 @@ GenOutput output_of(std::string text, Json meta, const Stop* stop) {
 // ---- What was paid for ----------------------------------------------------------------------------------------------
 
 PaidText::PaidText(const GenOutput& output) : text_(output.texts.at(0)), meta_(output.meta.at(0)) {
-  prompt_tokens_ = count_in(meta_, "prompt_tokens");
-  tokens_ = count_in(meta_, "completion_tokens");
+  prompt_tokens_ = integer_or_zero(meta_, "prompt_tokens");
+  tokens_ = integer_or_zero(meta_, "completion_tokens");
   ends_ = token_ends(meta_, text_);
   const Json* reason = find_field(meta_, "finish_reason");
   const Json* type = reason ? find_field(*reason, "type") : nullptr;
@@ -120,15 +94,14 @@ std::int64_t PaidText::tokens_left() const {
 std::optional<GenOutput> CompletionSpeculation::cut(const GenCall& call) {
   const std::string_view rest = paid_->rest();
   const std::size_t limit = paid_->bytes_of(*call.sampling.max_new_tokens);
-  const Stop stop = first_stop(rest.substr(0, limit), call.sampling.stop);
-  const bool stopped = stop.at != std::string::npos;
-  if (!stopped && limit >= rest.size() && !paid_->ended()) return std::nullopt;
-  std::string text(rest.substr(0, stopped ? stop.at : limit));
+  const auto stop = first_stop(rest.substr(0, limit), call.sampling.stop);
+  if (!stop && limit >= rest.size() && !paid_->ended()) return std::nullopt;
+  std::string text(rest.substr(0, stop ? stop->begin : limit));
   paid_->use(text.size());
   Json meta = paid_->meta();
-  if (!stopped && limit < rest.size() && meta.is_object())
+  if (!stop && limit < rest.size() && meta.is_object())
     meta["finish_reason"] = {{"type", "length"}, {"length", *call.sampling.max_new_tokens}};
-  return output_of(std::move(text), std::move(meta), stopped ? &stop : nullptr);
+  return output_of(std::move(text), std::move(meta), stop ? &call.sampling.stop[stop->index] : nullptr);
 }
 
 std::optional<GenOutput> CompletionSpeculation::serve(const GenCall& call) {
@@ -238,10 +211,10 @@ std::optional<std::vector<std::string>> ChatSpeculation::matched(PaidText& paid)
       paid.use(constant->size());
       continue;
     }
-    const Stop stop = first_stop(rest, std::get<GenCall>(part.what).sampling.stop);
+    const auto stop = first_stop(rest, std::get<GenCall>(part.what).sampling.stop);
     const bool last = static_cast<int>(values.size()) + 1 == gens_ && &part == &parts_.back();
-    if (stop.at == std::string::npos && !last) return std::nullopt;
-    values.emplace_back(rest.substr(0, stop.at));
+    if (!stop && !last) return std::nullopt;
+    values.emplace_back(rest.substr(0, stop ? stop->begin : rest.npos));
     paid.use(values.back().size());
   }
   return values;
@@ -256,7 +229,7 @@ std::optional<std::vector<GenOutput>> ChatSpeculation::match(const GenOutput& re
     const bool greedy = parts_.empty() || call().sampling.greedy();
     hopeless_ = greedy && made_ > 1 && result.texts[0] == last_answer_;
     last_answer_ = result.texts[0];
-    gain_.tokens_unused += count_in(result.meta[0], "completion_tokens");
+    gain_.tokens_unused += integer_or_zero(result.meta[0], "completion_tokens");
     return std::nullopt;
   }
   gain_.tokens_unused += paid.tokens_left();

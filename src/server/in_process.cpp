@@ -43,9 +43,9 @@ Result<std::unique_ptr<InProcess>> InProcess::start(ServerOptions options, std::
   return std::unique_ptr<InProcess>(new InProcess(std::move(parts)));  // the constructor is private
 }
 
-net::LocalCall InProcess::call(net::Method method, std::string_view path, std::string body,
-                               std::function<void()> wake) {
-  net::LocalCall call(std::move(wake));
+net::InProcessCall InProcess::call(net::Method method, std::string_view path, std::string body,
+                                   std::function<void()> wake) {
+  net::InProcessCall call(std::move(wake));
   net::HttpRequest request;
   request.method = method;
   request.method_name = net::to_string(method);

@@ -2,8 +2,8 @@
 //
 // A call is a method, a path and a body, answered by the same functions as over HTTP: replies, streams, refusals and
 // their words are those of docs/http.md. There are no keys, and requests are not logged.
-// Threads: any; `wake` as in net/local_call.h. Fails: start(): bad_request for an option, the warm-up's error; a call:
-// by its answer's status. Order: calls end before it is destroyed, or are answered 503.
+// Threads: any; `wake` as in net/in_process_call.h. Fails: start(): bad_request for an option, the warm-up's error; a
+// call: by its answer's status. Order: calls end before it is destroyed, or are answered 503.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 #include "espalier/engine.h"
 #include "net/http_types.h"
-#include "net/local_call.h"
+#include "net/in_process_call.h"
 #include "server/server_options.h"
 
 namespace espalier::server {
@@ -28,7 +28,7 @@ class InProcess {
                                                   const std::string& name);
   ~InProcess();
 
-  net::LocalCall call(net::Method method, std::string_view path, std::string body, std::function<void()> wake);
+  net::InProcessCall call(net::Method method, std::string_view path, std::string body, std::function<void()> wake);
   std::shared_ptr<Engine> engine() const;  // keeps it alive beyond this object
   const std::string& name() const;
 

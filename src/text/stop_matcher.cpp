@@ -97,4 +97,17 @@ std::string StopMatcher::finish() {
   return matched_ ? std::string() : std::exchange(held_, {});
 }
 
+std::optional<FoundStop> first_stop(std::string_view text, std::span<const std::string> strings) {
+  std::optional<FoundStop> first;
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    const std::size_t begin = strings[i].empty() ? text.npos : text.find(strings[i]);
+    if (begin == text.npos) continue;
+    const std::size_t end = begin + strings[i].size();
+    if (first && end == text.size() && begin >= first->begin) continue;
+    first = {begin, i};
+    text = text.substr(0, end);  // what ends behind it is not first
+  }
+  return first;
+}
+
 }  // namespace espalier

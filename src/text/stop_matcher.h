@@ -1,9 +1,10 @@
-// stop_matcher.h: stop strings in text that arrives in pieces.
+// stop_matcher.h: stop strings in text that arrives in pieces, and in one that is there.
 //
 // Which match: the one that ends first; of several that end at the same byte the longest, which began first. The result
-// depends on the text alone, not on how it was cut into pieces.
+// depends on the text alone, not on how it was cut into pieces nor on what comes behind.
 // Order:   feed(piece)* finish(). After a match everything else is dropped.
-// Costs:   linear in the text (an Aho-Corasick automaton); what is held back is at most the longest stop string.
+// Costs:   linear in the text (an Aho-Corasick automaton; first_stop: once for each string); what is held back is at
+//          most the longest stop string.
 // Threads: StopStrings is immutable and may be shared; a StopMatcher is used by one thread at a time.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,5 +73,12 @@ class StopMatcher {
   std::string held_;  // depth(state_) bytes
   std::optional<int> matched_;
 };
+
+struct FoundStop {
+  std::size_t begin = 0;  // in the text
+  std::size_t index = 0;  // of the stop string; of equal ones the first
+};
+// In a text that is whole, as a StopMatcher would find it; empty strings are not looked for. None: it holds no stop.
+std::optional<FoundStop> first_stop(std::string_view text, std::span<const std::string> strings);
 
 }  // namespace espalier

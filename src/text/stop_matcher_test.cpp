@@ -43,15 +43,63 @@ std::string random_text(std::mt19937_64& random, std::size_t most) {
   return text;
 }
 
+struct RandomCase {
+  std::vector<std::string> stops;
+  std::string text;
+};
+
+RandomCase random_case(std::mt19937_64& random, int n) {
+  RandomCase made;
+  made.stops.resize(1 + random() % 6);
+  for (std::string& stop : made.stops) stop = "a" + random_text(random, 5);
+  if (n % 2 == 0) made.stops.push_back(random_text(random, 3) + "c");
+  made.text = random_text(random, 30);
+  return made;
+}
+
 TEST(StopMatcher, AnyCutOfAnyTextGivesWhatAPlainSearchFinds) {
   std::mt19937_64 random(testing::seed());
   for (int n = 0; n < 20'000; ++n) {
-    std::vector<std::string> stops(1 + random() % 6);
-    for (std::string& stop : stops) stop = "a" + random_text(random, 5);
-    if (n % 2 == 0) stops.push_back(random_text(random, 3) + "c");
-    const std::string text = random_text(random, 30);
+    const auto [stops, text] = random_case(random, n);
     const bool keep = n % 3 == 0;
     ASSERT_EQ(in_pieces(text, stops, keep, random), by_search(text, stops, keep)) << text;
+  }
+}
+
+TEST(FirstStop, IsWhatTryingEveryEndOfTheTextFinds) {
+  std::mt19937_64 random(testing::seed());
+  for (int n = 0; n < 20'000; ++n) {
+    auto [stops, text] = random_case(random, n);
+    const Outcome wanted = by_search(text, stops, false);
+    const auto found = first_stop(text, stops);
+    ASSERT_EQ(found.has_value(), wanted.matched.has_value()) << text;
+    if (!found) continue;
+    ASSERT_EQ(found->index, static_cast<std::size_t>(*wanted.matched)) << text;
+    ASSERT_EQ(text.substr(0, found->begin), wanted.text) << text;
+  }
+}
+
+TEST(FirstStop, EmptyStringsAreNotLookedFor) {
+  const auto found = first_stop("one END", std::vector<std::string>{"", "END"});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->begin, 4u);
+  EXPECT_EQ(found->index, 1u);
+  EXPECT_FALSE(first_stop("one END", std::vector<std::string>{""}));
+}
+
+TEST(StopMatcher, TellsUpToTheFirstStopHoweverTheTextIsCut) {
+  const std::vector<std::string> ends = {"\n\n", "END", "EN."};
+  const std::string texts[] = {"one END two", "a\n\nb", "EN no E\n end", "EEN.x", "", "xE"};
+  for (const std::string& text : texts) {
+    const auto found = first_stop(text, ends);
+    const std::string whole = found ? text.substr(0, found->begin) : text;
+    for (std::size_t step = 1; step <= text.size(); ++step) {
+      StopMatcher told(*StopStrings::make(ends));
+      std::string heard;
+      for (std::size_t at = 0; at < text.size(); at += step) heard += told.feed(text.substr(at, step));
+      EXPECT_TRUE(whole.starts_with(heard)) << text;
+      EXPECT_LE(whole.size() - heard.size(), 2u) << "no more is held back than may be an end";
+    }
   }
 }
 

@@ -1,6 +1,9 @@
 """The offline engine and the server in a process of its own."""
 
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
 
@@ -134,9 +137,29 @@ def test_a_runtime_ends_with_its_block(model):
         pid = runtime.pid
         assert runtime.generate("x", GREEDY)
     with pytest.raises(ProcessLookupError):
-        import os
-
         os.kill(pid, 0)
+
+
+def test_a_runtime_ends_with_a_python_that_is_killed_and_not_with_the_thread_that_made_it(model):
+    script = f"""
+import espalier as sgl, sys, threading
+made = []
+starter = threading.Thread(target=lambda: made.append(sgl.Runtime(**{model!r})))
+starter.start()
+starter.join()
+assert made[0].generate("x", {GREEDY!r})
+print(made[0].pid, flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as python:
+        server = os.pidfd_open(int(python.stdout.readline()))
+        assert not select.select([server], [], [], 0)[0]
+        python.kill()
+    ended, _, _ = select.select([server], [], [], 60)
+    if not ended:
+        signal.pidfd_send_signal(server, signal.SIGKILL)
+    os.close(server)
+    assert ended, "the server outlived the Python that had started it"
 
 
 def test_an_endpoint_that_is_not_there_is_an_error_of_the_network():

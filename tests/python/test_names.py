@@ -121,6 +121,15 @@ def test_a_key_is_asked_for(monkeypatch):
         assert failure.value.kind == "unauthorized"
 
 
+@pytest.mark.parametrize("open_it", [sgl.OpenAI, sgl.Anthropic, sgl.VertexAI])
+def test_a_model_behind_an_interface_has_its_name_and_the_template_that_is_named(open_it):
+    for backend in (open_it("m", api_key="k"), open_it(model="m", api_key="k", chat_template="chatml")):
+        assert backend.get_model_name() == backend.model_name == "m"
+    assert backend.chat_template.name == "chatml"
+    with pytest.raises(TypeError, match="model_name"):
+        open_it(api_key="k")
+
+
 def test_litellm_without_the_package_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "litellm", None)
     with pytest.raises(NotImplementedError, match="pip install litellm"):

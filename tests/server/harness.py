@@ -60,7 +60,7 @@ class Reply:
 class Server:
     """A running server; use as a context manager."""
 
-    def __init__(self, *flags, model=MODEL, wait=True, limits=None, stderr=None, env=None):
+    def __init__(self, *flags, model=MODEL, wait=True, limits=None, stdin=subprocess.DEVNULL, stderr=None, env=None):
         self.log = tempfile.TemporaryFile()
         command = [BINARY, "serve", str(model), "--port", "0", "--threads", "1", "--activations", "f32", *flags]
 
@@ -68,7 +68,7 @@ class Server:
             for what, value in (limits or {}).items():
                 resource.setrlimit(what, (value, value))
 
-        self.process = subprocess.Popen(command, stderr=stderr or self.log, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen(command, stderr=stderr or self.log, stdout=subprocess.DEVNULL, stdin=stdin,
                                         preexec_fn=restrict, env={**os.environ, **(env or {})})
         self.port = None
         if wait:

@@ -284,6 +284,16 @@ class Shutdown(unittest.TestCase):
             with Server() as server:
                 self.assertEqual(server.stop(number), 0)
 
+    def test_a_server_that_was_told_so_ends_with_its_input(self):
+        reading, writing = os.pipe()
+        with Server("--end-with-stdin", stdin=reading) as server:
+            os.close(reading)
+            os.write(writing, b"this is not the end")
+            self.assertEqual(server.post("/generate", SHORT).status, 200)
+            self.assertIsNone(server.process.poll())
+            os.close(writing)
+            self.assertEqual(server.process.wait(40), 0)
+
     def test_running_streams_finish_and_new_work_is_refused(self):
         with Server() as server:
             raw = server.open_stream("/generate", LONG)

@@ -36,6 +36,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression recall(std::uint32_t payload, std::string_view text) override;
 
  private:
+  using Kind = Demand::Kind;
   enum class Type : std::uint8_t { null, boolean, number, string, array, object };
 
   struct Shape {                       // what an object's formula says outright, member by member
@@ -83,6 +84,7 @@ class SchemaGrammar final : public ExpressionSource {
   SchemaGrammar(ExpressionStore& store, SchemaDocument document, SchemaOptions options);
   Result<> open();
 
+  // Of one type; values; what arrays and objects share (schema_grammar.cpp).
   bool spend();
   Formula restrict(Formula formula, Type type);
   Formula restrict_one(const Demand& demand, bool negated, Type type);
@@ -92,51 +94,58 @@ class SchemaGrammar final : public ExpressionSource {
   bool possible(Formula formula);
   bool possible(const Container& container);
   bool search(const Container& container);
-  bool search_object(const Container& object);
-
-  Expression string_text(Formula formula);  // inside the quotes
-  Expression string_part(Formula formula);
-  bool excludes_text(Formula formula) const;
-  Expression without_exclusions(Formula formula);
-  std::optional<std::vector<std::uint32_t>> literals(Formula formula) const;
-  Expression number_text(Formula formula);
-  Expression number_part(Formula formula);
-  Expression multiple_of(std::uint32_t factor, bool integers);
-  Expression expand(const Multiple& state);
-  Expression multiple(Multiple state);
-  Expression digit_steps(const Multiple& state, Multiple::Phase phase);
-  bool can_end(const Multiple& state);
-  bool can_go_on(const Multiple& state);
-
-  std::optional<Container> open_array(Formula formula);
-  std::vector<Container> open_objects(Formula formula);
-  std::vector<Formula> alternatives(Formula formula);
-  Container open_object(Formula formula);
-  void collect_names(Formula formula, Shape& shape);
-  Expression expand(const Container& container);
   std::uint32_t payload_of(const Container& container);
   Expression later(const Container& container);
   Expression awaiting(const Container& at, const Member& item);
-  std::vector<Member> members(const Container& container, bool& may_close);
-  void named_members(const Container& at, std::uint32_t place, Formula rest, std::vector<Member>& out);
-  void other_members(const Container& at, Formula rest, std::vector<Member>& out);
-  std::vector<Member> items(const Container& container);
-  bool search_array(const Container& array);
-  bool search_unique(const Container& array);
-  std::vector<Member> repeating_items(const Container& array);
-  bool speaks_of(Formula formula, Demand::Kind kind) const;
-  std::uint32_t with_written(std::uint32_t set, Formula value);
-  std::uint32_t with_unknown(const Member& item);
-  std::uint32_t numbered(std::vector<Formula> sorted);
-  std::uint64_t rivals(const Container& array, Formula value);
-  std::uint64_t count_values(Formula formula, std::uint64_t enough);
-  Formula at_member(Formula formula, std::uint32_t name);
-  Formula at_other_member(Formula formula, const std::vector<Expression>& patterns, std::uint64_t matched);
-  Formula at_item(Formula formula, std::uint32_t place, std::uint32_t written);
-  Formula pass_name(Formula formula, std::uint32_t name);
+  Expression expand(const Container& container);
   bool finished(Formula formula);
   std::vector<Choice> decide(Formula rest, Formula value);
   void decide_into(Formula rest, Formula value, std::vector<Choice>& out);
+
+  // schema_strings.cpp
+  std::optional<std::vector<std::uint32_t>> literals(Formula formula) const;
+  bool excludes_text(Formula formula) const;
+  Expression without_exclusions(Formula formula);
+  Expression string_text(Formula formula);  // inside the quotes
+  Expression string_part(Formula formula);
+
+  // schema_numbers.cpp
+  Expression number_text(Formula formula);
+  Expression number_part(Formula formula);
+  Expression multiple_of(std::uint32_t factor, bool integers);
+  bool can_end(const Multiple& state);
+  bool can_go_on(const Multiple& state);
+  Expression multiple(Multiple state);
+  Expression digit_steps(const Multiple& state, Multiple::Phase phase);
+  Expression expand(const Multiple& state);
+
+  // schema_arrays.cpp
+  std::optional<Container> open_array(Formula formula);
+  std::vector<Member> items(const Container& container);
+  Formula at_item(Formula formula, std::uint32_t place, std::uint32_t written);
+  bool search_array(const Container& array);
+
+  // schema_unique_items.cpp
+  bool speaks_of(Formula formula, Kind kind) const;
+  std::uint32_t numbered(std::vector<Formula> sorted);
+  std::uint32_t with_written(std::uint32_t set, Formula value);
+  std::uint32_t with_unknown(const Member& item);
+  std::uint64_t rivals(const Container& array, Formula value);
+  bool search_unique(const Container& array);
+  std::vector<Member> repeating_items(const Container& array);
+  std::uint64_t count_values(Formula formula, std::uint64_t enough);
+
+  // schema_objects.cpp
+  std::vector<Container> open_objects(Formula formula);
+  std::vector<Formula> alternatives(Formula formula);
+  void collect_names(Formula formula, Shape& shape);
+  Container open_object(Formula formula);
+  std::vector<Member> members(const Container& container, bool& may_close);
+  void named_members(const Container& at, std::uint32_t place, Formula rest, std::vector<Member>& out);
+  void other_members(const Container& at, Formula rest, std::vector<Member>& out);
+  Formula at_member(Formula formula, std::uint32_t name);
+  Formula at_other_member(Formula formula, const std::vector<Expression>& patterns, std::uint64_t matched);
+  Formula pass_name(Formula formula, std::uint32_t name);
   bool name_matches(std::uint32_t name, Expression pattern);
   bool in_name_set(std::uint32_t name, const NameSet& set);
   bool seen(const Container& object, std::uint32_t place) const;
@@ -144,6 +153,7 @@ class SchemaGrammar final : public ExpressionSource {
   Container in_order(Container object) const;
   Expression name_pattern(Formula formula);  // names that satisfy it
   Expression key_text(std::uint32_t name);
+  bool search_object(const Container& object);
 
   ExpressionStore& store_;
   SchemaDocument document_;

@@ -10,8 +10,8 @@
 #include "lang/backends/gemini/gemini_wire.h"
 #include "lang/backends/native/native_select.h"
 #include "lang/backends/openai/openai_select.h"
-#include "lang/backends/remote/decided.h"
 #include "lang/backends/remote/endpoint.h"
+#include "lang/choices.h"
 
 namespace {
 

@@ -99,31 +99,39 @@ Result<ClientResponse> HttpClient::stream(const ClientRequest& request, BodySink
   }
 }
 
+Error::Kind kind_of_status(int status) {
+  switch (status) {
+    case 401:
+      return Error::Kind::unauthorized;
+    case 403:
+      return Error::Kind::forbidden;
+    case 404:
+      return Error::Kind::not_found;
+    case 408:
+      return Error::Kind::timeout;
+    case 413:
+      return Error::Kind::too_large;
+    case 422:
+      return Error::Kind::unsupported;
+    case 429:
+      return Error::Kind::busy;
+    case 499:
+      return Error::Kind::cancelled;
+    case 503:
+    case 529:
+      return Error::Kind::unavailable;
+    default:
+      return status >= 400 && status < 500 ? Error::Kind::bad_request : Error::Kind::network;
+  }
+}
+
 Error http_status_error(const ClientResponse& response, std::string_view what) {
-  const auto kind = [&] {
-    switch (response.status) {
-      case 401:
-        return Error::Kind::unauthorized;
-      case 403:
-        return Error::Kind::forbidden;
-      case 404:
-        return Error::Kind::not_found;
-      case 408:
-        return Error::Kind::timeout;
-      case 413:
-        return Error::Kind::too_large;
-      case 429:
-        return Error::Kind::busy;
-      default:
-        return Error::Kind::network;
-    }
-  }();
   const auto url = parse_url(response.url);
   std::string message =
       fmt::format("{} answered {} for {}", url.ok() ? url->host : "the server", response.status, what);
   if (const auto wait = response.header("retry-after"); !wait.empty())
     message += fmt::format("; it asks to try again after {} s", wait.substr(0, 40));
-  return {kind, std::move(message), {}, {}};
+  return {kind_of_status(response.status), std::move(message), {}, {}};
 }
 
 }  // namespace espalier::net

@@ -79,8 +79,11 @@ class HttpClient {
   std::unique_ptr<struct HttpClientImpl> impl_;
 };
 
-// The Error an answer outside 200..299 usually is: 401, 403, 404, 408, 413, 429 keep their kind, the rest is `network`.
-// `what` says what was asked for ("the model's file list"); a Retry-After is named.
+// What a status outside 200..299 means: the kind whose Error::http_status() it is, but 500 and 502 from elsewhere are
+// `network`, as all that is no 4xx; 529 is 503; another 4xx is bad_request.
+Error::Kind kind_of_status(int status);
+
+// The Error of such an answer. `what` says what was asked for ("the model's file list"); a Retry-After is named.
 Error http_status_error(const ClientResponse& response, std::string_view what);
 
 }  // namespace espalier::net

@@ -121,9 +121,10 @@ TEST(HttpClient, AnErrorStatusIsAnAnswerAndMakesASentence) {
     return reply;
   });
   HttpClient client;
-  const std::pair<int, Error::Kind> kinds[] = {{401, Error::Kind::unauthorized}, {403, Error::Kind::forbidden},
-                                               {404, Error::Kind::not_found},    {429, Error::Kind::busy},
-                                               {500, Error::Kind::network},      {503, Error::Kind::network}};
+  const std::pair<int, Error::Kind> kinds[] = {{400, Error::Kind::bad_request}, {401, Error::Kind::unauthorized},
+                                               {403, Error::Kind::forbidden},   {404, Error::Kind::not_found},
+                                               {429, Error::Kind::busy},        {500, Error::Kind::network},
+                                               {503, Error::Kind::unavailable}};
   for (auto [status, kind] : kinds) {
     auto response = client.fetch(get(server.url("/" + std::to_string(status) + "?token=secret")));
     ASSERT_TRUE(response.ok());

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from espalier import _espalier
-from espalier.lang.backend.base_backend import BaseBackend, connection, model_of, template_name
+from espalier.lang.backend.base_backend import connection
+from espalier.lang.backend.model_backend import ModelBackend, model_of, set_common
 
 
-class Anthropic(BaseBackend):
+class Anthropic(ModelBackend):
     """A model behind ``/v1/messages``."""
 
     def __init__(
@@ -39,14 +40,7 @@ class Anthropic(BaseBackend):
             ProgramError: no key, or an address that cannot be.
         """
         options = _espalier.AnthropicOptions()
-        options.model = self.model_name = model_of(model_name, model)
-        options.chat_template = template_name(chat_template)
-        options.api_key = api_key or ""
-        options.base_url = base_url or ""
-        options.constraint_tries = constraint_tries
-        options.connection = connection(timeout, max_retries, default_headers)
-        super().__init__(_espalier.open_anthropic(options))
-
-    def get_model_name(self) -> str:
-        """The model's name."""
-        return self.model_name
+        name = model_of(model_name, model)
+        calls = connection(timeout, max_retries, default_headers)
+        set_common(options, name, chat_template, api_key, base_url, constraint_tries, calls)
+        super().__init__(name, _espalier.open_anthropic(options))

@@ -100,16 +100,3 @@ def connection(
     milliseconds = None if timeout is None else max(1, math.ceil(1000 * float(timeout)))
     tries = None if max_retries is None else int(max_retries) + 1
     return _espalier.ConnectionOptions(milliseconds, tries, dict(default_headers or {}))
-
-
-def template_name(chat_template: Any) -> str:
-    """The name of a chat template that is given by name, or as an object that has one."""
-    return "" if chat_template is None else str(getattr(chat_template, "name", chat_template))
-
-
-def model_of(model_name: Optional[str], model: Optional[str]) -> str:
-    """The one of two spellings of an argument that was given."""
-    name = model_name if model_name is not None else model
-    if name is None:
-        raise TypeError("the model's name is missing: model_name=...")
-    return name

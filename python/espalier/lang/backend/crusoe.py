@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Optional
 
-from espalier.lang.backend.base_backend import model_of
+from espalier.lang.backend.model_backend import model_of
 from espalier.lang.backend.openai import OpenAI
 
 _BASE_URL = "https://api.inference.crusoecloud.com/v1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from espalier.errors import InvalidValueError, UnsupportedError
-from espalier.lang.backend.base_backend import BaseBackend, model_of
+from espalier.lang.backend.model_backend import ModelBackend, model_of
 
 
 def _where(model: str, base_url: Optional[str], api_key: Optional[str]) -> tuple[str, str, Optional[str], Optional[str]]:
@@ -25,7 +25,7 @@ def _where(model: str, base_url: Optional[str], api_key: Optional[str]) -> tuple
     return str(name), str(provider), api_key or key, base_url or address
 
 
-class LiteLLM(BaseBackend):
+class LiteLLM(ModelBackend):
     """A model that LiteLLM has a name for, if its provider speaks OpenAI's, Anthropic's or Gemini's interface."""
 
     def __init__(
@@ -56,8 +56,8 @@ class LiteLLM(BaseBackend):
             UnsupportedError: litellm is not installed and there is no ``base_url``, or the provider has another interface.
             ProgramError: no key, or an address that cannot be.
         """
-        self.model_name = model_of(model_name, model)
-        name, provider, key, address = _where(self.model_name, base_url, api_key)
+        asked = model_of(model_name, model)
+        name, provider, key, address = _where(asked, base_url, api_key)
         more: dict[str, Any] = {
             "chat_template": chat_template,
             "api_key": key,
@@ -66,10 +66,10 @@ class LiteLLM(BaseBackend):
             "max_retries": max_retries,
             "default_headers": default_headers,
         }
-        super().__init__(self._open(name, provider, organization, more).native)
+        super().__init__(asked, self._open(name, provider, organization, more).native)
 
     @staticmethod
-    def _open(name: str, provider: str, organization: Optional[str], more: dict[str, Any]) -> BaseBackend:
+    def _open(name: str, provider: str, organization: Optional[str], more: dict[str, Any]) -> ModelBackend:
         if provider == "anthropic":
             from espalier.lang.backend.anthropic import Anthropic
 
@@ -85,7 +85,3 @@ class LiteLLM(BaseBackend):
                 f"litellm knows no address for {provider}; give base_url of its OpenAI interface", "bad_request", "base_url"
             )
         return OpenAI(name, True, organization=organization, **more)
-
-    def get_model_name(self) -> str:
-        """The model's name, as it was given."""
-        return self.model_name

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional
 
 from espalier import _espalier
-from espalier.lang.backend.base_backend import BaseBackend, connection, model_of, template_name
+from espalier.lang.backend.base_backend import connection
+from espalier.lang.backend.model_backend import ModelBackend, model_of, set_common
 
 
-class OpenAI(BaseBackend):
+class OpenAI(ModelBackend):
     """A model behind ``/v1/chat/completions`` or ``/v1/completions``."""
 
     def __init__(
@@ -49,20 +50,13 @@ class OpenAI(BaseBackend):
             ProgramError: no key, or an address that cannot be.
         """
         options = _espalier.OpenAiOptions()
-        self.model_name: str = azure_deployment or model_of(model_name, model)
-        options.model = self.model_name
+        name = azure_deployment or model_of(model_name, model)
+        url = (azure_endpoint if is_azure else None) or base_url
+        calls = connection(timeout, max_retries, default_headers)
+        set_common(options, name, chat_template, api_key, url, constraint_tries, calls)
         options.chat = is_chat_model
-        options.chat_template = template_name(chat_template)
         options.azure = is_azure
-        options.base_url = (azure_endpoint if is_azure else None) or base_url or ""
-        options.api_key = api_key or ""
         options.organization = organization or ""
         if api_version:
             options.azure_api_version = api_version
-        options.constraint_tries = constraint_tries
-        options.connection = connection(timeout, max_retries, default_headers)
-        super().__init__(_espalier.open_openai(options))
-
-    def get_model_name(self) -> str:
-        """The model's name."""
-        return self.model_name
+        super().__init__(name, _espalier.open_openai(options))

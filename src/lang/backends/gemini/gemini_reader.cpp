@@ -72,13 +72,10 @@ class GeminiReader final : public ReplyReader {
   void take_usage(const Json& message) {
     const Json* usage = find_field(message, "usageMetadata");
     if (!usage) return;
-    const auto count = [&](const char* name) {
-      const Json* value = find_field(*usage, name);
-      return value && value->is_number_integer() ? value->get<std::int64_t>() : 0;
-    };
-    facts_.prompt_tokens = count("promptTokenCount");
-    facts_.completion_tokens = count("candidatesTokenCount") + count("thoughtsTokenCount");
-    facts_.cached_tokens = count("cachedContentTokenCount");
+    facts_.prompt_tokens = integer_or_zero(*usage, "promptTokenCount");
+    facts_.completion_tokens =
+        integer_or_zero(*usage, "candidatesTokenCount") + integer_or_zero(*usage, "thoughtsTokenCount");
+    facts_.cached_tokens = integer_or_zero(*usage, "cachedContentTokenCount");
   }
 
   std::string text_;

@@ -1,7 +1,7 @@
 // The model in this process: contexts hold token ids, and a call sends what the engine's cache does not have yet.
-#include <thread>
-
+#include "base/log.h"
 #include "espalier/backends.h"
+#include "lang/backends/let_go.h"
 #include "lang/backends/local/local_context.h"
 #include "lang/chat_format_of.h"
 #include "lang/chat_formats.h"
@@ -19,8 +19,8 @@ class LocalBackend final : public Backend {
   const BackendTraits& traits() const override { return traits_; }
   const ChatFormat& chat_format() const override { return format_; }
   std::unique_ptr<Context> context() override { return std::make_unique<LocalContext>(service_); }
-  BackendUsage usage() const override { return service_.usage(); }
-  void count(const BackendUsage& more) override { service_.count(more); }
+  BackendUsage usage() const override { return service_.tally.usage(); }
+  void count(const BackendUsage& more) override { service_.tally.add(more); }
   Result<> flush_cache() override { return service_.engine->flush_cache(); }
 
   Result<Json> server_info() override {
@@ -45,11 +45,16 @@ class LocalBackend final : public Backend {
 
 Result<ChatFormat> format_of(const Engine& engine, const std::string& name) {
   if (!name.empty()) return chat_format_named(name);
+  const ChatFormat& known = chat_format_of_path(engine.model().path);
   if (engine.chat_template() != nullptr) {
     auto own = chat_format_of(*engine.chat_template(), *engine.tokenizer());
     if (own.ok()) return own;
+    log::warning(
+        "{}: programs write turns in the format '{}', which the model's path stands for; chat_template names "
+        "another",
+        own.error().message, known.name);
   }
-  return chat_format_of_path(engine.model().path);
+  return known;
 }
 
 }  // namespace
@@ -60,14 +65,8 @@ Result<std::shared_ptr<Backend>> open_local(LocalOptions options) {
   if (options.engine->tokenizer() == nullptr)
     return bad_request("a program's text needs a tokenizer, and this engine was opened without one", "skip_tokenizer");
   ESP_TRY(ChatFormat format, lang::format_of(*options.engine, options.chat_template));
-  auto owned = std::make_shared<lang::LocalBackend>(std::move(options.engine), std::move(format));
-  Backend* backend = owned.get();
-  // The last state may end in the hands of the courier, which cannot wait for its own end.
-  const auto let_go = [owned = std::move(owned)](Backend*) mutable {
-    if (owned->is_own_thread()) std::thread([last = std::move(owned)] {}).detach();
-    owned.reset();
-  };
-  return std::shared_ptr<Backend>(backend, let_go);
+  return std::shared_ptr<Backend>(
+      lang::let_go_elsewhere(std::make_shared<lang::LocalBackend>(std::move(options.engine), std::move(format))));
 }
 
 }  // namespace espalier

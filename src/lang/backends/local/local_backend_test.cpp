@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "espalier/backends.h"
 #include "espalier/engine.h"
 #include "espalier/program.h"
+#include "lang/backends/local/local_call.h"
 #include "testing/data.h"
+#include "testing/temp_folder.h"
 #include "text/tokenizer.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside
@@ -191,6 +195,59 @@ TEST_F(LocalPrograms, MoreCallsThanTheQueueHoldsWaitForTheirTurn) {
       {.backend = small, .defaults = {.max_tokens = 4, .temperature = 0}});
   EXPECT_EQ(s["a"].list().size(), 40u);
   EXPECT_FALSE(s.error());
+}
+
+// Keeps the courier's thread from everything else until the latch is open.
+struct Blocker final : Errand {
+  explicit Blocker(std::latch& latch) : open(latch) {}
+  bool advance() override {
+    open.wait();
+    return false;
+  }
+  void failed(const char*) override {}
+  void cancel(Error) override {}
+  std::latch& open;
+};
+
+struct UnwantedCall final : lang::LocalCall {
+  using LocalCall::LocalCall;
+  void add(std::size_t, TextEvent) override { ADD_FAILURE() << "it was told something"; }
+  void end(Result<>) override { ADD_FAILURE() << "it was told its end"; }
+};
+
+TEST_F(LocalPrograms, ACallThatWasDroppedBeforeItBeganIsNotBegun) {
+  std::latch open(1);
+  lang::LocalService service(engine);
+  service.courier.add(std::make_shared<Blocker>(open));
+  const auto call = std::make_shared<UnwantedCall>(service);
+  call->drop();
+  call->begin(Error{Error::Kind::bad_request, "nobody hears this", {}, {}});
+  EXPECT_EQ(service.courier.count(), 1u) << "the courier has no second errand";
+  EXPECT_EQ(call.use_count(), 1);
+  open.count_down();
+}
+
+TEST_F(LocalPrograms, ATemplateThatIsNotMadeOfPiecesIsTold) {
+  const testing::TempFolder folder;
+  const auto own = testing::golden("models/llama3-tied-gqa");
+  for (const char* file : {"config.json", "tokenizer.json", "tokenizer_config.json"})
+    folder.write(file, testing::read_file(own / file));
+  EngineOptions options;
+  options.model_path = folder.path().string();
+  options.load_format = "dummy";
+  options.threads = 1;
+  const auto said_with = [&](const char* chat_template) {
+    folder.write("chat_template.jinja", chat_template);
+    const std::shared_ptr<Engine> opened = Engine::open(options).value();
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(open_local({opened}).ok());
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said_with("{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
+                      "{% if add_generation_prompt %}<assistant>{% endif %}"),
+            "");
+  EXPECT_THAT(said_with("{% for m in messages %}{{ m.content | upper }}{% endfor %}"),
+              HasSubstr("chat template is not made of pieces"));
 }
 
 TEST_F(LocalPrograms, RefusePicturesClearly) {

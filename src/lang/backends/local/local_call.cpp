@@ -26,19 +26,8 @@ void LocalService::room() {
   courier.ring(*next);
 }
 
-void LocalService::count(const BackendUsage& more) {
-  const std::lock_guard lock(mutex_);
-  usage_.calls += more.calls;
-  usage_.prompt_tokens += more.prompt_tokens;
-  usage_.completion_tokens += more.completion_tokens;
-}
-
-BackendUsage LocalService::usage() const {
-  const std::lock_guard lock(mutex_);
-  return usage_;
-}
-
 void LocalCall::begin(Result<std::vector<Request>> requests) {
+  if (dropped_) return;
   if (requests.ok()) {
     requests_ = std::move(requests).value();
     const auto sent = submit();

@@ -2,7 +2,7 @@
 //
 // The courier's thread carries it: events of the streams become pieces and at last the result. A call that the engine's
 // queue has no room for waits and is tried again when another one has ended.
-// Order:   begin() once; then the courier. drop() may come at any time: nothing is told after it.
+// Order:   begin() once; then the courier. drop() may come at any time, before begin() too: nothing is told after it.
 // Threads: begin(), drop(): any. The rest: the courier's.
 // Fails:   as the engine's error, told like a result.
 #pragma once

@@ -111,16 +111,15 @@ void LocalGen::end(Result<> result) {
   const Sample& first = samples_.front();
   if (!prompt_only_)
     text_->add_generated(words_, first.ids, first.text, skip_special_, first.end.matched_string.has_value());
-  BackendUsage used;
-  used.calls = 1;
-  used.prompt_tokens = static_cast<std::int64_t>(prompt_.size());
+  Tally& tally = service().tally;
+  tally.calls += 1;
+  tally.prompt_tokens += static_cast<std::int64_t>(prompt_.size());
   GenOutput output;
   for (Sample& sample : samples_) {
-    used.completion_tokens += sample.tokens;
+    tally.completion_tokens += sample.tokens;
     output.meta.push_back(meta(sample, true));
     output.texts.push_back(std::move(sample.text));
   }
-  service().count(used);
   sink_.on_end(std::move(output));
 }
 

@@ -61,20 +61,15 @@ void LocalSelect::add(std::size_t request, TextEvent event) {
 }
 
 Result<SelectOutput> LocalSelect::output() const {
-  ESP_TRY(ChoiceDecision decision, call_.method->decide(scores_));
-  if (decision.choice >= call_.choices.size()) return bad_request("the choices method decided for none of the choices");
-  SelectOutput out{decision.choice, scores_meta(scores_)};
-  out.meta.update(decision.meta);
+  ESP_TRY(SelectOutput out, decided(*call_.method, scores_));
   out.meta["cached_tokens"] = cached_tokens_;
   return out;
 }
 
 void LocalSelect::end(Result<> result) {
   if (!result.ok()) return sink_(std::move(result).error());
-  BackendUsage used;
-  used.calls = 1;
-  used.prompt_tokens = prompt_tokens_;
-  service().count(used);
+  service().tally.calls += 1;
+  service().tally.prompt_tokens += prompt_tokens_;
   sink_(output());
 }
 

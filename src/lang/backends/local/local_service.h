@@ -14,6 +14,7 @@
 #include "engine/courier.h"
 #include "espalier/backend.h"
 #include "espalier/engine.h"
+#include "lang/backends/tally.h"
 
 namespace espalier::lang {
 
@@ -43,17 +44,14 @@ struct LocalService {
 
   std::shared_ptr<Engine> engine;
   SidePool compilers{{"lang-compile", 1, 1u << 20}};
+  Tally tally;
 
   void wait_for_room(std::shared_ptr<LocalCall> call);
   void room();  // a call has ended: the one that waits longest is rung
 
-  void count(const BackendUsage& more);
-  BackendUsage usage() const;
-
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::deque<std::shared_ptr<LocalCall>> waiting_;
-  BackendUsage usage_;
 
  public:
   Courier courier{"lang"};

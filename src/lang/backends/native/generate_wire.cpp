@@ -120,12 +120,8 @@ class GenerateReader final : public ReplyReader {
     Reply reply;
     for (Said& said : said_) {
       if (!said.ended) return cut_off(kName);
-      const auto tokens = [&](const char* name) {
-        const Json* value = find_field(said.meta, name);
-        return value && value->is_number_integer() ? value->get<std::int64_t>() : 0;
-      };
-      reply.prompt_tokens += tokens("prompt_tokens");
-      reply.completion_tokens += tokens("completion_tokens");
+      reply.prompt_tokens += integer_or_zero(said.meta, "prompt_tokens");
+      reply.completion_tokens += integer_or_zero(said.meta, "completion_tokens");
       reply.output.texts.push_back(std::move(said.text));
       reply.output.meta.push_back(std::move(said.meta));
     }

@@ -1,9 +1,10 @@
 #include "lang/backends/native/native_select.h"
 
 #include "base/json_fields.h"
-#include "lang/backends/remote/decided.h"
+#include "lang/backends/remote/select_wire.h"
 #include "lang/backends/remote/ticket.h"
 #include "lang/backends/remote/wire_text.h"
+#include "lang/choices.h"
 
 namespace espalier::lang::native {
 namespace {

@@ -17,11 +17,6 @@ std::string text_in(const Json& holder, const char* name) {
   return value && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-std::int64_t count_in(const Json& holder, const char* name) {
-  const Json* value = find_field(holder, name);
-  return value && value->is_number_integer() ? value->get<std::int64_t>() : 0;
-}
-
 // [logprob, null, text]: the interface tells no ids.
 void append_logprobs(const Json* logprobs, Json& entries) {
   const auto add = [&](const Json* logprob, const Json* token) {
@@ -97,10 +92,10 @@ class OpenAiReader final : public ReplyReader {
     for (const Json& choice : *choices) ESP_CHECK(take_choice(choice));
     const Json* usage = find_field(message, "usage");
     if (!usage) return success();
-    usage_.prompt_tokens = count_in(*usage, "prompt_tokens");
-    usage_.completion_tokens = count_in(*usage, "completion_tokens");
+    usage_.prompt_tokens = integer_or_zero(*usage, "prompt_tokens");
+    usage_.completion_tokens = integer_or_zero(*usage, "completion_tokens");
     if (const Json* details = find_field(*usage, "prompt_tokens_details"))
-      usage_.cached_tokens = count_in(*details, "cached_tokens");
+      usage_.cached_tokens = integer_or_zero(*details, "cached_tokens");
     return success();
   }
 

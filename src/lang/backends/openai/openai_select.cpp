@@ -4,9 +4,10 @@
 
 #include "base/json_fields.h"
 #include "lang/backends/native/native_select.h"
-#include "lang/backends/remote/decided.h"
+#include "lang/backends/remote/select_wire.h"
 #include "lang/backends/remote/ticket.h"
 #include "lang/backends/remote/wire_text.h"
+#include "lang/choices.h"
 #include "text/utf8.h"
 
 namespace espalier::lang::openai {

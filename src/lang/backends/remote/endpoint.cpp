@@ -12,32 +12,6 @@ namespace {
 
 constexpr std::size_t kMostQuoted = 600;
 
-Error::Kind kind_of(int status) {
-  switch (status) {
-    case 401:
-      return Error::Kind::unauthorized;
-    case 403:
-      return Error::Kind::forbidden;
-    case 404:
-      return Error::Kind::not_found;
-    case 408:
-      return Error::Kind::timeout;
-    case 413:
-      return Error::Kind::too_large;
-    case 422:
-      return Error::Kind::unsupported;
-    case 429:
-      return Error::Kind::busy;
-    case 499:
-      return Error::Kind::cancelled;
-    case 503:
-    case 529:
-      return Error::Kind::unavailable;
-    default:
-      return status >= 400 && status < 500 ? Error::Kind::bad_request : Error::Kind::network;
-  }
-}
-
 std::string text_field(const Json& object, std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (const Json* value = find_field(object, name); value && value->is_string()) return value->get<std::string>();
@@ -88,7 +62,7 @@ Error refusal(const std::string& name, int status, std::string_view body) {
   Sentence sentence;
   if (auto reply = parse_json(body); reply.ok()) sentence = sentence_of(*reply);
   if (sentence.text.empty()) sentence.text = cut(body.empty() ? "without a word" : body);
-  return {kind_of(status), fmt::format("{} answered {}: {}", name, status, cut(sentence.text)),
+  return {net::kind_of_status(status), fmt::format("{} answered {}: {}", name, status, cut(sentence.text)),
           std::move(sentence.field), std::move(sentence.code)};
 }
 
@@ -98,8 +72,8 @@ std::optional<Error> told_error(const std::string& name, const Json& message) {
   const Sentence sentence = sentence_of(message);
   const Json* code = find_field(*error, "code");
   const int status = code && code->is_number_integer() ? code->get<int>() : 500;
-  return Error{kind_of(status), fmt::format("{} ended the answer: {}", name, cut(sentence.text)), sentence.field,
-               sentence.code};
+  return Error{net::kind_of_status(status), fmt::format("{} ended the answer: {}", name, cut(sentence.text)),
+               sentence.field, sentence.code};
 }
 
 }  // namespace espalier::lang

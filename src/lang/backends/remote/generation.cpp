@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "lang/backends/remote/constraint_check.h"
+#include "text/stop_matcher.h"
 
 namespace espalier::lang {
 namespace {
@@ -20,7 +21,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
     EndStrings ends = backend_->ends(call_);
     call_.sampling.stop = std::move(ends.there);
     ends_here_ = std::move(ends.here);
-    told_.emplace(ends_here_);
     silent_ = checked_ || !backend_->amend({}, call_).empty();
     if (call_.prompt_only && !backend_->traits().prefix_cache)
       tell_later(Reply{{{std::string()}, {Json()}}});
@@ -32,7 +32,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   }
 
  private:
-  Result<Wire> written(const Document& document) const {
+  Result<Wire> written(const Document& document) {
     if (checked_ && backend_->constraint_tries() == 0)
       return Error{Error::Kind::unsupported,
                    fmt::format("{} cannot hold an output to a regex, schema or grammar: leave it out, set "
@@ -41,6 +41,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
                                backend_->traits().name),
                    "constraint",
                    {}};
+    ESP_TRY(auto stops, StopStrings::make(ends_here_));
+    told_.emplace(std::move(stops));
     return backend_->write(document, call_);
   }
 
@@ -68,7 +70,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Result<> on_event(ReplyReader& reader, std::size_t sample, std::string_view data) {
     ESP_TRY(auto piece, reader.event(data));
     if (!piece || sample != 0 || silent_ || state_->over()) return success();
-    piece->text = told_->go_on(piece->text);
+    piece->text = told_->feed(piece->text);
     if (!piece->text.empty()) sink_.on_piece(std::move(*piece));
     return success();
   }
@@ -96,8 +98,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   }
 
   void finish(GenOutput& output, std::size_t i) const {
-    const std::string* end = cut_at_first(output.texts[i], ends_here_);
-    if (end && output.meta[i].is_object()) output.meta[i]["finish_reason"] = {{"type", "stop"}, {"matched", *end}};
+    const auto end = first_stop(output.texts[i], ends_here_);
+    if (end) output.texts[i].resize(end->begin);
+    if (end && output.meta[i].is_object())
+      output.meta[i]["finish_reason"] = {{"type", "stop"}, {"matched", ends_here_[end->index]}};
     output.texts[i] = backend_->amend(std::move(output.texts[i]), call_);
   }
 
@@ -151,9 +155,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const std::shared_ptr<CallState> state_ = std::make_shared<CallState>();
   Wire wire_;
   std::vector<std::string> ends_here_;
-  std::optional<EndedText> told_;  // of the first sample
-  bool checked_ = false;           // here, not by the server
-  bool silent_ = false;            // no pieces: the output may be thrown away, or is changed at its beginning
+  std::optional<StopMatcher> told_;  // of the first sample
+  bool checked_ = false;             // here, not by the server
+  bool silent_ = false;              // no pieces: the output may be thrown away, or is changed at its beginning
   int samples_ = 1;
   int tries_left_ = 0;  // of outputs that may be thrown away
   std::vector<GenOutput> outputs_;

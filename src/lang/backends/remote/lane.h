@@ -18,7 +18,7 @@
 
 #include "lang/backends/remote/driver.h"
 #include "lang/backends/remote/endpoint.h"
-#include "lang/backends/remote/tally.h"
+#include "lang/backends/tally.h"
 
 namespace espalier::lang {
 

@@ -321,20 +321,13 @@ TEST(RetryRules, AnEmptyAccountIsNotAskedAgain) {
   EXPECT_FALSE(worth_retrying({Error::Kind::too_large, "", "", ""}, 0));
 }
 
-TEST(EndedTexts, AreToldUpToTheFirstEndHoweverTheyAreCut) {
-  const std::vector<std::string> ends = {"\n\n", "END", "EN."};
-  const std::string texts[] = {"one END two", "a\n\nb", "EN no E\n end", "EEN.x", "", "xE"};
-  for (const std::string& text : texts) {
-    std::string whole = text;
-    cut_at_first(whole, ends);
-    for (std::size_t step = 1; step <= text.size(); ++step) {
-      EndedText told(ends);
-      std::string heard;
-      for (std::size_t at = 0; at < text.size(); at += step) heard += told.go_on(text.substr(at, step));
-      EXPECT_TRUE(whole.starts_with(heard)) << text;
-      EXPECT_LE(whole.size() - heard.size(), 2u) << "no more is held back than may be an end";
-    }
-  }
+TEST(EndStrings, GoToTheServerAsFarAsItTakesThemAndEmptyOnesNowhere) {
+  const std::vector<std::string> stop = {"", "a", "\n", "b", ""};
+  using Strings = std::vector<std::string>;
+  EXPECT_EQ(split_ends(stop, 2, true).there, (Strings{"a", "\n"}));
+  EXPECT_EQ(split_ends(stop, 2, true).here, Strings{"b"});
+  EXPECT_EQ(split_ends(stop, 9, false).there, (Strings{"a", "b"}));
+  EXPECT_EQ(split_ends(stop, 9, false).here, Strings{"\n"});
 }
 
 TEST(ContentParts, StandWhereTheMarksAre) {

@@ -1,4 +1,4 @@
-#include "net/local_call.h"
+#include "net/in_process_call.h"
 
 #include <limits>
 
@@ -7,7 +7,7 @@
 namespace espalier::net {
 
 // The reader is this process: what it has not taken yet it holds anyway, so a stream is never told to pause.
-LocalCall::LocalCall(std::function<void()> wake)
+InProcessCall::InProcessCall(std::function<void()> wake)
     : exchange_(std::make_shared<Exchange>(
           Exchange::Settings{.buffer_bytes = std::numeric_limits<std::size_t>::max(), .gzip_min_bytes = 0},
           std::move(wake))) {
@@ -15,11 +15,11 @@ LocalCall::LocalCall(std::function<void()> wake)
   exchange_->take(nothing);  // from now on the first output wakes
 }
 
-LocalCall::~LocalCall() {
+InProcessCall::~InProcessCall() {
   if (exchange_) exchange_->disconnect();
 }
 
-bool LocalCall::take(std::string& body) {
+bool InProcessCall::take(std::string& body) {
   ExchangeOutput output;
   if (!exchange_->take(output)) return false;
   exchange_->set_in_flight(0);

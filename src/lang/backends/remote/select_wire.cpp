@@ -1,12 +1,6 @@
-#include "lang/backends/remote/decided.h"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
+#include "lang/backends/remote/select_wire.h"
 
 #include "lang/backends/remote/reply_reader.h"
-#include "lang/choices.h"
 
 namespace espalier::lang {
 namespace {
@@ -20,16 +14,6 @@ bool is_entry(const Json& entry) {
 }
 
 }  // namespace
-
-Result<SelectOutput> decided(const ChoicesMethod& method, const std::vector<ChoiceScore>& choices) {
-  ESP_TRY(ChoiceDecision decision, method.decide(choices));
-  if (decision.choice >= choices.size())
-    return internal_error(
-        fmt::format("{} took choice {}, but there are {}", method.name(), decision.choice, choices.size()));
-  SelectOutput output{decision.choice, scores_meta(choices)};
-  if (decision.meta.is_object()) output.meta.update(decision.meta);
-  return output;
-}
 
 Result<> check_select(SelectCall& call) {
   if (!call.method) call.method = token_length_normalized();

@@ -1,4 +1,4 @@
-// tally.h: counts what a remote back end was asked and has answered.
+// tally.h: counts what a back end was asked and has answered.
 // Threads: any.
 #pragma once
 

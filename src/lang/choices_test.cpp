@@ -1,4 +1,4 @@
-#include "lang/backends/remote/decided.h"
+#include "lang/choices.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// local_call.h: a request made inside the process: what a connection is to a handler, without a socket.
+// in_process_call.h: a request made inside the process: what a connection is to a handler, without a socket.
 //
-//   LocalCall call(wake);
+//   InProcessCall call(wake);
 //   router.dispatch(std::move(request), call.responder());
 //   while (!call.ended()) { wait for wake; call.take(...); }
 //
@@ -17,12 +17,12 @@
 
 namespace espalier::net {
 
-class LocalCall {
+class InProcessCall {
  public:
-  explicit LocalCall(std::function<void()> wake);
-  LocalCall(LocalCall&&) noexcept = default;
-  LocalCall& operator=(LocalCall&&) = delete;
-  ~LocalCall();
+  explicit InProcessCall(std::function<void()> wake);
+  InProcessCall(InProcessCall&&) noexcept = default;
+  InProcessCall& operator=(InProcessCall&&) = delete;
+  ~InProcessCall();
 
   Responder responder() const { return Responder(exchange_); }
 

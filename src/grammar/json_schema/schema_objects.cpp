@@ -1,0 +1,373 @@
+// Objects, member by member: names in order, what a member must satisfy, and what is then left of the formula.
+#include <algorithm>
+
+#include "grammar/json_schema/schema_grammar.h"
+#include "grammar/json_schema/schema_steps.h"
+
+namespace espalier::grammar {
+namespace {
+
+constexpr std::size_t kMostPatterns = 64;   // that tell the names of one object apart
+constexpr std::size_t kMostRegions = 4096;  // of names that they tell apart
+
+}  // namespace
+
+std::vector<SchemaGrammar::Container> SchemaGrammar::open_objects(Formula formula) {
+  std::vector<Container> ways;
+  for (const Formula way : alternatives(formula)) ways.push_back(open_object(way));
+  return ways;
+}
+
+// The formula as alternatives of their own. Where members come in declared order, that of an anyOf beside other
+// keywords is the order of each of its schemas.
+std::vector<Formula> SchemaGrammar::alternatives(Formula formula) {
+  using Form = FormulaStore::Op;
+  if (formula == FormulaStore::never) return {};
+  const auto parts = formulas_.parts(formula);
+  if (formulas_.op(formula) == Form::any) return {parts.begin(), parts.end()};
+  if (formulas_.op(formula) != Form::all || any_order_) return {formula};
+  const auto names_members = [&](Formula part) {
+    bool names = false;
+    formulas_.each(part, [&](const Demand& d, bool negated) { names |= d.kind == Kind::property && !negated; });
+    return names;
+  };
+  const auto is_choice = [&](Formula part) {
+    return formulas_.op(part) == Form::any && std::ranges::all_of(formulas_.parts(part), names_members);
+  };
+  if (std::ranges::count_if(parts, is_choice) != 1) return {formula};
+  const std::vector<Formula> conjuncts(parts.begin(), parts.end());
+  const auto choice = std::ranges::find_if(conjuncts, is_choice) - conjuncts.begin();
+  std::vector<Formula> ways;
+  for (const Formula way : formulas_.parts(conjuncts[static_cast<std::size_t>(choice)])) {
+    std::vector<Formula> with = conjuncts;
+    with[static_cast<std::size_t>(choice)] = way;
+    ways.push_back(formulas_.all(with));
+  }
+  std::erase(ways, FormulaStore::never);
+  return ways;
+}
+
+void SchemaGrammar::collect_names(Formula formula, Shape& shape) {
+  const auto add = [&](std::uint32_t name) {
+    if (shape.places.try_emplace(name, shape.names.size()).second) shape.names.push_back(name);
+  };
+  std::vector<std::uint32_t> left_out;
+  formulas_.each(formula, [&](const Demand& c, bool) {
+    if (c.kind == Kind::property || c.kind == Kind::required) add(c.a);
+    if (c.kind != Kind::additional) return;
+    const NameSet& set = tables_.name_sets[c.a];
+    left_out.insert(left_out.end(), set.names.begin(), set.names.end());
+  });
+  for (const std::uint32_t name : left_out) add(name);
+}
+
+SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
+  Container object;
+  object.object = true;
+  object.any_order = any_order_;
+  std::vector<Formula> rest;
+  const bool conjunction = formulas_.op(formula) == FormulaStore::Op::all;
+  const auto parts = conjunction ? formulas_.parts(formula) : std::span<const Formula>(&formula, 1);
+  const auto known = shape_of_.find(formula);
+  Shape shape;
+  if (known == shape_of_.end()) {
+    collect_names(formula, shape);
+    shape.required.resize(shape.names.size());
+  }
+  std::vector<std::vector<Formula>> values(shape.names.size());
+  for (const Formula part : parts) {
+    const bool simple = formulas_.op(part) == FormulaStore::Op::one;
+    const Demand c = simple ? formulas_.demand(part) : Demand{};
+    if (simple && c.kind == Kind::min_members) {
+      object.min_left = std::max(object.min_left, c.a);
+    } else if (simple && c.kind == Kind::max_members) {
+      object.max_left = std::min(object.max_left, c.a);
+    } else if (!simple) {
+      rest.push_back(part);
+    } else if (known == shape_of_.end()) {
+      if (c.kind == Kind::property)
+        values[shape.places.at(c.a)].push_back(c.b);
+      else if (c.kind == Kind::required)
+        shape.required[shape.places.at(c.a)] = true;
+      else
+        shape.rest.push_back(part);
+    }
+  }
+  object.rest = formulas_.all(rest);
+  if (known != shape_of_.end()) {
+    object.shape = known->second;
+    return object;
+  }
+  for (std::size_t i = 0; i < shape.names.size(); ++i) {
+    for (const Formula part : shape.rest) {
+      // Of a constraint on names in general, what it asks of this one.
+      const Formula asked = at_member(part, shape.names[i]);
+      for (const Choice& choice : decide(asked, FormulaStore::always)) values[i].push_back(choice.value);
+      if (asked == FormulaStore::never) values[i].push_back(FormulaStore::never);
+    }
+    shape.values.push_back(formulas_.all(values[i]));
+    if (shape.required[i]) shape.required_places.push_back(static_cast<std::uint32_t>(i));
+  }
+  std::vector<Expression> texts;
+  for (const std::uint32_t name : shape.names) texts.push_back(tables_.spelling.text(tables_.texts[name]));
+  shape.other_names =
+      texts.empty() ? any_text_ : store_.both(any_text_, store_.negation(store_.either(std::move(texts))));
+  const auto add_pattern = [&](Expression e) {
+    if (std::ranges::find(shape.patterns, e) == shape.patterns.end()) shape.patterns.push_back(e);
+  };
+  formulas_.each(formula, [&](const Demand& c, bool) {
+    if (c.kind == Kind::pattern) add_pattern(c.a);
+    if (c.kind == Kind::names) add_pattern(name_pattern(c.b));
+    if (c.kind != Kind::additional) return;
+    for (const Expression e : tables_.name_sets[c.a].patterns) add_pattern(e);
+  });
+  if (shape.patterns.size() > kMostPatterns) store_.exhaust();
+  object.shape = static_cast<std::uint32_t>(shapes_.size());
+  shapes_.push_back(std::move(shape));
+  shape_of_.emplace(formula, object.shape);
+  return object;
+}
+
+std::vector<SchemaGrammar::Member> SchemaGrammar::members(const Container& at, bool& may_close) {
+  std::vector<Member> ways;
+  Formula rest = at.rest;
+  const std::size_t names = shapes_[at.shape].names.size();
+  bool waits = false;  // for a name that must come
+  for (std::uint32_t place = at.place; place < names; ++place) {
+    if (seen(at, place)) continue;
+    if (at.max_left > 0) named_members(at, place, rest, ways);
+    waits |= shapes_[at.shape].required[place];
+    if (at.any_order) continue;
+    if (waits) return ways;
+    rest = pass_name(rest, shapes_[at.shape].names[place]);
+    if (rest == FormulaStore::never) return ways;
+  }
+  may_close = !waits && at.min_left == 0 && finished(rest);
+  if (at.max_left > 0) other_members(at, rest, ways);
+  return ways;
+}
+
+void SchemaGrammar::named_members(const Container& at, std::uint32_t place, Formula rest, std::vector<Member>& out) {
+  const Formula wanted = shapes_[at.shape].values[place];
+  if (wanted == FormulaStore::never) return;
+  const std::uint32_t name = shapes_[at.shape].names[place];
+  for (const Choice& choice : decide(at_member(rest, name), wanted)) {
+    Member way{key_text(name), choice.value, at};
+    way.next.first = false;
+    if (at.any_order)
+      way.next.seen = with_seen(at.seen, place);
+    else
+      way.next.place = place + 1;
+    way.next.min_left = less_one(at.min_left);
+    way.next.max_left = less_one(at.max_left);
+    way.next.rest = choice.rest;
+    out.push_back(way);
+  }
+}
+
+// Names that the schema does not mention, told apart by which of its patterns they match.
+void SchemaGrammar::other_members(const Container& at, Formula rest, std::vector<Member>& out) {
+  const std::vector<Expression> patterns = shapes_[at.shape].patterns;
+  const std::vector<Formula> outright = shapes_[at.shape].rest;
+  struct Region {
+    Expression names;
+    std::uint64_t matched;
+  };
+  std::vector<Region> regions{{shapes_[at.shape].other_names, 0}};
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    std::vector<Region> finer;
+    for (const Region& region : regions) {
+      const Expression inside = store_.both(region.names, patterns[i]);
+      const Expression outside = store_.both(region.names, store_.negation(patterns[i]));
+      if (store_.possible(inside)) finer.push_back({inside, region.matched | (std::uint64_t{1} << i)});
+      if (store_.possible(outside)) finer.push_back({outside, region.matched});
+    }
+    regions = std::move(finer);
+    if (regions.size() > kMostRegions) store_.exhaust();
+    if (store_.exhausted()) return;
+  }
+  const Expression colon = store_.concat({space_, store_.text(":"), space_});
+  const Expression like = store_.concat(any_text_, quote_);
+  for (const Region& region : regions) {
+    std::vector<Formula> asked{at_other_member(rest, patterns, region.matched)};
+    Formula wanted = FormulaStore::always;
+    for (const Formula part : outright) {
+      const Formula of_part = at_other_member(part, patterns, region.matched);
+      if (of_part == FormulaStore::never) wanted = FormulaStore::never;
+      for (const Choice& choice : decide(of_part, FormulaStore::always)) wanted = formulas_.all(wanted, choice.value);
+    }
+    if (wanted == FormulaStore::never) continue;
+    const Expression word = store_.lexeme(store_.concat(region.names, quote_), like);
+    for (const Choice& choice : decide(asked[0], wanted)) {
+      Member way{store_.concat(word, colon), choice.value, at};
+      way.next.first = false;
+      if (!at.any_order) way.next.place = static_cast<std::uint32_t>(shapes_[at.shape].names.size());
+      way.next.min_left = less_one(at.min_left);
+      way.next.max_left = less_one(at.max_left);
+      way.next.rest = choice.rest;
+      out.push_back(way);
+    }
+  }
+}
+
+// What is left of constraints on objects once a member of this name is read; what they ask of it becomes `value`.
+Formula SchemaGrammar::at_member(Formula formula, std::uint32_t name) {
+  return formulas_.map(formula, [&](const Demand& c, bool negated) {
+    const auto answer = [&](Formula f) { return negated ? formulas_.no(f) : f; };
+    const auto asked = [&] { return formulas_.one({Kind::value, c.b, 0, 0}); };
+    const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
+    switch (c.kind) {
+      case Kind::property:
+        return answer(c.a == name ? asked() : self);
+      case Kind::required:
+        return answer(c.a == name ? FormulaStore::always : self);
+      case Kind::pattern:
+        return answer(name_matches(name, c.a) ? formulas_.all(asked(), self) : self);
+      case Kind::additional:
+        return answer(in_name_set(name, tables_.name_sets[c.a]) ? self : formulas_.all(asked(), self));
+      case Kind::names:
+        return answer(name_matches(name, name_pattern(c.b)) ? self : FormulaStore::never);
+      case Kind::min_members:
+        return answer(formulas_.one({Kind::min_members, less_one(c.a), 0, 0}));
+      case Kind::max_members:
+        return answer(c.a == 0 ? FormulaStore::never : formulas_.one({Kind::max_members, less_one(c.a), 0, 0}));
+      default:
+        return answer(self);
+    }
+  });
+}
+
+Formula SchemaGrammar::at_other_member(Formula formula, const std::vector<Expression>& patterns,
+                                       std::uint64_t matched) {
+  const auto matches = [&](Expression pattern) {
+    const auto place = std::ranges::find(patterns, pattern) - patterns.begin();
+    return ((matched >> place) & 1) != 0;
+  };
+  return formulas_.map(formula, [&](const Demand& c, bool negated) {
+    const auto answer = [&](Formula f) { return negated ? formulas_.no(f) : f; };
+    const auto asked = [&] { return formulas_.one({Kind::value, c.b, 0, 0}); };
+    const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
+    switch (c.kind) {
+      case Kind::pattern:
+        return answer(matches(c.a) ? formulas_.all(asked(), self) : self);
+      case Kind::additional: {
+        const auto& others = tables_.name_sets[c.a].patterns;
+        return answer(std::ranges::any_of(others, matches) ? self : formulas_.all(asked(), self));
+      }
+      case Kind::names:
+        return answer(matches(name_pattern(c.b)) ? self : FormulaStore::never);
+      case Kind::min_members:
+        return answer(formulas_.one({Kind::min_members, less_one(c.a), 0, 0}));
+      case Kind::max_members:
+        return answer(c.a == 0 ? FormulaStore::never : formulas_.one({Kind::max_members, less_one(c.a), 0, 0}));
+      default:
+        return answer(self);
+    }
+  });
+}
+
+// The name will not come any more.
+Formula SchemaGrammar::pass_name(Formula formula, std::uint32_t name) {
+  return formulas_.map_mentioned(formula, FormulaStore::mentions_name(name), [&](const Demand& c, bool negated) {
+    const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
+    const bool passed = (c.kind == Kind::property || c.kind == Kind::required) && c.a == name;
+    const Formula left = passed ? constant(c.kind == Kind::property) : self;
+    return negated ? formulas_.no(left) : left;
+  });
+}
+
+bool SchemaGrammar::name_matches(std::uint32_t name, Expression pattern) {
+  const std::uint64_t key = (std::uint64_t{name} << 32) | pattern;
+  if (const auto known = name_matches_.find(key); known != name_matches_.end()) return known->second;
+  return name_matches_[key] = store_.accepts(pattern, spelled(tables_.texts[name]));
+}
+
+bool SchemaGrammar::in_name_set(std::uint32_t name, const NameSet& set) {
+  return std::ranges::find(set.names, name) != set.names.end() ||
+         std::ranges::any_of(set.patterns, [&](Expression e) { return name_matches(name, e); });
+}
+
+bool SchemaGrammar::seen(const Container& object, std::uint32_t place) const {
+  const std::vector<bool>& set = seen_sets_[object.seen];
+  return place < set.size() && set[place];
+}
+
+std::uint32_t SchemaGrammar::with_seen(std::uint32_t set, std::uint32_t place) {
+  std::vector<bool> more = seen_sets_[set];
+  if (more.size() <= place) more.resize(place + 1);
+  more[place] = true;
+  const auto [known, fresh] = seen_numbers_.try_emplace(more, static_cast<std::uint32_t>(seen_sets_.size()));
+  if (fresh) seen_sets_.push_back(std::move(more));
+  return known->second;
+}
+
+// Whether an object can be completed does not depend on the order; looking for a way in one order is quick.
+SchemaGrammar::Container SchemaGrammar::in_order(Container object) const {
+  object.any_order = false;
+  return object;
+}
+
+Expression SchemaGrammar::name_pattern(Formula formula) {
+  return string_part(restrict(formula, Type::string));
+}
+
+Expression SchemaGrammar::key_text(std::uint32_t name) {
+  const auto [known, fresh] = key_texts_.try_emplace(name, ExpressionStore::nothing);
+  if (fresh) {
+    known->second =
+        store_.concat({tables_.spelling.text(tables_.texts[name]), quote_, space_, store_.text(":"), space_});
+  }
+  return known->second;
+}
+
+bool SchemaGrammar::search_object(const Container& at) {
+  const std::size_t names = shapes_[at.shape].names.size();
+  std::uint32_t required = 0;
+  for (const std::uint32_t place : shapes_[at.shape].required_places) {
+    if (place < at.place || seen(at, place)) continue;
+    if (!possible(shapes_[at.shape].values[place])) return false;
+    ++required;
+  }
+  if (required > at.max_left) return false;
+  if (at.rest == FormulaStore::always && at.min_left <= required) return true;
+  // What is left to satisfy after passing over the names up to each place.
+  std::vector<std::pair<std::uint32_t, Formula>> places;
+  Formula rest = at.rest;
+  bool waits = false;
+  for (std::uint32_t place = at.place; place < names && !waits && rest != FormulaStore::never; ++place) {
+    if (seen(at, place)) continue;
+    places.emplace_back(place, rest);
+    waits = shapes_[at.shape].required[place];
+    rest = pass_name(rest, shapes_[at.shape].names[place]);
+  }
+  const auto leads_on = [&](const std::vector<Member>& ways) {
+    return std::ranges::any_of(ways, [&](const Member& way) { return possible(way.value) && possible(way.next); });
+  };
+  if (!waits && rest != FormulaStore::never) {
+    if (at.min_left == 0 && finished(rest)) return true;
+    std::vector<Member> others;
+    if (at.max_left > 0) other_members(at, rest, others);
+    // Members of no name in particular may repeat for ever: those that change nothing but counts say nothing new.
+    const bool steady = std::ranges::all_of(others, [&](const Member& way) { return way.next.rest == rest; });
+    if (steady && !others.empty() && finished(rest) && at.min_left <= at.max_left) {
+      if (std::ranges::any_of(others, [&](const Member& way) { return possible(way.value); })) return true;
+    } else if (leads_on(others)) {
+      return true;
+    }
+  }
+  // The last ones first: they pass over what is not required.
+  for (std::size_t i = places.size(); i-- > 0 && at.max_left > 0;) {
+    const auto [place, left] = places[i];
+    std::vector<Member> ways;
+    named_members(at, place, left, ways);
+    // A member that satisfies nothing more than its absence does can stay away.
+    const Formula without = pass_name(left, shapes_[at.shape].names[place]);
+    if (!shapes_[at.shape].required[place] && at.min_left == 0) {
+      std::erase_if(ways, [&](const Member& way) { return way.next.rest == without; });
+    }
+    if (leads_on(ways)) return true;
+  }
+  return false;
+}
+
+}  // namespace espalier::grammar

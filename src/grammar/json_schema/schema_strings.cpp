@@ -1,0 +1,104 @@
+// The strings that a formula allows, as one expression over what stands between the quotes.
+#include <algorithm>
+
+#include "grammar/json_schema/schema_grammar.h"
+
+namespace espalier::grammar {
+
+// The texts that are allowed, when they are listed; numbers of texts_ (strings) or decimals_ (numbers).
+std::optional<std::vector<std::uint32_t>> SchemaGrammar::literals(Formula formula) const {
+  using Form = FormulaStore::Op;
+  const Form op = formulas_.op(formula);
+  if (op == Form::one && formulas_.demand(formula).kind == Kind::equals) {
+    return std::vector<std::uint32_t>{formulas_.demand(formula).a};
+  }
+  if (op != Form::any) return std::nullopt;
+  std::vector<std::uint32_t> all;
+  for (const Formula part : formulas_.parts(formula)) {
+    if (formulas_.op(part) != Form::one || formulas_.demand(part).kind != Kind::equals) return std::nullopt;
+    all.push_back(formulas_.demand(part).a);
+  }
+  return all;
+}
+
+bool SchemaGrammar::excludes_text(Formula formula) const {
+  return formulas_.op(formula) == FormulaStore::Op::negated && formulas_.demand(formula).kind == Kind::equals;
+}
+
+// What a string is like that must be none of some: the same without that. Nothing when nothing is excluded.
+Expression SchemaGrammar::without_exclusions(Formula formula) {
+  using Form = FormulaStore::Op;
+  const bool conjunction = formulas_.op(formula) == Form::all;
+  std::vector<Formula> others;
+  const auto parts = conjunction ? formulas_.parts(formula) : std::span<const Formula>(&formula, 1);
+  for (const Formula part : parts) {
+    if (!excludes_text(part)) others.push_back(part);
+  }
+  if (others.size() == parts.size()) return ExpressionStore::nothing;
+  return string_part(formulas_.all(others));
+}
+
+Expression SchemaGrammar::string_text(Formula formula) {
+  if (formula == FormulaStore::always) return free_text_;
+  // Only lengths: every way of writing the characters will do.
+  std::uint32_t low = 0, high = kUnbounded;
+  bool only_lengths = true;
+  const bool conjunction = formulas_.op(formula) == FormulaStore::Op::all;
+  for (const Formula part : conjunction ? formulas_.parts(formula) : std::span<const Formula>(&formula, 1)) {
+    only_lengths &= formulas_.op(part) == FormulaStore::Op::one && formulas_.demand(part).kind == Kind::length;
+    if (!only_lengths) return string_part(formula);
+    low = std::max(low, formulas_.demand(part).a);
+    high = std::min(high, formulas_.demand(part).b);
+  }
+  return low > high ? ExpressionStore::nothing : free_json_text(store_, low, high);
+}
+
+Expression SchemaGrammar::string_part(Formula formula) {
+  using Form = FormulaStore::Op;
+  if (formula == FormulaStore::always) return any_text_;
+  if (formula == FormulaStore::never) return ExpressionStore::nothing;
+  if (const auto known = strings_.find(formula); known != strings_.end()) return known->second;
+  Expression result = ExpressionStore::nothing;
+  const Form op = formulas_.op(formula);
+  if (op == Form::one || op == Form::negated) {
+    const Demand c = formulas_.demand(formula);
+    if (c.kind == Kind::equals) result = tables_.spelling.text(tables_.texts[c.a]);
+    if (c.kind == Kind::matches) result = c.a;
+    if (c.kind == Kind::length) result = store_.repeat(tables_.spelling.any_character(), c.a, c.b);
+    if (op == Form::negated) result = store_.both(any_text_, store_.negation(result));
+  } else if (op == Form::any) {
+    std::vector<Expression> ways;
+    for (const Formula part : formulas_.parts(formula)) ways.push_back(string_part(part));
+    result = store_.either(std::move(ways));
+  } else {
+    std::vector<Expression> conditions;
+    std::optional<std::vector<std::uint32_t>> listed;
+    std::vector<Expression> excluded;
+    for (const Formula part : formulas_.parts(formula)) {
+      auto texts = literals(part);
+      if (texts && !listed)
+        listed = std::move(texts);
+      else if (excludes_text(part))
+        excluded.push_back(tables_.spelling.text(tables_.texts[formulas_.demand(part).a]));
+      else
+        conditions.push_back(string_part(part));
+    }
+    if (!excluded.empty()) {
+      conditions.push_back(store_.both(any_text_, store_.negation(store_.either(std::move(excluded)))));
+    }
+    if (!listed) {
+      result = store_.both(std::move(conditions));
+    } else {
+      std::vector<Expression> ways;
+      for (const std::uint32_t text : *listed) {
+        const std::string spelt = spelled(tables_.texts[text]);
+        const bool fits = std::ranges::all_of(conditions, [&](Expression e) { return store_.accepts(e, spelt); });
+        if (fits) ways.push_back(tables_.spelling.text(tables_.texts[text]));
+      }
+      result = store_.either(std::move(ways));
+    }
+  }
+  return strings_[formula] = result;
+}
+
+}  // namespace espalier::grammar
