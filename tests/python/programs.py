@@ -1,20 +1,28 @@
 """Programs as people write them for SGLang, one or more for every primitive. Each is a function that runs the program at
 temperature 0 and gives what it can be compared by; what must hold whatever the model says is asserted inside.
 
-Only `import espalier as sgl` differs from the original.
+Only the module's name differs from the original: tests/upstream runs those of PROGRAMS with upstream's own front ends.
+Those of OWN_PROGRAMS use what only Espalier has.
 """
 
 import json
 import re
 
 import espalier as sgl
+from espalier.lang.choices import ChoicesDecision, ChoicesSamplingMethod
 
 GREEDY = {"temperature": 0, "max_new_tokens": 12}
 PROGRAMS = []
+OWN_PROGRAMS = []
 
 
 def program(run):
     PROGRAMS.append(run)
+    return run
+
+
+def own_program(run):
+    OWN_PROGRAMS.append(run)
     return run
 
 
@@ -313,11 +321,26 @@ def select_unconditionally():
 
 @program
 def select_by_a_method_of_ones_own():
+    class Longest(ChoicesSamplingMethod):
+        def __call__(self, *, choices, normalized_prompt_logprobs, input_token_logprobs, **rest):
+            assert len(normalized_prompt_logprobs) == len(input_token_logprobs) == len(choices)
+            return ChoicesDecision(max(choices, key=len), {"lengths": [len(c) for c in choices]})
+
+    @sgl.function
+    def choose(s):
+        s += "It is " + sgl.select("word", ["a", "abc", "ab"], choices_method=Longest())
+
+    state = choose.run()
+    assert state["word"] == "abc" and state.get_meta_info("word")["lengths"] == [1, 3, 2]
+    return state.text()
+
+
+@own_program
+def select_by_any_callable():
     class Longest:
         requires_unconditional_logprobs = False
 
-        def __call__(self, *, choices, normalized_prompt_logprobs, input_token_logprobs, **rest):
-            assert len(normalized_prompt_logprobs) == len(input_token_logprobs) == len(choices)
+        def __call__(self, *, choices, **rest):
             return max(choices, key=len), {"lengths": [len(c) for c in choices]}
 
     @sgl.function
@@ -372,6 +395,18 @@ def json_by_schema():
 
     state = fill.run(temperature=0)
     assert set(json.loads(state["person"])) == {"name", "age"}
+    return told(state, "person")
+
+
+@own_program
+def json_as_a_value():
+    schema = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["age"]}
+
+    @sgl.function
+    def fill(s):
+        s += "A person: " + sgl.gen("person", json_schema=json.dumps(schema), max_tokens=64)
+
+    state = fill.run(temperature=0)
     assert state.get_json("person") == json.loads(state["person"])
     return told(state, "person")
 
@@ -400,19 +435,42 @@ def sampling_options():
         s += "Two" + sgl.gen("counted", min_tokens=6, max_tokens=6, ignore_eos=True)
         letters = "[a-z ]{1,40}"  # random weights spell bytes that are no text, which cannot be sent as they are
         s += "Three" + sgl.gen("penalised", frequency_penalty=1.5, presence_penalty=1.0, max_tokens=10, regex=letters)
-        s += "Four" + sgl.gen(
-            "seeded", temperature=1.0, top_p=0.9, top_k=20, min_p=0.01, seed=7, max_tokens=10, regex=letters
-        )
+        s += "Four" + sgl.gen("sampled", temperature=1.0, top_p=0.9, top_k=1, min_p=0.01, max_tokens=10, regex=letters)
         s += "Five" + sgl.gen("ids", stop_token_ids=[2, 40, 41, 42], max_tokens=10)
 
     state = options.run(temperature=0)
     assert "e" not in state["stopped"] and " " not in state["stopped"]
     assert state.get_meta_info("counted")["completion_tokens"] == 6
-    return told(state, "stopped", "counted", "penalised", "seeded", "ids")
+    return told(state, "stopped", "counted", "penalised", "sampled", "ids")
+
+
+@own_program
+def seeded_sampling():
+    @sgl.function
+    def options(s):
+        letters = "[a-z ]{1,40}"  # random weights spell bytes that are no text, which cannot be sent as they are
+        s += "Four" + sgl.gen(
+            "seeded", temperature=1.0, top_p=0.9, top_k=20, min_p=0.01, seed=7, max_tokens=10, regex=letters
+        )
+
+    return told(options.run(temperature=0), "seeded")
 
 
 @program
 def parallel_sampling():
+    @sgl.function
+    def samples(s):
+        s += "A list: " + sgl.gen("words", n=3, max_tokens=5)
+        s += "!"
+
+    state = samples.run(temperature=0)
+    assert isinstance(state["words"], list) and len(state["words"]) == 3
+    assert state.text() == "A list: " + state["words"][0] + "!"
+    return told(state, "words")
+
+
+@own_program
+def seeded_parallel_sampling():
     @sgl.function
     def samples(s):
         s += "A list: " + sgl.gen("words", n=3, temperature=0.8, seed=3, max_tokens=5)
@@ -545,10 +603,10 @@ def retrieval():
 def self_consistency():
     @sgl.function
     def vote(s, question):
-        s += question + " Answer: "
+        s += question
         forks = s.fork(4)
-        for i, f in enumerate(forks):
-            f += sgl.gen("answer", regex="[0-9]", temperature=1.0, seed=i)
+        for i, f in enumerate(forks):  # at temperature 0 the voters differ by what they are asked
+            f += f" Voter {i}: " + sgl.gen("answer", regex="[0-9]", max_tokens=2)
         forks.join()
         return max(set(s["answer"]), key=s["answer"].count)
 

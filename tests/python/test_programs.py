@@ -12,9 +12,7 @@ import programs
 import espalier as sgl
 
 
-
-
-@pytest.mark.parametrize("run", programs.PROGRAMS, ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", programs.PROGRAMS + programs.OWN_PROGRAMS, ids=lambda run: run.__name__)
 def test_program_runs_in_process_and_over_http(run, engine, runtime, model):
     sgl.set_default_backend(engine)
     here = run()

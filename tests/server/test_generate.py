@@ -55,6 +55,46 @@ class Generate(ServerCase):
         self.assertEqual(new[1:], whole[6:])
         self.assertEqual(entries(1), [])
 
+    def test_an_empty_text_is_taken_where_nothing_is_asked(self):
+        # What SGLang 0.3's front end sends for a fork, and every version for a select, before anything was said.
+        ready = self.server.generate(text="", sampling_params={"max_new_tokens": 0}, rid="mine")
+        self.assertEqual((ready["text"], ready["output_ids"]), ("", []))
+        meta = ready["meta_info"]
+        self.assertEqual((meta["prompt_tokens"], meta["completion_tokens"], meta["id"]), (0, 0, "mine"))
+        self.assertEqual(meta["finish_reason"], {"type": "length", "length": 0})
+        nothing = {"max_new_tokens": 0}
+        for body in ({"sampling_params": {"max_new_tokens": 1}}, {}, {"sampling_params": nothing, "return_logprob": True},
+                     {"sampling_params": nothing, "stream": True}, {"sampling_params": {**nothing, "n": 2}},
+                     {"sampling_params": {**nothing, "choices": ["a", "b"], "choices_method": "greedy_token_selection"}}):
+            reply = self.server.post("/generate", {"text": "", **body})
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "text"), body)
+        self.assertEqual(self.server.post("/generate", {"text": [""], "sampling_params": nothing}).status, 400)
+
+    def test_a_list_of_null_is_as_if_it_were_not_there(self):
+        # What the compile mode of SGLang's front end 0.3 and 0.4 sends for settings that the program leaves alone.
+        unset = {"logprob_start_len": [None], "top_logprobs_num": [None], "return_text_in_logprobs": [None]}
+        plain = self.server.generate(text="hello", sampling_params=GREEDY)
+        self.assertEqual(self.server.generate(text="hello", sampling_params=GREEDY, **unset)["output_ids"], plain["output_ids"])
+        self.assertEqual(self.server.generate(text=["hello"], sampling_params=GREEDY, **unset)[0]["text"], plain["text"])
+        for value in ([1], [None, None], []):
+            reply = self.server.post("/generate", {"text": "hello", "top_logprobs_num": value})
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, "top_logprobs_num"), value)
+
+    def test_branches_are_appended_by_their_text(self):
+        # SGLang's front end joins the texts itself, asks the server to join what was computed, and sends the whole.
+        parts = ["Before the fork, so much is said by one for all of them.", " The first branch goes on.", " And so does the other."]
+        for part in parts[1:]:
+            self.server.generate(text=parts[0] + part, sampling_params={"max_new_tokens": 0})
+        reply = self.server.post("/concate_and_append_request", {"src_rids": ["a1", "b2"], "dst_rid": "c3"})
+        self.assertEqual((reply.status, reply.json), (200, {}))
+        joined = self.server.generate(text="".join(parts), sampling_params=GREEDY)
+        self.assertEqual(joined["text"], self.server.generate(text="".join(parts), cache_salt="x", sampling_params=GREEDY)["text"])
+        for body, field in (({"dst_rid": "c"}, "src_rids"), ({"src_rids": "a", "dst_rid": 1}, "dst_rid"),
+                            ({"src_rids": [1], "dst_rid": "c"}, "src_rids"), ({"src_rids": ["a"]}, "dst_rid")):
+            reply = self.server.post("/concate_and_append_request", body)
+            self.assertEqual(reply.status, 400, body)
+            self.assertTrue(reply.json["error"]["param"].startswith(field), reply.json)
+
     def test_whole_distributions_reach_every_position(self):
         ids = GOLDEN["prompts"][1]["tokens"]
         meta = self.server.generate(input_ids=ids, return_logprob=True, logprob_start_len=0, top_logprobs_num=VOCABULARY,

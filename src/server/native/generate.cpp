@@ -93,6 +93,28 @@ GenerateReplyOptions::Prompt reply_prompt(const Request& request, const Generate
   return prompt;
 }
 
+// Of a text without a token there is nothing to compute.
+Generation nothing_to_do(const Call& call, const GenerateItem& item, GenerateReplyOptions options) {
+  GenerateReplyOptions::Prompt prompt;
+  prompt.id = item.rid.empty() ? request_id(call.http, {}, 0, 1) : item.rid;
+  options.prompts.push_back(std::move(prompt));
+  auto reply = std::make_unique<GenerateReply>(std::move(options));
+  TextEnd end;
+  end.reason = FinishReason::length;
+  std::string events;  // none: it is not streamed
+  reply->add(0, std::move(end), events);
+  Generation generation;
+  generation.reply = std::move(reply);
+  return generation;
+}
+
+Result<bool> has_no_token(const Call& call, const GenerateItem& item) {
+  const auto* text = std::get_if<std::string>(&item.prompt);
+  if (text == nullptr || !text->empty()) return false;
+  ESP_TRY(const auto ids, encode_prompt(*call.model, item.prompt, "text"));  // a begin token, perhaps
+  return ids.empty();
+}
+
 GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
   GenerateReplyOptions options;
   options.n = body.items.front().sampling.n;
@@ -103,6 +125,18 @@ GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
   options.weight_version = call.service.options.weight_version;
   options.tokenizer = call.model->tokenizer();
   return options;
+}
+
+// {"src_rids": [...], "dst_rid": "..."}: SGLang's front end joins a fork's branches and then posts this, to have their
+// keys and values put together. It holds the joined text itself and sends the whole of it with the next request, whose
+// parts the tree finds; so nothing is left to do, and the names, which no request of ours bore, need not be known.
+Result<net::HttpResponse> append_branches(Call& call) {
+  const Json* sources = find_field(call.body, "src_rids");
+  if (sources == nullptr) return bad_request("src_rids is missing; send a list of strings", "src_rids");
+  ESP_CHECK(as_strings(*sources, "src_rids"));
+  ESP_TRY(const std::string into, find_short_string(call.body, "dst_rid", kMostIdBytes));
+  if (into.empty()) return bad_request("dst_rid is missing; send a string", "dst_rid");
+  return net::HttpResponse::json(200, "{}");
 }
 
 }  // namespace
@@ -123,6 +157,8 @@ Result<Generation> generate(Call& call) {
   Generation generation;
   generation.stream = body.stream;
   GenerateReplyOptions options = reply_options(call, body);
+  ESP_TRY(const bool nothing, has_no_token(call, body.items.front()));
+  if (nothing) return nothing_to_do(call, body.items.front(), std::move(options));
   std::int64_t entries = 0;
   for (std::size_t i = 0; i < body.items.size(); ++i) {
     ESP_TRY(Request request, request_of(call, body, i, generation));
@@ -148,6 +184,8 @@ Result<Generation> generate(Call& call) {
 }
 
 Result<> add_generate_routes(net::Router& router, Service& service) {
+  ESP_CHECK(router.add(net::Method::post, "/concate_and_append_request",
+                       answering(service, Dialect::native, append_branches)));
   for (const net::Method method : {net::Method::post, net::Method::put}) {
     ESP_CHECK(router.add(method, "/generate", generating(service, Dialect::native, generate)));
   }

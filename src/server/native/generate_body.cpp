@@ -75,10 +75,15 @@ bool is_per_item(const FieldRow<I>& row, const Json& value) {
   return !value.empty() && (value.front().is_array() || value.front().is_null());
 }
 
+// The compile mode of SGLang's front ends up to 0.4 says so of what is not set (a comma in its defaults).
+bool is_list_of_null(const Json& value) {
+  return value.is_array() && value.size() == 1 && value.front().is_null();
+}
+
 Result<> read_item(const Json& body, I& item, std::size_t i, std::size_t count, bool is_batch) {
   for (const auto& row : generate_item_rows()) {
     const Json* value = find_field(body, row.name);
-    if (value == nullptr) continue;
+    if (value == nullptr || (!is_batch && is_list_of_null(*value))) continue;
     std::string place(row.name);
     if (is_batch && is_per_item(row, *value)) {
       if (value->size() != count) {
@@ -95,6 +100,19 @@ Result<> read_item(const Json& body, I& item, std::size_t i, std::size_t count, 
   return success();
 }
 
+// What SGLang's front ends ask before a fork or a select, also where nothing was said yet.
+bool only_prepares(const GenerateItem& item, bool stream) {
+  return item.sampling.max_new_tokens == 0 && item.sampling.n == 1 && !item.return_logprob && !stream &&
+         !item.session && item.constraint.choices_method.empty();
+}
+
+Result<> check_empty_text(const GenerateItem& item, bool stream) {
+  const auto* text = std::get_if<std::string>(&item.prompt);
+  if (text == nullptr || !text->empty() || only_prepares(item, stream)) return success();
+  return bad_request("text is empty; it needs at least one character, unless nothing is asked (max_new_tokens 0)",
+                     "text");
+}
+
 Result<PromptList> read_prompts(const Json& body, const ServerOptions& options) {
   const Json* text = find_field(body, "text");
   const Json* ids = find_field(body, "input_ids");
@@ -102,6 +120,9 @@ Result<PromptList> read_prompts(const Json& body, const ServerOptions& options) 
     return bad_request(
         text ? "text and input_ids are both there; send one of them" : "the prompt is missing; send text or input_ids",
         text ? "input_ids" : "text");
+  }
+  if (text != nullptr && text->is_string() && text->get_ref<const std::string&>().empty()) {
+    return PromptList{{Prompt(std::string())}, false};  // check_empty_text() decides, when all is read
   }
   if (text != nullptr) return parse_prompts(*text, "text", options.max_prompts, PromptKind::text);
   return parse_prompts(*ids, "input_ids", options.max_prompts, PromptKind::ids);
@@ -160,6 +181,7 @@ Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& optio
     }
     if (item.session && (out.is_batch || item.sampling.n > 1))
       return bad_request("a turn of a session has one prompt and n 1", "session_params");
+    ESP_CHECK(check_empty_text(item, out.stream));
     out.items.push_back(std::move(item));
   }
   return out;
