@@ -21,5 +21,7 @@ def _server(url):
     root = url.rstrip("/").removesuffix("/v1")
     try:
         return sgl.RuntimeEndpoint(root)
-    except RuntimeError:
+    except sgl.ProgramError as error:
+        if error.kind == "network":  # nobody is there
+            raise
         return sgl.OpenAI(os.environ.get("OPENAI_MODEL", "default"), base_url=root + "/v1")

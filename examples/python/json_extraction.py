@@ -24,7 +24,7 @@ TEXTS = (
 @sgl.function
 def extract(s, text):
     s += sgl.user("Extract the city as JSON: " + text)
-    s += sgl.assistant(sgl.gen("city", json_schema=json.dumps(SCHEMA), max_tokens=100))
+    s += sgl.assistant(sgl.gen("city", json_schema=json.dumps(SCHEMA), max_tokens=512))
 
 
 if __name__ == "__main__":

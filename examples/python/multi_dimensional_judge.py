@@ -11,7 +11,7 @@ import _backend
 import espalier as sgl
 
 DIMENSIONS = ("Clarity", "Originality", "Evidence")
-REPORT = r'\{"summary": "[\w\d\s.,]{1,120}", "grade": "[ABCD][+-]?"\}'
+REPORT = r'\{"summary": "[\w .,]{1,120}", "grade": "[ABCD][+-]?"\}'
 ESSAY = """Cities should plant more trees. A street with trees is several degrees cooler in summer, holds back rain
 and is quieter. The cost is small: a young tree costs less than a lamp post, and it lasts longer."""
 
@@ -22,9 +22,9 @@ def judge(s, essay, picture=None):
     with s.user():
         if picture is not None:
             s += sgl.image(picture)
-        s += "Essay: " + essay + "\nIs this an essay? Answer yes or no."
-    s += sgl.assistant("Answer: " + sgl.select("related", ["yes", "no"]))
-    if s["related"] == "no":
+        s += "Text: " + essay + "\nWhat kind of text is this?"
+    s += sgl.assistant("Kind of text: " + sgl.select("kind", ["essay", "recipe", "letter"]))
+    if s["kind"] != "essay":
         return
 
     forks = s.fork(len(DIMENSIONS))
@@ -47,8 +47,8 @@ def main():
     backend = _backend.open_backend()
     picture = sys.argv[1] if len(sys.argv) > 1 else None  # for back ends whose model sees
     state = judge.run(ESSAY, picture=picture, temperature=0, backend=backend)
-    print("an essay:", state["related"])
-    if state["related"] == "yes":
+    print("kind of text:", state["kind"])
+    if state["kind"] == "essay":
         for dimension, judgement, score in zip(DIMENSIONS, state["judgement"], state["score"]):
             print(f"{dimension} {score}/5: {judgement.strip()}")
         print("report:", json.loads(state["report"]))

@@ -6,7 +6,7 @@ import re
 import _backend
 import espalier as sgl
 
-PASSAGES = (pathlib.Path(__file__).parent / "data" / "facts.txt").read_text().splitlines()
+PASSAGES = (pathlib.Path(__file__).parent.parent / "data" / "facts.txt").read_text().splitlines()
 QUESTIONS = ("How high is Mount Everest?", "How long is a marathon?")
 
 

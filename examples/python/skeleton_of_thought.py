@@ -17,7 +17,7 @@ def skeleton(s, question):
     s += sgl.user(question + f"\nGive {POINTS} short points as an outline, one a line.")
     with s.assistant():
         for i in range(POINTS):
-            s += f"{i + 1}. " + sgl.gen(f"point{i}", max_tokens=12, stop="\n", regex=r"[A-Z][\w ,]{4,40}") + "\n"
+            s += f"{i + 1}. " + sgl.gen(f"point{i}", max_tokens=16, regex=r"[A-Z][a-z ,]{4,40}\.") + "\n"
 
 
 def main():

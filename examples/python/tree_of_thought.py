@@ -25,7 +25,7 @@ def solve(s, question):
         order = ["sure", "likely", "impossible"]
         best = min(range(BRANCHES), key=lambda i: order.index(forks[i]["vote"]))
         s += "\nThought:" + forks[best]["thought"]
-    s += "\nSo the answer in dollars is " + sgl.gen("answer", regex=r"\d{1,4}")
+    s += "\nSo the answer in dollars is " + sgl.gen("answer", regex="[0-9]{1,4}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 // The methods of select(): the library's for Python, and Python's for the library.
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "errors.h"
-#include "interpreter.h"
+#include "held_method.h"
 #include "python_json.h"
 #include "values.h"
 
@@ -49,10 +49,9 @@ std::vector<ChoiceScore> scores_of(const std::vector<std::string>& choices, nb::
   return scores;
 }
 
-nb::tuple decide(const ChoicesMethod& method, const std::vector<std::string>& choices, nb::list tokens,
-                 nb::object alone) {
+nb::tuple decide(PythonMethod& method, const std::vector<std::string>& choices, nb::list tokens, nb::object alone) {
   const auto scores = scores_of(choices, std::move(tokens), std::move(alone));
-  const ChoiceDecision decision = value_of(method.decide(scores));
+  const ChoiceDecision decision = value_of((*method)->decide(scores));
   return nb::make_tuple(text_of(choices[decision.choice]), python_of(decision.meta));
 }
 
@@ -110,26 +109,26 @@ class PythonChoices final : public ChoicesMethod {
   bool unconditional_;
 };
 
-std::shared_ptr<ChoicesMethod> method_of(nb::object method) {
-  const bool unconditional = nb::cast<bool>(nb::getattr(method, "requires_unconditional_logprobs", nb::bool_(false)));
-  return std::make_shared<PythonChoices>(std::move(method), unconditional);
+std::unique_ptr<PythonMethod> held(std::shared_ptr<const ChoicesMethod> method) {
+  return std::make_unique<PythonMethod>(std::move(method));
 }
 
-std::shared_ptr<ChoicesMethod> open(std::shared_ptr<const ChoicesMethod> method) {
-  return std::const_pointer_cast<ChoicesMethod>(std::move(method));  // nanobind has no pointers to const
+std::unique_ptr<PythonMethod> method_of(nb::object method) {
+  const bool unconditional = nb::cast<bool>(nb::getattr(method, "requires_unconditional_logprobs", nb::bool_(false)));
+  return held(std::make_shared<PythonChoices>(std::move(method), unconditional));
 }
 
 }  // namespace
 
 void bind_choices(nb::module_& m) {
-  nb::class_<ChoicesMethod>(m, "ChoicesMethod")
-      .def_prop_ro("name", [](const ChoicesMethod& self) { return std::string(self.name()); })
-      .def_prop_ro("needs_unconditional", &ChoicesMethod::needs_unconditional)
+  nb::class_<PythonMethod>(m, "ChoicesMethod")
+      .def_prop_ro("name", [](PythonMethod& self) { return std::string((*self)->name()); })
+      .def_prop_ro("needs_unconditional", [](PythonMethod& self) { return (*self)->needs_unconditional(); })
       .def("decide", &decide, nb::arg("choices"), nb::arg("tokens"), nb::arg("unconditional").none());
-  m.def("token_length_normalized", [] { return open(token_length_normalized()); });
-  m.def("greedy_token_selection", [] { return open(greedy_token_selection()); });
-  m.def("unconditional_likelihood_normalized", [] { return open(unconditional_likelihood_normalized()); });
-  m.def("choices_method_named", [](const std::string& name) { return open(value_of(choices_method_named(name))); });
+  m.def("token_length_normalized", [] { return held(token_length_normalized()); });
+  m.def("greedy_token_selection", [] { return held(greedy_token_selection()); });
+  m.def("unconditional_likelihood_normalized", [] { return held(unconditional_likelihood_normalized()); });
+  m.def("choices_method_named", [](const std::string& name) { return held(value_of(choices_method_named(name))); });
   m.def("choices_method_of", &method_of);
 }
 

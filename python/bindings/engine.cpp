@@ -1,6 +1,5 @@
 // An engine in the Python process, behind the routes of a server without sockets.
 #include <fmt/format.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -53,11 +52,11 @@ class EngineCall {
     while (!call_.take(body_))
       if (!bell_->wait(lang::kLookUp)) lang::look_up();
   }
-  void notify(std::shared_ptr<Waker> waker, std::int64_t key) {
+  void notify(PythonWaker& waker, std::int64_t key) {
     if (call_.take(body_) || call_.ended())
-      waker->wake(key);
+      (*waker)->wake(key);
     else
-      bell_->notify(std::move(waker), key);
+      bell_->notify(*waker, key);
   }
   void take() { call_.take(body_); }
   nb::bytes body() {

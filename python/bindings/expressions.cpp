@@ -1,9 +1,9 @@
 #include "expressions.h"
 
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "held_method.h"
 #include "lang/gen_options.h"
 #include "python_json.h"
 #include "values.h"
@@ -43,7 +43,7 @@ void bind_expressions(nb::module_& m) {
       .def("__len__", [](const Expr& self) { return self.nodes().size(); });
   m.def("gen", [](std::string name, const GenOptions& options) { return gen(std::move(name), options); });
   m.def("select", [](std::string name, std::vector<std::string> choices, double temperature, nb::object method) {
-    auto chosen = method.is_none() ? nullptr : nb::cast<std::shared_ptr<ChoicesMethod>>(method);
+    auto chosen = method.is_none() ? nullptr : *nb::cast<PythonMethod&>(method);
     return select(std::move(name), std::move(choices), temperature, std::move(chosen));
   });
   m.def("role", &role, nb::arg("name"), nb::arg("content").none());

@@ -1,12 +1,12 @@
 #include "gen_options.h"
 
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
 #include <string_view>
 
+#include "held_method.h"
 #include "values.h"
 
 namespace espalier::python {
@@ -37,7 +37,7 @@ void take(std::string& into, nb::handle value) {
 }
 
 void take(std::shared_ptr<const ChoicesMethod>& into, nb::handle value) {
-  into = nb::cast<std::shared_ptr<ChoicesMethod>>(value);
+  into = *nb::cast<PythonMethod&>(value);
 }
 
 void take(ValueType& into, nb::handle value) {

@@ -2,7 +2,6 @@
 #include "states.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
@@ -88,8 +87,8 @@ class PythonPieces {
     const auto piece = unlocked([this] { return pieces_->next(); });
     return piece ? nb::object(nb::make_tuple(text_of(piece->text), python_of(piece->meta))) : nb::none();
   }
-  void notify(std::shared_ptr<Waker> waker, std::int64_t key) {
-    unlocked([&] { pieces_->when_ready([waker = std::move(waker), key] { waker->wake(key); }); });
+  void notify(PythonWaker& waker, std::int64_t key) {
+    unlocked([&] { pieces_->when_ready([waker = *waker, key] { waker->wake(key); }); });
   }
 
  private:

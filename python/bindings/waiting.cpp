@@ -1,6 +1,6 @@
 #include "waiting.h"
 
-#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -69,7 +69,10 @@ void Bell::notify(std::shared_ptr<Waker> waker, std::int64_t key) {
 }
 
 void bind_waiting(nb::module_& m) {
-  nb::class_<Waker>(m, "Waker").def(nb::init<>()).def("fileno", &Waker::descriptor).def("take", &Waker::take);
+  nb::class_<PythonWaker>(m, "Waker")
+      .def("fileno", [](PythonWaker& self) { return (*self)->descriptor(); })
+      .def("take", [](PythonWaker& self) { return (*self)->take(); });
+  m.def("waker", [] { return std::make_unique<PythonWaker>(std::make_shared<Waker>()); });
 }
 
 }  // namespace espalier::python

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings.h"
+#include "interpreter.h"
 
 namespace espalier::python {
 
@@ -31,6 +31,9 @@ class Waker {
   std::mutex mutex_;
   std::vector<std::int64_t> keys_;
 };
+
+// The library keeps it without Python's object, as its threads drop it when they are done.
+using PythonWaker = Held<std::shared_ptr<Waker>>;
 
 // One event that somebody waits for: in a thread, or in an event loop.
 class Bell {

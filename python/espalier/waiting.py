@@ -16,7 +16,7 @@ from espalier import _espalier
 
 class _LoopWaker:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._native = _espalier.Waker()
+        self._native = _espalier.waker()
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._keys = itertools.count()
         loop.add_reader(self._native.fileno(), self._wake)

@@ -8,6 +8,9 @@ import textwrap
 
 import pytest
 
+import espalier as sgl
+from espalier import _espalier
+
 
 def run(model, body, interrupt=True):
     """Runs a script in a process of its own; it prints "waiting" when Ctrl-C is to come."""
@@ -102,3 +105,11 @@ group = state.fork(3)
 """
     code, out, err = run(model, body, interrupt=False)
     assert code == 0 and err == "", (code, err)
+
+
+def test_the_library_keeps_a_built_in_method_without_python():
+    """Its threads drop what they used whenever they are done, also when the interpreter is at its end."""
+    for native in (sgl.token_length_normalized._native, sgl.greedy_token_selection._native):
+        before = sys.getrefcount(native)
+        selects = [_espalier.select("answer", ["yes", "no"], 0.0, native) for _ in range(3)]
+        assert sys.getrefcount(native) == before and len(selects) == 3
