@@ -82,6 +82,8 @@ class CompiledProgram {
   // tune() found, else 256.
   std::vector<State> run_batch(std::span<const Arguments> items, const BatchOptions& batch = {}) const;
   int runs_at_once() const;
+  // What a batch does before its first run: the prefix that all begin with is computed, where that is worth a call.
+  void prepare_batch() const;
   // Runs all items with each number of runs at once, in turns, and keeps the quickest: here and in the tuning folder.
   // The caches of the back end are flushed before each. Fails: the first failure of a run; a folder that cannot be
   // written.

@@ -33,6 +33,11 @@ struct Graph {
     std::string name;
     int stream = 0;
   };
+  struct Set {  // by the program itself, at once
+    std::string name;
+    std::vector<std::string> values;  // one, unless it is a list
+    bool list = false;
+  };
   struct ReasoningEnd {
     std::string model_type;
     std::vector<std::string> names;
@@ -48,7 +53,7 @@ struct Graph {
   };
   using Content = std::variant<node::Text, node::Argument, node::Gen, node::Select, node::RoleBegin, node::RoleEnd,
                                node::Media, Variable, node::ScopeBegin, node::ScopeEnd, node::MovableBegin,
-                               node::MovableEnd, ReasoningEnd, Fork, Join, Prefix, Sample, Chain>;
+                               node::MovableEnd, Set, ReasoningEnd, Fork, Join, Prefix, Sample, Chain>;
   struct Node {
     int stream = 0;
     Content content;

@@ -131,7 +131,9 @@ void bind_backends(nb::module_& m) {
       .def("usage", &usage)
       .def("flush_cache", [](PythonBackend& self) { unlocked([&] { value_of((*self)->flush_cache()); }); })
       .def("server_info", &server_info)
-      .def("cache_prefix", &cache_prefix);
+      .def("cache_prefix", &cache_prefix)
+      // A prefix that was computed is worth a call of its own: it is not computed again, and nobody else sees to it.
+      .def("keeps_prefixes", [](PythonBackend& self) { return (*self)->traits().prefix_cache; });
   m.def(
       "set_default_backend",
       [](PythonBackend* backend) { set_default_backend(backend != nullptr ? **backend : nullptr); },

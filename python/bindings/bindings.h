@@ -15,6 +15,7 @@ void bind_expressions(nb::module_& m);  // gen, select, roles, ...
 void bind_choices(nb::module_& m);
 void bind_states(nb::module_& m);
 void bind_running(nb::module_& m);
+void bind_compiler(nb::module_& m);
 void bind_backends(nb::module_& m);
 void bind_engine(nb::module_& m);
 void bind_waiting(nb::module_& m);

@@ -38,6 +38,7 @@ void bind_expressions(nb::module_& m) {
   m.attr("REGEX_BOOL") = text_of(lang::pattern_of(ValueType::boolean).regex);
   m.attr("REGEX_STR") = text_of(lang::pattern_of(ValueType::string).regex);
   nb::class_<Expr>(m, "Expr", "What gen, select, user ... make; + joins it with text.")
+      .def("__init__", [](Expr* self, const Expr& other) { new (self) Expr(other); })
       .def("__add__", [](const Expr& left, nb::handle right) { return Expr(left) + expr_of(right); })
       .def("__radd__", [](const Expr& right, nb::handle left) { return expr_of(left) + Expr(right); })
       .def("__len__", [](const Expr& self) { return self.nodes().size(); });
@@ -51,6 +52,8 @@ void bind_expressions(nb::module_& m) {
   m.def("role_end", &role_end);
   m.def("scope_begin", [](std::string name) { return Expr(Node(node::ScopeBegin{std::move(name)})); });
   m.def("scope_end", [](std::string name) { return Expr(Node(node::ScopeEnd{std::move(name)})); });
+  m.def("argument", [](std::string name) { return Expr(Node(node::Argument{std::move(name)})); });
+  m.def("movable", [](nb::handle content) { return movable(expr_of(content)); });
   m.def("image", [](const std::string& path) { return image(path); });
   m.def("image_bytes", [](nb::bytes bytes) { return image_bytes(std::string(bytes.c_str(), bytes.size())); });
   m.def("video", [](const std::string& path, int frames) { return video(path, frames); });

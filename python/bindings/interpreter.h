@@ -65,6 +65,7 @@ class Held {
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
   T& operator*() { return *value_; }
+  const T& operator*() const { return *value_; }
   T* operator->() { return &*value_; }
 
  private:

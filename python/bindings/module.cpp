@@ -13,5 +13,6 @@ NB_MODULE(_espalier, m) {
   bind_backends(m);
   bind_states(m);
   bind_running(m);
+  bind_compiler(m);
   bind_engine(m);
 }

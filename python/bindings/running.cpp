@@ -8,16 +8,14 @@
 
 #include "errors.h"
 #include "held_backend.h"
-#include "lang/batch.h"
 #include "lang/waiting.h"
+#include "python_function.h"
 #include "states.h"
 #include "values.h"
 
 namespace espalier::python {
-namespace {
 
-// A Python callable that takes a state, as the library calls it: on a thread without the GIL.
-Function function_of(nb::object body) {
+Function python_function(nb::object body) {
   auto kept = std::make_shared<KeptObject>(std::move(body));
   return [kept](State& s) {
     const auto entry = running_functions().enter(s);
@@ -26,40 +24,30 @@ Function function_of(nb::object body) {
   };
 }
 
+std::unique_ptr<PythonState> PythonBatch::next(const nb::object& progress) {
+  if (!batch_) throw ProgramError({Error::Kind::cancelled, "the batch was closed", {}, {}});
+  auto state = held(unlocked([&] { return batch_->next(); }));
+  if (!progress.is_none()) progress(++done_);
+  return state;
+}
+
+namespace {
+
 using PythonOptions = Held<RunOptions>;
 
 std::unique_ptr<PythonState> run(nb::object body, PythonOptions& options) {
-  const Function function = function_of(std::move(body));
+  const Function function = python_function(std::move(body));
   return held(unlocked([&] { return function.run({}, *options); }));
 }
 
-class PythonBatch {
- public:
-  PythonBatch(const std::vector<nb::object>& bodies, PythonOptions& options, int threads, std::size_t ahead) {
-    for (const nb::object& body : bodies) functions_.push_back(function_of(body));
-    const std::size_t items = functions_.size();
-    const auto begin = [this, options = *options](std::size_t i) { return functions_[i].run({}, options); };
-    unlocked([&] { batch_.emplace(items, threads, ahead == 0 ? items : ahead, begin); });
-  }
-  ~PythonBatch() { close(); }
-
-  // The next state in order, when it has no more to do.
-  std::unique_ptr<PythonState> next(const nb::object& progress) {
-    if (!batch_) throw ProgramError({Error::Kind::cancelled, "the batch was closed", {}, {}});
-    auto state = held(unlocked([&] { return batch_->next(); }));
-    if (!progress.is_none()) progress(++done_);
-    return state;
-  }
-  // What runs is cancelled.
-  void close() {
-    unlocked([this] { batch_.reset(); });
-  }
-
- private:
-  std::vector<Function> functions_;
-  std::optional<lang::Batch> batch_;
-  std::size_t done_ = 0;
-};
+std::unique_ptr<PythonBatch> batch(const std::vector<nb::object>& bodies, PythonOptions& options, int threads,
+                                   std::size_t ahead) {
+  auto functions = std::make_shared<std::vector<Function>>();
+  for (const nb::object& body : bodies) functions->push_back(python_function(body));
+  return std::make_unique<PythonBatch>(
+      functions->size(), threads, ahead,
+      [functions, options = *options](std::size_t i) { return (*functions)[i].run({}, options); });
+}
 
 // Ctrl-C ends a wait: Python's handler has noted it, and only the main thread may see to it.
 void see_to_signals() {
@@ -83,9 +71,9 @@ void bind_running(nb::module_& m) {
                           int tokens) { new (self) PythonOptions(RunOptions{*backend, defaults, stream, tokens}); });
   m.def("run", &run);
   nb::class_<PythonBatch>(m, "Batch")
-      .def(nb::init<const std::vector<nb::object>&, PythonOptions&, int, std::size_t>())
       .def("next", &PythonBatch::next, nb::arg("progress").none())
       .def("close", &PythonBatch::close);
+  m.def("batch", &batch);
   m.def("close", [] { unlocked([] { running_functions().close(); }); });
   nb::module_::import_("atexit").attr("register")(m.attr("close"));
 }

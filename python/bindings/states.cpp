@@ -139,6 +139,7 @@ void bind_states(nb::module_& m) {
       .def("append", &append)
       .def("get", &get)
       .def("get_json", &get_json)
+      .def("variable", [](PythonState& self, std::string name) { return Expr((*self)[std::move(name)]); })
       .def("set", &set, nb::arg("name"), nb::arg("value").none())
       .def("contains",
            [](PythonState& self, const std::string& name) { return unlocked([&] { return self->contains(name); }); })

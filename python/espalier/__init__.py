@@ -38,6 +38,7 @@ from espalier.lang.api import (
     gen_string,
     get_server_info,
     image,
+    movable,
     select,
     separate_reasoning,
     set_default_backend,
@@ -54,6 +55,8 @@ from espalier.lang.choices import (
     token_length_normalized,
     unconditional_likelihood_normalized,
 )
+
+from espalier.lang.compiler import CompiledFunction, ProgramGraph
 
 if TYPE_CHECKING:
     from espalier.engine import Engine
@@ -81,6 +84,7 @@ _LAZY = {
 
 __all__ = [
     "Anthropic",
+    "CompiledFunction",
     "Crusoe",
     "DeadlineError",
     "Engine",
@@ -89,6 +93,7 @@ __all__ = [
     "MissingVariableError",
     "OpenAI",
     "ProgramError",
+    "ProgramGraph",
     "Runtime",
     "RuntimeEndpoint",
     "UnsupportedError",
@@ -105,6 +110,7 @@ __all__ = [
     "global_config",
     "greedy_token_selection",
     "image",
+    "movable",
     "select",
     "separate_reasoning",
     "set_default_backend",

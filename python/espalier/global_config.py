@@ -10,9 +10,11 @@ class GlobalConfig:
 
     Attributes:
         verbosity: 2 prints the text of every program that ``run`` has finished; default 0.
-        skip_special_tokens_in_output, spaces_between_special_tokens_in_out, enable_precache_with_tracing,
-        enable_parallel_encoding: kept for existing programs, and without effect: end marks are always left out of
-            values, and the engine computes what programs have in common once.
+        enable_precache_with_tracing: a batch against a server that caches prefixes first sends what all of its
+            prompts begin with, found by tracing the function once; default True. The engine in this process needs no
+            such call.
+        skip_special_tokens_in_output, spaces_between_special_tokens_in_out, enable_parallel_encoding: kept for existing
+            programs, and without effect: end marks are always left out of values.
     """
 
     def __init__(self) -> None:

@@ -152,10 +152,3 @@ def test_litellm_says_where_a_model_is(monkeypatch, runtime):
         s += sgl.assistant(sgl.gen("x", max_tokens=2))
 
     assert chat.run(backend=backend, temperature=0).error() is None
-
-
-def test_what_needs_the_tracer_says_so():
-    program = sgl.function(lambda s: None)
-    for work in (program.trace, program.cache, program.compile):
-        with pytest.raises(NotImplementedError, match="tracer"):
-            work()

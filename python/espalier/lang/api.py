@@ -321,6 +321,21 @@ def video(path: Union[str, "os.PathLike[str]"], num_frames: int) -> Expr:
     return _espalier.video(os.fspath(path), num_frames)
 
 
+def movable(expr: Text) -> Expr:
+    """A piece of a prompt whose place among the movable pieces beside it does not matter.
+
+    It changes nothing by itself. A compiler that is allowed code motion (``compile(passes={"move_pieces": True})``) puts
+    those without arguments first, so that more of a batch's prompts is the same.
+
+    Args:
+        expr: text and arguments; nothing is generated inside.
+
+    Raises:
+        ProgramError: something is.
+    """
+    return _espalier.movable(expr)
+
+
 def separate_reasoning(expr: Optional[Text] = None, model_type: str = "deepseek-r1") -> Expr:
     """What is generated inside is split: the variable keeps the answer, ``<name>_reasoning_content`` the thinking.
 

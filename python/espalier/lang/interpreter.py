@@ -7,6 +7,8 @@ import json
 from typing import Any, AsyncIterator, Callable, Generator, Iterator, Literal, Optional, Sequence, Union, overload
 
 from espalier import _espalier
+from espalier.errors import MissingVariableError
+from espalier.lang.placeholders import SglVariable
 from espalier.waiting import ready
 
 
@@ -44,7 +46,7 @@ class ProgramState:
         return self
 
     def __getitem__(self, name: str) -> Any:
-        return self._native.get(name)
+        return self.get_var(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._native.set(name, value)
@@ -58,7 +60,12 @@ class ProgramState:
         Raises:
             MissingVariableError: it was never set, or its call failed; with the message of that failure. A KeyError.
         """
-        return self._native.get(name)
+        try:
+            return self._native.get(name)
+        except MissingVariableError as missing:
+            if missing.code != "traced_value":
+                raise
+            return SglVariable(name, self._native.variable(name))
 
     def set_var(self, name: str, value: Any) -> None:
         """Sets a variable at once, not when what is queued is done."""

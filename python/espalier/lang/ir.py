@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 import inspect
+import os
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, Mapping, Optional, Sequence, Union
 
 from espalier import _espalier
 from espalier._espalier import Expr as Expr
+from espalier.errors import InvalidValueError
 from espalier.global_config import global_config
-from espalier.lang.backend.base_backend import native_backend
+from espalier.lang.backend.base_backend import chosen_backend, native_backend
+from espalier.lang.compiler import CompiledFunction, ProgramGraph, batch_results, compile_settings
 from espalier.lang.interpreter import ProgramState, RunRecord
+from espalier.lang.placeholders import SglArgument
 from espalier.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 #: What may be appended to a state: text, an expression, or several of them.
 Text: "TypeAlias" = Union[str, Expr, Sequence[Union[str, Expr]]]
 SglExpr = Expr
+_LEAST_PREFIX = 64  # characters; a shorter one is not worth a call
 Item = Union[Mapping[str, Any], Sequence[Any]]
 
 #: The patterns of ``dtype``.
@@ -28,6 +34,15 @@ REGEX_INT: str = _espalier.REGEX_INT
 REGEX_FLOAT: str = _espalier.REGEX_FLOAT
 REGEX_BOOL: str = _espalier.REGEX_BOOL
 REGEX_STR: str = _espalier.REGEX_STR
+
+
+class _Tracing(threading.local):
+    """Whether this thread traces a program."""
+
+    active = False
+
+
+_tracing = _Tracing()
 
 
 class SglFunction:
@@ -76,7 +91,7 @@ class SglFunction:
                 raise TypeError(f"the program {self.__name__} has no parameter {name}")
         return SglFunction(self.func, self.num_api_spec_tokens, {**self.bind_arguments, **kwargs})
 
-    def _body(self, record: RunRecord, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[Any], None]:
+    def body(self, record: RunRecord, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[Any], None]:
         """What the library calls with the state: once, on whatever thread."""
         arguments = {**kwargs, **self.bind_arguments}
         taken = self.arg_names[: len(args)]
@@ -92,11 +107,8 @@ class SglFunction:
     def _options(
         self, backend: Optional[Any], stream: bool, defaults: dict[str, Any]
     ) -> Any:
-        chosen = backend if backend is not None else global_config.default_backend
-        if chosen is None:
-            raise _no_backend()
         return _espalier.RunOptions(
-            native_backend(chosen), _espalier.GenOptions(**defaults), stream, self.num_api_spec_tokens or 0
+            native_backend(chosen_backend(backend)), _espalier.GenOptions(**defaults), stream, self.num_api_spec_tokens or 0
         )
 
     def run(
@@ -138,8 +150,9 @@ class SglFunction:
             Exception: whatever the function raises.
         """
         defaults = _defaults(locals())
+        self._refuse_while_tracing()
         record = RunRecord()
-        native = _espalier.run(self._body(record, args, kwargs), self._options(backend, stream, defaults))
+        native = _espalier.run(self.body(record, args, kwargs), self._options(backend, stream, defaults))
         state = ProgramState(native, record)
         if not use_thread and not stream:
             state.sync()
@@ -185,30 +198,22 @@ class SglFunction:
             TypeError: a tuple with more or fewer values than the function has parameters.
             Exception: whatever a function raises.
         """
-        items = [self._named(item) for item in batch_kwargs]
+        self._refuse_while_tracing()
+        items = [self.named(item) for item in batch_kwargs]
         if not items:
             return []
         options = self._options(backend, False, _defaults(locals()))
         threads = 0 if num_threads == "auto" else int(num_threads)
         records = [RunRecord() for _ in items]
-        bodies = [self._body(record, (), item) for record, item in zip(records, items)]
+        bodies = [self.body(record, (), item) for record, item in zip(records, items)]
         bar = ProgressBar(len(items)) if progress_bar else None
-        batch = _espalier.Batch(bodies, options, threads, 200 if generator_style else 0)
-        states = self._results(batch, records, bar)
+        self._precache(backend, len(items))
+        batch = _espalier.batch(bodies, options, threads, 200 if generator_style else 0)
+        states = batch_results(batch, records, bar)
         return states if generator_style else list(states)
 
-    @staticmethod
-    def _results(batch: Any, records: list[RunRecord], bar: Optional[ProgressBar]) -> Iterator[ProgramState]:
-        try:
-            for record in records:
-                native = batch.next(bar)
-                yield ProgramState(native, record)
-        finally:
-            batch.close()
-            if bar is not None:
-                bar.close()
-
-    def _named(self, item: Item) -> dict[str, Any]:
+    def named(self, item: Item) -> dict[str, Any]:
+        """An item of a batch as arguments by name."""
         if isinstance(item, Mapping):
             return dict(item)
         least, most = len(self.arg_names) - len(self.arg_defaults), len(self.arg_names)
@@ -219,36 +224,120 @@ class SglFunction:
             )
         return dict(zip(self.arg_names, item))
 
-    def trace(self, *, backend: Optional[Any] = None, **kwargs: Any) -> Any:
-        """The program as a graph; arguments that are not given stay open."""
-        raise _not_yet("trace")
+    def _refuse_while_tracing(self) -> None:
+        if _tracing.active:
+            why = f"the program {self.__name__} is run while another is traced, which calls nothing"
+            raise InvalidValueError(why, "bad_request", "", "traced_value")
+
+    def trace(self, *, backend: Optional[Any] = None, **kwargs: Any) -> ProgramGraph:
+        """The program as a graph: the function runs once, on placeholders for the arguments that are not given.
+
+        Args:
+            backend: not needed; upstream's programs give one.
+            kwargs: arguments that the graph has as constants.
+
+        Raises:
+            Exception: what the function raises, but for a TypeError or an AttributeError, which using a placeholder as
+                a value brings about; the graph ends there (``ends_because``).
+        """
+        del backend
+        constants, open_names = self._known_and_open(kwargs)
+        return ProgramGraph(_espalier.trace(self.__name__, open_names, self._traced_body(constants, open_names)))
+
+    def _traced_body(self, constants: Mapping[str, Any], open_names: Sequence[str]) -> Callable[[Any], None]:
+        body = self.body(RunRecord(), (), {**constants, **{name: SglArgument(name) for name in open_names}})
+
+        def traced(native: Any) -> None:
+            before, _tracing.active = _tracing.active, True
+            try:
+                body(native)
+            finally:
+                _tracing.active = before
+
+        return traced
+
+    def _known_and_open(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Arguments that a trace knows, and those that stay open: without a value, or with text as their default."""
+        defaults = dict(zip(self.arg_names[len(self.arg_names) - len(self.arg_defaults) :], self.arg_defaults))
+        known = {name: value for name, value in defaults.items() if not isinstance(value, str)}
+        known.update(given)
+        known.update(self.bind_arguments)
+        return known, [name for name in self.arg_names if name not in known]
 
     def cache(self, backend: Optional[Any] = None) -> None:
-        """Computes what every run of the program begins with, so that the runs find it in the prefix cache."""
-        raise _not_yet("cache")
+        """Computes what every run of the program begins with, so that the runs find it in the prefix cache.
 
-    def compile(self, *, backend: Optional[Any] = None) -> Any:
-        """The program as a compiled graph."""
-        raise _not_yet("compile")
+        Nothing is done when that is 64 characters or less. ``run_batch`` does so by itself.
+        """
+        native = native_backend(chosen_backend(backend))
+        prefix = _espalier.constant_prefix(self.trace().native, native)
+        if len(prefix) > _LEAST_PREFIX:
+            native.cache_prefix(prefix)
+
+    def _precache(self, backend: Optional[Any], items: int) -> None:
+        """What a batch has in common is computed first; where that fails, each run says so itself."""
+        native = native_backend(chosen_backend(backend))
+        if items < 2 or not global_config.enable_precache_with_tracing or not native.keeps_prefixes():
+            return
+        try:
+            self.cache(backend)
+        except Exception:  # the function's own, met before its time
+            pass
+
+    def compile(
+        self,
+        *,
+        backend: Optional[Any] = None,
+        outputs: Optional[Sequence[str]] = None,
+        passes: Optional[Mapping[str, bool]] = None,
+        tuning_folder: Optional[Union[str, "os.PathLike[str]"]] = None,
+        max_new_tokens: int = 128,
+        n: int = 1,
+        stop: Optional[Union[str, Sequence[str]]] = None,
+        stop_token_ids: Optional[Sequence[int]] = None,
+        stop_regex: Optional[Union[str, Sequence[str]]] = None,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int = -1,
+        min_p: float = 0.0,
+        frequency_penalty: float = 0.0,
+        presence_penalty: float = 0.0,
+        ignore_eos: bool = False,
+        return_logprob: Optional[bool] = None,
+        logprob_start_len: Optional[int] = None,
+        top_logprobs_num: Optional[int] = None,
+        return_text_in_logprobs: Optional[bool] = None,
+        **known: Any,
+    ) -> CompiledFunction:
+        """The program made cheaper: it is traced, the graph is improved, and runs carry the graph out.
+
+        A function that looks at values while it runs cannot be traced to its end; it is run, and compiled from one look
+        to the next. ``include/espalier/compiler.h`` tells what the passes do.
+
+        Args:
+            backend: that will run it; default :func:`espalier.set_default_backend`'s.
+            outputs: names of the variables that are read afterwards; what only others need is left out. None: all, and
+                the text.
+            passes: name to on or off: ``fold_constants``, ``move_pieces`` (off unless asked for: it changes prompts,
+                where they are :func:`espalier.movable`), ``merge_equal``, ``drop_dead``, ``share_samples``,
+                ``chain_calls``, ``hoist_prefix``, ``plan_speculation``.
+            tuning_folder: where :meth:`CompiledFunction.tune` keeps what it found.
+            max_new_tokens: and those behind it: as :meth:`run`.
+            known: arguments that are constants of the compiled program.
+
+        Raises:
+            ProgramError: there is no back end, or no such pass.
+        """
+        defaults = _espalier.GenOptions(**_defaults(locals()))
+        self._refuse_while_tracing()
+        settings = compile_settings(backend, defaults, outputs, passes, tuning_folder)
+        constants, open_names = self._known_and_open(known)
+        program = _espalier.compile(self.__name__, open_names, self._traced_body(constants, open_names), settings)
+        followed = _espalier.FollowedFunction(settings) if program.graph.ends_because else None
+        return CompiledFunction(self, program, followed, constants)
 
     def __call__(self, *args: Any, **kwargs: Any) -> ProgramState:
         return self.run(*args, **kwargs)
-
-
-def _no_backend() -> Exception:
-    from espalier.errors import InvalidValueError
-
-    return InvalidValueError(
-        "there is no back end: espalier.set_default_backend(espalier.Engine(model_path=...)), or run(backend=...)",
-        "bad_request",
-        "backend",
-    )
-
-
-def _not_yet(what: str) -> Exception:
-    from espalier.errors import UnsupportedError
-
-    return UnsupportedError(f"{what} needs the tracer, which this build does not have; run() works", "unsupported")
 
 
 # run()'s names for the arguments of gen().

@@ -170,7 +170,7 @@ State CompiledProgram::run(const Arguments& arguments, bool stream) const {
 }
 
 std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, const BatchOptions& batch) const {
-  if (items.size() > 1 && !impl_->prefix.empty()) impl_->compute_prefix();
+  if (items.size() > 1) prepare_batch();
   const RunOptions options = impl_->run_options(false);
   const auto begin = [&](std::size_t i) { return impl_->runs->run(items[i], options); };
   std::vector<State> all;
@@ -183,6 +183,10 @@ std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, 
   const auto at_once = static_cast<std::size_t>(batch.threads > 0 ? batch.threads : runs_at_once());
   lang::run_batch(items.size(), {1, batch.progress}, at_once, begin, each);
   return all;
+}
+
+void CompiledProgram::prepare_batch() const {
+  if (!impl_->prefix.empty()) impl_->compute_prefix();
 }
 
 int CompiledProgram::runs_at_once() const {

@@ -338,7 +338,7 @@ class RandomProgram {
     const int steps = 1 + draw(5);
     std::vector<std::string> known;
     for (int i = 0; i < steps; ++i) {
-      const int what = draw(10);
+      const int what = draw(11);
       if (what < 5) {
         s += piece();
       } else if (what == 5) {
@@ -352,6 +352,9 @@ class RandomProgram {
         s += piece();
       } else if (what == 7 && depth == 0) {
         s += sgl::user("u") + sgl::assistant(piece());
+      } else if (what == 8) {
+        // A name of its own: what is set at once and generated as well is settled by whoever comes last.
+        s.set("s" + std::to_string(names_++), draw(2) == 0 ? Value("v") : Value(Value::List{Value("v"), Value("w")}));
       } else if (depth < 3) {
         branch(s, depth);
       }
@@ -395,8 +398,10 @@ class RandomProgram {
 // All that can be read of a state; what fails is told by its message.
 std::string all_of(State& s) {
   std::string all = s.error() ? "error: " + s.error()->message : s.text();
-  for (char c = 'a'; c < 'a' + 8; ++c) {
-    const std::string name(1, c);
+  std::vector<std::string> names;
+  for (char c = 'a'; c < 'a' + 8; ++c) names.emplace_back(1, c);
+  for (int i = 0; i < 10; ++i) names.push_back("s" + std::to_string(i));
+  for (const std::string& name : names) {
     all += "\n" + name + ": ";
     try {
       all += s.get(name).text();

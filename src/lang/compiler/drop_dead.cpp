@@ -91,9 +91,10 @@ class Liveness {
         needed = join->mode == JoinMode::gather_variable ? joins_something_read(stream, *join) : text;
       if (!needed) continue;
       mark(*at);
-      // A join of variables adds no text; whatever else is needed stands behind what was said before.
+      // What adds no text needs none; whatever else is needed stands behind what was said before.
       const auto* join = std::get_if<Graph::Join>(&content);
-      text = text || join == nullptr || join->mode != JoinMode::gather_variable;
+      const bool gathers = join != nullptr && join->mode == JoinMode::gather_variable;
+      text = text || !(gathers || std::holds_alternative<Graph::Set>(content));
     }
   }
 

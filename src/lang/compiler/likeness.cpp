@@ -51,6 +51,11 @@ class Likeness::Reader {
   void write(const node::MovableBegin&) {}
   void write(const node::MovableEnd&) {}
   void write(const Graph::Prefix&) {}
+  void write(const Graph::Set& set) {
+    word(set.name);
+    word(set.list ? "list" : "one");
+    for (const std::string& value : set.values) word(value);
+  }
   void write(const Graph::Chain& chain) { word(std::to_string(chain.nodes)); }
   void write(const node::Media& media) { word(fmt::format("{}", static_cast<const void*>(media.picture.get()))); }
   void write(const node::Gen& gen) {

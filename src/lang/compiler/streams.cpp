@@ -32,6 +32,7 @@ std::string name_set_by(const Graph::Content& content) {
   if (const node::Gen* gen = gen_of(content)) return gen->name;
   if (const auto* select = std::get_if<node::Select>(&content)) return select->name;
   if (const auto* scope = std::get_if<node::ScopeEnd>(&content)) return scope->name;
+  if (const auto* set = std::get_if<Graph::Set>(&content)) return set->name;
   return {};
 }
 

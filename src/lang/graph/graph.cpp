@@ -89,6 +89,9 @@ class Checker {
       return wrong(fmt::format("stream {} has not begun here", variable.stream));
     return success();
   }
+  Result<> check(const Graph::Set& set) {
+    return set.list || set.values.size() == 1 ? success() : wrong("it sets one value, or a list");
+  }
   Result<> check(const node::Argument& argument) {
     for (const std::string& parameter : graph_.parameters)
       if (parameter == argument.name) return success();
@@ -119,10 +122,10 @@ Result<> Graph::check() const {
 }
 
 std::string_view kind_of(const Graph::Content& content) {
-  constexpr std::string_view kKinds[] = {"text",          "argument",    "gen",           "select",      "role_begin",
-                                         "role_end",      "media",       "variable",      "scope_begin", "scope_end",
-                                         "movable_begin", "movable_end", "reasoning_end", "fork",        "join",
-                                         "prefix",        "sample",      "chain"};
+  constexpr std::string_view kKinds[] = {"text",          "argument",    "gen",      "select",        "role_begin",
+                                         "role_end",      "media",       "variable", "scope_begin",   "scope_end",
+                                         "movable_begin", "movable_end", "set",      "reasoning_end", "fork",
+                                         "join",          "prefix",      "sample",   "chain"};
   static_assert(std::size(kKinds) == std::variant_size_v<Graph::Content>);
   return kKinds[content.index()];
 }

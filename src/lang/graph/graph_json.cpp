@@ -49,6 +49,10 @@ struct Writer {
   void operator()(const node::MovableBegin&) {}
   void operator()(const node::MovableEnd&) {}
   void operator()(const Graph::Prefix&) {}
+  void operator()(const Graph::Set& set) {
+    out["name"] = set.name;
+    out["value"] = set.list ? Json(set.values) : Json(set.values.front());
+  }
   void operator()(const Graph::Sample& sample) {
     out["group"] = sample.group;
     out["index"] = sample.index;
@@ -124,6 +128,20 @@ Result<Content> read_select(const Json& node, const std::string& place) {
   return Content(std::move(select));
 }
 
+Result<Content> read_set(const Json& node, const std::string& place) {
+  Graph::Set set;
+  ESP_TRY(set.name, get_string(node, {"name", place}));
+  const Json* value = find_field(node, "value");
+  set.list = value != nullptr && value->is_array();
+  if (set.list) {
+    ESP_TRY(set.values, strings_at(node, "value", place));
+    return Content(std::move(set));
+  }
+  ESP_TRY(std::string text, get_string(node, {"value", place}));
+  set.values.push_back(std::move(text));
+  return Content(std::move(set));
+}
+
 Result<Content> read_variable(const Json& node, const std::string& place) {
   Graph::Variable variable;
   ESP_TRY(variable.name, get_string(node, {"name", place}));
@@ -174,6 +192,7 @@ Result<Content> read_content(const Json& node, const std::string& place) {
   if (kind == "variable") return read_variable(node, place);
   if (kind == "scope_begin") return named<node::ScopeBegin>(node, "name", place);
   if (kind == "scope_end") return named<node::ScopeEnd>(node, "name", place);
+  if (kind == "set") return read_set(node, place);
   if (kind == "reasoning_end") return read_reasoning(node, place);
   if (kind == "join") return read_join(node, place);
   if (kind == "fork") {

@@ -58,6 +58,9 @@ class Replay::Appender {
     append(node::Variable{variable.name, stream(variable.stream).core});
   }
   void carry_out(const Graph::ReasoningEnd& end) { core().append(ReasoningSplit{end.model_type, end.names}); }
+  void carry_out(const Graph::Set& set) {
+    core().set(set.name, set.list ? Value(Value::List(set.values.begin(), set.values.end())) : Value(set.values[0]));
+  }
   void carry_out(const Graph::Prefix&) { core().append(PrefixItem()); }
   void carry_out(const Graph::Chain& chain) { stream(at_).chained = chain.nodes; }
   void carry_out(const Graph::Sample& sample) {

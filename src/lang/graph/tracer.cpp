@@ -12,6 +12,22 @@ Error unknown_value(std::string_view what) {
   return bad_request(fmt::format("{} has no value while the program is traced", what), {}, std::string(kTracedValue));
 }
 
+// Fails: ProgramError that ends the trace for what is no text: a graph could not be written down with it.
+Graph::Set set_of(const std::string& name, const Value& value) {
+  Graph::Set set{name, {}, value.is_list()};
+  const auto add = [&](const Value& one) {
+    if (one.is_list() || one.foreign() != nullptr)
+      throw ProgramError(bad_request(fmt::format("the variable {} is set to something that is no text", name), name,
+                                     std::string(kTracedValue)));
+    set.values.push_back(one.text());
+  };
+  if (set.list)
+    for (const Value& one : value.list()) add(one);
+  else
+    add(value);
+  return set;
+}
+
 // A state of a program that is being traced.
 class TracedState final : public StateCore, public std::enable_shared_from_this<TracedState> {
  public:
@@ -28,7 +44,10 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
     if (auto* split = std::get_if<ReasoningSplit>(&item))
       add(Graph::ReasoningEnd{std::move(split->model_type), std::move(split->names)});
   }
-  void set(std::string name, Value value) override { values_.insert_or_assign(std::move(name), std::move(value)); }
+  void set(std::string name, Value value) override {
+    add(set_of(name, value));
+    values_.insert_or_assign(std::move(name), std::move(value));
+  }
   bool contains(std::string_view name) const override { return values_.contains(name); }
 
   Result<Value> read(std::string_view name) override {

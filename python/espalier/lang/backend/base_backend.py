@@ -100,3 +100,22 @@ def connection(
     milliseconds = None if timeout is None else max(1, math.ceil(1000 * float(timeout)))
     tries = None if max_retries is None else int(max_retries) + 1
     return _espalier.ConnectionOptions(milliseconds, tries, dict(default_headers or {}))
+
+
+def chosen_backend(backend: Optional[Any]) -> Any:
+    """That one, or the default one without it.
+
+    Raises:
+        ProgramError: there is none.
+    """
+    from espalier.errors import InvalidValueError
+    from espalier.global_config import global_config
+
+    chosen = backend if backend is not None else global_config.default_backend
+    if chosen is None:
+        raise InvalidValueError(
+            "there is no back end: espalier.set_default_backend(espalier.Engine(model_path=...)), or run(backend=...)",
+            "bad_request",
+            "backend",
+        )
+    return chosen

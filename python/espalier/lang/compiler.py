@@ -1,0 +1,281 @@
+"""Programs as graphs, and compiled programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence, Union
+
+from espalier import _espalier
+from espalier.errors import InvalidValueError
+from espalier.lang.backend.base_backend import chosen_backend, native_backend
+from espalier.lang.interpreter import ProgramState, RunRecord
+from espalier.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from espalier.lang.ir import Item, SglFunction
+
+
+class ProgramGraph:
+    """A program as data: what it says, generates, chooses, forks and joins, in order. A value.
+
+    Attributes:
+        name: of the program.
+        parameters: arguments that were left open.
+        ends_because: why the trace ended before the function did; "" when it did not.
+    """
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+        self.name: str = native.name
+        self.parameters: list[str] = native.parameters
+        self.ends_because: str = native.ends_because
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """Each node: ``stream`` (the state it is of), ``kind``, and what belongs to its kind."""
+        nodes: list[dict[str, Any]] = self.native.to_json()["nodes"]
+        return nodes
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """The names that the program's own state sets, each with the number of the node that does so last."""
+        kinds = ("gen", "select", "scope_end", "sample")
+        return {
+            node["name"]: i
+            for i, node in enumerate(self.nodes)
+            if node["stream"] == 0 and node["kind"] in kinds and node["name"]
+        }
+
+    @property
+    def child_states(self) -> list[int]:
+        """The streams that were forked off, by number; the program's own is 0."""
+        return [child for node in self.nodes if node["kind"] == "fork" for child in node["children"]]
+
+    def flatten_nodes(self) -> list[dict[str, Any]]:
+        """The nodes in an order in which they can be carried out: :attr:`nodes`."""
+        return self.nodes
+
+    def print_graph_dfs(self) -> None:
+        """Prints a line for each node, a fork's children below it."""
+        print(self, end="")
+
+    def __str__(self) -> str:
+        text: str = self.native.text()
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """The graph with its version; what ``POST /v1/programs`` and ``espalier program`` take."""
+        value: dict[str, Any] = self.native.to_json()
+        return value
+
+    @staticmethod
+    def from_json(value: Union[str, Mapping[str, Any]]) -> "ProgramGraph":
+        """A graph that was written down: the value, or its text.
+
+        Raises:
+            ProgramError: it is none; with the node at fault.
+        """
+        return ProgramGraph(_espalier.Graph.from_json(value if isinstance(value, str) else json.dumps(value)))
+
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes :meth:`to_json` to a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.to_json(), file, indent=1)
+
+    @staticmethod
+    def load(path: Union[str, "os.PathLike[str]"]) -> "ProgramGraph":
+        """What :meth:`save` wrote."""
+        with open(path, encoding="utf-8") as file:
+            return ProgramGraph.from_json(file.read())
+
+    def compile(
+        self,
+        *,
+        backend: Optional[Any] = None,
+        outputs: Optional[Sequence[str]] = None,
+        passes: Optional[Mapping[str, bool]] = None,
+        tuning_folder: Optional[Union[str, "os.PathLike[str]"]] = None,
+        **defaults: Any,
+    ) -> "CompiledFunction":
+        """The graph as a program that runs: as :meth:`SglFunction.compile`.
+
+        Args:
+            defaults: of the runs, by the names of :func:`espalier.gen` (``max_tokens``, ``temperature``, ...).
+
+        Raises:
+            ProgramError: the graph is only the beginning of its program.
+        """
+        settings = compile_settings(backend, _espalier.GenOptions(**defaults), outputs, passes, tuning_folder)
+        return CompiledFunction(_GraphProgram(self), _espalier.compile_graph(self.native, settings), None, {})
+
+    def dot(self) -> str:
+        """The picture in the language of Graphviz."""
+        text: str = self.native.dot()
+        return text
+
+
+def batch_results(batch: Any, records: Sequence[RunRecord], bar: Optional[ProgressBar]) -> Iterator[ProgramState]:
+    """The states of a batch in order, as they are done."""
+    try:
+        for record in records:
+            native = batch.next(bar)
+            yield ProgramState(native, record)
+    finally:
+        batch.close()
+        if bar is not None:
+            bar.close()
+
+
+class _GraphProgram:
+    """A graph in the place of the function that it was made from."""
+
+    def __init__(self, graph: ProgramGraph) -> None:
+        self.__name__ = graph.name or "program"
+        self.arg_names = graph.parameters
+        self.arg_defaults: tuple[Any, ...] = ()
+        self.bind_arguments: dict[str, Any] = {}
+
+    def named(self, item: "Item") -> dict[str, Any]:
+        return dict(item) if isinstance(item, Mapping) else dict(zip(self.arg_names, item))
+
+
+def compile_settings(
+    backend: Optional[Any],
+    defaults: Any,
+    outputs: Optional[Sequence[str]],
+    passes: Optional[Mapping[str, bool]],
+    tuning_folder: Optional[Union[str, "os.PathLike[str]"]],
+) -> Any:
+    """The library's options of a compilation."""
+    return _espalier.CompileOptions(
+        native_backend(chosen_backend(backend)),
+        defaults,
+        None if outputs is None else list(outputs),
+        dict(passes or {}),
+        "" if tuning_folder is None else os.fspath(tuning_folder),
+    )
+
+
+class CompiledFunction:
+    """What :meth:`SglFunction.compile` gives; it runs as the program does.
+
+    ``ret_value`` of its states is None when the program is carried out from its graph, without the function.
+    """
+
+    def __init__(self, program: "Union[SglFunction, _GraphProgram]", native: Any, followed: Optional[Any], known: Mapping[str, Any]) -> None:
+        self._program = program
+        self._native = native
+        self._followed = followed
+        self._known = dict(known)
+        self.__name__ = program.__name__
+
+    @property
+    def whole(self) -> bool:
+        """Whether the function was traced to its end, and so is not needed any more."""
+        return self._followed is None
+
+    @property
+    def graph(self) -> ProgramGraph:
+        """What is carried out; of a function that looks at values, up to the first it looks at."""
+        return ProgramGraph(self._native.graph)
+
+    def report(self) -> str:
+        """What each pass changed, and what that is expected to save."""
+        text: str = self._native.report()
+        return text
+
+    @property
+    def passes(self) -> list[dict[str, Any]]:
+        """The report as data: ``pass``, ``on``, ``changes``, ``calls_saved``, ``prompt_bytes_shared``."""
+        value: list[dict[str, Any]] = self._native.report_json()
+        return value
+
+    def print_graph(self) -> None:
+        """Prints the graph."""
+        self.graph.print_graph_dfs()
+
+    def run(self, *args: Any, stream: bool = False, **kwargs: Any) -> ProgramState:
+        """Runs the program: as :meth:`SglFunction.run`, with the defaults and the back end of the compilation.
+
+        Raises:
+            TypeError: an argument that the program has not, that is missing, or that was compiled in with another value.
+            ProgramError: ``stream`` for a function that looks at values.
+        """
+        arguments = self._arguments({**dict(zip(self._program.arg_names, args)), **kwargs})
+        record = RunRecord()
+        if self._followed is None:
+            return ProgramState(self._native.run(self._texts(arguments), stream), record)
+        if stream:
+            raise InvalidValueError("a function that looks at values is not streamed when it is compiled", "bad_request")
+        return ProgramState(self._followed.run(self._body(record, arguments)), record)
+
+    def run_batch(
+        self, batch_kwargs: "Sequence[Item]", *, num_threads: Union[int, str] = "auto", progress_bar: bool = False
+    ) -> list[ProgramState]:
+        """Runs the program once for each item; the states are in the items' order.
+
+        Args:
+            batch_kwargs: as :meth:`SglFunction.run_batch`.
+            num_threads: runs at once; "auto": what :meth:`tune` found, else 256. Of a function that looks at values:
+                threads.
+            progress_bar: a line on stderr.
+        """
+        items = [self._arguments(self._program.named(item)) for item in batch_kwargs]
+        if not items:
+            return []
+        at_once = 0 if num_threads == "auto" else int(num_threads)
+        records = [RunRecord() for _ in items]
+        if self._followed is None:
+            batch = self._native.batch([self._texts(item) for item in items], at_once)
+        else:
+            bodies = [self._body(record, item) for record, item in zip(records, items)]
+            batch = self._followed.batch(bodies, at_once)
+        bar = ProgressBar(len(items)) if progress_bar else None
+        return list(batch_results(batch, records, bar))
+
+    def tune(
+        self, batch_kwargs: "Sequence[Item]", candidates: Sequence[int] = (4, 16, 64, 256), rounds: int = 3
+    ) -> list[tuple[int, float]]:
+        """Measures how many runs at once are quickest for these items, and keeps it; (runs, median seconds) of each.
+
+        The back end's cache is flushed before each round.
+        """
+        items = [self._texts(self._arguments(self._program.named(item))) for item in batch_kwargs]
+        measured: list[tuple[int, float]] = self._native.tune(items, list(candidates), rounds)
+        return measured
+
+    @property
+    def runs_at_once(self) -> int:
+        """Of a batch."""
+        runs: int = self._native.runs_at_once
+        return runs
+
+    def _body(self, record: RunRecord, arguments: Mapping[str, Any]) -> Any:
+        assert not isinstance(self._program, _GraphProgram)  # such a one is never followed
+        return self._program.body(record, (), arguments)
+
+    def _arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All that the function takes."""
+        program = self._program
+        defaults = dict(zip(program.arg_names[len(program.arg_names) - len(program.arg_defaults) :], program.arg_defaults))
+        for name, value in given.items():
+            if name in program.bind_arguments:
+                continue
+            if name in self._known and self.whole and self._known[name] is not value and self._known[name] != value:
+                raise TypeError(f"{name} was compiled in as {self._known[name]!r}: compile(..., {name}={value!r})")
+            if name not in program.arg_names:
+                raise TypeError(f"the program {program.__name__} has no parameter {name}")
+        arguments = {**defaults, **self._known, **given}
+        missing = [name for name in program.arg_names if name not in arguments and name not in program.bind_arguments]
+        if missing:
+            raise TypeError(f"the program {program.__name__} needs {', '.join(missing)}")
+        return arguments
+
+    def _texts(self, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """Those that the graph left open."""
+        texts = {name: arguments[name] for name in self._native.graph.parameters}
+        for name, value in texts.items():
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is appended to the prompt and must be a str, not {type(value).__name__}")
+        return texts

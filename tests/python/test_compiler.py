@@ -1,0 +1,189 @@
+"""Tracing, caching and compiling programs from Python: against the engine in this process and over HTTP."""
+
+import json
+
+import pytest
+import programs
+
+import espalier as sgl
+
+
+@sgl.function
+def judge(s, essay, sides=2):
+    s += sgl.system("You judge.") + sgl.user("Essay: " + essay)
+    forks = s.fork(sides)
+    forks += lambda i: sgl.user(f"side {i}")
+    forks += sgl.assistant(sgl.gen("view", max_tokens=6))
+    forks.join()
+    s += sgl.assistant("So " + sgl.gen("end", max_tokens=4) + forks[1]["view"])
+
+
+@sgl.function
+def looks(s, word):
+    s += word + sgl.gen("a", max_tokens=4)
+    if len(s["a"]) > 0:
+        forks = s.fork(2)
+        forks += lambda i: f" {i}" + sgl.gen("b", max_tokens=3)
+        forks.join()
+        s += " then " + sgl.gen("c", max_tokens=3)
+    return s["a"].upper()
+
+
+def test_a_trace_is_a_graph_that_is_written_and_read(tmp_path):
+    graph = judge.trace()
+    assert graph.parameters == ["essay"] and graph.ends_because == ""
+    assert [node["kind"] for node in graph.nodes][:4] == ["role_begin", "text", "role_end", "role_begin"]
+    assert set(graph.variables) == {"end"} and graph.child_states == [1, 2]
+    graph.save(tmp_path / "judge.json")
+    assert sgl.ProgramGraph.load(tmp_path / "judge.json").to_json() == graph.to_json()
+    assert "fork of 2" in str(graph) and graph.dot().startswith("digraph")
+    assert '"Essay: mine"' in str(judge.trace(essay="mine"))
+    assert judge.trace(sides=3).child_states == [1, 2, 3]
+
+
+def test_a_trace_ends_where_the_function_needs_a_value():
+    assert "argument word" in sgl.function(_formats).trace().ends_because
+    assert "variable a" in looks.trace().ends_because
+    assert judge.trace().ends_because == ""  # a variable that is appended is no value that is looked at
+    with pytest.raises(ZeroDivisionError):
+        sgl.function(_fails).trace()
+
+
+def _formats(s, word):
+    s += f"{word}!"
+
+
+def _fails(s):
+    s += str(1 // 0)
+
+
+def test_wrong_graphs_are_refused_with_their_place():
+    with pytest.raises(sgl.ProgramError, match=r"nodes\[0\]"):
+        sgl.ProgramGraph.from_json(json.dumps({"version": 1, "streams": 1, "nodes": [{"stream": 0, "kind": "jump"}]}))
+    with pytest.raises(sgl.ProgramError, match="object"):
+        sgl.ProgramGraph.from_json("[]")
+
+
+def _said(state):
+    return state.text(), state.messages()
+
+
+def test_a_compiled_program_says_what_the_program_says(backend):
+    compiled = judge.compile(backend=backend, temperature=0)
+    assert compiled.whole and "drop_dead" in compiled.report()
+    own, state = (f(essay="A short one.") for f in (lambda essay: judge.run(essay=essay, backend=backend, temperature=0), compiled.run))
+    assert _said(state) == _said(own)
+    assert state["view"] == own["view"] and state["end"] == own["end"]
+    with pytest.raises(TypeError, match="sides was compiled in as 2"):
+        compiled.run(essay="x", sides=3)
+    with pytest.raises(TypeError, match="needs essay"):
+        compiled.run()
+    with pytest.raises(TypeError, match="no parameter"):
+        compiled.run(essay="x", colour="red")
+
+
+def test_a_function_that_looks_at_values_is_followed(backend):
+    compiled = looks.compile(backend=backend, temperature=0)
+    assert not compiled.whole
+    own, state = looks.run("One", backend=backend, temperature=0), compiled.run("One")
+    assert _said(state) == _said(own)
+    assert state["b"] == own["b"] and state.ret_value == own.ret_value
+    batch = compiled.run_batch([{"word": "One"}, ("Two",)])
+    assert [s["c"] for s in batch] == [looks.run(w, backend=backend, temperature=0)["c"] for w in ("One", "Two")]
+
+
+def test_a_graph_that_was_read_runs(backend, tmp_path):
+    judge.trace().save(tmp_path / "judge.json")
+    program = sgl.ProgramGraph.load(tmp_path / "judge.json").compile(backend=backend, temperature=0)
+    own = judge.run(essay="Mine.", backend=backend, temperature=0)
+    assert program.run("Mine.").text() == own.text()
+    assert program.run_batch([("Mine.",), {"essay": "Mine."}])[1]["end"] == own["end"]
+
+
+def test_a_compiled_batch_is_in_order(backend):
+    essays = [f"Essay number {i}." for i in range(12)]
+    compiled = judge.compile(backend=backend, temperature=0)
+    states = compiled.run_batch([{"essay": essay} for essay in essays])
+    for essay, state in zip(essays, states):
+        assert state["end"] == judge.run(essay=essay, backend=backend, temperature=0)["end"]
+
+
+def _run_compiled(self, *args, stream=False, backend=None, use_thread=True, **given):
+    """In place of SglFunction.run: the same, by way of compile()."""
+    del use_thread
+    arguments = {**dict(zip(self.arg_names, args)), **{name: given.pop(name) for name in list(given) if name in self.arg_names}}
+    constants = {name: value for name, value in arguments.items() if not isinstance(value, str)}
+    compiled = self.compile(backend=backend, **given, **constants)
+    if stream and not compiled.whole:
+        return RUN(self, stream=True, backend=backend, **given, **arguments)
+    return compiled.run(stream=stream, **arguments)
+
+
+RUN = sgl.function(lambda s: None).run.__func__
+
+
+@pytest.mark.parametrize("run", programs.PROGRAMS, ids=lambda run: run.__name__)
+def test_program_says_the_same_compiled(run, backend, monkeypatch):
+    here = run()
+    monkeypatch.setattr(type(judge), "run", _run_compiled)
+    assert run() == here
+
+
+def test_equal_branches_are_made_once(backend):
+    @sgl.function
+    def same(s):
+        forks = s.fork(3)
+        forks += "Tip:" + sgl.gen("tip", max_tokens=4)
+        forks.join()
+
+    compiled = same.compile(backend=backend, temperature=0)
+    assert sum(one["calls_saved"] for one in compiled.passes) == 2
+    assert compiled.run()["tip"] == same.run(backend=backend, temperature=0)["tip"]
+    off = same.compile(backend=backend, temperature=0, passes={"merge_equal": False, "share_samples": False})
+    assert sum(one["calls_saved"] for one in off.passes) == 0
+    with pytest.raises(sgl.ProgramError, match="no pass"):
+        same.compile(backend=backend, passes={"merge": False})
+
+
+def test_outputs_name_what_is_read(backend):
+    compiled = judge.compile(backend=backend, temperature=0, outputs=["view"])
+    assert "nobody can read gen end" in compiled.report()
+    assert compiled.run(essay="x")["view"] == judge.run(essay="x", backend=backend, temperature=0)["view"]
+
+
+def test_movable_pieces_move_only_when_asked(backend):
+    @sgl.function
+    def asks(s, q):
+        s += sgl.movable("Question: " + q + "\n") + sgl.movable("Be brief.\n")
+        s += sgl.gen("a", max_tokens=2)
+
+    assert asks.run(q="Why?", backend=backend).text().startswith("Question: Why?\nBe brief.")
+    assert asks.compile(backend=backend).run(q="Why?").text().startswith("Question: Why?\nBe brief.")
+    moving = asks.compile(backend=backend, passes={"move_pieces": True})
+    assert moving.run(q="Why?").text().startswith("Be brief.\nQuestion: Why?")
+    with pytest.raises(sgl.ProgramError):
+        sgl.movable(sgl.gen("x"))
+
+
+def test_streams_of_a_compiled_program_tell_its_text(backend):
+    state = judge.compile(backend=backend, temperature=0).run(essay="x", stream=True)
+    assert "".join(state.text_iter()) == state.text()
+
+
+def test_a_prefix_is_computed_by_cache(backend):
+    @sgl.function
+    def long(s, q):
+        s += "A long beginning that all runs share, longer than sixty-four characters. " + q + sgl.gen("a", max_tokens=2)
+
+    sgl.flush_cache(backend)
+    long.cache(backend)
+    assert long.run(q="x", backend=backend, temperature=0).get_meta_info("a")["cached_tokens"] > 8
+
+
+def test_what_tuning_found_is_kept(backend, tmp_path):
+    compiled = judge.compile(backend=backend, temperature=0, tuning_folder=tmp_path)
+    assert compiled.runs_at_once == 256
+    measured = compiled.tune([{"essay": "a"}, {"essay": "b"}], candidates=(1, 2), rounds=1)
+    assert [runs for runs, _ in measured] == [1, 2]
+    again = judge.compile(backend=backend, temperature=0, tuning_folder=tmp_path)
+    assert again.runs_at_once == compiled.runs_at_once in (1, 2)
