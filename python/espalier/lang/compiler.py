@@ -158,10 +158,7 @@ def compile_settings(
 
 
 class CompiledFunction:
-    """What :meth:`SglFunction.compile` gives; it runs as the program does.
-
-    ``ret_value`` of its states is None when the program is carried out from its graph, without the function.
-    """
+    """What :meth:`SglFunction.compile` gives; it runs as the program does."""
 
     def __init__(self, program: "Union[SglFunction, _GraphProgram]", native: Any, followed: Optional[Any], known: Mapping[str, Any]) -> None:
         self._program = program
@@ -172,7 +169,7 @@ class CompiledFunction:
 
     @property
     def whole(self) -> bool:
-        """Whether the function was traced to its end, and so is not needed any more."""
+        """Whether the function looks at no value and returns none, so that its graph stands for it."""
         return self._followed is None
 
     @property

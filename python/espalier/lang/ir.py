@@ -244,8 +244,12 @@ class SglFunction:
         constants, open_names = self._known_and_open(kwargs)
         return ProgramGraph(_espalier.trace(self.__name__, open_names, self._traced_body(constants, open_names)))
 
-    def _traced_body(self, constants: Mapping[str, Any], open_names: Sequence[str]) -> Callable[[Any], None]:
-        body = self.body(RunRecord(), (), {**constants, **{name: SglArgument(name) for name in open_names}})
+    def _traced_body(
+        self, constants: Mapping[str, Any], open_names: Sequence[str], record: Optional[RunRecord] = None
+    ) -> Callable[[Any], None]:
+        """`record`: somebody wants what the function returns, so a trace ends there: a graph returns nothing."""
+        told = record or RunRecord()
+        body = self.body(told, (), {**constants, **{name: SglArgument(name) for name in open_names}})
 
         def traced(native: Any) -> None:
             before, _tracing.active = _tracing.active, True
@@ -253,6 +257,8 @@ class SglFunction:
                 body(native)
             finally:
                 _tracing.active = before
+            if record is not None and told.ret_value is not None:
+                raise InvalidValueError("the function returns a value", "bad_request", "", "traced_value")
 
         return traced
 
@@ -270,7 +276,7 @@ class SglFunction:
         Nothing is done when that is 64 characters or less. ``run_batch`` does so by itself.
         """
         native = native_backend(chosen_backend(backend))
-        prefix = _espalier.constant_prefix(self.trace().native, native)
+        prefix = str(_espalier.constant_prefix(self.trace().native, native))
         if len(prefix) > _LEAST_PREFIX:
             native.cache_prefix(prefix)
 
@@ -311,8 +317,8 @@ class SglFunction:
     ) -> CompiledFunction:
         """The program made cheaper: it is traced, the graph is improved, and runs carry the graph out.
 
-        A function that looks at values while it runs cannot be traced to its end; it is run, and compiled from one look
-        to the next. ``include/espalier/compiler.h`` tells what the passes do.
+        A function that looks at values while it runs, or returns one, cannot be replaced by a graph; it is run, and
+        compiled from one look to the next. ``include/espalier/compiler.h`` tells what the passes do.
 
         Args:
             backend: that will run it; default :func:`espalier.set_default_backend`'s.
@@ -332,7 +338,8 @@ class SglFunction:
         self._refuse_while_tracing()
         settings = compile_settings(backend, defaults, outputs, passes, tuning_folder)
         constants, open_names = self._known_and_open(known)
-        program = _espalier.compile(self.__name__, open_names, self._traced_body(constants, open_names), settings)
+        body = self._traced_body(constants, open_names, RunRecord())
+        program = _espalier.compile(self.__name__, open_names, body, settings)
         followed = _espalier.FollowedFunction(settings) if program.graph.ends_because else None
         return CompiledFunction(self, program, followed, constants)
 

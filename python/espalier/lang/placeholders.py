@@ -31,8 +31,8 @@ class Placeholder(Expr):
         )
 
     # fmt: off
-    __str__ = __format__ = __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _has_no_value  # type: ignore[assignment]
-    __len__ = __iter__ = __getitem__ = __contains__ = __hash__ = __int__ = __float__ = __index__ = _has_no_value  # type: ignore[assignment]
+    __str__ = __format__ = __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _has_no_value
+    __len__ = __iter__ = __getitem__ = __contains__ = __hash__ = __int__ = __float__ = __index__ = _has_no_value
     __mul__ = __rmul__ = __mod__ = __rmod__ = _has_no_value
     # fmt: on
 

@@ -2,14 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <random>
 
 #include "base/json.h"
 #include "espalier/compiler.h"
 #include "lang/scripted_backend.h"
+#include "testing/data.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside
 
@@ -416,9 +415,7 @@ class RandomPrograms : public ::testing::TestWithParam<std::tuple<bool, bool>> {
 
 TEST_P(RandomPrograms, SayTheSameCompiled) {
   const auto [looks, capable] = GetParam();
-  const char* given = std::getenv("ESPALIER_TEST_SEED");
-  const unsigned seed = given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
-  std::cout << "seed " << seed << std::endl;
+  const auto seed = static_cast<unsigned>(espalier::testing::seed());
   const auto backend = answering();
   backend->set_traits().samples = backend->set_traits().chains = backend->set_traits().prefix_cache = capable;
   const Arguments arguments{{"x", "X"}};

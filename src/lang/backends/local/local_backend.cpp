@@ -1,5 +1,6 @@
 // The model in this process: contexts hold token ids, and a call sends what the engine's cache does not have yet.
 #include "base/log.h"
+#include "engine/engine_metrics.h"
 #include "espalier/backends.h"
 #include "lang/backends/let_go.h"
 #include "lang/backends/local/local_context.h"
@@ -26,13 +27,18 @@ class LocalBackend final : public Backend {
   Result<Json> server_info() override {
     const ModelInfo& model = service_.engine->model();
     const EngineStatus now = service_.engine->status();
+    const EngineMetrics& did = service_.engine->metrics();
     return Json{{"version", ESPALIER_VERSION},
                 {"model_path", model.path},
                 {"context_length", model.limits.context_length},
                 {"max_total_num_tokens", model.limits.pool_tokens},
                 {"running", now.running},
                 {"waiting", now.waiting},
-                {"cached_tokens", now.cached_tokens}};
+                {"cached_tokens", now.cached_tokens},
+                // Since the engine was opened; `computed_tokens`: of prompts, not found in the cache.
+                {"total_requests", did.requests.value()},
+                {"total_computed_tokens", did.computed_tokens.value()},
+                {"total_generated_tokens", did.generated_tokens.value()}};
   }
 
   bool is_own_thread() const { return service_.courier.is_this_thread(); }
