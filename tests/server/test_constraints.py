@@ -228,7 +228,7 @@ class Segments(ServerCase):
                     ", likes ", self.hole("likes", ignore_eos=True), " and more."]
         reply = self.server.generate(segments=segments)
         ids = self.server.post("/tokenize", {"prompt": "Name: "}).json["tokens"]
-        text = ""
+        text, before, finished = "", [], []
         for i, segment in enumerate(segments[1:]):
             if isinstance(segment, str):
                 if i > 3 and segment == ", likes ":
@@ -239,12 +239,19 @@ class Segments(ServerCase):
             else:
                 one = self.server.generate(input_ids=ids, sampling_params=segment["sampling_params"])
                 self.assertEqual(reply["variables"][segment["name"]], one["text"])
+                before.append(len(ids))
+                finished.append(one["meta_info"]["finish_reason"])
                 made = one["output_ids"]
                 ids += made[:-1] if one["meta_info"]["finish_reason"]["type"] == "stop" else made
                 text += one["text"]
         self.assertEqual(reply["text"], text)
         self.assertEqual([s["name"] for s in reply["segments"]], ["name", "age", "likes"])
         self.assertEqual(reply["meta_info"]["completion_tokens"], sum(s["completion_tokens"] for s in reply["segments"]))
+        self.assertEqual([s["prompt_tokens"] for s in reply["segments"]], before)
+        self.assertEqual([("forced_tokens" in s) for s in reply["segments"]], [True, True, False])
+        for hole, ended in zip(reply["segments"], finished):
+            self.assertEqual(hole["finish_reason"], ended)
+            self.assertLess(hole["cached_tokens"], hole["prompt_tokens"])
 
     def test_a_hole_that_a_stop_string_ends_goes_on_without_it(self):
         free = self.server.generate(text="Once upon", sampling_params={"temperature": 0, "max_new_tokens": 12, "ignore_eos": True})

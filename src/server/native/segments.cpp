@@ -34,8 +34,7 @@ class SegmentsReply final : public Reply {
     bool stream = false;
     std::shared_ptr<const ServedModel> model;
   };
-  SegmentsReply(Options options, std::vector<Hole> holes)
-      : options_(std::move(options)), holes_(std::move(holes)) {
+  SegmentsReply(Options options, std::vector<Hole> holes) : options_(std::move(options)), holes_(std::move(holes)) {
     context_.settle(options_.prompt);
   }
 
@@ -121,11 +120,7 @@ class SegmentsReply final : public Reply {
       completion += usage.completion_tokens;
       forced += usage.forced_tokens;
       saved += usage.passes_saved;
-      json.open('{').field("name", hole.name).field("text", hole.text);
-      json.key("output_ids").values(std::span<const TokenId>(hole.ids));
-      json.key("finish_reason");
-      write_finish(json, hole);
-      json.field("completion_tokens", usage.completion_tokens).close('}');
+      write_hole(json, hole);
     }
     json.close(']').key("meta_info").open('{').field("id", options_.id);
     const Hole& last = holes_[at_ > 0 ? at_ - 1 : 0];
@@ -136,8 +131,27 @@ class SegmentsReply final : public Reply {
     json.field("weight_version", options_.weight_version).close('}').close('}');
   }
 
+  // What /generate tells of a prompt's one output, as far as a hole has it.
+  static void write_hole(JsonWriter& json, const Hole& hole) {
+    const Usage& usage = hole.end.usage;
+    json.open('{').field("name", hole.name).field("text", hole.text);
+    json.key("output_ids").values(std::span<const TokenId>(hole.ids));
+    json.key("finish_reason");
+    write_finish(json, hole);
+    json.field("prompt_tokens", usage.prompt_tokens).field("completion_tokens", usage.completion_tokens);
+    json.field("cached_tokens", usage.cached_tokens).field("num_retractions", usage.retractions);
+    if (hole.fields.grammar != nullptr) {
+      json.field("forced_tokens", usage.forced_tokens).field("forward_passes_saved", usage.passes_saved);
+    }
+    json.field("e2e_latency", hole.end.timing.finished).close('}');
+  }
+
   static void write_finish(JsonWriter& json, const Hole& hole) {
     json.open('{').field("type", to_string(hole.end.reason));
+    if (hole.end.reason == FinishReason::length) json.field("length", hole.end.usage.completion_tokens);
+    if (hole.end.reason == FinishReason::abort) {
+      json.field("message", hole.end.error.message.empty() ? "Aborted" : hole.end.error.message);
+    }
     if (hole.end.reason == FinishReason::stop) {
       json.key("matched");
       if (hole.end.matched_string)
@@ -152,9 +166,9 @@ class SegmentsReply final : public Reply {
 
   const Options options_;
   std::vector<Hole> holes_;
-  std::size_t at_ = 0;            // the hole that is being filled
+  std::size_t at_ = 0;     // the hole that is being filled
   ContinuedText context_;  // everything before it
-  std::string text_;              // behind the prompt
+  std::string text_;       // behind the prompt
   int cached_ = 0;
 };
 
