@@ -160,7 +160,9 @@ class Context {
   virtual std::unique_ptr<Context> fork(const Document& document) = 0;
   virtual std::unique_ptr<Call> generate(const Document& document, GenCall call, GenSink sink) = 0;
   virtual std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) = 0;
-  // Requires: the back end's traits tell `chains`.
+  // Whether chain() can hold these; what it cannot hold is made call by call.
+  virtual bool takes(const Document&, const ChainCall&) const { return true; }
+  // Requires: the back end's traits tell `chains`, and takes().
   virtual std::unique_ptr<Call> chain(const Document&, ChainCall, ChainSink) { return nullptr; }
   // The document's text was cut down to `bytes`, or is another from there on.
   virtual void rewind(std::size_t bytes) = 0;
@@ -175,7 +177,7 @@ struct BackendTraits {
   bool pictures = false;      // sees them
   bool prefix_cache = false;  // a prefix that was computed is not computed again: worth a call of its own before a fork
   bool speculates = false;    // calls are paid each: API speculation makes sense
-  bool samples = false;       // the prompt of a call for several samples is read, and paid, once
+  bool samples = false;       // several samples are one request, whose prompt is read, and paid, once
   bool chains = false;        // takes generations with text between them as one call
 };
 

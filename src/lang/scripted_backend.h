@@ -42,6 +42,8 @@ class ScriptedBackend final : public Backend {
   BackendTraits& set_traits() { return traits_; }
   ChatFormat& set_format() { return format_; }
 
+  void take_chains_of(std::size_t generations) { most_chained_ = generations; }  // at most
+
   // Answers wait until release().
   void hold() {
     const std::lock_guard lock(mutex_);
@@ -92,6 +94,9 @@ class ScriptedBackend final : public Backend {
         sink.on_end(std::move(output));
       });
       return std::make_unique<ScriptedCall>(backend_, over);
+    }
+    bool takes(const Document&, const ChainCall& call) const override {
+      return call.parts.size() <= backend_.most_chained_;
     }
     // Where set_traits() tells that it is taken. The prompt that is noted is the first part's.
     std::unique_ptr<Call> chain(const Document& document, ChainCall call, ChainSink sink) override {
@@ -152,6 +157,7 @@ class ScriptedBackend final : public Backend {
   std::deque<std::function<void()>> queue_;
   std::vector<std::string> prompts_;
   bool held_ = false, stopping_ = false;
+  std::atomic<std::size_t> most_chained_ = 1000;
   std::atomic<int> cancelled_ = 0;
   std::thread thread_;
 };

@@ -199,7 +199,7 @@ StreamExecutor::Progress StreamExecutor::take(ChainItem chain) {
 }
 
 // What stands between the generations is what the document would gain there. Fails: unsupported where the back end has
-// no such call, or one of the generations is none that it takes.
+// no such call, or it does not take these generations in one.
 Result<ChainCall> StreamExecutor::chain_call(const std::vector<Node>& nodes) const {
   const Error piecewise{Error::Kind::unsupported, "the chain is made of single calls", {}, {}};
   if (!setup_->backend->traits().chains || setup_->stream || !document_.pictures.empty()) return piecewise;
@@ -218,6 +218,7 @@ Result<ChainCall> StreamExecutor::chain_call(const std::vector<Node>& nodes) con
     chain.parts.push_back({document.text.substr(from), std::move(call)});
     from = document.text.size();
   }
+  if (!context_->takes(document_, chain)) return piecewise;
   return chain;
 }
 

@@ -1,4 +1,5 @@
-// The native and the OpenAI back end against our own server: the same questions give the same answers whichever way.
+// The native and the OpenAI back end against our own server: the same questions give the same answers whichever way,
+// and programs say the same compiled as interpreted.
 #include "base/json_fields.h"
 #include "espalier/backends.h"
 #include "lang/backends/api_double.h"
@@ -212,6 +213,61 @@ TEST(OurServer, RefusalsCarryItsSentenceAndPicturesAreForLater) {
   auto wrong = open_openai({.model = "no-such-model", .chat = false, .base_url = server().url() + "/v1"});
   ASSERT_TRUE(wrong.ok());
   EXPECT_EQ(generate(**wrong, text_document(kPrompt), greedy(4)).error().kind, Error::Kind::not_found);
+}
+
+// Three generations with turns between them; two are held to regexes, one ends at a string. The first two are tokens
+// that the tokenizer writes there as well: a chain goes on from what was generated, calls one by one encode the text
+// anew.
+Function dialogue() {
+  return Function("dialogue", {"about"}, [](State& s, const Arguments& args) {
+    s += espalier::system("Be brief.") + user("About " + args["about"]);
+    s += assistant("Answer:" + gen("word", {.max_tokens = 1, .regex = " [a-z]+"}) +
+                   "; mark=" + gen("mark", {.max_tokens = 1, .regex = "[0-9]"}));
+    s += user("Sure?") + assistant(gen("sure", {.max_tokens = 24, .stop = {"e", "\n"}}));
+  });
+}
+
+TEST(OurServer, AChainOfACompiledProgramIsOneRequestAndSaysTheSame) {
+  const Arguments arguments{{"about", "foxes"}};
+  const auto one_by_one = native(), chained = native();
+  State own = dialogue().run(arguments, {.backend = one_by_one, .defaults = {.temperature = 0}});
+  own.sync();
+  ASSERT_FALSE(own.error()) << own.error()->message;
+  auto program = compile(dialogue(), {.backend = chained, .defaults = {.temperature = 0}});
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  State s = program->run(arguments);
+  ASSERT_FALSE(s.error()) << s.error()->message;
+  for (const char* name : {"word", "mark", "sure"}) {
+    EXPECT_EQ(s[name].text(), own[name].text()) << name;
+    EXPECT_EQ(s.meta(name)["finish_reason"], own.meta(name)["finish_reason"]) << name;
+    EXPECT_EQ(s.meta(name)["completion_tokens"], own.meta(name)["completion_tokens"]) << name;
+    EXPECT_EQ(s.meta(name)["prompt_tokens"], own.meta(name)["prompt_tokens"]) << name;
+  }
+  EXPECT_EQ(s.text(), own.text());
+  EXPECT_EQ(s["mark"].text().size(), 1u);
+  EXPECT_EQ(one_by_one->usage().calls, 3);
+  EXPECT_EQ(chained->usage().calls, 1);
+  EXPECT_EQ(chained->usage().completion_tokens, one_by_one->usage().completion_tokens);
+  EXPECT_LT(chained->usage().prompt_tokens, one_by_one->usage().prompt_tokens);
+}
+
+TEST(OurServer, AChainThatItRefusesFailsWithItsSentence) {
+  const Function f("f", {}, [](State& s, const Arguments&) {
+    s += "One" + gen("a", {.max_tokens = 2}) + "two" + gen("b", {.max_tokens = 2, .top_p = 7});
+  });
+  State s = compile(f, {.backend = native()})->run();
+  ASSERT_TRUE(s.error());
+  EXPECT_EQ(s.error()->kind, Error::Kind::bad_request);
+  EXPECT_NE(s.error()->message.find("top_p"), std::string::npos) << s.error()->message;
+}
+
+TEST(OurServer, BranchesThatBeginTheSameAskOnceForSeveralSamples) {
+  for (const auto& backend : {native(), openai(false), openai(true)}) {
+    State s = three_samples(backend);
+    ASSERT_FALSE(s.error()) << s.error()->message;
+    EXPECT_EQ(texts_of(s, "a").size(), 3u);
+    EXPECT_EQ(backend->usage().calls, backend->traits().prefix_cache ? 2 : 1) << backend->traits().name;
+  }
 }
 
 TEST(OurServer, WantsTheKeyItWasGiven) {

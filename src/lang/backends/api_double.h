@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/json_fields.h"
 #include "espalier/backends.h"
+#include "espalier/compiler.h"
 #include "testing/http_double.h"
 
 namespace espalier::lang {
@@ -221,6 +222,37 @@ inline Result<SelectOutput> select(Backend& backend, const Document& document, S
   const auto under_way = context->select(document, std::move(call),
                                          [waited](Result<SelectOutput> result) { waited->end(std::move(result)); });
   return waited->wait();
+}
+
+inline Result<std::vector<GenOutput>> chain(Backend& backend, const Document& document, ChainCall call) {
+  auto context = backend.context();
+  auto waited = std::make_shared<Waited<std::vector<GenOutput>>>();
+  const auto under_way = context->chain(
+      document, std::move(call), [waited](Result<std::vector<GenOutput>> result) { waited->end(std::move(result)); });
+  return waited->wait();
+}
+
+// A compiled run of a program whose branches begin with the same generation, here or in a turn of the assistant's:
+// three samples under "a".
+inline State three_samples(const std::shared_ptr<Backend>& backend) {
+  const Function f("f", {}, [chat = backend->traits().chat](State& s, const Arguments&) {
+    s += chat ? user("Say hi.") : Expr("Say hi:");
+    auto forks = s.fork(3);
+    forks += chat ? assistant(gen("a", {.max_tokens = 16})) : gen("a", {.max_tokens = 16});
+    forks.join();
+  });
+  auto program = compile(f, {.backend = backend, .defaults = {.temperature = 0.8}});
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  State s = program->run();
+  s.sync();
+  return s;
+}
+
+inline std::vector<std::string> texts_of(State& s, std::string_view variable) {
+  const Value::List list = s[std::string(variable)].list();
+  std::vector<std::string> texts;
+  for (const Value& one : list) texts.push_back(one.text());
+  return texts;
 }
 
 inline std::string joined(const std::vector<Piece>& pieces) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "lang/backends/anthropic/anthropic_wire.h"
 #include "lang/backends/gemini/gemini_wire.h"
+#include "lang/backends/native/native_chain.h"
 #include "lang/backends/native/native_select.h"
 #include "lang/backends/openai/openai_select.h"
 #include "lang/backends/remote/endpoint.h"
@@ -51,6 +52,13 @@ void read_answer(int dialect, int mode, std::string_view bytes) {
   if (streamed && heard != reply->output.texts[0]) std::abort();
 }
 
+void read_segments_of(int mode, std::string_view bytes) {
+  const auto holes = static_cast<std::size_t>(1 + mode % 3);
+  const auto answer = native::read_segments(bytes, holes);
+  if (!answer.ok()) return;
+  if (answer->outputs.size() != holes || answer->prompt_tokens < 0) std::abort();
+}
+
 void read_scores_of(int mode, std::string_view bytes) {
   const SelectCall call{{"a", "bc"}, mode % 2 ? unconditional_likelihood_normalized() : greedy_token_selection(), 0};
   if (const auto scores = native::read_scores(bytes, call); scores.ok())
@@ -67,11 +75,13 @@ void read_scores_of(int mode, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
-  const int dialect = data[0] % (kReaders + 1);
+  const int dialect = data[0] % (kReaders + 2);
   static_cast<void>(refusal("x", 400, bytes));
   if (dialect < kReaders)
     read_answer(dialect, data[1], bytes);
-  else
+  else if (dialect == kReaders)
     read_scores_of(data[1], bytes);
+  else
+    read_segments_of(data[1], bytes);
   return 0;
 }

@@ -89,7 +89,10 @@ class Pipeline {
     step("move_pieces", true, [&](PassReport& report) { lang::move_pieces(graph_, report); });
     step("merge_equal", whole, [&](PassReport& report) { lang::merge_equal(graph_, defaults, report); });
     step("drop_dead", whole, [&](PassReport& report) { lang::drop_dead(graph_, options_.outputs, report); });
-    step("share_samples", traits_.samples, [&](PassReport& report) { lang::share_samples(graph_, defaults, report); });
+    const lang::ServedRows rows{.speculated = whole && traits_.speculates && options_.passes.plan_speculation,
+                                .chained = traits_.chains && options_.passes.chain_calls};
+    step("share_samples", traits_.samples,
+         [&](PassReport& report) { lang::share_samples(graph_, defaults, rows, report); });
     step("chain_calls", traits_.chains, [&](PassReport& report) { lang::chain_calls(graph_, defaults, report); });
     step("hoist_prefix", true, [&](PassReport& report) { hoist_prefix(report); });
     step("plan_speculation", whole,

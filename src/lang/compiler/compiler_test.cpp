@@ -159,6 +159,41 @@ TEST(Compiler, BranchesThatBeginTheSameAreSamplesOfOneCall) {
   EXPECT_EQ(backend->prompts().size(), 1u + 3u);
 }
 
+TEST(Compiler, AGenerationWhoseRowIsOneCallStaysInIt) {
+  const Function f("f", {}, [](State& s, const Arguments&) {
+    s += "Tip";
+    auto forks = s.fork(3);
+    forks += gen("a", {.stop = "."}) + "Why?" + gen("b", {.stop = "."});
+    forks.join();
+  });
+  for (const bool chained : {false, true}) {
+    const auto backend = answering();
+    backend->set_traits().samples = true;
+    (chained ? backend->set_traits().chains : backend->set_traits().speculates) = true;
+    CompileOptions options = on(backend, 0.8);
+    const auto program = compile(f, options).value();
+    EXPECT_EQ(pass(program, "share_samples").calls, 0) << program.report();
+    EXPECT_EQ(pass(program, chained ? "chain_calls" : "plan_speculation").calls, 3);
+    (chained ? options.passes.chain_calls : options.passes.plan_speculation) = false;
+    EXPECT_EQ(pass(compile(f, options).value(), "share_samples").calls, 2) << "nothing else serves the row";
+  }
+}
+
+TEST(Compiler, AChainThatTheBackEndDoesNotHoldIsMadeCallByCall) {
+  const auto backend = answering();
+  backend->set_traits().chains = true;
+  const Function f("f", {}, [](State& s, const Arguments&) { s += "x" + gen("a") + "y" + gen("b"); });
+  State own = f.run({}, interpreted(backend));
+  own.sync();
+  backend->take_chains_of(1);
+  const auto program = compile(f, on(backend)).value();
+  EXPECT_EQ(program.run().text(), own.text());
+  EXPECT_EQ(backend->prompts().size(), 4u);
+  backend->take_chains_of(2);
+  EXPECT_EQ(program.run().text(), own.text());
+  EXPECT_EQ(backend->prompts().size(), 5u);
+}
+
 TEST(Compiler, ASampleComesThoughTheBranchThatAskedIsNotNeededAnyMore) {
   const auto backend = answering();
   backend->set_traits().samples = true;

@@ -46,7 +46,7 @@ class Recording {
     if (options_.passes.fold_constants) fold_constants(pending_, report);
     const BackendTraits& traits = options_.backend->traits();
     if (options_.passes.share_samples && traits.samples) {
-      share_samples(pending_, options_.defaults, report);
+      share_samples(pending_, options_.defaults, {.chained = traits.chains && options_.passes.chain_calls}, report);
       for (Graph::Node& one : pending_.nodes)
         if (auto* sample = std::get_if<Graph::Sample>(&one.content)) sample->group += groups_;
       groups_ += static_cast<int>(pending_.nodes.size());

@@ -12,7 +12,11 @@ void fold_constants(Graph& graph, PassReport& report);
 void move_pieces(Graph& graph, PassReport& report);
 // `defaults`: what a generation without a temperature of its own has.
 void merge_equal(Graph& graph, const GenOptions& defaults, PassReport& report);
-void share_samples(Graph& graph, const GenOptions& defaults, PassReport& report);
+// Generations of a stream that follow each other and will be one call: by speculation those of a turn, as a chain all.
+struct ServedRows {
+  bool speculated = false, chained = false;
+};
+void share_samples(Graph& graph, const GenOptions& defaults, const ServedRows& rows, PassReport& report);
 void drop_dead(Graph& graph, const std::optional<std::vector<std::string>>& outputs, PassReport& report);
 void chain_calls(Graph& graph, const GenOptions& defaults, PassReport& report);
 // The tokens that a call of API speculation should ask for; 0: it would save nothing.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "lang/compiler/likeness.h"
 #include "lang/compiler/passes.h"
@@ -19,9 +20,23 @@ bool can_share(const node::Gen& gen, const GenOptions& defaults) {
   return one && !seeded && !told;
 }
 
+// Whether another generation will come with the same call: as a sample of its own the first would break that row.
+bool begins_a_row(const Graph& graph, std::span<const std::size_t> behind, const ServedRows& rows) {
+  for (const std::size_t i : behind) {
+    const Graph::Content& content = graph.nodes[i].content;
+    if (std::holds_alternative<node::Gen>(content)) return rows.speculated || rows.chained;
+    const bool argument = std::holds_alternative<node::Argument>(content);
+    const bool mark =
+        std::holds_alternative<node::RoleBegin>(content) || std::holds_alternative<node::RoleEnd>(content) ||
+        std::holds_alternative<node::ScopeBegin>(content) || std::holds_alternative<node::ScopeEnd>(content);
+    if (!(is_literal(content) || (mark && rows.chained) || (argument && rows.speculated))) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
-void share_samples(Graph& graph, const GenOptions& defaults, PassReport& report) {
+void share_samples(Graph& graph, const GenOptions& defaults, const ServedRows& rows, PassReport& report) {
   const auto streams = nodes_by_stream(graph);
   int groups = 0;  // those that are there already keep their numbers
   for (const Graph::Node& one : graph.nodes)
@@ -30,10 +45,13 @@ void share_samples(Graph& graph, const GenOptions& defaults, PassReport& report)
     const auto* fork = std::get_if<Graph::Fork>(&graph.nodes[i].content);
     if (fork == nullptr) continue;
     std::map<std::string, std::vector<std::size_t>> alike;
-    for (const int child : fork->children)
-      if (const auto beginning = beginning_of(graph, streams[static_cast<std::size_t>(child)]))
-        if (can_share(*gen_of(graph.nodes[beginning->generation].content), defaults))
-          alike[beginning->form].push_back(beginning->generation);
+    for (const int child : fork->children) {
+      const auto& nodes = streams[static_cast<std::size_t>(child)];
+      const auto beginning = beginning_of(graph, nodes);
+      if (!beginning || !can_share(*gen_of(graph.nodes[beginning->generation].content), defaults)) continue;
+      const auto at = std::ranges::find(nodes, beginning->generation);
+      if (!begins_a_row(graph, {at + 1, nodes.end()}, rows)) alike[beginning->form].push_back(beginning->generation);
+    }
     for (const auto& [form, generations] : alike) {
       const int of = static_cast<int>(generations.size());
       if (of < 2 || of > SamplingLimits::n) continue;

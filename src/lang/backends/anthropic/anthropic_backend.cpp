@@ -28,7 +28,6 @@ class AnthropicBackend final : public RemoteBackend {
   EndStrings ends(const GenCall& call) const override {
     return split_ends(call.sampling.stop, call.sampling.stop.size(), false);
   }
-  bool takes_samples() const override { return false; }
 
  private:
   static BackendTraits traits_made() {

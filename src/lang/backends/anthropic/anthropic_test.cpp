@@ -152,6 +152,11 @@ TEST_F(AnthropicBackend, SeveralSamplesAreSeveralRequests) {
   EXPECT_EQ(output->texts, (std::vector<std::string>{"one", "one", "one"}));
   EXPECT_EQ(output->meta.size(), 3u);
   EXPECT_EQ(backend->usage().calls, 3);
+
+  State s = three_samples(backend);
+  ASSERT_FALSE(s.error()) << s.error()->message;
+  EXPECT_EQ(texts_of(s, "a").size(), 3u);
+  EXPECT_EQ(backend->usage().calls, 6);
 }
 
 TEST_F(AnthropicBackend, WhatItCannotDoIsSaidBeforeAnythingIsSent) {

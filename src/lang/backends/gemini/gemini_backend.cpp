@@ -28,7 +28,6 @@ class GeminiBackend final : public RemoteBackend {
     return split_ends(call.sampling.stop, most, true);
   }
   bool constrains(const GenCall& call) const override { return gemini_constrains(call); }
-  bool takes_samples() const override { return false; }  // candidateCount is not for all models
 
  private:
   static BackendTraits traits_made() {
@@ -36,6 +35,7 @@ class GeminiBackend final : public RemoteBackend {
     traits.name = "gemini";
     traits.chat = true;
     traits.logprobs = traits.constraints = false;
+    traits.samples = false;  // candidateCount is not for all models
     traits.pictures = traits.speculates = true;
     return traits;
   }

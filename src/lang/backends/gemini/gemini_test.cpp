@@ -127,6 +127,15 @@ TEST_F(GeminiBackend, ATurnThatHasBegunAndAStreamWithoutEndAreErrors) {
   EXPECT_EQ(generate(*open(), chat_document(), short_call(), &pieces).error().kind, Error::Kind::network);
 }
 
+TEST_F(GeminiBackend, SeveralSamplesAreSeveralRequests) {
+  api.next(ApiDouble::json(answer("one")));
+  const auto backend = open();
+  State s = three_samples(backend);
+  ASSERT_FALSE(s.error()) << s.error()->message;
+  EXPECT_EQ(texts_of(s, "a").size(), 3u);
+  EXPECT_EQ(backend->usage().calls, 3);
+}
+
 TEST(GeminiVertex, TakesProjectAndLocationFromTheEnvironment) {
   const std::string path = "/v1/projects/proj/locations/europe-west4/publishers/google/models/gemini:generateContent";
   ApiDouble api({{"POST", path, generate_schema()}});

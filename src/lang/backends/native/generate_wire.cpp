@@ -156,15 +156,7 @@ class GenerateReader final : public ReplyReader {
     said.meta = *meta;
     const Json* reason = find_field(*meta, "finish_reason");
     said.ended = reason != nullptr;
-    const Json* type = reason ? find_field(*reason, "type") : nullptr;
-    if (type && *type == "abort") {
-      const Json* why = find_field(*reason, "message");
-      return Error{
-          Error::Kind::cancelled,
-          fmt::format("the server gave the call up: {}", why && why->is_string() ? why->get<std::string>() : "aborted"),
-          {},
-          {}};
-    }
+    if (auto error = reason ? given_up(*reason) : std::nullopt) return std::move(*error);
     return success();
   }
 
@@ -174,12 +166,27 @@ class GenerateReader final : public ReplyReader {
 
 }  // namespace
 
+std::optional<Error> given_up(const Json& finish_reason) {
+  const Json* type = find_field(finish_reason, "type");
+  if (!type || *type != "abort") return std::nullopt;
+  const Json* why = find_field(finish_reason, "message");
+  return Error{
+      Error::Kind::cancelled,
+      fmt::format("the server gave the call up: {}", why && why->is_string() ? why->get<std::string>() : "aborted"),
+      {},
+      {}};
+}
+
+Result<Json> write_sampling_params(const NativeServer& server, const GenCall& call) {
+  Json sampling = write_sampling(call);
+  ESP_CHECK(write_constraint(server, call, sampling));
+  return sampling;
+}
+
 Result<Json> write_generate(const NativeServer& server, const Document& document, const GenCall& call) {
   Json body = Json::object();
   body["text"] = document.text;
-  Json sampling = write_sampling(call);
-  ESP_CHECK(write_constraint(server, call, sampling));
-  body["sampling_params"] = std::move(sampling);
+  ESP_TRY(body["sampling_params"], write_sampling_params(server, call));
   if (call.stream) body["stream"] = true;
   if (call.return_logprob) body["return_logprob"] = true;
   if (call.logprob_start_len) body["logprob_start_len"] = *call.logprob_start_len;

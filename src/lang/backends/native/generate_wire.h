@@ -1,6 +1,6 @@
 // generate_wire.h: /generate as Espalier and SGLang speak it: bodies written, answers read.
 // Threads: pure functions; a reader belongs to one call.
-// Fails:   write_generate: unsupported for a constraint that this kind of server does not know.
+// Fails:   writing: unsupported for a constraint that this kind of server does not know.
 #pragma once
 
 #include "lang/backends/remote/reply_reader.h"
@@ -17,6 +17,11 @@ struct NativeServer {
 };
 
 Result<Json> write_generate(const NativeServer& server, const Document& document, const GenCall& call);
+// The part of it that a generation has to itself, constraint and all.
+Result<Json> write_sampling_params(const NativeServer& server, const GenCall& call);
+
+// What a finish_reason of a call that was given up means; none: it was not.
+std::optional<Error> given_up(const Json& finish_reason);
 
 // `samples`: what `n` was.
 std::unique_ptr<ReplyReader> generate_reader(int samples);

@@ -3,7 +3,7 @@
 
 #include "base/json_fields.h"
 #include "base/log.h"
-#include "lang/backends/native/generate_wire.h"
+#include "lang/backends/native/native_chain.h"
 #include "lang/backends/native/native_select.h"
 #include "lang/backends/native/server_chat_format.h"
 #include "lang/backends/remote/remote_backend.h"
@@ -28,6 +28,13 @@ class NativeBackend final : public RemoteBackend {
     return begin_native_select(lane_, server_, document, std::move(call), std::move(sink));
   }
 
+  bool takes(const Document& document, const ChainCall& call) const override {
+    return traits_.chains && fits_segments(document, call);
+  }
+  std::unique_ptr<Call> chain(const Document& document, ChainCall call, ChainSink sink) override {
+    return begin_native_chain(lane_, server_, document, call, std::move(sink));
+  }
+
   // Old servers have the route under GET.
   Result<> flush_cache() override {
     auto answer = lane_->ask(lane_->request(net::Method::post, "/flush_cache", {}));
@@ -50,6 +57,8 @@ class NativeBackend final : public RemoteBackend {
     traits.name = "native";
     traits.pictures = server.sees_pictures;
     traits.prefix_cache = true;
+    traits.samples = true;
+    traits.chains = server.espalier;
     return traits;
   }
 

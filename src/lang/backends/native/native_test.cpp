@@ -1,5 +1,6 @@
 // The native back end against a double of SGLang's routes; against our own server: tests/lang.
 #include "lang/backends/api_double.h"
+#include "lang/backends/native/native_chain.h"
 #include "lang/backends/native/native_select.h"
 
 namespace espalier::lang::native {
@@ -166,6 +167,152 @@ TEST_F(SglangDouble, ARefusalCarriesTheServersSentence) {
   EXPECT_NE(closed.error().message.find("Unauthorized"), std::string::npos);
   api.always("/get_model_info", ApiDouble::json(Json::object()));
   EXPECT_NE(open_native({.base_url = api.url()}).error().message.find("model_path"), std::string::npos);
+}
+
+TEST_F(SglangDouble, BranchesThatBeginTheSameAskOnceForSeveralSamples) {
+  api.next(ApiDouble::json(output("")));  // the prefix
+  api.next(ApiDouble::json(Json::array({output("a"), output("b"), output("c")})));
+  const auto backend = open();
+  State s = three_samples(backend);
+  ASSERT_FALSE(s.error()) << s.error()->message;
+  EXPECT_EQ(texts_of(s, "a"), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(call_body(0)["sampling_params"]["max_new_tokens"], 0);
+  EXPECT_EQ(call_body(1)["sampling_params"]["n"], 3);
+  EXPECT_EQ(backend->usage().calls, 2);
+}
+
+// ---- Chains ---------------------------------------------------------------------------------------------------------
+
+Json segments_schema() {
+  Json hole = Json::parse(R"({"type": "object", "required": ["name", "sampling_params"],
+    "properties": {"name": {"type": "string"}}})");
+  hole["properties"]["sampling_params"] = generate_schema()["properties"]["sampling_params"];
+  Json schema = Json::parse(R"({"type": "object", "required": ["segments"], "properties": {"segments": {"type": "array",
+    "items": {"anyOf": [{"type": "string"}]}}}})");
+  schema["properties"]["segments"]["items"]["anyOf"].push_back(std::move(hole));
+  return Json{{"anyOf", Json::array({std::move(schema), generate_schema()})}};
+}
+
+Json segment(const std::string& name, const std::string& text, int prompt, int completion) {
+  Json one = {{"name", name}, {"text", text}, {"output_ids", Json::array({7})}, {"prompt_tokens", prompt}};
+  one["completion_tokens"] = completion;
+  one["cached_tokens"] = prompt - 1;
+  one["finish_reason"] = {{"type", "stop"}, {"matched", "\n"}};
+  return one;
+}
+
+Json segments_answer(Json segments) {
+  Json answer = {{"text", "..."}, {"segments", std::move(segments)}};
+  answer["meta_info"] = {{"id", "x"}, {"weight_version", "w"}, {"prompt_tokens", 5}, {"completion_tokens", 5}};
+  return answer;
+}
+
+class EspalierDouble : public ::testing::Test {
+ protected:
+  EspalierDouble() {
+    api.always("/get_model_info",
+               ApiDouble::json(Json::parse(R"({"model_path": "Qwen/Qwen2-7B-Instruct", "server": "espalier"})")));
+  }
+  std::shared_ptr<Backend> open() {
+    auto backend = open_native({.base_url = api.url(), .connection = quick_connection()});
+    EXPECT_TRUE(backend.ok()) << backend.error().message;
+    return *backend;
+  }
+  static ChainCall two_parts() {
+    GenCall name = short_call(), age = short_call();
+    name.sampling.stop = {"\n"};
+    age.sampling.temperature = 0;
+    age.constraint = {Constraint::Kind::regex, "[0-9]+"};
+    return {{{"Name:", name}, {"\nAge:", age}, {"", short_call()}}};
+  }
+  ApiDouble api{{{"GET", "/get_model_info", Json()}, {"POST", "/generate", segments_schema()}}};
+};
+
+TEST_F(EspalierDouble, AChainIsOneRequestOfSegments) {
+  api.next(ApiDouble::json(
+      segments_answer({segment("0", " Ada", 5, 3), segment("1", "36", 12, 2), segment("2", ".", 14, 1)})));
+  const auto backend = open();
+  EXPECT_TRUE(backend->traits().chains);
+  const auto outputs = chain(*backend, text_document("A person.\n"), two_parts());
+  ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+  ASSERT_EQ(outputs->size(), 3u);
+  EXPECT_EQ((*outputs)[0].texts, std::vector<std::string>{" Ada"});
+  EXPECT_EQ((*outputs)[1].texts, std::vector<std::string>{"36"});
+  EXPECT_EQ((*outputs)[1].meta[0], Json::parse(R"({"id": "x", "prompt_tokens": 12, "completion_tokens": 2,
+    "cached_tokens": 11, "finish_reason": {"type": "stop", "matched": "\n"}, "weight_version": "w"})"));
+  Json common = Json::parse(R"({"max_new_tokens": 16, "temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0,
+    "frequency_penalty": 0.0, "presence_penalty": 0.0, "ignore_eos": false, "n": 1})");
+  Json name = common, age = common;
+  name["stop"] = Json::array({"\n"});
+  age["temperature"] = 0.0;
+  age["regex"] = "[0-9]+";
+  const Json segments = Json::array({"A person.\nName:",
+                                     {{"name", "0"}, {"sampling_params", name}},
+                                     "\nAge:",
+                                     {{"name", "1"}, {"sampling_params", age}},
+                                     {{"name", "2"}, {"sampling_params", common}}});
+  EXPECT_EQ(api.last_body(), Json({{"segments", segments}}));
+  const BackendUsage usage = backend->usage();
+  EXPECT_EQ(usage.calls, 1);
+  EXPECT_EQ(usage.prompt_tokens, 9) << "the prompt's 5 and 4 of the literal";
+  EXPECT_EQ(usage.completion_tokens, 6);
+}
+
+TEST_F(EspalierDouble, AChainIsMadeAgainAndItsRefusalCarriesTheServersSentence) {
+  api.next(ApiDouble::json(Json::parse(R"({"error": {"message": "draining"}})"), 503));
+  api.next(ApiDouble::json(Json::parse(R"({"error": {"message": "segments[3] is too long", "param": "segments[3]"}})"),
+                           400));
+  const auto backend = open();
+  const auto refused = chain(*backend, text_document("x"), two_parts());
+  EXPECT_EQ(refused.error().kind, Error::Kind::bad_request);
+  EXPECT_NE(refused.error().message.find("segments[3] is too long"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(backend->usage().retries, 1);
+  EXPECT_EQ(backend->usage().calls, 0);
+}
+
+TEST_F(EspalierDouble, AnswersThatAreNoChainsAreErrors) {
+  Json given_up = segment("1", "", 12, 0);
+  given_up["finish_reason"] = {{"type", "abort"}, {"message", "out of memory"}};
+  api.next(ApiDouble::json(segments_answer({segment("0", "a", 5, 3), given_up, segment("2", "", 0, 0)})));
+  const auto backend = open();
+  const auto aborted = chain(*backend, text_document("x"), two_parts());
+  EXPECT_EQ(aborted.error().kind, Error::Kind::cancelled);
+  EXPECT_NE(aborted.error().message.find("out of memory"), std::string::npos);
+  for (const char* body : {"{}", R"({"segments": []})", R"({"segments": [{}, {}, {}], "meta_info": {}})",
+                           R"({"segments": [7, 7, 7], "meta_info": {}})", R"({"segments": 7, "meta_info": {}})"})
+    EXPECT_EQ(read_segments(body, 3).error().kind, Error::Kind::network) << body;
+  EXPECT_EQ(read_segments(R"({"error": {"message": "out of pages"}})", 3).error().message.find("segments"),
+            std::string::npos);
+}
+
+TEST_F(EspalierDouble, WhatSegmentsCannotHoldIsNoChain) {
+  const auto backend = open();
+  const auto context = backend->context();
+  const Document document = text_document("x");
+  EXPECT_TRUE(context->takes(document, two_parts()));
+  ChainCall many{std::vector<ChainCall::Part>(129, {"y", short_call()})};
+  EXPECT_FALSE(context->takes(document, many));
+  many.parts.pop_back();
+  EXPECT_TRUE(context->takes(document, many));
+  EXPECT_EQ((*write_segments({}, document, many))["segments"].size(), 256u);
+  ChainCall bare = two_parts();
+  bare.parts[0].literal.clear();
+  EXPECT_FALSE(context->takes({}, bare)) << "an empty prompt";
+  Document seen = document;
+  seen.pictures = {small_picture()};
+  EXPECT_FALSE(context->takes(seen, two_parts()));
+  for (auto change : {+[](GenCall& call) { call.sampling.n = 2; }, +[](GenCall& call) { call.return_logprob = true; },
+                      +[](GenCall& call) { call.stream = true; }}) {
+    ChainCall other = two_parts();
+    change(other.parts[1].gen);
+    EXPECT_FALSE(context->takes(document, other));
+  }
+}
+
+TEST_F(SglangDouble, KnowsNoChains) {
+  const auto backend = open();
+  EXPECT_FALSE(backend->traits().chains);
+  EXPECT_FALSE(backend->context()->takes(text_document("x"), {{{"y", short_call()}}}));
 }
 
 // A server of token texts: every request to score is answered in one of the two layouts that SGLang has had.

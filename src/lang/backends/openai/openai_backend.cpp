@@ -48,7 +48,7 @@ class OpenAiBackend final : public RemoteBackend {
     traits.chat = profile.chat;
     traits.constraints = profile.extended();
     traits.pictures = profile.chat;
-    traits.speculates = true;
+    traits.speculates = traits.samples = true;
     return traits;
   }
 

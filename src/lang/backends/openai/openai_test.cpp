@@ -102,6 +102,25 @@ TEST_F(OpenAiBackend, AChatsTurnsGoAsMessages) {
   EXPECT_EQ(backend->usage().completion_tokens, 4);
 }
 
+TEST_F(OpenAiBackend, BranchesThatBeginTheSameAskOnceForSeveralSamples) {
+  api.next(ApiDouble::json(chat_answer({"Hi.", "Hello.", "Hey."})));
+  State chat = three_samples(open());
+  ASSERT_FALSE(chat.error()) << chat.error()->message;
+  EXPECT_EQ(texts_of(chat, "a"), (std::vector<std::string>{"Hi.", "Hello.", "Hey."}));
+  EXPECT_EQ(api.requests().size(), 1u);
+  EXPECT_EQ(api.body(0)["n"], 3);
+
+  Json three = completion_answer("a");
+  for (const char* text : {"b", "c"})
+    three["choices"].push_back({{"index", three["choices"].size()}, {"text", text}, {"finish_reason", "length"}});
+  api.only(ApiDouble::json(three));
+  State completion = three_samples(open("gpt-3.5-turbo-instruct"));
+  ASSERT_FALSE(completion.error()) << completion.error()->message;
+  EXPECT_EQ(texts_of(completion, "a"), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(api.requests().size(), 2u);
+  EXPECT_EQ(api.body(1)["n"], 3);
+}
+
 TEST_F(OpenAiBackend, AStreamsDeltasAreThePieces) {
   api.next(
       ApiDouble::events({R"({"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]})",

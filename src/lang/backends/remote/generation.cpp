@@ -16,7 +16,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   std::unique_ptr<Call> begin(const Document& document) {
     checked_ = call_.constraint.kind != Constraint::Kind::none && !backend_->constrains(call_);
-    samples_ = backend_->takes_samples() ? 1 : std::max(call_.sampling.n, 1);
+    samples_ = backend_->traits().samples ? 1 : std::max(call_.sampling.n, 1);
     outputs_.resize(static_cast<std::size_t>(samples_));
     EndStrings ends = backend_->ends(call_);
     call_.sampling.stop = std::move(ends.there);

@@ -19,6 +19,10 @@ class RemoteContext final : public Context {
   std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) override {
     return backend_->select(document, std::move(call), std::move(sink));
   }
+  bool takes(const Document& document, const ChainCall& call) const override { return backend_->takes(document, call); }
+  std::unique_ptr<Call> chain(const Document& document, ChainCall call, ChainSink sink) override {
+    return backend_->chain(document, std::move(call), std::move(sink));
+  }
   void rewind(std::size_t) override {}
 
  private:

@@ -37,9 +37,11 @@ class RemoteBackend : public Backend, public std::enable_shared_from_this<Remote
   // Behind the last byte of every output.
   virtual std::string amend(std::string text, const GenCall&) const { return text; }
   virtual std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink);
+  // As of Context; of those whose traits tell `chains`.
+  virtual bool takes(const Document&, const ChainCall&) const { return false; }
+  virtual std::unique_ptr<Call> chain(const Document&, ChainCall, ChainSink) { return nullptr; }
 
   virtual EndStrings ends(const GenCall& call) const { return {call.sampling.stop, {}}; }
-  virtual bool takes_samples() const { return true; }              // `n` in one request; else as many requests
   virtual bool constrains(const GenCall&) const { return false; }  // the server keeps to its constraint
   int constraint_tries() const { return constraint_tries_; }
   Lane& lane() const { return *lane_; }
