@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "bench/plot/svg.h"
+#include "base/svg.h"
 
 namespace espalier::command {
 namespace {
@@ -145,7 +145,7 @@ void write_dot(std::string& out, const AutomatonGraph& graph, char prefix, std::
 // Columns by depth. Edges leave on the right and arrive on the left; those that go back run below.
 class Drawing {
  public:
-  Drawing(bench::Svg& svg, const AutomatonGraph& graph, double top) : svg_(svg), graph_(graph), top_(top) {
+  Drawing(Svg& svg, const AutomatonGraph& graph, double top) : svg_(svg), graph_(graph), top_(top) {
     std::map<int, int> rows;
     for (const auto& node : graph.nodes) {
       const int row = rows[node.depth]++;
@@ -156,7 +156,7 @@ class Drawing {
   }
   void draw(std::string_view name) {
     svg_.text(20, top_ + 20, fmt::format("{}: {} states, {} edges", name, graph_.nodes.size(), graph_.edges.size()),
-              bench::Svg::Anchor::start, "sub");
+              Svg::Anchor::start, "sub");
     std::map<std::pair<std::size_t, std::size_t>, int> between;
     for (const auto& edge : graph_.edges) draw_edge(edge, between[{edge.from, edge.to}]++);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) draw_node(i);
@@ -172,10 +172,10 @@ class Drawing {
     const auto [x, y] = places_[i];
     svg_.rect(x - kHalf - 2, y - kHeight - 2, 2 * kHalf + 4, 2 * kHeight + 4, node.complete ? "f0" : "f2");
     svg_.rect(x - kHalf, y - kHeight, 2 * kHalf, 2 * kHeight, "paper");
-    svg_.text(x, y + 4, fmt::format("{}{}", i, node.complete ? " end" : ""), bench::Svg::Anchor::middle);
+    svg_.text(x, y + 4, fmt::format("{}{}", i, node.complete ? " end" : ""), Svg::Anchor::middle);
     std::string below = node.tokens >= 0 ? fmt::format("{} tokens", node.tokens) : "";
     if (node.open) below += below.empty() ? "more …" : ", more …";
-    svg_.text(x, y + kHeight + 14, below, bench::Svg::Anchor::middle, "dim");
+    svg_.text(x, y + kHeight + 14, below, Svg::Anchor::middle, "dim");
   }
 
   void draw_edge(const AutomatonGraph::Edge& edge, int number) {
@@ -189,15 +189,14 @@ class Drawing {
       const double t = i / 16.0, s = t * t * (3 - 2 * t), out = back ? 22 * (1 - t) - 22 * t : 0;
       points.push_back({x1 + (x2 - x1) * t + out, fy + (ty - fy) * s + 4 * sag * t * (1 - t)});
     }
-    svg_.path(points, back ? "s4" : "axis");
-    svg_.path({{x2 - 6, ty - 4}, {x2, ty}, {x2 - 6, ty + 4}}, back ? "s4" : "axis");
+    svg_.arrow(points, back ? "s4" : "axis");
     // Where the edge is nearly at its end, edges out of one state are apart.
     const double at = back ? 0.5 : 0.62, s = at * at * (3 - 2 * at);
     svg_.text(x1 + (x2 - x1) * at, fy + (ty - fy) * s + 4 * sag * at * (1 - at) - 4, shortened(edge.label, kMostLabel),
-              bench::Svg::Anchor::middle, "dim");
+              Svg::Anchor::middle, "dim");
   }
 
-  bench::Svg& svg_;
+  Svg& svg_;
   const AutomatonGraph& graph_;
   const double top_;
   std::vector<std::pair<double, double>> places_;
@@ -249,8 +248,8 @@ std::string to_dot(const ExplainedGrammar& explained, std::string_view title) {
 }
 
 std::string to_svg(const ExplainedGrammar& explained, std::string_view title) {
-  bench::Svg svg;
-  svg.text(20, 26, title, bench::Svg::Anchor::start, "head");
+  Svg svg;
+  svg.text(20, 26, title, Svg::Anchor::start, "head");
   Drawing compressed(svg, explained.compressed, 40);
   compressed.draw("compressed");
   Drawing raw(svg, explained.raw, compressed.bottom() + 20);

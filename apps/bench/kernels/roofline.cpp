@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/svg.h"
 #include "bench/plot/chart.h"
-#include "bench/plot/svg.h"
 
 namespace espalier::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/plot/svg.h"
+#include "base/svg.h"
 
 namespace espalier::bench {
 
