@@ -79,6 +79,8 @@ std::string_view kind_of(const Graph::Content& content);  // "text", "gen", ...
 Graph trace(const Function& function, const Arguments& known = {});
 
 std::string as_text(const Graph& graph);  // one line a node, depth first: a fork's children below it, indented
-std::string as_dot(const Graph& graph);   // Graphviz: a column for each stream; dashed edges where a variable goes
+std::string as_dot(const Graph& graph);   // Graphviz; dashed edges where a variable goes
+// A drawing that explains itself: a column for each stream, time downwards, what may happen at once side by side.
+std::string as_svg(const Graph& graph);
 
 }  // namespace espalier

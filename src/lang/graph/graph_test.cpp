@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "lang/graph/replay.h"
 #include "lang/scripted_backend.h"
 
@@ -102,6 +104,90 @@ TEST(Graph, IsDrawn) {
   EXPECT_THAT(text, HasSubstr("fork of 2\n  %"));
   EXPECT_THAT(dot, HasSubstr("digraph \"judge\""));
   EXPECT_THAT(dot, HasSubstr("[style=dashed]"));
+}
+
+// Empty where every tag is closed by its own and no text has a bare sign; else the place of the first that is not.
+std::string flaw_in_xml(const std::string& xml) {
+  std::vector<std::string> open;
+  for (std::size_t at = 0; at < xml.size(); ++at) {
+    const auto rest = [&] { return xml.substr(at, 40); };
+    const auto c = static_cast<unsigned char>(xml[at]);
+    if (c < 0x20 && c != '\n') return rest();
+    if (c == '&' && !std::regex_search(xml.substr(at, 7), std::regex("^&(amp|lt|gt|quot);"))) return rest();
+    if (c == '>') return rest();
+    if (c != '<') continue;
+    std::smatch tag;
+    const std::string head = xml.substr(at, xml.find('>', at) + 1 - at);
+    if (!std::regex_match(head, tag, std::regex(R"(<(/?)(\w+)((?: [\w:-]+="[^"<>]*")*)(/?)>)"))) return rest();
+    if (tag[1] == "/" && (open.empty() || open.back() != tag[2])) return rest();
+    if (tag[1] == "/") open.pop_back();
+    if (tag[1] != "/" && tag[4] != "/") open.push_back(tag[2]);
+    at += head.size() - 1;
+  }
+  return open.empty() ? "" : "the end";
+}
+
+struct Box {
+  double x, y, width, height;
+};
+
+std::vector<Box> boxes_of(const std::string& svg) {
+  const std::regex box(R"re(<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" class="node )re");
+  std::vector<Box> boxes;
+  for (std::sregex_iterator i(svg.begin(), svg.end(), box), end; i != end; ++i)
+    boxes.push_back({std::stod((*i)[1]), std::stod((*i)[2]), std::stod((*i)[3]), std::stod((*i)[4])});
+  return boxes;
+}
+
+TEST(Graph, IsAPictureWithABoxForEachNode) {
+  for (const Graph& graph : {trace(judge()), trace(judge(), some_arguments()), Graph{}}) {
+    const std::string svg = as_svg(graph);
+    EXPECT_EQ(flaw_in_xml(svg), "");
+    EXPECT_EQ(boxes_of(svg).size(), graph.nodes.size());
+  }
+  EXPECT_THAT(as_svg(trace(judge())), HasSubstr("class=\"s4 thin dashed\""));
+}
+
+TEST(Graph, BoxesOfALargePictureStandApartAndStreamsThatAreOverMakeRoom) {
+  const Function f("large", {}, [](State& s, const Arguments&) {
+    for (int round = 0; round < 8; ++round) {
+      auto forks = s.fork(3);
+      for (State& child : forks) {
+        auto inner = child.fork(2);
+        inner += "in" + gen("i");
+        child += inner[0]["i"] + "and" + inner[1]["i"];
+        inner.join();
+      }
+      forks += "out" + gen("o");
+      s += forks[2]["o"] + "next";
+      forks.join(JoinMode::concate_and_append);
+    }
+  });
+  const Graph graph = trace(f);
+  ASSERT_GT(graph.nodes.size(), 200u);
+  const std::string svg = as_svg(graph);
+  EXPECT_EQ(flaw_in_xml(svg), "");
+  const auto boxes = boxes_of(svg);
+  ASSERT_EQ(boxes.size(), graph.nodes.size());
+  double right = 0;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    right = std::max(right, boxes[i].x + boxes[i].width);
+    for (std::size_t k = 0; k < i; ++k)
+      ASSERT_TRUE(std::abs(boxes[i].x - boxes[k].x) >= boxes[i].width ||
+                  std::abs(boxes[i].y - boxes[k].y) >= boxes[i].height)
+          << i << " and " << k;
+  }
+  EXPECT_LE(right, 10 * 300) << "a round needs ten columns, and all rounds the same ten";
+}
+
+TEST(Graph, APictureHoldsAnyText) {
+  const Function f("<&\">", {}, [](State& s, const Arguments&) {
+    s += std::string("<a href=\"x\">&amp;\x01\xff\n") + "日本語日本語日本語日本語日本語";
+    s += gen("日本語日本語日本語日本語日本語日本語日本語\xff\xc3", {.stop = "</text>"});
+  });
+  const std::string svg = as_svg(trace(f));
+  EXPECT_EQ(flaw_in_xml(svg), "");
+  EXPECT_NO_THROW((void)Json(svg).dump()) << "it is no UTF-8";
 }
 
 TEST(Graph, WrongOnesAreRefusedWithTheirPlace) {
