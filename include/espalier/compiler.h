@@ -7,9 +7,10 @@
 //
 // A program is traced into a graph (graph.h); passes change the graph; the graph is carried out without its function.
 // What comes out is what the interpreter says, but for code motion, which changes prompts and is off unless asked for,
-// and what is drawn at random. A graph does not wait where its function would: a join lets go on whatever does not need
-// the children. A function that looks at a value cannot be traced beyond that: it is run, and what it does between two
-// reads is a graph that is compiled and begun as one.
+// what is drawn at random, and where a server cuts tokens: a chain goes on from those that were generated, calls one by
+// one send the text (docs/back-ends/native.md). A graph does not wait where its function would: a join lets go on
+// whatever does not need the children. A function that looks at a value cannot be traced beyond that: it is run, and
+// what it does between two reads is a graph that is compiled and begun as one.
 // Threads: values; run() and run_batch() as those of Function. A batch needs no thread of its own.
 // Fails:   compile(): bad_request for a graph that is not whole or not valid. run(): as Function's.
 // Source:  reference/sglang-language.md sections 9 to 11.
