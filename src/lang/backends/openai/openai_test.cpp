@@ -294,12 +294,14 @@ TEST(OpenAiKinds, AServerIsAskedWhoseItIs) {
   ASSERT_TRUE(backend.ok()) << backend.error().message;
   GenCall call = short_call();
   call.sampling.top_k = 5;
+  call.sampling.no_stop_trim = true;
   call.constraint = {Constraint::Kind::regex, "[0-9]"};
   Document begun = chat_document();
   begun.text += "I think: ";
   ASSERT_TRUE(generate(**backend, begun, call).ok());
   const Json body = api.last_body();
   EXPECT_EQ(body["top_k"], 5);
+  EXPECT_EQ(body["include_stop_str_in_output"], true);
   EXPECT_EQ(body["structured_outputs"]["regex"], "[0-9]");
   EXPECT_EQ(body["continue_final_message"], true);
   EXPECT_EQ(body["messages"][2]["content"], "I think: ");

@@ -22,7 +22,7 @@ Error unsupported(std::string_view what, std::string_view field) {
           {}};
 }
 
-void write_extensions(const SamplingParams& p, Json& body) {
+void write_extensions(OpenAiServer kind, const SamplingParams& p, Json& body) {
   body["top_k"] = p.top_k;
   body["min_p"] = p.min_p;
   body["repetition_penalty"] = p.repetition_penalty;
@@ -30,6 +30,7 @@ void write_extensions(const SamplingParams& p, Json& body) {
   if (!p.stop_token_ids.empty()) body["stop_token_ids"] = p.stop_token_ids;
   if (!p.stop_regex.empty()) body["stop_regex"] = p.stop_regex;
   if (p.ignore_eos) body["ignore_eos"] = true;
+  if (p.no_stop_trim) body[kind == OpenAiServer::vllm ? "include_stop_str_in_output" : "no_stop_trim"] = true;
   if (!p.skip_special_tokens) body["skip_special_tokens"] = false;
 }
 
@@ -49,7 +50,7 @@ Result<> write_sampling(const OpenAiProfile& profile, const GenCall& call, Json&
   if (!p.stop.empty()) body["stop"] = p.stop;
   for (const auto& [token, bias] : p.logit_bias) body["logit_bias"][std::to_string(token)] = bias;
   if (!profile.extended()) return check_ends(p, "an OpenAI server");
-  write_extensions(p, body);
+  write_extensions(profile.kind, p, body);
   return success();
 }
 
