@@ -183,17 +183,20 @@ class Drawing {
     const auto [tx, ty] = places_[edge.to];
     const double x1 = fx + kHalf + 2, x2 = tx - kHalf - 2;
     const bool back = tx <= fx;
-    std::vector<std::pair<double, double>> points;
-    const double sag = back ? 30.0 + 10 * number : -9.0 * number;
-    for (int i = 0; i <= 16; ++i) {
-      const double t = i / 16.0, s = t * t * (3 - 2 * t), out = back ? 22 * (1 - t) - 22 * t : 0;
-      points.push_back({x1 + (x2 - x1) * t + out, fy + (ty - fy) * s + 4 * sag * t * (1 - t)});
-    }
+    // One that goes back leaves and arrives in a bow: below its row, or between the rows when it goes down.
+    const double bow = back ? 34.0 : (x2 - x1) / 3, sag = !back ? -12.0 * number : ty > fy ? 0 : 40.0 + 13 * number;
+    const double down = back && ty > fy ? (ty - fy) / 2 : 0;
+    const auto at = [&](double t) {
+      const double u = 1 - t, first = 3 * u * u * t, second = 3 * u * t * t;
+      return std::pair(u * u * u * x1 + first * (x1 + bow) + second * (x2 - bow) + t * t * t * x2,
+                       u * u * u * fy + first * (fy + sag + down) + second * (ty + sag - down) + t * t * t * ty);
+    };
+    Svg::Points points;
+    for (int i = 0; i <= 16; ++i) points.push_back(at(i / 16.0));
     svg_.arrow(points, back ? "s4" : "axis");
     // Where the edge is nearly at its end, edges out of one state are apart.
-    const double at = back ? 0.5 : 0.62, s = at * at * (3 - 2 * at);
-    svg_.text(x1 + (x2 - x1) * at, fy + (ty - fy) * s + 4 * sag * at * (1 - at) - 4, shortened(edge.label, kMostLabel),
-              Svg::Anchor::middle, "dim");
+    const auto [x, y] = at(back ? 0.5 : 0.62);
+    svg_.text(x, y - 4, shortened(edge.label, kMostLabel), Svg::Anchor::middle, "dim");
   }
 
   Svg& svg_;
