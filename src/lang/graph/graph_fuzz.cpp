@@ -15,5 +15,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!again.ok() || again->to_json() != graph->to_json()) std::abort();
   (void)espalier::as_text(*graph);
   (void)espalier::as_dot(*graph);
+  (void)espalier::as_svg(*graph);
   return 0;
 }
