@@ -408,7 +408,7 @@ class Function {
   Arguments fixed_;
 };
 
-inline State run(Function function, const RunOptions& options = {}) {
+inline State run(const Function& function, const RunOptions& options = {}) {
   return function.run({}, options);
 }
 

@@ -109,7 +109,8 @@ void bind_graph(nb::module_& m) {
                     return value_or_raise(Graph::from_json(json));
                   })
       .def("text", [](const Graph& self) { return as_text(self); })
-      .def("dot", [](const Graph& self) { return as_dot(self); });
+      .def("dot", [](const Graph& self) { return as_dot(self); })
+      .def("svg", [](const Graph& self) { return as_svg(self); });
   m.def("trace", [](std::string name, std::vector<std::string> parameters, nb::object body) {
     const Function function = traced_function(std::move(name), std::move(parameters), std::move(body));
     return unlocked([&] { return trace(function); });

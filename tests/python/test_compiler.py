@@ -36,7 +36,7 @@ def test_a_trace_is_a_graph_that_is_written_and_read(tmp_path):
     assert set(graph.variables) == {"end"} and graph.child_states == [1, 2]
     graph.save(tmp_path / "judge.json")
     assert sgl.ProgramGraph.load(tmp_path / "judge.json").to_json() == graph.to_json()
-    assert "fork of 2" in str(graph) and graph.dot().startswith("digraph")
+    assert "fork of 2" in str(graph) and graph.dot().startswith("digraph") and graph.svg().startswith("<svg")
     assert '"Essay: mine"' in str(judge.trace(essay="mine"))
     assert judge.trace(sides=3).child_states == [1, 2, 3]
 

@@ -114,6 +114,14 @@ class ProgramGraph:
         text: str = self.native.dot()
         return text
 
+    def svg(self) -> str:
+        """The picture, as an SVG file's text."""
+        text: str = self.native.svg()
+        return text
+
+    def _repr_svg_(self) -> str:  # notebooks
+        return self.svg()
+
 
 def batch_results(batch: Any, records: Sequence[RunRecord], bar: Optional[ProgressBar]) -> Iterator[ProgramState]:
     """The states of a batch in order, as they are done."""
