@@ -163,6 +163,7 @@ class Context {
   // Whether chain() can hold these; what it cannot hold is made call by call.
   virtual bool takes(const Document&, const ChainCall&) const { return true; }
   // Requires: the back end's traits tell `chains`, and takes().
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep them.
   virtual std::unique_ptr<Call> chain(const Document&, ChainCall, ChainSink) { return nullptr; }
   // The document's text was cut down to `bytes`, or is another from there on.
   virtual void rewind(std::size_t bytes) = 0;

@@ -125,7 +125,7 @@ void StreamExecutor::tell(Lock& lock) {
   for (const auto& then : ready) then();
 }
 
-void StreamExecutor::fail(Error why) {
+void StreamExecutor::fail(const Error& why) {
   Lock lock(mutex_);
   if (error_) return;
   error_ = why;
@@ -149,7 +149,7 @@ StreamExecutor::Progress StreamExecutor::taken(const Result<>& result) {
 
 // ---- The nodes ------------------------------------------------------------------------------------------------------
 
-StreamExecutor::Progress StreamExecutor::take(node::Text text) {
+StreamExecutor::Progress StreamExecutor::take(const node::Text& text) {
   Lock lock(mutex_);
   document_.text += text.text;
   if (setup_->stream) tell(lock);
@@ -321,7 +321,7 @@ StreamExecutor::Progress StreamExecutor::take(Commit) {
   call.sampling.temperature = 0;
   call.prompt_only = true;
   GenSink sink;
-  sink.on_end = when_ended<GenOutput>([](StreamExecutor&, GenOutput) {});
+  sink.on_end = when_ended<GenOutput>([](StreamExecutor&, const GenOutput&) {});
   start_call([&] { return context_->generate(document_, std::move(call), std::move(sink)); });
   return Progress::waiting;
 }
@@ -565,7 +565,7 @@ void StreamExecutor::end() {
 }
 
 void StreamExecutor::cancel(Error why) {
-  fail(std::move(why));
+  fail(why);
 }
 
 }  // namespace espalier::lang

@@ -102,7 +102,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void resume();  // what was waited for is there
   Progress step(Item item);
 
-  Progress take(node::Text text);
+  Progress take(const node::Text& text);
   Progress take(const node::Argument& argument);
   Progress take(const node::Gen& gen);
   Progress take(const node::Select& select);
@@ -166,7 +166,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   Result<std::optional<Piece>> text_piece(std::size_t seen);
   Result<std::optional<Piece>> variable_piece(std::string_view name, std::size_t seen);
 
-  void fail(Error why);
+  void fail(const Error& why);
   template <class Ready>
   void wait(Lock& lock, Ready ready);
   void tell(Lock& lock);  // those who wait for something; unlocks

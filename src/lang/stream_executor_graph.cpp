@@ -228,7 +228,7 @@ void StreamExecutor::finish_chain(const std::vector<Node>& nodes, std::vector<Ge
     if (const auto* gen = std::get_if<node::Gen>(&one))
       finish_gen(*gen, false, std::move(*next++));
     else
-      std::visit([this](auto part) { take(std::move(part)); }, one);
+      std::visit([this](const auto& part) { take(part); }, one);
   }
 }
 

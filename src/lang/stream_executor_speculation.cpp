@@ -101,7 +101,7 @@ void StreamExecutor::say_recorded(Lock& lock) {
 
 StreamExecutor::Progress StreamExecutor::say_turn() {
   GenSink sink;
-  sink.on_end = when_ended<GenOutput>([](StreamExecutor& self, GenOutput output) {
+  sink.on_end = when_ended<GenOutput>([](StreamExecutor& self, const GenOutput& output) {
     const auto outputs = self.chat_->match(output);
     self.setup_->backend->count(self.chat_->gain());
     if (outputs) return self.turn_is(*outputs);

@@ -17,8 +17,6 @@ namespace {
 
 namespace sgl = espalier;
 using espalier::testing::ScriptedBackend;
-using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Answers with what depends on the whole prompt and on the generation's name-free options alone.

@@ -66,7 +66,8 @@ class FollowedState final : public StateCore {
   FollowedState(std::shared_ptr<Recording> recording, int stream) : recording_(std::move(recording)), stream_(stream) {}
 
   void append(Expr what) override {
-    for (Node& one : std::move(what).take()) std::visit([this](auto&& it) { record(std::move(it)); }, std::move(one));
+    for (Node& one : std::move(what).take())
+      std::visit([this](auto&& it) { record(std::forward<decltype(it)>(it)); }, std::move(one));
   }
   void append(GraphItem item) override { own()->append(std::move(item)); }
   std::vector<std::shared_ptr<StateCore>> fork(int n) override {

@@ -34,13 +34,15 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
   TracedState(std::shared_ptr<Graph> graph, int stream) : graph_(std::move(graph)), stream_(stream) {}
 
   void append(Expr what) override {
-    for (Node& one : std::move(what).take()) std::visit([this](auto&& it) { record(std::move(it)); }, std::move(one));
+    for (Node& one : std::move(what).take())
+      std::visit([this](auto&& it) { record(std::forward<decltype(it)>(it)); }, std::move(one));
   }
   // A graph that is carried out is not traced again: what the compiler put in is said as it was.
   void append(GraphItem item) override {
     if (auto* sample = std::get_if<SampleItem>(&item)) record(std::move(sample->gen));
     if (auto* chain = std::get_if<ChainItem>(&item))
-      for (Node& one : chain->nodes) std::visit([this](auto&& it) { record(std::move(it)); }, std::move(one));
+      for (Node& one : chain->nodes)
+        std::visit([this](auto&& it) { record(std::forward<decltype(it)>(it)); }, std::move(one));
     if (auto* split = std::get_if<ReasoningSplit>(&item))
       add(Graph::ReasoningEnd{std::move(split->model_type), std::move(split->names)});
   }
