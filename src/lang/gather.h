@@ -13,14 +13,16 @@
 #include <vector>
 
 #include "lang/state_core.h"
+#include "lang/text_allowance.h"
 
 namespace espalier::lang {
 
 class Gather {
  public:
   // `sources`: those that set it; one may stand there more than once. Each tells arrived() once.
-  explicit Gather(std::vector<std::shared_ptr<StateCore>> sources)
-      : sources_(std::move(sources)), missing_(sources_.size()) {}
+  // `allowance`: may be null.
+  explicit Gather(std::vector<std::shared_ptr<StateCore>> sources, std::shared_ptr<TextAllowance> allowance = nullptr)
+      : sources_(std::move(sources)), allowance_(std::move(allowance)), missing_(sources_.size()) {}
 
   void arrived(const std::string& name) {
     std::vector<std::function<void()>> waiting;
@@ -55,6 +57,7 @@ class Gather {
     Value::List values;
     for (const auto& source : sources_) {
       const auto value = source->try_read(name);
+      if (value && value->ok() && allowance_) ESP_CHECK(allowance_->take(sizeof(Value) + bytes_of(**value)));
       if (value && value->ok()) values.push_back(**value);
       if (value && !value->ok() && value->error().code != "no_such_variable") return value->error();
     }
@@ -62,6 +65,7 @@ class Gather {
   }
 
   const std::vector<std::shared_ptr<StateCore>> sources_;
+  const std::shared_ptr<TextAllowance> allowance_;
   mutable std::mutex mutex_;
   std::size_t missing_;
   std::optional<Result<Value>> list_;

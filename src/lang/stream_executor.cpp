@@ -13,6 +13,8 @@
 namespace espalier::lang {
 namespace {
 
+constexpr std::size_t kNameBytes = 192;  // that a state keeps of a variable, about, beside its value
+
 void collect_names(const std::vector<Node>& nodes, std::vector<std::string>& names) {
   const auto add = [&](const std::string& name) {
     if (!name.empty()) names.push_back(name);
@@ -142,6 +144,12 @@ void StreamExecutor::fail(const Error& why) {
       for (const auto& child : fork->children) child->cancel(why);
 }
 
+bool StreamExecutor::afford(std::size_t bytes) {
+  const auto had = setup_->allowance ? setup_->allowance->take(bytes) : success();
+  if (!had.ok()) fail(had.error());
+  return had.ok();
+}
+
 StreamExecutor::Progress StreamExecutor::taken(const Result<>& result) {
   if (!result.ok()) fail(result.error());
   return Progress::done;
@@ -150,6 +158,7 @@ StreamExecutor::Progress StreamExecutor::taken(const Result<>& result) {
 // ---- The nodes ------------------------------------------------------------------------------------------------------
 
 StreamExecutor::Progress StreamExecutor::take(const node::Text& text) {
+  if (!afford(text.text.size())) return Progress::done;
   Lock lock(mutex_);
   document_.text += text.text;
   if (setup_->stream) tell(lock);
@@ -225,8 +234,10 @@ StreamExecutor::Progress StreamExecutor::take(node::ScopeBegin scope) {
 }
 
 StreamExecutor::Progress StreamExecutor::take(const node::ScopeEnd& scope) {
-  Lock lock(mutex_);
   const auto open = std::ranges::find(scopes_, scope.name, [](const auto& s) { return s.first; });
+  if (open != scopes_.end() && !afford(document_.text.size() - std::min(open->second, document_.text.size())))
+    return Progress::done;
+  Lock lock(mutex_);
   if (open != scopes_.end()) {
     fulfil(scope.name, Value(document_.text.substr(std::min(open->second, document_.text.size()))));
     scopes_.erase(open);
@@ -245,6 +256,9 @@ StreamExecutor::Progress StreamExecutor::take(const ReasoningEnd& end) {
       lock.unlock();
       return taken(split.error());
     }
+    lock.unlock();
+    if (!afford(split->thinking.size() + 2 * split->answer.size())) return Progress::done;
+    lock.lock();
     fulfil(name + "_reasoning_content", Value(split->thinking));
     fulfil(name, Value(split->answer), variables_.latest_meta(name));
     answers += split->answer;
@@ -330,12 +344,14 @@ StreamExecutor::Progress StreamExecutor::take(Commit) {
 
 std::vector<std::shared_ptr<StateCore>> StreamExecutor::fork(int n) {
   ForkPoint point;
+  const std::size_t known = setup_->allowance ? names().size() : 0;
+  const bool afforded = afford(static_cast<std::size_t>(n) * (sizeof(StreamExecutor) + known * kNameBytes));
   Lock lock(mutex_);
   for (int i = 0; i < n; ++i) {
     auto child = std::make_shared<StreamExecutor>(setup_);
     child->begun_ = false;
     child->origin_ = shared_from_this();
-    child->variables_.announce_all(variables_);
+    if (afforded) child->variables_.announce_all(variables_);
     point.children.push_back(std::move(child));
   }
   std::vector<std::shared_ptr<StateCore>> children(point.children.begin(), point.children.end());
@@ -360,6 +376,11 @@ StreamExecutor::Progress StreamExecutor::take(const ForkPoint& fork) {
     gathering = gathering_;
   }
   std::erase_if(gathering, [](const auto& one) { return one.second.overtaken; });
+  // Each child has a copy of what was said and set so far.
+  if (setup_->allowance && !afford(fork.children.size() * (document_.text.size() + now.bytes()))) {
+    for (const auto& child : fork.children) child->cancel(*error_);
+    return Progress::done;
+  }
   for (const auto& child : fork.children) child->begin_as_child(*this, now, gathering);
   return Progress::done;
 }
@@ -447,6 +468,11 @@ void StreamExecutor::set(std::string name, Value value) {
   if (const auto at = gathering_.find(name); at != gathering_.end()) at->second.overtaken = true;
   variables_.set(name, std::move(value));
   tell(lock);
+}
+
+std::vector<std::string> StreamExecutor::names() const {
+  const Lock lock(mutex_);
+  return variables_.names();
 }
 
 bool StreamExecutor::contains(std::string_view name) const {

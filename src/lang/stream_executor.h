@@ -21,6 +21,7 @@
 #include "lang/sample_group.h"
 #include "lang/speculation.h"
 #include "lang/state_core.h"
+#include "lang/text_allowance.h"
 #include "lang/variables.h"
 
 namespace espalier::lang {
@@ -40,6 +41,7 @@ struct RunSetup {
   bool stream = false;
   int api_spec_tokens = 0;
   std::function<void(const NodeEvent&)> watch = {};  // on whichever thread brings the news; must not block
+  std::shared_ptr<TextAllowance> allowance = {};     // null: as much as there is room for
 };
 
 class StreamExecutor final : public StateCore, public std::enable_shared_from_this<StreamExecutor> {
@@ -51,6 +53,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void append(GraphItem item) override;
   void set(std::string name, Value value) override;
   bool contains(std::string_view name) const override;
+  std::vector<std::string> names() const;  // of the variables: set, to come, or failed
   Result<Value> read(std::string_view name) override;
   std::optional<Result<Value>> try_read(std::string_view name) const override;
   void when_readable(std::string name, std::function<void()> then) override;
@@ -167,6 +170,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   Result<std::optional<Piece>> variable_piece(std::string_view name, std::size_t seen);
 
   void fail(const Error& why);
+  bool afford(std::size_t bytes);  // of the run\'s allowance; false: the state has failed. Requires: not the lock
   template <class Ready>
   void wait(Lock& lock, Ready ready);
   void tell(Lock& lock);  // those who wait for something; unlocks

@@ -57,7 +57,8 @@ void StreamExecutor::gather_later(const std::vector<std::shared_ptr<StreamExecut
     for (const std::string& name : child->variables_.names()) sources[name].push_back(child);
   }
   for (const auto& [name, those] : sources) {
-    const auto gather = std::make_shared<Gather>(std::vector<std::shared_ptr<StateCore>>(those.begin(), those.end()));
+    const auto gather = std::make_shared<Gather>(std::vector<std::shared_ptr<StateCore>>(those.begin(), those.end()),
+                                                 setup_->allowance);
     {
       const Lock lock(mutex_);
       if (variables_.known(name)) continue;
@@ -126,6 +127,7 @@ StreamExecutor::Progress StreamExecutor::take(ConcatPoint point) {
     std::string said = child->document_.text.substr(child->fork_begin_);
     lock.unlock();
     take(node::Text{std::move(said)});
+    if (const Lock own(mutex_); error_) break;
   }
   return Progress::done;
 }

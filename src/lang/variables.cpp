@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "lang/text_allowance.h"
 
 namespace espalier::lang {
 
@@ -115,6 +116,13 @@ std::vector<std::string> Variables::names() const {
   std::vector<std::string> all;
   for (const auto& [name, slot] : slots_) all.push_back(name);
   return all;
+}
+
+std::size_t Variables::bytes() const {
+  std::size_t sum = 0;
+  for (const auto& [name, slot] : slots_)
+    if (slot.value) sum += bytes_of(*slot.value);
+  return sum;
 }
 
 void Variables::announce_all(const Variables& origin) {

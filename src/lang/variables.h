@@ -38,6 +38,7 @@ class Variables {
   const std::string* streamed(std::string_view name) const;
   Json latest_meta(std::string_view name) const;
   std::vector<std::string> names() const;
+  std::size_t bytes() const;  // of the values
 
   // Of a state that was forked off: it has its own copies as soon as its origin has come to the fork.
   void announce_all(const Variables& origin);

@@ -80,10 +80,11 @@ Result<net::HttpResponse> abort_request(Call& call) {
   ESP_TRY(const auto rid, find_string(call.body, "rid"));
   ESP_TRY(const auto all, find_boolean(call.body, "abort_all"));
   int matched = 0;
-  if (all.value_or(false))
-    matched = call.model->engine->abort("");
-  else if (rid && !rid->empty())
-    matched = call.model->engine->abort(*rid);
+  if (all.value_or(false) || (rid && !rid->empty())) {
+    const std::string beginning = all.value_or(false) ? "" : *rid;
+    call.service.programs.abort(beginning);  // first, so that they make no more calls
+    matched = call.model->engine->abort(beginning);
+  }
   log::info("{} aborted {} requests", call.http.id, matched);
   for (int i = 0; i < matched; ++i) call.service.metrics.aborted.add();
   return net::HttpResponse::json(200, "");

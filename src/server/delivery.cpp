@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "server/deadline.h"
 #include "server/request_log.h"
 
 namespace espalier::server {
@@ -12,24 +11,6 @@ namespace {
 constexpr std::size_t kPieceBytes = 32 * 1024;           // formatted before it is offered to the socket
 constexpr std::chrono::seconds kLeaveLimit{5};           // for the engine's last word on a request nobody waits for
 constexpr std::chrono::milliseconds kSilentStart{1000};  // a stream's head goes out after so long without a token
-
-// x-deadline-ms, counted from the arrival of the head; nullopt when absent or not a number.
-std::optional<std::chrono::milliseconds> deadline_header(const net::HttpRequest& request) {
-  const std::string_view text = request.headers.get("x-deadline-ms");
-  std::int64_t ms = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
-  if (error != std::errc() || end != text.data() + text.size() || ms <= 0) return std::nullopt;
-  return std::chrono::milliseconds(std::min<std::int64_t>(ms, 86'400'000));
-}
-
-Errand::Time deadline_of(const net::HttpRequest& request, double limit_seconds) {
-  auto deadline = Errand::Time::max();
-  if (limit_seconds > 0) {
-    deadline = request.received_at + std::chrono::milliseconds(static_cast<std::int64_t>(limit_seconds * 1000));
-  }
-  if (const auto asked = deadline_header(request)) deadline = std::min(deadline, request.received_at + *asked);
-  return deadline;
-}
 
 Error with_default(Error error, FinishReason reason) {
   if (error.message.empty()) {

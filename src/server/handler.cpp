@@ -139,6 +139,13 @@ auto generate_with(GenerateFunction function) {
   };
 }
 
+auto serve_with(ServeFunction function) {
+  return [function = std::move(function)](Call& call, Job& job) -> Result<> {
+    adopt_rid(job.http, call.body);
+    return function(call, job.http, job.responder);
+  };
+}
+
 }  // namespace
 
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response) {
@@ -177,6 +184,10 @@ net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunct
 
 net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function) {
   return on_side_pool(service, dialect, BodyUse::json, generate_with(std::move(function)));
+}
+
+net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function) {
+  return on_side_pool(service, dialect, BodyUse::json, serve_with(std::move(function)));
 }
 
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function) {

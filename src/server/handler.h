@@ -27,11 +27,14 @@ struct Call {
 using AnswerFunction = std::function<Result<net::HttpResponse>(Call&)>;
 // The work of a route that does.
 using GenerateFunction = std::function<Result<Generation>(Call&)>;
+// The work of a route that answers by itself, later: it takes request and responder, or returns an Error first.
+using ServeFunction = std::function<Result<>(Call&, net::HttpRequest&, net::Responder&)>;
 // A route without a body that needs the model.
 using InfoFunction = std::function<Result<net::HttpResponse>(Service&, const ServedModel&, const net::HttpRequest&)>;
 
 net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function);
+net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function);
 // The same for routes whose body, if any, is not looked at (call.body is null).
 net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function);

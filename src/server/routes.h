@@ -43,6 +43,7 @@ Result<> add_all_routes(net::Router& router, Service& service);
 Result<> add_generate_routes(net::Router& router, Service& service);
 Result<> add_completion_routes(net::Router& router, Service& service);
 Result<> add_chat_routes(net::Router& router, Service& service);
+Result<> add_program_routes(net::Router& router, Service& service);
 Result<> add_text_routes(net::Router& router, Service& service);
 Result<> add_info_routes(net::Router& router, Service& service);
 Result<> add_health_routes(net::Router& router, Service& service);

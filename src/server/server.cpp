@@ -138,9 +138,9 @@ Result<> Server::attach_engine(std::unique_ptr<Engine> engine, const std::string
 }
 
 void Server::begin_drain() {
+  // Not the engine: what runs may have calls to make yet, as programs and segments do. New work ends at the routes.
   service_->readiness.drain();
   http_->server->begin_drain();
-  if (auto model = service_->model()) model->engine->drain();
 }
 
 std::size_t Server::active() const {

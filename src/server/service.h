@@ -17,6 +17,7 @@
 #include "engine/courier.h"
 #include "server/drain_rate.h"
 #include "server/keys.h"
+#include "server/programs/program_host.h"
 #include "server/readiness.h"
 #include "server/served_model.h"
 #include "server/server_metrics.h"
@@ -54,6 +55,7 @@ class Service {
   ActiveIds active_ids;
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
+  Budget program_budget;  // bytes that programs under way may hold together
   Budget body_budget;     // bytes of large bodies that wait to be read: four of the largest
   // Set before the server runs.
   std::function<net::ServerStats()> net_stats;
@@ -65,6 +67,7 @@ class Service {
   std::shared_ptr<ServedModel> model_;
 
  public:
+  ProgramHost programs;
   // Streams go through `light`; whole replies and large lists of log-probabilities through `heavy`, so that formatting
   // and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` is the
   // slow lane, one large body after another, so that short requests never wait behind them.

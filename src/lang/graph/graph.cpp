@@ -53,6 +53,8 @@ class Checker {
   }
   // A stream may stand there more than once: for others that were the same.
   Result<> check(const Graph::Join& join) {
+    joined_ += join.children.size();
+    if (joined_ > Graph::kMostNodes) return wrong(fmt::format("joins name {} streams at most", Graph::kMostNodes));
     std::vector<int> once = join.children;
     std::ranges::sort(once);
     once.erase(std::ranges::unique(once).begin(), once.end());
@@ -111,7 +113,7 @@ class Checker {
   std::vector<State> states_;
   std::map<int, Group> groups_;
   std::map<int, std::size_t> depth_;
-  std::size_t at_ = 0;
+  std::size_t at_ = 0, joined_ = 0;
 };
 
 }  // namespace

@@ -94,7 +94,11 @@ Result<node::Gen> read_gen(const Json& node, const std::string& place) {
   ESP_TRY(gen.name, get_string(node, {"name", place}));
   ESP_TRY(const Json* options, get_object(node, {"options", place}));
   ESP_TRY(gen.options, options_from_json(*options, place + ".options"));
-  ESP_CHECK(lang::check(gen.options));
+  if (auto fine = lang::check(gen.options); !fine.ok()) {
+    Error error = std::move(fine).error();
+    error.field = fmt::format("{}.options.{}", place, error.field);
+    return error;
+  }
   return gen;
 }
 
@@ -124,7 +128,13 @@ Result<Content> read_select(const Json& node, const std::string& place) {
   ESP_TRY(const auto temperature, find_number(node, {"temperature", place}, {0, SamplingLimits::temperature}));
   select.temperature = temperature.value_or(0);
   ESP_TRY(const auto method, find_string(node, {"choices_method", place}));
-  ESP_TRY(select.method, choices_method_named(method.value_or("token_length_normalized")));
+  auto named = choices_method_named(method.value_or("token_length_normalized"));
+  if (!named.ok()) {
+    Error error = std::move(named).error();
+    error.field = place + ".choices_method";
+    return error;
+  }
+  select.method = std::move(named).value();
   return Content(std::move(select));
 }
 

@@ -219,7 +219,7 @@ TEST_F(LocalPrograms, ACallThatWasDroppedBeforeItBeganIsNotBegun) {
   std::latch open(1);
   lang::LocalService service(engine);
   service.courier.add(std::make_shared<Blocker>(open));
-  const auto call = std::make_shared<UnwantedCall>(service);
+  const auto call = std::make_shared<UnwantedCall>(std::make_shared<lang::LocalLane>(service, RequestFields()));
   call->drop();
   call->begin(Error{Error::Kind::bad_request, "nobody hears this", {}, {}});
   EXPECT_EQ(service.courier.count(), 1u) << "the courier has no second errand";

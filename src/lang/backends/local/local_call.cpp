@@ -1,13 +1,16 @@
 #include "lang/backends/local/local_call.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace espalier::lang {
 
-LocalService::~LocalService() {
+void LocalService::stop() {
   bell->silence();
   courier.stop();
   compilers.stop();
+  const std::lock_guard lock(mutex_);
+  waiting_.clear();
 }
 
 void LocalService::wait_for_room(std::shared_ptr<LocalCall> call) {
@@ -15,22 +18,38 @@ void LocalService::wait_for_room(std::shared_ptr<LocalCall> call) {
   waiting_.push_back(std::move(call));
 }
 
+void LocalService::wait_no_more(const LocalCall& call) {
+  const std::lock_guard lock(mutex_);
+  const auto at = std::ranges::find(waiting_, &call, &std::shared_ptr<LocalCall>::get);
+  if (at != waiting_.end()) waiting_.erase(at);
+}
+
+bool LocalService::somebody_waits() const {
+  const std::lock_guard lock(mutex_);
+  return !waiting_.empty();
+}
+
+bool LocalService::is_first(const LocalCall& call) const {
+  const std::lock_guard lock(mutex_);
+  return !waiting_.empty() && waiting_.front().get() == &call;
+}
+
 void LocalService::room() {
-  std::shared_ptr<LocalCall> next;
+  std::shared_ptr<LocalCall> first;
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.empty()) return;
-    next = std::move(waiting_.front());
-    waiting_.pop_front();
+    first = waiting_.front();
   }
-  courier.ring(*next);
+  courier.ring(*first);
 }
 
 void LocalCall::begin(Result<std::vector<Request>> requests) {
   if (dropped_) return;
   if (requests.ok()) {
     requests_ = std::move(requests).value();
-    const auto sent = submit();
+    // Who waits already comes first; the courier puts this one behind them.
+    const auto sent = service_.somebody_waits() ? Result<bool>(false) : submit();
     if (!sent.ok()) refusal_ = sent.error();
   } else {
     refusal_ = std::move(requests).error();
@@ -60,16 +79,12 @@ void LocalCall::drop() {
 bool LocalCall::advance() {
   if (dropped_) {
     streams_.clear();  // cancels
+    if (waits_) service_.wait_no_more(*this);
     service_.room();
     return false;
   }
   if (refusal_) return finish(*refusal_);
-  if (streams_.empty()) {
-    const auto sent = submit();
-    if (!sent.ok()) return finish(sent.error());
-    if (!*sent) service_.wait_for_room(shared_from_this());
-    return true;
-  }
+  if (streams_.empty()) return try_again();
   bool finished = true;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     for (TextEvent& event : streams_[i].take()) {
@@ -86,13 +101,34 @@ bool LocalCall::advance() {
   return true;
 }
 
+bool LocalCall::try_again() {
+  if (waits_ ? !service_.is_first(*this) : service_.somebody_waits()) {
+    wait_for_room();
+    return true;
+  }
+  const auto sent = submit();
+  if (!sent.ok()) return finish(sent.error());
+  if (!*sent) {
+    wait_for_room();
+  } else if (std::exchange(waits_, false)) {
+    service_.wait_no_more(*this);
+    service_.room();  // there may be more of it
+  }
+  return true;
+}
+
+void LocalCall::wait_for_room() {
+  if (!std::exchange(waits_, true)) service_.wait_for_room(shared_from_this());
+}
+
 // Others than programs may use the engine: their ends ring nobody here.
 void LocalCall::tick(Time) {
-  if (!requests_.empty()) service_.courier.ring(*this);
+  if (waits_ && service_.is_first(*this)) service_.courier.ring(*this);
 }
 
 bool LocalCall::finish(Result<> result) {
   streams_.clear();
+  if (std::exchange(waits_, false)) service_.wait_no_more(*this);
   if (!dropped_) end(std::move(result));
   service_.room();
   return false;

@@ -1,7 +1,7 @@
 // local_call.h: a request of the engine on behalf of a program's state, from submission to its result.
 //
 // The courier's thread carries it: events of the streams become pieces and at last the result. A call that the engine's
-// queue has no room for waits and is tried again when another one has ended.
+// queue has no room for waits in the service's line.
 // Order:   begin() once; then the courier. drop() may come at any time, before begin() too: nothing is told after it.
 // Threads: begin(), drop(): any. The rest: the courier's.
 // Fails:   as the engine's error, told like a result.
@@ -21,7 +21,7 @@ namespace espalier::lang {
 
 class LocalCall : public Errand, public std::enable_shared_from_this<LocalCall> {
  public:
-  explicit LocalCall(LocalService& service) : service_(service) {}
+  explicit LocalCall(std::shared_ptr<LocalLane> lane) : lane_(std::move(lane)), service_(lane_->service) {}
 
   // Without requests it ends with `refusal`.
   void begin(Result<std::vector<Request>> requests);
@@ -36,16 +36,21 @@ class LocalCall : public Errand, public std::enable_shared_from_this<LocalCall> 
   virtual void add(std::size_t request, TextEvent event) = 0;
   virtual void settle() {}                // nothing more is known now
   virtual void end(Result<> result) = 0;  // all requests have ended, or the first that failed
-  LocalService& service() { return service_; }
+  LocalLane& lane() const { return *lane_; }
+  LocalService& service() const { return service_; }
 
  private:
   Result<bool> submit();  // false: there is no room now
+  bool try_again();
+  void wait_for_room();
   bool finish(Result<> result);
 
+  const std::shared_ptr<LocalLane> lane_;
   LocalService& service_;
   std::vector<Request> requests_;
   std::vector<TextStream> streams_;
   std::optional<Error> refusal_;
+  bool waits_ = false;  // in the service's line
   std::atomic<bool> dropped_{false};
 };
 

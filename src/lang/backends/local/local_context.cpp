@@ -34,12 +34,12 @@ std::unique_ptr<Context> LocalContext::fork(const Document& document) {
   follow(document);
   (void)settle();  // what cannot be encoded stays pending, and the next call says so
   text_->share();
-  return std::make_unique<LocalContext>(service_, *text_);
+  return std::make_unique<LocalContext>(lane_, *text_);
 }
 
 Result<Request> LocalContext::request(const GenCall& call) {
   ESP_CHECK(settle());
-  RequestFields fields;
+  RequestFields fields = lane_->fields();
   fields.prompt = text_->tokens();
   fields.sampling = call.sampling;
   fields.constraint = call.constraint;
@@ -48,12 +48,12 @@ Result<Request> LocalContext::request(const GenCall& call) {
   fields.logprobs.prompt_start = call.logprob_start_len.value_or(-1);
   fields.logprobs.top = call.top_logprobs_num.value_or(0);
   if (call.prompt_only) fields.sampling.max_new_tokens = 0;
-  return Request::make(std::move(fields), service_.engine->model().limits);
+  return Request::make(std::move(fields), engine().model().limits);
 }
 
 std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall call, GenSink sink) {
   follow(document);
-  auto begun = std::make_shared<LocalGen>(service_, text_, call, std::move(sink));
+  auto begun = std::make_shared<LocalGen>(lane_, text_, call, std::move(sink));
   auto handle = std::make_unique<LocalCallHandle>(begun);
   auto made = document.pictures.empty() ? request(call) : Result<Request>(no_pictures());
   if (!made.ok()) {
@@ -65,13 +65,13 @@ std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall c
     begun->begin(std::vector<Request>{std::move(made).value()});
     return handle;
   }
-  auto quick = service_.engine->compile(call.constraint, kQuickCompile);
+  auto quick = engine().compile(call.constraint, kQuickCompile);
   if (quick.ok() || quick.error().code != "grammar_too_complex") {
     begun->begin_constrained(std::move(made).value(), std::move(quick));
     return handle;
   }
-  const bool queued = service_.compilers.submit(
-      [begun, request = std::move(made).value(), engine = service_.engine](const CancelFlag&) mutable {
+  const bool queued = lane_->service.compilers.submit(
+      [begun, request = std::move(made).value(), engine = lane_->service.engine](const CancelFlag&) mutable {
         auto compiled = engine->compile(request.fields().constraint);
         begun->begin_constrained(std::move(request), std::move(compiled));
       });
@@ -81,7 +81,7 @@ std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall c
 
 std::unique_ptr<Call> LocalContext::select(const Document& document, SelectCall call, SelectSink sink) {
   follow(document);
-  auto begun = std::make_shared<LocalSelect>(service_, call, std::move(sink));
+  auto begun = std::make_shared<LocalSelect>(lane_, call, std::move(sink));
   auto handle = std::make_unique<LocalCallHandle>(begun);
   begun->begin(document.pictures.empty() ? begun->requests(*text_) : Result<std::vector<Request>>(no_pictures()));
   return handle;

@@ -13,8 +13,8 @@ namespace espalier::lang {
 
 class LocalContext final : public Context {
  public:
-  explicit LocalContext(LocalService& service, ContinuedText text = {})
-      : service_(service), text_(std::make_shared<ContinuedText>(std::move(text))) {}
+  explicit LocalContext(std::shared_ptr<LocalLane> lane, ContinuedText text = {})
+      : lane_(std::move(lane)), text_(std::make_shared<ContinuedText>(std::move(text))) {}
 
   std::unique_ptr<Context> fork(const Document& document) override;
   std::unique_ptr<Call> generate(const Document& document, GenCall call, GenSink sink) override;
@@ -22,12 +22,13 @@ class LocalContext final : public Context {
   void rewind(std::size_t bytes) override { text_->rewind(bytes); }
 
  private:
-  const Tokenizer& tokenizer() const { return *service_.engine->tokenizer(); }
+  Engine& engine() const { return *lane_->service.engine; }
+  const Tokenizer& tokenizer() const { return *engine().tokenizer(); }
   void follow(const Document& document);  // what the document has beyond the text becomes a literal
   Result<> settle();
   Result<Request> request(const GenCall& call);
 
-  LocalService& service_;
+  const std::shared_ptr<LocalLane> lane_;
   std::shared_ptr<ContinuedText> text_;  // the call under way adds to it what it gave
 };
 

@@ -17,8 +17,8 @@ Json finish_of(const TextEnd& end, int tokens) {
 
 }  // namespace
 
-LocalGen::LocalGen(LocalService& service, std::shared_ptr<ContinuedText> text, const GenCall& call, GenSink sink)
-    : LocalCall(service),
+LocalGen::LocalGen(std::shared_ptr<LocalLane> lane, std::shared_ptr<ContinuedText> text, const GenCall& call, GenSink sink)
+    : LocalCall(std::move(lane)),
       text_(std::move(text)),
       sink_(std::move(sink)),
       stream_(call.stream && sink_.on_piece),
@@ -28,7 +28,7 @@ LocalGen::LocalGen(LocalService& service, std::shared_ptr<ContinuedText> text, c
       texts_(call.return_text_in_logprobs),
       skip_special_(call.sampling.skip_special_tokens),
       samples_(static_cast<std::size_t>(call.sampling.n)),
-      words_(*service.engine->tokenizer()) {}
+      words_(*service().engine->tokenizer()) {}
 
 void LocalGen::prompt_is(const Request& request) {
   id_ = request.id();
@@ -111,9 +111,10 @@ void LocalGen::end(Result<> result) {
   const Sample& first = samples_.front();
   if (!prompt_only_)
     text_->add_generated(words_, first.ids, first.text, skip_special_, first.end.matched_string.has_value());
-  Tally& tally = service().tally;
+  Tally& tally = lane().tally;
   tally.calls += 1;
   tally.prompt_tokens += static_cast<std::int64_t>(prompt_.size());
+  lane().cached_tokens += first.end.usage.cached_tokens;
   GenOutput output;
   for (Sample& sample : samples_) {
     tally.completion_tokens += sample.tokens;

@@ -5,11 +5,11 @@
 
 namespace espalier::lang {
 
-LocalSelect::LocalSelect(LocalService& service, SelectCall call, SelectSink sink)
-    : LocalCall(service), call_(std::move(call)), sink_(std::move(sink)), engine_(*service.engine) {}
+LocalSelect::LocalSelect(std::shared_ptr<LocalLane> lane, SelectCall call, SelectSink sink)
+    : LocalCall(std::move(lane)), call_(std::move(call)), sink_(std::move(sink)), engine_(*service().engine) {}
 
 Result<Request> LocalSelect::scoring(std::vector<TokenId> ids, std::size_t start) const {
-  RequestFields fields;
+  RequestFields fields = lane().fields();
   fields.prompt = std::move(ids);
   fields.sampling.max_new_tokens = 0;
   fields.sampling.temperature = 0;
@@ -68,8 +68,9 @@ Result<SelectOutput> LocalSelect::output() const {
 
 void LocalSelect::end(Result<> result) {
   if (!result.ok()) return sink_(std::move(result).error());
-  service().tally.calls += 1;
-  service().tally.prompt_tokens += prompt_tokens_;
+  lane().tally.calls += 1;
+  lane().tally.prompt_tokens += prompt_tokens_;
+  lane().cached_tokens += cached_tokens_;
   sink_(output());
 }
 

@@ -10,7 +10,7 @@ namespace espalier::lang {
 
 class LocalSelect final : public LocalCall {
  public:
-  LocalSelect(LocalService& service, SelectCall call, SelectSink sink);
+  LocalSelect(std::shared_ptr<LocalLane> lane, SelectCall call, SelectSink sink);
 
   // One for each choice behind the text; then, where the method needs them, one for each choice alone.
   Result<std::vector<Request>> requests(const ContinuedText& text);

@@ -1,0 +1,41 @@
+// local_backend.h: a back end over the engine in this process; several may share one service.
+//
+// Threads: any. Fails: local_chat_format(): not_found for a name that no format has.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lang/backends/local/local_service.h"
+
+namespace espalier::lang {
+
+class LocalBackend final : public Backend {
+ public:
+  // `treatment`: see LocalLane.
+  LocalBackend(std::shared_ptr<LocalService> service, std::shared_ptr<const ChatFormat> format,
+               RequestFields treatment = {});
+  const BackendTraits& traits() const override { return traits_; }
+  const ChatFormat& chat_format() const override { return *format_; }
+  std::unique_ptr<Context> context() override;
+  BackendUsage usage() const override { return lane_->tally.usage(); }
+  std::int64_t cached_tokens() const { return lane_->cached_tokens; }
+  void count(const BackendUsage& more) override { lane_->tally.add(more); }
+  Result<> flush_cache() override { return service_->engine->flush_cache(); }
+  Result<Json> server_info() override;
+
+  bool is_own_thread() const { return service_->courier.is_this_thread(); }
+
+ private:
+  const std::shared_ptr<LocalService> service_;
+  const std::shared_ptr<const ChatFormat> format_;
+  const std::shared_ptr<LocalLane> lane_;
+  BackendTraits traits_;
+};
+
+// How turns are written: by the format of that name, else as `own` (null: the engine's) template writes them, else as
+// the model's path lets expect.
+Result<ChatFormat> local_chat_format(const Engine& engine, const std::string& name = {},
+                                     const ChatTemplate* own = nullptr);
+
+}  // namespace espalier::lang

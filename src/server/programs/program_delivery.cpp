@@ -1,0 +1,327 @@
+#include "server/programs/program_delivery.h"
+
+#include "lang/compiler/streams.h"
+#include "lang/graph/replay.h"
+#include "server/deadline.h"
+#include "server/dialect.h"
+#include "server/programs/program_result.h"
+#include "server/request_log.h"
+
+namespace espalier::server {
+namespace {
+
+constexpr std::size_t kPieceBytes = 32 * 1024;  // formatted before it is offered to the socket
+
+std::string name_of(const Graph::Content& content) {
+  if (const auto* gen = lang::gen_of(content)) return gen->name;
+  const auto* select = std::get_if<node::Select>(&content);
+  return select != nullptr ? select->name : std::string();
+}
+
+}  // namespace
+
+ProgramDelivery::ProgramDelivery(Service& service, std::shared_ptr<ServedModel> model, Program program)
+    : service_(service),
+      model_(std::move(model)),
+      program_(std::move(program)),
+      started_(std::chrono::steady_clock::now()),
+      states_(program_.body.arguments.size()),
+      results_(program_.body.arguments.size()) {
+  for (const Graph::Node& one : program_.compiled.graph().nodes) node_names_.push_back(name_of(one.content));
+}
+
+ProgramDelivery::~ProgramDelivery() {
+  service_.programs.remove(this);
+  end_runs({Error::Kind::cancelled, "the request was given up", {}, {}});
+}
+
+// The request is taken when nothing can fail any more.
+Result<> ProgramDelivery::begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest& request,
+                                net::Responder& responder, Program program) {
+  std::vector<std::string> claimed;
+  if (!program.body.rid.empty()) claimed.push_back(program.body.rid);
+  ESP_TRY(auto ids, service.active_ids.claim(std::move(claimed)));
+  auto allowance = std::make_shared<lang::TextAllowance>(kMostProgramBytes);
+  auto self = std::make_shared<ProgramDelivery>(service, std::move(model), std::move(program));
+  self->ids_ = std::move(ids);
+  service.programs.add(self->program_.id, self);
+  if (self->program_.body.stream)
+    self->event({{"type", "program"},
+                 {"id", self->program_.id},
+                 {"graph", self->program_.compiled.graph().to_json()},
+                 {"report", self->program_.compiled.report_json()}});
+  self->run_all(allowance);
+  self->deadline_ = deadline_of(request, service.options.request_timeout);
+  self->request_ = std::move(request);
+  self->responder_ = std::move(responder);
+  self->responder_.on_disconnect([weak = std::weak_ptr(self)] {
+    if (auto there = weak.lock()) {
+      there->gone_ = true;
+      there->courier().ring(*there);
+    }
+  });
+  self->courier().add(self);
+  return success();
+}
+
+void ProgramDelivery::run_all(const std::shared_ptr<lang::TextAllowance>& allowance) {
+  const Graph& graph = program_.compiled.graph();
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    const int run = static_cast<int>(i);
+    auto setup = std::make_shared<lang::RunSetup>();
+    setup->backend = program_.backend;
+    setup->defaults = program_.body.defaults;
+    setup->stream = program_.body.stream;
+    setup->allowance = allowance;
+    if (setup->stream)
+      setup->watch = [weak = weak_from_this(), run](const lang::NodeEvent& event) {
+        if (auto self = weak.lock()) self->note(run, event);
+      };
+    auto state = lang::StreamExecutor::begin(std::move(setup));
+    {
+      const std::lock_guard lock(mutex_);
+      states_[i] = state;
+    }
+    lang::Replay(state).append(graph.nodes, program_.body.arguments[i]);
+    state->end();
+    state->when_settled([weak = weak_from_this(), run] {
+      if (auto self = weak.lock()) self->settled(run);
+    });
+  }
+}
+
+// ---- News, from any thread ------------------------------------------------------------------------------------------
+
+void ProgramDelivery::note(int run, const lang::NodeEvent& event) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!first_) first_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    const auto node = std::make_pair(run, event.node);
+    if (event.piece != nullptr) {
+      News*& open = open_pieces_[node];
+      if (open == nullptr) open = &news_.emplace_back(News{What::piece, run, event.node, {}, {}, {}});
+      open->piece += event.piece->text;
+    } else {
+      open_pieces_.erase(node);
+      news_.push_back({What::node_end, run, event.node, {}, value_to_json(*event.value), *event.meta});
+    }
+  }
+  courier().ring(*this);
+}
+
+void ProgramDelivery::settled(int run) {
+  {
+    const std::lock_guard lock(mutex_);
+    news_.push_back({What::run_end, run, 0, {}, {}, {}});
+  }
+  courier().ring(*this);
+}
+
+void ProgramDelivery::cancel(Error why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!cancelled_) cancelled_ = std::move(why);
+  }
+  courier().ring(*this);
+}
+
+void ProgramDelivery::abort() {
+  end_runs({Error::Kind::cancelled, "the request was aborted", {}, {}});
+}
+
+void ProgramDelivery::end_runs(const Error& why) {
+  std::vector<std::shared_ptr<lang::StreamExecutor>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    running = states_;
+  }
+  for (const auto& state : running)
+    if (state) state->cancel(why);
+}
+
+// ---- The courier's side ---------------------------------------------------------------------------------------------
+
+bool ProgramDelivery::advance() {
+  if (body_done_) return finish_stream();
+  if (gone_ || (opened_ && writer_.closed())) return leave();
+  std::optional<Error> cancelled;
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled = cancelled_;
+  }
+  if (!cancelled && std::chrono::steady_clock::now() >= deadline_) {
+    service_.metrics.deadlines.add();
+    cancelled = Error{Error::Kind::timeout, "the request did not finish before its deadline", {}, "deadline_exceeded"};
+  }
+  if (cancelled) return refuse(*cancelled);
+  return paused_ || deliver();
+}
+
+std::optional<ProgramDelivery::News> ProgramDelivery::next() {
+  const std::lock_guard lock(mutex_);
+  if (news_.empty()) return std::nullopt;
+  if (news_.front().what == What::piece) open_pieces_.erase({news_.front().run, news_.front().node});
+  News first = std::move(news_.front());
+  news_.pop_front();
+  return first;
+}
+
+bool ProgramDelivery::deliver() {
+  while (auto news = next()) {
+    add(std::move(*news));
+    if (program_.body.stream && out_.size() >= kPieceBytes) flush();
+    if (paused_) return true;
+  }
+  if (ended_ == results_.size()) return finish();
+  if (program_.body.stream && !out_.empty()) flush();
+  return true;
+}
+
+void ProgramDelivery::add(News news) {
+  const auto run = static_cast<std::size_t>(news.run);
+  if (news.what == What::run_end) {
+    std::shared_ptr<lang::StreamExecutor> state;
+    {
+      const std::lock_guard lock(mutex_);
+      state = std::move(states_[run]);
+    }
+    Json result = run_to_json(*state, program_.body.outputs);
+    ++ended_;
+    if (!program_.body.stream) {
+      results_[run] = std::move(result);
+      return;
+    }
+    Json told{{"type", "run_end"}, {"run", news.run}};
+    told.update(result);
+    return event(told);
+  }
+  Json told{{"type", news.what == What::piece ? "node" : "node_end"}, {"run", news.run}, {"node", news.node}};
+  if (const auto& name = node_names_[static_cast<std::size_t>(news.node)]; !name.empty()) told["name"] = name;
+  if (news.what == What::piece) {
+    told["delta"] = std::move(news.piece);
+  } else {
+    told["value"] = std::move(news.value);
+    if (!news.meta.is_null()) told["meta"] = std::move(news.meta);
+  }
+  event(told);
+}
+
+void ProgramDelivery::event(const Json& json) {
+  out_ += "data: " + json_text(json) + "\n\n";
+}
+
+Json ProgramDelivery::usage() const {
+  const BackendUsage used = program_.backend->usage();
+  return {{"calls", used.calls},
+          {"prompt_tokens", used.prompt_tokens},
+          {"completion_tokens", used.completion_tokens},
+          {"total_tokens", used.prompt_tokens + used.completion_tokens},
+          {"cached_tokens", program_.backend->cached_tokens()}};
+}
+
+bool ProgramDelivery::finish() {
+  if (program_.body.stream) {
+    event({{"type", "end"}, {"id", program_.id}, {"usage", usage()}});
+    out_ += "data: [DONE]\n\n";
+    body_done_ = true;
+    return finish_stream();
+  }
+  Json body{{"id", program_.id}, {"object", "program"}, {"model", model_->name()}, {"results", std::move(results_)},
+            {"usage", usage()}};
+  body["report"] = program_.compiled.report_json();
+  auto response = net::HttpResponse::json(200, json_text(body));
+  response.headers.set("x-request-id", request_.id);
+  record(200, "stop");
+  responder_.respond(std::move(response));
+  return false;
+}
+
+bool ProgramDelivery::finish_stream() {
+  if (opened_ && writer_.closed()) return leave();
+  if (!out_.empty() && !paused_) flush();
+  if (!out_.empty()) return !writer_.closed() || leave();
+  if (!cut_) record(200, "stop");
+  cut_ ? writer_.finish_and_close() : writer_.finish();
+  return false;
+}
+
+bool ProgramDelivery::refuse(const Error& why) {
+  end_runs(why);
+  const net::HttpError http = net::http_error(why);
+  error_code_ = http.code;
+  record(http.status, "error");
+  if (!opened_) {
+    auto response = error_response(Dialect::openai, why, service_.retry_after());
+    response.headers.set("x-request-id", request_.id);
+    response.close = why.code == "draining";
+    responder_.respond(std::move(response));
+    return false;
+  }
+  out_ = net::sse_event(error_json(Dialect::openai, http)) + "data: [DONE]\n\n";
+  body_done_ = cut_ = true;
+  paused_ = false;
+  return finish_stream();
+}
+
+bool ProgramDelivery::leave() {
+  end_runs({Error::Kind::cancelled, "the client has left", {}, {}});
+  if (cut_) return false;  // recorded already
+  service_.metrics.aborted.add();
+  record(499, "abort");
+  return false;
+}
+
+void ProgramDelivery::flush() {
+  if (!opened_) {
+    opened_ = true;
+    net::Headers headers;
+    headers.set("x-request-id", request_.id);
+    const auto ping = std::chrono::milliseconds(static_cast<std::int64_t>(service_.options.ping_after * 1000));
+    writer_ = net::begin_sse(std::move(responder_), std::move(headers), ping);
+    writer_.on_writable([weak = weak_from_this()] {
+      if (auto self = weak.lock()) {
+        self->paused_ = false;
+        self->courier().ring(*self);
+      }
+    });
+  }
+  paused_ = true;  // before writing: room may be announced before write() returns
+  const net::WriteState state = writer_.write(out_);
+  if (state == net::WriteState::ready || state == net::WriteState::closed) paused_ = false;
+  if (state == net::WriteState::ready || state == net::WriteState::full) out_.clear();
+}
+
+void ProgramDelivery::tick(Time) {
+  courier().ring(*this);  // a passed deadline is seen by advance()
+}
+
+void ProgramDelivery::failed(const char*) {
+  end_runs(internal_error("the reply could not be made"));
+  record(500, "error");
+  const Error why{Error::Kind::out_of_memory, "the reply could not be made; ask for less at once", {}, {}};
+  if (opened_)
+    writer_.finish_and_close();
+  else
+    responder_.respond(error_response(Dialect::openai, why));
+}
+
+void ProgramDelivery::record(int status, std::string_view finish_reason) {
+  service_.drain_rate.finished(steady_seconds());
+  service_.metrics.answered(request_.route, finish_reason, status);
+  (program_.body.stream ? service_.metrics.streamed : service_.metrics.whole).add();
+  if (!service_.options.log_requests) return;
+  const BackendUsage used = program_.backend->usage();
+  ReplySummary told;
+  told.prompt_tokens = static_cast<int>(used.prompt_tokens);
+  told.completion_tokens = static_cast<int>(used.completion_tokens);
+  told.cached_tokens = static_cast<int>(program_.backend->cached_tokens());
+  told.error_code = error_code_;
+  {
+    const std::lock_guard lock(mutex_);
+    told.timing.first_token = first_.value_or(0);
+  }
+  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  log_request({request_.id, request_.route, status, elapsed}, told, finish_reason);
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,104 @@
+// program_delivery.h: the runs of one /v1/programs request, from their first call to the last byte of the answer.
+//
+// The states are carried on by the thread of the local back end's calls, which brings news: pieces and ends of nodes,
+// runs that have no more to do. The courier's thread turns them into the answer. Of a client that reads slowly the
+// pieces of one node become one, so what waits is bounded by what the program says.
+// Order:   begin() once a request. Dropping it cancels the runs: the client has left, a deadline has passed, the server
+//          shuts down.
+// Threads: begin(): one that may take a while; note(), settled(), cancel(), abort(): any; the rest: the courier's.
+// Fails:   begin(): bad_request for an id that is in use; then the request is untouched. What fails in a run is part of
+//          its result, and disturbs no other.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/courier.h"
+#include "lang/backends/local/local_backend.h"
+#include "lang/stream_executor.h"
+#include "net/sse.h"
+#include "server/programs/program_body.h"
+#include "server/reply.h"
+#include "server/service.h"
+
+namespace espalier::server {
+
+struct Program {  // ready to run
+  ProgramBody body;
+  CompiledProgram compiled;
+  std::shared_ptr<lang::LocalBackend> backend;
+  std::string id;
+  Budget::Charge bytes, logprobs;
+};
+
+class ProgramDelivery final : public Errand, public std::enable_shared_from_this<ProgramDelivery> {
+ public:
+  static Result<> begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest& request,
+                        net::Responder& responder, Program program);
+  ProgramDelivery(Service& service, std::shared_ptr<ServedModel> model, Program program);
+  ~ProgramDelivery() override;
+
+  bool advance() override;
+  void tick(Time now) override;
+  void failed(const char* why) override;
+  void cancel(Error why) override;
+  void abort();  // the runs end; their results tell what there is
+
+ private:
+  enum class What { piece, node_end, run_end };
+  struct News {
+    What what;
+    int run = 0, node = 0;
+    std::string piece;
+    Json value, meta;
+  };
+
+  void run_all(const std::shared_ptr<lang::TextAllowance>& allowance);
+  void note(int run, const lang::NodeEvent& event);
+  void settled(int run);
+  void end_runs(const Error& why);
+  Courier& courier() { return program_.body.stream ? service_.light : service_.heavy; }
+
+  std::optional<News> next();
+  bool deliver();  // false: it is over
+  void add(News news);
+  void event(const Json& json);
+  Json usage() const;
+  bool finish();
+  bool finish_stream();
+  bool refuse(const Error& why);
+  bool leave();
+  void flush();
+  void record(int status, std::string_view finish_reason);
+
+  Service& service_;
+  const std::shared_ptr<ServedModel> model_;
+  Program program_;
+  net::HttpRequest request_;
+  net::Responder responder_;
+  net::StreamWriter writer_;
+  ActiveIds::Lease ids_;
+  std::vector<std::string> node_names_;  // of the compiled graph
+  const Time started_;
+  Time deadline_ = Time::max();
+
+  mutable std::mutex mutex_;  // over the next four
+  std::vector<std::shared_ptr<lang::StreamExecutor>> states_;  // null: its result is told
+  std::deque<News> news_;
+  std::map<std::pair<int, int>, News*> open_pieces_;  // by run and node
+  std::optional<Error> cancelled_;
+  std::optional<double> first_;  // seconds until the first news
+
+  std::vector<Json> results_;
+  std::size_t ended_ = 0;
+  std::string out_, error_code_;
+  bool opened_ = false, body_done_ = false, cut_ = false;  // cut_: the last event is an error
+  std::atomic<bool> gone_{false}, paused_{false};
+};
+
+}  // namespace espalier::server

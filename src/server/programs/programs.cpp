@@ -1,0 +1,56 @@
+// POST /v1/programs: a program as data, compiled and run beside the engine.
+#include "server/handler.h"
+#include "server/openai/body_fields.h"  // request_id, treatment
+#include "server/programs/program_delivery.h"
+#include "server/routes.h"
+
+namespace espalier::server {
+namespace {
+
+// Nodes of all runs that a short request's thread may spend its time with.
+constexpr std::int64_t kQuickNodes = 2000;
+
+Result<CompiledProgram> compiled(const ProgramBody& body, std::shared_ptr<Backend> backend) {
+  CompileOptions options;
+  options.backend = std::move(backend);
+  options.defaults = body.defaults;
+  options.outputs = body.outputs;
+  options.passes = body.passes;
+  return compile(body.graph, options);
+}
+
+Result<> run_program(Call& call, net::HttpRequest& request, net::Responder& responder) {
+  Service& service = call.service;
+  ESP_CHECK(service.unknown_fields.note(unknown_program_fields(call.body), "/v1/programs"));
+  ESP_TRY(Program program, [&]() -> Result<Program> {
+    Program made;
+    ESP_TRY(made.body, parse_program(call.body));
+    return made;
+  }());
+  ProgramBody& body = program.body;
+  ESP_CHECK(call.model->check_name(body.model));
+  ESP_TRY(const auto host, service.programs.open(call.model));
+  ESP_TRY(const ProgramCost cost, check_program(body, *host.format, call.model->limits(), service.options));
+  if (cost.nodes > kQuickNodes && !call.patient)
+    return Error{Error::Kind::busy, "it takes a while to begin", {}, std::string(kSlowCompile)};
+  ESP_TRY(program.bytes, service.program_budget.charge(cost.bytes, "too many programs are under way; try again later"));
+  if (cost.logprobs > 0) {
+    ESP_TRY(program.logprobs,
+            service.logprob_budget.charge(cost.logprobs,
+                                          "too many log-probabilities are being made at once; try again later"));
+  }
+  program.id = request_id(call.http, body.rid, 0, 1);
+  program.backend =
+      std::make_shared<lang::LocalBackend>(host.service, host.format, treatment(call, body, program.id));
+  ESP_TRY(program.compiled, compiled(body, program.backend));
+  if (responder.closed()) return success();
+  return ProgramDelivery::begin(service, call.model, request, responder, std::move(program));
+}
+
+}  // namespace
+
+Result<> add_program_routes(net::Router& router, Service& service) {
+  return router.add(net::Method::post, "/v1/programs", serving(service, Dialect::openai, run_program));
+}
+
+}  // namespace espalier::server
