@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lang/gen_options.h"
+#include "lang/in_turn.h"
 #include "lang/reasoning.h"
 #include "lang/stream_executor_calls.h"
 #include "lang/turns.h"
@@ -124,7 +125,7 @@ void StreamExecutor::tell(Lock& lock) {
   });
   changed_.notify_all();
   lock.unlock();
-  for (const auto& then : ready) then();
+  call_in_turn(std::move(ready));
 }
 
 void StreamExecutor::fail(const Error& why) {

@@ -100,6 +100,13 @@ const std::shared_ptr<StateCore>& Replay::core(int stream) const {
   return streams_[static_cast<std::size_t>(stream)].core;
 }
 
+std::vector<std::weak_ptr<StateCore>> Replay::cores() const {
+  std::vector<std::weak_ptr<StateCore>> all;
+  for (const Stream& stream : streams_)
+    if (stream.core) all.emplace_back(stream.core);
+  return all;
+}
+
 Result<Function> function_of(Graph graph) {
   ESP_CHECK(graph.check());
   if (!graph.ends_because.empty())

@@ -27,6 +27,7 @@ class Replay {
   void append(const std::vector<Graph::Node>& nodes, const Arguments& arguments);
   // The state of a stream that has begun.
   const std::shared_ptr<StateCore>& core(int stream) const;
+  std::vector<std::weak_ptr<StateCore>> cores() const;  // of all streams that have begun
 
  private:
   class Appender;

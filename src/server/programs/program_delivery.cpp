@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 32 * 1024;  // formatted before it is offered to the socket
 
-std::string name_of(const Graph::Content& content) {
-  if (const auto* gen = lang::gen_of(content)) return gen->name;
-  const auto* select = std::get_if<node::Select>(&content);
-  return select != nullptr ? select->name : std::string();
-}
-
 }  // namespace
 
 ProgramDelivery::ProgramDelivery(Service& service, std::shared_ptr<ServedModel> model, Program program)
@@ -25,9 +19,13 @@ ProgramDelivery::ProgramDelivery(Service& service, std::shared_ptr<ServedModel> 
       model_(std::move(model)),
       program_(std::move(program)),
       started_(std::chrono::steady_clock::now()),
-      states_(program_.body.arguments.size()),
+      runs_(program_.body.arguments.size()),
       results_(program_.body.arguments.size()) {
-  for (const Graph::Node& one : program_.compiled.graph().nodes) node_names_.push_back(name_of(one.content));
+  for (const Graph::Node& one : program_.compiled.graph().nodes) {
+    const auto* gen = lang::gen_of(one.content);
+    const auto* select = std::get_if<node::Select>(&one.content);
+    nodes_.push_back({gen != nullptr ? gen->name : select != nullptr ? select->name : "", gen != nullptr});
+  }
 }
 
 ProgramDelivery::~ProgramDelivery() {
@@ -78,12 +76,16 @@ void ProgramDelivery::run_all(const std::shared_ptr<lang::TextAllowance>& allowa
         if (auto self = weak.lock()) self->note(run, event);
       };
     auto state = lang::StreamExecutor::begin(std::move(setup));
+    lang::Replay replay(state);
+    replay.append(graph.nodes, program_.body.arguments[i]);
+    state->end();
+    std::optional<Error> aborted;
     {
       const std::lock_guard lock(mutex_);
-      states_[i] = state;
+      runs_[i] = {state, replay.cores()};
+      aborted = aborted_;
     }
-    lang::Replay(state).append(graph.nodes, program_.body.arguments[i]);
-    state->end();
+    if (aborted) end_run(runs_[i], *aborted);
     state->when_settled([weak = weak_from_this(), run] {
       if (auto self = weak.lock()) self->settled(run);
     });
@@ -96,17 +98,25 @@ void ProgramDelivery::note(int run, const lang::NodeEvent& event) {
   {
     const std::lock_guard lock(mutex_);
     if (!first_) first_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-    const auto node = std::make_pair(run, event.node);
     if (event.piece != nullptr) {
-      News*& open = open_pieces_[node];
-      if (open == nullptr) open = &news_.emplace_back(News{What::piece, run, event.node, {}, {}, {}});
-      open->piece += event.piece->text;
+      add_piece(run, event.node, event.piece->text);
     } else {
-      open_pieces_.erase(node);
+      // What came with the end was no piece of its own.
+      if (const std::string text = event.value->text(); nodes_[static_cast<std::size_t>(event.node)].generates)
+        add_piece(run, event.node, std::string_view(text).substr(std::min(text.size(), said_[{run, event.node}].bytes)));
+      said_.erase({run, event.node});
       news_.push_back({What::node_end, run, event.node, {}, value_to_json(*event.value), *event.meta});
     }
   }
   courier().ring(*this);
+}
+
+void ProgramDelivery::add_piece(int run, int node, std::string_view piece) {
+  if (piece.empty()) return;
+  Said& said = said_[{run, node}];
+  if (said.open == nullptr) said.open = &news_.emplace_back(News{What::piece, run, node, {}, {}, {}});
+  said.open->piece += piece;
+  said.bytes += piece.size();
 }
 
 void ProgramDelivery::settled(int run) {
@@ -126,17 +136,27 @@ void ProgramDelivery::cancel(Error why) {
 }
 
 void ProgramDelivery::abort() {
-  end_runs({Error::Kind::cancelled, "the request was aborted", {}, {}});
+  const Error why{Error::Kind::cancelled, "the request was aborted", {}, {}};
+  {
+    const std::lock_guard lock(mutex_);
+    aborted_ = why;  // some may not have begun
+  }
+  end_runs(why);
 }
 
 void ProgramDelivery::end_runs(const Error& why) {
-  std::vector<std::shared_ptr<lang::StreamExecutor>> running;
+  std::vector<Run> running;
   {
     const std::lock_guard lock(mutex_);
-    running = states_;
+    running = runs_;
   }
-  for (const auto& state : running)
-    if (state) state->cancel(why);
+  for (const Run& run : running) end_run(run, why);
+}
+
+void ProgramDelivery::end_run(const Run& run, const Error& why) {
+  if (run.own) run.own->cancel(why);
+  for (const auto& stream : run.streams)
+    if (const auto there = stream.lock()) there->cancel(why);
 }
 
 // ---- The courier's side ---------------------------------------------------------------------------------------------
@@ -160,7 +180,9 @@ bool ProgramDelivery::advance() {
 std::optional<ProgramDelivery::News> ProgramDelivery::next() {
   const std::lock_guard lock(mutex_);
   if (news_.empty()) return std::nullopt;
-  if (news_.front().what == What::piece) open_pieces_.erase({news_.front().run, news_.front().node});
+  if (const auto said = said_.find({news_.front().run, news_.front().node});
+      said != said_.end() && said->second.open == &news_.front())
+    said->second.open = nullptr;
   News first = std::move(news_.front());
   news_.pop_front();
   return first;
@@ -180,12 +202,13 @@ bool ProgramDelivery::deliver() {
 void ProgramDelivery::add(News news) {
   const auto run = static_cast<std::size_t>(news.run);
   if (news.what == What::run_end) {
-    std::shared_ptr<lang::StreamExecutor> state;
+    Run over;
     {
       const std::lock_guard lock(mutex_);
-      state = std::move(states_[run]);
+      over = std::exchange(runs_[run], {});
     }
-    Json result = run_to_json(*state, program_.body.outputs);
+    Json result = run_to_json(*over.own, program_.body.outputs);
+    end_run(over, {Error::Kind::cancelled, "the program has ended", {}, {}});
     ++ended_;
     if (!program_.body.stream) {
       results_[run] = std::move(result);
@@ -196,7 +219,7 @@ void ProgramDelivery::add(News news) {
     return event(told);
   }
   Json told{{"type", news.what == What::piece ? "node" : "node_end"}, {"run", news.run}, {"node", news.node}};
-  if (const auto& name = node_names_[static_cast<std::size_t>(news.node)]; !name.empty()) told["name"] = name;
+  if (const auto& name = nodes_[static_cast<std::size_t>(news.node)].name; !name.empty()) told["name"] = name;
   if (news.what == What::piece) {
     told["delta"] = std::move(news.piece);
   } else {

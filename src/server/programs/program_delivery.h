@@ -51,6 +51,10 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
 
  private:
   enum class What { piece, node_end, run_end };
+  struct Run {
+    std::shared_ptr<lang::StreamExecutor> own;               // null: its result is told
+    std::vector<std::weak_ptr<lang::StateCore>> streams;  // all: some may wait for each other for ever
+  };
   struct News {
     What what;
     int run = 0, node = 0;
@@ -58,10 +62,17 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
     Json value, meta;
   };
 
+  struct Said {
+    News* open = nullptr;  // the piece that is not told yet
+    std::size_t bytes = 0;
+  };
+
   void run_all(const std::shared_ptr<lang::TextAllowance>& allowance);
   void note(int run, const lang::NodeEvent& event);
+  void add_piece(int run, int node, std::string_view piece);  // requires: the lock
   void settled(int run);
   void end_runs(const Error& why);
+  static void end_run(const Run& run, const Error& why);
   Courier& courier() { return program_.body.stream ? service_.light : service_.heavy; }
 
   std::optional<News> next();
@@ -83,15 +94,19 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
   net::Responder responder_;
   net::StreamWriter writer_;
   ActiveIds::Lease ids_;
-  std::vector<std::string> node_names_;  // of the compiled graph
+  struct NodeKind {
+    std::string name;
+    bool generates = false;
+  };
+  std::vector<NodeKind> nodes_;  // of the compiled graph
   const Time started_;
   Time deadline_ = Time::max();
 
-  mutable std::mutex mutex_;  // over the next four
-  std::vector<std::shared_ptr<lang::StreamExecutor>> states_;  // null: its result is told
+  mutable std::mutex mutex_;  // over the next six
+  std::vector<Run> runs_;
   std::deque<News> news_;
-  std::map<std::pair<int, int>, News*> open_pieces_;  // by run and node
-  std::optional<Error> cancelled_;
+  std::map<std::pair<int, int>, Said> said_;  // by run and node, of those that have not ended
+  std::optional<Error> cancelled_, aborted_;
   std::optional<double> first_;  // seconds until the first news
 
   std::vector<Json> results_;
