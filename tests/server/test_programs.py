@@ -223,16 +223,16 @@ class Failures(Programs):
 
     def test_an_abort_ends_the_whole_program(self):
         steps = graph(text("x"), *[gen(f"s{i}", max_tokens=1, ignore_eos=True) for i in range(400)])
-        with self.server.open_stream("/v1/programs", {"program": steps, "rid": "mine", "arguments": [{}] * 10}) as raw:
-            again = None
-            while again is None or again.status == 200:  # the id is taken as soon as the program runs
-                again = self.server.post("/v1/programs", {"program": TWO_STEPS, "rid": "mine", "sampling_params": GREEDY})
-            self.assertEqual(again.json["error"]["param"], "rid")
-            self.server.post("/abort_request", {"rid": "mine"})
-            reply = b""
-            while b'"report"' not in reply:
-                reply += raw.recv(65536)
-        self.assertEqual(reply.count(b'"error":{"kind":"cancelled"'), 10)
+        body = {"program": steps, "rid": "mine", "stream": True, "arguments": [{}] * 10}
+        with self.server.open_stream("/v1/programs", body) as raw:
+            came = b""
+            while b'"type":"node_end"' not in came:
+                came += raw.recv(1024)
+            self.assertEqual(self.server.post("/v1/programs", {"program": TWO_STEPS, "rid": "mine"}).json["error"]["param"], "rid")
+            self.server.post("/abort_request", {"rid": "mi"})
+            while b"[DONE]" not in came:
+                came += raw.recv(65536)
+        self.assertEqual(came.count(b'"error":{"kind":"cancelled"'), 10)
 
     def test_a_deadline_ends_it(self):
         program = graph(text("x"), fork(1, 2),  # two that wait for each other
