@@ -130,7 +130,7 @@ int run(int argc, char** argv) {
   const std::map<std::string, command::Run> verbs = {
       {"serve", command::add_serve(app, words)}, {"run", command::add_run(app)},   {"bench", command::add_bench(app)},
       {"inspect", command::add_inspect(app)},    {"pull", command::add_pull(app)}, {"list", command::add_list(app)},
-      {"grammar", command::add_grammar(app)},
+      {"program", command::add_program(app)},    {"grammar", command::add_grammar(app)},
   };
   if (words.empty()) {
     std::fputs(app.help().c_str(), stderr);

@@ -19,6 +19,7 @@ Run add_run(CLI::App& app);
 Run add_pull(CLI::App& app);
 Run add_list(CLI::App& app);
 Run add_bench(CLI::App& app);
+Run add_program(CLI::App& app);
 Run add_grammar(CLI::App& app);
 
 // Prints "espalier: <sentence>" to stderr and gives the error's exit code.

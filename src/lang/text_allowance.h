@@ -20,12 +20,13 @@ class TextAllowance {
 
   Result<> take(std::size_t bytes) {
     if (taken_.fetch_add(static_cast<std::int64_t>(bytes)) + static_cast<std::int64_t>(bytes) <= all_) return success();
-    return Error{Error::Kind::too_large,
-                 fmt::format("the program's texts and variables, with the copies that its forks take, need more than {} "
-                             "bytes",
-                             all_),
-                 {},
-                 "program_too_large"};
+    return Error{
+        Error::Kind::too_large,
+        fmt::format("the program's texts and variables, with the copies that its forks take, need more than {} "
+                    "bytes",
+                    all_),
+        {},
+        "program_too_large"};
   }
 
  private:

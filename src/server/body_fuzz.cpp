@@ -1,11 +1,12 @@
 // Any bytes as the body of a route: typed fields or a refusal that names one, never anything else.
-// The first byte chooses the route.
+// The first byte chooses the route: p is /v1/programs.
 #include <cstdint>
 #include <cstdlib>
 
 #include "server/native/generate_body.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
+#include "server/programs/program_body.h"
 
 namespace {
 
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto body = parse_json({reinterpret_cast<const char*>(data) + 1, size - 1});
   if (!body.ok() || !body->is_object()) return 0;
-  switch (data[0] % 3) {
+  switch (data[0] == 'p' ? 3 : data[0] % 3) {
     case 0:
       judge(parse_completion(*body, options));
       (void)unknown_completion_fields(*body);
@@ -34,6 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 1:
       judge(parse_chat(*body, options, {}));
       (void)unknown_chat_fields(*body);
+      break;
+    case 3:
+      judge(parse_program(*body));
+      (void)unknown_program_fields(*body);
       break;
     default:
       judge(parse_generate(*body, options));

@@ -11,10 +11,10 @@
 #include <string_view>
 
 #include "base/side_pool.h"
+#include "engine/courier.h"
 #include "net/http_server.h"
 #include "server/active_ids.h"
 #include "server/budget.h"
-#include "engine/courier.h"
 #include "server/drain_rate.h"
 #include "server/keys.h"
 #include "server/programs/program_host.h"

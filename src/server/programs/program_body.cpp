@@ -31,8 +31,7 @@ Error placed(Error error, std::string_view place) {
 
 Result<> read_graph(P& out, const Json& value, std::string_view place) {
   auto graph = Graph::from_json(value);
-  if (!graph.ok())
-    return graph.error().field == place ? graph.error() : placed(std::move(graph).error(), place);
+  if (!graph.ok()) return graph.error().field == place ? graph.error() : placed(std::move(graph).error(), place);
   out.graph = std::move(graph).value();
   if (out.graph.ends_because.empty()) return success();
   return bad_request(fmt::format("the program is only a beginning: {}", out.graph.ends_because),
@@ -69,8 +68,8 @@ Result<> read_defaults(P& out, const Json& value, std::string_view place) {
 }
 
 Result<> read_passes(P& out, const Json& value, std::string_view place) {
-  if (!value.is_object()) return bad_request(fmt::format("{} must be an object, name to true or false", place),
-                                             std::string(place));
+  if (!value.is_object())
+    return bad_request(fmt::format("{} must be an object, name to true or false", place), std::string(place));
   for (const auto& [name, on] : value.get_ref<const Json::object_t&>()) {
     const std::string field = fmt::format("{}.{}", place, name);
     ESP_TRY(const bool wanted, as_bool(on, field));
@@ -242,8 +241,10 @@ std::int64_t argument_bytes(const Json& value) {
 }  // namespace
 
 Error in_program_names(Error error) {
-  static const std::array<Alias, 4> names{
-      {{"max_new_tokens", "max_tokens"}, {"min_new_tokens", "min_tokens"}, {"sampling_seed", "seed"}, {"input_ids", "text"}}};
+  static const std::array<Alias, 4> names{{{"max_new_tokens", "max_tokens"},
+                                           {"min_new_tokens", "min_tokens"},
+                                           {"sampling_seed", "seed"},
+                                           {"input_ids", "text"}}};
   return renamed(std::move(error), names);
 }
 
@@ -287,8 +288,7 @@ Result<ProgramCost> check_program(const ProgramBody& body, const ChatFormat& for
                  fmt::format("the program's nodes and texts are {} bytes in {} runs, {} are allowed; send fewer "
                              "arguments at once",
                              cost.bytes, runs, kMostProgramBytes),
-                 "arguments",
-                 "program_too_large"};
+                 "arguments", "program_too_large"};
   if (cost.logprobs > options.max_logprob_entries)
     return bad_request(
         fmt::format("the program may ask for {} log-probabilities, but at most {} are given at once; ask for fewer "

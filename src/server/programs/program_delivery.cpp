@@ -103,7 +103,8 @@ void ProgramDelivery::note(int run, const lang::NodeEvent& event) {
     } else {
       // What came with the end was no piece of its own.
       if (const std::string text = event.value->text(); nodes_[static_cast<std::size_t>(event.node)].generates)
-        add_piece(run, event.node, std::string_view(text).substr(std::min(text.size(), said_[{run, event.node}].bytes)));
+        add_piece(run, event.node,
+                  std::string_view(text).substr(std::min(text.size(), said_[{run, event.node}].bytes)));
       said_.erase({run, event.node});
       news_.push_back({What::node_end, run, event.node, {}, value_to_json(*event.value), *event.meta});
     }
@@ -249,7 +250,10 @@ bool ProgramDelivery::finish() {
     body_done_ = true;
     return finish_stream();
   }
-  Json body{{"id", program_.id}, {"object", "program"}, {"model", model_->name()}, {"results", std::move(results_)},
+  Json body{{"id", program_.id},
+            {"object", "program"},
+            {"model", model_->name()},
+            {"results", std::move(results_)},
             {"usage", usage()}};
   body["report"] = program_.compiled.report_json();
   auto response = net::HttpResponse::json(200, json_text(body));

@@ -52,7 +52,7 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
  private:
   enum class What { piece, node_end, run_end };
   struct Run {
-    std::shared_ptr<lang::StreamExecutor> own;               // null: its result is told
+    std::shared_ptr<lang::StreamExecutor> own;            // null: its result is told
     std::vector<std::weak_ptr<lang::StateCore>> streams;  // all: some may wait for each other for ever
   };
   struct News {

@@ -78,8 +78,7 @@ Json value_to_json(const Value& value) {
 
 Json run_to_json(lang::StreamExecutor& state, const std::optional<std::vector<std::string>>& outputs) {
   Json variables = Json::object(), meta = Json::object(), errors = Json::object();
-  for (const std::string& name : outputs ? *outputs : state.names())
-    add_variable(state, name, variables, meta, errors);
+  for (const std::string& name : outputs ? *outputs : state.names()) add_variable(state, name, variables, meta, errors);
   Json run{{"variables", std::move(variables)}, {"meta", std::move(meta)}};
   if (!outputs) {
     run["text"] = state.text();

@@ -35,13 +35,11 @@ Result<> run_program(Call& call, net::HttpRequest& request, net::Responder& resp
     return Error{Error::Kind::busy, "it takes a while to begin", {}, std::string(kSlowCompile)};
   ESP_TRY(program.bytes, service.program_budget.charge(cost.bytes, "too many programs are under way; try again later"));
   if (cost.logprobs > 0) {
-    ESP_TRY(program.logprobs,
-            service.logprob_budget.charge(cost.logprobs,
-                                          "too many log-probabilities are being made at once; try again later"));
+    ESP_TRY(program.logprobs, service.logprob_budget.charge(
+                                  cost.logprobs, "too many log-probabilities are being made at once; try again later"));
   }
   program.id = request_id(call.http, body.rid, 0, 1);
-  program.backend =
-      std::make_shared<lang::LocalBackend>(host.service, host.format, treatment(call, body, program.id));
+  program.backend = std::make_shared<lang::LocalBackend>(host.service, host.format, treatment(call, body, program.id));
   ESP_TRY(program.compiled, compiled(body, program.backend));
   if (responder.closed()) return success();
   return ProgramDelivery::begin(service, call.model, request, responder, std::move(program));

@@ -17,7 +17,8 @@ Json finish_of(const TextEnd& end, int tokens) {
 
 }  // namespace
 
-LocalGen::LocalGen(std::shared_ptr<LocalLane> lane, std::shared_ptr<ContinuedText> text, const GenCall& call, GenSink sink)
+LocalGen::LocalGen(std::shared_ptr<LocalLane> lane, std::shared_ptr<ContinuedText> text, const GenCall& call,
+                   GenSink sink)
     : LocalCall(std::move(lane)),
       text_(std::move(text)),
       sink_(std::move(sink)),
