@@ -75,10 +75,10 @@ class Words(unittest.TestCase):
 class Memory(unittest.TestCase):
     def test_at_every_limit_on_addresses_it_answers_or_says_so_with_4(self):
         codes = []
-        for mib in range(40, 700, 20):
+        for mib in range(60, 700, 20):  # with less its libraries give up before main begins
             ended = espalier("run", MODEL, "hello", "-n", "2", "--threads", "2", limits={resource.RLIMIT_AS: mib * MIB})
-            if "error while loading shared libraries" in ended.err or "Error in GnuTLS initialization" in ended.err:
-                continue  # less than the program and its libraries, before main
+            if "error while loading shared libraries" in ended.err:
+                continue  # less than the program itself
             codes.append(ended.code)
             self.assertIn(ended.code, (0, 4), (mib, ended))
             if ended.code == 4:
