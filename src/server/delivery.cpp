@@ -42,10 +42,18 @@ Delivery::Delivery(Service& service, std::shared_ptr<ServedModel> model, net::Ht
       request_(std::move(request)),
       responder_(std::move(responder)),
       generation_(std::move(generation)),
+      ringer_(std::make_shared<Ringer>()),
       ready_(std::make_unique<std::atomic<bool>[]>(generation_.requests.size())),
       started_(std::chrono::steady_clock::now()),
       deadline_(deadline_of(
-          request_, generation_.limit_seconds > 0 ? generation_.limit_seconds : service.options.request_timeout)) {}
+          request_, generation_.limit_seconds > 0 ? generation_.limit_seconds : service.options.request_timeout)) {
+  ringer_->delivery = this;
+}
+
+Delivery::~Delivery() {
+  const std::scoped_lock lock(ringer_->mutex);
+  ringer_->delivery = nullptr;
+}
 
 void Delivery::begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request,
                      net::Responder responder, Generation generation) {
@@ -88,8 +96,9 @@ void Delivery::start() {
 }
 
 void Delivery::listen(std::size_t prompt) {
-  streams_[prompt].stream().on_ready([weak = weak_from_this(), prompt] {
-    if (auto self = weak.lock()) self->ring(prompt);
+  streams_[prompt].stream().on_ready([ringer = ringer_, prompt] {
+    const std::scoped_lock lock(ringer->mutex);
+    if (ringer->delivery != nullptr) ringer->delivery->ring(prompt);
   });
 }
 

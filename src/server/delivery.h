@@ -52,6 +52,7 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
                     net::Responder responder, Generation generation);
   Delivery(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request, net::Responder responder,
            Generation generation);
+  ~Delivery() override;
 
   bool advance() override;
   void tick(Time now) override;
@@ -62,6 +63,12 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   struct Pending {
     int prompt;
     TextEvent event;
+  };
+  // What rings from the engine's thread hold: not the delivery itself, or its end, and that of its service behind it,
+  // could come on that thread.
+  struct Ringer {
+    std::mutex mutex;
+    Delivery* delivery;  // null: it has ended
   };
 
   Result<> submit();
@@ -93,6 +100,7 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   ActiveIds::Lease ids_;
 
   std::vector<TextStream> streams_;
+  const std::shared_ptr<Ringer> ringer_;
   std::unique_ptr<std::atomic<bool>[]> ready_;  // by prompt: its stream has something
   std::deque<Pending> pending_;                 // taken from the streams, not yet formatted
   std::string out_;                             // formatted, not yet taken by the writer
