@@ -95,10 +95,12 @@ class Player:
 
     def play_fork(self, s, op, values):
         group = (self.blank if op["from"] == "empty" else s).fork(len(op["branches"]))
+        added = {}
         for i, (child, ops) in enumerate(zip(group, op["branches"])):
             inner = dict(values)
             self.play(child, ops, inner)
-            values.update({f"{op['var']}.{i}.{name}": value for name, value in inner.items()})
+            added.update({f"{op['var']}.{i}.{name}": value for name, value in inner.items() if name not in values})
+        values.update(added)
         self.groups.append(group)
         # A branch that forks again is joined with its own group, so that its siblings begin beside it.
         if s is self.root and op.get("wait", True):
