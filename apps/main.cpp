@@ -128,8 +128,9 @@ int run(int argc, char** argv) {
   app.footer("espalier help VERB tells what it takes; espalier help flags, what becomes of other servers' flags.");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // a flag given again wins
   const std::map<std::string, command::Run> verbs = {
-      {"serve", command::add_serve(app, words)}, {"run", command::add_run(app)},   {"bench", command::add_bench(app)},
-      {"inspect", command::add_inspect(app)},    {"pull", command::add_pull(app)}, {"list", command::add_list(app)},
+      {"serve", command::add_serve(app, words)}, {"run", command::add_run(app)},
+      {"bench", command::add_bench(app)},        {"inspect", command::add_inspect(app)},
+      {"pull", command::add_pull(app)},          {"list", command::add_list(app)},
       {"program", command::add_program(app)},    {"grammar", command::add_grammar(app)},
   };
   if (words.empty()) {
