@@ -5,13 +5,11 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <future>
-
 #include "bindings.h"
 #include "errors.h"
 #include "espalier/backends.h"
 #include "held_backend.h"
-#include "lang/waiting.h"
+#include "lang/graph/prefix.h"
 #include "python_json.h"
 
 namespace espalier::python {
@@ -48,20 +46,7 @@ nb::object server_info(PythonBackend& self) {
 }
 
 void cache_prefix(PythonBackend& self, std::string text) {
-  auto promise = std::make_shared<std::promise<Result<GenOutput>>>();
-  auto answer = promise->get_future();
-  Document document;
-  document.text = std::move(text);
-  GenCall call;
-  call.prompt_only = true;
-  call.sampling.max_new_tokens = 0;
-  const nb::gil_scoped_release released;
-  const std::unique_ptr<Context> context = (*self)->context();
-  const std::unique_ptr<Call> under_way = context->generate(
-      document, std::move(call),
-      {.on_piece = {}, .on_end = [promise](Result<GenOutput> output) { promise->set_value(std::move(output)); }});
-  while (answer.wait_for(lang::kLookUp) != std::future_status::ready) lang::look_up();
-  value_of(answer.get());
+  value_of(unlocked([&] { return lang::compute_prefix(**self, std::move(text)); }));
 }
 
 void bind_options(nb::module_& m) {

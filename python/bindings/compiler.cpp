@@ -9,7 +9,7 @@
 #include "held_backend.h"
 #include "lang/batch.h"
 #include "lang/compiler/following.h"
-#include "lang/graph/replay.h"
+#include "lang/graph/prefix.h"
 #include "lang/state_core.h"
 #include "python_function.h"
 #include "python_json.h"

@@ -5,13 +5,13 @@
 // of the states failed to set is the list's failure.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "lang/awaited.h"
 #include "lang/state_core.h"
 #include "lang/text_allowance.h"
 
@@ -25,32 +25,11 @@ class Gather {
       : sources_(std::move(sources)), allowance_(std::move(allowance)), missing_(sources_.size()) {}
 
   void arrived(const std::string& name) {
-    std::vector<std::function<void()>> waiting;
-    {
-      const std::lock_guard lock(mutex_);
-      if (--missing_ > 0) return;
-    }
-    Result<Value> list = collect(name);
-    {
-      const std::lock_guard lock(mutex_);
-      list_ = std::move(list);
-      waiting.swap(waiting_);
-    }
-    for (const auto& then : waiting) then();
+    if (--missing_ == 0) list_.put(collect(name));
   }
-  // Calls `then` once the list is there, maybe at once.
-  void when_there(std::function<void()> then) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!list_) return waiting_.push_back(std::move(then));
-    }
-    then();
-  }
+  void when_there(std::function<void()> then) { list_.when_there(std::move(then)); }
   // Requires: when_there() has told.
-  Result<Value> list() const {
-    const std::lock_guard lock(mutex_);
-    return *list_;
-  }
+  const Result<Value>& list() const { return list_.value(); }
 
  private:
   Result<Value> collect(const std::string& name) const {
@@ -66,10 +45,8 @@ class Gather {
 
   const std::vector<std::shared_ptr<StateCore>> sources_;
   const std::shared_ptr<TextAllowance> allowance_;
-  mutable std::mutex mutex_;
-  std::size_t missing_;
-  std::optional<Result<Value>> list_;
-  std::vector<std::function<void()>> waiting_;
+  std::atomic<std::size_t> missing_;
+  Awaited<Result<Value>> list_;
 };
 
 }  // namespace espalier::lang

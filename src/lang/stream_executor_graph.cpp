@@ -88,11 +88,11 @@ void StreamExecutor::gathered(const std::string& name) {
   const auto at = gathering_.find(name);
   if (at == gathering_.end()) return;
   const auto over = gathering_.extract(at);  // its sources may end with it: without the lock
-  auto list = over.mapped().gather->list();
+  const auto& list = over.mapped().gather->list();
   if (over.mapped().overtaken)
     variables_.forgo(name);
   else if (list.ok())
-    variables_.fulfil(name, std::move(list).value());
+    variables_.fulfil(name, list.value());
   else
     variables_.refuse_one(name, list.error());
   tell(lock);

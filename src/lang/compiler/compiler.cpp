@@ -12,8 +12,8 @@
 #include "lang/compiler/following.h"
 #include "lang/compiler/passes.h"
 #include "lang/compiler/tuning.h"
+#include "lang/graph/prefix.h"
 #include "lang/graph/replay.h"
-#include "lang/state_core.h"
 
 namespace espalier {
 namespace {
@@ -64,15 +64,6 @@ struct CompiledProgram::Impl {
   std::atomic<int> tuned{0};  // 0: it was not
 
   RunOptions run_options(bool stream) const { return {options.backend, options.defaults, stream, api_spec_tokens}; }
-
-  // The call's failure is each run's own: they make it again.
-  void compute_prefix() const {
-    const Function say([this](State& s) {
-      s += prefix;
-      s.core()->append(lang::PrefixItem());
-    });
-    say.run({}, run_options(false)).sync();
-  }
 };
 
 namespace {
@@ -189,7 +180,8 @@ std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, 
 }
 
 void CompiledProgram::prepare_batch() const {
-  if (!impl_->prefix.empty()) impl_->compute_prefix();
+  // The call's failure is each run's own: they make it again.
+  if (!impl_->prefix.empty()) (void)lang::compute_prefix(*impl_->options.backend, impl_->prefix);
 }
 
 int CompiledProgram::runs_at_once() const {

@@ -4,6 +4,7 @@
 
 #include <regex>
 
+#include "lang/graph/prefix.h"
 #include "lang/graph/replay.h"
 #include "lang/scripted_backend.h"
 

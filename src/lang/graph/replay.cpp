@@ -6,7 +6,6 @@
 
 #include "lang/sample_group.h"
 #include "lang/state_core.h"
-#include "lang/turns.h"
 
 namespace espalier::lang {
 
@@ -118,22 +117,6 @@ Result<Function> function_of(Graph graph) {
                   [graph = std::make_shared<const Graph>(std::move(graph))](State& s, const Arguments& arguments) {
                     Replay(s.core()).append(graph->nodes, arguments);
                   });
-}
-
-std::string constant_prefix(const Graph& graph, const ChatFormat& format) {
-  Document document;
-  for (const Graph::Node& one : graph.nodes) {
-    if (one.stream != 0) continue;
-    if (const auto* text = std::get_if<node::Text>(&one.content))
-      document.text += text->text;
-    else if (const auto* begin = std::get_if<node::RoleBegin>(&one.content))
-      (void)begin_turn(document, format, begin->role);
-    else if (const auto* end = std::get_if<node::RoleEnd>(&one.content))
-      (void)end_turn(document, format, end->role);
-    else
-      break;
-  }
-  return document.text;
 }
 
 }  // namespace espalier::lang

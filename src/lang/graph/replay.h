@@ -39,8 +39,4 @@ class Replay {
 // The program as a function with the graph's parameters.
 Result<Function> function_of(Graph graph);
 
-// The constant text that every run begins with: what stands before the first placeholder, generation or fork. Roles are
-// written as the format has them.
-std::string constant_prefix(const Graph& graph, const ChatFormat& format);
-
 }  // namespace espalier::lang
