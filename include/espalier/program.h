@@ -391,7 +391,7 @@ class Function {
   const std::vector<std::string>& parameters() const { return parameters_; }
   // Returns when the body has: what it queued may still be going on. What the body throws is thrown here.
   State run(const Arguments& arguments = {}, const RunOptions& options = {}) const;
-  // In the order of the items. A prefix that all begin with is computed first.
+  // In the order of the items. compile() does more for a batch: it computes what all runs begin with first.
   std::vector<State> run_batch(std::span<const Arguments> items, const RunOptions& options = {},
                                const BatchOptions& batch = {}) const;
   // The same one after another as they are done, in order; at most 200 are begun ahead.

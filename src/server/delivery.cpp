@@ -129,7 +129,7 @@ void Delivery::cancel(Error why) {
 
 bool Delivery::advance() {
   if (body_done_) return finish_stream();
-  if (gone_ || (opened_ && writer_.closed())) return leave();
+  if (gone_ || out_.closed()) return leave();
   std::optional<Error> cancelled;
   {
     const std::scoped_lock lock(mutex_);
@@ -137,7 +137,7 @@ bool Delivery::advance() {
   }
   if (!cancelled && std::chrono::steady_clock::now() >= deadline_) cancelled = too_late();
   if (cancelled) return refuse(*cancelled);
-  if (paused_) return true;
+  if (out_.paused()) return true;
   collect();
   return deliver();
 }
@@ -168,9 +168,9 @@ bool Delivery::deliver() {
     if (const auto* end = std::get_if<TextEnd>(&next.event); end != nullptr && !note_end(*end)) {
       return refuse(with_default(end->error, end->reason));
     }
-    generation_.reply->add(next.prompt + part_, std::move(next.event), out_);
-    if (generation_.stream && out_.size() >= kPieceBytes && !flush()) return true;
-    if (paused_) return true;
+    generation_.reply->add(next.prompt + part_, std::move(next.event), out_.text);
+    if (generation_.stream && out_.text.size() >= kPieceBytes && !flush()) return true;
+    if (out_.paused()) return true;
   }
   if (open_choices_ == 0) {
     auto next = generation_.reply->next();
@@ -178,8 +178,8 @@ bool Delivery::deliver() {
     if (!*next) return finish();
     if (auto gone_on = go_on(**std::move(next)); !gone_on) return refuse(gone_on.error());
   }
-  generation_.reply->settle(out_);
-  if (generation_.stream && !out_.empty()) flush();
+  generation_.reply->settle(out_.text);
+  if (generation_.stream && !out_.text.empty()) flush();
   return true;
 }
 
@@ -199,13 +199,13 @@ bool Delivery::finish() {
     if (auto ended = generation_.companion->ended(); !ended) return refuse(ended.error());
     generation_.companion.reset();
   }
-  generation_.reply->finish(out_);
+  generation_.reply->finish(out_.text);
   if (generation_.stream) {
-    out_ += "data: [DONE]\n\n";
+    out_.text += "data: [DONE]\n\n";
     body_done_ = true;
     return finish_stream();
   }
-  net::HttpResponse response = net::HttpResponse::json(200, std::move(out_));
+  net::HttpResponse response = net::HttpResponse::json(200, std::move(out_.text));
   for (const auto& [name, value] : timing_headers()) response.headers.set(name, value);
   record(200, summary_.finish_reason);
   responder_.respond(std::move(response));
@@ -213,14 +213,14 @@ bool Delivery::finish() {
 }
 
 bool Delivery::finish_stream() {
-  if (writer_.closed() && opened_) return leave();
-  if (!out_.empty() && !flush()) return !writer_.closed() || leave();
+  if (out_.closed()) return leave();
+  if (!out_.text.empty() && !flush()) return !out_.closed() || leave();
   if (failed_) {
-    writer_.finish_and_close();
+    out_.finish_and_close();
     return false;
   }
   record(200, summary_.finish_reason);
-  writer_.finish();
+  out_.finish();
   return false;
 }
 
@@ -229,7 +229,7 @@ bool Delivery::refuse(const Error& why) {
   const net::HttpError http = net::http_error(why);
   summary_.error_code = http.code;
   record(http.status, "error");
-  if (!opened_) {
+  if (!out_.opened()) {
     auto response = error_response(generation_.dialect, why, service_.retry_after());
     response.headers.set("x-request-id", request_.id);
     response.close = why.code == "draining";
@@ -237,7 +237,7 @@ bool Delivery::refuse(const Error& why) {
     return false;
   }
   // Instead of what the socket has not taken: the last event tells what happened. A reader that is slow gets it later.
-  out_ = net::sse_event(error_json(generation_.dialect, http)) + "data: [DONE]\n\n";
+  out_.text = net::sse_event(error_json(generation_.dialect, http)) + "data: [DONE]\n\n";
   body_done_ = failed_ = true;
   return finish_stream();
 }
@@ -268,27 +268,20 @@ bool Delivery::leave() {
 }
 
 void Delivery::open_stream() {
-  if (opened_) return;
-  opened_ = true;
-  const auto ping = std::chrono::milliseconds(static_cast<std::int64_t>(service_.options.ping_after * 1000));
+  if (out_.opened()) return;
   generation_.headers.set("x-request-id", request_.id);
-  writer_ = net::begin_sse(std::move(responder_), std::move(generation_.headers), ping);
-  writer_.on_writable([weak = weak_from_this()] {
-    if (auto self = weak.lock()) {
-      self->paused_ = false;
-      self->courier().ring(*self);
-    }
-  });
+  out_.open(std::move(responder_), std::move(generation_.headers), service_.options.ping_after,
+            [weak = weak_from_this()] {
+              if (auto self = weak.lock()) {
+                self->out_.resume();
+                self->courier().ring(*self);
+              }
+            });
 }
 
 bool Delivery::flush() {
   open_stream();
-  paused_ = true;  // before writing: room may be announced before write() returns
-  const net::WriteState state = writer_.write(out_);
-  if (state == net::WriteState::ready || state == net::WriteState::closed) paused_ = false;
-  const bool taken = state == net::WriteState::ready || state == net::WriteState::full;
-  if (taken) out_.clear();
-  return taken;
+  return out_.flush();
 }
 
 Error Delivery::too_late() {
@@ -300,15 +293,15 @@ void Delivery::tick(Time now) {
   // A passed deadline is seen by advance(). An abort by id wakes no reader; it is found here.
   for (std::size_t i = 0; i < streams_.size(); ++i) ready_[i] = true;
   courier().ring(*this);
-  if (generation_.stream && !opened_ && !streams_.empty() && now - started_ > kSilentStart) open_stream();
+  if (generation_.stream && !out_.opened() && !streams_.empty() && now - started_ > kSilentStart) open_stream();
 }
 
 void Delivery::failed(const char*) {
   streams_.clear();
   record(500, "error");
   const Error why{Error::Kind::out_of_memory, "the reply could not be made; ask for less at once", {}, {}};
-  if (opened_)
-    writer_.finish_and_close();
+  if (out_.opened())
+    out_.finish_and_close();
   else
     responder_.respond(error_response(generation_.dialect, why));
 }

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "net/sse.h"
+#include "server/answer_stream.h"
 #include "server/dialect.h"
 #include "server/reply.h"
 #include "server/service.h"
@@ -95,7 +96,7 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   const std::shared_ptr<ServedModel> model_;
   net::HttpRequest request_;
   net::Responder responder_;
-  net::StreamWriter writer_;
+  AnswerStream out_;
   Generation generation_;
   ActiveIds::Lease ids_;
 
@@ -103,11 +104,10 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   const std::shared_ptr<Ringer> ringer_;
   std::unique_ptr<std::atomic<bool>[]> ready_;  // by prompt: its stream has something
   std::deque<Pending> pending_;                 // taken from the streams, not yet formatted
-  std::string out_;                             // formatted, not yet taken by the writer
   std::size_t open_choices_ = 0;
-  int part_ = 0;                                              // how many requests have gone on
-  bool opened_ = false, body_done_ = false, failed_ = false;  // failed_: the last event is an error
-  std::atomic<bool> gone_{false}, paused_{false};
+  int part_ = 0;                             // how many requests have gone on
+  bool body_done_ = false, failed_ = false;  // failed_: the last event is an error
+  std::atomic<bool> gone_{false};
   std::mutex mutex_;
   std::optional<Error> cancelled_;
   Time started_, deadline_ = Time::max();

@@ -164,7 +164,7 @@ void ProgramDelivery::end_run(const Run& run, const Error& why) {
 
 bool ProgramDelivery::advance() {
   if (body_done_) return finish_stream();
-  if (gone_ || (opened_ && writer_.closed())) return leave();
+  if (gone_ || out_.closed()) return leave();
   std::optional<Error> cancelled;
   {
     const std::lock_guard lock(mutex_);
@@ -175,7 +175,7 @@ bool ProgramDelivery::advance() {
     cancelled = Error{Error::Kind::timeout, "the request did not finish before its deadline", {}, "deadline_exceeded"};
   }
   if (cancelled) return refuse(*cancelled);
-  return paused_ || deliver();
+  return out_.paused() || deliver();
 }
 
 std::optional<ProgramDelivery::News> ProgramDelivery::next() {
@@ -192,11 +192,11 @@ std::optional<ProgramDelivery::News> ProgramDelivery::next() {
 bool ProgramDelivery::deliver() {
   while (auto news = next()) {
     add(std::move(*news));
-    if (program_.body.stream && out_.size() >= kPieceBytes) flush();
-    if (paused_) return true;
+    if (program_.body.stream && out_.text.size() >= kPieceBytes) flush();
+    if (out_.paused()) return true;
   }
   if (ended_ == results_.size()) return finish();
-  if (program_.body.stream && !out_.empty()) flush();
+  if (program_.body.stream && !out_.text.empty()) flush();
   return true;
 }
 
@@ -231,7 +231,7 @@ void ProgramDelivery::add(News news) {
 }
 
 void ProgramDelivery::event(const Json& json) {
-  out_ += "data: " + json_text(json) + "\n\n";
+  out_.text += "data: " + json_text(json) + "\n\n";
 }
 
 Json ProgramDelivery::usage() const {
@@ -246,7 +246,7 @@ Json ProgramDelivery::usage() const {
 bool ProgramDelivery::finish() {
   if (program_.body.stream) {
     event({{"type", "end"}, {"id", program_.id}, {"usage", usage()}});
-    out_ += "data: [DONE]\n\n";
+    out_.text += "data: [DONE]\n\n";
     body_done_ = true;
     return finish_stream();
   }
@@ -264,11 +264,11 @@ bool ProgramDelivery::finish() {
 }
 
 bool ProgramDelivery::finish_stream() {
-  if (opened_ && writer_.closed()) return leave();
-  if (!out_.empty() && !paused_) flush();
-  if (!out_.empty()) return !writer_.closed() || leave();
+  if (out_.closed()) return leave();
+  if (!out_.text.empty() && !out_.paused()) flush();
+  if (!out_.text.empty()) return !out_.closed() || leave();
   if (!cut_) record(200, "stop");
-  cut_ ? writer_.finish_and_close() : writer_.finish();
+  cut_ ? out_.finish_and_close() : out_.finish();
   return false;
 }
 
@@ -277,16 +277,16 @@ bool ProgramDelivery::refuse(const Error& why) {
   const net::HttpError http = net::http_error(why);
   error_code_ = http.code;
   record(http.status, "error");
-  if (!opened_) {
+  if (!out_.opened()) {
     auto response = error_response(Dialect::openai, why, service_.retry_after());
     response.headers.set("x-request-id", request_.id);
     response.close = why.code == "draining";
     responder_.respond(std::move(response));
     return false;
   }
-  out_ = net::sse_event(error_json(Dialect::openai, http)) + "data: [DONE]\n\n";
+  out_.text = net::sse_event(error_json(Dialect::openai, http)) + "data: [DONE]\n\n";
   body_done_ = cut_ = true;
-  paused_ = false;
+  out_.resume();
   return finish_stream();
 }
 
@@ -299,23 +299,17 @@ bool ProgramDelivery::leave() {
 }
 
 void ProgramDelivery::flush() {
-  if (!opened_) {
-    opened_ = true;
+  if (!out_.opened()) {
     net::Headers headers;
     headers.set("x-request-id", request_.id);
-    const auto ping = std::chrono::milliseconds(static_cast<std::int64_t>(service_.options.ping_after * 1000));
-    writer_ = net::begin_sse(std::move(responder_), std::move(headers), ping);
-    writer_.on_writable([weak = weak_from_this()] {
+    out_.open(std::move(responder_), std::move(headers), service_.options.ping_after, [weak = weak_from_this()] {
       if (auto self = weak.lock()) {
-        self->paused_ = false;
+        self->out_.resume();
         self->courier().ring(*self);
       }
     });
   }
-  paused_ = true;  // before writing: room may be announced before write() returns
-  const net::WriteState state = writer_.write(out_);
-  if (state == net::WriteState::ready || state == net::WriteState::closed) paused_ = false;
-  if (state == net::WriteState::ready || state == net::WriteState::full) out_.clear();
+  out_.flush();
 }
 
 void ProgramDelivery::tick(Time) {
@@ -326,8 +320,8 @@ void ProgramDelivery::failed(const char*) {
   end_runs(internal_error("the reply could not be made"));
   record(500, "error");
   const Error why{Error::Kind::out_of_memory, "the reply could not be made; ask for less at once", {}, {}};
-  if (opened_)
-    writer_.finish_and_close();
+  if (out_.opened())
+    out_.finish_and_close();
   else
     responder_.respond(error_response(Dialect::openai, why));
 }

@@ -21,7 +21,7 @@
 #include "engine/courier.h"
 #include "lang/backends/local/local_backend.h"
 #include "lang/stream_executor.h"
-#include "net/sse.h"
+#include "server/answer_stream.h"
 #include "server/programs/program_body.h"
 #include "server/reply.h"
 #include "server/service.h"
@@ -92,7 +92,7 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
   Program program_;
   net::HttpRequest request_;
   net::Responder responder_;
-  net::StreamWriter writer_;
+  AnswerStream out_;
   ActiveIds::Lease ids_;
   struct NodeKind {
     std::string name;
@@ -111,9 +111,9 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
 
   std::vector<Json> results_;
   std::size_t ended_ = 0;
-  std::string out_, error_code_;
-  bool opened_ = false, body_done_ = false, cut_ = false;  // cut_: the last event is an error
-  std::atomic<bool> gone_{false}, paused_{false};
+  std::string error_code_;
+  bool body_done_ = false, cut_ = false;  // cut_: the last event is an error
+  std::atomic<bool> gone_{false};
 };
 
 }  // namespace espalier::server
