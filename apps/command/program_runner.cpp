@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
-#include <mutex>
+#include <semaphore>
 
 #include "base/json_fields.h"
 #include "espalier/backends.h"
@@ -45,25 +44,6 @@ net::EventStreamReader reader_of(const OnEvent& on_event) {
     return on_event(event);
   });
 }
-
-class Bell {  // rung by the answer
- public:
-  void ring() {
-    const std::lock_guard lock(mutex_);
-    rung_ = true;
-    changed_.notify_one();
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return rung_; });
-    rung_ = false;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool rung_ = false;
-};
 
 class StreamSink final : public net::BodySink {
  public:
@@ -129,8 +109,8 @@ Result<Json> run_in_process(EngineOptions options, const std::string& name, Json
   routes.max_program_calls = kMostCallsHere;
   ESP_TRY(const auto server, server::InProcess::start(std::move(routes), std::move(engine), name));
   body["stream"] = static_cast<bool>(on_event);
-  const auto bell = std::make_shared<Bell>();
-  auto call = server->call(net::Method::post, "/v1/programs", body.dump(), [bell] { bell->ring(); });
+  const auto news = std::make_shared<std::counting_semaphore<>>(0);
+  auto call = server->call(net::Method::post, "/v1/programs", body.dump(), [news] { news->release(); });
   std::string text;
   net::EventStreamReader events = reader_of(on_event);
   for (bool over = false; !over;) {
@@ -141,7 +121,7 @@ Result<Json> run_in_process(EngineOptions options, const std::string& name, Json
       ESP_CHECK(events.read(text));
       text.clear();
     }
-    if (!over && !call.ended()) bell->wait();
+    if (!over && !call.ended()) news->acquire();
   }
   if (!call.whole()) return internal_error("the program's answer broke off");
   if (call.status() != 200) return refusal(call.status(), text);

@@ -43,8 +43,7 @@ struct Graph {
     std::vector<std::string> names;
   };
   // What the compiler puts in (lang/compiler).
-  struct Prefix {};  // what was said so far is computed before the children that begin with it ask for it
-  struct Sample {    // the generations of a group are samples of one call, made by the first that comes to it
+  struct Sample {  // the generations of a group are samples of one call, made by the first that comes to it
     int group = 0, index = 0, of = 2;
     node::Gen gen;
   };
@@ -53,7 +52,7 @@ struct Graph {
   };
   using Content = std::variant<node::Text, node::Argument, node::Gen, node::Select, node::RoleBegin, node::RoleEnd,
                                node::Media, Variable, node::ScopeBegin, node::ScopeEnd, node::MovableBegin,
-                               node::MovableEnd, Set, ReasoningEnd, Fork, Join, Prefix, Sample, Chain>;
+                               node::MovableEnd, Set, ReasoningEnd, Fork, Join, Sample, Chain>;
   struct Node {
     int stream = 0;
     Content content;

@@ -11,7 +11,7 @@
 // A State is a growing text. What is appended is queued and carried out in order; nothing waits but a read: a variable,
 // text(), messages(), error(), sync(). fork() makes children that begin with what was said so far and run at the same
 // time; join() brings their variables back as lists. Reading the names is a copy, never a call.
-// The same functions run in another way when they are traced: into a graph (lang/graph/graph.h) that can be compiled.
+// The same functions run in another way when they are traced: into a graph (graph.h) that can be compiled.
 // Units:   lengths in tokens, as the back end counts them.
 // Threads: a State and its children may be used from any thread, one at a time each. There is no thread for a state:
 //          back ends carry on what was queued from their own; run_batch() uses a few for the functions themselves.
@@ -41,7 +41,7 @@
 namespace espalier {
 
 namespace lang {
-class StateCore;  // a state's queue and values: being run (lang/stream_executor.h) or traced (lang/tracer.h)
+class StateCore;  // a state's queue and values: being run (lang/stream_executor.h) or traced (trace())
 }
 
 class ProgramError : public std::runtime_error {

@@ -22,7 +22,6 @@ inline constexpr std::string_view kTracedValue = "traced_value", kTracedArgument
 
 // What a graph that is carried out appends beside a program's own nodes (include/espalier/graph.h).
 class SampleGroup;
-struct PrefixItem {};
 struct SampleItem {
   std::shared_ptr<SampleGroup> group;
   std::size_t index = 0;
@@ -35,7 +34,7 @@ struct ReasoningSplit {  // of what was generated under these names since the tu
   std::string model_type;
   std::vector<std::string> names;
 };
-using GraphItem = std::variant<PrefixItem, SampleItem, ChainItem, ReasoningSplit>;
+using GraphItem = std::variant<SampleItem, ChainItem, ReasoningSplit>;
 
 class StateCore {
  public:

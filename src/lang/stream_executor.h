@@ -75,7 +75,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   using Lock = std::unique_lock<std::mutex>;
 
   // What is queued: a program's node, or what this class adds to it.
-  using Commit = PrefixItem;  // the prefix becomes cached at the back end before children ask for it
+  struct Commit {};  // the prefix becomes cached at the back end before children ask for it
   using ReasoningEnd = ReasoningSplit;
   struct ForkPoint {
     std::vector<std::shared_ptr<StreamExecutor>> children;

@@ -50,7 +50,6 @@ class Likeness::Reader {
   void write(const node::ScopeEnd& scope) { word(scope.name); }
   void write(const node::MovableBegin&) {}
   void write(const node::MovableEnd&) {}
-  void write(const Graph::Prefix&) {}
   void write(const Graph::Set& set) {
     word(set.name);
     word(set.list ? "list" : "one");

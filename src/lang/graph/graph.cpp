@@ -127,7 +127,7 @@ std::string_view kind_of(const Graph::Content& content) {
   constexpr std::string_view kKinds[] = {"text",          "argument",    "gen",      "select",        "role_begin",
                                          "role_end",      "media",       "variable", "scope_begin",   "scope_end",
                                          "movable_begin", "movable_end", "set",      "reasoning_end", "fork",
-                                         "join",          "prefix",      "sample",   "chain"};
+                                         "join",          "sample",      "chain"};
   static_assert(std::size(kKinds) == std::variant_size_v<Graph::Content>);
   return kKinds[content.index()];
 }

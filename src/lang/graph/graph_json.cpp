@@ -48,7 +48,6 @@ struct Writer {
   }
   void operator()(const node::MovableBegin&) {}
   void operator()(const node::MovableEnd&) {}
-  void operator()(const Graph::Prefix&) {}
   void operator()(const Graph::Set& set) {
     out["name"] = set.name;
     out["value"] = set.list ? Json(set.values) : Json(set.values.front());
@@ -193,7 +192,6 @@ Result<Content> read_content(const Json& node, const std::string& place) {
   }
   if (kind == "sample") return read_sample(node, place);
   if (kind == "chain") return read_chain(node, place);
-  if (kind == "prefix") return Content(Graph::Prefix());
   if (kind == "movable_begin") return Content(node::MovableBegin());
   if (kind == "movable_end") return Content(node::MovableEnd());
   if (kind == "select") return read_select(node, place);

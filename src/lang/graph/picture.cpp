@@ -114,7 +114,6 @@ struct BoxClass {
   std::string_view operator()(const Graph::Join&) const { return "node b3"; }
   std::string_view operator()(const node::Argument&) const { return "node b4"; }
   std::string_view operator()(const Graph::Variable&) const { return "node b4"; }
-  std::string_view operator()(const Graph::Prefix&) const { return "node b1"; }
   std::string_view operator()(const Graph::Chain&) const { return "node b1"; }
   template <class Other>
   std::string_view operator()(const Other&) const {

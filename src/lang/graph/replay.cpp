@@ -60,7 +60,6 @@ class Replay::Appender {
   void carry_out(const Graph::Set& set) {
     core().set(set.name, set.list ? Value(Value::List(set.values.begin(), set.values.end())) : Value(set.values[0]));
   }
-  void carry_out(const Graph::Prefix&) { core().append(PrefixItem()); }
   void carry_out(const Graph::Chain& chain) { stream(at_).chained = chain.nodes; }
   void carry_out(const Graph::Sample& sample) {
     auto& group = replay_.groups_[sample.group];

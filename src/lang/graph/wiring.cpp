@@ -31,7 +31,6 @@ struct Label {
   std::string operator()(const node::MovableBegin&) const { return "movable piece begins"; }
   std::string operator()(const node::MovableEnd&) const { return "movable piece ends"; }
   std::string operator()(const Graph::Set& set) const { return fmt::format("{} is set", set.name); }
-  std::string operator()(const Graph::Prefix&) const { return "prefix is computed"; }
   std::string operator()(const Graph::Sample& sample) const {
     return fmt::format("gen {}: sample {} of {}", sample.gen.name, sample.index + 1, sample.of);
   }

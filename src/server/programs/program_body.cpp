@@ -205,10 +205,6 @@ class Costs {
     for (const std::string& choice : select.choices) cost_.bytes += std::ssize(choice);
     return success();
   }
-  Result<> add(const Graph::Prefix&) {
-    ++cost_.calls;
-    return success();
-  }
   Result<> add(const node::Text& text) {
     cost_.bytes += std::ssize(text.text);
     return success();
