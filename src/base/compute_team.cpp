@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/processors.h"
+#include "base/spin_pause.h"
 #include "base/start_thread.h"
 
 namespace espalier {
@@ -17,14 +18,6 @@ using Clock = std::chrono::steady_clock;
 // behind that for as long as the serial parts between two operations of a step take. Then it sleeps: an idle server
 // burns no processor, and between two steps the network has this one.
 constexpr auto kSpin = std::chrono::microseconds(20), kLongestSpin = std::chrono::microseconds(1000);
-
-inline void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 constexpr std::uint64_t kClosed = 0x7fffffff;  // a chunk that no job has
 
@@ -83,7 +76,7 @@ void ComputeTeam::publish(int chunks, Call call, void* body) {
   }
   work(ticket);
   for (int spins = 0; finished_.load(std::memory_order_acquire) != chunks; ++spins) {
-    pause();
+    spin_pause();
     if (spins > 4096) sched_yield();  // more runnable threads than processors: let the member that holds a chunk run
   }
 }
@@ -113,7 +106,7 @@ void ComputeTeam::member_loop() {
       worked = ended = Clock::now();
       continue;
     }
-    pause();
+    spin_pause();
     if (spins % 64 != 63) continue;
     const auto now = Clock::now();
     if (finished_.load(std::memory_order_relaxed) < chunks_.load(std::memory_order_relaxed)) ended = now;

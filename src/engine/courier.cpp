@@ -18,6 +18,7 @@ void Courier::add(std::shared_ptr<Errand> errand) {
     if (stopping_) return;
     errand->rung_ = true;
     rung_.push_back(errand);
+    due_.store(true, std::memory_order_release);
     errands_.emplace(errand.get(), std::move(errand));
   }
   changed_.notify_one();
@@ -35,6 +36,7 @@ void Courier::ring(Errand& errand) {
     }
     wake = rung_.empty();
     rung_.push_back(found->second);
+    due_.store(true, std::memory_order_release);
   }
   if (wake) changed_.notify_one();
 }
@@ -79,22 +81,28 @@ void Courier::forget(const std::vector<Errand*>& over) {
   }
 }
 
+// What was rung, at the latest by `tick` where there are errands. False: this is the end.
+bool Courier::await(std::vector<std::shared_ptr<Errand>>& rung, std::chrono::steady_clock::time_point tick) {
+  const bool seen = brief_.look([this] { return due_.load(std::memory_order_acquire); });
+  std::unique_lock lock(mutex_);
+  const auto ready = [this] { return stopping_ || !rung_.empty(); };
+  if (errands_.empty())
+    changed_.wait(lock, ready);
+  else
+    changed_.wait_until(lock, tick, ready);
+  if (!seen) brief_.slept();
+  rung.swap(rung_);
+  due_.store(stopping_, std::memory_order_relaxed);
+  return !stopping_;
+}
+
 void Courier::work() {
   ::pthread_setname_np(::pthread_self(), ("esp-" + name_).substr(0, 15).c_str());
   auto next_tick = std::chrono::steady_clock::now() + kTick;
   std::vector<std::shared_ptr<Errand>> batch;
   std::vector<Errand*> over;
   for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      const auto ready = [this] { return stopping_ || !rung_.empty(); };
-      if (errands_.empty())
-        changed_.wait(lock, ready);
-      else
-        changed_.wait_until(lock, next_tick, ready);
-      if (stopping_) return;
-      batch.swap(rung_);
-    }
+    if (!await(batch, next_tick)) return;
     for (const auto& errand : batch) {
       if (errand->over_ || advance(*errand)) continue;
       errand->over_ = true;
@@ -114,6 +122,7 @@ void Courier::stop() {
   {
     const std::scoped_lock lock(mutex_);
     stopping_ = true;
+    due_.store(true, std::memory_order_release);
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();

@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/brief_wait.h"
 #include "espalier/error.h"
 
 namespace espalier {
@@ -54,6 +55,7 @@ class Courier {
 
  private:
   void work();
+  bool await(std::vector<std::shared_ptr<Errand>>& rung, std::chrono::steady_clock::time_point tick);
   bool advance(Errand& errand);
   void forget(const std::vector<Errand*>& over);
 
@@ -62,6 +64,8 @@ class Courier {
   std::condition_variable changed_;
   std::unordered_map<Errand*, std::shared_ptr<Errand>> errands_;
   std::vector<std::shared_ptr<Errand>> rung_;
+  std::atomic<bool> due_{false};  // something is rung, or the end: what a look sees without the lock
+  BriefWait brief_;               // the courier's thread's
   bool stopping_ = false;
   std::thread thread_;
 };

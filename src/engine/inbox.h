@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/brief_wait.h"
 #include "engine/stream_channel.h"
 #include "espalier/request.h"
 
@@ -56,8 +57,12 @@ class Inbox {
     return std::exchange(contents_, Contents{{}, {}, false, contents_.stopping});
   }
   void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return filled_.load(std::memory_order_relaxed); });
+    if (brief_.look([&] { return filled_.load(std::memory_order_acquire); })) return;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return filled_.load(std::memory_order_relaxed); });
+    }
+    brief_.slept();
   }
 
  private:
@@ -74,6 +79,7 @@ class Inbox {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> filled_{false};
+  BriefWait brief_;  // the engine thread's
   Contents contents_;
 };
 

@@ -13,6 +13,8 @@
 #include <functional>
 #include <mutex>
 
+#include "base/brief_wait.h"
+
 namespace espalier::lang {
 
 // Called on a thread that waits, without locks; what it throws ends the wait and leaves the state as it is. The last
@@ -35,13 +37,33 @@ void look_up();  // what a wait does now and then
 
 inline constexpr std::chrono::milliseconds kLookUp{50};
 
+inline BriefWait& brief_wait_of_this_thread() {
+  thread_local BriefWait brief;
+  return brief;
+}
+
+// Whether it comes while one looks.
+template <class There>
+bool comes_soon(std::unique_lock<std::mutex>& lock, There there) {
+  BriefWait& brief = brief_wait_of_this_thread();
+  lock.unlock();
+  const bool came = brief.look([&] {
+    const std::lock_guard own(*lock.mutex());
+    return there();
+  });
+  lock.lock();
+  return came && there();
+}
+
 template <class There>
 void wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, There there) {
+  if (there() || comes_soon(lock, there)) return;
   while (!changed.wait_for(lock, kLookUp, there)) {
     lock.unlock();
     look_up();
     lock.lock();
   }
+  brief_wait_of_this_thread().slept();
 }
 
 // False: it is not there by then.

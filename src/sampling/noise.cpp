@@ -25,14 +25,28 @@ double Noise::uniform(std::uint64_t position) const {
   return static_cast<double>(mantissa) * 0x1p-53;
 }
 
-std::uint64_t random_seed() {
+namespace {
+
+// To open the system's source takes longer than a request of a small model may: each thread asks it once.
+std::array<std::uint32_t, 2> entropy() {
   try {
     std::random_device device;
-    return std::uint64_t{device()} << 32 | device();
-  } catch (const std::exception&) {  // no entropy source: still different from call to call
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) *
-           0x9e3779b97f4a7c15u;
+    return {device(), device()};
+  } catch (const std::exception&) {  // there is none: still different from thread to thread, and from run to run
+    const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    return {static_cast<std::uint32_t>(now), static_cast<std::uint32_t>(now >> 32)};
   }
+}
+
+}  // namespace
+
+std::uint64_t random_seed() {
+  thread_local const std::array<std::uint32_t, 2> key = entropy(), start = entropy();
+  thread_local std::uint64_t drawn = 0;
+  ++drawn;
+  const auto bits =
+      philox({static_cast<std::uint32_t>(drawn), static_cast<std::uint32_t>(drawn >> 32), start[0], start[1]}, key);
+  return std::uint64_t{bits[0]} << 32 | bits[1];
 }
 
 }  // namespace espalier
