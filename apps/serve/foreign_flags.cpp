@@ -12,7 +12,7 @@ constexpr auto kNothing = ForeignFlag::Takes::nothing;
 
 constexpr std::string_view kOneProcess = "one process on one machine serves a model; only 1 would work";
 constexpr std::string_view kNoCalls = "tool calls are not parsed yet: leave it out, and read them from the text";
-constexpr std::string_view kNoReasoning = "reasoning is not separated yet: leave it out, and read it from the text";
+constexpr std::string_view kNoReasoning = "--reasoning-parser NAME says how the model marks its thinking";
 constexpr std::string_view kNoEmbedding = "this server generates text only; leave it out to serve generation";
 constexpr std::string_view kNoLora = "adapters are not served yet; a checkpoint with the adapter merged would work";
 constexpr std::string_view kNoConfig = "hyperparameters are those of the checkpoint; change its config.json instead";
@@ -40,7 +40,6 @@ constexpr ForeignFlag kRefused[] = {
     {"--tool-call-parser", kValue, "", kNoCalls},
     {"--enable-auto-tool-choice", kNothing, "", kNoCalls},
     {"--tool-server", kValue, "", "tools are not run by this server"},
-    {"--reasoning-parser", kValue, "", kNoReasoning},
     {"--reasoning-format", kValue, "none", kNoReasoning},
     {"--reasoning-budget", kValue, "-1", kNoReasoning},
     {"--enable-reasoning", kNothing, "", kNoReasoning},

@@ -27,13 +27,20 @@ struct LogprobFields {
   std::vector<TokenId> ids;  // and these tokens, at every reported position
 };
 
+// A section at the start of an output in which a model thinks.
+struct Thinking {
+  TokenId end = -1;  // its last token
+  // Unset: the output begins within it. Set: it begins with this token, or there is none.
+  std::optional<TokenId> begin;
+};
+
 struct RequestFields {
   std::string id;  // the caller's name for it; made up when empty
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   Constraint constraint;                      // on the output; end tokens come exactly where it is complete
   std::shared_ptr<grammar::Grammar> grammar;  // `constraint` compiled (Engine::compile); else submit() does it
-  std::optional<TokenId> constraint_after;    // the constraint holds behind this token (the end of thinking)
+  std::optional<Thinking> thinking;           // what the constraint leaves alone
   bool json_closing = false;  // an output that ends for its length gets a shortest text that completes it, beyond it
   LogprobFields logprobs;
   std::string scope;        // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing
@@ -42,6 +49,7 @@ struct RequestFields {
   std::string tenant;       // who is asking, for fair sharing; empty: nobody in particular
   std::string user;         // of that tenant
   std::optional<std::chrono::milliseconds> deadline;  // waits at most so long to begin
+  int expected_output = 0;  // tokens that requests like it took, for admission; 0: nobody knows
 };
 
 // What a loaded model and its token pool can do. Lengths in tokens.

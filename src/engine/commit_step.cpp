@@ -43,7 +43,7 @@ void EngineCore::add_other_choices(StepPlan& plan, const Sequence& first, int& p
     if (s->request != first.request || s->generated() > 0) continue;
     const auto has_it = [&](const WantedRow& row) { return row.sequence == s.get(); };
     if (std::ranges::any_of(plan.rows, has_it)) continue;  // two choices may end the prompt in one step
-    const int need = expected_output(s->remaining_output(), ratio_.value());
+    const int need = expected_further(*s);
     if (places <= 0 || need > room) return;
     --places;
     room -= need;
@@ -61,12 +61,12 @@ WantedRow EngineCore::wanted_row(const Sequence& s, int position, const Sequence
   row.forced = place.ends && !options_.end_tokens.empty() ? options_.end_tokens.front() : place.forced;
   if (row.forced >= 0) return row;
   const auto& grammar = s.text.grammar();
-  if (s.late_mask && s.late_mask->state() == place.state)
+  if (s.late_mask && s.late_mask->is_of(place.state, place.beside))
     row.mask = s.late_mask;
   else if (auto known = grammar->known(place.state))
-    row.mask = std::make_shared<RowMask>(place.state, *std::move(known));
+    row.mask = std::make_shared<RowMask>(place.state, place.beside, *std::move(known));
   else
-    row.mask = std::make_shared<RowMask>(grammar, place.state);
+    row.mask = std::make_shared<RowMask>(grammar, place.state, place.beside);
   return row;
 }
 

@@ -182,20 +182,49 @@ TEST_F(ConstrainedRequests, ForcedTextWaitsForThePromptAndForItsLimit) {
   }
 }
 
-TEST_F(ConstrainedRequests, TheConstraintMayBeginBehindAToken) {
+// What comes behind a mark of the output; nothing: it has no mark.
+std::optional<Answer> behind(const Answer& answer, TokenId mark) {
+  const auto at = std::ranges::find(answer.tokens, mark);
+  if (at == answer.tokens.end()) return std::nullopt;
+  Answer rest;
+  rest.tokens.assign(at + 1, answer.tokens.end());
+  return rest;
+}
+
+TEST_F(ConstrainedRequests, TheConstraintBeginsBehindThinkingThatThePromptHasBegun) {
   RequestFields fields = ask({Kind::choice, R"(["yes","no"])"}, 200);
   fields.sampling.temperature = 2;
   fields.sampling.seed = 5;
   fields.sampling.ignore_eos = true;
-  fields.constraint_after = tokenizer->find("a");
-  fields.sampling.logit_bias = {{*fields.constraint_after, 12.0f}};
+  fields.thinking = {*tokenizer->find("a"), std::nullopt};
+  fields.sampling.logit_bias = {{fields.thinking->end, 12.0f}};
   const Answer answer = together({fields}, with(true))[0][0];
-  const auto mark = std::ranges::find(answer.tokens, *fields.constraint_after);
-  ASSERT_NE(mark, answer.tokens.end());
-  Answer behind;
-  behind.tokens.assign(mark + 1, answer.tokens.end());
-  EXPECT_TRUE(text_of(behind) == "yes" || text_of(behind) == "no") << text_of(behind);
+  const auto said = behind(answer, fields.thinking->end);
+  ASSERT_TRUE(said);
+  EXPECT_TRUE(text_of(*said) == "yes" || text_of(*said) == "no") << text_of(*said);
   EXPECT_EQ(answer.finish.reason, FinishReason::stop);
+}
+
+TEST_F(ConstrainedRequests, AModelThatMayThinkFirstIsHeldToTheConstraintWhereItDoesNot) {
+  RequestFields fields = ask({Kind::regex, "always the same words"}, 200);
+  fields.sampling.temperature = 2;
+  fields.sampling.seed = 5;
+  fields.sampling.ignore_eos = true;
+  const TokenId begin = *tokenizer->find("b"), end = *tokenizer->find("c");
+  fields.thinking = {end, begin};
+  fields.sampling.logit_bias = {{begin, -90.0f}, {end, 12.0f}};
+  const Answer at_once = together({fields}, with(true))[0][0];
+  EXPECT_EQ(text_of(at_once), "always the same words");
+  EXPECT_EQ(together({fields}, with(false))[0][0], at_once);
+
+  fields.sampling.logit_bias = {{begin, 20.0f}, {end, 20.0f}};
+  fields.sampling.seed = 6;
+  const Answer thought = together({fields}, with(true))[0][0];
+  ASSERT_EQ(thought.tokens.front(), begin);
+  const auto said = behind(thought, end);
+  ASSERT_TRUE(said);
+  EXPECT_EQ(text_of(*said), "always the same words");
+  EXPECT_EQ(together({fields}, with(false))[0][0], thought);
 }
 
 // The grammar may hold a few states only: its requests end with an error, the others go on as if they were alone.

@@ -1,10 +1,12 @@
 #include "engine/constrained_text.h"
 
+#include <utility>
+
 namespace espalier {
 
 Result<> ConstrainedText::begin() {
-  if (after_) return success();
   state_ = grammar_->start();
+  if (thinking_) return success();  // nothing is forced where the model may think instead
   const grammar::Forced* known = grammar_->at_start();
   if (known == nullptr) return find_forced({});
   take(*known);
@@ -17,9 +19,14 @@ Result<> ConstrainedText::advance(TokenId token, std::span<const TokenId> output
 }
 
 Result<bool> ConstrainedText::follow(TokenId token, std::span<const TokenId> output) {
-  if (after_) {
-    if (token != *after_) return true;
-    after_.reset();
+  if (thinking_) {
+    if (thinking_->begin && token != *thinking_->begin) {
+      thinking_.reset();  // there is none
+      return follow(token, output);
+    }
+    const bool over = !std::exchange(thinking_->begin, std::nullopt) && token == thinking_->end;
+    if (!over) return true;
+    thinking_.reset();
     begins_ = output.size();
     ESP_CHECK(begin());
     return true;

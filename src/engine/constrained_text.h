@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "espalier/error.h"
+#include "espalier/request.h"
 #include "espalier/types.h"
 #include "grammar/grammar.h"
 
@@ -21,15 +22,14 @@ namespace espalier {
 class ConstrainedText {
  public:
   ConstrainedText() = default;  // anything may come
-  // after: the token behind which it holds; none: from the start.
-  ConstrainedText(std::shared_ptr<grammar::Grammar> grammar, std::optional<TokenId> after)
-      : grammar_(std::move(grammar)), after_(after) {}
+  ConstrainedText(std::shared_ptr<grammar::Grammar> grammar, std::optional<Thinking> thinking)
+      : grammar_(std::move(grammar)), thinking_(thinking) {}
 
   explicit operator bool() const { return grammar_ != nullptr; }
   const std::shared_ptr<grammar::Grammar>& grammar() const { return grammar_; }
   grammar::State state() const { return state_; }
   bool busy() const { return holds() && grammar_->busy(); }  // advance() and along() would wait
-  bool holds() const { return grammar_ != nullptr && !after_; }
+  bool holds() const { return grammar_ != nullptr && (!thinking_ || thinking_->begin); }
   std::span<const TokenId> forced() const { return std::span(forced_).subspan(taken_); }
   // What the grammar has to do with, of all output.
   std::span<const TokenId> own(std::span<const TokenId> output) const {
@@ -47,11 +47,15 @@ class ConstrainedText {
     grammar::State state = 0;
     TokenId forced = -1;  // it is this one
     bool ends = false;    // there is none
+    TokenId beside = -1;  // this one may come, whatever the grammar says: it begins to think
   };
   // By tokens of the draft before it. The draft is cut before its first token that cannot come.
   Result<std::vector<Place>> along(std::vector<TokenId>& draft, std::span<const TokenId> output) const;
 
-  Place place() const { return {holds(), state_, forced().empty() ? TokenId{-1} : forced().front(), ends()}; }
+  Place place() const {
+    return {holds(), state_, forced().empty() ? TokenId{-1} : forced().front(), ends(),
+            thinking_ ? thinking_->begin.value_or(-1) : TokenId{-1}};
+  }
 
  private:
   // advance(); false, and nothing changes, when the token may not come.
@@ -60,8 +64,8 @@ class ConstrainedText {
   void take(grammar::Forced found);
 
   std::shared_ptr<grammar::Grammar> grammar_;
-  std::optional<TokenId> after_;  // until it has come
-  std::size_t begins_ = 0;        // where in the output
+  std::optional<Thinking> thinking_;  // until it is over; with `begin` until it is known whether there is any
+  std::size_t begins_ = 0;            // where in the output
   grammar::State state_ = grammar::Automaton::dead;
   std::vector<TokenId> forced_;  // of which `taken_` have come
   std::size_t taken_ = 0;

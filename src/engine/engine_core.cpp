@@ -51,7 +51,7 @@ void EngineCore::add(const Arrival& arrival) {
     if (options_.fair_tenants)
       sequence->share = shares_.arrives(arrival.request->fields().tenant, arrival.request->fields().user);
     if (const auto& grammar = arrival.request->fields().grammar) {
-      sequence->text = ConstrainedText(grammar, arrival.request->fields().constraint_after);
+      sequence->text = ConstrainedText(grammar, arrival.request->fields().thinking);
       if (auto begun = sequence->text.begin(); !begun.ok()) sequence->broken = begun.error();
     }
     if (arrival.request->sampling().penalises()) sequence->counts.add_prompt(arrival.request->prompt());

@@ -99,6 +99,7 @@ class EngineCore {
   void begin(Sequence& sequence, Match match);
   const char* why_reuse_ended(const Sequence& sequence, const Match& match) const;
   int expected_demand() const;
+  int expected_further(const Sequence& sequence) const;  // tokens of its output that are still to come
   int cap_for_logprobs(const Sequence& sequence, int count, int& logprob_rows) const;
   void make_place(const Sequence& sequence, int count);
   void secure_slots(StepPlan& plan);

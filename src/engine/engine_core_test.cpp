@@ -278,6 +278,26 @@ TEST_F(EngineCoreOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
   expect_all_finished(harness);
 }
 
+TEST_F(EngineCoreOnTinyModel, RequestsThatAreExpectedToBeShortRunTogetherAndSayTheSameWhenTheyAreNot) {
+  const std::array<RequestFields, 2> wishes{request(prompt(20), 200), request(prompt(20), 200)};
+  const auto running_together = [&](int expected, std::vector<std::vector<TokenId>>& said) {
+    CoreHarness harness(model, options(), 256);
+    for (RequestFields wish : wishes) {
+      wish.expected_output = expected;
+      harness.add(wish);
+    }
+    for (int i = 0; i < 3; ++i) harness.step();
+    const int running = harness.core.status().running;
+    harness.run();
+    for (const auto& answer : harness.answers) said.push_back(answer[0].tokens);
+    return running;
+  };
+  std::vector<std::vector<TokenId>> one_by_one, together;
+  EXPECT_EQ(running_together(0, one_by_one), 1) << "either may want most of the pool";
+  EXPECT_EQ(running_together(30, together), 2);
+  EXPECT_EQ(one_by_one, together);
+}
+
 TEST_F(EngineCoreOnTinyModel, BackgroundWorkGivesWayAndStillSaysTheSame) {
   CoreOptions o = options();
   o.max_running = 2;

@@ -273,14 +273,19 @@ void EngineCore::draft_forced(StepPlan& plan, int& room) {
 int EngineCore::expected_demand() const {
   std::int64_t demand = 0;
   for (const auto* list : {&running_, &admitted_now_})
-    for (const auto& s : *list) demand += s->to_compute() + expected_output(s->remaining_output(), ratio_.value());
+    for (const auto& s : *list) demand += s->to_compute() + expected_further(*s);
   return static_cast<int>(std::min<std::int64_t>(demand, std::numeric_limits<int>::max()));
+}
+
+int EngineCore::expected_further(const Sequence& s) const {
+  const int told = s.request->fields().expected_output - s.generated();
+  return told > 0 ? std::min(told, s.remaining_output()) : expected_output(s.remaining_output(), ratio_.value());
 }
 
 bool EngineCore::fits(const Sequence& s) const {
   if (running_.empty() && admitted_now_.empty()) return true;
   const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
-  return s.known() - s.peeked.last.length + expected_output(s.remaining_output(), ratio_.value()) <= room;
+  return s.known() - s.peeked.last.length + expected_further(s) <= room;
 }
 
 bool EngineCore::admit(Sequence& s) {
@@ -288,7 +293,7 @@ bool EngineCore::admit(Sequence& s) {
   if (options_.radix_cache) match = tree_.match(s.key(), {.length = s.match_limit()});
   // Measured again with the prefix pinned: what it pins is no longer room for others.
   const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
-  const int need = s.known() - match.length + expected_output(s.remaining_output(), ratio_.value());
+  const int need = s.known() - match.length + expected_further(s);
   if (!(running_.empty() && admitted_now_.empty()) && need > room) return false;
 
   begin(s, std::move(match));

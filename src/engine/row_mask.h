@@ -20,13 +20,16 @@ namespace espalier {
 
 class RowMask {
  public:
-  RowMask(std::shared_ptr<grammar::Grammar> grammar, grammar::State state)
-      : grammar_(std::move(grammar)), state_(state) {}
-  RowMask(grammar::State state, grammar::Allowed known) : state_(state), allowed_(std::move(known)) {}
+  // beside: a token that may come too; -1: none.
+  RowMask(std::shared_ptr<grammar::Grammar> grammar, grammar::State state, TokenId beside)
+      : grammar_(std::move(grammar)), state_(state), beside_(beside) {}
+  RowMask(grammar::State state, TokenId beside, grammar::Allowed known)
+      : state_(state), beside_(beside), allowed_(with_beside(std::move(known))) {}
 
   bool claim() { return !claimed_.exchange(true); }  // true once: by who then works
   void work() {
     auto allowed = grammar_->allowed(state_);
+    if (allowed.ok()) allowed = with_beside(std::move(allowed).value());
     {
       const std::lock_guard lock(mutex_);
       allowed_ = std::move(allowed);
@@ -43,11 +46,21 @@ class RowMask {
     const std::lock_guard lock(mutex_);
     return allowed_.has_value();
   }
-  grammar::State state() const { return state_; }
+  bool is_of(grammar::State state, TokenId beside) const { return state_ == state && beside_ == beside; }
 
  private:
+  grammar::Allowed with_beside(grammar::Allowed allowed) const {
+    if (beside_ < 0) return allowed;
+    auto tokens = std::make_shared<grammar::MaskWords>(*allowed.tokens);
+    const auto word = static_cast<std::size_t>(beside_) / 32;
+    if (word >= tokens->size()) tokens->resize(word + 1);
+    (*tokens)[word] |= 1u << (static_cast<unsigned>(beside_) % 32);
+    return {std::move(tokens), allowed.end};
+  }
+
   std::shared_ptr<grammar::Grammar> grammar_;
   grammar::State state_ = grammar::Automaton::dead;
+  TokenId beside_ = -1;
   std::atomic<bool> claimed_{false};
   std::mutex mutex_;
   std::condition_variable done_;

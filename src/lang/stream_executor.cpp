@@ -6,10 +6,10 @@
 
 #include "lang/gen_options.h"
 #include "lang/in_turn.h"
-#include "lang/reasoning.h"
 #include "lang/stream_executor_calls.h"
 #include "lang/turns.h"
 #include "lang/waiting.h"
+#include "text/reasoning.h"
 
 namespace espalier::lang {
 namespace {
@@ -34,6 +34,12 @@ void collect_names(const std::vector<Node>& nodes, std::vector<std::string>& nam
       names.push_back(name + "_reasoning_content");
     }
   }
+}
+
+std::string without_blanks_around(std::string_view text) {
+  const auto from = text.find_first_not_of(" \t\r\n");
+  if (from == text.npos) return {};
+  return std::string(text.substr(from, text.find_last_not_of(" \t\r\n") - from + 1));
 }
 
 }  // namespace
@@ -248,21 +254,20 @@ StreamExecutor::Progress StreamExecutor::take(const node::ScopeEnd& scope) {
 }
 
 StreamExecutor::Progress StreamExecutor::take(const ReasoningEnd& end) {
+  const auto marks = reasoning_marks(end.model_type, "model_type");
+  if (!marks.ok()) return taken(marks.error());
   Lock lock(mutex_);
   std::string answers;
   for (const std::string& name : end.names) {
     const Value* whole = variables_.current(name);
-    const auto split = split_reasoning(whole != nullptr ? whole->text() : "", end.model_type);
-    if (!split.ok()) {
-      lock.unlock();
-      return taken(split.error());
-    }
+    const Reasoned split = split_reasoning(whole != nullptr ? whole->text() : "", *marks);
+    const std::string answer = without_blanks_around(split.answer);
     lock.unlock();
-    if (!afford(split->thinking.size() + 2 * split->answer.size())) return Progress::done;
+    if (!afford(split.thinking.size() + 2 * answer.size())) return Progress::done;
     lock.lock();
-    fulfil(name + "_reasoning_content", Value(split->thinking));
-    fulfil(name, Value(split->answer), variables_.latest_meta(name));
-    answers += split->answer;
+    fulfil(name + "_reasoning_content", Value(split.thinking));
+    fulfil(name, Value(answer), variables_.latest_meta(name));
+    answers += answer;
   }
   if (!setup_->stream) {
     const std::size_t from = document_.open_role.empty() ? fork_begin_ : document_.open_begin;

@@ -9,6 +9,7 @@
 #include "server/gate.h"
 #include "server/request_log.h"
 #include "server/routes.h"
+#include "text/reasoning.h"
 
 namespace espalier::server {
 namespace {
@@ -44,6 +45,8 @@ Result<> check(const ServerOptions& options) {
   if (options.sampling_defaults != "model" && options.sampling_defaults != "openai") {
     return option_error("sampling-defaults", "model or openai");
   }
+  if (!options.reasoning_parser.empty() && !reasoning_marks(options.reasoning_parser, "").ok())
+    return option_error("reasoning-parser", "one of " + reasoning_names());
   if (options.default_chat_template_kwargs.empty()) return success();
   const auto arguments = parse_json(options.default_chat_template_kwargs);
   if (!arguments.ok() || !arguments->is_object()) return option_error("default-chat-template-kwargs", "a JSON object");

@@ -33,6 +33,7 @@ struct ServerOptions {
   std::string sampling_defaults = "model";
   std::string json_whitespace = "compact";
   std::string chat_template;
+  std::string reasoning_parser;
   std::string default_chat_template_kwargs;
   std::string weight_version = "default";
 
@@ -83,6 +84,10 @@ struct ServerOptions {
     field(o.json_whitespace, "json-whitespace", "compact|flexible",
           "between the tokens of constrained JSON, where the request does not say: none, or some");
     field(o.chat_template, "chat-template", "FILE", "a Jinja file, or the template itself, instead of the model's own");
+    field(
+        o.reasoning_parser, "reasoning-parser", "NAME",
+        "how the model marks its thinking (deepseek-r1, qwen3, ...): chat replies tell it apart, constraints leave it "
+        "alone");
     field(o.default_chat_template_kwargs, "default-chat-template-kwargs", "JSON", "arguments of every chat template");
     field(o.weight_version, "weight-version", "NAME", "reported in every reply");
     field(o.shutdown_timeout, "shutdown-timeout", "SECONDS", "what running requests get after SIGTERM; 0 = nothing");

@@ -8,6 +8,7 @@
 #include "server/native/segments.h"
 #include "server/native/select.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
+#include "server/reasoning.h"
 #include "server/request_names.h"
 
 namespace espalier::server {
@@ -54,6 +55,13 @@ Result<> continue_session(const Call& call, const SessionParams& session, Reques
   return success();
 }
 
+Result<std::optional<Thinking>> required_thinking(const Call& call, std::span<const TokenId> prompt) {
+  if (call.service.options.reasoning_parser.empty())
+    return bad_request("require_reasoning needs a server that was started with --reasoning-parser",
+                       "require_reasoning");
+  return thinking_behind(call, prompt);
+}
+
 Result<Request> request_of(const Call& call, const GenerateBody& body, std::size_t i, Generation& generation) {
   const GenerateItem& item = body.items[i];
   const std::size_t count = body.items.size();
@@ -63,6 +71,9 @@ Result<Request> request_of(const Call& call, const GenerateBody& body, std::size
   ESP_CHECK(constrain(call, item.constraint, fields));
   ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, place));
   if (item.session) ESP_CHECK(continue_session(call, *item.session, fields, generation));
+  if (fields.grammar && item.require_reasoning) {
+    ESP_TRY(fields.thinking, required_thinking(call, fields.prompt));
+  }
   fields.sampling = item.sampling;
   fields.logprobs.enabled = item.return_logprob;
   if (item.return_logprob) {

@@ -61,12 +61,14 @@ constexpr FieldRow<I> kRows[] = {
      "likeliest tokens at every position, up to the vocabulary",
      {0, 1e9}},
     {"token_ids_logprob", &I::token_ids_logprob, "none", "ids to report at every position"},
+    {"require_reasoning", &I::require_reasoning, "false",
+     "the constraint begins behind the model's thinking, as --reasoning-parser knows it"},
     {"session_params", &read_session, "none", "id, rid, offset, replace, drop_previous_output: a turn of a session"},
 };
 
-constexpr std::string_view kAccepted[] = {"session_id",     "log_metrics",       "no_logs",        "custom_labels",
-                                          "modalities",     "require_reasoning", "custom_params",  "bootstrap_host",
-                                          "bootstrap_port", "bootstrap_room",    "routed_dp_rank", "return_bytes"};
+constexpr std::string_view kAccepted[] = {"session_id",     "log_metrics",    "no_logs",        "custom_labels",
+                                          "modalities",     "custom_params",  "bootstrap_host", "bootstrap_port",
+                                          "bootstrap_room", "routed_dp_rank", "return_bytes"};
 
 // Whether `value` of a batch holds one value per prompt. token_ids_logprob is itself a list of ids.
 bool is_per_item(const FieldRow<I>& row, const Json& value) {

@@ -34,6 +34,7 @@ struct GenerateItem {
   int top_logprobs_num = 0;
   std::vector<TokenId> token_ids_logprob;
   std::optional<SessionParams> session;
+  bool require_reasoning = false;  // the constraint begins behind the model's thinking
 };
 
 struct GenerateBody {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "server/reasoning.h"
 #include "server/request_names.h"
 #include "server/sampling_fields.h"
 #include "text/chat_template.h"
@@ -56,6 +57,8 @@ constexpr FieldRow<B> kRows[] = {
     {"input_ids", &B::input_ids, "none", "token ids instead of rendering the messages"},
     {"tool_choice", &read_tool_choice, "auto", "none or auto"},
     {"reasoning_effort", &read_reasoning_effort, "none", "sets thinking and enable_thinking of the template"},
+    {"separate_reasoning", &B::separate_reasoning, "true", "reasoning_content apart from content (--reasoning-parser)"},
+    {"stream_reasoning", &B::stream_reasoning, "true", "in a stream as it comes; else in one piece"},
     {"parallel_tool_calls", FieldReader<B>([](B&, const Json& value, std::string_view place) -> Result<> {
        ESP_CHECK(as_bool(value, place));
        return success();
@@ -156,10 +159,12 @@ void ChatReply::write_opening(JsonWriter& json, const Choice&) {
 void ChatReply::write_text(JsonWriter& json, const Choice& choice) {
   if (!options().stream) {
     json.key("message").open('{').field("role", "assistant").field("content", choice.text);
+    if (options().reasoning) json.field_or_null("reasoning_content", choice.reasoning);
     json.key("refusal").null().close('}');
     return;
   }
   json.key("delta").open('{');
+  if (tells_reasoning(choice)) json.field("reasoning_content", choice.reasoning);
   if (!choice.text.empty()) json.field("content", choice.text);
   json.close('}');
 }
@@ -195,6 +200,8 @@ Result<Generation> chat(Call& call) {
   if (fields.prompt.empty()) {
     ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt));
   }
+  const auto reasoning = reasoning_behind(call, fields.prompt);
+  if (fields.grammar) fields.thinking = thinking_behind(call, fields.prompt);
   fields.logprobs.enabled |= body.logprobs;
   fields.logprobs.top = body.top_logprobs;
   const auto names =
@@ -206,6 +213,8 @@ Result<Generation> chat(Call& call) {
   reply.object = "chat.completion";
   reply.chunk_object = "chat.completion.chunk";
   reply.logprobs = body.logprobs;
+  if (body.separate_reasoning) reply.reasoning = reasoning;
+  reply.stream_reasoning = body.stream_reasoning;
   reply.prompt_ids.push_back(request.prompt());
 
   Generation generation;

@@ -18,6 +18,7 @@ struct ChatBody {
   std::optional<int> max_tokens, max_completion_tokens;
   bool logprobs = false;
   int top_logprobs = 0;
+  bool separate_reasoning = true, stream_reasoning = true;
 };
 
 std::span<const FieldRow<ChatBody>> chat_rows();

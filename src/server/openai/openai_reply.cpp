@@ -12,6 +12,7 @@ OpenAiReply::OpenAiReply(OpenAiReplyOptions options) : options_(std::move(option
   for (std::size_t i = 0; i < count; ++i) {
     choices_[i].index = static_cast<int>(i);
     choices_[i].prompt = static_cast<int>(i) / options_.n;
+    if (options_.reasoning) choices_[i].splitter.emplace(*options_.reasoning);
   }
 }
 
@@ -44,22 +45,39 @@ void OpenAiReply::tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent
   add_prompt_logprobs(choice, event);
 }
 
+void OpenAiReply::add_text(Choice& choice, std::string_view text) {
+  if (!choice.splitter) {
+    choice.text += text;
+    return;
+  }
+  const Reasoned split = choice.splitter->feed(text);
+  choice.reasoning += split.thinking;
+  choice.text += split.answer;
+}
+
 void OpenAiReply::on_token(Choice& choice, const TextDelta& delta, std::string& out) {
   begin(choice, out);
   tell_prompt_logprobs(choice, {});
-  choice.text += delta.text;
+  add_text(choice, delta.text);
   ++choice.tokens;
+  if (choice.splitter && choice.splitter->thinks()) ++choice.reasoning_tokens;
   choice.logprob_sum += delta.token.logprob;
   if (options_.token_ids) choice.ids.push_back(delta.token.id);
   if (options_.logprobs) add_logprob(choice, delta.token);
   // A token whose text is still held back is told when something else about it is wanted.
-  if (options_.stream && (!choice.text.empty() || options_.logprobs || options_.token_ids)) write_chunk(out, choice);
+  const bool says = !choice.text.empty() || tells_reasoning(choice);
+  if (options_.stream && (says || options_.logprobs || options_.token_ids)) write_chunk(out, choice);
 }
 
 void OpenAiReply::on_end(Choice& choice, TextEnd end, std::string& out) {
   begin(choice, out);
   tell_prompt_logprobs(choice, {});
-  choice.text += end.text;
+  add_text(choice, end.text);
+  if (choice.splitter) {
+    const Reasoned rest = choice.splitter->finish();
+    choice.reasoning += rest.thinking;
+    choice.text += rest.answer;
+  }
   choice.ended = true;
   choice.reason = end.reason;
   choice.matched_token = end.matched_token;
@@ -126,23 +144,25 @@ void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
   json.close('}');
   out += "\n\n";
   if (opening) return;
+  if (tells_reasoning(choice)) choice.reasoning.clear();
   choice.text.clear();
   choice.ids.clear();
   for (auto& list : choice.logprobs) list.clear();
 }
 
 void OpenAiReply::write_usage(JsonWriter& json) const {
-  int prompt = 0, cached = 0, completion = 0;
+  int prompt = 0, cached = 0, completion = 0, reasoning = 0;
   for (const auto& ids : options_.prompt_ids) prompt += static_cast<int>(ids.size());
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     completion += choices_[i].tokens;
+    reasoning += choices_[i].reasoning_tokens;
     // The choices of a prompt share its tokens; how much of them was cached is told by the first.
     if (i % static_cast<std::size_t>(options_.n) == 0) cached += choices_[i].usage.cached_tokens;
   }
   json.open('{').field("prompt_tokens", prompt).field("completion_tokens", completion);
   json.field("total_tokens", prompt + completion);
   json.key("prompt_tokens_details").open('{').field("cached_tokens", cached).close('}');
-  json.key("completion_tokens_details").open('{').field("reasoning_tokens", 0).close('}');
+  json.key("completion_tokens_details").open('{').field("reasoning_tokens", reasoning).close('}');
   json.close('}');
 }
 

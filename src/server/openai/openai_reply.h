@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "server/json_writer.h"
 #include "server/reply.h"
+#include "text/reasoning.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {
@@ -28,6 +30,8 @@ struct OpenAiReplyOptions {
   int best = 0;                                  // only so many of them are told, likeliest first; 0 = all
   std::vector<std::vector<TokenId>> prompt_ids;  // by prompt
   const Tokenizer* tokenizer = nullptr;          // may be null
+  std::optional<ReasoningMarks> reasoning;       // thinking is told apart from the text
+  bool stream_reasoning = true;                  // in a stream as it comes; else in one piece
 };
 
 class OpenAiReply : public Reply {
@@ -43,9 +47,12 @@ class OpenAiReply : public Reply {
     bool prompt_told = false;           // prompt_token_ids went out
     bool prompt_logprobs_told = false;  // add_prompt_logprobs() was called
     std::string text;                   // not yet written
-    std::string logprobs[4];            // not yet written: as many lists of JSON values as the dialect has
-    std::vector<TokenId> ids;           // not yet written
-    int offset = 0;                     // characters of the text so far
+    std::string reasoning;              // likewise
+    std::optional<ReasoningSplitter> splitter;
+    int reasoning_tokens = 0;
+    std::string logprobs[4];   // not yet written: as many lists of JSON values as the dialect has
+    std::vector<TokenId> ids;  // not yet written
+    int offset = 0;            // characters of the text so far
     int tokens = 0;
     double logprob_sum = 0;
     bool ended = false;
@@ -57,6 +64,9 @@ class OpenAiReply : public Reply {
   };
 
   const OpenAiReplyOptions& options() const { return options_; }
+  bool tells_reasoning(const Choice& choice) const {  // in the next chunk
+    return !choice.reasoning.empty() && (options_.stream_reasoning || choice.ended || !choice.splitter->thinks());
+  }
   virtual void begin_choice(Choice&) {}  // before anything else of it
   // Called once for each choice when prompt_logprobs is set; with an empty event when the engine had nothing to tell.
   virtual void add_prompt_logprobs(Choice&, const PromptLogprobsEvent&) {}
@@ -71,6 +81,7 @@ class OpenAiReply : public Reply {
   Choice& choice_of(int prompt, int choice);
   void begin(Choice& choice, std::string& out);
   void tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent& event);
+  void add_text(Choice& choice, std::string_view text);
   void on_token(Choice& choice, const TextDelta& delta, std::string& out);
   void on_end(Choice& choice, TextEnd end, std::string& out);
   void write_head(JsonWriter& json, const std::string& object) const;

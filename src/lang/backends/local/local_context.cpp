@@ -47,6 +47,7 @@ Result<Request> LocalContext::request(const GenCall& call) {
   fields.logprobs.enabled = call.return_logprob;
   fields.logprobs.prompt_start = call.logprob_start_len.value_or(-1);
   fields.logprobs.top = call.top_logprobs_num.value_or(0);
+  fields.expected_output = lane_->lengths.expected(OutputLengths::kind_of(call));
   if (call.prompt_only) fields.sampling.max_new_tokens = 0;
   return Request::make(std::move(fields), engine().model().limits);
 }

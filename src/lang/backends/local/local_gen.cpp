@@ -29,6 +29,7 @@ LocalGen::LocalGen(std::shared_ptr<LocalLane> lane, std::shared_ptr<ContinuedTex
       texts_(call.return_text_in_logprobs),
       skip_special_(call.sampling.skip_special_tokens),
       samples_(static_cast<std::size_t>(call.sampling.n)),
+      kind_(OutputLengths::kind_of(call)),
       words_(*service().engine->tokenizer()) {}
 
 void LocalGen::prompt_is(const Request& request) {
@@ -119,6 +120,7 @@ void LocalGen::end(Result<> result) {
   GenOutput output;
   for (Sample& sample : samples_) {
     tally.completion_tokens += sample.tokens;
+    if (!prompt_only_) lane().lengths.saw(kind_, sample.tokens);
     output.meta.push_back(meta(sample, true));
     output.texts.push_back(std::move(sample.text));
   }

@@ -39,7 +39,8 @@ class LocalGen final : public LocalCall {
   GenSink sink_;
   const bool stream_, prompt_only_, logprobs_, top_, texts_, skip_special_;
   std::vector<Sample> samples_;
-  std::string unsent_;  // of the first sample
+  std::string unsent_;        // of the first sample
+  const std::uint64_t kind_;  // as OutputLengths has it
   std::string id_;
   std::vector<TokenId> prompt_;
   const Tokenizer& words_;

@@ -18,6 +18,7 @@
 #include "engine/courier.h"
 #include "espalier/backend.h"
 #include "espalier/engine.h"
+#include "lang/backends/local/output_lengths.h"
 #include "lang/backends/tally.h"
 
 namespace espalier::lang {
@@ -78,6 +79,7 @@ struct LocalLane {
   std::atomic<std::uint64_t> requests{0};
   Tally tally;
   std::atomic<std::int64_t> cached_tokens{0};
+  OutputLengths lengths;
 };
 
 }  // namespace espalier::lang

@@ -1,0 +1,106 @@
+"""Thinking through the server: told apart from the answer, and left alone by constraints (--reasoning-parser)."""
+import json
+import pathlib
+import re
+import shutil
+import tempfile
+import unittest
+
+from harness import MODEL, Server
+
+BEGIN, END = 6, 5  # the ids of the marks below
+CITY = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": False}
+MESSAGES = [{"role": "user", "content": "Where?"}]
+THINKS, DOES_NOT = {str(BEGIN): 20, str(END): 20}, {str(BEGIN): -90}
+
+
+def thinking_model(folder):
+    """The golden model with two of its special tokens as marks of thinking."""
+    for file in MODEL.iterdir():
+        shutil.copy(file, folder)
+    path = pathlib.Path(folder, "tokenizer.json")
+    words = json.loads(path.read_text().replace("<|image|>", "<think>").replace("<|system|>", "</think>"))
+    for token in words["added_tokens"]:
+        token["special"] = token["id"] not in (BEGIN, END)
+    path.write_text(json.dumps(words))
+    return folder
+
+
+class Reasoning(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server("--reasoning-parser", "qwen3", model=thinking_model(cls.folder.name))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.kill()
+        cls.folder.cleanup()
+
+    def ask(self, bias, seed=1, **more):
+        body = {"messages": MESSAGES, "temperature": 1, "seed": seed, "max_tokens": 200, "logit_bias": bias,
+                "response_format": {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY, "strict": True}}}
+        reply = self.server.post("/v1/chat/completions", {**body, **more})
+        self.assertEqual(reply.status, 200, reply.body)
+        return reply
+
+    def test_a_constraint_begins_behind_the_thinking_which_is_told_apart(self):
+        for seed in range(1, 5):
+            reply = self.ask(THINKS, seed).json
+            message = reply["choices"][0]["message"]
+            self.assertIn(json.loads(message["content"])["city"], ["Rome", "Oslo"])
+            self.assertGreater(reply["usage"]["completion_tokens_details"]["reasoning_tokens"], 0)
+            self.assertNotIn("</think>", message["reasoning_content"] or "")
+
+    def test_a_constraint_holds_from_the_start_where_the_model_does_not_think(self):
+        message = self.ask(DOES_NOT).json["choices"][0]["message"]
+        self.assertIn(json.loads(message["content"])["city"], ["Rome", "Oslo"])
+        self.assertIsNone(message["reasoning_content"])
+
+    def test_a_stream_says_what_the_whole_reply_says(self):
+        for seed in range(1, 4):
+            whole = self.ask(THINKS, seed).json["choices"][0]["message"]
+            for as_it_comes in (True, False):
+                events = self.ask(THINKS, seed, stream=True, stream_reasoning=as_it_comes).events
+                deltas = [e["choices"][0]["delta"] for e in events if e != "[DONE]" and e["choices"]]
+                thought = [d["reasoning_content"] for d in deltas if d.get("reasoning_content")]
+                self.assertEqual("".join(d.get("content") or "" for d in deltas), whole["content"])
+                self.assertEqual("".join(thought), whole["reasoning_content"] or "")
+                if not as_it_comes:
+                    self.assertLessEqual(len(thought), 1)
+
+    def test_the_text_is_left_alone_when_asked(self):
+        message = self.ask(THINKS, separate_reasoning=False).json["choices"][0]["message"]
+        self.assertRegex(message["content"], re.compile(r'\A<think>.*</think>\{"city":"(Rome|Oslo)"\}\Z', re.S))
+        self.assertNotIn("reasoning_content", message)
+
+    def test_the_native_route_leaves_thinking_to_a_request_that_says_so(self):
+        bias = {str(END): 20}
+        sampling = {"temperature": 1, "sampling_seed": 3, "max_new_tokens": 200, "json_schema": CITY, "logit_bias": bias}
+        inside = self.server.generate(text="Where? <think>", sampling_params=sampling, require_reasoning=True)["text"]
+        self.assertRegex(inside, re.compile(r'.*</think>\{"city":"(Rome|Oslo)"\}\Z', re.S))
+        over = self.server.generate(text="Where? <think></think>", sampling_params=sampling, require_reasoning=True)["text"]
+        self.assertIn(json.loads(over)["city"], ["Rome", "Oslo"])
+        plain = self.server.generate(text="Where? <think>", sampling_params=sampling)["text"]
+        self.assertIn(json.loads(plain)["city"], ["Rome", "Oslo"])
+
+    def test_the_model_tells_its_parser(self):
+        self.assertEqual(self.server.get("/get_model_info").json["reasoning_parser"], "qwen3")
+
+
+class WithoutAParser(unittest.TestCase):
+    def test_a_request_that_needs_one_is_refused_and_an_unknown_one_stops_the_start(self):
+        with Server() as server:
+            reply = server.post("/generate", {"text": "a", "require_reasoning": True, "sampling_params": {"regex": "a"}})
+            self.assertEqual(reply.status, 400)
+            self.assertIn("--reasoning-parser", reply.body.decode())
+        server = Server("--reasoning-parser", "oracle", wait=False)
+        try:
+            self.assertEqual(server.process.wait(30), 2)
+            self.assertIn("qwen3", server.text())
+        finally:
+            server.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()
