@@ -190,6 +190,12 @@ struct BackendUsage {
   std::int64_t calls_saved = 0, tokens_saved = 0, tokens_unused = 0;
 };
 
+// A prefix that a back end keeps in its cache for as long as this lives.
+class HeldPrefix {
+ public:
+  virtual ~HeldPrefix() = default;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -199,6 +205,13 @@ class Backend {
   virtual BackendUsage usage() const = 0;
   virtual void count(const BackendUsage& more) { static_cast<void>(more); }  // what API speculation saved
   virtual Result<> flush_cache() = 0;
+  // Computes what many states will begin with and keeps it in the cache, whatever else runs, until what comes back is
+  // let go. A wish: a request that could not run otherwise takes the memory. Null where nothing is kept beyond what the
+  // cache does by itself. Waits for the back end.
+  virtual Result<std::shared_ptr<HeldPrefix>> hold(std::string text) {
+    static_cast<void>(text);
+    return std::shared_ptr<HeldPrefix>();
+  }
   virtual Result<Json> server_info() = 0;
 };
 

@@ -34,7 +34,7 @@ struct Passes {
   bool drop_dead = true;     // generations that nobody can read, and what only they needed
   bool share_samples = true;     // branches that begin with the same generation ask for samples of one call
   bool chain_calls = true;       // generations with literals between them are one call, where the back end takes that
-  bool hoist_prefix = true;      // what all runs of a batch begin with is computed first, once
+  bool hoist_prefix = true;      // what all runs of a batch begin with is computed first, once, and kept to its end
   bool plan_speculation = true;  // paid chat and completion APIs: how many tokens one call should ask for
   // Fails: bad_request for a name that is none of these.
   Result<> set(std::string_view name, bool on);
@@ -83,8 +83,9 @@ class CompiledProgram {
   // tune() found, else 256.
   std::vector<State> run_batch(std::span<const Arguments> items, const BatchOptions& batch = {}) const;
   int runs_at_once() const;
-  // What a batch does before its first run: the prefix that all begin with is computed, where that is worth a call.
-  void prepare_batch() const;
+  // What a batch does before its first run: the prefix that all begin with is computed, and kept until what comes back
+  // is let go. Null where that is not worth a call.
+  std::shared_ptr<HeldPrefix> hold_prefix() const;
   // Runs all items with each number of runs at once, in turns, and keeps the quickest: here and in the tuning folder.
   // The caches of the back end are flushed before each. Fails: the first failure of a run; a folder that cannot be
   // written.

@@ -9,7 +9,7 @@
 #include "errors.h"
 #include "espalier/backends.h"
 #include "held_backend.h"
-#include "lang/graph/prefix.h"
+#include "lang/backends/compute_prefix.h"
 #include "python_json.h"
 
 namespace espalier::python {

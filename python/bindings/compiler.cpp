@@ -145,10 +145,11 @@ void bind_programs(nb::module_& m) {
            [](PythonProgram& self, const std::vector<nb::dict>& items, int at_once) {
              auto all = std::make_shared<std::vector<Arguments>>();
              for (const nb::dict& item : items) all->push_back(arguments_of(item));
-             if (all->size() > 1) unlocked([&] { self->prepare_batch(); });
+             auto held = all->size() > 1 ? unlocked([&] { return self->hold_prefix(); }) : nullptr;
              const auto ahead = static_cast<std::size_t>(at_once > 0 ? at_once : self->runs_at_once());
              return std::make_unique<PythonBatch>(
-                 all->size(), 1, ahead, [all, program = *self](std::size_t i) { return program.run((*all)[i]); });
+                 all->size(), 1, ahead,
+                 [all, held = std::move(held), program = *self](std::size_t i) { return program.run((*all)[i]); });
            })
       .def("tune", &tune);
   m.def("compile", [](std::string name, std::vector<std::string> parameters, nb::object body, const Settings& with) {

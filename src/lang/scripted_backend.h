@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "espalier/backend.h"
+#include "lang/backends/compute_prefix.h"
 #include "lang/backends/let_go.h"
 
 namespace espalier::testing {
@@ -37,6 +38,10 @@ class ScriptedBackend final : public Backend {
   std::unique_ptr<Context> context() override { return std::make_unique<ScriptedContext>(*this); }
   BackendUsage usage() const override { return {}; }
   Result<> flush_cache() override { return success(); }
+  Result<std::shared_ptr<HeldPrefix>> hold(std::string text) override {
+    if (traits().prefix_cache) ESP_CHECK(lang::compute_prefix(*this, std::move(text)));
+    return std::shared_ptr<HeldPrefix>();
+  }
   Result<Json> server_info() override { return Json::object(); }
 
   BackendTraits& set_traits() { return traits_; }

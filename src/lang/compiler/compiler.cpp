@@ -107,7 +107,7 @@ class Pipeline {
     if (all.size() < kLeastPrefix) return;
     report.prompt_bytes = static_cast<std::int64_t>(all.size());
     report.changes.push_back(fmt::format("all runs begin with the same {} bytes", all.size()));
-    if (traits_.prefix_cache) prefix = std::move(all);  // the engine in this process sees to it by itself
+    prefix = std::move(all);
   }
 
   Graph& graph_;
@@ -164,7 +164,7 @@ State CompiledProgram::run(const Arguments& arguments, bool stream) const {
 }
 
 std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, const BatchOptions& batch) const {
-  if (items.size() > 1) prepare_batch();
+  const auto held = items.size() > 1 ? hold_prefix() : nullptr;
   const RunOptions options = impl_->run_options(false);
   const auto begin = [&](std::size_t i) { return impl_->runs->run(items[i], options); };
   std::vector<State> all;
@@ -179,9 +179,11 @@ std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, 
   return all;
 }
 
-void CompiledProgram::prepare_batch() const {
+std::shared_ptr<HeldPrefix> CompiledProgram::hold_prefix() const {
+  if (impl_->prefix.empty()) return nullptr;
   // The call's failure is each run's own: they make it again.
-  if (!impl_->prefix.empty()) (void)lang::compute_prefix(*impl_->options.backend, impl_->prefix);
+  auto held = impl_->options.backend->hold(impl_->prefix);
+  return held.ok() ? std::move(held).value() : nullptr;
 }
 
 int CompiledProgram::runs_at_once() const {

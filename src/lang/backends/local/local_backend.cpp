@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "engine/engine_metrics.h"
 #include "espalier/backends.h"
+#include "lang/backends/compute_prefix.h"
 #include "lang/backends/let_go.h"
 #include "lang/backends/local/local_context.h"
 #include "lang/chat_format_of.h"
@@ -11,6 +12,23 @@
 
 namespace espalier {
 namespace lang {
+namespace {
+
+class EnginePin final : public HeldPrefix {
+ public:
+  EnginePin(const std::shared_ptr<Engine>& engine, std::string id) : engine_(engine), id_(std::move(id)) {}
+  ~EnginePin() override {
+    if (const auto engine = engine_.lock()) (void)engine->unpin(id_);  // it may have been given up
+  }
+  EnginePin(const EnginePin&) = delete;
+  EnginePin& operator=(const EnginePin&) = delete;
+
+ private:
+  const std::weak_ptr<Engine> engine_;
+  const std::string id_;
+};
+
+}  // namespace
 
 LocalBackend::LocalBackend(std::shared_ptr<LocalService> service, std::shared_ptr<const ChatFormat> format,
                            RequestFields treatment)
@@ -39,6 +57,14 @@ Result<Json> LocalBackend::server_info() {
               {"total_requests", did.requests.value()},
               {"total_computed_tokens", did.computed_tokens.value()},
               {"total_generated_tokens", did.generated_tokens.value()}};
+}
+
+Result<std::shared_ptr<HeldPrefix>> LocalBackend::hold(std::string text) {
+  ESP_TRY(auto tokens, service_->engine->tokenizer()->encode(text, {true, true}));
+  ESP_CHECK(compute_prefix(*this, std::move(text)));
+  auto pin = service_->engine->pin({"", lane_->like.scope, std::move(tokens), 0});
+  if (!pin.ok()) return std::shared_ptr<HeldPrefix>();  // half of the pool is pinned: it stays for as long as it can
+  return std::shared_ptr<HeldPrefix>(std::make_shared<EnginePin>(service_->engine, std::move(pin->id)));
 }
 
 Result<ChatFormat> local_chat_format(const Engine& engine, const std::string& name, const ChatTemplate* own) {

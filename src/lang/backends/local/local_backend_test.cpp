@@ -6,6 +6,7 @@
 #include <latch>
 
 #include "espalier/backends.h"
+#include "espalier/compiler.h"
 #include "espalier/engine.h"
 #include "espalier/program.h"
 #include "lang/backends/local/local_call.h"
@@ -90,6 +91,23 @@ TEST_F(LocalPrograms, ComputeASharedPrefixOnce) {
       },
       greedy());
   EXPECT_EQ(s["a"].list().size(), 4u);
+}
+
+TEST_F(LocalPrograms, ABatchKeepsWhatAllItsRunsBeginWithToItsEnd) {
+  const Function ask("ask", {"x"}, [](State& s, const Arguments& given) {
+    s += "The quick brown fox jumps over the lazy dog, and the dog does not mind it much: ";
+    s += given["x"] + gen("a");
+  });
+  const auto program = compile(ask, {.backend = backend, .defaults = {.max_tokens = 4, .temperature = 0}}).value();
+  std::vector<std::size_t> pins;
+  const std::vector<Arguments> items{{{"x", "one"}}, {{"x", "two"}}, {{"x", "three"}}};
+  const auto states =
+      program.run_batch(items, {.progress = [&](std::size_t, std::size_t) { pins.push_back(engine->pins().size()); }});
+  EXPECT_THAT(pins, ::testing::SizeIs(3));
+  EXPECT_THAT(pins, ::testing::Each(1u));
+  EXPECT_TRUE(engine->pins().empty()) << "the batch is over";
+  for (std::size_t i = 0; i < items.size(); ++i)
+    EXPECT_EQ(states[i]["a"].text(), ask.run(items[i], greedy(4))["a"].text());
 }
 
 TEST_F(LocalPrograms, AForkSaysWhatAStateOfItsOwnSays) {

@@ -3,9 +3,11 @@
 
 #include "base/json_fields.h"
 #include "base/log.h"
+#include "lang/backends/compute_prefix.h"
 #include "lang/backends/native/native_chain.h"
 #include "lang/backends/native/native_select.h"
 #include "lang/backends/native/server_chat_format.h"
+#include "lang/backends/native/server_pin.h"
 #include "lang/backends/remote/remote_backend.h"
 #include "lang/backends/remote/wire_text.h"
 #include "lang/chat_formats.h"
@@ -42,6 +44,15 @@ class NativeBackend final : public RemoteBackend {
       answer = lane_->ask(lane_->request("/flush_cache"));
     if (!answer.ok()) return answer.error();
     return success();
+  }
+  // A server whose operator keeps pins to himself, or that has none, computes the prefix all the same.
+  Result<std::shared_ptr<HeldPrefix>> hold(std::string text) override {
+    if (server_.espalier) {
+      auto pin = pin_at_server(lane_, text);
+      if (pin) return pin;
+    }
+    ESP_CHECK(compute_prefix(*this, std::move(text)));
+    return std::shared_ptr<HeldPrefix>();
   }
   Result<Json> server_info() override {
     auto answer = lane_->ask(lane_->request("/get_server_info"));

@@ -2,6 +2,7 @@
 #include "lang/backends/api_double.h"
 #include "lang/backends/native/native_chain.h"
 #include "lang/backends/native/native_select.h"
+#include "net/test_client.h"
 
 namespace espalier::lang::native {
 namespace {
@@ -207,6 +208,11 @@ Json segments_answer(Json segments) {
   return answer;
 }
 
+Json pin_schema() {
+  return Json::parse(R"({"type": "object", "properties": {"text": {"type": "string"}, "seconds": {"type": "integer"},
+    "id": {"type": "string"}}})");
+}
+
 class EspalierDouble : public ::testing::Test {
  protected:
   EspalierDouble() {
@@ -225,8 +231,35 @@ class EspalierDouble : public ::testing::Test {
     age.constraint = {Constraint::Kind::regex, "[0-9]+"};
     return {{{"Name:", name}, {"\nAge:", age}, {"", short_call()}}};
   }
-  ApiDouble api{{{"GET", "/get_model_info", Json()}, {"POST", "/generate", segments_schema()}}};
+  ApiDouble api{{{"GET", "/get_model_info", Json()},
+                 {"POST", "/generate", segments_schema()},
+                 {"POST", "/v1/cache/pin", pin_schema()},
+                 {"POST", "/v1/cache/unpin", pin_schema()}}};
 };
+
+TEST_F(EspalierDouble, APrefixIsPinnedAndLetGo) {
+  const auto backend = open();
+  api.next(ApiDouble::json(Json::parse(R"({"id": "pin_7", "tokens": 3, "seconds_left": 600})")));
+  api.next(ApiDouble::json(Json::parse(R"({"id": "pin_7", "released": true})")));
+  auto held = backend->hold("You judge.");
+  ASSERT_TRUE(held.ok()) << held.error().message;
+  ASSERT_NE(*held, nullptr);
+  EXPECT_EQ(api.last_body(), Json::parse(R"({"text": "You judge.", "seconds": 600})"));
+  *held = nullptr;
+  ASSERT_TRUE(net::test::eventually([&] { return api.requests().size() == 3; })) << "the model, the pin, its end";
+  EXPECT_EQ(api.last_body(), Json::parse(R"({"id": "pin_7"})"));
+}
+
+TEST_F(EspalierDouble, APrefixThatMayNotBePinnedIsComputed) {
+  const auto backend = open();
+  api.next(ApiDouble::json(Json::parse(R"({"error": {"message": "pins are the operator's"}})"), 403));
+  api.next(ApiDouble::json(output("")));
+  const auto held = backend->hold("You judge.");
+  ASSERT_TRUE(held.ok()) << held.error().message;
+  EXPECT_EQ(*held, nullptr);
+  EXPECT_EQ(api.last_body()["text"], "You judge.");
+  EXPECT_EQ(api.last_body()["sampling_params"]["max_new_tokens"], 0);
+}
 
 TEST_F(EspalierDouble, AChainIsOneRequestOfSegments) {
   api.next(ApiDouble::json(

@@ -113,7 +113,7 @@ void Lane::end_in_error(const std::shared_ptr<Job>& job, Error error, const net:
 }
 
 bool Lane::made_again(const std::shared_ptr<Job>& job, Error& error, const net::ClientResponse& response) {
-  if (job->told || !worth_retrying(error, response.status)) return false;
+  if (job->told || job->outgoing.once || !worth_retrying(error, response.status)) return false;
   const auto asked = asked_pause(response, std::chrono::system_clock::now());
   const double share = std::uniform_real_distribution<double>(0, 1)(random_);
   const auto pause = pause_before_next(endpoint_.connection.retry, job->tries, asked, share);
@@ -146,12 +146,16 @@ void Lane::sweep() {
   std::erase_if(pausing_, unwanted);
 }
 
-Result<std::string> Lane::ask(net::ClientRequest request) {
+Result<std::string> Lane::ask(net::ClientRequest request, bool once) {
   if (driver_->here())
     return internal_error("a question that waits for its answer was asked from a call's own sink; ask elsewhere");
   auto answer = std::make_shared<std::promise<Result<std::string>>>();
   auto future = answer->get_future();
-  send({std::move(request), {}, [answer](Result<std::string> body) { answer->set_value(std::move(body)); }, false});
+  send({std::move(request),
+        {},
+        [answer](Result<std::string> body) { answer->set_value(std::move(body)); },
+        false,
+        once});
   return future.get();
 }
 

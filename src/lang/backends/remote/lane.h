@@ -27,6 +27,7 @@ struct Outgoing {
   std::function<Result<>(std::string_view data)> on_event = {};  // of an event stream; unset: no stream is wanted
   std::function<void(Result<std::string> body)> on_end;          // the body of an answer that was no event stream
   bool counted = true;                                           // as a call that was answered
+  bool once = false;                                             // it is not made again
 };
 
 class Lane : public std::enable_shared_from_this<Lane> {
@@ -40,7 +41,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   // The request's own stop token says when nobody wants it any more; forget() has that looked at soon.
   void send(Outgoing outgoing);
   void forget();
-  Result<std::string> ask(net::ClientRequest request);  // waits for the answer
+  Result<std::string> ask(net::ClientRequest request, bool once = false);  // waits for the answer
 
   Driver& driver() { return *driver_; }
   const Endpoint& endpoint() const { return endpoint_; }

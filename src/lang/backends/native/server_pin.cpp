@@ -1,0 +1,43 @@
+#include "lang/backends/native/server_pin.h"
+
+#include "base/json_fields.h"
+#include "lang/backends/remote/reply_reader.h"
+#include "lang/backends/remote/wire_text.h"
+
+namespace espalier::lang::native {
+namespace {
+
+// A program that is killed lets go of nothing: the server does so then.
+constexpr int kMostSeconds = 600;
+
+class ServerPin final : public HeldPrefix {
+ public:
+  ServerPin(std::shared_ptr<Lane> lane, std::string id) : lane_(std::move(lane)), id_(std::move(id)) {}
+  ~ServerPin() override {
+    lane_->send({lane_->request("/v1/cache/unpin", wire_text({{"id", id_}})),
+                 {},
+                 [](const Result<std::string>&) {},
+                 false,
+                 true});
+  }
+  ServerPin(const ServerPin&) = delete;
+  ServerPin& operator=(const ServerPin&) = delete;
+
+ private:
+  const std::shared_ptr<Lane> lane_;
+  const std::string id_;
+};
+
+}  // namespace
+
+std::shared_ptr<HeldPrefix> pin_at_server(const std::shared_ptr<Lane>& lane, const std::string& text) {
+  const auto answer =
+      lane->ask(lane->request("/v1/cache/pin", wire_text({{"text", text}, {"seconds", kMostSeconds}})), true);
+  if (!answer.ok()) return nullptr;
+  const auto reply = read_reply_json("native", *answer);
+  const Json* id = reply.ok() ? find_field(*reply, "id") : nullptr;
+  if (id == nullptr || !id->is_string()) return nullptr;
+  return std::make_shared<ServerPin>(lane, id->get<std::string>());
+}
+
+}  // namespace espalier::lang::native
