@@ -208,7 +208,7 @@ class Backend {
   // Computes what many states will begin with and keeps it in the cache, whatever else runs, until what comes back is
   // let go. A wish: a request that could not run otherwise takes the memory. Null where nothing is kept beyond what the
   // cache does by itself. Waits for the back end.
-  virtual Result<std::shared_ptr<HeldPrefix>> hold(std::string text) {
+  virtual Result<std::shared_ptr<HeldPrefix>> hold(const std::string& text) {
     static_cast<void>(text);
     return std::shared_ptr<HeldPrefix>();
   }

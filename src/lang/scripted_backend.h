@@ -38,8 +38,8 @@ class ScriptedBackend final : public Backend {
   std::unique_ptr<Context> context() override { return std::make_unique<ScriptedContext>(*this); }
   BackendUsage usage() const override { return {}; }
   Result<> flush_cache() override { return success(); }
-  Result<std::shared_ptr<HeldPrefix>> hold(std::string text) override {
-    if (traits().prefix_cache) ESP_CHECK(lang::compute_prefix(*this, std::move(text)));
+  Result<std::shared_ptr<HeldPrefix>> hold(const std::string& text) override {
+    if (traits().prefix_cache) ESP_CHECK(lang::compute_prefix(*this, text));
     return std::shared_ptr<HeldPrefix>();
   }
   Result<Json> server_info() override { return Json::object(); }

@@ -22,7 +22,7 @@ class LocalBackend final : public Backend {
   std::int64_t cached_tokens() const { return lane_->cached_tokens; }
   void count(const BackendUsage& more) override { lane_->tally.add(more); }
   Result<> flush_cache() override { return service_->engine->flush_cache(); }
-  Result<std::shared_ptr<HeldPrefix>> hold(std::string text) override;
+  Result<std::shared_ptr<HeldPrefix>> hold(const std::string& text) override;
   Result<Json> server_info() override;
 
   bool is_own_thread() const { return service_->courier.is_this_thread(); }

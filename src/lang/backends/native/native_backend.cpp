@@ -46,12 +46,12 @@ class NativeBackend final : public RemoteBackend {
     return success();
   }
   // A server whose operator keeps pins to himself, or that has none, computes the prefix all the same.
-  Result<std::shared_ptr<HeldPrefix>> hold(std::string text) override {
+  Result<std::shared_ptr<HeldPrefix>> hold(const std::string& text) override {
     if (server_.espalier) {
       auto pin = pin_at_server(lane_, text);
       if (pin) return pin;
     }
-    ESP_CHECK(compute_prefix(*this, std::move(text)));
+    ESP_CHECK(compute_prefix(*this, text));
     return std::shared_ptr<HeldPrefix>();
   }
   Result<Json> server_info() override {
