@@ -19,6 +19,8 @@
 
 namespace espalier {
 
+struct Stops;  // what ends a text (text/stop_matcher.h)
+
 // Which log-probabilities (natural logarithm, of the model's distribution before penalties and filters) to report.
 struct LogprobFields {
   bool enabled = false;      // of every generated token
@@ -57,7 +59,7 @@ struct ModelLimits {
   int vocabulary = 0;
   int context_length = 0;     // prompt and output together
   int pool_tokens = 0;        // slots of the token pool
-  bool has_tokenizer = true;  // stop strings need one
+  bool has_tokenizer = true;  // stop strings and patterns need one
   int max_output = 0;         // 0 = up to the context
 };
 
@@ -65,7 +67,8 @@ class Request {
  public:
   // Field names in errors are those of the native API ("input_ids", "max_new_tokens"); a dialect maps its own.
   // max_new_tokens is cut to what context and pool leave after the prompt; a prompt that does not fit is an Error with
-  // code context_length_exceeded and both numbers.
+  // code context_length_exceeded and both numbers. Patterns of stop_regex are compiled here, which takes up to a second
+  // for the worst and microseconds for the usual.
   static Result<Request> make(RequestFields fields, const ModelLimits& limits);
 
   const RequestFields& fields() const { return fields_; }
@@ -74,6 +77,8 @@ class Request {
   const SamplingParams& sampling() const { return fields_.sampling; }
   int max_new_tokens() const { return max_new_tokens_; }
   std::uint64_t seed() const { return seed_; }  // the caller's, or drawn here
+  // The stop strings and patterns, compiled; null when there are none.
+  const std::shared_ptr<const Stops>& stops() const { return stops_; }
 
   // For a request that brought no seed: this one, so that a whole run can be repeated (--random-seed).
   void draw_seed(std::uint64_t seed) {
@@ -87,6 +92,7 @@ class Request {
   RequestFields fields_;
   int max_new_tokens_ = 0;
   std::uint64_t seed_ = 0;
+  std::shared_ptr<const Stops> stops_;
 };
 
 }  // namespace espalier

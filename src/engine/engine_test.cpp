@@ -5,6 +5,7 @@
 
 #include <future>
 #include <random>
+#include <regex>
 #include <thread>
 
 #include "engine/engine_metrics.h"
@@ -55,10 +56,10 @@ class EngineOnTinyModel : public ::testing::Test {
   std::pair<std::string, TextEnd> complete(RequestFields fields) {
     auto made = Request::make(std::move(fields), engine->model().limits);
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
-    const SamplingParams sampling = made->sampling();
+    const TextRules rules(*made);
     auto stream = engine->submit(std::move(made).value());
     EXPECT_TRUE(stream.ok());
-    TextStream text(std::move(stream).value(), engine->tokenizer(), sampling);
+    TextStream text(std::move(stream).value(), engine->tokenizer(), rules);
     return read(text);
   }
   void wait_until_idle() {
@@ -77,15 +78,15 @@ class EngineOnTinyModel : public ::testing::Test {
 TEST_F(EngineOnTinyModel, SixtyFourStreamsFromManyThreadsAllFinishAlike) {
   open();
   auto alone = request("hello there", 20);
-  const SamplingParams sampling = alone->sampling();
-  TextStream first(engine->submit(std::move(alone).value()).value(), engine->tokenizer(), sampling);
+  const TextRules rules(*alone);
+  TextStream first(engine->submit(std::move(alone).value()).value(), engine->tokenizer(), rules);
   const std::string want = read(first).first;
   std::vector<std::thread> clients;
   std::atomic<int> right{0};
   for (int i = 0; i < 64; ++i)
     clients.emplace_back([&] {
       auto made = request("hello there", 20);
-      TextStream text(engine->submit(std::move(made).value()).value(), engine->tokenizer(), sampling);
+      TextStream text(engine->submit(std::move(made).value()).value(), engine->tokenizer(), rules);
       right += read(text).first == want;
     });
   for (auto& client : clients) client.join();
@@ -228,6 +229,32 @@ TEST_F(EngineOnTinyModel, TheTextEndsAtAStopStringAndCountsTokensUpToIt) {
   EXPECT_EQ(complete(fields).first, cut + stop);
 }
 
+TEST_F(EngineOnTinyModel, PatternsEndTheTextAtTheirFirstMatch) {
+  open();
+  RequestFields fields;
+  fields.prompt = engine->tokenizer()->encode("abc").value();
+  fields.sampling.max_new_tokens = 60;
+  fields.sampling.temperature = 0;
+  fields.sampling.ignore_eos = true;
+  const std::string whole = complete(fields).first;
+  const std::regex two_letters("[a-z]{2}");
+  std::smatch first;
+  ASSERT_TRUE(std::regex_search(whole, first, two_letters)) << whole;
+  const auto at = static_cast<std::size_t>(first.position());
+  fields.sampling.stop_regex = {"\\x00never", "[a-z]{2}"};
+  const auto [cut, stopped] = complete(fields);
+  EXPECT_EQ(cut, whole.substr(0, at));
+  EXPECT_EQ(stopped.reason, FinishReason::stop);
+  EXPECT_EQ(stopped.matched_string, "[a-z]{2}");
+  EXPECT_LT(stopped.usage.completion_tokens, 60);
+  fields.sampling.no_stop_trim = true;
+  EXPECT_EQ(complete(fields).first, whole.substr(0, at + 2));
+  fields.sampling.stop_regex = {"a("};
+  const auto refused = Request::make(fields, engine->model().limits);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().field, "stop_regex");
+}
+
 TEST_F(EngineOnTinyModel, RefusalsNameTheFieldAndBothNumbers) {
   options.context_length = 64;
   open();
@@ -280,9 +307,10 @@ TEST_F(EngineOnTinyModel, DummyWeightsNeedOnlyAConfiguration) {
     fields.prompt = {1, 2, 3};
     fields.sampling.max_new_tokens = 4;
     fields.sampling.ignore_eos = true;
-    auto stream = engine->submit(Request::make(fields, engine->model().limits).value());
+    const auto made = Request::make(fields, engine->model().limits);
+    auto stream = engine->submit(made.value());
     ASSERT_TRUE(stream.ok());
-    TextStream text(std::move(stream).value(), nullptr, fields.sampling);
+    TextStream text(std::move(stream).value(), nullptr, TextRules(*made));
     EXPECT_EQ(read(text).second.usage.completion_tokens, 4) << type;
   }
   std::filesystem::remove_all(folder);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "grammar/stop_regex.h"
 #include "sampling/noise.h"
+#include "text/stop_matcher.h"
 
 namespace espalier {
 namespace {
@@ -46,6 +48,18 @@ Result<> check_logprobs(const LogprobFields& logprobs, int prompt, const ModelLi
   return success();
 }
 
+Result<std::shared_ptr<const Stops>> compiled_stops(const SamplingParams& sampling) {
+  if (sampling.stop.empty() && sampling.stop_regex.empty()) return std::shared_ptr<const Stops>();
+  auto stops = std::make_shared<Stops>();
+  if (!sampling.stop.empty()) {
+    ESP_TRY(stops->strings, StopStrings::make(sampling.stop));
+  }
+  if (!sampling.stop_regex.empty()) {
+    ESP_TRY(stops->patterns, grammar::compile_stop_regex(sampling.stop_regex));
+  }
+  return std::shared_ptr<const Stops>(std::move(stops));
+}
+
 }  // namespace
 
 Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
@@ -55,11 +69,11 @@ Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   const SamplingParams& sampling = fields.sampling;
   if (!sampling.stop.empty() && !limits.has_tokenizer)
     return bad_request("stop strings need a tokenizer, and this model has none; use stop_token_ids", "stop");
-  if (!sampling.stop_regex.empty())
-    return Error{Error::Kind::unsupported, "stop_regex is not supported yet; use stop strings", "stop_regex",
-                 "unsupported_parameter"};
+  if (!sampling.stop_regex.empty() && !limits.has_tokenizer)
+    return bad_request("stop_regex needs a tokenizer, and this model has none; use stop_token_ids", "stop_regex");
 
   Request request;
+  ESP_TRY(request.stops_, compiled_stops(sampling));
   const int prompt = static_cast<int>(fields.prompt.size());
   int room = std::min(limits.context_length, limits.pool_tokens) - prompt;
   if (limits.max_output > 0) room = std::min(room, limits.max_output);

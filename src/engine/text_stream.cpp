@@ -7,14 +7,14 @@
 namespace espalier {
 namespace {
 
-// One choice: its text so far, and whether a stop string has ended it.
+// One choice: its text so far, and whether a stop has ended it.
 class ChoiceText {
  public:
-  ChoiceText(const Tokenizer* tokenizer, const SamplingParams& sampling, std::shared_ptr<const StopStrings> stops)
-      : keep_end_(sampling.no_stop_trim), first_watched_(sampling.min_new_tokens) {
+  ChoiceText(const Tokenizer* tokenizer, const TextRules& rules)
+      : keep_end_(rules.keep_stop), first_watched_(rules.first_watched) {
     if (!tokenizer) return;
-    detokenizer_.emplace(*tokenizer, DecodeOptions{sampling.skip_special_tokens});
-    if (stops) matcher_.emplace(std::move(stops), sampling.no_stop_trim);
+    detokenizer_.emplace(*tokenizer, DecodeOptions{rules.skip_special_tokens});
+    if (rules.stops) matcher_.emplace(*rules.stops, rules.keep_stop, first_watched_ == 0);
   }
 
   bool stopped() const { return matcher_ && matcher_->matched().has_value(); }
@@ -33,7 +33,7 @@ class ChoiceText {
   }
 
  private:
-  // Stop strings count only from the token on that min_new_tokens names.
+  // Stops count only from the token on that min_new_tokens names.
   std::string watch(std::string text) {
     return matcher_ && tokens_ > first_watched_ ? matcher_->feed(text) : std::move(text);
   }
@@ -47,21 +47,27 @@ class ChoiceText {
 
 }  // namespace
 
+TextRules::TextRules(const Request& request)
+    : choices(request.sampling().n),
+      first_watched(request.sampling().min_new_tokens),
+      keep_stop(request.sampling().no_stop_trim),
+      skip_special_tokens(request.sampling().skip_special_tokens),
+      stops(request.stops()) {}
+
 struct TextStream::Impl {
   Stream stream;
-  std::shared_ptr<const StopStrings> stops;  // null without stop strings
+  std::shared_ptr<const Stops> stops;
   std::vector<ChoiceText> choices;
   int open;
 
-  Impl(Stream s, const Tokenizer* tokenizer, const SamplingParams& sampling) : stream(std::move(s)), open(sampling.n) {
-    if (!sampling.stop.empty())
-      if (auto made = StopStrings::make(sampling.stop); made.ok()) stops = std::move(made).value();
-    for (int i = 0; i < sampling.n; ++i) choices.emplace_back(tokenizer, sampling, stops);
+  Impl(Stream s, const Tokenizer* tokenizer, const TextRules& rules)
+      : stream(std::move(s)), stops(rules.stops), open(rules.choices) {
+    for (int i = 0; i < rules.choices; ++i) choices.emplace_back(tokenizer, rules);
   }
 
   void handle(TokenEvent& token, std::vector<TextEvent>& out) {
     ChoiceText& choice = choices[static_cast<std::size_t>(token.choice)];
-    if (choice.stopped()) return;  // made before the engine heard of the stop string
+    if (choice.stopped()) return;  // made before the engine heard of the stop
     std::string text = choice.push(token);
     if (choice.stopped()) stream.stop(token.choice);
     out.push_back(TextDelta{token.choice, std::move(text), std::move(token), choice.stopped()});
@@ -80,7 +86,7 @@ struct TextStream::Impl {
     if (const auto index = choice.matched()) {
       end.reason = FinishReason::stop;
       end.matched_token.reset();
-      end.matched_string = stops->strings()[static_cast<std::size_t>(*index)];
+      end.matched_string = stops->at(*index);
     }
     end.usage.completion_tokens = choice.tokens();
     --open;
@@ -88,8 +94,8 @@ struct TextStream::Impl {
   }
 };
 
-TextStream::TextStream(Stream stream, const Tokenizer* tokenizer, const SamplingParams& sampling)
-    : impl_(std::make_unique<Impl>(std::move(stream), tokenizer, sampling)) {}
+TextStream::TextStream(Stream stream, const Tokenizer* tokenizer, const TextRules& rules)
+    : impl_(std::make_unique<Impl>(std::move(stream), tokenizer, rules)) {}
 TextStream::TextStream(TextStream&&) noexcept = default;
 TextStream::~TextStream() = default;
 

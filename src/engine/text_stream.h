@@ -1,6 +1,7 @@
-// text_stream.h: a Stream's tokens as text, on the reader's side: incremental detokenisation and stop strings.
+// text_stream.h: a Stream's tokens as text, on the reader's side: incremental detokenisation, stop strings and
+// patterns.
 //
-// The engine thread knows no text. When a stop string is found here, the engine is told that the choice needs no more
+// The engine thread knows no text. When a stop is found here, the engine is told that the choice needs no more
 // tokens; tokens that it made meanwhile are dropped, so that results depend on the request alone.
 // Pieces never end inside a character and concatenate to the whole text. The end token's text is not part of it.
 // Threads: one reader. Fails: never.
@@ -19,13 +20,13 @@ namespace espalier {
 
 class Tokenizer;
 
-// One token became known. `text` is what may be shown now; it may be empty while a character or a possible stop string
+// One token became known. `text` is what may be shown now; it may be empty while a character or a possible stop
 // is held back, and then belongs to several tokens.
 struct TextDelta {
   int choice = 0;
   std::string text;
   TokenEvent token;
-  bool last = false;  // a stop string was found: the next event of this choice is its end
+  bool last = false;  // a stop was found: the next event of this choice is its end
 };
 
 struct TextEnd {
@@ -33,7 +34,7 @@ struct TextEnd {
   std::string text;  // what was held back until the end
   FinishReason reason = FinishReason::stop;
   std::optional<TokenId> matched_token;
-  std::optional<std::string> matched_string;
+  std::optional<std::string> matched_string;  // the stop string, or the pattern
   Error error;
   Usage usage;  // completion_tokens up to and including the token that ended it
   Timing timing;
@@ -41,10 +42,20 @@ struct TextEnd {
 
 using TextEvent = std::variant<PromptLogprobsEvent, TextDelta, TextEnd>;
 
+// How a request's tokens become its texts.
+struct TextRules {
+  explicit TextRules(const Request& request);
+
+  int choices;
+  int first_watched;  // tokens that stops do not look at
+  bool keep_stop, skip_special_tokens;
+  std::shared_ptr<const Stops> stops;  // may be null
+};
+
 class TextStream {
  public:
-  // tokenizer may be null: every text is then empty. Both must outlive the stream.
-  TextStream(Stream stream, const Tokenizer* tokenizer, const SamplingParams& sampling);
+  // tokenizer may be null: every text is then empty. It must outlive the stream.
+  TextStream(Stream stream, const Tokenizer* tokenizer, const TextRules& rules);
   TextStream(TextStream&&) noexcept;
   ~TextStream();
 

@@ -119,7 +119,12 @@ Spelling::Spelling(ExpressionStore& store, Kind kind) : store_(store), kind_(kin
   any_ = character(CodePointSet::all());
 }
 
+Spelling::Spelling(ExpressionStore& store, const CharacterKinds& kinds) : store_(store), kinds_(&kinds) {
+  any_ = character(CodePointSet::all());
+}
+
 Expression Spelling::character(const CodePointSet& set) {
+  if (kinds_ != nullptr) return store_.bytes(kinds_->of(set));
   return kind_ == Kind::plain ? utf8(store_, set) : json_character(store_, set);
 }
 
@@ -197,6 +202,11 @@ Result<Expression> Spelling::search(const Regex& regex) {
   ESP_TRY(const Expression inside, read(reading, regex.root, reading.rest, false));
   if (at_start == inside) return store_.concat(reading.rest, inside);
   return store_.either(at_start, store_.concat({any_, reading.rest, inside}));
+}
+
+Result<Expression> Spelling::match(const Regex& regex, bool at_start) {
+  const Reading reading = prepare(regex);
+  return read(reading, regex.root, ExpressionStore::empty, at_start);
 }
 
 // The node's matches, each followed by what `tail` reads up to the text's end. `at_start`: nothing stands before.

@@ -2,9 +2,10 @@
 //
 // Two spellings: plain UTF-8, and the inside of a JSON string (between its quotes), where each character is written in
 // one way only: as it is where JSON allows that, else by its short escape, else as \u00xx with digits of either case.
-// free_json_text() has the other ways too (\/ and any \uXXXX, surrogates only in pairs).
-// Threads: as the store. Fails: unsupported for an anchor or look-ahead under a large repetition; otherwise never.
-// Source:  the splitting of ranges of characters into ranges of bytes is Thompson's, as in RE2 and utf8-ranges.
+// free_json_text() has the other ways too (\/ and any \uXXXX, surrogates only in pairs). A third is no text at all:
+// each character as the number of its kind, one byte (character_kinds.h). Threads: as the store. Fails: unsupported for
+// an anchor or look-ahead under a large repetition; otherwise never. Source:  the splitting of ranges of characters
+// into ranges of bytes is Thompson's, as in RE2 and utf8-ranges.
 #pragma once
 
 #include <span>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "espalier/error.h"
+#include "grammar/character_kinds.h"
 #include "grammar/code_points.h"
 #include "grammar/expression.h"
 #include "grammar/regex.h"
@@ -24,6 +26,7 @@ class Spelling {
  public:
   enum class Kind { plain, json };
   Spelling(ExpressionStore& store, Kind kind);
+  Spelling(ExpressionStore& store, const CharacterKinds& kinds);  // for the sets that they tell apart
 
   Expression character(const CodePointSet& set);
   Expression any_character() const { return any_; }
@@ -31,6 +34,9 @@ class Spelling {
 
   Result<Expression> whole(const Regex& regex);   // texts that it matches from end to end
   Result<Expression> search(const Regex& regex);  // texts that have a match anywhere
+  // Its matches, as they stand at the start of a text or behind something. Requires: it does not look ahead or at the
+  // end.
+  Result<Expression> match(const Regex& regex, bool at_start);
 
  private:
   struct Reading {  // what a pattern needs to know about itself
@@ -48,7 +54,8 @@ class Spelling {
   Result<Expression> read_repeat(const Reading& reading, const RegexNode& node, Expression tail, bool at_start);
 
   ExpressionStore& store_;
-  Kind kind_;
+  Kind kind_ = Kind::plain;
+  const CharacterKinds* kinds_ = nullptr;
   Expression any_ = ExpressionStore::nothing;
 };
 

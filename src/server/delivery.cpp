@@ -70,16 +70,16 @@ void Delivery::begin(Service& service, std::shared_ptr<ServedModel> model, net::
 
 Result<> Delivery::submit() {
   ESP_TRY(ids_, service_.active_ids.claim(std::move(generation_.claimed_ids)));
-  std::vector<SamplingParams> samplings;
+  std::vector<TextRules> rules;
   for (const Request& request : generation_.requests) {
     const SamplingParams& sampling = request.sampling();
     summary_.prompt_tokens += static_cast<int>(request.prompt().size());
     open_choices_ += static_cast<std::size_t>(sampling.n);
-    samplings.push_back(sampling);
+    rules.emplace_back(request);
   }
   ESP_TRY(std::vector<Stream> streams, model_->engine->submit(std::move(generation_.requests)));
   for (std::size_t i = 0; i < streams.size(); ++i)
-    streams_.emplace_back(std::move(streams[i]), model_->tokenizer(), samplings[i]);
+    streams_.emplace_back(std::move(streams[i]), model_->tokenizer(), rules[i]);
   return success();
 }
 
@@ -104,11 +104,11 @@ void Delivery::listen(std::size_t prompt) {
 
 // Only replies to one prompt have more than one request.
 Result<> Delivery::go_on(Request request) {
-  const SamplingParams sampling = request.sampling();
+  const TextRules rules(request);
   ESP_TRY(Stream stream, model_->engine->submit(std::move(request)));
   streams_.clear();
-  streams_.emplace_back(std::move(stream), model_->tokenizer(), sampling);
-  open_choices_ = static_cast<std::size_t>(sampling.n);
+  streams_.emplace_back(std::move(stream), model_->tokenizer(), rules);
+  open_choices_ = static_cast<std::size_t>(rules.choices);
   ++part_;
   listen(0);
   return success();

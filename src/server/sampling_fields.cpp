@@ -18,12 +18,10 @@ Result<> read_stop(P& out, const Json& value, std::string_view place) {
   return success();
 }
 
-Result<> read_stop_regex(P&, const Json& value, std::string_view place) {
-  ESP_TRY(auto patterns, as_strings(value, place));
-  std::erase(patterns, std::string());
-  if (patterns.empty()) return success();
-  return bad_request(fmt::format("{} is not supported yet; use stop strings", place), std::string(place),
-                     "unsupported_parameter");
+Result<> read_stop_regex(P& out, const Json& value, std::string_view place) {
+  ESP_TRY(out.stop_regex, as_strings(value, place));
+  std::erase(out.stop_regex, std::string());
+  return success();
 }
 
 // Seeds are 64 bits; negative ones are taken as they lie in memory, so -1 is a seed like any other.
@@ -57,8 +55,10 @@ Result<> read_beam_width(P&, const Json& value, std::string_view place) {
 
 constexpr Row kStop{"stop", &read_stop, "none", "string or list of up to 16; ends the text where it is found"};
 constexpr Row kStopTokens{"stop_token_ids", &P::stop_token_ids, "none", "ids that end the output"};
-constexpr Row kStopRegex{"stop_regex", &read_stop_regex, "none", "comes with a later version"};
-constexpr Row kTrim{"no_stop_trim", &P::no_stop_trim, "false", "keep the stop string or token in the text"};
+constexpr Row kStopRegex{"stop_regex", &read_stop_regex, "none",
+                         "pattern or list of up to 16; ends the text where a match ends first"};
+constexpr Row kTrim{"no_stop_trim", &P::no_stop_trim, "false",
+                    "keep what stopped it (string, match or token) in the text"};
 constexpr Row kIgnoreEos{"ignore_eos", &P::ignore_eos, "false", "the model's end tokens do not end the output"};
 constexpr Row kSkipSpecial{"skip_special_tokens", &P::skip_special_tokens, "true",
                            "leave special tokens out of the text"};

@@ -1,8 +1,21 @@
 #include "text/stop_matcher.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "text/utf8.h"
+
 namespace espalier {
+namespace {
+
+// Where the part of a text begins that a pattern's match may still claim: a character begins there.
+std::size_t first_held(std::string_view text) {
+  std::size_t at = text.size() - std::min(text.size(), Stops::kMostHeld);
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const StopStrings>> StopStrings::make(std::vector<std::string> strings) {
   if (strings.size() > kMostStrings)
@@ -70,8 +83,15 @@ std::uint32_t StopStrings::next(std::uint32_t state, unsigned char byte) const {
   return from_start_[byte];
 }
 
-StopMatcher::StopMatcher(std::shared_ptr<const StopStrings> stops, bool keep_match)
-    : stops_(std::move(stops)), keep_match_(keep_match) {}
+const std::string& Stops::at(int index) const {
+  const auto i = static_cast<std::size_t>(index), count = strings ? strings->strings().size() : 0;
+  return i < count ? strings->strings()[i] : patterns->patterns[i - count];
+}
+
+StopMatcher::StopMatcher(Stops stops, bool keep_match, bool at_start)
+    : stops_(std::move(stops)), keep_match_(keep_match) {
+  if (stops_.patterns) search_.emplace(stops_.patterns, at_start);
+}
 
 std::string StopMatcher::feed(std::string_view piece) {
   if (matched_) return {};
@@ -79,18 +99,57 @@ std::string StopMatcher::feed(std::string_view piece) {
   const std::size_t before = text.size();
   text.append(piece);
   for (std::size_t i = before; i < text.size(); ++i) {
-    state_ = stops_->next(state_, static_cast<unsigned char>(text[i]));
-    const int found = stops_->match(state_);
-    if (found < 0) continue;
-    matched_ = found;
-    const std::size_t length = stops_->strings()[static_cast<std::size_t>(found)].size();
-    text.resize(keep_match_ ? i + 1 : i + 1 - length);
+    const auto found = read(text, i);
+    if (!found) continue;
+    matched_ = found->index;
+    text.resize(keep_match_ ? i + 1 : found->begin);
     return text;
   }
-  const std::size_t safe = text.size() - stops_->depth(state_);
-  held_ = text.substr(safe);
-  text.resize(safe);
+  const std::size_t ready = safe(text);
+  held_ = text.substr(ready);
+  text.resize(ready);
+  out_ += ready;
+  unread_ -= search_ ? ready : 0;
   return text;
+}
+
+// The match that ends with this byte; all before were read.
+std::optional<StopMatcher::Found> StopMatcher::read(std::string_view text, std::size_t byte) {
+  std::optional<Found> found;
+  if (stops_.strings) {
+    state_ = stops_.strings->next(state_, static_cast<unsigned char>(text[byte]));
+    if (const int index = stops_.strings->match(state_); index >= 0)
+      found = {byte + 1 - stops_.strings->strings()[static_cast<std::size_t>(index)].size(), index};
+  }
+  if (!search_) return found;
+  const auto matched = read_characters(text.substr(0, byte + 1));
+  return found && (!matched || found->begin <= matched->begin) ? found : matched;
+}
+
+// Whole characters only; what is broken is read as the character that stands for it.
+std::optional<StopMatcher::Found> StopMatcher::read_characters(std::string_view text) {
+  while (unread_ < text.size()) {
+    const Utf8Step step = utf8_step(text.substr(unread_));
+    if (step.incomplete) break;
+    const auto found = search_->read(step.valid ? step.character : U'\uFFFD', out_ + unread_);
+    unread_ += step.length;
+    if (!found) continue;
+    const int strings = stops_.strings ? static_cast<int>(stops_.strings->strings().size()) : 0;
+    const std::size_t begin = std::max(found->begin, out_) - out_;
+    return Found{std::max(begin, first_held(text)), strings + found->pattern};
+  }
+  return std::nullopt;
+}
+
+// How much of the text no stop can begin in any more.
+std::size_t StopMatcher::safe(std::string_view text) const {
+  std::size_t safe = text.size();
+  if (stops_.strings) safe -= stops_.strings->depth(state_);
+  if (!search_) return safe;
+  safe = std::min(safe, unread_);
+  const auto earliest = search_->earliest();
+  if (!earliest) return safe;
+  return std::min(safe, std::max(std::max(*earliest, out_) - out_, first_held(text)));
 }
 
 std::string StopMatcher::finish() {

@@ -1,11 +1,12 @@
-// stop_matcher.h: stop strings in text that arrives in pieces, and in one that is there.
+// stop_matcher.h: stop strings and patterns in text that arrives in pieces, strings also in one that is there.
 //
 // Which match: the one that ends first; of several that end at the same byte the longest, which began first. The result
 // depends on the text alone, not on how it was cut into pieces nor on what comes behind.
 // Order:   feed(piece)* finish(). After a match everything else is dropped.
-// Costs:   linear in the text (an Aho-Corasick automaton; first_stop: once for each string); what is held back is at
-//          most the longest stop string.
-// Threads: StopStrings is immutable and may be shared; a StopMatcher is used by one thread at a time.
+// Costs:   linear in the text (an Aho-Corasick automaton, and stop_patterns.h; first_stop: once for each string). Held
+//          back is at most the longest stop string; of a pattern's match at most the last Stops::kMostHeld bytes, so
+//          what a longer match had before them has been handed out and stays in the text.
+// Threads: StopStrings and Stops are immutable and may be shared; a StopMatcher is used by one thread at a time.
 #pragma once
 
 #include <array>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "espalier/error.h"
+#include "text/stop_patterns.h"
 
 namespace espalier {
 
@@ -56,21 +58,43 @@ class StopStrings {
   std::array<std::uint32_t, 256> from_start_{};
 };
 
+// What ends a text. Either may be null.
+struct Stops {
+  static constexpr std::size_t kMostHeld = 4096;  // bytes
+
+  std::shared_ptr<const StopStrings> strings;
+  std::shared_ptr<const StopPatterns> patterns;
+
+  // The strings come first, then the patterns.
+  const std::string& at(int index) const;
+};
+
 class StopMatcher {
  public:
-  // `keep_match`: the stop string is part of the text (no_stop_trim).
-  explicit StopMatcher(std::shared_ptr<const StopStrings> stops, bool keep_match = false);
+  // `keep_match`: what was found is part of the text (no_stop_trim). `at_start`: nothing stands before what is fed.
+  explicit StopMatcher(Stops stops, bool keep_match = false, bool at_start = true);
 
-  std::string feed(std::string_view piece);  // text that no stop string can claim any more
+  std::string feed(std::string_view piece);  // text that no stop can claim any more
   std::string finish();                      // what was held back
 
-  std::optional<int> matched() const { return matched_; }  // index of the stop string found
+  std::optional<int> matched() const { return matched_; }  // index of the stop found
 
  private:
-  std::shared_ptr<const StopStrings> stops_;
+  struct Found {
+    std::size_t begin = 0;  // in the text that is held
+    int index = 0;
+  };
+  std::optional<Found> read(std::string_view text, std::size_t byte);
+  std::optional<Found> read_characters(std::string_view text);
+  std::size_t safe(std::string_view text) const;
+
+  Stops stops_;
   bool keep_match_;
   std::uint32_t state_ = 0;
-  std::string held_;  // depth(state_) bytes
+  std::optional<PatternSearch> search_;
+  std::size_t out_ = 0;     // bytes that were handed out
+  std::size_t unread_ = 0;  // bytes of what is held that the patterns have read: all but an unfinished character
+  std::string held_;
   std::optional<int> matched_;
 };
 

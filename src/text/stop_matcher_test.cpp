@@ -27,7 +27,7 @@ Outcome by_search(const std::string& text, const std::vector<std::string>& stops
 }
 
 Outcome in_pieces(const std::string& text, const std::vector<std::string>& stops, bool keep, std::mt19937_64& random) {
-  StopMatcher matcher(*StopStrings::make(stops), keep);
+  StopMatcher matcher({*StopStrings::make(stops), {}}, keep);
   std::string all;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t size = random() % 5;
@@ -94,7 +94,7 @@ TEST(StopMatcher, TellsUpToTheFirstStopHoweverTheTextIsCut) {
     const auto found = first_stop(text, ends);
     const std::string whole = found ? text.substr(0, found->begin) : text;
     for (std::size_t step = 1; step <= text.size(); ++step) {
-      StopMatcher told(*StopStrings::make(ends));
+      StopMatcher told({*StopStrings::make(ends), {}});
       std::string heard;
       for (std::size_t at = 0; at < text.size(); at += step) heard += told.feed(text.substr(at, step));
       EXPECT_TRUE(whole.starts_with(heard)) << text;
@@ -104,7 +104,7 @@ TEST(StopMatcher, TellsUpToTheFirstStopHoweverTheTextIsCut) {
 }
 
 TEST(StopMatcher, OnlyWhatCouldBeginAStopStringIsHeldBack) {
-  StopMatcher matcher(*StopStrings::make({"<|end|>", "\n\n"}));
+  StopMatcher matcher({*StopStrings::make({"<|end|>", "\n\n"}), {}});
   EXPECT_EQ(matcher.feed("Hello <"), "Hello ");
   EXPECT_EQ(matcher.feed("b>"), "<b>");
   EXPECT_EQ(matcher.feed("one\n"), "one");
@@ -116,20 +116,20 @@ TEST(StopMatcher, OnlyWhatCouldBeginAStopStringIsHeldBack) {
 }
 
 TEST(StopMatcher, TheStopStringIsKeptWhenAskedFor) {
-  StopMatcher matcher(*StopStrings::make({"END"}), true);
+  StopMatcher matcher({*StopStrings::make({"END"}), {}}, true);
   EXPECT_EQ(matcher.feed("the EN"), "the ");
   EXPECT_EQ(matcher.feed("D."), "END");
   EXPECT_EQ(matcher.matched(), 0);
 }
 
 TEST(StopMatcher, WithoutStopStringsEverythingPasses) {
-  StopMatcher matcher(*StopStrings::make({}));
+  StopMatcher matcher({*StopStrings::make({}), {}});
   EXPECT_EQ(matcher.feed("anything"), "anything");
   EXPECT_EQ(matcher.finish(), "");
 }
 
 TEST(StopMatcher, ALongTextAgainstStopStringsThatNearlyMatchIsLinear) {
-  StopMatcher matcher(*StopStrings::make({std::string(1000, 'a') + "b", std::string(999, 'a') + "c"}));
+  StopMatcher matcher({*StopStrings::make({std::string(1000, 'a') + "b", std::string(999, 'a') + "c"}), {}});
   const std::string text(2'000'000, 'a');
   const std::string shown = matcher.feed(text);
   EXPECT_EQ((shown + matcher.finish()).size(), text.size());

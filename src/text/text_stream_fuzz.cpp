@@ -68,7 +68,7 @@ void match(std::string_view input) {
   const std::string text(input.substr(0, 500));
   const auto compiled = StopStrings::make(stops);
   if (!compiled.ok()) std::abort();
-  StopMatcher matcher(*compiled);
+  StopMatcher matcher({*compiled, {}});
   std::string all;
   for (std::size_t at = 0, i = 0; at < text.size(); ++i) {
     const std::size_t size = 1 + static_cast<unsigned char>(text[i % text.size()]) % 7;

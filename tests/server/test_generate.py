@@ -1,7 +1,8 @@
 """/generate: goldens, batches, streams, log-probabilities as every front end reads them."""
+import re
 import unittest
 
-from harness import GOLDEN, VOCABULARY, ServerCase
+from harness import GOLDEN, VOCABULARY, ServerCase, in_parallel
 
 GREEDY = {"temperature": 0, "max_new_tokens": 8, "ignore_eos": True}
 
@@ -190,6 +191,36 @@ class Generate(ServerCase):
         self.assertEqual(ended["output_ids"], free["output_ids"][:first + 1])
         self.assertEqual(ended["meta_info"]["finish_reason"], {"type": "stop", "matched": token})
 
+    def test_patterns_end_the_text_at_their_first_match_however_it_is_asked_for(self):
+        sampling = {"temperature": 1, "sampling_seed": 11, "max_new_tokens": 200, "ignore_eos": True}
+        free = self.server.generate(text="abc", sampling_params=sampling)["text"]
+        pattern = "[a-z][A-Z0-9]|[0-9]{2}"
+        found = re.search(pattern, free)
+        self.assertIsNotNone(found, free)
+        for stop_regex in (pattern, [pattern], ["never@{9}", pattern]):
+            cut = self.server.generate(text="abc", sampling_params={**sampling, "stop_regex": stop_regex})
+            self.assertEqual(cut["text"], free[:found.start()])
+            self.assertEqual(cut["meta_info"]["finish_reason"], {"type": "stop", "matched": pattern})
+        body = {"text": "abc", "sampling_params": {**sampling, "stop_regex": pattern}}
+        events = self.server.post("/generate", {**body, "stream": True}).events[:-1]
+        self.assertEqual(events[-1]["text"], free[:found.start()])
+        for event in events:
+            self.assertTrue(events[-1]["text"].startswith(event["text"]), "nothing is told that is trimmed later")
+        beside = in_parallel(6, lambda i: self.server.generate(**body)["text"])
+        self.assertEqual(set(beside), {free[:found.start()]})
+        kept = self.server.generate(text="abc", sampling_params={**sampling, "stop_regex": pattern, "no_stop_trim": True})
+        self.assertEqual(kept["text"], free[:found.end()])
+        # What ends first counts, be it a string or a match.
+        both = self.server.generate(text="abc", sampling_params={**sampling, "stop_regex": pattern, "stop": free[1:3]})
+        self.assertEqual(both["meta_info"]["finish_reason"]["matched"], free[1:3])
+        completion = self.server.post("/v1/completions", {"prompt": "abc", "seed": 11, "max_tokens": 200, "ignore_eos": True,
+                                                          "stop_regex": pattern}).json["choices"][0]
+        self.assertEqual((completion["text"], completion["finish_reason"]), (free[:found.start()], "stop"))
+        refused = self.server.post("/v1/completions", {"prompt": "abc", "stop_regex": "a("})
+        self.assertEqual((refused.status, refused.json["error"]["param"]), (400, "stop_regex"))
+        ended = self.server.post("/generate", {"text": "a", "sampling_params": {"stop_regex": "end$"}})
+        self.assertEqual((ended.status, ended.json["error"]["param"]), (422, "sampling_params.stop_regex"))
+
     def test_wrong_requests_name_the_field(self):
         cases = [({}, "text"), ({"text": ""}, "text"), ({"text": "a", "input_ids": [1]}, "input_ids"),
                  ({"input_ids": [VOCABULARY]}, "input_ids"), ({"input_ids": [1] * 600}, "input_ids"),
@@ -203,7 +234,12 @@ class Generate(ServerCase):
                  ({"text": "a", "sampling_params": {"stop": ["x"] * 17}}, "sampling_params.stop"),
                  ({"text": "a", "sampling_params": {"stop_token_ids": [VOCABULARY]}}, "sampling_params.stop_token_ids"),
                  ({"text": "a", "sampling_params": {"n": 10 ** 20}}, "sampling_params.n"),
-                 ({"text": "a", "sampling_params": {"stop_regex": "a"}}, "sampling_params.stop_regex"),
+                 ({"text": "a", "sampling_params": {"stop_regex": "a("}}, "sampling_params.stop_regex"),
+                 ({"text": "a", "sampling_params": {"stop_regex": ["b", "a*"]}}, "sampling_params.stop_regex"),
+                 ({"text": "a", "sampling_params": {"stop_regex": ["x"] * 17}}, "sampling_params.stop_regex"),
+                 ({"text": "a", "sampling_params": {"stop_regex": "x" * 257}}, "sampling_params.stop_regex"),
+                 ({"text": "a", "sampling_params": {"stop_regex": "(a|b)*a(a|b){12}"}}, "sampling_params.stop_regex"),
+                 ({"text": "a", "sampling_params": {"stop_regex": 5}}, "sampling_params.stop_regex"),
                  ({"text": 5}, "text"), ({"text": ["a", 5]}, "text"), ({"text": ["a", "a" * 5000]}, "text[1]"),
                  ({"text": "a", "user": 5}, "user"),
                  ({"text": "a", "lora_path": "x"}, "lora_path")]

@@ -44,7 +44,6 @@ class Fault:
 NO_N = Fault((V03,), "unexpected keyword argument 'n'", "gen() of 0.3 has no n")
 SAMPLES = "[defect] n > 1: the reply is a list, and RuntimeEndpoint indexes it by key"
 NO_STOP_REGEX = Fault((V03, V04), "unexpected keyword argument 'stop_regex'", "gen() has stop_regex from 0.5 on")
-OUR_STOP_REGEX = Fault(("espalier", V05), "stop_regex is not supported yet", "our server's: comes with a later version")
 TWO_LENGTHS = Fault(
     (V04, V05), "'max_completion_tokens'", "the OpenAI back end gives completions (streamed or typed) chat's length too"
 )
@@ -54,7 +53,7 @@ FAULTS = {
     "openai_several_completions": [NO_N],
     "openai_several_answers": [NO_N],
     "batch_as_a_generator": [Fault((V03,), "'generator_style'", "run_batch() has generator_style from 0.4 on")],
-    "a_stop_expression": [NO_STOP_REGEX, OUR_STOP_REGEX],
+    "a_stop_expression": [NO_STOP_REGEX],
     "reasoning_apart": [
         Fault((V03,), "no attribute 'separate_reasoning'", "0.3 has no separate_reasoning"),
         Fault((V05,), "No module named 'transformers'", "the parser of 0.5 lies in the server's package, which needs torch"),

@@ -62,7 +62,7 @@ Result<bool> LocalCall::submit() {
   if (!streams.ok() && streams.error().kind == Error::Kind::busy) return false;
   if (!streams.ok()) return std::move(streams).error();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    streams_.emplace_back(std::move((*streams)[i]), service_.engine->tokenizer(), requests_[i].sampling());
+    streams_.emplace_back(std::move((*streams)[i]), service_.engine->tokenizer(), TextRules(requests_[i]));
     streams_.back().stream().on_ready([weak = weak_from_this(), bell = service_.bell] {
       if (const auto self = weak.lock()) bell->ring(*self);
     });

@@ -42,7 +42,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
                    "constraint",
                    {}};
     ESP_TRY(auto stops, StopStrings::make(ends_here_));
-    told_.emplace(std::move(stops));
+    told_.emplace(Stops{std::move(stops), {}});
     return backend_->write(document, call_);
   }
 
