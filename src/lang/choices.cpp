@@ -9,6 +9,8 @@
 namespace espalier::lang {
 namespace {
 
+constexpr double kGreedy = 1e-5;
+
 constexpr std::array kChoicesRules{ChoicesRule::token_length_normalized, ChoicesRule::greedy_token_selection,
                                    ChoicesRule::unconditional_likelihood_normalized};
 
@@ -100,6 +102,16 @@ std::shared_ptr<const ChoicesMethod> method() {
 }
 
 }  // namespace
+
+Result<> check_select(SelectCall& call) {
+  if (!call.method) call.method = token_length_normalized();
+  if (call.choices.empty()) return bad_request("select() needs at least one choice", "choices");
+  for (const std::string& choice : call.choices)
+    if (choice.empty()) return bad_request("a choice of select() is empty: it has no tokens to compare", "choices");
+  if (call.temperature > kGreedy)
+    return bad_request("select() takes the likeliest choice and draws none: leave its temperature 0", "temperature");
+  return success();
+}
 
 std::string_view name_of(ChoicesRule rule) {
   switch (rule) {

@@ -7,8 +7,8 @@
 //                                        first token alone counts as 0
 // Equal ones: the first.
 // Threads: pure functions.
-// Fails:   decided: as the method; internal for one that names a choice which is not there.
-// Source:  reference/sglang-language.md section 3.
+// Fails:   check_select: bad_request naming the field; decided: as the method; internal for one that names a choice
+// which is not there. Source:  reference/sglang-language.md section 3.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,10 @@
 #include "espalier/backend.h"
 
 namespace espalier::lang {
+
+// Gives the call a method when it has none; refuses what no back end takes: no choices, an empty one, a temperature
+// that draws.
+Result<> check_select(SelectCall& call);
 
 enum class ChoicesRule { token_length_normalized, greedy_token_selection, unconditional_likelihood_normalized };
 

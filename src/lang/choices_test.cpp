@@ -19,6 +19,30 @@ std::size_t taken(const std::shared_ptr<const ChoicesMethod>& method, const std:
   return output.ok() ? output->choice : 99;
 }
 
+SelectCall call_for(std::vector<std::string> choices, double temperature = 0) {
+  SelectCall call;
+  call.choices = std::move(choices);
+  call.temperature = temperature;
+  return call;
+}
+
+TEST(CheckSelect, ACallWithoutAMethodGetsTheUsualOne) {
+  SelectCall call = call_for({"a", "b"});
+  call.method = nullptr;
+  ASSERT_TRUE(check_select(call).ok());
+  EXPECT_EQ(call.method, token_length_normalized());
+  call.method = greedy_token_selection();
+  ASSERT_TRUE(check_select(call).ok());
+  EXPECT_EQ(call.method, greedy_token_selection());
+}
+
+TEST(CheckSelect, CallsThatNoBackEndCanAnswerAreRefused) {
+  SelectCall nothing = call_for({}), empty = call_for({"a", ""}), drawn = call_for({"a"}, 0.7);
+  EXPECT_EQ(check_select(nothing).error().field, "choices");
+  EXPECT_EQ(check_select(empty).error().field, "choices");
+  EXPECT_EQ(check_select(drawn).error().field, "temperature");
+}
+
 TEST(Decided, TheLargestMeanWinsAndTheFirstOfEqualOnes) {
   EXPECT_EQ(taken(token_length_normalized(), {scored("a", {-3, -1}), scored("b", {-1.5}), scored("c", {-1.5})}), 1u);
 }

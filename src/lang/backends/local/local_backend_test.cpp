@@ -174,6 +174,30 @@ TEST_F(LocalPrograms, EveryMethodOfChoosingAnswers) {
   }
 }
 
+TEST_F(LocalPrograms, PatternsEndAGenerationAndTheTextGoesOnBehindIt) {
+  const std::string free = sgl::run([](State& s) { s += "Stop here" + gen("a"); }, greedy(24))["a"].text();
+  const auto ascii = [&](std::size_t i) { return static_cast<unsigned char>(free[i]) < 128; };
+  std::size_t at = 0;
+  while (at + 1 < free.size() && !(ascii(at) && ascii(at + 1))) ++at;
+  ASSERT_LT(at + 1, free.size()) << free;
+  State s = sgl::run(
+      [](State& s) { s += "Stop here" + gen("a", {.stop_regex = R"([\x00-\x7f]{2})"}) + "!" + gen("b"); }, greedy(24));
+  EXPECT_EQ(s["a"].text(), free.substr(0, at));
+  EXPECT_EQ(s.meta("a")["finish_reason"]["matched"], R"([\x00-\x7f]{2})");
+  EXPECT_EQ(s.text(), "Stop here" + free.substr(0, at) + "!" + s["b"].text());
+  State wrong = sgl::run([](State& s) { s += "x" + gen("a", {.stop_regex = "a*"}); }, greedy());
+  EXPECT_EQ(wrong.error().value_or(Error{}).field, "stop_regex");
+}
+
+TEST_F(LocalPrograms, SelectRefusesWhatItDoesNotHonourAsServersDo) {
+  const auto refused = [&](const std::vector<std::string>& choices, double temperature) {
+    State s = sgl::run([&](State& s) { s += "Pick:" + sgl::select("c", choices, temperature); }, greedy());
+    return s.error().value_or(Error{}).field;
+  };
+  EXPECT_EQ(refused({" a", " b"}, 0.7), "temperature");
+  EXPECT_EQ(refused({" a", ""}, 0), "choices");
+}
+
 TEST_F(LocalPrograms, StreamTheirTokensAsTheyCome) {
   RunOptions options = greedy(12);
   options.stream = true;

@@ -3,6 +3,7 @@
 #include "lang/backends/local/local_gen.h"
 #include "lang/backends/local/local_select.h"
 #include "lang/choice_tokens.h"
+#include "lang/choices.h"
 
 namespace espalier::lang {
 namespace {
@@ -82,9 +83,11 @@ std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall c
 
 std::unique_ptr<Call> LocalContext::select(const Document& document, SelectCall call, SelectSink sink) {
   follow(document);
-  auto begun = std::make_shared<LocalSelect>(lane_, call, std::move(sink));
+  auto fine = check_select(call);
+  if (fine.ok() && !document.pictures.empty()) fine = no_pictures();
+  auto begun = std::make_shared<LocalSelect>(lane_, std::move(call), std::move(sink));
   auto handle = std::make_unique<LocalCallHandle>(begun);
-  begun->begin(document.pictures.empty() ? begun->requests(*text_) : Result<std::vector<Request>>(no_pictures()));
+  begun->begin(fine.ok() ? begun->requests(*text_) : Result<std::vector<Request>>(std::move(fine).error()));
   return handle;
 }
 

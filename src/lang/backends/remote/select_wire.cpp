@@ -5,8 +5,6 @@
 namespace espalier::lang {
 namespace {
 
-constexpr double kGreedy = 1e-5;
-
 bool is_entry(const Json& entry) {
   return entry.is_array() && entry.size() >= 2 && (entry[0].is_number() || entry[0].is_null()) &&
          (entry[1].is_number_integer() || entry[1].is_null()) &&
@@ -14,16 +12,6 @@ bool is_entry(const Json& entry) {
 }
 
 }  // namespace
-
-Result<> check_select(SelectCall& call) {
-  if (!call.method) call.method = token_length_normalized();
-  if (call.choices.empty()) return bad_request("select() needs at least one choice", "choices");
-  for (const std::string& choice : call.choices)
-    if (choice.empty()) return bad_request("a choice of select() is empty: it has no tokens to compare", "choices");
-  if (call.temperature > kGreedy)
-    return bad_request("select() takes the likeliest choice and draws none: leave its temperature 0", "temperature");
-  return success();
-}
 
 Result<std::vector<TokenScore>> read_token_entries(const Json* entries, std::string_view server) {
   if (!entries || !entries->is_array()) return bad_reply(server, "it has no log-probabilities of the choices");

@@ -5,30 +5,6 @@
 namespace espalier::lang {
 namespace {
 
-SelectCall call_for(std::vector<std::string> choices, double temperature = 0) {
-  SelectCall call;
-  call.choices = std::move(choices);
-  call.temperature = temperature;
-  return call;
-}
-
-TEST(SelectWire, ACallWithoutAMethodGetsTheUsualOne) {
-  SelectCall call = call_for({"a", "b"});
-  call.method = nullptr;
-  ASSERT_TRUE(check_select(call).ok());
-  EXPECT_EQ(call.method, token_length_normalized());
-  call.method = greedy_token_selection();
-  ASSERT_TRUE(check_select(call).ok());
-  EXPECT_EQ(call.method, greedy_token_selection());
-}
-
-TEST(SelectWire, CallsThatNoServerCanAnswerAreRefused) {
-  SelectCall nothing = call_for({}), empty = call_for({"a", ""}), drawn = call_for({"a"}, 0.7);
-  EXPECT_EQ(check_select(nothing).error().field, "choices");
-  EXPECT_EQ(check_select(empty).error().field, "choices");
-  EXPECT_EQ(check_select(drawn).error().field, "temperature");
-}
-
 TEST(SelectWire, EntriesAreReadWithoutTheFirstTokensNull) {
   const Json entries = Json::parse(R"([[null, 5, "x"], [-0.5, 7, " y"], [-1, null, null], [-2, 9]])");
   const auto tokens = read_token_entries(&entries, "a server");
