@@ -5,8 +5,9 @@
 // which the function made them, which is one they can be carried out in. compiler.h makes it cheaper.
 // Threads: values; trace() runs the function on its caller's.
 // Fails:   from_json() and check(): bad_request naming the node and what is wrong with it; a graph from outside is not
-//          trusted: sizes and nesting are limited. trace(): what the function throws by itself is thrown, and
-//          ProgramError bad_request for arguments that it has not.
+//          trusted: sizes and nesting are limited, and streams that would wait for each other for ever are refused.
+//          trace(): what the function throws by itself is thrown, and ProgramError bad_request for arguments that it
+//          has not.
 // Source:  reference/sglang-language.md sections 9 and 10.
 #pragma once
 

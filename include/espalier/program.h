@@ -41,8 +41,9 @@
 namespace espalier {
 
 namespace lang {
-class StateCore;  // a state's queue and values: being run (lang/stream_executor.h) or traced (trace())
-}
+class StateCore;      // a state's queue and values: being run (lang/stream_executor.h) or traced (trace())
+class PromisedValue;  // lang/state_core.h
+}  // namespace lang
 
 class ProgramError : public std::runtime_error {
  public:
@@ -121,9 +122,12 @@ struct RoleEnd {
 struct Media {
   std::shared_ptr<const Picture> picture;
 };
-struct Variable {  // of another state, or of this one; waited for when its turn comes
+// Of another state, or of this one: what the last node gives that sets it, of those that were queued there before this
+// one. Waited for when its turn comes.
+struct Variable {
   std::string name;
   std::shared_ptr<lang::StateCore> source;
+  std::shared_ptr<lang::PromisedValue> value = {};  // from the moment on that it is queued
 };
 struct ScopeBegin {
   std::string name;
@@ -227,8 +231,9 @@ class Value {
 // A variable of a state, by name: read when it is converted, appended without waiting.
 class Variable {
  public:
-  Variable(std::shared_ptr<lang::StateCore> state, std::string name)
-      : state_(std::move(state)), name_(std::move(name)) {}
+  // `awaits`: the function that sets it may still be on its way there.
+  Variable(std::shared_ptr<lang::StateCore> state, std::string name, bool awaits = false)
+      : state_(std::move(state)), name_(std::move(name)), awaits_(awaits) {}
   Value value() const;  // waits. Fails: ProgramError
   std::string text() const { return value().text(); }
   operator std::string() const { return text(); }
@@ -243,6 +248,7 @@ class Variable {
  private:
   std::shared_ptr<lang::StateCore> state_;
   std::string name_;
+  bool awaits_;
 };
 
 // ---- States ---------------------------------------------------------------------------------------------------------
@@ -280,12 +286,13 @@ class Pieces {
 
 class State {
  public:
-  // `owner`: what ends with the last copy of this state (the thread of a function that streams).
+  // `owner`: what ends with the last copy of this state (the thread of a function that streams). Who has the owner is
+  // not the function: its reads wait for what the function is still to append.
   explicit State(std::shared_ptr<lang::StateCore> core, std::shared_ptr<const void> owner = {})
       : core_(std::move(core)), owner_(std::move(owner)) {}
 
   State& operator+=(Expr what);
-  Variable operator[](std::string name) const { return {core_, std::move(name)}; }
+  Variable operator[](std::string name) const { return {core_, std::move(name), owner_ != nullptr}; }
   void set(std::string name, Value value);     // at once, not through the queue
   bool contains(std::string_view name) const;  // does not wait
   Value get(std::string_view name) const;      // waits
@@ -308,6 +315,8 @@ class State {
   const std::shared_ptr<lang::StateCore>& core() const { return core_; }
 
  private:
+  lang::StateCore& awaited(std::string_view name = {}) const;
+
   std::shared_ptr<lang::StateCore> core_;
   std::shared_ptr<const void> owner_;
 };

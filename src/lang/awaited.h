@@ -30,7 +30,11 @@ class Awaited {
     }
     then();
   }
-  // Requires: when_there() has told.
+  bool is_there() const {
+    const std::lock_guard lock(mutex_);
+    return value_.has_value();
+  }
+  // Requires: it is there.
   const T& value() const {
     const std::lock_guard lock(mutex_);
     return *value_;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <random>
 
 #include "espalier/program.h"
@@ -172,6 +173,42 @@ TEST(Program, AVariableOfAnotherStateIsWaitedForInItsPlace) {
   EXPECT_EQ(s["w"].list().front().text(), "[7]");
 }
 
+// What each says is what it would say if every value had been waited for before it was appended.
+void talk(State& s, bool wait) {
+  auto two = s.fork(2);
+  const auto said = [&](int i) { return wait ? Expr(two[i]["said"].text()) : Expr(two[i]["said"]); };
+  two[0] += "Hello" + gen("said");
+  for (int turn = 0; turn < 4; ++turn) {
+    two[1] += said(0) + "and" + gen("said");
+    two[0] += said(1) + "but" + gen("said");
+  }
+  s += said(0) + said(1);
+}
+
+TEST(Program, StatesThatReadEachOtherInTurnsHaveWhatWasQueuedBefore) {
+  auto backend = counting();
+  backend->hold();  // all is queued before the first answer comes
+  State s = sgl::run([](State& s) { talk(s, false); }, {.backend = backend});
+  backend->release();
+  EXPECT_EQ(s.text(), sgl::run([](State& s) { talk(s, true); }, {.backend = counting()}).text());
+}
+
+TEST(Program, AVariableThatIsSetOnlyLaterIsNotWaitedFor) {
+  auto backend = counting();
+  backend->hold();
+  State s = sgl::run(
+      [](State& s) {
+        auto two = s.fork(2);
+        two[0] += "a" + gen("first") + two[1]["later"];
+        two[1] += "b" + gen("later");
+        two.join();
+      },
+      {.backend = backend});
+  backend->release();
+  EXPECT_EQ(s["first"].list().size(), 1u);
+  EXPECT_EQ(s["later"].list().size(), 1u);
+}
+
 TEST(Program, AFailureIsReadWhereItsVariableIs) {
   State s = sgl::run(
       [](State& s) {
@@ -286,6 +323,25 @@ TEST(Program, StreamsPiecesOfTheTextAndOfAVariable) {
   for (auto stream = s.pieces(); auto piece = stream.next();) all += piece->text;
   EXPECT_EQ(all, "say [4] end");
   EXPECT_EQ(s["a"].text(), "[4]");
+}
+
+TEST(Program, ReadsOfAStreamWaitForItsFunction) {
+  const auto streamed = [](State& s, std::shared_future<void> go) {
+    go.wait();
+    s += "one " + gen("a");
+    s += " two " + gen("b");
+  };
+  for (int n = 0; n < 20; ++n) {
+    std::promise<void> go;
+    State s = sgl::run([&, ready = go.get_future().share()](State& s) { streamed(s, ready); },
+                       {.backend = counting(), .stream = true});
+    auto text = std::async(std::launch::async, [s] { return s.text(); });
+    auto value = std::async(std::launch::async, [s] { return s["b"].text(); });
+    go.set_value();
+    ASSERT_EQ(text.get(), "one [4] two [12]");
+    ASSERT_EQ(value.get(), "[12]");
+    ASSERT_EQ(s.error(), std::nullopt);
+  }
 }
 
 TEST(Program, AStreamEndsWithTheFailureOfItsState) {

@@ -44,24 +44,29 @@ void State::set(std::string name, Value value) {
 bool State::contains(std::string_view name) const {
   return core_->contains(name);
 }
+lang::StateCore& State::awaited(std::string_view name) const {
+  if (owner_) core_->await_function(name);
+  return *core_;
+}
+
 Value State::get(std::string_view name) const {
-  return or_throw(core_->read(name));
+  return or_throw(awaited(name).read(name));
 }
 std::string State::text() const {
-  return core_->text();
+  return awaited().text();
 }
 std::vector<Message> State::messages() const {
-  return core_->messages();
+  return awaited().messages();
 }
 std::optional<Error> State::error() const {
-  return core_->error();
+  return awaited().error();
 }
 void State::sync() const {
-  core_->sync();
+  awaited().sync();
 }
 
 Json State::meta(std::string_view name) const {
-  return or_throw(core_->meta(name, std::nullopt));
+  return or_throw(awaited(name).meta(name, std::nullopt));
 }
 
 std::optional<Json> State::meta(std::string_view name, std::chrono::milliseconds limit) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "espalier/program.h"
+#include "lang/awaited.h"
 
 namespace espalier::lang {
 
@@ -34,7 +35,11 @@ struct ReasoningSplit {  // of what was generated under these names since the tu
   std::string model_type;
   std::vector<std::string> names;
 };
-using GraphItem = std::variant<SampleItem, ChainItem, ReasoningSplit>;
+struct ServedItem;  // lang/served_runs.h
+using GraphItem = std::variant<SampleItem, ChainItem, ReasoningSplit, std::shared_ptr<const ServedItem>>;
+
+// A variable as it is when the nodes that were queued at some moment have set it: its value, or why it never comes.
+class PromisedValue : public Awaited<std::shared_ptr<const Result<Value>>> {};
 
 class StateCore {
  public:
@@ -50,12 +55,14 @@ class StateCore {
   virtual Result<Value> read(std::string_view name) = 0;  // waits
   // What read() would give, if it need not wait.
   virtual std::optional<Result<Value>> try_read(std::string_view name) const = 0;
-  // Calls `then` once, when read() would not wait any more: on whichever thread made it so, or at once on this one.
-  virtual void when_readable(std::string name, std::function<void()> then) = 0;
+  // What it will be by all that was appended up to now, whatever comes behind.
+  virtual std::shared_ptr<PromisedValue> promise(std::string_view name) = 0;
+  // Somebody waits for what was promised: a call that would be made later, together with others, is made now.
+  virtual void hurry() {}
   // Waits, but not beyond `until`. Its value is the call's meta_info; Error with code kNotYet when it is not there by
   // then.
   virtual Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) = 0;
-  // Calls `then` once, when sync() would not wait any more, as when_readable() does.
+  // Calls `then` once, when sync() would not wait any more: on whichever thread made it so, or at once on this one.
   virtual void when_settled(std::function<void()> then) = 0;
   virtual void sync() = 0;                      // waits until all that was appended is done, or the state has failed
   virtual std::string text() = 0;               // waits, as sync()
@@ -72,10 +79,13 @@ class StateCore {
   // What follows the first `seen` bytes of a variable or, without a name, of the whole text; waits for some of it.
   // None: it is complete. Fails: the state's error.
   virtual Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) = 0;
-  // Calls `then` once, when piece() would not wait any more, as when_readable() does.
+  // Calls `then` once, when piece() would not wait any more, as when_settled() does.
   virtual void when_piece(std::string variable, std::size_t seen, std::function<void()> then) = 0;
 
   virtual void end() = 0;  // nothing more will be appended
+  // Waits while a function that runs in a thread of its own may still append: until it has, the state has failed or,
+  // with a name, the function has come to where that variable is set.
+  virtual void await_function(std::string_view) {}
   virtual void cancel(Error why) = 0;
 };
 

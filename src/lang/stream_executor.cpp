@@ -61,6 +61,7 @@ std::shared_ptr<StreamExecutor> StreamExecutor::begin(std::shared_ptr<const RunS
 
 void StreamExecutor::append(Expr what) {
   std::vector<Node> nodes = std::move(what).take();
+  promise_variables(nodes);
   {
     const Lock lock(mutex_);
     for (const std::string& name : names_of(nodes)) variables_.announce(name);
@@ -69,6 +70,15 @@ void StreamExecutor::append(Expr what) {
     enqueue(std::move(nodes));
   }
   work();
+}
+
+// Of other states, without the lock: they are asked under theirs.
+void StreamExecutor::promise_variables(std::vector<Node>& nodes) {
+  for (Node& one : nodes) {
+    auto* variable = std::get_if<node::Variable>(&one);
+    if (variable == nullptr || !variable->source || variable->source.get() == this) continue;
+    variable->value = variable->source->promise(variable->name);
+  }
 }
 
 // Requires: the lock.
@@ -123,7 +133,7 @@ StreamExecutor::Progress StreamExecutor::step(Item item) {
 }
 
 void StreamExecutor::tell(Lock& lock) {
-  std::vector<std::function<void()>> ready;
+  std::vector<std::function<void()>> ready = variables_.take_kept();
   std::erase_if(readers_, [&](auto& reader) {
     if (!reader.there()) return false;
     ready.push_back(std::move(reader.then));
@@ -200,22 +210,22 @@ StreamExecutor::Progress StreamExecutor::take(node::Media media) {
 
 StreamExecutor::Progress StreamExecutor::take(const node::Variable& variable) {
   if (!variable.source || variable.source.get() == this) return take_own(variable.name);
-  StateCore& source = *variable.source;
-  if (const auto value = source.try_read(variable.name)) {
-    if (!value->ok()) return taken(value->error());
-    return take(node::Text{(*value)->text()});
-  }
-  source.when_readable(variable.name, [weak = weak_from_this(), variable] {
+  // Inside separate_reasoning() it is promised only now.
+  const auto value = variable.value ? variable.value : variable.source->promise(variable.name);
+  if (value->is_there()) return take(*value->value());
+  // The source lives until it has kept the promise, and the promise while it is told.
+  value->when_there([weak = weak_from_this(), source = variable.source, promised = value.get()] {
     const auto self = weak.lock();
     if (!self) return;
-    const auto value = variable.source->try_read(variable.name);
-    if (value && value->ok())
-      self->take(node::Text{(*value)->text()});
-    else
-      self->fail(value ? value->error() : internal_error("a variable was told to be there, but is not"));
+    self->take(*promised->value());
     self->resume();
   });
+  variable.source->hurry();
   return Progress::waiting;
+}
+
+StreamExecutor::Progress StreamExecutor::take(const Result<Value>& value) {
+  return value.ok() ? take(node::Text{value->text()}) : taken(value.error());
 }
 
 // What this state has set up to here, whatever is to be set behind it.
@@ -511,8 +521,14 @@ void StreamExecutor::when(std::function<bool()> there, std::function<void()> the
   then();
 }
 
-void StreamExecutor::when_readable(std::string name, std::function<void()> then) {
-  when([this, name = std::move(name)] { return variables_.settled(name); }, std::move(then));
+std::shared_ptr<PromisedValue> StreamExecutor::promise(std::string_view name) {
+  const Lock lock(mutex_);
+  return variables_.promise(name);
+}
+
+void StreamExecutor::hurry() {
+  Lock lock(mutex_);
+  if (is_stuck()) say_recorded(lock);
 }
 
 void StreamExecutor::when_piece(std::string variable, std::size_t seen, std::function<void()> then) {
@@ -594,6 +610,11 @@ void StreamExecutor::end() {
   ended_ = true;
   if (is_stuck()) say_recorded(lock);
   tell(lock);
+}
+
+void StreamExecutor::await_function(std::string_view name) {
+  Lock lock(mutex_);
+  wait_for(changed_, lock, [&] { return ended_ || error_.has_value() || (!name.empty() && variables_.known(name)); });
 }
 
 void StreamExecutor::cancel(Error why) {

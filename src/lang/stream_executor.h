@@ -19,6 +19,7 @@
 
 #include "lang/gather.h"
 #include "lang/sample_group.h"
+#include "lang/served_runs.h"
 #include "lang/speculation.h"
 #include "lang/state_core.h"
 #include "lang/text_allowance.h"
@@ -56,7 +57,8 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   std::vector<std::string> names() const;  // of the variables: set, to come, or failed
   Result<Value> read(std::string_view name) override;
   std::optional<Result<Value>> try_read(std::string_view name) const override;
-  void when_readable(std::string name, std::function<void()> then) override;
+  std::shared_ptr<PromisedValue> promise(std::string_view name) override;
+  void hurry() override;
   void when_piece(std::string variable, std::size_t seen, std::function<void()> then) override;
   Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) override;
   void when_settled(std::function<void()> then) override;
@@ -69,6 +71,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void join_later(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) override;
   Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) override;
   void end() override;
+  void await_function(std::string_view name) override;
   void cancel(Error why) override;
 
  private:
@@ -84,7 +87,8 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
     std::vector<std::shared_ptr<StreamExecutor>> children;
     std::size_t next = 0;
   };
-  using Item = std::variant<Node, Commit, ForkPoint, ConcatPoint, ReasoningEnd, SampleItem, ChainItem>;
+  using ServedRun = std::shared_ptr<const ServedItem>;
+  using Item = std::variant<Node, Commit, ForkPoint, ConcatPoint, ReasoningEnd, SampleItem, ChainItem, ServedRun>;
 
   // A variable that joined states are still to bring.
   struct Gathering {
@@ -100,6 +104,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   // A step is done at once, or goes on when something comes back; then resume() follows.
   enum class Progress { done, waiting };
 
+  void promise_variables(std::vector<Node>& nodes);
   void enqueue(std::vector<Node> nodes);
   void work();    // carries the queue on, unless somebody does
   void resume();  // what was waited for is there
@@ -113,6 +118,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   Progress take(const node::RoleEnd& role);
   Progress take(node::Media media);
   Progress take(const node::Variable& variable);
+  Progress take(const Result<Value>& value);
   Progress take_own(const std::string& name);
   Progress take(node::ScopeBegin scope);
   Progress take(const node::ScopeEnd& scope);
@@ -126,6 +132,8 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   Progress take(ConcatPoint point);
   Progress take(SampleItem sample);
   Progress take(ChainItem chain);
+  Progress take(const ServedRun& run);
+  void finish_served(const ServedItem& item, ServedResult result);
   Progress taken(const Result<>& result);
 
   template <class Output>

@@ -20,12 +20,13 @@ void Variables::set(const std::string& name, Value value, Json meta) {
   slot.value = std::move(value);
   slot.meta = std::move(meta);
   slot.error.reset();
+  slot.told.reset();
 }
 
 void Variables::fulfil(const std::string& name, Value value, Json meta) {
   set(name, std::move(value), std::move(meta));
   Slot& slot = slots_[name];
-  slot.coming = std::max(0, slot.coming - 1);
+  come(name, slot);
   slot.partial.clear();
 }
 
@@ -37,26 +38,61 @@ void Variables::append(const std::string& name, std::string_view piece, Json met
 
 void Variables::refuse(const std::string& name, Error why) {
   Slot& slot = slots_[name];
-  slot.coming = 0;
   slot.error = std::move(why);
+  slot.told.reset();
+  come(name, slot, slot.coming);
 }
 
 void Variables::refuse_one(const std::string& name, Error why) {
-  forgo(name);
-  slots_[name].error = std::move(why);
+  Slot& slot = slots_[name];
+  slot.error = std::move(why);
+  slot.told.reset();
+  come(name, slot);
 }
 
 void Variables::forgo(const std::string& name) {
-  Slot& slot = slots_[name];
-  slot.coming = std::max(0, slot.coming - 1);
+  come(name, slots_[name]);
 }
 
 void Variables::refuse_all(const Error& why) {
   for (auto& [name, slot] : slots_)
     if (slot.coming > 0) {
-      slot.coming = 0;
       slot.error = why;
+      slot.told.reset();
+      come(name, slot, slot.coming);
     }
+}
+
+const std::shared_ptr<const Result<Value>>& Variables::told(std::string_view name, Slot& slot) {
+  if (slot.told) return slot.told;
+  if (slot.error)
+    slot.told = std::make_shared<const Result<Value>>(*slot.error);
+  else
+    slot.told = std::make_shared<const Result<Value>>(slot.value ? Result<Value>(*slot.value) : unknown(name));
+  return slot.told;
+}
+
+std::shared_ptr<PromisedValue> Variables::promise(std::string_view name) {
+  auto promised = std::make_shared<PromisedValue>();
+  const auto at = slots_.find(name);
+  if (at == slots_.end())
+    promised->put(std::make_shared<const Result<Value>>(unknown(name)));
+  else if (at->second.coming == 0)
+    promised->put(told(name, at->second));
+  else
+    at->second.promises.push_back({at->second.come + at->second.coming, promised});
+  return promised;
+}
+
+void Variables::come(std::string_view name, Slot& slot, int count) {
+  count = std::min(count, slot.coming);
+  slot.coming -= count;
+  slot.come += count;
+  std::erase_if(slot.promises, [&](Promise& one) {
+    if (one.after > slot.come) return false;
+    kept_.emplace_back([promised = std::move(one.value), value = told(name, slot)] { promised->put(value); });
+    return true;
+  });
 }
 
 const Variables::Slot* Variables::find(std::string_view name) const {
@@ -143,12 +179,14 @@ void Variables::inherit(const Variables& origin, const std::function<bool(const 
     if (!slot.inherited) continue;
     slot.inherited = false;
     if (to_come(name)) continue;
-    slot.coming = std::max(0, slot.coming - 1);
     const Slot* theirs = origin.find(name);
-    if (theirs == nullptr || slot.value) continue;  // set here in the meantime
-    slot.value = theirs->value;
-    slot.meta = theirs->meta;
-    slot.error = theirs->error;
+    if (theirs != nullptr && !slot.value) {  // else it was set here in the meantime
+      slot.value = theirs->value;
+      slot.meta = theirs->meta;
+      slot.error = theirs->error;
+      slot.told.reset();
+    }
+    come(name, slot);
   }
 }
 

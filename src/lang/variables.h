@@ -1,7 +1,8 @@
 // variables.h: a state's variables: what is there, what is still to come, and what never will be.
 //
 // A name is announced when the node that will set it is queued, so a reader knows whether to wait. A name may be set
-// again: readers wait for the last announced value.
+// again: readers wait for the last announced value, promises for the last of those that were announced when they were
+// made.
 // Threads: the owner's lock. Fails: reads give the Error that kept the value from coming, or bad_request with code
 //          no_such_variable for a name that nothing sets.
 #pragma once
@@ -11,9 +12,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/program.h"
+#include "lang/state_core.h"
 
 namespace espalier::lang {
 
@@ -32,6 +35,9 @@ class Variables {
   bool known(std::string_view name) const;     // set, announced or refused
   bool settled(std::string_view name) const;   // nothing of it is to come: read() says what is there
   std::optional<Result<Value>> read(std::string_view name) const;  // nothing: it is to come
+  std::shared_ptr<PromisedValue> promise(std::string_view name);
+  // What puts the promises that came true since it was last asked for: to be called without the lock.
+  std::vector<std::function<void()>> take_kept() { return std::exchange(kept_, {}); }
   const Value* current(std::string_view name) const;  // the last that was set, whatever is to come; null: none
   std::optional<Result<Json>> meta(std::string_view name) const;
   // The text so far of one that is being streamed, or whole; null when there is none yet.
@@ -47,18 +53,27 @@ class Variables {
   void inherit(const Variables& origin, const std::function<bool(const std::string& name)>& to_come);
 
  private:
+  struct Promise {
+    int after = 0;  // so many have come or never will
+    std::shared_ptr<PromisedValue> value;
+  };
   struct Slot {
-    int coming = 0;
+    int coming = 0, come = 0;
     std::optional<Value> value;
     std::string partial;  // of the one that is coming
     Json meta;
     std::optional<Error> error;
     bool inherited = false;  // one of those that are coming is the origin's
+    std::vector<Promise> promises;
+    std::shared_ptr<const Result<Value>> told;  // value or error, as promises have it; null: nobody asked
   };
+  void come(std::string_view name, Slot& slot, int count = 1);  // of those that are coming
+  static const std::shared_ptr<const Result<Value>>& told(std::string_view name, Slot& slot);
   static Error unknown(std::string_view name);
   const Slot* find(std::string_view name) const;
 
   std::map<std::string, Slot, std::less<>> slots_;
+  std::vector<std::function<void()>> kept_;
 };
 
 }  // namespace espalier::lang

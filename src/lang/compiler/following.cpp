@@ -95,9 +95,8 @@ class FollowedState final : public StateCore {
   }
   Result<Value> read(std::string_view name) override { return own()->read(name); }
   std::optional<Result<Value>> try_read(std::string_view name) const override { return own()->try_read(name); }
-  void when_readable(std::string name, std::function<void()> then) override {
-    own()->when_readable(std::move(name), std::move(then));
-  }
+  std::shared_ptr<PromisedValue> promise(std::string_view name) override { return own()->promise(name); }
+  void hurry() override { own()->hurry(); }
   Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) override {
     return own()->meta(name, until);
   }

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "lang/graph/reads.h"
+
 namespace espalier {
 namespace {
 
@@ -13,7 +15,7 @@ namespace {
 class Checker {
  public:
   explicit Checker(const Graph& graph)
-      : graph_(graph), states_(static_cast<std::size_t>(graph.streams), State::unborn) {
+      : graph_(graph), reads_(graph), states_(static_cast<std::size_t>(graph.streams), State::unborn) {
     states_[0] = State::open;
   }
 
@@ -22,8 +24,9 @@ class Checker {
       const Graph::Node& one = graph_.nodes[at_];
       if (!is(one.stream, State::open)) return wrong(fmt::format("its stream {} is not open here", one.stream));
       ESP_CHECK(std::visit([&](const auto& content) { return check(content); }, one.content));
+      ESP_CHECK(reads_.take(at_));
     }
-    return success();
+    return reads_.finish();
   }
 
  private:
@@ -110,6 +113,7 @@ class Checker {
   };
 
   const Graph& graph_;
+  lang::Reads reads_;
   std::vector<State> states_;
   std::map<int, Group> groups_;
   std::map<int, std::size_t> depth_;

@@ -215,5 +215,89 @@ TEST(Graph, WrongOnesAreRefusedWithTheirPlace) {
       HasSubstr("regex"));
 }
 
+// ---- What streams read of each other --------------------------------------------------------------------------------
+
+Graph::Node text_node(int stream) {
+  return {stream, node::Text{"x"}};
+}
+Graph::Node gen_node(int stream, const char* name) {
+  return {stream, node::Gen{name, {}}};
+}
+Graph::Node reads(int stream, const char* name, int of) {
+  return {stream, Graph::Variable{name, of}};
+}
+Graph::Node begins(int stream, const char* name) {
+  return {stream, node::ScopeBegin{name}};
+}
+Graph::Node ends(int stream, const char* name) {
+  return {stream, node::ScopeEnd{name}};
+}
+
+Graph graph_of(int streams, std::vector<Graph::Node> nodes) {
+  Graph graph;
+  graph.streams = streams;
+  graph.nodes = std::move(nodes);
+  return graph;
+}
+
+Error refusal(int streams, std::vector<Graph::Node> nodes) {
+  const auto checked = graph_of(streams, std::move(nodes)).check();
+  return checked.ok() ? internal_error("accepted") : checked.error();
+}
+
+TEST(Graph, StreamsThatWouldWaitForEachOtherForEverAreRefusedByTheirNodes) {
+  const Graph::Node fork{0, Graph::Fork{{1, 2}}};
+  const Error ring = refusal(
+      3, {fork, begins(1, "x"), begins(2, "y"), reads(1, "y", 2), ends(1, "x"), reads(2, "x", 1), ends(2, "y")});
+  EXPECT_EQ(ring.field, "nodes[3]");
+  EXPECT_THAT(ring.message, HasSubstr("wait for each other"));
+  EXPECT_THAT(ring.message, HasSubstr("nodes[3] reads \"y\" of stream 2"));
+  EXPECT_THAT(ring.message, HasSubstr("nodes[5] reads \"x\" of stream 1"));
+  // A parent that joins, inside the scope, a child that waits for the scope.
+  EXPECT_THAT(refusal(2, {begins(0, "all"),
+                          {0, Graph::Fork{{1}}},
+                          text_node(0),
+                          reads(1, "all", 0),
+                          {0, Graph::Join{{1}, JoinMode::concate_and_append}},
+                          ends(0, "all")})
+                  .message,
+              HasSubstr("wait for each other"));
+}
+
+TEST(Graph, AReadThatNothingBeforeAnswersIsRefused) {
+  const Graph::Node fork{0, Graph::Fork{{1, 2}}};
+  EXPECT_EQ(refusal(3, {fork, gen_node(1, "g"), reads(1, "y", 2), gen_node(2, "y")}).field, "nodes[2]");
+  EXPECT_THAT(refusal(3, {fork, begins(1, "x"), reads(2, "x", 1)}).message, HasSubstr("a scope that never ends"));
+}
+
+TEST(Graph, ReadsOfWhatIsThereOrComesAreAccepted) {
+  const Graph::Node fork{0, Graph::Fork{{1, 2}}};
+  const Graph::Node join{0, Graph::Join{{1, 2}}};
+  EXPECT_EQ(refusal(3, {gen_node(0, "before"), fork, reads(2, "before", 1), gen_node(1, "a"), reads(2, "a", 1),
+                        gen_node(2, "b"), join, reads(0, "b", 2)})
+                .message,
+            "accepted");
+  // Of a scope that is open, by one that the scope does not wait for.
+  EXPECT_EQ(refusal(3, {fork, begins(1, "x"), reads(2, "x", 1), text_node(1), ends(1, "x"), join}).message, "accepted");
+  // Of what a join has brought.
+  EXPECT_EQ(
+      refusal(4, {fork, gen_node(1, "a"), gen_node(2, "a"), join, {0, Graph::Fork{{3}}}, reads(3, "a", 0)}).message,
+      "accepted");
+}
+
+TEST(Graph, ATalkOfTwoStreamsSaysWhatItsFunctionSays) {
+  const Function talk("talk", {}, [](State& s, const Arguments&) {
+    auto two = s.fork(2);
+    two[0] += "Hello" + gen("said");
+    for (int turn = 0; turn < 3; ++turn) {
+      two[1] += two[0]["said"] + gen("said");
+      two[0] += two[1]["said"] + gen("said");
+    }
+    two.join(JoinMode::concate_and_append);
+  });
+  const std::string own = talk.run({}, {.backend = counting()}).text();
+  EXPECT_EQ(function_of(trace(talk)).value().run({}, {.backend = counting()}).text(), own);
+}
+
 }  // namespace
 }  // namespace espalier::lang

@@ -60,7 +60,11 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
     const auto at = values_.find(name);
     return at != values_.end() ? Result<Value>(at->second) : Result<Value>(unknown_value(name));
   }
-  void when_readable(std::string, std::function<void()> then) override { then(); }
+  std::shared_ptr<PromisedValue> promise(std::string_view name) override {
+    auto promised = std::make_shared<PromisedValue>();
+    promised->put(std::make_shared<const Result<Value>>(read(name)));
+    return promised;
+  }
   Result<Json> meta(std::string_view name, std::optional<Clock::time_point>) override { return unknown_value(name); }
   void sync() override {}
   std::string text() override { throw ProgramError(unknown_value("the text")); }
