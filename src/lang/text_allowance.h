@@ -1,25 +1,55 @@
-// text_allowance.h: how much a program from outside may hold: bytes of text and values, copies of them included.
+// text_allowance.h: how much programs from outside may hold: bytes of text and values, copies of them included.
 //
 // A short program can say a lot: a fork copies the text so far, a variable that is appended twice doubles it. What was
-// taken is not given back before the run ends.
-// Units:   bytes. Threads: any. Fails: take(): too_large.
+// taken is not given back before the runs end that the allowance is for.
+// Units:   bytes. Threads: any. Fails: take(): too_large for what one allowance has not, unavailable for what all
+//          together have not left.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "espalier/program.h"
 
 namespace espalier::lang {
 
+// What several allowances draw on.
+class TextPool {
+ public:
+  explicit TextPool(std::int64_t bytes) : all_(bytes) {}
+
+  Result<> take(std::int64_t bytes) {
+    if (taken_.fetch_add(bytes) + bytes <= all_) return success();
+    taken_.fetch_sub(bytes);
+    return Error{Error::Kind::unavailable,
+                 fmt::format("the programs under way hold {} bytes of text and variables together, {} are allowed; try "
+                             "again when some have ended",
+                             taken_.load(), all_),
+                 {},
+                 "programs_full"};
+  }
+  void give_back(std::int64_t bytes) { taken_.fetch_sub(bytes); }
+
+ private:
+  const std::int64_t all_;
+  std::atomic<std::int64_t> taken_{0};
+};
+
 class TextAllowance {
  public:
-  explicit TextAllowance(std::int64_t bytes) : all_(bytes) {}
+  TextAllowance(std::int64_t bytes, std::shared_ptr<TextPool> pool) : all_(bytes), pool_(std::move(pool)) {}
+  ~TextAllowance() { pool_->give_back(taken_); }
+  TextAllowance(const TextAllowance&) = delete;
+  TextAllowance& operator=(const TextAllowance&) = delete;
 
-  Result<> take(std::size_t bytes) {
-    if (taken_.fetch_add(static_cast<std::int64_t>(bytes)) + static_cast<std::int64_t>(bytes) <= all_) return success();
+  Result<> take(std::size_t size) {
+    const auto bytes = static_cast<std::int64_t>(size);
+    ESP_CHECK(pool_->take(bytes));
+    if (taken_.fetch_add(bytes) + bytes <= all_) return success();
     return Error{
         Error::Kind::too_large,
         fmt::format("the program's texts and variables, with the copies that its forks take, need more than {} "
@@ -31,6 +61,7 @@ class TextAllowance {
 
  private:
   const std::int64_t all_;
+  const std::shared_ptr<TextPool> pool_;
   std::atomic<std::int64_t> taken_{0};
 };
 

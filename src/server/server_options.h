@@ -54,6 +54,7 @@ struct ServerOptions {
   int max_sessions = 1024;
   double session_timeout = 3600;
   int max_program_calls = 4096;
+  int max_program_memory_mib = 512;
   int io_threads = 1;
   int side_threads = 2;
   int max_side_tasks = 1024;
@@ -108,6 +109,8 @@ struct ServerOptions {
     field(o.session_timeout, "session-timeout", "SECONDS", "a session that nobody used for so long is closed");
     field(o.max_program_calls, "max-program-calls", "N",
           "generations and scored choices of one /v1/programs request, all of its runs together");
+    field(o.max_program_memory_mib, "max-program-memory", "MIB",
+          "nodes, texts and variables that all /v1/programs under way hold together; 503 beyond");
     field(o.io_threads, "io-threads", "N", "threads that read and write sockets");
     field(o.side_threads, "side-threads", "N", "threads that parse bodies, render templates and tokenise");
     field(o.max_side_tasks, "max-side-tasks", "N", "bodies waiting for them; 503 beyond");

@@ -12,6 +12,7 @@
 
 #include "base/side_pool.h"
 #include "engine/courier.h"
+#include "lang/text_allowance.h"
 #include "net/http_server.h"
 #include "server/active_ids.h"
 #include "server/budget.h"
@@ -55,8 +56,8 @@ class Service {
   ActiveIds active_ids;
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
-  Budget program_budget;  // bytes that programs under way may hold together
-  Budget body_budget;     // bytes of large bodies that wait to be read: four of the largest
+  const std::shared_ptr<lang::TextPool> program_texts;  // what programs under way may hold together
+  Budget body_budget;  // bytes of large bodies that wait to be read: four of the largest
   // Set before the server runs.
   std::function<net::ServerStats()> net_stats;
   std::uint16_t port = 0;               // the one that was bound

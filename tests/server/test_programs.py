@@ -1,5 +1,6 @@
 """POST /v1/programs: what a graph comes to beside the engine, streamed and whole, and how it ends when something goes wrong."""
 import signal
+import time
 import unittest
 
 from graphs import argument, fork, gen, graph, join, scope, select, text, variable
@@ -128,6 +129,15 @@ class Streams(Programs):
         self.assertEqual(events[-1]["usage"]["calls"], whole["usage"]["calls"])
 
 
+    def test_a_stream_without_nodes_tells_runs_as_they_end(self):
+        arguments = [{"word": "two"}, {"word": "three"}]
+        events = self.events(BRANCHES, arguments=arguments, nodes=False)
+        self.assertEqual([event["type"] for event in events], ["program", "run_end", "run_end", "end"])
+        whole = self.run_program(BRANCHES, arguments=arguments)
+        for event in events[1:3]:
+            self.assertEqual(event["text"], whole["results"][event["run"]]["text"])
+
+
 class Refusals(Programs):
     def test_what_cannot_be_run_is_refused_by_the_name_of_its_field(self):
         one = graph(gen("a"))
@@ -143,6 +153,9 @@ class Refusals(Programs):
             "program.nodes[0].options.n": [{"program": graph(gen("a", n=100_000))}],
             "program.nodes[0].options.regex": [{"program": graph(gen("a", regex="("))}],
             "program.nodes[0].options.stop_token_ids": [{"program": graph(gen("a", stop_token_ids=[99_999]))}],
+            "program.nodes[3]": [{"program": graph(fork(1, 2), gen("g", 1), *scope("x", variable("y", 2, of=1), of=1), gen("g", 2),
+                                                   *scope("y", variable("x", 1, of=2), of=2), join(1, 2), streams=3)}],
+            "program.nodes[2].temperature": [{"program": graph(text("a"), text("b"), {**select("c", "x"), "temperature": 0.7})}],
             "program.nodes[0].choices_method": [{"program": graph({**select("a", "x"), "choices_method": "dice"})}],
             "program.ends_because": [{"program": {**one, "ends_because": "it looked at x"}}],
             "sampling_params": [{"program": one, "sampling_params": 3}],
@@ -157,6 +170,7 @@ class Refusals(Programs):
             "outputs": [{"program": one, "outputs": "a"}],
             "outputs[1]": [{"program": one, "outputs": ["a", "b"]}],
             "stream": [{"program": one, "stream": 1}],
+            "nodes": [{"program": one, "nodes": "no"}],
         }
         for field, bodies in wrong.items():
             for body in bodies:
@@ -235,13 +249,39 @@ class Failures(Programs):
         self.assertEqual(came.count(b'"error":{"kind":"cancelled"'), 10)
 
     def test_a_deadline_ends_it(self):
-        program = graph(text("x"), fork(1, 2),  # two that wait for each other
-                        gen("g", 1, **LONG), *scope("x", variable("y", 2, of=1), of=1), gen("g", 2, **LONG), *scope("y", variable("x", 1, of=2), of=2),
-                        join(1, 2), streams=3)
+        program = graph(text("x"), *[gen(f"g{i}", **LONG) for i in range(1000)])
         reply = self.server.post("/v1/programs", {"program": program, "sampling_params": GREEDY, "passes": OFF},
                                  headers={"x-deadline-ms": "300"})
         self.assertEqual((reply.status, reply.json["error"]["code"]), (408, "deadline_exceeded"))
         self.server.wait_metric("espalier_requests_running", 0)
+
+
+class SmallMemory(Programs):
+    FLAGS = ("--max-program-memory", "2")
+
+    def test_what_all_programs_hold_together_is_bounded(self):
+        big = graph(fork(1), text("x" * 600_000, 1), text("y"), *[gen(f"s{i}", max_tokens=1, ignore_eos=True) for i in range(1500)],
+                    streams=2)
+        body = {"program": big, "sampling_params": GREEDY, "passes": OFF}
+        with self.server.open_stream("/v1/programs", {**body, "stream": True}) as raw:  # holds 600,000 bytes twice, and its nodes
+            came = b""
+            while b'"type":"node_end"' not in came:
+                came += raw.recv(1024)
+            full = self.server.post("/v1/programs", body)
+            self.assertEqual((full.status, full.json["error"]["code"]), (503, "programs_full"))
+            self.assertIn("try again", full.json["error"]["message"])
+            # One that grows while it runs ends, and the other goes on.
+            grown = self.one(graph(*scope("a", text("z" * 50_000)), *[variable("a", 0)] * 30), passes=OFF)
+            self.assertEqual((grown["error"]["kind"], grown["error"]["code"]), ("unavailable", "programs_full"))
+            while b"[DONE]" not in came and (piece := raw.recv(65536)):
+                came += piece
+        self.assertIn(b'"s1499"', came)
+        self.assertNotIn(b"programs_full", came)
+        for _ in range(100):  # what it held is given back when its states are gone
+            if self.server.post("/v1/programs", body).status == 200:
+                return
+            time.sleep(0.05)
+        self.fail("the memory was not given back")
 
 
 class SmallQueue(Programs):

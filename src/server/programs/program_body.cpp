@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "lang/choices.h"
 #include "lang/compiler/streams.h"
 #include "lang/gen_options.h"
 #include "lang/graph/options_json.h"
@@ -93,6 +94,7 @@ constexpr FieldRow<P> kRows[] = {
     {"outputs", &read_outputs, "all, and the text", "the variables that are wanted"},
     {"model", &P::model, "the served model", "a served name, \"default\" or nothing"},
     {"stream", &P::stream, "false", "server-sent events"},
+    {"nodes", &P::nodes, "true", "of a stream: false tells the ends of runs alone"},
     {"rid", &read_short<P, &P::rid, kMostIdBytes>, "made up", "the request's id, where its calls' ids begin"},
     {"cache_salt", &read_short<P, &P::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
@@ -121,25 +123,9 @@ Result<> check_arguments(const P& body, bool batch) {
   return success();
 }
 
-// What the program's own stream has in the end: set by itself, or gathered from streams that it joins.
-std::set<std::string> names_set(const Graph& graph) {
-  std::vector<std::set<std::string>> by_stream(static_cast<std::size_t>(graph.streams));
-  for (const Graph::Node& one : graph.nodes) {
-    auto& names = by_stream[static_cast<std::size_t>(one.stream)];
-    if (const std::string name = lang::name_set_by(one.content); !name.empty()) names.insert(name);
-    if (const auto* end = std::get_if<Graph::ReasoningEnd>(&one.content))
-      for (const std::string& name : end->names) names.insert({name, name + "_reasoning_content"});
-    const auto* join = std::get_if<Graph::Join>(&one.content);
-    if (join == nullptr || join->mode != JoinMode::gather_variable) continue;
-    for (const int child : std::set<int>(join->children.begin(), join->children.end()))
-      names.merge(by_stream[static_cast<std::size_t>(child)]);
-  }
-  return by_stream.front();
-}
-
 Result<> check_outputs(const P& body) {
   if (!body.outputs) return success();
-  const auto names = names_set(body.graph);
+  const auto names = lang::names_of_program(body.graph);
   for (std::size_t i = 0; i < body.outputs->size(); ++i) {
     const std::string& name = (*body.outputs)[i];
     if (names.contains(name)) continue;
@@ -201,7 +187,10 @@ class Costs {
     return success();
   }
   Result<> add(const node::Select& select) {
-    cost_.calls += std::ssize(select.choices) * (select.method->needs_unconditional() ? 2 : 1);
+    SelectCall call{select.choices, select.method, select.temperature};
+    if (auto fine = lang::check_select(call); !fine.ok())
+      return placed(std::move(fine).error(), fmt::format("program.nodes[{}]", at_));
+    cost_.calls += std::ssize(select.choices) * (call.method->needs_unconditional() ? 2 : 1);
     for (const std::string& choice : select.choices) cost_.bytes += std::ssize(choice);
     return success();
   }

@@ -24,6 +24,7 @@ struct ProgramBody {
   Passes passes;
   std::optional<std::vector<std::string>> outputs;
   bool stream = false;
+  bool nodes = true;  // what they say is part of the stream
   std::string rid, cache_salt, extra_key, user;
   int priority = 0;
   bool background = false;

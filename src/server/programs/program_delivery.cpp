@@ -39,7 +39,6 @@ Result<> ProgramDelivery::begin(Service& service, std::shared_ptr<ServedModel> m
   std::vector<std::string> claimed;
   if (!program.body.rid.empty()) claimed.push_back(program.body.rid);
   ESP_TRY(auto ids, service.active_ids.claim(std::move(claimed)));
-  auto allowance = std::make_shared<lang::TextAllowance>(kMostProgramBytes);
   auto self = std::make_shared<ProgramDelivery>(service, std::move(model), std::move(program));
   self->ids_ = std::move(ids);
   service.programs.add(self->program_.id, self);
@@ -48,7 +47,7 @@ Result<> ProgramDelivery::begin(Service& service, std::shared_ptr<ServedModel> m
                  {"id", self->program_.id},
                  {"graph", self->program_.compiled.graph().to_json()},
                  {"report", self->program_.compiled.report_json()}});
-  self->run_all(allowance);
+  self->run_all();
   self->deadline_ = deadline_of(request, service.options.request_timeout);
   self->request_ = std::move(request);
   self->responder_ = std::move(responder);
@@ -62,15 +61,15 @@ Result<> ProgramDelivery::begin(Service& service, std::shared_ptr<ServedModel> m
   return success();
 }
 
-void ProgramDelivery::run_all(const std::shared_ptr<lang::TextAllowance>& allowance) {
+void ProgramDelivery::run_all() {
   const Graph& graph = program_.compiled.graph();
   for (std::size_t i = 0; i < results_.size(); ++i) {
     const int run = static_cast<int>(i);
     auto setup = std::make_shared<lang::RunSetup>();
     setup->backend = program_.backend;
     setup->defaults = program_.body.defaults;
-    setup->stream = program_.body.stream;
-    setup->allowance = allowance;
+    setup->stream = program_.body.stream && program_.body.nodes;
+    setup->allowance = program_.texts;
     if (setup->stream)
       setup->watch = [weak = weak_from_this(), run](const lang::NodeEvent& event) {
         if (auto self = weak.lock()) self->note(run, event);

@@ -33,7 +33,8 @@ struct Program {  // ready to run
   CompiledProgram compiled;
   std::shared_ptr<lang::LocalBackend> backend;
   std::string id;
-  Budget::Charge bytes, logprobs;
+  std::shared_ptr<lang::TextAllowance> nodes, texts;  // what they hold before they run, and come to hold
+  Budget::Charge logprobs;
 };
 
 class ProgramDelivery final : public Errand, public std::enable_shared_from_this<ProgramDelivery> {
@@ -67,7 +68,7 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
     std::size_t bytes = 0;
   };
 
-  void run_all(const std::shared_ptr<lang::TextAllowance>& allowance);
+  void run_all();
   void note(int run, const lang::NodeEvent& event);
   void add_piece(int run, int node, std::string_view piece);  // requires: the lock
   void settled(int run);

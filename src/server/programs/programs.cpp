@@ -33,7 +33,9 @@ Result<> run_program(Call& call, net::HttpRequest& request, net::Responder& resp
   ESP_TRY(const ProgramCost cost, check_program(body, *host.format, call.model->limits(), service.options));
   if (cost.nodes > kQuickNodes && !call.patient)
     return Error{Error::Kind::busy, "it takes a while to begin", {}, std::string(kSlowCompile)};
-  ESP_TRY(program.bytes, service.program_budget.charge(cost.bytes, "too many programs are under way; try again later"));
+  program.nodes = std::make_shared<lang::TextAllowance>(cost.bytes, service.program_texts);
+  program.texts = std::make_shared<lang::TextAllowance>(kMostProgramBytes, service.program_texts);
+  ESP_CHECK(program.nodes->take(static_cast<std::size_t>(cost.bytes)));
   if (cost.logprobs > 0) {
     ESP_TRY(program.logprobs, service.logprob_budget.charge(
                                   cost.logprobs, "too many log-probabilities are being made at once; try again later"));
