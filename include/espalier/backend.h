@@ -28,6 +28,10 @@
 
 namespace espalier {
 
+namespace lang {
+class ProgramServer;  // lang/served_runs.h
+}
+
 struct Picture {
   enum class Kind { image, video };
   Kind kind = Kind::image;
@@ -213,6 +217,8 @@ class Backend {
     return std::shared_ptr<HeldPrefix>();
   }
   virtual Result<Json> server_info() = 0;
+  // Who carries out whole programs; null: they are made of calls.
+  virtual std::shared_ptr<lang::ProgramServer> programs() { return nullptr; }
 };
 
 }  // namespace espalier

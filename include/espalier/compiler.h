@@ -36,8 +36,10 @@ struct Passes {
   bool chain_calls = true;       // generations with literals between them are one call, where the back end takes that
   bool hoist_prefix = true;      // what all runs of a batch begin with is computed first, once, and kept to its end
   bool plan_speculation = true;  // paid chat and completion APIs: how many tokens one call should ask for
+  bool submit_batches = true;    // a batch is one request to a server that carries out whole programs
   // Fails: bad_request for a name that is none of these.
   Result<> set(std::string_view name, bool on);
+  bool is_on(std::string_view name) const;  // Requires: one of these
   static const std::vector<std::string_view>& names();
 };
 
@@ -48,6 +50,8 @@ struct CompileOptions {
   std::optional<std::vector<std::string>> outputs = {};
   Passes passes = {};
   std::string tuning_folder = {};  // where tune() keeps what it found, and compile() looks for it; empty: nowhere
+  // A single run, too, is one request where a batch would be. Its variables are there when it has ended, not before.
+  bool submit_runs = false;
 };
 
 // A number of runs under way at once, and how long a batch took with it (the median of its rounds).
@@ -77,15 +81,16 @@ class CompiledProgram {
   std::string report() const;  // for people: a line for each pass, one for each change
   Json report_json() const;
 
-  // Of a program that is not whole, `options.stream` is refused (bad_request).
+  // `stream`: as of RunOptions. What a function that looks at values says comes piece by piece from one look to the
+  // next.
   State run(const Arguments& arguments = {}, bool stream = false) const;
   // In the order of the items. `batch.threads` runs at once, of a program that is whole() without threads; 0: what
   // tune() found, else 256.
   std::vector<State> run_batch(std::span<const Arguments> items, const BatchOptions& batch = {}) const;
   int runs_at_once() const;
-  // What a batch does before its first run: the prefix that all begin with is computed, and kept until what comes back
-  // is let go. Null where that is not worth a call.
-  std::shared_ptr<HeldPrefix> hold_prefix() const;
+  // How the runs of a batch begin, of `at_once` under way (0: as run_batch()): the function is called with the number
+  // of each item, in their order, on one thread. Before the first, what all share is computed or submitted.
+  std::function<State(std::size_t item)> batch(std::vector<Arguments> items, int at_once = 0) const;
   // Runs all items with each number of runs at once, in turns, and keeps the quickest: here and in the tuning folder.
   // The caches of the back end are flushed before each. Fails: the first failure of a run; a folder that cannot be
   // written.

@@ -61,8 +61,9 @@ Arguments arguments_of(const nb::dict& given) {
 
 std::shared_ptr<const CompileOptions> compile_options(PythonBackend& backend, const GenOptions& defaults,
                                                       std::optional<std::vector<std::string>> outputs,
-                                                      const nb::dict& passes, std::string tuning_folder) {
-  CompileOptions options{*backend, defaults, std::move(outputs), {}, std::move(tuning_folder)};
+                                                      const nb::dict& passes, std::string tuning_folder,
+                                                      bool submit_runs) {
+  CompileOptions options{*backend, defaults, std::move(outputs), {}, std::move(tuning_folder), submit_runs};
   for (const auto& [name, on] : passes) {
     const auto known = options.passes.set(string_of(name), nb::cast<bool>(on));
     if (!known.ok()) throw ProgramError(known.error());
@@ -80,7 +81,7 @@ class FollowedFunction {
       lang::follow(followed, s, {}, *options);
     };
   }
-  RunOptions run_options() const { return {options_->backend, options_->defaults, false, 0}; }
+  RunOptions run_options(bool stream) const { return {options_->backend, options_->defaults, stream, 0}; }
 
  private:
   std::shared_ptr<const CompileOptions> options_;
@@ -125,12 +126,13 @@ void bind_programs(nb::module_& m) {
       .def(
           "__init__",
           [](Settings* self, PythonBackend& backend, const GenOptions& defaults,
-             std::optional<std::vector<std::string>> outputs, const nb::dict& passes, std::string tuning_folder) {
-            new (self)
-                Settings(compile_options(backend, defaults, std::move(outputs), passes, std::move(tuning_folder)));
+             std::optional<std::vector<std::string>> outputs, const nb::dict& passes, std::string tuning_folder,
+             bool submit_runs) {
+            new (self) Settings(
+                compile_options(backend, defaults, std::move(outputs), passes, std::move(tuning_folder), submit_runs));
           },
           nb::arg("backend"), nb::arg("defaults"), nb::arg("outputs").none(), nb::arg("passes"),
-          nb::arg("tuning_folder"));
+          nb::arg("tuning_folder"), nb::arg("submit_runs"));
   nb::class_<PythonProgram>(m, "CompiledProgram")
       .def_prop_ro("graph", [](PythonProgram& self) { return self->graph(); })
       .def_prop_ro("runs_at_once", [](PythonProgram& self) { return self->runs_at_once(); })
@@ -143,13 +145,11 @@ void bind_programs(nb::module_& m) {
            })
       .def("batch",
            [](PythonProgram& self, const std::vector<nb::dict>& items, int at_once) {
-             auto all = std::make_shared<std::vector<Arguments>>();
-             for (const nb::dict& item : items) all->push_back(arguments_of(item));
-             auto held = all->size() > 1 ? unlocked([&] { return self->hold_prefix(); }) : nullptr;
+             std::vector<Arguments> all;
+             for (const nb::dict& item : items) all.push_back(arguments_of(item));
              const auto ahead = static_cast<std::size_t>(at_once > 0 ? at_once : self->runs_at_once());
-             return std::make_unique<PythonBatch>(
-                 all->size(), 1, ahead,
-                 [all, held = std::move(held), program = *self](std::size_t i) { return program.run((*all)[i]); });
+             auto begin = unlocked([&] { return self->batch(std::move(all), at_once); });
+             return std::make_unique<PythonBatch>(items.size(), 1, ahead, std::move(begin));
            })
       .def("tune", &tune);
   m.def("compile", [](std::string name, std::vector<std::string> parameters, nb::object body, const Settings& with) {
@@ -163,16 +163,17 @@ void bind_programs(nb::module_& m) {
       .def("__init__",
            [](PythonFollowed* self, const Settings& with) { new (self) PythonFollowed(FollowedFunction(*with)); })
       .def("run",
-           [](PythonFollowed& self, nb::object body) {
+           [](PythonFollowed& self, nb::object body, bool stream) {
              const Function function = self->function(std::move(body));
-             return held(unlocked([&] { return function.run({}, self->run_options()); }));
+             return held(unlocked([&] { return function.run({}, self->run_options(stream)); }));
            })
       .def("batch", [](PythonFollowed& self, const std::vector<nb::object>& bodies, int threads) {
         auto functions = std::make_shared<std::vector<Function>>();
         for (const nb::object& body : bodies) functions->push_back(self->function(body));
-        return std::make_unique<PythonBatch>(
-            functions->size(), threads, functions->size(),
-            [functions, options = self->run_options()](std::size_t i) { return (*functions)[i].run({}, options); });
+        return std::make_unique<PythonBatch>(functions->size(), threads, functions->size(),
+                                             [functions, options = self->run_options(false)](std::size_t i) {
+                                               return (*functions)[i].run({}, options);
+                                             });
       });
 }
 

@@ -38,4 +38,10 @@ const char* kind_name(Error::Kind kind) {
   return "internal";
 }
 
+std::optional<Error::Kind> kind_named(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(Error::Kind::network); ++i)
+    if (const auto kind = static_cast<Error::Kind>(i); name == kind_name(kind)) return kind;
+  return std::nullopt;
+}
+
 }  // namespace espalier

@@ -2,10 +2,14 @@
 // Threads: pure.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "espalier/error.h"
 
 namespace espalier {
 
 const char* kind_name(Error::Kind kind);
+std::optional<Error::Kind> kind_named(std::string_view name);  // none: no kind is called so
 
 }  // namespace espalier

@@ -1,5 +1,5 @@
 // What a graph that is carried out asks of a state beside its program's nodes: joins that nobody waits for, samples
-// that several states share, chains of generations that are one call.
+// that several states share, chains of generations that are one call, and runs that a server carries out.
 #include <set>
 
 #include "lang/gen_options.h"
@@ -13,6 +13,7 @@ void StreamExecutor::append(GraphItem item) {
   std::vector<std::string> names;
   if (const auto* sample = std::get_if<SampleItem>(&item)) names = names_of({Node(sample->gen)});
   if (const auto* chain = std::get_if<ChainItem>(&item)) names = names_of(chain->nodes);
+  if (const auto* served = std::get_if<ServedRun>(&item)) names = (*served)->names;
   if (const auto* split = std::get_if<ReasoningSplit>(&item))
     for (const std::string& name : split->names) names.insert(names.end(), {name, name + "_reasoning_content"});
   {
@@ -232,6 +233,35 @@ void StreamExecutor::finish_chain(const std::vector<Node>& nodes, std::vector<Ge
     else
       std::visit([this](const auto& part) { take(part); }, one);
   }
+}
+
+// ---- Runs that a server carries out ---------------------------------------------------------------------------------
+
+StreamExecutor::Progress StreamExecutor::take(const ServedRun& run) {
+  auto sink = when_ended<ServedResult>(
+      [run](StreamExecutor& self, ServedResult result) { self.finish_served(*run, std::move(result)); });
+  start_call([&] { return run->runs->attach(run->number, std::move(sink)); });
+  return Progress::waiting;
+}
+
+// The state is as if it had said all of it itself. Requires: nothing was said before.
+void StreamExecutor::finish_served(const ServedItem& item, ServedResult result) {
+  {
+    Lock lock(mutex_);
+    document_.text = std::move(result.text);
+    document_.messages = std::move(result.messages);
+    for (const std::string& name : item.names) {
+      const auto at = result.variables.find(name);
+      if (at == result.variables.end())
+        variables_.forgo(name);
+      else if (at->second.value.ok())
+        variables_.fulfil(name, std::move(at->second.value).value(), std::move(at->second.meta));
+      else
+        variables_.refuse_one(name, at->second.value.error());
+    }
+    tell(lock);
+  }
+  if (result.error) fail(*result.error);
 }
 
 }  // namespace espalier::lang

@@ -1,6 +1,8 @@
 """Tracing, caching and compiling programs from Python: against the engine in this process and over HTTP."""
 
 import json
+import threading
+import urllib.request
 
 import pytest
 import programs
@@ -108,18 +110,13 @@ def test_a_compiled_batch_is_in_order(backend):
         assert state["end"] == judge.run(essay=essay, backend=backend, temperature=0)["end"]
 
 
-def _run_compiled(self, *args, stream=False, backend=None, use_thread=True, **given):
+def _run_compiled(self, *args, stream=False, backend=None, use_thread=True, submit_runs=False, **given):
     """In place of SglFunction.run: the same, by way of compile()."""
     del use_thread
     arguments = {**dict(zip(self.arg_names, args)), **{name: given.pop(name) for name in list(given) if name in self.arg_names}}
     constants = {name: value for name, value in arguments.items() if not isinstance(value, str)}
-    compiled = self.compile(backend=backend, **given, **constants)
-    if stream and not compiled.whole:
-        return RUN(self, stream=True, backend=backend, **given, **arguments)
+    compiled = self.compile(backend=backend, submit_runs=submit_runs, **given, **constants)
     return compiled.run(stream=stream, **arguments)
-
-
-RUN = sgl.function(lambda s: None).run.__func__
 
 
 @pytest.mark.parametrize("run", programs.PROGRAMS, ids=lambda run: run.__name__)
@@ -127,6 +124,80 @@ def test_program_says_the_same_compiled(run, backend, monkeypatch):
     here = run()
     monkeypatch.setattr(type(judge), "run", _run_compiled)
     assert run() == here
+
+
+def _run_submitted(self, *args, **given):
+    return _run_compiled(self, *args, submit_runs=True, **given)
+
+
+def _batch_compiled(self, batch_kwargs, *, num_threads="auto", progress_bar=False, generator_style=False, backend=None, **given):
+    """In place of SglFunction.run_batch."""
+    compiled = self.compile(backend=backend, **given)
+    if not compiled.whole or not all(isinstance(value, str) for item in batch_kwargs for value in compiled._program.named(item).values()):
+        return BATCH(self, batch_kwargs, generator_style=generator_style, backend=backend, **given)
+    return compiled.run_batch(batch_kwargs, num_threads=num_threads, progress_bar=progress_bar, generator_style=generator_style)
+
+
+BATCH = type(judge).run_batch
+
+
+@pytest.mark.parametrize("run", programs.PROGRAMS, ids=lambda run: run.__name__)
+def test_program_says_the_same_as_one_request(run, runtime, monkeypatch):
+    sgl.set_default_backend(runtime)
+    here = run()
+    monkeypatch.setattr(type(judge), "run", _run_submitted)
+    monkeypatch.setattr(type(judge), "run_batch", _batch_compiled)
+    assert run() == here
+    sgl.set_default_backend(None)
+
+
+def _programs_served(runtime):
+    """How many requests for programs the server has answered."""
+    with urllib.request.urlopen(f"{runtime.url}/metrics") as reply:
+        text = reply.read().decode()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith("espalier_") and "/v1/programs" in line and "_total{" in line)
+
+
+def test_a_batch_is_one_request_to_a_server_that_runs_programs(runtime):
+    compiled = judge.compile(backend=runtime, temperature=0)
+    assert "one request" in compiled.report()
+    calls = judge.compile(backend=runtime, temperature=0, passes={"submit_batches": False})
+    items = [{"essay": f"Essay number {i}."} for i in range(30)]
+    before = _programs_served(runtime)
+    states = compiled.run_batch(items)
+    assert _programs_served(runtime) == before + 1
+    own = calls.run_batch(items)
+    assert _programs_served(runtime) == before + 1
+    for state, said in zip(states, own):
+        assert _said(state) == _said(said) and state["view"] == said["view"] and state["end"] == said["end"]
+        assert state.get_meta_info("end")["completion_tokens"] == said.get_meta_info("end")["completion_tokens"]
+    one = next(iter(compiled.run_batch(items, generator_style=True)))
+    assert one.text() == own[0].text()
+    one += sgl.user("And?") + sgl.assistant(sgl.gen("more", max_tokens=3))  # the state goes on call by call
+    own[0] += sgl.user("And?") + sgl.assistant(sgl.gen("more", max_tokens=3))
+    assert one["more"] == own[0]["more"]
+
+
+def test_an_item_of_a_submitted_batch_that_fails_disturbs_no_other(runtime):
+    @sgl.function
+    def ask(s, q):
+        s += q + sgl.gen("a", max_tokens=3)
+
+    states = ask.compile(backend=runtime, temperature=0).run_batch([("One",), ("x" * 100_000,), ("Two",)])
+    assert [type(state.error()).__name__ for state in states][::2] == ["NoneType"] * 2
+    with pytest.raises(KeyError, match="context"):
+        states[1]["a"]
+    assert states[2]["a"] == ask.run("Two", backend=runtime, temperature=0)["a"]
+
+
+def test_a_batch_that_a_server_refuses_as_a_whole_is_made_call_by_call(runtime):
+    @sgl.function
+    def ask(s, q):
+        s += q + sgl.gen("a", max_tokens=3, n=3)
+
+    batch = ask.compile(backend=runtime, temperature=0, return_logprob=True, top_logprobs_num=100_000).run_batch([("One",), ("Two",)])
+    with pytest.raises(KeyError, match="top_logprobs_num"):
+        batch[0]["a"]
 
 
 def test_equal_branches_are_made_once(backend):
@@ -168,6 +239,34 @@ def test_movable_pieces_move_only_when_asked(backend):
 def test_streams_of_a_compiled_program_tell_its_text(backend):
     state = judge.compile(backend=backend, temperature=0).run(essay="x", stream=True)
     assert "".join(state.text_iter()) == state.text()
+
+
+def test_what_a_followed_function_says_comes_piece_by_piece(backend):
+    looked = threading.Event()
+
+    @sgl.function
+    def asks(s, word):
+        s += word + sgl.gen("a", max_tokens=6, ignore_eos=True)
+        s += " " + str(len(s["a"])) + sgl.gen("b", max_tokens=3)
+        assert looked.wait(60)
+        s += " end"
+
+    state = asks.compile(backend=backend, temperature=0).run("One", stream=True)
+    pieces = state.text_iter("a")
+    told = [next(pieces)]  # the function waits until it was read
+    looked.set()
+    told += list(pieces)
+    own = asks.run("One", backend=backend, temperature=0)
+    assert "".join(told) == own["a"]
+    assert "".join(state.text_iter()) == state.text() == own.text()
+
+
+def test_the_text_of_a_stream_is_all_that_its_function_says(backend):
+    for _ in range(20):
+        state = judge.run(essay="x", stream=True, backend=backend, temperature=0)
+        text = state.text()
+        assert text == judge.run(essay="x", backend=backend, temperature=0).text()
+        assert judge.run(essay="x", stream=True, backend=backend, temperature=0)["end"] == state["end"]
 
 
 def test_a_prefix_is_computed_by_cache(backend):

@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence, Union
 
 from espalier import _espalier
-from espalier.errors import InvalidValueError
 from espalier.lang.backend.base_backend import chosen_backend, native_backend
 from espalier.lang.interpreter import ProgramState, RunRecord
 from espalier.progress import ProgressBar
@@ -96,6 +95,7 @@ class ProgramGraph:
         outputs: Optional[Sequence[str]] = None,
         passes: Optional[Mapping[str, bool]] = None,
         tuning_folder: Optional[Union[str, "os.PathLike[str]"]] = None,
+        submit_runs: bool = False,
         **defaults: Any,
     ) -> "CompiledFunction":
         """The graph as a program that runs: as :meth:`SglFunction.compile`.
@@ -106,7 +106,7 @@ class ProgramGraph:
         Raises:
             ProgramError: the graph is only the beginning of its program.
         """
-        settings = compile_settings(backend, _espalier.GenOptions(**defaults), outputs, passes, tuning_folder)
+        settings = compile_settings(backend, _espalier.GenOptions(**defaults), outputs, passes, tuning_folder, submit_runs)
         return CompiledFunction(_GraphProgram(self), _espalier.compile_graph(self.native, settings), None, {})
 
     def dot(self) -> str:
@@ -154,6 +154,7 @@ def compile_settings(
     outputs: Optional[Sequence[str]],
     passes: Optional[Mapping[str, bool]],
     tuning_folder: Optional[Union[str, "os.PathLike[str]"]],
+    submit_runs: bool,
 ) -> Any:
     """The library's options of a compilation."""
     return _espalier.CompileOptions(
@@ -162,6 +163,7 @@ def compile_settings(
         None if outputs is None else list(outputs),
         dict(passes or {}),
         "" if tuning_folder is None else os.fspath(tuning_folder),
+        submit_runs,
     )
 
 
@@ -205,26 +207,31 @@ class CompiledFunction:
 
         Raises:
             TypeError: an argument that the program has not, that is missing, or that was compiled in with another value.
-            ProgramError: ``stream`` for a function that looks at values.
         """
         arguments = self._arguments({**dict(zip(self._program.arg_names, args)), **kwargs})
         record = RunRecord()
         if self._followed is None:
             return ProgramState(self._native.run(self._texts(arguments), stream), record)
-        if stream:
-            raise InvalidValueError("a function that looks at values is not streamed when it is compiled", "bad_request")
-        return ProgramState(self._followed.run(self._body(record, arguments)), record)
+        return ProgramState(self._followed.run(self._body(record, arguments), stream), record)
 
     def run_batch(
-        self, batch_kwargs: "Sequence[Item]", *, num_threads: Union[int, str] = "auto", progress_bar: bool = False
-    ) -> list[ProgramState]:
+        self,
+        batch_kwargs: "Sequence[Item]",
+        *,
+        num_threads: Union[int, str] = "auto",
+        progress_bar: bool = False,
+        generator_style: bool = False,
+    ) -> Union[list[ProgramState], Iterator[ProgramState]]:
         """Runs the program once for each item; the states are in the items' order.
+
+        On an Espalier server the runs of a batch are one request, or a few (pass ``submit_batches``).
 
         Args:
             batch_kwargs: as :meth:`SglFunction.run_batch`.
             num_threads: runs at once; "auto": what :meth:`tune` found, else 256. Of a function that looks at values:
                 threads.
             progress_bar: a line on stderr.
+            generator_style: gives an iterator: states are handed out as they are done.
         """
         items = [self._arguments(self._program.named(item)) for item in batch_kwargs]
         if not items:
@@ -237,7 +244,8 @@ class CompiledFunction:
             bodies = [self._body(record, item) for record, item in zip(records, items)]
             batch = self._followed.batch(bodies, at_once)
         bar = ProgressBar(len(items)) if progress_bar else None
-        return list(batch_results(batch, records, bar))
+        states = batch_results(batch, records, bar)
+        return states if generator_style else list(states)
 
     def tune(
         self, batch_kwargs: "Sequence[Item]", candidates: Sequence[int] = (4, 16, 64, 256), rounds: int = 3

@@ -297,6 +297,7 @@ class SglFunction:
         outputs: Optional[Sequence[str]] = None,
         passes: Optional[Mapping[str, bool]] = None,
         tuning_folder: Optional[Union[str, "os.PathLike[str]"]] = None,
+        submit_runs: bool = False,
         max_new_tokens: int = 128,
         n: int = 1,
         stop: Optional[Union[str, Sequence[str]]] = None,
@@ -326,8 +327,10 @@ class SglFunction:
                 the text.
             passes: name to on or off: ``fold_constants``, ``move_pieces`` (off unless asked for: it changes prompts,
                 where they are :func:`espalier.movable`), ``merge_equal``, ``drop_dead``, ``share_samples``,
-                ``chain_calls``, ``hoist_prefix``, ``plan_speculation``.
+                ``chain_calls``, ``hoist_prefix``, ``plan_speculation``, ``submit_batches``.
             tuning_folder: where :meth:`CompiledFunction.tune` keeps what it found.
+            submit_runs: on an Espalier server a single run is one request too, as a batch is; its variables are there
+                when all of it has ended.
             max_new_tokens: and those behind it: as :meth:`run`.
             known: arguments that are constants of the compiled program.
 
@@ -336,7 +339,7 @@ class SglFunction:
         """
         defaults = _espalier.GenOptions(**_defaults(locals()))
         self._refuse_while_tracing()
-        settings = compile_settings(backend, defaults, outputs, passes, tuning_folder)
+        settings = compile_settings(backend, defaults, outputs, passes, tuning_folder, submit_runs)
         constants, open_names = self._known_and_open(known)
         body = self._traced_body(constants, open_names, RunRecord())
         program = _espalier.compile(self.__name__, open_names, body, settings)

@@ -11,6 +11,7 @@
 #include "lang/batch.h"
 #include "lang/compiler/following.h"
 #include "lang/compiler/passes.h"
+#include "lang/compiler/served_batch.h"
 #include "lang/compiler/tuning.h"
 #include "lang/graph/prefix.h"
 #include "lang/graph/replay.h"
@@ -30,6 +31,7 @@ constexpr NamedPass kPasses[] = {
     {"merge_equal", &Passes::merge_equal},       {"drop_dead", &Passes::drop_dead},
     {"share_samples", &Passes::share_samples},   {"chain_calls", &Passes::chain_calls},
     {"hoist_prefix", &Passes::hoist_prefix},     {"plan_speculation", &Passes::plan_speculation},
+    {"submit_batches", &Passes::submit_batches},
 };
 
 }  // namespace
@@ -51,18 +53,29 @@ Result<> Passes::set(std::string_view name, bool on) {
   return success();
 }
 
+bool Passes::is_on(std::string_view name) const {
+  return this->*std::ranges::find(kPasses, name, &NamedPass::name)->on;
+}
+
 // ---- The program ----------------------------------------------------------------------------------------------------
 
 struct CompiledProgram::Impl {
   Graph graph;
   CompileOptions options;
   std::vector<PassReport> reports;
-  std::optional<Function> runs;  // always set
-  std::string prefix;            // that all runs begin with, where it is worth a call of its own
+  std::optional<Function> runs;               // always set
+  std::string prefix;                         // that all runs begin with, where it is worth a call of its own
+  std::optional<lang::ServedProgram> served;  // of a batch; none: it is made of calls
   int api_spec_tokens = 0;
   lang::TuningKey key;
   std::atomic<int> tuned{0};  // 0: it was not
 
+  // Null where there is none that is worth a call. The call's failure is each run's own: they make it again.
+  std::shared_ptr<HeldPrefix> hold_prefix() const {
+    if (prefix.empty()) return nullptr;
+    auto held = options.backend->hold(prefix);
+    return held.ok() ? std::move(held).value() : nullptr;
+  }
   RunOptions run_options(bool stream) const { return {options.backend, options.defaults, stream, api_spec_tokens}; }
 };
 
@@ -80,6 +93,7 @@ class Pipeline {
     step("move_pieces", true, [&](PassReport& report) { lang::move_pieces(graph_, report); });
     step("merge_equal", whole, [&](PassReport& report) { lang::merge_equal(graph_, defaults, report); });
     step("drop_dead", whole, [&](PassReport& report) { lang::drop_dead(graph_, options_.outputs, report); });
+    step("submit_batches", whole, [&](PassReport& report) { submit_batches(report); });
     const lang::ServedRows rows{.speculated = whole && traits_.speculates && options_.passes.plan_speculation,
                                 .chained = traits_.chains && options_.passes.chain_calls};
     step("share_samples", traits_.samples,
@@ -92,6 +106,7 @@ class Pipeline {
   }
   std::string prefix;
   int api_spec_tokens = 0;
+  std::optional<lang::ServedProgram> served;
 
  private:
   // `possible`: on this back end, for this program.
@@ -100,6 +115,12 @@ class Pipeline {
     PassReport report{std::string(name), on && possible, {}, 0, 0};
     if (report.on) pass(report);
     reports_.push_back(std::move(report));
+  }
+
+  // What the passes behind this one do is for calls.
+  void submit_batches(PassReport& report) {
+    served = lang::ServedProgram::of(graph_, options_);
+    if (served) report.changes.push_back(fmt::format("up to {} runs are one request", served->most_runs()));
   }
 
   void hoist_prefix(PassReport& report) {
@@ -160,13 +181,12 @@ Json CompiledProgram::report_json() const {
 }
 
 State CompiledProgram::run(const Arguments& arguments, bool stream) const {
+  if (impl_->options.submit_runs && !stream) return batch({arguments})(0);
   return impl_->runs->run(arguments, impl_->run_options(stream));
 }
 
 std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, const BatchOptions& batch) const {
-  const auto held = items.size() > 1 ? hold_prefix() : nullptr;
-  const RunOptions options = impl_->run_options(false);
-  const auto begin = [&](std::size_t i) { return impl_->runs->run(items[i], options); };
+  const auto begin = this->batch({items.begin(), items.end()}, batch.threads);
   std::vector<State> all;
   all.reserve(items.size());
   const auto each = [&](std::size_t, State s) { all.push_back(std::move(s)); };
@@ -179,11 +199,18 @@ std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, 
   return all;
 }
 
-std::shared_ptr<HeldPrefix> CompiledProgram::hold_prefix() const {
-  if (impl_->prefix.empty()) return nullptr;
-  // The call's failure is each run's own: they make it again.
-  auto held = impl_->options.backend->hold(impl_->prefix);
-  return held.ok() ? std::move(held).value() : nullptr;
+std::function<State(std::size_t)> CompiledProgram::batch(std::vector<Arguments> items, int at_once) const {
+  const auto one_by_one = [impl = impl_, options = impl_->run_options(false)](const Arguments& item) {
+    return impl->runs->run(item, options);
+  };
+  if (impl_->served && (items.size() > 1 || impl_->options.submit_runs)) {
+    const auto most = static_cast<std::size_t>(at_once > 0 ? at_once : runs_at_once());
+    auto served = std::make_shared<lang::ServedBatch>(*impl_->served, std::move(items), most, impl_->run_options(false),
+                                                      one_by_one);
+    return [served](std::size_t i) { return served->begin(i); };
+  }
+  auto held = items.size() > 1 ? impl_->hold_prefix() : nullptr;
+  return [one_by_one, held = std::move(held), all = std::move(items)](std::size_t i) { return one_by_one(all[i]); };
 }
 
 int CompiledProgram::runs_at_once() const {
@@ -241,6 +268,7 @@ Result<CompiledProgram> CompiledProgram::make(Graph graph, std::optional<Functio
   Pipeline pipeline(graph, impl->options);
   impl->reports = pipeline.run();
   impl->prefix = std::move(pipeline.prefix);
+  impl->served = std::move(pipeline.served);
   impl->api_spec_tokens = pipeline.api_spec_tokens;
   if (followed) {
     auto body = [function = *followed, with = impl->options](State& s, const Arguments& arguments) {

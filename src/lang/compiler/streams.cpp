@@ -36,6 +36,21 @@ std::string name_set_by(const Graph::Content& content) {
   return {};
 }
 
+std::set<std::string> names_of_program(const Graph& graph) {
+  std::vector<std::set<std::string>> by_stream(static_cast<std::size_t>(graph.streams));
+  for (const Graph::Node& one : graph.nodes) {
+    auto& names = by_stream[static_cast<std::size_t>(one.stream)];
+    if (const std::string name = name_set_by(one.content); !name.empty()) names.insert(name);
+    if (const auto* end = std::get_if<Graph::ReasoningEnd>(&one.content))
+      for (const std::string& name : end->names) names.insert({name, name + "_reasoning_content"});
+    const auto* join = std::get_if<Graph::Join>(&one.content);
+    if (join == nullptr || join->mode != JoinMode::gather_variable) continue;
+    for (const int child : std::set<int>(join->children.begin(), join->children.end()))
+      names.merge(by_stream[static_cast<std::size_t>(child)]);
+  }
+  return by_stream.front();
+}
+
 bool is_literal(const Graph::Content& content) {
   return std::holds_alternative<node::Text>(content) || std::holds_alternative<node::MovableBegin>(content) ||
          std::holds_alternative<node::MovableEnd>(content);

@@ -3,6 +3,8 @@
 // Threads: values; they hold numbers of nodes, and are good until the graph's nodes change.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "espalier/graph.h"
@@ -21,6 +23,8 @@ void remove_nodes(Graph& graph, const std::vector<bool>& gone);
 const node::Gen* gen_of(const Graph::Content& content);  // of a Gen or a Sample; else null
 // The name that a node sets; empty: none.
 std::string name_set_by(const Graph::Content& content);
+// What the program's own stream has in the end: set by itself, or gathered from streams that it joins.
+std::set<std::string> names_of_program(const Graph& graph);
 // Nothing is called, and what it adds to the text is the same in every run.
 bool is_literal(const Graph::Content& content);
 

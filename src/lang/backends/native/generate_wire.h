@@ -13,6 +13,7 @@ struct NativeServer {
   std::string model_path;
   bool sees_pictures = true;
   bool has_template = false;  // for chats, of its own
+  bool own_format = false;    // turns are written here as the server would
   std::int64_t bos = -1;      // its begin token; -1: none
 };
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "lang/backends/compute_prefix.h"
 #include "lang/backends/native/native_chain.h"
+#include "lang/backends/native/native_programs.h"
 #include "lang/backends/native/native_select.h"
 #include "lang/backends/native/server_chat_format.h"
 #include "lang/backends/native/server_pin.h"
@@ -35,6 +36,11 @@ class NativeBackend final : public RemoteBackend {
   }
   std::unique_ptr<Call> chain(const Document& document, ChainCall call, ChainSink sink) override {
     return begin_native_chain(lane_, server_, document, call, std::move(sink));
+  }
+
+  // Its turns are written in the server's own format there.
+  std::shared_ptr<ProgramServer> programs() override {
+    return server_.espalier && server_.own_format ? program_server(lane_) : nullptr;
   }
 
   // Old servers have the route under GET.
@@ -114,6 +120,7 @@ Result<std::shared_ptr<Backend>> open_native(NativeOptions options) {
   ESP_TRY(auto driver, lang::Driver::shared());
   auto lane = std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint));
   ESP_TRY(lang::native::NativeServer server, lang::native::model_info(*lane));
+  server.own_format = options.chat_template.empty();
   ESP_TRY(ChatFormat format, lang::native::chat_format_for(*lane, server, options.chat_template));
   return std::shared_ptr<Backend>(
       std::make_shared<lang::native::NativeBackend>(std::move(lane), std::move(server), std::move(format)));

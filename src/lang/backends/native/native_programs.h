@@ -1,0 +1,17 @@
+// native_programs.h: programs as POST /v1/programs of an Espalier server.
+//
+// The answer is read as a stream, of which only the ends of runs are asked for, so that runs end one by one.
+// Threads, Fails: as lang/served_runs.h. A stream that breaks off fails the runs that had not ended.
+// Source:  docs/http.md, "Programs".
+#pragma once
+
+#include "lang/backends/remote/lane.h"
+#include "lang/served_runs.h"
+
+namespace espalier::lang::native {
+
+std::shared_ptr<ProgramServer> program_server(std::shared_ptr<Lane> lane);
+
+Result<ServedResult> read_run_end(const Json& event);
+
+}  // namespace espalier::lang::native
