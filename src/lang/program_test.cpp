@@ -197,14 +197,14 @@ TEST(Program, AVariableThatIsSetOnlyLaterIsNotWaitedFor) {
   auto backend = counting();
   backend->hold();
   State s = sgl::run(
-      [](State& s) {
+      [&](State& s) {
         auto two = s.fork(2);
         two[0] += "a" + gen("first") + two[1]["later"];
         two[1] += "b" + gen("later");
+        backend->release();
         two.join();
       },
       {.backend = backend});
-  backend->release();
   EXPECT_EQ(s["first"].list().size(), 1u);
   EXPECT_EQ(s["later"].list().size(), 1u);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/json.h"
 #include "lang/compiler/streams.h"
@@ -52,15 +53,22 @@ Result<> Reads::take(std::size_t at) {
   return success();
 }
 
+// The stream that has a stream's names now. What is passed on the way is led there at once.
+int Reads::home(int stream) {
+  int end = stream;
+  while (of(end).joined >= 0) end = of(end).joined;
+  while (of(stream).joined >= 0) stream = std::exchange(of(stream).joined, end);
+  return end;
+}
+
 // Up the streams that it was forked off, in each as far as it had come then. A stream that was joined has its names
 // where they went, among others: too many there are no harm, since the read itself finds out.
-bool Reads::has(int stream, const std::string& name) const {
+bool Reads::has(int stream, const std::string& name) {
   std::size_t before = graph_.nodes.size();
-  for (std::size_t steps = 0; stream >= 0 && steps < streams_.size(); ++steps) {
-    int at = stream;
-    for (std::size_t moves = 0; of(at).joined >= 0 && moves < streams_.size(); ++moves) at = of(at).joined;
-    const auto found = of(at).names.find(name);
-    if (found != of(at).names.end() && found->second < before) return true;
+  while (stream >= 0) {
+    const auto& names = of(home(stream)).names;
+    const auto found = names.find(name);
+    if (found != names.end() && found->second < before) return true;
     before = of(stream).begin;
     stream = of(stream).from;
   }

@@ -40,7 +40,8 @@ class Reads {
 
   Stream& of(int stream) { return streams_[static_cast<std::size_t>(stream)]; }
   const Stream& of(int stream) const { return streams_[static_cast<std::size_t>(stream)]; }
-  bool has(int stream, const std::string& name) const;
+  int home(int stream);
+  bool has(int stream, const std::string& name);
   void join(int into, int child);
   Result<> read(std::size_t at, const Graph::Variable& variable);
   void end_scope(std::size_t at, const std::string& name);
