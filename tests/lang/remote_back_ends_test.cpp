@@ -2,6 +2,7 @@
 // and programs say the same compiled as interpreted.
 #include "base/json_fields.h"
 #include "espalier/backends.h"
+#include "espalier/compiler.h"
 #include "lang/backends/api_double.h"
 #include "lang/backends/native/native_select.h"
 #include "running_server.h"
@@ -259,6 +260,90 @@ TEST(OurServer, AChainThatItRefusesFailsWithItsSentence) {
   ASSERT_TRUE(s.error());
   EXPECT_EQ(s.error()->kind, Error::Kind::bad_request);
   EXPECT_NE(s.error()->message.find("top_p"), std::string::npos) << s.error()->message;
+}
+
+// The dialogue behind two branches whose views come back as a list.
+Function debate() {
+  return Function("debate", {"about"}, [](State& s, const Arguments& args) {
+    auto sides = s.fork(2);
+    sides += [](int i) { return user("Side " + std::to_string(i)); };
+    sides += assistant(gen("view", {.max_tokens = 4}));
+    sides.join();
+    dialogue().call(s, args);
+  });
+}
+
+std::vector<Arguments> many_subjects() {
+  std::vector<Arguments> items;
+  for (int i = 0; i < 30; ++i) items.push_back({{"about", "subject " + std::to_string(i)}});
+  items[7].set("about", std::string(20'000, 'x'));  // does not fit
+  return items;
+}
+
+TEST(OurServer, ABatchIsARequestOrTwoWhoseRunsSayWhatCallsSay) {
+  const auto items = many_subjects();
+  const auto by_calls = native(), submitted = native();
+  CompileOptions options{.backend = by_calls, .defaults = {.temperature = 0}};
+  options.passes.submit_batches = false;
+  const auto own = compile(debate(), options)->run_batch(items);
+  auto program = compile(debate(), {.backend = submitted, .defaults = {.temperature = 0}});
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  std::vector<std::size_t> told;
+  auto states = program->run_batch(items, {20, [&](std::size_t done, std::size_t) { told.push_back(done); }});
+  ASSERT_EQ(states.size(), items.size());
+  EXPECT_EQ(told.size(), items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    ASSERT_EQ(states[i].error().has_value(), i == 7) << i;
+    ASSERT_EQ(states[i]["view"].list().size(), 2u);
+    if (i == 7) continue;
+    EXPECT_EQ(states[i].text(), own[i].text()) << i;
+    EXPECT_EQ(states[i].messages().size(), own[i].messages().size());
+    for (const char* name : {"word", "mark", "sure"}) {
+      EXPECT_EQ(states[i][name].text(), own[i][name].text()) << i << name;
+      EXPECT_EQ(states[i].meta(name)["completion_tokens"], own[i].meta(name)["completion_tokens"]) << i << name;
+    }
+  }
+  EXPECT_EQ(states[7].error()->code, own[7].error()->code);
+  EXPECT_THROW((void)states[7]["sure"].text(), ProgramError);
+  EXPECT_GE(submitted->usage().calls, 29 * 5);  // as the server counts them
+  // A state goes on call by call.
+  states[3] += user("And?") + assistant(gen("more", {.max_tokens = 2}));
+  EXPECT_FALSE(states[3]["more"].text().empty());
+  EXPECT_TRUE(states[3].text().starts_with(own[3].text()));
+}
+
+TEST(OurServer, ASingleRunIsARequestWhereThatIsAskedFor) {
+  const auto backend = native();
+  auto program = compile(debate(), {.backend = backend, .defaults = {.temperature = 0}, .submit_runs = true});
+  const Arguments arguments{{"about", "foxes"}};
+  State s = program->run(arguments),
+        own = debate().run(arguments, {.backend = native(), .defaults = {.temperature = 0}});
+  EXPECT_EQ(s.text(), own.text());
+  EXPECT_EQ(s["sure"].text(), own["sure"].text());
+  EXPECT_THROW((void)program->run({{"colour", "red"}}), ProgramError);
+}
+
+TEST(OurServer, ABatchThatIsDroppedEndsAndOneThatItRefusesIsMadeCallByCall) {
+  auto program = compile(Function("long", {"n"},
+                                  [](State& s, const Arguments& args) {
+                                    s += args["n"] + gen("a", {.max_tokens = 400, .ignore_eos = true});
+                                  }),
+                         {.backend = native(), .defaults = {.temperature = 0}});
+  {
+    const auto begin = program->batch({{{"n", "1"}}, {{"n", "2"}}, {{"n", "3"}}});
+    const State first = begin(0), second = begin(1);  // the third is never begun
+  }
+  const auto backend = native();
+  const Function wrong("wrong", {"n"}, [](State& s, const Arguments& args) {
+    s += args["n"] + gen("a", {.max_tokens = 2, .top_p = 7});
+  });
+  const auto states =
+      compile(wrong, {.backend = backend})->run_batch(std::vector<Arguments>{{{"n", "1"}}, {{"n", "2"}}});
+  for (const State& s : states) {
+    ASSERT_TRUE(s.error());
+    EXPECT_EQ(s.error()->kind, Error::Kind::bad_request);
+    EXPECT_NE(s.error()->message.find("top_p"), std::string::npos) << s.error()->message;
+  }
 }
 
 TEST(OurServer, BranchesThatBeginTheSameAskOnceForSeveralSamples) {
