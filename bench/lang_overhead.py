@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What one primitive of the Python language costs beside the model: microseconds on a model that costs nothing.
+"""What one primitive of the Python language costs beside the model: microseconds on a model that costs nothing. And
+what a batch of 1,000 programs with 8 forks each takes: seconds, and MiB over the start at most.
 
     PYTHONPATH=build/release/python bench/lang_overhead.py [--json FILE]
 
 The model is one layer with random weights (--load-format dummy), so what is measured is the language, its conversions
 and one step of an engine that has nothing to compute. For the primitives that only queue the figure is the whole cost; for
 a generation that is read the engine's own time (e2e_latency in its meta info) is told apart. The least of several
-rounds counts: other programs on the machine only ever add.
+rounds counts: other programs on the machine only ever add. src/lang/primitives_bench.cpp and batch_bench.cpp are the
+same of the language in C++.
 """
 
 import argparse
@@ -111,6 +113,46 @@ def batch(count):
     one_text.run_batch([{"i": i} for i in range(count)], num_threads=4)
 
 
+@sgl.function
+def branches(s, x):
+    s += "Question number " + x + ": what is to be thought of it?"
+    forks = s.fork(8)
+    forks += lambda i: f" Branch {i}:" + sgl.gen("a", max_tokens=4, ignore_eos=True, temperature=0)
+    forks.join()
+    s += " In the end:" + sgl.gen("end", max_tokens=4, ignore_eos=True, temperature=0)
+
+
+def kib(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name))
+
+
+def take(run):
+    """Seconds, and MiB over the start at most."""
+    with open("/proc/self/clear_refs", "w") as refs:
+        refs.write("5")  # the highest begins anew
+    before, began = kib("VmRSS"), time.perf_counter()
+    states = run()
+    seconds = time.perf_counter() - began
+    failed = sum(state.error() is not None for state in states)
+    return {"seconds": seconds, "MiB": (kib("VmHWM") - before) / 1024, "failed": failed}
+
+
+def big_batches(engine):
+    items = [{"x": str(i)} for i in range(1000)]
+    compiled = branches.compile(temperature=0)
+    batches = {
+        "1,000 programs with 8 forks": lambda: branches.run_batch(items),
+        "the same compiled": lambda: compiled.run_batch(items),
+        "compiled, all of them at once": lambda: compiled.run_batch(items, num_threads=1000),
+    }
+    taken = {}
+    for name, batch in batches.items():
+        sgl.flush_cache(engine)
+        taken[name] = take(batch)
+    return taken
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("--json", help="also write the figures to this file")
@@ -135,14 +177,17 @@ def main():
             "gen of one token, read": microseconds(in_state(gens), 200),
             "Engine.generate of one token": microseconds(bare, 200),
         }
+        taken = big_batches(engine)
         engine.shutdown()
     whole, own = figures["gen of one token, read"], 1e6 * min(ENGINE_SECONDS)
     figures["   of it the engine's own"] = own
     figures["   beside it"] = whole - own
     for name, figure in figures.items():
         print(f"{name:40} {figure:9.1f} us")
+    for name, took in taken.items():
+        print(f"{name:40} {took['seconds']:9.2f} s {took['MiB']:9.1f} MiB {took['failed']} failed")
     if chosen.json:
-        pathlib.Path(chosen.json).write_text(json.dumps(figures, indent=1))
+        pathlib.Path(chosen.json).write_text(json.dumps({"us": figures, "batches": taken}, indent=1))
 
 
 if __name__ == "__main__":

@@ -124,10 +124,18 @@ std::shared_ptr<const ChoicesMethod> unconditional_likelihood_normalized();
 // Fails: bad_request naming the three.
 Result<std::shared_ptr<const ChoicesMethod>> choices_method_named(std::string_view name);
 
+// How a select is carried out (lang/compiler/select_ways.cpp decides).
+enum class SelectWay {
+  scoring,  // every token of every choice is scored, and the method decides; meta tells the scores
+  path,     // only what the method looks at is scored, where the back end can (traits); meta need not tell scores
+  grammar,  // one generation of likeliest tokens that is held to the choices; the method is not asked
+};
+
 struct SelectCall {
   std::vector<std::string> choices;  // at least one
   std::shared_ptr<const ChoicesMethod> method;
   double temperature = 0;
+  SelectWay way = SelectWay::scoring;  // scoring or path; what has no paths scores
 };
 
 struct SelectOutput {
@@ -184,6 +192,7 @@ struct BackendTraits {
   bool speculates = false;    // calls are paid each: API speculation makes sense
   bool samples = false;       // several samples are one request, whose prompt is read, and paid, once
   bool chains = false;        // takes generations with text between them as one call
+  bool paths = false;         // SelectWay::path: takes greedy_token_selection()'s choice without scoring all of them
 };
 
 // What a back end has answered since it was made.

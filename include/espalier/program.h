@@ -111,6 +111,7 @@ struct Select {
   std::vector<std::string> choices;
   double temperature = 0;
   std::shared_ptr<const ChoicesMethod> method;  // null: token_length_normalized()
+  SelectWay way = SelectWay::scoring;           // the compiler's choice
   int number = -1;                              // as of Gen
 };
 struct RoleBegin {

@@ -60,10 +60,16 @@ Arguments arguments_of(const nb::dict& given) {
 }
 
 std::shared_ptr<const CompileOptions> compile_options(PythonBackend& backend, const GenOptions& defaults,
-                                                      std::optional<std::vector<std::string>> outputs,
+                                                      std::optional<std::vector<std::string>> outputs, bool meta_read,
                                                       const nb::dict& passes, std::string tuning_folder,
                                                       bool submit_runs) {
-  CompileOptions options{*backend, defaults, std::move(outputs), {}, std::move(tuning_folder), submit_runs};
+  CompileOptions options;
+  options.backend = *backend;
+  options.defaults = defaults;
+  options.outputs = std::move(outputs);
+  options.meta_read = meta_read ? MetaRead::own_state : MetaRead::none;
+  options.tuning_folder = std::move(tuning_folder);
+  options.submit_runs = submit_runs;
   for (const auto& [name, on] : passes) {
     const auto known = options.passes.set(string_of(name), nb::cast<bool>(on));
     if (!known.ok()) throw ProgramError(known.error());
@@ -88,12 +94,26 @@ class FollowedFunction {
 };
 using PythonFollowed = Held<FollowedFunction>;
 
-nb::list tune(PythonProgram& self, const std::vector<nb::dict>& items, const std::vector<int>& candidates, int rounds) {
+nb::dict dict_of(const BatchSettings& settings) {
+  nb::dict out;
+  out["runs"] = settings.runs;
+  out["group"] = settings.group;
+  out["scored"] = settings.scored;
+  return out;
+}
+
+nb::list tune(PythonProgram& self, const std::vector<nb::dict>& items, std::vector<int> runs, std::vector<int> groups,
+              bool ways, int rounds) {
   std::vector<Arguments> all;
   for (const nb::dict& item : items) all.push_back(arguments_of(item));
-  const auto measured = value_or_raise(unlocked([&] { return self->tune(all, candidates, rounds); }));
+  const TuneOptions options{std::move(runs), std::move(groups), ways, rounds};
+  const auto measured = value_or_raise(unlocked([&] { return self->tune(all, options); }));
   nb::list out;
-  for (const MeasuredRuns& one : measured) out.append(nb::make_tuple(one.runs, one.seconds));
+  for (const MeasuredSettings& one : measured) {
+    nb::dict told = dict_of(one.settings);
+    told["seconds"] = one.seconds;
+    out.append(std::move(told));
+  }
   return out;
 }
 
@@ -126,16 +146,16 @@ void bind_programs(nb::module_& m) {
       .def(
           "__init__",
           [](Settings* self, PythonBackend& backend, const GenOptions& defaults,
-             std::optional<std::vector<std::string>> outputs, const nb::dict& passes, std::string tuning_folder,
-             bool submit_runs) {
-            new (self) Settings(
-                compile_options(backend, defaults, std::move(outputs), passes, std::move(tuning_folder), submit_runs));
+             std::optional<std::vector<std::string>> outputs, bool meta_read, const nb::dict& passes,
+             std::string tuning_folder, bool submit_runs) {
+            new (self) Settings(compile_options(backend, defaults, std::move(outputs), meta_read, passes,
+                                                std::move(tuning_folder), submit_runs));
           },
-          nb::arg("backend"), nb::arg("defaults"), nb::arg("outputs").none(), nb::arg("passes"),
+          nb::arg("backend"), nb::arg("defaults"), nb::arg("outputs").none(), nb::arg("meta_read"), nb::arg("passes"),
           nb::arg("tuning_folder"), nb::arg("submit_runs"));
   nb::class_<PythonProgram>(m, "CompiledProgram")
       .def_prop_ro("graph", [](PythonProgram& self) { return self->graph(); })
-      .def_prop_ro("runs_at_once", [](PythonProgram& self) { return self->runs_at_once(); })
+      .def_prop_ro("settings", [](PythonProgram& self) { return dict_of(self->settings()); })
       .def("report", [](PythonProgram& self) { return self->report(); })
       .def("report_json", [](PythonProgram& self) { return python_of(self->report_json()); })
       .def("run",
@@ -147,9 +167,11 @@ void bind_programs(nb::module_& m) {
            [](PythonProgram& self, const std::vector<nb::dict>& items, int at_once) {
              std::vector<Arguments> all;
              for (const nb::dict& item : items) all.push_back(arguments_of(item));
-             const auto ahead = static_cast<std::size_t>(at_once > 0 ? at_once : self->runs_at_once());
+             const BatchSettings with = self->settings();
+             const lang::BatchWindow window{static_cast<std::size_t>(at_once > 0 ? at_once : with.runs),
+                                            static_cast<std::size_t>(with.group)};
              auto begin = unlocked([&] { return self->batch(std::move(all), at_once); });
-             return std::make_unique<PythonBatch>(items.size(), 1, ahead, std::move(begin));
+             return std::make_unique<PythonBatch>(items.size(), 1, window, std::move(begin));
            })
       .def("tune", &tune);
   m.def("compile", [](std::string name, std::vector<std::string> parameters, nb::object body, const Settings& with) {
@@ -170,7 +192,7 @@ void bind_programs(nb::module_& m) {
       .def("batch", [](PythonFollowed& self, const std::vector<nb::object>& bodies, int threads) {
         auto functions = std::make_shared<std::vector<Function>>();
         for (const nb::object& body : bodies) functions->push_back(self->function(body));
-        return std::make_unique<PythonBatch>(functions->size(), threads, functions->size(),
+        return std::make_unique<PythonBatch>(functions->size(), threads, lang::BatchWindow{.ahead = functions->size()},
                                              [functions, options = self->run_options(false)](std::size_t i) {
                                                return (*functions)[i].run({}, options);
                                              });

@@ -16,8 +16,8 @@ Function python_function(nb::object body);
 
 class PythonBatch {
  public:
-  PythonBatch(std::size_t items, int threads, std::size_t ahead, std::function<State(std::size_t)> begin) {
-    unlocked([&] { batch_.emplace(items, threads, ahead == 0 ? items : ahead, std::move(begin)); });
+  PythonBatch(std::size_t items, int threads, lang::BatchWindow window, std::function<State(std::size_t)> begin) {
+    unlocked([&] { batch_.emplace(items, threads, window, std::move(begin)); });
   }
   ~PythonBatch() { close(); }
 

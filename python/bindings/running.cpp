@@ -45,7 +45,7 @@ std::unique_ptr<PythonBatch> batch(const std::vector<nb::object>& bodies, Python
   auto functions = std::make_shared<std::vector<Function>>();
   for (const nb::object& body : bodies) functions->push_back(python_function(body));
   return std::make_unique<PythonBatch>(
-      functions->size(), threads, ahead,
+      functions->size(), threads, lang::BatchWindow{.ahead = ahead == 0 ? functions->size() : ahead},
       [functions, options = *options](std::size_t i) { return (*functions)[i].run({}, options); });
 }
 

@@ -14,11 +14,12 @@ namespace espalier::lang {
 // The items of a batch, handed out to threads and taken back in order.
 class Batch::Queue {
  public:
-  Queue(std::size_t items, std::size_t ahead) : items_(items), ahead_(ahead) {}
+  Queue(std::size_t items, BatchWindow window)
+      : items_(items), ahead_(window.ahead), group_(std::max<std::size_t>(1, std::min(window.group, window.ahead))) {}
 
   std::optional<std::size_t> begin_next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return over_ || begun_ == items_ || begun_ < taken_ + ahead_; });
+    changed_.wait(lock, [&] { return over_ || begun_ == items_ || has_room(); });
     if (over_ || begun_ == items_) return std::nullopt;
     return begun_++;
   }
@@ -50,7 +51,12 @@ class Batch::Queue {
   const std::atomic<bool>& over() const { return over_; }
 
  private:
-  const std::size_t items_, ahead_;
+  // The rest of a group follows its first.
+  bool has_room() const {
+    return begun_ % group_ != 0 || begun_ + std::min(group_, items_ - begun_) <= taken_ + ahead_;
+  }
+
+  const std::size_t items_, ahead_, group_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t begun_ = 0, taken_ = 0;
@@ -68,8 +74,8 @@ std::size_t thread_count(int threads, std::size_t items) {
 
 }  // namespace
 
-Batch::Batch(std::size_t items, int threads, std::size_t ahead, std::function<State(std::size_t)> begin)
-    : queue_(std::make_unique<Queue>(items, ahead)), begin_(std::move(begin)) {
+Batch::Batch(std::size_t items, int threads, BatchWindow window, std::function<State(std::size_t)> begin)
+    : queue_(std::make_unique<Queue>(items, window)), begin_(std::move(begin)) {
   start(thread_count(threads, items));
 }
 
@@ -104,9 +110,9 @@ State Batch::next() {
   return state;
 }
 
-void run_batch(std::size_t items, const BatchOptions& options, std::size_t ahead,
+void run_batch(std::size_t items, const BatchOptions& options, BatchWindow window,
                const std::function<State(std::size_t)>& begin, const std::function<void(std::size_t, State)>& each) {
-  Batch batch(items, options.threads, ahead, begin);
+  Batch batch(items, options.threads, window, begin);
   for (std::size_t i = 0; i < items; ++i) {
     each(i, batch.next());
     if (options.progress) options.progress(i + 1, items);

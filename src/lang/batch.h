@@ -18,12 +18,16 @@
 
 namespace espalier::lang {
 
-inline constexpr std::size_t kAhead = 200;  // items that are begun before the first of them was taken
+// Which items are begun before those at the front were taken.
+struct BatchWindow {
+  std::size_t ahead = 200;  // so many at most
+  std::size_t group = 1;    // begun together, when there is room for all of them; at most `ahead`
+};
 
 class Batch {
  public:
   // `threads`: as BatchOptions says. Fails: ProgramError when not one thread can be had.
-  Batch(std::size_t items, int threads, std::size_t ahead, std::function<State(std::size_t)> begin);
+  Batch(std::size_t items, int threads, BatchWindow window, std::function<State(std::size_t)> begin);
   ~Batch();
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
@@ -42,7 +46,7 @@ class Batch {
 };
 
 // Calls each(i, state) for every item in order; it and the progress on the caller's thread.
-void run_batch(std::size_t items, const BatchOptions& options, std::size_t ahead,
+void run_batch(std::size_t items, const BatchOptions& options, BatchWindow window,
                const std::function<State(std::size_t)>& begin, const std::function<void(std::size_t, State)>& each);
 
 }  // namespace espalier::lang

@@ -133,6 +133,24 @@ Result<ChoicesRule> choices_rule_named(std::string_view name) {
       "choices_method");
 }
 
+std::string_view name_of(SelectWay way) {
+  switch (way) {
+    case SelectWay::scoring:
+      return "scoring";
+    case SelectWay::path:
+      return "path";
+    case SelectWay::grammar:
+      break;
+  }
+  return "grammar";
+}
+
+std::optional<SelectWay> select_way_named(std::string_view name) {
+  for (const SelectWay way : {SelectWay::scoring, SelectWay::path, SelectWay::grammar})
+    if (name_of(way) == name) return way;
+  return std::nullopt;
+}
+
 Decision decide(ChoicesRule rule, const std::vector<ScoredChoice>& choices) {
   Decision decision;
   for (const ScoredChoice& choice : choices) decision.means.push_back(mean(choice.logprobs));

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,9 @@ enum class ChoicesRule { token_length_normalized, greedy_token_selection, uncond
 
 std::string_view name_of(ChoicesRule rule);
 Result<ChoicesRule> choices_rule_named(std::string_view name);  // bad_request naming the three
+
+std::string_view name_of(SelectWay way);
+std::optional<SelectWay> select_way_named(std::string_view name);
 
 struct ScoredChoice {
   std::vector<double> logprobs;       // of its tokens

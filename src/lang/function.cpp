@@ -136,14 +136,14 @@ std::vector<State> Function::run_batch(std::span<const Arguments> items, const R
   std::vector<State> all;
   all.reserve(items.size());
   lang::run_batch(
-      items.size(), batch, items.size(), [&](std::size_t i) { return run(items[i], options); },
+      items.size(), batch, {.ahead = items.size()}, [&](std::size_t i) { return run(items[i], options); },
       [&](std::size_t, State s) { all.push_back(std::move(s)); });
   return all;
 }
 
 void Function::run_batch(std::span<const Arguments> items, const RunOptions& options, const BatchOptions& batch,
                          const std::function<void(std::size_t, State)>& each) const {
-  lang::run_batch(items.size(), batch, lang::kAhead, [&](std::size_t i) { return run(items[i], options); }, each);
+  lang::run_batch(items.size(), batch, {}, [&](std::size_t i) { return run(items[i], options); }, each);
 }
 
 }  // namespace espalier

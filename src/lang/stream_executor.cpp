@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lang/choice_grammar.h"
 #include "lang/gen_options.h"
 #include "lang/in_turn.h"
 #include "lang/stream_executor_calls.h"
@@ -328,10 +329,27 @@ void StreamExecutor::finish_gen(const node::Gen& gen, bool several, GenOutput ou
 }
 
 StreamExecutor::Progress StreamExecutor::take(const node::Select& select) {
-  SelectCall call{select.choices, select.method, select.temperature};
+  if (select.way == SelectWay::path && select.choices.size() == 1) {
+    finish_select(select, {});
+    return Progress::done;
+  }
+  if (select.way == SelectWay::grammar) return generate_choice(select);
+  SelectCall call{select.choices, select.method, select.temperature, select.way};
   auto sink = when_ended<SelectOutput>(
       [select](StreamExecutor& self, SelectOutput output) { self.finish_select(select, std::move(output)); });
   start_call([&] { return context_->select(document_, std::move(call), std::move(sink)); });
+  return Progress::waiting;
+}
+
+StreamExecutor::Progress StreamExecutor::generate_choice(const node::Select& select) {
+  GenSink sink;
+  sink.on_end = when_ended<GenOutput>([select](StreamExecutor& self, GenOutput output) {
+    const auto chosen = std::ranges::find(select.choices, output.texts.front());
+    if (chosen == select.choices.end()) return self.fail(none_of(select.choices, output.texts.front()));
+    const auto choice = static_cast<std::size_t>(chosen - select.choices.begin());
+    self.finish_select(select, {choice, std::move(output.meta.front())});
+  });
+  start_call([&] { return context_->generate(document_, choice_call(select.choices), std::move(sink)); });
   return Progress::waiting;
 }
 

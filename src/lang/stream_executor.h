@@ -142,6 +142,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void start_call(Start start);
   void add_piece(const node::Gen& gen, Piece piece);
   void finish_gen(const node::Gen& gen, bool several, GenOutput output);
+  Progress generate_choice(const node::Select& select);
   void finish_select(const node::Select& select, SelectOutput output);
   Result<ChainCall> chain_call(const std::vector<Node>& nodes) const;
   void finish_chain(const std::vector<Node>& nodes, std::vector<GenOutput> outputs);

@@ -69,7 +69,7 @@ TEST(Waiting, ABatchThatIsDroppedCallsItsFunctionsAway) {
     (void)s["a"].text();
   });
   {
-    lang::Batch batch(50, 4, 50, [&](std::size_t) { return waits.run({}, {.backend = backend}); });
+    lang::Batch batch(50, 4, {.ahead = 50}, [&](std::size_t) { return waits.run({}, {.backend = backend}); });
   }
   EXPECT_LE(backend->prompts().size(), 4u);  // nobody went on
 }
@@ -80,7 +80,7 @@ TEST(Waiting, AFailureOfOneFunctionCallsTheOthersAway) {
     s += "x" + gen("a");
     (void)s["a"].text();
   });
-  lang::Batch batch(3, 3, 3, [&](std::size_t i) {
+  lang::Batch batch(3, 3, {.ahead = 3}, [&](std::size_t i) {
     if (i == 2) throw std::out_of_range("two");
     return waits.run({}, {.backend = backend});
   });

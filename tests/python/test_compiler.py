@@ -285,8 +285,38 @@ def test_a_prefix_is_computed_by_cache(backend):
 
 def test_what_tuning_found_is_kept(backend, tmp_path):
     compiled = judge.compile(backend=backend, temperature=0, tuning_folder=tmp_path)
-    assert compiled.runs_at_once == 256
-    measured = compiled.tune([{"essay": "a"}, {"essay": "b"}], candidates=(1, 2), rounds=1)
-    assert [runs for runs, _ in measured] == [1, 2]
+    assert compiled.settings == {"runs": 256, "group": 1, "scored": False}
+    measured = compiled.tune([{"essay": "a"}, {"essay": "b"}], runs=(1, 2), groups=(1,), rounds=1)
+    assert [one["runs"] for one in measured] == [1, 2]
     again = judge.compile(backend=backend, temperature=0, tuning_folder=tmp_path)
-    assert again.runs_at_once == compiled.runs_at_once in (1, 2)
+    assert again.settings == compiled.settings
+    assert again.settings["runs"] in (1, 2)
+
+
+def test_a_file_of_the_tuning_folder_that_is_none_is_refused(backend, tmp_path):
+    (tmp_path / "judge.json").write_text('{"version": 2, "entries": [{"model": 7}]}')
+    with pytest.raises(sgl.ProgramError, match="entries\\[0\\].model"):
+        judge.compile(backend=backend, tuning_folder=tmp_path)
+
+
+def test_a_choice_whose_scores_nobody_reads_is_found_by_its_path(backend):
+    @sgl.function
+    def pick(s, q):
+        s += q + sgl.select("c", ["red wine", "red tea", "blue sky"], choices_method=sgl.greedy_token_selection)
+
+    own = pick.run(q="The colour is ", backend=backend)
+    for read in (True, False):
+        compiled = pick.compile(backend=backend, meta_read=read)
+        ways = [node.get("way") for node in compiled.graph.nodes if node["kind"] == "select"]
+        assert ways == [None if read or not isinstance(backend, sgl.Engine) else "path"]
+        assert compiled.run(q="The colour is ")["c"] == own["c"]
+
+
+def test_choices_are_generated_when_that_is_asked_for(backend):
+    @sgl.function
+    def pick(s):
+        s += "Yes or no? " + sgl.select("c", ["yes", "no"])
+
+    compiled = pick.compile(backend=backend, passes={"choice_grammar": True})
+    assert [node["way"] for node in compiled.graph.nodes if node["kind"] == "select"] == ["grammar"]
+    assert compiled.run()["c"] in ("yes", "no")

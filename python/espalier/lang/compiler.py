@@ -93,6 +93,7 @@ class ProgramGraph:
         *,
         backend: Optional[Any] = None,
         outputs: Optional[Sequence[str]] = None,
+        meta_read: bool = True,
         passes: Optional[Mapping[str, bool]] = None,
         tuning_folder: Optional[Union[str, "os.PathLike[str]"]] = None,
         submit_runs: bool = False,
@@ -106,7 +107,9 @@ class ProgramGraph:
         Raises:
             ProgramError: the graph is only the beginning of its program.
         """
-        settings = compile_settings(backend, _espalier.GenOptions(**defaults), outputs, passes, tuning_folder, submit_runs)
+        settings = compile_settings(
+            backend, _espalier.GenOptions(**defaults), outputs, meta_read, passes, tuning_folder, submit_runs
+        )
         return CompiledFunction(_GraphProgram(self), _espalier.compile_graph(self.native, settings), None, {})
 
     def dot(self) -> str:
@@ -152,6 +155,7 @@ def compile_settings(
     backend: Optional[Any],
     defaults: Any,
     outputs: Optional[Sequence[str]],
+    meta_read: bool,
     passes: Optional[Mapping[str, bool]],
     tuning_folder: Optional[Union[str, "os.PathLike[str]"]],
     submit_runs: bool,
@@ -161,6 +165,7 @@ def compile_settings(
         native_backend(chosen_backend(backend)),
         defaults,
         None if outputs is None else list(outputs),
+        meta_read,
         dict(passes or {}),
         "" if tuning_folder is None else os.fspath(tuning_folder),
         submit_runs,
@@ -228,8 +233,7 @@ class CompiledFunction:
 
         Args:
             batch_kwargs: as :meth:`SglFunction.run_batch`.
-            num_threads: runs at once; "auto": what :meth:`tune` found, else 256. Of a function that looks at values:
-                threads.
+            num_threads: runs at once; "auto": as :attr:`settings` say. Of a function that looks at values: threads.
             progress_bar: a line on stderr.
             generator_style: gives an iterator: states are handed out as they are done.
         """
@@ -248,21 +252,40 @@ class CompiledFunction:
         return states if generator_style else list(states)
 
     def tune(
-        self, batch_kwargs: "Sequence[Item]", candidates: Sequence[int] = (4, 16, 64, 256), rounds: int = 3
-    ) -> list[tuple[int, float]]:
-        """Measures how many runs at once are quickest for these items, and keeps it; (runs, median seconds) of each.
+        self,
+        batch_kwargs: "Sequence[Item]",
+        runs: Sequence[int] = (4, 16, 64, 256),
+        groups: Sequence[int] = (1, 8, 32),
+        ways: bool = True,
+        rounds: int = 3,
+    ) -> list[dict[str, Any]]:
+        """Measures how a batch of these items is carried out quickest, and keeps it: here and in the tuning folder.
 
-        The back end's cache is flushed before each round.
+        The back end's cache is flushed before each batch.
+
+        Args:
+            runs: numbers of runs under way at once that are tried.
+            groups: with the quickest of them, how many are begun together.
+            ways: with both, selects as compiled and all of them scored, where that is not the same.
+            rounds: batches of each, in turns; their median counts.
+
+        Returns:
+            What was measured, in that order: ``runs``, ``group``, ``scored``, ``seconds``.
+
+        Raises:
+            ProgramError: a run failed; the folder cannot be written, or has a file that this did not write.
         """
+        if not self.whole:
+            raise InvalidValueError("a function that looks at values is not tuned: give run_batch() its num_threads", "bad_request")
         items = [self._texts(self._arguments(self._program.named(item))) for item in batch_kwargs]
-        measured: list[tuple[int, float]] = self._native.tune(items, list(candidates), rounds)
+        measured: list[dict[str, Any]] = self._native.tune(items, list(runs), list(groups), ways, rounds)
         return measured
 
     @property
-    def runs_at_once(self) -> int:
-        """Of a batch."""
-        runs: int = self._native.runs_at_once
-        return runs
+    def settings(self) -> dict[str, Any]:
+        """How a batch is carried out: ``runs`` at once, ``group`` begun together, ``scored``: all selects are."""
+        value: dict[str, Any] = self._native.settings
+        return value
 
     def _body(self, record: RunRecord, arguments: Mapping[str, Any]) -> Any:
         assert not isinstance(self._program, _GraphProgram)  # such a one is never followed

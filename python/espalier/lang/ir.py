@@ -295,6 +295,7 @@ class SglFunction:
         *,
         backend: Optional[Any] = None,
         outputs: Optional[Sequence[str]] = None,
+        meta_read: bool = True,
         passes: Optional[Mapping[str, bool]] = None,
         tuning_folder: Optional[Union[str, "os.PathLike[str]"]] = None,
         submit_runs: bool = False,
@@ -325,9 +326,13 @@ class SglFunction:
             backend: that will run it; default :func:`espalier.set_default_backend`'s.
             outputs: names of the variables that are read afterwards; what only others need is left out. None: all, and
                 the text.
+            meta_read: whether meta info of the program's own state is read afterwards; where it is not, more selects
+                are carried out without scoring every choice.
             passes: name to on or off: ``fold_constants``, ``move_pieces`` (off unless asked for: it changes prompts,
-                where they are :func:`espalier.movable`), ``merge_equal``, ``drop_dead``, ``share_samples``,
-                ``chain_calls``, ``hoist_prefix``, ``plan_speculation``, ``submit_batches``.
+                where they are :func:`espalier.movable`), ``merge_equal``, ``drop_dead``, ``choice_paths``,
+                ``choice_grammar`` (off unless asked for: selects are generated, held to their choices, and may take
+                others than their method would), ``share_samples``, ``chain_calls``, ``hoist_prefix``,
+                ``plan_speculation``, ``submit_batches``.
             tuning_folder: where :meth:`CompiledFunction.tune` keeps what it found.
             submit_runs: on an Espalier server a single run is one request too, as a batch is; its variables are there
                 when all of it has ended.
@@ -339,7 +344,7 @@ class SglFunction:
         """
         defaults = _espalier.GenOptions(**_defaults(locals()))
         self._refuse_while_tracing()
-        settings = compile_settings(backend, defaults, outputs, passes, tuning_folder, submit_runs)
+        settings = compile_settings(backend, defaults, outputs, meta_read, passes, tuning_folder, submit_runs)
         constants, open_names = self._known_and_open(known)
         body = self._traced_body(constants, open_names, RunRecord())
         program = _espalier.compile(self.__name__, open_names, body, settings)

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
+#include <mutex>
 
 #include "base/json_fields.h"
 #include "lang/batch.h"
@@ -20,7 +20,8 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kLeastPrefix = 64;  // bytes; a shorter one is not worth a call
-constexpr int kUntuned = 256;             // runs at once
+
+constexpr int kUntuned = BatchSettings().runs;
 
 struct NamedPass {
   std::string_view name;
@@ -29,6 +30,7 @@ struct NamedPass {
 constexpr NamedPass kPasses[] = {
     {"fold_constants", &Passes::fold_constants}, {"move_pieces", &Passes::move_pieces},
     {"merge_equal", &Passes::merge_equal},       {"drop_dead", &Passes::drop_dead},
+    {"choice_paths", &Passes::choice_paths},     {"choice_grammar", &Passes::choice_grammar},
     {"share_samples", &Passes::share_samples},   {"chain_calls", &Passes::chain_calls},
     {"hoist_prefix", &Passes::hoist_prefix},     {"plan_speculation", &Passes::plan_speculation},
     {"submit_batches", &Passes::submit_batches},
@@ -64,11 +66,31 @@ struct CompiledProgram::Impl {
   CompileOptions options;
   std::vector<PassReport> reports;
   std::optional<Function> runs;               // always set
+  std::optional<Function> scored;             // the same with all selects scored; unset where they are
   std::string prefix;                         // that all runs begin with, where it is worth a call of its own
   std::optional<lang::ServedProgram> served;  // of a batch; none: it is made of calls
   int api_spec_tokens = 0;
   lang::TuningKey key;
-  std::atomic<int> tuned{0};  // 0: it was not
+
+  BatchSettings settings() const {
+    const std::lock_guard lock(mutex);
+    return tuned.value_or(BatchSettings{.runs = graph.ends_because.empty() ? kUntuned : 0});
+  }
+  void keep(const BatchSettings& settings) {
+    const std::lock_guard lock(mutex);
+    tuned = settings;
+  }
+  State run(const Arguments& arguments, bool stream, bool all_scored) const {
+    return (all_scored && scored ? *scored : *runs).run(arguments, run_options(stream));
+  }
+  static std::vector<State> run_batch(const std::shared_ptr<const Impl>& self, std::vector<Arguments> items,
+                                      const BatchSettings& with,
+                                      const std::function<void(std::size_t, std::size_t)>& progress);
+  static std::function<State(std::size_t)> begin_batch(const std::shared_ptr<const Impl>& self,
+                                                       std::vector<Arguments> items, const BatchSettings& with);
+
+  mutable std::mutex mutex;
+  std::optional<BatchSettings> tuned;
 
   // Null where there is none that is worth a call. The call's failure is each run's own: they make it again.
   std::shared_ptr<HeldPrefix> hold_prefix() const {
@@ -93,6 +115,10 @@ class Pipeline {
     step("move_pieces", true, [&](PassReport& report) { lang::move_pieces(graph_, report); });
     step("merge_equal", whole, [&](PassReport& report) { lang::merge_equal(graph_, defaults, report); });
     step("drop_dead", whole, [&](PassReport& report) { lang::drop_dead(graph_, options_.outputs, report); });
+    step("choice_paths", whole, [&](PassReport& report) {
+      lang::choice_paths(graph_, traits_, {options_.meta_read, options_.outputs}, report);
+    });
+    step("choice_grammar", traits_.constraints, [&](PassReport& report) { lang::choice_grammar(graph_, report); });
     step("submit_batches", whole, [&](PassReport& report) { submit_batches(report); });
     const lang::ServedRows rows{.speculated = whole && traits_.speculates && options_.passes.plan_speculation,
                                 .chained = traits_.chains && options_.passes.chain_calls};
@@ -182,64 +208,76 @@ Json CompiledProgram::report_json() const {
 
 State CompiledProgram::run(const Arguments& arguments, bool stream) const {
   if (impl_->options.submit_runs && !stream) return batch({arguments})(0);
-  return impl_->runs->run(arguments, impl_->run_options(stream));
+  return impl_->run(arguments, stream, settings().scored);
 }
 
 std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, const BatchOptions& batch) const {
-  const auto begin = this->batch({items.begin(), items.end()}, batch.threads);
+  BatchSettings with = settings();
+  if (batch.threads > 0) with.runs = batch.threads;
+  return Impl::run_batch(impl_, {items.begin(), items.end()}, with, batch.progress);
+}
+
+std::vector<State> CompiledProgram::Impl::run_batch(const std::shared_ptr<const Impl>& self,
+                                                    std::vector<Arguments> items, const BatchSettings& with,
+                                                    const std::function<void(std::size_t, std::size_t)>& progress) {
+  const std::size_t count = items.size();
+  const auto begin = begin_batch(self, std::move(items), with);
   std::vector<State> all;
-  all.reserve(items.size());
+  all.reserve(count);
   const auto each = [&](std::size_t, State s) { all.push_back(std::move(s)); };
-  if (!whole()) {
-    lang::run_batch(items.size(), batch, items.size(), begin, each);
+  if (!self->graph.ends_because.empty()) {
+    lang::run_batch(count, {with.runs, progress}, {.ahead = count}, begin, each);
     return all;
   }
-  const auto at_once = static_cast<std::size_t>(batch.threads > 0 ? batch.threads : runs_at_once());
-  lang::run_batch(items.size(), {1, batch.progress}, at_once, begin, each);
+  const lang::BatchWindow window{static_cast<std::size_t>(with.runs), static_cast<std::size_t>(with.group)};
+  lang::run_batch(count, {1, progress}, window, begin, each);
   return all;
 }
 
-std::function<State(std::size_t)> CompiledProgram::batch(std::vector<Arguments> items, int at_once) const {
-  const auto one_by_one = [impl = impl_, options = impl_->run_options(false)](const Arguments& item) {
-    return impl->runs->run(item, options);
+std::function<State(std::size_t)> CompiledProgram::Impl::begin_batch(const std::shared_ptr<const Impl>& self,
+                                                                     std::vector<Arguments> items,
+                                                                     const BatchSettings& with) {
+  const auto one_by_one = [self, scored = with.scored](const Arguments& item) {
+    return self->run(item, false, scored);
   };
-  if (impl_->served && (items.size() > 1 || impl_->options.submit_runs)) {
-    const auto most = static_cast<std::size_t>(at_once > 0 ? at_once : runs_at_once());
-    auto served = std::make_shared<lang::ServedBatch>(*impl_->served, std::move(items), most, impl_->run_options(false),
-                                                      one_by_one);
+  // What is served has the ways that the passes found.
+  const bool as_compiled = !(with.scored && self->scored);
+  if (self->served && as_compiled && (items.size() > 1 || self->options.submit_runs)) {
+    auto served = std::make_shared<lang::ServedBatch>(
+        *self->served, std::move(items), static_cast<std::size_t>(with.runs), self->run_options(false), one_by_one);
     return [served](std::size_t i) { return served->begin(i); };
   }
-  auto held = items.size() > 1 ? impl_->hold_prefix() : nullptr;
+  auto held = items.size() > 1 ? self->hold_prefix() : nullptr;
   return [one_by_one, held = std::move(held), all = std::move(items)](std::size_t i) { return one_by_one(all[i]); };
 }
 
-int CompiledProgram::runs_at_once() const {
-  const int tuned = impl_->tuned;
-  return tuned > 0 ? tuned : kUntuned;
+std::function<State(std::size_t)> CompiledProgram::batch(std::vector<Arguments> items, int at_once) const {
+  BatchSettings with = settings();
+  if (at_once > 0) with.runs = at_once;
+  return Impl::begin_batch(impl_, std::move(items), with);
 }
 
-Result<std::vector<MeasuredRuns>> CompiledProgram::tune(std::span<const Arguments> items,
-                                                        const std::vector<int>& candidates, int rounds) {
-  std::vector<std::vector<double>> seconds(candidates.size());
-  for (int round = 0; round < rounds; ++round)
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      (void)impl_->options.backend->flush_cache();  // one that cannot be flushed stays as warm for all
-      const auto began = std::chrono::steady_clock::now();
-      const auto states = run_batch(items, {candidates[i], {}});
-      seconds[i].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
-      for (const State& s : states)
-        if (const auto failed = s.error()) return *failed;
-    }
-  std::vector<MeasuredRuns> measured;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    std::ranges::sort(seconds[i]);
-    measured.push_back({candidates[i], seconds[i].empty() ? 0 : seconds[i][seconds[i].size() / 2]});
-  }
-  if (measured.empty() || rounds < 1) return bad_request("tuning needs candidates and at least one round", "rounds");
-  const int best = std::ranges::min_element(measured, {}, &MeasuredRuns::seconds)->runs;
-  impl_->tuned = best;
-  ESP_CHECK(lang::save_tuning(impl_->key, best, measured));
-  return measured;
+BatchSettings CompiledProgram::settings() const {
+  return impl_->settings();
+}
+
+Result<std::vector<MeasuredSettings>> CompiledProgram::tune(std::span<const Arguments> items,
+                                                            const TuneOptions& options) {
+  if (items.empty()) return bad_request("tuning needs items to run", "items");
+  const auto measure = [&](const BatchSettings& with) -> Result<double> {
+    (void)impl_->options.backend->flush_cache();  // one that cannot be flushed stays as warm for all
+    const auto began = std::chrono::steady_clock::now();
+    const auto states = Impl::run_batch(impl_, {items.begin(), items.end()}, with, {});
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    for (const State& s : states)
+      if (const auto failed = s.error()) return *failed;
+    return seconds;
+  };
+  const lang::Tunable tunable{.groups = whole(), .ways = impl_->scored.has_value()};
+  ESP_TRY(lang::Tuning found, lang::find_quickest(options, tunable, measure));
+  impl_->keep(found.best);
+  ESP_CHECK(lang::save_tuning(impl_->key, found.best, found.measured));
+  return std::move(found.measured);
 }
 
 // ---- compile() ------------------------------------------------------------------------------------------------------
@@ -250,6 +288,18 @@ Result<CompileOptions> with_backend(CompileOptions options) {
   if (!options.backend) options.backend = default_backend();
   if (!options.backend) return bad_request("no back end: give compile() one, or call set_default_backend()", "backend");
   return options;
+}
+
+// Nothing: they are.
+std::optional<Graph> with_selects_scored(Graph graph) {
+  bool changed = false;
+  for (Graph::Node& one : graph.nodes) {
+    auto* select = std::get_if<node::Select>(&one.content);
+    if (select == nullptr || select->choices.size() < 2) continue;
+    changed = changed || select->way != SelectWay::scoring;
+    select->way = SelectWay::scoring;
+  }
+  return changed ? std::optional(std::move(graph)) : std::nullopt;
 }
 
 }  // namespace
@@ -263,7 +313,8 @@ Result<CompiledProgram> CompiledProgram::make(Graph graph, std::optional<Functio
     const auto info = impl->options.backend->server_info();
     const Json* model = info.ok() ? find_field(*info, "model_path") : nullptr;
     impl->key = {options.tuning_folder, graph.name, graph.to_json(), model ? model->dump() : ""};
-    impl->tuned = lang::load_tuning(impl->key).value_or(0);
+    ESP_TRY(const auto tuned, lang::load_tuning(impl->key));
+    if (tuned) impl->keep(*tuned);
   }
   Pipeline pipeline(graph, impl->options);
   impl->reports = pipeline.run();
@@ -277,6 +328,9 @@ Result<CompiledProgram> CompiledProgram::make(Graph graph, std::optional<Functio
     impl->runs = Function(followed->name(), followed->parameters(), std::move(body)).bind(followed->fixed());
   } else {
     ESP_TRY(impl->runs, lang::function_of(graph));
+    if (auto all_scored = with_selects_scored(graph)) {
+      ESP_TRY(impl->scored, lang::function_of(*std::move(all_scored)));
+    }
   }
   impl->graph = std::move(graph);
   return CompiledProgram(std::move(impl));

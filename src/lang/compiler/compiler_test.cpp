@@ -9,6 +9,7 @@
 #include "espalier/compiler.h"
 #include "lang/scripted_backend.h"
 #include "testing/data.h"
+#include "testing/temp_folder.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside
 
@@ -309,16 +310,139 @@ TEST(Compiler, WhatMeasuringFoundIsKeptForTheNextTime) {
   CompileOptions options = on(answering());
   options.tuning_folder = folder;
   auto program = compile(f, options).value();
-  EXPECT_EQ(program.runs_at_once(), 256);
+  EXPECT_EQ(program.settings(), BatchSettings());
   const std::vector<Arguments> items{{{"x", "1"}}, {{"x", "2"}}};
-  const auto measured = program.tune(items, {3, 7}, 1);
+  const auto measured = program.tune(items, {.runs = {3, 7}, .groups = {1, 3, 8}, .rounds = 1});
   ASSERT_TRUE(measured.ok()) << measured.error().message;
-  EXPECT_EQ(measured->size(), 2u);
-  EXPECT_THAT(program.runs_at_once(), ::testing::AnyOf(3, 7));
-  EXPECT_EQ(compile(f, options).value().runs_at_once(), program.runs_at_once());
+  EXPECT_EQ(measured->size(), 4u) << "a group of 8 is more than either number of runs";
+  EXPECT_THAT(program.settings().runs, ::testing::AnyOf(3, 7));
+  EXPECT_THAT(program.settings().group, ::testing::AnyOf(1, 3));
+  EXPECT_EQ(compile(f, options).value().settings(), program.settings());
+  EXPECT_EQ(compile(f, options).value().run_batch(items).size(), 2u);
   const Function other("f", {"x"}, [](State& s, const Arguments& args) { s += args["x"] + gen("b"); });
-  EXPECT_EQ(compile(other, options).value().runs_at_once(), 256);
+  EXPECT_EQ(compile(other, options).value().settings(), BatchSettings());
   std::filesystem::remove_all(folder);
+}
+
+TEST(Compiler, TuningRefusesWhatMeasuresNothing) {
+  const Function f("f", {"x"}, [](State& s, const Arguments& args) { s += args["x"] + gen("a"); });
+  auto program = compile(f, on(answering())).value();
+  const std::vector<Arguments> items{{{"x", "1"}}};
+  EXPECT_EQ(program.tune({}, {}).error().field, "items");
+  EXPECT_EQ(program.tune(items, {.rounds = 0}).error().field, "rounds");
+  EXPECT_EQ(program.tune(items, {.runs = {0}}).error().field, "runs");
+  EXPECT_EQ(program.tune(items, {.groups = {-1}}).error().field, "groups");
+}
+
+TEST(Compiler, AFileThatTuningDidNotWriteIsRefusedAndKept) {
+  const testing::TempFolder folder;
+  const Function f("f", {"x"}, [](State& s, const Arguments& args) { s += args["x"] + gen("a"); });
+  CompileOptions options = on(answering());
+  options.tuning_folder = folder.path().string();
+  const std::string entry = R"({"model": "", "program": {}, "settings": {"runs": 1, "group": 1, "scored": false}})";
+  for (const std::string& text :
+       {std::string("no JSON"), std::string("[]"), std::string(R"({"version": 3, "entries": []})"),
+        std::string(R"({"version": 2})"), std::string(R"({"version": 2, "entries": [7]})"),
+        R"({"version": 2, "entries": [)" + entry + R"(, {"model": "", "program": {}}]})",
+        std::string(R"({"version": 2, "entries": [{"model": "", "program": {}, "settings":
+                    {"runs": 99999999999, "group": 1, "scored": false}}]})"),
+        std::string(5000, '[')}) {
+    folder.write("f.json", text);
+    const auto refused = compile(f, options);
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_EQ(refused.error().kind, Error::Kind::bad_file) << refused.error().message;
+    EXPECT_EQ(refused.error().field, "tuning_folder");
+    EXPECT_THAT(refused.error().message, HasSubstr("f.json"));
+    EXPECT_EQ(testing::read_file(folder.path() / "f.json"), text);
+  }
+  folder.write("f.json", R"({"version": 1, "entries": [{"model": "", "program": {}, "runs": 4}]})");
+  EXPECT_EQ(compile(f, options).value().settings(), BatchSettings()) << "an earlier version counts as none";
+}
+
+// ---- Ways of selects ------------------------------------------------------------------------------------------------
+
+std::vector<SelectWay> ways_of(const Graph& graph) {
+  std::vector<SelectWay> ways;
+  for (const Graph::Node& one : graph.nodes)
+    if (const auto* select = std::get_if<node::Select>(&one.content)) ways.push_back(select->way);
+  return ways;
+}
+
+// Choices of every kind: in a branch, of the program's own state with a name and without.
+void choose(State& s, const std::vector<std::string>& choices) {
+  auto forks = s.fork(1);
+  forks += "In a branch" + sgl::select("b", choices, 0, greedy_token_selection());
+  forks.join();
+  s += "Here" + sgl::select("c", choices, 0, greedy_token_selection()) + sgl::select("d", choices) +
+       sgl::select("", choices, 0, greedy_token_selection()) + gen("e");
+}
+
+TEST(Compiler, ChoicesAreFoundByTheirPathWhereNobodyReadsScores) {
+  const auto backend = answering();
+  backend->set_traits().paths = true;
+  const Function f("f", {}, [](State& s, const Arguments&) { choose(s, {"l", "r"}); });
+  using enum SelectWay;
+  CompileOptions options = on(backend);
+  EXPECT_THAT(ways_of(compile(f, options)->graph()), ::testing::ElementsAre(path, scoring, scoring, path));
+  options.outputs = {{"b", "d", "e"}};
+  EXPECT_THAT(ways_of(compile(f, options)->graph()), ::testing::ElementsAre(path, path, scoring, path));
+  options.outputs.reset();
+  options.meta_read = MetaRead::none;
+  EXPECT_THAT(ways_of(compile(f, options)->graph()), ::testing::ElementsAre(path, path, scoring, path));
+  options.meta_read = MetaRead::every_node;
+  EXPECT_THAT(ways_of(compile(f, options)->graph()), ::testing::Each(scoring));
+  options.meta_read = MetaRead::none;
+  options.passes.choice_paths = false;
+  EXPECT_THAT(ways_of(compile(f, options)->graph()), ::testing::Each(scoring));
+  options.passes.choice_paths = true;
+  backend->set_traits().paths = false;
+  EXPECT_THAT(ways_of(compile(f, options)->graph()), ::testing::Each(scoring));
+}
+
+TEST(Compiler, AChoiceOfOneNeedsNoCall) {
+  const auto backend = answering();
+  const Function f("f", {}, [](State& s, const Arguments&) { choose(s, {"only"}); });
+  CompileOptions options = on(backend);
+  options.meta_read = MetaRead::none;
+  const auto program = compile(f, options).value();
+  EXPECT_EQ(pass(program, "choice_paths").calls, 4);
+  State s = program.run(), own = f.run({}, interpreted(backend));
+  EXPECT_EQ(s.text(), own.text());
+  EXPECT_EQ(s["d"].text(), "only");
+  EXPECT_EQ(s["b"].list().at(0).text(), "only");
+  EXPECT_EQ(backend->prompts().size(), 1u + 5u) << "the generation alone, and all of the interpreter's";
+}
+
+TEST(Compiler, ChoicesAreGeneratedOnlyWhenAskedFor) {
+  const auto backend = ScriptedBackend::make([](const std::string& text, const GenCall& call) {
+    EXPECT_EQ(call.constraint.kind, Constraint::Kind::choice);
+    EXPECT_EQ(call.constraint.text, R"(["left","right"])");
+    EXPECT_TRUE(call.sampling.greedy());
+    EXPECT_TRUE(call.sampling.stop.empty()) << "a choice may hold what ends a turn";
+    return Result<std::string>(text.ends_with("?") ? "left" : "neither");
+  });
+  const Function f("f", {"q"},
+                   [](State& s, const Arguments& args) { s += args["q"] + sgl::select("c", {"left", "right"}); });
+  CompileOptions options = on(backend);
+  options.defaults.stop = "e";
+  EXPECT_EQ(compile(f, options)->run({{"q", "?"}})["c"].text(), "right") << "scored";
+  options.passes.choice_grammar = true;
+  const auto program = compile(f, options).value();
+  EXPECT_THAT(ways_of(program.graph()), ::testing::ElementsAre(SelectWay::grammar));
+  State s = program.run({{"q", "?"}});
+  EXPECT_EQ(s["c"].text(), "left");
+  EXPECT_EQ(s.text(), "?left");
+  EXPECT_THAT(program.run({{"q", "!"}}).error().value().message, HasSubstr("choice_grammar"));
+  const auto again = Graph::from_json(program.graph().to_json());
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_THAT(ways_of(*again), ::testing::ElementsAre(SelectWay::grammar));
+  Json wrong = program.graph().to_json();
+  wrong["nodes"][1]["way"] = "by hand";
+  EXPECT_EQ(Graph::from_json(wrong).error().field, "nodes[1].way");
+  auto measured = compile(f, options).value();
+  EXPECT_EQ(measured.tune(std::vector<Arguments>{{{"q", "?"}}}, {.runs = {1}, .rounds = 1})->size(), 1u + 2u)
+      << "as compiled, and scored";
+  EXPECT_EQ(measured.run({{"q", "?"}})["c"].text(), measured.settings().scored ? "right" : "left");
 }
 
 TEST(Compiler, PassesAreNamed) {
@@ -347,6 +471,13 @@ class RandomProgram {
   // Few names, so that some are set again.
   std::string name() { return std::string(1, static_cast<char>('a' + draw(8))); }
 
+  Expr choice() {
+    const std::string own = draw(3) == 0 ? std::string() : name();
+    std::vector<std::string> choices{"l", "r", "rr"};
+    choices.resize(static_cast<std::size_t>(1 + draw(3)));
+    return sgl::select(own, std::move(choices), 0, draw(2) == 0 ? greedy_token_selection() : nullptr);
+  }
+
   Expr piece() {
     switch (draw(8)) {
       case 0:
@@ -356,7 +487,7 @@ class RandomProgram {
       case 2:
         return gen(name(), {.max_tokens = 1, .n = 2});
       case 3:
-        return sgl::select(name(), {"l", "r"});
+        return choice();
       case 4:
         return sgl::movable("m");
       case 5:
@@ -451,13 +582,16 @@ TEST_P(RandomPrograms, SayTheSameCompiled) {
   const auto seed = static_cast<unsigned>(espalier::testing::seed());
   const auto backend = answering();
   backend->set_traits().samples = backend->set_traits().chains = backend->set_traits().prefix_cache = capable;
+  backend->set_traits().paths = capable;
+  CompileOptions options = on(backend);
+  if (capable) options.meta_read = MetaRead::none;
   const Arguments arguments{{"x", "X"}};
   int saved = 0;
   for (unsigned i = 0; i < 400; ++i) {
     const Function f("f", {"x"}, RandomProgram(seed + i, looks));
     State own = f.run(arguments, interpreted(backend));
     const std::string expected = all_of(own);
-    const auto program = compile(f, on(backend));
+    const auto program = compile(f, options);
     ASSERT_TRUE(program.ok()) << program.error().message;
     for (const PassReport& report : program->passes()) saved += report.calls;
     State s = program->run(arguments);
@@ -465,7 +599,7 @@ TEST_P(RandomPrograms, SayTheSameCompiled) {
     if (!program->whole()) continue;
     const auto again = Graph::from_json(program->graph().to_json());
     ASSERT_TRUE(again.ok()) << again.error().message;
-    State read = compile(*again, on(backend)).value().run(arguments);
+    State read = compile(*again, options).value().run(arguments);
     ASSERT_EQ(all_of(read), expected) << "program " << i << " read again";
   }
   if (!looks) {

@@ -45,6 +45,7 @@ class Recording {
     PassReport report;
     if (options_.passes.fold_constants) fold_constants(pending_, report);
     const BackendTraits& traits = options_.backend->traits();
+    if (options_.passes.choice_grammar && traits.constraints) choice_grammar(pending_, report);
     if (options_.passes.share_samples && traits.samples) {
       share_samples(pending_, options_.defaults, {.chained = traits.chains && options_.passes.chain_calls}, report);
       for (Graph::Node& one : pending_.nodes)

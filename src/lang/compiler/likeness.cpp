@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lang/choices.h"
 #include "lang/graph/options_json.h"
 
 namespace espalier::lang {
@@ -68,6 +69,7 @@ class Likeness::Reader {
     for (const std::string& choice : select.choices) word(choice);
     word(fmt::format("{} {}", select.temperature, static_cast<const void*>(select.method.get())));
     word(select.method ? select.method->name() : "");
+    word(name_of(select.way));
   }
   void write(const Graph::Variable& variable) {
     word(variable.name);

@@ -18,6 +18,13 @@ struct ServedRows {
 };
 void share_samples(Graph& graph, const GenOptions& defaults, const ServedRows& rows, PassReport& report);
 void drop_dead(Graph& graph, const std::optional<std::vector<std::string>>& outputs, PassReport& report);
+// Who looks at the scores of a stream's choices.
+struct ScoreReaders {
+  MetaRead meta = MetaRead::own_state;
+  const std::optional<std::vector<std::string>>& outputs;
+};
+void choice_paths(Graph& graph, const BackendTraits& traits, const ScoreReaders& readers, PassReport& report);
+void choice_grammar(Graph& graph, PassReport& report);
 void chain_calls(Graph& graph, const GenOptions& defaults, PassReport& report);
 // The tokens that a call of API speculation should ask for; 0: it would save nothing.
 int plan_speculation(const Graph& graph, const BackendTraits& traits, const GenOptions& defaults, PassReport& report);

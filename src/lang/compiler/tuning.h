@@ -1,11 +1,16 @@
-// tuning.h: what measuring found out about programs, kept in a folder for next time.
+// tuning.h: how a batch of a program is carried out quickest, found by measuring and kept in a folder for next time.
 //
-// <folder>/<program's name>.json holds an entry for each form of the program and model that was measured: the graph as
-// it was traced, the model, and how many runs under way at once were quickest.
+// <folder>/<program's name>.json, version 2, holds an entry for each form of the program and model that was measured:
+// the graph as it was traced, the model, the settings, and what was measured. A file of an earlier version counts as
+// none, and is replaced.
 // Threads: any; two processes that write at once keep one of the two files, whole.
-// Fails:   load: none; a file that cannot be read or understood counts as none. save: io... as its Error says.
+// Fails:   bad_file, field tuning_folder, for a file that is not of this form or larger than 16 MiB, naming the place:
+// it
+//          is not overwritten. save: not_found for a folder that cannot be written. What the measuring of a batch fails
+//          with.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,7 +25,19 @@ struct TuningKey {
   std::string model;    // as the back end tells it
 };
 
-std::optional<int> load_tuning(const TuningKey& key);
-Result<> save_tuning(const TuningKey& key, int runs, const std::vector<MeasuredRuns>& measured);
+Result<std::optional<BatchSettings>> load_tuning(const TuningKey& key);
+Result<> save_tuning(const TuningKey& key, const BatchSettings& best, const std::vector<MeasuredSettings>& measured);
+
+// What of the options applies to a program.
+struct Tunable {
+  bool groups = true, ways = true;
+};
+struct Tuning {
+  BatchSettings best;
+  std::vector<MeasuredSettings> measured;
+};
+// `measure` runs a batch; the seconds it took.
+Result<Tuning> find_quickest(const TuneOptions& options, const Tunable& tunable,
+                             const std::function<Result<double>(const BatchSettings&)>& measure);
 
 }  // namespace espalier::lang

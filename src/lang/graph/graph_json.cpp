@@ -29,6 +29,7 @@ struct Writer {
     out["choices"] = select.choices;
     out["choices_method"] = select.method->name();
     out["temperature"] = select.temperature;
+    if (select.way != SelectWay::scoring) out["way"] = lang::name_of(select.way);
   }
   void operator()(const node::RoleBegin& role) { out["role"] = role.role; }
   void operator()(const node::RoleEnd& role) { out["role"] = role.role; }
@@ -134,6 +135,10 @@ Result<Content> read_select(const Json& node, const std::string& place) {
     return error;
   }
   select.method = std::move(named).value();
+  ESP_TRY(const auto way, find_string(node, {"way", place}));
+  if (way && !lang::select_way_named(*way))
+    return bad_request(place + ".way must be scoring, path or grammar", place + ".way");
+  if (way) select.way = *lang::select_way_named(*way);
   return Content(std::move(select));
 }
 

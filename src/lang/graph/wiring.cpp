@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "lang/choices.h"
 #include "lang/compiler/streams.h"
 
 namespace espalier::lang {
@@ -18,7 +19,9 @@ struct Label {
   std::string operator()(const node::Argument& argument) const { return fmt::format("argument {}", argument.name); }
   std::string operator()(const node::Gen& gen) const { return fmt::format("gen {}", gen.name); }
   std::string operator()(const node::Select& select) const {
-    return fmt::format("select {} of {}", select.name, select.choices.size());
+    const bool scored = select.way == SelectWay::scoring;
+    return fmt::format("select {} of {}{}{}", select.name, select.choices.size(), scored ? "" : " by ",
+                       scored ? "" : name_of(select.way));
   }
   std::string operator()(const node::RoleBegin& role) const { return role.role + " begins"; }
   std::string operator()(const node::RoleEnd& role) const { return role.role + " ends"; }

@@ -16,6 +16,7 @@ Result<CompiledProgram> compiled(const ProgramBody& body, std::shared_ptr<Backen
   options.defaults = body.defaults;
   options.outputs = body.outputs;
   options.passes = body.passes;
+  if (body.stream) options.meta_read = MetaRead::every_node;
   return compile(body.graph, options);
 }
 

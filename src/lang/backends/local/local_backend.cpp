@@ -36,6 +36,7 @@ LocalBackend::LocalBackend(std::shared_ptr<LocalService> service, std::shared_pt
       format_(std::move(format)),
       lane_(std::make_shared<LocalLane>(*service_, std::move(treatment))) {
   traits_.name = "local";
+  traits_.paths = true;
 }
 
 std::unique_ptr<Context> LocalBackend::context() {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <random>
 
 #include "espalier/backends.h"
 #include "espalier/compiler.h"
@@ -196,6 +197,54 @@ TEST_F(LocalPrograms, SelectRefusesWhatItDoesNotHonourAsServersDo) {
   };
   EXPECT_EQ(refused({" a", " b"}, 0.7), "temperature");
   EXPECT_EQ(refused({" a", ""}, 0), "choices");
+}
+
+// Words that begin alike, whole words, parts of words, and now and then one twice or one that begins another.
+std::vector<std::string> random_choices(std::mt19937& random) {
+  static const std::vector<std::string> begins{" the", " un", " Paris", "x", " in the", ""},
+      ends{"n", " end", "do", " a b", "y", "!"};
+  std::vector<std::string> choices;
+  for (auto i = 2 + random() % 6; i > 0; --i)
+    choices.push_back(begins[random() % begins.size()] + ends[random() % ends.size()]);
+  return choices;
+}
+
+TEST_F(LocalPrograms, FindAChoiceByItsPathThatScoringTakes) {
+  std::mt19937 random(static_cast<unsigned>(testing::seed()));
+  int by_path = 0, prompts = 0;
+  for (int turn = 0; turn < 60; ++turn) {
+    const auto choices = random_choices(random);
+    const std::string prompt = "Number " + std::to_string(random() % 100) + (random() % 2 == 0 ? ":" : " is");
+    const bool generated = random() % 2 == 0;
+    const Function f([&](State& s) {
+      s += prompt;
+      if (generated) s += gen("g", {.max_tokens = 3}) + " so";
+      s += sgl::select("c", choices, 0, greedy_token_selection()) + " and" + gen("a", {.max_tokens = 3});
+    });
+    State own = f.run({}, greedy());
+    const auto program = compile(f, {.backend = backend, .defaults = {.temperature = 0}, .meta_read = MetaRead::none});
+    ASSERT_TRUE(program.ok()) << program.error().message;
+    State s = program->run();
+    ASSERT_EQ(s.text(), own.text()) << "turn " << turn;
+    ASSERT_EQ(s["c"].text(), own["c"].text());
+    by_path += s.meta("c").contains("input_token_logprobs") ? 0 : 1;
+    ++prompts;
+  }
+  EXPECT_GT(by_path, prompts / 4) << "the others have choices that begin another";
+  EXPECT_LT(by_path, prompts);
+}
+
+TEST_F(LocalPrograms, GenerateAChoiceWhenThatIsAskedFor) {
+  CompileOptions options{.backend = backend};
+  options.passes.choice_grammar = true;
+  const auto program =
+      compile(Function([](State& s) {
+                s += "Is it?" + sgl::select("c", {" yes", " yes sir", " no"}) + gen("a", {.max_tokens = 2});
+              }),
+              options);
+  State s = program->run();
+  EXPECT_THAT(s["c"].text(), ::testing::AnyOf(" yes", " yes sir", " no")) << s.error().value_or(Error()).message;
+  EXPECT_EQ(s.text(), "Is it?" + s["c"].text() + s["a"].text());
 }
 
 TEST_F(LocalPrograms, StreamTheirTokensAsTheyCome) {

@@ -96,9 +96,20 @@ bool LocalCall::advance() {
     }
     finished = finished && streams_[i].finished();
   }
-  if (finished) return finish(success());
+  if (finished) return go_on();
   settle();
   return true;
+}
+
+bool LocalCall::go_on() {
+  auto more = next();
+  if (!more.ok()) return finish(std::move(more).error());
+  if (more->empty()) return finish(success());
+  streams_.clear();
+  requests_ = std::move(more).value();
+  const bool goes_on = try_again();
+  service_.room();  // of those that have ended
+  return goes_on;
 }
 
 bool LocalCall::try_again() {

@@ -34,14 +34,17 @@ class LocalCall : public Errand, public std::enable_shared_from_this<LocalCall> 
 
  protected:
   virtual void add(std::size_t request, TextEvent event) = 0;
-  virtual void settle() {}                // nothing more is known now
-  virtual void end(Result<> result) = 0;  // all requests have ended, or the first that failed
+  virtual void settle() {}  // nothing more is known now
+  // All requests have ended; what is asked next. None: nothing is.
+  virtual Result<std::vector<Request>> next() { return std::vector<Request>(); }
+  virtual void end(Result<> result) = 0;  // nothing is asked any more, or a request failed
   LocalLane& lane() const { return *lane_; }
   LocalService& service() const { return service_; }
 
  private:
   Result<bool> submit();  // false: there is no room now
   bool try_again();
+  bool go_on();
   void wait_for_room();
   bool finish(Result<> result);
 

@@ -1,5 +1,7 @@
 #include "lang/backends/local/local_select.h"
 
+#include <utility>
+
 #include "lang/choices.h"
 #include "text/tokenizer.h"
 
@@ -26,17 +28,39 @@ Result<std::vector<Request>> LocalSelect::requests(const ContinuedText& text) {
   if (!prompt.text.empty()) {
     ESP_TRY(text_ids, encode(prompt.text, prompt.options));
   }
-  std::vector<Request> requests;
   for (const std::string& choice : call_.choices) {
     ESP_TRY(ChoiceTokens tokens, choice_tokens(tokenizer, encode, prompt, text_ids, choice));
+    tokens_.push_back(std::move(tokens));
+  }
+  if (call_.way == SelectWay::path && call_.method == greedy_token_selection()) path_ = ChoicePath::make(tokens_);
+  if (path_ && path_->found()) path_.reset();  // all are the same: scoring tells as much
+  return path_ ? look() : scorings();
+}
+
+Result<std::vector<Request>> LocalSelect::look() {
+  RequestFields fields = lane().fields();
+  fields.prompt = path_->before();
+  fields.sampling.max_new_tokens = 1;
+  fields.sampling.temperature = 0;
+  fields.logprobs.enabled = true;
+  fields.logprobs.ids = path_->next();
+  prompt_tokens_ += static_cast<std::int64_t>(fields.prompt.size());
+  ESP_TRY(Request request, Request::make(std::move(fields), engine_.model().limits));
+  return std::vector<Request>{std::move(request)};
+}
+
+Result<std::vector<Request>> LocalSelect::scorings() {
+  const Tokenizer& tokenizer = *engine_.tokenizer();
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    const ChoiceTokens& tokens = tokens_[i];
     ESP_TRY(Request request, scoring(tokens.ids, tokens.scored));
     prompt_tokens_ += static_cast<std::int64_t>(tokens.ids.size());
     requests.push_back(std::move(request));
-    ChoiceScore score{choice, {}, {}};
+    ChoiceScore score{call_.choices[i], {}, {}};
     for (const TokenId id : tokens.own()) score.tokens.push_back({0, id, std::string(tokenizer.token_bytes(id))});
     if (call_.method->needs_unconditional()) score.unconditional = score.tokens;  // the first has nothing before it: 0
     scores_.push_back(std::move(score));
-    tokens_.push_back(std::move(tokens));
   }
   if (!call_.method->needs_unconditional()) return requests;
   for (const ChoiceTokens& tokens : tokens_) {
@@ -48,6 +72,8 @@ Result<std::vector<Request>> LocalSelect::requests(const ContinuedText& text) {
 
 void LocalSelect::add(std::size_t request, TextEvent event) {
   if (const auto* end = std::get_if<TextEnd>(&event)) cached_tokens_ += end->usage.cached_tokens;
+  if (const auto* looked = std::get_if<TextDelta>(&event); looked != nullptr && path_)
+    for (const TokenLogprob& one : looked->token.alternatives.ids) seen_.push_back(one.logprob);
   const auto* logprobs = std::get_if<PromptLogprobsEvent>(&event);
   if (logprobs == nullptr) return;
   const bool alone = request >= scores_.size();
@@ -60,8 +86,20 @@ void LocalSelect::add(std::size_t request, TextEvent event) {
   }
 }
 
+Result<std::vector<Request>> LocalSelect::next() {
+  if (!path_) return std::vector<Request>();
+  if (!path_->take(std::exchange(seen_, {}))) {
+    path_.reset();
+    return scorings();
+  }
+  return path_->found() ? std::vector<Request>() : look();
+}
+
 Result<SelectOutput> LocalSelect::output() const {
-  ESP_TRY(SelectOutput out, decided(*call_.method, scores_));
+  SelectOutput out{path_ ? path_->choice() : 0, Json::object()};
+  if (!path_) {
+    ESP_TRY(out, decided(*call_.method, scores_));
+  }
   out.meta["cached_tokens"] = cached_tokens_;
   return out;
 }
