@@ -10,9 +10,9 @@ void ContinuedText::append(std::span<const TokenId> ids, std::size_t bytes) {
   boundaries_.push_back({bytes_, size()});
 }
 
-void ContinuedText::settle(std::span<const TokenId> ids) {
-  append(ids, pending_.size());
-  pending_.clear();
+void ContinuedText::settle(std::span<const TokenId> ids, std::size_t bytes) {
+  append(ids, bytes);
+  pending_.erase(0, bytes);
 }
 
 void ContinuedText::add_generated(const Tokenizer& tokenizer, std::span<const TokenId> ids, std::string_view text,

@@ -1,7 +1,7 @@
 // continued_text.h: the tokens of a text that grows by literals and by what a model generated.
 //
 // What was generated stays as the tokens that came; literals that follow each other are encoded as one. So token
-// boundaries stand only behind what was generated, and where settle() is called with nothing more to come (at a fork).
+// boundaries stand only behind what was generated, and where settle() is told that what follows changes none before.
 // Where a stop string cut a token in two, what is left of it becomes part of the literal that follows.
 // Units:   bytes of text, tokens. Copies share what was settled before share().
 // Threads: one at a time. Fails: never by itself; the caller encodes, and says how that failed.
@@ -27,7 +27,8 @@ class ContinuedText {
   // What is still to be encoded, and how; then settle() takes its tokens.
   const std::string& pending() const { return pending_; }
   EncodeOptions encode_options() const { return {size() == 0, true}; }
-  void settle(std::span<const TokenId> ids);
+  void settle(std::span<const TokenId> ids) { settle(ids, pending_.size()); }
+  void settle(std::span<const TokenId> ids, std::size_t bytes);  // of the first so many of them
 
   std::size_t size() const { return shared_->size() + own_.size(); }  // tokens, without what is pending
   std::size_t bytes() const { return bytes_ + pending_.size(); }

@@ -126,6 +126,31 @@ TEST_F(LocalPrograms, AForkSaysWhatAStateOfItsOwnSays) {
   }
 }
 
+TEST_F(LocalPrograms, AForkDividesNoTextThatTheTokenizerWouldNot) {
+  const Tokenizer& words = *engine->tokenizer();
+  int divided = 0;  // by encoding both sides alone
+  for (const auto& [before, behind] :
+       std::vector<std::pair<std::string, std::string>>{{"Say ", "yes:"},
+                                                        {"One two thr", "ee"},
+                                                        {"the", "n"},
+                                                        {"The end. ", "The"},
+                                                        {"A long beginning, and ", "then"}}) {
+    const auto whole = words.encode(before + behind).value();
+    divided += words.encode(before)->size() + words.encode(behind, {false, true})->size() == whole.size() ? 0 : 1;
+    State s = sgl::run(
+        [&](State& s) {
+          s += before;
+          auto forks = s.fork(2);
+          forks += behind + gen("a");
+          EXPECT_EQ(forks[1].meta("a")["prompt_tokens"], whole.size()) << before;
+          forks.join();
+        },
+        greedy());
+    EXPECT_EQ(s["a"].list().at(0).text(), words.decode(plain(whole, 8), {true})) << before;
+  }
+  EXPECT_GT(divided, 0);
+}
+
 TEST_F(LocalPrograms, KeepToConstraintsAndTypes) {
   State s = sgl::run(
       [](State& s) {

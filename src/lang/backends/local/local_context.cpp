@@ -1,5 +1,7 @@
 #include "lang/backends/local/local_context.h"
 
+#include <algorithm>
+
 #include "lang/backends/local/local_gen.h"
 #include "lang/backends/local/local_select.h"
 #include "lang/choice_tokens.h"
@@ -10,6 +12,14 @@ namespace {
 
 // A constraint that takes no longer is compiled where the program stands.
 constexpr std::chrono::milliseconds kQuickCompile{2};
+
+// Tokenizers divide a text between a letter and a blank with a letter behind, whatever follows.
+std::size_t before_last_word(std::string_view text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  for (std::size_t i = text.size(); i-- > 2;)
+    if (text[i - 1] == ' ' && is_letter(text[i - 2]) && is_letter(text[i])) return i - 1;
+  return 0;
+}
 
 Error no_pictures() {
   return {Error::Kind::unsupported,
@@ -31,9 +41,20 @@ Result<> LocalContext::settle() {
   return success();
 }
 
+// Where the two parts do not have the ids of the whole, and where one cannot be encoded, all stays pending.
+void LocalContext::settle_what_stays() {
+  const std::string& text = text_->pending();
+  const std::size_t cut = before_last_word(text);
+  if (cut == 0) return;
+  const auto before = tokenizer().encode(std::string_view(text).substr(0, cut), text_->encode_options());
+  const auto whole = tokenizer().encode(text, text_->encode_options());
+  if (!before.ok() || !whole.ok() || before->empty() || whole->size() < before->size()) return;
+  if (std::equal(before->begin(), before->end(), whole->begin())) text_->settle(*before, cut);
+}
+
 std::unique_ptr<Context> LocalContext::fork(const Document& document) {
   follow(document);
-  (void)settle();  // what cannot be encoded stays pending, and the next call says so
+  settle_what_stays();
   text_->share();
   return std::make_unique<LocalContext>(lane_, *text_);
 }

@@ -1,7 +1,8 @@
 // local_context.h: a state's place in the engine: the token ids of its text, what was sampled as it was sampled.
 //
 // A call sends the ids; the engine's radix tree has those that were computed before, so a step costs its suffix. A fork
-// shares the ids. Text behind the last boundary is encoded when a generation or a fork needs it, as one.
+// shares the ids. Text behind the last boundary is encoded when a generation needs it, as one, be it said before a fork
+// or behind: a fork shares the ids of what goes before the last word alone, as no text behind changes those.
 // Threads: as Context. Fails: bad_request for text that is not UTF-8, what Request::make and Engine::compile refuse.
 // Source:  reference/sglang-language.md section 11.
 #pragma once
@@ -26,6 +27,7 @@ class LocalContext final : public Context {
   const Tokenizer& tokenizer() const { return *engine().tokenizer(); }
   void follow(const Document& document);  // what the document has beyond the text becomes a literal
   Result<> settle();
+  void settle_what_stays();
   Result<Request> request(const GenCall& call);
 
   const std::shared_ptr<LocalLane> lane_;
