@@ -70,6 +70,7 @@ class Automaton {
     State next(unsigned char byte) const {
       return map_->branch[byte] == kNone ? State{dead} : targets_[map_->branch[byte]];
     }
+    unsigned size() const { return map_->size; }  // bytes that lead somewhere
     bool is_narrow() const { return map_->size <= ByteMap::kFew; }
     // All bytes that lead somewhere, if it is narrow.
     std::span<const unsigned char> bytes() const { return std::span(map_->few).first(map_->size); }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kLiteralBytes = 64;      // longer texts are chains, so that hashing a suffix stays cheap
 constexpr std::size_t kSearchNodes = 300'000;  // that a search for a possible text may visit
+constexpr std::size_t kShortSearchNodes = 32;  // and one for a short text
 
 // Nobody outside the process can make two expressions share a fingerprint, which masks are shared by.
 std::uint64_t process_seed() {
@@ -635,9 +636,44 @@ bool ExpressionStore::possible(Expression e) {
   return result;
 }
 
-// Depth first through what can be read, until some text ends. What lies on the way to it is possible; when nothing
-// ends, nothing that was visited is.
+// What lies on the way to the end of some text is possible; when nothing ends, nothing that was visited is. Most have a
+// short text, which is looked for first: the way to a long one leads through a place for every step of every counter.
 bool ExpressionStore::find_text(Expression start) {
+  if (const auto found = find_short_text(start)) return *found;
+  return find_any_text(start);
+}
+
+bool ExpressionStore::leads_to_text(Expression e) const {
+  return nodes_[e].possible == Possible::yes || nullable(e) || !(nodes_[e].flags & kBoolean);
+}
+
+// Breadth first through a few places; nothing when that does not tell.
+std::optional<bool> ExpressionStore::find_short_text(Expression start) {
+  struct Place {
+    Expression at;
+    std::size_t from;
+  };
+  std::vector<Place> places{{start, 0}};
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i == kShortSearchNodes) return std::nullopt;
+    for (const Step& step : raw_steps(places[i].at).bytes) {
+      if (exhausted_) return false;
+      if (nodes_[step.to].possible == Possible::no) continue;
+      if (leads_to_text(step.to)) {
+        std::size_t back = i;
+        for (; back != 0; back = places[back].from) nodes_[places[back].at].possible = Possible::yes;
+        nodes_[start].possible = Possible::yes;
+        return true;
+      }
+      if (std::ranges::find(places, step.to, &Place::at) == places.end()) places.push_back({step.to, i});
+    }
+  }
+  for (const Place& place : places) nodes_[place.at].possible = Possible::no;
+  return false;
+}
+
+// Depth first.
+bool ExpressionStore::find_any_text(Expression start) {
   struct Place {
     Expression at;
     std::size_t next;
@@ -651,9 +687,8 @@ bool ExpressionStore::find_text(Expression start) {
       continue;
     }
     const Expression to = steps[path.back().next++].to;
-    const Node& node = nodes_[to];
-    if (node.possible == Possible::no) continue;
-    if (node.possible == Possible::yes || nullable(to) || !(node.flags & kBoolean)) {
+    if (nodes_[to].possible == Possible::no) continue;
+    if (leads_to_text(to)) {
       for (const Place& place : path) nodes_[place.at].possible = Possible::yes;
       return true;
     }

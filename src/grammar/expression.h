@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -189,6 +190,9 @@ class ExpressionStore {
   void make_disjoint(std::vector<Step>& steps);
   std::uint32_t keep(const Found& found);
   bool find_text(Expression start);
+  std::optional<bool> find_short_text(Expression start);
+  bool find_any_text(Expression start);
+  bool leads_to_text(Expression e) const;
 
   std::size_t most_nodes_;
   bool exhausted_ = false;

@@ -14,12 +14,21 @@ using Node = TokenTrie::Node;
 constexpr std::uint32_t kWorthALoop = 48;                // nodes of a subtree for which a loop is looked for
 constexpr std::size_t kMostMerged = 8192;                // tokens behind a lexeme for which merging pays
 constexpr std::size_t kWorthATrie = 64;                  // nodes where a lexeme ends, to merge what stands behind them
+constexpr unsigned kManyBytes = 32;                      // that may come; for fewer a walk is short
+constexpr std::uint32_t kMostTokens = 16;                // bytes; most tokens are shorter
+constexpr std::uint32_t kMostCompletion = 64;            // bytes that a text beyond a token may need to be whole
+constexpr std::uint32_t kLeastUseful = 10;               // bytes of tokens that need no look at bounds
+constexpr std::size_t kMostCompared = 4000;              // nodes; a walk of its own costs no more
 constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
 }  // namespace
 
 TokenMasks::TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabulary)
-    : automaton_(automaton), store_(automaton.store()), vocabulary_(std::move(vocabulary)) {
+    : automaton_(automaton),
+      store_(automaton.store()),
+      vocabulary_(std::move(vocabulary)),
+      beyond_tokens_(automaton.store(), vocabulary_->trie().depth_limit() + kMostCompletion),
+      beyond_most_tokens_(automaton.store(), kMostTokens) {
   wide_ = Spelling(store_, Spelling::Kind::plain).character(CodePointSet(0x80, 0x10ffff));
   levels_.resize(vocabulary_->trie().depth_limit() + 2);
 }
@@ -108,10 +117,10 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
       here.inside = level.inside;
       here.leaving = level.leaving;
     }
-    if (here.family == 0 && boundary && trie.end(node) - node > kWorthALoop) {
-      const Loop& around = loop(state);
-      const bool all = around.characters == ExpressionStore::unbounded && (trie.below(node) & ~around.inside) == 0;
-      if (around.family != 0 && all) {
+    if (here.family == 0 && boundary) {
+      here.loops = (class_of(byte) & level.loops) != 0 ? level.loops : 0;
+      if (here.loops == 0 && trie.end(node) - node > kWorthALoop) here.loops = unbounded_loop(state);
+      if (here.loops != 0 && (trie.below(node) & ~here.loops) == 0) {
         set_bits(mask, trie.tokens_in(node));
         continue;
       }
@@ -137,11 +146,12 @@ std::shared_ptr<const LexemeTokens> TokenMasks::lexeme_tokens(Expression lexeme)
     if (auto found = vocabulary_->find(fingerprint)) return known = found;
   }
   if (auto found = find_counted(operand)) return lexemes_[operand] = found;
+  if (auto found = find_loosened(operand)) return lexemes_[operand] = found;
   auto tokens = std::make_shared<LexemeTokens>();
-  if (const Expression other = store_.like(lexeme); other != ExpressionStore::nothing) {
-    const auto like = lexeme_tokens(store_.lexeme(other));
-    find_like(operand, *like, other, *tokens);
-  } else {
+  const Expression other = store_.like(lexeme);
+  const bool is_like =
+      other != ExpressionStore::nothing && find_like(operand, *lexeme_tokens(store_.lexeme(other)), other, *tokens);
+  if (!is_like) {
     find_lexeme(operand, *tokens);
     merge_behind(*tokens);
   }
@@ -151,6 +161,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::lexeme_tokens(Expression lexeme)
 }
 
 void TokenMasks::find_lexeme(Expression operand, LexemeTokens& tokens) {
+  tokens = {};
   tokens.inside.assign(vocabulary_->words(), 0);
   walk(automaton_.start(operand, Automaton::unknown), tokens.inside, &tokens.leaves);
   std::ranges::sort(tokens.leaves);
@@ -186,6 +197,50 @@ std::shared_ptr<const CountedTokens> TokenMasks::counted(const CountedText& text
   return counted_[unbounded] = found;
 }
 
+State TokenMasks::behind(State from, std::string_view text) {
+  for (std::size_t i = 0; i < text.size() && from != Automaton::dead; ++i) {
+    from = automaton_.next(from, static_cast<unsigned char>(text[i]));
+  }
+  return from;
+}
+
+// From the tokens without bounds that are far. Those that no token reaches go first, so that in texts of 300 characters
+// and 30 words it is the words' states that long tokens are read along.
+std::shared_ptr<const LexemeTokens> TokenMasks::find_loosened(Expression operand) {
+  if (automaton_.row(automaton_.start(operand, Automaton::unknown)).size() < kManyBytes) return nullptr;
+  if (const auto loosened = beyond_tokens_.loosened(operand)) return within_bounds(operand, *loosened);
+  const auto loosened = beyond_most_tokens_.loosened(operand);
+  if (!loosened || loosened->reach - loosened->completion < kLeastUseful) return nullptr;
+  return within_bounds(operand, *loosened);
+}
+
+// Of the tokens without bounds only long ones are looked at.
+std::shared_ptr<const LexemeTokens> TokenMasks::within_bounds(Expression operand, const FarBounds::Loosened& loosened) {
+  auto all = lexeme_tokens(store_.lexeme(loosened.at));
+  const auto longer = vocabulary_->longer_than(loosened.reach - loosened.completion);
+  if (longer.empty()) return all;
+  auto tokens = std::make_shared<LexemeTokens>(*all);
+  const State from = automaton_.start(operand, Automaton::unknown);
+  std::vector<TokenId> refused;
+  for (const TokenId token : longer) {
+    const bool allowed = has_bit(all->inside, token);
+    if (allowed && behind(from, vocabulary_->text(token)) == Automaton::dead) refused.push_back(token);
+  }
+  clear_bits(tokens->inside, refused);
+  const TokenTrie& trie = vocabulary_->trie();
+  const std::size_t ends = std::erase_if(tokens->leaves, [&](Node leaf) {
+    const std::size_t depth = trie.depth(leaf);
+    const std::string_view text = vocabulary_->text(trie.tokens_in(leaf).front()).substr(0, depth);
+    return depth > loosened.reach && !automaton_.leaves(behind(from, text));
+  });
+  if (ends > 0) {
+    tokens->behind = nullptr;
+    merge_behind(*tokens);
+  }
+  if (automaton_.exhausted()) return nullptr;
+  return tokens;
+}
+
 void TokenMasks::prepare(const std::shared_ptr<Vocabulary>& vocabulary) {
   ExpressionStore store;
   Automaton automaton(store, AutomatonLimits{});
@@ -212,21 +267,24 @@ void TokenMasks::merge_behind(LexemeTokens& tokens) {
   tokens.behind = std::make_shared<TokenTrie>(TokenTrie::make(std::move(behind)));
 }
 
-void TokenMasks::find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens) {
+// False when they have little in common.
+bool TokenMasks::find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens) {
   tokens.inside = like.inside;
   const State mine = automaton_.start(operand, Automaton::unknown);
   const State its = automaton_.start(other, Automaton::unknown);
   std::vector<Node> more, fewer;
-  compare(vocabulary_->trie().whole(), mine, its, tokens, more, fewer);
-  compare(vocabulary_->trie().pieces(), mine, its, tokens, more, fewer);
+  compared_ = 0;
+  if (!compare(vocabulary_->trie().whole(), mine, its, tokens, more, fewer)) return false;
+  if (!compare(vocabulary_->trie().pieces(), mine, its, tokens, more, fewer)) return false;
   std::vector<Node> kept;
   std::ranges::set_difference(like.leaves, fewer, std::back_inserter(kept));
   std::ranges::set_union(kept, more, std::back_inserter(tokens.leaves));
   if (more.empty() && fewer.empty()) tokens.behind = like.behind;
+  return true;
 }
 
-// Reads both side by side and looks only where they have parted.
-void TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
+// Reads both side by side and looks only where they have parted. False when that is nearly everywhere.
+bool TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
                          std::vector<Node>& more, std::vector<Node>& fewer) {
   const TokenTrie& trie = vocabulary_->trie();
   std::size_t depth = 0;
@@ -234,13 +292,14 @@ void TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, L
   for (;;) {
     Level& level = levels_[depth];
     if (level.next == level.children.bytes.size()) {
-      if (depth-- == 0) return;
+      if (depth-- == 0) return true;
       continue;
     }
     const std::size_t place = level.next++;
     const unsigned char byte = level.children.bytes[place];
     const State a = level.row.next(byte), b = level.other.next(byte);
     if (a == b) continue;
+    if (++compared_ > kMostCompared) return false;
     const Node node = level.children.nodes[place];
     if (a == Automaton::dead) clear_bits(tokens.inside, trie.tokens_at(node));
     if (b == Automaton::dead) set_bits(tokens.inside, trie.tokens_at(node));
@@ -258,6 +317,11 @@ const TokenMasks::Loop& TokenMasks::loop(State state) {
   if (known != loops_.end()) return known->second;
   const Loop found = find_loop(state);
   return loops_[state] = found;
+}
+
+Classes TokenMasks::unbounded_loop(State state) {
+  const Loop& around = loop(state);
+  return around.family != 0 && around.characters == ExpressionStore::unbounded ? around.inside : 0;
 }
 
 TokenMasks::Loop TokenMasks::find_loop(State state) {

@@ -12,6 +12,7 @@
 //     behind its end only that rest is read where the lexeme stands;
 //   * a lexeme of 3 to 40 characters has the tokens of one of any length, but for those that are counted out
 //     (counted_text.h);
+//   * where counters are far from their bounds the tokens are those without bounds, but for long ones (far_bounds.h);
 //   * a lexeme that is like another one (any name but these) differs from it in few tokens: only where the two part are
 //     tokens looked at.
 // Threads: as the automaton.
@@ -26,6 +27,7 @@
 
 #include "grammar/automaton.h"
 #include "grammar/counted_text.h"
+#include "grammar/far_bounds.h"
 #include "grammar/vocabulary.h"
 
 namespace espalier::grammar {
@@ -55,6 +57,7 @@ class TokenMasks {
     bool advance(std::size_t& place);
     std::uint64_t family = 0;  // whose tokens are all set already
     Classes inside = 0, leaving = 0;
+    Classes loops = 0;  // of which any characters lead back to where the level is
   };
 
   // Where tokens are at: below a node of each part of a trie, at first all of both.
@@ -100,13 +103,17 @@ class TokenMasks {
   void find_lexeme(Expression operand, LexemeTokens& tokens);
   std::shared_ptr<const LexemeTokens> find_counted(Expression operand);
   std::shared_ptr<const CountedTokens> counted(const CountedText& text);
-  void find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
-  void compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
+  std::shared_ptr<const LexemeTokens> find_loosened(Expression operand);
+  std::shared_ptr<const LexemeTokens> within_bounds(Expression operand, const FarBounds::Loosened& loosened);
+  State behind(State from, std::string_view text);
+  bool find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
+  bool compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
                std::vector<TokenTrie::Node>& more, std::vector<TokenTrie::Node>& fewer);
   void merge_behind(LexemeTokens& tokens);
 
   const Loop& loop(State state);
   Loop find_loop(State state);
+  Classes unbounded_loop(State state);
   bool counter_loop(const Frame& frame, Loop& loop);
   bool self_loop(State state, Loop& loop);
   Classes wide_items(Expression item);
@@ -116,9 +123,11 @@ class TokenMasks {
   Automaton& automaton_;
   ExpressionStore& store_;
   std::shared_ptr<Vocabulary> vocabulary_;
+  FarBounds beyond_tokens_, beyond_most_tokens_;
   Expression wide_;            // any one character that is not ASCII
   std::vector<Level> levels_;  // by depth
   MaskWords* mask_ = nullptr;  // that is being filled
+  std::size_t compared_ = 0;   // nodes at which a lexeme has parted from one that it is like
   std::size_t fuel_ = 0;       // what may be followed until the states are walked instead
   int nesting_ = 0;
   std::vector<Frame> deferred_;  // what is to be found along the states

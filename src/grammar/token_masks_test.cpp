@@ -24,6 +24,15 @@ std::shared_ptr<Vocabulary> vocabulary(std::mt19937& random) {
                                        "tr", "\xe6", "\x97", "😀",       "\xf0\x9f", "/", "u00", "e", "+"};
   std::set<std::string> texts(parts.begin(), parts.end());
   for (unsigned byte = 0; byte < 256; ++byte) texts.insert(std::string(1, static_cast<char>(byte)));
+  for (const std::size_t times : {9, 17, 26, 45, 90}) {  // longer than most
+    for (const char* part : {"a", " ", "xy", "a ", "é"}) {
+      std::string run;
+      for (std::size_t i = 0; i < times; ++i) run += part;
+      texts.insert(run);
+      texts.insert(run + "\"");
+      texts.insert(run + "\",");
+    }
+  }
   while (texts.size() < 4000) {
     std::string text;
     for (unsigned i = random() % 6; i < 7; ++i) text += parts[random() % parts.size()];
@@ -102,6 +111,9 @@ TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
       {Kind::json_schema, R"({"type":"string","minLength":4,"maxLength":4})"},
       {Kind::json_schema, R"({"type":"string","minLength":30})"},
       {Kind::json_schema, R"({"type":"string","minLength":1,"maxLength":28,"pattern":"^\\S*(\\s\\S+){0,2}$"})"},
+      {Kind::json_schema, R"({"type":"string","maxLength":40,"pattern":"^(\\S+\\s+){0,14}\\S+$"})"},
+      {Kind::json_schema, R"({"type":"array","items":{"maxLength":150,"pattern":"^(\\S+\\s){0,25}\\S{2}$"}})"},
+      {Kind::json_schema, R"({"type":"string","pattern":"^(a{0,30} ?){0,20}$","not":{"pattern":"^(\\S{0,25} )*a$"}})"},
       {Kind::json_schema, R"({"type":"string","pattern":"^[a-z0-9é]{1,9}$"})"},
       {Kind::json_schema,
        R"({"type":"object","properties":{"a":{"type":"string","maxLength":3},"me":{},"é\"":{"type":"null"}}})"},
@@ -111,6 +123,8 @@ TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
        R"({"properties":{"name":{"type":"string"},"n":{"type":"integer"}},"required":["n"],"type":"object"})"},
       {Kind::json_schema,
        R"({"type":"object","patternProperties":{"^a":{"type":"integer"}},"additionalProperties":{"type":"null"}})"},
+      {Kind::json_schema,
+       R"({"type":"object","patternProperties":{"a":{"type":"integer"},"b *$":{"type":"null"}},"minProperties":1})"},
       {Kind::json_schema, R"({"type":"array","items":{"enum":["a","ab",1,null,{"a":[]}]},"maxItems":3})"},
       {Kind::json_schema,
        R"({"oneOf":[{"type":"integer","multipleOf":3},{"type":"integer","minimum":10,"maximum":99}]})"},

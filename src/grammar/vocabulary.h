@@ -44,6 +44,11 @@ inline void set_bits(MaskWords& mask, std::span<const TokenId> tokens) {
   }
 }
 
+inline bool has_bit(const MaskWords& mask, TokenId token) {
+  const auto id = static_cast<std::uint32_t>(token);
+  return ((mask[id / 32] >> (id % 32)) & 1) != 0;
+}
+
 inline void unite(MaskWords& mask, const MaskWords& more) {
   for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= more[i];
 }
@@ -80,6 +85,9 @@ class Vocabulary {
   // Tokens in which a comma stands behind what a value of JSON may end with.
   std::span<const TokenId> with_comma_behind_value() const { return with_comma_behind_value_; }
 
+  // Tokens of more bytes than that, longest first.
+  std::span<const TokenId> longer_than(std::uint32_t bytes) const;
+
   // Tokens of at most `characters` characters that have bytes of these classes only.
   std::shared_ptr<const MaskWords> made_of(Classes classes, std::uint32_t characters);
 
@@ -93,6 +101,7 @@ class Vocabulary {
   std::vector<std::string> tokens_;
   TokenTrie trie_;
   std::vector<TokenId> with_comma_behind_value_;
+  std::vector<TokenId> by_length_;  // longest first
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<Classes, std::shared_ptr<const MaskWords>>>> made_of_;
   std::list<std::pair<std::uint64_t, std::shared_ptr<const LexemeTokens>>> lexemes_;  // last used first

@@ -1,5 +1,6 @@
 #include "grammar/json_schema/formats.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <unordered_map>
@@ -184,6 +185,13 @@ std::string_view format_pattern(std::string_view format) {
   static const std::unordered_map<std::string_view, Text> table = make_table();
   const auto found = table.find(format);
   return found == table.end() ? std::string_view() : std::string_view(found->second);
+}
+
+bool is_number_type(std::string_view format) {
+  static constexpr std::array<std::string_view, 14> kNames{"int8",    "int16",   "int32",   "int64",     "uint8",
+                                                           "uint16",  "uint32",  "uint64",  "float",     "double",
+                                                           "float32", "float64", "decimal", "decimal128"};
+  return std::ranges::find(kNames, format) != kNames.end();
 }
 
 }  // namespace espalier::grammar

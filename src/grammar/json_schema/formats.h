@@ -1,5 +1,6 @@
 // formats.h: the formats of JSON Schema that are checked, as regular expressions over whole strings (ECMA 262).
-// Source: the RFCs that JSON Schema 2020-12, section 7.3 names. Threads: constant data. Fails: never.
+// Source: the RFCs that JSON Schema 2020-12, section 7.3 names; OpenAPI's registry of formats. Threads: constant data.
+// Fails: never.
 #pragma once
 
 #include <string_view>
@@ -8,5 +9,8 @@ namespace espalier::grammar {
 
 // Empty for formats that are not checked: they only describe.
 std::string_view format_pattern(std::string_view format);
+
+// Whether a format that is not checked is one of OpenAPI's for how a program holds a number: int32, double ...
+bool is_number_type(std::string_view format);
 
 }  // namespace espalier::grammar

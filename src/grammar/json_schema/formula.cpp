@@ -1,7 +1,6 @@
 #include "grammar/json_schema/formula.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "grammar/hashing.h"
 
@@ -18,8 +17,21 @@ FormulaStore::Mentions FormulaStore::mentions_of(Op op, const Demand& demand, st
   Mentions all = 0;
   for (const Formula part : parts) all |= nodes_[part].mentions;
   if (op != Op::one && op != Op::negated) return all;
-  if (demand.kind == Kind::value) return mentions_value;
-  return demand.kind == Kind::property || demand.kind == Kind::required ? mentions_name(demand.a) : Mentions{0};
+  switch (demand.kind) {
+    case Kind::value:
+      return mentions_value;
+    case Kind::property:
+    case Kind::required:
+      return mentions_name(demand.a);
+    case Kind::pattern:
+    case Kind::additional:
+    case Kind::names:
+    case Kind::min_members:
+    case Kind::max_members:
+      return mentions_members;
+    default:
+      return 0;
+  }
 }
 
 Formula FormulaStore::intern(Op op, const Demand& demand, std::span<const Formula> parts) {
@@ -94,14 +106,14 @@ Formula FormulaStore::join(Op wanted, const std::vector<Formula>& given) {
   const Formula neutral = wanted == Op::all ? always : never, decisive = wanted == Op::all ? never : always;
   std::vector<Formula> parts;
   parts.reserve(given.size());
-  std::unordered_set<Formula> index;  // of long lists
+  const Visits visits(*this);
+  VisitTable& taken = visits.table();  // 1: among the parts
   std::uint32_t types = wanted == Op::all ? std::uint32_t{kAnyType} : 0u;
   std::size_t type_place = SIZE_MAX;
   const auto contains = [&](Formula f) {
-    constexpr std::size_t kShort = 16;
-    if (parts.size() <= kShort) return std::ranges::find(parts, f) != parts.end();
-    if (index.empty()) index.insert(parts.begin(), parts.end());
-    return index.contains(f);
+    const auto [mark, fresh] = taken.at(f);
+    if (fresh) mark = 0;
+    return mark == 1;
   };
   const auto add = [&](Formula f) {
     if (f == neutral) return true;
@@ -118,7 +130,7 @@ Formula FormulaStore::join(Op wanted, const std::vector<Formula>& given) {
     if (contains(f)) return true;
     if (node.negation != kNone && contains(node.negation)) return false;
     parts.push_back(f);
-    if (!index.empty()) index.insert(f);
+    taken.at(f).first = 1;
     return true;
   };
   for (const Formula f : given) {

@@ -9,11 +9,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "grammar/expression.h"
@@ -92,10 +92,11 @@ class FormulaStore {
   const Demand& demand(Formula f) const { return nodes_[f].demand; }           // of one and negated
   std::span<const Formula> parts(Formula f) const { return nodes_[f].parts; }  // of all and any
 
-  // What single constraints a formula may be made of, one bit for some of them: members' names, and `value`.
+  // What single constraints a formula may be made of, one bit for some of them: members' names, `value`, and those that
+  // speak of members whatever their name.
   using Mentions = std::uint64_t;
-  static constexpr Mentions mentions_value = 1;
-  static constexpr Mentions mentions_name(std::uint32_t name) { return Mentions{1} << (1 + name % 63); }
+  static constexpr Mentions mentions_value = 1, mentions_members = 2;
+  static constexpr Mentions mentions_name(std::uint32_t name) { return Mentions{1} << (2 + name % 62); }
   bool mentions(Formula f, Mentions any_of) const { return (nodes_[f].mentions & any_of) != 0; }
 
   // Each single constraint (with whether it is negated) replaced by what `change` makes of it.
@@ -107,14 +108,19 @@ class FormulaStore {
   template <class Change>
   Formula map_mentioned(Formula f, Mentions concerned, Change&& change) {
     if (concerned != ~Mentions{0} && !mentions(f, concerned)) return f;
-    std::unordered_map<Formula, Formula> done;
-    return map_with(f, concerned, change, done);
+    const Visits visits(*this);
+    return map_with(f, concerned, change, visits.table());
   }
   // Visits every single constraint once, in order.
   template <class Visit>
   void each(Formula f, Visit&& visit) const {
-    std::unordered_set<Formula> seen;
-    each_with(f, visit, seen);
+    each_mentioned(f, ~Mentions{0}, visit);
+  }
+  // The same without parts that mention none of these.
+  template <class Visit>
+  void each_mentioned(Formula f, Mentions concerned, Visit&& visit) const {
+    const Visits visits(*this);
+    each_with(f, concerned, visit, visits.table());
   }
 
   bool exhausted() const { return exhausted_; }
@@ -132,11 +138,48 @@ class FormulaStore {
   };
   static constexpr Formula kNone = 0xffffffff;
 
+  // What has been found for each formula that one visit of all parts has come to. Visits begin within visits; a table
+  // is used again and again, so that a short visit allocates nothing.
+  class VisitTable {
+   public:
+    void begin() { ++visit_; }
+    // Where the result for a formula belongs, and whether this is the first time that it is asked for.
+    std::pair<Formula&, bool> at(Formula f) {
+      if (f >= entries_.size()) entries_.resize(f + f / 2 + 64);
+      const bool fresh = std::exchange(entries_[f].visit, visit_) != visit_;
+      return {entries_[f].result, fresh};
+    }
+
+   private:
+    struct Entry {
+      std::uint64_t visit = 0;
+      Formula result = 0;
+    };
+    std::vector<Entry> entries_;
+    std::uint64_t visit_ = 0;
+  };
+  class Visits {
+   public:
+    explicit Visits(const FormulaStore& store) : store_(store) {
+      if (store_.visits_ == store_.tables_.size()) store_.tables_.emplace_back();
+      table_ = &store_.tables_[store_.visits_++];
+      table_->begin();
+    }
+    Visits(const Visits&) = delete;
+    Visits& operator=(const Visits&) = delete;
+    ~Visits() { --store_.visits_; }
+    VisitTable& table() const { return *table_; }
+
+   private:
+    const FormulaStore& store_;
+    VisitTable* table_;
+  };
+
   template <class Change>
-  Formula map_with(Formula f, Mentions concerned, Change& change, std::unordered_map<Formula, Formula>& done) {
+  Formula map_with(Formula f, Mentions concerned, Change& change, VisitTable& done) {
     if (f == never || f == always || exhausted_) return f;
     if (concerned != ~Mentions{0} && !mentions(f, concerned)) return f;
-    if (const auto known = done.find(f); known != done.end()) return known->second;
+    if (const auto [known, fresh] = done.at(f); !fresh) return known;
     Formula result = never;
     if (op(f) == Op::one || op(f) == Op::negated) {
       result = change(demand(f), op(f) == Op::negated);
@@ -149,14 +192,14 @@ class FormulaStore {
       }
       result = all_of ? all(changed) : any(changed);
     }
-    done.emplace(f, result);
-    return result;
+    return done.at(f).first = result;
   }
   template <class Visit>
-  void each_with(Formula f, Visit& visit, std::unordered_set<Formula>& seen) const {
+  void each_with(Formula f, Mentions concerned, Visit& visit, VisitTable& seen) const {
+    if (concerned != ~Mentions{0} && !mentions(f, concerned)) return;
     if (op(f) == Op::one || op(f) == Op::negated) return visit(demand(f), op(f) == Op::negated);
     for (const Formula part : parts(f)) {
-      if (seen.insert(part).second) each_with(part, visit, seen);
+      if (seen.at(part).second) each_with(part, concerned, visit, seen);
     }
   }
   Formula join(Op op, const std::vector<Formula>& parts);
@@ -168,6 +211,8 @@ class FormulaStore {
   bool exhausted_ = false;
   std::vector<Node> nodes_;
   StablePool<Formula> part_pool_;
+  mutable std::deque<VisitTable> tables_;  // by how many visits one stands within
+  mutable std::size_t visits_ = 0;
   std::vector<std::uint32_t> table_;  // open addressing: formula + 1, 0 = free
 };
 

@@ -220,9 +220,7 @@ Expression number_range(ExpressionStore& store, const std::optional<NumberBound>
     const NumberBound from = low && !low->at.negative ? *low : NumberBound{};
     ways.push_back(magnitudes.between(from, high));
   }
-  const bool may_be_negative = !low || low->at.negative || low->at.is_zero();
-  if (may_be_negative) {
-    // -0 is 0, so that a lower bound of 0 leaves it.
+  if (!low || low->at.negative) {
     NumberBound from;
     if (high && (high->at.negative || high->at.is_zero())) from = {magnitude(high->at), high->excluded};
     std::optional<NumberBound> to;
@@ -233,7 +231,8 @@ Expression number_range(ExpressionStore& store, const std::optional<NumberBound>
 }
 
 Expression number_equal_to(ExpressionStore& store, const Decimal& value) {
-  return number_range(store, NumberBound{value, false}, NumberBound{value, false}, false);
+  const Expression equal = number_range(store, NumberBound{value, false}, NumberBound{value, false}, false);
+  return value.is_zero() ? store.concat(store.optional(store.text("-")), equal) : equal;
 }
 
 Expression any_number(ExpressionStore& store) {

@@ -1,7 +1,7 @@
 // number_text.h: JSON numbers as texts: ranges of them and multiples, digit by digit.
 //
 // Where a bound or a factor is involved, numbers are written without exponent; every other way of writing a value
-// (-0, trailing zeros of the fraction) is read, so that a complement is exact too.
+// (-0, trailing zeros of the fraction) is read, so that a complement is exact too; but for -0 in ranges from 0 on.
 // Units:   decimal digits; numbers have any length.
 // Threads: pure functions on one store. Fails: decimal_of() gives nothing for what is no JSON number or has more than
 //          2,000 digits when written out.

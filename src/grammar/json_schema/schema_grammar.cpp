@@ -293,7 +293,10 @@ Expression SchemaGrammar::expand(const Container& at) {
 }
 
 bool SchemaGrammar::finished(Formula formula) {
-  return formulas_.map(formula, [](const Demand& c, bool negated) {
+  if (formula == FormulaStore::always) return true;
+  const auto [known, fresh] = finished_.try_emplace(formula, false);
+  if (!fresh) return known->second;
+  return finished_[formula] = formulas_.map(formula, [](const Demand& c, bool negated) {
     bool holds = true;
     if (c.kind == Kind::required) holds = false;
     if (c.kind == Kind::min_members || c.kind == Kind::min_items) holds = c.a == 0;
@@ -328,11 +331,9 @@ void SchemaGrammar::decide_into(Formula rest, Formula value, std::vector<Choice>
   if (out.size() > kMostChoices) store_.exhaust();
   if (!spend()) return;
   std::optional<Formula> asked;
-  if (formulas_.mentions(rest, FormulaStore::mentions_value)) {
-    formulas_.each(rest, [&](const Demand& c, bool) {
-      if (c.kind == Kind::value && !asked) asked = c.a;
-    });
-  }
+  formulas_.each_mentioned(rest, FormulaStore::mentions_value, [&](const Demand& c, bool) {
+    if (c.kind == Kind::value && !asked) asked = c.a;
+  });
   if (!asked) {
     out.push_back({value, rest});
     return;

@@ -169,7 +169,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::unordered_map<std::uint64_t, Formula> restricted_;
   std::unordered_set<std::uint64_t> restricting_;
   std::unordered_map<Formula, Expression> bodies_, strings_, numbers_;
-  std::unordered_map<Formula, bool> possible_;
+  std::unordered_map<Formula, bool> possible_, finished_;
   std::unordered_set<Formula> asking_;
   std::unordered_set<std::uint32_t> searching_;
   bool assumed_ = false;  // an answer under way rests on one that was not known yet

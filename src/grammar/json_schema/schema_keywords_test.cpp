@@ -34,6 +34,24 @@ TEST(SchemaKeywords, AnArrayGoesOnOnlyWhereThereIsAnotherValue) {
           {"[true,true]"}});
 }
 
+// The sign says nothing there, and with it the first digit could not be forced to follow what stands before.
+TEST(SchemaKeywords, ZeroHasNoSignAboveABoundOfZero) {
+  expect(kSchema, {R"({"type":"integer","minimum":0})", {"0", "7"}, {"-0", "-1"}});
+  expect(kSchema, {R"({"type":"number","minimum":0,"maximum":1})", {"0.0", "0.5"}, {"-0", "-0.0"}});
+  expect(kSchema, {R"({"type":"number","minimum":-1})", {"-0", "-0.0", "-0.5"}, {"-1.5"}});
+  expect(kSchema, {R"({"type":"number","not":{"const":0}})", {"1", "-0.5"}, {"0", "-0", "-0.0", "0.0"}});
+  expect(kSchema, {R"({"type":"number","not":{"minimum":0}})", {"-1"}, {"0", "-0", "-0.0"}});
+}
+
+TEST(SchemaKeywords, FormatsOfNumbersLeaveMembersInTheirOrder) {
+  const auto with_format = [](const std::string& format) {
+    return R"({"type":"object","properties":{"a":{"format":")" + format + R"("},"b":{}}})";
+  };
+  for (const char* format : {"int32", "double", "date-time"})
+    expect(kSchema, {with_format(format), {R"({"b":1})"}, {R"({"b":1,"a":2})"}});
+  expect(kSchema, {with_format("color"), {R"({"b":1,"a":2})"}, {}});
+}
+
 // A token may come exactly when its bytes can be read, also where it ends one item and begins or ends the next.
 TEST(SchemaKeywords, MasksKnowWhichItemsHaveBeenWritten) {
   std::vector<std::string> tokens;

@@ -212,7 +212,8 @@ void SchemaGrammar::other_members(const Container& at, Formula rest, std::vector
 
 // What is left of constraints on objects once a member of this name is read; what they ask of it becomes `value`.
 Formula SchemaGrammar::at_member(Formula formula, std::uint32_t name) {
-  return formulas_.map(formula, [&](const Demand& c, bool negated) {
+  const auto concerned = FormulaStore::mentions_name(name) | FormulaStore::mentions_members;
+  return formulas_.map_mentioned(formula, concerned, [&](const Demand& c, bool negated) {
     const auto answer = [&](Formula f) { return negated ? formulas_.no(f) : f; };
     const auto asked = [&] { return formulas_.one({Kind::value, c.b, 0, 0}); };
     const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
@@ -243,7 +244,7 @@ Formula SchemaGrammar::at_other_member(Formula formula, const std::vector<Expres
     const auto place = std::ranges::find(patterns, pattern) - patterns.begin();
     return ((matched >> place) & 1) != 0;
   };
-  return formulas_.map(formula, [&](const Demand& c, bool negated) {
+  return formulas_.map_mentioned(formula, FormulaStore::mentions_members, [&](const Demand& c, bool negated) {
     const auto answer = [&](Formula f) { return negated ? formulas_.no(f) : f; };
     const auto asked = [&] { return formulas_.one({Kind::value, c.b, 0, 0}); };
     const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);

@@ -517,9 +517,10 @@ Result<> SchemaReader::read_pattern(Reading& in, const Json& value) {
 
 Result<> SchemaReader::read_format(Reading& in, const Json& value) {
   if (!value.is_string()) return malformed(in, "format", "a string");
-  const std::string_view source = format_pattern(value.get_ref<const std::string&>());
+  const std::string& format = value.get_ref<const std::string&>();
+  const std::string_view source = format_pattern(format);
   if (source.empty()) {
-    describes_documents_ = true;
+    describes_documents_ = describes_documents_ || !is_number_type(format);
     return success();
   }
   ESP_TRY(const Expression matching, pattern(in, fmt::format("^(?:{})$", source), "format"));
