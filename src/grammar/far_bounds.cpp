@@ -6,19 +6,19 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffff;
+constexpr std::uint32_t kNoBound = 0xffffffff;
 constexpr std::size_t kMostPlaces = 1024;  // that may be looked through for the longest completion
-constexpr int kMostNesting = 500;          // of expressions; what is deeper counts as without bounds and as short
+constexpr int kDeepest = 500;              // of expressions; what is deeper counts as without bounds and as short
 
 std::uint32_t limited(std::uint64_t count) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kNone - 1));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kNoBound - 1));
 }
 
 }  // namespace
 
 // The length of a text that it reads is this or more.
 std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
-  if (store_.nullable(e) || nesting == kMostNesting) return 0;
+  if (store_.nullable(e) || nesting == kDeepest) return 0;
   if (const auto known = least_.find(e); known != least_.end()) return known->second;
   std::uint64_t least = 1;
   switch (store_.op(e)) {
@@ -29,7 +29,7 @@ std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
       least = std::uint64_t{least_bytes(store_.operand(e), nesting + 1)} + least_bytes(store_.rest(e), nesting + 1);
       break;
     case Op::either:
-      least = kNone;
+      least = kNoBound;
       for (const Expression part : store_.parts(e))
         least = std::min<std::uint64_t>(least, least_bytes(part, nesting + 1));
       break;
@@ -49,18 +49,18 @@ std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
   return least_[e] = limited(least);
 }
 
-// Bytes below which the bound makes no difference; kNone when it is near, or none.
+// Bytes below which the bound makes no difference; kNoBound when it is near, or none.
 std::uint32_t FarBounds::own_bound(Expression repeat, int nesting) {
-  if (store_.high(repeat) == ExpressionStore::unbounded) return kNone;
+  if (store_.high(repeat) == ExpressionStore::unbounded) return kNoBound;
   const std::uint32_t bytes =
       limited(std::uint64_t{store_.high(repeat)} * least_bytes(store_.operand(repeat), nesting + 1));
-  return bytes < far_ ? kNone : bytes;
+  return bytes < far_ ? kNoBound : bytes;
 }
 
 std::uint32_t FarBounds::nearest(Expression e, int nesting) {
-  if (nesting == kMostNesting) return kNone;
+  if (nesting == kDeepest) return kNoBound;
   if (const auto known = nearest_.find(e); known != nearest_.end()) return known->second;
-  std::uint32_t bytes = kNone;
+  std::uint32_t bytes = kNoBound;
   switch (store_.op(e)) {
     case Op::concat:
       bytes = std::min(nearest(store_.operand(e), nesting + 1), nearest(store_.rest(e), nesting + 1));
@@ -81,14 +81,14 @@ std::uint32_t FarBounds::nearest(Expression e, int nesting) {
 // Requires: nearest() has been asked of it.
 Expression FarBounds::without_bounds(Expression e) {
   const auto found = nearest_.find(e);
-  if (found == nearest_.end() || found->second == kNone) return e;
+  if (found == nearest_.end() || found->second == kNoBound) return e;
   if (const auto known = without_.find(e); known != without_.end()) return known->second;
   Expression result = e;
   if (store_.op(e) == Op::concat) {
     const Expression first = without_bounds(store_.operand(e));
     result = store_.concat(first, without_bounds(store_.rest(e)));
   } else if (store_.op(e) == Op::repeat) {
-    const bool far = own_bound(e, 0) != kNone;
+    const bool far = own_bound(e, 0) != kNoBound;
     const Expression item = without_bounds(store_.operand(e));
     result = store_.repeat(item, store_.low(e), far ? ExpressionStore::unbounded : store_.high(e));
   } else {
@@ -147,7 +147,7 @@ void FarBounds::find_completion(Expression e) {
 std::optional<FarBounds::Loosened> FarBounds::loosened(Expression e) {
   if (store_.calls(e) || store_.local(e)) return std::nullopt;
   const std::uint32_t reach = nearest(e, 0);
-  if (reach == kNone) return std::nullopt;
+  if (reach == kNoBound) return std::nullopt;
   const Expression at = without_bounds(e);
   const auto most = completion(at);
   if (!most || reach <= *most) return std::nullopt;

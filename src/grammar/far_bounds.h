@@ -33,7 +33,7 @@ class FarBounds {
 
  private:
   std::uint32_t least_bytes(Expression e, int nesting);
-  std::uint32_t nearest(Expression e, int nesting);  // of the far bounds inside; kNone: there is none
+  std::uint32_t nearest(Expression e, int nesting);  // of the far bounds inside; the largest number: there is none
   std::uint32_t own_bound(Expression repeat, int nesting);
   Expression without_bounds(Expression e);
   std::optional<std::uint32_t> completion(Expression e);
