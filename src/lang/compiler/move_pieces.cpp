@@ -10,7 +10,7 @@
 namespace espalier::lang {
 namespace {
 
-struct Piece {  // of a stream: places in its list of nodes
+struct MovablePiece {  // of a stream: places in its list of nodes
   std::size_t begin = 0, end = 0;
   bool constant = true;
   std::size_t bytes = 0;
@@ -23,7 +23,7 @@ class Mover {
 
   void run() {
     for (std::size_t at = 0; at < stream_.size();) {
-      const std::vector<Piece> side_by_side = pieces_from(at);
+      const std::vector<MovablePiece> side_by_side = pieces_from(at);
       if (side_by_side.size() > 1) sort(side_by_side);
       at = side_by_side.empty() ? at + 1 : side_by_side.back().end;
     }
@@ -32,9 +32,9 @@ class Mover {
  private:
   const Graph::Content& content(std::size_t place) const { return graph_.nodes[stream_[place]].content; }
 
-  std::optional<Piece> piece_at(std::size_t at) const {
+  std::optional<MovablePiece> piece_at(std::size_t at) const {
     if (at >= stream_.size() || !std::holds_alternative<node::MovableBegin>(content(at))) return std::nullopt;
-    Piece piece{at, at + 1, true, 0};
+    MovablePiece piece{at, at + 1, true, 0};
     for (; piece.end < stream_.size() && !std::holds_alternative<node::MovableEnd>(content(piece.end)); ++piece.end) {
       const auto* text = std::get_if<node::Text>(&content(piece.end));
       if (text == nullptr) piece.constant = false;
@@ -43,8 +43,8 @@ class Mover {
     ++piece.end;
     return piece.end <= stream_.size() ? std::optional(piece) : std::nullopt;
   }
-  std::vector<Piece> pieces_from(std::size_t at) const {
-    std::vector<Piece> pieces;
+  std::vector<MovablePiece> pieces_from(std::size_t at) const {
+    std::vector<MovablePiece> pieces;
     while (const auto piece = piece_at(at)) {
       pieces.push_back(*piece);
       at = piece->end;
@@ -52,13 +52,13 @@ class Mover {
     return pieces;
   }
 
-  void sort(std::vector<Piece> pieces) {
+  void sort(std::vector<MovablePiece> pieces) {
     const std::size_t begin = pieces.front().begin;
-    const auto sorted = std::ranges::stable_partition(pieces, &Piece::constant);
-    if (std::ranges::is_sorted(pieces, {}, &Piece::begin)) return;
+    const auto sorted = std::ranges::stable_partition(pieces, &MovablePiece::constant);
+    if (std::ranges::is_sorted(pieces, {}, &MovablePiece::begin)) return;
     std::vector<Graph::Content> in_order;
     std::size_t bytes = 0;
-    for (const Piece& piece : pieces) {
+    for (const MovablePiece& piece : pieces) {
       if (piece.constant) bytes += piece.bytes;
       for (std::size_t i = piece.begin; i < piece.end; ++i) in_order.push_back(content(i));
     }
