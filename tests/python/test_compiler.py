@@ -293,6 +293,11 @@ def test_what_tuning_found_is_kept(backend, tmp_path):
     assert again.settings["runs"] in (1, 2)
 
 
+def test_a_function_that_looks_at_values_is_not_tuned(backend):
+    with pytest.raises(ValueError, match="num_threads"):
+        looks.compile(backend=backend).tune([{"word": "a"}])
+
+
 def test_a_file_of_the_tuning_folder_that_is_none_is_refused(backend, tmp_path):
     (tmp_path / "judge.json").write_text('{"version": 2, "entries": [{"model": 7}]}')
     with pytest.raises(sgl.ProgramError, match="entries\\[0\\].model"):

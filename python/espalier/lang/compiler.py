@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence, Union
 
 from espalier import _espalier
+from espalier.errors import InvalidValueError
 from espalier.lang.backend.base_backend import chosen_backend, native_backend
 from espalier.lang.interpreter import ProgramState, RunRecord
 from espalier.progress import ProgressBar
