@@ -105,10 +105,10 @@ class Compiler {
     }
   }
 
-  std::int8_t first_number(Expression behind_mark) {
+  std::int16_t first_number(Expression behind_mark) {
     for (std::size_t number = 0; number < count_; ++number) {
       if (store_.after(behind_mark, static_cast<unsigned char>(number)) != ExpressionStore::nothing)
-        return static_cast<std::int8_t>(number);
+        return static_cast<std::int16_t>(number);
     }
     return -1;
   }

@@ -32,7 +32,7 @@ struct StopPatterns {
   std::array<std::uint8_t, 128> ascii{};
   std::size_t kind_count = 0;
   std::vector<State> table;                // state * kind_count + kind
-  std::vector<std::int8_t> matches;        // by state: the first pattern of which a match ends here, or -1
+  std::vector<std::int16_t> matches;       // by state: the first pattern of which a match ends here, or -1
   State at_start = kDead, inside = kDead;  // of a match that begins with the text, and behind something
 
   std::uint8_t kind_of(char32_t character) const;

@@ -1,5 +1,8 @@
 // The native and the OpenAI back end against our own server: the same questions give the same answers whichever way,
 // and programs say the same compiled as interpreted.
+#include <chrono>
+#include <thread>
+
 #include "base/json_fields.h"
 #include "espalier/backends.h"
 #include "espalier/compiler.h"
@@ -294,8 +297,8 @@ TEST(OurServer, ABatchIsARequestOrTwoWhoseRunsSayWhatCallsSay) {
   EXPECT_EQ(told.size(), items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     ASSERT_EQ(states[i].error().has_value(), i == 7) << i;
+    if (i == 7) continue;  // what its branches had said by the time it failed is a matter of luck
     ASSERT_EQ(states[i]["view"].list().size(), 2u);
-    if (i == 7) continue;
     EXPECT_EQ(states[i].text(), own[i].text()) << i;
     EXPECT_EQ(states[i].messages().size(), own[i].messages().size());
     for (const char* name : {"word", "mark", "sure"}) {
@@ -305,7 +308,10 @@ TEST(OurServer, ABatchIsARequestOrTwoWhoseRunsSayWhatCallsSay) {
   }
   EXPECT_EQ(states[7].error()->code, own[7].error()->code);
   EXPECT_THROW((void)states[7]["sure"].text(), ProgramError);
-  EXPECT_GE(submitted->usage().calls, 29 * 5);  // as the server counts them
+  // As the server counts them, at the end of its answer, which may come behind the last run's.
+  for (int i = 0; i < 500 && submitted->usage().calls < 29 * 5; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_GE(submitted->usage().calls, 29 * 5);
   // A state goes on call by call.
   states[3] += user("And?") + assistant(gen("more", {.max_tokens = 2}));
   EXPECT_FALSE(states[3]["more"].text().empty());

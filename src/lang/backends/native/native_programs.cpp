@@ -171,17 +171,12 @@ class Runs::Attached final : public Call {
 
 std::unique_ptr<Call> Runs::attach(std::size_t run, std::function<void(Result<ServedResult>)> then) {
   auto attached = std::make_unique<Attached>(shared_from_this(), run);
-  std::optional<Result<ServedResult>> there;
-  {
-    const std::lock_guard lock(mutex_);
-    runs_[run].attached = true;
-    if (runs_[run].result)
-      there = *runs_[run].result;
-    else
-      runs_[run].then = std::move(then);
-  }
-  // It ended before it was asked for.
-  if (there) lane_->driver().post([then = std::move(then), result = std::move(*there)] { then(result); });
+  const std::lock_guard lock(mutex_);
+  runs_[run].attached = true;
+  if (runs_[run].result)  // it ended before it was asked for
+    lane_->driver().post([then = std::move(then), result = *runs_[run].result] { then(result); });
+  else
+    runs_[run].then = std::move(then);
   return attached;
 }
 
