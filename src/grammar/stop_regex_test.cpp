@@ -9,18 +9,14 @@
 #include "grammar/regex.h"
 #include "grammar/regex_model.h"
 #include "testing/data.h"
-#include "text/stop_matcher.h"
+#include "text/stop_matcher_cuts.h"
 
 namespace espalier::grammar {
 namespace {
 
 using ::testing::HasSubstr;
-
-struct Outcome {
-  std::string text;
-  std::optional<int> matched;
-  bool operator==(const Outcome&) const = default;
-};
+using testing::in_pieces;
+using testing::StopOutcome;
 
 std::shared_ptr<const StopPatterns> compiled(const std::vector<std::string>& patterns) {
   auto made = compile_stop_regex(patterns);
@@ -62,7 +58,7 @@ std::string random_pattern(std::mt19937_64& random, int depth) {
 }
 
 // The rule of stop_matcher.h, without an automaton: the first end of a match, from the earliest of its begins.
-Outcome by_trying(const std::string& text, const std::vector<Regex>& patterns, const std::vector<std::string>& strings,
+StopOutcome by_trying(const std::string& text, const std::vector<Regex>& patterns, const std::vector<std::string>& strings,
                   bool keep) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     if (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) continue;
@@ -77,17 +73,6 @@ Outcome by_trying(const std::string& text, const std::vector<Regex>& patterns, c
     }
   }
   return {text, std::nullopt};
-}
-
-Outcome in_pieces(const std::string& text, const Stops& stops, bool keep, std::mt19937_64& random) {
-  StopMatcher matcher(stops, keep);
-  std::string all;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t size = random() % 5;
-    all += matcher.feed(std::string_view(text).substr(at, size));
-    at += size;
-  }
-  return {all + matcher.finish(), matcher.matched()};
 }
 
 TEST(StopRegex, AnyCutOfAnyTextGivesWhatTryingEveryPartFinds) {
@@ -109,7 +94,7 @@ TEST(StopRegex, AnyCutOfAnyTextGivesWhatTryingEveryPartFinds) {
     ASSERT_NE(stops.patterns, nullptr);
     const std::string text = random_text(random, 12);
     const bool keep = n % 2 == 0;
-    const Outcome wanted = by_trying(text, regexes, strings, keep);
+    const StopOutcome wanted = by_trying(text, regexes, strings, keep);
     ASSERT_EQ(in_pieces(text, stops, keep, random), wanted) << ::testing::PrintToString(patterns) << " in " << text;
     found += wanted.matched ? 1 : 0;
   }
@@ -122,11 +107,11 @@ TEST(StopRegex, TheStartOfTheTextIsWhereNothingStandsBefore) {
   const auto told = [&](std::string_view text, bool at_start) {
     StopMatcher matcher(stops, false, at_start);
     const std::string before = matcher.feed(text);
-    return Outcome{before + matcher.finish(), matcher.matched()};
+    return StopOutcome{before + matcher.finish(), matcher.matched()};
   };
-  EXPECT_EQ(told("abab", true), (Outcome{"", 0}));
-  EXPECT_EQ(told("abab", false), (Outcome{"abab", std::nullopt}));
-  EXPECT_EQ(told("xabcy", true), (Outcome{"xab", 1}));
+  EXPECT_EQ(told("abab", true), (StopOutcome{"", 0}));
+  EXPECT_EQ(told("abab", false), (StopOutcome{"abab", std::nullopt}));
+  EXPECT_EQ(told("xabcy", true), (StopOutcome{"xab", 1}));
 }
 
 TEST(StopRegex, OnlyWhatMayBelongToAMatchIsHeldBack) {
@@ -146,7 +131,7 @@ TEST(StopRegex, OfALongMatchTheLastPartIsHeldBackAndTrimmedHoweverTheTextIsCut) 
   std::string inside;
   while (inside.size() < Stops::kMostHeld * 2) inside += random_text(random, 9);
   const std::string text = "before <" + inside + "> behind";
-  const Outcome first = in_pieces(text, stops, false, random);
+  const StopOutcome first = in_pieces(text, stops, false, random);
   EXPECT_EQ(first.matched, 0);
   EXPECT_TRUE(text.starts_with(first.text));
   const std::size_t trimmed = text.find('>') + 1 - first.text.size();

@@ -133,6 +133,12 @@ Result<ChoicesRule> choices_rule_named(std::string_view name) {
       "choices_method");
 }
 
+bool is_of_the_language(const ChoicesMethod* method) {
+  if (method == nullptr) return true;
+  const auto named = choices_method_named(method->name());
+  return named.ok() && named->get() == method;
+}
+
 std::string_view name_of(SelectWay way) {
   switch (way) {
     case SelectWay::scoring:

@@ -7,8 +7,9 @@
 //                                        first token alone counts as 0
 // Equal ones: the first.
 // Threads: pure functions.
-// Fails:   check_select: bad_request naming the field; decided: as the method; internal for one that names a choice
-// which is not there. Source:  reference/sglang-language.md section 3.
+// Fails:   check_select: bad_request naming the field.
+//          decided: as the method; internal for one that names a choice which is not there.
+// Source:  reference/sglang-language.md section 3.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,9 @@ enum class ChoicesRule { token_length_normalized, greedy_token_selection, uncond
 
 std::string_view name_of(ChoicesRule rule);
 Result<ChoicesRule> choices_rule_named(std::string_view name);  // bad_request naming the three
+
+// One of the three, or none, which means the default. One of somebody's own may want to see every choice.
+bool is_of_the_language(const ChoicesMethod* method);
 
 std::string_view name_of(SelectWay way);
 std::optional<SelectWay> select_way_named(std::string_view name);

@@ -344,6 +344,21 @@ TEST(Program, ReadsOfAStreamWaitForItsFunction) {
   }
 }
 
+TEST(Program, TheMetaOfAStreamIsWaitedForWithinItsLimit) {
+  std::promise<void> go;
+  State s = sgl::run(
+      [ready = go.get_future().share()](State& s) {
+        ready.wait();
+        s += "one " + gen("a");
+      },
+      {.backend = counting(), .stream = true});
+  EXPECT_EQ(s.meta("a", std::chrono::milliseconds(5)), std::nullopt) << "the function has not come to it";
+  go.set_value();
+  const auto meta = s.meta("a", std::chrono::minutes(1));
+  ASSERT_TRUE(meta.has_value());
+  EXPECT_EQ((*meta)["prompt"], "one ");
+}
+
 TEST(Program, AStreamEndsWithTheFailureOfItsState) {
   State s = sgl::run([](State& s) { s += "bad" + gen("a"); }, {.backend = failing_on("bad"), .stream = true});
   EXPECT_EQ(error_of([&] {

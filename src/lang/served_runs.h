@@ -1,7 +1,7 @@
 // served_runs.h: runs of a program that a server carries out: one request for many, and what each has come to.
 //
-// Order:   ServedRuns::accepted(), attach()*, close(). Of one run `then` is called once, unless its Call was dropped
-// before.
+// Order:   ServedRuns::accepted(), attach()*, close().
+//          Of one run `then` is called once, unless its Call was dropped before.
 //          When no run is attached any more that has not ended, the request is given up.
 // Threads: any; `then` runs on the back end's own, never from inside attach().
 // Fails:   accepted(): what the server refused the request for, network; nothing has run then, and the runs can be made

@@ -45,7 +45,7 @@ bool State::contains(std::string_view name) const {
   return core_->contains(name);
 }
 lang::StateCore& State::awaited(std::string_view name) const {
-  if (owner_) core_->await_function(name);
+  if (owner_) core_->await_function(name, {});
   return *core_;
 }
 
@@ -70,7 +70,9 @@ Json State::meta(std::string_view name) const {
 }
 
 std::optional<Json> State::meta(std::string_view name, std::chrono::milliseconds limit) const {
-  auto meta = core_->meta(name, lang::StateCore::Clock::now() + limit);
+  const auto until = lang::StateCore::Clock::now() + limit;
+  if (owner_ && !core_->await_function(name, until)) return std::nullopt;
+  auto meta = core_->meta(name, until);
   if (!meta.ok() && meta.error().code == lang::kNotYet) return std::nullopt;
   return or_throw(std::move(meta));
 }

@@ -44,6 +44,7 @@ class PromisedValue : public Awaited<std::shared_ptr<const Result<Value>>> {};
 class StateCore {
  public:
   using Clock = std::chrono::steady_clock;
+  using Until = std::optional<Clock::time_point>;  // none: whenever it may be
 
   virtual ~StateCore() = default;
 
@@ -61,7 +62,7 @@ class StateCore {
   virtual void hurry() {}
   // Waits, but not beyond `until`. Its value is the call's meta_info; Error with code kNotYet when it is not there by
   // then.
-  virtual Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) = 0;
+  virtual Result<Json> meta(std::string_view name, Until until) = 0;
   // Calls `then` once, when sync() would not wait any more: on whichever thread made it so, or at once on this one.
   virtual void when_settled(std::function<void()> then) = 0;
   virtual void sync() = 0;                      // waits until all that was appended is done, or the state has failed
@@ -84,8 +85,8 @@ class StateCore {
 
   virtual void end() = 0;  // nothing more will be appended
   // Waits while a function that runs in a thread of its own may still append: until it has, the state has failed or,
-  // with a name, the function has come to where that variable is set.
-  virtual void await_function(std::string_view) {}
+  // with a name, the function has come to where that variable is set. False: it has not by `until`.
+  virtual bool await_function(std::string_view, Until) { return true; }
   virtual void cancel(Error why) = 0;
 };
 

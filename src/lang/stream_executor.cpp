@@ -486,13 +486,14 @@ Result<> StreamExecutor::concatenate(const std::vector<std::shared_ptr<StateCore
   return success();
 }
 
-// Waits until `ready`. A turn that is being recorded is not waited for: its end may never come.
+// Waits until `ready`, but not beyond `until`: then false. A turn that is being recorded is not waited for: its end may
+// never come.
 template <class Ready>
-void StreamExecutor::wait(Lock& lock, Ready ready) {
-  wait_for(changed_, lock, [&] { return ready() || is_stuck(); });
-  if (ready()) return;
+bool StreamExecutor::wait(Lock& lock, Ready ready, Until until) {
+  if (!wait_until(changed_, lock, until, [&] { return ready() || is_stuck(); })) return false;
+  if (ready()) return true;
   say_recorded(lock);
-  wait_for(changed_, lock, ready);
+  return wait_until(changed_, lock, until, ready);
 }
 
 // ---- Reading --------------------------------------------------------------------------------------------------------
@@ -553,11 +554,9 @@ void StreamExecutor::when_piece(std::string variable, std::size_t seen, std::fun
   when([this, variable = std::move(variable), seen] { return piece_there(variable, seen); }, std::move(then));
 }
 
-Result<Json> StreamExecutor::meta(std::string_view name, std::optional<Clock::time_point> until) {
+Result<Json> StreamExecutor::meta(std::string_view name, Until until) {
   Lock lock(mutex_);
-  const auto settled = [&] { return variables_.settled(name); };
-  if (!until) wait(lock, settled);
-  if (until && !wait_until(changed_, lock, *until, settled))
+  if (!wait(lock, [&] { return variables_.settled(name); }, until))
     return Error{Error::Kind::timeout, fmt::format("variable {} is not there yet", name), std::string(name),
                  std::string(kNotYet)};
   return *variables_.meta(name);
@@ -630,9 +629,10 @@ void StreamExecutor::end() {
   tell(lock);
 }
 
-void StreamExecutor::await_function(std::string_view name) {
+bool StreamExecutor::await_function(std::string_view name, Until until) {
   Lock lock(mutex_);
-  wait_for(changed_, lock, [&] { return ended_ || error_.has_value() || (!name.empty() && variables_.known(name)); });
+  return wait_until(changed_, lock, until,
+                    [&] { return ended_ || error_.has_value() || (!name.empty() && variables_.known(name)); });
 }
 
 void StreamExecutor::cancel(Error why) {

@@ -60,7 +60,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   std::shared_ptr<PromisedValue> promise(std::string_view name) override;
   void hurry() override;
   void when_piece(std::string variable, std::size_t seen, std::function<void()> then) override;
-  Result<Json> meta(std::string_view name, std::optional<Clock::time_point> until) override;
+  Result<Json> meta(std::string_view name, Until until) override;
   void when_settled(std::function<void()> then) override;
   void sync() override;
   std::string text() override;
@@ -71,7 +71,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void join_later(const std::vector<std::shared_ptr<StateCore>>& children, JoinMode mode) override;
   Result<std::optional<Piece>> piece(std::string_view variable, std::size_t seen) override;
   void end() override;
-  void await_function(std::string_view name) override;
+  bool await_function(std::string_view name, Until until) override;
   void cancel(Error why) override;
 
  private:
@@ -181,7 +181,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   void fail(const Error& why);
   bool afford(std::size_t bytes);  // of the run\'s allowance; false: the state has failed. Requires: not the lock
   template <class Ready>
-  void wait(Lock& lock, Ready ready);
+  bool wait(Lock& lock, Ready ready, Until until = {});
   void tell(Lock& lock);  // those who wait for something; unlocks
   bool idle() const { return begun_ && queue_.empty() && !at_work_; }
   bool has_said_all() const { return error_.has_value() || (idle() && !recording_); }

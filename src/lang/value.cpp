@@ -48,7 +48,7 @@ Json Value::typed() const {
 }
 
 Value Variable::value() const {
-  if (awaits_) state_->await_function(name_);
+  if (awaits_) state_->await_function(name_, {});
   auto read = state_->read(name_);
   if (!read.ok()) throw ProgramError(std::move(read).error());
   return std::move(read).value();

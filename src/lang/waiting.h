@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "base/brief_wait.h"
 
@@ -55,29 +56,26 @@ bool comes_soon(std::unique_lock<std::mutex>& lock, There there) {
   return came && there();
 }
 
+// False: it is not there by `until`; none: it is waited for, however long.
 template <class There>
-void wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, There there) {
-  if (there() || comes_soon(lock, there)) return;
-  while (!changed.wait_for(lock, kLookUp, there)) {
+bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                std::optional<std::chrono::steady_clock::time_point> until, There there) {
+  using Clock = std::chrono::steady_clock;
+  if (there() || comes_soon(lock, there)) return true;
+  const auto next_look = [&] { return std::min(until.value_or(Clock::time_point::max()), Clock::now() + kLookUp); };
+  while (!changed.wait_until(lock, next_look(), there)) {
+    if (until && Clock::now() >= *until) return false;
     lock.unlock();
     look_up();
     lock.lock();
   }
   brief_wait_of_this_thread().slept();
+  return true;
 }
 
-// False: it is not there by then.
 template <class There>
-bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                std::chrono::steady_clock::time_point until, There there) {
-  using Clock = std::chrono::steady_clock;
-  while (!changed.wait_until(lock, std::min(until, Clock::now() + kLookUp), there)) {
-    if (Clock::now() >= until) return false;
-    lock.unlock();
-    look_up();
-    lock.lock();
-  }
-  return true;
+void wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, There there) {
+  wait_until(changed, lock, {}, there);
 }
 
 }  // namespace espalier::lang

@@ -419,7 +419,7 @@ TEST(GenerateBody, TheFirstPromptLogprobMeansWhatEachFrontEndExpects) {
     item.sampling.max_new_tokens = tokens;
     item.return_text = text;
     item.top_logprobs_num = top;
-    const auto found = prompt_logprob_layout(item, 100);
+    const auto found = prompt_logprob_layout(prompt_logprobs_asked(item, 100));
     return std::pair(found.start, found.null_first);
   };
   EXPECT_EQ(layout(std::nullopt, 8, false), std::pair(-1, false));

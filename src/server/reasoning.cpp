@@ -40,12 +40,10 @@ std::optional<ReasoningMarks> reasoning_behind(const Call& call, std::span<const
   return marks;
 }
 
-std::optional<Thinking> thinking_behind(const Call& call, std::span<const TokenId> prompt) {
-  const auto marks = reasoning_behind(call, prompt);
-  if (!marks) return std::nullopt;
-  const MarkTokens tokens = tokens_of(call.model->tokenizer(), *marks);
-  if (!tokens.end || (!marks->begins_inside && !tokens.begin)) return std::nullopt;
-  return Thinking{*tokens.end, marks->begins_inside ? std::nullopt : tokens.begin};
+std::optional<Thinking> thinking_between(const Call& call, const ReasoningMarks& marks) {
+  const MarkTokens tokens = tokens_of(call.model->tokenizer(), marks);
+  if (!tokens.end || (!marks.begins_inside && !tokens.begin)) return std::nullopt;
+  return Thinking{*tokens.end, marks.begins_inside ? std::nullopt : tokens.begin};
 }
 
 }  // namespace espalier::server

@@ -5,18 +5,15 @@
 #include <random>
 
 #include "testing/data.h"
+#include "text/stop_matcher_cuts.h"
 
 namespace espalier {
 namespace {
 
-struct Outcome {
-  std::string text;
-  std::optional<int> matched;
-  bool operator==(const Outcome&) const = default;
-};
+using testing::StopOutcome;
 
 // The rule of the header, without an automaton: the match that ends first, the longest of those, the first of equals.
-Outcome by_search(const std::string& text, const std::vector<std::string>& stops, bool keep) {
+StopOutcome by_search(const std::string& text, const std::vector<std::string>& stops, bool keep) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     std::optional<std::size_t> best;
     for (std::size_t i = 0; i < stops.size(); ++i)
@@ -24,17 +21,6 @@ Outcome by_search(const std::string& text, const std::vector<std::string>& stops
     if (best) return {text.substr(0, keep ? end : end - stops[*best].size()), static_cast<int>(*best)};
   }
   return {text, std::nullopt};
-}
-
-Outcome in_pieces(const std::string& text, const std::vector<std::string>& stops, bool keep, std::mt19937_64& random) {
-  StopMatcher matcher({*StopStrings::make(stops), {}}, keep);
-  std::string all;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t size = random() % 5;
-    all += matcher.feed(std::string_view(text).substr(at, size));
-    at += size;
-  }
-  return {all + matcher.finish(), matcher.matched()};
 }
 
 std::string random_text(std::mt19937_64& random, std::size_t most) {
@@ -62,7 +48,7 @@ TEST(StopMatcher, AnyCutOfAnyTextGivesWhatAPlainSearchFinds) {
   for (int n = 0; n < 20'000; ++n) {
     const auto [stops, text] = random_case(random, n);
     const bool keep = n % 3 == 0;
-    ASSERT_EQ(in_pieces(text, stops, keep, random), by_search(text, stops, keep)) << text;
+    ASSERT_EQ(testing::in_pieces(text, {*StopStrings::make(stops), {}}, keep, random), by_search(text, stops, keep)) << text;
   }
 }
 
@@ -70,7 +56,7 @@ TEST(FirstStop, IsWhatTryingEveryEndOfTheTextFinds) {
   std::mt19937_64 random(testing::seed());
   for (int n = 0; n < 20'000; ++n) {
     auto [stops, text] = random_case(random, n);
-    const Outcome wanted = by_search(text, stops, false);
+    const StopOutcome wanted = by_search(text, stops, false);
     const auto found = first_stop(text, stops);
     ASSERT_EQ(found.has_value(), wanted.matched.has_value()) << text;
     if (!found) continue;

@@ -495,7 +495,10 @@ def log_probabilities():
     assert len(meta["output_token_logprobs"]) == 4 and meta["completion_tokens"] == 4
     assert all(len(top) == 2 for top in meta["output_top_logprobs"])
     assert all(isinstance(entry[2], str) for entry in meta["output_token_logprobs"])
-    return meta["output_token_logprobs"]
+    first, *others = meta["input_token_logprobs"]
+    assert first[0] is None and others and all(entry[0] < 0 for entry in others)
+    assert len(meta["input_token_logprobs"]) == meta["prompt_tokens"] - 2 == len(meta["input_top_logprobs"])
+    return meta["input_token_logprobs"], meta["output_token_logprobs"]
 
 
 @program

@@ -137,7 +137,7 @@ class Pipeline {
  private:
   // `possible`: on this back end, for this program.
   void step(std::string_view name, bool possible, const std::function<void(PassReport&)>& pass) {
-    const bool on = options_.passes.*std::ranges::find(kPasses, name, &NamedPass::name)->on;
+    const bool on = options_.passes.is_on(name);
     PassReport report{std::string(name), on && possible, {}, 0, 0};
     if (report.on) pass(report);
     reports_.push_back(std::move(report));

@@ -23,15 +23,9 @@ bool is_greedy(const node::Select& select) {
   return select.method != nullptr && select.method == greedy_token_selection();
 }
 
-// One of one's own may want to see the choice, however few there are.
-bool is_of_the_language(const node::Select& select) {
-  return select.method == nullptr || select.method == token_length_normalized() || is_greedy(select) ||
-         select.method == unconditional_likelihood_normalized();
-}
-
 bool is_certain(const node::Select& select) {
   return select.choices.size() == 1 && !select.choices.front().empty() &&
-         select.temperature < SamplingLimits::greedy_below && is_of_the_language(select);
+         select.temperature < SamplingLimits::greedy_below && is_of_the_language(select.method.get());
 }
 
 // One of them becomes part of the text.
@@ -68,7 +62,7 @@ void choice_paths(Graph& graph, const BackendTraits& traits, const ScoreReaders&
 void choice_grammar(Graph& graph, PassReport& report) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     auto* select = std::get_if<node::Select>(&graph.nodes[i].content);
-    if (select == nullptr || select->way != SelectWay::scoring || !is_of_the_language(*select)) continue;
+    if (select == nullptr || select->way != SelectWay::scoring || !is_of_the_language(select->method.get())) continue;
     select->way = SelectWay::grammar;
     report.changes.push_back(
         fmt::format("node {} generates one of its {} choices; its method has no say", i, select->choices.size()));

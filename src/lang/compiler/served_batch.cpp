@@ -17,9 +17,7 @@ constexpr std::size_t kMostCalls = 2048;  // of one request: half of what a serv
 bool has_json_form(const Graph::Content& content) {
   if (std::holds_alternative<node::Media>(content)) return false;
   const auto* select = std::get_if<node::Select>(&content);
-  if (select == nullptr || select->method == nullptr) return true;
-  const auto named = choices_method_named(select->method->name());
-  return named.ok() && *named == select->method;
+  return select == nullptr || is_of_the_language(select->method.get());
 }
 
 // Whether the program's own state is in a turn behind its last node.

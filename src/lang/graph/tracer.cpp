@@ -65,7 +65,7 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
     promised->put(std::make_shared<const Result<Value>>(read(name)));
     return promised;
   }
-  Result<Json> meta(std::string_view name, std::optional<Clock::time_point>) override { return unknown_value(name); }
+  Result<Json> meta(std::string_view name, Until) override { return unknown_value(name); }
   void sync() override {}
   std::string text() override { throw ProgramError(unknown_value("the text")); }
   std::vector<Message> messages() override { throw ProgramError(unknown_value("the list of messages")); }

@@ -59,7 +59,8 @@ Result<std::optional<Thinking>> required_thinking(const Call& call, std::span<co
   if (call.service.options.reasoning_parser.empty())
     return bad_request("require_reasoning needs a server that was started with --reasoning-parser",
                        "require_reasoning");
-  return thinking_behind(call, prompt);
+  const auto marks = reasoning_behind(call, prompt);
+  return marks ? thinking_between(call, *marks) : std::nullopt;
 }
 
 Result<Request> request_of(const Call& call, const GenerateBody& body, std::size_t i, Generation& generation) {
@@ -79,14 +80,8 @@ Result<Request> request_of(const Call& call, const GenerateBody& body, std::size
   if (item.return_logprob) {
     fields.logprobs.top = item.top_logprobs_num;
     fields.logprobs.ids = item.token_ids_logprob;
-    const auto length = static_cast<int>(fields.prompt.size());
-    if (item.logprob_start_len.value_or(0) > length) {
-      return bad_request(fmt::format("logprob_start_len is {}, but the prompt has {} tokens; it may be -1 to {}",
-                                     *item.logprob_start_len, length, length),
-                         "logprob_start_len");
-    }
-    const int start = prompt_logprob_layout(item, call.model->limits().vocabulary).start;
-    fields.logprobs.prompt_start = start < length ? start : -1;
+    fields.logprobs.prompt_start = first_scored(prompt_logprobs_asked(item, call.model->limits().vocabulary),
+                                                static_cast<int>(fields.prompt.size()));
   }
   return make_request(std::move(fields), call.model->limits(), native_names(std::move(place)));
 }
@@ -95,7 +90,7 @@ GenerateReplyOptions::Prompt reply_prompt(const Request& request, const Generate
   GenerateReplyOptions::Prompt prompt;
   prompt.id = request.id();
   prompt.ids = request.prompt();
-  prompt.layout = prompt_logprob_layout(item, vocabulary);
+  prompt.layout = prompt_logprob_layout(prompt_logprobs_asked(item, vocabulary));
   prompt.logprobs = item.return_logprob;
   prompt.texts = item.return_text;
   prompt.top = item.top_logprobs_num > 0;

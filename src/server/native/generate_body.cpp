@@ -189,17 +189,11 @@ Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& optio
   return out;
 }
 
-PromptLogprobLayout prompt_logprob_layout(const GenerateItem& item, int vocabulary) {
-  if (!item.return_logprob) return {};
-  const bool only_scores = item.sampling.max_new_tokens == 0;
-  // Who asks only for scores of a prompt, or for whole distributions, means the whole prompt when no start is given.
-  const bool whole = only_scores || item.top_logprobs_num >= vocabulary;
-  const int start = item.logprob_start_len.value_or(whole ? 0 : -1);
-  if (start < 0) return {};
-  if (start == 0) return {0, true};  // position 0 has no value at all
-  if (!only_scores) return {start, true};
-  if (item.return_text) return {start + 1, false};  // the layout that the front ends' select() was written for
-  return {start, false};
+PromptLogprobsAsked prompt_logprobs_asked(const GenerateItem& item, int vocabulary) {
+  return {.start = item.return_logprob ? item.logprob_start_len : -1,
+          .only_scores = item.sampling.max_new_tokens == 0,
+          .texts = item.return_text,
+          .whole_distributions = item.top_logprobs_num >= vocabulary};
 }
 
 }  // namespace espalier::server

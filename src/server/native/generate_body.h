@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/prompt_logprob_layout.h"
 #include "server/constraint_fields.h"
 #include "server/field_table.h"
 #include "server/prompt.h"
@@ -51,12 +52,6 @@ Result<> read_common_fields(const Json& body, GenerateItem& out);
 std::vector<std::string> unknown_generate_fields(const Json& body);
 Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& options);
 
-// How the first positions of a prompt's log-probabilities are reported; front ends of different versions read them
-// differently (sglang-language.md section 3, rules a, b, c).
-struct PromptLogprobLayout {
-  int start = -1;           // the first position listed; -1: none
-  bool null_first = false;  // the first entry has no value, though its token has one
-};
-PromptLogprobLayout prompt_logprob_layout(const GenerateItem& item, int vocabulary);
+PromptLogprobsAsked prompt_logprobs_asked(const GenerateItem& item, int vocabulary);
 
 }  // namespace espalier::server

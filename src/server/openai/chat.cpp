@@ -201,7 +201,7 @@ Result<Generation> chat(Call& call) {
     ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt));
   }
   const auto reasoning = reasoning_behind(call, fields.prompt);
-  if (fields.grammar) fields.thinking = thinking_behind(call, fields.prompt);
+  if (fields.grammar && reasoning) fields.thinking = thinking_between(call, *reasoning);
   fields.logprobs.enabled |= body.logprobs;
   fields.logprobs.top = body.top_logprobs;
   const auto names =

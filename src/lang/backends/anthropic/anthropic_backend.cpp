@@ -29,6 +29,8 @@ class AnthropicBackend final : public RemoteBackend {
     return split_ends(call.sampling.stop, call.sampling.stop.size(), false);
   }
 
+  bool constrains(const GenCall& call) const override { return anthropic_constrains(call); }
+
  private:
   static BackendTraits traits_made() {
     BackendTraits traits;

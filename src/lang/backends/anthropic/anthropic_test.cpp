@@ -21,6 +21,9 @@ Json messages_schema() {
       "system": {"type": "string"}, "stop_sequences": {"type": "array", "items": {"type": "string"}},
       "temperature": {"type": "number", "minimum": 0, "maximum": 1},
       "top_p": {"type": "number", "minimum": 0, "maximum": 1}, "top_k": {"type": "integer", "minimum": 1},
+      "output_config": {"type": "object", "properties": {"format": {
+        "type": "object", "required": ["type", "schema"],
+        "properties": {"type": {"enum": ["json_schema"]}, "schema": {"type": "object"}}}}},
       "stream": {"type": "boolean"}}})");
 }
 
@@ -174,6 +177,23 @@ TEST_F(AnthropicBackend, WhatItCannotDoIsSaidBeforeAnythingIsSent) {
   user.open_role = "user";
   EXPECT_NE(generate(*backend, user, short_call()).error().message.find("the user's"), std::string::npos);
   EXPECT_TRUE(api.requests().empty());
+}
+
+TEST_F(AnthropicBackend, AJsonSchemaIsHeldByTheInterface) {
+  api.next(ApiDouble::json(answer(R"({"a": 1})")));
+  GenCall call = short_call();
+  call.constraint = {Constraint::Kind::json_schema, R"({"type": "object"})"};
+  const auto backend = open();
+  const auto output = generate(*backend, chat_document(), call);
+  ASSERT_TRUE(output.ok()) << output.error().message;
+  EXPECT_EQ(api.body(0)["output_config"],
+            Json::parse(R"({"format": {"type": "json_schema", "schema": {"type": "object"}}})"));
+  Document begun = chat_document();
+  begun.text += "The answer is ";
+  EXPECT_EQ(generate(*backend, begun, call).error().field, "json_schema");
+  call.constraint.text = "{";
+  EXPECT_EQ(generate(*backend, chat_document(), call).error().field, "json_schema");
+  EXPECT_EQ(api.requests().size(), 1u);
 }
 
 TEST_F(AnthropicBackend, AConstraintIsTriedForWhenThatIsAsked) {

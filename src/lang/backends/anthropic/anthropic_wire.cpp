@@ -30,7 +30,7 @@ Json content_of(const Message& message, const std::string& image_token) {
   return blocks;
 }
 
-Result<> write_turns(const AnthropicProfile& profile, const Document& document, Json& body) {
+Result<> write_turns(const AnthropicProfile& profile, const Document& document, const GenCall& call, Json& body) {
   ESP_TRY(const Conversation conversation, conversation_of(document, "Anthropic's interface", Roles::optional));
   std::string system;
   Json messages = Json::array();
@@ -43,9 +43,19 @@ Result<> write_turns(const AnthropicProfile& profile, const Document& document, 
   if (messages.empty())
     return bad_request("Anthropic's interface needs a user's turn before the assistant's", "messages");
   const auto said = conversation.prefill.substr(0, conversation.prefill.find_last_not_of(kBlanks) + 1);
+  if (!said.empty() && anthropic_constrains(call))
+    return bad_request("Anthropic's interface holds a JSON schema only in a turn of the assistant's that is still empty",
+                       "json_schema");
   if (!said.empty()) messages.push_back({{"role", "assistant"}, {"content", said}});
   if (!system.empty()) body["system"] = system;
   body["messages"] = std::move(messages);
+  return success();
+}
+
+Result<> write_constraint(const Constraint& asked, Json& body) {
+  auto schema = parse_json(asked.text);
+  if (!schema.ok()) return bad_request(fmt::format("json_schema: {}", schema.error().message), "json_schema");
+  body["output_config"]["format"] = {{"type", "json_schema"}, {"schema", std::move(*schema)}};
   return success();
 }
 
@@ -74,6 +84,10 @@ std::vector<std::string_view> left_out_by_anthropic(const GenCall& call) {
   return names;
 }
 
+bool anthropic_constrains(const GenCall& call) {
+  return call.constraint.kind == Constraint::Kind::json_schema;
+}
+
 Result<Json> write_anthropic(const AnthropicProfile& profile, const Document& document, const GenCall& call) {
   const SamplingParams& p = call.sampling;
   ESP_CHECK(check_ends(p, "Anthropic's interface"));
@@ -81,11 +95,12 @@ Result<Json> write_anthropic(const AnthropicProfile& profile, const Document& do
   Json body = Json::object();
   body["model"] = profile.model;
   body["max_tokens"] = p.max_new_tokens.value_or(kDefaultTokens);
-  ESP_CHECK(write_turns(profile, document, body));
+  ESP_CHECK(write_turns(profile, document, call, body));
   if (p.temperature != 1) body["temperature"] = p.temperature;
   if (p.top_p != 1) body["top_p"] = p.top_p;
   if (p.top_k > 0) body["top_k"] = p.top_k;
   if (!p.stop.empty()) body["stop_sequences"] = p.stop;
+  if (anthropic_constrains(call)) ESP_CHECK(write_constraint(call.constraint, body));
   if (call.stream) body["stream"] = true;
   return body;
 }

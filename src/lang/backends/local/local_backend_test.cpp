@@ -176,6 +176,37 @@ TEST_F(LocalPrograms, RefuseAConstraintWhereItsVariableIsRead) {
   }
 }
 
+TEST_F(LocalPrograms, TellThePromptsLogProbabilitiesAsTheServerDoes) {
+  const auto input = [&](int start, int tokens) {
+    State s = sgl::run(
+        [&](State& s) {
+          s += "Once upon a time" + gen("x", {.max_tokens = tokens, .return_logprob = true, .logprob_start_len = start});
+        },
+        greedy());
+    return s.meta("x");
+  };
+  const Json whole = input(0, 1), behind = input(2, 1), scored = input(2, 0);
+  const std::size_t tokens = whole["prompt_tokens"];
+  ASSERT_EQ(whole["input_token_logprobs"].size(), tokens);
+  ASSERT_EQ(behind["input_token_logprobs"].size(), tokens - 2);
+  ASSERT_EQ(scored["input_token_logprobs"].size(), tokens - 2);
+  EXPECT_TRUE(whole["input_token_logprobs"][0][0].is_null());
+  EXPECT_TRUE(behind["input_token_logprobs"][0][0].is_null());
+  EXPECT_EQ(scored["input_token_logprobs"][0], whole["input_token_logprobs"][2]) << "who generates nothing wants scores";
+  EXPECT_EQ(behind["input_token_logprobs"].back(), whole["input_token_logprobs"].back());
+}
+
+TEST_F(LocalPrograms, RefuseLogProbabilitiesFromBehindThePrompt) {
+  State s = sgl::run(
+      [](State& s) { s += "x" + gen("a", {.return_logprob = true, .logprob_start_len = 500}); }, greedy());
+  try {
+    (void)s["a"].text();
+    FAIL() << "nothing was thrown";
+  } catch (const ProgramError& e) {
+    EXPECT_EQ(e.error().field, "logprob_start_len");
+  }
+}
+
 TEST_F(LocalPrograms, SelectTheLikeliestByFullScoring) {
   const std::vector<std::string> choices{" yes", " no", " maybe so"};
   State s = sgl::run(

@@ -67,7 +67,9 @@ Result<Request> LocalContext::request(const GenCall& call) {
   fields.constraint = call.constraint;
   fields.json_closing = call.json_closing;
   fields.logprobs.enabled = call.return_logprob;
-  fields.logprobs.prompt_start = call.logprob_start_len.value_or(-1);
+  if (call.return_logprob)
+    fields.logprobs.prompt_start = first_scored(prompt_logprobs_asked(call, engine().model().limits.vocabulary),
+                                                static_cast<int>(fields.prompt.size()));
   fields.logprobs.top = call.top_logprobs_num.value_or(0);
   fields.expected_output = lane_->lengths.expected(OutputLengths::kind_of(call));
   if (call.prompt_only) fields.sampling.max_new_tokens = 0;

@@ -17,6 +17,13 @@ Json finish_of(const TextEnd& end, int tokens) {
 
 }  // namespace
 
+PromptLogprobsAsked prompt_logprobs_asked(const GenCall& call, int vocabulary) {
+  return {.start = call.return_logprob ? call.logprob_start_len : -1,
+          .only_scores = call.prompt_only || call.sampling.max_new_tokens == 0,
+          .texts = call.return_text_in_logprobs,
+          .whole_distributions = call.top_logprobs_num.value_or(0) >= vocabulary};
+}
+
 LocalGen::LocalGen(std::shared_ptr<LocalLane> lane, std::shared_ptr<ContinuedText> text, const GenCall& call,
                    GenSink sink)
     : LocalCall(std::move(lane)),
@@ -28,6 +35,7 @@ LocalGen::LocalGen(std::shared_ptr<LocalLane> lane, std::shared_ptr<ContinuedTex
       top_(call.top_logprobs_num.value_or(0) > 0),
       texts_(call.return_text_in_logprobs),
       skip_special_(call.sampling.skip_special_tokens),
+      layout_(prompt_logprob_layout(prompt_logprobs_asked(call, service().engine->model().limits.vocabulary))),
       samples_(static_cast<std::size_t>(call.sampling.n)),
       kind_(OutputLengths::kind_of(call)),
       words_(*service().engine->tokenizer()) {}
@@ -50,6 +58,7 @@ void LocalGen::add(std::size_t, TextEvent event) {
     add_token(samples_[static_cast<std::size_t>(delta->choice)], *delta);
   } else if (auto* last = std::get_if<TextEnd>(&event)) {
     Sample& sample = samples_[static_cast<std::size_t>(last->choice)];
+    add_input(sample, {});
     sample.text += last->text;
     if (last->choice == 0 && stream_) unsent_ += last->text;
     sample.end = std::move(*last);
@@ -66,15 +75,20 @@ void LocalGen::add_token(Sample& sample, const TextDelta& delta) {
   if (top_) sample.output_top.push_back(entries(delta.token.alternatives));
 }
 
+// Once a sample: an empty event, where the engine had nothing to tell, only lists tokens without values.
 void LocalGen::add_input(Sample& sample, const PromptLogprobsEvent& event) {
-  for (std::size_t i = 0; i < event.logprobs.size(); ++i) {
-    sample.input_logprobs.push_back(entry(event.logprobs[i], prompt_[static_cast<std::size_t>(event.start) + i]));
-    if (top_ && i < event.alternatives.size()) sample.input_top.push_back(entries(event.alternatives[i]));
+  if (std::exchange(sample.input_told, true)) return;
+  for (int at = layout_.start; at >= 0 && at < std::ssize(prompt_); ++at) {
+    const auto i = static_cast<std::size_t>(at - event.start);
+    const bool known = !(layout_.null_first && at == layout_.start) && at >= event.start && i < event.logprobs.size();
+    sample.input_logprobs.push_back(
+        entry(known ? std::optional(event.logprobs[i]) : std::nullopt, prompt_[static_cast<std::size_t>(at)]));
+    if (top_) sample.input_top.push_back(known && i < event.alternatives.size() ? entries(event.alternatives[i]) : Json());
   }
 }
 
-Json LocalGen::entry(double logprob, TokenId id) const {
-  return Json::array({logprob, id, texts_ ? Json(std::string(words_.token_bytes(id))) : Json()});
+Json LocalGen::entry(std::optional<double> logprob, TokenId id) const {
+  return Json::array({logprob ? Json(*logprob) : Json(), id, texts_ ? Json(std::string(words_.token_bytes(id))) : Json()});
 }
 
 Json LocalGen::entries(const Alternatives& alternatives) const {

@@ -2,10 +2,15 @@
 // Threads: as LocalCall.
 #pragma once
 
+#include <optional>
+
 #include "engine/continued_text.h"
+#include "engine/prompt_logprob_layout.h"
 #include "lang/backends/local/local_call.h"
 
 namespace espalier::lang {
+
+PromptLogprobsAsked prompt_logprobs_asked(const GenCall& call, int vocabulary);
 
 class LocalGen final : public LocalCall {
  public:
@@ -22,6 +27,7 @@ class LocalGen final : public LocalCall {
     Json input_logprobs = Json::array(), output_logprobs = Json::array();
     Json input_top = Json::array(), output_top = Json::array();
     int tokens = 0;
+    bool input_told = false;
     TextEnd end;
   };
   void add(std::size_t request, TextEvent event) override;
@@ -30,7 +36,7 @@ class LocalGen final : public LocalCall {
 
   void add_input(Sample& sample, const PromptLogprobsEvent& event);
   void add_token(Sample& sample, const TextDelta& delta);
-  Json entry(double logprob, TokenId id) const;
+  Json entry(std::optional<double> logprob, TokenId id) const;
   Json entries(const Alternatives& alternatives) const;
   Json meta(const Sample& sample, bool whole) const;
   const Tokenizer& tokenizer() { return *service().engine->tokenizer(); }
@@ -38,6 +44,7 @@ class LocalGen final : public LocalCall {
   std::shared_ptr<ContinuedText> text_;
   GenSink sink_;
   const bool stream_, prompt_only_, logprobs_, top_, texts_, skip_special_;
+  const PromptLogprobLayout layout_;
   std::vector<Sample> samples_;
   std::string unsent_;        // of the first sample
   const std::uint64_t kind_;  // as OutputLengths has it
