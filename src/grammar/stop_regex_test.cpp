@@ -58,8 +58,8 @@ std::string random_pattern(std::mt19937_64& random, int depth) {
 }
 
 // The rule of stop_matcher.h, without an automaton: the first end of a match, from the earliest of its begins.
-StopOutcome by_trying(const std::string& text, const std::vector<Regex>& patterns, const std::vector<std::string>& strings,
-                  bool keep) {
+StopOutcome by_trying(const std::string& text, const std::vector<Regex>& patterns,
+                      const std::vector<std::string>& strings, bool keep) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     if (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) continue;
     for (std::size_t begin = 0; begin < end; ++begin) {

@@ -48,7 +48,8 @@ TEST(StopMatcher, AnyCutOfAnyTextGivesWhatAPlainSearchFinds) {
   for (int n = 0; n < 20'000; ++n) {
     const auto [stops, text] = random_case(random, n);
     const bool keep = n % 3 == 0;
-    ASSERT_EQ(testing::in_pieces(text, {*StopStrings::make(stops), {}}, keep, random), by_search(text, stops, keep)) << text;
+    ASSERT_EQ(testing::in_pieces(text, {*StopStrings::make(stops), {}}, keep, random), by_search(text, stops, keep))
+        << text;
   }
 }
 

@@ -32,6 +32,21 @@ def looks(s, word):
     return s["a"].upper()
 
 
+def test_a_run_may_have_other_defaults_than_the_compilation(runtime):
+    """As upstream's compiled functions take them."""
+    compiled = judge.compile(backend=runtime, max_new_tokens=3)
+    state = compiled.run(essay="A tree.", temperature=0)
+    assert state.text() == judge.run(essay="A tree.", temperature=0, backend=runtime).text()
+    (again,) = compiled.run_batch([{"essay": "A tree."}], temperature=0)
+    assert again.text() == state.text() and len(compiled._others) == 1
+    of_graph = judge.trace().compile(backend=runtime).run(essay="A tree.", temperature=0, max_new_tokens=128)
+    assert of_graph.text() == state.text()
+    with pytest.raises(TypeError, match="has no parameter tempreature"):
+        compiled.run(essay="A tree.", tempreature=0)
+    with pytest.raises(TypeError, match="has no argument essay"):
+        compiled.run_batch([{"essay": "A tree."}], essay="B")
+
+
 def test_a_trace_is_a_graph_that_is_written_and_read(tmp_path):
     graph = judge.trace()
     assert graph.parameters == ["essay"] and graph.ends_because == ""

@@ -65,10 +65,6 @@ FAULTS = {
     ],
     "a_compiled_program": [
         Fault((V05,), "no attribute 'compile'", "compile mode went after 0.4"),
-        Fault(("espalier",), "compile needs the tracer", "comes with compile mode", always=False),
-    ],
-    "a_function_s_constant_beginning_is_cached": [
-        Fault(("espalier",), "cache needs the tracer", "comes with compile mode", always=False),
     ],
     "openai_completion_streamed": [TWO_LENGTHS],
     "openai_types": [TWO_LENGTHS],

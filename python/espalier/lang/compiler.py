@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 from espalier import _espalier
 from espalier.errors import InvalidValueError
 from espalier.lang.backend.base_backend import chosen_backend, native_backend
 from espalier.lang.interpreter import ProgramState, RunRecord
+from espalier.lang.run_defaults import RUN_DEFAULTS, gen_defaults
 from espalier.progress import ProgressBar
 
 if TYPE_CHECKING:
     from espalier.lang.ir import Item, SglFunction
+
+
+_MOST_OTHERS = 16
 
 
 class ProgramGraph:
@@ -111,7 +115,20 @@ class ProgramGraph:
         settings = compile_settings(
             backend, _espalier.GenOptions(**defaults), outputs, meta_read, passes, tuning_folder, submit_runs
         )
-        return CompiledFunction(_GraphProgram(self), _espalier.compile_graph(self.native, settings), None, {})
+        native = _espalier.compile_graph(self.native, settings)
+
+        def again(other: Mapping[str, Any]) -> CompiledFunction:
+            return self.compile(
+                backend=other.get("backend", backend),
+                outputs=outputs,
+                meta_read=meta_read,
+                passes=passes,
+                tuning_folder=tuning_folder,
+                submit_runs=submit_runs,
+                **{**defaults, **gen_defaults(other)},
+            )
+
+        return CompiledFunction(_GraphProgram(self), native, None, {}, again)
 
     def dot(self) -> str:
         """The picture in the language of Graphviz."""
@@ -176,11 +193,21 @@ def compile_settings(
 class CompiledFunction:
     """What :meth:`SglFunction.compile` gives; it runs as the program does."""
 
-    def __init__(self, program: "Union[SglFunction, _GraphProgram]", native: Any, followed: Optional[Any], known: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        program: "Union[SglFunction, _GraphProgram]",
+        native: Any,
+        followed: Optional[Any],
+        known: Mapping[str, Any],
+        again: Callable[[Mapping[str, Any]], "CompiledFunction"],
+    ) -> None:
         self._program = program
         self._native = native
         self._followed = followed
         self._known = dict(known)
+        self._again = again
+        # The same for other defaults or another back end, which is kept with it: a key has its id.
+        self._others: dict[str, tuple[Mapping[str, Any], CompiledFunction]] = {}
         self.__name__ = program.__name__
 
     @property
@@ -211,9 +238,16 @@ class CompiledFunction:
     def run(self, *args: Any, stream: bool = False, **kwargs: Any) -> ProgramState:
         """Runs the program: as :meth:`SglFunction.run`, with the defaults and the back end of the compilation.
 
+        Args:
+            kwargs: the function's arguments; a default or a back end other than the compilation's, for which it is
+                compiled again, once.
+
         Raises:
             TypeError: an argument that the program has not, that is missing, or that was compiled in with another value.
         """
+        other = {name: kwargs.pop(name) for name in list(kwargs) if self._is_of_the_run(name)}
+        if other:
+            return self._for(other).run(*args, stream=stream, **kwargs)
         arguments = self._arguments({**dict(zip(self._program.arg_names, args)), **kwargs})
         record = RunRecord()
         if self._followed is None:
@@ -227,6 +261,7 @@ class CompiledFunction:
         num_threads: Union[int, str] = "auto",
         progress_bar: bool = False,
         generator_style: bool = False,
+        **other: Any,
     ) -> Union[list[ProgramState], Iterator[ProgramState]]:
         """Runs the program once for each item; the states are in the items' order.
 
@@ -237,7 +272,15 @@ class CompiledFunction:
             num_threads: runs at once; "auto": as :attr:`settings` say. Of a function that looks at values: threads.
             progress_bar: a line on stderr.
             generator_style: gives an iterator: states are handed out as they are done.
+            other: a default or a back end other than the compilation's, as :meth:`run` takes them.
         """
+        for name in other:
+            if not self._is_of_the_run(name):
+                raise TypeError(f"run_batch() has no argument {name}; the program's are in the items")
+        if other:
+            return self._for(other).run_batch(
+                batch_kwargs, num_threads=num_threads, progress_bar=progress_bar, generator_style=generator_style
+            )
         items = [self._arguments(self._program.named(item)) for item in batch_kwargs]
         if not items:
             return []
@@ -287,6 +330,18 @@ class CompiledFunction:
         """How a batch is carried out: ``runs`` at once, ``group`` begun together, ``scored``: all selects are."""
         value: dict[str, Any] = self._native.settings
         return value
+
+    def _is_of_the_run(self, name: str) -> bool:
+        taken = name in self._program.arg_names or name in self._program.bind_arguments
+        return not taken and (name == "backend" or name in RUN_DEFAULTS)
+
+    def _for(self, other: Mapping[str, Any]) -> "CompiledFunction":
+        key = repr(sorted((name, id(value) if name == "backend" else value) for name, value in other.items()))
+        if key not in self._others:
+            if len(self._others) == _MOST_OTHERS:
+                del self._others[next(iter(self._others))]
+            self._others[key] = other, self._again(other)
+        return self._others[key][1]
 
     def _body(self, record: RunRecord, arguments: Mapping[str, Any]) -> Any:
         assert not isinstance(self._program, _GraphProgram)  # such a one is never followed

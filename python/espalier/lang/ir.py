@@ -18,6 +18,7 @@ from espalier.lang.backend.base_backend import chosen_backend, native_backend
 from espalier.lang.compiler import CompiledFunction, ProgramGraph, batch_results, compile_settings
 from espalier.lang.interpreter import ProgramState, RunRecord
 from espalier.lang.placeholders import SglArgument
+from espalier.lang.run_defaults import gen_defaults
 from espalier.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class SglFunction:
             ProgramError: there is no back end.
             Exception: whatever the function raises.
         """
-        defaults = _defaults(locals())
+        defaults = gen_defaults(locals())
         self._refuse_while_tracing()
         record = RunRecord()
         native = _espalier.run(self.body(record, args, kwargs), self._options(backend, stream, defaults))
@@ -202,7 +203,7 @@ class SglFunction:
         items = [self.named(item) for item in batch_kwargs]
         if not items:
             return []
-        options = self._options(backend, False, _defaults(locals()))
+        options = self._options(backend, False, gen_defaults(locals()))
         threads = 0 if num_threads == "auto" else int(num_threads)
         records = [RunRecord() for _ in items]
         bodies = [self.body(record, (), item) for record, item in zip(records, items)]
@@ -342,39 +343,15 @@ class SglFunction:
         Raises:
             ProgramError: there is no back end, or no such pass.
         """
-        defaults = _espalier.GenOptions(**_defaults(locals()))
+        options = {name: value for name, value in locals().items() if name not in ("self", "known")}
         self._refuse_while_tracing()
+        defaults = _espalier.GenOptions(**gen_defaults(options))
         settings = compile_settings(backend, defaults, outputs, meta_read, passes, tuning_folder, submit_runs)
         constants, open_names = self._known_and_open(known)
         body = self._traced_body(constants, open_names, RunRecord())
         program = _espalier.compile(self.__name__, open_names, body, settings)
         followed = _espalier.FollowedFunction(settings) if program.graph.ends_because else None
-        return CompiledFunction(self, program, followed, constants)
+        return CompiledFunction(self, program, followed, constants, lambda other: self.compile(**{**options, **other}, **known))
 
     def __call__(self, *args: Any, **kwargs: Any) -> ProgramState:
         return self.run(*args, **kwargs)
-
-
-# run()'s names for the arguments of gen().
-_SAMPLING = {
-    "max_new_tokens": "max_tokens",
-    "n": "n",
-    "stop": "stop",
-    "stop_token_ids": "stop_token_ids",
-    "stop_regex": "stop_regex",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "frequency_penalty": "frequency_penalty",
-    "presence_penalty": "presence_penalty",
-    "ignore_eos": "ignore_eos",
-    "return_logprob": "return_logprob",
-    "logprob_start_len": "logprob_start_len",
-    "top_logprobs_num": "top_logprobs_num",
-    "return_text_in_logprobs": "return_text_in_logprobs",
-}
-
-
-def _defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {ours: given[theirs] for theirs, ours in _SAMPLING.items() if given[theirs] is not None}

@@ -98,9 +98,7 @@ class FollowedState final : public StateCore {
   std::optional<Result<Value>> try_read(std::string_view name) const override { return own()->try_read(name); }
   std::shared_ptr<PromisedValue> promise(std::string_view name) override { return own()->promise(name); }
   void hurry() override { own()->hurry(); }
-  Result<Json> meta(std::string_view name, Until until) override {
-    return own()->meta(name, until);
-  }
+  Result<Json> meta(std::string_view name, Until until) override { return own()->meta(name, until); }
   void when_settled(std::function<void()> then) override { own()->when_settled(std::move(then)); }
   void sync() override { own()->sync(); }
   std::string text() override { return own()->text(); }

@@ -44,8 +44,9 @@ Result<> write_turns(const AnthropicProfile& profile, const Document& document, 
     return bad_request("Anthropic's interface needs a user's turn before the assistant's", "messages");
   const auto said = conversation.prefill.substr(0, conversation.prefill.find_last_not_of(kBlanks) + 1);
   if (!said.empty() && anthropic_constrains(call))
-    return bad_request("Anthropic's interface holds a JSON schema only in a turn of the assistant's that is still empty",
-                       "json_schema");
+    return bad_request(
+        "Anthropic's interface holds a JSON schema only in a turn of the assistant's that is still empty",
+        "json_schema");
   if (!said.empty()) messages.push_back({{"role", "assistant"}, {"content", said}});
   if (!system.empty()) body["system"] = system;
   body["messages"] = std::move(messages);

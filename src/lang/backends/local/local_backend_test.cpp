@@ -180,7 +180,8 @@ TEST_F(LocalPrograms, TellThePromptsLogProbabilitiesAsTheServerDoes) {
   const auto input = [&](int start, int tokens) {
     State s = sgl::run(
         [&](State& s) {
-          s += "Once upon a time" + gen("x", {.max_tokens = tokens, .return_logprob = true, .logprob_start_len = start});
+          s +=
+              "Once upon a time" + gen("x", {.max_tokens = tokens, .return_logprob = true, .logprob_start_len = start});
         },
         greedy());
     return s.meta("x");
@@ -192,13 +193,14 @@ TEST_F(LocalPrograms, TellThePromptsLogProbabilitiesAsTheServerDoes) {
   ASSERT_EQ(scored["input_token_logprobs"].size(), tokens - 2);
   EXPECT_TRUE(whole["input_token_logprobs"][0][0].is_null());
   EXPECT_TRUE(behind["input_token_logprobs"][0][0].is_null());
-  EXPECT_EQ(scored["input_token_logprobs"][0], whole["input_token_logprobs"][2]) << "who generates nothing wants scores";
+  EXPECT_EQ(scored["input_token_logprobs"][0], whole["input_token_logprobs"][2])
+      << "who generates nothing wants scores";
   EXPECT_EQ(behind["input_token_logprobs"].back(), whole["input_token_logprobs"].back());
 }
 
 TEST_F(LocalPrograms, RefuseLogProbabilitiesFromBehindThePrompt) {
-  State s = sgl::run(
-      [](State& s) { s += "x" + gen("a", {.return_logprob = true, .logprob_start_len = 500}); }, greedy());
+  State s =
+      sgl::run([](State& s) { s += "x" + gen("a", {.return_logprob = true, .logprob_start_len = 500}); }, greedy());
   try {
     (void)s["a"].text();
     FAIL() << "nothing was thrown";

@@ -83,12 +83,14 @@ void LocalGen::add_input(Sample& sample, const PromptLogprobsEvent& event) {
     const bool known = !(layout_.null_first && at == layout_.start) && at >= event.start && i < event.logprobs.size();
     sample.input_logprobs.push_back(
         entry(known ? std::optional(event.logprobs[i]) : std::nullopt, prompt_[static_cast<std::size_t>(at)]));
-    if (top_) sample.input_top.push_back(known && i < event.alternatives.size() ? entries(event.alternatives[i]) : Json());
+    if (top_)
+      sample.input_top.push_back(known && i < event.alternatives.size() ? entries(event.alternatives[i]) : Json());
   }
 }
 
 Json LocalGen::entry(std::optional<double> logprob, TokenId id) const {
-  return Json::array({logprob ? Json(*logprob) : Json(), id, texts_ ? Json(std::string(words_.token_bytes(id))) : Json()});
+  return Json::array(
+      {logprob ? Json(*logprob) : Json(), id, texts_ ? Json(std::string(words_.token_bytes(id))) : Json()});
 }
 
 Json LocalGen::entries(const Alternatives& alternatives) const {
