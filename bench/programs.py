@@ -11,7 +11,7 @@ Each item is played by the same function of the language in every mode:
 The modes take turns, each from an empty prefix cache; all items of a workload are under way at once, or --at-once of
 them. Compiling is part of the time. Every generation has a seed of its own, so the two modes in process must say the
 same, and the script says so if they do not. What is told: median seconds, requests, prompt tokens computed, tokens
-generated, and the median of the ratios within a round (how many times quicker than the interpreter).
+generated, the engine's steps, and the median of the ratios within a round (how many times quicker than the interpreter).
 `append: script` (a recorded step goes on in place of the generated one) is a copy of the state that generates and is
 joined; forks `from: empty` are forks of a state that nothing was said in. A program returns all values, so it looks at
 them: it is compiled from one look to the next.
@@ -33,6 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 import espalier as sgl
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+COUNTED = ("requests", "computed_tokens", "generated_tokens", "steps")
 WORKLOADS = "tot_game24 tot_gsm8k llm_judge branch_solve_merge multi_chain_gsm8k rag_dspy react_hotpotqa tip_suggestion skeleton_of_thought".split()
 
 
@@ -147,7 +148,8 @@ class Server:
             if not line.startswith("#") and " " in line:
                 name, value = line.rsplit(" ", 1)
                 values[name.split("{")[0]] = values.get(name.split("{")[0], 0) + float(value)
-        return tuple(int(values.get(f"espalier_{name}_total", 0)) for name in ("requests", "computed_tokens", "generated_tokens"))
+        names = (name.replace("steps", "engine_steps") for name in COUNTED)
+        return tuple(int(values.get(f"espalier_{name}_total", 0)) for name in names)
 
     def close(self):
         self.child.terminate()
@@ -160,7 +162,7 @@ class InProcess:
 
     def counts(self):
         info = self.backend.endpoint.native.server_info()
-        return tuple(info[f"total_{name}"] for name in ("requests", "computed_tokens", "generated_tokens"))
+        return tuple(info[f"total_{name}"] for name in COUNTED)
 
 
 def run_all(programs, at_once, begin):
@@ -190,7 +192,7 @@ def measure(mode, sides, programs, at_once):
     states = run_all(programs, at_once, begin)
     seconds = time.perf_counter() - began
     did = [after - was for after, was in zip(side.counts(), before)]
-    return {"seconds": seconds, "requests": did[0], "computed": did[1], "generated": did[2], "said": [said(s) for s in states]}
+    return {"seconds": seconds, "requests": did[0], "computed": did[1], "generated": did[2], "steps": did[3], "said": [said(s) for s in states]}
 
 
 def rounds_of(name, a, sides):
@@ -210,13 +212,13 @@ def tell(name, items, runs):
     rows = []
     for mode, measured in runs.items():
         row = {"workload": name, "mode": mode, "items": items, "seconds": statistics.median(m["seconds"] for m in measured)}
-        row.update({what: int(statistics.median(m[what] for m in measured)) for what in ("requests", "computed", "generated")})
+        row.update({what: int(statistics.median(m[what] for m in measured)) for what in ("requests", "computed", "generated", "steps")})
         if "interpreter" in runs:
             row["quicker"] = statistics.median(i["seconds"] / m["seconds"] for i, m in zip(runs["interpreter"], measured))
             if mode == "compiled":
                 row["same"] = all(i["said"] == m["said"] for i, m in zip(runs["interpreter"], measured))
         rows.append(row)
-        print(f"{name:22} {items:4} {mode:12} {row['seconds']:8.2f} s {row['requests']:7} {row['computed']:9} {row['generated']:9}"
+        print(f"{name:22} {items:4} {mode:12} {row['seconds']:8.2f} s {row['requests']:7} {row['computed']:9} {row['generated']:9} {row['steps']:6}"
               f" {row.get('quicker', float('nan')):6.2f}{'' if row.get('same', True) else '  says something else'}", flush=True)  # fmt: skip
     return rows
 
@@ -239,7 +241,7 @@ def main():
     sides = {"in process": InProcess(sgl.Engine(model_path=a.model, **flags))}
     if "http" in a.modes:
         sides["http"] = Server(a.model, [word for name, value in flags.items() for word in (f"--{name.replace('_', '-')}", str(value))])
-    print(f"{'workload':22} {'items':>4} {'mode':12} {'median':>10} {'requests':>7} {'computed':>9} {'generated':>9} {'quicker':>6}")
+    print(f"{'workload':22} {'items':>4} {'mode':12} {'median':>10} {'requests':>7} {'computed':>9} {'generated':>9} {'steps':>6} {'quicker':>6}")
     try:
         rows = [row for name in a.names for row in tell(name, *rounds_of(name, a, sides))]
     finally:

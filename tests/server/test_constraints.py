@@ -285,6 +285,8 @@ class Segments(ServerCase):
             self.assertEqual(reply.json["error"]["param"], field)
         both = self.server.post("/generate", {"text": "x", "segments": ["x", self.hole("a")]})
         self.assertEqual(both.json["error"]["param"], "text")
+        thinking = self.server.post("/generate", {"require_reasoning": True, "segments": ["x", self.hole("a")]})
+        self.assertEqual((thinking.status, thinking.json["error"]["param"]), (400, "require_reasoning"))
         long = self.server.post("/generate", {"segments": ["x", self.hole("a"), "word " * 3000, self.hole("b")]})
         self.assertEqual((long.status, long.json["error"]["code"]), (400, "context_length_exceeded"))
 

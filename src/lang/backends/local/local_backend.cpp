@@ -57,7 +57,8 @@ Result<Json> LocalBackend::server_info() {
               // Since the engine was opened; `computed_tokens`: of prompts, not found in the cache.
               {"total_requests", did.requests.value()},
               {"total_computed_tokens", did.computed_tokens.value()},
-              {"total_generated_tokens", did.generated_tokens.value()}};
+              {"total_generated_tokens", did.generated_tokens.value()},
+              {"total_steps", did.steps.value()}};
 }
 
 Result<std::shared_ptr<HeldPrefix>> LocalBackend::hold(const std::string& text) {
