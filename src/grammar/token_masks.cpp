@@ -18,6 +18,7 @@ constexpr unsigned kManyBytes = 32;                      // that may come; for f
 constexpr std::uint32_t kMostTokens = 16;                // bytes; most tokens are shorter
 constexpr std::uint32_t kMostCompletion = 64;            // bytes that a text beyond a token may need to be whole
 constexpr std::uint32_t kLeastUseful = 10;               // bytes of tokens that need no look at bounds
+constexpr int kFewLeave = 8;                             // tokens_with() of the classes that leave a loop
 constexpr std::size_t kMostCompared = 4000;              // nodes; a walk of its own costs no more
 constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
@@ -28,7 +29,8 @@ TokenMasks::TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabul
       store_(automaton.store()),
       vocabulary_(std::move(vocabulary)),
       beyond_tokens_(automaton.store(), vocabulary_->trie().depth_limit() + kMostCompletion),
-      beyond_most_tokens_(automaton.store(), kMostTokens) {
+      beyond_most_tokens_(automaton.store(), kMostTokens),
+      closed_loops_(automaton) {
   wide_ = Spelling(store_, Spelling::Kind::plain).character(CodePointSet(0x80, 0x10ffff));
   levels_.resize(vocabulary_->trie().depth_limit() + 2);
 }
@@ -88,39 +90,39 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
                             std::vector<Node>* leaves) {
   if (top.bytes.empty()) return;
   std::size_t depth = 0;
-  levels_[0] = {top, 0, automaton_.row(from), {}, 0, 0, 0};
+  levels_[0] = {top, 0, automaton_.row(from), {}};
   const bool all_tokens = top.nodes == vocabulary_->trie().children(vocabulary_->trie().whole()).nodes;
-  if (const Loop& around = all_tokens ? loop(from) : Loop{}; around.family != 0) {
-    unite(mask, *vocabulary_->made_of(around.inside, around.characters));
-    levels_[0].family = around.family;
-    levels_[0].inside = around.inside;
-    levels_[0].leaving = around.leaving;
+  if (const Loop* around = all_tokens ? &loop(from) : nullptr; around != nullptr && around->family != 0) {
+    unite(mask, *vocabulary_->made_of(around->inside, around->characters));
+    levels_[0].around = around;
   }
   for (;;) {
-    Level& level = levels_[depth];
+    const Level& level = levels_[depth];
     std::size_t place = 0;
-    if (!level.advance(place)) {
+    if (!levels_[depth].advance(place)) {
       if (depth-- == 0) return;
       continue;
     }
     const unsigned char byte = level.children.bytes[place];
+    const Classes its = class_of(byte);
     const State state = level.row.next(byte);
     const Node node = level.children.nodes[place];
     // In the loop all tokens are set but those with a byte that leaves it.
-    if (level.family != 0 && ((trie.below(node) | class_of(byte)) & level.leaving) == 0) continue;
+    if (level.around != nullptr && ((trie.below(node) | its) & level.around->leaving) == 0) continue;
     const bool boundary = trie.between_characters(node);
-    Level here{{}, 0, {}, {}, 0, 0, 0};
     // Behind a byte of another class the tokens are not set, even where the text has come back to the loop.
-    const bool inside = level.family != 0 && (class_of(byte) & level.inside) != 0;
-    if (inside && (!boundary || loop(state).family == level.family)) {
-      here.family = level.family;
-      here.inside = level.inside;
-      here.leaving = level.leaving;
-    }
-    if (here.family == 0 && boundary) {
-      here.loops = (class_of(byte) & level.loops) != 0 ? level.loops : 0;
-      if (here.loops == 0 && trie.end(node) - node > kWorthALoop) here.loops = unbounded_loop(state);
-      if (here.loops != 0 && (trie.below(node) & ~here.loops) == 0) {
+    const Loop* around = level.around != nullptr && (its & level.around->inside) != 0 ? level.around : nullptr;
+    if (around != nullptr && boundary && !around->closed && loop(state).family != around->family) around = nullptr;
+    Classes loops = 0;
+    if (around == nullptr && boundary && depth == 0 && all_tokens) {
+      if (is_endless(loop(state))) {
+        around = &loop(state);
+        unite(mask, *vocabulary_->made_of_behind(node, around->inside));
+      }
+    } else if (around == nullptr && boundary) {
+      loops = (its & level.loops) != 0 ? level.loops : 0;
+      if (loops == 0 && trie.end(node) - node > kWorthALoop) loops = unbounded_loop(state);
+      if (loops != 0 && (trie.below(node) & ~loops) == 0) {
         set_bits(mask, trie.tokens_in(node));
         continue;
       }
@@ -128,9 +130,7 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
     set_bits(mask, trie.tokens_at(node));
     if (!trie.has_children(node)) continue;
     if (leaves != nullptr && automaton_.leaves(state)) leaves->push_back(node);
-    here.children = trie.children(node);
-    here.row = automaton_.row(state);
-    levels_[++depth] = here;
+    levels_[++depth] = {trie.children(node), 0, automaton_.row(state), {}, around, loops};
   }
 }
 
@@ -190,7 +190,7 @@ std::shared_ptr<const CountedTokens> TokenMasks::counted(const CountedText& text
   if (!fresh) return known->second;
   const std::uint64_t fingerprint = store_.fingerprint(unbounded);
   auto found = vocabulary_->find_counted(fingerprint);
-  if (found == nullptr) {
+  if (found == nullptr && merges_all_) {
     found = CountedTokens::make(automaton_, text, *vocabulary_, lexeme_tokens(store_.lexeme(unbounded)));
     if (found != nullptr) vocabulary_->keep_counted(fingerprint, found);
   }
@@ -288,7 +288,7 @@ bool TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, L
                          std::vector<Node>& more, std::vector<Node>& fewer) {
   const TokenTrie& trie = vocabulary_->trie();
   std::size_t depth = 0;
-  levels_[0] = {trie.children(part), 0, automaton_.row(mine), automaton_.row(other), 0, 0, 0};
+  levels_[0] = {trie.children(part), 0, automaton_.row(mine), automaton_.row(other)};
   for (;;) {
     Level& level = levels_[depth];
     if (level.next == level.children.bytes.size()) {
@@ -306,7 +306,7 @@ bool TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, L
     if (!trie.has_children(node)) continue;
     const bool a_leaves = automaton_.leaves(a), b_leaves = automaton_.leaves(b);
     if (a_leaves != b_leaves) (a_leaves ? more : fewer).push_back(node);
-    levels_[++depth] = {trie.children(node), 0, automaton_.row(a), automaton_.row(b), 0, 0, 0};
+    levels_[++depth] = {trie.children(node), 0, automaton_.row(a), automaton_.row(b)};
   }
 }
 
@@ -319,20 +319,41 @@ const TokenMasks::Loop& TokenMasks::loop(State state) {
   return loops_[state] = found;
 }
 
+bool TokenMasks::is_endless(const Loop& around) {
+  return around.family != 0 && around.characters == ExpressionStore::unbounded;
+}
+
 Classes TokenMasks::unbounded_loop(State state) {
   const Loop& around = loop(state);
-  return around.family != 0 && around.characters == ExpressionStore::unbounded ? around.inside : 0;
+  return is_endless(around) ? around.inside : 0;
 }
 
 TokenMasks::Loop TokenMasks::find_loop(State state) {
   Loop loop;
   const auto frames = automaton_.frames(state);
   if (frames.empty() || automaton_.leaves(state)) return {};
-  if (frames.size() == 1) {
-    const Frame frame = frames[0];
-    if (counter_loop(frame, loop)) return loop;
+  const Frame frame = frames[0];
+  if (frames.size() > 1 || !counter_loop(frame, loop)) {
+    loop = {};
+    if (!self_loop(state, loop)) loop = {};
   }
-  return self_loop(state, loop) ? loop : Loop{};
+  // One that few tokens leave is good enough.
+  if (loop.family != 0 && (loop.characters < ExpressionStore::unbounded || tokens_with(loop.leaving) < kFewLeave))
+    return loop;
+  Loop closed;
+  if (automaton_.row(state).size() < kManyBytes || !closed_loop(state, closed)) return loop;
+  return loop.family == 0 || tokens_with(closed.leaving) < tokens_with(loop.leaving) ? closed : loop;
+}
+
+bool TokenMasks::closed_loop(State state, Loop& loop) {
+  const ClosedLoop& found = closed_loops_.of(state);
+  if (found.inside == 0) return false;
+  loop = {.inside = found.inside,
+          .leaving = found.leaving,
+          .characters = ExpressionStore::unbounded,
+          .family = (std::uint64_t{state} << 1) | (std::uint64_t{1} << 62),
+          .closed = true};
+  return true;
 }
 
 // `item{low,high} rest`, where an item may be one character of some classes.

@@ -4,12 +4,10 @@
 // that short:
 //   * alternatives are followed one by one (follow_tokens.cpp), so that the middle of a name or of a listed value is a
 //     path in the trie and no state; where that would take too long, all of it is found along the states;
-//   * where a state loops over classes of bytes (free text), tokens made of these classes are known beforehand, and
-//   only
-//     subtrees with a byte that may leave the loop are visited;
+//   * where states loop over classes of bytes (free text, closed_loops.h), tokens made of these classes are known
+//     beforehand, and only subtrees with a byte that may leave the loop are visited;
 //   * a lexeme's tokens are found once, whatever stands behind it, and shared between grammars; of the tokens that go
-//   on
-//     behind its end only that rest is read where the lexeme stands;
+//     on behind its end only that rest is read where the lexeme stands;
 //   * a lexeme of 3 to 40 characters has the tokens of one of any length, but for those that are counted out
 //     (counted_text.h);
 //   * where counters are far from their bounds the tokens are those without bounds, but for long ones (far_bounds.h);
@@ -26,6 +24,7 @@
 #include <vector>
 
 #include "grammar/automaton.h"
+#include "grammar/closed_loops.h"
 #include "grammar/counted_text.h"
 #include "grammar/far_bounds.h"
 #include "grammar/vocabulary.h"
@@ -48,6 +47,7 @@ class TokenMasks {
     Classes inside = 0, leaving = 0;  // leaving: classes whose bytes may lead out of the family
     std::uint32_t characters = 0;
     std::uint64_t family = 0;  // 0 = none
+    bool closed = false;       // all states behind characters of `inside` are of the family
   };
   struct Level {  // of a walk: the children of one node, of which some have been visited
     TokenTrie::Children children;
@@ -55,9 +55,8 @@ class TokenMasks {
     Automaton::Row row, other;  // `other`: of the text that is read beside (compare)
     // The next child that the row leads to; false when there is none.
     bool advance(std::size_t& place);
-    std::uint64_t family = 0;  // whose tokens are all set already
-    Classes inside = 0, leaving = 0;
-    Classes loops = 0;  // of which any characters lead back to where the level is
+    const Loop* around = nullptr;  // whose tokens are all set already
+    Classes loops = 0;             // of which any characters lead back to where the level is
   };
 
   // Where tokens are at: below a node of each part of a trie, at first all of both.
@@ -113,9 +112,11 @@ class TokenMasks {
 
   const Loop& loop(State state);
   Loop find_loop(State state);
+  static bool is_endless(const Loop& around);
   Classes unbounded_loop(State state);
   bool counter_loop(const Frame& frame, Loop& loop);
   bool self_loop(State state, Loop& loop);
+  bool closed_loop(State state, Loop& loop);
   Classes wide_items(Expression item);
   Classes wide_loops(State state, Classes& leaving);
   bool stays_over(State state, unsigned char lead);
@@ -132,6 +133,7 @@ class TokenMasks {
   int nesting_ = 0;
   std::vector<Frame> deferred_;  // what is to be found along the states
   bool merges_all_ = false;      // what stands behind lexemes becomes a trie however much it is
+  ClosedLoops closed_loops_;
   std::unordered_map<State, Loop> loops_;
   std::unordered_map<Expression, Classes> wide_items_;
   std::unordered_map<Expression, std::shared_ptr<const LexemeTokens>> lexemes_;

@@ -1,37 +1,12 @@
 #include "grammar/token_trie.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "base/json_text.h"
 
 namespace espalier::grammar {
 namespace {
-
-constexpr std::array<Classes, 256> make_classes() {
-  std::array<Classes, 256> table{};
-  for (auto& one : table) one = kContinuation;
-  int next = 0;
-  const auto take = [&](unsigned low, unsigned high) {
-    for (unsigned byte = low; byte <= high; ++byte) table[byte] = Classes{1} << next;
-    ++next;
-  };
-  take(0x00, 0x08), take('\t', '\t'), take('\n', '\n'), take(0x0b, 0x0c), take('\r', '\r'), take(0x0e, 0x1f);
-  for (unsigned byte = ' '; byte < '0'; ++byte) take(byte, byte);
-  take('0', '0'), take('1', '9');
-  for (unsigned byte = ':'; byte <= '@'; ++byte) take(byte, byte);
-  take('A', 'F'), take('G', 'Z');
-  for (unsigned byte = '['; byte <= '`'; ++byte) take(byte, byte);
-  take('a', 'f'), take('g', 'z');
-  for (unsigned byte = '{'; byte <= 0x7f; ++byte) take(byte, byte);
-  // Few scripts have blanks, line ends or anything else that patterns set apart: C2, E1, E2, E3 and EF.
-  take(0xc2, 0xc2), take(0xc3, 0xc3), take(0xc4, 0xcd), take(0xce, 0xcf), take(0xd0, 0xd3), take(0xd4, 0xd7);
-  take(0xd8, 0xdb), take(0xdc, 0xdf), take(0xe0, 0xe0), take(0xe1, 0xe1), take(0xe2, 0xe2), take(0xe3, 0xe3);
-  take(0xe4, 0xe9), take(0xea, 0xec), take(0xed, 0xed), take(0xee, 0xef), take(0xf0, 0xf4);
-  return table;
-}
-constexpr std::array<Classes, 256> kClasses = make_classes();
 
 // The number of characters; -1 when the text is not made of whole ones.
 int count_characters(std::string_view text) {
@@ -51,12 +26,9 @@ bool continues(unsigned char byte) {
 
 }  // namespace
 
-Classes class_of(unsigned char byte) {
-  return kClasses[byte];
-}
-
 std::size_t TokenTrie::memory() const {
-  return bytes_.size() * (1 + 4 + 4 + 2 + 8 + 4 + 4 + 1) + bytes_.size() / 8 + ids_.size() * (4 + 8 + 2);
+  return bytes_.size() * (1 + 4 + 4 + 2 + sizeof(Classes) + 4 + 4 + 1) + bytes_.size() / 8 +
+         ids_.size() * (4 + 2 * sizeof(Classes) + 2);
 }
 
 TokenTrie TokenTrie::make(std::vector<Text> texts) {
@@ -101,10 +73,11 @@ TokenTrie::Part TokenTrie::add_part(std::vector<Text>& texts, bool whole) {
       if (whole && i > 0 && !continues(static_cast<unsigned char>(text[i]))) boundary_[open[i - 1]] = true;
     }
     if (whole) boundary_[open.back()] = true;
-    Classes classes = 0;
-    for (const char byte : text) classes |= class_of(static_cast<unsigned char>(byte));
+    Classes behind_first = 0;
+    for (const char byte : text.substr(1)) behind_first |= class_of(static_cast<unsigned char>(byte));
     ids_.push_back(id);
-    classes_.push_back(classes);
+    behind_first_.push_back(behind_first);
+    classes_.push_back(behind_first | class_of(static_cast<unsigned char>(text[0])));
     characters_.push_back(static_cast<std::uint16_t>(whole ? count_characters(text) : 0));
     depth_limit_ = std::max(depth_limit_, static_cast<std::uint32_t>(text.size()));
     last = text;

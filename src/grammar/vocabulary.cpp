@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "grammar/hashing.h"
 #include "grammar/token_masks.h"
 #include "text/tokenizer.h"
 
@@ -70,25 +71,41 @@ std::optional<TokenId> Vocabulary::find_text(std::string_view text) const {
   return static_cast<TokenId>(found - tokens_.begin());
 }
 
-std::shared_ptr<const MaskWords> Vocabulary::made_of(Classes classes, std::uint32_t characters) {
-  // No token is longer than the trie is deep, so that all larger bounds are one.
-  const std::uint32_t most = std::min(characters, trie_.depth_limit());
-  const std::uint64_t key = classes ^ (std::uint64_t{most} * 0x9e3779b97f4a7c15u);
-  const std::lock_guard lock(mutex_);
-  auto& known = made_of_[key];
-  for (const auto& [of, mask] : known) {
-    if (of == classes) return mask;
-  }
+std::size_t Vocabulary::MadeOfHash::operator()(const MadeOf& what) const {
+  const auto low = static_cast<std::uint64_t>(what.classes), high = static_cast<std::uint64_t>(what.classes >> 64);
+  return mix(mix(mix(low, high), what.characters), what.first);
+}
+
+template <class Wanted>
+std::shared_ptr<const MaskWords> Vocabulary::keep(MadeOf what, std::uint32_t first, std::uint32_t last, Wanted wanted) {
+  if (const auto known = made_of_.find(what); known != made_of_.end()) return known->second;
   auto mask = std::make_shared<MaskWords>(words());
-  const TokenTrie::Part& whole = trie_.whole();
-  for (std::uint32_t place = whole.first_token; place < whole.last_token; ++place) {
-    if ((trie_.classes(place) & ~classes) != 0 || trie_.characters(place) > most) continue;
+  for (std::uint32_t place = first; place < last; ++place) {
+    if (!wanted(place)) continue;
     const auto id = static_cast<std::uint32_t>(trie_.ids()[place]);
     (*mask)[id / 32] |= 1u << (id % 32);
   }
   if (made_of_.size() > kMostClassSets) made_of_.clear();
-  made_of_[key].emplace_back(classes, mask);
+  made_of_.emplace(what, mask);
   return mask;
+}
+
+std::shared_ptr<const MaskWords> Vocabulary::made_of(Classes classes, std::uint32_t characters) {
+  // No token is longer than the trie is deep, so that all larger bounds are one.
+  const std::uint32_t most = std::min(characters, trie_.depth_limit());
+  const TokenTrie::Part& whole = trie_.whole();
+  const std::lock_guard lock(mutex_);
+  return keep({.classes = classes, .characters = most}, whole.first_token, whole.last_token, [&](std::uint32_t place) {
+    return (trie_.classes(place) & ~classes) == 0 && trie_.characters(place) <= most;
+  });
+}
+
+std::shared_ptr<const MaskWords> Vocabulary::made_of_behind(TokenTrie::Node first, Classes classes) {
+  const auto tokens = trie_.tokens_in(first);
+  const auto begin = static_cast<std::uint32_t>(tokens.data() - trie_.ids().data());
+  const std::lock_guard lock(mutex_);
+  return keep({.classes = classes, .first = first}, begin, begin + static_cast<std::uint32_t>(tokens.size()),
+              [&](std::uint32_t place) { return (trie_.classes_behind_first(place) & ~classes) == 0; });
 }
 
 std::shared_ptr<const LexemeTokens> Vocabulary::find(std::uint64_t fingerprint) {

@@ -90,6 +90,8 @@ class Vocabulary {
 
   // Tokens of at most `characters` characters that have bytes of these classes only.
   std::shared_ptr<const MaskWords> made_of(Classes classes, std::uint32_t characters);
+  // Tokens that begin with this node of trie().whole(), a first byte, and have bytes of these classes only behind it.
+  std::shared_ptr<const MaskWords> made_of_behind(TokenTrie::Node first, Classes classes);
 
   std::shared_ptr<const LexemeTokens> find(std::uint64_t fingerprint);
   void keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTokens> tokens);
@@ -97,13 +99,26 @@ class Vocabulary {
   void keep_counted(std::uint64_t fingerprint, std::shared_ptr<const CountedTokens> tokens);
 
  private:
+  struct MadeOf {
+    Classes classes = 0;
+    std::uint32_t characters = 0;                 // at most
+    TokenTrie::Node first = ~TokenTrie::Node{0};  // of which tokens; else of all
+    bool operator==(const MadeOf&) const = default;
+  };
+  struct MadeOfHash {
+    std::size_t operator()(const MadeOf& what) const;
+  };
+  // `wanted`: of a token's place in trie().ids(). Requires: the lock.
+  template <class Wanted>
+  std::shared_ptr<const MaskWords> keep(MadeOf what, std::uint32_t first, std::uint32_t last, Wanted wanted);
+
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> tokens_;
   TokenTrie trie_;
   std::vector<TokenId> with_comma_behind_value_;
   std::vector<TokenId> by_length_;  // longest first
   std::mutex mutex_;
-  std::unordered_map<std::uint64_t, std::vector<std::pair<Classes, std::shared_ptr<const MaskWords>>>> made_of_;
+  std::unordered_map<MadeOf, std::shared_ptr<const MaskWords>, MadeOfHash> made_of_;
   std::list<std::pair<std::uint64_t, std::shared_ptr<const LexemeTokens>>> lexemes_;  // last used first
   std::unordered_map<std::uint64_t, decltype(lexemes_)::iterator> places_;
   std::unordered_map<std::uint64_t, std::shared_ptr<const CountedTokens>> counted_;

@@ -1,0 +1,183 @@
+#include "grammar/closed_loops.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "grammar/spelling.h"
+
+namespace espalier::grammar {
+namespace {
+
+constexpr std::size_t kMostStates = 144;  // of a loop
+constexpr std::size_t kMostWasted = 300;
+constexpr int kMostRounds = 10, kMostFailed = 2;
+constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
+
+Classes classes_of(std::string_view ranges) {
+  Classes all = 0;
+  for (std::size_t i = 0; i < ranges.size(); i += 2)
+    for (int byte = ranges[i]; byte <= ranges[i + 1]; ++byte) all |= class_of(static_cast<unsigned char>(byte));
+  return all;
+}
+
+Classes wide_classes() {
+  Classes all = 0;
+  for (unsigned lead = kFirstLead; lead <= kLastLead; ++lead) all |= class_of(static_cast<unsigned char>(lead));
+  return all;
+}
+
+// Classes by how many tokens of a vocabulary have them, the rarest first.
+const std::array<Classes, 5>& ranks() {
+  static const std::array<Classes, 5> made = [] {
+    std::array<Classes, 5> of{0, classes_of("__--.."), wide_classes() | classes_of("  "), classes_of("09"),
+                              classes_of("azAZ")};
+    Classes others = 0;
+    for (unsigned byte = 0; byte < 0x80; ++byte) others |= class_of(static_cast<unsigned char>(byte));
+    for (const Classes more : of) others &= ~more;
+    of[0] = others;
+    return of;
+  }();
+  return made;
+}
+
+std::size_t rank(Classes one) {
+  const auto at = std::ranges::find_if(ranks(), [&](Classes rank) { return (rank & one) != 0; });
+  return static_cast<std::size_t>(at - ranks().begin());
+}
+
+Classes without_rarest(Classes inside) {
+  for (const Classes rank : ranks()) {
+    if ((inside & rank) != 0) return inside & ~rank;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int tokens_with(Classes classes) {
+  constexpr std::array kWeights{1, 2, 6, 3, 8};
+  int all = 0;
+  for (std::size_t i = 0; i < ranks().size(); ++i) {
+    for (Classes left = classes & ranks()[i]; left != 0; left &= left - 1) all += kWeights[i];
+  }
+  return all;
+}
+
+ClosedLoops::ClosedLoops(Automaton& automaton) : automaton_(automaton) {
+  wide_ = Spelling(automaton.store(), Spelling::Kind::plain).character(CodePointSet(0x80, 0x10ffff));
+}
+
+// What is found holds from all states that were gone through.
+const ClosedLoop& ClosedLoops::of(State state) {
+  const auto known = known_.find(state);
+  if (known != known_.end()) return known->second;
+  const ClosedLoop found = find(state);
+  if (found.inside != 0)
+    for (const Seen& seen : states_) known_.try_emplace(seen.state, found);
+  return known_[state] = found;
+}
+
+ClosedLoop ClosedLoops::find(State from) {
+  Classes inside = 0;
+  for (const Classes rank : ranks()) inside |= rank;
+  inside &= ~(class_of('"') | class_of('\\'));  // behind these there is mostly something else
+  int failed = 0;
+  for (int round = 0; round < kMostRounds && inside != 0 && wasted_ < kMostWasted; ++round) {
+    if (!explore(from, inside)) {
+      wasted_ += states_.size();
+      if (++failed == kMostFailed) return {};
+      inside = without_rarest(inside);
+    } else if ((failing_ & inside) != 0) {
+      inside &= ~failing_;
+    } else {
+      if ((inside & wide_classes()) != 0) inside |= kContinuation;
+      return {inside, coming_ & ~inside};
+    }
+  }
+  return {};
+}
+
+bool ClosedLoops::explore(State from, Classes inside) {
+  failing_ = coming_ = 0;
+  states_.clear();
+  ++exploration_;
+  add(from, {}, 0);
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_.size() > kMostStates) return false;
+    read_ascii(states_[i], inside);
+    read_wide(states_[i], inside);
+    if (automaton_.exhausted()) return false;
+  }
+  return true;
+}
+
+void ClosedLoops::add(State state, Seen before, Classes with) {
+  if (seen_.size() <= state) seen_.resize(automaton_.size());
+  if (std::exchange(seen_[state], exploration_) == exploration_) return;
+  states_.push_back({state, before.rarest == 0 || rank(with) < rank(before.rarest) ? with : before.rarest});
+}
+
+void ClosedLoops::fail(Seen at, Classes what) {
+  failing_ |= at.rarest != 0 && rank(at.rarest) < rank(what) ? at.rarest : what;
+}
+
+void ClosedLoops::read_ascii(Seen at, Classes inside) {
+  const Automaton::Row row = automaton_.row(at.state);
+  State last = Automaton::dead;  // that was added
+  for (unsigned byte = 0; byte < 0x80; ++byte) {
+    const Classes its = class_of(static_cast<unsigned char>(byte));
+    const State to = row.next(static_cast<unsigned char>(byte));
+    if (to != Automaton::dead) coming_ |= its;
+    if ((inside & its & ~failing_) == 0) continue;
+    if (to == Automaton::dead || automaton_.leaves(to))
+      fail(at, its);
+    else if (to != last)
+      add(last = to, at, its);
+  }
+}
+
+void ClosedLoops::read_wide(Seen at, Classes inside) {
+  const Automaton::Row row = automaton_.row(at.state);
+  State last = Automaton::dead;
+  Expression last_rest = ExpressionStore::nothing;
+  bool fails = true;  // with what `last` led to
+  for (unsigned lead = kFirstLead; lead <= kLastLead; ++lead) {
+    const Classes its = class_of(static_cast<unsigned char>(lead));
+    const State to = row.next(static_cast<unsigned char>(lead));
+    if (to != Automaton::dead) coming_ |= its;
+    if ((inside & its & ~failing_) == 0) continue;
+    const Expression rest = automaton_.store().after(wide_, static_cast<unsigned char>(lead));
+    if (to != last || rest != last_rest) {
+      const auto ends = behind_lead(to, rest);
+      fails = !ends;
+      for (const State end : ends.value_or(std::vector<State>())) add(end, at, its);
+      last = to;
+      last_rest = rest;
+    }
+    if (fails) fail(at, its);
+  }
+}
+
+std::optional<std::vector<State>> ClosedLoops::behind_lead(State state, Expression rest) {
+  std::vector<State> at{state};
+  const auto stops = [&](State one) { return one == Automaton::dead || automaton_.leaves(one); };
+  for (;;) {
+    if (std::ranges::any_of(at, stops) || at.size() > kMostStates) return std::nullopt;
+    if (rest == ExpressionStore::empty) return at;
+    // Each position of a character has one set of bytes, all leading on alike.
+    const Step step = automaton_.store().steps(rest).bytes[0];
+    std::vector<State> next;
+    for (const State one : at) {
+      const Automaton::Row row = automaton_.row(one);
+      step.on.each([&](unsigned byte) { next.push_back(row.next(static_cast<unsigned char>(byte))); });
+    }
+    std::ranges::sort(next);
+    next.erase(std::ranges::unique(next).begin(), next.end());
+    at = std::move(next);
+    rest = step.to;
+  }
+}
+
+}  // namespace espalier::grammar

@@ -1,0 +1,63 @@
+// closed_loops.h: bytes that a text may go on with for ever, whatever their order.
+//
+// In a string that must contain "material" somewhere, every letter may follow every other, though the states remember
+// how much of the word has been read. So from such a state all tokens made of these letters may come, and nobody needs
+// to read them. Found by going through the states. Where a class of bytes cannot come, it is left out, or the rarer one
+// that led there: behind the % of an address only digits may come, so % is left out and not the letters.
+// Units:   classes as in token_trie.h: bytes of ASCII, and whole characters by the classes of their first bytes.
+// Threads: as the automaton.
+// Fails:   never; where the states are too many there is none.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/automaton.h"
+#include "grammar/token_trie.h"
+
+namespace espalier::grammar {
+
+struct ClosedLoop {
+  Classes inside = 0;   // 0: there is none
+  Classes leaving = 0;  // of other bytes that may come in one of its states
+};
+
+// How many tokens have bytes of these classes, as a number to compare.
+int tokens_with(Classes classes);
+
+class ClosedLoops {
+ public:
+  explicit ClosedLoops(Automaton& automaton);
+
+  // From `state` on; the text ends (Automaton::leaves) nowhere in it.
+  const ClosedLoop& of(State state);
+
+ private:
+  struct Seen {
+    State state;
+    Classes rarest = 0;  // of the bytes that led to it; 0: it is where the loop begins
+  };
+
+  ClosedLoop find(State from);
+  // Goes through the states that `inside` leads to. False: there are too many.
+  bool explore(State from, Classes inside);
+  void read_ascii(Seen at, Classes inside);
+  void read_wide(Seen at, Classes inside);
+  void add(State state, Seen before, Classes with);
+  void fail(Seen at, Classes what);
+  // Where all characters lead that begin with what led to `state`; none: some cannot come.
+  std::optional<std::vector<State>> behind_lead(State state, Expression rest);
+
+  Automaton& automaton_;
+  Expression wide_;  // any one character that is not ASCII
+  std::unordered_map<State, ClosedLoop> known_;
+  std::size_t wasted_ = 0;  // states that were gone through in vain
+
+  std::vector<Seen> states_;         // of the exploration
+  std::vector<std::uint32_t> seen_;  // by state: the last exploration that came to it
+  std::uint32_t exploration_ = 0;
+  Classes failing_ = 0, coming_ = 0;
+};
+
+}  // namespace espalier::grammar
