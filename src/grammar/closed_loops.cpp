@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 #include <utility>
 
 #include "grammar/spelling.h"
@@ -13,28 +12,24 @@ namespace {
 constexpr std::size_t kMostStates = 144;  // of a loop
 constexpr std::size_t kMostWasted = 300;
 constexpr int kMostRounds = 10, kMostFailed = 2;
-constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
+constexpr unsigned char kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
-Classes classes_of(std::string_view ranges) {
+Classes classes_of(unsigned char first, unsigned char last) {
   Classes all = 0;
-  for (std::size_t i = 0; i < ranges.size(); i += 2)
-    for (int byte = ranges[i]; byte <= ranges[i + 1]; ++byte) all |= class_of(static_cast<unsigned char>(byte));
+  for (unsigned byte = first; byte <= last; ++byte) all |= class_of(static_cast<unsigned char>(byte));
   return all;
 }
 
 Classes wide_classes() {
-  Classes all = 0;
-  for (unsigned lead = kFirstLead; lead <= kLastLead; ++lead) all |= class_of(static_cast<unsigned char>(lead));
-  return all;
+  return classes_of(kFirstLead, kLastLead);
 }
 
 // Classes by how many tokens of a vocabulary have them, the rarest first.
 const std::array<Classes, 5>& ranks() {
   static const std::array<Classes, 5> made = [] {
-    std::array<Classes, 5> of{0, classes_of("__--.."), wide_classes() | classes_of("  "), classes_of("09"),
-                              classes_of("azAZ")};
-    Classes others = 0;
-    for (unsigned byte = 0; byte < 0x80; ++byte) others |= class_of(static_cast<unsigned char>(byte));
+    std::array<Classes, 5> of{0, class_of('_') | class_of('-') | class_of('.'), wide_classes() | class_of(' '),
+                              classes_of('0', '9'), classes_of('a', 'z') | classes_of('A', 'Z')};
+    Classes others = classes_of(0, 0x7f);
     for (const Classes more : of) others &= ~more;
     of[0] = others;
     return of;

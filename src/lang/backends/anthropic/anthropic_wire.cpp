@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/base64.h"
+#include "base/json.h"
 #include "lang/backends/remote/content_parts.h"
 #include "lang/backends/remote/ends.h"
 
