@@ -49,8 +49,9 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   std::shared_ptr<Grammar> grammar(new Grammar(std::move(vocabulary), limits));
   grammar->allow(limits.compile_time);
   ESP_TRY(const Expression whole, grammar->read_constraint(constraint, limits));
-  ESP_CHECK(grammar->limit_met());
-  if (!grammar->store_.possible(whole)) return invalid("the constraint allows no text at all");
+  const bool possible = grammar->store_.possible(whole);
+  ESP_CHECK(grammar->limit_met());  // else what was not looked at to the end would seem impossible
+  if (!possible) return invalid("the constraint allows no text at all");
   grammar->start_ = grammar->automaton_->start(whole);
   grammar->nodes_at_start_ = grammar->store_.size();
   ESP_CHECK(grammar->limit_met());

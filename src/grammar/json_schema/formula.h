@@ -89,7 +89,8 @@ class FormulaStore {
   Formula exactly_one(std::span<const Formula> parts);
 
   Op op(Formula f) const { return nodes_[f].op; }
-  const Demand& demand(Formula f) const { return nodes_[f].demand; }           // of one and negated
+  // Of one and negated. A copy: the nodes move when more come, also while a visitor looks at one.
+  Demand demand(Formula f) const { return nodes_[f].demand; }
   std::span<const Formula> parts(Formula f) const { return nodes_[f].parts; }  // of all and any
 
   // What single constraints a formula may be made of, one bit for some of them: members' names, `value`, and those that

@@ -14,7 +14,7 @@ std::optional<SchemaGrammar::Container> SchemaGrammar::open_array(Formula formul
   const bool conjunction = formulas_.op(all) == FormulaStore::Op::all;
   for (const Formula part : conjunction ? formulas_.parts(all) : std::span<const Formula>(&all, 1)) {
     if (formulas_.op(part) == FormulaStore::Op::one) {
-      const Demand& c = formulas_.demand(part);
+      const Demand c = formulas_.demand(part);
       if (c.kind == Kind::min_items) {
         array.min_left = std::max(array.min_left, c.a);
         continue;

@@ -145,7 +145,13 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
 // ---- values
 
 Expression SchemaGrammar::rule_body(Rule rule) {
-  return body(rule);
+  return settled(body(rule));
+}
+
+// Where formulas have met their limit, what was made of them is incomplete; nobody must take it for an answer.
+Expression SchemaGrammar::settled(Expression made) {
+  if (formulas_.exhausted()) store_.exhaust();
+  return made;
 }
 
 Expression SchemaGrammar::value(Formula formula) {
@@ -249,7 +255,7 @@ Expression SchemaGrammar::later(const Container& container) {
 
 Expression SchemaGrammar::expand(std::uint32_t payload) {
   if (payload % kPayloads == kMultiple) return expand(Multiple(multiples_[payload / kPayloads]));
-  return expand(Container(containers_[payload / kPayloads]));
+  return settled(expand(Container(containers_[payload / kPayloads])));
 }
 
 // What follows an item whose value counts. Of more values than a token can hold items one more is nothing.
@@ -263,7 +269,7 @@ Expression SchemaGrammar::awaiting(const Container& at, const Member& item) {
 Expression SchemaGrammar::recall(std::uint32_t payload, std::string_view text) {
   Container next = containers_[payload / kPayloads];
   next.written = with_written(next.written, reader_.equal_to_text(last_value(text)));
-  return possible(next) ? later(next) : ExpressionStore::nothing;
+  return settled(possible(next) ? later(next) : ExpressionStore::nothing);
 }
 
 Expression SchemaGrammar::expand(const Container& at) {

@@ -86,6 +86,7 @@ class SchemaGrammar final : public ExpressionSource {
 
   // Of one type; values; what arrays and objects share (schema_grammar.cpp).
   bool spend();
+  Expression settled(Expression made);
   Formula restrict(Formula formula, Type type);
   Formula restrict_one(const Demand& demand, bool negated, Type type);
   Expression value(Formula formula);

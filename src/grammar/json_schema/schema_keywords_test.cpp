@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "grammar/grammar_expectations.h"
@@ -147,6 +148,18 @@ TEST(SchemaKeywords, DynamicReferencesLeadToTheOutermostAnchor) {
                    R"("anyOf":[{"type":"integer"},{"type":"array","items":{"$recursiveRef":"#"}}]})",
                    {"1", "[[1],2]"},
                    {R"("a")", R"([["a"]])"}});
+}
+
+// At some of these sizes what holds the schema's constraints grows while the array's items are looked at.
+TEST(SchemaKeywords, WhatAnArrayMustContainIsTheSameBesideAnyNumberOfOtherValues) {
+  std::string others;
+  for (int number = 0; number < 150; ++number) {
+    others += fmt::format("{}\"other {}\"", number == 0 ? "" : ",", number);
+    expect(kSchema, {R"({"anyOf":[{"type":"array","contains":{"const":1},"minContains":2,"maxContains":3},{"enum":[)" +
+                         others + "]}]}",
+                     {"[1,2,1]", R"([null,1,"a",1,1])", R"("other 0")"},
+                     {"[1]", "[1,1,1,1]", "1"}});
+  }
 }
 
 TEST(SchemaKeywords, NumbersThatNoDoubleHoldsAreExact) {
