@@ -180,7 +180,8 @@ Expression SchemaGrammar::scalars(Formula formula) {
     const Formula holds = formulas_.map(truth, [&](const Demand&, bool negated) { return constant(one != negated); });
     if (holds != FormulaStore::never) ways.push_back(store_.text(one ? "true" : "false"));
   }
-  ways.push_back(number_text(restrict(formula, Type::number)));
+  const Formula of_number = restrict(formula, Type::number);
+  ways.push_back(literals(of_number) ? number_text(of_number) : store_.lexeme(number_text(of_number)));
   const Formula of_string = restrict(formula, Type::string);
   if (of_string != FormulaStore::never) {
     const Expression inside = string_text(of_string);
