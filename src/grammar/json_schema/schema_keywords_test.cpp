@@ -136,6 +136,12 @@ TEST(SchemaKeywords, UnevaluatedItemsAreThoseBehindTheOnesThatAreSpokenOf) {
                    {R"(["a",1.5])", "[1]"}});
 }
 
+TEST(SchemaKeywords, WhatDependsOnANameSpeaksOfNoItems) {
+  expect(kSchema, {R"({"dependentSchemas":{"b":{"items":{}}},"unevaluatedItems":false})",
+                   {"[]", R"({"b":1})", "1"},
+                   {"[1]", "[[]]"}});
+}
+
 TEST(SchemaKeywords, DynamicReferencesLeadToTheOutermostAnchor) {
   const std::string tree =
       R"({"$id":"http://x/strict","$dynamicAnchor":"node","$ref":"tree","unevaluatedProperties":false,"$defs":{"t":)"

@@ -74,7 +74,8 @@ Result<std::vector<SchemaReader::Branch>> SchemaReader::branches(Reading& in) {
   if (const Json* dependent = in.find("dependentSchemas"); dependent != nullptr && dependent->is_object()) {
     for (const auto& [name, schema] : dependent->items()) {
       if (!schema.is_object()) continue;
-      found.push_back({number(schema, "dependentSchemas", name), one(Kind::required, tables_.text(name))});
+      const Formula has_it = f.all(one(Kind::type, kObject), one(Kind::required, tables_.text(name)));
+      found.push_back({number(schema, "dependentSchemas", name), has_it});
     }
   }
   for (const char* keyword : {"$ref", "$dynamicRef", "$recursiveRef"}) {
