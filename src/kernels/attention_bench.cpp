@@ -123,6 +123,7 @@ int run(int threads, const char* only) {
                         Work{"decode 32 forks of 2048, MHA (32/32 of 64)", mha, 32, 2048, 15, 1, true},
                         Work{"decode 32 forks of 2048, SmolLM2 (9/3 of 64)", smol, 32, 2048, 15, 1, true},
                         Work{"decode 32 forks of 2048, 8B (32/8 of 128)", wide, 32, 2048, 15, 1, true},
+                        Work{"decode 32 sequences of 512, 1B", gqa4, 32, 511, 0, 1, false},
                         Work{"decode 1 sequence of 8192, 1B", gqa4, 1, 8191, 0, 1, false},
                         Work{"the same in extents of 256 slots", gqa4, 1, 8191, 0, 1, false, 256},
                         Work{"the same in extents of 70 slots", gqa4, 1, 8191, 0, 1, false, 70},

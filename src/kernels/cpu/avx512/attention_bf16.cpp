@@ -30,7 +30,6 @@ __m512 short_exp2(__m512 x) {
 
 struct Bf16Pairs {
   static constexpr int kRows = 6, kGroups = 4;  // 24 accumulators
-  static constexpr int kAhead = 64;             // positions that values are called in ahead of their use
   int padded;
   alignas(64) std::uint32_t q[kTileQueries * kMaxHeadDim / 2];     // pairs of elements
   alignas(64) std::uint32_t p[kTileQueries][kAttentionBlock / 2];  // pairs of positions
@@ -41,7 +40,7 @@ struct Bf16Pairs {
     for (int i = 0; i < count * width; i += 16) Simd::store_bf16(to + i, Simd::load(queries + i));
   }
 
-  template <int kQ, int kG, bool, bool kJoined>
+  template <int kQ, int kG, bool kAhead, bool kJoined>
   void scores(int query, const Group* groups, float* const* to, int stride) const {
     __m512 acc[kQ][kG];
 #pragma GCC unroll 8
@@ -58,7 +57,7 @@ struct Bf16Pairs {
         k[g] = _mm512_loadu_si512(at);
         if constexpr (kJoined)
           k[g] = _mm512_mask_loadu_epi32(k[g], Simd::lanes_from(groups[g].split).bits, groups[g].rest + pair * 64);
-        __builtin_prefetch(at + kG * 32 * padded);  // most often the next ones: slots of a sequence follow each other
+        if constexpr (kAhead) call_in(groups[g].values + pair * 64);
       }
 #pragma GCC unroll 8
       for (int i = 0; i < kQ; ++i) {
@@ -95,8 +94,9 @@ struct Bf16Pairs {
 
   // 32 elements of kC such stretches of two positions become vectors of pairs (low: elements 0-3, 8-11, ..; high: the
   // rest).
-  template <int kQ, int kC>
-  void weigh_tile(int query, int d, const std::byte* const* rows, int count, float* weighted) const {
+  template <int kQ, int kC, bool kAhead>
+  void weigh_tile(int query, int d, const std::byte* const* rows, const std::byte* const* ahead, int count,
+                  float* weighted) const {
     __m512 low[kQ][kC], high[kQ][kC];
 #pragma GCC unroll 8
     for (int j = 0; j < kQ; ++j) {
@@ -107,8 +107,10 @@ struct Bf16Pairs {
 #pragma GCC unroll 8
       for (int c = 0; c < kC; ++c) {
         const __m512i first = stretch(rows[i], d + 32 * c), second = stretch(rows[i + 1], d + 32 * c);
-        __builtin_prefetch(rows[i] + 2 * (d + 32 * c) + kAhead * 2 * padded);
-        __builtin_prefetch(rows[i + 1] + 2 * (d + 32 * c) + kAhead * 2 * padded);
+        if constexpr (kAhead) {
+          call_in(ahead[i] + 2 * (d + 32 * c));
+          call_in(ahead[i + 1] + 2 * (d + 32 * c));
+        }
         const __m512bh even = as_pairs(_mm512_unpacklo_epi16(first, second));
         const __m512bh odd = as_pairs(_mm512_unpackhi_epi16(first, second));
 #pragma GCC unroll 8
@@ -125,11 +127,11 @@ struct Bf16Pairs {
       for (int c = 0; c < kC; ++c) write(weighted + (query + j) * padded, d + 32 * c, low[j][c], high[j][c]);
     }
   }
-  template <int kQ, bool>
-  void weigh(int query, const std::byte* const* rows, const std::byte* const*, int count, float* weighted) const {
+  template <int kQ, bool kAhead>
+  void weigh(int query, const std::byte* const* rows, const std::byte* const* ahead, int count, float* weighted) const {
     int d = 0;
-    for (; d + 64 <= padded; d += 64) weigh_tile<kQ, 2>(query, d, rows, count, weighted);
-    for (; d < padded; d += 32) weigh_tile<kQ, 1>(query, d, rows, count, weighted);
+    for (; d + 64 <= padded; d += 64) weigh_tile<kQ, 2, kAhead>(query, d, rows, ahead, count, weighted);
+    for (; d < padded; d += 32) weigh_tile<kQ, 1, kAhead>(query, d, rows, ahead, count, weighted);
   }
 
  private:

@@ -58,6 +58,16 @@ struct Group {  // of 16 slots, of which the lanes [lane, lane + length) are the
   bool whole() const { return length == kSlotGroup; }
 };
 
+// Asks memory for a line that comes next, into the second-level cache: the first has room for some twenty lines under
+// way, which at memory's latency is half of its bandwidth (Zen 4, AVX-512, 32 sequences of 2,048 on one thread: 14 GB/s
+// into the first level, 19 into the second).
+inline void call_in(const std::byte* line) {
+  __builtin_prefetch(line, 0, 2);
+}
+inline void call_in(const std::byte* from, int bytes) {
+  for (int at = 0; at < bytes; at += 64) call_in(from + at);
+}
+
 // Arithmetic in float32. Queries lie side by side, [query][head_dim rounded up to 16]: a fixed stride of a power of two
 // would put them all into the same few sets of the first-level cache.
 template <KvType kType>
@@ -92,7 +102,7 @@ struct Widening {
             even[g] = Simd::select(rest[g], other_even, even[g]);
             odd[g] = Simd::select(rest[g], other_odd, odd[g]);
           }
-          if constexpr (kAhead) __builtin_prefetch(groups[g].values + d * 32);
+          if constexpr (kAhead) call_in(groups[g].values + d * 32);
         });
         each<kQ>([&](auto i) {
           Simd::F first = Simd::set1(from[i * padded + d]), second = Simd::set1(from[i * padded + d + 1]);
@@ -106,7 +116,7 @@ struct Widening {
           const int offset = d * kSlotGroup * element_bytes(kType);
           k[g] = Codec<kType>::load(groups[g].keys + offset);
           if constexpr (kJoined) k[g] = Simd::select(rest[g], Codec<kType>::load(groups[g].rest + offset), k[g]);
-          if constexpr (kAhead) __builtin_prefetch(groups[g].values + offset);
+          if constexpr (kAhead) call_in(groups[g].values + offset);
         });
         each<kQ>([&](auto i) {
           Simd::F a = Simd::set1(from[i * padded + d]);
@@ -152,7 +162,7 @@ struct Widening {
       Simd::F v[kD];
       each<kD>([&](auto c) {
         v[c] = Codec<kType>::load(rows[i] + (d + 16 * c) * element_bytes(kType));
-        if constexpr (kAhead) __builtin_prefetch(ahead[i] + (d + 16 * c) * element_bytes(kType));
+        if constexpr (kAhead) call_in(ahead[i] + (d + 16 * c) * element_bytes(kType));
       });
       each<kQ>([&](auto j) {
         Simd::F w = Simd::set1(p[query + j][i]);
@@ -197,10 +207,10 @@ struct Blocks {  // of one tile
   Arithmetic arithmetic;
   alignas(64) float aside[Arithmetic::kRows][kAttentionBlock];  // scores of groups that the block has only a part of
   Located located[2];
-  Located *here = located, *next = located + 1;  // the block at hand and the one after it
-  const std::byte* rows[kAttentionBlock + 1];    // of values
-  const std::byte* keys_ahead[kAttentionBlock];  // of the next block, called in beside the rows
-  int run = 0;                                   // where the walk over extents stands
+  Located *here = located, *next = located + 1;      // the block at hand and the one after it
+  const std::byte* rows[kAttentionBlock + 1];        // of values
+  const std::byte* keys_ahead[kAttentionBlock + 1];  // of the next block, called in beside the rows
+  int run = 0;                                       // where the walk over extents stands
   std::int64_t run_start = 0;
 
   explicit Blocks(const AttentionTask& task)
@@ -221,7 +231,11 @@ struct Blocks {  // of one tile
     Located* const before = here;
     here = next;
     next = before;
-    if (here->start != start_of(block)) locate(block, *here);
+    if (here->start != start_of(block)) {  // the first one, whose keys nothing called in
+      locate(block, *here);
+      for (int g = 0; g < here->group_count; ++g)
+        call_in(here->groups[g].keys, padded * kSlotGroup * element_bytes(kType));
+    }
     next->count = next->group_count = 0;
     next->start = -1;
     if (block + 1 < t.block_end) locate(block + 1, *next);
@@ -274,9 +288,6 @@ struct Blocks {  // of one tile
     last.split = lane;
     call_in(keys, padded * kSlotGroup * element_bytes(kType));
     return true;
-  }
-  static void call_in(const std::byte* from, int bytes) {
-    for (int at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
   }
 
   template <int kQ, int kG, bool kAhead, bool kJoined = false>
@@ -407,6 +418,7 @@ struct Blocks {  // of one tile
                           ? next->groups[group].keys + static_cast<std::size_t>(i % kSlotGroup) * part
                           : rows[i];
     }
+    keys_ahead[here->count] = rows[here->count];
   }
 
   void scale_weights() {
