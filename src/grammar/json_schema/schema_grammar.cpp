@@ -256,6 +256,7 @@ Expression SchemaGrammar::later(const Container& container) {
 
 Expression SchemaGrammar::expand(std::uint32_t payload) {
   if (payload % kPayloads == kMultiple) return expand(Multiple(multiples_[payload / kPayloads]));
+  if (payload % kPayloads == kEntry) return settled(expand(Entry(entries_[payload / kPayloads])));
   return settled(expand(Container(containers_[payload / kPayloads])));
 }
 
@@ -276,8 +277,9 @@ Expression SchemaGrammar::recall(std::uint32_t payload, std::string_view text) {
 Expression SchemaGrammar::expand(const Container& at) {
   bool may_close = false;
   std::vector<Member> ways;
+  std::vector<Entry> entries;
   if (at.object) {
-    ways = members(at, may_close);
+    ways = members(at, entries, may_close);
   } else {
     may_close = at.min_left == 0 && finished(at.rest);
     if (at.max_left > 0) ways = items(at);
@@ -291,6 +293,12 @@ Expression SchemaGrammar::expand(const Container& at) {
     const Expression behind = way.recorded ? awaiting(at, way) : later(way.next);
     const Expression read = store_.concat(way.recorded ? store_.call(way.value) : value(way.value), behind);
     bodies.push_back(store_.concat(way.key, read));
+  }
+  for (const Entry& entry : entries) {
+    entries_.push_back(entry);
+    const auto payload = static_cast<std::uint32_t>(entries_.size() - 1) * kPayloads + kEntry;
+    const Expression key = key_text(shapes_[at.shape].names[entry.place]);
+    bodies.push_back(store_.concat(key, store_.later(payload, false, false)));
   }
   const Expression separator = at.first ? ExpressionStore::empty : store_.concat(store_.text(","), space_);
   const Expression open_name = at.object ? quote_ : ExpressionStore::empty;  // all names have it
@@ -318,7 +326,11 @@ std::vector<SchemaGrammar::Choice> SchemaGrammar::decide(Formula rest, Formula v
   if (const auto known = decided_.find(key); known != decided_.end()) return known->second;
   const bool outer = std::exchange(assumed_, false);
   std::vector<Choice> found;
-  decide_into(rest, value, found);
+  decide_each(rest, value, [&](const Choice& choice) {
+    found.push_back(choice);
+    if (found.size() > kMostChoices) store_.exhaust();
+    return false;
+  });
   const bool certain = !assumed_;
   assumed_ |= outer;
   std::vector<Choice> merged;
@@ -333,18 +345,14 @@ std::vector<SchemaGrammar::Choice> SchemaGrammar::decide(Formula rest, Formula v
   return merged;
 }
 
-void SchemaGrammar::decide_into(Formula rest, Formula value, std::vector<Choice>& out) {
-  if (rest == FormulaStore::never || value == FormulaStore::never) return;
-  if (out.size() > kMostChoices) store_.exhaust();
-  if (!spend()) return;
+// One by one; the same rest may come with several values. True when no more were wanted.
+bool SchemaGrammar::decide_each(Formula rest, Formula value, const UseChoice& use) {
+  if (rest == FormulaStore::never || value == FormulaStore::never || !spend()) return false;
   std::optional<Formula> asked;
   formulas_.each_mentioned(rest, FormulaStore::mentions_value, [&](const Demand& c, bool) {
     if (c.kind == Kind::value && !asked) asked = c.a;
   });
-  if (!asked) {
-    out.push_back({value, rest});
-    return;
-  }
+  if (!asked) return use({value, rest});
   const auto given = [&](bool answer) {
     return formulas_.map_mentioned(rest, FormulaStore::mentions_value, [&](const Demand& c, bool negated) {
       if (c.kind == Kind::value && c.a == *asked) return constant(answer != negated);
@@ -353,12 +361,12 @@ void SchemaGrammar::decide_into(Formula rest, Formula value, std::vector<Choice>
     });
   };
   const Formula if_so = given(true), if_not = given(false);
-  if (if_so == if_not) return decide_into(if_so, value, out);
+  if (if_so == if_not) return decide_each(if_so, value, use);
   const Formula with = formulas_.all(value, *asked), without = formulas_.all(value, formulas_.no(*asked));
-  if (if_not == FormulaStore::never) return decide_into(if_so, with, out);
-  if (if_so == FormulaStore::never) return decide_into(if_not, without, out);
-  if (possible(with)) decide_into(if_so, with, out);
-  if (possible(without)) decide_into(if_not, without, out);
+  if (if_not == FormulaStore::never) return decide_each(if_so, with, use);
+  if (if_so == FormulaStore::never) return decide_each(if_not, without, use);
+  if (possible(with) && decide_each(if_so, with, use)) return true;
+  return possible(without) && decide_each(if_not, without, use);
 }
 
 }  // namespace espalier::grammar

@@ -13,9 +13,11 @@
 //          without reading anything. Later never: beyond the limits the store is exhausted.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -48,6 +50,7 @@ class SchemaGrammar final : public ExpressionSource {
     std::vector<Formula> rest;         // constraints on other names
     std::vector<Expression> patterns;  // that tell apart names that are not in `names`
     Expression other_names = ExpressionStore::nothing;
+    std::vector<std::vector<std::uint32_t>> endings;  // members that have completed such objects, the last ones first
   };
   struct Container {  // an object or array of which some members have been read
     bool object = false, first = true;
@@ -80,6 +83,17 @@ class SchemaGrammar final : public ExpressionSource {
   struct Choice {
     Formula value = FormulaStore::always, rest = FormulaStore::always;
   };
+  using UseChoice = std::function<bool(const Choice&)>;  // true: no more are wanted
+  struct Entry {                                         // an object's member of which the name has been read
+    std::uint32_t container = 0, place = 0;
+    Formula rest = FormulaStore::always;
+  };
+  struct Outline {  // what a formula says of objects, whatever it says of alternatives
+    std::unordered_map<std::uint32_t, std::vector<Formula>> values;  // by name
+    std::unordered_set<std::uint32_t> required;
+    std::vector<Demand> general;  // on values under any name
+    bool counts = false;          // members, or speaks of names
+  };
 
   SchemaGrammar(ExpressionStore& store, SchemaDocument document, SchemaOptions options);
   Result<> open();
@@ -101,7 +115,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression expand(const Container& container);
   bool finished(Formula formula);
   std::vector<Choice> decide(Formula rest, Formula value);
-  void decide_into(Formula rest, Formula value, std::vector<Choice>& out);
+  bool decide_each(Formula rest, Formula value, const UseChoice& use);
 
   // schema_strings.cpp
   std::optional<std::vector<std::uint32_t>> literals(Formula formula) const;
@@ -141,7 +155,8 @@ class SchemaGrammar final : public ExpressionSource {
   std::vector<Formula> alternatives(Formula formula);
   void collect_names(Formula formula, Shape& shape);
   Container open_object(Formula formula);
-  std::vector<Member> members(const Container& container, bool& may_close);
+  std::vector<Member> members(const Container& container, std::vector<Entry>& entries, bool& may_close);
+  Member named_member(const Container& at, std::uint32_t place, const Choice& choice);
   void named_members(const Container& at, std::uint32_t place, Formula rest, std::vector<Member>& out);
   void other_members(const Container& at, Formula rest, std::vector<Member>& out);
   Formula at_member(Formula formula, std::uint32_t name);
@@ -154,7 +169,19 @@ class SchemaGrammar final : public ExpressionSource {
   Container in_order(Container object) const;
   Expression name_pattern(Formula formula);  // names that satisfy it
   Expression key_text(std::uint32_t name);
+
+  // schema_entries.cpp: which names may come, and whether an object can be completed
+  Outline outline(Formula formula);
+  bool can_come(const Container& at, std::uint32_t place, Formula rest, const Outline& outline);
+  bool passes_unnoticed(const Container& at, std::uint32_t place, const Outline& outline);
+  Expression expand(const Entry& entry);
   bool search_object(const Container& object);
+  bool search_members(const Container& object);
+  std::vector<std::uint32_t> left_required(const Container& object) const;
+  bool completes(const Container& object, std::span<const std::uint32_t> places, int& tries);
+  bool search_endings(const Container& object, std::span<const std::uint32_t> required);
+  std::optional<std::vector<std::uint32_t>> ending_of(const Container& object);
+  void keep_ending(const Container& object, std::vector<std::uint32_t> places);
 
   ExpressionStore& store_;
   SchemaDocument document_;
@@ -184,6 +211,8 @@ class SchemaGrammar final : public ExpressionSource {
   std::vector<Container> containers_;
   std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;
   std::unordered_map<std::uint32_t, bool> container_possible_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> endings_;  // of containers: members that complete them
+  std::vector<Entry> entries_;
   std::unordered_map<std::uint64_t, std::vector<Choice>> decided_;
   std::vector<Multiple> multiples_;
   std::unordered_map<std::uint64_t, std::uint32_t> multiple_numbers_;

@@ -128,14 +128,26 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
   return object;
 }
 
-std::vector<SchemaGrammar::Member> SchemaGrammar::members(const Container& at, bool& may_close) {
+// `entries`: of names whose values decide what is left. Most of them are never read, so that is decided behind the
+// name.
+std::vector<SchemaGrammar::Member> SchemaGrammar::members(const Container& at, std::vector<Entry>& entries,
+                                                          bool& may_close) {
   std::vector<Member> ways;
   Formula rest = at.rest;
   const std::size_t names = shapes_[at.shape].names.size();
+  const Outline of_rest = outline(at.rest);
+  const std::uint32_t number = payload_of(at) / kPayloads;
+  const auto offer = [&](std::uint32_t place) {
+    const std::uint32_t name = shapes_[at.shape].names[place];
+    if (!of_rest.values.contains(name) && !of_rest.required.contains(name) && of_rest.general.empty())
+      named_members(at, place, rest, ways);
+    else if (can_come(at, place, rest, of_rest))
+      entries.push_back({number, place, rest});
+  };
   bool waits = false;  // for a name that must come
   for (std::uint32_t place = at.place; place < names; ++place) {
     if (seen(at, place)) continue;
-    if (at.max_left > 0) named_members(at, place, rest, ways);
+    if (at.max_left > 0) offer(place);
     waits |= shapes_[at.shape].required[place];
     if (at.any_order) continue;
     if (waits) return ways;
@@ -151,18 +163,20 @@ void SchemaGrammar::named_members(const Container& at, std::uint32_t place, Form
   const Formula wanted = shapes_[at.shape].values[place];
   if (wanted == FormulaStore::never) return;
   const std::uint32_t name = shapes_[at.shape].names[place];
-  for (const Choice& choice : decide(at_member(rest, name), wanted)) {
-    Member way{key_text(name), choice.value, at};
-    way.next.first = false;
-    if (at.any_order)
-      way.next.seen = with_seen(at.seen, place);
-    else
-      way.next.place = place + 1;
-    way.next.min_left = less_one(at.min_left);
-    way.next.max_left = less_one(at.max_left);
-    way.next.rest = choice.rest;
-    out.push_back(way);
-  }
+  for (const Choice& choice : decide(at_member(rest, name), wanted)) out.push_back(named_member(at, place, choice));
+}
+
+SchemaGrammar::Member SchemaGrammar::named_member(const Container& at, std::uint32_t place, const Choice& choice) {
+  Member way{key_text(shapes_[at.shape].names[place]), choice.value, at};
+  way.next.first = false;
+  if (at.any_order)
+    way.next.seen = with_seen(at.seen, place);
+  else
+    way.next.place = place + 1;
+  way.next.min_left = less_one(at.min_left);
+  way.next.max_left = less_one(at.max_left);
+  way.next.rest = choice.rest;
+  return way;
 }
 
 // Names that the schema does not mention, told apart by which of its patterns they match.
@@ -319,56 +333,6 @@ Expression SchemaGrammar::key_text(std::uint32_t name) {
         store_.concat({tables_.spelling.text(tables_.texts[name]), quote_, space_, store_.text(":"), space_});
   }
   return known->second;
-}
-
-bool SchemaGrammar::search_object(const Container& at) {
-  const std::size_t names = shapes_[at.shape].names.size();
-  std::uint32_t required = 0;
-  for (const std::uint32_t place : shapes_[at.shape].required_places) {
-    if (place < at.place || seen(at, place)) continue;
-    if (!possible(shapes_[at.shape].values[place])) return false;
-    ++required;
-  }
-  if (required > at.max_left) return false;
-  if (at.rest == FormulaStore::always && at.min_left <= required) return true;
-  // What is left to satisfy after passing over the names up to each place.
-  std::vector<std::pair<std::uint32_t, Formula>> places;
-  Formula rest = at.rest;
-  bool waits = false;
-  for (std::uint32_t place = at.place; place < names && !waits && rest != FormulaStore::never; ++place) {
-    if (seen(at, place)) continue;
-    places.emplace_back(place, rest);
-    waits = shapes_[at.shape].required[place];
-    rest = pass_name(rest, shapes_[at.shape].names[place]);
-  }
-  const auto leads_on = [&](const std::vector<Member>& ways) {
-    return std::ranges::any_of(ways, [&](const Member& way) { return possible(way.value) && possible(way.next); });
-  };
-  if (!waits && rest != FormulaStore::never) {
-    if (at.min_left == 0 && finished(rest)) return true;
-    std::vector<Member> others;
-    if (at.max_left > 0) other_members(at, rest, others);
-    // Members of no name in particular may repeat for ever: those that change nothing but counts say nothing new.
-    const bool steady = std::ranges::all_of(others, [&](const Member& way) { return way.next.rest == rest; });
-    if (steady && !others.empty() && finished(rest) && at.min_left <= at.max_left) {
-      if (std::ranges::any_of(others, [&](const Member& way) { return possible(way.value); })) return true;
-    } else if (leads_on(others)) {
-      return true;
-    }
-  }
-  // The last ones first: they pass over what is not required.
-  for (std::size_t i = places.size(); i-- > 0 && at.max_left > 0;) {
-    const auto [place, left] = places[i];
-    std::vector<Member> ways;
-    named_members(at, place, left, ways);
-    // A member that satisfies nothing more than its absence does can stay away.
-    const Formula without = pass_name(left, shapes_[at.shape].names[place]);
-    if (!shapes_[at.shape].required[place] && at.min_left == 0) {
-      std::erase_if(ways, [&](const Member& way) { return way.next.rest == without; });
-    }
-    if (leads_on(ways)) return true;
-  }
-  return false;
 }
 
 }  // namespace espalier::grammar

@@ -1,0 +1,208 @@
+// Names that may come in an object, and whether it can be completed.
+//
+// Of an object that many schemas describe each name asks for a search: is there a document with it? Mostly one that
+// completes the object without the name completes it with the name as well, or one that completed another like it.
+#include <algorithm>
+
+#include "grammar/json_schema/schema_grammar.h"
+#include "grammar/json_schema/schema_steps.h"
+
+namespace espalier::grammar {
+namespace {
+
+constexpr std::size_t kMostEndings = 4;  // that are tried
+constexpr int kMostTries = 64;           // values of members in one ending
+
+}  // namespace
+
+SchemaGrammar::Outline SchemaGrammar::outline(Formula formula) {
+  Outline of;
+  formulas_.each(formula, [&](const Demand& c, bool) {
+    switch (c.kind) {
+      case Kind::property:
+        of.values[c.a].push_back(c.b);
+        break;
+      case Kind::required:
+        of.required.insert(c.a);
+        break;
+      case Kind::pattern:
+      case Kind::additional:
+        of.general.push_back(c);
+        break;
+      case Kind::names:
+      case Kind::min_members:
+      case Kind::max_members:
+        of.counts = true;
+        break;
+      default:
+        break;
+    }
+  });
+  return of;
+}
+
+bool SchemaGrammar::can_come(const Container& at, std::uint32_t place, Formula rest, const Outline& outline) {
+  const Formula wanted = shapes_[at.shape].values[place];
+  if (wanted == FormulaStore::never) return false;
+  if (passes_unnoticed(at, place, outline)) return true;
+  const std::uint32_t name = shapes_[at.shape].names[place];
+  return decide_each(at_member(rest, name), wanted, [&](const Choice& choice) {
+    return possible(choice.value) && possible(in_order(named_member(at, place, choice).next));
+  });
+}
+
+// Whether members that complete the object complete it behind this one too. They do when its value can be what every
+// schema asks of it, so that it is as good as absent.
+bool SchemaGrammar::passes_unnoticed(const Container& at, std::uint32_t place, const Outline& outline) {
+  const std::uint32_t name = shapes_[at.shape].names[place];
+  if (outline.counts || outline.required.contains(name)) return false;
+  const auto ending = ending_of(in_order(at));
+  if (!ending || ending->size() >= at.max_left) return false;
+  const auto stands_before = [&](std::uint32_t member) { return at.any_order ? member == place : member <= place; };
+  if (std::ranges::any_of(*ending, stands_before)) return false;
+  std::vector<Formula> asked{shapes_[at.shape].values[place]};
+  if (const auto values = outline.values.find(name); values != outline.values.end())
+    asked.insert(asked.end(), values->second.begin(), values->second.end());
+  for (const Demand& c : outline.general) {
+    const bool concerned =
+        c.kind == Kind::pattern ? name_matches(name, c.a) : !in_name_set(name, tables_.name_sets[c.a]);
+    if (concerned) asked.push_back(c.b);
+  }
+  return possible(formulas_.all(asked));
+}
+
+// What may follow a name: its value, and the rest of the object.
+Expression SchemaGrammar::expand(const Entry& entry) {
+  const Container at = containers_[entry.container];
+  std::vector<Member> ways;
+  named_members(at, entry.place, entry.rest, ways);
+  std::vector<Expression> bodies;
+  for (const Member& way : ways) {
+    if (!possible(way.value) || !possible(in_order(way.next))) continue;
+    bodies.push_back(store_.concat(value(way.value), later(way.next)));
+  }
+  return store_.either(std::move(bodies));
+}
+
+std::vector<std::uint32_t> SchemaGrammar::left_required(const Container& at) const {
+  std::vector<std::uint32_t> places;
+  for (const std::uint32_t place : shapes_[at.shape].required_places)
+    if (place >= at.place && !seen(at, place)) places.push_back(place);
+  return places;
+}
+
+bool SchemaGrammar::search_object(const Container& at) {
+  const std::vector<std::uint32_t> required = left_required(at);
+  for (const std::uint32_t place : required)
+    if (!possible(shapes_[at.shape].values[place])) return false;
+  if (required.size() > at.max_left) return false;
+  if (at.rest == FormulaStore::always && at.min_left <= required.size()) {
+    keep_ending(at, required);
+    return true;
+  }
+  return search_endings(at, required) || search_members(at);
+}
+
+void SchemaGrammar::keep_ending(const Container& at, std::vector<std::uint32_t> places) {
+  if (at.rest == FormulaStore::always) return;  // nobody needs it
+  auto& known = shapes_[at.shape].endings;
+  if (const auto same = std::ranges::find(known, places); same != known.end()) known.erase(same);
+  known.insert(known.begin(), places);
+  if (known.size() > kMostEndings) known.pop_back();
+  endings_[payload_of(at) / kPayloads] = std::move(places);
+}
+
+std::optional<std::vector<std::uint32_t>> SchemaGrammar::ending_of(const Container& at) {
+  if (const auto known = endings_.find(payload_of(at) / kPayloads); known != endings_.end()) return known->second;
+  auto required = left_required(at);
+  if (at.rest != FormulaStore::always || at.min_left > required.size()) return std::nullopt;
+  return required;
+}
+
+// Tries what is required, and what has completed other objects like this one.
+bool SchemaGrammar::search_endings(const Container& at, std::span<const std::uint32_t> required) {
+  std::vector<std::vector<std::uint32_t>> endings = shapes_[at.shape].endings;
+  endings.emplace_back();
+  std::vector<std::vector<std::uint32_t>> tried;
+  for (std::vector<std::uint32_t>& places : endings) {
+    places.insert(places.end(), required.begin(), required.end());
+    std::erase_if(places, [&](std::uint32_t place) { return place < at.place || seen(at, place); });
+    std::ranges::sort(places);
+    places.erase(std::ranges::unique(places).begin(), places.end());
+    if (std::ranges::find(tried, places) != tried.end()) continue;
+    tried.push_back(places);
+    int tries = kMostTries;
+    if (!completes(at, places, tries)) continue;
+    keep_ending(at, places);
+    return true;
+  }
+  return false;
+}
+
+// Whether an object can consist of these members besides those that it has.
+bool SchemaGrammar::completes(const Container& at, std::span<const std::uint32_t> places, int& tries) {
+  if (places.empty()) return at.min_left == 0 && finished(at.rest);
+  const Formula wanted = shapes_[at.shape].values[places[0]];
+  if (at.max_left == 0 || wanted == FormulaStore::never) return false;
+  const std::uint32_t name = shapes_[at.shape].names[places[0]];
+  bool completed = false;
+  decide_each(at_member(at.rest, name), wanted, [&](const Choice& choice) {
+    completed = possible(choice.value) && completes(named_member(at, places[0], choice).next, places.subspan(1), tries);
+    return completed || --tries <= 0;
+  });
+  return completed;
+}
+
+bool SchemaGrammar::search_members(const Container& at) {
+  const std::size_t names = shapes_[at.shape].names.size();
+  // What is left to satisfy after passing over the names up to each place.
+  std::vector<std::pair<std::uint32_t, Formula>> places;
+  Formula rest = at.rest;
+  bool waits = false;
+  for (std::uint32_t place = at.place; place < names && !waits && rest != FormulaStore::never; ++place) {
+    if (seen(at, place)) continue;
+    places.emplace_back(place, rest);
+    waits = shapes_[at.shape].required[place];
+    rest = pass_name(rest, shapes_[at.shape].names[place]);
+  }
+  const auto leads_on = [&](const std::vector<Member>& ways) {
+    return std::ranges::any_of(ways, [&](const Member& way) { return possible(way.value) && possible(way.next); });
+  };
+  if (!waits && rest != FormulaStore::never) {
+    if (at.min_left == 0 && finished(rest)) {
+      keep_ending(at, {});
+      return true;
+    }
+    std::vector<Member> others;
+    if (at.max_left > 0) other_members(at, rest, others);
+    // Members of no name in particular may repeat for ever: those that change nothing but counts say nothing new.
+    const bool steady = std::ranges::all_of(others, [&](const Member& way) { return way.next.rest == rest; });
+    if (steady && !others.empty() && finished(rest) && at.min_left <= at.max_left) {
+      if (std::ranges::any_of(others, [&](const Member& way) { return possible(way.value); })) return true;
+    } else if (leads_on(others)) {
+      return true;
+    }
+  }
+  // The last ones first: they pass over what is not required.
+  for (std::size_t i = places.size(); i-- > 0 && at.max_left > 0;) {
+    const auto [place, left] = places[i];
+    std::vector<Member> ways;
+    named_members(at, place, left, ways);
+    // A member that satisfies nothing more than its absence does can stay away.
+    const Formula without = pass_name(left, shapes_[at.shape].names[place]);
+    if (!shapes_[at.shape].required[place] && at.min_left == 0) {
+      std::erase_if(ways, [&](const Member& way) { return way.next.rest == without; });
+    }
+    for (const Member& way : ways) {
+      if (!possible(way.value) || !possible(way.next)) continue;
+      if (auto ending = ending_of(way.next)) {
+        ending->insert(ending->begin(), place);
+        keep_ending(at, std::move(*ending));
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace espalier::grammar
