@@ -99,13 +99,15 @@ bool ClosedLoops::explore(State from, Classes inside) {
   states_.clear();
   ++exploration_;
   add(from, {}, 0);
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    if (states_.size() > kMostStates) return false;
-    read_ascii(states_[i], inside);
-    read_wide(states_[i], inside);
-    if (automaton_.exhausted()) return false;
+  // ASCII first: it is read quickly, and where it leads to too many states or out of the loop nothing else matters.
+  for (std::size_t ascii = 0, wide = 0; wide < states_.size(); ++wide) {
+    for (; ascii < states_.size() && states_.size() <= kMostStates; ++ascii) read_ascii(states_[ascii], inside);
+    if (states_.size() > kMostStates || automaton_.exhausted()) return false;
+    if ((inside & ~failing_ & ~wide_classes()) == 0) failing_ |= inside;
+    if ((inside & ~failing_) == 0) return true;
+    read_wide(states_[wide], inside);
   }
-  return true;
+  return states_.size() <= kMostStates;
 }
 
 void ClosedLoops::add(State state, Seen before, Classes with) {

@@ -1,17 +1,39 @@
 #include "grammar/far_bounds.h"
 
 #include <algorithm>
-#include <vector>
+#include <functional>
+#include <limits>
+#include <queue>
+
+#include "grammar/closed_loops.h"
 
 namespace espalier::grammar {
 namespace {
 
-constexpr std::uint32_t kNoBound = 0xffffffff;
+constexpr std::uint32_t kMost = 0xffffffff;
 constexpr std::size_t kMostPlaces = 1024;  // that may be looked through for the longest completion
+constexpr std::size_t kMostBounds = 8;     // of one expression that are told apart
 constexpr int kDeepest = 500;              // of expressions; what is deeper counts as without bounds and as short
+constexpr std::uint32_t kLeastUseful = 4;  // bytes of tokens that need no look at bounds
+constexpr int kRare = 48;                  // tokens_with() of rare bytes
+constexpr Classes kAnyClass = ~Classes{0};
 
 std::uint32_t limited(std::uint64_t count) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kNoBound - 1));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kMost - 1));
+}
+
+int weight(Classes classes) {
+  return (classes & kContinuation) != 0 ? std::numeric_limits<int>::max() : tokens_with(classes);
+}
+
+Classes rarer(Classes a, Classes b) {
+  return weight(b) < weight(a) ? b : a;
+}
+
+Classes classes_in(const ByteSet& set) {
+  Classes all = 0;
+  set.each([&](unsigned byte) { all |= class_of(static_cast<unsigned char>(byte)); });
+  return all;
 }
 
 }  // namespace
@@ -29,7 +51,7 @@ std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
       least = std::uint64_t{least_bytes(store_.operand(e), nesting + 1)} + least_bytes(store_.rest(e), nesting + 1);
       break;
     case Op::either:
-      least = kNoBound;
+      least = kMost;
       for (const Expression part : store_.parts(e))
         least = std::min<std::uint64_t>(least, least_bytes(part, nesting + 1));
       break;
@@ -49,46 +71,97 @@ std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
   return least_[e] = limited(least);
 }
 
-// Bytes below which the bound makes no difference; kNoBound when it is near, or none.
-std::uint32_t FarBounds::own_bound(Expression repeat, int nesting) {
-  if (store_.high(repeat) == ExpressionStore::unbounded) return kNoBound;
-  const std::uint32_t bytes =
-      limited(std::uint64_t{store_.high(repeat)} * least_bytes(store_.operand(repeat), nesting + 1));
-  return bytes < far_ ? kNoBound : bytes;
+// Of these every text that it reads has a byte. As rare as can be found; all classes when there are none.
+Classes FarBounds::marks(Expression e, int nesting) {
+  if (store_.nullable(e) || nesting == kDeepest) return kAnyClass;
+  if (const auto known = marks_.find(e); known != marks_.end()) return known->second;
+  return marks_[e] = find_marks(e, nesting + 1);
 }
 
-std::uint32_t FarBounds::nearest(Expression e, int nesting) {
-  if (nesting == kDeepest) return kNoBound;
-  if (const auto known = nearest_.find(e); known != nearest_.end()) return known->second;
-  std::uint32_t bytes = kNoBound;
+Classes FarBounds::find_marks(Expression e, int nesting) {
+  Classes found = kAnyClass;
+  switch (store_.op(e)) {
+    case Op::bytes:
+      return classes_in(store_.set(e));
+    case Op::literal:
+      for (const char byte : store_.literal(e)) found = rarer(found, class_of(static_cast<unsigned char>(byte)));
+      return found;
+    case Op::concat:
+      return rarer(marks(store_.operand(e), nesting), marks(store_.rest(e), nesting));
+    case Op::either:
+      found = 0;
+      for (const Expression part : store_.parts(e)) found |= marks(part, nesting);
+      return found;
+    case Op::both:
+      for (const Expression part : store_.parts(e)) found = rarer(found, marks(part, nesting));
+      return found;
+    case Op::repeat:
+    case Op::lexeme:
+      return marks(store_.operand(e), nesting);
+    default:
+      return found;
+  }
+}
+
+// Nothing when it is near, or none.
+std::optional<FarBounds::Bound> FarBounds::own_bound(Expression repeat, int nesting) {
+  const std::uint32_t count = store_.high(repeat);
+  const Expression item = store_.operand(repeat);
+  const std::uint32_t least = least_bytes(item, nesting + 1);
+  if (count == ExpressionStore::unbounded || least == 0) return std::nullopt;
+  Bound bound{limited(std::uint64_t{count} * least), count, 0};
+  if (marked_ && least > 1) bound.marks = marks(item, nesting + 1);
+  if (weight(bound.marks) > kRare) bound.marks = 0;
+  if (bound.bytes < near_ && bound.marks == 0) return std::nullopt;
+  return bound;
+}
+
+const std::vector<FarBounds::Bound>& FarBounds::bounds(Expression e, int nesting) {
+  static const std::vector<Bound> none;
+  if (nesting == kDeepest) return none;
+  if (const auto known = bounds_.find(e); known != bounds_.end()) return known->second;
+  std::vector<Bound> found;
+  const auto add = [&](const Bound& bound) {
+    if (std::ranges::find(found, bound) != found.end()) return;
+    if (found.size() < kMostBounds) return found.push_back(bound);
+    Bound& last = found.back();  // stands for both
+    last.bytes = std::min(last.bytes, bound.bytes);
+    last.count = std::min(last.count, bound.count);
+    last.marks = last.marks == 0 || bound.marks == 0 ? 0 : last.marks | bound.marks;
+  };
+  const auto add_of = [&](Expression part) {
+    for (const Bound& bound : bounds(part, nesting + 1)) add(bound);
+  };
   switch (store_.op(e)) {
     case Op::concat:
-      bytes = std::min(nearest(store_.operand(e), nesting + 1), nearest(store_.rest(e), nesting + 1));
+      add_of(store_.operand(e));
+      add_of(store_.rest(e));
       break;
     case Op::either:
     case Op::both:
-      for (const Expression part : store_.parts(e)) bytes = std::min(bytes, nearest(part, nesting + 1));
+      for (const Expression part : store_.parts(e)) add_of(part);
       break;
     case Op::repeat:
-      bytes = std::min(own_bound(e, nesting), nearest(store_.operand(e), nesting + 1));
+      if (const auto bound = own_bound(e, nesting)) add(*bound);
+      add_of(store_.operand(e));
       break;
     default:
       break;
   }
-  return nearest_[e] = bytes;
+  return bounds_[e] = std::move(found);
 }
 
-// Requires: nearest() has been asked of it.
+// Requires: bounds() has been asked of it.
 Expression FarBounds::without_bounds(Expression e) {
-  const auto found = nearest_.find(e);
-  if (found == nearest_.end() || found->second == kNoBound) return e;
+  const auto found = bounds_.find(e);
+  if (found == bounds_.end() || found->second.empty()) return e;
   if (const auto known = without_.find(e); known != without_.end()) return known->second;
   Expression result = e;
   if (store_.op(e) == Op::concat) {
     const Expression first = without_bounds(store_.operand(e));
     result = store_.concat(first, without_bounds(store_.rest(e)));
   } else if (store_.op(e) == Op::repeat) {
-    const bool far = own_bound(e, 0) != kNoBound;
+    const bool far = own_bound(e, 0).has_value();
     const Expression item = without_bounds(store_.operand(e));
     result = store_.repeat(item, store_.low(e), far ? ExpressionStore::unbounded : store_.high(e));
   } else {
@@ -99,18 +172,25 @@ Expression FarBounds::without_bounds(Expression e) {
   return without_[e] = result;
 }
 
-std::optional<std::uint32_t> FarBounds::completion(Expression e) {
-  if (!completions_.contains(e)) find_completion(e);
-  return completions_[e];
+std::optional<FarBounds::Completion> FarBounds::completion(Expression e, Classes marks) {
+  Completions& known = completions_[marks];
+  if (!known.contains(e)) find_completion(e, marks, known);
+  return known[e];
 }
 
-// The longest of the shortest texts that complete what can be read of it. All places that it leads to are visited, then
-// those from which a text can end, step by step backwards. What is found holds for each of the places.
-void FarBounds::find_completion(Expression e) {
-  completions_[e] = std::nullopt;
+// What can be read of it can be completed by texts with few marks, and of these by short ones: the most that takes. All
+// places that it leads to are visited, then the ways to an end are followed backwards. What is found holds for each of
+// the places.
+void FarBounds::find_completion(Expression e, Classes marks, Completions& found) {
+  found[e] = std::nullopt;
+  struct Way {
+    std::size_t from;
+    std::uint64_t cost;  // marks, then bytes
+  };
+  constexpr std::uint64_t kMark = std::uint64_t{1} << 32, kNever = ~std::uint64_t{0};
   std::vector<Expression> places{e};
   std::unordered_map<Expression, std::size_t> numbers{{e, 0}};
-  std::vector<std::vector<std::size_t>> before(1);
+  std::vector<std::vector<Way>> before(1);
   for (std::size_t i = 0; i < places.size(); ++i) {
     for (const Step& step : store_.steps(places[i]).bytes) {
       const auto [place, fresh] = numbers.try_emplace(step.to, places.size());
@@ -118,40 +198,60 @@ void FarBounds::find_completion(Expression e) {
         places.push_back(step.to);
         before.emplace_back();
       }
-      before[place->second].push_back(i);
+      const bool is_marked = (classes_in(step.on) & ~marks) == 0;
+      before[place->second].push_back({i, is_marked ? kMark + 1 : 1});
     }
     if (places.size() > kMostPlaces || store_.exhausted()) return;
   }
-  std::vector<bool> ends(places.size());
-  std::vector<std::size_t> wave;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    ends[i] = store_.nullable(places[i]);
-    if (ends[i]) wave.push_back(i);
+  std::vector<std::uint64_t> costs(places.size(), kNever);
+  using Reached = std::pair<std::uint64_t, std::size_t>;
+  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> wave;
+  const auto reach = [&](std::size_t place, std::uint64_t cost) {
+    if (cost >= costs[place]) return;
+    costs[place] = cost;
+    wave.emplace(cost, place);
+  };
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (store_.nullable(places[i])) reach(i, 0);
+  while (!wave.empty()) {
+    const auto [cost, place] = wave.top();
+    wave.pop();
+    if (cost > costs[place]) continue;
+    for (const Way& way : before[place]) reach(way.from, cost + way.cost);
   }
-  std::uint32_t length = 0;
-  std::size_t found = wave.size();
-  for (std::vector<std::size_t> next; found < places.size() && !wave.empty(); wave.swap(next), next.clear(), ++length) {
-    for (const std::size_t place : wave) {
-      for (const std::size_t earlier : before[place]) {
-        if (ends[earlier]) continue;
-        ends[earlier] = true;
-        next.push_back(earlier);
-        ++found;
-      }
-    }
+  Completion most;
+  for (const std::uint64_t cost : costs) {
+    if (cost == kNever) return;
+    most.bytes = std::max(most.bytes, static_cast<std::uint32_t>(cost));
+    most.marks = std::max(most.marks, static_cast<std::uint32_t>(cost >> 32));
   }
-  if (found < places.size()) return;
-  for (const Expression place : places) completions_[place] = length;
+  for (const Expression place : places) found[place] = most;
 }
 
-std::optional<FarBounds::Loosened> FarBounds::loosened(Expression e) {
+std::optional<Expression> FarBounds::loosened(Expression e) {
   if (store_.calls(e) || store_.local(e)) return std::nullopt;
-  const std::uint32_t reach = nearest(e, 0);
-  if (reach == kNoBound) return std::nullopt;
-  const Expression at = without_bounds(e);
-  const auto most = completion(at);
-  if (!most || reach <= *most) return std::nullopt;
-  return Loosened{at, reach, *most};
+  const std::vector<Bound>& found = bounds(e, 0);
+  const auto is_far = [&](const Bound& bound) { return bound.bytes >= far_ || bound.marks != 0; };
+  if (found.empty() || !std::ranges::all_of(found, is_far)) return std::nullopt;
+  const Expression loose = without_bounds(e);
+  const auto like = likeness(e, loose);
+  return like && like->holds(kLeastUseful, 0) ? std::optional(loose) : std::nullopt;
+}
+
+std::optional<FarBounds::Likeness> FarBounds::likeness(Expression bounded, Expression loose) {
+  const std::vector<Bound>& found = bounds(bounded, 0);
+  if (found.empty() || without_bounds(bounded) != loose) return std::nullopt;
+  Classes marked = 0;
+  for (const Bound& bound : found) marked |= bound.marks;
+  const auto most = completion(loose, marked);
+  return most ? std::optional(Likeness{found, *most}) : std::nullopt;
+}
+
+bool FarBounds::Likeness::holds(std::uint32_t height, Classes classes) const {
+  return std::ranges::all_of(bounds, [&](const Bound& bound) {
+    if (bound.bytes >= std::uint64_t{height} + completion.bytes) return true;
+    return bound.marks != 0 && (classes & bound.marks) == 0 && completion.marks <= bound.count;
+  });
 }
 
 }  // namespace espalier::grammar

@@ -26,7 +26,12 @@ void TokenMasks::fill(State state, MaskWords& mask) {
   const Place top = top_of(vocabulary_->trie());
   for (const Frame& frame : frames) follow(top, frame.at, {nullptr, frame.caller, false});
   if (fuel_ == 0) deferred_.assign(1, {ExpressionStore::empty, state});
-  if (!deferred_.empty()) walk(automaton_.some(std::exchange(deferred_, {})), mask, nullptr);
+  if (deferred_.empty()) return;
+  const std::vector<Frame> left = std::exchange(deferred_, {});
+  if (left.size() == 1 && left[0].caller == Automaton::outside && !store_.calls(left[0].at))
+    unite(mask, tokens_of_whole(left[0].at)->inside);
+  else
+    walk(automaton_.some(left), mask, nullptr);
 }
 
 TokenMasks::Place TokenMasks::top_of(const TokenTrie& trie) {

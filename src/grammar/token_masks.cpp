@@ -11,13 +11,11 @@ namespace {
 
 using Node = TokenTrie::Node;
 
-constexpr std::uint32_t kWorthALoop = 48;                // nodes of a subtree for which a loop is looked for
-constexpr std::size_t kMostMerged = 8192;                // tokens behind a lexeme for which merging pays
-constexpr std::size_t kWorthATrie = 64;                  // nodes where a lexeme ends, to merge what stands behind them
-constexpr unsigned kManyBytes = 32;                      // that may come; for fewer a walk is short
-constexpr std::uint32_t kMostTokens = 16;                // bytes; most tokens are shorter
-constexpr std::uint32_t kMostCompletion = 64;            // bytes that a text beyond a token may need to be whole
-constexpr std::uint32_t kLeastUseful = 10;               // bytes of tokens that need no look at bounds
+constexpr std::uint32_t kWorthALoop = 48;      // nodes of a subtree for which a loop is looked for
+constexpr std::size_t kMostMerged = 8192;      // tokens behind a lexeme for which merging pays
+constexpr std::size_t kWorthATrie = 64;        // nodes where a lexeme ends, to merge what stands behind them
+constexpr std::uint32_t kMostCompletion = 64;  // bytes that a text beyond a token may need to be whole
+constexpr std::uint32_t kManyTokens = 64, kMostTokens = 6, kFewTokens = 2;  // bytes; that many are shorter
 constexpr int kFewLeave = 8;                             // tokens_with() of the classes that leave a loop
 constexpr std::size_t kMostCompared = 4000;              // nodes; a walk of its own costs no more
 constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
@@ -28,8 +26,9 @@ TokenMasks::TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabul
     : automaton_(automaton),
       store_(automaton.store()),
       vocabulary_(std::move(vocabulary)),
-      beyond_tokens_(automaton.store(), vocabulary_->trie().depth_limit() + kMostCompletion),
-      beyond_most_tokens_(automaton.store(), kMostTokens),
+      far_bounds_{FarBounds(automaton.store(), vocabulary_->trie().depth_limit() + kMostCompletion, kManyTokens, false),
+                  FarBounds(automaton.store(), kManyTokens, kMostTokens, false),
+                  FarBounds(automaton.store(), kMostTokens, kFewTokens, true)},
       closed_loops_(automaton) {
   wide_ = Spelling(store_, Spelling::Kind::plain).character(CodePointSet(0x80, 0x10ffff));
   levels_.resize(vocabulary_->trie().depth_limit() + 2);
@@ -137,40 +136,50 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
 // ---- lexemes
 
 std::shared_ptr<const LexemeTokens> TokenMasks::lexeme_tokens(Expression lexeme) {
-  const Expression operand = store_.operand(lexeme);
-  auto& known = lexemes_[operand];
+  return tokens_of(store_.operand(lexeme), store_.like(lexeme));
+}
+
+// The tokens of a text that nothing follows.
+std::shared_ptr<const LexemeTokens> TokenMasks::tokens_of_whole(Expression operand) {
+  behind_words_ = Automaton::outside;
+  auto tokens = tokens_of(operand);
+  behind_words_ = Automaton::unknown;
+  return tokens;
+}
+
+std::shared_ptr<const LexemeTokens> TokenMasks::tokens_of(Expression operand, Expression like) {
+  auto& known = known_of(operand);
   if (known != nullptr) return known;
   const bool shared = !store_.local(operand);
-  const std::uint64_t fingerprint = store_.fingerprint(operand);
+  const std::uint64_t fingerprint = mix(store_.fingerprint(operand), 2 + behind_words_);
   if (shared) {
     if (auto found = vocabulary_->find(fingerprint)) return known = found;
   }
-  if (auto found = find_counted(operand)) return lexemes_[operand] = found;
-  if (auto found = find_loosened(operand)) return lexemes_[operand] = found;
+  if (auto found = find_counted(operand)) return known_of(operand) = found;
+  if (auto found = find_loosened(operand)) return known_of(operand) = found;
+  if (auto found = find_united(operand)) return known_of(operand) = found;
   auto tokens = std::make_shared<LexemeTokens>();
-  const Expression other = store_.like(lexeme);
-  const bool is_like =
-      other != ExpressionStore::nothing && find_like(operand, *lexeme_tokens(store_.lexeme(other)), other, *tokens);
+  const bool is_like = like != ExpressionStore::nothing && find_like(operand, *tokens_of(like), like, *tokens);
   if (!is_like) {
     find_lexeme(operand, *tokens);
     merge_behind(*tokens);
   }
   if (automaton_.exhausted()) return tokens;  // incomplete: not to be remembered
   if (shared) vocabulary_->keep(fingerprint, tokens);
-  return lexemes_[operand] = tokens;
+  return known_of(operand) = tokens;
 }
 
 void TokenMasks::find_lexeme(Expression operand, LexemeTokens& tokens) {
   tokens = {};
   tokens.inside.assign(vocabulary_->words(), 0);
-  walk(automaton_.start(operand, Automaton::unknown), tokens.inside, &tokens.leaves);
+  walk(start_of_word(operand), tokens.inside, &tokens.leaves);
   std::ranges::sort(tokens.leaves);
 }
 
 // Of a text of counted items, from the tokens of any number of them.
 std::shared_ptr<const LexemeTokens> TokenMasks::find_counted(Expression operand) {
   const auto text = CountedText::of(store_, operand);
-  if (!text || store_.local(operand)) return nullptr;
+  if (!text || store_.local(operand) || behind_words_ != Automaton::unknown) return nullptr;
   const auto all = counted(*text);
   if (all == nullptr) return nullptr;
   const std::uint32_t low = std::min(text->low, all->most_low()), high = std::min(text->high, all->most_high());
@@ -195,50 +204,6 @@ std::shared_ptr<const CountedTokens> TokenMasks::counted(const CountedText& text
     if (found != nullptr) vocabulary_->keep_counted(fingerprint, found);
   }
   return counted_[unbounded] = found;
-}
-
-State TokenMasks::behind(State from, std::string_view text) {
-  for (std::size_t i = 0; i < text.size() && from != Automaton::dead; ++i) {
-    from = automaton_.next(from, static_cast<unsigned char>(text[i]));
-  }
-  return from;
-}
-
-// From the tokens without bounds that are far. Those that no token reaches go first, so that in texts of 300 characters
-// and 30 words it is the words' states that long tokens are read along.
-std::shared_ptr<const LexemeTokens> TokenMasks::find_loosened(Expression operand) {
-  if (automaton_.row(automaton_.start(operand, Automaton::unknown)).size() < kManyBytes) return nullptr;
-  if (const auto loosened = beyond_tokens_.loosened(operand)) return within_bounds(operand, *loosened);
-  const auto loosened = beyond_most_tokens_.loosened(operand);
-  if (!loosened || loosened->reach - loosened->completion < kLeastUseful) return nullptr;
-  return within_bounds(operand, *loosened);
-}
-
-// Of the tokens without bounds only long ones are looked at.
-std::shared_ptr<const LexemeTokens> TokenMasks::within_bounds(Expression operand, const FarBounds::Loosened& loosened) {
-  auto all = lexeme_tokens(store_.lexeme(loosened.at));
-  const auto longer = vocabulary_->longer_than(loosened.reach - loosened.completion);
-  if (longer.empty()) return all;
-  auto tokens = std::make_shared<LexemeTokens>(*all);
-  const State from = automaton_.start(operand, Automaton::unknown);
-  std::vector<TokenId> refused;
-  for (const TokenId token : longer) {
-    const bool allowed = has_bit(all->inside, token);
-    if (allowed && behind(from, vocabulary_->text(token)) == Automaton::dead) refused.push_back(token);
-  }
-  clear_bits(tokens->inside, refused);
-  const TokenTrie& trie = vocabulary_->trie();
-  const std::size_t ends = std::erase_if(tokens->leaves, [&](Node leaf) {
-    const std::size_t depth = trie.depth(leaf);
-    const std::string_view text = vocabulary_->text(trie.tokens_in(leaf).front()).substr(0, depth);
-    return depth > loosened.reach && !automaton_.leaves(behind(from, text));
-  });
-  if (ends > 0) {
-    tokens->behind = nullptr;
-    merge_behind(*tokens);
-  }
-  if (automaton_.exhausted()) return nullptr;
-  return tokens;
 }
 
 void TokenMasks::prepare(const std::shared_ptr<Vocabulary>& vocabulary) {
@@ -270,8 +235,7 @@ void TokenMasks::merge_behind(LexemeTokens& tokens) {
 // False when they have little in common.
 bool TokenMasks::find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens) {
   tokens.inside = like.inside;
-  const State mine = automaton_.start(operand, Automaton::unknown);
-  const State its = automaton_.start(other, Automaton::unknown);
+  const State mine = start_of_word(operand), its = start_of_word(other);
   std::vector<Node> more, fewer;
   compared_ = 0;
   if (!compare(vocabulary_->trie().whole(), mine, its, tokens, more, fewer)) return false;
@@ -341,7 +305,7 @@ TokenMasks::Loop TokenMasks::find_loop(State state) {
   if (loop.family != 0 && (loop.characters < ExpressionStore::unbounded || tokens_with(loop.leaving) < kFewLeave))
     return loop;
   Loop closed;
-  if (automaton_.row(state).size() < kManyBytes || !closed_loop(state, closed)) return loop;
+  if (!is_wide(state) || !closed_loop(state, closed)) return loop;
   return loop.family == 0 || tokens_with(closed.leaving) < tokens_with(loop.leaving) ? closed : loop;
 }
 

@@ -20,6 +20,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -42,6 +43,8 @@ class TokenMasks {
   void fill(State state, MaskWords& mask);
 
  private:
+  static constexpr unsigned kManyBytes = 32;  // that may come; for fewer a walk is short
+  using NodeRange = std::pair<TokenTrie::Node, TokenTrie::Node>;
   // How a state repeats itself: with one more character of `inside` it stays in its family, up to `characters` times.
   struct Loop {
     Classes inside = 0, leaving = 0;  // leaving: classes whose bytes may lead out of the family
@@ -99,12 +102,24 @@ class TokenMasks {
   void walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                 std::vector<TokenTrie::Node>* leaves);
   std::shared_ptr<const LexemeTokens> lexeme_tokens(Expression lexeme);
+  std::shared_ptr<const LexemeTokens> tokens_of_whole(Expression operand);
+  std::shared_ptr<const LexemeTokens> tokens_of(Expression operand, Expression like = ExpressionStore::nothing);
+  State start_of_word(Expression operand) { return automaton_.start(operand, behind_words_); }
+  std::shared_ptr<const LexemeTokens>& known_of(Expression operand) {
+    return (behind_words_ == Automaton::unknown ? lexemes_ : wholes_)[operand];
+  }
   void find_lexeme(Expression operand, LexemeTokens& tokens);
   std::shared_ptr<const LexemeTokens> find_counted(Expression operand);
   std::shared_ptr<const CountedTokens> counted(const CountedText& text);
+  // From tokens that are known, or soon will be (known_tokens.cpp).
   std::shared_ptr<const LexemeTokens> find_loosened(Expression operand);
-  std::shared_ptr<const LexemeTokens> within_bounds(Expression operand, const FarBounds::Loosened& loosened);
-  State behind(State from, std::string_view text);
+  std::shared_ptr<const LexemeTokens> within_bounds(Expression operand, Expression loose, FarBounds& bounds);
+  void refuse(const TokenTrie::Part& part, State bounded, State loose, FarBounds& bounds, LexemeTokens& tokens,
+              std::vector<NodeRange>& ended);
+  std::optional<FarBounds::Likeness> likeness(State bounded, State loose, FarBounds& bounds);
+  std::shared_ptr<const LexemeTokens> find_united(Expression operand);
+  std::shared_ptr<const LexemeTokens> united(std::span<const std::shared_ptr<const LexemeTokens>> found);
+  bool is_wide(State state) { return automaton_.row(state).size() >= kManyBytes; }
   bool find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
   bool compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
                std::vector<TokenTrie::Node>& more, std::vector<TokenTrie::Node>& fewer);
@@ -124,19 +139,20 @@ class TokenMasks {
   Automaton& automaton_;
   ExpressionStore& store_;
   std::shared_ptr<Vocabulary> vocabulary_;
-  FarBounds beyond_tokens_, beyond_most_tokens_;
-  Expression wide_;            // any one character that is not ASCII
-  std::vector<Level> levels_;  // by depth
-  MaskWords* mask_ = nullptr;  // that is being filled
-  std::size_t compared_ = 0;   // nodes at which a lexeme has parted from one that it is like
-  std::size_t fuel_ = 0;       // what may be followed until the states are walked instead
+  std::array<FarBounds, 3> far_bounds_;  // the furthest first
+  Expression wide_;                      // any one character that is not ASCII
+  std::vector<Level> levels_;            // by depth
+  MaskWords* mask_ = nullptr;            // that is being filled
+  std::size_t compared_ = 0;             // nodes at which a lexeme has parted from one that it is like
+  std::size_t fuel_ = 0;                 // what may be followed until the states are walked instead
   int nesting_ = 0;
   std::vector<Frame> deferred_;  // what is to be found along the states
   bool merges_all_ = false;      // what stands behind lexemes becomes a trie however much it is
   ClosedLoops closed_loops_;
   std::unordered_map<State, Loop> loops_;
   std::unordered_map<Expression, Classes> wide_items_;
-  std::unordered_map<Expression, std::shared_ptr<const LexemeTokens>> lexemes_;
+  State behind_words_ = Automaton::unknown;  // what follows the words of which tokens are looked for
+  std::unordered_map<Expression, std::shared_ptr<const LexemeTokens>> lexemes_, wholes_;
   std::unordered_map<Expression, std::shared_ptr<const CountedTokens>> counted_;  // by `item* tail`; null: not to be
 };
 

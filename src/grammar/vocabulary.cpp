@@ -43,9 +43,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens)
     : tokens_(std::move(tokens)), trie_(TokenTrie::make(numbered(tokens_))) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     if (has_comma_behind_value(tokens_[i])) with_comma_behind_value_.push_back(static_cast<TokenId>(i));
-    by_length_.push_back(static_cast<TokenId>(i));
   }
-  std::ranges::stable_sort(by_length_, std::greater(), [&](TokenId id) { return text(id).size(); });
 }
 
 std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> tokenizer) {
@@ -58,11 +56,6 @@ std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> toke
   vocabulary->tokenizer_ = std::move(tokenizer);
   TokenMasks::prepare(vocabulary);
   return vocabulary;
-}
-
-std::span<const TokenId> Vocabulary::longer_than(std::uint32_t bytes) const {
-  const auto is_longer = [&](TokenId id) { return text(id).size() > bytes; };
-  return {by_length_.begin(), std::ranges::partition_point(by_length_, is_longer)};
 }
 
 std::optional<TokenId> Vocabulary::find_text(std::string_view text) const {

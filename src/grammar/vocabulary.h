@@ -85,9 +85,6 @@ class Vocabulary {
   // Tokens in which a comma stands behind what a value of JSON may end with.
   std::span<const TokenId> with_comma_behind_value() const { return with_comma_behind_value_; }
 
-  // Tokens of more bytes than that, longest first.
-  std::span<const TokenId> longer_than(std::uint32_t bytes) const;
-
   // Tokens of at most `characters` characters that have bytes of these classes only.
   std::shared_ptr<const MaskWords> made_of(Classes classes, std::uint32_t characters);
   // Tokens that begin with this node of trie().whole(), a first byte, and have bytes of these classes only behind it.
@@ -116,7 +113,6 @@ class Vocabulary {
   std::vector<std::string> tokens_;
   TokenTrie trie_;
   std::vector<TokenId> with_comma_behind_value_;
-  std::vector<TokenId> by_length_;  // longest first
   std::mutex mutex_;
   std::unordered_map<MadeOf, std::shared_ptr<const MaskWords>, MadeOfHash> made_of_;
   std::list<std::pair<std::uint64_t, std::shared_ptr<const LexemeTokens>>> lexemes_;  // last used first

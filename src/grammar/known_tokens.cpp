@@ -1,0 +1,143 @@
+// TokenMasks: tokens of words that are nearly those of other words.
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "grammar/token_masks.h"
+
+namespace espalier::grammar {
+
+using Node = TokenTrie::Node;
+
+namespace {
+
+constexpr std::size_t kMostCounters = 16;  // that are told apart
+
+}  // namespace
+
+// Bounds that hardly any token reaches go first, so that in texts of 300 characters and 30 words it is the words' few
+// states that more tokens are read along.
+std::shared_ptr<const LexemeTokens> TokenMasks::find_loosened(Expression operand) {
+  if (!is_wide(start_of_word(operand))) return nullptr;
+  for (FarBounds& bounds : far_bounds_) {
+    if (const auto loose = bounds.loosened(operand)) return within_bounds(operand, *loose, bounds);
+  }
+  return nullptr;
+}
+
+// The tokens without bounds, less those that are counted out.
+std::shared_ptr<const LexemeTokens> TokenMasks::within_bounds(Expression operand, Expression loose, FarBounds& bounds) {
+  auto all = tokens_of(loose);
+  auto tokens = std::make_shared<LexemeTokens>(*all);
+  const TokenTrie& trie = vocabulary_->trie();
+  const State mine = start_of_word(operand);
+  const State its = start_of_word(loose);
+  std::vector<NodeRange> ended;
+  refuse(trie.whole(), mine, its, bounds, *tokens, ended);
+  refuse(trie.pieces(), mine, its, bounds, *tokens, ended);
+  if (automaton_.exhausted()) return nullptr;
+  if (ended.empty()) return all;
+  const auto ends = [&](Node leaf) {
+    return std::ranges::any_of(ended, [&](NodeRange range) { return range.first <= leaf && leaf < range.second; });
+  };
+  if (std::erase_if(tokens->leaves, ends) > 0) {
+    tokens->behind = nullptr;
+    merge_behind(*tokens);
+  }
+  return tokens;
+}
+
+// Reads both side by side as long as a bound could make a difference. `ended`: where the text may no longer end.
+void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose, FarBounds& bounds,
+                        LexemeTokens& tokens, std::vector<NodeRange>& ended) {
+  const TokenTrie& trie = vocabulary_->trie();
+  struct Known {
+    State bounded = Automaton::dead, loose = Automaton::dead;
+    std::optional<FarBounds::Likeness> likeness;
+  };
+  std::array<Known, 256> known;  // few states take turns
+  const auto goes_on_alike = [&](State mine, State its, Node node) {
+    Known& place = known[(mine + its * 7) % known.size()];
+    if (place.bounded != mine || place.loose != its) place = {mine, its, likeness(mine, its, bounds)};
+    return place.likeness && place.likeness->holds(trie.height(node), trie.below(node));
+  };
+  std::size_t depth = 0;
+  levels_[0] = {trie.children(part), 0, automaton_.row(bounded), automaton_.row(loose)};
+  for (;;) {
+    Level& level = levels_[depth];
+    if (level.next == level.children.bytes.size()) {
+      if (depth-- == 0) return;
+      continue;
+    }
+    const std::size_t place = level.next++;
+    const unsigned char byte = level.children.bytes[place];
+    const State mine = level.row.next(byte), its = level.other.next(byte);
+    if (mine == its) continue;
+    const Node node = level.children.nodes[place];
+    if (mine == Automaton::dead) {
+      clear_bits(tokens.inside, trie.tokens_in(node));
+      ended.emplace_back(node, trie.end(node));
+      continue;
+    }
+    if (!trie.has_children(node) || goes_on_alike(mine, its, node)) continue;
+    if (automaton_.leaves(its) && !automaton_.leaves(mine)) ended.emplace_back(node, node + 1);
+    levels_[++depth] = {trie.children(node), 0, automaton_.row(mine), automaton_.row(its)};
+  }
+}
+
+std::optional<FarBounds::Likeness> TokenMasks::likeness(State bounded, State loose, FarBounds& bounds) {
+  const auto mine = automaton_.frames(bounded), its = automaton_.frames(loose);
+  if (mine.size() != 1 || its.size() != 1) return std::nullopt;
+  return bounds.likeness(mine[0].at, its[0].at);
+}
+
+// Alternatives apart from one another, where that makes them simpler. Where a text may go on with anything that is
+// allowed, whatever it goes on with besides makes no difference but where it ends: behind every letter of a name that
+// may stand anywhere the former is the same, and the latter a short walk. Counters are told apart, of which states
+// would remember every combination.
+std::shared_ptr<const LexemeTokens> TokenMasks::find_united(Expression operand) {
+  const bool has_rest = store_.op(operand) == Op::concat;
+  const Expression head = has_rest ? store_.operand(operand) : operand;
+  const Expression rest = has_rest ? store_.rest(operand) : ExpressionStore::empty;
+  if (store_.op(head) != Op::either || store_.calls(operand)) return nullptr;
+  std::vector<Expression> wide, narrow, counters;
+  for (const Expression part : store_.parts(head)) {
+    const Expression first = store_.op(part) == Op::concat ? store_.operand(part) : part;
+    const bool is_counter = store_.op(first) == Op::repeat && store_.high(first) != ExpressionStore::unbounded;
+    if (!is_wide(start_of_word(store_.concat(part, rest))))
+      narrow.push_back(part);
+    else
+      (is_counter ? counters : wide).push_back(part);
+  }
+  std::vector<Expression> groups;
+  if (counters.size() > kMostCounters)
+    wide.insert(wide.end(), counters.begin(), counters.end());
+  else
+    groups = std::move(counters);
+  for (auto* group : {&wide, &narrow})
+    if (!group->empty()) groups.push_back(store_.either(std::move(*group)));
+  if (groups.size() < 2) return nullptr;
+  std::vector<std::shared_ptr<const LexemeTokens>> found;
+  for (const Expression group : groups) found.push_back(tokens_of(store_.concat(group, rest)));
+  return automaton_.exhausted() ? nullptr : united(found);
+}
+
+std::shared_ptr<const LexemeTokens> TokenMasks::united(std::span<const std::shared_ptr<const LexemeTokens>> found) {
+  auto tokens = std::make_shared<LexemeTokens>();
+  tokens->inside.assign(vocabulary_->words(), 0);
+  for (const auto& of_group : found) {
+    unite(tokens->inside, of_group->inside);
+    std::vector<Node> leaves;
+    std::ranges::set_union(tokens->leaves, of_group->leaves, std::back_inserter(leaves));
+    tokens->leaves = std::move(leaves);
+  }
+  const auto has_all = [&](const auto& of_group) { return of_group->leaves.size() == tokens->leaves.size(); };
+  const auto same = std::ranges::find_if(found, has_all);
+  if (same != found.end())
+    tokens->behind = (*same)->behind;
+  else
+    merge_behind(*tokens);
+  return tokens;
+}
+
+}  // namespace espalier::grammar
