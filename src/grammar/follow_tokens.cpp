@@ -1,7 +1,9 @@
 // TokenMasks: alternatives followed one by one, so that the middle of a literal is no state.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
+#include "grammar/hashing.h"
 #include "grammar/token_masks.h"
 
 namespace espalier::grammar {
@@ -13,6 +15,8 @@ constexpr std::size_t kFuel = 20'000;  // expressions at places; a walk along st
 constexpr int kMostNesting = 200;      // of expressions inside one another
 constexpr int kFewBytes = 4;           // of a set that are followed one by one
 constexpr std::size_t kPartWalk = 20;  // fuel for reading a part of the vocabulary by states
+
+constexpr std::size_t kMostInParts = 500'000;  // tokens and nodes of parts that are remembered
 
 }  // namespace
 
@@ -181,10 +185,44 @@ void TokenMasks::follow_lexeme(const Place& place, Expression at, Behind behind)
     return;
   }
   if (!spend(kPartWalk)) return;
-  std::vector<Node> leaves;
-  const State word = automaton_.start(store_.operand(at), Automaton::unknown);
-  for (const auto& children : place.parts) walk_all(*place.trie, children, word, *mask_, &leaves);
-  for (const Node leaf : leaves) follow_behind({place.trie, {place.trie->children(leaf), {}}, false}, behind);
+  const auto part = part_tokens(place, store_.operand(at));
+  set_bits(*mask_, part->inside);
+  for (const Node leaf : part->leaves) follow_behind({place.trie, {place.trie->children(leaf), {}}, false}, behind);
+}
+
+// The same words follow the same words in most states of a grammar. A limit that is met leaves tries that nobody keeps,
+// so nothing is looked up any more.
+std::shared_ptr<const TokenMasks::PartTokens> TokenMasks::part_tokens(const Place& place, Expression word) {
+  if (automaton_.exhausted()) return std::make_shared<PartTokens>();
+  const auto nodes = [](const TokenTrie::Children& children) {
+    return children.bytes.empty() ? nullptr : children.nodes;
+  };
+  const PartPlace part{nodes(place.parts[0]), nodes(place.parts[1]), word};
+  if (const auto known = parts_.find(part); known != parts_.end()) return known->second;
+  auto tokens = std::make_shared<PartTokens>();
+  const State from = automaton_.start(word, Automaton::unknown);
+  for (const auto& children : place.parts) {
+    visit_all(*place.trie, children, from, [&](Node node, State state) {
+      const auto at = place.trie->tokens_at(node);
+      tokens->inside.insert(tokens->inside.end(), at.begin(), at.end());
+      if (place.trie->has_children(node) && automaton_.leaves(state)) tokens->leaves.push_back(node);
+    });
+  }
+  const std::size_t size = tokens->inside.size() + tokens->leaves.size();
+  if (part_size_ + size > kMostInParts) {
+    parts_.clear();
+    part_size_ = 0;
+  }
+  part_size_ += size;
+  parts_.emplace(part, tokens);
+  return tokens;
+}
+
+std::size_t TokenMasks::PartHash::operator()(const PartPlace& part) const {
+  const auto address = [](const Node* nodes) {
+    return static_cast<std::uint64_t>(std::bit_cast<std::uintptr_t>(nodes));
+  };
+  return mix(mix(address(part.whole), address(part.pieces)), part.word);
 }
 
 bool TokenMasks::spend(std::size_t fuel) {

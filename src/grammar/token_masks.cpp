@@ -57,31 +57,12 @@ void TokenMasks::walk(State from, MaskWords& mask, std::vector<Node>* leaves) {
   walk_all(trie, trie.children(trie.pieces()), from, mask, leaves);
 }
 
-// Every node that can be reached.
 void TokenMasks::walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                           std::vector<Node>* leaves) {
-  if (top.bytes.empty()) return;
-  std::size_t depth = 0;
-  levels_[0].children = top;
-  levels_[0].next = 0;
-  levels_[0].row = automaton_.row(from);
-  for (;;) {
-    Level& level = levels_[depth];
-    std::size_t place = 0;
-    if (!level.advance(place)) {
-      if (depth-- == 0) return;
-      continue;
-    }
-    const State state = level.row.next(level.children.bytes[place]);
-    const Node node = level.children.nodes[place];
+  visit_all(trie, top, from, [&](Node node, State state) {
     set_bits(mask, trie.tokens_at(node));
-    if (!trie.has_children(node)) continue;
-    if (leaves != nullptr && automaton_.leaves(state)) leaves->push_back(node);
-    Level& below = levels_[++depth];
-    below.children = trie.children(node);
-    below.next = 0;
-    below.row = automaton_.row(state);
-  }
+    if (leaves != nullptr && trie.has_children(node) && automaton_.leaves(state)) leaves->push_back(node);
+  });
 }
 
 // The same over tokens of whole characters, passing over what a loop has settled.

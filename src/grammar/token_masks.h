@@ -7,7 +7,8 @@
 //   * where states loop over classes of bytes (free text, closed_loops.h), tokens made of these classes are known
 //     beforehand, and only subtrees with a byte that may leave the loop are visited;
 //   * a lexeme's tokens are found once, whatever stands behind it, and shared between grammars; of the tokens that go
-//     on behind its end only that rest is read where the lexeme stands;
+//     on behind its end only that rest is read where the lexeme stands; what it reads there is kept too, for the next
+//     place where the two lexemes follow one another;
 //   * a lexeme of 3 to 40 characters has the tokens of one of any length, but for those that are counted out
 //     (counted_text.h);
 //   * where counters are far from their bounds the tokens are those without bounds, but for long ones (far_bounds.h);
@@ -69,6 +70,18 @@ class TokenMasks {
     bool top = false;  // of the vocabulary's own trie
     bool empty() const { return parts[0].bytes.empty() && parts[1].bytes.empty(); }
   };
+  struct PartTokens {  // of a lexeme that stands where a token has begun already
+    std::vector<TokenId> inside;
+    std::vector<TokenTrie::Node> leaves;  // as in LexemeTokens
+  };
+  struct PartPlace {  // where that is
+    const TokenTrie::Node *whole = nullptr, *pieces = nullptr;
+    Expression word = ExpressionStore::nothing;
+    bool operator==(const PartPlace&) const = default;
+  };
+  struct PartHash {
+    std::size_t operator()(const PartPlace& part) const;
+  };
   struct Rest {  // what is read behind an expression, up to its caller
     Expression at = ExpressionStore::empty;
     const Rest* next = nullptr;
@@ -101,6 +114,9 @@ class TokenMasks {
                   std::vector<TokenTrie::Node>* leaves);
   void walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                 std::vector<TokenTrie::Node>* leaves);
+  template <class Visit>
+  void visit_all(const TokenTrie& trie, TokenTrie::Children top, State from, Visit visit);
+  std::shared_ptr<const PartTokens> part_tokens(const Place& place, Expression word);
   std::shared_ptr<const LexemeTokens> lexeme_tokens(Expression lexeme);
   std::shared_ptr<const LexemeTokens> tokens_of_whole(Expression operand);
   std::shared_ptr<const LexemeTokens> tokens_of(Expression operand, Expression like = ExpressionStore::nothing);
@@ -153,7 +169,35 @@ class TokenMasks {
   std::unordered_map<Expression, Classes> wide_items_;
   State behind_words_ = Automaton::unknown;  // what follows the words of which tokens are looked for
   std::unordered_map<Expression, std::shared_ptr<const LexemeTokens>> lexemes_, wholes_;
+  std::unordered_map<PartPlace, std::shared_ptr<const PartTokens>, PartHash> parts_;  // of tries that lexemes_ keeps
+  std::size_t part_size_ = 0;                                                         // tokens and nodes in it
   std::unordered_map<Expression, std::shared_ptr<const CountedTokens>> counted_;  // by `item* tail`; null: not to be
 };
+
+// Every node that can be reached, with the state behind it.
+template <class Visit>
+void TokenMasks::visit_all(const TokenTrie& trie, TokenTrie::Children top, State from, Visit visit) {
+  if (top.bytes.empty()) return;
+  std::size_t depth = 0;
+  levels_[0].children = top;
+  levels_[0].next = 0;
+  levels_[0].row = automaton_.row(from);
+  for (;;) {
+    Level& level = levels_[depth];
+    std::size_t place = 0;
+    if (!level.advance(place)) {
+      if (depth-- == 0) return;
+      continue;
+    }
+    const State state = level.row.next(level.children.bytes[place]);
+    const TokenTrie::Node node = level.children.nodes[place];
+    visit(node, state);
+    if (!trie.has_children(node)) continue;
+    Level& below = levels_[++depth];
+    below.children = trie.children(node);
+    below.next = 0;
+    below.row = automaton_.row(state);
+  }
+}
 
 }  // namespace espalier::grammar

@@ -35,11 +35,15 @@ SchemaGrammar::SchemaGrammar(ExpressionStore& store, SchemaDocument document, Sc
   quote_ = store.text("\"");
   free_text_ = free_json_text(store, 0, kUnbounded);
   seen_sets_.emplace_back();
-  seen_numbers_.emplace(std::vector<bool>(), 0);
   written_sets_.emplace_back();
   written_numbers_.emplace(std::vector<Formula>(), 0);
+  colon_ = store.text(":");
+  quote_and_colon_ = store.text("\":");
   if (!options.flexible_whitespace) return;
-  space_ = store.lexeme(json_space(store));
+  const Expression space = json_space(store), colon = store.concat({space, colon_, space});
+  space_ = store.lexeme(space);
+  colon_ = store.lexeme(colon);
+  quote_and_colon_ = store.lexeme(store.concat(quote_, colon));
 }
 
 Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& store, const Json& schema,

@@ -193,6 +193,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression root_ = ExpressionStore::nothing;
   Expression space_ = ExpressionStore::empty;
   Expression any_text_, quote_, free_text_;
+  Expression colon_, quote_and_colon_;  // with the space around: words
 
   std::unordered_map<std::uint64_t, Formula> restricted_;
   std::unordered_set<std::uint64_t> restricting_;
@@ -204,9 +205,9 @@ class SchemaGrammar final : public ExpressionSource {
   std::vector<Shape> shapes_;
   std::unordered_map<Formula, std::uint32_t> shape_of_;
   bool any_order_ = false;
-  std::vector<std::vector<bool>> seen_sets_;  // by place; places beyond the end have not come
-  std::map<std::vector<bool>, std::uint32_t> seen_numbers_;
-  std::vector<std::vector<Formula>> written_sets_;  // ascending; of unknown items with repetitions
+  std::vector<std::vector<std::uint64_t>> seen_sets_;  // bits by place; places beyond the end have not come
+  std::unordered_multimap<std::uint64_t, std::uint32_t> seen_numbers_;  // by hash
+  std::vector<std::vector<Formula>> written_sets_;                      // ascending; of unknown items with repetitions
   std::map<std::vector<Formula>, std::uint32_t> written_numbers_;
   std::vector<Container> containers_;
   std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;

@@ -156,6 +156,16 @@ TEST(SchemaKeywords, DynamicReferencesLeadToTheOutermostAnchor) {
                    {R"("a")", R"([["a"]])"}});
 }
 
+TEST(SchemaKeywords, MembersInAnyOrderComeOnceEachHoweverManyThereAre) {
+  std::string properties;
+  for (int i = 0; i < 130; ++i) properties += fmt::format(R"({}"p{}":{{"type":"integer"}})", i == 0 ? "" : ",", i);
+  expect(kSchema, {R"({"type":"object","not":{"required":["p1"]},"additionalProperties":false,"properties":{)" +
+                       properties + "}}",
+                   {R"({"p129":1,"p0":2,"p64":3,"p63":4,"p128":5})", R"({"p2":1,"p65":0})", "{}"},
+                   {R"({"p129":1,"p0":2,"p129":3})", R"({"p0":2,"p64":3,"p0":1})", R"({"p64":1,"p64":3})",
+                    R"({"p2":0,"p1":0})", R"({"p130":1})"}});
+}
+
 // At some of these sizes what holds the schema's constraints grows while the array's items are looked at.
 TEST(SchemaKeywords, WhatAnArrayMustContainIsTheSameBesideAnyNumberOfOtherValues) {
   std::string others;

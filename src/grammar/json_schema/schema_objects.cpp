@@ -1,6 +1,7 @@
 // Objects, member by member: names in order, what a member must satisfy, and what is then left of the formula.
 #include <algorithm>
 
+#include "grammar/hashing.h"
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/json_schema/schema_steps.h"
 
@@ -200,7 +201,6 @@ void SchemaGrammar::other_members(const Container& at, Formula rest, std::vector
     if (regions.size() > kMostRegions) store_.exhaust();
     if (store_.exhausted()) return;
   }
-  const Expression colon = store_.concat({space_, store_.text(":"), space_});
   const Expression like = store_.concat(any_text_, quote_);
   for (const Region& region : regions) {
     std::vector<Formula> asked{at_other_member(rest, patterns, region.matched)};
@@ -213,7 +213,7 @@ void SchemaGrammar::other_members(const Container& at, Formula rest, std::vector
     if (wanted == FormulaStore::never) continue;
     const Expression word = store_.lexeme(store_.concat(region.names, quote_), like);
     for (const Choice& choice : decide(asked[0], wanted)) {
-      Member way{store_.concat(word, colon), choice.value, at};
+      Member way{store_.concat(word, colon_), choice.value, at};
       way.next.first = false;
       if (!at.any_order) way.next.place = static_cast<std::uint32_t>(shapes_[at.shape].names.size());
       way.next.min_left = less_one(at.min_left);
@@ -303,17 +303,24 @@ bool SchemaGrammar::in_name_set(std::uint32_t name, const NameSet& set) {
 }
 
 bool SchemaGrammar::seen(const Container& object, std::uint32_t place) const {
-  const std::vector<bool>& set = seen_sets_[object.seen];
-  return place < set.size() && set[place];
+  const std::vector<std::uint64_t>& set = seen_sets_[object.seen];
+  return place / 64 < set.size() && ((set[place / 64] >> (place % 64)) & 1) != 0;
 }
 
+// Asked for every name that may come next, wherever names may come in any order.
 std::uint32_t SchemaGrammar::with_seen(std::uint32_t set, std::uint32_t place) {
-  std::vector<bool> more = seen_sets_[set];
-  if (more.size() <= place) more.resize(place + 1);
-  more[place] = true;
-  const auto [known, fresh] = seen_numbers_.try_emplace(more, static_cast<std::uint32_t>(seen_sets_.size()));
-  if (fresh) seen_sets_.push_back(std::move(more));
-  return known->second;
+  std::vector<std::uint64_t> more = seen_sets_[set];
+  if (more.size() <= place / 64) more.resize(place / 64 + 1);
+  more[place / 64] |= std::uint64_t{1} << (place % 64);
+  std::uint64_t hash = 0;
+  for (const std::uint64_t word : more) hash = mix(hash, word);
+  for (auto [known, end] = seen_numbers_.equal_range(hash); known != end; ++known) {
+    if (seen_sets_[known->second] == more) return known->second;
+  }
+  const auto number = static_cast<std::uint32_t>(seen_sets_.size());
+  seen_numbers_.emplace(hash, number);
+  seen_sets_.push_back(std::move(more));
+  return number;
 }
 
 // Whether an object can be completed does not depend on the order; looking for a way in one order is quick.
@@ -329,8 +336,7 @@ Expression SchemaGrammar::name_pattern(Formula formula) {
 Expression SchemaGrammar::key_text(std::uint32_t name) {
   const auto [known, fresh] = key_texts_.try_emplace(name, ExpressionStore::nothing);
   if (fresh) {
-    known->second =
-        store_.concat({tables_.spelling.text(tables_.texts[name]), quote_, space_, store_.text(":"), space_});
+    known->second = store_.concat(tables_.spelling.text(tables_.texts[name]), quote_and_colon_);
   }
   return known->second;
 }
