@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostStates = 144;  // of a loop
 constexpr std::size_t kMostWasted = 300;
-constexpr int kMostRounds = 10, kMostFailed = 2;
+constexpr int kMostRounds = 16, kMostFailed = 2;
 constexpr unsigned char kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
 Classes classes_of(unsigned char first, unsigned char last) {
@@ -99,12 +99,11 @@ bool ClosedLoops::explore(State from, Classes inside) {
   states_.clear();
   ++exploration_;
   add(from, {}, 0);
-  // ASCII first: it is read quickly, and where it leads to too many states or out of the loop nothing else matters.
+  // ASCII first: it is read quickly, and where it leads to too many states or out of the loop the rest is in vain.
   for (std::size_t ascii = 0, wide = 0; wide < states_.size(); ++wide) {
     for (; ascii < states_.size() && states_.size() <= kMostStates; ++ascii) read_ascii(states_[ascii], inside);
     if (states_.size() > kMostStates || automaton_.exhausted()) return false;
-    if ((inside & ~failing_ & ~wide_classes()) == 0) failing_ |= inside;
-    if ((inside & ~failing_) == 0) return true;
+    if (wide == 0 && (failing_ & inside) != 0) return true;  // it will be gone through again
     read_wide(states_[wide], inside);
   }
   return states_.size() <= kMostStates;

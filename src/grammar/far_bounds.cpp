@@ -11,11 +11,12 @@ namespace espalier::grammar {
 namespace {
 
 constexpr std::uint32_t kMost = 0xffffffff;
-constexpr std::size_t kMostPlaces = 1024;  // that may be looked through for the longest completion
-constexpr std::size_t kMostBounds = 8;     // of one expression that are told apart
-constexpr int kDeepest = 500;              // of expressions; what is deeper counts as without bounds and as short
-constexpr std::uint32_t kLeastUseful = 4;  // bytes of tokens that need no look at bounds
-constexpr int kRare = 48;                  // tokens_with() of rare bytes
+constexpr std::size_t kMostPlaces = 1024;   // that may be looked through for the longest completion
+constexpr std::size_t kMostBounds = 8;      // of one expression that are told apart
+constexpr int kDeepest = 500;               // of expressions; what is deeper counts as without bounds and as short
+constexpr std::uint32_t kLeastUseful = 16;  // bytes of tokens that need no look at bounds
+constexpr std::uint32_t kFarthest = 256;    // bytes; what stands behind them is of interest to no token
+constexpr int kRare = 48;                   // tokens_with() of rare bytes
 constexpr Classes kAnyClass = ~Classes{0};
 
 std::uint32_t limited(std::uint64_t count) {
@@ -231,26 +232,46 @@ void FarBounds::find_completion(Expression e, Classes marks, Completions& found)
 std::optional<Expression> FarBounds::loosened(Expression e) {
   if (store_.calls(e) || store_.local(e)) return std::nullopt;
   const std::vector<Bound>& found = bounds(e, 0);
-  const auto is_far = [&](const Bound& bound) { return bound.bytes >= far_ || bound.marks != 0; };
+  // With one more item to come all that goes on behind it would be read in both.
+  const auto is_far = [&](const Bound& bound) { return bound.bytes >= far_ && (bound.marks == 0 || bound.count > 1); };
   if (found.empty() || !std::ranges::all_of(found, is_far)) return std::nullopt;
   const Expression loose = without_bounds(e);
   const auto like = likeness(e, loose);
   return like && like->holds(kLeastUseful, 0) ? std::optional(loose) : std::nullopt;
 }
 
+// Of a text that goes on behind a part only what the part reads counts towards its bounds, and what completes the part
+// completes it whatever follows: so each part has its own.
 std::optional<FarBounds::Likeness> FarBounds::likeness(Expression bounded, Expression loose) {
-  const std::vector<Bound>& found = bounds(bounded, 0);
-  if (found.empty() || without_bounds(bounded) != loose) return std::nullopt;
-  Classes marked = 0;
-  for (const Bound& bound : found) marked |= bound.marks;
-  const auto most = completion(loose, marked);
-  return most ? std::optional(Likeness{found, *most}) : std::nullopt;
+  if (bounds(bounded, 0).empty() || without_bounds(bounded) != loose) return std::nullopt;
+  Likeness like;
+  std::uint32_t distance = 0;
+  const auto add = [&](Expression part) {
+    const std::vector<Bound>& found = bounds(part, 0);
+    Classes marked = 0;
+    for (const Bound& bound : found) marked |= bound.marks;
+    const auto most = found.empty() ? std::optional(Completion{}) : completion(without_bounds(part), marked);
+    if (most && !found.empty()) like.segments.push_back({distance, found, *most});
+    distance = limited(std::uint64_t{distance} + least_bytes(part, 0));
+    return most.has_value();
+  };
+  Expression rest = bounded;
+  for (; store_.op(rest) == Op::concat && distance < kFarthest; rest = store_.rest(rest)) {
+    if (!add(store_.operand(rest))) return std::nullopt;
+  }
+  like.known = distance < kFarthest ? kMost : distance;
+  return distance >= kFarthest || add(rest) ? std::optional(std::move(like)) : std::nullopt;
 }
 
 bool FarBounds::Likeness::holds(std::uint32_t height, Classes classes) const {
-  return std::ranges::all_of(bounds, [&](const Bound& bound) {
-    if (bound.bytes >= std::uint64_t{height} + completion.bytes) return true;
-    return bound.marks != 0 && (classes & bound.marks) == 0 && completion.marks <= bound.count;
+  if (height > known) return false;
+  return std::ranges::all_of(segments, [&](const Segment& segment) {
+    if (height <= segment.distance) return true;  // anything that it reads will do
+    const Completion& most = segment.completion;
+    const std::uint64_t length = std::uint64_t{height} - segment.distance + most.bytes;
+    return std::ranges::all_of(segment.bounds, [&](const Bound& bound) {
+      return bound.bytes >= length || (bound.marks != 0 && (classes & bound.marks) == 0 && most.marks <= bound.count);
+    });
   });
 }
 

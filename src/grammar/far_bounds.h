@@ -33,15 +33,20 @@ class FarBounds {
   struct Completion {  // of what can be begun, at most
     std::uint32_t bytes = 0, marks = 0;
   };
-  struct Likeness {  // of two expressions that differ in bounds only
+  struct Segment {               // a part behind which the rest is read
+    std::uint32_t distance = 0;  // bytes that are read before it, at least
     std::span<const Bound> bounds;
     Completion completion;
+  };
+  struct Likeness {  // of two expressions that differ in bounds only
+    std::vector<Segment> segments;
+    std::uint32_t known = 0;  // nothing is known of longer texts
     // Whether both go on alike with all texts of at most `height` bytes of these classes. False when that is not known.
     bool holds(std::uint32_t height, Classes classes) const;
   };
 
-  // `far`: bytes that it takes to use up a bound, at least; less than `near` is left where texts have used up most of
-  // one. `marked`: also nearer ones that it takes rare bytes to use up.
+  // `far`: bytes that it takes to use up a bound, at least; those from `near` on would be taken for far ones that have
+  // nearly been used up. `marked`: also nearer ones that it takes rare bytes to use up.
   FarBounds(ExpressionStore& store, std::uint32_t far, std::uint32_t near, bool marked)
       : store_(store), far_(far), near_(near), marked_(marked) {}
 

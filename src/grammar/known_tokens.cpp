@@ -11,7 +11,8 @@ using Node = TokenTrie::Node;
 
 namespace {
 
-constexpr std::size_t kMostCounters = 16;  // that are told apart
+constexpr std::size_t kMostCounters = 16;    // that are told apart
+constexpr std::size_t kMostCompared = 4000;  // nodes; a walk of its own costs no more
 
 }  // namespace
 
@@ -138,6 +139,48 @@ std::shared_ptr<const LexemeTokens> TokenMasks::united(std::span<const std::shar
   else
     merge_behind(*tokens);
   return tokens;
+}
+
+// False when they have little in common.
+bool TokenMasks::find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens) {
+  tokens.inside = like.inside;
+  const State mine = start_of_word(operand), its = start_of_word(other);
+  std::vector<Node> more, fewer;
+  compared_ = 0;
+  if (!compare(vocabulary_->trie().whole(), mine, its, tokens, more, fewer)) return false;
+  if (!compare(vocabulary_->trie().pieces(), mine, its, tokens, more, fewer)) return false;
+  std::vector<Node> kept;
+  std::ranges::set_difference(like.leaves, fewer, std::back_inserter(kept));
+  std::ranges::set_union(kept, more, std::back_inserter(tokens.leaves));
+  if (more.empty() && fewer.empty()) tokens.behind = like.behind;
+  return true;
+}
+
+// Reads both side by side and looks only where they have parted. False when that is nearly everywhere.
+bool TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
+                         std::vector<Node>& more, std::vector<Node>& fewer) {
+  const TokenTrie& trie = vocabulary_->trie();
+  std::size_t depth = 0;
+  levels_[0] = {trie.children(part), 0, automaton_.row(mine), automaton_.row(other)};
+  for (;;) {
+    Level& level = levels_[depth];
+    if (level.next == level.children.bytes.size()) {
+      if (depth-- == 0) return true;
+      continue;
+    }
+    const std::size_t place = level.next++;
+    const unsigned char byte = level.children.bytes[place];
+    const State a = level.row.next(byte), b = level.other.next(byte);
+    if (a == b) continue;
+    if (++compared_ > kMostCompared) return false;
+    const Node node = level.children.nodes[place];
+    if (a == Automaton::dead) clear_bits(tokens.inside, trie.tokens_at(node));
+    if (b == Automaton::dead) set_bits(tokens.inside, trie.tokens_at(node));
+    if (!trie.has_children(node)) continue;
+    const bool a_leaves = automaton_.leaves(a), b_leaves = automaton_.leaves(b);
+    if (a_leaves != b_leaves) (a_leaves ? more : fewer).push_back(node);
+    levels_[++depth] = {trie.children(node), 0, automaton_.row(a), automaton_.row(b)};
+  }
 }
 
 }  // namespace espalier::grammar

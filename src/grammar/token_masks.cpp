@@ -1,7 +1,6 @@
 #include "grammar/token_masks.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "grammar/hashing.h"
 #include "grammar/spelling.h"
@@ -11,13 +10,11 @@ namespace {
 
 using Node = TokenTrie::Node;
 
-constexpr std::uint32_t kWorthALoop = 48;      // nodes of a subtree for which a loop is looked for
-constexpr std::size_t kMostMerged = 8192;      // tokens behind a lexeme for which merging pays
-constexpr std::size_t kWorthATrie = 64;        // nodes where a lexeme ends, to merge what stands behind them
-constexpr std::uint32_t kMostCompletion = 64;  // bytes that a text beyond a token may need to be whole
-constexpr std::uint32_t kManyTokens = 64, kMostTokens = 6, kFewTokens = 2;  // bytes; that many are shorter
+constexpr std::uint32_t kWorthALoop = 48;                // nodes of a subtree for which a loop is looked for
+constexpr std::size_t kMostMerged = 8192;                // tokens behind a lexeme for which merging pays
+constexpr std::size_t kWorthATrie = 64;                  // nodes where a lexeme ends, to merge what stands behind them
+constexpr std::uint32_t kMostCompletion = 64;            // bytes that a text beyond a token may need to be whole
 constexpr int kFewLeave = 8;                             // tokens_with() of the classes that leave a loop
-constexpr std::size_t kMostCompared = 4000;              // nodes; a walk of its own costs no more
 constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
 }  // namespace
@@ -26,9 +23,8 @@ TokenMasks::TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabul
     : automaton_(automaton),
       store_(automaton.store()),
       vocabulary_(std::move(vocabulary)),
-      far_bounds_{FarBounds(automaton.store(), vocabulary_->trie().depth_limit() + kMostCompletion, kManyTokens, false),
-                  FarBounds(automaton.store(), kManyTokens, kMostTokens, false),
-                  FarBounds(automaton.store(), kMostTokens, kFewTokens, true)},
+      far_bounds_{FarBounds(store_, vocabulary_->trie().depth_limit() + kMostCompletion, 128, false),
+                  FarBounds(store_, 64, 32, false), FarBounds(store_, 2, 2, true)},
       closed_loops_(automaton) {
   wide_ = Spelling(store_, Spelling::Kind::plain).character(CodePointSet(0x80, 0x10ffff));
   levels_.resize(vocabulary_->trie().depth_limit() + 2);
@@ -211,48 +207,6 @@ void TokenMasks::merge_behind(LexemeTokens& tokens) {
     if (behind.size() > kMostMerged && !merges_all_) return;
   }
   tokens.behind = std::make_shared<TokenTrie>(TokenTrie::make(std::move(behind)));
-}
-
-// False when they have little in common.
-bool TokenMasks::find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens) {
-  tokens.inside = like.inside;
-  const State mine = start_of_word(operand), its = start_of_word(other);
-  std::vector<Node> more, fewer;
-  compared_ = 0;
-  if (!compare(vocabulary_->trie().whole(), mine, its, tokens, more, fewer)) return false;
-  if (!compare(vocabulary_->trie().pieces(), mine, its, tokens, more, fewer)) return false;
-  std::vector<Node> kept;
-  std::ranges::set_difference(like.leaves, fewer, std::back_inserter(kept));
-  std::ranges::set_union(kept, more, std::back_inserter(tokens.leaves));
-  if (more.empty() && fewer.empty()) tokens.behind = like.behind;
-  return true;
-}
-
-// Reads both side by side and looks only where they have parted. False when that is nearly everywhere.
-bool TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
-                         std::vector<Node>& more, std::vector<Node>& fewer) {
-  const TokenTrie& trie = vocabulary_->trie();
-  std::size_t depth = 0;
-  levels_[0] = {trie.children(part), 0, automaton_.row(mine), automaton_.row(other)};
-  for (;;) {
-    Level& level = levels_[depth];
-    if (level.next == level.children.bytes.size()) {
-      if (depth-- == 0) return true;
-      continue;
-    }
-    const std::size_t place = level.next++;
-    const unsigned char byte = level.children.bytes[place];
-    const State a = level.row.next(byte), b = level.other.next(byte);
-    if (a == b) continue;
-    if (++compared_ > kMostCompared) return false;
-    const Node node = level.children.nodes[place];
-    if (a == Automaton::dead) clear_bits(tokens.inside, trie.tokens_at(node));
-    if (b == Automaton::dead) set_bits(tokens.inside, trie.tokens_at(node));
-    if (!trie.has_children(node)) continue;
-    const bool a_leaves = automaton_.leaves(a), b_leaves = automaton_.leaves(b);
-    if (a_leaves != b_leaves) (a_leaves ? more : fewer).push_back(node);
-    levels_[++depth] = {trie.children(node), 0, automaton_.row(a), automaton_.row(b)};
-  }
 }
 
 // ---- loops
