@@ -15,12 +15,16 @@ namespace espalier::lang {
 class Batch::Queue {
  public:
   Queue(std::size_t items, BatchWindow window)
-      : items_(items), ahead_(window.ahead), group_(std::max<std::size_t>(1, std::min(window.group, window.ahead))) {}
+      : items_(items),
+        ahead_(window.ahead),
+        group_(std::max<std::size_t>(1, std::min(window.group, window.ahead))),
+        in_place_(window.failures_in_place),
+        end_(items) {}
 
   std::optional<std::size_t> begin_next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return over_ || begun_ == items_ || has_room(); });
-    if (over_ || begun_ == items_) return std::nullopt;
+    changed_.wait(lock, [&] { return over_ || begun_ >= end_ || has_room(); });
+    if (over_ || begun_ >= end_) return std::nullopt;
     return begun_++;
   }
   void put(std::size_t i, State state) {
@@ -28,10 +32,11 @@ class Batch::Queue {
     done_.emplace(i, std::move(state));
     changed_.notify_all();
   }
-  void fail(std::exception_ptr why) {
+  void fail(std::size_t i, std::exception_ptr why) {
     const std::lock_guard lock(mutex_);
-    if (!over_ && !failure_) failure_ = std::move(why);
-    over_ = true;
+    if (!over_) failures_.emplace(i, std::move(why));
+    end_ = std::min(end_, i);
+    over_ = over_ || !in_place_;
     changed_.notify_all();
   }
   void stop() {
@@ -41,8 +46,13 @@ class Batch::Queue {
   }
   State take_next() {
     std::unique_lock lock(mutex_);
-    wait_for(changed_, lock, [&] { return failure_ || done_.contains(taken_); });
-    if (failure_) std::rethrow_exception(failure_);
+    const auto failed_here = [&] { return in_place_ ? failures_.find(taken_) : failures_.begin(); };
+    wait_for(changed_, lock, [&] { return failed_here() != failures_.end() || done_.contains(taken_); });
+    if (const auto failed = failed_here(); failed != failures_.end()) {
+      over_ = true;
+      changed_.notify_all();
+      std::rethrow_exception(failed->second);
+    }
     State state = std::move(done_.extract(taken_).mapped());
     ++taken_;
     changed_.notify_all();
@@ -57,11 +67,12 @@ class Batch::Queue {
   }
 
   const std::size_t items_, ahead_, group_;
+  const bool in_place_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t begun_ = 0, taken_ = 0;
+  std::size_t begun_ = 0, taken_ = 0, end_;  // none from there on is begun
   std::map<std::size_t, State> done_;
-  std::exception_ptr failure_;
+  std::map<std::size_t, std::exception_ptr> failures_;
   std::atomic<bool> over_{false};
 };
 
@@ -99,7 +110,7 @@ void Batch::work() {
     try {
       queue_->put(*i, begin_(*i));
     } catch (...) {
-      queue_->fail(std::current_exception());
+      queue_->fail(*i, std::current_exception());
     }
   }
 }

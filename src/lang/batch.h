@@ -3,8 +3,9 @@
 // A few threads run the functions, one at a time each; what a function has queued goes on without a thread, so the
 // number of threads bounds the functions that wait for a value and not the calls under way.
 // Threads: `begin` runs on the batch's threads; next() one.
-// Fails:   what `begin` throws for the first item that fails is thrown by next(); the others are called away then, as
-//          they are when the batch is dropped (waiting.h), and it is waited for them.
+// Fails:   what `begin` throws for an item is thrown by next(): as soon as it is known, or in its place. No item behind
+//          it is begun any more; those under way are called away then, as they are when the batch is dropped
+//          (waiting.h), and it is waited for them.
 #pragma once
 
 #include <atomic>
@@ -20,8 +21,9 @@ namespace espalier::lang {
 
 // Which items are begun before those at the front were taken.
 struct BatchWindow {
-  std::size_t ahead = 200;  // so many at most
-  std::size_t group = 1;    // begun together, when there is room for all of them; at most `ahead`
+  std::size_t ahead = 200;         // so many at most
+  std::size_t group = 1;           // begun together, when there is room for all of them; at most `ahead`
+  bool failures_in_place = false;  // who takes one item after another has all that come before one that fails
 };
 
 class Batch {

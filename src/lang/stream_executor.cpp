@@ -252,13 +252,15 @@ StreamExecutor::Progress StreamExecutor::take(node::ScopeBegin scope) {
 }
 
 StreamExecutor::Progress StreamExecutor::take(const node::ScopeEnd& scope) {
-  const auto open = std::ranges::find(scopes_, scope.name, [](const auto& s) { return s.first; });
-  if (open != scopes_.end() && !afford(document_.text.size() - std::min(open->second, document_.text.size())))
+  // The innermost of that name.
+  const auto open =
+      std::ranges::find(scopes_.rbegin(), scopes_.rend(), scope.name, [](const auto& s) { return s.first; });
+  if (open != scopes_.rend() && !afford(document_.text.size() - std::min(open->second, document_.text.size())))
     return Progress::done;
   Lock lock(mutex_);
-  if (open != scopes_.end()) {
+  if (open != scopes_.rend()) {
     fulfil(scope.name, Value(document_.text.substr(std::min(open->second, document_.text.size()))));
-    scopes_.erase(open);
+    scopes_.erase(std::next(open).base());
   }
   tell(lock);
   return Progress::done;
@@ -473,15 +475,20 @@ Result<> StreamExecutor::gather(const std::vector<std::shared_ptr<StateCore>>& c
   return success();
 }
 
+// What a child has failed to say this state cannot go on behind: it fails, and its function is told where it reads.
 Result<> StreamExecutor::concatenate(const std::vector<std::shared_ptr<StateCore>>& children) {
   std::string all;
+  std::optional<Error> failed;
   for (const auto& child : children) {
     const auto& core = dynamic_cast<const StreamExecutor&>(*child);
     const Lock lock(core.mutex_);
-    if (core.error_) return *core.error_;
+    if (core.error_) failed = failed ? failed : core.error_;
     all += std::string_view(core.document_.text).substr(core.fork_begin_);
   }
-  append(Expr(std::move(all)));
+  if (failed)
+    fail(*failed);
+  else
+    append(Expr(std::move(all)));
   sync();
   return success();
 }

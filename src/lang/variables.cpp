@@ -133,6 +133,7 @@ std::optional<Result<Value>> Variables::read(std::string_view name) const {
 }
 
 std::optional<Result<Json>> Variables::meta(std::string_view name) const {
+  if (!known(name)) return Result<Json>(Json());  // no call, nothing that a server told
   const auto value = read(name);
   if (!value) return std::nullopt;
   return value->ok() ? Result<Json>(find(name)->meta) : Result<Json>(value->error());

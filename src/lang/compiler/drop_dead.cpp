@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "lang/compiler/passes.h"
@@ -115,13 +116,15 @@ class Liveness {
 
 // A scope that is not closed is not opened either.
 void leave_out_open_scopes(const Graph& graph, std::vector<bool>& gone) {
-  std::set<std::pair<int, std::string>> closed;
+  std::map<std::pair<int, std::string>, int> closed;
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Graph::Node& one = graph.nodes[i];
-    if (const auto* end = std::get_if<node::ScopeEnd>(&one.content); end && !gone[i])
-      closed.insert({one.stream, end->name});
-    if (const auto* begin = std::get_if<node::ScopeBegin>(&one.content))
-      gone[i] = gone[i] || closed.erase({one.stream, begin->name}) == 0;
+    if (const auto* end = std::get_if<node::ScopeEnd>(&one.content); end && !gone[i]) ++closed[{one.stream, end->name}];
+    if (const auto* begin = std::get_if<node::ScopeBegin>(&one.content); begin && !gone[i]) {
+      int& left = closed[{one.stream, begin->name}];
+      gone[i] = left == 0;
+      left -= left > 0;
+    }
   }
 }
 

@@ -137,6 +137,13 @@ struct Take {
   }
 };
 
+// What /generate calls an option, where that is not gen()'s name.
+std::string_view own_name(std::string_view name) {
+  if (name == "max_new_tokens") return "max_tokens";
+  if (name == "min_new_tokens") return "min_tokens";
+  return name == "sampling_seed" ? "seed" : name;
+}
+
 }  // namespace
 
 Json options_to_json(const GenOptions& options) {
@@ -149,7 +156,7 @@ Result<GenOptions> options_from_json(const Json& json, const std::string& place)
   GenOptions options;
   for (const auto& [name, value] : json.get_ref<const Json::object_t&>()) {
     const std::string field = fmt::format("{}.{}", place, name);
-    Take take{options, value, name, field};
+    Take take{options, value, own_name(name), field};
     each_option([&](const char* known, auto member) { take(known, member); });
     if (!take.found) return bad_request(field + " is not known", field);
     ESP_CHECK(take.result);

@@ -113,6 +113,7 @@ Json LocalGen::meta(const Sample& sample, bool whole) const {
   }
   if (!logprobs_) return meta;
   meta["output_token_logprobs"] = sample.output_logprobs;
+  meta["output_token_logprobs_length"] = sample.output_logprobs.size();
   if (top_) meta["output_top_logprobs"] = sample.output_top;
   if (whole) meta["input_token_logprobs"] = sample.input_logprobs;
   if (whole && top_) meta["input_top_logprobs"] = sample.input_top;
