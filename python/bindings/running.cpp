@@ -45,7 +45,8 @@ std::unique_ptr<PythonBatch> batch(const std::vector<nb::object>& bodies, Python
   auto functions = std::make_shared<std::vector<Function>>();
   for (const nb::object& body : bodies) functions->push_back(python_function(body));
   return std::make_unique<PythonBatch>(
-      functions->size(), threads, lang::BatchWindow{.ahead = ahead == 0 ? functions->size() : ahead},
+      functions->size(), threads,
+      lang::BatchWindow{.ahead = ahead == 0 ? functions->size() : ahead, .failures_in_place = ahead != 0},
       [functions, options = *options](std::size_t i) { return (*functions)[i].run({}, options); });
 }
 
@@ -67,8 +68,12 @@ void watch_signals() {
 void bind_running(nb::module_& m) {
   watch_signals();
   nb::class_<PythonOptions>(m, "RunOptions")
-      .def("__init__", [](PythonOptions* self, PythonBackend& backend, const GenOptions& defaults, bool stream,
-                          int tokens) { new (self) PythonOptions(RunOptions{*backend, defaults, stream, tokens}); });
+      .def(
+          "__init__",
+          [](PythonOptions* self, PythonBackend* backend, const GenOptions& defaults, bool stream, int tokens) {
+            new (self) PythonOptions(RunOptions{backend ? **backend : nullptr, defaults, stream, tokens});
+          },
+          nb::arg("backend").none(), nb::arg("defaults"), nb::arg("stream"), nb::arg("tokens"));
   m.def("run", &run);
   nb::class_<PythonBatch>(m, "Batch")
       .def("next", &PythonBatch::next, nb::arg("progress").none())

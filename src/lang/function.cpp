@@ -7,6 +7,7 @@
 #include "base/start_thread.h"
 #include "espalier/program.h"
 #include "lang/batch.h"
+#include "lang/graph/tracing.h"
 #include "lang/stream_executor.h"
 
 namespace espalier {
@@ -114,8 +115,9 @@ Function Function::bind(const Arguments& fixed) const {
 }
 
 State Function::run(const Arguments& arguments, const RunOptions& options) const {
-  auto core = lang::StreamExecutor::begin(setup_of(options));
   Arguments all = merged(arguments, fixed_, parameters_);
+  if (auto recorded = lang::record_run(*this, all, options)) return *std::move(recorded);
+  auto core = lang::StreamExecutor::begin(setup_of(options));
   if (options.stream) {
     auto body = [body = body_, all = std::move(all)](State& s) { body(s, all); };
     return State(core, std::make_shared<RunningBody>(core, std::move(body)));
@@ -133,6 +135,7 @@ State Function::run(const Arguments& arguments, const RunOptions& options) const
 
 std::vector<State> Function::run_batch(std::span<const Arguments> items, const RunOptions& options,
                                        const BatchOptions& batch) const {
+  lang::refuse_while_tracing("a batch");
   std::vector<State> all;
   all.reserve(items.size());
   lang::run_batch(
@@ -143,7 +146,9 @@ std::vector<State> Function::run_batch(std::span<const Arguments> items, const R
 
 void Function::run_batch(std::span<const Arguments> items, const RunOptions& options, const BatchOptions& batch,
                          const std::function<void(std::size_t, State)>& each) const {
-  lang::run_batch(items.size(), batch, {}, [&](std::size_t i) { return run(items[i], options); }, each);
+  lang::refuse_while_tracing("a batch");
+  lang::run_batch(
+      items.size(), batch, {.failures_in_place = true}, [&](std::size_t i) { return run(items[i], options); }, each);
 }
 
 }  // namespace espalier

@@ -15,35 +15,6 @@ void take(Strings& to, const Strings& from) {
   if (from.is_set()) to = from;
 }
 
-GenOptions over(GenOptions run, const GenOptions& node) {
-  take(run.max_tokens, node.max_tokens);
-  take(run.min_tokens, node.min_tokens);
-  take(run.n, node.n);
-  take(run.stop, node.stop);
-  take(run.stop_regex, node.stop_regex);
-  take(run.stop_token_ids, node.stop_token_ids);
-  take(run.temperature, node.temperature);
-  take(run.top_p, node.top_p);
-  take(run.top_k, node.top_k);
-  take(run.min_p, node.min_p);
-  take(run.frequency_penalty, node.frequency_penalty);
-  take(run.presence_penalty, node.presence_penalty);
-  take(run.ignore_eos, node.ignore_eos);
-  take(run.seed, node.seed);
-  take(run.return_logprob, node.return_logprob);
-  take(run.logprob_start_len, node.logprob_start_len);
-  take(run.top_logprobs_num, node.top_logprobs_num);
-  take(run.return_text_in_logprobs, node.return_text_in_logprobs);
-  take(run.json_closing, node.json_closing);
-  if (node.type != ValueType::none) run.type = node.type;
-  if (!node.regex.empty() || !node.json_schema.empty() || !node.ebnf.empty()) {
-    run.regex = node.regex;
-    run.json_schema = node.json_schema;
-    run.ebnf = node.ebnf;
-  }
-  return run;
-}
-
 SamplingParams sampling_of(const GenOptions& options) {
   SamplingParams p;
   p.max_new_tokens = options.max_tokens.value_or(kDefaultTokens);
@@ -82,6 +53,54 @@ Constraint constraint_of(const GenOptions& options) {
 }
 
 }  // namespace
+
+GenOptions over(GenOptions run, const GenOptions& node) {
+  take(run.max_tokens, node.max_tokens);
+  take(run.min_tokens, node.min_tokens);
+  take(run.n, node.n);
+  take(run.stop, node.stop);
+  take(run.stop_regex, node.stop_regex);
+  take(run.stop_token_ids, node.stop_token_ids);
+  take(run.temperature, node.temperature);
+  take(run.top_p, node.top_p);
+  take(run.top_k, node.top_k);
+  take(run.min_p, node.min_p);
+  take(run.frequency_penalty, node.frequency_penalty);
+  take(run.presence_penalty, node.presence_penalty);
+  take(run.ignore_eos, node.ignore_eos);
+  take(run.seed, node.seed);
+  take(run.return_logprob, node.return_logprob);
+  take(run.logprob_start_len, node.logprob_start_len);
+  take(run.top_logprobs_num, node.top_logprobs_num);
+  take(run.return_text_in_logprobs, node.return_text_in_logprobs);
+  take(run.json_closing, node.json_closing);
+  if (node.type != ValueType::none) run.type = node.type;
+  if (!node.regex.empty() || !node.json_schema.empty() || !node.ebnf.empty()) {
+    run.regex = node.regex;
+    run.json_schema = node.json_schema;
+    run.ebnf = node.ebnf;
+  }
+  return run;
+}
+
+GenOptions complete(GenOptions run) {
+  const SamplingParams language;
+  return over({.max_tokens = kDefaultTokens,
+               .min_tokens = 0,
+               .n = 1,
+               .stop = std::vector<std::string>(),
+               .stop_regex = std::vector<std::string>(),
+               .stop_token_ids = std::vector<TokenId>(),
+               .temperature = language.temperature,
+               .top_p = language.top_p,
+               .top_k = language.top_k,
+               .min_p = language.min_p,
+               .frequency_penalty = language.frequency_penalty,
+               .presence_penalty = language.presence_penalty,
+               .ignore_eos = false,
+               .return_logprob = false},
+              run);
+}
 
 TypePattern pattern_of(ValueType type) {
   switch (type) {

@@ -15,6 +15,7 @@
 #include "lang/compiler/tuning.h"
 #include "lang/graph/prefix.h"
 #include "lang/graph/replay.h"
+#include "lang/graph/tracing.h"
 
 namespace espalier {
 namespace {
@@ -207,11 +208,13 @@ Json CompiledProgram::report_json() const {
 }
 
 State CompiledProgram::run(const Arguments& arguments, bool stream) const {
+  lang::refuse_while_tracing("a run of a compiled program");
   if (impl_->options.submit_runs && !stream) return batch({arguments})(0);
   return impl_->run(arguments, stream, settings().scored);
 }
 
 std::vector<State> CompiledProgram::run_batch(std::span<const Arguments> items, const BatchOptions& batch) const {
+  lang::refuse_while_tracing("a batch");
   BatchSettings with = settings();
   if (batch.threads > 0) with.runs = batch.threads;
   return Impl::run_batch(impl_, {items.begin(), items.end()}, with, batch.progress);
@@ -252,6 +255,7 @@ std::function<State(std::size_t)> CompiledProgram::Impl::begin_batch(const std::
 }
 
 std::function<State(std::size_t)> CompiledProgram::batch(std::vector<Arguments> items, int at_once) const {
+  lang::refuse_while_tracing("a batch");
   BatchSettings with = settings();
   if (at_once > 0) with.runs = at_once;
   return Impl::begin_batch(impl_, std::move(items), with);

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <mutex>
 #include <regex>
+#include <set>
 
 #include "lang/graph/prefix.h"
 #include "lang/graph/replay.h"
@@ -58,6 +62,14 @@ TEST(Graph, IsReadAsItWasWritten) {
   EXPECT_EQ(again->to_json(), json);
 }
 
+TEST(Graph, OptionsMayHaveTheNamesThatGenerateHasForThem) {
+  const auto graph = Graph::from_json(Json::parse(R"({"version": 1, "streams": 1, "nodes": [{"stream": 0, "kind": "gen",
+    "name": "a", "options": {"max_new_tokens": 3, "min_new_tokens": 2, "sampling_seed": 5}}]})"));
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  const Json again = graph->to_json();
+  EXPECT_EQ(again["nodes"][0]["options"], Json::parse(R"({"max_tokens": 3, "min_tokens": 2, "seed": 5})"));
+}
+
 TEST(Graph, SaysWhatTheFunctionSays) {
   State own = judge().run(some_arguments(), {.backend = counting()});
   const Function replayed = function_of(Graph::from_json(trace(judge()).to_json()).value()).value();
@@ -65,6 +77,58 @@ TEST(Graph, SaysWhatTheFunctionSays) {
   EXPECT_EQ(s.text(), own.text());
   for (const char* name : {"kind", "all", "end"}) EXPECT_EQ(s[name].text(), own[name].text()) << name;
   EXPECT_EQ(s["view"].list()[1].text(), own["view"].list()[1].text());
+}
+
+Function describes(const RunOptions& options) {
+  return Function("describes", {"topic"}, [options](State& s, const Arguments& args) {
+    const Function part("part", {"what"}, [](State& own, const Arguments& given) {
+      own += "A " + given["what"] + ":" + gen("said");
+      auto forks = own.fork(2);
+      forks += gen("more", {.max_tokens = 5});
+      forks.join();
+    });
+    s += "About " + args["topic"] + ". ";
+    State leaf = part.run({{"what", "leaf"}}, options);
+    State root = part.run({{"what", "root"}}, options);
+    s += leaf["said"] + leaf["more"] + " and " + root["said"] + root["more"] + gen("end");
+  });
+}
+
+TEST(Graph, AProgramThatIsRunWhileAnotherIsTracedIsRecordedBesideIt) {
+  std::mutex mutex;
+  std::multiset<std::string> asked;
+  const auto backend = espalier::testing::ScriptedBackend::make(
+      [&](const std::string& text, const GenCall& call) -> Result<std::string> {
+        const std::lock_guard lock(mutex);
+        asked.insert(fmt::format("{} {} {}", text, *call.sampling.max_new_tokens, call.sampling.stop.size()));
+        return "[" + std::to_string(text.size()) + "]";
+      });
+  set_default_backend(backend);
+  const RunOptions inner{.defaults = {.max_tokens = 3}}, outer{.defaults = {.max_tokens = 9, .stop = "!"}};
+  const Graph graph = trace(describes(inner));
+  EXPECT_TRUE(graph.ends_because.empty()) << graph.ends_because;
+  EXPECT_TRUE(asked.empty());
+  EXPECT_EQ(graph.streams, 7);
+  const auto own = describes(inner).run({{"topic", "trees"}}, outer).text();
+  const auto calls = std::exchange(asked, {});
+  const auto again = function_of(Graph::from_json(graph.to_json()).value());
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  State s = again->run({{"topic", "trees"}}, outer);
+  EXPECT_EQ(s.text(), own);
+  EXPECT_EQ(asked, calls);
+  EXPECT_EQ(constant_prefix(graph, backend->chat_format()), "About ");
+  set_default_backend(nullptr);
+}
+
+TEST(Graph, ARunThatAGraphCannotSayEndsTheTrace) {
+  const auto why = [](const RunOptions& options) { return trace(describes(options)).ends_because; };
+  EXPECT_THAT(why({.backend = counting()}), HasSubstr("back end of its own"));
+  EXPECT_THAT(why({.stream = true}), HasSubstr("streamed"));
+  const Function batch("batch", {}, [](State& s, const Arguments&) {
+    (void)judge().run_batch(std::vector<Arguments>{some_arguments()});
+    s += "end";
+  });
+  EXPECT_THAT(trace(batch).ends_because, HasSubstr("a batch"));
 }
 
 TEST(Graph, KnownArgumentsBecomeConstants) {

@@ -14,8 +14,8 @@ std::string constant_prefix(const Graph& graph, const ChatFormat& format) {
       (void)begin_turn(document, format, begin->role);
     else if (const auto* end = std::get_if<node::RoleEnd>(&one.content))
       (void)end_turn(document, format, end->role);
-    else
-      break;
+    else if (!std::holds_alternative<Graph::Fork>(one.content) || !document.text.empty())
+      break;  // a fork of a state without a text is nothing that stands in its prompt
   }
   return document.text;
 }

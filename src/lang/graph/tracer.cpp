@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "espalier/graph.h"
+#include "lang/gen_options.h"
+#include "lang/graph/tracing.h"
 #include "lang/state_core.h"
 
 namespace espalier {
@@ -31,7 +33,9 @@ Graph::Set set_of(const std::string& name, const Value& value) {
 // A state of a program that is being traced.
 class TracedState final : public StateCore, public std::enable_shared_from_this<TracedState> {
  public:
-  TracedState(std::shared_ptr<Graph> graph, int stream) : graph_(std::move(graph)), stream_(stream) {}
+  // `defaults`: of a program's run that is traced beside another, complete.
+  TracedState(std::shared_ptr<Graph> graph, int stream, std::optional<GenOptions> defaults = {})
+      : graph_(std::move(graph)), stream_(stream), defaults_(std::move(defaults)) {}
 
   void append(Expr what) override {
     for (Node& one : std::move(what).take())
@@ -77,7 +81,7 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
     for (int i = 0; i < n; ++i) {
       const int stream = graph_->streams++;
       fork.children.push_back(stream);
-      auto child = std::make_shared<TracedState>(graph_, stream);
+      auto child = std::make_shared<TracedState>(graph_, stream, defaults_);
       child->values_ = values_;
       children.push_back(std::move(child));
     }
@@ -108,6 +112,10 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
   void record(T one) {
     add(std::move(one));
   }
+  void record(node::Gen gen) {
+    if (defaults_) gen.options = over(*defaults_, gen.options);
+    add(std::move(gen));
+  }
   void record(node::Variable variable) {
     const auto* source = dynamic_cast<const TracedState*>(variable.source.get());
     add(Graph::Variable{std::move(variable.name), source != nullptr ? source->stream_ : stream_});
@@ -125,10 +133,44 @@ class TracedState final : public StateCore, public std::enable_shared_from_this<
 
   std::shared_ptr<Graph> graph_;
   const int stream_;
+  const std::optional<GenOptions> defaults_;
   std::map<std::string, Value, std::less<>> values_;  // that the function set itself
 };
 
+// The graph that is recorded on this thread.
+thread_local std::shared_ptr<Graph> recorded;
+
+class Recorded {
+ public:
+  explicit Recorded(std::shared_ptr<Graph> graph) : before_(std::exchange(recorded, std::move(graph))) {}
+  ~Recorded() { recorded = std::move(before_); }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+
+ private:
+  std::shared_ptr<Graph> before_;
+};
+
 }  // namespace
+
+std::optional<State> record_run(const Function& function, const Arguments& arguments, const RunOptions& options) {
+  if (!recorded) return std::nullopt;
+  if (options.backend || options.stream || options.api_spec_tokens > 0)
+    refuse_while_tracing("a run with a back end of its own, streamed or with API speculation");
+  const int stream = recorded->streams++;
+  // Where nothing was said yet, so that it begins with nothing.
+  recorded->nodes.insert(recorded->nodes.begin(), {0, Graph::Fork{{stream}}});
+  State s(std::make_shared<TracedState>(recorded, stream, complete(options.defaults)));
+  function.call(s, arguments);
+  return s;
+}
+
+void refuse_while_tracing(std::string_view what) {
+  if (recorded)
+    throw ProgramError(bad_request(fmt::format("{} cannot be recorded while the program is traced", what), {},
+                                   std::string(kTracedValue)));
+}
+
 }  // namespace lang
 
 Graph trace(const Function& function, const Arguments& known) {
@@ -140,6 +182,7 @@ Graph trace(const Function& function, const Arguments& known) {
   for (const std::string& name : function.parameters()) arguments.leave_open(name);
   graph->parameters = arguments.open();
   State s(std::make_shared<lang::TracedState>(graph, 0));
+  const lang::Recorded recorded(graph);
   try {
     function.call(s, arguments);
   } catch (const ProgramError& stopped) {
