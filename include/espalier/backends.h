@@ -76,7 +76,8 @@ struct OpenAiOptions {
   std::optional<OpenAiServer> kind = {};  // unset: found out from /models when base_url is not OpenAI's
   bool azure = false;                     // base_url (AZURE_OPENAI_ENDPOINT) is the resource's
   std::string azure_api_version = "2024-10-21";
-  int constraint_tries = 0;  // > 0: what the server cannot constrain is made so often until it matches; 0: an error
+  bool text_is_turn = false;  // of a chat model: a text without roles is one turn of the user's; false: refused
+  int constraint_tries = 0;   // > 0: what the server cannot constrain is made so often until it matches; 0: an error
   ConnectionOptions connection = {};
 };
 Result<std::shared_ptr<Backend>> open_openai(OpenAiOptions options);
@@ -101,6 +102,8 @@ struct GeminiOptions {
   std::string project = {};       // of Vertex AI; empty: GCP_PROJECT_ID, GOOGLE_CLOUD_PROJECT
   std::string location = {};      // empty: GCP_LOCATION, GOOGLE_CLOUD_LOCATION, else us-central1
   std::string bearer_token = {};  // of Vertex AI; empty: GOOGLE_OAUTH_ACCESS_TOKEN (`gcloud auth print-access-token`)
+  // What is held back, from when on: {"HARM_CATEGORY_HARASSMENT", "BLOCK_ONLY_HIGH"}; sent as they are.
+  std::map<std::string, std::string> safety_settings = {};
   std::string chat_template = {};
   int constraint_tries = 0;
   ConnectionOptions connection = {};

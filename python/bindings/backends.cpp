@@ -10,6 +10,7 @@
 #include "espalier/backends.h"
 #include "held_backend.h"
 #include "lang/backends/compute_prefix.h"
+#include "lang/chat_formats.h"
 #include "python_json.h"
 
 namespace espalier::python {
@@ -68,6 +69,7 @@ void bind_options(nb::module_& m) {
       .def_rw("chat_template", &OpenAiOptions::chat_template)
       .def_rw("azure", &OpenAiOptions::azure)
       .def_rw("azure_api_version", &OpenAiOptions::azure_api_version)
+      .def_rw("text_is_turn", &OpenAiOptions::text_is_turn)
       .def_rw("constraint_tries", &OpenAiOptions::constraint_tries)
       .def_rw("connection", &OpenAiOptions::connection);
   nb::class_<AnthropicOptions>(m, "AnthropicOptions")
@@ -87,12 +89,14 @@ void bind_options(nb::module_& m) {
       .def_rw("project", &GeminiOptions::project)
       .def_rw("location", &GeminiOptions::location)
       .def_rw("bearer_token", &GeminiOptions::bearer_token)
+      .def_rw("safety_settings", &GeminiOptions::safety_settings)
       .def_rw("chat_template", &GeminiOptions::chat_template)
       .def_rw("constraint_tries", &GeminiOptions::constraint_tries)
       .def_rw("connection", &GeminiOptions::connection);
 }
 
 void bind_chat_format(nb::module_& m) {
+  m.def("chat_format_named", [](const std::string& name) { return value_of(lang::chat_format_named(name)); });
   nb::class_<ChatFormat>(m, "ChatFormat", "What stands around the turns of a conversation.")
       .def_ro("name", &ChatFormat::name)
       .def_ro("image_token", &ChatFormat::image_token)

@@ -93,10 +93,11 @@ class PythonEngine {
     });
   }
 
-  std::unique_ptr<PythonBackend> backend() {
+  // `chat_format`: empty for the one that the engine was opened with.
+  std::unique_ptr<PythonBackend> backend(const std::string& chat_format) {
     server::InProcess& routes = need_routes();
-    return held(
-        unlocked([&] { return value_of(open_local({.engine = routes.engine(), .chat_template = chat_format_})); }));
+    const std::string& format = chat_format.empty() ? chat_format_ : chat_format;
+    return held(unlocked([&] { return value_of(open_local({.engine = routes.engine(), .chat_template = format})); }));
   }
 
   // Back ends and states may outlive it; what they ask for from now on is refused.

@@ -84,8 +84,12 @@ class EngineEndpoint(BaseBackend):
     """The back end that an engine is."""
 
     def __init__(self, native: Any, routes: _Routes) -> None:
-        super().__init__(native)
+        super().__init__(native.backend(""))
+        self._engine = native
         self._routes = routes
+
+    def _take_template(self, name: str) -> None:
+        self._set_native(self._engine.backend(name))
 
     def get_server_info(self) -> dict[str, Any]:
         """All arguments as they turned out, and what runs."""
@@ -150,7 +154,7 @@ class Engine:
     def endpoint(self) -> EngineEndpoint:
         """The back end for programs."""
         if self._endpoint is None:
-            self._endpoint = EngineEndpoint(self._native.backend(), self._routes)
+            self._endpoint = EngineEndpoint(self._native, self._routes)
         return self._endpoint
 
     def get_tokenizer(self) -> ServerTokenizer:

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any, AsyncIterator, Optional, Sequence, Union
 
-from espalier.errors import ProgramError, UnsupportedError
+from espalier.errors import DeadlineError, ProgramError, UnsupportedError
 from espalier.flags import flags
 from espalier.http_calls import HttpServer
 from espalier.lang.backend.runtime_endpoint import RuntimeEndpoint
@@ -64,8 +64,10 @@ class _Process:
             said = "".join(self._said).strip()
         ended = self.process.poll()
         self.stop()
-        why = f"ended with exit code {ended}" if ended is not None else f"was not ready within {seconds:.0f} s"
-        raise ProgramError(f"the server {why}: {said or 'it said nothing'}", "unavailable")
+        what = said or "it said nothing"
+        if ended is None:
+            raise DeadlineError(f"the server was not ready within {seconds:g} s: {what}", "timeout", "launch_timeout")
+        raise ProgramError(f"the server ended with exit code {ended}: {what}", "unavailable")
 
     def stop(self, seconds: float = 10) -> None:
         if self.process.poll() is None:
@@ -90,22 +92,25 @@ class Runtime:
         pid: of the process.
     """
 
-    def __init__(self, log_level: str = "error", *, timeout: float = 300, **server_args: Any) -> None:
+    def __init__(
+        self, log_level: str = "error", launch_timeout: float = 300, *, timeout: Optional[float] = None, **server_args: Any
+    ) -> None:
         """Starts it.
 
         Args:
             log_level: of the server; at "error" nothing it says is shown.
-            timeout: seconds that loading may take.
+            launch_timeout: seconds that loading may take; ``timeout`` is the same.
             server_args: flags of ``espalier serve``, with underscores: ``model_path``, ``max_total_tokens``, ...
 
         Raises:
-            ProgramError: it did not become ready; with what it said.
+            ProgramError: it ended before it was ready; with what it said.
+            TimeoutError: it was not ready in that time.
         """
         arguments: dict[str, Any] = {"port": 0, **server_args, "log_level": log_level}
         self._args = server_args
         self._process = _Process(flags(arguments), quiet=log_level == "error")
         atexit.register(self.shutdown)
-        self.url = self._process.wait_ready(timeout)
+        self.url = self._process.wait_ready(launch_timeout if timeout is None else timeout)
         self.pid = self._process.process.pid
         self.generate_url = self.url + "/generate"
         key = server_args.get("api_key")
@@ -147,6 +152,7 @@ class Runtime:
         logprob_start_len: Optional[Union[int, Sequence[int]]] = None,
         top_logprobs_num: Optional[Union[int, Sequence[int]]] = None,
         lora_path: Optional[Any] = None,
+        session_id: Optional[str] = None,
     ) -> str:
         """The reply of ``/generate`` as JSON text, as SGLang's Runtime gives it.
 
@@ -160,15 +166,18 @@ class Runtime:
             "logprob_start_len": logprob_start_len,
             "top_logprobs_num": top_logprobs_num,
             "lora_path": lora_path,
+            "session_id": session_id,
         }
         reply = self._server.json("POST", "/generate", {k: v for k, v in body.items() if v is not None})
         return json.dumps(reply)
 
     async def async_generate(
-        self, prompt: str, sampling_params: Optional[dict[str, Any]] = None
+        self, prompt: str, sampling_params: Optional[dict[str, Any]] = None, session_id: Optional[str] = None
     ) -> AsyncIterator[str]:
         """``async for`` over the pieces of the text of one prompt."""
-        body = {"text": prompt, "sampling_params": sampling_params or {}, "stream": True}
+        body: dict[str, Any] = {"text": prompt, "sampling_params": sampling_params or {}, "stream": True}
+        if session_id is not None:
+            body["session_id"] = session_id
         seen = 0
         async for event in self._server.async_events("/generate", body):
             piece = event["text"][seen:]
@@ -177,6 +186,11 @@ class Runtime:
                 yield piece
 
     add_request = async_generate
+
+    async def get_server_info(self) -> dict[str, Any]:
+        """What ``/get_server_info`` tells."""
+        info: dict[str, Any] = await self._server.async_json("GET", "/get_server_info")
+        return info
 
     def encode(self, prompt: Union[str, Sequence[str]]) -> str:
         """The reply of ``/encode`` as JSON text.

@@ -17,20 +17,20 @@ class Crusoe(OpenAI):
     def __init__(
         self,
         model_name: Optional[str] = None,
+        api_key: Optional[str] = None,
+        base_url: Optional[str] = None,
         chat_template: Any = None,
         *,
         model: Optional[str] = None,
-        api_key: Optional[str] = None,
-        base_url: Optional[str] = None,
         **more: Any,
     ) -> None:
         """Opens it.
 
         Args:
             model_name: "meta-llama/Llama-3.3-70B-Instruct" (``model`` is the same).
-            chat_template: how a state's text looks: a name.
             api_key: default CRUSOE_API_KEY.
             base_url: default CRUSOE_BASE_URL, else Crusoe's.
+            chat_template: how a state's text looks: a name.
             more: as of :class:`espalier.OpenAI`.
 
         Raises:

@@ -26,7 +26,10 @@ def _where(model: str, base_url: Optional[str], api_key: Optional[str]) -> tuple
 
 
 class LiteLLM(ModelBackend):
-    """A model that LiteLLM has a name for, if its provider speaks OpenAI's, Anthropic's or Gemini's interface."""
+    """A model that LiteLLM has a name for, if its provider speaks OpenAI's, Anthropic's or Gemini's interface.
+
+    A text without roles is one turn of the user's.
+    """
 
     def __init__(
         self,
@@ -84,4 +87,4 @@ class LiteLLM(ModelBackend):
             raise InvalidValueError(
                 f"litellm knows no address for {provider}; give base_url of its OpenAI interface", "bad_request", "base_url"
             )
-        return OpenAI(name, True, organization=organization, **more)
+        return OpenAI(name, True, organization=organization, text_is_turn=True, **more)

@@ -30,6 +30,7 @@ class OpenAI(ModelBackend):
         max_retries: Optional[int] = None,
         default_headers: Optional[Mapping[str, str]] = None,
         constraint_tries: int = 0,
+        text_is_turn: bool = False,
     ) -> None:
         """Opens it; nothing is asked before the first call, but what kind of server another ``base_url`` is.
 
@@ -45,6 +46,7 @@ class OpenAI(ModelBackend):
             max_retries: tries beyond the first; default 3.
             default_headers: sent with every request.
             constraint_tries: what the server cannot constrain is generated so often until it matches; default 0: an error.
+            text_is_turn: of a chat model: a text without roles is one turn of the user's; default False: refused.
 
         Raises:
             ProgramError: no key, or an address that cannot be.
@@ -56,6 +58,7 @@ class OpenAI(ModelBackend):
         set_common(options, name, chat_template, api_key, url, constraint_tries, calls)
         options.chat = is_chat_model
         options.azure = is_azure
+        options.text_is_turn = text_is_turn
         options.organization = organization or ""
         if api_version:
             options.azure_api_version = api_version

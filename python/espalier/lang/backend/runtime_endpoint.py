@@ -32,7 +32,8 @@ class RuntimeEndpoint(BaseBackend):
         Args:
             base_url: "http://127.0.0.1:30000".
             api_key: sent as a bearer token.
-            verify: certificates are always verified, by SSL_CERT_FILE's and the system's authorities.
+            verify: certificates are always verified, by SSL_CERT_FILE's and the system's authorities; another value is
+                refused for an address with https, and nothing without.
             chat_template_name: of a format known by name; default: the server's own.
             timeout: seconds of one try; default 600.
             max_retries: tries beyond the first; default 3.
@@ -42,19 +43,22 @@ class RuntimeEndpoint(BaseBackend):
         """
         self.base_url = base_url.rstrip("/")
         self.api_key = api_key
-        if verify is False:
+        if verify not in (None, True) and self.base_url.startswith("https:"):
             from espalier.errors import UnsupportedError
 
             raise UnsupportedError(
                 "certificates are always verified; SSL_CERT_FILE names further authorities", "unsupported", "verify"
             )
         self._server = HttpServer(self.base_url, api_key)
-        super().__init__(
-            _espalier.open_native(
-                self.base_url, api_key or "", chat_template_name or "", connection(timeout, max_retries)
-            )
-        )
+        self._connection = connection(timeout, max_retries)
+        super().__init__(self._opened(chat_template_name or ""))
         self.model_info: dict[str, Any] = self._server.json("GET", "/get_model_info")
+
+    def _opened(self, chat_template: str) -> Any:
+        return _espalier.open_native(self.base_url, self.api_key or "", chat_template, self._connection)
+
+    def _take_template(self, name: str) -> None:
+        self._set_native(self._opened(name))
 
     def get_model_name(self) -> str:
         """The path of the server's model."""

@@ -9,6 +9,20 @@ from espalier.lang.backend.base_backend import connection
 from espalier.lang.backend.model_backend import ModelBackend, model_of, set_common
 
 
+def _safety(settings: Any) -> dict[str, str]:
+    def name(value: Any) -> str:
+        return str(getattr(value, "name", value))
+
+    def part(setting: Any, key: str) -> Any:
+        return setting[key] if isinstance(setting, Mapping) else getattr(setting, key)
+
+    if settings is None:
+        return {}
+    if isinstance(settings, Mapping):
+        return {name(category): name(threshold) for category, threshold in settings.items()}
+    return {name(part(one, "category")): name(part(one, "threshold")) for one in settings}
+
+
 class VertexAI(ModelBackend):
     """A Gemini model behind ``generateContent``."""
 
@@ -34,7 +48,8 @@ class VertexAI(ModelBackend):
 
         Args:
             model_name: of the model (``model`` is the same).
-            safety_settings: not supported: leave it None.
+            safety_settings: category to threshold, as text or as the members of Google's enumerations; or a list of
+                objects (or dicts) that have both. Sent with every call.
             vertex: Vertex AI; default: unless ``api_key`` is given.
             project: default GCP_PROJECT_ID, GOOGLE_CLOUD_PROJECT.
             location: default GCP_LOCATION, GOOGLE_CLOUD_LOCATION, else us-central1.
@@ -48,12 +63,7 @@ class VertexAI(ModelBackend):
 
         Raises:
             ProgramError: no project or no token, or an address that cannot be.
-            UnsupportedError: safety settings.
         """
-        if safety_settings is not None:
-            from espalier.errors import UnsupportedError
-
-            raise UnsupportedError("safety_settings cannot be sent; leave it out", "unsupported", "safety_settings")
         options = _espalier.GeminiOptions()
         name = model_of(model_name, model)
         calls = connection(timeout, max_retries, default_headers)
@@ -62,4 +72,5 @@ class VertexAI(ModelBackend):
         options.project = project or ""
         options.location = location or ""
         options.bearer_token = bearer_token or ""
+        options.safety_settings = _safety(safety_settings)
         super().__init__(name, _espalier.open_gemini(options))

@@ -14,12 +14,15 @@ namespace {
 class GeminiBackend final : public RemoteBackend {
  public:
   // `path`: of the model, "/v1beta/models/gemini-2.5-flash".
-  GeminiBackend(std::shared_ptr<Lane> lane, std::string path, ChatFormat format, int tries)
-      : RemoteBackend(std::move(lane), traits_made(), std::move(format), tries), path_(std::move(path)) {}
+  GeminiBackend(std::shared_ptr<Lane> lane, std::string path, ChatFormat format, int tries, Json safety)
+      : RemoteBackend(std::move(lane), traits_made(), std::move(format), tries),
+        path_(std::move(path)),
+        safety_(std::move(safety)) {}
 
   Result<Wire> write(const Document& document, const GenCall& call) const override {
     for (const std::string_view name : left_out_by_gemini(call)) note_left_out(name);
-    ESP_TRY(const Json body, write_gemini(format_.image_token, document, call));
+    ESP_TRY(Json body, write_gemini(format_.image_token, document, call));
+    if (!safety_.empty()) body["safetySettings"] = safety_;
     return Wire{path_ + (call.stream ? ":streamGenerateContent?alt=sse" : ":generateContent"), wire_text(body),
                 gemini_reader};
   }
@@ -41,7 +44,14 @@ class GeminiBackend final : public RemoteBackend {
   }
 
   const std::string path_;
+  const Json safety_;  // the list that is sent with each call
 };
+
+Json safety_list(const std::map<std::string, std::string>& settings) {
+  Json list = Json::array();
+  for (const auto& [category, threshold] : settings) list.push_back({{"category", category}, {"threshold", threshold}});
+  return list;
+}
 
 struct Address {
   std::string base_url, path;
@@ -92,7 +102,7 @@ Result<std::shared_ptr<Backend>> open_gemini(GeminiOptions options) {
   ESP_TRY(auto format, lang::chat_format_named(options.chat_template.empty() ? "default" : options.chat_template));
   return std::shared_ptr<Backend>(std::make_shared<lang::gemini::GeminiBackend>(
       std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint)), std::move(address.path), std::move(format),
-      options.constraint_tries));
+      options.constraint_tries, lang::gemini::safety_list(options.safety_settings)));
 }
 
 }  // namespace espalier

@@ -16,6 +16,8 @@ Json generate_schema() {
             "properties": {"mimeType": {"type": "string"}, "data": {"type": "string"}}}}}]}}}}},
       "systemInstruction": {"type": "object", "required": ["parts"], "properties": {
         "parts": {"type": "array", "items": {"type": "object", "properties": {"text": {"type": "string"}}}}}},
+      "safetySettings": {"type": "array", "items": {"type": "object", "required": ["category", "threshold"],
+        "properties": {"category": {"type": "string"}, "threshold": {"type": "string"}}}},
       "generationConfig": {"type": "object", "properties": {
         "maxOutputTokens": {"type": "integer", "minimum": 1}, "temperature": {"type": "number", "maximum": 2},
         "topP": {"type": "number"}, "topK": {"type": "integer", "minimum": 1},
@@ -40,8 +42,9 @@ constexpr char kStream[] = "/v1beta/models/gemini:streamGenerateContent?alt=sse"
 
 class GeminiBackend : public ::testing::Test {
  protected:
-  std::shared_ptr<Backend> open() {
+  std::shared_ptr<Backend> open(std::map<std::string, std::string> safety = {}) {
     GeminiOptions options{.model = "gemini", .base_url = api.url(), .api_key = "k"};
+    options.safety_settings = std::move(safety);
     options.connection = quick_connection();
     auto backend = open_gemini(options);
     EXPECT_TRUE(backend.ok()) << backend.error().message;
@@ -50,6 +53,14 @@ class GeminiBackend : public ::testing::Test {
   }
   ApiDouble api{{{"POST", kWhole, generate_schema()}, {"POST", kStream, generate_schema()}}};
 };
+
+TEST_F(GeminiBackend, SendsSafetySettingsWithEachCall) {
+  api.next(ApiDouble::json(answer("Hi.")));
+  const auto backend = open({{"HARM_CATEGORY_HARASSMENT", "BLOCK_NONE"}});
+  ASSERT_TRUE(generate(*backend, chat_document(), short_call()).ok());
+  EXPECT_EQ(api.body(0)["safetySettings"],
+            Json::parse(R"([{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}])"));
+}
 
 TEST_F(GeminiBackend, WritesTurnsAndReadsTheAnswer) {
   api.next(ApiDouble::json(answer("Hi.", "MAX_TOKENS")));

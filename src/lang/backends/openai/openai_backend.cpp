@@ -121,6 +121,7 @@ Result<std::shared_ptr<Backend>> open_openai(OpenAiOptions options) {
   lang::openai::OpenAiProfile profile;
   profile.model = options.azure ? std::string() : options.model;
   profile.chat = options.chat.value_or(lang::openai::is_chat_model(options.model));
+  profile.text_is_turn = options.text_is_turn;
   profile.own_defaults = options.azure || lang::openai::is_openai_host(address.base_url);
   auto lane = std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint));
   if (options.kind) {

@@ -164,6 +164,17 @@ TEST_F(OpenAiBackend, AGenerationStandsRightBehindTheOpening) {
   EXPECT_TRUE(api.requests().empty());
 }
 
+TEST_F(OpenAiBackend, ATextWithoutRolesIsTheUsersTurnWhereThatIsAskedFor) {
+  api.next(ApiDouble::json(chat_answer({"Hi."})));
+  OpenAiOptions options{.model = "m", .base_url = api.url("/v1"), .api_key = "k", .kind = OpenAiServer::openai};
+  options.text_is_turn = true;
+  options.connection = quick_connection();
+  const auto backend = open_openai(options);
+  ASSERT_TRUE(backend.ok()) << backend.error().message;
+  ASSERT_TRUE(generate(**backend, text_document("Q:"), short_call()).ok());
+  EXPECT_EQ(api.body(0)["messages"], Json::parse(R"([{"role": "user", "content": "Q:"}])"));
+}
+
 TEST_F(OpenAiBackend, PicturesAreDataUris) {
   api.next(ApiDouble::json(chat_answer({"a cat"})));
   Document document = chat_document();

@@ -176,7 +176,8 @@ bool openai_constrains(const OpenAiProfile& profile, const GenCall& call) {
 }
 
 Result<Json> openai_messages(const OpenAiProfile& profile, const Document& document, bool& goes_on) {
-  ESP_TRY(const Conversation conversation, conversation_of(document, "an OpenAI chat model", Roles::needed));
+  const Roles roles = profile.text_is_turn ? Roles::optional : Roles::needed;
+  ESP_TRY(const Conversation conversation, conversation_of(document, "an OpenAI chat model", roles));
   goes_on = !conversation.prefill.empty();
   if (goes_on && !profile.extended())
     return bad_request(

@@ -13,6 +13,7 @@ namespace espalier::lang::openai {
 struct OpenAiProfile {
   OpenAiServer kind = OpenAiServer::openai;
   bool chat = true;
+  bool text_is_turn = false;  // of a chat model: a text without roles is the user's turn
   bool own_defaults = false;  // OpenAI's and Azure's: what has their default value is not sent
   std::string model;          // empty: the path says it (Azure)
   std::string image_token;
