@@ -23,7 +23,8 @@ std::string variable(const char* name, const char* otherwise) {
 Opened open_server(std::string root) {
   while (root.ends_with('/')) root.pop_back();
   if (root.ends_with("/v1")) root.resize(root.size() - 3);
-  auto native = espalier::open_native({.base_url = root});
+  const std::string key = variable("ESPALIER_API_KEY", variable("OPENAI_API_KEY", "").c_str());
+  auto native = espalier::open_native({.base_url = root, .api_key = key});
   if (native.ok() || native.error().kind == espalier::Error::Kind::network) return native;  // or nobody is there
   return espalier::open_openai({.model = variable("OPENAI_MODEL", "default"), .base_url = root + "/v1"});
 }

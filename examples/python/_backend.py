@@ -8,8 +8,9 @@ import espalier as sgl
 def open_backend():
     """The back end for an example, also set as the process's default one.
 
-    A server that speaks Espalier's or SGLang's own interface is used by it; any other by OpenAI's, with the model of
-    OPENAI_MODEL. The model in process is that of ESPALIER_MODEL (smollm2-135m).
+    A server that speaks Espalier's or SGLang's own interface is used by it, with the key of ESPALIER_API_KEY or
+    OPENAI_API_KEY; any other by OpenAI's, with the model of OPENAI_MODEL. The model in process is that of ESPALIER_MODEL
+    (smollm2-135m).
     """
     url = os.environ.get("ESPALIER_BASE_URL") or os.environ.get("OPENAI_BASE_URL")
     backend = _server(url) if url else sgl.Engine(model_path=os.environ.get("ESPALIER_MODEL", "smollm2-135m"))
@@ -20,7 +21,7 @@ def open_backend():
 def _server(url):
     root = url.rstrip("/").removesuffix("/v1")
     try:
-        return sgl.RuntimeEndpoint(root)
+        return sgl.RuntimeEndpoint(root, os.environ.get("ESPALIER_API_KEY") or os.environ.get("OPENAI_API_KEY"))
     except sgl.ProgramError as error:
         if error.kind == "network":  # nobody is there
             raise

@@ -262,6 +262,11 @@ class AgainstAServer(unittest.TestCase):
     def test_json(self):
         self.check("json_extraction", OPENAI_BASE_URL=self.url + "/v1/")
 
+    def test_a_server_that_asks_for_a_key(self):
+        with Server("--api-key", "letmein", model=model.path) as server:
+            for language in COMMANDS:
+                run(language, "parallel_tips", OPENAI_BASE_URL=f"http://127.0.0.1:{server.port}/v1", OPENAI_API_KEY="letmein")
+
     def test_no_server_is_said_so(self):
         for language in COMMANDS:
             with self.assertRaisesRegex(AssertionError, "127.0.0.1:9") as failed:
