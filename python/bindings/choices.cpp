@@ -92,7 +92,7 @@ class PythonChoices final : public ChoicesMethod {
     const nb::object decision = pair ? nb::object(told[0]) : nb::object(told.attr("decision"));
     const nb::object meta = pair ? nb::object(told[1]) : nb::getattr(told, "meta_info", nb::none());
     ChoiceDecision made;
-    if (!meta.is_none()) made.meta = Json::parse(nb::cast<std::string>(dumps()(meta)));
+    if (!meta.is_none()) made.meta = Json::parse(nb::cast<std::string>(json_text()(meta)));
     if (nb::isinstance<nb::int_>(decision)) {
       made.choice = nb::cast<std::size_t>(decision);
       if (made.choice < choices.size()) return made;
@@ -103,7 +103,7 @@ class PythonChoices final : public ChoicesMethod {
     throw nb::value_error(("it chose " + text + ", which is none of the choices").c_str());
   }
 
-  static nb::object dumps() { return nb::module_::import_("json").attr("dumps"); }
+  static nb::object json_text() { return nb::module_::import_("espalier.lang.choices").attr("meta_text"); }
 
   KeptObject kept_;
   bool unconditional_;

@@ -41,7 +41,9 @@ void bind_expressions(nb::module_& m) {
       .def("__init__", [](Expr* self, const Expr& other) { new (self) Expr(other); })
       .def("__add__", [](const Expr& left, nb::handle right) { return Expr(left) + expr_of(right); })
       .def("__radd__", [](const Expr& right, nb::handle left) { return expr_of(left) + Expr(right); })
-      .def("__len__", [](const Expr& self) { return self.nodes().size(); });
+      .def("__len__", [](const Expr& self) { return self.nodes().size(); })
+      .def("__copy__", [](const Expr& self) { return Expr(self); })
+      .def("__deepcopy__", [](const Expr& self, nb::handle) { return Expr(self); });
   m.def("gen", [](std::string name, const GenOptions& options) { return gen(std::move(name), options); });
   m.def("select", [](std::string name, std::vector<std::string> choices, double temperature, nb::object method) {
     auto chosen = method.is_none() ? nullptr : *nb::cast<PythonMethod&>(method);

@@ -80,11 +80,12 @@ void append(PythonState& self, nb::handle what) {
 
 class PythonPieces {
  public:
-  explicit PythonPieces(Pieces pieces) : pieces_(std::move(pieces)) {}
+  PythonPieces(Pieces pieces, bool of_variable) : pieces_(std::move(pieces)), of_variable_(of_variable) {}
 
   // (text, meta info), or None at the end.
   nb::object next() {
-    const auto piece = unlocked([this] { return pieces_->next(); });
+    const auto ask = [this] { return pieces_->next(); };
+    const auto piece = of_variable_ ? of_variable(ask) : unlocked(ask);
     return piece ? nb::object(nb::make_tuple(text_of(piece->text), python_of(piece->meta))) : nb::none();
   }
   void notify(PythonWaker& waker, std::int64_t key) {
@@ -93,6 +94,7 @@ class PythonPieces {
 
  private:
   Held<Pieces> pieces_;
+  bool of_variable_;
 };
 
 JoinMode join_mode(const std::string& name) {
@@ -152,7 +154,8 @@ void bind_states(nb::module_& m) {
                       int n) { return std::make_unique<PythonGroup>(unlocked([&] { return self->fork(n); })); })
       .def("pieces",
            [](PythonState& self, std::string variable) {
-             return std::make_unique<PythonPieces>(self->pieces(std::move(variable)));
+             const bool of_variable = !variable.empty();
+             return std::make_unique<PythonPieces>(self->pieces(std::move(variable)), of_variable);
            })
       .def("cancel", [](PythonState& self) { unlocked([&] { self->cancel(); }); });
 }

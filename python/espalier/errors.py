@@ -6,6 +6,8 @@ a failure (``KeyError`` for a variable that is not there, ``ValueError`` for a v
 
 from __future__ import annotations
 
+import re
+
 
 class ProgramError(RuntimeError):
     """A call, a program or an engine failed.
@@ -34,6 +36,16 @@ class ProgramError(RuntimeError):
 
 class InvalidValueError(ProgramError, ValueError):
     """A value that the caller gave is wrong."""
+
+
+class PatternError(InvalidValueError, re.error):
+    """A pattern that is no regular expression: also the error of Python's own module for them."""
+
+    def __init__(self, message: str, kind: str = "bad_request", field: str = "regex", code: str = "") -> None:
+        super().__init__(message, kind, field, code)
+        self.msg = message
+        self.pattern = self.pos = None
+        self.lineno = self.colno = 0
 
 
 class UnsupportedError(ProgramError, NotImplementedError):

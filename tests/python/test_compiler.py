@@ -60,19 +60,76 @@ def test_a_trace_is_a_graph_that_is_written_and_read(tmp_path):
 
 
 def test_a_trace_ends_where_the_function_needs_a_value():
-    assert "argument word" in sgl.function(_formats).trace().ends_because
+    assert "argument word" in sgl.function(_asks_length).trace().ends_because
     assert "variable a" in looks.trace().ends_because
     assert judge.trace().ends_because == ""  # a variable that is appended is no value that is looked at
     with pytest.raises(ZeroDivisionError):
         sgl.function(_fails).trace()
 
 
+def _asks_length(s, word):
+    s += str(len(word))
+
+
 def _formats(s, word):
-    s += f"{word}!"
+    s += f"{word}!" + sgl.gen("a", max_tokens=2)
 
 
 def _fails(s):
     s += str(1 // 0)
+
+
+def test_an_argument_in_an_f_string_is_a_type_error_of_the_trace(backend):
+    formats = sgl.function(_formats)
+    with pytest.raises(TypeError, match="f-string"):
+        formats.trace()
+    assert '"me!"' in str(formats.trace(word="me"))
+    assert formats.compile(temperature=0).run("me").text() == formats.run("me", temperature=0).text()
+
+
+@sgl.function
+def expands(s, tip):
+    s += "Expand " + tip + ":" + sgl.gen("detail", stop="\n")
+
+
+@sgl.function
+def suggests(s, topic):
+    s += "Tips for " + topic + ". 1." + sgl.gen("tip_1", max_tokens=3) + " 2." + sgl.gen("tip_2", max_tokens=3)
+    details = [expands(tip=s[name], max_new_tokens=5, temperature=0) for name in ("tip_1", "tip_2")]
+    s += " 1: " + details[0]["detail"] + " 2: " + details[1]["detail"] + " In all" + sgl.gen("all", max_tokens=4)
+
+
+def test_programs_that_a_program_runs_are_traced_with_it(backend):
+    graph = suggests.trace()
+    assert graph.ends_because == "" and graph.child_states == [2, 1]
+    compiled = suggests.compile(temperature=0)
+    assert compiled.whole
+    own = suggests.run(topic="health", temperature=0)
+    for state in (compiled.run("health"), compiled.run_batch([("health",), ("bread",)])[0]):
+        assert _said(state) == _said(own) and state["all"] == own["all"]
+
+
+def test_a_graph_is_printed_and_given_as_text(capsys):
+    assert judge.trace().print_graph_dfs() == str(judge.trace()) == capsys.readouterr().out
+
+
+@pytest.mark.parametrize("program, item", [(judge, {"essay": "A."}), (looks, {"word": "A"})], ids=["whole", "followed"])
+def test_a_program_may_be_compiled_before_there_is_a_back_end(engine, runtime, program, item):
+    sgl.set_default_backend(None)
+    compiled = program.compile(temperature=0)
+    assert compiled.whole == (program is judge) and compiled.graph.nodes
+    with pytest.raises(ValueError, match="set_default_backend"):
+        compiled.run(**item)
+    for backend in (engine, runtime):  # the default one of each run
+        sgl.set_default_backend(backend)
+        before = backend.endpoint.token_usage.calls
+        own = program.run(**item, temperature=0)
+        assert _said(compiled.run(**item)) == _said(compiled.run_batch([item])[0]) == _said(own)
+        assert backend.endpoint.token_usage.calls > before
+    assert compiled.report()
+    sgl.set_default_backend(None)
+    from_graph = judge.trace().compile(temperature=0)
+    assert from_graph.run("A.", backend=engine).text() == judge.run("A.", backend=engine, temperature=0).text()
 
 
 def test_wrong_graphs_are_refused_with_their_place():

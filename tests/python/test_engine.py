@@ -1,5 +1,6 @@
 """The offline engine and the server in a process of its own."""
 
+import asyncio
 import json
 import os
 import select
@@ -118,6 +119,25 @@ def test_a_chat_template_may_be_named(model):
         assert "<|im_start|>user\nHi<|im_end|>" in chat.run(backend=engine).text()
 
 
+def test_a_chat_template_may_be_set_later(model):
+    from espalier.lang.chat_template import get_chat_template
+
+    @sgl.function
+    def chat(s):
+        s += sgl.user("Hi")
+
+    with sgl.Engine(**model) as engine, sgl.Runtime(**model) as runtime:
+        for endpoint in (engine.endpoint, runtime.endpoint):
+            own = chat.run(backend=endpoint).text()
+            endpoint.chat_template = get_chat_template("chatml")
+            assert endpoint.get_chat_template().name == "chatml"
+            assert "<|im_start|>user\nHi<|im_end|>" in chat.run(backend=endpoint).text() != own
+    with pytest.raises(ValueError, match="when it is opened"):
+        sgl.OpenAI("m", api_key="k").chat_template = "chatml"
+    with pytest.raises(ValueError, match="zzz"):
+        get_chat_template("zzz")
+
+
 def test_a_runtime_is_a_server_of_its_own(runtime):
     assert runtime.url.startswith("http://127.0.0.1:") and runtime.endpoint.base_url == runtime.url
     assert runtime.endpoint.get_model_name()
@@ -130,6 +150,15 @@ def test_a_runtime_is_a_server_of_its_own(runtime):
 def test_a_runtime_that_cannot_start_tells_what_the_server_said():
     with pytest.raises(sgl.ProgramError, match="nowhere"):
         sgl.Runtime(model_path="/nowhere/at/all")
+
+
+def test_a_runtime_that_is_not_ready_in_time_is_a_timeout(model):
+    with pytest.raises(TimeoutError, match="not ready within"):
+        sgl.Runtime("error", 0.0, **model)
+
+
+def test_a_runtime_tells_of_itself_in_the_loop(runtime):
+    assert asyncio.run(runtime.get_server_info())["model_path"]
 
 
 def test_a_runtime_ends_with_its_block(model):
@@ -166,6 +195,12 @@ def test_an_endpoint_that_is_not_there_is_an_error_of_the_network():
     with pytest.raises(sgl.ProgramError) as failure:
         sgl.RuntimeEndpoint("http://127.0.0.1:1", max_retries=0)
     assert failure.value.kind == "network"
+
+
+def test_certificates_are_verified_where_there_are_any(runtime):
+    assert sgl.RuntimeEndpoint(runtime.url, verify=False).get_model_name()
+    with pytest.raises(NotImplementedError, match="SSL_CERT_FILE"):
+        sgl.RuntimeEndpoint("https://127.0.0.1:1", verify=False)
 
 
 def test_a_key_is_sent_and_asked_for(model):

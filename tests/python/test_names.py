@@ -1,7 +1,9 @@
 """The names, arguments and defaults of the reference (sglang-language.md sections 1, 2, 3, 7)."""
 
+import copy
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 
@@ -72,9 +74,31 @@ def test_wrong_options_are_refused_when_the_node_is_made(wrong):
         sgl.gen("x", **wrong)
 
 
+def test_a_pattern_that_is_none_is_the_error_of_pythons_patterns():
+    with pytest.raises(re.error) as failure:
+        sgl.gen("x", regex="(")
+    assert isinstance(failure.value, sgl.ProgramError) and failure.value.field == "regex"
+    assert str(pickle.loads(pickle.dumps(failure.value))) == str(failure.value)
+    with pytest.raises(ValueError) as failure:
+        sgl.gen("x", regex="a", ebnf="b")
+    assert not isinstance(failure.value, re.error)
+
+
 def test_select_needs_choices():
     with pytest.raises(ValueError):
         sgl.select("x")
+
+
+@pytest.mark.parametrize("wrong", ["abc", [1, 2]])
+def test_choices_are_several_texts(wrong):
+    for make in (lambda: sgl.select("x", wrong), lambda: sgl.gen("x", choices=wrong)):
+        with pytest.raises(TypeError, match="choices"):
+            make()
+
+
+def test_nodes_can_be_copied():
+    both = sgl.user("a" + sgl.gen("x"))
+    assert len(copy.copy(both)) == len(copy.deepcopy(both)) == len(both)
 
 
 def test_nodes_and_texts_add_up():
@@ -121,6 +145,17 @@ def test_a_key_is_asked_for(monkeypatch):
         assert failure.value.kind == "unauthorized"
 
 
+def test_safety_settings_are_taken_as_googles_clients_have_them():
+    from espalier.lang.backend.vertexai import _safety
+
+    class Member:
+        name = "BLOCK_NONE"
+
+    assert _safety(None) == {} and _safety({"A": Member}) == {"A": "BLOCK_NONE"}
+    assert _safety([{"category": "A", "threshold": "B"}]) == {"A": "B"}
+    assert sgl.VertexAI("m", {"A": "B"}, api_key="k").model_name == "m"
+
+
 @pytest.mark.parametrize("open_it", [sgl.OpenAI, sgl.Anthropic, sgl.VertexAI])
 def test_a_model_behind_an_interface_has_its_name_and_the_template_that_is_named(open_it):
     for backend in (open_it("m", api_key="k"), open_it(model="m", api_key="k", chat_template="chatml")):
@@ -128,6 +163,11 @@ def test_a_model_behind_an_interface_has_its_name_and_the_template_that_is_named
     assert backend.chat_template.name == "chatml"
     with pytest.raises(TypeError, match="model_name"):
         open_it(api_key="k")
+
+
+def test_crusoe_takes_its_arguments_in_sglangs_order(runtime):
+    backend = sgl.Crusoe("m", "key", runtime.url + "/v1", "chatml")
+    assert backend.chat_template.name == "chatml"
 
 
 def test_litellm_without_the_package_says_what_to_do(monkeypatch):
@@ -151,4 +191,9 @@ def test_litellm_says_where_a_model_is(monkeypatch, runtime):
         s += sgl.user("Hello")
         s += sgl.assistant(sgl.gen("x", max_tokens=2))
 
-    assert chat.run(backend=backend, temperature=0).error() is None
+    @sgl.function
+    def plain(s):
+        s += "Hello" + sgl.gen("x", max_tokens=2)
+
+    for program in (chat, plain):
+        assert program.run(backend=backend, temperature=0).error() is None

@@ -1,5 +1,6 @@
 """run, run_batch, and what surrounds them."""
 
+import contextvars
 import pathlib
 import re
 import threading
@@ -29,6 +30,14 @@ def test_the_first_parameter_must_be_s():
         @sgl.function
         def wrong(state):
             pass
+
+
+def test_an_async_function_is_no_program():
+    with pytest.raises(TypeError, match="async"):
+
+        @sgl.function
+        async def wrong(s):
+            s += "never said"
 
 
 def test_the_decorator_takes_arguments():
@@ -63,6 +72,26 @@ def test_an_exception_of_the_function_reaches_the_caller(backend):
         wrong.run()
     with pytest.raises(LookupError, match="mine"):
         wrong.run_batch([{}, {}])
+
+
+def test_a_generator_gives_what_comes_before_the_item_that_fails(local):
+    late = threading.Event()
+
+    @sgl.function
+    def fails(s, i):
+        if i == 3:
+            late.wait(30)  # item 4 has failed by then
+        if i == 4:
+            late.set()
+            raise LookupError("four")
+        s += f"{i}:" + sgl.gen("x", max_tokens=1)
+        return i
+
+    had = []
+    with pytest.raises(LookupError, match="four"):
+        for state in fails.run_batch([{"i": i} for i in range(9)], generator_style=True, num_threads=9, temperature=0):
+            had.append(state.ret_value)
+    assert had == [0, 1, 2, 3]
 
 
 def test_items_of_a_batch_must_fit_the_function(backend):
@@ -135,6 +164,33 @@ def test_verbosity_prints_the_text(backend, capsys):
     assert capsys.readouterr().out.startswith("5: ")
 
 
+def test_verbosity_prints_each_of_a_batch_and_a_stream(backend, capsys):
+    sgl.global_config.verbosity = 2
+    try:
+        short.run_batch([{"i": 5}, {"i": 6}], temperature=0)
+        short.run(7, temperature=0, stream=True).sync()
+    finally:
+        sgl.global_config.verbosity = 0
+    out = capsys.readouterr().out
+    assert all(f"{i}: " in out for i in (5, 6, 7))
+
+
+def test_functions_in_other_threads_see_the_context_variables_of_the_call(backend):
+    @sgl.function
+    def asks(s):
+        s += variable.get() + "? " + sgl.select("c", ["yes", "no"], choices_method=Told())
+
+    class Told:
+        def __call__(self, *, choices, **_):
+            return choices[0], {"told": variable.get()}
+
+    variable = contextvars.ContextVar("variable", default="unset")
+    variable.set("set")
+    state = asks.run(stream=True)
+    for one in (state, *asks.run_batch([{}, {}])):
+        assert one.text() == "set? yes" and one.get_meta_info("c")["told"] == "set"
+
+
 def test_a_progress_bar_ends_with_all(backend, capsys):
     short.run_batch([{"i": i} for i in range(5)], progress_bar=True, temperature=0)
     assert "5/5" in capsys.readouterr().err
@@ -147,13 +203,24 @@ def test_flush_cache_and_server_info_reach_the_back_end(backend):
 
 
 def test_usage_is_counted(backend):
-    native = getattr(backend, "endpoint", backend)
-    before = native.token_usage
+    usage = backend.endpoint.token_usage
+    calls, tokens = usage.calls, usage.completion_tokens
     short.run(1, temperature=0).sync()
-    after = native.token_usage
-    assert after.calls > before.calls and after.completion_tokens >= before.completion_tokens + 1
+    assert usage.calls > calls and usage.completion_tokens >= tokens + 1
+    usage.reset()
+    assert usage.calls == usage.prompt_tokens == 0
+    short.run(1, temperature=0).sync()
+    assert 0 < usage.completion_tokens <= 2 and "prompt_tokens=" in repr(usage)
 
 
-def test_run_without_threads_has_ended_when_it_returns(backend):
-    state = short.run(1, temperature=0, use_thread=False)
-    assert "x" in state
+def test_a_run_without_threads_carries_out_what_is_appended_at_once(backend):
+    @sgl.function
+    def steps(s):
+        s += "One" + sgl.gen("x", max_tokens=2)
+        there = "x" in s
+        s += sgl.gen("y", max_tokens=2, temperature=-1)
+        return there
+
+    with pytest.raises(sgl.ProgramError, match="temperature"):
+        steps.run(temperature=0, use_thread=False)
+    assert "x" in short.run(1, temperature=0, use_thread=False)

@@ -53,6 +53,17 @@ def test_a_variable_that_was_never_set_is_a_key_error(backend):
         state.get_var("x")
 
 
+def test_what_no_call_gave_has_no_meta_info(backend):
+    @sgl.function
+    def by_hand(s):
+        s["x"] = "mine"
+        with s.var_scope("y"):
+            s += "text"
+
+    state = by_hand.run()
+    assert [state.get_meta_info(name) for name in ("x", "y", "never set")] == [None] * 3
+
+
 def test_meta_info_has_a_time_limit(backend):
     @sgl.function
     def slow(s):
@@ -61,7 +72,7 @@ def test_meta_info_has_a_time_limit(backend):
     state = slow.run(temperature=0)
     with pytest.raises(TimeoutError):
         state.get_meta_info("x", timeout=0.0)
-    assert state.get_meta_info("x")["completion_tokens"] == 3900
+    assert state.stream_executor.get_meta_info("x", timeout=60)["completion_tokens"] == 3900
 
 
 def test_a_dropped_state_cancels_what_it_queued(local):
@@ -145,6 +156,19 @@ def test_a_model_that_sees_nothing_says_so(local):
     assert state.error() is not None
 
 
+def test_scopes_of_one_name_nest(backend):
+    @sgl.function
+    def nested(s):
+        with s.var_scope("v"):
+            s += "a"
+            with s.var_scope("v"):
+                s += "b"
+            s += "c"
+
+    assert nested.run()["v"] == "abc"
+    assert nested.compile().run()["v"] == "abc"
+
+
 def test_forks_of_a_fork_know_what_came_before(backend):
     @sgl.function
     def deep(s):
@@ -166,6 +190,31 @@ def test_children_of_a_fork_cannot_be_replaced(backend):
 
     with pytest.raises(ValueError):
         swap.run()
+
+
+def test_a_state_fails_that_a_branch_which_failed_is_appended_to(backend):
+    @sgl.function
+    def gather(s):
+        s += "Start." + sgl.gen("early", max_tokens=1)
+        forks = s.fork(2)
+        forks += lambda i: sgl.gen("v", max_tokens=1, temperature=-i)
+        forks.join("concate_and_append")
+        s += sgl.gen("late", max_tokens=1)
+
+    for state in (gather.run(temperature=0), gather.compile(temperature=0).run()):
+        assert state["early"] is not None and "temperature" in str(state.error())
+        with pytest.raises(KeyError, match="temperature"):
+            state["late"]
+
+
+def test_pieces_of_a_variable_that_never_comes_are_a_key_error(backend):
+    @sgl.function
+    def short(s):
+        s += "One" + sgl.gen("x", max_tokens=1)
+
+    for stream in (False, True):
+        with pytest.raises(KeyError, match="zzz"):
+            list(short.run(temperature=0, stream=stream).text_iter("zzz"))
 
 
 def test_join_refuses_other_modes(backend):

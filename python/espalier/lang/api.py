@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union, overload
 
 from espalier import _espalier
+from espalier.errors import InvalidValueError, PatternError
 from espalier.global_config import global_config
 from espalier.lang.choices import ChoicesSamplingMethod, native_method, token_length_normalized
 from espalier.lang.ir import Expr, SglFunction, Text
@@ -149,42 +151,61 @@ def gen(
         seed: makes sampling repeatable.
 
     Raises:
-        ProgramError: options that contradict each other, and a pattern that is no regular expression.
+        ProgramError: options that contradict each other.
+        re.error: a pattern that is no regular expression; it is a ProgramError, too.
         RuntimeError: another dtype.
     """
     if dtype is not None and regex is not None:
         warnings.warn("dtype and regex are both given; dtype counts", stacklevel=2)
         regex = None
-    return _espalier.gen(
-        name or "",
-        _espalier.GenOptions(
-            max_tokens=max_tokens,
-            min_tokens=min_tokens,
-            n=n,
-            stop=stop,
-            stop_regex=stop_regex,
-            stop_token_ids=stop_token_ids,
-            temperature=temperature,
-            top_p=top_p,
-            top_k=top_k,
-            min_p=min_p,
-            frequency_penalty=frequency_penalty,
-            presence_penalty=presence_penalty,
-            ignore_eos=ignore_eos,
-            seed=seed,
-            return_logprob=return_logprob,
-            logprob_start_len=logprob_start_len,
-            top_logprobs_num=top_logprobs_num,
-            return_text_in_logprobs=return_text_in_logprobs,
-            dtype=None if dtype is None else _type_name(dtype),
-            choices=choices,
-            choices_method=native_method(choices_method),
-            regex=regex,
-            json_schema=None if json_schema is None else _schema_text(json_schema),
-            ebnf=ebnf,
-            json_closing=json_closing,
-        ),
+    options = _espalier.GenOptions(
+        max_tokens=max_tokens,
+        min_tokens=min_tokens,
+        n=n,
+        stop=stop,
+        stop_regex=stop_regex,
+        stop_token_ids=stop_token_ids,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        frequency_penalty=frequency_penalty,
+        presence_penalty=presence_penalty,
+        ignore_eos=ignore_eos,
+        seed=seed,
+        return_logprob=return_logprob,
+        logprob_start_len=logprob_start_len,
+        top_logprobs_num=top_logprobs_num,
+        return_text_in_logprobs=return_text_in_logprobs,
+        dtype=None if dtype is None else _type_name(dtype),
+        choices=None if choices is None else _texts(choices),
+        choices_method=native_method(choices_method),
+        regex=regex,
+        json_schema=None if json_schema is None else _schema_text(json_schema),
+        ebnf=ebnf,
+        json_closing=json_closing,
     )
+    try:
+        return _espalier.gen(name or "", options)
+    except InvalidValueError as refusal:
+        if regex is None or refusal.field != "regex" or _is_pattern(regex):
+            raise
+        raise PatternError(refusal.message, refusal.kind, refusal.field, refusal.code) from None
+
+
+def _texts(choices: Sequence[str]) -> list[str]:
+    texts = list(choices)
+    if isinstance(choices, str) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"choices must be several texts, not {choices!r}")
+    return texts
+
+
+def _is_pattern(regex: str) -> bool:
+    try:
+        re.compile(regex)
+    except re.error:
+        return False
+    return True
 
 
 def _typed_gen(dtype: type, given: dict[str, Any]) -> Expr:
@@ -254,7 +275,7 @@ def select(
     Raises:
         ProgramError: no choices.
     """
-    return _espalier.select(name or "", list(choices or ()), temperature, native_method(choices_method))
+    return _espalier.select(name or "", _texts(choices or ()), temperature, native_method(choices_method))
 
 
 def system(expr: Optional[Text] = None) -> Expr:

@@ -5,7 +5,9 @@ The three methods are the library's; one of your own is any object that is calle
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence
 
@@ -84,6 +86,11 @@ greedy_token_selection: ChoicesSamplingMethod = _BuiltIn(_espalier.greedy_token_
 unconditional_likelihood_normalized: ChoicesSamplingMethod = _BuiltIn(_espalier.unconditional_likelihood_normalized())
 
 
+def meta_text(meta: Any) -> str:
+    """What a method tells, as JSON: NumPy's values as Python's, what is none of JSON's as text."""
+    return json.dumps(meta, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+
+
 def native_method(method: Any) -> Any:
     """The library's object for a method: one of its own, or one that calls ``method``. None stays None."""
     if method is None:
@@ -94,4 +101,16 @@ def native_method(method: Any) -> Any:
         return _espalier.choices_method_named(method)
     if not callable(method):
         raise TypeError(f"choices_method must be callable or one of the three names, not {method!r}")
-    return _espalier.choices_method_of(method)
+    return _espalier.choices_method_of(_InContext(method))
+
+
+class _InContext:
+    """A method that sees the context variables of the place where the select was written."""
+
+    def __init__(self, method: Any) -> None:
+        self._method = method
+        self._context = copy_context()
+        self.requires_unconditional_logprobs = bool(getattr(method, "requires_unconditional_logprobs", False))
+
+    def __call__(self, **scores: Any) -> Any:
+        return self._context.copy().run(self._method, **scores)

@@ -1,16 +1,17 @@
-"""Programs as graphs, and compiled programs."""
+"""Compiled programs."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 from espalier import _espalier
 from espalier.errors import InvalidValueError
+from espalier.global_config import global_config
 from espalier.lang.backend.base_backend import chosen_backend, native_backend
+from espalier.lang.graph import ProgramGraph as ProgramGraph
 from espalier.lang.interpreter import ProgramState, RunRecord
-from espalier.lang.run_defaults import RUN_DEFAULTS, gen_defaults
+from espalier.lang.run_defaults import RUN_DEFAULTS
 from espalier.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -18,130 +19,6 @@ if TYPE_CHECKING:
 
 
 _MOST_OTHERS = 16
-
-
-class ProgramGraph:
-    """A program as data: what it says, generates, chooses, forks and joins, in order. A value.
-
-    Attributes:
-        name: of the program.
-        parameters: arguments that were left open.
-        ends_because: why the trace ended before the function did; "" when it did not.
-    """
-
-    def __init__(self, native: Any) -> None:
-        self.native = native
-        self.name: str = native.name
-        self.parameters: list[str] = native.parameters
-        self.ends_because: str = native.ends_because
-
-    @property
-    def nodes(self) -> list[dict[str, Any]]:
-        """Each node: ``stream`` (the state it is of), ``kind``, and what belongs to its kind."""
-        nodes: list[dict[str, Any]] = self.native.to_json()["nodes"]
-        return nodes
-
-    @property
-    def variables(self) -> dict[str, int]:
-        """The names that the program's own state sets, each with the number of the node that does so last."""
-        kinds = ("gen", "select", "scope_end", "sample")
-        return {
-            node["name"]: i
-            for i, node in enumerate(self.nodes)
-            if node["stream"] == 0 and node["kind"] in kinds and node["name"]
-        }
-
-    @property
-    def child_states(self) -> list[int]:
-        """The streams that were forked off, by number; the program's own is 0."""
-        return [child for node in self.nodes if node["kind"] == "fork" for child in node["children"]]
-
-    def flatten_nodes(self) -> list[dict[str, Any]]:
-        """The nodes in an order in which they can be carried out: :attr:`nodes`."""
-        return self.nodes
-
-    def print_graph_dfs(self) -> None:
-        """Prints a line for each node, a fork's children below it."""
-        print(self, end="")
-
-    def __str__(self) -> str:
-        text: str = self.native.text()
-        return text
-
-    def to_json(self) -> dict[str, Any]:
-        """The graph with its version; what ``POST /v1/programs`` and ``espalier program`` take."""
-        value: dict[str, Any] = self.native.to_json()
-        return value
-
-    @staticmethod
-    def from_json(value: Union[str, Mapping[str, Any]]) -> "ProgramGraph":
-        """A graph that was written down: the value, or its text.
-
-        Raises:
-            ProgramError: it is none; with the node at fault.
-        """
-        return ProgramGraph(_espalier.Graph.from_json(value if isinstance(value, str) else json.dumps(value)))
-
-    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes :meth:`to_json` to a file."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.to_json(), file, indent=1)
-
-    @staticmethod
-    def load(path: Union[str, "os.PathLike[str]"]) -> "ProgramGraph":
-        """What :meth:`save` wrote."""
-        with open(path, encoding="utf-8") as file:
-            return ProgramGraph.from_json(file.read())
-
-    def compile(
-        self,
-        *,
-        backend: Optional[Any] = None,
-        outputs: Optional[Sequence[str]] = None,
-        meta_read: bool = True,
-        passes: Optional[Mapping[str, bool]] = None,
-        tuning_folder: Optional[Union[str, "os.PathLike[str]"]] = None,
-        submit_runs: bool = False,
-        **defaults: Any,
-    ) -> "CompiledFunction":
-        """The graph as a program that runs: as :meth:`SglFunction.compile`.
-
-        Args:
-            defaults: of the runs, by the names of :func:`espalier.gen` (``max_tokens``, ``temperature``, ...).
-
-        Raises:
-            ProgramError: the graph is only the beginning of its program.
-        """
-        settings = compile_settings(
-            backend, _espalier.GenOptions(**defaults), outputs, meta_read, passes, tuning_folder, submit_runs
-        )
-        native = _espalier.compile_graph(self.native, settings)
-
-        def again(other: Mapping[str, Any]) -> CompiledFunction:
-            return self.compile(
-                backend=other.get("backend", backend),
-                outputs=outputs,
-                meta_read=meta_read,
-                passes=passes,
-                tuning_folder=tuning_folder,
-                submit_runs=submit_runs,
-                **{**defaults, **gen_defaults(other)},
-            )
-
-        return CompiledFunction(_GraphProgram(self), native, None, {}, again)
-
-    def dot(self) -> str:
-        """The picture in the language of Graphviz."""
-        text: str = self.native.dot()
-        return text
-
-    def svg(self) -> str:
-        """The picture, as an SVG file's text."""
-        text: str = self.native.svg()
-        return text
-
-    def _repr_svg_(self) -> str:  # notebooks
-        return self.svg()
 
 
 def batch_results(batch: Any, records: Sequence[RunRecord], bar: Optional[ProgressBar]) -> Iterator[ProgramState]:
@@ -156,7 +33,7 @@ def batch_results(batch: Any, records: Sequence[RunRecord], bar: Optional[Progre
             bar.close()
 
 
-class _GraphProgram:
+class GraphProgram:
     """A graph in the place of the function that it was made from."""
 
     def __init__(self, graph: ProgramGraph) -> None:
@@ -170,7 +47,7 @@ class _GraphProgram:
 
 
 def compile_settings(
-    backend: Optional[Any],
+    backend: Any,
     defaults: Any,
     outputs: Optional[Sequence[str]],
     meta_read: bool,
@@ -180,7 +57,7 @@ def compile_settings(
 ) -> Any:
     """The library's options of a compilation."""
     return _espalier.CompileOptions(
-        native_backend(chosen_backend(backend)),
+        native_backend(backend),
         defaults,
         None if outputs is None else list(outputs),
         meta_read,
@@ -190,35 +67,78 @@ def compile_settings(
     )
 
 
+#: The library's program, and what runs a function that looks at values, for any other None.
+Made = tuple[Any, Optional[Any]]
+
+
 class CompiledFunction:
     """What :meth:`SglFunction.compile` gives; it runs as the program does."""
 
     def __init__(
         self,
-        program: "Union[SglFunction, _GraphProgram]",
-        native: Any,
-        followed: Optional[Any],
+        program: "Union[SglFunction, GraphProgram]",
+        backend: Optional[Any],
+        trace: Callable[[], Any],
+        make: Callable[[Any], Made],
         known: Mapping[str, Any],
         again: Callable[[Mapping[str, Any]], "CompiledFunction"],
     ) -> None:
+        """What is here not asked for yet is made when there is a back end.
+
+        Args:
+            backend: that was given; None: the default one of each run.
+            trace: the program's graph, which needs none.
+            make: compiles for a back end.
+            again: the same program for other defaults or another back end.
+        """
         self._program = program
-        self._native = native
-        self._followed = followed
+        self._given = backend
+        self._make = make
         self._known = dict(known)
         self._again = again
         # The same for other defaults or another back end, which is kept with it: a key has its id.
         self._others: dict[str, tuple[Mapping[str, Any], CompiledFunction]] = {}
+        self._made: Optional[Made] = None
+        self._made_for: Any = None
+        self._traced: Any = None
         self.__name__ = program.__name__
+        if self._has_backend():
+            self._ready()
+        else:
+            self._traced = trace()
+
+    def _has_backend(self) -> bool:
+        return self._given is not None or global_config.default_backend is not None
+
+    def _ready(self) -> Made:
+        """Compiles, where there was no back end before."""
+        if self._made is None:
+            self._made_for = chosen_backend(self._given)
+            self._made = self._make(self._made_for)
+        return self._made
+
+    def _now(self) -> "CompiledFunction":
+        """For the default back end of this moment, where none was given."""
+        self._ready()
+        chosen = chosen_backend(self._given)
+        return self if chosen is self._made_for else self._for({"backend": chosen})
+
+    @property
+    def _native(self) -> Any:
+        return self._ready()[0]
 
     @property
     def whole(self) -> bool:
         """Whether the function looks at no value and returns none, so that its graph stands for it."""
-        return self._followed is None
+        return not self.graph.ends_because
 
     @property
     def graph(self) -> ProgramGraph:
-        """What is carried out; of a function that looks at values, up to the first it looks at."""
-        return ProgramGraph(self._native.graph)
+        """What is carried out; of a function that looks at values, up to the first it looks at.
+
+        Before there is any back end it is what was traced.
+        """
+        return ProgramGraph(self._native.graph if self._made or self._has_backend() else self._traced)
 
     def report(self) -> str:
         """What each pass changed, and what that is expected to save."""
@@ -240,7 +160,7 @@ class CompiledFunction:
 
         Args:
             kwargs: the function's arguments; a default or a back end other than the compilation's, for which it is
-                compiled again, once.
+                compiled again, once. Where the compilation was given none, the default back end of this moment counts.
 
         Raises:
             TypeError: an argument that the program has not, that is missing, or that was compiled in with another value.
@@ -248,11 +168,15 @@ class CompiledFunction:
         other = {name: kwargs.pop(name) for name in list(kwargs) if self._is_of_the_run(name)}
         if other:
             return self._for(other).run(*args, stream=stream, **kwargs)
+        current = self._now()
+        if current is not self:
+            return current.run(*args, stream=stream, **kwargs)
         arguments = self._arguments({**dict(zip(self._program.arg_names, args)), **kwargs})
         record = RunRecord()
-        if self._followed is None:
-            return ProgramState(self._native.run(self._texts(arguments), stream), record)
-        return ProgramState(self._followed.run(self._body(record, arguments), stream), record)
+        native, followed = self._ready()
+        if followed is None:
+            return ProgramState(native.run(self._texts(arguments), stream), record)
+        return ProgramState(followed.run(self._body(record, arguments), stream), record)
 
     def run_batch(
         self,
@@ -277,8 +201,9 @@ class CompiledFunction:
         for name in other:
             if not self._is_of_the_run(name):
                 raise TypeError(f"run_batch() has no argument {name}; the program's are in the items")
-        if other:
-            return self._for(other).run_batch(
+        current = self._for(other) if other else self._now()
+        if current is not self:
+            return current.run_batch(
                 batch_kwargs, num_threads=num_threads, progress_bar=progress_bar, generator_style=generator_style
             )
         items = [self._arguments(self._program.named(item)) for item in batch_kwargs]
@@ -286,11 +211,12 @@ class CompiledFunction:
             return []
         at_once = 0 if num_threads == "auto" else int(num_threads)
         records = [RunRecord() for _ in items]
-        if self._followed is None:
-            batch = self._native.batch([self._texts(item) for item in items], at_once)
+        native, followed = self._ready()
+        if followed is None:
+            batch = native.batch([self._texts(item) for item in items], at_once)
         else:
             bodies = [self._body(record, item) for record, item in zip(records, items)]
-            batch = self._followed.batch(bodies, at_once)
+            batch = followed.batch(bodies, at_once)
         bar = ProgressBar(len(items)) if progress_bar else None
         states = batch_results(batch, records, bar)
         return states if generator_style else list(states)
@@ -344,7 +270,7 @@ class CompiledFunction:
         return self._others[key][1]
 
     def _body(self, record: RunRecord, arguments: Mapping[str, Any]) -> Any:
-        assert not isinstance(self._program, _GraphProgram)  # such a one is never followed
+        assert not isinstance(self._program, GraphProgram)  # such a one is never followed
         return self._program.body(record, (), arguments)
 
     def _arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from espalier.waiting import ready
 
 
 class RunRecord:
-    """What one run of a function returned."""
+    """What one run of a function returned, and whether each thing that it appends is carried out at once."""
 
-    __slots__ = ("ret_value",)
+    __slots__ = ("ret_value", "inline")
 
-    def __init__(self) -> None:
+    def __init__(self, inline: bool = False) -> None:
         self.ret_value: Any = None
+        self.inline = inline
 
 
 class ProgramState:
@@ -39,11 +40,23 @@ class ProgramState:
         """What the function returned; None before it has, and for a child of a fork."""
         return self._record.ret_value if self._record is not None else None
 
+    @property
+    def stream_executor(self) -> "ProgramState":
+        """What upstream's programs ask for meta info with a time limit: here the state itself."""
+        return self
+
     def __iadd__(self, other: Any) -> "ProgramState":
         if other is None:
             raise ValueError("None cannot be appended to a state")
-        self._native.append(other)
+        self._append(other)
         return self
+
+    def _append(self, what: Any) -> None:
+        self._native.append(what)
+        if self._record is not None and self._record.inline:
+            failure = self.error()
+            if failure is not None:
+                raise failure
 
     def __getitem__(self, name: str) -> Any:
         return self.get_var(name)
@@ -113,16 +126,16 @@ class ProgramState:
         if expr is None:
             return self._scope(_espalier.role_begin(name), _espalier.role_end(name))
         nodes = _espalier.role(name, expr)
-        self._native.append(nodes)
+        self._append(nodes)
         return nodes
 
     @contextlib.contextmanager
     def _scope(self, begin: Any, end: Any) -> Generator[None, None, None]:
-        self._native.append(begin)
+        self._append(begin)
         try:
             yield
         finally:
-            self._native.append(end)
+            self._append(end)
 
     def system(self, expr: Any = None) -> Any:
         """``with s.system():`` puts what is appended into a system message; with an argument that is all of it."""
@@ -152,9 +165,9 @@ class ProgramState:
         return ProgramStateGroup(self._native.fork(size if size is not None else n), self)
 
     @contextlib.contextmanager
-    def copy(self) -> Generator["ProgramState", None, None]:
+    def copy(self, position_ids_offset: Optional[Sequence[int]] = None) -> Generator["ProgramState", None, None]:
         """``with s.copy() as t:`` makes t a fork, which is joined at the end."""
-        group = self.fork(1)
+        group = self.fork(1, position_ids_offset)
         try:
             yield group[0]
         finally:

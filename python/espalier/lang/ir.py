@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, Mapping, Optional, Sequence, Union
 
 from espalier import _espalier
@@ -15,9 +16,9 @@ from espalier._espalier import Expr as Expr
 from espalier.errors import InvalidValueError
 from espalier.global_config import global_config
 from espalier.lang.backend.base_backend import chosen_backend, native_backend
-from espalier.lang.compiler import CompiledFunction, ProgramGraph, batch_results, compile_settings
+from espalier.lang.compiler import CompiledFunction, Made, ProgramGraph, batch_results, compile_settings
 from espalier.lang.interpreter import ProgramState, RunRecord
-from espalier.lang.placeholders import SglArgument
+from espalier.lang.placeholders import FormattedArgumentError, SglArgument
 from espalier.lang.run_defaults import gen_defaults
 from espalier.progress import ProgressBar
 
@@ -46,6 +47,12 @@ class _Tracing(threading.local):
 _tracing = _Tracing()
 
 
+def _in_this_context(body: Callable[[Any], None]) -> Callable[[Any], None]:
+    """For another thread: it sees the context variables of the call."""
+    context = copy_context()
+    return lambda native: context.run(body, native)
+
+
 class SglFunction:
     """A program. :func:`espalier.function` makes it of a function; calling it is :meth:`run`.
 
@@ -66,6 +73,8 @@ class SglFunction:
         spec = inspect.getfullargspec(func)
         if not spec.args or spec.args[0] != "s":
             raise TypeError(f"the first parameter of the program {func.__name__} must be named s")
+        if inspect.iscoroutinefunction(func):
+            raise TypeError(f"the program {func.__name__} is async; write it as a plain function: nothing in it waits but reads")
         self.func = func
         self.num_api_spec_tokens = num_api_spec_tokens
         self.bind_arguments: dict[str, Any] = dict(bind_arguments or {})
@@ -101,15 +110,19 @@ class SglFunction:
             args = args[len(taken) :]
 
         def body(native: Any) -> None:
-            record.ret_value = self.func(ProgramState(native, record), *args, **arguments)
+            state = ProgramState(native, record)
+            record.ret_value = self.func(state, *args, **arguments)
+            if global_config.verbosity >= 2 and not _tracing.active:
+                print(state.text())
 
         return body
 
     def _options(
         self, backend: Optional[Any], stream: bool, defaults: dict[str, Any]
     ) -> Any:
+        native = None if backend is None and _tracing.active else native_backend(chosen_backend(backend))
         return _espalier.RunOptions(
-            native_backend(chosen_backend(backend)), _espalier.GenOptions(**defaults), stream, self.num_api_spec_tokens or 0
+            native, _espalier.GenOptions(**defaults), stream, self.num_api_spec_tokens or 0
         )
 
     def run(
@@ -138,12 +151,15 @@ class SglFunction:
     ) -> ProgramState:
         """Runs the program and gives its state when the function has returned; generations may still be going on.
 
+        Called while another program is traced it calls nothing, and is recorded beside that.
+
         Args:
             args: the function's arguments behind ``s``.
             max_new_tokens: default of :func:`espalier.gen`'s ``max_tokens``; the following are its others.
             stream: the function runs in a thread of its own, and ``text_iter`` tells what comes.
             backend: an engine or a server; default :func:`espalier.set_default_backend`'s.
-            use_thread: False waits for everything that was queued before it returns. (No thread is used either way.)
+            use_thread: False carries out each thing that the function appends before it goes on; what fails is raised
+                there. (No thread is used either way.)
             kwargs: the function's arguments by name.
 
         Raises:
@@ -151,15 +167,13 @@ class SglFunction:
             Exception: whatever the function raises.
         """
         defaults = gen_defaults(locals())
-        self._refuse_while_tracing()
-        record = RunRecord()
-        native = _espalier.run(self.body(record, args, kwargs), self._options(backend, stream, defaults))
-        state = ProgramState(native, record)
-        if not use_thread and not stream:
-            state.sync()
-        if global_config.verbosity >= 2 and not stream:
-            print(state.text())
-        return state
+        record = RunRecord(inline=not use_thread and not _tracing.active)
+        body = self.body(record, args, kwargs)
+        if stream:
+            body = _in_this_context(body)
+        native = _espalier.run(body, self._options(backend, stream, defaults))
+        record.inline = False
+        return ProgramState(native, record)
 
     def run_batch(
         self,
@@ -206,7 +220,7 @@ class SglFunction:
         options = self._options(backend, False, gen_defaults(locals()))
         threads = 0 if num_threads == "auto" else int(num_threads)
         records = [RunRecord() for _ in items]
-        bodies = [self.body(record, (), item) for record, item in zip(records, items)]
+        bodies = [_in_this_context(self.body(record, (), item)) for record, item in zip(records, items)]
         bar = ProgressBar(len(items)) if progress_bar else None
         self._precache(backend, len(items))
         batch = _espalier.batch(bodies, options, threads, 200 if generator_style else 0)
@@ -227,7 +241,7 @@ class SglFunction:
 
     def _refuse_while_tracing(self) -> None:
         if _tracing.active:
-            why = f"the program {self.__name__} is run while another is traced, which calls nothing"
+            why = f"the program {self.__name__} is compiled, or run as a batch, while another is traced"
             raise InvalidValueError(why, "bad_request", "", "traced_value")
 
     def trace(self, *, backend: Optional[Any] = None, **kwargs: Any) -> ProgramGraph:
@@ -238,12 +252,26 @@ class SglFunction:
             kwargs: arguments that the graph has as constants.
 
         Raises:
-            Exception: what the function raises, but for a TypeError or an AttributeError, which using a placeholder as
-                a value brings about; the graph ends there (``ends_because``).
+            TypeError: an argument without a value is put into an f-string.
+            Exception: what the function raises, but for another TypeError or an AttributeError, which using a
+                placeholder as a value brings about; the graph ends there (``ends_because``).
         """
         del backend
         constants, open_names = self._known_and_open(kwargs)
-        return ProgramGraph(_espalier.trace(self.__name__, open_names, self._traced_body(constants, open_names)))
+        body = self._traced_body(constants, open_names)
+        formatted: list[FormattedArgumentError] = []
+
+        def told(native: Any) -> None:
+            try:
+                body(native)
+            except FormattedArgumentError as failure:
+                formatted.append(failure)
+                raise
+
+        graph = ProgramGraph(_espalier.trace(self.__name__, open_names, told))
+        if formatted:
+            raise formatted[0]
+        return graph
 
     def _traced_body(
         self, constants: Mapping[str, Any], open_names: Sequence[str], record: Optional[RunRecord] = None
@@ -277,7 +305,9 @@ class SglFunction:
         Nothing is done when that is 64 characters or less. ``run_batch`` does so by itself.
         """
         native = native_backend(chosen_backend(backend))
-        prefix = str(_espalier.constant_prefix(self.trace().native, native))
+        constants, open_names = self._known_and_open({})
+        graph = _espalier.trace(self.__name__, open_names, self._traced_body(constants, open_names))
+        prefix = str(_espalier.constant_prefix(graph, native))
         if len(prefix) > _LEAST_PREFIX:
             native.cache_prefix(prefix)
 
@@ -324,7 +354,8 @@ class SglFunction:
         compiled from one look to the next. ``include/espalier/compiler.h`` tells what the passes do.
 
         Args:
-            backend: that will run it; default :func:`espalier.set_default_backend`'s.
+            backend: that will run it; None: :func:`espalier.set_default_backend`'s of each run. While there is none,
+                the program is traced, and compiled for the first that is set.
             outputs: names of the variables that are read afterwards; what only others need is left out. None: all, and
                 the text.
             meta_read: whether meta info of the program's own state is read afterwards; where it is not, more selects
@@ -341,17 +372,28 @@ class SglFunction:
             known: arguments that are constants of the compiled program.
 
         Raises:
-            ProgramError: there is no back end, or no such pass.
+            ProgramError: there is no such pass.
         """
         options = {name: value for name, value in locals().items() if name not in ("self", "known")}
         self._refuse_while_tracing()
         defaults = _espalier.GenOptions(**gen_defaults(options))
-        settings = compile_settings(backend, defaults, outputs, meta_read, passes, tuning_folder, submit_runs)
         constants, open_names = self._known_and_open(known)
-        body = self._traced_body(constants, open_names, RunRecord())
-        program = _espalier.compile(self.__name__, open_names, body, settings)
-        followed = _espalier.FollowedFunction(settings) if program.graph.ends_because else None
-        return CompiledFunction(self, program, followed, constants, lambda other: self.compile(**{**options, **other}, **known))
+
+        def body() -> Callable[[Any], None]:
+            return self._traced_body(constants, open_names, RunRecord())
+
+        def make(chosen: Any) -> Made:
+            settings = compile_settings(chosen, defaults, outputs, meta_read, passes, tuning_folder, submit_runs)
+            program = _espalier.compile(self.__name__, open_names, body(), settings)
+            return program, _espalier.FollowedFunction(settings) if program.graph.ends_because else None
+
+        def again(other: Mapping[str, Any]) -> CompiledFunction:
+            return self.compile(**{**options, **other}, **known)
+
+        def trace() -> Any:
+            return _espalier.trace(self.__name__, open_names, body())
+
+        return CompiledFunction(self, backend, trace, make, constants, again)
 
     def __call__(self, *args: Any, **kwargs: Any) -> ProgramState:
         return self.run(*args, **kwargs)

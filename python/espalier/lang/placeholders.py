@@ -9,6 +9,10 @@ from espalier._espalier import Expr
 from espalier.errors import InvalidValueError
 
 
+class FormattedArgumentError(InvalidValueError, TypeError):
+    """An argument without a value was put into an f-string."""
+
+
 class Placeholder(Expr):
     """It may be appended, alone or joined with text; whatever looks at the value ends the trace."""
 
@@ -45,6 +49,16 @@ class SglArgument(Placeholder):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, _espalier.argument(name))
+
+
+    def __format__(self, _: str) -> NoReturn:
+        raise FormattedArgumentError(
+            f"argument {self.name} has no value while the program is traced: it cannot be put into an f-string, but be "
+            f"appended or added to text; or trace with its value: trace({self.name}=...)",
+            "bad_request",
+            self.name,
+            self._code,
+        )
 
 
 class SglVariable(Placeholder):
