@@ -66,6 +66,7 @@ double multiplier_limit(const MachineLimits& limits, const ModelInfo& model) {
 void print_machine(const ModelInfo& model, const MachineLimits& limits) {
   fmt::print("{}: {} {}, activations {}, keys and values {}, {} on {} threads\n", model.path, model.architecture,
              model.quantisation, model.activations, model.kv_type, model.isa, model.threads);
+  if (!model.packed_weights.empty()) fmt::print("weights {}\n", model.packed_weights);
   fmt::print("limits measured now: read {:.1f} GB/s ({}), f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s\n",
              limits.read_bytes_per_second / 1e9, limits.huge_pages ? "2 MiB pages" : "4 KiB pages",
              limits.f32_flops / 1e9, limits.bf16_flops / 1e9, limits.int8_ops / 1e9);

@@ -46,6 +46,11 @@ void add_model_flags(Adder& add, EngineOptions& o) {
   add.value("--dtype", o.dummy_type, "TYPE",
             "of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type they have")
       ->transform(CLI::Validator([](std::string& name) { return name = torch_type(name), std::string(); }, ""));
+  add.value("--packed-weights-cache", o.packed_weights_dir, "DIR",
+            "weights as they were packed are kept there, so that the next start need not pack them; empty = not kept");
+  add.value("--packed-weights-load", o.packed_weights_load, "HOW",
+            "of kept ones: mmap (pages of the file, shared between processes; quickest start), read (a copy in 2 MiB "
+            "pages; quicker tokens) or auto (read, unless memory is short)");
   add.value("--context-length,-c,--ctx-size,--max-model-len", o.context_length, "TOKENS",
             "prompt and output together; 0 = the model's");
   add.flag("--allow-longer-context", o.longer_context, "--context-length may be more than the model was made for");

@@ -147,6 +147,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"isa", info.isa},
                        {"activations", info.activations},
                        {"draft_model", info.draft_model},
+                       {"packed_weights", info.packed_weights},
                        {"disk_cache", info.disk_cache},
                        {"seconds", seconds}});
   }
@@ -159,6 +160,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
       info.limits.context_length, info.limits.pool_tokens, info.kv_type, mib(info.kv_bytes), info.threads,
       info.processors_left_out.empty() ? "" : fmt::format(" (left out: {})", info.processors_left_out), info.isa,
       info.activations));
+  if (!info.packed_weights.empty()) say(fmt::format("  weights  {}\n", info.packed_weights));
   if (!info.draft_model.empty()) say(fmt::format("  drafts   {}\n", info.draft_model));
   say(fmt::format("  cache    {}\n", info.disk_cache.empty() ? "evicted prefixes are dropped" : info.disk_cache));
   say(ready + "\n");

@@ -57,7 +57,9 @@ struct EngineOptions {
   std::string cache_dir;              // prefixes are kept in this folder across restarts; empty = they are not
   std::int64_t cache_disk_bytes = 0;  // evicted prefixes go to disk, at most that much; 0 = they are dropped
   std::string cache_scratch;          // where, without a cache_dir: a folder whose files end with the process
-  double cache_save_seconds = 10;     // what the end of the engine may take to save prefixes to the cache_dir
+  std::string packed_weights_dir;     // packed weights are kept in this folder for the next start; empty = they are not
+  std::string packed_weights_load = "auto";  // how they come back: mmap | read | auto (read where memory allows)
+  double cache_save_seconds = 10;            // what the end of the engine may take to save prefixes to the cache_dir
 
   // Refuses values that no model could be opened with; open() does so too, but only once a model is at hand.
   Result<> check() const;
@@ -77,8 +79,9 @@ struct ModelInfo {
   std::int64_t layer_parameters = 0;  // of the matrices that every token passes; the head not counted
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::string isa, activations, kv_type;
-  std::string draft_model;  // what guesses, and its memory, in words; empty = no model does
-  std::string disk_cache;   // what goes to disk and where, in words; empty = nothing does
+  std::string draft_model;     // what guesses, and its memory, in words; empty = no model does
+  std::string packed_weights;  // where they came from or are kept, in words; empty without a folder for them
+  std::string disk_cache;      // what goes to disk and where, in words; empty = nothing does
   int threads = 0;
   std::string processors_left_out;         // by --threads 0: "8 efficiency cores"; empty if none
   int max_running = 0, prefill_chunk = 0;  // sequences in one batch; prompt tokens in one step

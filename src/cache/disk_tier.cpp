@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/checksum.h"
 #include "base/log.h"
-#include "cache/checksum.h"
 
 namespace espalier {
 namespace {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <tuple>
 
+#include "base/checksum.h"
 #include "base/log.h"
 #include "base/start_thread.h"
-#include "cache/checksum.h"
 #include "cache/disk_tier.h"
 
 namespace espalier {

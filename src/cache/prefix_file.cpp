@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
-#include "cache/checksum.h"
+#include "base/checksum.h"
 #include "tensor/file/byte_cursor.h"
 
 namespace espalier {

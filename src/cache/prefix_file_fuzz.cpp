@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cache/checksum.h"
+#include "base/checksum.h"
 #include "cache/prefix_file.h"
 
 namespace espalier {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/log.h"
-#include "cache/checksum.h"
+#include "engine/tensor_samples.h"
 #include "model/numerics.h"
 #include "tensor/file/open_file.h"
 
@@ -15,21 +15,6 @@ namespace espalier {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A checksum over parts, each with its length, so that no two lists of parts look alike.
-class Fingerprint {
- public:
-  void add(std::span<const std::byte> bytes) {
-    add_number(bytes.size());
-    state_ = checksum(bytes, state_);
-  }
-  void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
-  void add_number(std::uint64_t number) { state_ = checksum(std::as_bytes(std::span(&number, 1)), state_); }
-  std::string text() const { return fmt::format("{:016x}", state_); }
-
- private:
-  std::uint64_t state_ = 0;
-};
 
 // The first bytes of a file: the metadata of a GGUF (hyperparameters, vocabulary), the whole of a small JSON file.
 void add_start(Fingerprint& print, const fs::path& path) {
@@ -48,19 +33,6 @@ void add_start(Fingerprint& print, const fs::path& path) {
     read += static_cast<std::size_t>(got);
   }
   print.add(std::span(bytes).first(read));
-}
-
-// A few pages of every tensor: whatever trains, merges or quantises a model changes nearly all of them.
-void add_tensors(Fingerprint& print, const TensorFile& weights) {
-  constexpr std::size_t kPage = 4096, kSamples = 4;
-  for (const Tensor& tensor : weights.tensors()) {
-    print.add(tensor.name);
-    print.add(name(tensor.dtype));
-    for (const std::int64_t length : tensor.shape) print.add_number(static_cast<std::uint64_t>(length));
-    const std::size_t bytes = tensor.data.size(), page = std::min(bytes, kPage);
-    for (std::size_t i = 0; i < kSamples; ++i)
-      print.add(tensor.data.subspan((bytes - page) / (kSamples - 1) * i, page));
-  }
 }
 
 std::string weights_print(const EngineOptions& options, const TensorFile& weights) {

@@ -16,6 +16,7 @@
 #include "engine/engine_core.h"
 #include "engine/engine_options.h"
 #include "engine/grammar_cache.h"
+#include "engine/load_decoder.h"
 #include "engine/loaded_draft.h"
 #include "engine/loaded_model.h"
 #include "engine/model_runner.h"
@@ -33,15 +34,6 @@ constexpr unsigned kMaskThreads = 2;
 struct Capacity {
   int context, pool;  // tokens
 };
-
-Error short_of_memory(Error error) {
-  error.message = fmt::format(
-      "the model does not fit: {}; a smaller model, a smaller --chunked-prefill-size or --max-running-requests, or "
-      "more "
-      "memory (ulimit -v, a container's memory limit) would work",
-      error.message);
-  return error;
-}
 
 // As many compute threads as were asked for, or why not.
 Result<std::unique_ptr<ComputeTeam>> start_team(int threads, ComputeTeam::Place place) {
@@ -85,7 +77,6 @@ struct Engine::Impl {
   std::atomic<std::chrono::steady_clock::rep> last_step{std::chrono::steady_clock::now().time_since_epoch().count()};
 
   Result<> open(const Progress& progress);
-  Result<> load_weights(const Progress& progress, const DecoderSpec& spec);
   void describe(const Capacity& capacity);
   void start_masks();
   void run();
@@ -116,12 +107,17 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(const DecoderSpec spec, declare(files.config));
   const auto shape = KvShape::of(spec, chosen.kv);
   ESP_TRY(const int context, context_of(options, files.config.context_length));
-  ESP_CHECK(refuse_too_large(*files.weights));
   ESP_TRY(team, start_team(chosen.threads, chosen.place));
-  ESP_CHECK(load_weights(progress, spec));
+  ESP_TRY(LoadedDecoder loaded,
+          load_decoder(options, files, spec, {chosen.activations, chosen.chunk + chosen.max_running}, *team, progress));
+  decoder = std::move(loaded.decoder);
+  info.packed_weights = std::move(loaded.packed_weights);
   ESP_TRY(draft, load_draft(options, chosen, files, *team));
   const std::size_t beside = draft ? draft->bytes_per_token(shape) : 0;
-  const Capacity fits{context, pool_of(options, chosen, context, shape.bytes_per_token() + beside, memory_room())};
+  MemoryRoom room = memory_room();
+  room.pages -=
+      std::min(room.pages, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));  // the weights' pages are to stay
+  const Capacity fits{context, pool_of(options, chosen, context, shape.bytes_per_token() + beside, room)};
   ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
@@ -160,17 +156,6 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(thread, start_thread("engine's", [this] { run(); }));
   pthread_setname_np(thread.native_handle(), "esp-engine");
   return success();
-}
-
-Result<> Engine::Impl::load_weights(const Progress& progress, const DecoderSpec& spec) {
-  DecoderOptions decoder_options{chosen.activations, chosen.chunk + chosen.max_running};
-  auto report = [&](int done, int total) {
-    if (progress) progress("loading weights", static_cast<double>(done) / total);
-  };
-  auto loaded = Decoder::load(spec, Weights(*files.weights, files.naming), decoder_options, *team, report);
-  if (!loaded.ok() && loaded.error().kind == Error::Kind::out_of_memory) return short_of_memory(loaded.error());
-  ESP_TRY(decoder, std::move(loaded));
-  return files.weights->intact();
 }
 
 void Engine::Impl::describe(const Capacity& fits) {

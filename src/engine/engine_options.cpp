@@ -137,6 +137,12 @@ Result<> check_load_format(const EngineOptions& o) {
   return refused("load-format", o.load_format, "auto, gguf, safetensors or dummy");
 }
 
+Result<> check_packed_load(const EngineOptions& o) {
+  constexpr std::string_view kWays[] = {"auto", "mmap", "read"};
+  if (std::find(std::begin(kWays), std::end(kWays), o.packed_weights_load) != std::end(kWays)) return success();
+  return refused("packed-weights-load", o.packed_weights_load, "auto, mmap or read");
+}
+
 // "40%", "0.4" (as other servers' fractions of memory are written) or bytes with a suffix: "4G", "512MiB".
 Result<KvMemory> kv_memory_of(const EngineOptions& o) {
   KvMemory memory;
@@ -182,6 +188,7 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_CHECK(check_fractions(o));
   ESP_CHECK(check_dummy_type(o));
   ESP_CHECK(check_load_format(o));
+  ESP_CHECK(check_packed_load(o));
   EngineChoices choices;
   ESP_TRY(choices.activations, activations_of(o));
   ESP_TRY(choices.kv, kv_type_of(o));

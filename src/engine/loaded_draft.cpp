@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/load_decoder.h"
 #include "model/arch/table.h"
 #include "text/tokenizer.h"
 
@@ -56,15 +57,13 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
   draft->files = std::move(files).value();
   ESP_CHECK(same_tokens(draft->files, target));
 
-  if (auto room = refuse_too_large(*draft->files.weights); !room.ok()) return of_draft(room.error());
   auto spec = declare(draft->files.config);
   if (!spec.ok()) return of_draft(spec.error());
   draft->shape = KvShape::of(*spec, chosen.kv);
-  auto decoder = Decoder::load(*spec, Weights(*draft->files.weights, draft->files.naming),
-                               {chosen.activations, kRows + chosen.max_running}, team);
-  if (!decoder.ok()) return of_draft(decoder.error());
-  draft->decoder = std::move(decoder).value();
-  if (auto intact = draft->files.weights->intact(); !intact.ok()) return of_draft(intact.error());
+  auto loaded = load_decoder(options, draft->files, *spec, {chosen.activations, kRows + chosen.max_running}, team);
+  if (!loaded.ok()) return of_draft(loaded.error());
+  draft->decoder = std::move(loaded->decoder);
+  draft->mapped_bytes = loaded->mapped_bytes;
   return draft;
 }
 

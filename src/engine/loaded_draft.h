@@ -19,6 +19,7 @@ struct LoadedDraft {
   bool keeps_prefixes = true;
   ModelFiles files;
   std::unique_ptr<Decoder> decoder;
+  std::int64_t mapped_bytes = 0;  // of weights
   KvShape shape;
   KvPool kv;
   std::unique_ptr<DraftModel> model;  // null before give_pool()

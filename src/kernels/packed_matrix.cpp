@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/compute_team.h"
+#include "base/fingerprint.h"
 #include "kernels/panel_pack.h"
 
 namespace espalier {
@@ -48,19 +49,37 @@ Result<PanelLayout> panel_layout(DType type) {
   }
 }
 
-Result<PackedMatrix> PackedMatrix::pack(DType type, std::int64_t outputs, std::int64_t k, const RowSource& row,
-                                        ComputeTeam* team) {
+Result<std::uint64_t> PackedMatrix::bytes_of(DType type, std::int64_t outputs, std::int64_t k) {
   ESP_TRY(const PanelLayout layout, panel_layout(type));
+  const auto up = [](std::int64_t values, std::int64_t each) {
+    return static_cast<std::uint64_t>(values / each + (values % each != 0 ? 1 : 0));
+  };
+  const auto panel = checked_mul(up(k, layout.block_k), static_cast<std::uint64_t>(layout.block_bytes));
+  const auto total = panel ? checked_mul(*panel, up(outputs, kPanelColumns)) : std::nullopt;
+  if (!total) return Error{Error::Kind::out_of_memory, "a weight matrix is larger than the address space", {}, {}};
+  return *total;
+}
+
+Result<PackedMatrix> PackedMatrix::over(DType type, std::int64_t outputs, std::int64_t k, const std::byte* panels,
+                                        std::shared_ptr<const void> owner) {
+  ESP_TRY(const std::uint64_t total, bytes_of(type, outputs, k));
   PackedMatrix matrix;
   matrix.type_ = type;
   matrix.outputs_ = outputs;
   matrix.k_ = k;
-  const std::int64_t blocks = (k + layout.block_k - 1) / layout.block_k;
-  auto panel_bytes = checked_mul(static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(layout.block_bytes));
-  auto total = panel_bytes ? checked_mul(*panel_bytes, static_cast<std::uint64_t>(matrix.panels())) : std::nullopt;
-  if (!total) return Error{Error::Kind::out_of_memory, "a weight matrix is larger than the address space", {}, {}};
-  matrix.panel_bytes_ = *panel_bytes;
-  ESP_TRY(matrix.memory_, PageBuffer::allocate(*total));
+  if (matrix.panels() > 0) matrix.panel_bytes_ = total / static_cast<std::uint64_t>(matrix.panels());
+  matrix.panels_ = reinterpret_cast<const std::uint8_t*>(panels);
+  matrix.owner_ = std::move(owner);
+  return matrix;
+}
+
+Result<PackedMatrix> PackedMatrix::pack(DType type, std::int64_t outputs, std::int64_t k, const RowSource& row,
+                                        ComputeTeam* team) {
+  ESP_TRY(const std::uint64_t total, bytes_of(type, outputs, k));
+  auto memory = std::make_shared<PageBuffer>();
+  ESP_TRY(*memory, PageBuffer::allocate(total));
+  auto* const panels = reinterpret_cast<std::uint8_t*>(memory->data());
+  ESP_TRY(PackedMatrix matrix, over(type, outputs, k, memory->data(), memory));
 
   auto pack_one = [&](int panel) {
     std::span<const std::byte> rows[kPanelColumns];
@@ -68,9 +87,7 @@ Result<PackedMatrix> PackedMatrix::pack(DType type, std::int64_t outputs, std::i
       const std::int64_t column = static_cast<std::int64_t>(panel) * kPanelColumns + i;
       if (column < outputs) rows[i] = row(column);
     }
-    pack_panel(
-        type, k, rows,
-        reinterpret_cast<std::uint8_t*>(matrix.memory_.data()) + static_cast<std::size_t>(panel) * matrix.panel_bytes_);
+    pack_panel(type, k, rows, panels + static_cast<std::size_t>(panel) * matrix.panel_bytes_);
   };
   if (team)
     team->run(matrix.panels(), pack_one);
@@ -82,6 +99,27 @@ Result<PackedMatrix> PackedMatrix::pack(DType type, std::int64_t outputs, std::i
 Result<PackedMatrix> PackedMatrix::pack(const Tensor& weight, ComputeTeam* team) {
   return pack(
       weight.dtype, weight.rows(), weight.columns(), [&](std::int64_t column) { return weight.row(column); }, team);
+}
+
+std::uint64_t panels_print() {
+  constexpr std::int64_t kValues = 512;        // two blocks of the longest kind
+  constexpr int kColumns = kPanelColumns - 1;  // a missing column is part of the layout too
+  Fingerprint print;
+  std::vector<std::uint8_t> stored(sizeof(float) * kValues * kColumns);
+  std::uint32_t state = 1;
+  for (auto& byte : stored) byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+  for (int number = 0; number < kDTypes; ++number) {
+    const auto type = static_cast<DType>(number);
+    if (!panel_layout(type).ok()) continue;
+    const BlockShape block = block_shape(type);
+    const std::size_t row_bytes = static_cast<std::size_t>(kValues / block.elements * block.bytes);
+    const auto row = [&](std::int64_t column) {
+      return std::as_bytes(std::span(stored)).subspan(static_cast<std::size_t>(column) * row_bytes, row_bytes);
+    };
+    print.add(name(type));
+    if (const auto packed = PackedMatrix::pack(type, kColumns, kValues, row); packed.ok()) print.add(packed->memory());
+  }
+  return print.value();
 }
 
 }  // namespace espalier

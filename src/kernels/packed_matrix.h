@@ -20,12 +20,15 @@
 //   IQ4_XS d | 8 x (sc i8[16] | nibbles)
 //   two bits: word w of a sub-block, bits 8*b + 2*j .. +1: the bits of k = 16*w + 4*j + b
 //
-// Threads: packing may be split over panels; a packed matrix is read-only afterwards.
+// A matrix that was packed before may be read from elsewhere (model/packed_weights.h): panels_print() tells whether it
+// was packed as this program would.
+// Threads: packing may be split over panels; a packed matrix is read-only afterwards, and copies share its panels.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "espalier/error.h"
@@ -46,6 +49,9 @@ struct PanelLayout {
 };
 Result<PanelLayout> panel_layout(DType type);
 
+// A checksum of what packing makes of some made-up values of every type: it changes with any layout above.
+std::uint64_t panels_print();
+
 class PackedMatrix {
  public:
   PackedMatrix() = default;
@@ -59,21 +65,27 @@ class PackedMatrix {
                                    ComputeTeam* team = nullptr);
   static Result<PackedMatrix> pack(const Tensor& weight, ComputeTeam* team = nullptr);
 
+  // Over panels that lie at `panels` (aligned to 64 bytes, bytes_of() of them) as long as `owner` lives.
+  static Result<PackedMatrix> over(DType type, std::int64_t outputs, std::int64_t k, const std::byte* panels,
+                                   std::shared_ptr<const void> owner);
+  // Of all panels of such a matrix. Fails: as pack() does.
+  static Result<std::uint64_t> bytes_of(DType type, std::int64_t outputs, std::int64_t k);
+
   DType type() const { return type_; }
   std::int64_t outputs() const { return outputs_; }
   std::int64_t k() const { return k_; }
   int panels() const { return static_cast<int>((outputs_ + kPanelColumns - 1) / kPanelColumns); }
   std::size_t panel_bytes() const { return panel_bytes_; }
-  const std::uint8_t* panel(int index) const {
-    return reinterpret_cast<const std::uint8_t*>(memory_.data()) + static_cast<std::size_t>(index) * panel_bytes_;
-  }
+  const std::uint8_t* panel(int index) const { return panels_ + static_cast<std::size_t>(index) * panel_bytes_; }
   std::size_t bytes() const { return panel_bytes_ * static_cast<std::size_t>(panels()); }
+  std::span<const std::byte> memory() const { return std::as_bytes(std::span(panels_, bytes())); }  // of all panels
 
  private:
   DType type_ = DType::f32;
   std::int64_t outputs_ = 0, k_ = 0;
   std::size_t panel_bytes_ = 0;
-  PageBuffer memory_;
+  const std::uint8_t* panels_ = nullptr;
+  std::shared_ptr<const void> owner_;  // of the panels' memory
 };
 
 }  // namespace espalier

@@ -28,6 +28,9 @@ struct LayerWeights {
     ESP_TRY(w.down, load_down(weights, spec, layer, team));
     return w;
   }
+  void add_matrices(std::vector<NamedMatrix>& to) const {
+    for (const Linear* linear : {&qkv, &attention_out, &gate_up, &down}) linear->add_matrices(to);
+  }
   std::size_t bytes() const {
     return qkv.bytes() + attention_out.bytes() + gate_up.bytes() + down.bytes() +
            (attention_norm.size() + q_norm.size() + k_norm.size() + mlp_norm.size()) * sizeof(float);
@@ -263,6 +266,13 @@ std::size_t Decoder::weight_bytes() const {
   std::size_t sum = impl_->head.bytes() + impl_->final_norm.size() * sizeof(float);
   for (const auto& layer : impl_->layers) sum += layer.bytes();
   return sum;
+}
+
+std::vector<NamedMatrix> Decoder::matrices() const {
+  std::vector<NamedMatrix> all;
+  for (const auto& layer : impl_->layers) layer.add_matrices(all);
+  impl_->head.add_matrices(all);
+  return all;
 }
 
 std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {

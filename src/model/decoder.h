@@ -31,8 +31,9 @@ class Decoder final : public Model {
   ~Decoder() override;
 
   const DecoderSpec& spec() const;
-  std::string_view isa() const;      // of the kernels it uses: "avx512"
-  std::size_t weight_bytes() const;  // resident: panels, norms, biases
+  std::string_view isa() const;               // of the kernels it uses: "avx512"
+  std::size_t weight_bytes() const;           // panels, norms, biases
+  std::vector<NamedMatrix> matrices() const;  // of all layers and the head, as long as the decoder lives
   int vocabulary() const override { return spec().vocabulary; }
   int max_rows() const override;
   std::span<float> forward(const Batch& batch, const KvView& kv) override;

@@ -8,6 +8,7 @@
 #include "model/decoder.h"
 #include "model/gguf_config.h"
 #include "model/hf_config.h"
+#include "model/small_pool.h"
 #include "tensor/decode.h"
 #include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"
@@ -17,46 +18,8 @@
 namespace espalier {
 namespace {
 
-// Keys and values of one sequence, slots in order.
-struct SmallPool {
-  std::vector<std::vector<std::byte>> memory;
-  std::vector<KvLayer> layers;
-  SmallPool(const DecoderSpec& spec, KvType type, int slots) {
-    const std::size_t head = static_cast<std::size_t>(kSegmentSlots) *
-                             static_cast<std::size_t>(padded_head(spec.attention.head_dim)) *
-                             static_cast<std::size_t>(element_bytes(type));
-    const std::size_t segment = head * static_cast<std::size_t>(spec.attention.kv_heads);
-    const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
-    for (int i = 0; i < spec.layers; ++i) {
-      auto& keys = memory.emplace_back(segment * segments);
-      auto* key_bytes = keys.data();
-      auto& values = memory.emplace_back(keys.size());
-      layers.push_back({type, key_bytes, values.data(), nullptr, nullptr, head, segment, 0});
-    }
-  }
-};
-
-// Runs one sequence in chunks and gives the logits of every position.
-std::vector<float> all_logits(Decoder& decoder, const SmallPool& pool, std::span<const TokenId> tokens, int chunk,
-                              int from = 0) {
-  std::vector<float> out;
-  for (int at = from; at < static_cast<int>(tokens.size()); at += chunk) {
-    const int count = std::min(chunk, static_cast<int>(tokens.size()) - at);
-    std::vector<Slot> slots;
-    std::vector<int> rows;
-    for (int i = 0; i < count; ++i) {
-      slots.push_back(at + i);
-      rows.push_back(i);
-    }
-    const KvRun run{0, at + count};
-    const BatchSequence sequence{0, count, at, {&run, 1}};
-    const auto logits = decoder.forward(
-        {tokens.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), slots, {&sequence, 1}, rows},
-        {pool.layers});
-    out.insert(out.end(), logits.begin(), logits.end());
-  }
-  return out;
-}
+using testing::all_logits;
+using testing::SmallPool;
 
 std::span<const float> last_row(const std::vector<float>& logits, int vocabulary) {
   return std::span(logits).last(static_cast<std::size_t>(vocabulary));

@@ -11,21 +11,29 @@ RowBlock ActivationRows::as(RowFormat format) {
   return {format, converted_[index(format)].data(), row_bytes(format, k_), rows_};
 }
 
-Result<Linear> Linear::pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias,
-                            ComputeTeam& team) {
+Result<Linear> Linear::pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias, ComputeTeam& team,
+                            const PackedWeights* packed) {
   Linear linear;
   linear.bias_ = std::move(bias);
   for (std::size_t i = 0; i < parts.size();) {
     std::size_t end = i;
     std::int64_t outputs = 0;
-    while (end < parts.size() && parts[end].type == parts[i].type) outputs += parts[end++].outputs;
+    std::string made_of;
+    for (; end < parts.size() && parts[end].type == parts[i].type; ++end) {
+      outputs += parts[end].outputs;
+      made_of += (made_of.empty() ? "" : "+") + parts[end].made_of;
+    }
     auto row = [&parts, i](std::int64_t column) {
       std::size_t part = i;
       while (column >= parts[part].outputs) column -= parts[part++].outputs;
       return parts[part].row(column);
     };
-    ESP_TRY(PackedMatrix matrix, PackedMatrix::pack(parts[i].type, outputs, k, row, &team));
-    linear.parts_.push_back(std::move(matrix));
+    auto found = packed != nullptr ? packed->find(made_of, parts[i].type, outputs, k, team) : std::nullopt;
+    if (!found) {
+      ESP_TRY(found, PackedMatrix::pack(parts[i].type, outputs, k, row, &team));
+    }
+    linear.parts_.push_back(std::move(*found));
+    linear.made_of_.push_back(std::move(made_of));
     linear.outputs_ += outputs;
     i = end;
   }
@@ -36,6 +44,10 @@ std::size_t Linear::bytes() const {
   std::size_t sum = bias_.size() * sizeof(float);
   for (const auto& part : parts_) sum += part.bytes();
   return sum;
+}
+
+void Linear::add_matrices(std::vector<NamedMatrix>& to) const {
+  for (std::size_t i = 0; i < parts_.size(); ++i) to.push_back({made_of_[i], &parts_[i]});
 }
 
 RowFormats Linear::formats(const CpuKernels& cpu, Activations mode, Options options) const {

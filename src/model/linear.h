@@ -5,10 +5,12 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "base/compute_team.h"
 #include "kernels/matmul.h"
+#include "model/packed_weights.h"
 
 namespace espalier {
 
@@ -68,21 +70,24 @@ class ActivationRows {
 class Linear {
  public:
   struct Part {
+    std::string made_of;  // where its rows come from and in which order: equal names, equal rows
     DType type;
     std::int64_t outputs;
     PackedMatrix::RowSource row;
   };
-  // Parts side by side in the output. bias: empty or one value per output of all parts.
-  static Result<Linear> pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias,
-                             ComputeTeam& team);
+  // Parts side by side in the output, out of `packed` what it has. bias: empty or one value per output of all parts.
+  static Result<Linear> pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias, ComputeTeam& team,
+                             const PackedWeights* packed = nullptr);
 
   std::int64_t outputs() const { return outputs_; }
   std::size_t bytes() const;
+  void add_matrices(std::vector<NamedMatrix>& to) const;
   struct Options {
     bool accumulate = false;  // add to what out holds
     bool wide = false;        // two-byte activations for quantised weights
   };
-  RowFormats formats(const CpuKernels& cpu, Activations mode, Options options) const;  // of the input that apply() reads
+  RowFormats formats(const CpuKernels& cpu, Activations mode,
+                     Options options) const;  // of the input that apply() reads
   void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,
              Options options) const;
   void apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out,
@@ -93,6 +98,7 @@ class Linear {
  private:
   std::int64_t outputs_ = 0;
   std::vector<PackedMatrix> parts_;
+  std::vector<std::string> made_of_;  // each of them
   std::vector<float> bias_;
 };
 

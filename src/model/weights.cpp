@@ -57,14 +57,15 @@ Result<Linear> load_linear(const Weights& weights, const DecoderSpec& spec, std:
     auto stored = [head = spec.attention.head_dim, interleaved](std::int64_t row) {
       return stored_row(row, head, interleaved);
     };
-    parts.push_back(
-        {tensor->dtype, tensor->shape[0], [tensor, stored](std::int64_t row) { return tensor->row(stored(row)); }});
+    std::string made_of = interleaved ? fmt::format("{}/pairs{}", tensor->name, spec.attention.head_dim) : tensor->name;
+    parts.push_back({std::move(made_of), tensor->dtype, tensor->shape[0],
+                     [tensor, stored](std::int64_t row) { return tensor->row(stored(row)); }});
     if (!shape_of(role, spec).bias) continue;
     ESP_TRY(const std::vector<float> bias, weights.vector(role, layer, spec, true));
     for (std::int64_t row = 0; row < tensor->shape[0]; ++row)
       biases.push_back(bias[static_cast<std::size_t>(stored(row))]);
   }
-  ESP_TRY(Linear linear, Linear::pack(parts, packed.front()->shape[1], std::move(biases), team));
+  ESP_TRY(Linear linear, Linear::pack(parts, packed.front()->shape[1], std::move(biases), team, weights.packed()));
   for (const Tensor* tensor : packed) weights.forget(*tensor);
   return linear;
 }

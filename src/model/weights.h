@@ -44,9 +44,12 @@ std::vector<Role> roles_of_a_layer(const DecoderSpec& spec);
 class Weights {
  public:
   enum class Naming { hf, gguf };
-  Weights(const TensorFile& file, Naming naming) : file_(file), naming_(naming) {}
+  // What `packed` has of the file's matrices is not packed again; both outlive this.
+  Weights(const TensorFile& file, Naming naming, const PackedWeights* packed = nullptr)
+      : file_(file), naming_(naming), packed_(packed) {}
 
   Naming naming() const { return naming_; }
+  const PackedWeights* packed() const { return packed_; }
   static std::string name(Naming naming, Role role, int layer, bool bias = false);
   std::string name(Role role, int layer, bool bias = false) const { return name(naming_, role, layer, bias); }
   bool has(Role role, int layer = -1) const { return file_.find(name(role, layer)) != nullptr; }
@@ -58,6 +61,7 @@ class Weights {
  private:
   const TensorFile& file_;
   Naming naming_;
+  const PackedWeights* packed_;
 };
 
 // The parts of one layer's projections, rows put into the order of HF checkpoints.

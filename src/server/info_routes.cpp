@@ -87,6 +87,7 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("schedule_conservativeness", options.conservativeness).field("random_seed", options.random_seed);
   json.field("radix_eviction_policy", options.eviction).field("cache_dir", options.cache_dir);
   json.field("cache_disk", options.cache_disk_bytes).field("disk_cache", info.disk_cache);
+  json.field("packed_weights_cache", options.packed_weights_dir).field("packed_weights", info.packed_weights);
   json.field("target_itl", options.target_itl_ms).field("fair_tenants", options.fair_tenants);
   json.field("speculative_algorithm", options.speculative).field("speculative_draft_model_path", options.draft_model);
   json.field("max_total_num_tokens", info.limits.pool_tokens).field("max_total_tokens", info.limits.pool_tokens);

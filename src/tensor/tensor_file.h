@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "espalier/error.h"
+#include "tensor/file_stamp.h"
 #include "tensor/tensor.h"
 
 namespace espalier {
@@ -27,8 +28,12 @@ class TensorFile {
   // The name, without folders, of the file that holds this tensor: what an error about it should name.
   virtual std::string file_of(const Tensor&) const { return {}; }
   virtual Result<> intact() const { return success(); }
-  // Advice: these bytes were read for the last time for now, their memory may be used for something else.
+  // Advice: these bytes will be read soon; they were read for the last time for now, their memory may be used for
+  // something else.
+  virtual void will_need(const Tensor&) const {}
   virtual void forget(const Tensor&) const {}
+  // Of the files, as they were when they were opened; none where the bytes come from no file.
+  virtual std::vector<FileStamp> stamps() const { return {}; }
 };
 
 }  // namespace espalier

@@ -30,8 +30,11 @@ class GgufFile : public TensorFile {
   const Tensor* find(std::string_view tensor) const override { return parts_.find(tensor); }
   const std::vector<Tensor>& tensors() const override { return parts_.tensors(); }
   std::string file_of(const Tensor& tensor) const override { return parts_.file_of(tensor); }
+  std::uint64_t offset(const Tensor& tensor) const { return parts_.offset(tensor); }
   Result<> intact() const override { return parts_.intact(); }
+  void will_need(const Tensor& tensor) const override { parts_.will_need(tensor); }
   void forget(const Tensor& tensor) const override { parts_.forget(tensor); }
+  std::vector<FileStamp> stamps() const override { return parts_.stamps(); }
 
  private:
   GgufFile() = default;

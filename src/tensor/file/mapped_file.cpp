@@ -35,10 +35,11 @@ Result<MappedFile> MappedFile::open_beneath(const std::filesystem::path& folder,
 }
 
 Result<MappedFile> MappedFile::map(const OpenFile& file) {
-  ESP_TRY(const std::uint64_t size, file.bytes());
+  ESP_TRY(const FileStamp stamp, file.stamp());
+  const std::uint64_t size = stamp.bytes;
   const auto bytes = checked_cast<std::size_t>(size);
   if (!bytes) return bad_file(fmt::format("{} has {} bytes, more than this machine can address", file.name(), size));
-  if (*bytes == 0) return MappedFile({}, file.name());
+  if (*bytes == 0) return MappedFile({}, stamp);
   void* begin = ::mmap(nullptr, *bytes, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (begin == MAP_FAILED && errno == ENOMEM) {
     return Error{
@@ -49,7 +50,7 @@ Result<MappedFile> MappedFile::map(const OpenFile& file) {
   if (begin == MAP_FAILED) {
     return bad_file(fmt::format("cannot map {}: {}", file.name(), std::generic_category().message(errno)));
   }
-  MappedFile mapped({static_cast<const std::byte*>(begin), *bytes}, file.name());
+  MappedFile mapped({static_cast<const std::byte*>(begin), *bytes}, stamp);
   ESP_TRY(mapped.guard_, MappingGuard::watch(begin, *bytes));
   ESP_TRY(const std::uint64_t size_now, file.bytes());
   if (size_now != size) return bad_file(fmt::format("{} changed its size while it was being opened", file.name()));
@@ -57,11 +58,15 @@ Result<MappedFile> MappedFile::map(const OpenFile& file) {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})), name_(std::move(other.name_)), guard_(std::move(other.guard_)) {}
+    : bytes_(std::exchange(other.bytes_, {})),
+      name_(std::move(other.name_)),
+      stamp_(std::move(other.stamp_)),
+      guard_(std::move(other.guard_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(name_, other.name_);
+  std::swap(stamp_, other.stamp_);
   std::swap(guard_, other.guard_);
   return *this;
 }

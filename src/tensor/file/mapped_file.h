@@ -32,6 +32,7 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& name() const { return name_; }  // without folders, for messages
+  const FileStamp& stamp() const { return stamp_; }  // when it was mapped
   Result<> intact() const;
 
   // Advice only: fetch these bytes soon; give back the memory of pages that lie wholly inside (they can be read again).
@@ -39,11 +40,13 @@ class MappedFile {
   void forget(std::span<const std::byte> part) const;
 
  private:
-  MappedFile(std::span<const std::byte> bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
+  MappedFile(std::span<const std::byte> bytes, FileStamp stamp)
+      : bytes_(bytes), name_(stamp.name), stamp_(std::move(stamp)) {}
   static Result<MappedFile> map(const OpenFile& file);
 
   std::span<const std::byte> bytes_;
   std::string name_;
+  FileStamp stamp_;
   MappingGuard guard_;
 };
 

@@ -47,9 +47,24 @@ std::string MappedParts::file_of(const Tensor& tensor) const {
   return file != nullptr ? file->name() : std::string();
 }
 
+std::uint64_t MappedParts::offset(const Tensor& tensor) const {
+  const MappedFile* file = holder(tensor);
+  return file != nullptr ? static_cast<std::uint64_t>(tensor.data.data() - file->bytes().data()) : 0;
+}
+
 Result<> MappedParts::intact() const {
   for (const auto& file : files_) ESP_CHECK(file.intact());
   return success();
+}
+
+void MappedParts::will_need(const Tensor& tensor) const {
+  if (const MappedFile* file = holder(tensor)) file->will_need(tensor.data);
+}
+
+std::vector<FileStamp> MappedParts::stamps() const {
+  std::vector<FileStamp> all;
+  for (const auto& file : files_) all.push_back(file.stamp());
+  return all;
 }
 
 void MappedParts::forget(const Tensor& tensor) const {

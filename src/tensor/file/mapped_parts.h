@@ -23,8 +23,11 @@ class MappedParts {
   const Tensor* find(std::string_view name) const;
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::string file_of(const Tensor& tensor) const;
+  std::uint64_t offset(const Tensor& tensor) const;  // of its bytes in that file
   Result<> intact() const;
+  void will_need(const Tensor& tensor) const;
   void forget(const Tensor& tensor) const;
+  std::vector<FileStamp> stamps() const;
   std::uint64_t file_bytes() const;  // of all files together
 
  private:

@@ -61,12 +61,21 @@ OpenFile::~OpenFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Result<std::uint64_t> OpenFile::bytes() const {
+Result<FileStamp> OpenFile::stamp() const {
   struct stat status{};
   if (::fstat(descriptor_, &status) != 0) {
     return bad_file(fmt::format("{}: {}", name_, std::generic_category().message(errno)));
   }
-  return static_cast<std::uint64_t>(status.st_size);
+  const auto nanoseconds = [](const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return FileStamp{name_, static_cast<std::uint64_t>(status.st_size), static_cast<std::uint64_t>(status.st_ino),
+                   nanoseconds(status.st_mtim), nanoseconds(status.st_ctim)};
+}
+
+Result<std::uint64_t> OpenFile::bytes() const {
+  ESP_TRY(const FileStamp now, stamp());
+  return now.bytes;
 }
 
 Result<OpenFile> open_file(const fs::path& path) {

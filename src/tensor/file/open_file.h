@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "espalier/error.h"
+#include "tensor/file_stamp.h"
 
 namespace espalier {
 
@@ -29,6 +30,7 @@ class OpenFile {
   int descriptor() const { return descriptor_; }
   const std::string& name() const { return name_; }  // without folders, for messages
   Result<std::uint64_t> bytes() const;               // its size now
+  Result<FileStamp> stamp() const;                   // now
 
  private:
   int descriptor_;

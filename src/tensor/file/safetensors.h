@@ -33,7 +33,9 @@ class SafetensorsFile : public TensorFile {
   const std::vector<Tensor>& tensors() const override { return parts_.tensors(); }
   std::string file_of(const Tensor& tensor) const override { return parts_.file_of(tensor); }
   Result<> intact() const override { return parts_.intact(); }
+  void will_need(const Tensor& tensor) const override { parts_.will_need(tensor); }
   void forget(const Tensor& tensor) const override { parts_.forget(tensor); }
+  std::vector<FileStamp> stamps() const override { return parts_.stamps(); }
 
  private:
   SafetensorsFile() = default;

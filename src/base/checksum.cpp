@@ -1,4 +1,4 @@
-#include "cache/checksum.h"
+#include "base/checksum.h"
 
 // Inlined, so that the program needs no library of it at run time (Debian: libxxhash-dev).
 #define XXH_INLINE_ALL
