@@ -10,12 +10,12 @@ import subprocess
 import sys
 
 # Whose vectors they are too: no compiler makes their instructions out of such vectors' functions.
-ALSO = {"amx": "avx512", "avxvnni": "avx2"}
+ALSO = {"amx": "avx512", "avxvnni": "avx2", "i8mm": "neon"}
 
 
 def main():
     build = pathlib.Path(sys.argv[1])
-    objects = [p for isa in ("amx", "avx2", "avxvnni", "avx512", "neon") for p in build.rglob(f"kernels/cpu/{isa}/*.o")]
+    objects = [p for isa in ("amx", "avx2", "avxvnni", "avx512", "neon", "i8mm") for p in build.rglob(f"kernels/cpu/{isa}/*.o")]
     shared, seen = [], 0
     for path in objects:
         listing = subprocess.run(["nm", "--demangle", "--defined-only", str(path)], capture_output=True, text=True, check=True)

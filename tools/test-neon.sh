@@ -12,7 +12,7 @@ nice -n 15 tools/build.sh neon
 emulator=$(command -v qemu-aarch64-static || command -v qemu-aarch64)
 kernels_on() {
   QEMU_CPU=$1 "$emulator" -L /usr/aarch64-linux-gnu build/neon/bin/kernels_test --gtest_list_tests |
-    grep -oE '/(neon|scalar)' | sort -u | xargs
+    grep -oE '/(i8mm|neon|scalar)' | sort -u | xargs
 }
 expect_kernels() {
   local found
@@ -31,9 +31,9 @@ test_on() {
     status=1
 }
 
-# Every extension that qemu knows, dot products and i8mm among them. Left out: plain loops, which the last run has, and
+# Every extension that qemu knows, dot products and i8mm among them, so the products in pairs of rows (i8mm). Left out: plain loops, which the last run has, and
 # tests that start themselves anew, which the system refuses without qemu.
-test_on max '/neon /scalar' '-*/scalar*:*DeathTest*'
+test_on max '/i8mm /neon /scalar' '-*/scalar*:*DeathTest*'
 # The first processors with dot products: anything newer in the kernels would be an illegal instruction.
 test_on cortex-a76 '/neon /scalar' '*/neon*' -R '^kernels$'
 # No dot product: the plain loops are chosen at start.

@@ -191,6 +191,34 @@ TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
     }
 }
 
+// Sums of integers are exact, whichever instructions make them.
+TEST_P(EachKernelSet, ShorterProductsGiveTheSameBitsAsThoseTheyStandFor) {
+  constexpr std::pair<std::string_view, std::string_view> kStandFor[] = {
+      {"i8mm", "neon"}, {"amx", "avx512"}, {"avxvnni", "avx2"}};
+  const CpuKernels* other = nullptr;
+  for (const auto& [isa, of] : kStandFor)
+    for (const CpuKernels* table : runnable_cpu_kernels())
+      if (isa == cpu.isa && table->isa == of) other = table;
+  if (other == nullptr) GTEST_SKIP() << cpu.isa << " stands for no other set";
+  ComputeTeam team(1);
+  constexpr std::int64_t k = 1280, outputs = 83;
+  for (DType type : kWeightTypes)
+    for (const bool wide : {false, true})
+      for (int rows : {1, 2, 3, 4, 5, 7, 8, 9, 38, 300}) {
+        if (!is_quantised(type)) continue;
+        StoredMatrix stored(rng, type, outputs, k);
+        auto packed = PackedMatrix::pack(stored.tensor);
+        ASSERT_TRUE(packed.ok());
+        auto x = random_floats(rng, static_cast<std::size_t>(rows * k));
+        Rows input(cpu, row_format(cpu, type, Activations::int8, wide), x, rows, k);
+        std::vector<float> ours(static_cast<std::size_t>(rows * outputs)), theirs(ours.size());
+        matmul(cpu, team, *packed, input.block, ours.data(), outputs);
+        matmul(*other, team, *packed, input.block, theirs.data(), outputs);
+        ASSERT_EQ(std::memcmp(ours.data(), theirs.data(), ours.size() * sizeof(float)), 0)
+            << cpu.isa << " " << name(type) << (wide ? " wide, rows " : " rows ") << rows;
+      }
+}
+
 TEST_P(EachKernelSet, MatmulTakesNothingFromBehindARowOfOddLength) {
   ComputeTeam team(1);
   constexpr std::int64_t k = 97, outputs = 70;

@@ -15,6 +15,8 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__aarch64__)
+#include <sys/sysctl.h>
 #endif
 
 namespace espalier {
@@ -38,6 +40,9 @@ void fill_int8(CpuKernels& table);
 #elif defined(__aarch64__)
 namespace neon {
 void fill(CpuKernels& table);
+}
+namespace i8mm {
+void fill_int8(CpuKernels& table);
 }
 #endif
 namespace scalar {
@@ -67,6 +72,30 @@ bool has_tiles() {
   return false;
 #endif
 }
+#endif
+
+#if defined(__aarch64__)
+#if defined(__linux__)
+bool has_dot_product() {
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
+bool has_i8mm() {
+  constexpr unsigned long kI8mm = 1ul << 13;  // HWCAP2_I8MM
+  return (getauxval(AT_HWCAP2) & kI8mm) != 0;
+}
+#else
+bool has_feature(const char* name) {
+  int value = 0;
+  std::size_t bytes = sizeof value;
+  return sysctlbyname(name, &value, &bytes, nullptr, 0) == 0 && value != 0;
+}
+bool has_dot_product() {
+  return true;  // every Apple processor with arm64
+}
+bool has_i8mm() {
+  return has_feature("hw.optional.arm.FEAT_I8MM");
+}
+#endif
 #endif
 
 std::vector<CpuKernels> runnable_tables() {
@@ -103,12 +132,12 @@ std::vector<CpuKernels> runnable_tables() {
     add(kernels::avx2::fill);
   }
 #elif defined(__aarch64__)
-#if defined(__linux__)
-  const bool dot_product = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
-#else
-  const bool dot_product = true;  // every Apple processor with arm64
-#endif
-  if (dot_product) add(kernels::neon::fill);
+  if (has_dot_product() && has_i8mm()) {
+    CpuKernels& table = add(kernels::neon::fill);
+    kernels::i8mm::fill_int8(table);
+    table.isa = "i8mm";
+  }
+  if (has_dot_product()) add(kernels::neon::fill);
 #endif
   add(kernels::scalar::fill);
   return tables;
