@@ -37,8 +37,8 @@ def percentiles(values, *shares):
     return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in shares] + [ordered[-1]]
 
 
-def measure(engine, path, whitespace, encode):
-    compiled, refused, wrong, compile_times, mask_times, forced = 0, 0, 0, [], [], 0
+def measure(engine, path, whitespace, tokenizer, slowest):
+    compiled, refused, wrong, compile_times, mask_times, places, forced = 0, 0, 0, [], [], [], 0
     for line in open(path, encoding="utf-8"):
         item = json.loads(line)
         reply = engine.ask(op="compile", kind=item["kind"], spec=item["spec"])
@@ -54,15 +54,20 @@ def measure(engine, path, whitespace, encode):
         # Masks on a grammar that has seen nothing yet.
         fresh = engine.ask(op="compile", kind=item["kind"], spec=item["spec"])["id"]
         for test in item["tests"]:
-            walk = engine.ask(op="walk", id=fresh, tokens=encode(text_of(test, whitespace)), forced=True)
+            tokens = tokenizer.encode(text_of(test, whitespace), add_special_tokens=False).ids
+            walk = engine.ask(op="walk", id=fresh, tokens=tokens, forced=True)
             mask_times += walk.get("cpu_micros", [])
+            places += [(item["id"], tokens, place) for place in range(len(walk.get("cpu_micros", [])))]
             forced += sum(len(found[1]) for found in walk.get("forced", []) if found)
         for number in (reply["id"], fresh):
             engine.ask(op="free", id=number)
     print(f"{path}, {whitespace}: {compiled} compiled, {refused} refused, {wrong} wrong verdicts, {forced} forced tokens")
     print("  compile p50/p99/max us: " + " / ".join(f"{t:.0f}" for t in percentiles(compile_times, 0.5, 0.99)))
     print(f"  {len(mask_times)} masks p50/p90/p99/max us: "
-          + " / ".join(f"{t:.2f}" for t in percentiles(mask_times, 0.5, 0.9, 0.99)))
+          + " / ".join(f"{t:.2f}" for t in percentiles(mask_times, 0.5, 0.9, 0.99))
+          + f"; {sum(t for t in mask_times if t > 100) / 1000:.1f} ms in those above 100 us")
+    for micros, (name, tokens, place) in sorted(zip(mask_times, places), key=lambda slow: -slow[0])[:slowest]:
+        print(f"  {micros:8.0f} us  {name} behind {place} tokens: {tokenizer.decode(tokens[max(0, place - 8):place])!r}")
 
 
 def main():
@@ -71,13 +76,14 @@ def main():
     parser.add_argument("--tokenizer", required=True, help="a tokenizer.json")
     parser.add_argument("--engine", default="build/espalier grammar --stdio")
     parser.add_argument("--whitespace", choices=["flex", "compact"], default="flex")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="list the N slowest masks of each set")
     options = parser.parse_args()
     from tokenizers import Tokenizer  # pip install tokenizers
     tokenizer = Tokenizer.from_file(options.tokenizer)
     print(options.engine)
     engine = Engine(options.engine, options.tokenizer, options.whitespace)
     for path in options.sets:
-        measure(engine, path, options.whitespace, lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
+        measure(engine, path, options.whitespace, tokenizer, options.slowest)
 
 
 if __name__ == "__main__":
