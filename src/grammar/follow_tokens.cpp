@@ -15,8 +15,8 @@ constexpr std::size_t kFuel = 20'000;  // expressions at places; a walk along st
 constexpr int kMostNesting = 200;      // of expressions inside one another
 constexpr int kFewBytes = 4;           // of a set that are followed one by one
 constexpr std::size_t kPartWalk = 20;  // fuel for reading a part of the vocabulary by states
-
-constexpr std::size_t kMostInParts = 500'000;  // tokens and nodes of parts that are remembered
+constexpr std::size_t kKnownParts = 512;
+constexpr std::size_t kLeastKept = 16, kMostKept = 4096;  // tokens of a known part
 
 }  // namespace
 
@@ -198,7 +198,9 @@ std::shared_ptr<const TokenMasks::PartTokens> TokenMasks::part_tokens(const Plac
     return children.bytes.empty() ? nullptr : children.nodes;
   };
   const PartPlace part{nodes(place.parts[0]), nodes(place.parts[1]), word};
-  if (const auto known = parts_.find(part); known != parts_.end()) return known->second;
+  if (parts_.empty()) parts_.resize(kKnownParts);
+  KnownPart& known = parts_[part.hash() % kKnownParts];
+  if (known.tokens != nullptr && known.at == part) return known.tokens;
   auto tokens = std::make_shared<PartTokens>();
   const State from = automaton_.start(word, Automaton::unknown);
   for (const auto& children : place.parts) {
@@ -208,21 +210,16 @@ std::shared_ptr<const TokenMasks::PartTokens> TokenMasks::part_tokens(const Plac
       if (place.trie->has_children(node) && automaton_.leaves(state)) tokens->leaves.push_back(node);
     });
   }
-  const std::size_t size = tokens->inside.size() + tokens->leaves.size();
-  if (part_size_ + size > kMostInParts) {
-    parts_.clear();
-    part_size_ = 0;
-  }
-  part_size_ += size;
-  parts_.emplace(part, tokens);
+  const std::size_t size = tokens->inside.size();
+  if (size >= kLeastKept && size <= kMostKept) known = {part, tokens};
   return tokens;
 }
 
-std::size_t TokenMasks::PartHash::operator()(const PartPlace& part) const {
+std::uint64_t TokenMasks::PartPlace::hash() const {
   const auto address = [](const Node* nodes) {
     return static_cast<std::uint64_t>(std::bit_cast<std::uintptr_t>(nodes));
   };
-  return mix(mix(address(part.whole), address(part.pieces)), part.word);
+  return mix(mix(address(whole), address(pieces)), word);
 }
 
 bool TokenMasks::spend(std::size_t fuel) {

@@ -78,9 +78,11 @@ class TokenMasks {
     const TokenTrie::Node *whole = nullptr, *pieces = nullptr;
     Expression word = ExpressionStore::nothing;
     bool operator==(const PartPlace&) const = default;
+    std::uint64_t hash() const;
   };
-  struct PartHash {
-    std::size_t operator()(const PartPlace& part) const;
+  struct KnownPart {
+    PartPlace at;
+    std::shared_ptr<const PartTokens> tokens;
   };
   struct Rest {  // what is read behind an expression, up to its caller
     Expression at = ExpressionStore::empty;
@@ -169,8 +171,7 @@ class TokenMasks {
   std::unordered_map<Expression, Classes> wide_items_;
   State behind_words_ = Automaton::unknown;  // what follows the words of which tokens are looked for
   std::unordered_map<Expression, std::shared_ptr<const LexemeTokens>> lexemes_, wholes_;
-  std::unordered_map<PartPlace, std::shared_ptr<const PartTokens>, PartHash> parts_;  // of tries that lexemes_ keeps
-  std::size_t part_size_ = 0;                                                         // tokens and nodes in it
+  std::vector<KnownPart> parts_;  // by hash, the last one of each; of tries that lexemes_ keeps
   std::unordered_map<Expression, std::shared_ptr<const CountedTokens>> counted_;  // by `item* tail`; null: not to be
 };
 
