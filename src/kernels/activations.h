@@ -11,7 +11,8 @@
 // No byte is -128.
 //
 // Sixteen bits are for the few layers whose inputs have outliers that eight cannot follow (queries, keys and values);
-// they cost a second dot product.
+// they cost a second dot product in blocks that have one. In the others all low bytes are zero
+// (docs/decisions/activation-widths.md).
 #pragma once
 
 #include <cstddef>

@@ -7,6 +7,6 @@
 
 namespace espalier {
 
-inline constexpr int kNumericsVersion = 3;
+inline constexpr int kNumericsVersion = 4;
 
 }  // namespace espalier

@@ -138,6 +138,28 @@ struct TwoBytes {
   static Simd::F value(const Sum& sum) { return Simd::to_float(Simd::shift8_add(sum.high, sum.low)); }
 };
 
+// Two bytes where the low ones are all zero, as they are in most blocks (elementwise.h): the same sums, for half of the
+// products.
+struct HighByte {
+  using Sum = TwoBytes::Sum;
+  struct Pairs {
+    Simd::P high;
+  };
+  template <class Format, int kPanels>
+  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Operand<Format> (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t) {
+    const Simd::A high = Simd::aload(q);
+    each<kPanels>([&](auto p) { sums[p].high = OneByte::dot4<Format>(sums[p].high, codes[p], high); });
+  }
+  template <int kPanels>
+  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
+                                                const std::int8_t* q, std::size_t) {
+    const Simd::A high = Simd::aload(q);
+    each<kPanels>([&](auto p) { sums[p].high = Simd::dot_pairs(sums[p].high, codes[p], high); });
+  }
+  static void add(Sum& sum, const Pairs& pairs) { sum.high = Simd::add_pairs(sum.high, pairs.high); }
+};
+
 // Of so many steps, how many may be added up in sixteen bits: each adds two products of a code and a signed byte.
 constexpr int pair_run(int steps, int most_code) {
   const int fit = 32767 / (2 * 128 * most_code);
@@ -162,6 +184,15 @@ struct IntegerTile {
     std::size_t values, scales, plane;  // where the block's bytes and scale lie in each row; from high to low bytes
     const std::int8_t* q(int r, int j) const { return at[r] + values + 4 * j; }
     const ActivationScale& scale(int r) const { return *reinterpret_cast<const ActivationScale*>(at[r] + scales); }
+    bool low_bytes_are_zero() const {
+      std::uint64_t any = 0, eight;
+      for (int r = 0; r < kRows; ++r)
+        for (int i = 0; i < kActivationBlock; i += 8) {
+          __builtin_memcpy(&eight, at[r] + plane + values + i, 8);
+          any |= eight;
+        }
+      return any == 0;
+    }
   };
 
   template <int kRows, int kPanels>
@@ -177,7 +208,8 @@ struct IntegerTile {
       for (int s = 0; s < Format::kSubs; ++s) {
         if constexpr (kRows == 1 && Simd::kAskAhead && !kUnpacked)
           each<kPanels>([&](auto p) { ask_ahead<kBytesOf32>(w[p] + s * kBytesOf32); });
-        each<Format::kGroups>([&](auto g) { group<kRows, kPanels>(tile, x, w, s, g); });
+        const bool high_only = Width::kPlanes == 2 && x.low_bytes_are_zero();
+        each<Format::kGroups>([&](auto g) { group<kRows, kPanels>(tile, x, w, s, g, high_only); });
         x.values += kActivationBlock;
         x.scales += sizeof(ActivationScale);
       }
@@ -193,36 +225,54 @@ struct IntegerTile {
 
  private:
   template <int kRows, int kPanels>
-  [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Rows<kRows>& x,
-                                                  const std::uint8_t* const (&w)[kPanels], int s, int g) {
+  using Sums = typename Width::Sum[kRows][kPanels];
+
+  // The products of a group of K with those bytes of the activations that Bytes takes.
+  template <class Bytes, int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void multiply(Sums<kRows, kPanels>& acc, const Rows<kRows>& x,
+                                                     const std::uint8_t* const (&w)[kPanels], int s, int g) {
     constexpr int kSteps = 8 / Format::kGroups;
     constexpr int kRun = Simd::kPairSums ? pair_run(kSteps, Format::kMostCode) : 0;
-    std::int32_t sum[kRows];
-    typename Width::Sum acc[kRows][kPanels];
-    each<kRows>([&](auto r) {
-      sum[r] = Format::kGroups == 2 ? x.scale(r).sum[g] : x.scale(r).sum[0] + x.scale(r).sum[1];
-      const std::int32_t start = kCentred<Format> ? 0 : -Format::kZeroPoint * sum[r];
-      each<kPanels>([&](auto p) { acc[r][p] = Width::start(start); });
-    });
     if constexpr (kRun > 0) {
 #pragma GCC unroll 8
       for (int begin = g * kSteps; begin < (g + 1) * kSteps; begin += kRun) {
-        typename Width::Pairs pairs[kRows][kPanels] = {};
+        typename Bytes::Pairs pairs[kRows][kPanels] = {};
 #pragma GCC unroll 8
         for (int j = begin; j < begin + kRun; ++j) {
           Simd::B codes[kPanels];
           each<kPanels>([&](auto p) { codes[p] = Operands<Format>::at(w[p], s, j); });
-          each<kRows>([&](auto r) { Width::dot(pairs[r], codes, x.q(r, j), x.plane); });
+          each<kRows>([&](auto r) { Bytes::dot(pairs[r], codes, x.q(r, j), x.plane); });
         }
-        each<kRows, kPanels>([&](auto r, auto p) { Width::add(acc[r][p], pairs[r][p]); });
+        each<kRows, kPanels>([&](auto r, auto p) { Bytes::add(acc[r][p], pairs[r][p]); });
       }
     } else {
 #pragma GCC unroll 8
       for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
         Operand<Format> codes[kPanels];
         each<kPanels>([&](auto p) { codes[p] = Operands<Format>::at(w[p], s, j); });
-        each<kRows>([&](auto r) { Width::template dot<Format>(acc[r], codes, x.q(r, j), x.plane); });
+        each<kRows>([&](auto r) { Bytes::template dot<Format>(acc[r], codes, x.q(r, j), x.plane); });
       }
+    }
+  }
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Rows<kRows>& x,
+                                                  const std::uint8_t* const (&w)[kPanels], int s, int g,
+                                                  bool high_only) {
+    std::int32_t sum[kRows];
+    Sums<kRows, kPanels> acc;
+    each<kRows>([&](auto r) {
+      sum[r] = Format::kGroups == 2 ? x.scale(r).sum[g] : x.scale(r).sum[0] + x.scale(r).sum[1];
+      const std::int32_t start = kCentred<Format> ? 0 : -Format::kZeroPoint * sum[r];
+      each<kPanels>([&](auto p) { acc[r][p] = Width::start(start); });
+    });
+    if constexpr (Width::kPlanes == 2) {
+      if (high_only)
+        multiply<HighByte, kRows, kPanels>(acc, x, w, s, g);
+      else
+        multiply<Width, kRows, kPanels>(acc, x, w, s, g);
+    } else {
+      multiply<Width, kRows, kPanels>(acc, x, w, s, g);
     }
     each<kPanels>([&](auto p) {
       Simd::F scale = Format::scale(w[p], s, g);
