@@ -208,6 +208,9 @@ struct IntegerTile {
       for (int s = 0; s < Format::kSubs; ++s) {
         if constexpr (kRows == 1 && Simd::kAskAhead && !kUnpacked)
           each<kPanels>([&](auto p) { ask_ahead<kBytesOf32>(w[p] + s * kBytesOf32); });
+        if constexpr (kRows > 1 && !kUnpacked)
+          if (part.ahead != 0)
+            each<kPanels>([&](auto p) { call_in_panel<kBytesOf32>(w[p] + s * kBytesOf32 + part.ahead); });
         const bool high_only = Width::kPlanes == 2 && x.low_bytes_are_zero();
         each<Format::kGroups>([&](auto g) { group<kRows, kPanels>(tile, x, w, s, g, high_only); });
         x.values += kActivationBlock;

@@ -43,9 +43,13 @@ struct PanelGroup {
   }
   template <class Micro, int kRows, int kPanels>
   void add_tiles(int begin, int end, int p, const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
-    PanelPart<kPanels> of{{}, part.begin, part.end};
+    PanelPart<kPanels> of{{}, part.begin, part.end, 0};
     for (int i = 0; i < kPanels; ++i) of.at[i] = part.at[p + i];
-    for (int row = begin; row < end; row += kRows) add_tile<Micro, kRows, kPanels>(p, row, of, sums);
+    if (begin == row_begin) of.ahead = part.ahead * kPanels;
+    for (int row = begin; row < end; row += kRows) {
+      add_tile<Micro, kRows, kPanels>(p, row, of, sums);
+      of.ahead = 0;
+    }
   }
   template <class Micro, int kRows, int kPanels>
   [[gnu::noinline]] void add_tile(int p, int row, const PanelPart<kPanels>& part, WaitingSums* sums) const {
@@ -64,7 +68,7 @@ struct PanelGroup {
 
 template <class Micro>
 void multiply_as_stored(const PanelGroup& group) {
-  PanelPart<kGroupPanels> all{{}, 0, group.t.k};
+  PanelPart<kGroupPanels> all{{}, 0, group.t.k, static_cast<std::ptrdiff_t>(group.t.panel_bytes)};
   for (int p = 0; p < group.panels; ++p) all.at[p] = panel_at(group.t, group.panel + p);
   group.add<Micro>(all, nullptr);
 }
@@ -75,7 +79,7 @@ void multiply_unpacked(const PanelGroup& group) {
   constexpr std::int64_t kPiece = kPieceBytes / Form::offset(32) * 32;  // values of K
   alignas(64) std::uint8_t unpacked[kGroupPanels][Form::offset(kPiece)];
   alignas(64) WaitingSums sums[kPassRows];
-  PanelPart<kGroupPanels> piece{{}, 0, 0};
+  PanelPart<kGroupPanels> piece{{}, 0, 0, 0};
   for (int p = 0; p < group.panels; ++p) piece.at[p] = unpacked[p];
   for (; piece.begin < group.t.k; piece.begin = piece.end) {
     piece.end = group.t.k - piece.begin < kPiece ? group.t.k : piece.begin + kPiece;

@@ -50,11 +50,13 @@ struct Tile {
   }
 };
 
-// Values [begin, end) of K of some panels; at[p] is where `begin` lies in panel p.
+// Values [begin, end) of K of some panels; at[p] is where `begin` lies in panel p. While the first rows pass over it,
+// what lies `ahead` bytes behind is called in from memory: the panels that come next. 0: nothing is.
 template <int kPanels>
 struct PanelPart {
   const std::uint8_t* at[kPanels];
   std::int64_t begin, end;
+  std::ptrdiff_t ahead;
 };
 
 inline const std::uint8_t* panel_at(const MatmulTask& t, int panel) {
@@ -78,6 +80,14 @@ template <int kBytes>
   constexpr int kAhead = 4096, kLine = 64;
 #pragma GCC unroll 16
   for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(at + kAhead + i);
+}
+
+// Into the second-level cache: the panels that come next are larger than the first one.
+template <int kBytes>
+[[gnu::always_inline]] inline void call_in_panel(const std::uint8_t* at) {
+  constexpr int kLine = 64;
+#pragma GCC unroll 16
+  for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(at + i, 0, 2);
 }
 
 }  // namespace espalier::kernels::ESPALIER_ISA
