@@ -170,8 +170,13 @@ template <class Format, class Width>
 struct IntegerTile {
   static constexpr bool kUnpacked = Operands<Format>::kUnpacked;
   static constexpr int kMaxRows = (Simd::kInt8Rows + Width::kPlanes - 1) / Width::kPlanes;
-  // One row reads panel behind panel, a single stream; two side by side cost up to a third of the bandwidth (Zen 4).
-  static constexpr int panels(int rows) { return rows == 1 ? 1 : Simd::kInt8Panels; }
+  // Few rows wait for memory: they read panel behind panel, a single stream. Two side by side cost up to a third of the
+  // bandwidth (Zen 4, SmolLM2 Q4_1, 2, 3, 4, 5 sequences: 6.1, 6.8, 7.1, 8.1 -> 4.8, 5.1, 6.1, 6.6 ms a step), but share
+  // what a zero point costs for each row (the 1B shape, Q4_0: 2, 3 sequences 30, 30 -> 25, 27, but 5 of them 36 -> 45).
+  static constexpr int kSingleStream = Format::kZeroPoint == 0 ? 5 : 3;  // planes of rows
+  static constexpr int panels(int rows) {
+    return rows == 1 || rows * Width::kPlanes <= kSingleStream ? 1 : Simd::kInt8Panels;
+  }
   static constexpr std::int64_t offset(std::int64_t k) { return k / Format::kBlock * Format::kBytes; }
   static constexpr int kBytesOf32 = Format::kBytes / Format::kSubs;
   static constexpr bool kQuick =  // unpacking Q4_0 gave 6 % with 100 rows and took 10 % from 12 (Zen 3), Q8_0 nothing
@@ -208,7 +213,7 @@ struct IntegerTile {
       for (int s = 0; s < Format::kSubs; ++s) {
         if constexpr (kRows == 1 && Simd::kAskAhead && !kUnpacked)
           each<kPanels>([&](auto p) { ask_ahead<kBytesOf32>(w[p] + s * kBytesOf32); });
-        if constexpr (kRows > 1 && !kUnpacked)
+        if constexpr (kRows * Width::kPlanes > 3 && !kUnpacked)
           if (part.ahead != 0)
             each<kPanels>([&](auto p) { call_in_panel<kBytesOf32>(w[p] + s * kBytesOf32 + part.ahead); });
         const bool high_only = Width::kPlanes == 2 && x.low_bytes_are_zero();
