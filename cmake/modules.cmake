@@ -10,7 +10,14 @@
 # Beside the code lie *_test.cpp (one GoogleTest program a module), *_bench.cpp (one program each) and *_fuzz.cpp
 # (one libFuzzer program each in the fuzz preset; in every other build the seed corpus is replayed as a test).
 
+# What systems do differently lies in folders `linux` and `macos`, behind one header for both beside them.
+
 set_property(GLOBAL PROPERTY ESPALIER_MODULE_EDGES "")
+if(APPLE)
+  set(ESPALIER_OTHER_SYSTEM linux)
+else()
+  set(ESPALIER_OTHER_SYSTEM macos)
+endif()
 set(ESPALIER_ALONE text/jinja/[a-z_]+ net/[a-z_]+_test tensor/file/gguf_metadata tensor/file/mapping_guard
   tensor/file/safetensors_test sampling/[a-z_]+_test grammar/rule_grammar server/openai/[a-z_]+ engine/engine_core_test engine/engine_options)
 list(JOIN ESPALIER_ALONE "|" ESPALIER_ALONE)
@@ -19,6 +26,7 @@ function(espalier_module name)
   cmake_parse_arguments(M "" "" "USES;LIBRARIES" ${ARGN})
   set(dir ${PROJECT_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${dir}/*.cpp)
+  list(FILTER all EXCLUDE REGEX "/src/${name}/(.+/)?${ESPALIER_OTHER_SYSTEM}/")
   set(alone ${all})
   list(FILTER alone INCLUDE REGEX "/src/(${ESPALIER_ALONE})\\.cpp$")
   set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -1,12 +1,12 @@
 #include "command/environment.h"
 
 #include <fmt/format.h>
-#include <unistd.h>  // environ
 
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
+#include "base/child_descriptors.h"
 #include "command/output.h"
 #include "store/model_name.h"  // near_names
 
@@ -62,7 +62,7 @@ std::string unknown_variables(const CLI::App& app) {
   std::sort(known.begin(), known.end());  // verbs share flags
   known.erase(std::unique(known.begin(), known.end()), known.end());
   std::string unknown;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
+  for (char** variable = environment_lines(); *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     if (!text.starts_with(kPrefix)) continue;
     const std::size_t end = std::min(text.find('='), text.size());

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/signal_watch.h"
 #include "base/start_thread.h"
 #include "command/environment.h"
 #include "command/output.h"
@@ -56,26 +57,11 @@ log::Level level_of(const std::string& word) {
   return word == "error" ? log::Level::error : log::Level::info;
 }
 
-// The signals that this program answers, blocked in every thread and fetched here.
-class Signals {
- public:
-  Signals() {
-    sigemptyset(&set_);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&set_, number);
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-    struct sigaction ignore{};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore, nullptr);
-  }
-  int wait(std::chrono::milliseconds limit) const {  // 0: none came
-    const timespec time{limit.count() / 1000, (limit.count() % 1000) * 1'000'000};
-    const int number = sigtimedwait(&set_, nullptr, &time);
-    return number > 0 ? number : 0;
-  }
-
- private:
-  sigset_t set_;
-};
+void ignore_broken_pipes() {
+  struct sigaction ignore{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, nullptr);
+}
 
 // Whether standard input has come to its end. What comes before that means nothing.
 bool input_ended() {
@@ -168,7 +154,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
 
 class Program {
  public:
-  Program(const Signals& signals, server::Server& server, const ServeOptions& options)
+  Program(const SignalWatch& signals, server::Server& server, const ServeOptions& options)
       : signals_(signals), server_(server), options_(options), began_(Clock::now()) {}
 
   int run() {
@@ -273,7 +259,7 @@ class Program {
               std::chrono::duration<double>(Clock::now() - began).count());
   }
 
-  const Signals& signals_;
+  const SignalWatch& signals_;
   server::Server& server_;
   Engine* engine_ = nullptr;  // the server's, once it is loaded
   const ServeOptions& options_;
@@ -295,7 +281,8 @@ void begin_log(const ServeOptions& options, const CLI::App& verb) {
 }
 
 int run_server(const ServeOptions& options) {
-  const Signals signals;
+  const SignalWatch signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+  ignore_broken_pipes();
   if (const std::string notice = options.notice(); !notice.empty()) log::warning("{}", notice);
   auto server = server::Server::start(options.server);
   if (!server) return fail(server.error());

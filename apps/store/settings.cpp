@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/this_process.h"
 #include "net/http_types.h"  // same_ignoring_case, valid_field_value
 #include "store/disk.h"
 
@@ -61,11 +62,6 @@ std::string token_of(const Environment& environment, const fs::path& hub_home) {
     if (file.ok()) token = trimmed(*file);
   }
   return net::valid_field_value(token) ? token : std::string();
-}
-
-fs::path own_program() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored);
 }
 
 }  // namespace

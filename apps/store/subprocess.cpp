@@ -1,6 +1,5 @@
 #include "store/subprocess.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/child_descriptors.h"
 #include "base/child_process.h"
 #include "base/unique_fd.h"
 
@@ -33,7 +33,7 @@ std::vector<std::string> environment_of(const Command& command) {
                command.hidden_variables.end();
   };
   std::vector<std::string> lines;
-  for (char** line = environ; line && *line; ++line) {
+  for (char** line = environment_lines(); line && *line; ++line) {
     const std::string_view text = *line;
     if (!replaced(text.substr(0, text.find('=')))) lines.emplace_back(text);
   }
@@ -56,10 +56,8 @@ bool read_some(int fd, std::string& kept) {
 }  // namespace
 
 Result<Finished> run_command(const Command& command) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return internal_error("no pipe for a program's output");
-  const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
+  UniqueFd reader, writer;
+  if (!open_pipe(reader, writer)) return internal_error("no pipe for a program's output");
   ESP_TRY(ChildProcess child, ChildProcess::start(command.arguments, writer.get(), environment_of(command)));
   writer.reset();
 

@@ -2,34 +2,34 @@
 
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "espalier/program.h"
 
 namespace espalier::python {
 
-Waker::Waker() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (descriptor_ < 0)
+namespace {
+
+WakeDescriptor open_descriptor() {
+  auto opened = WakeDescriptor::open();
+  if (!opened.ok())
     throw ProgramError({Error::Kind::out_of_memory, "no file descriptor is left for the event loop", {}, {}});
+  return std::move(*opened);
 }
 
-Waker::~Waker() {
-  ::close(descriptor_);
-}
+}  // namespace
+
+Waker::Waker() : rung_(open_descriptor()) {}
 
 void Waker::wake(std::int64_t key) {
   {
     const std::scoped_lock lock(mutex_);
     keys_.push_back(key);
   }
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(descriptor_, &one, sizeof one);  // full: it is readable anyway
+  rung_.ring();
 }
 
 std::vector<std::int64_t> Waker::take() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t read = ::read(descriptor_, &count, sizeof count);
+  rung_.clear();
   const std::scoped_lock lock(mutex_);
   return std::exchange(keys_, {});
 }

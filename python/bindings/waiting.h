@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/wake_descriptor.h"
 #include "interpreter.h"
 
 namespace espalier::python {
@@ -18,16 +19,13 @@ namespace espalier::python {
 class Waker {
  public:
   Waker();
-  ~Waker();
-  Waker(const Waker&) = delete;
-  Waker& operator=(const Waker&) = delete;
 
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return rung_.get(); }
   void wake(std::int64_t key);
   std::vector<std::int64_t> take();
 
  private:
-  int descriptor_;
+  WakeDescriptor rung_;
   std::mutex mutex_;
   std::vector<std::int64_t> keys_;
 };

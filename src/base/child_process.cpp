@@ -11,6 +11,8 @@
 #include <system_error>
 #include <thread>
 
+#include "base/child_descriptors.h"
+
 namespace espalier {
 namespace {
 
@@ -38,7 +40,8 @@ class SpawnPlan {
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                                             POSIX_SPAWN_SETSIGDEF | spawn_without_descriptors()));
   }
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
@@ -57,8 +60,9 @@ Result<ChildProcess> ChildProcess::start(std::vector<std::string> arguments, int
   if (arguments.empty()) return internal_error("no program to run");
   const SpawnPlan plan(output);
   pid_t pid = 0;
-  const int code = ::posix_spawnp(&pid, arguments[0].c_str(), &plan.actions, &plan.attributes,
-                                  pointers(arguments).data(), environment ? pointers(*environment).data() : environ);
+  const int code =
+      ::posix_spawnp(&pid, arguments[0].c_str(), &plan.actions, &plan.attributes, pointers(arguments).data(),
+                     environment ? pointers(*environment).data() : environment_lines());
   if (code == ENOENT || code == EACCES || code == ENOTDIR)
     return Error{Error::Kind::not_found, fmt::format("cannot run {}: is it installed?", arguments[0]), {}, {}};
   if (code != 0)

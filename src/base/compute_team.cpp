@@ -1,6 +1,5 @@
 #include "base/compute_team.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <chrono>
@@ -8,6 +7,7 @@
 #include "base/processors.h"
 #include "base/spin_pause.h"
 #include "base/start_thread.h"
+#include "base/thread_name.h"
 
 namespace espalier {
 namespace {
@@ -34,6 +34,7 @@ ComputeTeam::ComputeTeam(int threads, Place where) : place_(std::move(where)) {
   members_.reserve(static_cast<std::size_t>(threads));  // no exception once a thread runs
   for (int i = 1; i < threads; ++i) {
     auto member = start_thread("compute", [this, i] {
+      name_this_thread("esp-compute");
       place(i);
       member_loop();
     });
@@ -42,7 +43,6 @@ ComputeTeam::ComputeTeam(int threads, Place where) : place_(std::move(where)) {
       return;
     }
     members_.push_back(std::move(member).value());
-    pthread_setname_np(members_.back().native_handle(), "esp-compute");
   }
 }
 

@@ -7,19 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
 namespace espalier {
-
-struct MemorySources {  // where to look; a test brings its own
-  std::filesystem::path proc = "/proc";
-  std::filesystem::path cgroups = "/sys/fs/cgroup";
-  std::int64_t address_limit = INT64_MAX;  // RLIMIT_AS
-  std::int64_t data_limit = INT64_MAX;     // RLIMIT_DATA
-
-  static MemorySources of_this_process();
-};
 
 struct MemoryRoom {
   std::int64_t pages = INT64_MAX;      // to be written to
@@ -29,6 +19,6 @@ struct MemoryRoom {
   std::int64_t least() const { return pages < addresses ? pages : addresses; }
 };
 
-MemoryRoom memory_room(const MemorySources& sources = MemorySources::of_this_process());
+MemoryRoom memory_room();
 
 }  // namespace espalier

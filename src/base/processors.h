@@ -4,24 +4,17 @@
 // default one thread a performance core, and no more than a container's limit grants. Machines without a choice
 // (fewer than four such cores) take what there is.
 // Threads: any. Fails: never; what cannot be read restricts nothing.
-// Source: sysfs-devices-system-cpu of Linux (topology, cpu_capacity), Intel's hybrid PMUs (cpu_core), cgroup-v2.rst.
+// Source: linux/find_processors.h; on macOS sysctl(3)'s hw.perflevel0 (the performance cores) and hw.physicalcpu.
 #pragma once
 
-#include <filesystem>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace espalier {
 
-struct ProcessorSources {  // where to look; a test brings its own
-  std::filesystem::path proc = "/proc";
-  std::filesystem::path cgroups = "/sys/fs/cgroup";
-  std::filesystem::path devices = "/sys/devices";
-  std::vector<int> allowed;  // the affinity mask
-
-  static ProcessorSources of_this_process();
-};
+constexpr std::size_t kLeastCores = 4;  // of which a choice is made
 
 struct Processors {
   std::vector<int> allowed;    // that this process may run on, ascending
@@ -31,10 +24,10 @@ struct Processors {
   std::vector<int> nodes;      // of memory that `computing` are near to
 };
 
-Processors find_processors(const ProcessorSources& sources);
 const Processors& own_processors();  // of this process, looked for at the first call
 
-// Lets the calling thread run on these only; a refusal costs speed only. Empty: nothing happens.
+// Lets the calling thread run on these only; a refusal costs speed only. Empty: nothing happens. macOS lets nobody
+// choose: there the thread gets the class of those that run on performance cores whenever one is free.
 void keep_this_thread_on(std::span<const int> processors);
 
 }  // namespace espalier

@@ -1,13 +1,13 @@
 #include "base/side_pool.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <exception>
 #include <system_error>
 
 #include "base/log.h"
+#include "base/thread_name.h"
 
 namespace espalier {
 
@@ -35,7 +35,7 @@ bool SidePool::enqueue(std::unique_ptr<Job> job) {
 }
 
 void SidePool::work(unsigned number) {
-  ::pthread_setname_np(::pthread_self(), fmt::format("esp-{}-{}", options_.name, number).substr(0, 15).c_str());
+  name_this_thread(fmt::format("esp-{}-{}", options_.name, number));
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });

@@ -1,10 +1,9 @@
 #include "engine/courier.h"
 
-#include <pthread.h>
-
 #include <exception>
 
 #include "base/log.h"
+#include "base/thread_name.h"
 
 namespace espalier {
 
@@ -97,7 +96,7 @@ bool Courier::await(std::vector<std::shared_ptr<Errand>>& rung, std::chrono::ste
 }
 
 void Courier::work() {
-  ::pthread_setname_np(::pthread_self(), ("esp-" + name_).substr(0, 15).c_str());
+  name_this_thread("esp-" + name_);
   auto next_tick = std::chrono::steady_clock::now() + kTick;
   std::vector<std::shared_ptr<Errand>> batch;
   std::vector<Errand*> over;

@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "base/file_times.h"
 #include "base/log.h"
 #include "engine/tensor_samples.h"
 #include "model/numerics.h"
@@ -23,8 +24,8 @@ void add_start(Fingerprint& print, const fs::path& path) {
   struct stat info{};
   if (!file.ok() || ::fstat(file->descriptor(), &info) != 0) return print.add("absent");
   print.add_number(static_cast<std::uint64_t>(info.st_size));
-  print.add_number(static_cast<std::uint64_t>(info.st_mtim.tv_sec));
-  print.add_number(static_cast<std::uint64_t>(info.st_mtim.tv_nsec));
+  print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_sec));
+  print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_nsec));
   std::vector<std::byte> bytes(std::min<std::uint64_t>(kMost, static_cast<std::uint64_t>(info.st_size)));
   std::size_t read = 0;
   while (read < bytes.size()) {

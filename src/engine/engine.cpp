@@ -12,6 +12,7 @@
 #include "base/memory_room.h"
 #include "base/processors.h"
 #include "base/start_thread.h"
+#include "base/thread_name.h"
 #include "engine/disk_cache.h"
 #include "engine/engine_core.h"
 #include "engine/engine_options.h"
@@ -153,8 +154,10 @@ Result<> Engine::Impl::open(const Progress& progress) {
                                             static_cast<std::size_t>(options.grammar_cache_bytes));
   open_disk_cache(shape);
   queue.publish(core->status(), 0, 0);
-  ESP_TRY(thread, start_thread("engine's", [this] { run(); }));
-  pthread_setname_np(thread.native_handle(), "esp-engine");
+  ESP_TRY(thread, start_thread("engine's", [this] {
+            name_this_thread("esp-engine");
+            run();
+          }));
   return success();
 }
 

@@ -1,8 +1,8 @@
 #include "engine/grammar_cache.h"
 
-#include <malloc.h>
-
 #include <algorithm>
+
+#include "base/free_memory.h"
 
 namespace espalier {
 namespace {
@@ -19,7 +19,7 @@ Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint
                                                                 std::shared_ptr<grammar::Vocabulary> vocabulary,
                                                                 const GrammarLimits& limits) {
   auto compiled = grammar::Grammar::compile(constraint, std::move(vocabulary), limits);
-  if (constraint.text.size() > kLarge) malloc_trim(0);
+  if (constraint.text.size() > kLarge) give_back_free_memory();
   return compiled;
 }
 

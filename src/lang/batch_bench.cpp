@@ -6,7 +6,6 @@
 // Each says a text, forks, generates in every branch, joins, and generates once more. All are under way at once where
 // it says so: nothing is answered before every branch of every program has asked.
 #include <fmt/format.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "base/free_memory.h"
 #include "espalier/compiler.h"
 #include "espalier/program.h"
 #include "lang/measured_backends.h"
@@ -37,7 +37,7 @@ long status(std::string_view name) {
 class Watch {
  public:
   Watch() {
-    malloc_trim(0);
+    give_back_free_memory();
     std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM begins anew
     began_kib_ = status("VmRSS");
     thread_ = std::thread([this] {

@@ -1,11 +1,8 @@
 // GET /metrics: our series (reference/server-conventions.md section 9) and, beside them, SGLang's names.
 #include <sys/resource.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "base/log.h"
+#include "base/this_process.h"
 #include "engine/engine_metrics.h"
 #include "server/handler.h"
 #include "server/metrics_text.h"
@@ -269,15 +266,10 @@ void write_process(MetricsText& text, double started_at) {
   };
   text.counter("process_cpu_seconds", "User and system time");
   text.sample(seconds(usage.ru_utime) + seconds(usage.ru_stime), {});
-  std::uint64_t total = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> total >> resident;
   text.gauge("process_resident_memory_bytes", "Resident memory");
-  text.sample(static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)), {});
-  std::error_code ignored;
-  std::uint64_t open = 0;
-  for (std::filesystem::directory_iterator at("/proc/self/fd", ignored), end; at != end; at.increment(ignored)) ++open;
+  text.sample(static_cast<double>(resident_bytes()), {});
   text.gauge("process_open_fds", "Open file descriptors");
-  text.sample(static_cast<double>(open), {});
+  text.sample(static_cast<double>(open_descriptors()), {});
   text.gauge("process_start_time_seconds", "Start, in seconds since 1970");
   text.sample(started_at, {});
 }

@@ -33,7 +33,7 @@ std::int64_t bytes_not_scored(const node::Select& select) {
   std::int64_t all = 0, longest = 0;
   for (const std::string& choice : select.choices) {
     all += std::ssize(choice);
-    longest = std::max(longest, std::ssize(choice));
+    longest = std::max<std::int64_t>(longest, std::ssize(choice));
   }
   return all - longest;
 }

@@ -1,7 +1,5 @@
 #include "lang/backends/remote/driver.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "base/start_thread.h"
+#include "base/thread_name.h"
 
 namespace espalier::lang {
 
@@ -63,7 +62,7 @@ Result<std::shared_ptr<Driver>> Driver::shared() {
   ESP_TRY(auto loop, net::TransferLoop::open());
   auto core = std::make_shared<Core>(std::move(loop));
   ESP_TRY(std::thread thread, start_thread("outgoing calls'", [core] {
-            pthread_setname_np(pthread_self(), "esp-calls");
+            name_this_thread("esp-calls");
             core->run();
           }));
   std::shared_ptr<Driver> driver(new Driver(std::move(core), std::move(thread)));

@@ -8,7 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/control_groups.h"
+#include "base/linux/control_groups.h"
+#include "base/linux/find_memory_room.h"
 
 namespace espalier {
 namespace {
@@ -68,7 +69,7 @@ MemorySources MemorySources::of_this_process() {
   return sources;
 }
 
-MemoryRoom memory_room(const MemorySources& from) {
+MemoryRoom find_memory_room(const MemorySources& from) {
   MemoryRoom room;
   const std::optional<std::int64_t> free_kib = value_of(from.proc / "meminfo", "MemAvailable:");
   room.pages = free_kib ? *free_kib * 1024 : static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -79,6 +80,10 @@ MemoryRoom memory_room(const MemorySources& from) {
   }
   room.addresses = room_in_addresses(from);
   return room;
+}
+
+MemoryRoom memory_room() {
+  return find_memory_room(MemorySources::of_this_process());
 }
 
 }  // namespace espalier

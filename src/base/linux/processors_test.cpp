@@ -1,11 +1,10 @@
-#include "base/processors.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <thread>
 
 #include "base/compute_team.h"
+#include "base/linux/find_processors.h"
 #include "testing/temp_folder.h"
 
 namespace espalier {

@@ -12,7 +12,8 @@
 #include <optional>
 #include <set>
 
-#include "base/control_groups.h"
+#include "base/linux/control_groups.h"
+#include "base/linux/find_processors.h"
 
 namespace espalier {
 namespace {
@@ -20,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostProcessors = 1 << 16;
-constexpr std::size_t kLeastCores = 4;  // of which a choice is made
 
 // "0-3,8,10-11" as the kernel writes it; nothing where there is no such file.
 std::optional<std::set<int>> list_in(const fs::path& path) {

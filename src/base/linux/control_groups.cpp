@@ -1,4 +1,4 @@
-#include "base/control_groups.h"
+#include "base/linux/control_groups.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
-#include "base/memory_room.h"
-
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "base/linux/find_memory_room.h"
 #include "testing/temp_folder.h"
 
 namespace espalier {
@@ -18,7 +18,7 @@ class MemoryRoomTest : public ::testing::Test {
   }
 
   void write(const std::string& path, const std::string& text) const { root_.write(path, text); }
-  std::int64_t pages() const { return memory_room(from_).pages; }
+  std::int64_t pages() const { return find_memory_room(from_).pages; }
 
   testing::TempFolder root_;
   MemorySources from_;
@@ -27,7 +27,7 @@ class MemoryRoomTest : public ::testing::Test {
 TEST_F(MemoryRoomTest, WithoutLimitsItIsWhatTheMachineHasFree) {
   write("proc/self/cgroup", "0::/\n");
   EXPECT_EQ(pages(), 8000 * 1024);
-  EXPECT_GT(memory_room(from_).addresses, std::int64_t{1} << 60);
+  EXPECT_GT(find_memory_room(from_).addresses, std::int64_t{1} << 60);
 }
 
 TEST_F(MemoryRoomTest, ASecondVersionGroupCountsWhatCanBeTakenBackAsRoom) {
@@ -36,7 +36,7 @@ TEST_F(MemoryRoomTest, ASecondVersionGroupCountsWhatCanBeTakenBackAsRoom) {
   write("cgroup/a/b/memory.current", "400000\n");
   write("cgroup/a/b/memory.stat", "anon 5\ninactive_file 100000\nactive_file 7\n");
   EXPECT_EQ(pages(), 700000);
-  EXPECT_NE(memory_room(from_).pages_limit.find("control group"), std::string::npos);
+  EXPECT_NE(find_memory_room(from_).pages_limit.find("control group"), std::string::npos);
 }
 
 TEST_F(MemoryRoomTest, AnAncestorsLimitCountsAndMaxIsNone) {
@@ -75,10 +75,10 @@ TEST_F(MemoryRoomTest, AGroupThatIsOverItsLimitHasNoRoom) {
 TEST_F(MemoryRoomTest, LimitsOnAddressesAndDataLeaveWhatIsNotTaken) {
   const std::int64_t page = sysconf(_SC_PAGESIZE);
   from_.address_limit = 1000 * page;
-  EXPECT_EQ(memory_room(from_).addresses, 900 * page);
+  EXPECT_EQ(find_memory_room(from_).addresses, 900 * page);
   from_.data_limit = 140 * page;
-  EXPECT_EQ(memory_room(from_).addresses, 100 * page);
-  EXPECT_EQ(memory_room(from_).least(), 100 * page);
+  EXPECT_EQ(find_memory_room(from_).addresses, 100 * page);
+  EXPECT_EQ(find_memory_room(from_).least(), 100 * page);
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+#include "base/file_times.h"
+
+namespace espalier {
+
+timespec content_changed(const struct stat& file) {
+  return file.st_mtimespec;
+}
+
+timespec status_changed(const struct stat& file) {
+  return file.st_ctimespec;
+}
+
+}  // namespace espalier

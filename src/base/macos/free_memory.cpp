@@ -1,0 +1,11 @@
+#include "base/free_memory.h"
+
+#include <malloc/malloc.h>
+
+namespace espalier {
+
+void give_back_free_memory() {
+  ::malloc_zone_pressure_relief(nullptr, 0);
+}
+
+}  // namespace espalier

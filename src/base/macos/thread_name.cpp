@@ -1,0 +1,13 @@
+#include "base/thread_name.h"
+
+#include <pthread.h>
+
+#include <string>
+
+namespace espalier {
+
+void name_this_thread(std::string_view name) {
+  ::pthread_setname_np(std::string(name.substr(0, 63)).c_str());
+}
+
+}  // namespace espalier

@@ -1,0 +1,11 @@
+// thread_name.h: the calling thread's name, as ps and debuggers show it.
+// Threads: any, for itself (macOS names no other). Fails: never; Linux keeps 15 bytes.
+#pragma once
+
+#include <string_view>
+
+namespace espalier {
+
+void name_this_thread(std::string_view name);
+
+}  // namespace espalier
