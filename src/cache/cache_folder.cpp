@@ -11,7 +11,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/file_times.h"
 #include "base/unique_fd.h"
+#include "cache/file_calls.h"
 
 namespace espalier {
 namespace {
@@ -24,13 +26,6 @@ Error refused(int code, std::string_view doing, const std::string& name) {
                     : code == ELOOP ? Error::Kind::bad_file
                                     : Error::Kind::unavailable;
   return {kind, fmt::format("{} {}: {}", doing, name, std::strerror(code)), {}, {}};
-}
-
-// Opened past the page cache; through it on file systems that know no other way.
-int open_direct(int folder, const char* name, int flags) {
-  const int all = flags | O_CLOEXEC | O_NOFOLLOW;
-  const int file = ::openat(folder, name, all | O_DIRECT, 0600);
-  return file < 0 && errno == EINVAL ? ::openat(folder, name, all, 0600) : file;
 }
 
 Result<> make_private(const std::filesystem::path& path) {
@@ -107,8 +102,9 @@ CacheFolder::~CacheFolder() {
 std::vector<CacheFolder::Entry> CacheFolder::list() const {
   std::vector<Entry> entries;
   for_each_file(folder_, [&](const std::string& name, const struct stat& info) {
+    const timespec changed = content_changed(info);
     entries.push_back({name, static_cast<std::uint64_t>(info.st_size),
-                       std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec});
+                       std::int64_t{changed.tv_sec} * 1'000'000'000 + changed.tv_nsec});
   });
   return entries;
 }
@@ -123,8 +119,7 @@ Result<> CacheFolder::fill(const Unnamed& file, std::span<const std::span<const 
   std::uint64_t offset = 0, total = 0;
   for (const auto part : parts) total += part.size();
   // Says early when the device is full, and keeps the file in one piece; not every file system can.
-  if (::fallocate(file.file_, 0, 0, static_cast<off_t>(total)) != 0 &&
-      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+  if (reserve_space(file.file_, total) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     return refused(errno, "writing", file.name_);
   for (auto part : parts) {
     while (!part.empty()) {
@@ -142,7 +137,8 @@ Result<> CacheFolder::fill(const Unnamed& file, std::span<const std::span<const 
 Result<CacheFolder::Unnamed> CacheFolder::write(const std::string& name,
                                                 std::span<const std::span<const std::byte>> parts) const {
   if (const int code = fault(FileCall::open)) return refused(code, "making", name);
-  UniqueFd made(open_direct(folder_, unfinished(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC));
+  UniqueFd made(
+      open_past_page_cache(folder_, unfinished(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW));
   if (!made) return refused(errno, "making", name);
   Unnamed file(*this, made.release(), name);
   ESP_CHECK(fill(file, parts));
@@ -153,7 +149,7 @@ Result<> CacheFolder::publish(std::vector<Unnamed> files, bool durable) const {
   for (const Unnamed& file : files) {
     if (!durable) break;
     if (const int code = fault(FileCall::sync)) return refused(code, "flushing", file.name_);
-    if (::fdatasync(file.file_) != 0) return refused(errno, "flushing", file.name_);
+    if (flush_content(file.file_) != 0) return refused(errno, "flushing", file.name_);
   }
   for (Unnamed& file : files) {
     if (const int code = fault(FileCall::rename)) return refused(code, "naming", file.name_);
@@ -170,7 +166,7 @@ void CacheFolder::sync_names() const {
 
 Result<CacheFolder::Input> CacheFolder::open_file(const std::string& name) const {
   if (const int code = fault(FileCall::open)) return refused(code, "opening", name);
-  UniqueFd file(open_direct(folder_, name.c_str(), O_RDONLY));
+  UniqueFd file(open_past_page_cache(folder_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) return refused(errno, "opening", name);
   return Input(*this, file.release(), name);
 }

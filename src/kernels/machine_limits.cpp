@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
-#include <string>
+
+#include "tensor/huge_pages.h"
 
 namespace espalier {
 namespace {
@@ -27,24 +27,17 @@ double peak(ComputeTeam& team, double (*loop)(std::int64_t), double effort) {
   return best;
 }
 
-std::size_t huge_page_bytes() {
-  std::ifstream smaps("/proc/self/smaps_rollup");
-  for (std::string line; std::getline(smaps, line);)
-    if (line.starts_with("AnonHugePages:")) return std::stoul(line.substr(14)) * 1024;
-  return 0;
-}
-
 }  // namespace
 
 ReadRate measure_reads(const CpuKernels& cpu, ComputeTeam& team, PageBuffer::Pages pages, int passes) {
   constexpr std::size_t kBytes = std::size_t{256} << 20, kPieces = 256, kPiece = kBytes / kPieces;
   constexpr std::size_t kUnread = 8192;  // of a piece, else its streams would share the sets of a cache
   ReadRate rate;
-  const std::size_t before = huge_page_bytes();
+  const std::size_t before = bytes_in_huge_pages();
   auto buffer = PageBuffer::allocate(kBytes, pages);
   if (!buffer.ok()) return rate;
   std::memset(buffer->data(), 1, kBytes);
-  rate.huge_pages = huge_page_bytes() >= before + kBytes / 2;
+  rate.huge_pages = bytes_in_huge_pages() >= before + kBytes / 2;
   const auto* memory = reinterpret_cast<const std::uint8_t*>(buffer->data());
   for (int pass = 0; pass < passes; ++pass) {
     const double start = now();

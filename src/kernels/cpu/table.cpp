@@ -4,20 +4,7 @@
 #include <cstring>
 
 #include "base/log.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-#endif
-#if defined(__aarch64__) && defined(__linux__)
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-#elif defined(__aarch64__)
-#include <sys/sysctl.h>
-#endif
+#include "kernels/cpu/features.h"
 
 namespace espalier {
 namespace kernels {
@@ -58,44 +45,6 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
 }
-
-// Tile registers, with the kernel's leave for this process to use them: it has 8 KiB more to save for each thread.
-bool has_tiles() {
-#if defined(__linux__)
-  constexpr unsigned kTileBit = 1u << 24, kBf16Bit = 1u << 22, kInt8Bit = 1u << 25;  // CPUID 7, EDX
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;                         // ARCH_REQ_XCOMP_PERM
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-  constexpr unsigned kAll = kTileBit | kBf16Bit | kInt8Bit;
-  return (d & kAll) == kAll && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
-}
-#endif
-
-#if defined(__aarch64__)
-#if defined(__linux__)
-bool has_dot_product() {
-  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
-}
-bool has_i8mm() {
-  constexpr unsigned long kI8mm = 1ul << 13;  // HWCAP2_I8MM
-  return (getauxval(AT_HWCAP2) & kI8mm) != 0;
-}
-#else
-bool has_feature(const char* name) {
-  int value = 0;
-  std::size_t bytes = sizeof value;
-  return sysctlbyname(name, &value, &bytes, nullptr, 0) == 0 && value != 0;
-}
-bool has_dot_product() {
-  return true;  // every Apple processor with arm64
-}
-bool has_i8mm() {
-  return has_feature("hw.optional.arm.FEAT_I8MM");
-}
-#endif
 #endif
 
 std::vector<CpuKernels> runnable_tables() {
@@ -106,7 +55,7 @@ std::vector<CpuKernels> runnable_tables() {
   };
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (has_avx512() && has_tiles()) {
+  if (has_avx512() && kernels::has_tiles()) {
     CpuKernels& table = add(kernels::avx512::fill);
     kernels::amx::fill_bf16(table);
     kernels::amx::fill_int8(table);
@@ -132,12 +81,12 @@ std::vector<CpuKernels> runnable_tables() {
     add(kernels::avx2::fill);
   }
 #elif defined(__aarch64__)
-  if (has_dot_product() && has_i8mm()) {
+  if (kernels::has_dot_product() && kernels::has_i8mm()) {
     CpuKernels& table = add(kernels::neon::fill);
     kernels::i8mm::fill_int8(table);
     table.isa = "i8mm";
   }
-  if (has_dot_product()) add(kernels::neon::fill);
+  if (kernels::has_dot_product()) add(kernels::neon::fill);
 #endif
   add(kernels::scalar::fill);
   return tables;

@@ -1,8 +1,6 @@
 #include "tensor/file/mapping_guard.h"
 
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+
+#include "tensor/file/map_zeros.h"
 
 namespace espalier {
 namespace {
@@ -28,16 +28,6 @@ std::atomic<std::uintptr_t> page_bytes{4096};
 struct sigaction previous;
 
 static_assert(std::atomic<std::uintptr_t>::is_always_lock_free, "the signal handler may not wait");
-
-// The bare system call where there is one: no bookkeeping of a library or sanitizer inside a signal handler.
-bool map_zeros(std::byte* begin, std::size_t bytes) {
-  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-#ifdef __linux__
-  return ::syscall(SYS_mmap, begin, bytes, PROT_READ, flags, -1, 0) != -1;
-#else
-  return ::mmap(begin, bytes, PROT_READ, flags, -1, 0) != MAP_FAILED;
-#endif
-}
 
 bool cover_with_zeros(std::byte* fault) {
   const auto address = reinterpret_cast<std::uintptr_t>(fault);
@@ -74,7 +64,7 @@ bool install_handler() {
     struct sigaction action{};
     action.sa_sigaction = on_bus_error;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    ::sigemptyset(&action.sa_mask);
+    sigemptyset(&action.sa_mask);
     // Fetched before ours is in place: a fault between the two calls still finds `previous` set.
     installed = ::sigaction(SIGBUS, nullptr, &previous) == 0 && ::sigaction(SIGBUS, &action, nullptr) == 0;
   });

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/file_times.h"
 #include "base/json.h"  // in_quotes
 
 namespace espalier {
@@ -70,7 +71,7 @@ Result<FileStamp> OpenFile::stamp() const {
     return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
   };
   return FileStamp{name_, static_cast<std::uint64_t>(status.st_size), static_cast<std::uint64_t>(status.st_ino),
-                   nanoseconds(status.st_mtim), nanoseconds(status.st_ctim)};
+                   nanoseconds(content_changed(status)), nanoseconds(status_changed(status))};
 }
 
 Result<std::uint64_t> OpenFile::bytes() const {
