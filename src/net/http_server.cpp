@@ -1,7 +1,6 @@
 #include "net/http_server.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/start_thread.h"
+#include "base/thread_name.h"
 #include "net/connection.h"
 
 namespace espalier::net {
@@ -149,7 +149,7 @@ Result<> HttpServer::Impl::start() {
 }
 
 void HttpServer::Impl::run(Loop& loop, unsigned number) {
-  ::pthread_setname_np(::pthread_self(), fmt::format("esp-io-{}", number).c_str());
+  name_this_thread(fmt::format("esp-io-{}", number));
   for (bool done = false; !done;) {
     try {
       loop.context.run();

@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -19,6 +18,8 @@
 #include <cstring>
 #include <memory>
 #include <system_error>
+
+#include "net/system_socket.h"
 
 namespace espalier::net {
 namespace {
@@ -52,7 +53,7 @@ Result<sockaddr_un> unix_address(const std::string& path) {
 void remove_stale_socket(const std::string& path, const sockaddr_un& address) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
-  UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd probe(open_socket(AF_UNIX, SOCK_STREAM, 0, Blocking::no));
   int connected = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   if (connected != 0 && errno == ECONNREFUSED) ::unlink(path.c_str());
 }
@@ -60,7 +61,7 @@ void remove_stale_socket(const std::string& path, const sockaddr_un& address) {
 Result<Listener> listen_unix(const std::string& path, int backlog) {
   ESP_TRY(auto address, unix_address(path));
   remove_stale_socket(path, address);
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(open_socket(AF_UNIX, SOCK_STREAM, 0, Blocking::no));
   if (!fd) return cannot_bind(fmt::format("no socket could be opened: {}", reason(errno)), "host");
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(fd.get(), backlog) != 0) {
@@ -81,7 +82,7 @@ std::uint16_t bound_port(int fd) {
 
 // The Listener's fd is invalid, and errno set, when this address does not work.
 Listener listen_on(const addrinfo& address, int backlog) {
-  UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(open_socket(address.ai_family, SOCK_STREAM, 0, Blocking::no));
   if (!fd) return {};
   set_flag(fd.get(), SOL_SOCKET, SO_REUSEADDR);
   if (address.ai_family == AF_INET6) set_flag(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -118,10 +119,7 @@ Result<Listener> listen_tcp(const std::string& host, std::uint16_t port, int bac
 // Events go out one by one, and a peer that vanished without a word is found within a minute.
 void set_tcp_flags(int fd) {
   set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
-  set_flag(fd, SOL_SOCKET, SO_KEEPALIVE);
-  set_flag(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set_flag(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
-  set_flag(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  keep_alive(fd, 30, 10, 3);
 }
 
 Peer name_of(const sockaddr_storage& address) {
@@ -163,7 +161,7 @@ Result<Listener> adopt_listener(int fd) {
 AcceptState accept_one(int listener, UniqueFd& socket, Peer& peer) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
-  int fd = ::accept4(listener, reinterpret_cast<sockaddr*>(&address), &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = accept_socket(listener, reinterpret_cast<sockaddr*>(&address), &length);
   if (fd >= 0) {
     socket.reset(fd);
     if (address.ss_family != AF_UNIX) set_tcp_flags(fd);
@@ -173,12 +171,6 @@ AcceptState accept_one(int listener, UniqueFd& socket, Peer& peer) {
   if (errno == EAGAIN || errno == EWOULDBLOCK) return AcceptState::none_waiting;
   bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
   return exhausted ? AcceptState::out_of_descriptors : AcceptState::failed_once;
-}
-
-PeerState peer_state(int fd) {
-  pollfd query{fd, POLLRDHUP, 0};
-  if (::poll(&query, 1, 0) < 0) return {};
-  return {(query.revents & POLLRDHUP) != 0, (query.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0};
 }
 
 IoState receive(int fd, char* data, std::size_t size, std::size_t& received) {
@@ -208,7 +200,7 @@ IoState SendQueue::flush(int fd) {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = count;
-    ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = send_now(fd, message);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return IoState::broken;
     if (sent <= 0) return moved ? IoState::moved : IoState::would_block;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
+#include "net/system_socket.h"
 
 namespace espalier::bench {
 namespace {
@@ -60,7 +61,7 @@ Result<std::vector<std::string>> split_words(const std::string& command) {
 }
 
 Result<int> free_port() {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd fd(net::open_socket(AF_INET, SOCK_STREAM, 0, net::Blocking::yes));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

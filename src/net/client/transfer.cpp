@@ -11,6 +11,7 @@
 
 #include "net/client/address_policy.h"
 #include "net/client/sigpipe.h"
+#include "net/system_socket.h"
 
 namespace espalier::net {
 namespace {
@@ -295,7 +296,7 @@ curl_socket_t Transfer::open_socket_callback(void* self, curlsocktype, curl_sock
         error(Error::Kind::forbidden, fmt::format("{} is not a public address", transfer.target_.url.host));
     return CURL_SOCKET_BAD;
   }
-  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  return open_socket(address->family, address->socktype, address->protocol, Blocking::yes);
 }
 
 Error Transfer::error_of(CURLcode code) const {

@@ -1,16 +1,11 @@
 #include "net/client/transfer_loop.h"
 
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <unordered_map>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "base/wake_descriptor.h"
+#include "net/client/poller.h"
 #include "net/client/sigpipe.h"
 #include "net/client/transfer.h"
 
@@ -56,21 +51,21 @@ struct Flight {
 
 class TransferLoopImpl {
  public:
-  TransferLoopImpl(TransferLoop::Options options, UniqueFd epoll, UniqueFd wake,
+  TransferLoopImpl(TransferLoop::Options options, Poller poller, WakeDescriptor wake,
                    std::unique_ptr<CURLM, CurlDeleter> multi);
   ~TransferLoopImpl();
 
   void start(std::unique_ptr<Flight> flight) { waiting_.push_back(std::move(flight)); }
   void run(std::chrono::nanoseconds longest);
   std::size_t active() const { return waiting_.size() + flying_.size() + finishing_; }
-  void wake() { static_cast<void>(::eventfd_write(wake_.get(), 1)); }
+  void wake() { wake_.ring(); }
 
  private:
   void launch(std::unique_ptr<Flight> flight);
   void land(CURL* easy, Result<ClientResponse> answer);
   void finish(std::unique_ptr<Flight> flight, Result<ClientResponse> answer);
-  void wait_for_sockets(std::chrono::nanoseconds longest);
-  void tell_ready_sockets();
+  std::span<const Poller::Ready> wait_for_sockets(std::chrono::nanoseconds longest);
+  void tell(std::span<const Poller::Ready> sockets);
   void collect();
   void patrol();
 
@@ -78,7 +73,8 @@ class TransferLoopImpl {
   static int timer_callback(CURLM*, long timeout_ms, void* self);
 
   const TransferLoop::Options options_;
-  UniqueFd epoll_, wake_;
+  Poller poller_;
+  WakeDescriptor wake_;
   std::unique_ptr<CURLM, CurlDeleter> multi_;
   std::vector<std::unique_ptr<Flight>> waiting_;  // started, not yet libcurl's
   std::unordered_map<CURL*, std::unique_ptr<Flight>> flying_;
@@ -88,9 +84,9 @@ class TransferLoopImpl {
   std::size_t finishing_ = 0;
 };
 
-TransferLoopImpl::TransferLoopImpl(TransferLoop::Options options, UniqueFd epoll, UniqueFd wake,
+TransferLoopImpl::TransferLoopImpl(TransferLoop::Options options, Poller poller, WakeDescriptor wake,
                                    std::unique_ptr<CURLM, CurlDeleter> multi)
-    : options_(std::move(options)), epoll_(std::move(epoll)), wake_(std::move(wake)), multi_(std::move(multi)) {
+    : options_(std::move(options)), poller_(std::move(poller)), wake_(std::move(wake)), multi_(std::move(multi)) {
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, &TransferLoopImpl::socket_callback);
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi_.get(), CURLMOPT_TIMERFUNCTION, &TransferLoopImpl::timer_callback);
@@ -156,8 +152,7 @@ void TransferLoopImpl::run(std::chrono::nanoseconds longest) {
   const SigpipeBlocked blocked;
   auto starting = std::exchange(waiting_, {});  // what their `done` starts is for the next turn
   for (auto& flight : starting) launch(std::move(flight));
-  wait_for_sockets(waiting_.empty() ? longest : longest.zero());
-  tell_ready_sockets();
+  tell(wait_for_sockets(waiting_.empty() ? longest : longest.zero()));
   if (timer_ && *timer_ <= Clock::now()) {
     timer_.reset();
     int running = 0;
@@ -167,31 +162,23 @@ void TransferLoopImpl::run(std::chrono::nanoseconds longest) {
   if (Clock::now() >= next_patrol_) patrol();
 }
 
-void TransferLoopImpl::wait_for_sockets(std::chrono::nanoseconds longest) {
+std::span<const Poller::Ready> TransferLoopImpl::wait_for_sockets(std::chrono::nanoseconds longest) {
   const auto now = Clock::now();
   if (timer_) longest = std::min<std::chrono::nanoseconds>(longest, *timer_ - now);
   if (!flying_.empty()) longest = std::min<std::chrono::nanoseconds>(longest, next_patrol_ - now);
-  longest = std::max(longest, longest.zero());
-  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000'000),
-                       static_cast<long>(longest.count() % 1'000'000'000)};
-  pollfd ready{epoll_.get(), POLLIN, 0};
-  static_cast<void>(::ppoll(&ready, 1, &limit, nullptr));  // epoll_wait knows only milliseconds
+  return poller_.wait(std::max(longest, longest.zero()));
 }
 
-void TransferLoopImpl::tell_ready_sockets() {
-  std::array<epoll_event, 256> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const auto what = events[static_cast<std::size_t>(i)].events;
-    if (events[static_cast<std::size_t>(i)].data.fd == wake_.get()) {
-      eventfd_t times = 0;
-      static_cast<void>(::eventfd_read(wake_.get(), &times));
+void TransferLoopImpl::tell(std::span<const Poller::Ready> sockets) {
+  for (const Poller::Ready& ready : sockets) {
+    if (ready.fd == wake_.get()) {
+      wake_.clear();
       continue;
     }
-    const int mask = ((what & EPOLLIN) ? CURL_CSELECT_IN : 0) | ((what & EPOLLOUT) ? CURL_CSELECT_OUT : 0) |
-                     ((what & (EPOLLERR | EPOLLHUP)) ? CURL_CSELECT_ERR : 0);
+    const int mask = (ready.readable ? CURL_CSELECT_IN : 0) | (ready.writable ? CURL_CSELECT_OUT : 0) |
+                     (ready.failed ? CURL_CSELECT_ERR : 0);
     int running = 0;
-    curl_multi_socket_action(multi_.get(), events[static_cast<std::size_t>(i)].data.fd, mask, &running);
+    curl_multi_socket_action(multi_.get(), ready.fd, mask, &running);
   }
 }
 
@@ -222,16 +209,11 @@ void TransferLoopImpl::patrol() {
 int TransferLoopImpl::socket_callback(CURL*, curl_socket_t socket, int what, void* self, void* known) {
   auto& loop = *static_cast<TransferLoopImpl*>(self);
   if (what == CURL_POLL_REMOVE) {
-    ::epoll_ctl(loop.epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);  // fails when it is closed already: gone either way
+    loop.poller_.forget(socket);
     return 0;
   }
-  epoll_event event{};
-  event.data.fd = socket;
-  event.events = ((what & CURL_POLL_IN) ? EPOLLIN : 0u) | ((what & CURL_POLL_OUT) ? EPOLLOUT : 0u);
-  if (::epoll_ctl(loop.epoll_.get(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, socket, &event) != 0) {
-    // A descriptor number that came back: libcurl's memory of it and the kernel's may differ.
-    if (::epoll_ctl(loop.epoll_.get(), known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket, &event) != 0) return -1;
-  }
+  const Poller::Interest interest{(what & CURL_POLL_IN) != 0, (what & CURL_POLL_OUT) != 0};
+  if (!loop.poller_.watch(socket, interest, known != nullptr)) return -1;
   curl_multi_assign(loop.multi_.get(), socket, self);  // any value that is not null: known from now on
   return 0;
 }
@@ -250,13 +232,12 @@ TransferLoop::~TransferLoop() = default;
 
 Result<std::unique_ptr<TransferLoop>> TransferLoop::open(const Options& options) {
   ESP_TRY(Session session, Session::open());
-  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC)), wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  epoll_event event{};
-  event.data.fd = wake.get();
-  event.events = EPOLLIN;
-  if (!epoll || !wake || ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
+  auto poller = Poller::open();
+  auto wake = WakeDescriptor::open();
+  if (!poller.ok() || !wake.ok() || !poller->watch(wake->get(), {.readable = true}, false))
     return internal_error("no descriptor for outgoing requests: is the process out of them (ulimit -n)?");
-  auto impl = std::make_unique<TransferLoopImpl>(options, std::move(epoll), std::move(wake), std::move(session.multi));
+  auto impl =
+      std::make_unique<TransferLoopImpl>(options, std::move(*poller), std::move(*wake), std::move(session.multi));
   return std::unique_ptr<TransferLoop>(new TransferLoop(std::move(impl)));
 }
 

@@ -7,7 +7,7 @@
 // Threads: one, but wake(): any, for who hands over requests from other threads (lang/backends/remote/driver.h). A
 //          request's stop token may be asked from any; it and the time limits are looked at every 50 ms or so.
 // Fails:   a request's failure is its `done`'s Error, never a return value; kinds as in http_client.h.
-// Source:  libcurl's multi_socket interface over epoll: a turn costs what is ready, not what is open.
+// Source:  libcurl's multi_socket interface over epoll or kqueue: a turn costs what is ready, not what is open.
 #pragma once
 
 #include <chrono>
