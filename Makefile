@@ -3,7 +3,7 @@
 #   make run          install what is missing, build, fetch the model, serve in the foreground (PORT=, MODEL=, ARGS=)
 #   make test         install what is missing, build, run all tests        make test-all   the long ones too
 #   make build        install what is missing, build build/espalier        make setup      only install
-#   make format lint test-asan test-tsan test-neon fuzz bench clean        JOBS= compilations at a time
+#   make format lint test-asan test-tsan test-neon check-macos fuzz bench clean        JOBS= compilations at a time
 PORT  ?= 30000
 MODEL ?= smollm2-135m
 ARGS  ?=
@@ -11,7 +11,7 @@ JOBS  ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 export JOBS FUZZ_SECONDS
 
-.PHONY: run build test test-all test-asan test-tsan test-neon format lint fuzz bench setup clean
+.PHONY: run build test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
 
 run: build
 	exec build/espalier serve $(MODEL) --port $(PORT) $(ARGS)
@@ -45,6 +45,9 @@ fuzz: setup
 lint: setup
 	@tools/setup.sh lint
 	@tools/lint.sh
+
+check-macos: setup
+	@tools/check-macos.sh
 
 format:
 	@tools/setup.sh lint

@@ -1,12 +1,16 @@
 # One run of cargo, with a sentence that says what to do when a crate is not there; with FETCH it may be fetched.
+set(for_target)
+if(TARGET)
+  set(for_target --target ${TARGET})
+endif()
 execute_process(
   COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${TARGET_DIR} ${CARGO} build --release --offline --locked --quiet
-          --manifest-path ${MANIFEST}
+          --manifest-path ${MANIFEST} ${for_target}
   RESULT_VARIABLE failed ERROR_VARIABLE errors)
 if(failed AND FETCH)
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${TARGET_DIR} ${CARGO} build --release --locked --quiet
-            --manifest-path ${MANIFEST}
+            --manifest-path ${MANIFEST} ${for_target}
     RESULT_VARIABLE failed ERROR_VARIABLE errors)
 endif()
 if(failed)
