@@ -108,7 +108,8 @@ std::uint64_t ExpressionStore::hash_of(const Node& node, std::span<const Express
 
 bool ExpressionStore::same(const Node& node, const Node& other, std::span<const Expression> parts,
                            std::string_view text) const {
-  if (node.hash != other.hash || node.op != other.op || node.flags != other.flags) return false;
+  const bool alike = node.op == other.op && ((node.flags ^ other.flags) & ~kCharacters) == 0;
+  if (node.hash != other.hash || !alike) return false;
   switch (node.op) {
     case Op::literal:
       return std::string_view(texts_[other.a], other.b) == text;
@@ -135,6 +136,7 @@ Expression ExpressionStore::intern(Node node, std::span<const Expression> parts,
     node.a = static_cast<std::uint32_t>(part_lists_.size());
     part_lists_.push_back(part_pool_.add(parts));
   }
+  node.flags |= characters(node, parts, text);
   table_[at] = static_cast<std::uint32_t>(nodes_.size()) + 1;
   nodes_.push_back(node);
   if (nodes_.size() * 2 > table_.size()) grow_table();
@@ -160,6 +162,108 @@ std::uint32_t ExpressionStore::set_index(const ByteSet& set) {
   sets_.push_back(set);
   numbers.push_back(static_cast<std::uint32_t>(sets_.size() - 1));
   return numbers.back();
+}
+
+// ---- what reads whole characters
+
+void ExpressionStore::set_any_character(Alphabet alphabet, Expression any) {
+  set_characters(alphabet, any);
+  any_texts_[static_cast<std::size_t>(alphabet)] = star(any);
+}
+
+// Of ASCII only characters that are written as they are in either alphabet, or in the one without quotes.
+std::uint8_t ExpressionStore::characters(const Node& node, std::span<const Expression> of,
+                                         std::string_view text) const {
+  static constexpr ByteSet kAscii = ByteSet::range(0, 0x7f);
+  static constexpr ByteSet kAsIs =
+      ByteSet::range(' ', 0x7f) - ByteSet::of(static_cast<unsigned char>('"')) - ByteSet::of('\\');
+  const auto of_set = [](const ByteSet& set) {
+    return static_cast<std::uint8_t>((set.within(kAscii) ? kPlain : 0) | (set.within(kAsIs) ? kJson : 0));
+  };
+  std::uint8_t known = kCharacters;
+  switch (node.op) {
+    case Op::nothing:
+    case Op::empty:
+      return kCharacters;
+    case Op::bytes:
+      return of_set(sets_[node.a]);
+    case Op::literal:
+      for (const char byte : text) known &= of_set(ByteSet::of(static_cast<unsigned char>(byte)));
+      return known;
+    case Op::concat:
+      return nodes_[node.a].flags & nodes_[node.b].flags & kCharacters;
+    case Op::either:
+      for (const Expression part : of) known &= nodes_[part].flags;
+      return known;
+    case Op::both:
+      known = 0;
+      for (const Expression part : of) known |= nodes_[part].flags & kCharacters;
+      return known;
+    case Op::repeat:
+      return nodes_[node.a].flags & kCharacters;
+    default:
+      return 0;
+  }
+}
+
+// Whether it is any text of an alphabet, and then `tail`.
+bool ExpressionStore::is_any_text(Expression e, std::uint8_t& flag, Expression& tail) const {
+  const bool has_tail = op(e) == Op::concat;
+  const Expression head = has_tail ? nodes_[e].a : e;
+  if (op(head) != Op::repeat) return false;
+  for (const Alphabet alphabet : {Alphabet::plain, Alphabet::json}) {
+    if (head != any_texts_[static_cast<std::size_t>(alphabet)]) continue;
+    flag = characters_flag(alphabet);
+    tail = has_tail ? nodes_[e].b : empty;
+    return true;
+  }
+  return false;
+}
+
+// Whether all that it reads are whole characters, then what `tail` reads.
+bool ExpressionStore::has_characters_before(Expression e, Expression tail, std::uint8_t flag) const {
+  for (; e != tail; e = nodes_[e].b) {
+    if (tail == empty) return (nodes_[e].flags & flag) != 0;
+    if (op(e) != Op::concat || (nodes_[nodes_[e].a].flags & flag) == 0) return false;
+  }
+  return true;
+}
+
+// Alternatives of any text.
+void ExpressionStore::drop_needless(std::vector<Expression>& alternatives) const {
+  std::uint8_t flag = 0;
+  Expression tail = empty;
+  for (std::size_t i = 0; i < alternatives.size(); ++i) {
+    const Expression any = alternatives[i];
+    if (!is_any_text(any, flag, tail)) continue;
+    const auto needless = [&](Expression e) { return e != any && has_characters_before(e, tail, flag); };
+    const auto before = std::span(alternatives).first(i);
+    i -= static_cast<std::size_t>(std::ranges::count_if(before, needless));
+    std::erase_if(alternatives, needless);
+  }
+}
+
+// Any text as a condition beside a counted one. Beside others it stays: it goes on character by character with what is
+// compared with it (far_bounds.h), which is without it in the middle of a character only. False: of one that is to be
+// none remains nothing.
+bool ExpressionStore::drop_needless_conditions(std::vector<Expression>& operands) const {
+  std::uint8_t flag = 0;
+  Expression tail = empty;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Expression any = operands[i];
+    const bool excluded = op(any) == Op::negation;
+    if (!is_any_text(excluded ? nodes_[any].a : any, flag, tail)) continue;
+    const auto first = [&](Expression e) { return op(e) == Op::concat ? nodes_[e].a : e; };
+    const auto is_counted = [&](Expression e) {
+      return op(first(e)) == Op::repeat && nodes_[first(e)].a == nodes_[first(any)].a;
+    };
+    const bool beside_stricter = std::ranges::any_of(operands, [&](Expression e) {
+      return e != any && (excluded || is_counted(e)) && has_characters_before(e, tail, flag);
+    });
+    if (beside_stricter && excluded) return false;
+    if (beside_stricter) operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(i--));
+  }
+  return true;
 }
 
 // ---- constructors
@@ -285,6 +389,7 @@ Expression ExpressionStore::either(std::vector<Expression> alternatives) {
   flatten(alternatives, Op::either);
   std::erase(alternatives, nothing);
   if (std::ranges::find(alternatives, anything_) != alternatives.end() && anything_ != nothing) return anything_;
+  drop_needless(alternatives);
   merge_bytes(alternatives);
   join_counters(alternatives);
   std::ranges::sort(alternatives);
@@ -305,8 +410,8 @@ Expression ExpressionStore::both(std::vector<Expression> operands) {
   std::ranges::sort(operands);
   operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
   if (operands.empty()) return anything_;
+  if (operands[0] == nothing || !drop_needless_conditions(operands)) return nothing;
   if (operands.size() == 1) return operands[0];
-  if (operands[0] == nothing) return nothing;
   const bool may_be_empty = std::ranges::all_of(operands, [&](Expression e) { return nullable(e); });
   if (operands[0] == empty) return may_be_empty ? empty : nothing;
   for (const Expression e : operands) {

@@ -5,8 +5,8 @@
 // to an expression with the next byte: disjoint sets of bytes, each with the expression that is left. Counters
 // (`x{0,2000}`), intersections and complements are single nodes and never multiplied out.
 //
-// The constructors simplify (no empty alternatives, alternatives sorted and flat, counters of the same item joined);
-// an expression that can read nothing at all is `nothing`, also where only an intersection makes it so.
+// The constructors simplify (no empty alternatives, alternatives sorted and flat, counters of the same item joined, none
+// beside any text); an expression that can read nothing at all is `nothing`, also where only an intersection makes it so.
 //
 // Threads: a store is used by one thread at a time.
 // Fails:   never; when more nodes are wanted than the limit, exhausted() turns true for good and results are `nothing`.
@@ -14,6 +14,7 @@
 //          derivatives re-examined" (2009).
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <initializer_list>
@@ -56,6 +57,9 @@ class ExpressionSource {
   virtual Expression recall(std::uint32_t /*payload*/, std::string_view /*text*/) { return 0; }
   virtual ~ExpressionSource() = default;
 };
+
+// What characters are made of: UTF-8, or the inside of a JSON string (spelling.h).
+enum class Alphabet : std::uint8_t { plain, json };
 
 struct Step {
   ByteSet on;
@@ -102,6 +106,12 @@ class ExpressionStore {
   Expression star(Expression operand) { return repeat(operand, 0); }
   Expression optional(Expression operand) { return repeat(operand, 0, 1); }
   Expression call(Rule rule);
+  // What a pattern was looked for in may go on with anything once it was found: beside `any* "` all other ways to read
+  // characters and a quote are needless, and only who knows what characters are can see it. `any`: every character of
+  // the alphabet; `some`: an expression that reads whole ones only.
+  void set_any_character(Alphabet alphabet, Expression any);
+  void set_characters(Alphabet alphabet, Expression some) { nodes_[some].flags |= characters_flag(alphabet); }
+
   // `like`: a similar lexeme whose tokens are known or soon will be; nothing = none. What differs is found by reading
   // both side by side (token_masks.h).
   Expression lexeme(Expression operand, Expression like = nothing);
@@ -153,6 +163,11 @@ class ExpressionStore {
 
  private:
   static constexpr std::uint8_t kNullable = 1, kCalls = 2, kBoolean = 4, kLocal = 8;
+  // Of each alphabet: it reads whole characters only. Known of most, so equal expressions may differ in it.
+  static constexpr std::uint8_t kPlain = 16, kJson = 32, kCharacters = kPlain | kJson;
+  static constexpr std::uint8_t characters_flag(Alphabet alphabet) {
+    return alphabet == Alphabet::plain ? kPlain : kJson;
+  }
   static constexpr std::uint32_t kUnknown = 0xffffffff;
   enum class Possible : std::uint8_t { unknown, yes, no };
 
@@ -175,6 +190,11 @@ class ExpressionStore {
   Expression suffix(Expression literal);
   std::uint8_t inherited(Expression e) const { return nodes_[e].flags & (kCalls | kBoolean | kLocal); }
   std::uint8_t inherited(std::span<const Expression> parts) const;
+  std::uint8_t characters(const Node& node, std::span<const Expression> parts, std::string_view text) const;
+  bool is_any_text(Expression e, std::uint8_t& flag, Expression& tail) const;
+  bool has_characters_before(Expression e, Expression tail, std::uint8_t flag) const;
+  void drop_needless(std::vector<Expression>& alternatives) const;
+  bool drop_needless_conditions(std::vector<Expression>& operands) const;
   void flatten(std::vector<Expression>& parts, Op op) const;
   void merge_bytes(std::vector<Expression>& parts);
   void join_counters(std::vector<Expression>& parts);
@@ -223,6 +243,7 @@ class ExpressionStore {
   std::vector<Steps> step_lists_;
   std::unordered_map<Expression, Expression> expansions_;  // of `later`
   Expression anything_ = nothing;
+  std::array<Expression, 2> any_texts_{};  // by alphabet; nothing: it is not known
 };
 
 }  // namespace espalier::grammar

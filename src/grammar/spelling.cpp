@@ -117,6 +117,7 @@ Expression json_character(ExpressionStore& store, const CodePointSet& set) {
 
 Spelling::Spelling(ExpressionStore& store, Kind kind) : store_(store), kind_(kind) {
   any_ = character(CodePointSet::all());
+  store_.set_any_character(alphabet(), any_);
 }
 
 Spelling::Spelling(ExpressionStore& store, const CharacterKinds& kinds) : store_(store), kinds_(&kinds) {
@@ -125,7 +126,9 @@ Spelling::Spelling(ExpressionStore& store, const CharacterKinds& kinds) : store_
 
 Expression Spelling::character(const CodePointSet& set) {
   if (kinds_ != nullptr) return store_.bytes(kinds_->of(set));
-  return kind_ == Kind::plain ? utf8(store_, set) : json_character(store_, set);
+  const Expression one = kind_ == Kind::plain ? utf8(store_, set) : json_character(store_, set);
+  store_.set_characters(alphabet(), one);
+  return one;
 }
 
 Expression Spelling::text(std::string_view utf8_text) {

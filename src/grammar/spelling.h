@@ -53,6 +53,8 @@ class Spelling {
   Result<Expression> read_concat(const Reading& reading, std::span<const int> parts, Expression tail, bool at_start);
   Result<Expression> read_repeat(const Reading& reading, const RegexNode& node, Expression tail, bool at_start);
 
+  Alphabet alphabet() const { return kind_ == Kind::plain ? Alphabet::plain : Alphabet::json; }
+
   ExpressionStore& store_;
   Kind kind_ = Kind::plain;
   const CharacterKinds* kinds_ = nullptr;
