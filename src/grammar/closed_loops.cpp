@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kMostStates = 144;  // of a loop
 constexpr std::size_t kMostWasted = 300;
 constexpr int kMostRounds = 16, kMostFailed = 2;
+constexpr int kFewFail = 8;  // tokens_with() of what cannot come
 constexpr unsigned char kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
 Classes classes_of(unsigned char first, unsigned char last) {
@@ -64,12 +65,13 @@ ClosedLoops::ClosedLoops(Automaton& automaton) : automaton_(automaton) {
   wide_ = Spelling(automaton.store(), Spelling::Kind::plain).character(CodePointSet(0x80, 0x10ffff));
 }
 
-// What is found holds from all states that were gone through.
+// What is found holds from all states that were gone through; they may have a better one where what could not come at
+// the start can come behind it.
 const ClosedLoop& ClosedLoops::of(State state) {
   const auto known = known_.find(state);
   if (known != known_.end()) return known->second;
   const ClosedLoop found = find(state);
-  if (found.inside != 0)
+  if (found.inside != 0 && tokens_with(failing_at_start_) < kFewFail)
     for (const Seen& seen : states_) known_.try_emplace(seen.state, found);
   return known_[state] = found;
 }
@@ -78,6 +80,7 @@ ClosedLoop ClosedLoops::find(State from) {
   Classes inside = 0;
   for (const Classes rank : ranks()) inside |= rank;
   inside &= ~(class_of('"') | class_of('\\'));  // behind these there is mostly something else
+  failing_at_start_ = 0;
   int failed = 0;
   for (int round = 0; round < kMostRounds && inside != 0 && wasted_ < kMostWasted; ++round) {
     if (!explore(from, inside)) {
@@ -117,6 +120,7 @@ void ClosedLoops::add(State state, Seen before, Classes with) {
 
 void ClosedLoops::fail(Seen at, Classes what) {
   failing_ |= at.rarest != 0 && rank(at.rarest) < rank(what) ? at.rarest : what;
+  if (at.rarest == 0) failing_at_start_ |= what;
 }
 
 void ClosedLoops::read_ascii(Seen at, Classes inside) {

@@ -58,6 +58,7 @@ class ClosedLoops {
   std::vector<std::uint32_t> seen_;  // by state: the last exploration that came to it
   std::uint32_t exploration_ = 0;
   Classes failing_ = 0, coming_ = 0;
+  Classes failing_at_start_ = 0;  // in any round
 };
 
 }  // namespace espalier::grammar

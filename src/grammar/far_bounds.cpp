@@ -16,6 +16,7 @@ constexpr std::size_t kMostBounds = 8;      // of one expression that are told a
 constexpr int kDeepest = 500;               // of expressions; what is deeper counts as without bounds and as short
 constexpr std::uint32_t kLeastUseful = 16;  // bytes of tokens that need no look at bounds
 constexpr std::uint32_t kFarthest = 256;    // bytes; what stands behind them is of interest to no token
+constexpr std::uint32_t kMostCounted = 255;  // bytes of kWordEnds; of more it is not known how many
 constexpr int kRare = 48;                   // tokens_with() of rare bytes
 constexpr Classes kAnyClass = ~Classes{0};
 
@@ -237,7 +238,7 @@ std::optional<Expression> FarBounds::loosened(Expression e) {
   if (found.empty() || !std::ranges::all_of(found, is_far)) return std::nullopt;
   const Expression loose = without_bounds(e);
   const auto like = likeness(e, loose);
-  return like && like->holds(kLeastUseful, 0) ? std::optional(loose) : std::nullopt;
+  return like && like->holds(kLeastUseful, 0, 0) ? std::optional(loose) : std::nullopt;
 }
 
 // Of a text that goes on behind a part only what the part reads counts towards its bounds, and what completes the part
@@ -263,14 +264,19 @@ std::optional<FarBounds::Likeness> FarBounds::likeness(Expression bounded, Expre
   return distance >= kFarthest || add(rest) ? std::optional(std::move(like)) : std::nullopt;
 }
 
-bool FarBounds::Likeness::holds(std::uint32_t height, Classes classes) const {
+bool FarBounds::Likeness::holds(std::uint32_t height, Classes classes, std::uint32_t word_ends) const {
   if (height > known) return false;
+  const auto marks_in_text = [&](Classes marks) {
+    if ((classes & marks) == 0) return std::uint32_t{0};
+    return (marks & ~kWordEnds) == 0 && word_ends < kMostCounted ? word_ends : kMost;
+  };
   return std::ranges::all_of(segments, [&](const Segment& segment) {
     if (height <= segment.distance) return true;  // anything that it reads will do
     const Completion& most = segment.completion;
     const std::uint64_t length = std::uint64_t{height} - segment.distance + most.bytes;
     return std::ranges::all_of(segment.bounds, [&](const Bound& bound) {
-      return bound.bytes >= length || (bound.marks != 0 && (classes & bound.marks) == 0 && most.marks <= bound.count);
+      if (bound.bytes >= length) return true;
+      return bound.marks != 0 && std::uint64_t{marks_in_text(bound.marks)} + most.marks <= bound.count;
     });
   });
 }

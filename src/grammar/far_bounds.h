@@ -41,8 +41,9 @@ class FarBounds {
   struct Likeness {  // of two expressions that differ in bounds only
     std::vector<Segment> segments;
     std::uint32_t known = 0;  // nothing is known of longer texts
-    // Whether both go on alike with all texts of at most `height` bytes of these classes. False when that is not known.
-    bool holds(std::uint32_t height, Classes classes) const;
+    // Whether both go on alike with all texts of at most `height` bytes of these classes, at most `word_ends` of them of
+    // kWordEnds. False when that is not known.
+    bool holds(std::uint32_t height, Classes classes, std::uint32_t word_ends) const;
   };
 
   // `far`: bytes that it takes to use up a bound, at least; those from `near` on would be taken for far ones that have

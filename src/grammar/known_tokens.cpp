@@ -60,7 +60,7 @@ void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose,
   const auto goes_on_alike = [&](State mine, State its, Node node) {
     Known& place = known[(mine + its * 7) % known.size()];
     if (place.bounded != mine || place.loose != its) place = {mine, its, likeness(mine, its, bounds)};
-    return place.likeness && place.likeness->holds(trie.height(node), trie.below(node));
+    return place.likeness && place.likeness->holds(trie.height(node), trie.below(node), trie.word_ends(node));
   };
   std::size_t depth = 0;
   levels_[0] = {trie.children(part), 0, automaton_.row(bounded), automaton_.row(loose)};
@@ -101,6 +101,11 @@ std::shared_ptr<const LexemeTokens> TokenMasks::find_united(Expression operand) 
   const Expression head = has_rest ? store_.operand(operand) : operand;
   const Expression rest = has_rest ? store_.rest(operand) : ExpressionStore::empty;
   if (store_.op(head) != Op::either || store_.calls(operand)) return nullptr;
+  const auto is_character = [&](Expression part) {
+    while (store_.op(part) == Op::concat && store_.op(store_.operand(part)) == Op::bytes) part = store_.rest(part);
+    return store_.op(part) == Op::bytes;
+  };
+  if (std::ranges::all_of(store_.parts(head), is_character)) return nullptr;  // the bytes of one set
   std::vector<Expression> wide, narrow, counters;
   for (const Expression part : store_.parts(head)) {
     const Expression first = store_.op(part) == Op::concat ? store_.operand(part) : part;

@@ -27,7 +27,7 @@ bool continues(unsigned char byte) {
 }  // namespace
 
 std::size_t TokenTrie::memory() const {
-  return bytes_.size() * (1 + 4 + 4 + 2 + 2 + sizeof(Classes) + 4 + 4 + 1) + bytes_.size() / 8 +
+  return bytes_.size() * (1 + 4 + 4 + 2 + 2 + 1 + sizeof(Classes) + 4 + 4 + 1) + bytes_.size() / 8 +
          ids_.size() * (4 + 2 * sizeof(Classes) + 2);
 }
 
@@ -52,6 +52,9 @@ void TokenTrie::close(std::vector<Node>& open, std::size_t depth) {
     ends_[node] = static_cast<Node>(bytes_.size());
     if (open.empty()) continue;
     below_[open.back()] |= below_[node] | class_of(bytes_[node]);
+    const bool is_end = (class_of(bytes_[node]) & kWordEnds) != 0;
+    const auto ends = static_cast<std::uint8_t>(std::min(word_ends_[node] + is_end, 255));
+    word_ends_[open.back()] = std::max(word_ends_[open.back()], ends);
     heights_[open.back()] = std::max(heights_[open.back()], static_cast<std::uint16_t>(heights_[node] + 1));
   }
 }
@@ -71,6 +74,7 @@ TokenTrie::Part TokenTrie::add_part(std::vector<Text>& texts, bool whole) {
       first_tokens_.push_back(static_cast<std::uint32_t>(ids_.size()));
       depths_.push_back(static_cast<std::uint16_t>(i + 1));
       heights_.push_back(0);
+      word_ends_.push_back(0);
       below_.push_back(0);
       boundary_.push_back(false);
       if (whole && i > 0 && !continues(static_cast<unsigned char>(text[i]))) boundary_[open[i - 1]] = true;

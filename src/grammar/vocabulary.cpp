@@ -74,9 +74,8 @@ std::shared_ptr<const MaskWords> Vocabulary::keep(MadeOf what, std::uint32_t fir
   if (const auto known = made_of_.find(what); known != made_of_.end()) return known->second;
   auto mask = std::make_shared<MaskWords>(words());
   for (std::uint32_t place = first; place < last; ++place) {
-    if (!wanted(place)) continue;
     const auto id = static_cast<std::uint32_t>(trie_.ids()[place]);
-    (*mask)[id / 32] |= 1u << (id % 32);
+    (*mask)[id / 32] |= std::uint32_t{wanted(place)} << (id % 32);  // no branch: half of them are wanted, here and there
   }
   if (made_of_.size() > kMostClassSets) made_of_.clear();
   made_of_.emplace(what, mask);
@@ -89,7 +88,7 @@ std::shared_ptr<const MaskWords> Vocabulary::made_of(Classes classes, std::uint3
   const TokenTrie::Part& whole = trie_.whole();
   const std::lock_guard lock(mutex_);
   return keep({.classes = classes, .characters = most}, whole.first_token, whole.last_token, [&](std::uint32_t place) {
-    return (trie_.classes(place) & ~classes) == 0 && trie_.characters(place) <= most;
+    return static_cast<bool>(((trie_.classes(place) & ~classes) == 0) & (trie_.characters(place) <= most));
   });
 }
 

@@ -19,7 +19,7 @@ FormulaStore::Mentions FormulaStore::mentions_of(Op op, const Demand& demand, st
   if (op != Op::one && op != Op::negated) return all;
   switch (demand.kind) {
     case Kind::value:
-      return mentions_value;
+      return mentions_value | mentions_asked(demand.a);
     case Kind::property:
     case Kind::required:
       return mentions_name(demand.a);

@@ -8,6 +8,7 @@
 // Fails:   never; beyond the limit exhausted() turns true for good and results are `never`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -93,12 +94,19 @@ class FormulaStore {
   Demand demand(Formula f) const { return nodes_[f].demand; }
   std::span<const Formula> parts(Formula f) const { return nodes_[f].parts; }  // of all and any
 
-  // What single constraints a formula may be made of, one bit for some of them: members' names, `value`, and those that
-  // speak of members whatever their name.
+  // What single constraints a formula may be made of, one bit for some of them: members' names, `value` and what it asks,
+  // and those that speak of members whatever their name.
   using Mentions = std::uint64_t;
   static constexpr Mentions mentions_value = 1, mentions_members = 2;
-  static constexpr Mentions mentions_name(std::uint32_t name) { return Mentions{1} << (2 + name % 62); }
+  static constexpr Mentions mentions_name(std::uint32_t name) { return Mentions{1} << (2 + name % 44); }
+  static constexpr Mentions mentions_asked(Formula asked) { return Mentions{1} << (46 + asked % 18); }
   bool mentions(Formula f, Mentions any_of) const { return (nodes_[f].mentions & any_of) != 0; }
+  // The first `value` that it is made of. Requires: mentions(f, mentions_value), a bit that nothing else has.
+  Demand first_value(Formula f) const {
+    const auto has_value = [&](Formula part) { return mentions(part, mentions_value); };
+    while (op(f) == Op::all || op(f) == Op::any) f = *std::ranges::find_if(parts(f), has_value);
+    return demand(f);
+  }
 
   // Each single constraint (with whether it is negated) replaced by what `change` makes of it.
   template <class Change>

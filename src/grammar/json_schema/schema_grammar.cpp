@@ -352,21 +352,18 @@ std::vector<SchemaGrammar::Choice> SchemaGrammar::decide(Formula rest, Formula v
 // One by one; the same rest may come with several values. True when no more were wanted.
 bool SchemaGrammar::decide_each(Formula rest, Formula value, const UseChoice& use) {
   if (rest == FormulaStore::never || value == FormulaStore::never || !spend()) return false;
-  std::optional<Formula> asked;
-  formulas_.each_mentioned(rest, FormulaStore::mentions_value, [&](const Demand& c, bool) {
-    if (c.kind == Kind::value && !asked) asked = c.a;
-  });
-  if (!asked) return use({value, rest});
+  if (!formulas_.mentions(rest, FormulaStore::mentions_value)) return use({value, rest});
+  const Formula asked = formulas_.first_value(rest).a;
   const auto given = [&](bool answer) {
-    return formulas_.map_mentioned(rest, FormulaStore::mentions_value, [&](const Demand& c, bool negated) {
-      if (c.kind == Kind::value && c.a == *asked) return constant(answer != negated);
+    return formulas_.map_mentioned(rest, FormulaStore::mentions_asked(asked), [&](const Demand& c, bool negated) {
+      if (c.kind == Kind::value && c.a == asked) return constant(answer != negated);
       const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
       return negated ? formulas_.no(self) : self;
     });
   };
   const Formula if_so = given(true), if_not = given(false);
   if (if_so == if_not) return decide_each(if_so, value, use);
-  const Formula with = formulas_.all(value, *asked), without = formulas_.all(value, formulas_.no(*asked));
+  const Formula with = formulas_.all(value, asked), without = formulas_.all(value, formulas_.no(asked));
   if (if_not == FormulaStore::never) return decide_each(if_so, with, use);
   if (if_so == FormulaStore::never) return decide_each(if_not, without, use);
   if (possible(with) && decide_each(if_so, with, use)) return true;
