@@ -188,9 +188,9 @@ std::string_view format_pattern(std::string_view format) {
 }
 
 bool is_number_type(std::string_view format) {
-  static constexpr std::array<std::string_view, 14> kNames{"int8",    "int16",   "int32",   "int64",     "uint8",
-                                                           "uint16",  "uint32",  "uint64",  "float",     "double",
-                                                           "float32", "float64", "decimal", "decimal128"};
+  static constexpr std::array<std::string_view, 15> kNames{
+      "int8",  "int16",  "int32",   "int64",   "uint8",   "uint16",     "uint32",      "uint64",
+      "float", "double", "float32", "float64", "decimal", "decimal128", "utc-millisec"};
   return std::ranges::find(kNames, format) != kNames.end();
 }
 

@@ -48,7 +48,7 @@ TEST(SchemaKeywords, FormatsOfNumbersLeaveMembersInTheirOrder) {
   const auto with_format = [](const std::string& format) {
     return R"({"type":"object","properties":{"a":{"format":")" + format + R"("},"b":{}}})";
   };
-  for (const char* format : {"int32", "double", "date-time"})
+  for (const char* format : {"int32", "double", "utc-millisec", "date-time"})
     expect(kSchema, {with_format(format), {R"({"b":1})"}, {R"({"b":1,"a":2})"}});
   expect(kSchema, {with_format("color"), {R"({"b":1,"a":2})"}, {}});
 }
