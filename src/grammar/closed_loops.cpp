@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostStates = 144;  // of a loop
 constexpr std::size_t kMostWasted = 300;
 constexpr int kMostRounds = 16, kMostFailed = 2;
-constexpr int kFewFail = 8;  // tokens_with() of what cannot come
+constexpr int kFewFail = 8, kManyLeave = 48;  // tokens_with() of what cannot come at the start, and of what leaves
 constexpr unsigned char kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 
 Classes classes_of(unsigned char first, unsigned char last) {
@@ -70,10 +70,16 @@ ClosedLoops::ClosedLoops(Automaton& automaton) : automaton_(automaton) {
 const ClosedLoop& ClosedLoops::of(State state) {
   const auto known = known_.find(state);
   if (known != known_.end()) return known->second;
+  const auto lender = lent_.find(state);
+  const ClosedLoop lent = lender == lent_.end() ? ClosedLoop{} : lender->second;
+  if (lent.inside != 0 && tokens_with(lent.leaving) < kManyLeave) return known_[state] = lent;
   const ClosedLoop found = find(state);
-  if (found.inside != 0 && tokens_with(failing_at_start_) < kFewFail)
-    for (const Seen& seen : states_) known_.try_emplace(seen.state, found);
-  return known_[state] = found;
+  auto& others = tokens_with(failing_at_start_) < kFewFail ? known_ : lent_;
+  if (found.inside != 0)
+    for (const Seen& seen : states_) others.try_emplace(seen.state, found);
+  if (lent.inside == 0) return known_[state] = found;
+  const bool is_better = found.inside != 0 && tokens_with(found.leaving) < tokens_with(lent.leaving);
+  return known_[state] = is_better ? found : lent;
 }
 
 ClosedLoop ClosedLoops::find(State from) {

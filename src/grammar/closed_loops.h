@@ -50,9 +50,9 @@ class ClosedLoops {
   std::optional<std::vector<State>> behind_lead(State state, Expression rest);
 
   Automaton& automaton_;
-  Expression wide_;  // any one character that is not ASCII
-  std::unordered_map<State, ClosedLoop> known_;
-  std::size_t wasted_ = 0;  // states that were gone through in vain
+  Expression wide_;                                     // any one character that is not ASCII
+  std::unordered_map<State, ClosedLoop> known_, lent_;  // lent: there may be a better one
+  std::size_t wasted_ = 0;                              // states that were gone through in vain
 
   std::vector<Seen> states_;         // of the exploration
   std::vector<std::uint32_t> seen_;  // by state: the last exploration that came to it

@@ -462,6 +462,12 @@ Expression ExpressionStore::call(Rule rule) {
 }
 
 Expression ExpressionStore::lexeme(Expression operand, Expression like) {
+  const Expression made = read_lexeme(operand, like);
+  if (op(made) == Op::lexeme) lexemes_.push_back(made);
+  return made;
+}
+
+Expression ExpressionStore::read_lexeme(Expression operand, Expression like) {
   if (operand == nothing || operand == empty) return operand;
   if (op(like) == Op::lexeme) like = nodes_[like].a;
   if (like == operand || like == empty) like = nothing;
@@ -692,10 +698,10 @@ ExpressionStore::Found ExpressionStore::steps_of_lexeme(Expression e) {
     for (const Step& other : beside) {
       const ByteSet shared = step.on & other.on;
       if (shared.empty()) continue;
-      found.first.push_back({shared, lexeme(step.to, other.to)});
+      found.first.push_back({shared, read_lexeme(step.to, other.to)});
       rest = rest - shared;
     }
-    if (!rest.empty()) found.first.push_back({rest, lexeme(step.to)});
+    if (!rest.empty()) found.first.push_back({rest, read_lexeme(step.to)});
   }
   make_disjoint(found.first);
   return found;

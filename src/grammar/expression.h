@@ -5,8 +5,9 @@
 // to an expression with the next byte: disjoint sets of bytes, each with the expression that is left. Counters
 // (`x{0,2000}`), intersections and complements are single nodes and never multiplied out.
 //
-// The constructors simplify (no empty alternatives, alternatives sorted and flat, counters of the same item joined, none
-// beside any text); an expression that can read nothing at all is `nothing`, also where only an intersection makes it so.
+// The constructors simplify (no empty alternatives, alternatives sorted and flat, counters of the same item joined,
+// none beside any text); an expression that can read nothing at all is `nothing`, also where only an intersection makes
+// it so.
 //
 // Threads: a store is used by one thread at a time.
 // Fails:   never; when more nodes are wanted than the limit, exhausted() turns true for good and results are `nothing`.
@@ -115,6 +116,8 @@ class ExpressionStore {
   // `like`: a similar lexeme whose tokens are known or soon will be; nothing = none. What differs is found by reading
   // both side by side (token_masks.h).
   Expression lexeme(Expression operand, Expression like = nothing);
+  // Those that were made so, not by reading; in order, and as often as they were asked for.
+  std::span<const Expression> lexemes() const { return lexemes_; }
   // `regular`: what it expands to calls no rules. Requires: it can read some text.
   Expression later(std::uint32_t payload, bool nullable, bool regular);
 
@@ -182,6 +185,7 @@ class ExpressionStore {
   };
   using Found = std::pair<std::vector<Step>, std::vector<Opening>>;  // steps under construction
 
+  Expression read_lexeme(Expression operand, Expression like = nothing);
   Expression intern(Node node, std::span<const Expression> parts = {}, std::string_view text = {});
   bool same(const Node& node, const Node& other, std::span<const Expression> parts, std::string_view text) const;
   std::uint64_t hash_of(const Node& node, std::span<const Expression> parts, std::string_view text) const;
@@ -242,6 +246,7 @@ class ExpressionStore {
   StablePool<Opening> opening_pool_;
   std::vector<Steps> step_lists_;
   std::unordered_map<Expression, Expression> expansions_;  // of `later`
+  std::vector<Expression> lexemes_;
   Expression anything_ = nothing;
   std::array<Expression, 2> any_texts_{};  // by alphabet; nothing: it is not known
 };

@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "grammar/spelling.h"
 #include "testing/data.h"
 
 namespace espalier::grammar {
@@ -23,6 +24,27 @@ TEST(Expressions, AreKeptOnceHoweverTheyAreMade) {
   EXPECT_EQ(store.both(a, store.negation(a)), Store::nothing);
   EXPECT_EQ(store.either(a, Store::nothing), a);
   EXPECT_EQ(store.repeat(a, 1, 1), a);
+}
+
+TEST(Expressions, BesideAnyTextNothingElseIsRead) {
+  for (const auto kind : {Spelling::Kind::plain, Spelling::Kind::json}) {
+    Store store;
+    Spelling spelling(store, kind);
+    const Expression any = store.star(spelling.any_character()), quote = store.text("\"");
+    const Expression umlaut = spelling.character(CodePointSet(0xe4, 0xe4)), word = store.text("ab");
+    EXPECT_EQ(store.either(any, store.repeat(store.either(umlaut, word), 2, 3)), any);
+    EXPECT_EQ(store.either(any, store.concat({word, any, word})), any);
+    EXPECT_EQ(store.either(store.concat(any, quote), store.concat({word, any, quote})), store.concat(any, quote));
+    EXPECT_EQ(store.either(store.concat(any, quote), quote), store.concat(any, quote));
+    const Expression bounded = store.repeat(spelling.any_character(), 2, 5);
+    EXPECT_EQ(store.both(any, bounded), bounded);
+    EXPECT_EQ(store.both(word, store.negation(any)), Store::nothing);
+    // What is no character by itself, or does not end alike, stays.
+    const Expression begun = store.after(umlaut, 0xc3), both_ways = store.either(any, begun);
+    EXPECT_TRUE(store.accepts(both_ways, "\xa4"));
+    const Expression other_end = store.either(store.concat(any, quote), store.concat(word, store.text("!")));
+    EXPECT_TRUE(store.accepts(other_end, "ab!"));
+  }
 }
 
 TEST(Expressions, FingerprintsAreTheSameInEveryStore) {

@@ -41,8 +41,8 @@ class FarBounds {
   struct Likeness {  // of two expressions that differ in bounds only
     std::vector<Segment> segments;
     std::uint32_t known = 0;  // nothing is known of longer texts
-    // Whether both go on alike with all texts of at most `height` bytes of these classes, at most `word_ends` of them of
-    // kWordEnds. False when that is not known.
+    // Whether both go on alike with all texts of at most `height` bytes of these classes, at most `word_ends` of them
+    // of kWordEnds. False when that is not known.
     bool holds(std::uint32_t height, Classes classes, std::uint32_t word_ends) const;
   };
 

@@ -15,8 +15,9 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr std::size_t kMostMasks = 4096;        // kept, of 16 KiB each for 128 k tokens
-constexpr std::size_t kMostForcedBytes = 4096;  // found at once
+constexpr std::size_t kMostMasks = 4096;                                // kept, of 16 KiB each for 128 k tokens
+constexpr std::size_t kMostForcedBytes = 4096;                          // found at once
+constexpr std::chrono::microseconds kForesight{5000}, kExpansion{400};  // of compiling, for what masks will need
 
 Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
@@ -53,6 +54,8 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   ESP_CHECK(grammar->limit_met());  // else what was not looked at to the end would seem impossible
   if (!possible) return invalid("the constraint allows no text at all");
   grammar->start_ = grammar->automaton_->start(whole);
+  using Kind = Constraint::Kind;
+  ESP_CHECK(grammar->foresee(constraint.kind == Kind::json_schema || constraint.kind == Kind::json_object));
   grammar->nodes_at_start_ = grammar->store_.size();
   ESP_CHECK(grammar->limit_met());
   return grammar;
@@ -109,6 +112,36 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
   recorded_.emplace(*automaton_, limits.states);
   masks_.emplace(*automaton_, vocabulary_);
   return whole;
+}
+
+// Compiling holds nobody up, masks do. So the first masks are worked out here, then the tokens of words that will be
+// met, as far as a short time goes; what is left is found when a text gets there. All within the time to compile.
+Result<> Grammar::foresee(bool json) {
+  const auto until = std::chrono::steady_clock::now() + kForesight;
+  if (!store_.records()) ESP_CHECK(plain_mask(start_));  // else it is also the text's
+  if (json) {
+    const State name = automaton_->next(automaton_->next(start_, '{'), '"');
+    if (!store_.records() && name != Automaton::dead) ESP_CHECK(plain_mask(name));
+    expand_values(std::chrono::steady_clock::now() + kExpansion);
+  }
+  masks_->find_lexemes(until);
+  return success();
+}
+
+// Of the objects and arrays inside others, the outer ones first: what they begin with.
+void Grammar::expand_values(std::chrono::steady_clock::time_point until) {
+  const auto expand = [&](Expression way) {
+    if (store_.op(way) == Op::concat && store_.op(store_.rest(way)) == Op::later) store_.expanded(store_.rest(way));
+  };
+  for (Expression e = 0; e < store_.size(); ++e) {
+    if (store_.op(e) != Op::call) continue;
+    if (store_.exhausted() || std::chrono::steady_clock::now() > until) return;
+    const Expression value = store_.rule_body(store_.operand(e));
+    if (store_.op(value) == Op::either)
+      for (const Expression way : store_.parts(value)) expand(way);
+    else
+      expand(value);
+  }
 }
 
 void Grammar::allow(std::chrono::milliseconds time) {

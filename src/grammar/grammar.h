@@ -80,6 +80,8 @@ class Grammar {
   Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits);
   Result<Expression> read_constraint(const Constraint& constraint, const GrammarLimits& limits);
   void allow(std::chrono::milliseconds time);  // for what is worked out next
+  Result<> foresee(bool json);
+  void expand_values(std::chrono::steady_clock::time_point until);
   Result<> limit_met() const;
   std::string forced_bytes(State state, State& end);
   Result<std::shared_ptr<const MaskWords>> mask_locked(State state);

@@ -194,6 +194,14 @@ void TokenMasks::prepare(const std::shared_ptr<Vocabulary>& vocabulary) {
   for (const Expression character : {free, any}) masks.counted({character, quote});
 }
 
+void TokenMasks::find_lexemes(std::chrono::steady_clock::time_point until) {
+  for (std::size_t i = 0; i < store_.lexemes().size(); ++i) {  // more may come meanwhile
+    if (automaton_.exhausted() || std::chrono::steady_clock::now() > until) return;
+    const Expression made = store_.lexemes()[i];
+    if (!store_.calls(made)) lexeme_tokens(made);
+  }
+}
+
 // Where many tokens go on behind the lexeme in the same ways, the ways become a trie of their own.
 void TokenMasks::merge_behind(LexemeTokens& tokens) {
   if (tokens.leaves.size() < kWorthATrie) return;

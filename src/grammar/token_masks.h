@@ -19,6 +19,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -39,6 +40,9 @@ class TokenMasks {
 
   // Finds what most JSON needs: the tokens of strings and of whitespace.
   static void prepare(const std::shared_ptr<Vocabulary>& vocabulary);
+
+  // The same for lexemes of a grammar that have been made so far, one after another until then.
+  void find_lexemes(std::chrono::steady_clock::time_point until);
 
   // Sets the bits of all tokens that may come; clears the others.  [vocabulary words]
   void fill(State state, MaskWords& mask);

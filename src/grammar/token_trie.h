@@ -96,10 +96,10 @@ class TokenTrie {
   unsigned char byte(Node node) const { return bytes_[node]; }
   Node end(Node node) const { return ends_[node]; }
   std::uint32_t depth(Node node) const { return depths_[node]; }
-  std::uint32_t height(Node node) const { return heights_[node]; }      // of the longest text behind it
+  std::uint32_t height(Node node) const { return heights_[node]; }       // of the longest text behind it
   std::uint32_t word_ends(Node node) const { return word_ends_[node]; }  // bytes of kWordEnds in one text behind it
-  Classes below(Node node) const { return below_[node]; }               // of the bytes behind this node's
-  bool between_characters(Node node) const { return boundary_[node]; }  // only of whole()
+  Classes below(Node node) const { return below_[node]; }                // of the bytes behind this node's
+  bool between_characters(Node node) const { return boundary_[node]; }   // only of whole()
   // Tokens that end here stand first among those of the subtree.
   std::span<const TokenId> tokens_at(Node node) const {
     const std::uint32_t last = node + 1 < ends_[node] ? first_tokens_[node + 1] : first_tokens_[ends_[node]];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "grammar/grammar.h"
 #include "grammar/hashing.h"
 #include "grammar/token_masks.h"
 #include "text/tokenizer.h"
@@ -37,6 +38,20 @@ bool has_comma_behind_value(std::string_view token) {
   return false;
 }
 
+// What has the same tokens in most schemas: numbers, and what may stand behind a blank.
+void find_common_tokens(const std::shared_ptr<Vocabulary>& vocabulary) {
+  for (const char* schema : {"{}", R"({"type": "integer"})"}) {
+    for (const bool flexible : {false, true}) {
+      const auto grammar = Grammar::compile(
+          {.kind = Constraint::Kind::json_schema, .text = schema, .flexible_whitespace = flexible}, vocabulary);
+      for (const char* text : {R"({"a": )", R"({"a": 1, )", R"({"a": [1, )"}) {
+        const auto state = grammar.ok() ? (*grammar)->read((*grammar)->start(), text) : State{Automaton::dead};
+        if (state.ok() && *state != Automaton::dead) (void)(*grammar)->mask(*state);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens)
@@ -55,6 +70,7 @@ std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> toke
   auto vocabulary = std::make_shared<Vocabulary>(std::move(tokens));
   vocabulary->tokenizer_ = std::move(tokenizer);
   TokenMasks::prepare(vocabulary);
+  find_common_tokens(vocabulary);
   return vocabulary;
 }
 
@@ -75,7 +91,8 @@ std::shared_ptr<const MaskWords> Vocabulary::keep(MadeOf what, std::uint32_t fir
   auto mask = std::make_shared<MaskWords>(words());
   for (std::uint32_t place = first; place < last; ++place) {
     const auto id = static_cast<std::uint32_t>(trie_.ids()[place]);
-    (*mask)[id / 32] |= std::uint32_t{wanted(place)} << (id % 32);  // no branch: half of them are wanted, here and there
+    (*mask)[id / 32] |= std::uint32_t{wanted(place)}
+                        << (id % 32);  // no branch: half of them are wanted, here and there
   }
   if (made_of_.size() > kMostClassSets) made_of_.clear();
   made_of_.emplace(what, mask);

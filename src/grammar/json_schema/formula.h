@@ -94,8 +94,8 @@ class FormulaStore {
   Demand demand(Formula f) const { return nodes_[f].demand; }
   std::span<const Formula> parts(Formula f) const { return nodes_[f].parts; }  // of all and any
 
-  // What single constraints a formula may be made of, one bit for some of them: members' names, `value` and what it asks,
-  // and those that speak of members whatever their name.
+  // What single constraints a formula may be made of, one bit for some of them: members' names, `value` and what it
+  // asks, and those that speak of members whatever their name.
   using Mentions = std::uint64_t;
   static constexpr Mentions mentions_value = 1, mentions_members = 2;
   static constexpr Mentions mentions_name(std::uint32_t name) { return Mentions{1} << (2 + name % 44); }
