@@ -10,7 +10,8 @@ namespace espalier::grammar {
 // Empty for formats that are not checked: they only describe.
 std::string_view format_pattern(std::string_view format);
 
-// Whether a format that is not checked is one for how a program holds a number: OpenAPI's (int32, double ...), draft 3's utc-millisec.
+// Whether a format that is not checked is one for how a program holds a number: OpenAPI's (int32, double ...), draft
+// 3's utc-millisec.
 bool is_number_type(std::string_view format);
 
 }  // namespace espalier::grammar
