@@ -47,16 +47,27 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
         fmt::format("the constraint has {} bytes; at most {} are accepted", constraint.text.size(), limits.text_bytes),
         "", "grammar_too_complex"};
   }
+  const Moment until = std::chrono::steady_clock::now() + limits.compile_time;
+  ESP_TRY(auto grammar, make(constraint, vocabulary, limits, until));
+  const auto foresight = std::min<Moment>(until, std::chrono::steady_clock::now() + limits.foresight_time);
+  grammar->store_.set_deadline(foresight);
+  using Kind = Constraint::Kind;
+  if (!grammar->foresee(constraint.kind == Kind::json_schema || constraint.kind == Kind::json_object)) {
+    ESP_TRY(grammar, make(constraint, std::move(vocabulary), limits, until));
+  }
+  grammar->nodes_at_start_ = grammar->store_.size();
+  return grammar;
+}
+
+Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
+                                               const GrammarLimits& limits, Moment until) {
   std::shared_ptr<Grammar> grammar(new Grammar(std::move(vocabulary), limits));
-  grammar->allow(limits.compile_time);
+  grammar->store_.set_deadline(until);
   ESP_TRY(const Expression whole, grammar->read_constraint(constraint, limits));
   const bool possible = grammar->store_.possible(whole);
   ESP_CHECK(grammar->limit_met());  // else what was not looked at to the end would seem impossible
   if (!possible) return invalid("the constraint allows no text at all");
   grammar->start_ = grammar->automaton_->start(whole);
-  using Kind = Constraint::Kind;
-  ESP_CHECK(grammar->foresee(constraint.kind == Kind::json_schema || constraint.kind == Kind::json_object));
-  grammar->nodes_at_start_ = grammar->store_.size();
   ESP_CHECK(grammar->limit_met());
   return grammar;
 }
@@ -115,8 +126,12 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
 }
 
 // Compiling holds nobody up, masks do. So the first masks are worked out here, then the tokens of words that will be
-// met, as far as a short time goes; what is left is found when a text gets there. All within the time to compile.
-Result<> Grammar::foresee(bool json) {
+// met, as far as a short time goes; what is left is found when a text gets there.
+bool Grammar::foresee(bool json) {
+  return first_masks(json).ok() && limit_met().ok();
+}
+
+Result<> Grammar::first_masks(bool json) {
   const auto until = std::chrono::steady_clock::now() + kForesight;
   if (!store_.records()) ESP_CHECK(plain_mask(start_));  // else it is also the text's
   if (json) {

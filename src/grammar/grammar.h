@@ -78,9 +78,13 @@ class Grammar {
 
  private:
   Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits);
+  using Moment = std::chrono::steady_clock::time_point;
+  static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
+                                               const GrammarLimits& limits, Moment until);
   Result<Expression> read_constraint(const Constraint& constraint, const GrammarLimits& limits);
   void allow(std::chrono::milliseconds time);  // for what is worked out next
-  Result<> foresee(bool json);
+  bool foresee(bool json);                     // false: a limit was met, and nothing here is of use any more
+  Result<> first_masks(bool json);
   void expand_values(std::chrono::steady_clock::time_point until);
   Result<> limit_met() const;
   std::string forced_bytes(State state, State& end);

@@ -1,5 +1,6 @@
 #include "grammar/grammar.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -156,6 +157,35 @@ TEST(Grammars, AHostileConstraintEndsWithinItsLimits) {
     EXPECT_EQ(grammar.error().code, "grammar_too_complex");
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+// Many pieces of work, so that the time is looked at.
+std::string many_names() {
+  std::string names;
+  for (int i = 0; i < 2000; ++i) names += (i > 0 ? "," : "") + fmt::format("\"name {}\":{{\"maxLength\":{}}}", i, i + 1);
+  return "{\"type\":\"object\",\"properties\":{" + names + "}}";
+}
+
+TEST(Grammars, FirstMasksAreWorkedOutByCompilingOrLaterAndAreTheSame) {
+  const Constraint constraint{Kind::json_schema, many_names()};
+  GrammarLimits no_time;
+  no_time.foresight_time = std::chrono::milliseconds(0);
+  const auto foreseen = Grammar::compile(constraint, bytes_only()),
+             later = Grammar::compile(constraint, bytes_only(), no_time);
+  ASSERT_TRUE(foreseen.ok());
+  ASSERT_TRUE(later.ok());
+  EXPECT_TRUE((*foreseen)->known((*foreseen)->start()));
+  EXPECT_FALSE((*later)->known((*later)->start()));  // what was begun in no time was dropped
+  State a = (*foreseen)->start(), b = (*later)->start();
+  for (const char byte : std::string(R"({"name 7":"seven","name 12":)")) {
+    const auto one = (*foreseen)->mask(a), other = (*later)->mask(b);
+    ASSERT_TRUE(one.ok() && other.ok());
+    EXPECT_EQ(**one, **other) << "before " << byte;
+    const auto next = (*foreseen)->read(a, std::string_view(&byte, 1)), same = (*later)->read(b, std::string_view(&byte, 1));
+    ASSERT_TRUE(next.ok() && same.ok());
+    a = *next;
+    b = *same;
+  }
 }
 
 TEST(Grammars, DeclaredObjectsAreClosedUnlessSeveralSchemasSpeakOfOne) {
