@@ -61,7 +61,8 @@ struct GrammarLimits {
   std::size_t states = 500'000;   // of the automaton; about 100 bytes each
   std::uint32_t nesting = 1000;   // rules open at once; text that would open more is not allowed
   std::chrono::milliseconds compile_time{2000};
-  std::chrono::milliseconds foresight_time{100};  // of it, for the first masks; those that take longer are left for later
+  std::chrono::milliseconds foresight_time{
+      100};                                   // of it, for the first masks; those that take longer are left for later
   std::chrono::milliseconds step_time{2000};  // of one mask, or of reading one piece of text
 };
 

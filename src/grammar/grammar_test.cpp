@@ -162,7 +162,8 @@ TEST(Grammars, AHostileConstraintEndsWithinItsLimits) {
 // Many pieces of work, so that the time is looked at.
 std::string many_names() {
   std::string names;
-  for (int i = 0; i < 2000; ++i) names += (i > 0 ? "," : "") + fmt::format("\"name {}\":{{\"maxLength\":{}}}", i, i + 1);
+  for (int i = 0; i < 2000; ++i)
+    names += (i > 0 ? "," : "") + fmt::format("\"name {}\":{{\"maxLength\":{}}}", i, i + 1);
   return "{\"type\":\"object\",\"properties\":{" + names + "}}";
 }
 
@@ -181,7 +182,8 @@ TEST(Grammars, FirstMasksAreWorkedOutByCompilingOrLaterAndAreTheSame) {
     const auto one = (*foreseen)->mask(a), other = (*later)->mask(b);
     ASSERT_TRUE(one.ok() && other.ok());
     EXPECT_EQ(**one, **other) << "before " << byte;
-    const auto next = (*foreseen)->read(a, std::string_view(&byte, 1)), same = (*later)->read(b, std::string_view(&byte, 1));
+    const auto next = (*foreseen)->read(a, std::string_view(&byte, 1)),
+               same = (*later)->read(b, std::string_view(&byte, 1));
     ASSERT_TRUE(next.ok() && same.ok());
     a = *next;
     b = *same;

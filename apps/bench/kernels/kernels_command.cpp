@@ -125,17 +125,18 @@ Result<> run(KernelOptions& o) {
   const MachineLimits reads = print_reads(cpu, threads, out), peaks = print_peaks(threads, out);
   ComputeTeam team(threads);
   const MachineLimits limits = best_of(best_of(reads, peaks), measure_limits(cpu, team, 2.0));
-  out.say(fmt::format("limits  best of the above and of a second measurement: read {:.1f} GB/s, f32 {:.0f}, bf16 {:.0f} "
-                      "GFLOP/s, int8 {:.0f} GOP/s",
-                      limits.read_bytes_per_second / 1e9, limits.f32_flops / 1e9, limits.bf16_flops / 1e9,
-                      limits.int8_ops / 1e9),
-          {{"limit", "used"},
-           {"threads", threads},
-           {"isa", cpu.isa},
-           {"gb_per_second", limits.read_bytes_per_second / 1e9},
-           {"f32_gflops", limits.f32_flops / 1e9},
-           {"bf16_gflops", limits.bf16_flops / 1e9},
-           {"int8_gops", limits.int8_ops / 1e9}});
+  out.say(
+      fmt::format("limits  best of the above and of a second measurement: read {:.1f} GB/s, f32 {:.0f}, bf16 {:.0f} "
+                  "GFLOP/s, int8 {:.0f} GOP/s",
+                  limits.read_bytes_per_second / 1e9, limits.f32_flops / 1e9, limits.bf16_flops / 1e9,
+                  limits.int8_ops / 1e9),
+      {{"limit", "used"},
+       {"threads", threads},
+       {"isa", cpu.isa},
+       {"gb_per_second", limits.read_bytes_per_second / 1e9},
+       {"f32_gflops", limits.f32_flops / 1e9},
+       {"bf16_gflops", limits.bf16_flops / 1e9},
+       {"int8_gops", limits.int8_ops / 1e9}});
   if (!o.json)
     fmt::print("\n{:<12}{:<8}{:<26}{:<8}{:>5}{:>12}{:>10}{:>10}{:>11}\n", "kernel", "model", "part", "type", "rows",
                "us", "GB/s", "GOP/s", "of limit");

@@ -171,8 +171,9 @@ struct IntegerTile {
   static constexpr bool kUnpacked = Operands<Format>::kUnpacked;
   static constexpr int kMaxRows = (Simd::kInt8Rows + Width::kPlanes - 1) / Width::kPlanes;
   // Few rows wait for memory: they read panel behind panel, a single stream. Two side by side cost up to a third of the
-  // bandwidth (Zen 4, SmolLM2 Q4_1, 2, 3, 4, 5 sequences: 6.1, 6.8, 7.1, 8.1 -> 4.8, 5.1, 6.1, 6.6 ms a step), but share
-  // what a zero point costs for each row (the 1B shape, Q4_0: 2, 3 sequences 30, 30 -> 25, 27, but 5 of them 36 -> 45).
+  // bandwidth (Zen 4, SmolLM2 Q4_1, 2, 3, 4, 5 sequences: 6.1, 6.8, 7.1, 8.1 -> 4.8, 5.1, 6.1, 6.6 ms a step), but
+  // share what a zero point costs for each row (the 1B shape, Q4_0: 2, 3 sequences 30, 30 -> 25, 27, but 5 of them 36
+  // -> 45).
   static constexpr int kSingleStream = Format::kZeroPoint == 0 ? 5 : 3;  // planes of rows
   static constexpr int panels(int rows) {
     return rows == 1 || rows * Width::kPlanes <= kSingleStream ? 1 : Simd::kInt8Panels;
