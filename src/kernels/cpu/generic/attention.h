@@ -7,6 +7,7 @@
 // (FlashAttention), with blocks at absolute positions.
 #pragma once
 
+#include "kernels/cpu/generic/call_in.h"
 #include "kernels/cpu/generic/each.h"
 #include "kernels/cpu/generic/exponential.h"
 #include "kernels/cpu/table.h"
@@ -58,12 +59,6 @@ struct Group {  // of 16 slots, of which the lanes [lane, lane + length) are the
   bool whole() const { return length == kSlotGroup; }
 };
 
-// Asks memory for a line that comes next, into the second-level cache: the first has room for some twenty lines under
-// way, which at memory's latency is half of its bandwidth (Zen 4, AVX-512, 32 sequences of 2,048 on one thread: 14 GB/s
-// into the first level, 19 into the second).
-inline void call_in(const std::byte* line) {
-  __builtin_prefetch(line, 0, 2);
-}
 inline void call_in(const std::byte* from, int bytes) {
   for (int at = 0; at < bytes; at += 64) call_in(from + at);
 }

@@ -11,6 +11,7 @@
 // wait in memory between two parts of K keep their bits.
 #pragma once
 
+#include "kernels/cpu/generic/call_in.h"
 #include "kernels/cpu/generic/each.h"
 #include "kernels/cpu/table.h"
 
@@ -82,12 +83,12 @@ template <int kBytes>
   for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(at + kAhead + i);
 }
 
-// Into the second-level cache: the panels that come next are larger than the first one.
+// A part of a panel that comes next.
 template <int kBytes>
 [[gnu::always_inline]] inline void call_in_panel(const std::uint8_t* at) {
   constexpr int kLine = 64;
 #pragma GCC unroll 16
-  for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(at + i, 0, 2);
+  for (int i = 0; i < kBytes; i += kLine) call_in(at + i);
 }
 
 }  // namespace espalier::kernels::ESPALIER_ISA
