@@ -16,6 +16,7 @@
 #include "command/burst.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
+#include "command/model_work.h"
 #include "kernels/machine_limits.h"
 
 namespace espalier::command {
@@ -106,22 +107,26 @@ int latency(const Arguments& a) {
       limits = better_of(limits, limits_of(a.engine));  // what others leave us changes from minute to minute
       const double prefill = batch * input / best.first_token;
       const double decode = best.decoded_tokens / best.decode_seconds, step = batch / decode;
-      const double operations = 2.0 * static_cast<double>(model.layer_parameters) * prefill;
-      const double bytes = static_cast<double>(model.weight_bytes) / step;
-      const double op_share = operations / multiplier_limit(limits, model),
+      const int middle = input + a.output_length / 2;  // the length of sequences that decode, on average
+      const double prompt_rate = prompt_operations(model, input) * batch / best.first_token,
+                   decode_rate = token_operations(model, middle) * decode,
+                   bytes = step_bytes(model, batch, middle) / step, most = multiplier_limit(limits, model),
                    byte_share = bytes / limits.read_bytes_per_second;
       if (a.json) {
         fmt::print(
             "{{\"batch_size\":{},\"input_len\":{},\"output_len\":{},\"prefill_throughput\":{:.1f},\"prefill_share\":{:."
             "3f},\"median_decode_throughput\":{:.1f},"
-            "\"decode_step_ms\":{:.3f},\"weight_read_share\":{:.3f}}}\n",
-            batch, input, a.output_length, prefill, op_share, decode, step * 1e3, byte_share);
+            "\"decode_step_ms\":{:.3f},\"decode_multiplier_share\":{:.3f},\"decode_memory_share\":{:.3f}}}\n",
+            batch, input, a.output_length, prefill, prompt_rate / most, decode, step * 1e3, decode_rate / most,
+            byte_share);
         continue;
       }
       fmt::print(
           "batch {:>3}, {:>5} in: prefill {:>8.1f} tok/s, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers; decode "
-          "{:>7.1f} tok/s, {:.2f} ms a step, weights at {:.1f} GB/s = {:.1f} % of memory\n",
-          batch, input, prefill, operations / 1e9, 100 * op_share, decode, step * 1e3, bytes / 1e9, 100 * byte_share);
+          "{:>7.1f} tok/s, {:.2f} ms a step, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers, {:.1f} GB/s = {:.1f} % of "
+          "memory\n",
+          batch, input, prefill, prompt_rate / 1e9, 100 * prompt_rate / most, decode, step * 1e3, decode_rate / 1e9,
+          100 * decode_rate / most, bytes / 1e9, 100 * byte_share);
     }
   return 0;
 }
@@ -146,15 +151,19 @@ int offline(const Arguments& a) {
   auto m = burst(**engine, random_requests(lengths, model.limits.vocabulary, rng));
   if (!m.ok()) return fail(m.error());
   limits = better_of(limits, limits_of(options));
-  const double operations =
-      2.0 * static_cast<double>(model.layer_parameters) * (m->input_tokens + m->output_tokens) / m->seconds;
+  double operations = 0;
+  for (const auto& [input, output] : lengths) {
+    operations += prompt_operations(model, input);
+    for (int seen = input + 1; seen < input + output; ++seen) operations += token_operations(model, seen);
+  }
   fmt::print(fmt::runtime(a.json ? "{{\"successful_requests\":{},\"total_latency\":{:.3f},\"total_input_tokens\":{},"
                                    "\"total_output_tokens\":{},\"request_throughput\":{:.3f},\"input_throughput\":{:."
                                    "1f},\"output_throughput\":{:.1f},\"multiplier_share\":{:.3f}}}\n"
                                  : "{} requests in {:.2f} s: {} tokens in, {} out; {:.2f} requests/s, {:.1f} in/s, "
                                    "{:.1f} out/s; {:.3f} of the multipliers\n"),
              a.prompts, m->seconds, m->input_tokens, m->output_tokens, a.prompts / m->seconds,
-             m->input_tokens / m->seconds, m->output_tokens / m->seconds, operations / multiplier_limit(limits, model));
+             m->input_tokens / m->seconds, m->output_tokens / m->seconds,
+             operations / m->seconds / multiplier_limit(limits, model));
   return 0;
 }
 

@@ -46,8 +46,7 @@ class Espalier(Contender):
         if load.section == "prefill":
             return {"tok/s": line["prefill_throughput"], "share": line["prefill_share"], "limit": "multipliers"}
         rate = line["median_decode_throughput"]
-        # operations of a token are the same in both phases, so the share of the multipliers grows with the rate
-        shares = {"memory": line["weight_read_share"], "multipliers": line["prefill_share"] * rate / line["prefill_throughput"]}
+        shares = {"memory": line["decode_memory_share"], "multipliers": line["decode_multiplier_share"]}
         nearer = max(shares, key=shares.get)
         return {"tok/s": rate, "share": shares[nearer], "limit": nearer}
 

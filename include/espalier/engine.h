@@ -77,6 +77,9 @@ struct ModelInfo {
   std::optional<int> top_k;
   std::int64_t parameters = 0;
   std::int64_t layer_parameters = 0;  // of the matrices that every token passes; the head not counted
+  std::int64_t head_parameters = 0;   // of the matrix that a token passes which another one follows
+  std::int64_t attention_width = 0;   // of a layer's queries: heads * head_dim
+  std::vector<std::int64_t> windows;  // of each layer: positions a query sees; 0 = all
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::string isa, activations, kv_type;
   std::string draft_model;     // what guesses, and its memory, in words; empty = no model does

@@ -186,6 +186,9 @@ void Engine::Impl::describe(const Capacity& fits) {
                      kv_width = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
   info.layer_parameters = decoder->spec().layers * hidden *
                           (2 * q + 2 * kv_width + 3 * static_cast<std::int64_t>(decoder->spec().mlp.inner));
+  info.head_parameters = hidden * decoder->spec().vocabulary;
+  info.attention_width = q;
+  info.windows = decoder->spec().windows;
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
   info.isa = decoder->isa();
