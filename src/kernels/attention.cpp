@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 namespace espalier {
 namespace {
@@ -122,12 +124,24 @@ AttentionPlan::AttentionPlan(const AttentionShape& shape, std::span<const Attent
   for (int i = 0; i < static_cast<int>(tiles_.size()); ++i)
     by_level[tiles_[static_cast<std::size_t>(i)].level].push_back(i);
   for (auto& [number, tiles] : by_level) {
-    // Long tiles first: the team's members then end together.
-    std::stable_sort(tiles.begin(), tiles.end(), [&](int a, int b) {
-      return tiles_[static_cast<std::size_t>(a)].cost() > tiles_[static_cast<std::size_t>(b)].cost();
-    });
+    put_in_order(tiles);
     cut(levels_.emplace_back(), tiles, threads);
   }
+}
+
+// Tiles that read the same keys and values behind one another, so that these stay in a cache; what costs most first, so
+// that the team's members end together.
+void AttentionPlan::put_in_order(std::vector<int>& tiles) const {
+  const auto of = [&](int tile) -> const Tile& { return tiles_[static_cast<std::size_t>(tile)]; };
+  std::map<std::pair<int, int>, std::int64_t> cost;  // of all tiles of a sequence and KV head
+  for (int tile : tiles) cost[{of(tile).sequence, of(tile).kv_head}] += of(tile).cost();
+  std::vector<std::tuple<std::int64_t, int, int, std::int64_t, int>> ranks;
+  for (int tile : tiles) {
+    const Tile& t = of(tile);
+    ranks.emplace_back(-cost[{t.sequence, t.kv_head}], t.sequence, t.kv_head, -t.cost(), tile);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  std::transform(ranks.begin(), ranks.end(), tiles.begin(), [](const auto& rank) { return std::get<4>(rank); });
 }
 
 void AttentionPlan::add_group(const SharedBlocks& group) {

@@ -77,6 +77,7 @@ class AttentionPlan {
   void add_group(const SharedBlocks& group);
   void add_sequence(int sequence, int from_block, int level);
   void add_tiles(Tile like, int first_row, int rows);
+  void put_in_order(std::vector<int>& tiles) const;
   void cut(Level& level, std::span<const int> tiles, int threads);
   AttentionTask task_of(const Tile& tile) const;
 

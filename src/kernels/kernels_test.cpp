@@ -252,33 +252,88 @@ TEST_P(EachKernelSet, MatmulAddsBiasAndWhatIsThere) {
   Rows input(cpu, RowFormat::f32, x, 3, 40);
   auto want = plain::matmul(x, decode(stored.tensor), 3, 35, 40);
   for (std::size_t i = 0; i < want.size(); ++i) want[i] += bias[i % 35] + before[i];
-  matmul(cpu, team, *packed, input.block, before.data(), 35, {bias.data(), true});
+  matmul(cpu, team, *packed, input.block, before.data(), 35, {bias.data(), Finish::add});
   EXPECT_LT(relative_error(before, want), 2e-6);
 }
 
-TEST_P(EachKernelSet, NormAndActivationsAgreeWithThePlainLoops) {
+TEST_P(EachKernelSet, NormAgreesWithThePlainLoop) {
   for (std::int64_t n : {1, 7, 16, 33, 576}) {
     const auto size = static_cast<std::size_t>(n);
     auto x = random_floats(rng, size, 3.0f), gain = random_floats(rng, size);
     std::vector<float> got(size);
     cpu.rms_norm(x.data(), gain.data(), 1e-5f, got.data(), n);
     EXPECT_LT(relative_error(got, plain::rms_norm(x, gain, 1e-5f)), 1e-6);
-    std::vector<float> silu(size), gelu(size), want_silu(size), want_gelu(size);
-    cpu.silu_multiply(x.data(), gain.data(), silu.data(), n);
-    cpu.gelu_multiply(x.data(), gain.data(), gelu.data(), n);
-    for (std::size_t i = 0; i < size; ++i) {
-      const double v = static_cast<double>(x[i]), u = static_cast<double>(gain[i]);
-      want_silu[i] = static_cast<float>(v / (1 + std::exp(-v)) * u);
-      want_gelu[i] = static_cast<float>(0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))) * u);
+  }
+}
+
+// A matrix whose first half of columns gates the second, with its panels in pairs and with its halves apart.
+struct GatedMatrix {
+  static constexpr std::int64_t kColumns = 35, kInner = 64;
+  StoredMatrix gate, up;
+  Result<PackedMatrix> paired, gate_alone, up_alone;
+
+  GatedMatrix(std::mt19937_64& rng, DType type)
+      : gate(rng, type, kColumns, kInner),
+        up(rng, type, kColumns, kInner),
+        paired(PackedMatrix::pack(type, 2 * 48, kInner,
+                                  [&](std::int64_t column) -> std::span<const std::byte> {
+                                    const std::int64_t row = column / 32 * 16 + column % 16;
+                                    if (row >= kColumns) return {};
+                                    return (column / 16 % 2 == 0 ? gate : up).tensor.row(row);
+                                  })),
+        gate_alone(PackedMatrix::pack(gate.tensor)),
+        up_alone(PackedMatrix::pack(up.tensor)) {}
+};
+
+TEST_P(EachKernelSet, GatedProductsAgreeWithThePlainLoops) {
+  ComputeTeam team(2);
+  constexpr std::int64_t n = GatedMatrix::kColumns, k = GatedMatrix::kInner;
+  const GatedMatrix m(rng, DType::f32);
+  for (const int rows : {1, 2, 5, 13}) {
+    const auto x = random_floats(rng, static_cast<std::size_t>(rows * k), 1.5f), bias = random_floats(rng, 2 * n);
+    const Rows input(cpu, RowFormat::f32, x, rows, k);
+    const auto gates = plain::matmul(x, decode(m.gate.tensor), rows, n, k),
+               ups = plain::matmul(x, decode(m.up.tensor), rows, n, k);
+    std::vector<float> silu(gates.size()), gelu(gates.size()), want_silu(gates.size());
+    matmul(cpu, team, *m.paired, input.block, silu.data(), n, {bias.data(), Finish::gate_silu, n});
+    matmul(cpu, team, *m.paired, input.block, gelu.data(), n, {bias.data(), Finish::gate_gelu, n});
+    for (std::size_t i = 0; i < gates.size(); ++i) {
+      const double g = static_cast<double>(gates[i] + bias[i % n]), u = static_cast<double>(ups[i] + bias[n + i % n]);
+      want_silu[i] = static_cast<float>(g / (1 + std::exp(-g)) * u);
+      const double want = 0.5 * g * (1 + std::tanh(0.7978845608028654 * (g + 0.044715 * g * g * g))) * u;
+      // As a share of g * u: 1 + tanh near -1 loses bits in any float formula.
+      EXPECT_NEAR(static_cast<double>(gelu[i]), want, 1e-5 * (1 + std::abs(g)) * (1 + std::abs(u))) << g;
     }
-    EXPECT_LT(relative_error(silu, want_silu), 1e-6);
-    for (std::size_t i = 0; i < size; ++i)  // as a share of x * gain: 1 + tanh near -1 loses bits in any float formula
-      EXPECT_NEAR(gelu[i], want_gelu[i], 1e-6f * std::abs(x[i] * gain[i]) + 1e-12f) << x[i];
+    EXPECT_LT(relative_error(silu, want_silu), 1e-5);
+  }
+}
+
+TEST_P(EachKernelSet, GatesInPairsOfPanelsAndApartGiveTheSameBitsForOneRowAndMany) {
+  ComputeTeam team(2);
+  constexpr std::int64_t n = GatedMatrix::kColumns, k = GatedMatrix::kInner;
+  for (const DType type : {DType::f32, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0}) {
+    const GatedMatrix m(rng, type);
+    const RowFormat format = row_format(cpu, type, Activations::int8);
+    constexpr int kRows = 29;
+    const auto x = random_floats(rng, kRows * k), bias = random_floats(rng, 2 * n);
+    const Rows input(cpu, format, x, kRows, k);
+    std::vector<float> paired(kRows * n), apart(kRows * n), one(n);
+    matmul(cpu, team, *m.paired, input.block, paired.data(), n, {bias.data(), Finish::gate_silu, n});
+    matmul(cpu, team, *m.gate_alone, input.block, apart.data(), n, {bias.data(), Finish::store});
+    matmul(cpu, team, *m.up_alone, input.block, apart.data(), n, {bias.data() + n, Finish::gate_silu});
+    EXPECT_EQ(paired, apart) << name(type);
+    for (int row = 0; row < kRows; ++row) {
+      RowBlock alone = input.block;
+      alone.data = static_cast<const std::byte*>(alone.data) + static_cast<std::size_t>(row) * alone.stride;
+      alone.rows = 1;
+      matmul(cpu, team, *m.paired, alone, one.data(), n, {bias.data(), Finish::gate_silu, n});
+      EXPECT_TRUE(std::equal(one.begin(), one.end(), paired.begin() + row * n)) << name(type) << " row " << row;
+    }
   }
 }
 
 TEST_P(EachKernelSet, QuantisedActivationsAreWithinHalfAStepAndSumUp) {
-  for (std::int64_t n : {5, 32, 100}) {
+  for (std::int64_t n : {5, 32, 100, 128, 300}) {
     auto x = random_floats(rng, static_cast<std::size_t>(n), 5.0f);
     if (n == 100) std::fill_n(x.begin() + 32, 32, 0.0f);
     std::vector<std::int8_t> row(ActivationLayout::of(n, 1).bytes, 99);

@@ -62,13 +62,14 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   all.panels = weights.panel(0);
   all.panel_bytes = weights.panel_bytes();
   all.k = weights.k();
-  all.outputs = weights.outputs();
+  all.outputs = options.pairs > 0 ? options.pairs : weights.outputs();
   all.x = x.data;
   all.x_stride = x.stride;
   all.out = out;
   all.out_stride = out_stride;
   all.bias = options.bias;
-  all.accumulate = options.accumulate;
+  all.finish = options.finish;
+  all.paired = options.pairs > 0;
   const MatmulKernel kernel = choose(cpu, weights.type(), x.format);
 
   // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
@@ -79,13 +80,17 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   const int row_block = std::clamp(fitting, std::max(96, tile), 255) / tile * tile;
   const int row_blocks = (x.rows + row_block - 1) / row_block;
   const int pieces = team.size() == 1 ? 1 : std::clamp(weights.panels() / 4, 1, 8 * team.size());
-  team.run(row_blocks * pieces, [&](int chunk) {
+  const int chunks = row_blocks * pieces;
+  const auto first_panel = [&](int piece) {
+    return piece == pieces ? weights.panels()
+                           : static_cast<int>(static_cast<std::int64_t>(weights.panels()) * piece / pieces) / 4 * 4;
+  };
+  team.run(chunks, [&](int chunk) {
     MatmulTask task = all;
-    const int piece = chunk % pieces, block = chunk / pieces;
-    task.panel_begin = static_cast<int>(static_cast<std::int64_t>(weights.panels()) * piece / pieces) / 4 * 4;
-    task.panel_end = piece + 1 == pieces
-                         ? weights.panels()
-                         : static_cast<int>(static_cast<std::int64_t>(weights.panels()) * (piece + 1) / pieces) / 4 * 4;
+    const int piece = chunk % pieces, block = chunk / pieces, then = chunk + team.size();
+    task.panel_begin = first_panel(piece);
+    task.panel_end = first_panel(piece + 1);
+    task.then_panel = then < chunks ? first_panel(then % pieces) : -1;  // the members of the team take turns, mostly
     task.row_begin = block * row_block;
     task.row_end = std::min(x.rows, task.row_begin + row_block);
     kernel(task);

@@ -1,4 +1,4 @@
-// matmul.h: y = x W^T (+ bias) (+ y) over a compute team.
+// matmul.h: y = x W^T (+ bias) over a compute team, stored, added to what is there, or gated by it.
 //
 // How the activations enter is decided once at load: int8 blocks for quantised weights (fast), bf16 for bf16 weights
 // where the processor multiplies those, float otherwise and always in exact mode. Rows and panels are split over the
@@ -34,8 +34,11 @@ void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::
                   int begin, int end, std::byte* out);
 
 struct MatmulOptions {
-  const float* bias = nullptr;  // [outputs]
-  bool accumulate = false;      // add to what out holds
+  const float* bias = nullptr;  // [outputs]; with pairs [2][pairs]
+  Finish finish = Finish::store;
+  // Above 0: the weights' panels come in pairs, of so many columns of out, the first with gates, the second with what
+  // they gate (Finish::gate_...); out has these columns.
+  std::int64_t pairs = 0;
 };
 
 // out [rows, outputs], out_stride floats from row to row. Requires: x.format is one that row_format() gives for the

@@ -51,8 +51,10 @@ struct Rows {
   float* row(std::int64_t index) const { return reinterpret_cast<float*>(memory.data()) + index * columns; }
 };
 
+constexpr int kRowsPerChunk = 8;  // of elementwise work: a row costs about a microsecond
+
 struct Workspace {
-  Rows x, normed, qkv, attended, gate_up, inner, logits;
+  Rows x, normed, qkv, attended, inner, logits;
   PageBuffer converted[3];  // bf16, int8, int16
 
   static Result<Workspace> allocate(const DecoderSpec& spec, int max_rows) {
@@ -63,7 +65,6 @@ struct Workspace {
     ESP_TRY(w.normed, Rows::allocate(max_rows, spec.hidden));
     ESP_TRY(w.qkv, Rows::allocate(max_rows, q + 2 * static_cast<std::int64_t>(a.kv_heads) * a.head_dim));
     ESP_TRY(w.attended, Rows::allocate(max_rows, q));
-    ESP_TRY(w.gate_up, Rows::allocate(max_rows, 2 * static_cast<std::int64_t>(spec.mlp.inner)));
     ESP_TRY(w.inner, Rows::allocate(max_rows, spec.mlp.inner));
     ESP_TRY(w.logits, Rows::allocate(max_rows, spec.vocabulary));
     const std::int64_t widest = std::max<std::int64_t>({spec.hidden, q, spec.mlp.inner});
@@ -74,8 +75,6 @@ struct Workspace {
     return w;
   }
 };
-
-constexpr int kRowsPerChunk = 8;  // of elementwise work: a row costs about a microsecond
 
 }  // namespace
 
@@ -173,15 +172,11 @@ struct Decoder::Impl {
   }
 
   void mlp(const LayerWeights& w, int rows) {
+    const Finish gate = spec.mlp.activation == Activation::silu ? Finish::gate_silu : Finish::gate_gelu;
     ActivationRows input = normed(w.mlp_norm, rows, w.gate_up, {});
-    w.gate_up.apply(cpu, team, options.activations, input, work.gate_up.row(0), rows);
-    const auto multiply = spec.mlp.activation == Activation::silu ? cpu.silu_multiply : cpu.gelu_multiply;
+    w.gate_up.apply(cpu, team, options.activations, input, work.inner.row(0), rows, {.finish = gate});
     ActivationRows inner = rows_of(work.inner, rows);
-    inner.make(w.down.formats(cpu, options.activations, {}), [&](int row, float* to) {
-      const float* gate = work.gate_up.row(row);
-      multiply(gate, gate + spec.mlp.inner, to, spec.mlp.inner);
-    });
-    w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, {.accumulate = true});
+    w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, {.finish = Finish::add});
   }
 
   std::span<float> logits(std::span<const int> wanted) {
@@ -201,14 +196,14 @@ struct Decoder::Impl {
       const LayerWeights& w = layers[static_cast<std::size_t>(layer)];
       const KvLayer& pool = kv.layers[static_cast<std::size_t>(layer)];
       // Attention scores are where rounding of the inputs hurts most (docs/decisions/activation-widths.md).
-      constexpr Linear::Options kWide{.accumulate = false, .wide = true};
+      constexpr Linear::Options kWide{.finish = Finish::store, .wide = true};
       ActivationRows input = normed(w.attention_norm, rows, w.qkv, kWide);
       w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, kWide);
       place_keys(w, batch, positions, pool);
       plans.at(spec.windows[static_cast<std::size_t>(layer)])
           .run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns);
       ActivationRows attended = rows_of(work.attended, rows);
-      w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.accumulate = true});
+      w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.finish = Finish::add});
       mlp(w, rows);
     }
     return logits(batch.logit_rows);

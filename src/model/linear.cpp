@@ -11,32 +11,75 @@ RowBlock ActivationRows::as(RowFormat format) {
   return {format, converted_[index(format)].data(), row_bytes(format, k_), rows_};
 }
 
+struct Linear::Joined {
+  std::string made_of;
+  std::int64_t outputs = 0;
+  PackedMatrix::RowSource row;
+};
+
+// Parts [begin, end), of one type.
+Linear::Joined Linear::side_by_side(const std::vector<Part>& parts, std::size_t begin, std::size_t end) {
+  Joined joined;
+  for (std::size_t i = begin; i < end; ++i) {
+    joined.outputs += parts[i].outputs;
+    joined.made_of += (i == begin ? "" : "+") + parts[i].made_of;
+  }
+  joined.row = [&parts, begin](std::int64_t column) {
+    std::size_t part = begin;
+    while (column >= parts[part].outputs) column -= parts[part++].outputs;
+    return parts[part].row(column);
+  };
+  return joined;
+}
+
+// A panel of the first, a panel of the second, and so on; columns that a last panel lacks are zeros.
+Linear::Joined Linear::in_turns(const Part& first, const Part& second) {
+  constexpr std::int64_t kPanel = kPanelColumns;
+  Joined joined;
+  joined.made_of = first.made_of + "|" + second.made_of;
+  joined.outputs = 2 * ((first.outputs + kPanel - 1) / kPanel * kPanel);
+  joined.row = [&first, &second](std::int64_t column) -> std::span<const std::byte> {
+    const std::int64_t panel = column / kPanel, row = panel / 2 * kPanel + column % kPanel;
+    if (row >= first.outputs) return {};
+    return (panel % 2 == 0 ? first : second).row(row);
+  };
+  return joined;
+}
+
+Result<> Linear::add_part(const Joined& joined, DType type, std::int64_t k, ComputeTeam& team,
+                          const PackedWeights* packed) {
+  auto found = packed != nullptr ? packed->find(joined.made_of, type, joined.outputs, k, team) : std::nullopt;
+  if (!found) {
+    ESP_TRY(found, PackedMatrix::pack(type, joined.outputs, k, joined.row, &team));
+  }
+  parts_.push_back(std::move(*found));
+  made_of_.push_back(joined.made_of);
+  return success();
+}
+
 Result<Linear> Linear::pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias, ComputeTeam& team,
                             const PackedWeights* packed) {
   Linear linear;
   linear.bias_ = std::move(bias);
-  for (std::size_t i = 0; i < parts.size();) {
-    std::size_t end = i;
-    std::int64_t outputs = 0;
-    std::string made_of;
-    for (; end < parts.size() && parts[end].type == parts[i].type; ++end) {
-      outputs += parts[end].outputs;
-      made_of += (made_of.empty() ? "" : "+") + parts[end].made_of;
-    }
-    auto row = [&parts, i](std::int64_t column) {
-      std::size_t part = i;
-      while (column >= parts[part].outputs) column -= parts[part++].outputs;
-      return parts[part].row(column);
-    };
-    auto found = packed != nullptr ? packed->find(made_of, parts[i].type, outputs, k, team) : std::nullopt;
-    if (!found) {
-      ESP_TRY(found, PackedMatrix::pack(parts[i].type, outputs, k, row, &team));
-    }
-    linear.parts_.push_back(std::move(*found));
-    linear.made_of_.push_back(std::move(made_of));
-    linear.outputs_ += outputs;
-    i = end;
+  for (std::size_t i = 0, end = 0; i < parts.size(); i = end) {
+    while (end < parts.size() && parts[end].type == parts[i].type) linear.outputs_ += parts[end++].outputs;
+    ESP_CHECK(linear.add_part(side_by_side(parts, i, end), parts[i].type, k, team, packed));
   }
+  return linear;
+}
+
+Result<Linear> Linear::pack_gated(const Part& gate, const Part& gated, std::int64_t k, std::vector<float> bias,
+                                  ComputeTeam& team, const PackedWeights* packed) {
+  Linear linear;
+  linear.bias_ = std::move(bias);
+  linear.outputs_ = gate.outputs;
+  linear.gated_ = true;
+  if (gate.type == gated.type) {
+    ESP_CHECK(linear.add_part(in_turns(gate, gated), gate.type, k, team, packed));
+    return linear;
+  }
+  for (const Part* part : {&gate, &gated})
+    ESP_CHECK(linear.add_part({part->made_of, part->outputs, part->row}, part->type, k, team, packed));
   return linear;
 }
 
@@ -58,12 +101,14 @@ RowFormats Linear::formats(const CpuKernels& cpu, Activations mode, Options opti
 
 void Linear::apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, float* out, int rows,
                    Options options) const {
-  std::int64_t at = 0;
+  const float* bias = bias_.empty() ? nullptr : bias_.data();
+  std::int64_t at = 0;  // column of the part's first one
   for (const PackedMatrix& part : parts_) {
     RowBlock block = x.as(row_format(cpu, part.type(), mode, options.wide));
     block.rows = rows;
-    matmul(cpu, team, part, block, out + at, outputs_,
-           {bias_.empty() ? nullptr : bias_.data() + at, options.accumulate});
+    const bool paired = gated_ && parts_.size() == 1, first_of_two = gated_ && !paired && &part == parts_.data();
+    matmul(cpu, team, part, block, gated_ ? out : out + at, outputs_,
+           {bias ? bias + at : nullptr, first_of_two ? Finish::store : options.finish, paired ? outputs_ : 0});
     at += part.outputs();
   }
 }

@@ -78,13 +78,16 @@ class Linear {
   // Parts side by side in the output, out of `packed` what it has. bias: empty or one value per output of all parts.
   static Result<Linear> pack(const std::vector<Part>& parts, std::int64_t k, std::vector<float> bias, ComputeTeam& team,
                              const PackedWeights* packed = nullptr);
+  // Two parts of as many outputs, of which the first decides how much of the second passes. Where their types agree
+  // their panels take turns, and one pass computes and joins both. bias: empty, or the gate's before the other's.
+  static Result<Linear> pack_gated(const Part& gate, const Part& gated, std::int64_t k, std::vector<float> bias,
+                                   ComputeTeam& team, const PackedWeights* packed = nullptr);
 
-  std::int64_t outputs() const { return outputs_; }
   std::size_t bytes() const;
   void add_matrices(std::vector<NamedMatrix>& to) const;
   struct Options {
-    bool accumulate = false;  // add to what out holds
-    bool wide = false;        // two-byte activations for quantised weights
+    Finish finish = Finish::store;  // gate_... of gated parts, the others of parts side by side
+    bool wide = false;              // two-byte activations for quantised weights
   };
   RowFormats formats(const CpuKernels& cpu, Activations mode,
                      Options options) const;  // of the input that apply() reads
@@ -96,7 +99,13 @@ class Linear {
   }
 
  private:
-  std::int64_t outputs_ = 0;
+  struct Joined;  // what one packed matrix is made of
+  static Joined side_by_side(const std::vector<Part>& parts, std::size_t begin, std::size_t end);
+  static Joined in_turns(const Part& first, const Part& second);
+  Result<> add_part(const Joined& joined, DType type, std::int64_t k, ComputeTeam& team, const PackedWeights* packed);
+
+  std::int64_t outputs_ = 0;  // columns of out
+  bool gated_ = false;
   std::vector<PackedMatrix> parts_;
   std::vector<std::string> made_of_;  // each of them
   std::vector<float> bias_;

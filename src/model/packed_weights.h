@@ -32,7 +32,7 @@ namespace espalier {
 
 // Raise it when other tensors than before are packed side by side, or their rows in another order, and with the form of
 // the file. (Layouts of panels are recognised by themselves: panels_print().)
-inline constexpr int kPackedWeightsVersion = 1;
+inline constexpr int kPackedWeightsVersion = 2;
 
 struct NamedMatrix {
   std::string name;

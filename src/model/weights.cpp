@@ -43,9 +43,11 @@ std::int64_t stored_row(std::int64_t row, int head_dim, bool interleaved) {
   return row - in_head + 2 * (in_head % half) + in_head / half;
 }
 
-// The matrices of these roles side by side in the output; their inputs are the same.
+enum class Arrangement { side_by_side, gated };
+
+// The matrices of these roles side by side in the output, or the first gating the second; their inputs are the same.
 Result<Linear> load_linear(const Weights& weights, const DecoderSpec& spec, std::span<const Role> roles, int layer,
-                           ComputeTeam& team) {
+                           ComputeTeam& team, Arrangement arrangement = Arrangement::side_by_side) {
   const bool interleaved_file = weights.naming() == Weights::Naming::gguf && spec.interleaved_qk_in_gguf;
   std::vector<Linear::Part> parts;
   std::vector<float> biases;
@@ -65,7 +67,10 @@ Result<Linear> load_linear(const Weights& weights, const DecoderSpec& spec, std:
     for (std::int64_t row = 0; row < tensor->shape[0]; ++row)
       biases.push_back(bias[static_cast<std::size_t>(stored(row))]);
   }
-  ESP_TRY(Linear linear, Linear::pack(parts, packed.front()->shape[1], std::move(biases), team, weights.packed()));
+  const std::int64_t k = packed.front()->shape[1];
+  ESP_TRY(Linear linear, arrangement == Arrangement::gated
+                             ? Linear::pack_gated(parts[0], parts[1], k, std::move(biases), team, weights.packed())
+                             : Linear::pack(parts, k, std::move(biases), team, weights.packed()));
   for (const Tensor* tensor : packed) weights.forget(*tensor);
   return linear;
 }
@@ -146,7 +151,7 @@ Result<Linear> load_attention_out(const Weights& weights, const DecoderSpec& spe
 }
 
 Result<Linear> load_gate_up(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {
-  return load_linear(weights, spec, std::array{Role::gate, Role::up}, layer, team);
+  return load_linear(weights, spec, std::array{Role::gate, Role::up}, layer, team, Arrangement::gated);
 }
 
 Result<Linear> load_down(const Weights& weights, const DecoderSpec& spec, int layer, ComputeTeam& team) {

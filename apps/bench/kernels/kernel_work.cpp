@@ -63,16 +63,17 @@ Multiplier multiplier_of(RowFormat format) {
 struct MatrixPart {
   const char* name;
   std::int64_t k, outputs;
-  bool wide;  // its rows have two bytes where weights are quantised
+  bool wide;   // its rows have two bytes where weights are quantised
+  bool gated;  // one half of its outputs gates the other
 };
 
 std::vector<MatrixPart> parts_of(const ModelShape& m) {
   const std::int64_t q = std::int64_t{m.heads} * m.head_dim, kv = std::int64_t{m.kv_heads} * m.head_dim;
-  return {{"qkv", m.hidden, q + 2 * kv, true},
-          {"attention_out", q, m.hidden, false},
-          {"gate_up", m.hidden, 2 * m.inner, false},
-          {"down", m.inner, m.hidden, false},
-          {"head", m.hidden, m.vocabulary, false}};
+  return {{"qkv", m.hidden, q + 2 * kv, true, false},
+          {"attention_out", q, m.hidden, false, false},
+          {"gate_up", m.hidden, 2 * m.inner, false, true},
+          {"down", m.inner, m.hidden, false, false},
+          {"head", m.hidden, m.vocabulary, false, false}};
 }
 
 // Copies of one matrix, more than fit the caches. Its values do not matter: every byte is a small code, and twice that
@@ -101,7 +102,9 @@ Result<> matmuls(const ModelShape& model, DType type, const KernelSelection& s, 
     ESP_TRY(const PageBuffer converted,
             PageBuffer::allocate(row_bytes(format, part.k) * static_cast<std::size_t>(most_rows)));
     convert_rows(on.cpu, format, x.data(), part.k, part.k, 0, most_rows, converted.data());
-    ESP_TRY(const PageBuffer out, PageBuffer::allocate(bytes_of(most_rows * part.outputs)));
+    const std::int64_t columns = part.gated ? part.outputs / 2 : part.outputs;  // of out
+    const MatmulOptions how = part.gated ? MatmulOptions{nullptr, Finish::gate_silu, columns} : MatmulOptions{};
+    ESP_TRY(const PageBuffer out, PageBuffer::allocate(bytes_of(most_rows * columns)));
     for (const int rows : s.rows) {
       const bool plain = format == RowFormat::f32;
       const RowBlock block{format, plain ? static_cast<const void*>(x.data()) : converted.data(),
@@ -110,11 +113,11 @@ Result<> matmuls(const ModelShape& model, DType type, const KernelSelection& s, 
       KernelResult r{"matmul", model.name, fmt::format("{} {}x{}", part.name, part.k, part.outputs),
                      std::string(name(type)), rows};
       r.seconds = best_seconds(s.seconds_each, [&] {
-        matmul(on.cpu, on.team, weights[turn++ % weights.size()], block, reinterpret_cast<float*>(out.data()),
-               part.outputs);
+        matmul(on.cpu, on.team, weights[turn++ % weights.size()], block, reinterpret_cast<float*>(out.data()), columns,
+               how);
       });
       r.bytes = static_cast<double>(weights.front().bytes() + block.stride * static_cast<std::size_t>(rows) +
-                                    bytes_of(rows * part.outputs));
+                                    bytes_of(rows * columns));
       r.operations = 2.0 * rows * static_cast<double>(part.k) * static_cast<double>(part.outputs);
       r.multiplier = multiplier_of(format);
       report(r);
@@ -174,7 +177,7 @@ struct RowWork {
 };
 
 void elementwise(const ModelShape& m, const KernelSelection& s, const KernelMachine& on, const KernelReport& report) {
-  const std::int64_t q = std::int64_t{m.heads} * m.head_dim, widest = std::max({m.hidden, 2 * m.inner, q});
+  const std::int64_t q = std::int64_t{m.heads} * m.head_dim, widest = std::max({m.hidden, m.inner, q});
   const double hidden = static_cast<double>(m.hidden), inner = static_cast<double>(m.inner);
   const std::vector<float> gain = random_rows(widest);
   const auto bytes = [](float* to) { return reinterpret_cast<std::uint8_t*>(to); };
@@ -186,8 +189,7 @@ void elementwise(const ModelShape& m, const KernelSelection& s, const KernelMach
        [&](float* x, float* to) { on.cpu.quantise_wide(x, bytes(to), m.hidden); }},
       {"to_bf16", m.hidden, 6 * hidden,
        [&](float* x, float* to) { on.cpu.to_bf16(x, reinterpret_cast<std::uint16_t*>(to), m.hidden); }},
-      {"silu_multiply", m.inner, 12 * inner,
-       [&](float* x, float* to) { on.cpu.silu_multiply(x, x + m.inner, to, m.inner); }},
+      {"quantise", m.inner, 5.5 * inner, [&](float* x, float* to) { on.cpu.quantise(x, bytes(to), m.inner); }},
       {"rotate_halves", q, 8.0 * static_cast<double>(q), [&](float* x, float*) {
          for (int h = 0; h < m.heads; ++h)
            on.cpu.rotate_halves(x + h * m.head_dim, gain.data(), gain.data() + m.head_dim, m.head_dim / 2);

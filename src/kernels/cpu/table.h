@@ -17,21 +17,27 @@
 
 namespace espalier {
 
-// out[r][n] = sum over k of x[r][k] * w[n][k] (+ bias[n]) (+ out[r][n] before, if accumulate), for rows [row_begin,
-// row_end) and the output columns of panels [panel_begin, panel_end).
+// What becomes of a sum: stored, added to what `out` holds, or multiplied with an activation of what it holds.
+enum class Finish : std::uint8_t { store, add, gate_silu, gate_gelu };
+
+// out[r][n] = finish(sum over k of x[r][k] * w[n][k] (+ bias[n])), for rows [row_begin, row_end) and the output columns
+// of panels [panel_begin, panel_end).
 struct MatmulTask {
   const std::uint8_t* panels;  // packed weights, kernels/packed_matrix.h
   std::size_t panel_bytes;
   std::int64_t k;
   std::int64_t outputs;  // columns of out that exist; the last panel may have fewer than 16
   int panel_begin, panel_end;
+  int then_panel;        // where whoever computes this probably goes on: it is called in from memory; -1: nothing is
   const void* x;         // rows of float, of bf16, or of bytes with scales (kernels/activations.h)
   std::size_t x_stride;  // bytes from row to row
   int row_begin, row_end;
   float* out;
   std::int64_t out_stride;  // floats from row to row
-  const float* bias;        // [outputs], or null
-  bool accumulate;
+  const float* bias;        // [outputs], or null; with pairs [2][outputs]
+  Finish finish;
+  bool
+      paired;  // panels 2 i and 2 i + 1 both belong to columns 16 i ...: the first is stored, the second finishes on it
 };
 using MatmulKernel = void (*)(const MatmulTask&);
 
@@ -106,8 +112,6 @@ struct CpuKernels {
   void (*quantise_wide)(const float* x, std::uint8_t* out, std::int64_t n);
   void (*to_bf16)(const float* x, std::uint16_t* out,
                   std::int64_t n);  // out has room for n rounded up to 32, zeros go there
-  void (*silu_multiply)(const float* gate, const float* up, float* out, std::int64_t n);
-  void (*gelu_multiply)(const float* gate, const float* up, float* out, std::int64_t n);  // tanh form
   // Rotates the pairs (i, i + half) of one head: cosines and sines of `half` angles each.
   void (*rotate_halves)(float* head, const float* cosines, const float* sines, int half);
 

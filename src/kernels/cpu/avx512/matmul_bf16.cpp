@@ -10,7 +10,7 @@ namespace espalier::kernels::avx512 {
 // Both sides bf16, pairs along K, rows padded with zeros. A type of this file only: under a name that another file uses
 // too, the linker could choose this one for processors without these instructions.
 struct Bf16Tile {
-  static constexpr int kMaxRows = Simd::kHalfRows;
+  static constexpr int kMaxRows = Simd::kHalfRows, kRowsTogether = 1;
   // One row reads panel behind panel: a single stream (integer_tile.h).
   static constexpr int panels(int rows) { return rows == 1 ? 1 : Simd::half_panels(rows); }
   static constexpr std::int64_t offset(std::int64_t k) { return 32 * k; }
@@ -29,7 +29,9 @@ struct Bf16Tile {
     for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<std::uint16_t>(row + r);
     const std::uint8_t* w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = part.at[p];
+    CallAhead<kPanels> ahead(part.coming, (part.end - part.begin + 1) / 2);
     for (std::int64_t k = part.begin; k < part.end; k += 2) {
+      ahead.step();
       __m512bh weights[kPanels];
       each<kPanels>([&](auto p) {
         weights[p] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(w[p]));

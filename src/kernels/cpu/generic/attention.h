@@ -10,6 +10,7 @@
 #include "kernels/cpu/generic/call_in.h"
 #include "kernels/cpu/generic/each.h"
 #include "kernels/cpu/generic/exponential.h"
+#include "kernels/cpu/generic/reduce.h"
 #include "kernels/cpu/table.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
@@ -32,20 +33,6 @@ struct Codec {  // 16 stored values at p, as floats
 };
 
 inline constexpr int kBlockVectors = kAttentionBlock / 16;
-
-// Several registers to one number each; four at once are quicker, with the same bits.
-inline void reduce_add(const Simd::F (&a)[4], float* out) {
-  Simd::reduce_add4(a, out);
-}
-inline void reduce_add(const Simd::F (&a)[1], float* out) {
-  *out = Simd::reduce_add(a[0]);
-}
-inline void reduce_max(const Simd::F (&a)[4], float* out) {
-  Simd::reduce_max4(a, out);
-}
-inline void reduce_max(const Simd::F (&a)[1], float* out) {
-  *out = Simd::reduce_max(a[0]);
-}
 
 struct Group {  // of 16 slots, of which the lanes [lane, lane + length) are the positions [at, at + length) of a block
   const std::byte *keys, *values;

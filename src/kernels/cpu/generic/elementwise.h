@@ -1,7 +1,9 @@
-// elementwise.h: norms, activations, rotation, quantisation of activations, and the store of keys and values.
+// elementwise.h: norms, rotation, quantisation of activations, and the store of keys and values.
 #pragma once
 
+#include "kernels/cpu/generic/each.h"
 #include "kernels/cpu/generic/exponential.h"
+#include "kernels/cpu/generic/reduce.h"
 #include "kernels/cpu/table.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
@@ -29,35 +31,84 @@ inline void rms_norm(const float* x, const float* gain, float eps, float* y, std
   });
 }
 
-// The block of `m` values at x as two vectors, zeros behind them.
-struct BlockOfFloats {
-  Simd::F half[2];
-  BlockOfFloats(const float* x, std::int64_t m)
-      : half{Simd::load_n(x, m < 16 ? static_cast<int>(m) : 16),
-             m > 16 ? Simd::load_n(x + 16, m < 32 ? static_cast<int>(m - 16) : 16) : Simd::zero()} {}
-  float largest() const { return Simd::reduce_max(Simd::max(Simd::abs(half[0]), Simd::abs(half[1]))); }
+// Some blocks of activations side by side: what is one number a block (its largest value, its sums) is then found for
+// four blocks at once.
+template <int kBlocks>
+struct BlocksOfFloats {
+  Simd::F half[2][kBlocks];
+
+  // `left`: values at x, zeros behind them.
+  BlocksOfFloats(const float* x, std::int64_t left) {
+    for (int b = 0; b < kBlocks; ++b)
+      for (int h = 0; h < 2; ++h) {
+        const std::int64_t at = kActivationBlock * b + 16 * h, n = left - at;
+        half[h][b] = n >= 16 ? Simd::load(x + at) : n > 0 ? Simd::load_n(x + at, static_cast<int>(n)) : Simd::zero();
+      }
+  }
+  void largest(float* out) const {
+    Simd::F top[kBlocks];
+    for (int b = 0; b < kBlocks; ++b) top[b] = Simd::max(Simd::abs(half[0][b]), Simd::abs(half[1][b]));
+    reduce_max(top, out);
+  }
 };
 
-inline ActivationScale activation_scale(float scale, Simd::F first, Simd::F second) {
-  // Integers below 2^24: the sums are exact.
-  const float sums[2] = {Simd::reduce_add(first), Simd::reduce_add(second)};
-  return {scale, {static_cast<std::int32_t>(sums[0]), static_cast<std::int32_t>(sums[1])}, scale * (sums[0] + sums[1])};
+// What values are multiplied with to lie within `levels`, and what undoes it. Without branches, so that the divisions
+// of four blocks are one; where all values are zero the factor does not matter.
+template <int kBlocks>
+struct BlockScales {
+  float factor[kBlocks], scale[kBlocks];
+  BlockScales(const BlocksOfFloats<kBlocks>& blocks, float levels) {
+    float top[kBlocks];
+    blocks.largest(top);
+    for (int b = 0; b < kBlocks; ++b) {
+      const float divisor = top[b] > 0.0f ? top[b] : levels;
+      factor[b] = levels / divisor;
+      scale[b] = top[b] / levels;
+    }
+  }
+};
+
+template <int kBlocks>
+inline void store_scales(const float* scale, const Simd::F (&first)[kBlocks], const Simd::F (&second)[kBlocks],
+                         ActivationScale* out) {
+  float sums[2][kBlocks];  // integers below 2^24: exact
+  reduce_add(first, sums[0]);
+  reduce_add(second, sums[1]);
+  for (int b = 0; b < kBlocks; ++b)
+    out[b] = {scale[b],
+              {static_cast<std::int32_t>(sums[0][b]), static_cast<std::int32_t>(sums[1][b])},
+              scale[b] * (sums[0][b] + sums[1][b])};
+}
+
+// A row in steps of four blocks, then one by one: step(blocks, at, its first block).
+template <class Step>
+inline void for_blocks(std::int64_t n, Step step) {
+  std::int64_t at = 0;
+  for (; at + 4 * kActivationBlock <= n; at += 4 * kActivationBlock) step(std::integral_constant<int, 4>(), at);
+  for (; at < n; at += kActivationBlock) step(std::integral_constant<int, 1>(), at);
+}
+
+template <int kBlocks>
+inline void quantise_blocks(const float* x, std::int64_t left, std::int8_t* q, ActivationScale* scales) {
+  const BlocksOfFloats<kBlocks> blocks(x, left);
+  const BlockScales<kBlocks> of(blocks, 127.0f);
+  Simd::F rounded[2][kBlocks];
+  for (int b = 0; b < kBlocks; ++b) {
+    for (int h = 0; h < 2; ++h) {
+      rounded[h][b] = Simd::round(Simd::mul(blocks.half[h][b], Simd::set1(of.factor[b])));
+      Simd::store_i8(q + kActivationBlock * b + 16 * h, rounded[h][b]);
+    }
+  }
+  store_scales(of.scale, rounded[0], rounded[1], scales);
 }
 
 inline void quantise(const float* x, std::uint8_t* out, std::int64_t n) {
   const ActivationLayout layout = ActivationLayout::of(n, 1);
   auto* q = reinterpret_cast<std::int8_t*>(out);
-  auto* scale = reinterpret_cast<ActivationScale*>(out + layout.scales);
-  for (std::int64_t at = 0; at < n; at += kActivationBlock) {
-    const BlockOfFloats block(x + at, n - at);
-    const float top = block.largest();
-    const Simd::F factor = Simd::set1(top > 0.0f ? 127.0f / top : 0.0f);
-    const Simd::F first = Simd::round(Simd::mul(block.half[0], factor)),
-                  second = Simd::round(Simd::mul(block.half[1], factor));
-    Simd::store_i8(q + at, first);
-    Simd::store_i8(q + at + 16, second);
-    *scale++ = activation_scale(top / 127.0f, first, second);
-  }
+  auto* scales = reinterpret_cast<ActivationScale*>(out + layout.scales);
+  for_blocks(n, [&](auto blocks, std::int64_t at) {
+    quantise_blocks<blocks>(x + at, n - at, q + at, scales + at / kActivationBlock);
+  });
 }
 
 // One byte is enough where no value of a block stands far above the others: its low bytes are zero there, which
@@ -65,34 +116,43 @@ inline void quantise(const float* x, std::uint8_t* out, std::int64_t n) {
 // 2^24, so every instruction set decides alike.
 inline constexpr float kEvenSquares = 25600.0f;  // the largest value is at most 4.5 times the root mean square
 
-inline void quantise_wide(const float* x, std::uint8_t* out, std::int64_t n) {
+template <int kBlocks>
+inline void quantise_wide_blocks(const float* x, std::int64_t left, std::int8_t* high, std::int8_t* low,
+                                 ActivationScale* scales) {
   constexpr float kLevels = 127.0f * 256.0f;
   const Simd::F byte = Simd::set1(256.0f), inverse = Simd::set1(1.0f / 256.0f), most = Simd::set1(127.0f),
                 least = Simd::set1(-127.0f);
-  const ActivationLayout layout = ActivationLayout::of(n, 2);
-  auto *high = reinterpret_cast<std::int8_t*>(out), *low = high + layout.plane;
-  auto* scale = reinterpret_cast<ActivationScale*>(out + layout.scales);
-  for (std::int64_t at = 0; at < n; at += kActivationBlock) {
-    const BlockOfFloats block(x + at, n - at);
-    const float top = block.largest();
-    const Simd::F factor = Simd::set1(top > 0.0f ? kLevels / top : 0.0f);
-    Simd::F value[2], upper[2], both[2];
+  const BlocksOfFloats<kBlocks> blocks(x, left);
+  const BlockScales<kBlocks> of(blocks, kLevels);
+  float squares[kBlocks];
+  Simd::F value[2][kBlocks], upper[2][kBlocks], square[kBlocks];
+  for (int b = 0; b < kBlocks; ++b) {
     for (int h = 0; h < 2; ++h) {
-      value[h] = Simd::round(Simd::mul(block.half[h], factor));
-      upper[h] = Simd::round(Simd::mul(value[h], inverse));
+      value[h][b] = Simd::round(Simd::mul(blocks.half[h][b], Simd::set1(of.factor[b])));
+      upper[h][b] = Simd::round(Simd::mul(value[h][b], inverse));
     }
-    const Simd::F squares = Simd::fma(upper[0], upper[0], Simd::mul(upper[1], upper[1]));
-    const bool even = Simd::reduce_add(squares) >= kEvenSquares;
+    square[b] = Simd::fma(upper[0][b], upper[0][b], Simd::mul(upper[1][b], upper[1][b]));
+  }
+  reduce_add(square, squares);
+  for (int b = 0; b < kBlocks; ++b)
     for (int h = 0; h < 2; ++h) {
       // A tie gives 128 or -128: the one is no byte, the other has no opposite (Simd::dot4_centred).
-      const Simd::F rest = Simd::max(Simd::min(Simd::sub(value[h], Simd::mul(upper[h], byte)), most), least),
-                    lower = even ? Simd::zero() : rest;
-      Simd::store_i8(high + at + 16 * h, upper[h]);
-      Simd::store_i8(low + at + 16 * h, lower);
-      both[h] = Simd::fma(upper[h], byte, lower);
+      const Simd::F rest = Simd::max(Simd::min(Simd::sub(value[h][b], Simd::mul(upper[h][b], byte)), most), least);
+      const Simd::F lower = squares[b] >= kEvenSquares ? Simd::zero() : rest;
+      Simd::store_i8(high + kActivationBlock * b + 16 * h, upper[h][b]);
+      Simd::store_i8(low + kActivationBlock * b + 16 * h, lower);
+      value[h][b] = Simd::fma(upper[h][b], byte, lower);
     }
-    *scale++ = activation_scale(top / kLevels, both[0], both[1]);
-  }
+  store_scales(of.scale, value[0], value[1], scales);
+}
+
+inline void quantise_wide(const float* x, std::uint8_t* out, std::int64_t n) {
+  const ActivationLayout layout = ActivationLayout::of(n, 2);
+  auto *high = reinterpret_cast<std::int8_t*>(out), *low = high + layout.plane;
+  auto* scales = reinterpret_cast<ActivationScale*>(out + layout.scales);
+  for_blocks(n, [&](auto blocks, std::int64_t at) {
+    quantise_wide_blocks<blocks>(x + at, n - at, high + at, low + at, scales + at / kActivationBlock);
+  });
 }
 
 inline void to_bf16(const float* x, std::uint16_t* out, std::int64_t n) {
@@ -101,28 +161,6 @@ inline void to_bf16(const float* x, std::uint16_t* out, std::int64_t n) {
     const int m = left < 0 ? 0 : left < 16 ? static_cast<int>(left) : 16;
     Simd::store_bf16(out + i, Simd::load_n(x + i, m));
   }
-}
-
-inline Simd::F sigmoid(Simd::F x) {
-  constexpr float kMinusLog2e = -1.44269504088896340736f;
-  return Simd::div(Simd::set1(1.0f), Simd::add(Simd::set1(1.0f), exp2(Simd::mul(x, Simd::set1(kMinusLog2e)))));
-}
-
-inline void silu_multiply(const float* gate, const float* up, float* out, std::int64_t n) {
-  for_lanes(n, [&](std::int64_t i, int m) {
-    Simd::F g = Simd::load_n(gate + i, m);
-    Simd::store_n(out + i, Simd::mul(Simd::mul(g, sigmoid(g)), Simd::load_n(up + i, m)), m);
-  });
-}
-
-inline void gelu_multiply(const float* gate, const float* up, float* out, std::int64_t n) {
-  // x * (1 + tanh(u)) / 2 = x * sigmoid(2u), u = sqrt(2 / pi) * (x + 0.044715 x^3)
-  for_lanes(n, [&](std::int64_t i, int m) {
-    Simd::F g = Simd::load_n(gate + i, m);
-    Simd::F inner = Simd::mul(g, Simd::fma(Simd::mul(g, g), Simd::set1(0.044715f), Simd::set1(1.0f)));
-    Simd::F value = Simd::mul(g, sigmoid(Simd::mul(inner, Simd::set1(1.5957691216057308f))));
-    Simd::store_n(out + i, Simd::mul(value, Simd::load_n(up + i, m)), m);
-  });
 }
 
 inline void rotate_halves(float* head, const float* cosines, const float* sines, int half) {
@@ -196,6 +234,14 @@ inline void pad_head(const float* from, float* to, int head_dim) {
   for (int d = head_dim; d < padded_head(head_dim); ++d) to[d] = 0.0f;
 }
 
+// Values of one slot to its lane of a group.
+template <class T>
+inline void spread(const std::byte* values, int count, std::byte* group, int lane) {
+  for (int i = 0; i < count; ++i)
+    __builtin_memcpy(group + static_cast<std::size_t>(i * kSlotGroup + lane) * sizeof(T),
+                     values + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+}
+
 inline void store_kv(const KvLayer& kv, Slot slot, const float* k, const float* v, int kv_head, int head_dim) {
   const int padded = padded_head(head_dim), size = element_bytes(kv.type);
   alignas(64) float wide[kMaxHeadDim];
@@ -212,10 +258,14 @@ inline void store_kv(const KvLayer& kv, Slot slot, const float* k, const float* 
 
   std::byte* group = kv.keys + segment + static_cast<std::size_t>(in_segment / kSlotGroup) * row_bytes * kSlotGroup;
   const int lane = slot % kSlotGroup;
-  for (int d = 0; d < padded; ++d) {
-    const int at = kv.type == KvType::bf16 ? (d / 2 * kSlotGroup + lane) * 2 + d % 2 : d * kSlotGroup + lane;
-    __builtin_memcpy(group + at * size, stored + d * size, static_cast<std::size_t>(size));
-  }
+  if (kv.type == KvType::bf16)
+    spread<std::uint32_t>(stored, padded / 2, group, lane);  // pairs
+  else if (size == 4)
+    spread<std::uint32_t>(stored, padded, group, lane);
+  else if (size == 2)
+    spread<std::uint16_t>(stored, padded, group, lane);
+  else
+    spread<std::uint8_t>(stored, padded, group, lane);
   if (has_scales(kv.type)) {
     kv.key_scales[static_cast<std::size_t>(kv_head) * kv.head_scales + static_cast<std::size_t>(slot)] = key_scale;
     kv.value_scales[static_cast<std::size_t>(kv_head) * kv.head_scales + static_cast<std::size_t>(slot)] = value_scale;

@@ -11,7 +11,7 @@ namespace espalier::kernels::ESPALIER_ISA {
 
 template <DType kType>
 struct FloatTile {
-  static constexpr int kMaxRows = kType == DType::f32 ? Simd::kFloatRows : Simd::kHalfRows;
+  static constexpr int kMaxRows = kType == DType::f32 ? Simd::kFloatRows : Simd::kHalfRows, kRowsTogether = 1;
   static constexpr int panels(int rows) {
     return kType == DType::f32 ? Simd::float_panels(rows) : Simd::half_panels(rows);
   }
@@ -53,7 +53,7 @@ struct FloatTile {
 // both products exact in f32 (see tensor/decode.h), so the weights are exactly the decoded ones.
 template <class Format>
 struct ExactTile {
-  static constexpr int kMaxRows = Simd::kFloatRows;
+  static constexpr int kMaxRows = Simd::kFloatRows, kRowsTogether = 1;
   static constexpr int panels(int rows) { return Simd::float_panels(rows); }
   using Unpacked = FloatTile<DType::f32>;
   static constexpr std::int64_t offset(std::int64_t k) { return k / Format::kBlock * Format::kBytes; }

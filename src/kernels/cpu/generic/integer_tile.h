@@ -138,26 +138,11 @@ struct TwoBytes {
   static Simd::F value(const Sum& sum) { return Simd::to_float(Simd::shift8_add(sum.high, sum.low)); }
 };
 
-// Two bytes where the low ones are all zero, as they are in most blocks (elementwise.h): the same sums, for half of the
-// products.
-struct HighByte {
-  using Sum = TwoBytes::Sum;
-  struct Pairs {
-    Simd::P high;
-  };
-  template <class Format, int kPanels>
-  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Operand<Format> (&codes)[kPanels],
-                                                const std::int8_t* q, std::size_t) {
-    const Simd::A high = Simd::aload(q);
-    each<kPanels>([&](auto p) { sums[p].high = OneByte::dot4<Format>(sums[p].high, codes[p], high); });
-  }
-  template <int kPanels>
-  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
-                                                const std::int8_t* q, std::size_t) {
-    const Simd::A high = Simd::aload(q);
-    each<kPanels>([&](auto p) { sums[p].high = Simd::dot_pairs(sums[p].high, codes[p], high); });
-  }
-  static void add(Sum& sum, const Pairs& pairs) { sum.high = Simd::add_pairs(sum.high, pairs.high); }
+// Two bytes where the low ones are all zero, as they are in most blocks (elementwise.h): the same sums as one byte has,
+// and as two have, for half of their products and registers. What sums start at is then a multiple of 256.
+struct HighByte : OneByte {
+  static Sum start(std::int32_t value) { return {Simd::iset1(value / 256)}; }
+  static Simd::F value(const Sum& sum) { return Simd::to_float(Simd::shift8_add(sum.acc, Simd::iset1(0))); }
 };
 
 // Of so many steps, how many may be added up in sixteen bits: each adds two products of a code and a signed byte.
@@ -169,7 +154,8 @@ constexpr int pair_run(int steps, int most_code) {
 template <class Format, class Width>
 struct IntegerTile {
   static constexpr bool kUnpacked = Operands<Format>::kUnpacked;
-  static constexpr int kMaxRows = (Simd::kInt8Rows + Width::kPlanes - 1) / Width::kPlanes;
+  static constexpr int kMaxRows = Simd::kInt8Rows, kRowsTogether = 1;
+  static constexpr int kTwoByteRows = (kMaxRows + 1) / 2;  // whose sums the registers hold where both bytes count
   // Few rows wait for memory: they read panel behind panel, a single stream. Two side by side cost up to a third of the
   // bandwidth (Zen 4, SmolLM2 Q4_1, 2, 3, 4, 5 sequences: 6.1, 6.8, 7.1, 8.1 -> 4.8, 5.1, 6.1, 6.6 ms a step), but
   // share what a zero point costs for each row (the 1B shape, Q4_0: 2, 3 sequences 30, 30 -> 25, 27, but 5 of them 36
@@ -210,15 +196,26 @@ struct IntegerTile {
     for (int r = 0; r < kRows; ++r) x.at[r] = TaskRows{t}.at<std::int8_t>(row + r);
     const std::uint8_t* w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = part.at[p];
+    // (One row asks for itself, or against codes of whole bytes is one long stream, which processors call in by
+    // themselves: 10 % quicker.)
+    CallAhead<kPanels> ahead(part.coming, (part.end - part.begin) / kActivationBlock);
     for (std::int64_t k = part.begin; k < part.end; k += Format::kBlock) {
       for (int s = 0; s < Format::kSubs; ++s) {
         if constexpr (kRows == 1 && Simd::kAskAhead && !kUnpacked)
           each<kPanels>([&](auto p) { ask_ahead<kBytesOf32>(w[p] + s * kBytesOf32); });
-        if constexpr (kRows * Width::kPlanes > 3 && !kUnpacked)
-          if (part.ahead != 0)
-            each<kPanels>([&](auto p) { call_in_panel<kBytesOf32>(w[p] + s * kBytesOf32 + part.ahead); });
+        if constexpr (kRows * Width::kPlanes > 1 || (kBytesOf32 < 512 && !Simd::kAskAhead)) ahead.step();
         const bool high_only = Width::kPlanes == 2 && x.low_bytes_are_zero();
-        each<Format::kGroups>([&](auto g) { group<kRows, kPanels>(tile, x, w, s, g, high_only); });
+        each<Format::kGroups>([&](auto g) __attribute__((always_inline)) {
+          if constexpr (Width::kPlanes == 1)
+            group<Width, 0, kRows>(tile, x, w, s, g);
+          else if (high_only)
+            group<HighByte, 0, kRows>(tile, x, w, s, g);
+          else
+            each<(kRows + kTwoByteRows - 1) / kTwoByteRows>([&](auto half) __attribute__((always_inline)) {
+              constexpr int kFirst = half * kTwoByteRows;
+              group<Width, kFirst, (kRows - kFirst < kTwoByteRows ? kRows - kFirst : kTwoByteRows)>(tile, x, w, s, g);
+            });
+        });
         x.values += kActivationBlock;
         x.scales += sizeof(ActivationScale);
       }
@@ -233,68 +230,60 @@ struct IntegerTile {
   }
 
  private:
-  template <int kRows, int kPanels>
-  using Sums = typename Width::Sum[kRows][kPanels];
-
-  // The products of a group of K with those bytes of the activations that Bytes takes.
-  template <class Bytes, int kRows, int kPanels>
-  [[gnu::always_inline]] static inline void multiply(Sums<kRows, kPanels>& acc, const Rows<kRows>& x,
+  // The products of a group of K of rows [kFirst, kFirst + kCount), with those bytes of the activations that Bytes
+  // takes.
+  template <class Bytes, int kFirst, int kCount, int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void multiply(typename Bytes::Sum (&acc)[kCount][kPanels], const Rows<kRows>& x,
                                                      const std::uint8_t* const (&w)[kPanels], int s, int g) {
     constexpr int kSteps = 8 / Format::kGroups;
     constexpr int kRun = Simd::kPairSums ? pair_run(kSteps, Format::kMostCode) : 0;
     if constexpr (kRun > 0) {
 #pragma GCC unroll 8
       for (int begin = g * kSteps; begin < (g + 1) * kSteps; begin += kRun) {
-        typename Bytes::Pairs pairs[kRows][kPanels] = {};
+        typename Bytes::Pairs pairs[kCount][kPanels] = {};
 #pragma GCC unroll 8
         for (int j = begin; j < begin + kRun; ++j) {
           Simd::B codes[kPanels];
           each<kPanels>([&](auto p) { codes[p] = Operands<Format>::at(w[p], s, j); });
-          each<kRows>([&](auto r) { Bytes::dot(pairs[r], codes, x.q(r, j), x.plane); });
+          each<kCount>([&](auto r) { Bytes::dot(pairs[r], codes, x.q(kFirst + r, j), x.plane); });
         }
-        each<kRows, kPanels>([&](auto r, auto p) { Bytes::add(acc[r][p], pairs[r][p]); });
+        each<kCount, kPanels>([&](auto r, auto p) { Bytes::add(acc[r][p], pairs[r][p]); });
       }
     } else {
 #pragma GCC unroll 8
       for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
         Operand<Format> codes[kPanels];
         each<kPanels>([&](auto p) { codes[p] = Operands<Format>::at(w[p], s, j); });
-        each<kRows>([&](auto r) { Bytes::template dot<Format>(acc[r], codes, x.q(r, j), x.plane); });
+        each<kCount>([&](auto r) { Bytes::template dot<Format>(acc[r], codes, x.q(kFirst + r, j), x.plane); });
       }
     }
   }
 
-  template <int kRows, int kPanels>
+  // Adds what a group of K gives of these rows, scaled, to the tile.
+  template <class Bytes, int kFirst, int kCount, int kRows, int kPanels>
   [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Rows<kRows>& x,
-                                                  const std::uint8_t* const (&w)[kPanels], int s, int g,
-                                                  bool high_only) {
-    std::int32_t sum[kRows];
-    Sums<kRows, kPanels> acc;
-    each<kRows>([&](auto r) {
-      sum[r] = Format::kGroups == 2 ? x.scale(r).sum[g] : x.scale(r).sum[0] + x.scale(r).sum[1];
+                                                  const std::uint8_t* const (&w)[kPanels], int s, int g) {
+    std::int32_t sum[kCount];
+    typename Bytes::Sum acc[kCount][kPanels];
+    each<kCount>([&](auto r) {
+      const ActivationScale& of = x.scale(kFirst + r);
+      sum[r] = Format::kGroups == 2 ? of.sum[g] : of.sum[0] + of.sum[1];
       const std::int32_t start = kCentred<Format> ? 0 : -Format::kZeroPoint * sum[r];
-      each<kPanels>([&](auto p) { acc[r][p] = Width::start(start); });
+      each<kPanels>([&](auto p) { acc[r][p] = Bytes::start(start); });
     });
-    if constexpr (Width::kPlanes == 2) {
-      if (high_only)
-        multiply<HighByte, kRows, kPanels>(acc, x, w, s, g);
-      else
-        multiply<Width, kRows, kPanels>(acc, x, w, s, g);
-    } else {
-      multiply<Width, kRows, kPanels>(acc, x, w, s, g);
-    }
+    multiply<Bytes, kFirst, kCount>(acc, x, w, s, g);
     each<kPanels>([&](auto p) {
       Simd::F scale = Format::scale(w[p], s, g);
-      each<kRows>([&](auto r) {
-        Simd::F scaled = Simd::mul(scale, Simd::set1(x.scale(r).scale));
-        tile.acc[r][p] = Simd::fma(scaled, Width::value(acc[r][p]), tile.acc[r][p]);
+      each<kCount>([&](auto r) {
+        Simd::F scaled = Simd::mul(scale, Simd::set1(x.scale(kFirst + r).scale));
+        tile.acc[kFirst + r][p] = Simd::fma(scaled, Bytes::value(acc[r][p]), tile.acc[kFirst + r][p]);
       });
       if constexpr (Format::kHasMinimum) {
         Simd::F minimum = Format::minimum(w[p], s, g);
-        each<kRows>([&](auto r) {
-          const ActivationScale& of = x.scale(r);
+        each<kCount>([&](auto r) {
+          const ActivationScale& of = x.scale(kFirst + r);
           const float weighted = Format::kGroups == 2 ? of.scale * static_cast<float>(sum[r]) : of.weighted;
-          tile.acc[r][p] = Simd::fma(minimum, Simd::set1(weighted), tile.acc[r][p]);
+          tile.acc[kFirst + r][p] = Simd::fma(minimum, Simd::set1(weighted), tile.acc[kFirst + r][p]);
         });
       }
     });

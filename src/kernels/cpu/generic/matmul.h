@@ -21,39 +21,58 @@ struct PanelGroup {
   const MatmulTask& t;
   int panel, panels, row_begin, row_end;
 
+  int rows() const { return row_end - row_begin; }
+  // What comes `distance` panels behind one of these, or null.
+  const std::uint8_t* coming(int at, int distance) const {
+    const int next = panel + at + distance;
+    if (next < t.panel_end) return panel_at(t, next);
+    return t.then_panel < 0 ? nullptr : panel_at(t, t.then_panel + next - t.panel_end);
+  }
+
   // `part` of K of every panel. sums: where rows wait between two parts; not needed for all of K.
   template <class Micro>
   void add(const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
-    const int left = (row_end - row_begin) % Micro::kMaxRows;
-    add_rows<Micro, Micro::kMaxRows>(row_begin, row_end - left, part, sums);
-    each<Micro::kMaxRows - 1>([&](auto i) {
-      if (left == i + 1) add_rows<Micro, i + 1>(row_end - left, row_end, part, sums);
+    constexpr int kMost = Micro::kMaxRows;
+    if (rows() > kMost) return add_tiles<Micro, kMost / 2, kMost, Micro::panels(kMost)>(part, sums);
+    each<kMost>([&](auto i) {
+      if (rows() == i + 1) add_tiles<Micro, i + 1, i + 1, Micro::panels(i + 1)>(part, sums);
     });
   }
 
  private:
-  template <class Micro, int kRows>
-  void add_rows(int begin, int end, const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
-    constexpr int kWide = Micro::panels(kRows);
+  // Tiles have kLeast to kMost rows.
+  template <class Micro, int kLeast, int kMost, int kWide>
+  void add_tiles(const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
     static_assert(kGroupPanels % kWide == 0);
     int p = 0;
-    for (; panels - p >= kWide; p += kWide) add_tiles<Micro, kRows, kWide>(begin, end, p, part, sums);
+    for (; panels - p >= kWide; p += kWide) pass<Micro, kLeast, kMost, kWide>(p, part, sums);
     if constexpr (kWide > 1)
-      for (; p < panels; ++p) add_tiles<Micro, kRows, 1>(begin, end, p, part, sums);
+      for (; p < panels; ++p) pass<Micro, kLeast, kMost, 1>(p, part, sums);
   }
-  template <class Micro, int kRows, int kPanels>
-  void add_tiles(int begin, int end, int p, const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
-    PanelPart<kPanels> of{{}, part.begin, part.end, 0};
-    for (int i = 0; i < kPanels; ++i) of.at[i] = part.at[p + i];
-    if (begin == row_begin) of.ahead = part.ahead * kPanels;
-    for (int row = begin; row < end; row += kRows) {
-      add_tile<Micro, kRows, kPanels>(p, row, of, sums);
-      of.ahead = 0;
+  // All rows over some panels, in tiles of about as many rows, each of which calls in its share of what comes next.
+  template <class Micro, int kLeast, int kMost, int kPanels>
+  void pass(int p, const PanelPart<kGroupPanels>& part, WaitingSums* sums) const {
+    PanelPart<kPanels> of{{}, part.begin, part.end, {}};
+    for (int i = 0; i < kPanels; ++i) {
+      of.at[i] = part.at[p + i];
+      of.coming.next[i] = part.coming.next[p + i];
+    }
+    constexpr int kTogether = Micro::kRowsTogether;
+    const int units = (rows() + kTogether - 1) / kTogether, tiles = (rows() + kMost - 1) / kMost;
+    for (int i = 0, begin = 0, end; i < tiles; ++i, begin = end) {
+      end = i + 1 == tiles ? rows() : units * (i + 1) / tiles * kTogether;
+      of.coming.begin = part.coming.begin + (part.coming.end - part.coming.begin) * begin / rows();
+      of.coming.end = part.coming.begin + (part.coming.end - part.coming.begin) * end / rows();
+      each<kMost>([&](auto r) {
+        if constexpr (r + 1 >= kLeast)
+          if (end - begin == r + 1) add_tile<Micro, r + 1, kPanels>(p, row_begin + begin, of, sums);
+      });
     }
   }
   template <class Micro, int kRows, int kPanels>
   [[gnu::noinline]] void add_tile(int p, int row, const PanelPart<kPanels>& part, WaitingSums* sums) const {
     Tile<kRows, kPanels> tile;
+    if (part.end == t.k) tile.call_in_out(t, panel + p, row);
     if (part.begin == 0)
       tile.clear();
     else
@@ -66,11 +85,32 @@ struct PanelGroup {
   }
 };
 
+// Of the panels that rows pass over together, `wide` at a time.
 template <class Micro>
 void multiply_as_stored(const PanelGroup& group) {
-  PanelPart<kGroupPanels> all{{}, 0, group.t.k, static_cast<std::ptrdiff_t>(group.t.panel_bytes)};
-  for (int p = 0; p < group.panels; ++p) all.at[p] = panel_at(group.t, group.panel + p);
+  const std::int64_t bytes = static_cast<std::int64_t>(group.t.panel_bytes);
+  PanelPart<kGroupPanels> all{{}, 0, group.t.k, {{}, 0, bytes}};
+  const int wide = Micro::panels(group.rows() < Micro::kMaxRows ? group.rows() : Micro::kMaxRows);
+  for (int p = 0; p < kGroupPanels; ++p) {
+    all.at[p] = panel_at(group.t, group.panel + p);
+    all.coming.next[p] = group.coming(p, wide);
+    if (all.coming.next[p] == nullptr) all.coming.next[p] = all.at[p];
+  }
   group.add<Micro>(all, nullptr);
+}
+
+// The piece behind this one, or the first one of the panels that come next.
+template <class Micro>
+void call_in_packed(const PanelGroup& group, std::int64_t values, PanelPart<kGroupPanels>& piece) {
+  const bool last = piece.end == group.t.k;
+  const std::int64_t begin = last ? 0 : piece.end, left = group.t.k - begin;
+  piece.coming.begin = 0;
+  piece.coming.end = Micro::offset(left < values ? left : values);
+  for (int p = 0; p < kGroupPanels; ++p) {
+    const std::uint8_t* const next = group.coming(p, last ? kGroupPanels : 0);
+    if (next == nullptr) return void(piece.coming.end = 0);
+    piece.coming.next[p] = next + Micro::offset(begin);
+  }
 }
 
 template <class Micro>
@@ -79,12 +119,13 @@ void multiply_unpacked(const PanelGroup& group) {
   constexpr std::int64_t kPiece = kPieceBytes / Form::offset(32) * 32;  // values of K
   alignas(64) std::uint8_t unpacked[kGroupPanels][Form::offset(kPiece)];
   alignas(64) WaitingSums sums[kPassRows];
-  PanelPart<kGroupPanels> piece{{}, 0, 0, 0};
-  for (int p = 0; p < group.panels; ++p) piece.at[p] = unpacked[p];
+  PanelPart<kGroupPanels> piece{{}, 0, 0, {}};
+  for (int p = 0; p < kGroupPanels; ++p) piece.at[p] = unpacked[p];
   for (; piece.begin < group.t.k; piece.begin = piece.end) {
     piece.end = group.t.k - piece.begin < kPiece ? group.t.k : piece.begin + kPiece;
     for (int p = 0; p < group.panels; ++p)
       Micro::unpack(panel_at(group.t, group.panel + p), piece.begin, piece.end, unpacked[p]);
+    call_in_packed<Micro>(group, kPiece, piece);
     group.add<Form>(piece, sums);
   }
 }

@@ -2,6 +2,7 @@
 //
 // A tile is some rows by some panels. A micro-kernel is a struct of static members:
 //   kMaxRows, panels(rows)      the tiles that the registers hold: panels(rows) divides kGroupPanels
+//   kRowsTogether               rows that share work, which a tile has a multiple of where it can
 //   offset(k)                   bytes of a panel before value k of K
 //   add(tile, task, row, part)  adds a part of K to the tile of the rows from `row` on
 //   Unpacked, unpack(panel, begin, end, out)  a micro-kernel for the same sums whose panels are larger and need no
@@ -11,23 +12,51 @@
 // wait in memory between two parts of K keep their bits.
 #pragma once
 
-#include "kernels/cpu/generic/call_in.h"
+#include "kernels/cpu/generic/call_ahead.h"
 #include "kernels/cpu/generic/each.h"
+#include "kernels/cpu/generic/gate.h"
 #include "kernels/cpu/table.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
 
-// Sixteen outputs of one row, with what is added to them, to where they belong.
-inline void finish_row(const MatmulTask& t, int panel, int row, Simd::F value) {
-  const std::int64_t n0 = static_cast<std::int64_t>(panel) * 16, left = t.outputs - n0;
-  const int n = left < 16 ? static_cast<int>(left) : 16;
-  float* out = t.out + row * t.out_stride + n0;
-  if (t.bias) value = Simd::add(value, Simd::load_n(t.bias + n0, n));
-  if (t.accumulate) value = Simd::add(Simd::load_n(out, n), value);
-  if (n == 16)
-    Simd::store(out, value);
-  else
-    Simd::store_n(out, value, n);
+// Sixteen columns of out, and which panel of a pair they are.
+struct OutColumns {
+  std::int64_t first;
+  int count;
+  bool second;
+
+  OutColumns(const MatmulTask& t, int panel)
+      : first(static_cast<std::int64_t>(t.paired ? panel / 2 : panel) * 16), second(t.paired && panel % 2 == 1) {
+    const std::int64_t left = t.outputs - first;
+    count = left < 16 ? static_cast<int>(left) : 16;
+  }
+  float* of(const MatmulTask& t, int row) const { return t.out + row * t.out_stride + first; }
+  Simd::F with_bias(const MatmulTask& t, Simd::F sum) const {
+    if (!t.bias) return sum;
+    return Simd::add(sum, Simd::load_n(t.bias + (second ? t.outputs : 0) + first, count));
+  }
+  void store(float* out, Simd::F value) const {
+    if (count == 16)
+      Simd::store(out, value);
+    else
+      Simd::store_n(out, value, count);
+  }
+};
+
+// Sixteen sums of one row to where they belong.
+inline void finish_row(const MatmulTask& t, int panel, int row, Simd::F sum) {
+  const OutColumns columns(t, panel);
+  float* out = columns.of(t, row);
+  Simd::F value = columns.with_bias(t, sum);
+  const bool gate = t.paired && !columns.second;
+  if (t.finish != Finish::store && !gate) value = combine(t.finish, Simd::load_n(out, columns.count), value);
+  columns.store(out, value);
+}
+
+// The same of both panels of a pair, the gate's staying in its register.
+inline void finish_pair(const MatmulTask& t, int panel, int row, Simd::F gate, Simd::F sum) {
+  const OutColumns first(t, panel), second(t, panel + 1);
+  second.store(second.of(t, row), combine(t.finish, first.with_bias(t, gate), second.with_bias(t, sum)));
 }
 
 inline constexpr int kGroupPanels = 4;        // that rows pass over together (matmul.h)
@@ -46,18 +75,40 @@ struct Tile {
   void store(WaitingSums* sums, int first_panel) const {
     each<kRows, kPanels>([&](auto r, auto p) { Simd::store(sums[r][first_panel + p], acc[r][p]); });
   }
+  // The lines that finish() will write: while the tile is computed they come from wherever they are.
+  void call_in_out(const MatmulTask& t, int panel, int row) const {
+    each<kRows, kPanels>([&](auto r, auto p) __attribute__((always_inline)) {
+      if (!(kPanels % 2 == 0 && p % 2 == 1 && t.paired)) __builtin_prefetch(OutColumns(t, panel + p).of(t, row + r), 1);
+    });
+  }
   void finish(const MatmulTask& t, int panel, int row) const {
+    const OutColumns first(t, panel), last(t, panel + kPanels - 1);
+    if (t.paired || t.bias || last.count < 16 || t.finish > Finish::add) return finish_any(t, panel, row);
+    each<kRows>([&](auto r) {
+      float* out = first.of(t, row + r);
+      each<kPanels>([&](auto p) {
+        const bool adds = t.finish == Finish::add;
+        Simd::store(out + 16 * p, adds ? Simd::add(Simd::load(out + 16 * p), acc[r][p]) : acc[r][p]);
+      });
+    });
+  }
+
+ private:
+  [[gnu::noinline]] void finish_any(const MatmulTask& t, int panel, int row) const {
+    if constexpr (kPanels % 2 == 0)
+      if (t.paired)
+        return each<kRows, kPanels / 2>(
+            [&](auto r, auto p) { finish_pair(t, panel + 2 * p, row + r, acc[r][2 * p], acc[r][2 * p + 1]); });
     each<kRows, kPanels>([&](auto r, auto p) { finish_row(t, panel + p, row + r, acc[r][p]); });
   }
 };
 
-// Values [begin, end) of K of some panels; at[p] is where `begin` lies in panel p. While the first rows pass over it,
-// what lies `ahead` bytes behind is called in from memory: the panels that come next. 0: nothing is.
+// Values [begin, end) of K of some panels; at[p] is where `begin` lies in panel p. `coming` is called in meanwhile.
 template <int kPanels>
 struct PanelPart {
   const std::uint8_t* at[kPanels];
   std::int64_t begin, end;
-  std::ptrdiff_t ahead;
+  ComingNext<kPanels> coming;
 };
 
 inline const std::uint8_t* panel_at(const MatmulTask& t, int panel) {
@@ -81,14 +132,6 @@ template <int kBytes>
   constexpr int kAhead = 4096, kLine = 64;
 #pragma GCC unroll 16
   for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(at + kAhead + i);
-}
-
-// A part of a panel that comes next.
-template <int kBytes>
-[[gnu::always_inline]] inline void call_in_panel(const std::uint8_t* at) {
-  constexpr int kLine = 64;
-#pragma GCC unroll 16
-  for (int i = 0; i < kBytes; i += kLine) call_in(at + i);
 }
 
 }  // namespace espalier::kernels::ESPALIER_ISA

@@ -72,7 +72,7 @@ struct Octets<OctetForm<Format>> {
 template <class Format, class Width>
 struct PairTile {
   static constexpr bool kUnpacked = Octets<Format>::kUnpacked;
-  static constexpr int kPlanes = Width::kPlanes, kMaxRows = 4 / kPlanes;
+  static constexpr int kPlanes = Width::kPlanes, kMaxRows = 4 / kPlanes, kRowsTogether = kMaxRows < 2 ? 1 : 2;
   static constexpr int panels(int) { return 1; }
   static constexpr std::int64_t offset(std::int64_t k) { return k / Format::kBlock * Format::kBytes; }
   using Unpacked = std::conditional_t<kUnpacked, void, PairTile<OctetForm<Format>, Width>>;

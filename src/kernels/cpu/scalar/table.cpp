@@ -18,8 +18,6 @@ void fill(CpuKernels& table) {
   table.quantise = quantise;
   table.quantise_wide = quantise_wide;
   table.to_bf16 = to_bf16;
-  table.silu_multiply = silu_multiply;
-  table.gelu_multiply = gelu_multiply;
   table.rotate_halves = rotate_halves;
   table.store_kv = store_kv;
   fill_attention(table);
