@@ -146,7 +146,7 @@ TEST_F(PackedFile, HoldsWhatItsVersionSays) {
       print.add(matrix->memory());
     }
   }
-  EXPECT_EQ(fmt::format("{} {}", kPackedWeightsVersion, print.text()), "1 23c7a4f5879cdacf");
+  EXPECT_EQ(fmt::format("{} {}", kPackedWeightsVersion, print.text()), "2 3b7e3a9af84229a7");
 }
 
 TEST_F(PackedFile, OfAnotherKeyIsNotServed) {
