@@ -2,12 +2,13 @@
 //
 // All tiles that pass over some panels share the call for those that come next, each by its rows: whoever called it all
 // in at once would wait for it, and then compute with memory idle (Zen 5, one thread, Q8_0, K 2048: 12, 16, 32 rows
-// 408, 466, 558 -> 683, 607, 691 GOP/s). Called into the nearest cache: what does not stay there is found in the
-// second. Threads: any. Fails: never; no address is too far.
+// 408, 466, 558 -> 683, 607, 691 GOP/s). Threads: any. Fails: never; no address is too far.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/cpu/generic/call_in.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
 
@@ -32,7 +33,7 @@ class CallAhead {
     for (; called_ < due_ >> kFraction; called_ += kLine) {
 #pragma GCC unroll 4
       for (int i = 0; i < kStreams; ++i) {
-        __builtin_prefetch(next_[i] + called_);
+        call_in(next_[i] + called_);
         asm volatile("");  // g++ takes a loop of nothing but prefetches for an empty one
       }
     }
