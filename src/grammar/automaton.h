@@ -64,6 +64,14 @@ class Automaton {
     const std::uint8_t branch = maps_[known.map].branch[byte];
     return branch == kNone ? dead : known.targets[branch];
   }
+  // The same where nobody will ask for other bytes: a state that nobody has been to remains so.
+  State next_once(State state, unsigned char byte) {
+    const Entry& entry = states_[state];
+    if (entry.map != kUnexpanded || entry.frames.size() != 1 || store_.calls(entry.frames[0].at))
+      return next(state, byte);
+    const Frame frame = entry.frames[0];
+    return single({store_.derivative(frame.at, byte), frame.caller});
+  }
   // Where every byte leads from one state; stays valid while the automaton lives.
   class Row {
    public:

@@ -677,10 +677,14 @@ ExpressionStore::Found ExpressionStore::steps_of_negation(Expression operand) {
   return found;
 }
 
+// What may follow the first item.
+Expression ExpressionStore::after_one(Expression repetition) {
+  const std::uint32_t least = low(repetition), most = high(repetition);
+  return repeat(nodes_[repetition].a, least == 0 ? 0 : least - 1, most == unbounded ? unbounded : most - 1);
+}
+
 ExpressionStore::Found ExpressionStore::steps_of_repeat(Expression e) {
-  const Expression item = nodes_[e].a;
-  const std::uint32_t least = low(e), most = high(e);
-  const Expression more = repeat(item, least == 0 ? 0 : least - 1, most == unbounded ? unbounded : most - 1);
+  const Expression item = nodes_[e].a, more = after_one(e);
   Found found;
   const Steps of_item = raw_steps(item);
   for (const Step& step : of_item.bytes) found.first.push_back({step.on, concat(step.to, more)});
@@ -712,6 +716,55 @@ Expression ExpressionStore::after(Expression e, unsigned char byte) {
     if (step.on.contains(byte)) return step.to;
   }
   return nothing;
+}
+
+Expression ExpressionStore::derivative(Expression e, unsigned char byte) {
+  const Expression to = raw_derivative(e, byte);
+  return (nodes_[e].flags & kBoolean) && !possible(to) ? nothing : to;
+}
+
+// What raw_steps() leads to.
+Expression ExpressionStore::raw_derivative(Expression e, unsigned char byte) {
+  const Node node = nodes_[e];
+  if (node.steps != kUnknown) {
+    for (const Step& step : step_lists_[node.steps].bytes)
+      if (step.on.contains(byte)) return step.to;
+    return nothing;
+  }
+  switch (node.op) {
+    case Op::bytes:
+      return sets_[node.a].contains(byte) ? empty : nothing;
+    case Op::literal:
+      return static_cast<unsigned char>(literal(e)[0]) == byte ? suffix(e) : nothing;
+    case Op::concat: {
+      const Expression of_first = concat(raw_derivative(node.a, byte), node.b);
+      const Expression of_rest = nullable(node.a) ? raw_derivative(node.b, byte) : nothing;
+      return of_first == nothing || of_rest == nothing ? of_first | of_rest : either(of_first, of_rest);
+    }
+    case Op::either:
+    case Op::both: {
+      std::vector<Expression> left;
+      for (const Expression part : parts(e)) {
+        left.push_back(raw_derivative(part, byte));
+        if (left.back() != nothing) continue;
+        if (node.op == Op::both) return nothing;
+        left.pop_back();
+      }
+      return node.op == Op::both ? both(std::move(left)) : either(std::move(left));
+    }
+    case Op::negation:
+      return negation(raw_derivative(node.a, byte));
+    case Op::repeat: {
+      const Expression of_item = raw_derivative(node.a, byte);
+      return of_item == nothing ? nothing : concat(of_item, after_one(e));
+    }
+    case Op::lexeme:
+      return read_lexeme(raw_derivative(node.a, byte), raw_derivative(node.b, byte));
+    case Op::later:
+      return raw_derivative(expanded(e), byte);
+    default:
+      return nothing;
+  }
 }
 
 bool ExpressionStore::accepts(Expression e, std::string_view text) {
@@ -750,8 +803,25 @@ bool ExpressionStore::possible(Expression e) {
 // What lies on the way to the end of some text is possible; when nothing ends, nothing that was visited is. Most have a
 // short text, which is looked for first: the way to a long one leads through a place for every step of every counter.
 bool ExpressionStore::find_text(Expression start) {
+  if (op(start) == Op::both && has_text_of_one_byte(start)) {
+    nodes_[start].possible = Possible::yes;
+    return true;
+  }
   if (const auto found = find_short_text(start)) return *found;
   return find_any_text(start);
+}
+
+// Told by its operands alone.
+bool ExpressionStore::has_text_of_one_byte(Expression intersection) {
+  ByteSet common = ByteSet::all();
+  const auto operands = parts(intersection);
+  for (std::size_t i = 0; i < operands.size() && !common.empty(); ++i) {
+    ByteSet of_operand;
+    for (const Step& step : raw_steps(operands[i]).bytes)
+      if (nullable(step.to)) of_operand = of_operand | step.on;
+    common = common & of_operand;
+  }
+  return !common.empty();
 }
 
 bool ExpressionStore::leads_to_text(Expression e) const {

@@ -152,8 +152,10 @@ class ExpressionStore {
   Expression expanded(Expression later);  // what its maker gives for it
   Steps steps(Expression e);
   Expression after(Expression e, unsigned char byte);  // nothing when it cannot come
-  bool accepts(Expression e, std::string_view text);   // Requires: calls no rules
-  bool possible(Expression e);                         // can it read any text? Calls and `later` count as possible
+  // The same where nobody will ask for other bytes: what these lead to is not made. Requires: calls no rules.
+  Expression derivative(Expression e, unsigned char byte);
+  bool accepts(Expression e, std::string_view text);  // Requires: calls no rules
+  bool possible(Expression e);                        // can it read any text? Calls and `later` count as possible
 
   std::size_t size() const { return nodes_.size(); }
   std::size_t memory() const;  // bytes, about
@@ -192,6 +194,7 @@ class ExpressionStore {
   void grow_table();
   std::uint32_t set_index(const ByteSet& set);
   Expression suffix(Expression literal);
+  Expression after_one(Expression repetition);
   std::uint8_t inherited(Expression e) const { return nodes_[e].flags & (kCalls | kBoolean | kLocal); }
   std::uint8_t inherited(std::span<const Expression> parts) const;
   std::uint8_t characters(const Node& node, std::span<const Expression> parts, std::string_view text) const;
@@ -204,6 +207,7 @@ class ExpressionStore {
   void join_counters(std::vector<Expression>& parts);
 
   Steps raw_steps(Expression e);
+  Expression raw_derivative(Expression e, unsigned char byte);
   Found find_steps(Expression e);
   Found steps_of_concat(Expression first, Expression rest);
   Found steps_of_either(Expression e);
@@ -214,6 +218,7 @@ class ExpressionStore {
   void make_disjoint(std::vector<Step>& steps);
   std::uint32_t keep(const Found& found);
   bool find_text(Expression start);
+  bool has_text_of_one_byte(Expression intersection);
   std::optional<bool> find_short_text(Expression start);
   bool find_any_text(Expression start);
   bool leads_to_text(Expression e) const;

@@ -179,5 +179,19 @@ TEST(Expressions, ReadTheTextsTheySay) {
   }
 }
 
+TEST(Expressions, OneByteReadByItselfLeadsWhereItDoesAmongAll) {
+  const auto seed = static_cast<unsigned>(testing::seed());
+  for (unsigned round = 0; round < 300; ++round) {
+    Random random{std::mt19937(seed + round), Store()};
+    Expression at = random.make(4).expression;
+    for (int step = 0; step < 8 && at != Store::nothing; ++step) {
+      const auto byte = static_cast<unsigned char>('a' + random.pick(3));
+      const Expression next = random.store.derivative(at, byte);
+      ASSERT_EQ(next, random.store.after(at, byte)) << "seed " << seed + round << ", step " << step;
+      at = next;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace espalier::grammar

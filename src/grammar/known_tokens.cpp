@@ -13,6 +13,21 @@ namespace {
 
 constexpr std::size_t kMostCounters = 16;    // that are told apart
 constexpr std::size_t kMostCompared = 4000;  // nodes; a walk of its own costs no more
+constexpr std::uint32_t kLikenessHolds = 8;  // bytes until it is worth being found anew
+
+struct TextBehind {  // of a place where the likeness of two texts was found
+  std::uint32_t bytes = 0, word_ends = 0;
+  Classes classes = 0;
+
+  TextBehind with(unsigned char byte) const {
+    const Classes its = class_of(byte);
+    return {bytes + 1, word_ends + ((its & kWordEnds) != 0), classes | its};
+  }
+  bool goes_on_alike(const std::optional<FarBounds::Likeness>& likeness, const TokenTrie& trie, Node node) const {
+    return likeness &&
+           likeness->holds(bytes + trie.height(node), classes | trie.below(node), word_ends + trie.word_ends(node));
+  }
+};
 
 }  // namespace
 
@@ -48,41 +63,49 @@ std::shared_ptr<const LexemeTokens> TokenMasks::within_bounds(Expression operand
   return tokens;
 }
 
-// Reads both side by side as long as a bound could make a difference. `ended`: where the text may no longer end.
+// Reads both side by side as long as a bound could make a difference. `ended`: where the text may no longer end. Few
+// tokens are long, and each goes its own way: what its bytes lead to is all that is asked of the bounded states.
 void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose, FarBounds& bounds,
                         LexemeTokens& tokens, std::vector<NodeRange>& ended) {
   const TokenTrie& trie = vocabulary_->trie();
-  struct Known {
-    State bounded = Automaton::dead, loose = Automaton::dead;
+  struct Side {  // of a level
+    State bounded, loose;
     std::optional<FarBounds::Likeness> likeness;
+    std::size_t known;  // the level of which the likeness is the last one that was found
+    TextBehind behind;  // what has been read since
   };
-  std::array<Known, 256> known;  // few states take turns
-  const auto goes_on_alike = [&](State mine, State its, Node node) {
-    Known& place = known[(mine + its * 7) % known.size()];
-    if (place.bounded != mine || place.loose != its) place = {mine, its, likeness(mine, its, bounds)};
-    return place.likeness && place.likeness->holds(trie.height(node), trie.below(node), trie.word_ends(node));
-  };
-  std::size_t depth = 0;
-  levels_[0] = {trie.children(part), 0, automaton_.row(bounded), automaton_.row(loose)};
-  for (;;) {
-    Level& level = levels_[depth];
+  std::vector<Side> sides{{bounded, loose, likeness(bounded, loose, bounds), 0, {}}};
+  levels_[0] = {trie.children(part), 0, {}, automaton_.row(loose)};
+  while (!sides.empty()) {
+    const Side& side = sides.back();
+    Level& level = levels_[sides.size() - 1];
     if (level.next == level.children.bytes.size()) {
-      if (depth-- == 0) return;
+      sides.pop_back();
       continue;
     }
     const std::size_t place = level.next++;
     const unsigned char byte = level.children.bytes[place];
-    const State mine = level.row.next(byte), its = level.other.next(byte);
-    if (mine == its) continue;
     const Node node = level.children.nodes[place];
+    const TextBehind behind = side.behind.with(byte);
+    const State its = level.other.next(byte);
+    if (its == Automaton::dead || behind.goes_on_alike(sides[side.known].likeness, trie, node)) continue;
+    const State mine = automaton_.next_once(side.bounded, byte);
+    if (mine == its) continue;
     if (mine == Automaton::dead) {
       clear_bits(tokens.inside, trie.tokens_in(node));
       ended.emplace_back(node, trie.end(node));
       continue;
     }
-    if (!trie.has_children(node) || goes_on_alike(mine, its, node)) continue;
+    if (!trie.has_children(node)) continue;
     if (automaton_.leaves(its) && !automaton_.leaves(mine)) ended.emplace_back(node, node + 1);
-    levels_[++depth] = {trie.children(node), 0, automaton_.row(mine), automaton_.row(its)};
+    Side below{mine, its, {}, side.known, behind};
+    if (behind.bytes >= kLikenessHolds) below.likeness = likeness(mine, its, bounds);
+    if (below.likeness) {
+      below.known = sides.size();
+      below.behind = {};
+    }
+    levels_[sides.size()] = {trie.children(node), 0, {}, automaton_.row(its)};
+    sides.push_back(std::move(below));
   }
 }
 
