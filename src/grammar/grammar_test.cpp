@@ -63,6 +63,22 @@ TEST(Grammars, DependenciesHold) {
                              {R"({"a":1})", R"({"a":1,"c":2})"}});
 }
 
+TEST(Grammars, ANameInAnyOrderComesOnlyWhereItsObjectCanBeCompleted) {
+  const std::string tagged =
+      R"({"type":"object","required":["t"],"additionalProperties":false,"properties":{"t":{"enum":[1,2]},"a":{},"b":{}},)"
+      R"("oneOf":[{"properties":{"t":{"enum":[1]}},"required":["a"]},{"properties":{"t":{"enum":[2]}},"required":["b"]}],)"
+      R"("dependencies":{"a":{"properties":{"t":{"enum":[1]}}},"b":{"properties":{"t":{"enum":[2]}}}}})";
+  expect(Kind::json_schema, {tagged, {R"({"t":1,"a":0})", R"({"b":0,"t":2})"}, {R"({"t":1,"b":0})", R"({"a":0})"}});
+  const auto grammar = *Grammar::compile({Kind::json_schema, tagged}, bytes_only());
+  for (const char* text : {R"({"t":2,"a)", R"({"t":1,"b)", R"({"a":0,"b)", R"({"a":0,"t":2)"})
+    EXPECT_EQ(*grammar->read(grammar->start(), text), Automaton::dead) << text;
+  expect(
+      Kind::json_schema,
+      {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"not":{"maxProperties":1},"additionalProperties":false})",
+       {R"({"a":0,"b":0})", R"({"c":0,"a":0})", R"({"c":0,"b":0,"a":0})"},
+       {"{}", R"({"b":0})"}});
+}
+
 TEST(Grammars, NamesThatASchemaListsCannotComeAsAdditionalOnes) {
   expect(Kind::json_schema,
          {R"({"type":"object","properties":{"ab":{"type":"integer"}},"additionalProperties":{"type":"null"}})",

@@ -41,26 +41,36 @@ SchemaGrammar::Outline SchemaGrammar::outline(Formula formula) {
   return of;
 }
 
-bool SchemaGrammar::can_come(const Container& at, std::uint32_t place, Formula rest, const Outline& outline) {
+bool SchemaGrammar::can_come(const Container& at, std::uint32_t place, Formula rest, const Outline& outline,
+                             const std::optional<Ending>& ending) {
   const Formula wanted = shapes_[at.shape].values[place];
   if (wanted == FormulaStore::never) return false;
-  if (passes_unnoticed(at, place, outline)) return true;
+  if (ending && comes_before(at, place, outline, *ending)) return true;
   const std::uint32_t name = shapes_[at.shape].names[place];
   return decide_each(at_member(rest, name), wanted, [&](const Choice& choice) {
     return possible(choice.value) && possible(in_order(named_member(at, place, choice).next));
   });
 }
 
-// Whether members that complete the object complete it behind this one too. They do when its value can be what every
-// schema asks of it, so that it is as good as absent.
-bool SchemaGrammar::passes_unnoticed(const Container& at, std::uint32_t place, const Outline& outline) {
-  const std::uint32_t name = shapes_[at.shape].names[place];
-  if (outline.counts || outline.required.contains(name)) return false;
-  const auto ending = ending_of(in_order(at));
-  if (!ending || ending->size() >= at.max_left) return false;
+// Whether members that complete the object complete it behind this one too. The order in which they are looked at makes
+// no difference: behind the others little is left that it could break.
+bool SchemaGrammar::comes_before(const Container& at, std::uint32_t place, const Outline& outline,
+                                 const Ending& ending) {
+  if (ending.places.size() >= at.max_left) return false;
   const auto stands_before = [&](std::uint32_t member) { return at.any_order ? member == place : member <= place; };
-  if (std::ranges::any_of(*ending, stands_before)) return false;
-  std::vector<Formula> asked{shapes_[at.shape].values[place]};
+  if (std::ranges::any_of(ending.places, stands_before)) return false;
+  const std::uint32_t name = shapes_[at.shape].names[place];
+  const Formula wanted = shapes_[at.shape].values[place];
+  if (passes_unnoticed(name, wanted, outline)) return true;
+  return ending.left && decide_each(at_member(*ending.left, name), wanted, [&](const Choice& choice) {
+           return possible(choice.value) && finished(choice.rest);
+         });
+}
+
+// Whether its value can be what every schema asks of it, so that it is as good as absent.
+bool SchemaGrammar::passes_unnoticed(std::uint32_t name, Formula wanted, const Outline& outline) {
+  if (outline.counts || outline.required.contains(name)) return false;
+  std::vector<Formula> asked{wanted};
   if (const auto values = outline.values.find(name); values != outline.values.end())
     asked.insert(asked.end(), values->second.begin(), values->second.end());
   for (const Demand& c : outline.general) {
@@ -74,6 +84,7 @@ bool SchemaGrammar::passes_unnoticed(const Container& at, std::uint32_t place, c
 // What may follow a name: its value, and the rest of the object.
 Expression SchemaGrammar::expand(const Entry& entry) {
   const Container at = containers_[entry.container];
+  if (entry.value_read) return later(named_member(at, entry.place, {.value = {}, .rest = entry.rest}).next);
   std::vector<Member> ways;
   named_members(at, entry.place, entry.rest, ways);
   std::vector<Expression> bodies;
@@ -97,26 +108,26 @@ bool SchemaGrammar::search_object(const Container& at) {
     if (!possible(shapes_[at.shape].values[place])) return false;
   if (required.size() > at.max_left) return false;
   if (at.rest == FormulaStore::always && at.min_left <= required.size()) {
-    keep_ending(at, required);
+    keep_ending(at, {required, at.rest});
     return true;
   }
   return search_endings(at, required) || search_members(at);
 }
 
-void SchemaGrammar::keep_ending(const Container& at, std::vector<std::uint32_t> places) {
+void SchemaGrammar::keep_ending(const Container& at, Ending ending) {
   if (at.rest == FormulaStore::always) return;  // nobody needs it
   auto& known = shapes_[at.shape].endings;
-  if (const auto same = std::ranges::find(known, places); same != known.end()) known.erase(same);
-  known.insert(known.begin(), places);
+  if (const auto same = std::ranges::find(known, ending.places); same != known.end()) known.erase(same);
+  known.insert(known.begin(), ending.places);
   if (known.size() > kMostEndings) known.pop_back();
-  endings_[payload_of(at) / kPayloads] = std::move(places);
+  endings_[payload_of(at) / kPayloads] = std::move(ending);
 }
 
-std::optional<std::vector<std::uint32_t>> SchemaGrammar::ending_of(const Container& at) {
+std::optional<SchemaGrammar::Ending> SchemaGrammar::ending_of(const Container& at) {
   if (const auto known = endings_.find(payload_of(at) / kPayloads); known != endings_.end()) return known->second;
   auto required = left_required(at);
   if (at.rest != FormulaStore::always || at.min_left > required.size()) return std::nullopt;
-  return required;
+  return Ending{std::move(required), FormulaStore::always};
 }
 
 // Tries what is required, and what has completed other objects like this one.
@@ -132,25 +143,27 @@ bool SchemaGrammar::search_endings(const Container& at, std::span<const std::uin
     if (std::ranges::find(tried, places) != tried.end()) continue;
     tried.push_back(places);
     int tries = kMostTries;
-    if (!completes(at, places, tries)) continue;
-    keep_ending(at, places);
+    const auto left = completes(at, places, tries);
+    if (!left) continue;
+    keep_ending(at, {std::move(places), left});
     return true;
   }
   return false;
 }
 
-// Whether an object can consist of these members besides those that it has.
-bool SchemaGrammar::completes(const Container& at, std::span<const std::uint32_t> places, int& tries) {
-  if (places.empty()) return at.min_left == 0 && finished(at.rest);
+// Whether an object can consist of these members besides those that it has: what is left to satisfy then.
+std::optional<Formula> SchemaGrammar::completes(const Container& at, std::span<const std::uint32_t> places,
+                                                int& tries) {
+  if (places.empty()) return at.min_left == 0 && finished(at.rest) ? std::optional(at.rest) : std::nullopt;
   const Formula wanted = shapes_[at.shape].values[places[0]];
-  if (at.max_left == 0 || wanted == FormulaStore::never) return false;
+  if (at.max_left == 0 || wanted == FormulaStore::never) return std::nullopt;
   const std::uint32_t name = shapes_[at.shape].names[places[0]];
-  bool completed = false;
+  std::optional<Formula> left;
   decide_each(at_member(at.rest, name), wanted, [&](const Choice& choice) {
-    completed = possible(choice.value) && completes(named_member(at, places[0], choice).next, places.subspan(1), tries);
-    return completed || --tries <= 0;
+    if (possible(choice.value)) left = completes(named_member(at, places[0], choice).next, places.subspan(1), tries);
+    return left || --tries <= 0;
   });
-  return completed;
+  return left;
 }
 
 bool SchemaGrammar::search_members(const Container& at) {
@@ -170,7 +183,7 @@ bool SchemaGrammar::search_members(const Container& at) {
   };
   if (!waits && rest != FormulaStore::never) {
     if (at.min_left == 0 && finished(rest)) {
-      keep_ending(at, {});
+      keep_ending(at, {{}, at.rest});
       return true;
     }
     std::vector<Member> others;
@@ -196,7 +209,8 @@ bool SchemaGrammar::search_members(const Container& at) {
     for (const Member& way : ways) {
       if (!possible(way.value) || !possible(way.next)) continue;
       if (auto ending = ending_of(way.next)) {
-        ending->insert(ending->begin(), place);
+        ending->places.insert(ending->places.begin(), place);
+        ending->left.reset();  // names have been passed over
         keep_ending(at, std::move(*ending));
       }
       return true;

@@ -302,7 +302,8 @@ Expression SchemaGrammar::expand(const Container& at) {
     entries_.push_back(entry);
     const auto payload = static_cast<std::uint32_t>(entries_.size() - 1) * kPayloads + kEntry;
     const Expression key = key_text(shapes_[at.shape].names[entry.place]);
-    bodies.push_back(store_.concat(key, store_.later(payload, false, false)));
+    const Expression read = entry.value_read ? value(shapes_[at.shape].values[entry.place]) : ExpressionStore::empty;
+    bodies.push_back(store_.concat({key, read, store_.later(payload, false, false)}));
   }
   const Expression separator = at.first ? ExpressionStore::empty : store_.concat(store_.text(","), space_);
   const Expression open_name = at.object ? quote_ : ExpressionStore::empty;  // all names have it

@@ -87,6 +87,11 @@ class SchemaGrammar final : public ExpressionSource {
   struct Entry {                                         // an object's member of which the name has been read
     std::uint32_t container = 0, place = 0;
     Formula rest = FormulaStore::always;
+    bool value_read = false;  // and its value, which decides nothing
+  };
+  struct Ending {  // members that complete an object
+    std::vector<std::uint32_t> places;
+    std::optional<Formula> left;  // to be satisfied behind them, with values that complete it; if it is known
   };
   struct Outline {  // what a formula says of objects, whatever it says of alternatives
     std::unordered_map<std::uint32_t, std::vector<Formula>> values;  // by name
@@ -172,16 +177,18 @@ class SchemaGrammar final : public ExpressionSource {
 
   // schema_entries.cpp: which names may come, and whether an object can be completed
   Outline outline(Formula formula);
-  bool can_come(const Container& at, std::uint32_t place, Formula rest, const Outline& outline);
-  bool passes_unnoticed(const Container& at, std::uint32_t place, const Outline& outline);
+  bool can_come(const Container& at, std::uint32_t place, Formula rest, const Outline& outline,
+                const std::optional<Ending>& ending);
+  bool comes_before(const Container& at, std::uint32_t place, const Outline& outline, const Ending& ending);
+  bool passes_unnoticed(std::uint32_t name, Formula wanted, const Outline& outline);
   Expression expand(const Entry& entry);
   bool search_object(const Container& object);
   bool search_members(const Container& object);
   std::vector<std::uint32_t> left_required(const Container& object) const;
-  bool completes(const Container& object, std::span<const std::uint32_t> places, int& tries);
+  std::optional<Formula> completes(const Container& object, std::span<const std::uint32_t> places, int& tries);
   bool search_endings(const Container& object, std::span<const std::uint32_t> required);
-  std::optional<std::vector<std::uint32_t>> ending_of(const Container& object);
-  void keep_ending(const Container& object, std::vector<std::uint32_t> places);
+  std::optional<Ending> ending_of(const Container& object);
+  void keep_ending(const Container& object, Ending ending);
 
   ExpressionStore& store_;
   SchemaDocument document_;
@@ -212,7 +219,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::vector<Container> containers_;
   std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;
   std::unordered_map<std::uint32_t, bool> container_possible_;
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> endings_;  // of containers: members that complete them
+  std::unordered_map<std::uint32_t, Ending> endings_;  // of containers
   std::vector<Entry> entries_;
   std::unordered_map<std::uint64_t, std::vector<Choice>> decided_;
   std::vector<Multiple> multiples_;

@@ -129,8 +129,8 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
   return object;
 }
 
-// `entries`: of names whose values decide what is left. Most of them are never read, so that is decided behind the
-// name.
+// `entries`: of names whose values decide what is left, and of names in any order, behind each of which the object is
+// another one. Most of them are never read, so what follows is worked out when they are.
 std::vector<SchemaGrammar::Member> SchemaGrammar::members(const Container& at, std::vector<Entry>& entries,
                                                           bool& may_close) {
   std::vector<Member> ways;
@@ -138,12 +138,14 @@ std::vector<SchemaGrammar::Member> SchemaGrammar::members(const Container& at, s
   const std::size_t names = shapes_[at.shape].names.size();
   const Outline of_rest = outline(at.rest);
   const std::uint32_t number = payload_of(at) / kPayloads;
+  const auto ending = ending_of(in_order(at));
   const auto offer = [&](std::uint32_t place) {
     const std::uint32_t name = shapes_[at.shape].names[place];
-    if (!of_rest.values.contains(name) && !of_rest.required.contains(name) && of_rest.general.empty())
+    const bool decides = of_rest.values.contains(name) || of_rest.required.contains(name) || !of_rest.general.empty();
+    if (!decides && !at.any_order)
       named_members(at, place, rest, ways);
-    else if (can_come(at, place, rest, of_rest))
-      entries.push_back({number, place, rest});
+    else if (can_come(at, place, rest, of_rest, ending))
+      entries.push_back({number, place, rest, !decides && !of_rest.counts});
   };
   bool waits = false;  // for a name that must come
   for (std::uint32_t place = at.place; place < names; ++place) {
