@@ -23,9 +23,10 @@ struct TextBehind {  // of a place where the likeness of two texts was found
     const Classes its = class_of(byte);
     return {bytes + 1, word_ends + ((its & kWordEnds) != 0), classes | its};
   }
-  bool goes_on_alike(const std::optional<FarBounds::Likeness>& likeness, const TokenTrie& trie, Node node) const {
-    return likeness &&
-           likeness->holds(bytes + trie.height(node), classes | trie.below(node), word_ends + trie.word_ends(node));
+  // With what may stand behind it: a node's texts, of these classes.
+  bool goes_on_alike(const std::optional<FarBounds::Likeness>& likeness, const TokenTrie& trie, Node node,
+                     Classes below) const {
+    return likeness && likeness->holds(bytes + trie.height(node), classes | below, word_ends + trie.word_ends(node));
   }
 };
 
@@ -88,7 +89,8 @@ void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose,
     const Node node = level.children.nodes[place];
     const TextBehind behind = side.behind.with(byte);
     const State its = level.other.next(byte);
-    if (its == Automaton::dead || behind.goes_on_alike(sides[side.known].likeness, trie, node)) continue;
+    if (its == Automaton::dead) continue;
+    if (behind.goes_on_alike(sides[side.known].likeness, trie, node, level.children.below[place])) continue;
     const State mine = automaton_.next_once(side.bounded, byte);
     if (mine == its) continue;
     if (mine == Automaton::dead) {

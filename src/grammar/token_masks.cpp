@@ -81,10 +81,11 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
     }
     const unsigned char byte = level.children.bytes[place];
     const Classes its = class_of(byte);
+    const Classes below = level.children.below[place];
+    // In the loop all tokens are set but those with a byte that leaves it.
+    if (level.around != nullptr && ((below | its) & level.around->leaving) == 0) continue;
     const State state = level.row.next(byte);
     const Node node = level.children.nodes[place];
-    // In the loop all tokens are set but those with a byte that leaves it.
-    if (level.around != nullptr && ((trie.below(node) | its) & level.around->leaving) == 0) continue;
     const bool boundary = trie.between_characters(node);
     // Behind a byte of another class the tokens are not set, even where the text has come back to the loop.
     const Loop* around = level.around != nullptr && (its & level.around->inside) != 0 ? level.around : nullptr;
@@ -98,7 +99,7 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
     } else if (around == nullptr && boundary) {
       loops = (its & level.loops) != 0 ? level.loops : 0;
       if (loops == 0 && trie.end(node) - node > kWorthALoop) loops = unbounded_loop(state);
-      if (loops != 0 && (trie.below(node) & ~loops) == 0) {
+      if (loops != 0 && (below & ~loops) == 0) {
         set_bits(mask, trie.tokens_in(node));
         continue;
       }

@@ -39,7 +39,7 @@ TokenTrie TokenTrie::make(std::vector<Text> texts) {
   TokenTrie trie;
   trie.whole_ = trie.add_part(whole, true);
   trie.pieces_ = trie.add_part(pieces, false);
-  trie.first_tokens_.push_back(static_cast<std::uint32_t>(trie.ids_.size()));
+  trie.links_.push_back({.first_token = static_cast<std::uint32_t>(trie.ids_.size())});
   trie.list_children();
   return trie;
 }
@@ -49,7 +49,7 @@ void TokenTrie::close(std::vector<Node>& open, std::size_t depth) {
   while (open.size() > depth) {
     const Node node = open.back();
     open.pop_back();
-    ends_[node] = static_cast<Node>(bytes_.size());
+    links_[node].end = static_cast<Node>(bytes_.size());
     if (open.empty()) continue;
     below_[open.back()] |= below_[node] | class_of(bytes_[node]);
     const bool is_end = (class_of(bytes_[node]) & kWordEnds) != 0;
@@ -70,8 +70,7 @@ TokenTrie::Part TokenTrie::add_part(std::vector<Text>& texts, bool whole) {
     for (std::size_t i = shared; i < text.size(); ++i) {
       open.push_back(static_cast<Node>(bytes_.size()));
       bytes_.push_back(static_cast<unsigned char>(text[i]));
-      ends_.push_back(0);
-      first_tokens_.push_back(static_cast<std::uint32_t>(ids_.size()));
+      links_.push_back({.first_token = static_cast<std::uint32_t>(ids_.size())});
       depths_.push_back(static_cast<std::uint16_t>(i + 1));
       heights_.push_back(0);
       word_ends_.push_back(0);
@@ -96,26 +95,26 @@ TokenTrie::Part TokenTrie::add_part(std::vector<Text>& texts, bool whole) {
 }
 
 void TokenTrie::list_children() {
-  first_children_.reserve(bytes_.size() + 1);
   for (Node node = 0; node < bytes_.size(); ++node) {
-    first_children_.push_back(static_cast<std::uint32_t>(child_nodes_.size()));
-    for (Node child = node + 1; child < ends_[node]; child = ends_[child]) {
-      child_nodes_.push_back(child);
-      child_bytes_.push_back(bytes_[child]);
-    }
+    links_[node].first_child = static_cast<std::uint32_t>(child_nodes_.size());
+    for (Node child = node + 1; child < end(node); child = end(child)) list_child(child);
   }
-  first_children_.push_back(static_cast<std::uint32_t>(child_nodes_.size()));
+  links_.back().first_child = static_cast<std::uint32_t>(child_nodes_.size());
   list_children_of(whole_);
   list_children_of(pieces_);
+  below_ = {};
 }
 
 void TokenTrie::list_children_of(Part& root) {
   root.first_child = static_cast<std::uint32_t>(child_nodes_.size());
-  for (Node child = root.begin; child < root.end; child = ends_[child]) {
-    child_nodes_.push_back(child);
-    child_bytes_.push_back(bytes_[child]);
-  }
+  for (Node child = root.begin; child < root.end; child = end(child)) list_child(child);
   root.child_count = static_cast<std::uint32_t>(child_nodes_.size()) - root.first_child;
+}
+
+void TokenTrie::list_child(Node child) {
+  child_nodes_.push_back(child);
+  child_bytes_.push_back(bytes_[child]);
+  child_below_.push_back(below_[child]);
 }
 
 }  // namespace espalier::grammar

@@ -5,8 +5,8 @@
 //
 // Two parts: tokens that are whole characters, and the rest (pieces of characters, bytes that are no UTF-8), where
 // classes mean nothing.
-// Units:   lengths in bytes; about 48 bytes a node.
-// Threads: immutable after make().
+// What a walk asks of a node lies side by side, and what tells whether to visit it beside its siblings: of the cost of
+// a walk most is waiting for memory. Units:   lengths in bytes; about 48 bytes a node. Threads: immutable after make().
 // Fails:   never. Texts longer than 65,535 bytes are left out.
 #pragma once
 
@@ -65,6 +65,7 @@ class TokenTrie {
   struct Children {
     std::span<const unsigned char> bytes;
     const Node* nodes = nullptr;
+    const Classes* below = nullptr;  // of the bytes behind each one's
 
     // The place of the child with this byte; bytes.size() = none.
     std::size_t find(unsigned char byte) const {
@@ -88,26 +89,20 @@ class TokenTrie {
   std::uint32_t depth_limit() const { return depth_limit_; }  // of a node, at most; the children of a root have depth 1
   Node size() const { return static_cast<Node>(bytes_.size()); }
 
-  Children children(Node node) const { return children_from(first_children_[node], first_children_[node + 1]); }
+  Children children(Node node) const { return children_from(links_[node].first_child, links_[node + 1].first_child); }
   Children children(const Part& root) const {
     return children_from(root.first_child, root.first_child + root.child_count);
   }
-  bool has_children(Node node) const { return ends_[node] > node + 1; }
+  bool has_children(Node node) const { return links_[node].end > node + 1; }
   unsigned char byte(Node node) const { return bytes_[node]; }
-  Node end(Node node) const { return ends_[node]; }
+  Node end(Node node) const { return links_[node].end; }
   std::uint32_t depth(Node node) const { return depths_[node]; }
   std::uint32_t height(Node node) const { return heights_[node]; }       // of the longest text behind it
   std::uint32_t word_ends(Node node) const { return word_ends_[node]; }  // bytes of kWordEnds in one text behind it
-  Classes below(Node node) const { return below_[node]; }                // of the bytes behind this node's
   bool between_characters(Node node) const { return boundary_[node]; }   // only of whole()
   // Tokens that end here stand first among those of the subtree.
-  std::span<const TokenId> tokens_at(Node node) const {
-    const std::uint32_t last = node + 1 < ends_[node] ? first_tokens_[node + 1] : first_tokens_[ends_[node]];
-    return {ids_.data() + first_tokens_[node], last - first_tokens_[node]};
-  }
-  std::span<const TokenId> tokens_in(Node node) const {
-    return {ids_.data() + first_tokens_[node], first_tokens_[ends_[node]] - first_tokens_[node]};
-  }
+  std::span<const TokenId> tokens_at(Node node) const { return tokens_between(node, node + 1); }
+  std::span<const TokenId> tokens_in(Node node) const { return tokens_between(node, end(node)); }
   // Of whole(), in the order of ids(): classes and characters of each token.
   std::span<const TokenId> ids() const { return ids_; }
   Classes classes(std::uint32_t place) const { return classes_[place]; }
@@ -117,9 +112,19 @@ class TokenTrie {
 
  private:
   using Text = std::pair<std::string_view, TokenId>;
+  struct Links {  // of a node
+    Node end = 0;
+    std::uint32_t first_token = 0, first_child = 0;
+  };
   Children children_from(std::uint32_t first, std::uint32_t last) const {
-    return {std::span(child_bytes_).subspan(first, last - first), child_nodes_.data() + first};
+    return {std::span(child_bytes_).subspan(first, last - first), child_nodes_.data() + first,
+            child_below_.data() + first};
   }
+  std::span<const TokenId> tokens_between(Node node, Node last) const {
+    const std::uint32_t first = links_[node].first_token;
+    return {ids_.data() + first, links_[last].first_token - first};
+  }
+  void list_child(Node child);
   void list_children();
   void list_children_of(Part& root);
   Part add_part(std::vector<Text>& texts, bool whole);
@@ -128,15 +133,14 @@ class TokenTrie {
   Part whole_, pieces_;
   std::uint32_t depth_limit_ = 0;
   std::vector<unsigned char> bytes_;
-  std::vector<Node> ends_;
-  std::vector<std::uint32_t> first_tokens_;  // one more than nodes
+  std::vector<Links> links_;  // one more than nodes
   std::vector<std::uint16_t> depths_, heights_;
   std::vector<std::uint8_t> word_ends_;  // 255: that many or more
-  std::vector<Classes> below_;
+  std::vector<Classes> below_;           // by node, until children are listed
   std::vector<bool> boundary_;
-  std::vector<std::uint32_t> first_children_;  // one more than nodes
   std::vector<Node> child_nodes_;
   std::vector<unsigned char> child_bytes_;
+  std::vector<Classes> child_below_;
   std::vector<TokenId> ids_;
   std::vector<Classes> classes_, behind_first_;
   std::vector<std::uint16_t> characters_;
