@@ -9,6 +9,9 @@
 namespace espalier::grammar {
 Automaton::Automaton(ExpressionStore& store, AutomatonLimits limits) : store_(store), limits_(limits) {
   table_.resize(256);
+  constexpr std::size_t kRoom = 1 << 15;  // as ExpressionStore's
+  states_.reserve(kRoom);
+  hashes_.reserve(kRoom);
   maps_.emplace_back().branch.fill(kNone);
   states_.resize(3);
   hashes_.resize(3);
@@ -18,7 +21,7 @@ Automaton::Automaton(ExpressionStore& store, AutomatonLimits limits) : store_(st
 }
 
 std::size_t Automaton::memory() const {
-  return states_.capacity() * sizeof(Entry) + table_.capacity() * 4 + hashes_.capacity() * 8 + frame_pool_.memory() +
+  return states_.size() * sizeof(Entry) + table_.capacity() * 4 + hashes_.size() * 8 + frame_pool_.memory() +
          target_pool_.memory() + maps_.size() * sizeof(ByteMap) + unions_.size() * 48;
 }
 

@@ -11,6 +11,8 @@
 namespace espalier::grammar {
 namespace {
 
+// For which room is kept, so that no mask waits until all have moved; what is not used of it takes no memory.
+constexpr std::size_t kRoom = 1 << 16;
 constexpr std::size_t kLiteralBytes = 64;      // longer texts are chains, so that hashing a suffix stays cheap
 constexpr std::size_t kSearchNodes = 300'000;  // that a search for a possible text may visit
 constexpr std::size_t kShortSearchNodes = 32;  // and one for a short text
@@ -25,14 +27,17 @@ std::uint64_t process_seed() {
 
 ExpressionStore::ExpressionStore(std::size_t most_nodes) : most_nodes_(most_nodes) {
   table_.resize(256);
+  nodes_.reserve(kRoom);
+  part_lists_.reserve(kRoom / 2);
+  step_lists_.reserve(kRoom / 2);
   intern(Node{.op = Op::nothing});
   intern(Node{.op = Op::empty, .flags = kNullable});
   anything_ = star(bytes(ByteSet::all()));
 }
 
 std::size_t ExpressionStore::memory() const {
-  return nodes_.capacity() * sizeof(Node) + table_.capacity() * 4 + part_pool_.memory() + text_pool_.memory() +
-         step_pool_.memory() + opening_pool_.memory() + step_lists_.capacity() * sizeof(Steps) +
+  return nodes_.size() * sizeof(Node) + table_.capacity() * 4 + part_pool_.memory() + text_pool_.memory() +
+         step_pool_.memory() + opening_pool_.memory() + step_lists_.size() * sizeof(Steps) +
          sets_.capacity() * sizeof(ByteSet);
 }
 
