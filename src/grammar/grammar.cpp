@@ -143,14 +143,15 @@ Result<> Grammar::first_masks(bool json) {
   return success();
 }
 
-// Of the objects and arrays inside others, the outer ones first: what they begin with.
+// Of the objects and arrays inside others, the outer ones first: what they begin with, then what follows that.
 void Grammar::expand_values(std::chrono::steady_clock::time_point until) {
   const auto expand = [&](Expression way) {
     if (store_.op(way) == Op::concat && store_.op(store_.rest(way)) == Op::later) store_.expanded(store_.rest(way));
   };
-  for (Expression e = 0; e < store_.size(); ++e) {
+  const auto stops = [&] { return store_.exhausted() || std::chrono::steady_clock::now() > until; };
+  for (Expression e = 0; e < store_.size() && !stops(); ++e) {
+    if (store_.op(e) == Op::later && !store_.awaits(e)) store_.expanded(e);
     if (store_.op(e) != Op::call) continue;
-    if (store_.exhausted() || std::chrono::steady_clock::now() > until) return;
     const Expression value = store_.rule_body(store_.operand(e));
     if (store_.op(value) == Op::either)
       for (const Expression way : store_.parts(value)) expand(way);

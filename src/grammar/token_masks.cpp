@@ -195,12 +195,24 @@ void TokenMasks::prepare(const std::shared_ptr<Vocabulary>& vocabulary) {
   for (const Expression character : {free, any}) masks.counted({character, quote});
 }
 
+// Where they begin, then behind a letter: a pattern that may stand anywhere is mostly at neither of its words' letters.
 void TokenMasks::find_lexemes(std::chrono::steady_clock::time_point until) {
-  for (std::size_t i = 0; i < store_.lexemes().size(); ++i) {  // more may come meanwhile
-    if (automaton_.exhausted() || std::chrono::steady_clock::now() > until) return;
-    const Expression made = store_.lexemes()[i];
-    if (!store_.calls(made)) lexeme_tokens(made);
+  for (const bool behind_letter : {false, true}) {
+    for (std::size_t i = 0; i < store_.lexemes().size(); ++i) {  // more may come meanwhile
+      if (automaton_.exhausted() || std::chrono::steady_clock::now() > until) return;
+      const Expression made = store_.lexemes()[i];
+      if (store_.calls(made)) continue;
+      if (!behind_letter)
+        lexeme_tokens(made);
+      else if (const Expression inside = behind_a_letter(made); store_.op(inside) == Op::lexeme)
+        lexeme_tokens(inside);
+    }
   }
+}
+
+// `nothing` where it is hardly another word.
+Expression TokenMasks::behind_a_letter(Expression lexeme) {
+  return store_.like(lexeme) == ExpressionStore::nothing ? store_.after(lexeme, 'e') : ExpressionStore::nothing;
 }
 
 // Where many tokens go on behind the lexeme in the same ways, the ways become a trie of their own.

@@ -41,7 +41,8 @@ class TokenMasks {
   // Finds what most JSON needs: the tokens of strings and of whitespace.
   static void prepare(const std::shared_ptr<Vocabulary>& vocabulary);
 
-  // The same for lexemes of a grammar that have been made so far, one after another until then.
+  // The same for lexemes of a grammar that have been made so far, and for what they are behind their first letter, one
+  // after another until then.
   void find_lexemes(std::chrono::steady_clock::time_point until);
 
   // Sets the bits of all tokens that may come; clears the others.  [vocabulary words]
@@ -124,6 +125,7 @@ class TokenMasks {
   void visit_all(const TokenTrie& trie, TokenTrie::Children top, State from, Visit visit);
   std::shared_ptr<const PartTokens> part_tokens(const Place& place, Expression word);
   std::shared_ptr<const LexemeTokens> lexeme_tokens(Expression lexeme);
+  Expression behind_a_letter(Expression lexeme);
   std::shared_ptr<const LexemeTokens> tokens_of_whole(Expression operand);
   std::shared_ptr<const LexemeTokens> tokens_of(Expression operand, Expression like = ExpressionStore::nothing);
   State start_of_word(Expression operand) { return automaton_.start(operand, behind_words_); }
