@@ -16,6 +16,19 @@ constexpr std::size_t kWorthATrie = 64;                  // nodes where a lexeme
 constexpr std::uint32_t kMostCompletion = 64;            // bytes that a text beyond a token may need to be whole
 constexpr int kFewLeave = 8;                             // tokens_with() of the classes that leave a loop
 constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
+constexpr std::size_t kWorthAMask = 1024;                // tokens with the same first byte
+
+// Most first bytes have few tokens: a mask of their own, for each of 200 of them, would cost more than it saves.
+void set_made_of_behind(Vocabulary& vocabulary, Node first, Classes classes, MaskWords& mask) {
+  const TokenTrie& trie = vocabulary.trie();
+  const auto tokens = trie.tokens_in(first);
+  if (tokens.size() > kWorthAMask) return unite(mask, *vocabulary.made_of_behind(first, classes));
+  auto place = static_cast<std::uint32_t>(tokens.data() - trie.ids().data());
+  for (const TokenId token : tokens) {
+    const auto id = static_cast<std::uint32_t>(token);
+    mask[id / 32] |= std::uint32_t{(trie.classes_behind_first(place++) & ~classes) == 0} << (id % 32);
+  }
+}
 
 }  // namespace
 
@@ -94,7 +107,7 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
     if (around == nullptr && boundary && depth == 0 && all_tokens) {
       if (is_endless(loop(state))) {
         around = &loop(state);
-        unite(mask, *vocabulary_->made_of_behind(node, around->inside));
+        set_made_of_behind(*vocabulary_, node, around->inside, mask);
       }
     } else if (around == nullptr && boundary) {
       loops = (its & level.loops) != 0 ? level.loops : 0;
