@@ -55,7 +55,7 @@ void find_common_tokens(const std::shared_ptr<Vocabulary>& vocabulary) {
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens)
-    : tokens_(std::move(tokens)), trie_(TokenTrie::make(numbered(tokens_))) {
+    : tokens_(std::move(tokens)), trie_(TokenTrie::make(numbered(tokens_))), class_tokens_(trie_, words()) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     if (has_comma_behind_value(tokens_[i])) with_comma_behind_value_.push_back(static_cast<TokenId>(i));
   }
@@ -85,15 +85,11 @@ std::size_t Vocabulary::MadeOfHash::operator()(const MadeOf& what) const {
   return mix(mix(mix(low, high), what.characters), what.first);
 }
 
-template <class Wanted>
-std::shared_ptr<const MaskWords> Vocabulary::keep(MadeOf what, std::uint32_t first, std::uint32_t last, Wanted wanted) {
+template <class Find>
+std::shared_ptr<const MaskWords> Vocabulary::known_or(MadeOf what, Find find) {
+  const std::lock_guard lock(mutex_);
   if (const auto known = made_of_.find(what); known != made_of_.end()) return known->second;
-  auto mask = std::make_shared<MaskWords>(words());
-  for (std::uint32_t place = first; place < last; ++place) {
-    const auto id = static_cast<std::uint32_t>(trie_.ids()[place]);
-    (*mask)[id / 32] |= std::uint32_t{wanted(place)}
-                        << (id % 32);  // no branch: half of them are wanted, here and there
-  }
+  auto mask = std::make_shared<const MaskWords>(find());
   if (made_of_.size() > kMostClassSets) made_of_.clear();
   made_of_.emplace(what, mask);
   return mask;
@@ -102,19 +98,21 @@ std::shared_ptr<const MaskWords> Vocabulary::keep(MadeOf what, std::uint32_t fir
 std::shared_ptr<const MaskWords> Vocabulary::made_of(Classes classes, std::uint32_t characters) {
   // No token is longer than the trie is deep, so that all larger bounds are one.
   const std::uint32_t most = std::min(characters, trie_.depth_limit());
-  const TokenTrie::Part& whole = trie_.whole();
-  const std::lock_guard lock(mutex_);
-  return keep({.classes = classes, .characters = most}, whole.first_token, whole.last_token, [&](std::uint32_t place) {
-    return static_cast<bool>(((trie_.classes(place) & ~classes) == 0) & (trie_.characters(place) <= most));
-  });
+  return known_or({.classes = classes, .characters = most}, [&] { return class_tokens_.made_of(classes, most); });
 }
 
 std::shared_ptr<const MaskWords> Vocabulary::made_of_behind(TokenTrie::Node first, Classes classes) {
-  const auto tokens = trie_.tokens_in(first);
-  const auto begin = static_cast<std::uint32_t>(tokens.data() - trie_.ids().data());
-  const std::lock_guard lock(mutex_);
-  return keep({.classes = classes, .first = first}, begin, begin + static_cast<std::uint32_t>(tokens.size()),
-              [&](std::uint32_t place) { return (trie_.classes_behind_first(place) & ~classes) == 0; });
+  return known_or({.classes = classes, .first = first}, [&] {
+    MaskWords mask(words());
+    const auto tokens = trie_.tokens_in(first);
+    auto place = static_cast<std::uint32_t>(tokens.data() - trie_.ids().data());
+    for (const TokenId token : tokens) {
+      const auto id = static_cast<std::uint32_t>(token);
+      const bool wanted = (trie_.classes_behind_first(place++) & ~classes) == 0;
+      mask[id / 32] |= std::uint32_t{wanted} << (id % 32);  // no branch: half of them are wanted, here and there
+    }
+    return mask;
+  });
 }
 
 std::shared_ptr<const LexemeTokens> Vocabulary::find(std::uint64_t fingerprint) {

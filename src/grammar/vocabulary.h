@@ -3,15 +3,11 @@
 // Beside the trie of all tokens it keeps what different grammars would otherwise find again and again: which tokens are
 // made of some classes of bytes only, and the token sets of lexemes (words such as the rest of a JSON string), found by
 // fingerprint.
-// Units:   a mask is a bitset, bit i % 32 of word i / 32 for token i.
 // Threads: any; the tables behind are guarded.
 // Fails:   never.
 #pragma once
 
-#include <array>
-#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -23,6 +19,8 @@
 #include <vector>
 
 #include "espalier/types.h"
+#include "grammar/class_tokens.h"
+#include "grammar/mask_words.h"
 #include "grammar/token_trie.h"
 
 namespace espalier {
@@ -30,47 +28,6 @@ class Tokenizer;
 }
 
 namespace espalier::grammar {
-
-using MaskWords = std::vector<std::uint32_t>;
-
-inline std::int64_t count_tokens(const MaskWords& mask) {
-  std::int64_t count = 0;
-  for (const std::uint32_t word : mask) count += std::popcount(word);
-  return count;
-}
-
-inline void set_bits(MaskWords& mask, std::span<const TokenId> tokens) {
-  for (const TokenId token : tokens) {
-    const auto id = static_cast<std::uint32_t>(token);
-    mask[id / 32] |= 1u << (id % 32);
-  }
-}
-
-inline bool has_bit(const MaskWords& mask, TokenId token) {
-  const auto id = static_cast<std::uint32_t>(token);
-  return ((mask[id / 32] >> (id % 32)) & 1) != 0;
-}
-
-// By blocks of a fixed size, which every compiler makes wide instructions of.
-inline void unite(MaskWords& mask, const MaskWords& more) {
-  constexpr std::size_t kBlock = 16;
-  std::size_t i = 0;
-  for (; i + kBlock <= mask.size(); i += kBlock) {
-    std::array<std::uint64_t, kBlock / 2> all, with;
-    std::memcpy(all.data(), mask.data() + i, sizeof all);
-    std::memcpy(with.data(), more.data() + i, sizeof with);
-    for (std::size_t k = 0; k < all.size(); ++k) all[k] |= with[k];
-    std::memcpy(mask.data() + i, all.data(), sizeof all);
-  }
-  for (; i < mask.size(); ++i) mask[i] |= more[i];
-}
-
-inline void clear_bits(MaskWords& mask, std::span<const TokenId> tokens) {
-  for (const TokenId token : tokens) {
-    const auto id = static_cast<std::uint32_t>(token);
-    mask[id / 32] &= ~(1u << (id % 32));
-  }
-}
 
 // The tokens that may come in the middle of a lexeme, wherever it stands.
 struct LexemeTokens {
@@ -117,13 +74,13 @@ class Vocabulary {
   struct MadeOfHash {
     std::size_t operator()(const MadeOf& what) const;
   };
-  // `wanted`: of a token's place in trie().ids(). Requires: the lock.
-  template <class Wanted>
-  std::shared_ptr<const MaskWords> keep(MadeOf what, std::uint32_t first, std::uint32_t last, Wanted wanted);
+  template <class Find>
+  std::shared_ptr<const MaskWords> known_or(MadeOf what, Find find);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> tokens_;
   TokenTrie trie_;
+  ClassTokens class_tokens_;
   std::vector<TokenId> with_comma_behind_value_;
   std::mutex mutex_;
   std::unordered_map<MadeOf, std::shared_ptr<const MaskWords>, MadeOfHash> made_of_;
