@@ -185,13 +185,13 @@ Expression SchemaGrammar::scalars(Formula formula) {
     if (holds != FormulaStore::never) ways.push_back(store_.text(one ? "true" : "false"));
   }
   const Formula of_number = restrict(formula, Type::number);
-  ways.push_back(literals(of_number) ? number_text(of_number) : store_.lexeme(number_text(of_number)));
+  ways.push_back(is_listed(of_number) ? number_text(of_number) : store_.lexeme(number_text(of_number)));
   const Formula of_string = restrict(formula, Type::string);
   if (of_string != FormulaStore::never) {
     const Expression inside = string_text(of_string);
     const Expression closed = store_.concat(inside, quote_);
     const Expression like = store_.concat(without_exclusions(of_string), quote_);
-    const Expression word = literals(of_string) ? closed : store_.lexeme(closed, like);
+    const Expression word = is_listed(of_string) ? closed : store_.lexeme(closed, like);
     if (store_.possible(inside)) ways.push_back(store_.concat(quote_, word));
   }
   std::erase_if(ways, [&](Expression e) { return !store_.possible(e); });

@@ -124,6 +124,8 @@ class SchemaGrammar final : public ExpressionSource {
 
   // schema_strings.cpp
   std::optional<std::vector<std::uint32_t>> literals(Formula formula) const;
+  // Whether it allows some of a list at most: the texts of these are paths of their own and no word.
+  bool is_listed(Formula formula) const;
   bool excludes_text(Formula formula) const;
   Expression without_exclusions(Formula formula);
   Expression string_text(Formula formula);  // inside the quotes

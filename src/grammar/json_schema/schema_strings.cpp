@@ -21,6 +21,11 @@ std::optional<std::vector<std::uint32_t>> SchemaGrammar::literals(Formula formul
   return all;
 }
 
+bool SchemaGrammar::is_listed(Formula formula) const {
+  if (formulas_.op(formula) != FormulaStore::Op::all) return literals(formula).has_value();
+  return std::ranges::any_of(formulas_.parts(formula), [&](Formula part) { return literals(part).has_value(); });
+}
+
 bool SchemaGrammar::excludes_text(Formula formula) const {
   return formulas_.op(formula) == FormulaStore::Op::negated && formulas_.demand(formula).kind == Kind::equals;
 }
