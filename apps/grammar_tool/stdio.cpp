@@ -97,6 +97,7 @@ std::optional<std::string> GrammarStdio::answer(const std::string& line) {
   };
   JsonLimits limits;
   limits.depth = 4000;
+  limits.exact_numbers = true;  // of schemas
   const auto request = parse_json(line, limits);
   if (!request.ok()) return failed(request.error());
   const auto reply = handle(*request);
@@ -167,7 +168,7 @@ Result<GrammarStdio::Reply> GrammarStdio::compile(const Json& request) {
   constraint.flexible_whitespace = flexible_;
   constraint.closed = strict_ ? Constraint::Closed::all : Constraint::Closed::as_written;
   const Json& value = spec != nullptr ? *spec : request["spec"];
-  constraint.text = value.is_string() && kind != "json_schema" ? value.get<std::string>() : value.dump();
+  constraint.text = value.is_string() && kind != "json_schema" ? value.get<std::string>() : json_text(value);
   Stopwatch watch(CLOCK_PROCESS_CPUTIME_ID);
   auto compiled = grammar::Grammar::compile(constraint, vocabulary_);
   watch.stop();

@@ -387,6 +387,47 @@ std::string written_number(const Json& value) {
   return value.is_number() ? value.dump() : std::string();
 }
 
+namespace {
+
+bool has_written_numbers(const Json& value) {
+  if (value.is_binary()) return true;
+  return value.is_structured() && std::ranges::any_of(value, has_written_numbers);
+}
+
+void add_text(const Json& value, std::string& text) {
+  if (!value.is_structured() || value.empty()) {
+    text += value.is_binary() ? written_number(value) : value.dump();
+    return;
+  }
+  text += value.is_object() ? '{' : '[';
+  bool first = true;
+  for (const auto& [name, part] : value.items()) {
+    if (!std::exchange(first, false)) text += ',';
+    if (value.is_object()) text += Json(name).dump() + ':';
+    add_text(part, text);
+  }
+  text += value.is_object() ? '}' : ']';
+}
+
+}  // namespace
+
+std::string json_text(const Json& value) {
+  if (!has_written_numbers(value)) return value.dump();
+  std::string text;
+  add_text(value, text);
+  return text;
+}
+
+Result<> round_numbers(Json& value) {
+  if (value.is_binary()) {
+    ESP_TRY(value, parse_json(written_number(value)));
+    return success();
+  }
+  if (!value.is_structured()) return success();
+  for (Json& part : value) ESP_CHECK(round_numbers(part));
+  return success();
+}
+
 std::string_view type_name(const Json& value) {
   switch (value.type()) {
     case Json::value_t::object:

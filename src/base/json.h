@@ -43,6 +43,13 @@ std::string number_text(const Json& value);
 // values.
 std::string written_number(const Json& value);
 
+// The value as JSON without spaces, numbers as written_number gives them.
+std::string json_text(const Json& value);
+
+// Numbers that were kept as they are written become the doubles nearest to them.
+// Fails: bad_request where a number is beyond all doubles.
+Result<> round_numbers(Json& value);
+
 // "object", "array", "string", "integer", "number", "boolean" or "null".
 std::string_view type_name(const Json& value);
 

@@ -137,6 +137,7 @@ Result<> Grammar::first_masks(bool json) {
   if (json) {
     const State name = automaton_->next(automaton_->next(start_, '{'), '"');
     if (!store_.records() && name != Automaton::dead) ESP_CHECK(plain_mask(name));
+    if (store_.records()) known_masks_.clear();  // it began only now: some tokens depend on the text
     expand_values(std::chrono::steady_clock::now() + kExpansion);
   }
   masks_->find_lexemes(until);

@@ -120,12 +120,68 @@ TEST(Grammars, RecursionGoesOn) {
        {R"({"c":[]})", R"({"v":1,"c":[{}]})"}});
 }
 
-TEST(Grammars, MembersComeInDeclaredOrderUnlessTheSchemaDescribesDocuments) {
+TEST(Grammars, MembersThatMustComeDoSoInDeclaredOrderAndOthersBehindThemInAnyOrder) {
+  expect(Kind::json_schema, {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["a","b"]})",
+                             {R"({"a":1,"b":2,"c":3})", R"({"a":1,"b":2,"x":3,"c":4})"},
+                             {R"({"b":2,"a":1})", R"({"a":1,"c":3,"b":2})", R"({"x":1,"a":1,"b":2})",
+                              R"({"a":1,"b":2,"a":3})", R"({"a":1})"}});
+  expect(Kind::json_schema, {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["b"]})",
+                             {R"({"a":1,"b":2})", R"({"b":2,"c":3,"a":1})"},
+                             {R"({"c":3,"b":2})"}});
   expect(Kind::json_schema,
-         {R"({"type":"object","properties":{"a":{},"b":{}}})", {R"({"a":1,"b":2})"}, {R"({"b":2,"a":1})"}});
-  expect(Kind::json_schema, {R"({"type":"object","properties":{"a":{},"b":{}},"not":{"required":["c"]}})",
-                             {R"({"a":1,"b":2})", R"({"b":2,"a":1})"},
-                             {R"({"a":1,"a":2})", R"({"c":1})"}});
+         {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["a"],"additionalProperties":false})",
+          {R"({"a":1,"c":2,"b":3})"},
+          {R"({"b":1,"a":2})", R"({"a":1,"c":2,"c":3})", R"({"a":1,"x":2})"}});
+  expect(Kind::json_schema, {R"({"properties":{"a":{}},"type":"object"})",
+                             {R"({"$schema":"x","a":1})", R"({"a":1,"$schema":"x"})"},
+                             {R"({"a":1,"a":1})"}});
+}
+
+TEST(Grammars, MembersOfSchemasThatDescribeDocumentsComeInAnyOrder) {
+  const auto with = [](const std::string& keyword) {
+    return R"({"type":"object","properties":{"a":{},"b":{}},"required":["a"],)" + keyword + "}";
+  };
+  for (const char* keyword : {R"("not":{"required":["c"]})", R"("oneOf":[{"required":["a"]},{"required":["c"]}])",
+                              R"("propertyNames":{"maxLength":1})", R"("dependencies":{"c":["a"]})"}) {
+    expect(Kind::json_schema, {with(keyword), {R"({"a":1,"b":2})", R"({"b":2,"a":1})"}, {R"({"a":1,"a":2})"}});
+  }
+  expect(Kind::json_schema, {with(R"("not":{"required":["c"]})"), {}, {R"({"a":1,"b":2,"c":1})"}});
+}
+
+// It is written down twice.
+TEST(Grammars, MembersThatMustAllComeKeepTheirOrderInDocumentsToo) {
+  const auto with = [](const std::string& required) {
+    return R"({"type":"object","not":{"required":["c"]},"properties":{"a":{},"b":{}},"required":)" + required + "}";
+  };
+  expect(Kind::json_schema, {with(R"(["a","b"])"), {R"({"a":1,"b":2,"x":3})"}, {R"({"b":2,"a":1})"}});
+  expect(Kind::json_schema, {with(R"(["b","a"])"), {R"({"a":1,"b":2})", R"({"b":2,"a":1})"}, {}});
+}
+
+// One that tells kinds of values apart relates no members.
+TEST(Grammars, AOneOfWithoutObjectsLeavesMembersInTheirOrder) {
+  const auto with = [](const std::string& ways) {
+    return R"({"type":"object","$defs":{"s":{"type":"string"}},"required":["a","b"],"properties":{"a":{"oneOf":[)" +
+           ways + R"(]},"b":{},"c":{}}})";
+  };
+  for (const char* ways : {R"({"type":"string"},{"type":"integer"})", R"({"$ref":"#/$defs/s"},{"enum":[1]})",
+                           R"({"const":"x"},{"type":["object","null"]})"})
+    expect(Kind::json_schema, {with(ways), {R"({"a":"x","b":1})"}, {R"({"b":1,"a":"x"})"}});
+  for (const char* ways : {R"({"type":"object","required":["x"]},{"type":"object","required":["y"]},{"const":"x"})",
+                           R"({"minLength":2},{"maxLength":1})"})
+    expect(Kind::json_schema, {with(ways), {R"({"a":"x","b":1})", R"({"b":1,"a":"x"})"}, {}});
+}
+
+TEST(Grammars, AnOrderThatTheSchemaItselfContradictsIsNone) {
+  expect(Kind::json_schema,
+         {R"({"anyOf":[{"type":"object","properties":{"a":{"type":"string"},"b":{}},"required":["a","b"]},)"
+          R"({"type":"object","properties":{"b":{},"a":{"type":"integer"}},"required":["a","b"]}]})",
+          {R"({"a":"x","b":1})", R"({"b":1,"a":"x"})", R"({"a":1,"b":1})", R"({"b":1,"a":1})"},
+          {R"({"a":1})", R"({"a":null,"b":1})"}});
+  expect(Kind::json_schema,
+         {R"({"anyOf":[{"type":"object","properties":{"a":{"type":"string"},"b":{}},"required":["a","b"]},)"
+          R"({"type":"object","properties":{"a":{"type":"integer"},"b":{}},"required":["a","b"]}]})",
+          {R"({"a":"x","b":1})", R"({"a":1,"b":1})"},
+          {R"({"b":1,"a":1})"}});
 }
 
 TEST(Grammars, LeftRecursionAndEmptyRulesAreRead) {

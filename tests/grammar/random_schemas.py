@@ -14,8 +14,8 @@ PATTERNS = {  # as ECMA has them: as Python has them
     "^a": r"\Aa", "b$": r"b\Z", "^[a-c]+$": r"\A[a-c]+\Z", "^.$": r"\A[^\n\r\u2028\u2029]\Z", "a|b": "a|b", r"\d": "[0-9]", r"^\D*$": r"\A[^0-9]*\Z",
     "^(a|b)*c?$": r"\A(a|b)*c?\Z", "": "(?:)", "^$": r"\A\Z", "^[^a]": r"\A[^a]", r"^\w{1,2}$": r"\A[A-Za-z0-9_]{1,2}\Z", "^x|1$": r"\Ax|1\Z", r"\.": r"\.",
     "^(?!a)": r"\A(?!a)", "^(?=.b)": r"\A(?=[^\n\r\u2028\u2029]b)", "é|日": "é|日", r"\\": r"\\", '"': '"'}
-# Keywords for which the engine takes members in any order.
-OF_DOCUMENTS = {"oneOf", "not", "if", "dependentRequired", "dependentSchemas", "propertyNames", "contains", "unevaluatedProperties",
+# Keywords for which the engine takes members in any order; also oneOf, when several of its schemas may be objects.
+OF_DOCUMENTS = {"not", "if", "dependentRequired", "dependentSchemas", "propertyNames", "contains", "unevaluatedProperties",
                 "unevaluatedItems"}
 ONE_SCHEMA = ("additionalProperties", "propertyNames", "items", "contains", "not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems")
 SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -53,8 +53,24 @@ def target(root, reference):
     return root if reference == "#" else root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), True)
 
 
+def may_be_object(root, schema):
+    """As far as its own words say."""
+    for _ in range(20):
+        if not isinstance(schema, dict):
+            return schema
+        if "$ref" not in schema:
+            break
+        schema = target(root, schema["$ref"])
+    if "type" in schema:
+        return "object" in ([schema["type"]] if isinstance(schema["type"], str) else schema["type"])
+    listed = schema.get("enum", [schema["const"]] if "const" in schema else [{}])
+    return any(isinstance(value, dict) for value in listed)
+
+
 def in_any_order(root):
-    return any(OF_DOCUMENTS & set(schema) for schema in reached(root))
+    def describes(schema):
+        return bool(OF_DOCUMENTS & set(schema)) or sum(may_be_object(root, way) for way in schema.get("oneOf", ())) > 1
+    return any(describes(schema) for schema in reached(root))
 
 
 def for_python(value):

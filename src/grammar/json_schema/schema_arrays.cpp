@@ -84,7 +84,8 @@ bool SchemaGrammar::search_array(const Container& array) {
   const bool ends = finished(array.rest);
   if (array.min_left == 0 && ends) return true;
   if (array.max_left == 0 || array.min_left > array.max_left) return false;
-  const std::vector<Member> ways = items(array);
+  std::vector<Member> ways = items(array);
+  std::ranges::stable_partition(ways, [&](const Member& way) { return way.next.rest != array.rest; });
   // Counting on through equal items says nothing new.
   const bool steady = std::ranges::all_of(
       ways, [&](const Member& way) { return way.next.rest == array.rest && way.next.place == array.place; });

@@ -57,7 +57,9 @@ bool SchemaGrammar::can_come(const Container& at, std::uint32_t place, Formula r
 bool SchemaGrammar::comes_before(const Container& at, std::uint32_t place, const Outline& outline,
                                  const Ending& ending) {
   if (ending.places.size() >= at.max_left) return false;
-  const auto stands_before = [&](std::uint32_t member) { return at.any_order ? member == place : member <= place; };
+  const auto stands_before = [&](std::uint32_t member) {
+    return at.order == Order::all ? member <= place : member == place;
+  };
   if (std::ranges::any_of(ending.places, stands_before)) return false;
   const std::uint32_t name = shapes_[at.shape].names[place];
   const Formula wanted = shapes_[at.shape].values[place];
@@ -166,6 +168,14 @@ std::optional<Formula> SchemaGrammar::completes(const Container& at, std::span<c
   return left;
 }
 
+// Whether a member that the schema does not list leads to a complete object.
+bool SchemaGrammar::leads_on(const Container& at, Formula rest, const Member& way) {
+  if (!possible(way.value)) return false;
+  if (!remembers_names(at, rest)) return possible(way.next);
+  if (way.next.rest == rest && at.min_left == 0) return false;  // it can stay away
+  return names_left(at, way.names, 1) > 0 && possible(with_unknown_name(at, rest, way));
+}
+
 bool SchemaGrammar::search_members(const Container& at) {
   const std::size_t names = shapes_[at.shape].names.size();
   // What is left to satisfy after passing over the names up to each place.
@@ -178,9 +188,6 @@ bool SchemaGrammar::search_members(const Container& at) {
     waits = shapes_[at.shape].required[place];
     rest = pass_name(rest, shapes_[at.shape].names[place]);
   }
-  const auto leads_on = [&](const std::vector<Member>& ways) {
-    return std::ranges::any_of(ways, [&](const Member& way) { return possible(way.value) && possible(way.next); });
-  };
   if (!waits && rest != FormulaStore::never) {
     if (at.min_left == 0 && finished(rest)) {
       keep_ending(at, {{}, at.rest});
@@ -191,9 +198,10 @@ bool SchemaGrammar::search_members(const Container& at) {
     // Members of no name in particular may repeat for ever: those that change nothing but counts say nothing new.
     const bool steady = std::ranges::all_of(others, [&](const Member& way) { return way.next.rest == rest; });
     if (steady && !others.empty() && finished(rest) && at.min_left <= at.max_left) {
-      if (std::ranges::any_of(others, [&](const Member& way) { return possible(way.value); })) return true;
-    } else if (leads_on(others)) {
-      return true;
+      if (enough_names(at, others)) return true;
+    } else {
+      std::ranges::stable_partition(others, [&](const Member& way) { return way.next.rest != rest; });
+      if (std::ranges::any_of(others, [&](const Member& way) { return leads_on(at, rest, way); })) return true;
     }
   }
   // The last ones first: they pass over what is not required.

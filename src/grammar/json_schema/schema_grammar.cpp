@@ -12,11 +12,12 @@ namespace espalier::grammar {
 namespace {
 
 constexpr std::size_t kMostChoices = 4096;  // ways in which one member can satisfy what is left
+constexpr std::size_t kDeepest = 1500;      // questions within questions: each has a few calls on the stack
 
 }  // namespace
 
 std::size_t SchemaGrammar::ContainerHash::operator()(const Container& c) const {
-  std::uint64_t hash = c.object * 4u + c.first * 2u + c.any_order;
+  std::uint64_t hash = c.object + c.first * 2u + c.lasting * 4u + 8u * static_cast<std::uint64_t>(c.order);
   for (const std::uint32_t field :
        {c.shape, c.place, c.seen, c.cap, c.written, c.unknown, c.min_left, c.max_left, c.rest}) {
     hash = mix(hash, field);
@@ -101,6 +102,7 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
   switch (c.kind) {
     case Kind::schema: {
       const std::uint64_t key = (std::uint64_t{c.a} << 3) | static_cast<std::uint64_t>(type);
+      if (!goes_deeper()) return FormulaStore::never;
       if (!restricting_.insert(key).second) {
         const std::string& place = document_.pointer(c.a);
         error_ = bad_request(fmt::format("JSON schema: {} refers to itself without reading anything", place), place,
@@ -149,6 +151,7 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
 // ---- values
 
 Expression SchemaGrammar::rule_body(Rule rule) {
+  if (const auto name = name_rule(rule)) return name_rules_[*name];
   return settled(body(rule));
 }
 
@@ -202,7 +205,7 @@ bool SchemaGrammar::possible(Formula formula) {
   if (formula == FormulaStore::never) return false;
   if (formula == FormulaStore::always) return true;
   if (const auto known = possible_.find(formula); known != possible_.end()) return known->second;
-  if (!asking_.insert(formula).second) {
+  if (!goes_deeper() || !asking_.insert(formula).second) {
     assumed_ = true;
     return false;
   }
@@ -223,10 +226,18 @@ bool SchemaGrammar::possible(Formula formula) {
   return result;
 }
 
+// Whether one more question within others fits the stack; else the schema is too complex.
+bool SchemaGrammar::goes_deeper() {
+  if (asking_.size() + searching_.size() + restricting_.size() < kDeepest) return true;
+  store_.exhaust();
+  formulas_.exhaust();
+  return false;
+}
+
 bool SchemaGrammar::possible(const Container& container) {
   const std::uint32_t number = payload_of(container) / kPayloads;
   if (const auto known = container_possible_.find(number); known != container_possible_.end()) return known->second;
-  if (!searching_.insert(number).second) {
+  if (!goes_deeper() || !searching_.insert(number).second) {
     assumed_ = true;
     return false;
   }
@@ -261,6 +272,8 @@ Expression SchemaGrammar::later(const Container& container) {
 Expression SchemaGrammar::expand(std::uint32_t payload) {
   if (payload % kPayloads == kMultiple) return expand(Multiple(multiples_[payload / kPayloads]));
   if (payload % kPayloads == kEntry) return settled(expand(Entry(entries_[payload / kPayloads])));
+  if (payload % kPayloads == kOpenName)
+    return settled(behind_open_name(open_names_[payload / kPayloads], std::nullopt));
   return settled(expand(Container(containers_[payload / kPayloads])));
 }
 
@@ -271,8 +284,9 @@ Expression SchemaGrammar::awaiting(const Container& at, const Member& item) {
   return store_.awaiting(payload_of(item.next), !alike || count_values(item.value, kMany) < kMany);
 }
 
-// What follows an item, now that its value is known.
+// What follows an item, now that its value is known, or a name.
 Expression SchemaGrammar::recall(std::uint32_t payload, std::string_view text) {
+  if (payload % kPayloads == kOpenName) return settled(behind_open_name(open_names_[payload / kPayloads], text));
   Container next = containers_[payload / kPayloads];
   next.written = with_written(next.written, reader_.equal_to_text(last_value(text)));
   return settled(possible(next) ? later(next) : ExpressionStore::nothing);
@@ -282,13 +296,13 @@ Expression SchemaGrammar::expand(const Container& at) {
   bool may_close = false;
   std::vector<Member> ways;
   std::vector<Entry> entries;
+  std::vector<Expression> bodies;
   if (at.object) {
-    ways = members(at, entries, may_close);
+    ways = members(at, entries, bodies, may_close);
   } else {
     may_close = at.min_left == 0 && finished(at.rest);
     if (at.max_left > 0) ways = items(at);
   }
-  std::vector<Expression> bodies;
   for (const Member& way : ways) {
     if (!possible(way.value)) continue;
     Container next = in_order(way.next);

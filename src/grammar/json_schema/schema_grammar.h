@@ -7,7 +7,8 @@
 // A member is offered only when some valid document contains it.
 //
 // Written form: JSON without superfluous escapes in names and in strings with a pattern; members in the order in which
-// the schema names them, others behind. Numbers under a bound or a factor have no exponent, integers no fraction.
+// the schema names them, as far as that order tells what comes next (schema_objects.cpp). Numbers under a bound or a
+// factor have no exponent, integers no fraction.
 // Threads: one at a time; the schema must outlive the grammar.
 // Fails:   make(): as SchemaReader, and bad_request for a schema that no value satisfies or that refers to itself
 //          without reading anything. Later never: beyond the limits the store is exhausted.
@@ -47,20 +48,31 @@ class SchemaGrammar final : public ExpressionSource {
     std::vector<Formula> values;  // by place: what its value must satisfy
     std::vector<bool> required;
     std::vector<std::uint32_t> required_places;
+    bool contradicted = false;         // `required` has names in another order
+    bool optional = false;             // some name may be left out, or is not among the properties
+    std::size_t last_required = 0;     // place of the last one that `required` has named so far
+    std::vector<bool> asked;           // by place: some schema wants the name, or its value, to be something
     std::vector<Formula> rest;         // constraints on other names
     std::vector<Expression> patterns;  // that tell apart names that are not in `names`
     Expression other_names = ExpressionStore::nothing;
     std::vector<std::vector<std::uint32_t>> endings;  // members that have completed such objects, the last ones first
   };
+  // Names of an object that come in the order in which its schema has them.
+  enum class Order : std::uint8_t {
+    all,       // those that may be left out too; what was passed cannot come any more
+    required,  // up to the last one that must come; behind it the names that are left come in any order
+    none,
+  };
   struct Container {  // an object or array of which some members have been read
     bool object = false, first = true;
     std::uint32_t shape = 0;  // of objects
-    std::uint32_t place = 0;  // objects: names before it have been passed; arrays: items read, up to `cap`
-    bool any_order = false;   // objects: names may come in any order, those of set `seen` have
-    std::uint32_t seen = 0;
+    std::uint32_t place = 0;  // objects: names before it are not offered now; arrays: items read, up to `cap`
+    Order order = Order::all;
+    std::uint32_t seen = 0;     // of objects, where not all names are in order: the set of those that have come
     std::uint32_t cap = 0;      // of arrays
-    std::uint32_t written = 0;  // of arrays whose items must differ: the set of values that have been read
-    std::uint32_t unknown = 0;  // those passed over in looking whether the array can be completed: what they satisfy
+    std::uint32_t written = 0;  // values (of arrays whose items must differ) or names (schema_names.cpp) not to repeat
+    std::uint32_t unknown = 0;  // those passed over in looking whether it can be completed: what they satisfy
+    bool lasting = false;       // of objects: the names of `written` must not come again at all
     std::uint32_t min_left = 0, max_left = ExpressionStore::unbounded;
     Formula rest = FormulaStore::always;
     bool operator==(const Container&) const = default;
@@ -79,6 +91,8 @@ class SchemaGrammar final : public ExpressionSource {
     Formula value = FormulaStore::always;
     Container next;
     bool recorded = false;  // what may follow depends on the value
+    // Of a member that the schema does not list: the names that it may have, and the same as a word with its quote.
+    Expression names = ExpressionStore::nothing, word = ExpressionStore::nothing;
   };
   struct Choice {
     Formula value = FormulaStore::always, rest = FormulaStore::always;
@@ -92,6 +106,11 @@ class SchemaGrammar final : public ExpressionSource {
   struct Ending {  // members that complete an object
     std::vector<std::uint32_t> places;
     std::optional<Formula> left;  // to be satisfied behind them, with values that complete it; if it is known
+  };
+  struct OpenName {  // an object's member under a name that the schema does not list, and that must not come again
+    std::uint32_t container = 0;
+    Formula rest = FormulaStore::always;
+    Expression names = ExpressionStore::nothing;
   };
   struct Outline {  // what a formula says of objects, whatever it says of alternatives
     std::unordered_map<std::uint32_t, std::vector<Formula>> values;  // by name
@@ -113,6 +132,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression scalars(Formula formula);
   bool possible(Formula formula);
   bool possible(const Container& container);
+  bool goes_deeper();
   bool search(const Container& container);
   std::uint32_t payload_of(const Container& container);
   Expression later(const Container& container);
@@ -161,8 +181,12 @@ class SchemaGrammar final : public ExpressionSource {
   std::vector<Container> open_objects(Formula formula);
   std::vector<Formula> alternatives(Formula formula);
   void collect_names(Formula formula, Shape& shape);
+  static void require(Shape& shape, std::uint32_t name);
   Container open_object(Formula formula);
-  std::vector<Member> members(const Container& container, std::vector<Entry>& entries, bool& may_close);
+  Order order_of(const Shape& shape) const;
+  static bool contradict(const Shape& a, const Shape& b);
+  std::vector<Member> members(const Container& container, std::vector<Entry>& entries, std::vector<Expression>& bodies,
+                              bool& may_close);
   Member named_member(const Container& at, std::uint32_t place, const Choice& choice);
   void named_members(const Container& at, std::uint32_t place, Formula rest, std::vector<Member>& out);
   void other_members(const Container& at, Formula rest, std::vector<Member>& out);
@@ -174,8 +198,23 @@ class SchemaGrammar final : public ExpressionSource {
   bool seen(const Container& object, std::uint32_t place) const;
   std::uint32_t with_seen(std::uint32_t set, std::uint32_t place);
   Container in_order(Container object) const;
+  bool waits(const Container& object) const;
   Expression name_pattern(Formula formula);  // names that satisfy it
   Expression key_text(std::uint32_t name);
+
+  // schema_names.cpp: names that the schema does not list and that must not come twice
+  bool counts_members(Formula formula);
+  bool remembers_names(const Container& at, Formula rest);
+  std::optional<Rule> name_rule(Rule rule) const;
+  void open_members(const Container& at, Formula rest, std::vector<Expression>& bodies);
+  Expression open_member(const Container& at, Formula rest, const Member& like);
+  Expression behind_open_name(OpenName open, std::optional<std::string_view> text);
+  Container with_name(const Container& at, Container next, bool settles, std::string_view text);
+  Container with_unknown_name(const Container& at, Formula rest, const Member& way);
+  static Container without_needless_names(Container object);
+  Expression unwritten(Expression names, const Container& at);
+  std::uint64_t names_left(const Container& at, Expression names, std::uint64_t enough);
+  bool enough_names(const Container& at, const std::vector<Member>& ways);
 
   // schema_entries.cpp: which names may come, and whether an object can be completed
   Outline outline(Formula formula);
@@ -186,6 +225,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression expand(const Entry& entry);
   bool search_object(const Container& object);
   bool search_members(const Container& object);
+  bool leads_on(const Container& at, Formula rest, const Member& way);
   std::vector<std::uint32_t> left_required(const Container& object) const;
   std::optional<Formula> completes(const Container& object, std::span<const std::uint32_t> places, int& tries);
   bool search_endings(const Container& object, std::span<const std::uint32_t> required);
@@ -223,6 +263,10 @@ class SchemaGrammar final : public ExpressionSource {
   std::unordered_map<std::uint32_t, bool> container_possible_;
   std::unordered_map<std::uint32_t, Ending> endings_;  // of containers
   std::vector<Entry> entries_;
+  std::vector<OpenName> open_names_;
+  std::vector<Expression> name_rules_;  // their bodies
+  std::unordered_map<Expression, Rule> name_rules_of_;
+  std::unordered_map<Formula, bool> counts_members_;
   std::unordered_map<std::uint64_t, std::vector<Choice>> decided_;
   std::vector<Multiple> multiples_;
   std::unordered_map<std::uint64_t, std::uint32_t> multiple_numbers_;

@@ -46,19 +46,29 @@ TEST(SchemaKeywords, ZeroHasNoSignAboveABoundOfZero) {
 
 TEST(SchemaKeywords, FormatsOfNumbersLeaveMembersInTheirOrder) {
   const auto with_format = [](const std::string& format) {
-    return R"({"type":"object","properties":{"a":{"format":")" + format + R"("},"b":{}}})";
+    return R"({"type":"object","required":["b"],"properties":{"b":{},"a":{"format":")" + format + R"("}}})";
   };
   for (const char* format : {"int32", "double", "utc-millisec", "date-time"})
-    expect(kSchema, {with_format(format), {R"({"b":1})"}, {R"({"b":1,"a":2})"}});
-  expect(kSchema, {with_format("color"), {R"({"b":1,"a":2})"}, {}});
+    expect(kSchema, {with_format(format), {R"({"b":1})"}, {R"({"a":2,"b":1})"}});
+  expect(kSchema, {with_format("color"), {R"({"a":2,"b":1})"}, {}});
 }
 
 // A token may come exactly when its bytes can be read, also where it ends one item and begins or ends the next.
 TEST(SchemaKeywords, MasksKnowWhichItemsHaveBeenWritten) {
   std::vector<std::string> tokens;
   for (unsigned byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-  for (const char* more : {"\",\"", "a\",\"a", "a\",\"a\"", "a\",\"b\"", "a\"]", "\",", "\"a\",\"a\"", "\"b\",", "1,1",
-                           "1,2", ",1", "],[", "1],[1", "1],[1]", "true,", "true,false,", "[1,1", "\"a\",\"b\","}) {
+  for (const char* more : {"\",\"",        "a\",\"a",
+                           "a\",\"a\"",    "a\",\"b\"",
+                           "a\"]",         "\",",
+                           "\"a\",\"a\"",  "\"b\",",
+                           "1,1",          "1,2",
+                           ",1",           "],[",
+                           "1],[1",        "1],[1]",
+                           "\":1,\"a\"",   "a\":1,\"a\":1}",
+                           "a\":1,\"b\":", "{\"a\":\"\",\"a\"",
+                           "a\":1}",       "\":\"\",\"a\":1",
+                           "true,",        "true,false,",
+                           "[1,1",         "\"a\",\"b\","}) {
     tokens.emplace_back(more);
   }
   const auto vocabulary = std::make_shared<Vocabulary>(tokens);
@@ -66,10 +76,37 @@ TEST(SchemaKeywords, MasksKnowWhichItemsHaveBeenWritten) {
   for (const std::string& schema :
        {array + "}", array + R"(,"items":{"type":"string"}})", array + R"(,"items":{"enum":["a","b"]}})",
         array + R"(,"items":{"pattern":"^(a|b.*)$","type":"string"}})", array + R"(,"items":{"type":"boolean"}})",
-        array + R"(,"items":{"type":"array","uniqueItems":true,"items":{"enum":[1,2]}}})"}) {
+        array + R"(,"items":{"type":"array","uniqueItems":true,"items":{"enum":[1,2]}}})",
+        std::string(R"({"type":"object","minProperties":2})"),
+        std::string(R"({"type":"object","minProperties":2,"propertyNames":{"enum":["a","b"]}})"),
+        std::string(R"({"type":"object","not":{"additionalProperties":{"type":"integer"}}})")}) {
     const auto grammar = *Grammar::compile({kSchema, schema}, vocabulary);
-    for (const char* text : {"", R"([)", R"([")", R"(["a)", R"(["a")", R"(["a",)", R"(["b","a)", R"(["b","a")", R"([1)",
-                             R"([1,2,)", "[true", "[true,", "[[1", "[[1],", "[[1],[2", "[[1,2],[2,", "[[],[1"}) {
+    for (const char* text : {"",
+                             R"([)",
+                             R"([")",
+                             R"(["a)",
+                             R"(["a")",
+                             R"(["a",)",
+                             R"(["b","a)",
+                             R"(["b","a")",
+                             R"([1)",
+                             R"([1,2,)",
+                             "[true",
+                             "[true,",
+                             "[[1",
+                             "[[1],",
+                             "[[1],[2",
+                             "[[1,2],[2,",
+                             "[[],[1",
+                             "{",
+                             R"({")",
+                             R"({"a)",
+                             R"({"a":1)",
+                             R"({"a":1,")",
+                             R"({"a":1,"a)",
+                             R"({"b":"",")",
+                             R"({"a":1,"b)",
+                             R"({"b":"","b)"}) {
       const State state = *grammar->read(grammar->start(), text);
       if (state == Automaton::dead) continue;
       const auto mask = *grammar->mask(state);
@@ -198,6 +235,64 @@ TEST(SchemaKeywords, FormatsThatNoPatternDecidesOfferAPart) {
          {R"({"type":"string","format":"regex"})",
           {R"x("([abc])+\\s+$")x", R"x("^(a|b{2,})*?(?=[^a-z0-9]$)")x", R"x("[]")x", R"x("\\cA")x"},
           {R"x("^(abc]")x", R"x("(?P<name>x)")x", R"x("a**")x", R"x("[b-a]")x", R"x("\\a")x", R"x("(?i)a")x"}});
+}
+
+TEST(SchemaKeywords, MembersAreCountedByNameHoweverOftenTheyCome) {
+  expect(kSchema, {R"({"type":"object","minProperties":2})",
+                   {R"({"a":1,"b":2})", R"({"a":1,"b":2,"a":3})", R"({"a":1,"A":2})", R"({"":1,"a":2})"},
+                   {R"({"a":1})", R"({"a":1,"a":2})", R"({"a":1,"a":2,"b":3})", R"({"":1,"":2})", R"({"\n":1,"\n":2})",
+                    R"({"\u001f":1,"\u001F":2})", R"({"a\"b":1,"a\"b":2})", R"({"\\":1,"\\":2})"}});
+  expect(kSchema, {R"({"type":"object","minProperties":3,"properties":{"a":{}}})",
+                   {R"({"a":1,"b":2,"c":3})", R"({"b":1,"c":2,"a":3})"},
+                   {R"({"a":1,"b":2,"b":3})", R"({"b":1,"b":2,"a":3})", R"({"a":1,"a":2,"b":3})"}});
+  expect(kSchema, {R"({"type":"object","not":{"maxProperties":2}})",
+                   {R"({"a":1,"b":2,"c":3})"},
+                   {R"({"a":1,"b":2,"b":3})", R"({"a":1,"b":2})"}});
+  expect(kSchema, {R"({"type":"array","uniqueItems":true,"items":{"type":"object","minProperties":2}})",
+                   {R"([{"a":1,"b":2},{"a":1,"c":2}])"},
+                   {R"([{"a":1,"a":2}])", R"([{"a":1,"b":2},{"b":2,"a":1}])", R"([{"a":1,"b":2},{"c":1,"c":2}])"}});
+}
+
+TEST(SchemaKeywords, AMemberThatHadToDifferIsNotReplacedByAnotherOfItsName) {
+  expect(kSchema, {R"({"type":"object","not":{"additionalProperties":{"type":"string"}}})",
+                   {R"({"x":1})", R"({"x":"a","x":1})", R"({"x":1,"y":"a","y":2})"},
+                   {"{}", R"({"x":"a"})", R"({"x":1,"x":"a"})", R"({"x":1,"y":2,"x":"a"})"}});
+  expect(kSchema, {R"({"type":"object","not":{"patternProperties":{"^x":{"type":"string"}}}})",
+                   {R"({"x1":1})", R"({"y":1,"y":2,"x":1})"},
+                   {R"({"y":1})", R"({"x1":1,"x1":"a"})"}});
+  expect(kSchema, {R"({"oneOf":[{"additionalProperties":{"type":"string"}},{"minProperties":2}],"type":"object"})",
+                   {R"({"a":"x"})", R"({"a":1,"b":2})", "{}"},
+                   {R"({"a":1})", R"({"a":1,"a":2})", R"({"a":"x","b":"y"})"}});
+}
+
+TEST(SchemaKeywords, AnObjectHasNoMoreMembersThanNames) {
+  const std::string two = R"({"type":"object","propertyNames":{"enum":["a","b"]},)";
+  expect(kSchema,
+         {two + R"("minProperties":2})", {R"({"a":1,"b":2})", R"({"b":1,"a":2})"}, {R"({"a":1,"a":2})", R"({"a":1})"}});
+  EXPECT_EQ(refused(kSchema, two + R"("minProperties":3})").code, "grammar_invalid");
+  EXPECT_EQ(refused(kSchema, R"({"type":"object","minProperties":2,"additionalProperties":false,"patternProperties":)"
+                             R"({"^[ab]$":{"type":"null"},"^b":false}})")
+                .code,
+            "grammar_invalid");
+}
+
+// Each was a call within a call: a small schema could end the process.
+TEST(SchemaKeywords, QuestionsWithinQuestionsEndBeforeTheStackDoes) {
+  for (const char* schema :
+       {R"({"type":"object","minProperties":1000000,"not":{"additionalProperties":{"type":"string"}}})",
+        R"({"type":"array","minItems":1000000,"not":{"items":{"type":"string"}}})",
+        R"({"type":"array","minItems":1000000,"uniqueItems":true,"not":{"items":{"type":"string"}}})"}) {
+    EXPECT_TRUE(Grammar::compile({kSchema, schema}, bytes_only()).ok()) << schema;
+  }
+  for (const char* link :
+       {R"("n{0}":{{"allOf":[{{"$ref":"#/$defs/n{1}"}}]}},)", R"("n{0}":{{"not":{{"$ref":"#/$defs/n{1}"}}}},)",
+        R"("n{0}":{{"type":"array","minItems":1,"items":{{"$ref":"#/$defs/n{1}"}}}},)",
+        R"("n{0}":{{"required":["a"],"type":"object","properties":{{"a":{{"$ref":"#/$defs/n{1}"}}}}}},)"}) {
+    std::string links;
+    for (int i = 0; i < 10'000; ++i) links += fmt::format(fmt::runtime(link), i, i + 1);
+    EXPECT_EQ(refused(kSchema, R"({"$ref":"#/$defs/n0","$defs":{)" + links + R"("n10000":true}})").code,
+              "grammar_too_complex");
+  }
 }
 
 }  // namespace

@@ -1,4 +1,7 @@
 // Objects, member by member: names in order, what a member must satisfy, and what is then left of the formula.
+//
+// The order that a schema declares is kept where it forces text: up to the last name that must come. Behind it the text
+// may go on with any of the names that are left, or end; they come in any order, as documents have them.
 #include <algorithm>
 
 #include "grammar/hashing.h"
@@ -10,13 +13,32 @@ namespace {
 
 constexpr std::size_t kMostPatterns = 64;   // that tell the names of one object apart
 constexpr std::size_t kMostRegions = 4096;  // of names that they tell apart
+constexpr std::size_t kMostCompared = 64;   // alternatives of which each is compared with each
 
 }  // namespace
 
 std::vector<SchemaGrammar::Container> SchemaGrammar::open_objects(Formula formula) {
   std::vector<Container> ways;
   for (const Formula way : alternatives(formula)) ways.push_back(open_object(way));
+  if (ways.size() > kMostCompared) return ways;
+  for (Container& a : ways) {
+    for (const Container& b : ways) {
+      if (contradict(shapes_[a.shape], shapes_[b.shape])) a.order = Order::none;
+    }
+  }
   return ways;
+}
+
+// Whether they have names in different orders, so that an object which may be either has none.
+bool SchemaGrammar::contradict(const Shape& a, const Shape& b) {
+  std::size_t last = 0;
+  for (const std::uint32_t name : a.names) {
+    const auto in_b = b.places.find(name);
+    if (in_b == b.places.end()) continue;
+    if (in_b->second < last) return true;
+    last = in_b->second;
+  }
+  return false;
 }
 
 // The formula as alternatives of their own. Where members come in declared order, that of an anyOf beside other
@@ -53,19 +75,29 @@ void SchemaGrammar::collect_names(Formula formula, Shape& shape) {
     if (shape.places.try_emplace(name, shape.names.size()).second) shape.names.push_back(name);
   };
   std::vector<std::uint32_t> left_out;
-  formulas_.each(formula, [&](const Demand& c, bool) {
-    if (c.kind == Kind::property || c.kind == Kind::required) add(c.a);
+  formulas_.each(formula, [&](const Demand& c, bool negated) {
+    if (c.kind == Kind::property || c.kind == Kind::required) {
+      add(c.a);
+      shape.asked.resize(shape.names.size());
+      shape.asked[shape.places.at(c.a)] = shape.asked[shape.places.at(c.a)] || !negated;
+    }
     if (c.kind != Kind::additional) return;
     const NameSet& set = tables_.name_sets[c.a];
     left_out.insert(left_out.end(), set.names.begin(), set.names.end());
   });
   for (const std::uint32_t name : left_out) add(name);
+  shape.asked.resize(shape.names.size());
+}
+
+void SchemaGrammar::require(Shape& shape, std::uint32_t name) {
+  const std::size_t place = shape.places.at(name);
+  shape.contradicted |= place < std::exchange(shape.last_required, place);
+  shape.required[place] = true;
 }
 
 SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
   Container object;
   object.object = true;
-  object.any_order = any_order_;
   std::vector<Formula> rest;
   const bool conjunction = formulas_.op(formula) == FormulaStore::Op::all;
   const auto parts = conjunction ? formulas_.parts(formula) : std::span<const Formula>(&formula, 1);
@@ -89,7 +121,7 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
       if (c.kind == Kind::property)
         values[shape.places.at(c.a)].push_back(c.b);
       else if (c.kind == Kind::required)
-        shape.required[shape.places.at(c.a)] = true;
+        require(shape, c.a);
       else
         shape.rest.push_back(part);
     }
@@ -97,9 +129,11 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
   object.rest = formulas_.all(rest);
   if (known != shape_of_.end()) {
     object.shape = known->second;
+    object.order = order_of(shapes_[object.shape]);
     return object;
   }
   for (std::size_t i = 0; i < shape.names.size(); ++i) {
+    shape.optional |= shape.asked[i] && (!shape.required[i] || values[i].empty());
     for (const Formula part : shape.rest) {
       // Of a constraint on names in general, what it asks of this one.
       const Formula asked = at_member(part, shape.names[i]);
@@ -124,41 +158,59 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
   });
   if (shape.patterns.size() > kMostPatterns) store_.exhaust();
   object.shape = static_cast<std::uint32_t>(shapes_.size());
+  object.order = order_of(shape);
   shapes_.push_back(std::move(shape));
   shape_of_.emplace(formula, object.shape);
   return object;
 }
 
+// How far the order of an object's names is its author's. Schemas that describe documents (reader_) list names in any
+// order, but for objects whose names all must come and whose `required` has them in the same order: it is written
+// twice. A `required` in another order than the properties says that neither was meant, where a oneOf makes it likely
+// that the schema was not made for generation.
+SchemaGrammar::Order SchemaGrammar::order_of(const Shape& shape) const {
+  if (options_.order == MemberOrder::declared) return Order::all;
+  const bool twice = !shape.contradicted && !shape.optional && !shape.required_places.empty();
+  if (any_order_ && !twice) return Order::none;
+  return reader_.chooses() && shape.contradicted ? Order::none : Order::required;
+}
+
 // `entries`: of names whose values decide what is left, and of names in any order, behind each of which the object is
 // another one. Most of them are never read, so what follows is worked out when they are.
+// `bodies`: of those whose names must be remembered.
 std::vector<SchemaGrammar::Member> SchemaGrammar::members(const Container& at, std::vector<Entry>& entries,
-                                                          bool& may_close) {
+                                                          std::vector<Expression>& bodies, bool& may_close) {
   std::vector<Member> ways;
   Formula rest = at.rest;
   const std::size_t names = shapes_[at.shape].names.size();
   const Outline of_rest = outline(at.rest);
   const std::uint32_t number = payload_of(at) / kPayloads;
   const auto ending = ending_of(in_order(at));
+  const bool in_turn = at.order == Order::all || (at.order == Order::required && waits(at));
   const auto offer = [&](std::uint32_t place) {
     const std::uint32_t name = shapes_[at.shape].names[place];
     const bool decides = of_rest.values.contains(name) || of_rest.required.contains(name) || !of_rest.general.empty();
-    if (!decides && !at.any_order)
+    if (!decides && in_turn)
       named_members(at, place, rest, ways);
     else if (can_come(at, place, rest, of_rest, ending))
       entries.push_back({number, place, rest, !decides && !of_rest.counts});
   };
-  bool waits = false;  // for a name that must come
+  bool waiting = false;  // for a name that must come
   for (std::uint32_t place = at.place; place < names; ++place) {
     if (seen(at, place)) continue;
     if (at.max_left > 0) offer(place);
-    waits |= shapes_[at.shape].required[place];
-    if (at.any_order) continue;
-    if (waits) return ways;
+    waiting |= shapes_[at.shape].required[place];
+    if (at.order == Order::none) continue;
+    if (waiting) return ways;
+    if (at.order == Order::required) continue;
     rest = pass_name(rest, shapes_[at.shape].names[place]);
     if (rest == FormulaStore::never) return ways;
   }
-  may_close = !waits && at.min_left == 0 && finished(rest);
-  if (at.max_left > 0) other_members(at, rest, ways);
+  may_close = !waiting && at.min_left == 0 && finished(rest);
+  if (at.max_left > 0 && remembers_names(at, rest))
+    open_members(at, rest, bodies);
+  else if (at.max_left > 0)
+    other_members(at, rest, ways);
   return ways;
 }
 
@@ -172,13 +224,13 @@ void SchemaGrammar::named_members(const Container& at, std::uint32_t place, Form
 SchemaGrammar::Member SchemaGrammar::named_member(const Container& at, std::uint32_t place, const Choice& choice) {
   Member way{key_text(shapes_[at.shape].names[place]), choice.value, at};
   way.next.first = false;
-  if (at.any_order)
-    way.next.seen = with_seen(at.seen, place);
-  else
-    way.next.place = place + 1;
+  if (at.order != Order::none) way.next.place = place + 1;
+  if (at.order != Order::all) way.next.seen = with_seen(at.seen, place);
+  if (at.order == Order::required && !waits(way.next)) way.next.place = 0;
   way.next.min_left = less_one(at.min_left);
   way.next.max_left = less_one(at.max_left);
   way.next.rest = choice.rest;
+  way.next = without_needless_names(way.next);
   return way;
 }
 
@@ -190,7 +242,7 @@ void SchemaGrammar::other_members(const Container& at, Formula rest, std::vector
     Expression names;
     std::uint64_t matched;
   };
-  std::vector<Region> regions{{shapes_[at.shape].other_names, 0}};
+  std::vector<Region> regions{{unwritten(shapes_[at.shape].other_names, at), 0}};
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     std::vector<Region> finer;
     for (const Region& region : regions) {
@@ -216,11 +268,14 @@ void SchemaGrammar::other_members(const Container& at, Formula rest, std::vector
     const Expression word = store_.lexeme(store_.concat(region.names, quote_), like);
     for (const Choice& choice : decide(asked[0], wanted)) {
       Member way{store_.concat(word, colon_), choice.value, at};
+      way.names = region.names;
+      way.word = word;
       way.next.first = false;
-      if (!at.any_order) way.next.place = static_cast<std::uint32_t>(shapes_[at.shape].names.size());
+      if (at.order == Order::all) way.next.place = static_cast<std::uint32_t>(shapes_[at.shape].names.size());
       way.next.min_left = less_one(at.min_left);
       way.next.max_left = less_one(at.max_left);
       way.next.rest = choice.rest;
+      way.next = without_needless_names(way.next);
       out.push_back(way);
     }
   }
@@ -327,8 +382,14 @@ std::uint32_t SchemaGrammar::with_seen(std::uint32_t set, std::uint32_t place) {
 
 // Whether an object can be completed does not depend on the order; looking for a way in one order is quick.
 SchemaGrammar::Container SchemaGrammar::in_order(Container object) const {
-  object.any_order = false;
+  if (std::exchange(object.order, Order::all) != Order::all) object.place = 0;
   return object;
+}
+
+// Whether a name that must come has not.
+bool SchemaGrammar::waits(const Container& at) const {
+  const std::vector<std::uint32_t>& required = shapes_[at.shape].required_places;
+  return std::ranges::any_of(required, [&](std::uint32_t place) { return place >= at.place && !seen(at, place); });
 }
 
 Expression SchemaGrammar::name_pattern(Formula formula) {

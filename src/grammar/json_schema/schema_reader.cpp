@@ -265,10 +265,34 @@ Result<> SchemaReader::read_any_of(Reading& in, const Json& value) {
 }
 
 Result<> SchemaReader::read_one_of(Reading& in, const Json& value) {
-  describes_documents_ = true;
   ESP_TRY(const std::vector<Formula> parts, list(in, value, "oneOf"));
+  chooses_ = true;
+  const auto is_object = [&](const Json& way) { return may_be_object(in, way); };
+  describes_documents_ |= std::ranges::count_if(value, is_object) > 1;
   in.parts.push_back(tables_.formulas.exactly_one(parts));
   return success();
+}
+
+// Whether a schema's own words leave objects possible.
+bool SchemaReader::may_be_object(const Reading& in, const Json& schema) {
+  const Json* at = &schema;
+  SchemaNumber from = in.number;
+  for (int references = 0; references < 20 && at->is_object() && at->contains("$ref"); ++references) {
+    const Json& reference = (*at)["$ref"];
+    if (!reference.is_string()) return true;
+    const auto target = document_.resolve(from, reference.get_ref<const std::string&>());
+    if (!target.ok()) return true;
+    from = *target;
+    at = &document_.schema(from);
+  }
+  if (!at->is_object()) return !at->is_boolean() || at->get<bool>();
+  const auto is_object = [](const Json& value) { return value == "object"; };
+  if (const auto type = at->find("type"); type != at->end())
+    return type->is_array() ? std::ranges::any_of(*type, is_object) : is_object(*type);
+  if (const auto listed = at->find("enum"); listed != at->end() && listed->is_array())
+    return std::ranges::any_of(*listed, [](const Json& value) { return value.is_object(); });
+  const auto value = at->find("const");
+  return value == at->end() || value->is_object();
 }
 
 Result<> SchemaReader::read_not(Reading& in, const Json& value) {

@@ -78,9 +78,10 @@ class SchemaReader {
       : document_(document), tables_(tables), options_(options) {}
 
   Result<Formula> formula(SchemaNumber number);
-  // Whether a schema that was read so far relates members or whole schemas to one another (oneOf, not, if,
+  // Whether a schema that was read so far relates members or whole schemas to one another (oneOf of objects, not, if,
   // dependencies, names, contents, formats of somebody's own): it describes documents whose order is not its own.
   bool describes_documents() const { return describes_documents_; }
+  bool chooses() const { return chooses_; }                // there was a oneOf, of whatever
   bool compares_items() const { return compares_items_; }  // what may follow an item depends on its value
   // A formula for exactly this value.
   Result<Formula> equal_to(const Json& value);
@@ -168,6 +169,7 @@ class SchemaReader {
   Result<> read_all_of(Reading& in, const Json& value);
   Result<> read_any_of(Reading& in, const Json& value);
   Result<> read_one_of(Reading& in, const Json& value);
+  bool may_be_object(const Reading& in, const Json& schema);
   Result<> read_not(Reading& in, const Json& value);
   Result<> read_if(Reading& in, const Json& value);
   Result<> read_unevaluated_properties(Reading& in, const Json& value);
@@ -186,7 +188,7 @@ class SchemaReader {
   SchemaDocument& document_;
   SchemaTables& tables_;
   SchemaOptions options_;
-  bool describes_documents_ = false;
+  bool describes_documents_ = false, chooses_ = false;
   bool compares_items_ = false;
   bool keeps_spellings_ = true;  // of numbers, as ways in which they may be written
   std::unordered_map<SchemaNumber, Formula> formulas_;

@@ -9,7 +9,7 @@
 namespace espalier::grammar {
 
 // What `later` and `awaiting` expressions stand for, by the remainder of their payload.
-enum Payload : std::uint32_t { kContainer, kMultiple, kEntry, kPayloads };
+enum Payload : std::uint32_t { kContainer, kMultiple, kEntry, kOpenName, kPayloads };
 
 inline Formula constant(bool value) {
   return value ? FormulaStore::always : FormulaStore::never;

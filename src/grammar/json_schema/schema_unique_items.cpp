@@ -53,7 +53,8 @@ bool SchemaGrammar::search_unique(const Container& array) {
   const auto unchanged = [&](const Member& way) {
     return way.next.rest == array.rest && way.next.place == array.place;
   };
-  const std::vector<Member> ways = items(array);
+  std::vector<Member> ways = items(array);
+  std::ranges::stable_partition(ways, [&](const Member& way) { return way.next.rest != array.rest; });
   if (ends && std::ranges::all_of(ways, unchanged)) {
     std::uint64_t values = 0;  // that nobody else wants
     for (const Member& way : ways) {

@@ -52,4 +52,16 @@ std::string_view last_value(std::string_view json) {
   return json.substr(last);
 }
 
+std::string last_string(std::string_view json) {
+  json.remove_suffix(1);
+  std::size_t begin = json.size();
+  for (; begin > 0; --begin) {
+    if (json[begin - 1] != '"') continue;
+    std::size_t escapes = begin - 1;
+    while (escapes > 0 && json[escapes - 1] == '\\') --escapes;
+    if ((begin - 1 - escapes) % 2 == 0) break;
+  }
+  return '"' + std::string(json.substr(begin)) + '"';
+}
+
 }  // namespace espalier::grammar
