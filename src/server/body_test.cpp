@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/chat_messages.h"
+#include "server/constraint_fields.h"
 #include "server/native/generate_body.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
@@ -156,6 +157,35 @@ TEST(Bodies, ConstraintsComeInEveryClientsSpelling) {
       R"({"prompt":"x","response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{}}}})");
   ASSERT_TRUE(open.ok());
   EXPECT_EQ(open->common.constraint.constraint.closed, Constraint::Closed::as_written);
+}
+
+TEST(Bodies, NumbersOfConstraintsAreTakenAsWrittenAndOthersAsDoubles) {
+  JsonLimits exact;
+  exact.exact_numbers = true;
+  const std::string schema =
+      R"({"minimum":0.1000000000000000055511151231257827,"enum":[123456789012345678901234567890]})";
+  for (const std::string& member :
+       {R"("json_schema":)" + schema, R"("guided_json":)" + schema, R"("structured_outputs":{"json":)" + schema + "}",
+        R"("response_format":{"type":"json_schema","json_schema":{"schema":)" + schema + "}}"}) {
+    auto body = *parse_json(R"({"prompt":"x","temperature":0.84442185152504810001,"seed":1e30,)" + member + "}", exact);
+    ASSERT_TRUE(round_numbers_outside_constraints(body).ok()) << member;
+    EXPECT_EQ(body["temperature"], 0.8444218515250481);
+    EXPECT_TRUE(body["seed"].is_number_float());
+    body.erase("seed");
+    const auto read = parse_completion(body, kOptions);
+    ASSERT_TRUE(read.ok()) << member << ": " << read.error().message;
+    EXPECT_EQ(read->common.constraint.constraint.text, schema);
+  }
+  auto native_body =
+      *parse_json(R"({"text":"x","sampling_params":{"top_p":0.50000000000000000001,"json_schema":)" + schema +
+                      R"(},"segments":["x",{"sampling_params":{"json_schema":)" + schema + "}}]}",
+                  exact);
+  ASSERT_TRUE(round_numbers_outside_constraints(native_body).ok());
+  EXPECT_EQ(native_body["sampling_params"]["top_p"], 0.5);
+  EXPECT_EQ(json_text(native_body["sampling_params"]["json_schema"]), schema);
+  EXPECT_EQ(json_text(native_body["segments"][1]["sampling_params"]["json_schema"]), schema);
+  auto too_large = *parse_json(R"({"temperature":1e999})", exact);
+  EXPECT_FALSE(round_numbers_outside_constraints(too_large).ok());
 }
 
 TEST(Bodies, ConstraintsThatMakeNoSenseNameTheirField) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "server/handler.h"
 
 namespace espalier::server {
@@ -38,12 +40,12 @@ Result<> read_schema(F& out, const Json& value, std::string_view place) {
     if (text == "$$ANY$$") return set(out, Kind::json_object, {}, place);  // SGLang's own clients
     return text.empty() ? success() : set(out, Kind::json_schema, text, place);
   }
-  if (value.is_object() || value.is_boolean()) return set(out, Kind::json_schema, value.dump(), place);
+  if (value.is_object() || value.is_boolean()) return set(out, Kind::json_schema, json_text(value), place);
   return bad_request(fmt::format("{} must be a JSON schema, as an object or as a string", place), std::string(place));
 }
 
 Result<> read_tag(F& out, const Json& value, std::string_view place) {
-  if (value.is_object()) return set(out, Kind::structural_tag, value.dump(), place);
+  if (value.is_object()) return set(out, Kind::structural_tag, json_text(value), place);
   return read_text<Kind::structural_tag>(out, value, place);
 }
 
@@ -107,7 +109,7 @@ Result<> read_response_format(F& out, const Json& value, std::string_view place)
   ESP_TRY(const std::string type, get_string(value, {"type", place}));
   if (type == "text") return success();
   if (type == "json_schema") return read_json_schema_format(out, value, place);
-  if (type == "structural_tag") return set(out, Kind::structural_tag, value.dump(), place);
+  if (type == "structural_tag") return set(out, Kind::structural_tag, json_text(value), place);
   if (type == "json_object") {
     const Json* schema = find_field(value, "schema");
     if (schema != nullptr) return read_schema(out, *schema, fmt::format("{}.schema", place));
@@ -184,6 +186,21 @@ constexpr Row kOpenAi[] = {
 };
 
 }  // namespace
+
+Result<> round_numbers_outside_constraints(Json& fields) {
+  if (fields.is_array()) {
+    for (Json& each : fields) ESP_CHECK(round_numbers_outside_constraints(each));
+    return success();
+  }
+  if (!fields.is_object()) return round_numbers(fields);
+  for (auto& [name, value] : fields.get_ref<Json::object_t&>()) {
+    const auto is_named = [&](const Row& row) { return row.name == name; };
+    if (std::ranges::any_of(kNative, is_named) || std::ranges::any_of(kOpenAi, is_named)) continue;
+    const bool holds_fields = name == "sampling_params" || name == "segments";
+    ESP_CHECK(holds_fields ? round_numbers_outside_constraints(value) : round_numbers(value));
+  }
+  return success();
+}
 
 std::span<const Row> native_constraint_rows() {
   return kNative;

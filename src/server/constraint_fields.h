@@ -30,6 +30,10 @@ struct ConstraintFields {
 std::span<const FieldRow<ConstraintFields>> native_constraint_rows();  // of sampling_params
 std::span<const FieldRow<ConstraintFields>> openai_constraint_rows();  // of the body
 
+// Of a body that was read with exact_numbers (base/json.h): numbers become doubles, but for those of constraints, which
+// are taken as they are written.
+Result<> round_numbers_outside_constraints(Json& body);
+
 // A constraint that takes longer to compile is left to the slow lane: Error code kSlowCompile.
 inline constexpr std::chrono::milliseconds kQuickCompile{25};
 inline constexpr std::string_view kSlowCompile = "slow_compile";

@@ -29,7 +29,12 @@ Result<Json> parse_body(const net::HttpRequest& http, Dialect dialect) {
     return bad_request("the body must be JSON and say so: Content-Type: application/json", {},
                        "unsupported_media_type");
   }
-  auto parsed = parse_json(http.body);
+  JsonLimits limits;
+  limits.exact_numbers = true;  // of schemas
+  auto parsed = parse_json(http.body, limits);
+  if (parsed) {
+    if (auto rounded = round_numbers_outside_constraints(*parsed); !rounded) parsed = rounded.error();
+  }
   if (!parsed) {
     Error error = std::move(parsed).error();
     error.code = "invalid_json";
