@@ -157,6 +157,25 @@ TEST(Grammars, MembersThatMustAllComeKeepTheirOrderInDocumentsToo) {
   expect(Kind::json_schema, {with(R"(["b","a"])"), {R"({"a":1,"b":2})", R"({"b":2,"a":1})"}, {}});
 }
 
+// Written once: in a condition, or in a value.
+TEST(Grammars, MembersThatOnlyConditionsOrValuesNameComeInAnyOrderInDocuments) {
+  expect(Kind::json_schema, {R"({"type":"object","dependentRequired":{"a":["b"]}})",
+                             {R"({"c":1,"a":1,"b":1})", R"({"c":1})"},
+                             {R"({"c":1,"a":1})"}});
+  expect(Kind::json_schema, {R"({"type":"object","dependentRequired":{"a":["b"]},"properties":{"b":{}}})",
+                             {R"({"c":1,"a":1,"b":1})", R"({"a":1,"b":1,"c":1})"},
+                             {R"({"c":1,"a":1})"}});
+  expect(Kind::json_schema, {R"({"prefixItems":[{"oneOf":[{},{"dependentRequired":{"a":["b"]}}]}]})",
+                             {R"([{"c":1,"a":1}])", R"([{"a":1,"c":1}])"},
+                             {R"([{"c":1,"a":1,"b":1}])", R"([{"c":1}])"}});
+  expect(Kind::json_schema, {R"({"contains":{"dependentSchemas":{"a":{"type":"null"}}}})",
+                             {R"([{"c":1,"a":1},[]])", R"([{"c":1}])"},
+                             {R"([{"c":1,"a":1}])"}});
+  expect(
+      Kind::json_schema,
+      {R"({"not":{"type":"string"},"const":{"a":1,"b":2}})", {R"({"a":1,"b":2})", R"({"b":2,"a":1})"}, {R"({"a":1})"}});
+}
+
 // One that tells kinds of values apart relates no members.
 TEST(Grammars, AOneOfWithoutObjectsLeavesMembersInTheirOrder) {
   const auto with = [](const std::string& ways) {

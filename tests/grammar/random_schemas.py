@@ -70,7 +70,12 @@ def may_be_object(root, schema):
 def in_any_order(root):
     def describes(schema):
         return bool(OF_DOCUMENTS & set(schema)) or sum(may_be_object(root, way) for way in schema.get("oneOf", ())) > 1
-    return any(describes(schema) for schema in reached(root))
+
+    def keeps_an_order(schema):
+        """It is written twice."""
+        return any(name in schema.get("required", ()) for name in schema.get("properties", ()))
+    schemas = reached(root)
+    return any(map(describes, schemas)) and not any(map(keeps_an_order, schemas))
 
 
 def for_python(value):

@@ -50,7 +50,7 @@ struct Demand {
     at_least,  // numbers; a: literal; b: 1 = the bound itself is excluded
     at_most,
     multiple,     // numbers; a: literal
-    property,     // objects; the value under name a satisfies formula b
+    property,     // objects; the value under name a satisfies formula b; c: the schema that says so requires it as well
     pattern,      // every value under a name that expression a reads satisfies b
     additional,   // every value under a name that is not in name set a satisfies b
     names,        // every name, as a string, satisfies b
@@ -83,10 +83,8 @@ class FormulaStore {
   Formula all(Formula a, Formula b) { return all(std::vector<Formula>{a, b}); }
   Formula any(Formula a, Formula b) { return any(std::vector<Formula>{a, b}); }
   Formula no(Formula formula);
-  // The member of this name satisfies the formula; kept also when any value does, for the name's place in the order.
-  Formula named(std::uint32_t name, Formula value) {
-    return intern(Op::one, {Demand::Kind::property, name, value, 0}, {});
-  }
+  // A `property`, kept also when any value satisfies it, for the name's place in the order.
+  Formula named(const Demand& property) { return intern(Op::one, property, {}); }
   Formula exactly_one(std::span<const Formula> parts);
 
   Op op(Formula f) const { return nodes_[f].op; }

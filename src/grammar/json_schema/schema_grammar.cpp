@@ -141,7 +141,7 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
     case Kind::required:
     case Kind::min_members:
     case Kind::max_members:
-      if (c.kind == Kind::property && type == Type::object && !negated) return formulas_.named(c.a, c.b);
+      if (c.kind == Kind::property && type == Type::object && !negated) return formulas_.named(c);
       return keep(type == Type::object);
     default:
       return keep(type == Type::array);
@@ -372,7 +372,7 @@ bool SchemaGrammar::decide_each(Formula rest, Formula value, const UseChoice& us
   const auto given = [&](bool answer) {
     return formulas_.map_mentioned(rest, FormulaStore::mentions_asked(asked), [&](const Demand& c, bool negated) {
       if (c.kind == Kind::value && c.a == asked) return constant(answer != negated);
-      const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
+      const Formula self = c.kind == Kind::property ? formulas_.named(c) : formulas_.one(c);
       return negated ? formulas_.no(self) : self;
     });
   };

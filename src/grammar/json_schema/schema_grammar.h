@@ -49,7 +49,7 @@ class SchemaGrammar final : public ExpressionSource {
     std::vector<bool> required;
     std::vector<std::uint32_t> required_places;
     bool contradicted = false;         // `required` has names in another order
-    bool optional = false;             // some name may be left out, or is not among the properties
+    bool optional = false;             // some name may be left out, or no schema both lists and requires it
     std::size_t last_required = 0;     // place of the last one that `required` has named so far
     std::vector<bool> asked;           // by place: some schema wants the name, or its value, to be something
     std::vector<Formula> rest;         // constraints on other names

@@ -108,6 +108,7 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
     shape.required.resize(shape.names.size());
   }
   std::vector<std::vector<Formula>> values(shape.names.size());
+  std::vector<bool> twice(shape.names.size());  // written: one schema lists and requires the name
   for (const Formula part : parts) {
     const bool simple = formulas_.op(part) == FormulaStore::Op::one;
     const Demand c = simple ? formulas_.demand(part) : Demand{};
@@ -118,12 +119,14 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
     } else if (!simple) {
       rest.push_back(part);
     } else if (known == shape_of_.end()) {
-      if (c.kind == Kind::property)
+      if (c.kind == Kind::property) {
         values[shape.places.at(c.a)].push_back(c.b);
-      else if (c.kind == Kind::required)
+        if (c.c != 0) twice[shape.places.at(c.a)] = true;
+      } else if (c.kind == Kind::required) {
         require(shape, c.a);
-      else
+      } else {
         shape.rest.push_back(part);
+      }
     }
   }
   object.rest = formulas_.all(rest);
@@ -133,7 +136,7 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
     return object;
   }
   for (std::size_t i = 0; i < shape.names.size(); ++i) {
-    shape.optional |= shape.asked[i] && (!shape.required[i] || values[i].empty());
+    shape.optional |= shape.asked[i] && !(shape.required[i] && twice[i]);
     for (const Formula part : shape.rest) {
       // Of a constraint on names in general, what it asks of this one.
       const Formula asked = at_member(part, shape.names[i]);
@@ -166,8 +169,8 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
 
 // How far the order of an object's names is its author's. Schemas that describe documents (reader_) list names in any
 // order, but for objects whose names all must come and whose `required` has them in the same order: it is written
-// twice. A `required` in another order than the properties says that neither was meant, where a oneOf makes it likely
-// that the schema was not made for generation.
+// twice. (Not where only a condition requires a name, or a listed value has it.) A `required` in another order than the
+// properties says that neither was meant, where a oneOf makes it likely that the schema was not made for generation.
 SchemaGrammar::Order SchemaGrammar::order_of(const Shape& shape) const {
   if (options_.order == MemberOrder::declared) return Order::all;
   const bool twice = !shape.contradicted && !shape.optional && !shape.required_places.empty();
@@ -287,7 +290,7 @@ Formula SchemaGrammar::at_member(Formula formula, std::uint32_t name) {
   return formulas_.map_mentioned(formula, concerned, [&](const Demand& c, bool negated) {
     const auto answer = [&](Formula f) { return negated ? formulas_.no(f) : f; };
     const auto asked = [&] { return formulas_.one({Kind::value, c.b, 0, 0}); };
-    const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
+    const Formula self = c.kind == Kind::property ? formulas_.named(c) : formulas_.one(c);
     switch (c.kind) {
       case Kind::property:
         return answer(c.a == name ? asked() : self);
@@ -318,7 +321,7 @@ Formula SchemaGrammar::at_other_member(Formula formula, const std::vector<Expres
   return formulas_.map_mentioned(formula, FormulaStore::mentions_members, [&](const Demand& c, bool negated) {
     const auto answer = [&](Formula f) { return negated ? formulas_.no(f) : f; };
     const auto asked = [&] { return formulas_.one({Kind::value, c.b, 0, 0}); };
-    const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
+    const Formula self = c.kind == Kind::property ? formulas_.named(c) : formulas_.one(c);
     switch (c.kind) {
       case Kind::pattern:
         return answer(matches(c.a) ? formulas_.all(asked(), self) : self);
@@ -341,7 +344,7 @@ Formula SchemaGrammar::at_other_member(Formula formula, const std::vector<Expres
 // The name will not come any more.
 Formula SchemaGrammar::pass_name(Formula formula, std::uint32_t name) {
   return formulas_.map_mentioned(formula, FormulaStore::mentions_name(name), [&](const Demand& c, bool negated) {
-    const Formula self = c.kind == Kind::property ? formulas_.named(c.a, c.b) : formulas_.one(c);
+    const Formula self = c.kind == Kind::property ? formulas_.named(c) : formulas_.one(c);
     const bool passed = (c.kind == Kind::property || c.kind == Kind::required) && c.a == name;
     const Formula left = passed ? constant(c.kind == Kind::property) : self;
     return negated ? formulas_.no(left) : left;

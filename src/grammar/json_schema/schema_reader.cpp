@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 #include <utility>
 
 #include "grammar/json_schema/formats.h"
@@ -22,6 +23,15 @@ std::uint32_t types_named(std::string_view name) {
   if (name == "array") return kArray;
   if (name == "object") return kObject;
   return name == "any" ? std::uint32_t{kAnyType} : 0u;  // draft 3
+}
+
+// The strings of a list.
+std::unordered_set<std::string_view> strings_in(const Json* list) {
+  std::unordered_set<std::string_view> strings;
+  if (list == nullptr || !list->is_array()) return strings;
+  for (const Json& one : *list)
+    if (one.is_string()) strings.insert(one.get_ref<const std::string&>());
+  return strings;
 }
 
 }  // namespace
@@ -315,14 +325,17 @@ Result<> SchemaReader::read_if(Reading& in, const Json& value) {
 
 Result<> SchemaReader::read_properties(Reading& in, const Json& value) {
   if (!value.is_object()) return malformed(in, "properties", "an object of schemas");
+  const auto required = strings_in(in.find("required"));
   for (const auto& [name, schema] : value.items()) {
-    // Also names that may have any value: their place in the order counts.
-    in.parts.push_back(tables_.formulas.named(tables_.text(name), subschema(in, schema, "properties", name)));
+    const std::uint32_t text = tables_.text(name);
     const auto* const draft3_required =
         schema.is_object() && schema.contains("required") ? &schema["required"] : nullptr;
-    if (draft3_required != nullptr && draft3_required->is_boolean() && draft3_required->get<bool>()) {
-      in.parts.push_back(one(Kind::required, tables_.text(name)));
-    }
+    const bool required_here =
+        draft3_required != nullptr && draft3_required->is_boolean() && draft3_required->get<bool>();
+    // Also names that may have any value: their place in the order counts.
+    in.parts.push_back(tables_.formulas.named({Kind::property, text, subschema(in, schema, "properties", name),
+                                               required_here || required.contains(name) ? 1u : 0u}));
+    if (required_here) in.parts.push_back(one(Kind::required, text));
   }
   return success();
 }
