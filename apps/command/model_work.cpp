@@ -5,13 +5,17 @@
 namespace espalier::command {
 namespace {
 
-// Positions that the tokens [begin, end) see, of all layers together.
+// Positions that the last one of `length` tokens sees in a layer.
+std::int64_t seen(std::int64_t window, int length) {
+  return window > 0 ? std::min<std::int64_t>(window, length) : length;
+}
+
+// Those that the tokens [begin, end) see, of all layers together.
 double positions_seen(const ModelInfo& model, int begin, int end) {
-  double seen = 0;
+  double all = 0;
   for (const std::int64_t window : model.windows)
-    for (int position = begin; position < end; ++position)
-      seen += static_cast<double>(window > 0 ? std::min<std::int64_t>(window, position + 1) : position + 1);
-  return seen;
+    for (int position = begin; position < end; ++position) all += static_cast<double>(seen(window, position + 1));
+  return all;
 }
 
 double operations(const ModelInfo& model, int begin, int end) {
@@ -32,10 +36,8 @@ double token_operations(const ModelInfo& model, int length) {
 
 double step_bytes(const ModelInfo& model, int sequences, int length) {
   const double of_token = static_cast<double>(model.kv_bytes) / std::max(1, model.limits.pool_tokens);
-  double kept = 0;  // positions that are read, on average of the layers
-  for (const std::int64_t window : model.windows)
-    kept += static_cast<double>(window > 0 ? std::min<std::int64_t>(window, length) : length) /
-            static_cast<double>(model.windows.size());
+  // Of a sequence; what a token keeps is shared out evenly among the layers.
+  const double kept = positions_seen(model, length - 1, length) / static_cast<double>(model.windows.size());
   return static_cast<double>(model.weight_bytes) + sequences * kept * of_token;
 }
 

@@ -25,12 +25,12 @@ class ClassTokens {
   MaskWords made_of(Classes classes, std::uint32_t characters) const;
 
  private:
-  static constexpr std::size_t kClasses = 128;
+  static constexpr std::size_t kMostClasses = 8 * sizeof(Classes);
   struct Having {              // one class
     std::vector<TokenId> few;  // all of them, or
     MaskWords many;
   };
-  std::array<Having, kClasses> having_;
+  std::array<Having, kMostClasses> having_;
   MaskWords all_;                           // of whole characters
   std::vector<TokenId> longest_first_;      // the same
   std::vector<std::uint32_t> longer_than_;  // how many have more than that many characters

@@ -51,8 +51,6 @@ struct Rows {
   float* row(std::int64_t index) const { return reinterpret_cast<float*>(memory.data()) + index * columns; }
 };
 
-constexpr int kRowsPerChunk = 8;  // of elementwise work: a row costs about a microsecond
-
 struct Workspace {
   Rows x, normed, qkv, attended, inner, logits;
   PageBuffer converted[3];  // bf16, int8, int16
@@ -75,6 +73,8 @@ struct Workspace {
     return w;
   }
 };
+
+constexpr int kRowsPerChunk = 8;  // of elementwise work: a row costs about a microsecond
 
 }  // namespace
 

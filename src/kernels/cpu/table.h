@@ -36,8 +36,7 @@ struct MatmulTask {
   std::int64_t out_stride;  // floats from row to row
   const float* bias;        // [outputs], or null; with pairs [2][outputs]
   Finish finish;
-  bool
-      paired;  // panels 2 i and 2 i + 1 both belong to columns 16 i ...: the first is stored, the second finishes on it
+  bool paired;  // panels 2 i and 2 i + 1 belong to the same columns: the first is stored, the second finishes on it
 };
 using MatmulKernel = void (*)(const MatmulTask&);
 

@@ -133,7 +133,7 @@ void multiply_unpacked(const PanelGroup& group) {
 template <class Micro>
 void multiply(const PanelGroup& group) {
   if constexpr (!std::is_void_v<typename Micro::Unpacked>)
-    if (group.row_end - group.row_begin > 2 * Micro::kMaxRows) return multiply_unpacked<Micro>(group);
+    if (group.rows() > 2 * Micro::kMaxRows) return multiply_unpacked<Micro>(group);
   multiply_as_stored<Micro>(group);
 }
 
