@@ -6,13 +6,17 @@
 // a tile register can load, and no value straddles two cache lines:
 //
 //   q i8[values] | ActivationScale[ceil(k / 32)]            k values, zeros up to a whole cache line
-//   high i8[values] | low i8[values] | ActivationScale[]    with sixteen bits: 256 * high + low
+//
+// A row of sixteen bits is the sum of two such rows, one of high bytes and one of low ones, whose scales are a 256th of
+// theirs; bit b % 64 of word b / 64 tells that block b has low bytes:
+//
+//   high bytes | low bytes | u64[ceil(blocks / 64)]
 //
 // No byte is -128.
 //
 // Sixteen bits are for the few layers whose inputs have outliers that eight cannot follow (queries, keys and values);
-// they cost a second dot product in blocks that have one. In the others all low bytes are zero
-// (docs/decisions/activation-widths.md).
+// they cost a second dot product in blocks that have low bytes, which most do not need
+// (docs/decisions/activation-widths.md). A product adds up all blocks of high bytes, then those of low bytes.
 #pragma once
 
 #include <cstddef>
@@ -24,25 +28,45 @@ inline constexpr int kActivationBlock = 32;
 inline constexpr int kBf16Block = 32;  // rows and panels of bf16 have zeros up to a whole one
 
 struct ActivationScale {
-  float scale;          // x is about q * scale, or (256 * high + low) * scale
-  std::int32_t sum[2];  // of the block's first 16 values of q (or 256 * high + low), and of the others
+  float scale;          // x is about q * scale
+  std::int32_t sum[2];  // of the block's first 16 values of q, and of the others
   float weighted;       // scale * (sum[0] + sum[1])
 };
 static_assert(sizeof(ActivationScale) == 16);
 
-struct ActivationLayout {
-  std::size_t plane;   // bytes of q, of high, of low
-  std::size_t scales;  // where the scales begin
-  std::size_t bytes;   // of a row: an odd number of cache lines, else rows of some lengths would share a few cache sets
+namespace activation_layout {
+inline constexpr std::size_t kLine = 64;
+constexpr std::size_t lines(std::size_t bytes) {
+  return (bytes + kLine - 1) / kLine;
+}
+// An odd number of cache lines: else rows of some lengths would share a few cache sets.
+constexpr std::size_t odd_lines(std::size_t bytes) {
+  return (lines(bytes) | 1) * kLine;
+}
+}  // namespace activation_layout
 
-  // planes: 1, or 2 for sixteen bits.
-  static constexpr ActivationLayout of(std::int64_t k, int planes) {
-    constexpr std::size_t kLine = 64;
-    const auto lines = [](std::size_t bytes) { return (bytes + kLine - 1) / kLine; };
-    const std::size_t plane = lines(static_cast<std::size_t>(k)) * kLine,
-                      scales = static_cast<std::size_t>(planes) * plane;
-    const auto blocks = static_cast<std::size_t>((k + kActivationBlock - 1) / kActivationBlock);
-    return {plane, scales, (lines(scales + blocks * sizeof(ActivationScale)) | 1) * kLine};
+struct ActivationLayout {
+  std::size_t scales;  // where the scales begin
+  std::size_t bytes;   // of a row
+
+  static constexpr ActivationLayout of(std::int64_t k) {
+    const std::size_t scales = activation_layout::lines(static_cast<std::size_t>(k)) * activation_layout::kLine;
+    return {scales, activation_layout::odd_lines(scales + blocks(k) * sizeof(ActivationScale))};
+  }
+  static constexpr std::size_t blocks(std::int64_t k) {
+    return static_cast<std::size_t>((k + kActivationBlock - 1) / kActivationBlock);
+  }
+};
+
+struct WideLayout {
+  ActivationLayout byte;          // of the high bytes' part, and of the low bytes'
+  std::size_t low, marks;         // where the low bytes' part begins, and the words
+  std::size_t mark_words, bytes;  // how many these are; bytes of a row
+
+  static constexpr WideLayout of(std::int64_t k) {
+    const ActivationLayout byte = ActivationLayout::of(k);
+    const std::size_t words = (ActivationLayout::blocks(k) + 63) / 64, marks = 2 * byte.bytes;
+    return {byte, byte.bytes, marks, words, activation_layout::odd_lines(marks + words * sizeof(std::uint64_t))};
   }
 };
 

@@ -82,12 +82,12 @@ struct Rows {
   }
 };
 
-const ActivationScale* scales_of(const void* row, std::int64_t k, int planes) {
-  return reinterpret_cast<const ActivationScale*>(static_cast<const std::byte*>(row) +
-                                                  ActivationLayout::of(k, planes).scales);
+const ActivationScale* scales_of(const void* row, std::int64_t k) {
+  return reinterpret_cast<const ActivationScale*>(static_cast<const std::byte*>(row) + ActivationLayout::of(k).scales);
 }
-float scale_of(const void* row, std::int64_t k, int planes, std::int64_t i) {
-  return scales_of(row, k, planes)[i / kActivationBlock].scale;
+// What byte i of a row stands for.
+float value_of(const void* row, std::int64_t k, std::int64_t i) {
+  return static_cast<float>(static_cast<const std::int8_t*>(row)[i]) * scales_of(row, k)[i / kActivationBlock].scale;
 }
 
 // The numbers that converted rows stand for: what the judge of the product multiplies, their rounding being judged
@@ -96,7 +96,6 @@ std::vector<float> values_of(const Rows& rows, std::int64_t k) {
   std::vector<float> out;
   for (int r = 0; r < rows.block.rows; ++r) {
     const std::byte* row = rows.bytes.data() + static_cast<std::size_t>(r) * rows.block.stride;
-    const auto* q = reinterpret_cast<const std::int8_t*>(row);
     for (std::int64_t i = 0; i < k; ++i) {
       switch (rows.block.format) {
         case RowFormat::f32:
@@ -106,13 +105,11 @@ std::vector<float> values_of(const Rows& rows, std::int64_t k) {
           out.push_back(to_float(reinterpret_cast<const bf16*>(row)[i]));
           break;
         case RowFormat::int8:
-          out.push_back(static_cast<float>(q[i]) * scale_of(row, k, 1, i));
+          out.push_back(value_of(row, k, i));
           break;
-        case RowFormat::int16: {
-          const std::size_t low = ActivationLayout::of(k, 2).plane + static_cast<std::size_t>(i);
-          out.push_back(static_cast<float>(256 * q[i] + q[low]) * scale_of(row, k, 2, i));
+        case RowFormat::int16:
+          out.push_back(value_of(row, k, i) + value_of(row + WideLayout::of(k).low, k, i));
           break;
-        }
       }
     }
   }
@@ -336,9 +333,9 @@ TEST_P(EachKernelSet, QuantisedActivationsAreWithinHalfAStepAndSumUp) {
   for (std::int64_t n : {5, 32, 100, 128, 300}) {
     auto x = random_floats(rng, static_cast<std::size_t>(n), 5.0f);
     if (n == 100) std::fill_n(x.begin() + 32, 32, 0.0f);
-    std::vector<std::int8_t> row(ActivationLayout::of(n, 1).bytes, 99);
+    std::vector<std::int8_t> row(ActivationLayout::of(n).bytes, 99);
     cpu.quantise(x.data(), reinterpret_cast<std::uint8_t*>(row.data()), n);
-    const ActivationScale* scales = scales_of(row.data(), n, 1);
+    const ActivationScale* scales = scales_of(row.data(), n);
     const std::int64_t padded = (n + 31) / 32 * 32;
     for (std::int64_t i = 0; i < padded; ++i) {
       const ActivationScale& block = scales[i / 32];
@@ -360,27 +357,27 @@ TEST_P(EachKernelSet, WideActivationsKeepTwoBytesWhereAValueStandsOutAndOneElsew
   x[kActivationBlock + 7] = 60.0f;                                                // stands out
   std::fill_n(x.begin() + 2 * kActivationBlock, kActivationBlock, 0.0f);          // nothing
   for (int i = 0; i < kActivationBlock; ++i) x[3 * kActivationBlock + i] = 2.0f;  // all alike
-  std::vector<std::int8_t> row(ActivationLayout::of(n, 2).bytes, 99);
+  const WideLayout layout = WideLayout::of(n);
+  std::vector<std::int8_t> row(layout.bytes, 99);
   cpu.quantise_wide(x.data(), reinterpret_cast<std::uint8_t*>(row.data()), n);
-  const std::size_t plane = ActivationLayout::of(n, 2).plane;
-  const ActivationScale* scales = scales_of(row.data(), n, 2);
+  const std::int8_t* parts[] = {row.data(), row.data() + layout.low};
+  const auto* marks = reinterpret_cast<const std::uint64_t*>(row.data() + layout.marks);
   for (std::int64_t block = 0; block * kActivationBlock < n; ++block) {
     const std::int64_t begin = block * kActivationBlock, end = std::min(n, begin + kActivationBlock);
-    const bool one_byte =
-        std::all_of(row.begin() + static_cast<std::ptrdiff_t>(plane) + begin,
-                    row.begin() + static_cast<std::ptrdiff_t>(plane) + end, [](std::int8_t low) { return low == 0; });
+    const bool one_byte = std::all_of(parts[1] + begin, parts[1] + end, [](std::int8_t low) { return low == 0; });
     if (block < 4) {
       EXPECT_EQ(one_byte, block != 1) << block;
     }
-    const ActivationScale& scale = scales[block];
-    std::int32_t sum = 0;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int32_t value = 256 * row[static_cast<std::size_t>(i)] + row[plane + static_cast<std::size_t>(i)];
-      sum += value;
-      EXPECT_NEAR(static_cast<float>(value) * scale.scale, x[static_cast<std::size_t>(i)],
-                  scale.scale * (one_byte ? 128.5f : 1.501f));  // half a step, and one where a tie is no byte
+    EXPECT_EQ(one_byte, (marks[0] >> block & 1) == 0) << block;
+    const float step = scales_of(parts[1], n)[block].scale;
+    for (std::int64_t i = begin; i < end; ++i)
+      EXPECT_NEAR(value_of(parts[0], n, i) + value_of(parts[1], n, i), x[static_cast<std::size_t>(i)],
+                  step * (one_byte ? 128.5f : 1.501f));  // half a step, and one where a tie is no byte
+    for (const std::int8_t* part : parts) {
+      const ActivationScale& scale = scales_of(part, n)[block];
+      EXPECT_EQ(scale.scale, part == parts[0] ? 256.0f * step : step);
+      EXPECT_EQ(scale.sum[0] + scale.sum[1], std::accumulate(part + begin, part + end, 0));
     }
-    EXPECT_EQ(scale.sum[0] + scale.sum[1], sum);
   }
 }
 

@@ -21,6 +21,21 @@ MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
   }
 }
 
+MatmulTask task_of(const PackedMatrix& weights, const RowBlock& x, float* out, std::int64_t out_stride) {
+  MatmulTask task{};
+  task.panels = weights.panel(0);
+  task.panel_bytes = weights.panel_bytes();
+  task.k = weights.k();
+  task.outputs = weights.outputs();
+  task.then_panel = -1;
+  task.x = x.data;
+  task.x_stride = x.stride;
+  task.row_end = x.rows;
+  task.out = out;
+  task.out_stride = out_stride;
+  return task;
+}
+
 }  // namespace
 
 RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide) {
@@ -37,9 +52,9 @@ std::size_t row_bytes(RowFormat format, std::int64_t k) {
     case RowFormat::bf16:
       return (((n + 31) / 32) | 1) * 32 * sizeof(bf16);  // an odd number of cache lines, as in activations.h
     case RowFormat::int8:
-      return ActivationLayout::of(k, 1).bytes;
+      return ActivationLayout::of(k).bytes;
     case RowFormat::int16:
-      return ActivationLayout::of(k, 2).bytes;
+      return WideLayout::of(k).bytes;
   }
   return 0;
 }
@@ -58,15 +73,8 @@ void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::
 
 void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
             std::int64_t out_stride, MatmulOptions options) {
-  MatmulTask all{};
-  all.panels = weights.panel(0);
-  all.panel_bytes = weights.panel_bytes();
-  all.k = weights.k();
-  all.outputs = options.pairs > 0 ? options.pairs : weights.outputs();
-  all.x = x.data;
-  all.x_stride = x.stride;
-  all.out = out;
-  all.out_stride = out_stride;
+  MatmulTask all = task_of(weights, x, out, out_stride);
+  if (options.pairs > 0) all.outputs = options.pairs;
   all.bias = options.bias;
   all.finish = options.finish;
   all.paired = options.pairs > 0;
@@ -95,6 +103,18 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
     task.row_end = std::min(x.rows, task.row_begin + row_block);
     kernel(task);
   });
+}
+
+void matmul_columns(const CpuKernels& cpu, const PackedMatrix& weights, const RowBlock& x, ColumnRange columns,
+                    const float* bias, float* out, std::int64_t out_stride) {
+  const auto panel = static_cast<int>(columns.first / kPanelColumns);
+  MatmulTask task = task_of(weights, x, out, out_stride);
+  task.panels = weights.panel(panel);
+  task.outputs = columns.count;
+  task.bias = bias;
+  task.panel_end = static_cast<int>((columns.count + kPanelColumns - 1) / kPanelColumns);
+  if (columns.next >= 0) task.then_panel = static_cast<int>(columns.next / kPanelColumns) - panel;
+  choose(cpu, weights.type(), x.format)(task);
 }
 
 }  // namespace espalier

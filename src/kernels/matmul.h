@@ -27,6 +27,10 @@ struct RowBlock {
   const void* data;
   std::size_t stride;  // bytes
   int rows;
+  RowBlock some(int begin, int end) const {
+    return {format, static_cast<const std::byte*>(data) + static_cast<std::size_t>(begin) * stride, stride,
+            end - begin};
+  }
 };
 
 // Converts rows [begin, end) of x [rows, k] into `out` (row_bytes apart). For f32 nothing is to be done.
@@ -45,5 +49,13 @@ struct MatmulOptions {
 // weights.
 void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
             std::int64_t out_stride, MatmulOptions options = {});
+
+struct ColumnRange {
+  std::int64_t first, count;  // the first of a panel
+  std::int64_t next;          // where the calling thread probably goes on, or -1: called in from memory meanwhile
+};
+// Some columns of the same on the calling thread: out [rows, columns.count]; bias: theirs, or null.
+void matmul_columns(const CpuKernels& cpu, const PackedMatrix& weights, const RowBlock& x, ColumnRange columns,
+                    const float* bias, float* out, std::int64_t out_stride);
 
 }  // namespace espalier

@@ -9,6 +9,7 @@
 #include "kernels/cpu/amx/simd.h"
 #include "kernels/cpu/amx/tiles.h"
 #include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/generic/integer_tile.h"
 #include "kernels/cpu/generic/parts.h"
 #include "kernels/cpu/generic/tile.h"
 
@@ -52,53 +53,43 @@ struct DecodedPiece {
   }
 };
 
-// Where the rows of a tile lie: bytes, scales of their blocks, and how far the low bytes are from the high ones.
+// Where the rows of a tile lie: bytes, and scales of their blocks.
 struct TileRows {
   const std::uint8_t* first;
-  std::size_t stride, scales, plane;
+  std::size_t stride, scales;
   const ActivationScale& scale(int row, int block) const {
     return reinterpret_cast<const ActivationScale*>(first + scales + static_cast<std::size_t>(row) * stride)[block];
   }
 };
 
 // Products of a tile's rows with the groups of a piece, one after the other. kDepth of them are under way at a time,
-// each with C tiles and a place in memory of its own: a tile is stored long before its sums are read.
-// Tiles: C 0 to 3, A 4 (high bytes, or all there is) and 5 (low bytes), B 6.
-template <int kPlanes>
+// each with a C tile and a place in memory of its own: a tile is stored long before its sums are read.
+// Tiles: C 0 to 3, A 4, B 6.
 struct Products {
-  static constexpr int kDepth = 4 / kPlanes;
-  alignas(64) std::int32_t sums[kDepth][kPlanes][16][16];
+  static constexpr int kDepth = 4;
+  alignas(64) std::int32_t sums[kDepth][16][16];
 
   template <int kTurn>
-  [[gnu::always_inline]] inline void make(const std::int8_t* codes, const std::uint8_t* x, std::size_t stride,
-                                          std::size_t plane) {
-    constexpr int kC = kTurn * kPlanes;
+  [[gnu::always_inline]] inline void make(const std::int8_t* codes, const std::uint8_t* x, std::size_t stride) {
     load_tile<6>(codes, 64);
     load_tile<4>(x, stride);
-    clear_tile<kC>();
-    multiply_bytes<kC, 4, 6>();
-    store_tile<kC>(sums[kTurn][0], 64);
-    if constexpr (kPlanes == 2) {
-      load_tile<5>(x + plane, stride);
-      clear_tile<kC + 1>();
-      multiply_bytes<kC + 1, 5, 6>();
-      store_tile<kC + 1>(sums[kTurn][1], 64);
-    }
+    clear_tile<kTurn>();
+    multiply_bytes<kTurn, 4, 6>();
+    store_tile<kTurn>(sums[kTurn], 64);
   }
   [[gnu::always_inline]] inline Simd::F value(int turn, int row) const {
-    __m512i sum = _mm512_load_si512(sums[turn][0][row]);
-    if constexpr (kPlanes == 2)
-      sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 8), _mm512_load_si512(sums[turn][1][row]));
-    return {_mm512_cvtepi32_ps(sum)};
+    return {_mm512_cvtepi32_ps(_mm512_load_si512(sums[turn][row]))};
   }
 };
 
-template <class Format, int kPlanes>
+// kWide: rows of two bytes, whose low ones come last.
+template <class Format, bool kWide>
 struct TileMatmul {
   using Piece = DecodedPiece<Format>;
-  static constexpr int kGroups = Format::kGroups, kDepth = Products<kPlanes>::kDepth;
+  static constexpr int kGroups = Format::kGroups, kDepth = Products::kDepth;
 
-  // acc + what a product says of one row. The order of operations is that of generic/matmul.h's IntegerTile::group.
+  // acc + what a product says of one row. The order of operations is that of generic/integer_tile.h's
+  // IntegerTile::group.
   template <int kGroup>
   [[gnu::always_inline]] static inline Simd::F add_scaled(Simd::F acc, Simd::F value, Simd::F scale,
                                                           const float* minimum, const ActivationScale& x) {
@@ -113,14 +104,14 @@ struct TileMatmul {
   // sums += the piece's part. 16 rows' sums are held in registers, those of fewer rows in memory.
   template <bool kWhole>
   static void add_piece(const TileRows& x, int rows, const Piece& piece, int first, int count, Sums& sums) {
-    Products<kPlanes> products;
+    Products products;
     const int groups = count * kGroups;
-    const std::size_t stride = x.stride, plane = x.plane;
+    const std::size_t stride = x.stride;
     const std::int8_t* codes = piece.codes[0][0];
     const std::uint8_t* bytes = x.first + first * 32;
     auto make = [&](int group, auto turn) __attribute__((always_inline)) {
       if (group < groups)
-        products.template make<turn>(codes + group * (512 / kGroups), bytes + group * (32 / kGroups), stride, plane);
+        products.template make<turn>(codes + group * (512 / kGroups), bytes + group * (32 / kGroups), stride);
     };
     Simd::F acc[16];
     if constexpr (kWhole) each<16>([&](auto r) __attribute__((always_inline)) { acc[r] = Simd::load(sums[r]); });
@@ -148,7 +139,7 @@ struct TileMatmul {
   static void shape(int rows) {
     TileShapes shapes;
     for (int c = 0; c < 4; ++c) shapes.set(c, rows, 64);
-    for (int a = 4; a < 6; ++a) shapes.set(a, rows, 32 / kGroups);
+    shapes.set(4, rows, 32 / kGroups);
     shapes.set(6, 8 / kGroups, 64);
     shapes.load();
   }
@@ -162,12 +153,10 @@ struct TileMatmul {
   }
 
   static void one_panel(const MatmulTask& t, int panel, int row, int rows) {
-    const ActivationLayout layout = ActivationLayout::of(t.k, kPlanes);
+    const ActivationLayout layout = ActivationLayout::of(t.k);
     const std::uint8_t* w = t.panels + static_cast<std::size_t>(panel) * t.panel_bytes;
     const int blocks = static_cast<int>((t.k + 31) / 32), whole = rows / 16, rest = rows % 16;
-    auto rows_from = [&](int r) {
-      return TileRows{TaskRows{t}.at<std::uint8_t>(row + r), t.x_stride, layout.scales, layout.plane};
-    };
+    auto rows_from = [&](int r) { return TileRows{TaskRows{t}.at<std::uint8_t>(row + r), t.x_stride, layout.scales}; };
     alignas(64) Piece piece;
     alignas(64) Sums sums[kPassRows / 16];
     for (int r = 0; r < rows; ++r) Simd::store(sums[r / 16][r % 16], Simd::zero());
@@ -180,7 +169,11 @@ struct TileMatmul {
       shape(rest);
       add_piece<false>(rows_from(16 * whole), rest, piece, first, count, sums[whole]);
     }
-    for (int r = 0; r < rows; ++r) finish_row(t, panel, row + r, Simd::load(sums[r / 16][r % 16]));
+    for (int r = 0; r < rows; ++r) {
+      Tile<1, 1> sum{{{Simd::load(sums[r / 16][r % 16])}}};
+      if constexpr (kWide) add_low_bytes<Format>(sum, t, panel, row + r);
+      finish_row(t, panel, row + r, sum.acc[0][0]);
+    }
   }
 };
 
@@ -190,12 +183,12 @@ constexpr int kLeastRows = 32, kLeastWideRows = 16;
 template <class Format>
 void matmul_int8(const MatmulTask& t) {
   if (t.row_end - t.row_begin < kLeastRows) return avx512::matmul_int8_for(Format::kType)(t);
-  TileMatmul<Format, 1>::run(t);
+  TileMatmul<Format, false>::run(t);
 }
 template <class Format>
 void matmul_int16(const MatmulTask& t) {
   if (t.row_end - t.row_begin < kLeastWideRows) return avx512::matmul_int16_for(Format::kType)(t);
-  TileMatmul<Format, 2>::run(t);
+  TileMatmul<Format, true>::run(t);
 }
 
 double peak_int8(std::int64_t rounds) {

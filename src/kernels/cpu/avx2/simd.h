@@ -184,10 +184,6 @@ struct Simd {
   }
 
   static inline I iset1(std::int32_t x) { return {{_mm256_set1_epi32(x), _mm256_set1_epi32(x)}}; }
-  static inline I shift8_add(I a, I b) {  // 256 a + b
-    return {{_mm256_add_epi32(_mm256_slli_epi32(a.v[0], 8), b.v[0]),
-             _mm256_add_epi32(_mm256_slli_epi32(a.v[1], 8), b.v[1])}};
-  }
   static inline F to_float(I a) { return {{_mm256_cvtepi32_ps(a.v[0]), _mm256_cvtepi32_ps(a.v[1])}}; }
 
   static inline B bload(const std::uint8_t* p) {

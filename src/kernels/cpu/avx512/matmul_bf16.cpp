@@ -9,7 +9,7 @@ namespace espalier::kernels::avx512 {
 
 // Both sides bf16, pairs along K, rows padded with zeros. A type of this file only: under a name that another file uses
 // too, the linker could choose this one for processors without these instructions.
-struct Bf16Tile {
+struct Bf16Tile : WithoutRest {
   static constexpr int kMaxRows = Simd::kHalfRows, kRowsTogether = 1;
   // One row reads panel behind panel: a single stream (integer_tile.h).
   static constexpr int panels(int rows) { return rows == 1 ? 1 : Simd::half_panels(rows); }

@@ -121,9 +121,6 @@ struct Simd {
   }
 
   static inline I iset1(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
-  static inline I shift8_add(I high, I low) {
-    return {_mm512_add_epi32(_mm512_slli_epi32(high.v, 8), low.v)};
-  }  // 256 high + low
   static inline F to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 
   static inline B bload(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }

@@ -103,9 +103,8 @@ inline void quantise_blocks(const float* x, std::int64_t left, std::int8_t* q, A
 }
 
 inline void quantise(const float* x, std::uint8_t* out, std::int64_t n) {
-  const ActivationLayout layout = ActivationLayout::of(n, 1);
   auto* q = reinterpret_cast<std::int8_t*>(out);
-  auto* scales = reinterpret_cast<ActivationScale*>(out + layout.scales);
+  auto* scales = reinterpret_cast<ActivationScale*>(out + ActivationLayout::of(n).scales);
   for_blocks(n, [&](auto blocks, std::int64_t at) {
     quantise_blocks<blocks>(x + at, n - at, q + at, scales + at / kActivationBlock);
   });
@@ -116,42 +115,59 @@ inline void quantise(const float* x, std::uint8_t* out, std::int64_t n) {
 // 2^24, so every instruction set decides alike.
 inline constexpr float kEvenSquares = 25600.0f;  // the largest value is at most 4.5 times the root mean square
 
+// Where a part of a wide row gets what belongs to some blocks.
+struct PartOfRow {
+  std::int8_t* q;
+  ActivationScale* scales;
+  PartOfRow(std::uint8_t* part, const ActivationLayout& layout, std::int64_t at)
+      : q(reinterpret_cast<std::int8_t*>(part) + at),
+        scales(reinterpret_cast<ActivationScale*>(part + layout.scales) + at / kActivationBlock) {}
+};
+
+// Returns which of the blocks have low bytes: bit 0 tells of the first.
 template <int kBlocks>
-inline void quantise_wide_blocks(const float* x, std::int64_t left, std::int8_t* high, std::int8_t* low,
-                                 ActivationScale* scales) {
+inline unsigned quantise_wide_blocks(const float* x, std::int64_t left, PartOfRow high, PartOfRow low) {
   constexpr float kLevels = 127.0f * 256.0f;
   const Simd::F byte = Simd::set1(256.0f), inverse = Simd::set1(1.0f / 256.0f), most = Simd::set1(127.0f),
                 least = Simd::set1(-127.0f);
   const BlocksOfFloats<kBlocks> blocks(x, left);
   const BlockScales<kBlocks> of(blocks, kLevels);
-  float squares[kBlocks];
-  Simd::F value[2][kBlocks], upper[2][kBlocks], square[kBlocks];
+  float squares[kBlocks], high_scale[kBlocks];
+  Simd::F value[2][kBlocks], upper[2][kBlocks], lower[2][kBlocks], square[kBlocks];
   for (int b = 0; b < kBlocks; ++b) {
     for (int h = 0; h < 2; ++h) {
       value[h][b] = Simd::round(Simd::mul(blocks.half[h][b], Simd::set1(of.factor[b])));
       upper[h][b] = Simd::round(Simd::mul(value[h][b], inverse));
     }
     square[b] = Simd::fma(upper[0][b], upper[0][b], Simd::mul(upper[1][b], upper[1][b]));
+    high_scale[b] = 256.0f * of.scale[b];
   }
   reduce_add(square, squares);
-  for (int b = 0; b < kBlocks; ++b)
+  unsigned marks = 0;
+  for (int b = 0; b < kBlocks; ++b) {
+    const bool even = squares[b] >= kEvenSquares || squares[b] == 0.0f;
+    marks |= (even ? 0u : 1u) << b;
     for (int h = 0; h < 2; ++h) {
       // A tie gives 128 or -128: the one is no byte, the other has no opposite (Simd::dot4_centred).
       const Simd::F rest = Simd::max(Simd::min(Simd::sub(value[h][b], Simd::mul(upper[h][b], byte)), most), least);
-      const Simd::F lower = squares[b] >= kEvenSquares ? Simd::zero() : rest;
-      Simd::store_i8(high + kActivationBlock * b + 16 * h, upper[h][b]);
-      Simd::store_i8(low + kActivationBlock * b + 16 * h, lower);
-      value[h][b] = Simd::fma(upper[h][b], byte, lower);
+      lower[h][b] = even ? Simd::zero() : rest;
+      Simd::store_i8(high.q + kActivationBlock * b + 16 * h, upper[h][b]);
+      Simd::store_i8(low.q + kActivationBlock * b + 16 * h, lower[h][b]);
     }
-  store_scales(of.scale, value[0], value[1], scales);
+  }
+  store_scales(high_scale, upper[0], upper[1], high.scales);
+  store_scales(of.scale, lower[0], lower[1], low.scales);
+  return marks;
 }
 
 inline void quantise_wide(const float* x, std::uint8_t* out, std::int64_t n) {
-  const ActivationLayout layout = ActivationLayout::of(n, 2);
-  auto *high = reinterpret_cast<std::int8_t*>(out), *low = high + layout.plane;
-  auto* scales = reinterpret_cast<ActivationScale*>(out + layout.scales);
+  const WideLayout layout = WideLayout::of(n);
+  auto* marks = reinterpret_cast<std::uint64_t*>(out + layout.marks);
   for_blocks(n, [&](auto blocks, std::int64_t at) {
-    quantise_wide_blocks<blocks>(x + at, n - at, high + at, low + at, scales + at / kActivationBlock);
+    const std::int64_t block = at / kActivationBlock, bit = block % 64;  // steps of four blocks end where words do
+    const std::uint64_t found = quantise_wide_blocks<blocks>(x + at, n - at, PartOfRow(out, layout.byte, at),
+                                                             PartOfRow(out + layout.low, layout.byte, at));
+    marks[block / 64] = (bit == 0 ? 0 : marks[block / 64]) | found << bit;
   });
 }
 

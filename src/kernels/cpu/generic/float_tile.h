@@ -10,7 +10,7 @@
 namespace espalier::kernels::ESPALIER_ISA {
 
 template <DType kType>
-struct FloatTile {
+struct FloatTile : WithoutRest {
   static constexpr int kMaxRows = kType == DType::f32 ? Simd::kFloatRows : Simd::kHalfRows, kRowsTogether = 1;
   static constexpr int panels(int rows) {
     return kType == DType::f32 ? Simd::float_panels(rows) : Simd::half_panels(rows);
@@ -52,7 +52,7 @@ struct FloatTile {
 // Quantised weights, float activations: weights are decoded in registers, value = scale * (code - zero) + minimum, with
 // both products exact in f32 (see tensor/decode.h), so the weights are exactly the decoded ones.
 template <class Format>
-struct ExactTile {
+struct ExactTile : WithoutRest {
   static constexpr int kMaxRows = Simd::kFloatRows, kRowsTogether = 1;
   static constexpr int panels(int rows) { return Simd::float_panels(rows); }
   using Unpacked = FloatTile<DType::f32>;

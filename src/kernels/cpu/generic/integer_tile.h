@@ -1,5 +1,6 @@
 // integer_tile.h: micro-kernels that multiply codes of quantised weights with activations of one byte or two, in whole
-// numbers, and scale what each block of 32 values gives.
+// numbers, and scale what each block of 32 values gives. Rows of two bytes are multiplied as rows of one, and what
+// their low bytes give comes last, row by row: only some of the blocks have any.
 //
 // Codes that take more than a shift and a mask to read are unpacked first where many rows need them (matmul.h): to
 // bytes in the form that a product takes, with float scales.
@@ -69,81 +70,15 @@ struct Operands<UnpackedFormat<Format>> {
   }
 };
 
-// How many bytes an activation has, one or two (kernels/activations.h), each with its own dot product.
 // A product adds what Format's codes x four activations give to 32-bit sums, or, where codes are small and the
 // processor has it, to 16-bit sums of pairs, which then are added to those.
-struct OneByte {
-  static constexpr int kPlanes = 1;
-  struct Sum {
-    Simd::I acc;
-  };
-  struct Pairs {
-    Simd::P acc;
-  };
-  static Sum start(std::int32_t value) { return {Simd::iset1(value)}; }
-  template <class Format, int kPanels>
-  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Operand<Format> (&codes)[kPanels],
-                                                const std::int8_t* q, std::size_t) {
-    const Simd::A a = Simd::aload(q);
-    each<kPanels>([&](auto p) { sums[p].acc = dot4<Format>(sums[p].acc, codes[p], a); });
-  }
-  template <class Format>
-  [[gnu::always_inline]] static inline Simd::I dot4(Simd::I sum, const Operand<Format>& codes, Simd::A a) {
-    if constexpr (kCentred<Format>)
-      return Simd::dot4_centred(sum, codes, a);
-    else
-      return Simd::template dot4<(Format::kMostCode < 128)>(sum, codes, a);
-  }
-  template <int kPanels>
-  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
-                                                const std::int8_t* q, std::size_t) {
-    const Simd::A a = Simd::aload(q);
-    each<kPanels>([&](auto p) { sums[p].acc = Simd::dot_pairs(sums[p].acc, codes[p], a); });
-  }
-  static void add(Sum& sum, const Pairs& pairs) { sum.acc = Simd::add_pairs(sum.acc, pairs.acc); }
-  static Simd::F value(const Sum& sum) { return Simd::to_float(sum.acc); }
-};
-
-struct TwoBytes {
-  static constexpr int kPlanes = 2;
-  struct Sum {
-    Simd::I high, low;
-  };
-  struct Pairs {
-    Simd::P high, low;
-  };
-  static Sum start(std::int32_t value) { return {Simd::iset1(0), Simd::iset1(value)}; }
-  template <class Format, int kPanels>
-  [[gnu::always_inline]] static inline void dot(Sum (&sums)[kPanels], const Operand<Format> (&codes)[kPanels],
-                                                const std::int8_t* q, std::size_t plane) {
-    const Simd::A high = Simd::aload(q), low = Simd::aload(q + plane);
-    each<kPanels>([&](auto p) {
-      sums[p].high = OneByte::dot4<Format>(sums[p].high, codes[p], high);
-      sums[p].low = OneByte::dot4<Format>(sums[p].low, codes[p], low);
-    });
-  }
-  template <int kPanels>
-  [[gnu::always_inline]] static inline void dot(Pairs (&sums)[kPanels], const Simd::B (&codes)[kPanels],
-                                                const std::int8_t* q, std::size_t plane) {
-    const Simd::A high = Simd::aload(q), low = Simd::aload(q + plane);
-    each<kPanels>([&](auto p) {
-      sums[p].high = Simd::dot_pairs(sums[p].high, codes[p], high);
-      sums[p].low = Simd::dot_pairs(sums[p].low, codes[p], low);
-    });
-  }
-  static void add(Sum& sum, const Pairs& pairs) {
-    sum.high = Simd::add_pairs(sum.high, pairs.high);
-    sum.low = Simd::add_pairs(sum.low, pairs.low);
-  }
-  static Simd::F value(const Sum& sum) { return Simd::to_float(Simd::shift8_add(sum.high, sum.low)); }
-};
-
-// Two bytes where the low ones are all zero, as they are in most blocks (elementwise.h): the same sums as one byte has,
-// and as two have, for half of their products and registers. What sums start at is then a multiple of 256.
-struct HighByte : OneByte {
-  static Sum start(std::int32_t value) { return {Simd::iset1(value / 256)}; }
-  static Simd::F value(const Sum& sum) { return Simd::to_float(Simd::shift8_add(sum.acc, Simd::iset1(0))); }
-};
+template <class Format>
+[[gnu::always_inline]] inline Simd::I dot4(Simd::I sum, const Operand<Format>& codes, Simd::A a) {
+  if constexpr (kCentred<Format>)
+    return Simd::dot4_centred(sum, codes, a);
+  else
+    return Simd::template dot4<(Format::kMostCode < 128)>(sum, codes, a);
+}
 
 // Of so many steps, how many may be added up in sixteen bits: each adds two products of a code and a signed byte.
 constexpr int pair_run(int steps, int most_code) {
@@ -151,49 +86,40 @@ constexpr int pair_run(int steps, int most_code) {
   return fit < steps ? fit : steps;
 }
 
-template <class Format, class Width>
-struct IntegerTile {
+template <class Format>
+struct IntegerTile : WithoutRest {
   static constexpr bool kUnpacked = Operands<Format>::kUnpacked;
   static constexpr int kMaxRows = Simd::kInt8Rows, kRowsTogether = 1;
-  static constexpr int kTwoByteRows = (kMaxRows + 1) / 2;  // whose sums the registers hold where both bytes count
   // Few rows wait for memory: they read panel behind panel, a single stream. Two side by side cost up to a third of the
   // bandwidth (Zen 4, SmolLM2 Q4_1, 2, 3, 4, 5 sequences: 6.1, 6.8, 7.1, 8.1 -> 4.8, 5.1, 6.1, 6.6 ms a step), but
   // share what a zero point costs for each row (the 1B shape, Q4_0: 2, 3 sequences 30, 30 -> 25, 27, but 5 of them 36
   // -> 45).
-  static constexpr int kSingleStream = Format::kZeroPoint == 0 ? 5 : 3;  // planes of rows
-  static constexpr int panels(int rows) {
-    return rows == 1 || rows * Width::kPlanes <= kSingleStream ? 1 : Simd::kInt8Panels;
-  }
+  static constexpr int kSingleStream = Format::kZeroPoint == 0 ? 5 : 3;  // rows
+  static constexpr int panels(int rows) { return rows <= kSingleStream ? 1 : Simd::kInt8Panels; }
   static constexpr std::int64_t offset(std::int64_t k) { return k / Format::kBlock * Format::kBytes; }
   static constexpr int kBytesOf32 = Format::kBytes / Format::kSubs;
   static constexpr bool kQuick =  // unpacking Q4_0 gave 6 % with 100 rows and took 10 % from 12 (Zen 3), Q8_0 nothing
       Format::kType == DType::q8_0 || Format::kType == DType::q4_0 || Format::kType == DType::q4_1;
-  using Unpacked = std::conditional_t<kUnpacked || kQuick, void, IntegerTile<UnpackedFormat<Format>, Width>>;
+  using Unpacked = std::conditional_t<kUnpacked || kQuick, void, IntegerTile<UnpackedFormat<Format>>>;
 
   template <int kRows>
   struct Rows {
     const std::int8_t* at[kRows];
-    std::size_t values, scales, plane;  // where the block's bytes and scale lie in each row; from high to low bytes
+    std::size_t values, scales;  // where the block's bytes and scale lie in each row
     const std::int8_t* q(int r, int j) const { return at[r] + values + 4 * j; }
     const ActivationScale& scale(int r) const { return *reinterpret_cast<const ActivationScale*>(at[r] + scales); }
-    bool low_bytes_are_zero() const {
-      std::uint64_t any = 0, eight;
-      for (int r = 0; r < kRows; ++r)
-        for (int i = 0; i < kActivationBlock; i += 8) {
-          __builtin_memcpy(&eight, at[r] + plane + values + i, 8);
-          any |= eight;
-        }
-      return any == 0;
+    void go_to(std::size_t block, const ActivationLayout& layout) {
+      values = block * kActivationBlock;
+      scales = layout.scales + block * sizeof(ActivationScale);
     }
   };
 
   template <int kRows, int kPanels>
   [[gnu::always_inline]] static inline void add(Tile<kRows, kPanels>& tile, const MatmulTask& t, int row,
                                                 const PanelPart<kPanels>& part) {
-    const ActivationLayout layout = ActivationLayout::of(t.k, Width::kPlanes);
-    const auto begin = static_cast<std::size_t>(part.begin);
-    Rows<kRows> x{{}, begin, layout.scales + begin / kActivationBlock * sizeof(ActivationScale), layout.plane};
+    Rows<kRows> x;
     for (int r = 0; r < kRows; ++r) x.at[r] = TaskRows{t}.at<std::int8_t>(row + r);
+    x.go_to(static_cast<std::size_t>(part.begin) / kActivationBlock, ActivationLayout::of(t.k));
     const std::uint8_t* w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = part.at[p];
     // (One row asks for itself, or against codes of whole bytes is one long stream, which processors call in by
@@ -203,24 +129,20 @@ struct IntegerTile {
       for (int s = 0; s < Format::kSubs; ++s) {
         if constexpr (kRows == 1 && Simd::kAskAhead && !kUnpacked)
           each<kPanels>([&](auto p) { ask_ahead<kBytesOf32>(w[p] + s * kBytesOf32); });
-        if constexpr (kRows * Width::kPlanes > 1 || (kBytesOf32 < 512 && !Simd::kAskAhead)) ahead.step();
-        const bool high_only = Width::kPlanes == 2 && x.low_bytes_are_zero();
-        each<Format::kGroups>([&](auto g) __attribute__((always_inline)) {
-          if constexpr (Width::kPlanes == 1)
-            group<Width, 0, kRows>(tile, x, w, s, g);
-          else if (high_only)
-            group<HighByte, 0, kRows>(tile, x, w, s, g);
-          else
-            each<(kRows + kTwoByteRows - 1) / kTwoByteRows>([&](auto half) __attribute__((always_inline)) {
-              constexpr int kFirst = half * kTwoByteRows;
-              group<Width, kFirst, (kRows - kFirst < kTwoByteRows ? kRows - kFirst : kTwoByteRows)>(tile, x, w, s, g);
-            });
-        });
+        if constexpr (kRows > 1 || (kBytesOf32 < 512 && !Simd::kAskAhead)) ahead.step();
+        add_sub_block(tile, x, w, s);
         x.values += kActivationBlock;
         x.scales += sizeof(ActivationScale);
       }
       for (auto& p : w) p += Format::kBytes;
     }
+  }
+
+  // Adds what sub-block s of the blocks at w gives of the rows' block at hand.
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void add_sub_block(Tile<kRows, kPanels>& tile, const Rows<kRows>& x,
+                                                          const std::uint8_t* const (&w)[kPanels], int s) {
+    each<Format::kGroups>([&](auto g) __attribute__((always_inline)) { group(tile, x, w, s, g); });
   }
 
   static void unpack(const std::uint8_t* panel, std::int64_t begin, std::int64_t end, std::uint8_t* out) {
@@ -230,69 +152,122 @@ struct IntegerTile {
   }
 
  private:
-  // The products of a group of K of rows [kFirst, kFirst + kCount), with those bytes of the activations that Bytes
-  // takes.
-  template <class Bytes, int kFirst, int kCount, int kRows, int kPanels>
-  [[gnu::always_inline]] static inline void multiply(typename Bytes::Sum (&acc)[kCount][kPanels], const Rows<kRows>& x,
+  static constexpr int kSteps = 8 / Format::kGroups;
+  static constexpr int kRun = Simd::kPairSums ? pair_run(kSteps, Format::kMostCode) : 0;
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void multiply(Simd::I (&acc)[kRows][kPanels], const Rows<kRows>& x,
                                                      const std::uint8_t* const (&w)[kPanels], int s, int g) {
-    constexpr int kSteps = 8 / Format::kGroups;
-    constexpr int kRun = Simd::kPairSums ? pair_run(kSteps, Format::kMostCode) : 0;
     if constexpr (kRun > 0) {
 #pragma GCC unroll 8
       for (int begin = g * kSteps; begin < (g + 1) * kSteps; begin += kRun) {
-        typename Bytes::Pairs pairs[kCount][kPanels] = {};
+        Simd::P pairs[kRows][kPanels] = {};
 #pragma GCC unroll 8
         for (int j = begin; j < begin + kRun; ++j) {
           Simd::B codes[kPanels];
           each<kPanels>([&](auto p) { codes[p] = Operands<Format>::at(w[p], s, j); });
-          each<kCount>([&](auto r) { Bytes::dot(pairs[r], codes, x.q(kFirst + r, j), x.plane); });
+          each<kRows>([&](auto r) {
+            const Simd::A a = Simd::aload(x.q(r, j));
+            each<kPanels>([&](auto p) { pairs[r][p] = Simd::dot_pairs(pairs[r][p], codes[p], a); });
+          });
         }
-        each<kCount, kPanels>([&](auto r, auto p) { Bytes::add(acc[r][p], pairs[r][p]); });
+        each<kRows, kPanels>([&](auto r, auto p) { acc[r][p] = Simd::add_pairs(acc[r][p], pairs[r][p]); });
       }
     } else {
 #pragma GCC unroll 8
       for (int j = g * kSteps; j < (g + 1) * kSteps; ++j) {
         Operand<Format> codes[kPanels];
         each<kPanels>([&](auto p) { codes[p] = Operands<Format>::at(w[p], s, j); });
-        each<kCount>([&](auto r) { Bytes::template dot<Format>(acc[r], codes, x.q(kFirst + r, j), x.plane); });
+        each<kRows>([&](auto r) {
+          const Simd::A a = Simd::aload(x.q(r, j));
+          each<kPanels>([&](auto p) { acc[r][p] = dot4<Format>(acc[r][p], codes[p], a); });
+        });
       }
     }
   }
 
-  // Adds what a group of K gives of these rows, scaled, to the tile.
-  template <class Bytes, int kFirst, int kCount, int kRows, int kPanels>
+  // Adds what a group of K gives, scaled, to the tile.
+  template <int kRows, int kPanels>
   [[gnu::always_inline]] static inline void group(Tile<kRows, kPanels>& tile, const Rows<kRows>& x,
                                                   const std::uint8_t* const (&w)[kPanels], int s, int g) {
-    std::int32_t sum[kCount];
-    typename Bytes::Sum acc[kCount][kPanels];
-    each<kCount>([&](auto r) {
-      const ActivationScale& of = x.scale(kFirst + r);
+    std::int32_t sum[kRows];
+    Simd::I acc[kRows][kPanels];
+    each<kRows>([&](auto r) {
+      const ActivationScale& of = x.scale(r);
       sum[r] = Format::kGroups == 2 ? of.sum[g] : of.sum[0] + of.sum[1];
       const std::int32_t start = kCentred<Format> ? 0 : -Format::kZeroPoint * sum[r];
-      each<kPanels>([&](auto p) { acc[r][p] = Bytes::start(start); });
+      each<kPanels>([&](auto p) { acc[r][p] = Simd::iset1(start); });
     });
-    multiply<Bytes, kFirst, kCount>(acc, x, w, s, g);
+    multiply(acc, x, w, s, g);
     each<kPanels>([&](auto p) {
       Simd::F scale = Format::scale(w[p], s, g);
-      each<kCount>([&](auto r) {
-        Simd::F scaled = Simd::mul(scale, Simd::set1(x.scale(kFirst + r).scale));
-        tile.acc[kFirst + r][p] = Simd::fma(scaled, Bytes::value(acc[r][p]), tile.acc[kFirst + r][p]);
+      each<kRows>([&](auto r) {
+        Simd::F scaled = Simd::mul(scale, Simd::set1(x.scale(r).scale));
+        tile.acc[r][p] = Simd::fma(scaled, Simd::to_float(acc[r][p]), tile.acc[r][p]);
       });
       if constexpr (Format::kHasMinimum) {
         Simd::F minimum = Format::minimum(w[p], s, g);
-        each<kCount>([&](auto r) {
-          const ActivationScale& of = x.scale(kFirst + r);
+        each<kRows>([&](auto r) {
+          const ActivationScale& of = x.scale(r);
           const float weighted = Format::kGroups == 2 ? of.scale * static_cast<float>(sum[r]) : of.weighted;
-          tile.acc[kFirst + r][p] = Simd::fma(minimum, Simd::set1(weighted), tile.acc[kFirst + r][p]);
+          tile.acc[r][p] = Simd::fma(minimum, Simd::set1(weighted), tile.acc[r][p]);
         });
       }
     });
   }
 };
 
+// Adds what the low bytes of rows give, once all of the high bytes was added. A block that has low bytes in one of the
+// rows is computed for all of them: zeros change no sum.
+template <class Format, int kRows, int kPanels>
+[[gnu::always_inline]] inline void add_low_bytes(Tile<kRows, kPanels>& tile, const MatmulTask& t, int panel, int row) {
+  const WideLayout layout = WideLayout::of(t.k);
+  typename IntegerTile<Format>::template Rows<kRows> x;
+  const std::uint64_t* marks[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    const auto* of_row = TaskRows{t}.at<std::int8_t>(row + r);
+    x.at[r] = of_row + layout.low;
+    marks[r] = reinterpret_cast<const std::uint64_t*>(of_row + layout.marks);
+  }
+  for (std::size_t word = 0; word < layout.mark_words; ++word) {
+    std::uint64_t left = 0;
+    for (int r = 0; r < kRows; ++r) left |= marks[r][word];
+    for (; left != 0; left &= left - 1) {
+      const std::size_t block = 64 * word + static_cast<std::size_t>(__builtin_ctzll(left));
+      const std::uint8_t* w[kPanels];
+      for (int p = 0; p < kPanels; ++p) w[p] = panel_at(t, panel + p) + block / Format::kSubs * Format::kBytes;
+      x.go_to(block, layout.byte);
+      IntegerTile<Format>::add_sub_block(tile, x, w, static_cast<int>(block % Format::kSubs));
+    }
+  }
+}
+
+// A micro-kernel of one-byte rows, for rows that have low bytes besides.
+template <class Micro, class Format>
+struct TwoByteTile : Micro {
+  using Unpacked =
+      std::conditional_t<std::is_void_v<typename Micro::Unpacked>, void, TwoByteTile<typename Micro::Unpacked, Format>>;
+
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void add_rest(Tile<kRows, kPanels>& tile, const MatmulTask& t, int panel,
+                                                     int row) {
+    constexpr int kMost = Simd::kInt8Rows;  // that the registers hold
+    if constexpr (kRows <= kMost)
+      add_low_bytes<Format>(tile, t, panel, row);
+    else
+      each<(kRows + kMost - 1) / kMost>([&](auto i) {
+        constexpr int kFirst = i * kMost, kCount = kRows - kFirst < kMost ? kRows - kFirst : kMost;
+        Tile<kCount, kPanels> some;
+        each<kCount, kPanels>([&](auto r, auto p) { some.acc[r][p] = tile.acc[kFirst + r][p]; });
+        add_low_bytes<Format>(some, t, panel, row + kFirst);
+        each<kCount, kPanels>([&](auto r, auto p) { tile.acc[kFirst + r][p] = some.acc[r][p]; });
+      });
+  }
+};
+
 template <class Format>
-using Int8Tile = IntegerTile<Format, OneByte>;
+using Int8Tile = IntegerTile<Format>;
 template <class Format>
-using Int16Tile = IntegerTile<Format, TwoBytes>;
+using Int16Tile = TwoByteTile<IntegerTile<Format>, Format>;
 
 }  // namespace espalier::kernels::ESPALIER_ISA

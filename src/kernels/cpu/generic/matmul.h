@@ -78,10 +78,9 @@ struct PanelGroup {
     else
       tile.load(sums + (row - row_begin), p);
     Micro::add(tile, t, row, part);
-    if (part.end == t.k)
-      tile.finish(t, panel + p, row);
-    else
-      tile.store(sums + (row - row_begin), p);
+    if (part.end < t.k) return tile.store(sums + (row - row_begin), p);
+    Micro::add_rest(tile, t, panel + p, row);
+    tile.finish(t, panel + p, row);
   }
 };
 

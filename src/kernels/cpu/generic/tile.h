@@ -5,6 +5,7 @@
 //   kRowsTogether               rows that share work, which a tile has a multiple of where it can
 //   offset(k)                   bytes of a panel before value k of K
 //   add(tile, task, row, part)  adds a part of K to the tile of the rows from `row` on
+//   add_rest(tile, task, panel, row)  adds what comes after all of K, of the panels from `panel` on
 //   Unpacked, unpack(panel, begin, end, out)  a micro-kernel for the same sums whose panels are larger and need no
 //                               taking apart, and what writes these; void if there is none
 // Per element the order is: K ascending; int8: exact integer sums per group, then one multiply-add per group (and one
@@ -101,6 +102,11 @@ struct Tile {
             [&](auto r, auto p) { finish_pair(t, panel + 2 * p, row + r, acc[r][2 * p], acc[r][2 * p + 1]); });
     each<kRows, kPanels>([&](auto r, auto p) { finish_row(t, panel + p, row + r, acc[r][p]); });
   }
+};
+
+struct WithoutRest {  // of a micro-kernel whose sums are complete with all of K
+  template <int kRows, int kPanels>
+  [[gnu::always_inline]] static inline void add_rest(Tile<kRows, kPanels>&, const MatmulTask&, int, int) {}
 };
 
 // Values [begin, end) of K of some panels; at[p] is where `begin` lies in panel p. `coming` is called in meanwhile.

@@ -69,20 +69,20 @@ struct Octets<OctetForm<Format>> {
   }
 };
 
-template <class Format, class Width>
-struct PairTile {
+template <class Format>
+struct PairTile : WithoutRest {
   static constexpr bool kUnpacked = Octets<Format>::kUnpacked;
-  static constexpr int kPlanes = Width::kPlanes, kMaxRows = 4 / kPlanes, kRowsTogether = kMaxRows < 2 ? 1 : 2;
+  static constexpr int kMaxRows = 4, kRowsTogether = 2;
   static constexpr int panels(int) { return 1; }
   static constexpr std::int64_t offset(std::int64_t k) { return k / Format::kBlock * Format::kBytes; }
-  using Unpacked = std::conditional_t<kUnpacked, void, PairTile<OctetForm<Format>, Width>>;
+  using Unpacked = std::conditional_t<kUnpacked, void, PairTile<OctetForm<Format>>>;
 
   template <int kRows, int kPanels>
   [[gnu::always_inline]] static inline void add(Tile<kRows, kPanels>& tile, const MatmulTask& t, int row,
                                                 const PanelPart<kPanels>& part) {
     static_assert(kPanels == 1);
     if constexpr (kRows == 1 && !kUnpacked) {  // half of each product would be thrown away
-      IntegerTile<Format, Width>::template add<1, 1>(tile, t, row, part);
+      IntegerTile<Format>::template add<1, 1>(tile, t, row, part);
     } else {
       add_pairs<kRows>(tile.acc, t, row, part);
     }
@@ -101,12 +101,11 @@ struct PairTile {
   struct Rows {  // the last one again where one is missing to a pair
     static constexpr int kPairs = (kRows + 1) / 2;
     const std::int8_t* at[2 * kPairs];
-    std::size_t values, scales, plane;
+    std::size_t values, scales;
     const ActivationScale& scale(int r) const { return *reinterpret_cast<const ActivationScale*>(at[r] + scales); }
     // Eight values of two rows.
-    [[gnu::always_inline]] int8x16_t pair(int p, int octet, int of_plane) const {
-      const std::size_t from =
-          values + 8 * static_cast<std::size_t>(octet) + plane * static_cast<std::size_t>(of_plane);
+    [[gnu::always_inline]] int8x16_t pair(int p, int octet) const {
+      const std::size_t from = values + 8 * static_cast<std::size_t>(octet);
       return vcombine_s8(vld1_s8(at[2 * p] + from), vld1_s8(at[2 * p + 1] + from));
     }
   };
@@ -114,9 +113,9 @@ struct PairTile {
   template <int kRows>
   [[gnu::always_inline]] static inline void add_pairs(Simd::F (&acc)[kRows][1], const MatmulTask& t, int row,
                                                       const PanelPart<1>& part) {
-    const ActivationLayout layout = ActivationLayout::of(t.k, kPlanes);
+    const ActivationLayout layout = ActivationLayout::of(t.k);
     const auto begin = static_cast<std::size_t>(part.begin);
-    Rows<kRows> x{{}, begin, layout.scales + begin / kActivationBlock * sizeof(ActivationScale), layout.plane};
+    Rows<kRows> x{{}, begin, layout.scales + begin / kActivationBlock * sizeof(ActivationScale)};
     for (int r = 0; r < 2 * Rows<kRows>::kPairs; ++r)
       x.at[r] = TaskRows{t}.at<std::int8_t>(row + (r < kRows ? r : kRows - 1));
     const std::uint8_t* w = part.at[0];
@@ -133,14 +132,11 @@ struct PairTile {
   // Sums of four columns, [pair of rows][two columns], as they come out of the products: {c0 r0, c0 r1, c1 r0, c1 r1}.
   template <int kPairs>
   struct Sums {
-    int32x4_t v[kPlanes][kPairs][2];
+    int32x4_t v[kPairs][2];
     template <int kRow>
     [[gnu::always_inline]] float32x4_t value() const {
-      const auto of = [&](int column) __attribute__((always_inline)) {
-        const int32x4_t last = v[kPlanes - 1][kRow / 2][column];
-        return kPlanes == 1 ? last : vaddq_s32(vshlq_n_s32(v[0][kRow / 2][column], 8), last);
-      };
-      return vcvtq_f32_s32(kRow % 2 == 0 ? vuzp1q_s32(of(0), of(1)) : vuzp2q_s32(of(0), of(1)));
+      const auto& [first, second] = v[kRow / 2];
+      return vcvtq_f32_s32(kRow % 2 == 0 ? vuzp1q_s32(first, second) : vuzp2q_s32(first, second));
     }
   };
 
@@ -149,28 +145,23 @@ struct PairTile {
                                                   int s) {
     constexpr int kPairs = Rows<kRows>::kPairs;
     std::int32_t sum[2 * kPairs];
-    int8x16_t rows[kPlanes][kPairs][kOctets];
+    int8x16_t rows[kPairs][kOctets];
     each<2 * kPairs>([&](auto r) __attribute__((always_inline)) {
       sum[r] = Format::kGroups == 2 ? x.scale(r).sum[kGroup] : x.scale(r).sum[0] + x.scale(r).sum[1];
     });
-    each<kPlanes, kPairs>([&](auto plane, auto p) __attribute__((always_inline)) {
-      each<kOctets>([&](auto t)
-                        __attribute__((always_inline)) { rows[plane][p][t] = x.pair(p, kGroup * kOctets + t, plane); });
-    });
+    each<kPairs, kOctets>([&](auto p, auto t)
+                              __attribute__((always_inline)) { rows[p][t] = x.pair(p, kGroup * kOctets + t); });
     const Simd::F scale = Format::scale(w, s, kGroup);
     each<4>([&](auto q) __attribute__((always_inline)) {
       Sums<kPairs> sums;
       each<kPairs, 2>([&](auto p, auto c) __attribute__((always_inline)) {
         const std::int32_t first = -Format::kZeroPoint * sum[2 * p], second = -Format::kZeroPoint * sum[2 * p + 1];
-        if constexpr (kPlanes == 2) sums.v[0][p][c] = vdupq_n_s32(0);
-        sums.v[kPlanes - 1][p][c] = int32x4_t{first, second, first, second};
+        sums.v[p][c] = int32x4_t{first, second, first, second};
       });
       each<kOctets>([&](auto t) __attribute__((always_inline)) {
         const Octet codes = Octets<Format>::at(w, s, kGroup * kOctets + t, q);
-        each<kPlanes, kPairs>([&](auto plane, auto p) __attribute__((always_inline)) {
-          each<2>([&](auto c) __attribute__((always_inline)) {
-            sums.v[plane][p][c] = vusmmlaq_s32(sums.v[plane][p][c], codes.v[c], rows[plane][p][t]);
-          });
+        each<kPairs, 2>([&](auto p, auto c) __attribute__((always_inline)) {
+          sums.v[p][c] = vusmmlaq_s32(sums.v[p][c], codes.v[c], rows[p][t]);
         });
       });
       each<kRows>([&](auto r) __attribute__((always_inline)) {
@@ -190,8 +181,8 @@ struct PairTile {
 };
 
 template <class Format>
-using Int8Pairs = PairTile<Format, OneByte>;
+using Int8Pairs = PairTile<Format>;
 template <class Format>
-using Int16Pairs = PairTile<Format, TwoBytes>;
+using Int16Pairs = TwoByteTile<PairTile<Format>, Format>;
 
 }  // namespace espalier::kernels::i8mm

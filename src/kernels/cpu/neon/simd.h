@@ -180,9 +180,6 @@ struct Simd {
   static inline I iset1(std::int32_t x) {
     return map<I>([&](int) { return vdupq_n_s32(x); });
   }
-  static inline I shift8_add(I a, I b) {
-    return map<I>([&](int q) { return vaddq_s32(vshlq_n_s32(a.v[q], 8), b.v[q]); });
-  }  // 256 a + b
   static inline F to_float(I a) {
     return map<F>([&](int q) { return vcvtq_f32_s32(a.v[q]); });
   }

@@ -155,9 +155,6 @@ struct Simd {
   static inline I iset1(std::int32_t x) {
     return lanes<I>([&](int) { return x; });
   }
-  static inline I shift8_add(I a, I b) {
-    return lanes<I>([&](int i) { return 256 * a.v[i] + b.v[i]; });
-  }
   static inline F to_float(I a) {
     return lanes<F>([&](int i) { return static_cast<float>(a.v[i]); });
   }
