@@ -7,6 +7,7 @@
 // Fails:   validate() names the field and says what would be accepted; a validated value cannot fail later.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,6 +58,11 @@ struct SamplingParams {
   bool greedy() const { return temperature < SamplingLimits::greedy_below || top_k == 1; }
   // Whether pick() looks at the tokens so far: repetition at prompt and output, the others at the output only.
   bool penalises() const { return repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0; }
+
+  // Whether top-k, top-p or min-p can leave out a token of so many.
+  bool filters(std::size_t vocabulary) const {
+    return (top_k > 0 && static_cast<std::size_t>(top_k) < vocabulary) || top_p < 1 || min_p > 0;
+  }
 
   // Requires: vocabulary >= 1, the number of logits in a row.
   Result<> validate(int vocabulary) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sampling/noise.h"
+#include "sampling/tiled_row.h"
 
 namespace espalier {
 namespace {
@@ -45,6 +46,16 @@ class Mask {
 
 }  // namespace
 
+double uniform_at(const Sequence& s, int index) {
+  return Noise(s.request->seed(), static_cast<std::uint32_t>(s.choice)).uniform(static_cast<std::uint64_t>(index));
+}
+
+bool chooses_plainly(const Sequence& s, int index, std::span<const TokenId> end_tokens, int vocabulary) {
+  const SamplingParams& p = s.request->sampling();
+  const bool forbids = index < p.min_new_tokens && !(p.stop_token_ids.empty() && end_tokens.empty());
+  return !forbids && TiledRow::suits(p, static_cast<std::size_t>(vocabulary));
+}
+
 Result<Pick> choose_token(std::span<float> logits, const Sequence& s, int index, std::span<const TokenId> end_tokens,
                           const grammar::Allowed* allowed) {
   thread_local Mask mask;
@@ -56,8 +67,7 @@ Result<Pick> choose_token(std::span<float> logits, const Sequence& s, int index,
   input.counts = &s.counts;
   input.forbidden = forbidden;
   if (allowed) input.mask = mask.of(*allowed, s, logits.size(), end_tokens);
-  input.uniform =
-      Noise(s.request->seed(), static_cast<std::uint32_t>(s.choice)).uniform(static_cast<std::uint64_t>(index));
+  input.uniform = uniform_at(s, index);
   return sampler.pick(input);
 }
 

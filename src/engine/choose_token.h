@@ -12,8 +12,15 @@
 
 namespace espalier {
 
-// index: of the token in the sequence's output; behind generated() when tokens are drafted. allowed: by the sequence's
-// constraint; null: all.
+// index, below: of the token in the sequence's output; behind generated() when tokens are drafted.
+
+// The uniform number of the sequence's noise at the output number `index`.
+double uniform_at(const Sequence& sequence, int index);
+
+// Whether, masks apart, only the model's logits and the noise decide: nothing is forbidden, penalised or filtered.
+bool chooses_plainly(const Sequence& sequence, int index, std::span<const TokenId> end_tokens, int vocabulary);
+
+// allowed: by the sequence's constraint; null: all.
 Result<Pick> choose_token(std::span<float> logits, const Sequence& sequence, int index,
                           std::span<const TokenId> end_tokens, const grammar::Allowed* allowed = nullptr);
 

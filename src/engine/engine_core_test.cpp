@@ -153,6 +153,31 @@ TEST_F(EngineCoreOnTinyModel, ABurstWithOnePrefixComputesItOnce) {
   EXPECT_LE(harness.metrics.computed_tokens.value(), 200u + 16 * 4);
 }
 
+// Rows of which only the token is wanted are scanned as they are computed, those with log-probabilities are kept whole.
+TEST_F(EngineCoreOnTinyModel, ATokenIsTheSameWhetherItsRowIsScannedOrKept) {
+  for (const double temperature : {0.0, 0.7, 1.3}) {
+    CoreHarness scanned(model, options(), 4096), kept(model, options(), 4096), mixed(model, options(), 4096);
+    for (int i = 0; i < 12; ++i) {
+      RequestFields fields = request(prompt(20 + i), 24);
+      fields.sampling.temperature = temperature;
+      fields.sampling.seed = 100 + static_cast<std::uint64_t>(i);
+      fields.sampling.n = i % 4 == 3 ? 3 : 1;
+      fields.logprobs.enabled = false;
+      scanned.add(fields);
+      RequestFields whole = fields;
+      whole.logprobs.enabled = true;
+      kept.add(whole);
+      mixed.add(i % 2 == 0 ? fields : whole);
+    }
+    for (CoreHarness* harness : {&scanned, &kept, &mixed}) harness->run();
+    for (std::size_t i = 0; i < kept.answers.size(); ++i)
+      for (std::size_t choice = 0; choice < kept.answers[i].size(); ++choice) {
+        EXPECT_EQ(scanned.answers[i][choice].tokens, kept.answers[i][choice].tokens) << temperature << " " << i;
+        EXPECT_EQ(mixed.answers[i][choice].tokens, kept.answers[i][choice].tokens) << temperature << " " << i;
+      }
+  }
+}
+
 TEST_F(EngineCoreOnTinyModel, SeveralChoicesShareTheirPrompt) {
   CoreHarness harness(model, options(), 4096);
   RequestFields fields = request(prompt(150), 6);

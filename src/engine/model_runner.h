@@ -1,5 +1,6 @@
 // model_runner.h: carries out a step with the model: one ragged batch through forward(), then each wanted row to its
-// token or log-probability, spread over the compute team.
+// token or log-probability, spread over the compute team. Rows of which nothing but a plainly chosen token is wanted
+// are scanned while the model computes them (sampling/tiled_row.h); rows whose token a constraint gives need no logits.
 // Threads: the engine thread. Fails: per row (Outcome::error), when its logits are not numbers.
 #pragma once
 
@@ -11,8 +12,25 @@
 #include "engine/ragged_batch.h"
 #include "engine/step.h"
 #include "model/model.h"
+#include "sampling/tiled_row.h"
 
 namespace espalier {
+
+// Those rows of logits that are only scanned.
+class ScannedRows : public LogitReader {
+ public:
+  void clear(std::size_t rows) { scanned_.assign(rows, false); }
+  void add(int row, std::size_t vocabulary, const SamplingParams& params);
+  TiledRow& at(int row) { return rows_[static_cast<std::size_t>(row)]; }
+  bool takes(int row) const override { return scanned_[static_cast<std::size_t>(row)] != 0; }
+  void read(int row, int first, std::span<const float> logits) override {
+    at(row).read(static_cast<std::size_t>(first), logits);
+  }
+
+ private:
+  std::vector<unsigned char> scanned_;  // bytes, since several threads read
+  std::vector<TiledRow> rows_;          // never fewer: they keep memory
+};
 
 class ModelRunner : public StepRunner {
  public:
@@ -24,6 +42,10 @@ class ModelRunner : public StepRunner {
 
  private:
   std::span<float> forward(const StepPlan& plan);
+  bool needs_logits(const WantedRow& row) const;
+  bool is_shared(std::size_t wanted) const { return readers_[static_cast<std::size_t>(logits_of_[wanted])] > 1; }
+  bool is_only_scanned(const WantedRow& row) const;
+  Outcome token_of(int logit_row, const WantedRow& row);
   Outcome evaluate(std::span<float> logits, const WantedRow& row, bool alone) const;
 
   Model& model_;
@@ -34,8 +56,9 @@ class ModelRunner : public StepRunner {
 
   // Kept to reuse memory.
   RaggedBatch batch_;
-  std::vector<int> logits_of_;         // of each wanted row: which row of the logits
-  std::vector<unsigned char> shared_;  // whether others read it too; bytes, since several threads write
+  std::vector<int> logits_of_;  // of each wanted row: which row of the logits, or -1: none is needed
+  std::vector<int> readers_;    // of each row of the logits: how many wanted rows it is
+  ScannedRows scanned_;
 };
 
 }  // namespace espalier

@@ -9,6 +9,7 @@
 
 #include "espalier/types.h"
 #include "kernels/kv_layout.h"
+#include "model/logit_reader.h"
 
 namespace espalier {
 
@@ -23,6 +24,7 @@ struct Batch {
   std::span<const Slot> slots;               // [rows], where each row's keys and values go
   std::span<const BatchSequence> sequences;  // in row order, covering all rows
   std::span<const int> logit_rows;           // rows whose logits are wanted, ascending
+  LogitReader* reader = nullptr;             // of some of these, or null
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 

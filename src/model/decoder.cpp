@@ -89,6 +89,7 @@ struct Decoder::Impl {
   Linear head;
   RopeTable rope;
   Workspace work;
+  RowBlock head_input{};  // of the last forward(), as the head reads it
 
   Impl(DecoderSpec s, const DecoderOptions& o, ComputeTeam& t)
       : spec(std::move(s)), options(o), team(t), rope(spec.attention.rope) {}
@@ -179,12 +180,44 @@ struct Decoder::Impl {
     w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, {.finish = Finish::add});
   }
 
-  std::span<float> logits(std::span<const int> wanted) {
+  std::span<float> logits(std::span<const int> wanted, LogitReader* reader) {
     const int rows = static_cast<int>(wanted.size());
     ActivationRows input =
         normed(final_norm, rows, head, {}, [&](int i) { return wanted[static_cast<std::size_t>(i)]; });
-    head.apply(cpu, team, options.activations, input, work.logits.row(0), rows);
+    head_input = head.input(cpu, options.activations, input);
+    if (takes_any(reader, rows))
+      read_logits(rows, *reader);
+    else
+      head.apply(cpu, team, options.activations, input, work.logits.row(0), rows);
     return {work.logits.row(0), static_cast<std::size_t>(rows) * static_cast<std::size_t>(spec.vocabulary)};
+  }
+
+  static bool takes_any(const LogitReader* reader, int rows) {
+    for (int row = 0; reader != nullptr && row < rows; ++row)
+      if (reader->takes(row)) return true;
+    return false;
+  }
+
+  // Tiles of columns for some rows at a time, which stay in the second-level cache until they are read.
+  void read_logits(int rows, LogitReader& reader) {
+    constexpr int kRows = 64;
+    const int tiles = (spec.vocabulary + kLogitTile - 1) / kLogitTile, blocks = (rows + kRows - 1) / kRows;
+    team.run(tiles * blocks, [&](int chunk) {
+      const int tile = chunk / blocks, begin = chunk % blocks * kRows, end = std::min(rows, begin + kRows);
+      thread_local std::vector<float> memory;
+      memory.resize(static_cast<std::size_t>(kRows) * kLogitTile);
+      const int next = (chunk + team.size()) / blocks;  // the members of the team take turns, mostly
+      const int first = tile * kLogitTile, columns = std::min(kLogitTile, spec.vocabulary - first);
+      head.apply_columns(cpu, head_input.some(begin, end), {first, columns, next < tiles ? next * kLogitTile : -1},
+                         memory.data(), kLogitTile);
+      for (int row = begin; row < end; ++row) {
+        const std::span logits(memory.data() + (row - begin) * kLogitTile, static_cast<std::size_t>(columns));
+        if (reader.takes(row))
+          reader.read(row, first, logits);
+        else
+          std::copy(logits.begin(), logits.end(), work.logits.row(row) + first);
+      }
+    });
   }
 
   std::span<float> forward(const Batch& batch, const KvView& kv) {
@@ -206,7 +239,7 @@ struct Decoder::Impl {
       w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.finish = Finish::add});
       mlp(w, rows);
     }
-    return logits(batch.logit_rows);
+    return logits(batch.logit_rows, batch.reader);
   }
 
   std::vector<std::int64_t> positions_of(const Batch& batch) {
@@ -268,6 +301,12 @@ std::vector<NamedMatrix> Decoder::matrices() const {
   for (const auto& layer : impl_->layers) layer.add_matrices(all);
   impl_->head.add_matrices(all);
   return all;
+}
+
+void Decoder::logits_again(int row, int first, std::span<float> out) const {
+  const auto columns = static_cast<std::int64_t>(out.size());
+  impl_->head.apply_columns(impl_->cpu, impl_->head_input.some(row, row + 1), {first, columns, -1}, out.data(),
+                            columns);
 }
 
 std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {

@@ -37,6 +37,7 @@ class Decoder final : public Model {
   int vocabulary() const override { return spec().vocabulary; }
   int max_rows() const override;
   std::span<float> forward(const Batch& batch, const KvView& kv) override;
+  void logits_again(int row, int first, std::span<float> out) const override;
 
  private:
   struct Impl;

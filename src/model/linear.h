@@ -98,6 +98,17 @@ class Linear {
     apply(cpu, team, mode, x, out, rows, Options{});
   }
 
+  // Of a layer that is one matrix: the rows that it reads, made now where they were not, and some
+  // columns of out [rows, columns.count] on the calling thread.
+  RowBlock input(const CpuKernels& cpu, Activations mode, ActivationRows& x) const {
+    return x.as(row_format(cpu, parts_.front().type(), mode));
+  }
+  void apply_columns(const CpuKernels& cpu, const RowBlock& x, ColumnRange columns, float* out,
+                     std::int64_t out_stride) const {
+    matmul_columns(cpu, parts_.front(), x, columns, bias_.empty() ? nullptr : bias_.data() + columns.first, out,
+                   out_stride);
+  }
+
  private:
   struct Joined;  // what one packed matrix is made of
   static Joined side_by_side(const std::vector<Part>& parts, std::size_t begin, std::size_t end);

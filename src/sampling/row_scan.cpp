@@ -64,34 +64,55 @@ double RowScan::block_scale(std::size_t block) const {
   return std::exp((static_cast<double>(block_max[block]) - max) * sharpness);
 }
 
-void scan_row(const RowKernels& kernels, std::span<const float> logits, AllowedMask mask, double sharpness,
-              ScanFor what, RowScan& out) {
-  std::size_t blocks = (logits.size() + block_size - 1) / block_size;
-  out.strip_max.resize((logits.size() + strip_size - 1) / strip_size);
+void begin_scan(std::size_t row, double sharpness, ScanFor what, RowScan& out) {
+  const std::size_t blocks = (row + block_size - 1) / block_size;
+  out.strip_max.resize((row + strip_size - 1) / strip_size);
   out.block_max.resize(blocks);
   out.block_sum.resize(what == ScanFor::sums ? blocks : 0);
   out.sharpness = sharpness;
+}
+
+void scan_block(const RowKernels& kernels, std::size_t block, std::span<const float> logits, AllowedMask mask,
+                RowScan& out) {
+  const std::size_t begin = block * block_size;
+  const bool sound =
+      kernels.block(logits.data(), static_cast<int>(logits.size()), mask.empty() ? nullptr : mask.data() + begin / 32,
+                    rate_of(out.sharpness), out.strip_max.data() + begin / strip_size, &out.block_max[block],
+                    out.block_sum.empty() ? nullptr : &out.block_sum[block]);
+  if (!sound) out.block_max[block] = std::numeric_limits<float>::quiet_NaN();
+}
+
+void end_scan(RowScan& out) {
   out.sound = true;
   out.max = minus_infinity;
   out.total = 0;
-  for (std::size_t b = 0; b < blocks; ++b) {
-    std::size_t begin = b * block_size;
-    auto count = static_cast<int>(std::min<std::size_t>(block_size, logits.size() - begin));
-    bool sound = kernels.block(logits.data() + begin, count, mask.empty() ? nullptr : mask.data() + begin / 32,
-                               rate_of(sharpness), out.strip_max.data() + begin / strip_size, &out.block_max[b],
-                               what == ScanFor::sums ? &out.block_sum[b] : nullptr);
-    out.sound = out.sound && sound;
-    out.max = std::max(out.max, out.block_max[b]);
+  for (const float max : out.block_max) {
+    if (std::isnan(max)) out.sound = false;
+    out.max = std::max(out.max, max);
   }
   if (out.max == std::numeric_limits<float>::infinity()) out.sound = false;
-  if (what == ScanFor::maxima || !out.sound || out.max == minus_infinity) return;
-  for (std::size_t b = 0; b < blocks; ++b) {
+  if (out.block_sum.empty() || !out.sound || out.max == minus_infinity) return;
+  for (std::size_t b = 0; b < out.block_sum.size(); ++b) {
     if (out.block_sum[b] > 0) out.total += out.block_sum[b] * out.block_scale(b);
   }
 }
 
+void scan_row(const RowKernels& kernels, std::span<const float> logits, AllowedMask mask, double sharpness,
+              ScanFor what, RowScan& out) {
+  begin_scan(logits.size(), sharpness, what, out);
+  for (std::size_t b = 0; b < out.block_max.size(); ++b) {
+    const std::size_t begin = b * block_size;
+    scan_block(kernels, b, logits.subspan(begin, std::min<std::size_t>(block_size, logits.size() - begin)), mask, out);
+  }
+  end_scan(out);
+}
+
 void scan_row(std::span<const float> logits, AllowedMask mask, double sharpness, ScanFor what, RowScan& out) {
   scan_row(row_kernels(), logits, mask, sharpness, what, out);
+}
+
+void scan_block(std::size_t block, std::span<const float> logits, AllowedMask mask, RowScan& out) {
+  scan_block(row_kernels(), block, logits, mask, out);
 }
 
 void weigh(std::span<const float> logits, float reference, double sharpness, std::span<float> weights) {

@@ -29,7 +29,7 @@ inline bool allowed(AllowedMask mask, std::size_t token) {
 
 struct RowScan {
   std::vector<float> strip_max;   // [ceil(row / 64)]; -infinity where nothing is allowed
-  std::vector<float> block_max;   // [ceil(row / 1024)]
+  std::vector<float> block_max;   // [ceil(row / 1024)]; NaN where one is allowed
   std::vector<double> block_sum;  // [ceil(row / 1024)]: sum of exp((x - block_max) * sharpness); not when maxima only
   float max = 0;                  // of all allowed logits
   double total = 0;               // sum of exp((x - max) * sharpness); 0 when maxima only
@@ -43,6 +43,12 @@ enum class ScanFor { maxima, sums };
 
 // Requires: the mask is empty or has a bit for every logit.
 void scan_row(std::span<const float> logits, AllowedMask mask, double sharpness, ScanFor what, RowScan& out);
+
+// The same in pieces: begin, then each block once, in any order and by any thread, then end.
+void begin_scan(std::size_t row, double sharpness, ScanFor what, RowScan& out);
+// logits: those of this block; mask: of the whole row.
+void scan_block(std::size_t block, std::span<const float> logits, AllowedMask mask, RowScan& out);
+void end_scan(RowScan& out);
 
 // weights[i] = exp((logits[i] - reference) * sharpness), to about 2e-7; 0 for -infinity and below 2^-126.
 // Requires: logits[i] <= reference, weights as long as logits.
@@ -58,6 +64,8 @@ struct RowKernels {
 };
 const RowKernels& row_kernels();                      // the ones in use
 std::span<const RowKernels> available_row_kernels();  // all this machine can run
+void scan_block(const RowKernels& kernels, std::size_t block, std::span<const float> logits, AllowedMask mask,
+                RowScan& out);
 void scan_row(const RowKernels& kernels, std::span<const float> logits, AllowedMask mask, double sharpness,
               ScanFor what, RowScan& out);
 

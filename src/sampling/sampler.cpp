@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "sampling/plain_draw.h"
+
 namespace espalier {
 namespace {
 
@@ -16,11 +18,6 @@ using sampling::strip_size;
 
 Error fault(std::string message, std::string code) {
   return {Error::Kind::internal, std::move(message), {}, std::move(code)};
-}
-
-bool filters(const SamplingParams& p, std::size_t vocabulary) {
-  bool top_k = p.top_k > 0 && static_cast<std::size_t>(p.top_k) < vocabulary;
-  return top_k || p.top_p < 1 || p.min_p > 0;
 }
 
 Result<> check_input(const PickInput& in) {
@@ -53,17 +50,13 @@ Result<> Sampler::prepare(const PickInput& in, bool filtered) {
   double sharpness = p.greedy() ? 1 : 1 / p.temperature;
   bool sums = !p.greedy() && (!filtered || p.top_p < 1);
   scan_row(in.logits, in.mask, sharpness, sums ? ScanFor::sums : ScanFor::maxima, scan_);
-  if (!scan_.sound) return fault("the model's logits hold a NaN or an infinity", "logits_not_finite");
-  if (scan_.max == -std::numeric_limits<float>::infinity()) {
-    return fault("no token may follow: the constraint and the forbidden tokens leave none", "no_token_allowed");
-  }
-  return success();
+  return check_scan(scan_);
 }
 
 Result<Pick> Sampler::pick(const PickInput& in) {
   ESP_CHECK(check_input(in));
   PenalisedRow row(in.logits, *in.params, in.counts, in.forbidden, saved_);
-  bool filtered = filters(*in.params, in.logits.size());
+  bool filtered = in.params->filters(in.logits.size());
   ESP_CHECK(prepare(in, filtered));
   if (in.params->greedy()) return likeliest(in);
   if (!filtered) return draw_from_row(in);
@@ -153,45 +146,26 @@ Pick Sampler::draw_from_candidates(double uniform) {
   return {candidates_.tokens[last], candidates_.weights[last] / total};
 }
 
-// scratch_ = weights of one block relative to its own maximum; 0 where not allowed.
-void Sampler::weigh_block(const PickInput& in, std::size_t block) {
+// A copy of one block; -infinity where not allowed.
+std::span<float> Sampler::allowed_block(const PickInput& in, std::size_t block) {
   std::size_t begin = block * block_size;
   std::span<const float> logits = in.logits.subspan(begin, std::min<std::size_t>(block_size, in.logits.size() - begin));
   scratch_.assign(logits.begin(), logits.end());
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
     if (!allowed(in.mask, begin + i)) scratch_[i] = -std::numeric_limits<float>::infinity();
   }
-  sampling::weigh(scratch_, scan_.block_max[block], scan_.sharpness, scratch_);
+  return scratch_;
 }
 
 Pick Sampler::draw_from_row(const PickInput& in) {
-  double target = in.uniform * scan_.total;
-  double sum = 0;
-  double scale = 0;
-  std::size_t block = 0;
-  for (std::size_t b = 0; b < scan_.block_sum.size(); ++b) {
-    if (!(scan_.block_sum[b] > 0)) continue;
-    block = b;
-    scale = scan_.block_scale(b);
-    double with = sum + scan_.block_sum[b] * scale;
-    if (with > target) break;
-    sum = with;
-  }
-  weigh_block(in, block);
-  std::size_t last = 0;
-  for (std::size_t i = 0; i < scratch_.size(); ++i) {
-    if (!(scratch_[i] > 0)) continue;
-    last = i;
-    sum += scratch_[i] * scale;
-    if (sum > target) break;
-  }
-  return {static_cast<TokenId>(block * block_size + last), scratch_[last] * scale / scan_.total};
+  const sampling::PlainDraw draw(scan_, in.uniform);
+  return draw.from(allowed_block(in, draw.block()));
 }
 
 Result<std::vector<double>> Sampler::distribution(const PickInput& in) {
   ESP_CHECK(check_input(in));
   PenalisedRow row(in.logits, *in.params, in.counts, in.forbidden, saved_);
-  bool filtered = filters(*in.params, in.logits.size());
+  bool filtered = in.params->filters(in.logits.size());
   ESP_CHECK(prepare(in, filtered));
   std::vector<double> result(in.logits.size(), 0.0);
   if (in.params->greedy()) {
@@ -205,7 +179,8 @@ Result<std::vector<double>> Sampler::distribution(const PickInput& in) {
   } else {
     for (std::size_t b = 0; b < scan_.block_sum.size(); ++b) {
       if (!(scan_.block_sum[b] > 0)) continue;
-      weigh_block(in, b);
+      allowed_block(in, b);
+      sampling::weigh(scratch_, scan_.block_max[b], scan_.sharpness, scratch_);
       double scale = scan_.block_scale(b) / scan_.total;
       for (std::size_t i = 0; i < scratch_.size(); ++i) result[b * block_size + i] = scratch_[i] * scale;
     }

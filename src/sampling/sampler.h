@@ -16,6 +16,7 @@
 #include "espalier/sampling.h"
 #include "espalier/types.h"
 #include "sampling/penalties.h"
+#include "sampling/pick.h"
 #include "sampling/row_scan.h"
 #include "sampling/selection.h"
 
@@ -28,13 +29,6 @@ struct PickInput {
   std::span<const std::uint32_t> mask = {};  // bit i % 32 of word i / 32: token i is allowed; empty = all
   std::span<const TokenId> forbidden = {};   // not to be chosen this time (end tokens before min_new_tokens)
   double uniform = 0;                        // Noise(seed, choice).uniform(position), in [0, 1)
-};
-
-struct Pick {
-  TokenId token = -1;
-  // Of the token in the distribution it was drawn from, after penalties, temperature and filters; 1 when greedy.
-  // The log-probability to report is that of the model's own distribution: sampling/logprobs.h.
-  double probability = 1;
 };
 
 class Sampler {
@@ -53,7 +47,7 @@ class Sampler {
   Pick draw_from_row(const PickInput& input);
   double sum_groups();
   Pick draw_from_candidates(double uniform);
-  void weigh_block(const PickInput& input, std::size_t block);
+  std::span<float> allowed_block(const PickInput& input, std::size_t block);
 
   sampling::RowScan scan_;
   sampling::Candidates candidates_;  // after filter(): exactly the kept tokens

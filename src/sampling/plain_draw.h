@@ -1,0 +1,35 @@
+// plain_draw.h: a token from a scanned row without filters: the inverse of the cumulative distribution, over the
+// allowed tokens in ascending id.
+//
+// The sums of the row's blocks tell in which block the token lies; only that block's logits are looked at again.
+// Threads: pure. Fails: check_scan() with code "logits_not_finite" or "no_token_allowed" (sampler.h).
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "espalier/error.h"
+#include "sampling/pick.h"
+#include "sampling/row_scan.h"
+
+namespace espalier::sampling {
+
+// Whether there is a token to pick: afterwards scan.max is a finite allowed logit.
+Result<> check_scan(const RowScan& scan);
+
+class PlainDraw {
+ public:
+  // Requires: sums were scanned, check_scan() succeeded, uniform in [0, 1).
+  PlainDraw(const RowScan& scan, double uniform);
+
+  std::size_t block() const { return block_; }
+  // logits: those of block(), -infinity where not allowed; they become weights.
+  Pick from(std::span<float> logits) const;
+
+ private:
+  const RowScan& scan_;
+  double target_, before_ = 0, scale_ = 0;  // the sum to reach, that of the blocks before, what this block's counts
+  std::size_t block_ = 0;
+};
+
+}  // namespace espalier::sampling
