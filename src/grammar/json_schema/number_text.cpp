@@ -247,6 +247,13 @@ Expression plain_number(ExpressionStore& store) {
   return signed_number(store, store.concat(whole_digits(store), fraction_of(store, digits('0', '9'))));
 }
 
+Expression shortest_number(ExpressionStore& store) {
+  const Expression fraction =
+      store.concat({store.text("."), store.star(store.bytes(digits('0', '9'))), store.bytes(digits('1', '9'))});
+  const Expression number = signed_number(store, store.concat(whole_digits(store), store.optional(fraction)));
+  return store.both(number, store.negation(store.text("-0")));
+}
+
 Expression integer_text(ExpressionStore& store) {
   return signed_number(store, whole_digits(store));
 }

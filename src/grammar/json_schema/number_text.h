@@ -39,6 +39,7 @@ Expression number_equal_to(ExpressionStore& store, const Decimal& value);
 
 Expression any_number(ExpressionStore& store);       // with exponents
 Expression plain_number(ExpressionStore& store);     // without
+Expression shortest_number(ExpressionStore& store);  // the shortest of a value's texts, as Decimal::text()
 Expression integer_text(ExpressionStore& store);     // -?digits
 Expression integral_number(ExpressionStore& store);  // integers, also written with zeros behind the point
 

@@ -182,10 +182,8 @@ Expression SchemaGrammar::body(Formula formula) {
 Expression SchemaGrammar::scalars(Formula formula) {
   std::vector<Expression> ways;
   if (restrict(formula, Type::null) != FormulaStore::never) ways.push_back(store_.text("null"));
-  const Formula truth = restrict(formula, Type::boolean);
   for (const bool one : {false, true}) {
-    const Formula holds = formulas_.map(truth, [&](const Demand&, bool negated) { return constant(one != negated); });
-    if (holds != FormulaStore::never) ways.push_back(store_.text(one ? "true" : "false"));
+    if (allows_truth(formula, one)) ways.push_back(store_.text(one ? "true" : "false"));
   }
   const Formula of_number = restrict(formula, Type::number);
   ways.push_back(is_listed(of_number) ? number_text(of_number) : store_.lexeme(number_text(of_number)));
@@ -199,6 +197,12 @@ Expression SchemaGrammar::scalars(Formula formula) {
   }
   std::erase_if(ways, [&](Expression e) { return !store_.possible(e); });
   return store_.either(std::move(ways));
+}
+
+bool SchemaGrammar::allows_truth(Formula formula, bool value) {
+  const Formula truth = restrict(formula, Type::boolean);
+  return formulas_.map(truth, [&](const Demand&, bool negated) { return constant(value != negated); }) !=
+         FormulaStore::never;
 }
 
 bool SchemaGrammar::possible(Formula formula) {

@@ -112,6 +112,10 @@ class SchemaGrammar final : public ExpressionSource {
     Formula rest = FormulaStore::always;
     Expression names = ExpressionStore::nothing;
   };
+  struct ValueCount {  // of a formula: fewer than `enough`, or as many and maybe more
+    std::uint64_t enough = 0, count = 0;
+    int steps_left = 0;
+  };
   struct Outline {  // what a formula says of objects, whatever it says of alternatives
     std::unordered_map<std::uint32_t, std::vector<Formula>> values;  // by name
     std::unordered_set<std::uint32_t> required;
@@ -130,6 +134,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression value(Formula formula);
   Expression body(Formula formula);
   Expression scalars(Formula formula);
+  bool allows_truth(Formula formula, bool value);
   bool possible(Formula formula);
   bool possible(const Container& container);
   bool goes_deeper();
@@ -173,9 +178,17 @@ class SchemaGrammar final : public ExpressionSource {
   std::uint32_t with_written(std::uint32_t set, Formula value);
   std::uint32_t with_unknown(const Member& item);
   std::uint64_t rivals(const Container& array, Formula value);
+  bool can_differ(const Container& array, Formula more, std::uint64_t count);
   bool search_unique(const Container& array);
   std::vector<Member> repeating_items(const Container& array);
+
+  // schema_counts.cpp
   std::uint64_t count_values(Formula formula, std::uint64_t enough);
+  std::uint64_t count_values(Formula formula, ValueCount& limits);
+  std::uint64_t count_scalars(Formula formula, std::uint64_t enough);
+  std::uint64_t count_arrays(const Container& array, ValueCount& limits);
+  std::uint64_t count_objects(Formula objects, ValueCount& limits);
+  std::uint64_t count_members(Formula rest, std::span<const std::uint32_t> names, ValueCount& limits);
 
   // schema_objects.cpp
   std::vector<Container> open_objects(Formula formula);
@@ -248,6 +261,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::unordered_set<std::uint64_t> restricting_;
   std::unordered_map<Formula, Expression> bodies_, strings_, numbers_;
   std::unordered_map<Formula, bool> possible_, finished_;
+  std::unordered_map<Formula, ValueCount> value_counts_;
   std::unordered_set<Formula> asking_;
   std::unordered_set<std::uint32_t> searching_;
   bool assumed_ = false;  // an answer under way rests on one that was not known yet

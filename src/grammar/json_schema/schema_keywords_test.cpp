@@ -35,6 +35,44 @@ TEST(SchemaKeywords, AnArrayGoesOnOnlyWhereThereIsAnotherValue) {
           {"[true,true]"}});
 }
 
+// Listed values count by what they are, also objects and arrays, and numbers in two spellings once.
+TEST(SchemaKeywords, ListedItemsComeOnceEach) {
+  const auto listed = [](const std::string& values, const std::string& more = "") {
+    return R"({"type":"array","uniqueItems":true,"items":{"enum":)" + values + "}" + more + "}";
+  };
+  expect(kSchema, {listed(R"([1,"1",null,true,[1],{"a":[1]}])"),
+                   {"[]", R"([1,"1",null,true,[1],{"a":[1]}])", R"([{"a":[1]},true,1,[1],"1"])"},
+                   {"[1,1]", "[[1],[1]]", R"([{"a":[1]},null,{"a":[1]}])", "[true,true]", "[null,null]", "[2]"}});
+  expect(kSchema, {R"({"type":"array","uniqueItems":true,"items":{"const":{"a":[1,{}]}}})",
+                   {"[]", R"([{"a":[1,{}]}])"},
+                   {R"([{"a":[1,{}]},{"a":[1,{}]}])", R"([{"a":[1]}])"}});
+  expect(kSchema, {R"({"uniqueItems":true,"enum":[[1,2],[1,1],[[],{}],[2]]})", {"[1,2]", "[[],{}]", "[2]"}, {"[1,1]"}});
+  expect(kSchema, {listed(R"([[1],[2],[3]])", R"(,"minItems":3)"), {"[[2],[1],[3]]"}, {"[[1],[2]]", "[[1],[2],[1]]"}});
+  for (const std::string& schema :
+       {listed(R"(["a","a"])", R"(,"minItems":2)"), listed("[1,1.0]", R"(,"minItems":2)"),
+        listed("[0,-0.0]", R"(,"minItems":2)"), listed("[[1],[2],[1.0]]", R"(,"minItems":3)"),
+        listed(R"([{"a":1,"b":2},{"b":2,"a":1.0},{}])", R"(,"minItems":3)"),
+        std::string(R"({"type":"array","uniqueItems":true,"minItems":2,"items":{"const":{"a":[1]}}})"),
+        std::string(R"({"uniqueItems":true,"const":[{"a":1},{"a":1}]})")}) {
+    EXPECT_EQ(refused(kSchema, schema).code, "grammar_invalid") << schema;
+  }
+}
+
+TEST(SchemaKeywords, ItemsLeaveOthersTheValuesThatThoseNeed) {
+  const std::string array = R"({"type":"array","uniqueItems":true,"prefixItems":)";
+  expect(kSchema, {array + R"([{"enum":["a","b"]},{"const":"a"}],"minItems":2})",
+                   {R"(["b","a"])", R"(["b","a",1])"},
+                   {R"(["a","b"])", R"(["a","a"])", R"(["b","b"])"}});
+  expect(kSchema, {array + R"([{"enum":["a","z"]}],"items":{"enum":["a","b"]},"minItems":3})",
+                   {R"(["z","a","b"])", R"(["z","b","a"])"},
+                   {R"(["a","b"])", R"(["z","b"])", R"(["z","a","a"])"}});
+  expect(kSchema, {array + R"([{"enum":[[1],[2]]},{"enum":[[1],[2]]},{"enum":[[1],[2],[3]]}],"minItems":3})",
+                   {"[[1],[2],[3]]", "[[2],[1],[3],[4]]"},
+                   {"[[1],[2],[1]]", "[[1],[3],[2]]"}});
+  EXPECT_EQ(refused(kSchema, array + R"([{"enum":[1,2]},{"enum":[2,1]},{"enum":[1.0,2]}],"minItems":3})").code,
+            "grammar_invalid");
+}
+
 // The sign says nothing there, and with it the first digit could not be forced to follow what stands before.
 TEST(SchemaKeywords, ZeroHasNoSignAboveABoundOfZero) {
   expect(kSchema, {R"({"type":"integer","minimum":0})", {"0", "7"}, {"-0", "-1"}});

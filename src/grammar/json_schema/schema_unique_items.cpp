@@ -3,7 +3,6 @@
 
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/json_schema/schema_steps.h"
-#include "grammar/text_count.h"
 
 namespace espalier::grammar {
 
@@ -41,8 +40,31 @@ std::uint64_t SchemaGrammar::rivals(const Container& array, Formula value) {
       std::ranges::count_if(unknown, [&](Formula other) { return possible(formulas_.all(other, value)); }));
 }
 
-// Whether an array whose items must differ (or must not) can be completed: an item must have more values than there are
-// items before it that might take one of them.
+// Whether so many values of a formula and one of each unknown item can all differ. They can if no group of them has
+// fewer values than members (Hall, 1935); that they can without those of the formula has been asked before.
+bool SchemaGrammar::can_differ(const Container& array, Formula more, std::uint64_t count) {
+  constexpr std::size_t kMostKinds = 8;  // of items in one group
+  const std::uint64_t others = rivals(array, more);
+  if (count_values(more, others + count) >= others + count) return true;
+  if (others == 0) return false;
+  const std::vector<Formula> unknown = written_sets_[array.unknown];
+  std::vector<Formula> kinds = unknown;
+  kinds.erase(std::ranges::unique(kinds).begin(), kinds.end());
+  if (kinds.size() > kMostKinds) return false;
+  for (std::size_t group = 0; group < std::size_t{1} << kinds.size(); ++group) {
+    std::vector<Formula> values{more};
+    std::uint64_t members = count;
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      if (((group >> i) & 1) == 0) continue;
+      values.push_back(kinds[i]);
+      members += static_cast<std::uint64_t>(std::ranges::count(unknown, kinds[i]));
+    }
+    if (count_values(formulas_.any(values), members) < members) return false;
+  }
+  return true;
+}
+
+// Whether an array whose items must differ (or must not) can be completed.
 bool SchemaGrammar::search_unique(const Container& array) {
   const bool ends = finished(array.rest);
   if (array.min_left == 0 && ends) return true;
@@ -56,18 +78,14 @@ bool SchemaGrammar::search_unique(const Container& array) {
   std::vector<Member> ways = items(array);
   std::ranges::stable_partition(ways, [&](const Member& way) { return way.next.rest != array.rest; });
   if (ends && std::ranges::all_of(ways, unchanged)) {
-    std::uint64_t values = 0;  // that nobody else wants
-    for (const Member& way : ways) {
-      const std::uint64_t others = rivals(array, way.value);
-      values += count_values(way.value, others + array.min_left) - std::min(others, count_values(way.value, others));
-    }
-    return values >= array.min_left;
+    std::vector<Formula> values;
+    for (const Member& way : ways) values.push_back(way.value);
+    return can_differ(array, formulas_.any(values), array.min_left);
   }
   const bool first = array.unknown == 0 && array.written == 0;
   return std::ranges::any_of(ways, [&](const Member& way) {
     if (unchanged(way) && array.min_left == 0 && !first) return false;
-    const std::uint64_t others = rivals(array, way.value);
-    if (count_values(way.value, others + 1) <= others) return false;
+    if (!can_differ(array, way.value, 1)) return false;
     Container next = way.next;
     next.unknown = with_unknown(way);
     return possible(next);
@@ -85,26 +103,6 @@ std::vector<SchemaGrammar::Member> SchemaGrammar::repeating_items(const Containe
     return negated ? formulas_.no(self) : self;
   });
   return items(repeats);
-}
-
-// How many values satisfy a formula, up to `enough`; containers are taken to be enough, if there are any.
-std::uint64_t SchemaGrammar::count_values(Formula formula, std::uint64_t enough) {
-  if (!possible(formula)) return 0;
-  if (enough <= 1) return enough;
-  const auto array = open_array(formula);
-  if (restrict(formula, Type::object) != FormulaStore::never || (array && possible(*array))) return enough;
-  std::uint64_t count = restrict(formula, Type::null) != FormulaStore::never ? 1 : 0;
-  const Formula truth = restrict(formula, Type::boolean);
-  for (const bool one : {false, true}) {
-    const Formula holds = formulas_.map(truth, [&](const Demand&, bool negated) { return constant(one != negated); });
-    count += holds != FormulaStore::never ? 1 : 0;
-  }
-  const Expression numbers = number_part(restrict(formula, Type::number));
-  const bool two_zeros = store_.accepts(numbers, "0") && store_.accepts(numbers, "-0");
-  const std::uint64_t texts = TextCount(store_, enough + 1).of(numbers);
-  count += texts - ((two_zeros && texts <= enough) ? 1 : 0);
-  count += TextCount(store_, enough).of(string_part(restrict(formula, Type::string)));
-  return std::min(count, enough);
 }
 
 }  // namespace espalier::grammar
