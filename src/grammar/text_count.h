@@ -1,11 +1,16 @@
-// text_count.h: how many texts an expression reads, as far as anybody wants to know.
+// text_count.h: how many texts an expression reads, and which, as far as anybody wants to know.
 //
 // What is deeper or larger than anyone cares for counts as enough. Threads: as the store. Fails: never.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "grammar/expression.h"
 
@@ -36,5 +41,26 @@ class TextCount {
   std::uint64_t enough_;
   std::unordered_map<Expression, std::uint64_t> known_;
 };
+
+// All texts, unless there are more than `most` or they are long. Requires: calls no rules.
+inline std::optional<std::vector<std::string>> listed_texts(ExpressionStore& store, Expression e, std::size_t most) {
+  constexpr std::size_t kLong = 200;
+  std::vector<std::string> texts;
+  std::vector<std::pair<Expression, std::string>> begun;
+  if (store.possible(e)) begun.emplace_back(e, "");
+  while (!begun.empty()) {
+    const auto [at, text] = std::move(begun.back());
+    begun.pop_back();
+    if (store.nullable(at)) texts.push_back(text);
+    if (texts.size() + begun.size() > most || text.size() > kLong) return std::nullopt;
+    for (const Step& step : store.steps(at).bytes) {
+      for (unsigned byte = 0; byte < 256 && begun.size() <= most; ++byte) {
+        if (step.on.contains(static_cast<unsigned char>(byte)) && store.possible(step.to))
+          begun.emplace_back(step.to, text + static_cast<char>(byte));
+      }
+    }
+  }
+  return texts;
+}
 
 }  // namespace espalier::grammar

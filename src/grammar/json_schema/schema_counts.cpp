@@ -45,6 +45,28 @@ std::uint64_t SchemaGrammar::count_scalars(Formula formula, std::uint64_t enough
   return count + TextCount(store_, enough).of(string_part(restrict(formula, Type::string)));
 }
 
+// Each as a formula, unless they are many or objects and arrays are among them.
+std::optional<std::vector<Formula>> SchemaGrammar::listed_values(Formula formula) {
+  constexpr std::size_t kMost = 32;
+  const auto array = open_array(formula);
+  if ((array && possible(*array)) || restrict(formula, Type::object) != FormulaStore::never) return std::nullopt;
+  std::vector<std::string> texts;
+  if (restrict(formula, Type::null) != FormulaStore::never) texts.emplace_back("null");
+  for (const bool one : {false, true}) {
+    if (allows_truth(formula, one)) texts.emplace_back(one ? "true" : "false");
+  }
+  const Expression numbers = store_.both(number_part(restrict(formula, Type::number)), shortest_number(store_));
+  const auto of_numbers = listed_texts(store_, numbers, kMost);
+  const auto of_strings = listed_texts(store_, string_part(restrict(formula, Type::string)), kMost);
+  if (!of_numbers || !of_strings) return std::nullopt;
+  texts.insert(texts.end(), of_numbers->begin(), of_numbers->end());
+  for (const std::string& text : *of_strings) texts.push_back('"' + text + '"');
+  if (texts.size() > kMost) return std::nullopt;
+  std::vector<Formula> values;
+  for (const std::string& text : texts) values.push_back(reader_.equal_to_text(text));
+  return values;
+}
+
 std::uint64_t SchemaGrammar::count_arrays(const Container& array, ValueCount& limits) {
   if (!possible(array)) return 0;
   if (--limits.steps_left < 0 || speaks_of(array.rest, Kind::unique)) return limits.enough;

@@ -312,8 +312,9 @@ Expression SchemaGrammar::expand(const Container& at) {
     Container next = in_order(way.next);
     next.unknown = with_unknown(way);
     if (!possible(next)) continue;
+    const Formula wanted = at.object ? way.value : leaving_others_theirs(way);
     const Expression behind = way.recorded ? awaiting(at, way) : later(way.next);
-    const Expression read = store_.concat(way.recorded ? store_.call(way.value) : value(way.value), behind);
+    const Expression read = store_.concat(way.recorded ? store_.call(wanted) : value(wanted), behind);
     bodies.push_back(store_.concat(way.key, read));
   }
   for (const Entry& entry : entries) {

@@ -179,6 +179,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::uint32_t with_unknown(const Member& item);
   std::uint64_t rivals(const Container& array, Formula value);
   bool can_differ(const Container& array, Formula more, std::uint64_t count);
+  Formula leaving_others_theirs(const Member& item);
   bool search_unique(const Container& array);
   std::vector<Member> repeating_items(const Container& array);
 
@@ -186,6 +187,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::uint64_t count_values(Formula formula, std::uint64_t enough);
   std::uint64_t count_values(Formula formula, ValueCount& limits);
   std::uint64_t count_scalars(Formula formula, std::uint64_t enough);
+  std::optional<std::vector<Formula>> listed_values(Formula formula);
   std::uint64_t count_arrays(const Container& array, ValueCount& limits);
   std::uint64_t count_objects(Formula objects, ValueCount& limits);
   std::uint64_t count_members(Formula rest, std::span<const std::uint32_t> names, ValueCount& limits);
@@ -272,6 +274,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_numbers_;  // by hash
   std::vector<std::vector<Formula>> written_sets_;                      // ascending; of unknown items with repetitions
   std::map<std::vector<Formula>, std::uint32_t> written_numbers_;
+  bool items_share_values_ = false;  // some array could be completed by some of its items' values only
   std::vector<Container> containers_;
   std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;
   std::unordered_map<std::uint32_t, bool> container_possible_;

@@ -60,6 +60,17 @@ TEST(SchemaKeywords, ListedItemsComeOnceEach) {
 
 TEST(SchemaKeywords, ItemsLeaveOthersTheValuesThatThoseNeed) {
   const std::string array = R"({"type":"array","uniqueItems":true,"prefixItems":)";
+  const auto begins = [&](const std::string& schema, const std::string& text) {
+    const auto grammar = *Grammar::compile({kSchema, array + schema}, bytes_only());
+    return *grammar->read(grammar->start(), text) != Automaton::dead;
+  };
+  const std::string two = R"([{"enum":["a","b"]},{"const":"a"}],"minItems":2})";
+  EXPECT_TRUE(begins(two, R"(["b)") && begins(two, R"(["b","a)"));
+  EXPECT_FALSE(begins(two, R"(["a)")) << "nothing could follow";
+  const std::string numbers =
+      R"([{"type":"integer","minimum":1,"maximum":3},{"enum":[1,2]},{"enum":[2,1.0]}],"minItems":3})";
+  EXPECT_TRUE(begins(numbers, "[3,1,2") && begins(numbers, "[3,2,1"));
+  EXPECT_FALSE(begins(numbers, "[1"));
   expect(kSchema, {array + R"([{"enum":["a","b"]},{"const":"a"}],"minItems":2})",
                    {R"(["b","a"])", R"(["b","a",1])"},
                    {R"(["a","b"])", R"(["a","a"])", R"(["b","b"])"}});

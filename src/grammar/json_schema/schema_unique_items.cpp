@@ -40,8 +40,10 @@ std::uint64_t SchemaGrammar::rivals(const Container& array, Formula value) {
       std::ranges::count_if(unknown, [&](Formula other) { return possible(formulas_.all(other, value)); }));
 }
 
-// Whether so many values of a formula and one of each unknown item can all differ. They can if no group of them has
-// fewer values than members (Hall, 1935); that they can without those of the formula has been asked before.
+// Whether so many values of a formula and one of each unknown item can all differ, also if an item takes one that
+// another could have. Where values are few and known it is enough that some choice leaves all others theirs: that is
+// so if no group of items has fewer values than members (Hall, 1935; without those of the formula it has been asked
+// before), and expand() leaves the other choices out.
 bool SchemaGrammar::can_differ(const Container& array, Formula more, std::uint64_t count) {
   constexpr std::size_t kMostKinds = 8;  // of items in one group
   const std::uint64_t others = rivals(array, more);
@@ -50,7 +52,8 @@ bool SchemaGrammar::can_differ(const Container& array, Formula more, std::uint64
   const std::vector<Formula> unknown = written_sets_[array.unknown];
   std::vector<Formula> kinds = unknown;
   kinds.erase(std::ranges::unique(kinds).begin(), kinds.end());
-  if (kinds.size() > kMostKinds) return false;
+  const auto is_listed = [&](Formula kind) { return listed_values(kind).has_value(); };
+  if (kinds.size() > kMostKinds || !is_listed(more) || !std::ranges::all_of(kinds, is_listed)) return false;
   for (std::size_t group = 0; group < std::size_t{1} << kinds.size(); ++group) {
     std::vector<Formula> values{more};
     std::uint64_t members = count;
@@ -61,7 +64,21 @@ bool SchemaGrammar::can_differ(const Container& array, Formula more, std::uint64
     }
     if (count_values(formulas_.any(values), members) < members) return false;
   }
+  items_share_values_ = true;
   return true;
+}
+
+// What an item may be without what others need.
+Formula SchemaGrammar::leaving_others_theirs(const Member& item) {
+  if (!items_share_values_ || !item.recorded || (item.next.min_left == 0 && finished(item.next.rest)))
+    return item.value;
+  Formula left = item.value;
+  for (const Formula value : listed_values(item.value).value_or(std::vector<Formula>())) {
+    Container next = item.next;
+    next.written = with_written(next.written, value);
+    if (!possible(next)) left = formulas_.all(left, formulas_.no(value));
+  }
+  return left;
 }
 
 // Whether an array whose items must differ (or must not) can be completed.
