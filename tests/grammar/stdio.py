@@ -223,10 +223,9 @@ class DataSets(unittest.TestCase):
                 self.verdicts(item, "lark", item["lark"])
         self.assertEqual(self.wrong, [])
 
-    def test_every_verdict_on_choices_is_right(self):
+    def test_every_verdict_on_choices_and_tags_is_right(self):
         for item in items_of("choice_tags"):
-            if item["kind"] == "choice":
-                self.verdicts(item, "choice", item["spec"])
+            self.verdicts(item, item["kind"], item["spec"])
         self.assertEqual(self.wrong, [])
 
     def test_real_schemas_compile_and_tell_valid_from_invalid(self):
