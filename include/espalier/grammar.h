@@ -60,10 +60,10 @@ struct GrammarLimits {
   std::size_t nodes = 1'500'000;  // expressions; about 60 bytes each
   std::size_t states = 500'000;   // of the automaton; about 100 bytes each
   std::uint32_t nesting = 1000;   // rules open at once; text that would open more is not allowed
-  std::chrono::milliseconds compile_time{2000};
+  std::chrono::milliseconds compile_time{1000};
   std::chrono::milliseconds foresight_time{
-      100};                                   // of it, for the first masks; those that take longer are left for later
-  std::chrono::milliseconds step_time{2000};  // of one mask, or of reading one piece of text
+      100};                                  // of it, for the first masks; those that take longer are left for later
+  std::chrono::milliseconds step_time{900};  // of one mask, or of reading one piece of text
 };
 
 }  // namespace espalier

@@ -81,6 +81,7 @@ void EngineCore::start_masks(const StepPlan& plan) {
 }
 
 void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
+  alone_ = plan.rows.size() == 1;
   std::size_t row = 0;
   std::vector<const Sequence*> done;
   for (const auto& [s, count] : plan.chunks) {
@@ -109,7 +110,7 @@ bool EngineCore::fork(const Sequence* choice, Outcome& outcome) {
   Sequence& s = **at;
   Match match = tree_.match(s.key(), {.length = s.prompt_tokens()});
   if (match.length < s.prompt_tokens()) return false;
-  if (outcome.late || s.text.busy()) return false;
+  if (outcome.late || (!outcome.error && !sees_behind(s, outcome.token))) return false;
   begin(s, std::move(match));
   std::vector<StreamEvent> events;
   const bool finished = commit_token(s, outcome, events) || jump(s, events);
@@ -144,7 +145,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   s.late_mask.reset();
   bool late = false;
   for (bool goes_on = true; goes_on && !finished && row < rows.size(); ++row) {
-    late = outcomes[row].late || s.text.busy();
+    late = outcomes[row].late || (!outcomes[row].error && !sees_behind(s, outcomes[row].token));
     if (late) {
       s.late_mask = rows[row].mask;
       metrics_.late_masks.add();
@@ -191,6 +192,13 @@ void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
 void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
   s.prompt_logprobs.logprobs.push_back(outcome.logprob);
   s.prompt_logprobs.alternatives.push_back(std::move(outcome.alternatives));
+}
+
+// Whether the token can be committed without holding up the others.
+bool EngineCore::sees_behind(Sequence& s, TokenId token) const {
+  const bool closes = s.request->fields().json_closing && s.remaining_output() == 1;
+  const auto first = alone_ ? kGrammarPatienceAlone : kGrammarPatience;
+  return s.text.sees_behind(token, s.output(), closes, {mask_pool_, first, alone_ ? first : decltype(first){0}});
 }
 
 // True when the sequence has ended.
@@ -263,6 +271,7 @@ bool EngineCore::jump(Sequence& s, std::vector<StreamEvent>& events) {
       outcome.token = options_.end_tokens.front();  // without one it has ended before
     else
       return false;
+    if (!sees_behind(s, outcome.token)) return false;
     ++s.passes_saved;
     metrics_.passes_saved.add();
     if (commit_token(s, outcome, events)) return true;
@@ -276,7 +285,7 @@ void EngineCore::jump_at_start(Sequence& s) {
   while (!s.broken && s.remaining_output() > 1 && !s.text.forced().empty()) {
     Outcome outcome;
     outcome.token = s.text.forced().front();
-    if (is_end(s, outcome.token)) break;
+    if (is_end(s, outcome.token) || !sees_behind(s, outcome.token)) break;
     ++s.forced_tokens;
     ++s.passes_saved;
     metrics_.forced_tokens.add();

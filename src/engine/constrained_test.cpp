@@ -2,6 +2,7 @@
 // the same whether forced text is jumped, drafted or computed token by token, alone or among others.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <random>
 
 #include "base/json.h"
@@ -260,6 +261,32 @@ TEST_F(ConstrainedRequests, AGrammarAtWorkHoldsUpNobodyElse) {
   harness.run();
   EXPECT_GT(harness.metrics.late_masks.value(), 0u);
   EXPECT_EQ(harness.answers, alone);
+}
+
+// Nobody gets to look what must come behind a token, or what completes the text there: only those who ask wait.
+TEST_F(ConstrainedRequests, WhatTakesLongBehindATokenHoldsUpNobodyElse) {
+  const Constraint word{Kind::regex, "[a-z]{3}, and so on"};
+  RequestFields slow = ask(word), closed = ask(word, 1);
+  closed.json_closing = true;
+  RequestFields free = ask({});
+  const Answers alone = {together({slow}, with(false))[0], together({closed}, with(false))[0],
+                         together({free}, with(false))[0]};
+  cache = std::make_unique<GrammarCache>(tokenizer, GrammarLimits{}, 64u << 20);  // where nobody has been
+  slow.grammar = closed.grammar = cache->compile(word).value();
+  SidePool pool({"mask", 1, 64});
+  std::promise<void> go_on;
+  ASSERT_TRUE(pool.submit([held = go_on.get_future().share()](const CancelFlag&) { held.wait(); }));
+  CoreHarness harness(model, with(true), 1024);
+  harness.core.attach(pool);
+  for (const RequestFields& fields : {slow, closed, free}) harness.add(fields);
+  for (int i = 0; i < 200 && !harness.answers[2][0].finished; ++i) harness.step();
+  EXPECT_TRUE(harness.answers[2][0].finished);
+  EXPECT_TRUE(harness.answers[0][0].tokens.empty());
+  EXPECT_TRUE(harness.answers[1][0].tokens.empty());
+  go_on.set_value();
+  harness.run();
+  EXPECT_EQ(harness.answers, alone);
+  EXPECT_TRUE(harness.answers[1][0].finish.usage.closed);
 }
 
 TEST_F(ConstrainedRequests, CompiledConstraintsAreFoundAgainAndLeaveWhenThereAreTooMany) {

@@ -13,6 +13,23 @@ Result<> ConstrainedText::begin() {
   return success();
 }
 
+bool ConstrainedText::sees_behind(TokenId token, std::span<const TokenId> output, bool closing, const Aside& aside) {
+  constexpr std::size_t kBefore = 32;  // tokens that may matter to how the tokenizer cuts what follows
+  if (behind_ && !behind_->wait(aside.again)) return false;
+  behind_.reset();
+  if (busy()) return false;
+  if (aside.pool == nullptr || !holds() || thinking_ || ends()) return true;
+  if (forced().size() > 1 && !closing) return true;
+  const auto next = grammar_->read(state_, token);
+  if (!next.ok() || *next == grammar::Automaton::dead) return true;  // advance() says so
+  if (grammar_->knows_behind(*next, closing)) return true;
+  const auto last = own(output).last(std::min(kBefore, own(output).size()));
+  std::vector<TokenId> before(last.begin(), last.end());
+  before.push_back(token);
+  behind_ = std::make_shared<BehindToken>(grammar_, *next, std::move(before), closing);
+  return !aside.pool->submit([work = behind_](const CancelFlag&) { work->work(); }) || behind_->wait(aside.first);
+}
+
 Result<> ConstrainedText::advance(TokenId token, std::span<const TokenId> output) {
   ESP_TRY(const bool possible, follow(token, output));
   return possible ? success() : internal_error("a token that the constraint forbids was chosen");
@@ -52,7 +69,8 @@ void ConstrainedText::take(grammar::Forced found) {
 }
 
 Result<std::vector<ConstrainedText::Place>> ConstrainedText::along(std::vector<TokenId>& draft,
-                                                                   std::span<const TokenId> output) const {
+                                                                   std::span<const TokenId> output,
+                                                                   const Aside& aside) const {
   std::vector<Place> places{place()};
   if (draft.empty()) return places;
   ConstrainedText ahead = *this;
@@ -60,6 +78,7 @@ Result<std::vector<ConstrainedText::Place>> ConstrainedText::along(std::vector<T
   for (std::size_t i = 0; i < draft.size(); ++i) {
     const TokenId token = draft[i];
     bool possible = !ahead.ends() && (ahead.forced().empty() || ahead.forced().front() == token);
+    possible = possible && ahead.sees_behind(token, text, false, aside);
     text.push_back(token);
     if (possible) {
       ESP_TRY(possible, ahead.follow(token, text));

@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "base/side_pool.h"
+#include "engine/behind_token.h"
 #include "espalier/error.h"
 #include "espalier/request.h"
 #include "espalier/types.h"
@@ -38,6 +40,15 @@ class ConstrainedText {
   bool ends() const { return ends_ && forced().empty(); }  // nothing may follow
 
   Result<> begin();  // at the start of the output
+  // Who works out what must come, and how long may be waited for it when it is asked for first, and again. Nobody: it
+  // is worked out where it is asked for.
+  struct Aside {
+    SidePool* pool = nullptr;
+    std::chrono::milliseconds first{0}, again{0};
+  };
+  // Whether advance(token) would not wait and takes no time, and with `closing` what completes the text behind it.
+  // Where it does, it is worked out aside: to be asked again in the next step. `output`: all before the token.
+  bool sees_behind(TokenId token, std::span<const TokenId> output, bool closing, const Aside& aside);
   // `token` has come; `output` is all of it, this token included.
   Result<> advance(TokenId token, std::span<const TokenId> output);
 
@@ -49,8 +60,10 @@ class ConstrainedText {
     bool ends = false;    // there is none
     TokenId beside = -1;  // this one may come, whatever the grammar says: it begins to think
   };
-  // By tokens of the draft before it. The draft is cut before its first token that cannot come.
-  Result<std::vector<Place>> along(std::vector<TokenId>& draft, std::span<const TokenId> output) const;
+  // By tokens of the draft before it. The draft is cut before its first token that cannot come, or behind which
+  // nobody has been.
+  Result<std::vector<Place>> along(std::vector<TokenId>& draft, std::span<const TokenId> output,
+                                   const Aside& aside) const;
 
   Place place() const {
     return {holds(), state_, forced().empty() ? TokenId{-1} : forced().front(), ends(),
@@ -69,7 +82,8 @@ class ConstrainedText {
   grammar::State state_ = grammar::Automaton::dead;
   std::vector<TokenId> forced_;  // of which `taken_` have come
   std::size_t taken_ = 0;
-  bool ends_ = false;  // behind forced_
+  bool ends_ = false;                    // behind forced_
+  std::shared_ptr<BehindToken> behind_;  // being worked out
 };
 
 }  // namespace espalier

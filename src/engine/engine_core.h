@@ -121,6 +121,7 @@ class EngineCore {
                     std::vector<StreamEvent>& events);
   void settle_draft(Sequence& sequence, int accepted, int rejected);
   void commit_prompt_logprob(Sequence& sequence, Outcome& outcome);
+  bool sees_behind(Sequence& sequence, TokenId token) const;
   bool commit_token(Sequence& sequence, Outcome& outcome, std::vector<StreamEvent>& events);
   bool fail(Sequence& sequence, const Error& error, std::vector<StreamEvent>& events);
   bool finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> matched,
@@ -155,6 +156,7 @@ class EngineCore {
   StepCost cost_;  // of all steps, by rows
   Drafts drafts_;
   SidePool* mask_pool_ = nullptr;
+  bool alone_ = false;  // the step that is committed has one row
   Compaction compaction_;
 };
 

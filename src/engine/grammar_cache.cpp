@@ -12,14 +12,28 @@ std::string key_of(const Constraint& c) {
   return key += c.text;
 }
 
-constexpr std::size_t kLarge = 256u << 10;  // bytes of a constraint
+constexpr std::size_t kLarge = 256u << 10;       // bytes of a constraint
+constexpr std::chrono::milliseconds kLong{100};  // to compile
 
-// What compiling a large constraint took is millions of small pieces, which the allocator would keep for good.
+// What must come first is found here, so that the engine thread need not.
+Result<std::shared_ptr<grammar::Grammar>> compile_whole(const Constraint& constraint,
+                                                        std::shared_ptr<grammar::Vocabulary> vocabulary,
+                                                        const GrammarLimits& limits) {
+  using std::chrono::steady_clock;
+  const auto until = steady_clock::now() + limits.compile_time;
+  ESP_TRY(auto compiled, grammar::Grammar::compile(constraint, std::move(vocabulary), limits));
+  ESP_CHECK(compiled->find_start(std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now())));
+  return compiled;
+}
+
+// What compiling a large constraint took, or one that takes long, is millions of small pieces, which the allocator
+// would keep for good.
 Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint& constraint,
                                                                 std::shared_ptr<grammar::Vocabulary> vocabulary,
                                                                 const GrammarLimits& limits) {
-  auto compiled = grammar::Grammar::compile(constraint, std::move(vocabulary), limits);
-  if (constraint.text.size() > kLarge) give_back_free_memory();
+  const auto begin = std::chrono::steady_clock::now();
+  auto compiled = compile_whole(constraint, std::move(vocabulary), limits);
+  if (constraint.text.size() > kLarge || std::chrono::steady_clock::now() - begin > kLong) give_back_free_memory();
   return compiled;
 }
 
@@ -39,8 +53,6 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(const Constraint
     ++counts_.refused;
     return compiled.error();
   }
-  // What must come first is found here, so that the engine thread need not.
-  ESP_CHECK((*compiled)->find_start());
   keep(std::move(key), *compiled);
   return compiled;
 }

@@ -1,19 +1,24 @@
 #include "engine/model_runner.h"
 
+#include <algorithm>
+
 #include "engine/choose_token.h"
 #include "sampling/logprobs.h"
 
 namespace espalier {
 namespace {
 
-// How long a row's mask may take beyond the model: others would wait for it, or nobody would.
-constexpr std::chrono::milliseconds kMaskPatience{5}, kMaskAlone{100};
+// Its mask was not there in the step before either.
+bool waits_again(const WantedRow& row) {
+  return row.mask && row.mask == row.sequence->late_mask;
+}
 
 }  // namespace
 
 std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
   const std::span<float> logits = forward(plan);
   const auto vocabulary = static_cast<std::size_t>(model_.vocabulary());
+  const bool alone = plan.rows.size() == 1 || std::ranges::all_of(plan.rows, waits_again);
   std::vector<Outcome> outcomes(plan.rows.size());
   team_.run(static_cast<int>(outcomes.size()), [&](int i) {
     const auto at = static_cast<std::size_t>(i);
@@ -26,7 +31,7 @@ std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
       copy.assign(of_row.begin(), of_row.end());
       of_row = copy;
     }
-    outcomes[at] = evaluate(of_row, row, outcomes.size() == 1);
+    outcomes[at] = evaluate(of_row, row, alone);
   });
   return outcomes;
 }
@@ -104,7 +109,8 @@ Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, boo
   } else {
     const grammar::Allowed* allowed = nullptr;
     if (row.mask) {
-      const auto* mask = row.mask->wait(alone ? kMaskAlone : kMaskPatience);
+      const auto patience = waits_again(row) ? std::chrono::milliseconds{0} : kGrammarPatience;
+      const auto* mask = row.mask->wait(alone ? kGrammarPatienceAlone : patience);
       if (mask == nullptr || !mask->ok()) {
         outcome.late = mask == nullptr;
         if (mask != nullptr) outcome.error = mask->error();

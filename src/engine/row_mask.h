@@ -18,6 +18,9 @@
 
 namespace espalier {
 
+// How long a step waits for what a grammar has to say of a row: others wait too, or nobody does.
+inline constexpr std::chrono::milliseconds kGrammarPatience{5}, kGrammarPatienceAlone{100};
+
 class RowMask {
  public:
   // beside: a token that may come too; -1: none.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "grammar/forced_tokens.h"
 #include "grammar/json_schema/schema_grammar.h"
@@ -244,8 +245,11 @@ bool Grammar::busy() {
   return !std::unique_lock(mutex_, std::try_to_lock);
 }
 
-Result<> Grammar::find_start() {
-  ESP_TRY(forced_at_start_, forced(start_, {}));
+Result<> Grammar::find_start(std::chrono::milliseconds time) {
+  const auto step_time = std::exchange(limits_.step_time, std::min(limits_.step_time, time));
+  auto found = forced(start_, {});
+  limits_.step_time = step_time;
+  ESP_TRY(forced_at_start_, std::move(found));
   return success();
 }
 
@@ -288,18 +292,31 @@ Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   for (const TokenId token : forced.tokens) written += vocabulary_->text(token).size();
   forced.ends = written == forced.bytes.size() && automaton_->complete(end) && automaton_->branches(end).empty();
   ESP_CHECK(limit_met());
+  looked_behind_.insert(state);
   return forced;
 }
 
-// Breadth first by bytes; of a branch's bytes a printable one.
+bool Grammar::knows_behind(State state, bool closing) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock && looked_behind_.contains(recorded_->plain(state)) && (!closing || closings_.contains(state));
+}
+
 Result<std::string> Grammar::closing(State state) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = closings_.find(state); known != closings_.end()) return known->second;
+  auto found = find_closing(state);
+  closings_.emplace(state, found);
+  return found;
+}
+
+// Breadth first by bytes; of a branch's bytes a printable one.
+Result<std::string> Grammar::find_closing(State state) {
   constexpr std::size_t kMostVisited = 100'000;
   struct Visit {
     State state;
     std::size_t from;  // the visit before
     char byte;
   };
-  const std::lock_guard lock(mutex_);
   allow(limits_.step_time);
   std::vector<Visit> visits{{state, 0, 0}};
   std::unordered_set<State> seen{state};

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/json.h"
@@ -59,8 +60,8 @@ class Grammar {
   // Whether somebody is at work in it, so that the others here would wait.
   bool busy();
   std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }  // as if at work: for tests
-  // Finds forced(start(), {}), for at_start(). Before the grammar is shared.
-  Result<> find_start();
+  // Finds forced(start(), {}), for at_start(), within a part of the time for compiling. Before the grammar is shared.
+  Result<> find_start(std::chrono::milliseconds time);
   const Forced* at_start() const { return forced_at_start_ ? &*forced_at_start_ : nullptr; }  // null: not looked for
   // A shortest text that makes the whole complete; bad_request when none was found within the limits.
   Result<std::string> closing(State state);
@@ -69,6 +70,9 @@ class Grammar {
   std::vector<TokenId> tokens_of(std::string_view text, std::span<const TokenId> before) const;
   // `before`: the tokens that lead here, for how the tokenizer cuts the text; may be a few only.
   Result<Forced> forced(State state, std::span<const TokenId> before);
+  // Whether forced() (and closing()) was asked for here before, so that it takes no time, and nobody is at work. Never
+  // waits.
+  bool knows_behind(State state, bool closing);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   std::optional<std::size_t> memory();  // bytes, about; never waits: none while somebody is at work
@@ -88,6 +92,7 @@ class Grammar {
   void expand_values(std::chrono::steady_clock::time_point until);
   Result<> limit_met() const;
   std::string forced_bytes(State state, State& end);
+  Result<std::string> find_closing(State state);
   Result<std::shared_ptr<const MaskWords>> mask_locked(State state);
   Result<std::shared_ptr<const MaskWords>> plain_mask(State state);
 
@@ -104,6 +109,8 @@ class Grammar {
   std::size_t nodes_at_start_ = 0;
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
   std::optional<Forced> forced_at_start_;
+  std::unordered_set<State> looked_behind_;  // forced() has been there
+  std::unordered_map<State, Result<std::string>> closings_;
 };
 
 }  // namespace espalier::grammar
