@@ -32,6 +32,13 @@ class Adder {
     auto* added = app_.add_flag(names, std::forward<T>(into), help);
     added->envname(environment_twin(added->get_lnames().front()));
   }
+  void milliseconds(const std::string& names, std::chrono::milliseconds& into, const std::string& help) {
+    app_.add_option_function<std::int64_t>(
+            names, [&into](const std::int64_t& count) { into = std::chrono::milliseconds(count); }, help)
+        ->default_str(std::to_string(into.count()))
+        ->type_name("MS")
+        ->envname(environment_twin(names));
+  }
 
  private:
   CLI::App& app_;
@@ -94,17 +101,31 @@ void add_schedule_flags(Adder& add, EngineOptions& o) {
       "--schedule-policy,--schedule", o.schedule_policy, "NAME",
       "which waiting request goes first: lpm (longest cached prefix), dfs-weight (branch after branch of the "
       "tree), fcfs (arrival), lof (longest output), priority, random; nobody is passed over in more than 64 steps");
-  add.flag(
-      "--disable-jump-forward", [&o](std::int64_t count) { o.jump_forward = count <= 0; },
-      "compute text that a constraint forces token by token (the same tokens, later)");
-  add.value("--grammar-cache", o.grammar_cache_bytes, "SIZE", "of compiled constraints that are kept (K, M, G)")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("SIZE");
   add.value("--target-itl", o.target_itl_ms, "MS",
             "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
   add.flag("--fair-tenants", o.fair_tenants, "API keys take turns by tokens computed, and the users of each");
   add.value("--schedule-conservativeness", o.conservativeness, "FACTOR",
             "larger admits fewer requests at once and retracts less");
+}
+
+void add_constraint_flags(Adder& add, EngineOptions& o) {
+  add.section("Constraints");
+  GrammarLimits& limits = o.grammar_limits;
+  add.flag(
+      "--disable-jump-forward", [&o](std::int64_t count) { o.jump_forward = count <= 0; },
+      "compute text that a constraint forces token by token (the same tokens, later)");
+  const auto size = [&](const char* name, auto& into, const char* help) {
+    add.value(name, into, "SIZE", help)->transform(CLI::AsSizeValue(false))->type_name("SIZE");
+  };
+  size("--grammar-cache", o.grammar_cache_bytes, "of compiled constraints that are kept (K, M, G)");
+  size("--grammar-max-text", limits.text_bytes,
+       "of one constraint as it is written; larger ones are refused (K, M, G)");
+  add.value("--grammar-max-nodes", limits.nodes, "N", "expressions of one compiled constraint, some 60 bytes each");
+  add.value("--grammar-max-states", limits.states, "N", "states of its automaton, some 100 bytes each");
+  add.value("--grammar-max-nesting", limits.nesting, "N", "rules, objects and lists that a text may have open at once");
+  add.milliseconds("--grammar-compile-time", limits.compile_time,
+                   "that compiling one may take; what takes longer is refused");
+  add.milliseconds("--grammar-step-time", limits.step_time, "that one of its masks, or reading one token, may take");
 }
 
 void add_cache_flags(Adder& add, EngineOptions& o) {
@@ -146,6 +167,7 @@ void add_engine_flags(CLI::App& app, EngineOptions& o) {
   add_model_flags(add, o);
   add_compute_flags(add, o);
   add_schedule_flags(add, o);
+  add_constraint_flags(add, o);
   add_cache_flags(add, o);
   app.option_defaults()->group(before);
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "espalier/grammar.h"
 #include "espalier/request.h"
 #include "espalier/stream.h"
 
@@ -52,7 +53,8 @@ struct EngineOptions {
   int draft_steps = 0;               // of the draft model for one chunk, at most; 0 = as draft_tokens
   double conservativeness = 1.0;     // of the estimate of output lengths at admission
   bool jump_forward = true;          // text that a constraint forces is read as a prompt is, not token by token
-  std::int64_t grammar_cache_bytes = 256 << 20;  // of compiled constraints that are kept
+  GrammarLimits grammar_limits;      // of each constraint
+  std::int64_t grammar_cache_bytes = 128 << 20;  // of compiled constraints that are kept
   std::int64_t random_seed = -1;      // of requests without a seed, in order of arrival; -1 = from the system
   std::string cache_dir;              // prefixes are kept in this folder across restarts; empty = they are not
   std::int64_t cache_disk_bytes = 0;  // evicted prefixes go to disk, at most that much; 0 = they are dropped

@@ -150,7 +150,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   runner = std::make_unique<ModelRunner>(*decoder, kv, *team, info.end_tokens);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   if (draft) core->attach(*draft->model);
-  grammars = std::make_unique<GrammarCache>(files.tokenizer, GrammarLimits{},
+  grammars = std::make_unique<GrammarCache>(files.tokenizer, options.grammar_limits,
                                             static_cast<std::size_t>(options.grammar_cache_bytes));
   open_disk_cache(shape);
   queue.publish(core->status(), 0, 0);

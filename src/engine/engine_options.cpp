@@ -22,6 +22,8 @@ constexpr int kMostContext = 1 << 24;
 constexpr int kMostRunning = 65536;
 constexpr int kMostQueued = 1'000'000'000;
 constexpr std::int64_t kMostQueuedTokens = 1'000'000'000'000'000;
+constexpr std::int64_t kMostGrammarText = 1 << 30, kMostGrammarParts = 100'000'000, kMostGrammarNesting = 10'000,
+                       kMostGrammarTime = 600'000;  // bytes, number, number, milliseconds
 constexpr int kUnlimitedChunk = 4096;  // longer prompts still go through in pieces: results do not depend on it
 
 Error refused(std::string_view flag, std::string_view value, std::string_view wanted) {
@@ -37,6 +39,7 @@ struct IntegerRange {
 };
 
 Result<> check_integers(const EngineOptions& o) {
+  const auto count = [](std::size_t n) { return static_cast<std::int64_t>(std::min<std::size_t>(n, INT64_MAX)); };
   const IntegerRange ranges[] = {
       {"threads", o.threads, 0, kMostThreads, "one a performance core"},
       {"context-length", o.context_length, 0, kMostContext, "the model's"},
@@ -48,6 +51,12 @@ Result<> check_integers(const EngineOptions& o) {
       {"random-seed", o.random_seed, -1, INT64_MAX, ""},
       {"speculative-num-draft-tokens", o.draft_tokens, 0, kMostDraftTokens, "at most 16"},
       {"speculative-num-steps", o.draft_steps, 0, kMostDraftTokens, "as many as draft tokens"},
+      {"grammar-max-text", count(o.grammar_limits.text_bytes), 1, kMostGrammarText, ""},
+      {"grammar-max-nodes", count(o.grammar_limits.nodes), 1000, kMostGrammarParts, ""},
+      {"grammar-max-states", count(o.grammar_limits.states), 1000, kMostGrammarParts, ""},
+      {"grammar-max-nesting", o.grammar_limits.nesting, 1, kMostGrammarNesting, ""},
+      {"grammar-compile-time", o.grammar_limits.compile_time.count(), 1, kMostGrammarTime, ""},
+      {"grammar-step-time", o.grammar_limits.step_time.count(), 1, kMostGrammarTime, ""},
       {"cache-disk", o.cache_disk_bytes, 0, INT64_MAX, "off"},
   };
   for (const IntegerRange& r : ranges)

@@ -25,7 +25,7 @@ class Words(unittest.TestCase):
 
     def test_help_of_serve_stands_in_sections_with_units_and_defaults(self):
         text = espalier("help", "serve").out
-        for section in ("Model", "Compute and memory", "Scheduling", "Prefix cache", "HTTP", "Keys", "Limits", "Times", "Configuration"):
+        for section in ("Model", "Compute and memory", "Scheduling", "Constraints", "Prefix cache", "HTTP", "Keys", "Limits", "Times", "Configuration"):
             self.assertIn(f"\n{section}:\n", text)
         self.assertIn("--port PORT (default 30000)", text)
         self.assertIn("--shutdown-timeout SECONDS (default 30)", text)
