@@ -1,8 +1,9 @@
 // class_tokens.h: which tokens of a vocabulary have bytes of which classes.
 //
 // Tokens made of some classes only are all but those that have another one: a bitset for each class with many tokens, a
-// list for each other one. What is read is a tenth of what looking at every token's classes takes, and in order.
-// Units:   about 16 KiB for each class of a vocabulary of 128 k tokens that has more than 512 of them.
+// list for each other one, and one bitset for groups of them. What is read is a tenth of what looking at every token's
+// classes takes, and in order.
+// Units:   about 16 KiB for each group, and each class of a vocabulary of 128 k tokens that has more than 512 of them.
 // Threads: immutable.
 // Fails:   never.
 #pragma once
@@ -30,7 +31,14 @@ class ClassTokens {
     std::vector<TokenId> few;  // all of them, or
     MaskWords many;
   };
+  struct Group {  // of classes that are mostly excluded together, such as those of characters beyond ASCII
+    Classes classes = 0;
+    MaskWords having;  // tokens that have any of them
+  };
+  void add_group(Classes classes);
+
   std::array<Having, kMostClasses> having_;
+  std::vector<Group> groups_;
   MaskWords all_;                           // of whole characters
   std::vector<TokenId> longest_first_;      // the same
   std::vector<std::uint32_t> longer_than_;  // how many have more than that many characters

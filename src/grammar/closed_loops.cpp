@@ -38,9 +38,18 @@ const std::array<Classes, 5>& ranks() {
   return made;
 }
 
-std::size_t rank(Classes one) {
-  const auto at = std::ranges::find_if(ranks(), [&](Classes rank) { return (rank & one) != 0; });
-  return static_cast<std::size_t>(at - ranks().begin());
+// Of a byte's class.
+std::uint8_t rank(unsigned char byte) {
+  static const std::array<std::uint8_t, 256> made = [] {
+    std::array<std::uint8_t, 256> by_byte{};
+    for (unsigned one = 0; one < by_byte.size(); ++one) {
+      const Classes its = class_of(static_cast<unsigned char>(one));
+      const auto at = std::ranges::find_if(ranks(), [&](Classes rank) { return (rank & its) != 0; });
+      by_byte[one] = static_cast<std::uint8_t>(at - ranks().begin());
+    }
+    return by_byte;
+  }();
+  return made[byte];
 }
 
 Classes without_rarest(Classes inside) {
@@ -107,7 +116,9 @@ bool ClosedLoops::explore(State from, Classes inside) {
   failing_ = coming_ = 0;
   states_.clear();
   ++exploration_;
-  add(from, {}, 0);
+  if (seen_.size() <= from) seen_.resize(automaton_.size());
+  seen_[from] = {exploration_, 0};
+  states_.push_back({from});
   // ASCII first: it is read quickly, and where it leads to too many states or out of the loop the rest is in vain.
   for (std::size_t ascii = 0, wide = 0; wide < states_.size(); ++wide) {
     for (; ascii < states_.size() && states_.size() <= kMostStates; ++ascii) read_ascii(states_[ascii], inside);
@@ -118,29 +129,42 @@ bool ClosedLoops::explore(State from, Classes inside) {
   return states_.size() <= kMostStates;
 }
 
-void ClosedLoops::add(State state, Seen before, Classes with) {
+// To a state that several ways lead to, the one whose rarest class is the most frequent counts: without the others it
+// is reached all the same.
+void ClosedLoops::add(State state, const Seen& before, unsigned char with) {
   if (seen_.size() <= state) seen_.resize(automaton_.size());
-  if (std::exchange(seen_[state], exploration_) == exploration_) return;
-  states_.push_back({state, before.rarest == 0 || rank(with) < rank(before.rarest) ? with : before.rarest});
+  Seen reached{state, class_of(with), rank(with)};
+  if (before.rarest != 0 && before.rank <= reached.rank) reached = {state, before.rarest, before.rank};
+  Place& known = seen_[state];
+  if (known.exploration != exploration_) {
+    known = {exploration_, static_cast<std::uint32_t>(states_.size())};
+    states_.push_back(reached);
+  } else if (Seen& seen = states_[known.place]; seen.rarest != 0 && seen.rank < reached.rank) {
+    seen = reached;
+  }
 }
 
-void ClosedLoops::fail(Seen at, Classes what) {
-  failing_ |= at.rarest != 0 && rank(at.rarest) < rank(what) ? at.rarest : what;
-  if (at.rarest == 0) failing_at_start_ |= what;
+void ClosedLoops::fail(const Seen& at, unsigned char what) {
+  failing_ |= at.rarest != 0 && at.rank < rank(what) ? at.rarest : class_of(what);
+  if (at.rarest == 0) failing_at_start_ |= class_of(what);
 }
 
 void ClosedLoops::read_ascii(Seen at, Classes inside) {
   const Automaton::Row row = automaton_.row(at.state);
   State last = Automaton::dead;  // that was added
-  for (unsigned byte = 0; byte < 0x80; ++byte) {
-    const Classes its = class_of(static_cast<unsigned char>(byte));
-    const State to = row.next(static_cast<unsigned char>(byte));
+  std::uint8_t last_rank = 0;
+  for (unsigned one = 0; one < 0x80; ++one) {
+    const auto byte = static_cast<unsigned char>(one);
+    const Classes its = class_of(byte);
+    const State to = row.next(byte);
     if (to != Automaton::dead) coming_ |= its;
     if ((inside & its & ~failing_) == 0) continue;
-    if (to == Automaton::dead || automaton_.leaves(to))
-      fail(at, its);
-    else if (to != last)
-      add(last = to, at, its);
+    if (to == Automaton::dead || automaton_.leaves(to)) {
+      fail(at, byte);
+    } else if (to != last || rank(byte) > last_rank) {
+      add(last = to, at, byte);
+      last_rank = rank(byte);
+    }
   }
 }
 
@@ -149,20 +173,21 @@ void ClosedLoops::read_wide(Seen at, Classes inside) {
   State last = Automaton::dead;
   Expression last_rest = ExpressionStore::nothing;
   bool fails = true;  // with what `last` led to
-  for (unsigned lead = kFirstLead; lead <= kLastLead; ++lead) {
-    const Classes its = class_of(static_cast<unsigned char>(lead));
-    const State to = row.next(static_cast<unsigned char>(lead));
+  for (unsigned one = kFirstLead; one <= kLastLead; ++one) {
+    const auto lead = static_cast<unsigned char>(one);
+    const Classes its = class_of(lead);
+    const State to = row.next(lead);
     if (to != Automaton::dead) coming_ |= its;
     if ((inside & its & ~failing_) == 0) continue;
-    const Expression rest = automaton_.store().after(wide_, static_cast<unsigned char>(lead));
+    const Expression rest = automaton_.store().after(wide_, lead);
     if (to != last || rest != last_rest) {
       const auto ends = behind_lead(to, rest);
       fails = !ends;
-      for (const State end : ends.value_or(std::vector<State>())) add(end, at, its);
+      for (const State end : ends.value_or(std::vector<State>())) add(end, at, lead);
       last = to;
       last_rest = rest;
     }
-    if (fails) fail(at, its);
+    if (fails) fail(at, lead);
   }
 }
 

@@ -36,7 +36,11 @@ class ClosedLoops {
  private:
   struct Seen {
     State state;
-    Classes rarest = 0;  // of the bytes that led to it; 0: it is where the loop begins
+    Classes rarest = 0;     // of the bytes that led to it; 0: it is where the loop begins
+    std::uint8_t rank = 0;  // of `rarest`, by how many tokens have it
+  };
+  struct Place {  // of a state in the last exploration that came to it
+    std::uint32_t exploration = 0, place = 0;
   };
 
   ClosedLoop find(State from);
@@ -44,8 +48,8 @@ class ClosedLoops {
   bool explore(State from, Classes inside);
   void read_ascii(Seen at, Classes inside);
   void read_wide(Seen at, Classes inside);
-  void add(State state, Seen before, Classes with);
-  void fail(Seen at, Classes what);
+  void add(State state, const Seen& before, unsigned char with);
+  void fail(const Seen& at, unsigned char what);
   // Where all characters lead that begin with what led to `state`; none: some cannot come.
   std::optional<std::vector<State>> behind_lead(State state, Expression rest);
 
@@ -54,8 +58,8 @@ class ClosedLoops {
   std::unordered_map<State, ClosedLoop> known_, lent_;  // lent: there may be a better one
   std::size_t wasted_ = 0;                              // states that were gone through in vain
 
-  std::vector<Seen> states_;         // of the exploration
-  std::vector<std::uint32_t> seen_;  // by state: the last exploration that came to it
+  std::vector<Seen> states_;  // of the exploration
+  std::vector<Place> seen_;   // by state
   std::uint32_t exploration_ = 0;
   Classes failing_ = 0, coming_ = 0;
   Classes failing_at_start_ = 0;  // in any round

@@ -32,10 +32,16 @@ struct TextBehind {  // of a place where the likeness of two texts was found
 
 }  // namespace
 
+// Whether much is to be read: where a character has begun, an escape say, behind its next byte.
+bool TokenMasks::leads_to_wide(State state) {
+  return is_wide(state) || std::ranges::any_of(automaton_.branches(state),
+                                               [&](const Automaton::Branch& branch) { return is_wide(branch.to); });
+}
+
 // Bounds that hardly any token reaches go first, so that in texts of 300 characters and 30 words it is the words' few
 // states that more tokens are read along.
 std::shared_ptr<const LexemeTokens> TokenMasks::find_loosened(Expression operand) {
-  if (!is_wide(start_of_word(operand))) return nullptr;
+  if (!leads_to_wide(start_of_word(operand))) return nullptr;
   for (FarBounds& bounds : far_bounds_) {
     if (const auto loose = bounds.loosened(operand)) return within_bounds(operand, *loose, bounds);
   }
@@ -131,8 +137,12 @@ std::shared_ptr<const LexemeTokens> TokenMasks::find_united(Expression operand) 
     return store_.op(part) == Op::bytes;
   };
   if (std::ranges::all_of(store_.parts(head), is_character)) return nullptr;  // the bytes of one set
-  std::vector<Expression> wide, narrow, counters;
+  std::vector<Expression> wide, narrow, counters, characters;
   for (const Expression part : store_.parts(head)) {
+    if (is_character(part)) {
+      characters.push_back(part);
+      continue;
+    }
     const Expression first = store_.op(part) == Op::concat ? store_.operand(part) : part;
     const bool is_counter = store_.op(first) == Op::repeat && store_.high(first) != ExpressionStore::unbounded;
     if (!is_wide(start_of_word(store_.concat(part, rest))))
@@ -140,6 +150,9 @@ std::shared_ptr<const LexemeTokens> TokenMasks::find_united(Expression operand) 
     else
       (is_counter ? counters : wide).push_back(part);
   }
+  // One character of many is several alternatives, by how it is encoded: they stay together.
+  auto& begun = wide.empty() ? narrow : wide;
+  begun.insert(begun.end(), characters.begin(), characters.end());
   std::vector<Expression> groups;
   if (counters.size() > kMostCounters)
     wide.insert(wide.end(), counters.begin(), counters.end());

@@ -17,6 +17,7 @@ constexpr std::uint32_t kMostCompletion = 64;            // bytes that a text be
 constexpr int kFewLeave = 8;                             // tokens_with() of the classes that leave a loop
 constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
 constexpr std::size_t kWorthAMask = 1024;                // tokens with the same first byte
+constexpr int kManyFirstBytes = 8;                       // whose tokens are worth being found together
 
 // Most first bytes have few tokens: a mask of their own, for each of 200 of them, would cost more than it saves.
 void set_made_of_behind(Vocabulary& vocabulary, Node first, Classes classes, MaskWords& mask) {
@@ -85,6 +86,7 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
     unite(mask, *vocabulary_->made_of(around->inside, around->characters));
     levels_[0].around = around;
   }
+  const Classes known = all_tokens && levels_[0].around == nullptr ? set_loops_behind(top, from, mask) : 0;
   for (;;) {
     const Level& level = levels_[depth];
     std::size_t place = 0;
@@ -107,7 +109,7 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
     if (around == nullptr && boundary && depth == 0 && all_tokens) {
       if (is_endless(loop(state))) {
         around = &loop(state);
-        set_made_of_behind(*vocabulary_, node, around->inside, mask);
+        if (around->inside != known || (its & known) == 0) set_made_of_behind(*vocabulary_, node, around->inside, mask);
       }
     } else if (around == nullptr && boundary) {
       loops = (its & level.loops) != 0 ? level.loops : 0;
@@ -122,6 +124,37 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
     if (leaves != nullptr && automaton_.leaves(state)) leaves->push_back(node);
     levels_[++depth] = {trie.children(node), 0, automaton_.row(state), {}, around, loops};
   }
+}
+
+// Most first bytes lead to states that the same classes loop in. Sets all tokens that begin with one of these classes
+// and are made of them, at once; returns the classes. 0: nothing has been set.
+Classes TokenMasks::set_loops_behind(TokenTrie::Children top, State from, MaskWords& mask) {
+  const TokenTrie& trie = vocabulary_->trie();
+  const Automaton::Row row = automaton_.row(from);
+  std::vector<Classes> loops(top.bytes.size());  // by place
+  std::vector<std::pair<Classes, int>> found;
+  for (std::size_t place = 0; place < loops.size(); ++place) {
+    const State state = row.next(top.bytes[place]);
+    if (state == Automaton::dead || !trie.between_characters(top.nodes[place])) continue;
+    const Classes inside = unbounded_loop(state);
+    if ((inside & class_of(top.bytes[place])) == 0) continue;
+    loops[place] = inside;
+    const auto same = std::ranges::find(found, inside, &std::pair<Classes, int>::first);
+    if (same == found.end())
+      found.emplace_back(inside, 1);
+    else
+      ++same->second;
+  }
+  const auto most = std::ranges::max_element(found, {}, &std::pair<Classes, int>::second);
+  if (most == found.end() || most->second < kManyFirstBytes) return 0;
+  const Classes inside = most->first;
+  MaskWords tokens = *vocabulary_->made_of(inside, ExpressionStore::unbounded);
+  for (std::size_t place = 0; place < loops.size(); ++place) {
+    const bool begins_others = (class_of(top.bytes[place]) & inside) != 0 && loops[place] != inside;
+    if (begins_others) clear_bits(tokens, trie.tokens_in(top.nodes[place]));
+  }
+  unite(mask, tokens);
+  return inside;
 }
 
 // ---- lexemes
@@ -228,9 +261,11 @@ Expression TokenMasks::behind_a_letter(Expression lexeme) {
   return store_.like(lexeme) == ExpressionStore::nothing ? store_.after(lexeme, 'e') : ExpressionStore::nothing;
 }
 
-// Where many tokens go on behind the lexeme in the same ways, the ways become a trie of their own.
+// Where many tokens go on behind the lexeme in the same ways, the ways become a trie of their own. Most words of JSON
+// end with the same tokens.
 void TokenMasks::merge_behind(LexemeTokens& tokens) {
   if (tokens.leaves.size() < kWorthATrie) return;
+  if (tokens.behind = vocabulary_->find_behind(tokens.leaves); tokens.behind != nullptr) return;
   const TokenTrie& trie = vocabulary_->trie();
   std::vector<std::pair<std::string_view, TokenId>> behind;
   for (const Node node : tokens.leaves) {
@@ -241,6 +276,7 @@ void TokenMasks::merge_behind(LexemeTokens& tokens) {
     if (behind.size() > kMostMerged && !merges_all_) return;
   }
   tokens.behind = std::make_shared<TokenTrie>(TokenTrie::make(std::move(behind)));
+  vocabulary_->keep_behind(tokens.leaves, tokens.behind);
 }
 
 // ---- loops

@@ -119,6 +119,7 @@ class TokenMasks {
   void walk(State from, MaskWords& mask, std::vector<TokenTrie::Node>* leaves);
   void walk_whole(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                   std::vector<TokenTrie::Node>* leaves);
+  Classes set_loops_behind(TokenTrie::Children top, State from, MaskWords& mask);
   void walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                 std::vector<TokenTrie::Node>* leaves);
   template <class Visit>
@@ -143,6 +144,7 @@ class TokenMasks {
   std::optional<FarBounds::Likeness> likeness(State bounded, State loose, FarBounds& bounds);
   std::shared_ptr<const LexemeTokens> find_united(Expression operand);
   std::shared_ptr<const LexemeTokens> united(std::span<const std::shared_ptr<const LexemeTokens>> found);
+  bool leads_to_wide(State state);
   bool is_wide(State state) { return automaton_.row(state).size() >= kManyBytes; }
   bool find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
   bool compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kMostLexemes = 2048;  // of 16 KiB each for 128 k tokens
 constexpr std::size_t kMostClassSets = 1024;
 constexpr std::size_t kMostCounted = 64;  // of about 500 KiB each
+constexpr std::size_t kMostBehind = 256;  // of about 50 KiB each
 
 std::vector<std::pair<std::string_view, TokenId>> numbered(const std::vector<std::string>& tokens) {
   std::vector<std::pair<std::string_view, TokenId>> texts;
@@ -131,6 +132,18 @@ void Vocabulary::keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTok
   if (lexemes_.size() <= kMostLexemes) return;
   places_.erase(lexemes_.back().first);
   lexemes_.pop_back();
+}
+
+std::shared_ptr<const TokenTrie> Vocabulary::find_behind(const std::vector<TokenTrie::Node>& leaves) {
+  const std::lock_guard lock(mutex_);
+  const auto found = behind_.find(leaves);
+  return found == behind_.end() ? nullptr : found->second;
+}
+
+void Vocabulary::keep_behind(const std::vector<TokenTrie::Node>& leaves, std::shared_ptr<const TokenTrie> behind) {
+  const std::lock_guard lock(mutex_);
+  if (behind_.size() >= kMostBehind) behind_.clear();
+  behind_.emplace(leaves, std::move(behind));
 }
 
 std::shared_ptr<const CountedTokens> Vocabulary::find_counted(std::uint64_t fingerprint) {

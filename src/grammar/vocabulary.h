@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -61,6 +62,9 @@ class Vocabulary {
 
   std::shared_ptr<const LexemeTokens> find(std::uint64_t fingerprint);
   void keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTokens> tokens);
+  // What tokens have behind these nodes of trie().whole() and pieces(), if it has been kept.
+  std::shared_ptr<const TokenTrie> find_behind(const std::vector<TokenTrie::Node>& leaves);
+  void keep_behind(const std::vector<TokenTrie::Node>& leaves, std::shared_ptr<const TokenTrie> behind);
   std::shared_ptr<const CountedTokens> find_counted(std::uint64_t fingerprint);
   void keep_counted(std::uint64_t fingerprint, std::shared_ptr<const CountedTokens> tokens);
 
@@ -86,6 +90,7 @@ class Vocabulary {
   std::unordered_map<MadeOf, std::shared_ptr<const MaskWords>, MadeOfHash> made_of_;
   std::list<std::pair<std::uint64_t, std::shared_ptr<const LexemeTokens>>> lexemes_;  // last used first
   std::unordered_map<std::uint64_t, decltype(lexemes_)::iterator> places_;
+  std::map<std::vector<TokenTrie::Node>, std::shared_ptr<const TokenTrie>> behind_;
   std::unordered_map<std::uint64_t, std::shared_ptr<const CountedTokens>> counted_;
 };
 

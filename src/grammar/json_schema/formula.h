@@ -152,7 +152,7 @@ class FormulaStore {
     void begin() { ++visit_; }
     // Where the result for a formula belongs, and whether this is the first time that it is asked for.
     std::pair<Formula&, bool> at(Formula f) {
-      if (f >= entries_.size()) entries_.resize(f + f / 2 + 64);
+      if (f >= entries_.size()) entries_.resize(std::size_t{2} * f + 1024);
       const bool fresh = std::exchange(entries_[f].visit, visit_) != visit_;
       return {entries_[f].result, fresh};
     }
