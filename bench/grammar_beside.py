@@ -53,6 +53,7 @@ def arguments(words):
     parser.add_argument("--walk-seconds", type=float, default=20)
     parser.add_argument("--peer-seconds", type=float, default=900, help="of each peer in each set")
     parser.add_argument("--memory", type=float, default=4096, help="MiB of one engine")
+    parser.add_argument("--shortfalls", type=int, default=0, metavar="N", help="list the N items of each pair in which we force fewest beside the peer")
     parser.add_argument("--out", metavar="FILE", help="all figures as JSON, with the slowest items and those with wrong verdicts")
     return parser.parse_args(words)
 
@@ -129,10 +130,11 @@ def measure(path, whitespace, engines, cutter, options):
     items = read_items(path, options, whitespace, cutter)
     trials = play(items, engines, options, whitespace)
     by_engine = {e.name: figures.of_engine(items, trials[e.name], e.growth) | {"empty_us": empty_call(e, options.clock)} for e in engines}
-    pairs = {e.name: figures.of_pair(trials[table.OURS], trials[e.name]) for e in engines if e.name != table.OURS}
+    pairs = {e.name: figures.of_pair(items, trials[table.OURS], trials[e.name]) for e in engines if e.name != table.OURS}
     name = os.path.basename(path).removesuffix(".jsonl")
     print(f"\n{name}, {whitespace}{', strict' if options.strict else ''}: {len(items)} constraints, {options.clock} time\n", flush=True)
-    print("\n".join([*table.engine_rows(by_engine), "", *table.pair_rows(pairs)]), flush=True)
+    short = ["", *table.short_rows(pairs, options.shortfalls)] if options.shortfalls else []
+    print("\n".join([*table.engine_rows(by_engine), "", *table.pair_rows(pairs), *short]), flush=True)
     return {"set": name, "whitespace": whitespace, "engines": by_engine, "pairs": pairs}
 
 

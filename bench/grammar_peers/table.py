@@ -60,3 +60,15 @@ def pair_rows(pairs):
                           f"{pair['ratios']['forced']:.3f}"])
             lines.append(["", f"texts in which one forces more, of {pair['texts']}", str(more["ours"]), str(more["theirs"]), ""])
     return aligned(lines)
+
+
+def short_rows(pairs, most):
+    """The items in which a peer forces the most tokens more than we do."""
+    rows = []
+    for peer, pair in pairs.items():
+        short = pair["forced_short"]
+        if not short:
+            continue
+        rows.append(f"{peer} forces more in {len(short)} constraints, {sum(row[0] for row in short)} tokens in all")
+        rows += [f"  {fewer:5d} fewer: {mine} to its {its}  {name}" for fewer, mine, its, name in short[:most]]
+    return rows

@@ -72,10 +72,20 @@ class Figures(unittest.TestCase):
             return Trial(compiled, compile_ms=time, walks=[Walk(True, accepted, 10, [time] * 10, [1.0] * 10, forced)])
         ours = [trial(True, 1.0, 4), trial(True, 100.0, 9), trial(True, 3.0, 7)]
         theirs = [trial(True, 2.0, 2), trial(False, 0.0, 0), trial(True, 6.0, 0, accepted=False)]
-        pair = figures.of_pair(ours, theirs)
+        pair = figures.of_pair([{"id": id} for id in "abc"], ours, theirs)
         self.assertEqual((pair["items"], pair["texts"]), (2, 1))
         self.assertEqual((pair["ratios"]["compile_ms max"], pair["ratios"]["forced"]), (0.5, 2.0))
         self.assertIn("2.000", "\n".join(table.pair_rows({"peer": pair})))
+
+    def test_items_in_which_the_peer_forces_more_are_listed_the_largest_shortfall_first(self):
+        def trial(*forced):
+            return Trial(True, walks=[Walk(True, True, 10, [1.0], [1.0], count) for count in forced])
+        items = [{"id": id} for id in ("one", "more", "three", "not shared")]
+        pair = figures.of_pair(items, [trial(2, 2), trial(5), trial(0, 1), trial(1)], [trial(3, 2), trial(4), trial(1, 3), None])
+        self.assertEqual(pair["forced_short"], [(3, 1, 4, "three"), (1, 4, 5, "one")])
+        rows = table.short_rows({"peer": pair}, 1)
+        self.assertIn("4 tokens in all", rows[0])
+        self.assertEqual((len(rows), rows[1].split()[-1]), (2, "three"))
 
     def test_what_was_not_asked_does_not_count(self):
         items = [{"id": "a"}, {"id": "b"}, {"id": "c", "expect": "reject"}]
