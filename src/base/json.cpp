@@ -424,7 +424,9 @@ Result<> round_numbers(Json& value) {
     return success();
   }
   if (!value.is_structured()) return success();
-  for (Json& part : value) ESP_CHECK(round_numbers(part));
+  for (Json& part : value) {  // most are single values, as the ids of a long prompt: no call for each
+    if (part.is_binary() || part.is_structured()) ESP_CHECK(round_numbers(part));
+  }
   return success();
 }
 

@@ -34,13 +34,14 @@ struct ActivationScale {
 };
 static_assert(sizeof(ActivationScale) == 16);
 
+// Always inlined: a copy that the linker takes from one instruction set's file would serve all others.
 namespace activation_layout {
 inline constexpr std::size_t kLine = 64;
-constexpr std::size_t lines(std::size_t bytes) {
+[[gnu::always_inline]] constexpr std::size_t lines(std::size_t bytes) {
   return (bytes + kLine - 1) / kLine;
 }
 // An odd number of cache lines: else rows of some lengths would share a few cache sets.
-constexpr std::size_t odd_lines(std::size_t bytes) {
+[[gnu::always_inline]] constexpr std::size_t odd_lines(std::size_t bytes) {
   return (lines(bytes) | 1) * kLine;
 }
 }  // namespace activation_layout
@@ -49,11 +50,11 @@ struct ActivationLayout {
   std::size_t scales;  // where the scales begin
   std::size_t bytes;   // of a row
 
-  static constexpr ActivationLayout of(std::int64_t k) {
+  [[gnu::always_inline]] static constexpr ActivationLayout of(std::int64_t k) {
     const std::size_t scales = activation_layout::lines(static_cast<std::size_t>(k)) * activation_layout::kLine;
     return {scales, activation_layout::odd_lines(scales + blocks(k) * sizeof(ActivationScale))};
   }
-  static constexpr std::size_t blocks(std::int64_t k) {
+  [[gnu::always_inline]] static constexpr std::size_t blocks(std::int64_t k) {
     return static_cast<std::size_t>((k + kActivationBlock - 1) / kActivationBlock);
   }
 };
@@ -63,7 +64,7 @@ struct WideLayout {
   std::size_t low, marks;         // where the low bytes' part begins, and the words
   std::size_t mark_words, bytes;  // how many these are; bytes of a row
 
-  static constexpr WideLayout of(std::int64_t k) {
+  [[gnu::always_inline]] static constexpr WideLayout of(std::int64_t k) {
     const ActivationLayout byte = ActivationLayout::of(k);
     const std::size_t words = (ActivationLayout::blocks(k) + 63) / 64, marks = 2 * byte.bytes;
     return {byte, byte.bytes, marks, words, activation_layout::odd_lines(marks + words * sizeof(std::uint64_t))};

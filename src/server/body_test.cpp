@@ -7,6 +7,7 @@
 #include "server/native/generate_body.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
+#include "server/programs/program_body.h"
 #include "testing/data.h"
 
 namespace espalier::server {
@@ -186,6 +187,24 @@ TEST(Bodies, NumbersOfConstraintsAreTakenAsWrittenAndOthersAsDoubles) {
   EXPECT_EQ(json_text(native_body["segments"][1]["sampling_params"]["json_schema"]), schema);
   auto too_large = *parse_json(R"({"temperature":1e999})", exact);
   EXPECT_FALSE(round_numbers_outside_constraints(too_large).ok());
+}
+
+TEST(Bodies, NumbersOfAProgramsConstraintsAreTakenAsWrittenToo) {
+  JsonLimits exact;
+  exact.exact_numbers = true;
+  const std::string schema = R"({"minimum":0.1000000000000000055511151231257827})";
+  auto body =
+      *parse_json(R"({"program":{"version":1,"streams":1,"nodes":[{"stream":0,"kind":"gen","name":"a","options":)"
+                  R"({"top_p":0.50000000000000000001,"json_schema":)" +
+                      schema + R"(}}]},"arguments":{},"sampling_params":{"json_schema":)" + schema + "}}",
+                  exact);
+  ASSERT_TRUE(round_numbers_outside_constraints(body).ok());
+  const auto read = parse_program(body);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  const Json options = read->graph.to_json()["nodes"][0]["options"];
+  EXPECT_EQ(options["top_p"], 0.5);
+  EXPECT_EQ(options["json_schema"], schema);
+  EXPECT_EQ(read->defaults.json_schema, schema);
 }
 
 TEST(Bodies, ConstraintsThatMakeNoSenseNameTheirField) {

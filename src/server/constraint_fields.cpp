@@ -185,6 +185,12 @@ constexpr Row kOpenAi[] = {
      "vLLM's object: json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace"},
 };
 
+// Of a body: what has constraints inside, those of a program's generations too.
+bool holds_fields(std::string_view name) {
+  constexpr std::string_view kHolders[] = {"sampling_params", "segments", "program", "nodes", "options"};
+  return std::ranges::find(kHolders, name) != std::end(kHolders);
+}
+
 }  // namespace
 
 Result<> round_numbers_outside_constraints(Json& fields) {
@@ -196,8 +202,7 @@ Result<> round_numbers_outside_constraints(Json& fields) {
   for (auto& [name, value] : fields.get_ref<Json::object_t&>()) {
     const auto is_named = [&](const Row& row) { return row.name == name; };
     if (std::ranges::any_of(kNative, is_named) || std::ranges::any_of(kOpenAi, is_named)) continue;
-    const bool holds_fields = name == "sampling_params" || name == "segments";
-    ESP_CHECK(holds_fields ? round_numbers_outside_constraints(value) : round_numbers(value));
+    ESP_CHECK(holds_fields(name) ? round_numbers_outside_constraints(value) : round_numbers(value));
   }
   return success();
 }

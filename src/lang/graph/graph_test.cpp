@@ -255,6 +255,20 @@ TEST(Graph, APictureHoldsAnyText) {
   EXPECT_NO_THROW((void)Json(svg).dump()) << "it is no UTF-8";
 }
 
+TEST(Graph, ASchemaComesAsTextOrAsItself) {
+  const auto with = [](const Json& schema) {
+    const Json node{{"stream", 0}, {"kind", "gen"}, {"name", "a"}, {"options", {{"json_schema", schema}}}};
+    return Graph::from_json({{"version", 1}, {"streams", 1}, {"nodes", Json::array({node})}});
+  };
+  for (const Json& schema : {Json(R"({"minimum":2})"), Json{{"minimum", 2}}}) {
+    const auto graph = with(schema);
+    ASSERT_TRUE(graph.ok()) << graph.error().message;
+    EXPECT_EQ(graph->to_json()["nodes"][0]["options"]["json_schema"], R"({"minimum":2})");
+  }
+  EXPECT_EQ(with(true)->to_json()["nodes"][0]["options"]["json_schema"], "true");
+  EXPECT_FALSE(with(3).ok());
+}
+
 TEST(Graph, WrongOnesAreRefusedWithTheirPlace) {
   const auto refused = [](const char* text) {
     const auto read = Graph::from_json(Json::parse(text));

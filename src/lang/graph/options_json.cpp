@@ -6,6 +6,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "base/json.h"
 #include "base/json_fields.h"
 
 namespace espalier::lang {
@@ -156,6 +157,10 @@ Result<GenOptions> options_from_json(const Json& json, const std::string& place)
   GenOptions options;
   for (const auto& [name, value] : json.get_ref<const Json::object_t&>()) {
     const std::string field = fmt::format("{}.{}", place, name);
+    if (name == "json_schema" && (value.is_object() || value.is_boolean())) {
+      options.json_schema = json_text(value);  // as /generate takes it: the schema itself, its numbers as written
+      continue;
+    }
     Take take{options, value, own_name(name), field};
     each_option([&](const char* known, auto member) { take(known, member); });
     if (!take.found) return bad_request(field + " is not known", field);
