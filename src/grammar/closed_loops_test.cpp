@@ -46,6 +46,12 @@ TEST_F(ClosedLoopsOf, TheRarerByteIsLeftOutWhereBothCannotStay) {
   EXPECT_TRUE(has(loop.leaving, '%'));
 }
 
+TEST_F(ClosedLoopsOf, WhatAllWaysToAPlaceHaveInCommonIsLeftOut) {
+  const ClosedLoop& loop = of("[^ ]*( +[^ ]+)?x", true);
+  EXPECT_FALSE(has(loop.inside, ' ')) << "behind the second word no blank can come";
+  for (const char byte : {'!', '_', '7', 'a'}) EXPECT_TRUE(has(loop.inside, byte)) << byte;
+}
+
 TEST_F(ClosedLoopsOf, OneCharacterThatCannotComeLeavesOutThoseThatBeginAlike) {
   const ClosedLoop& loop = of("[^日]*", true);
   EXPECT_FALSE(loop.inside & class_of(0xe6));

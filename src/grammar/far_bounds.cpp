@@ -11,7 +11,7 @@ namespace espalier::grammar {
 namespace {
 
 constexpr std::uint32_t kMost = 0xffffffff;
-constexpr std::size_t kMostPlaces = 1024;    // that may be looked through for the longest completion
+constexpr std::size_t kMostPlaces = 400;     // that may be looked through for the longest completion
 constexpr std::size_t kMostBounds = 8;       // of one expression that are told apart
 constexpr int kDeepest = 500;                // of expressions; what is deeper counts as without bounds and as short
 constexpr std::uint32_t kLeastUseful = 16;   // bytes of tokens that need no look at bounds

@@ -16,9 +16,9 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr std::size_t kMostMasks = 4096;                                // kept, of 16 KiB each for 128 k tokens
-constexpr std::size_t kMostForcedBytes = 4096;                          // found at once
-constexpr std::chrono::microseconds kForesight{5000}, kExpansion{400};  // of compiling, for what masks will need
+constexpr std::size_t kMostMasks = 4096;                                 // kept, of 16 KiB each for 128 k tokens
+constexpr std::size_t kMostForcedBytes = 4096;                           // found at once
+constexpr std::chrono::microseconds kForesight{5000}, kExpansion{1500};  // of compiling, for what masks will need
 
 Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");

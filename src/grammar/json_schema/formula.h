@@ -149,7 +149,11 @@ class FormulaStore {
   // is used again and again, so that a short visit allocates nothing.
   class VisitTable {
    public:
-    void begin() { ++visit_; }
+    void begin() {
+      if (++visit_ != 0) return;
+      entries_.clear();  // all numbers of visits have been used
+      visit_ = 1;
+    }
     // Where the result for a formula belongs, and whether this is the first time that it is asked for.
     std::pair<Formula&, bool> at(Formula f) {
       if (f >= entries_.size()) entries_.resize(std::size_t{2} * f + 1024);
@@ -159,11 +163,11 @@ class FormulaStore {
 
    private:
     struct Entry {
-      std::uint64_t visit = 0;
+      std::uint32_t visit = 0;
       Formula result = 0;
     };
     std::vector<Entry> entries_;
-    std::uint64_t visit_ = 0;
+    std::uint32_t visit_ = 0;
   };
   class Visits {
    public:

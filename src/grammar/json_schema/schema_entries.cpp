@@ -56,11 +56,13 @@ bool SchemaGrammar::can_come(const Container& at, std::uint32_t place, Formula r
 // no difference: behind the others little is left that it could break.
 bool SchemaGrammar::comes_before(const Container& at, std::uint32_t place, const Outline& outline,
                                  const Ending& ending) {
+  const auto stands_before = [&](std::uint32_t member) { return member <= place; };
+  if (at.order == Order::all) {
+    if (std::ranges::any_of(ending.places, stands_before)) return false;
+  } else if (std::ranges::find(ending.places, place) != ending.places.end()) {
+    return true;  // it is one of them
+  }
   if (ending.places.size() >= at.max_left) return false;
-  const auto stands_before = [&](std::uint32_t member) {
-    return at.order == Order::all ? member <= place : member == place;
-  };
-  if (std::ranges::any_of(ending.places, stands_before)) return false;
   const std::uint32_t name = shapes_[at.shape].names[place];
   const Formula wanted = shapes_[at.shape].values[place];
   if (passes_unnoticed(name, wanted, outline)) return true;
@@ -130,6 +132,15 @@ std::optional<SchemaGrammar::Ending> SchemaGrammar::ending_of(const Container& a
   auto required = left_required(at);
   if (at.rest != FormulaStore::always || at.min_left > required.size()) return std::nullopt;
   return Ending{std::move(required), FormulaStore::always};
+}
+
+// What is left behind members that were found by passing over names tells of every name that may come whether they
+// complete the object behind it as well: one search instead of one for each name.
+std::optional<SchemaGrammar::Ending> SchemaGrammar::ending_with_rest(const Container& at) {
+  auto ending = ending_of(at);
+  int tries = kMostTries;
+  if (ending && !ending->left) ending->left = completes(at, ending->places, tries);
+  return ending;
 }
 
 // Tries what is required, and what has completed other objects like this one.

@@ -198,6 +198,10 @@ class SchemaGrammar final : public ExpressionSource {
   void collect_names(Formula formula, Shape& shape);
   static void require(Shape& shape, std::uint32_t name);
   Container open_object(Formula formula);
+  std::span<const Formula> conjuncts(const Formula& formula) const;
+  std::uint32_t shape_of(Formula formula);
+  void collect_values(Formula formula, Shape& shape);
+  void tell_other_names_apart(Formula formula, Shape& shape);
   Order order_of(const Shape& shape) const;
   static bool contradict(const Shape& a, const Shape& b);
   std::vector<Member> members(const Container& container, std::vector<Entry>& entries, std::vector<Expression>& bodies,
@@ -245,6 +249,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::optional<Formula> completes(const Container& object, std::span<const std::uint32_t> places, int& tries);
   bool search_endings(const Container& object, std::span<const std::uint32_t> required);
   std::optional<Ending> ending_of(const Container& object);
+  std::optional<Ending> ending_with_rest(const Container& object);
   void keep_ending(const Container& object, Ending ending);
 
   ExpressionStore& store_;
@@ -268,7 +273,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::unordered_set<std::uint32_t> searching_;
   bool assumed_ = false;  // an answer under way rests on one that was not known yet
   std::vector<Shape> shapes_;
-  std::unordered_map<Formula, std::uint32_t> shape_of_;
+  std::unordered_map<Formula, std::uint32_t> shapes_of_;
   bool any_order_ = false;
   std::vector<std::vector<std::uint64_t>> seen_sets_;  // bits by place; places beyond the end have not come
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_numbers_;  // by hash

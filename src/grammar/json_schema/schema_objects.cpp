@@ -95,47 +95,61 @@ void SchemaGrammar::require(Shape& shape, std::uint32_t name) {
   shape.required[place] = true;
 }
 
+std::span<const Formula> SchemaGrammar::conjuncts(const Formula& formula) const {
+  return formulas_.op(formula) == FormulaStore::Op::all ? formulas_.parts(formula) : std::span(&formula, 1);
+}
+
 SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
   Container object;
   object.object = true;
   std::vector<Formula> rest;
-  const bool conjunction = formulas_.op(formula) == FormulaStore::Op::all;
-  const auto parts = conjunction ? formulas_.parts(formula) : std::span<const Formula>(&formula, 1);
-  const auto known = shape_of_.find(formula);
-  Shape shape;
-  if (known == shape_of_.end()) {
-    collect_names(formula, shape);
-    shape.required.resize(shape.names.size());
-  }
-  std::vector<std::vector<Formula>> values(shape.names.size());
-  std::vector<bool> twice(shape.names.size());  // written: one schema lists and requires the name
-  for (const Formula part : parts) {
+  for (const Formula part : conjuncts(formula)) {
     const bool simple = formulas_.op(part) == FormulaStore::Op::one;
     const Demand c = simple ? formulas_.demand(part) : Demand{};
-    if (simple && c.kind == Kind::min_members) {
-      object.min_left = std::max(object.min_left, c.a);
-    } else if (simple && c.kind == Kind::max_members) {
-      object.max_left = std::min(object.max_left, c.a);
-    } else if (!simple) {
+    if (!simple)
       rest.push_back(part);
-    } else if (known == shape_of_.end()) {
-      if (c.kind == Kind::property) {
-        values[shape.places.at(c.a)].push_back(c.b);
-        if (c.c != 0) twice[shape.places.at(c.a)] = true;
-      } else if (c.kind == Kind::required) {
-        require(shape, c.a);
-      } else {
-        shape.rest.push_back(part);
-      }
-    }
+    else if (c.kind == Kind::min_members)
+      object.min_left = std::max(object.min_left, c.a);
+    else if (c.kind == Kind::max_members)
+      object.max_left = std::min(object.max_left, c.a);
   }
   object.rest = formulas_.all(rest);
-  if (known != shape_of_.end()) {
-    object.shape = known->second;
-    object.order = order_of(shapes_[object.shape]);
-    return object;
+  object.shape = shape_of(formula);
+  object.order = order_of(shapes_[object.shape]);
+  return object;
+}
+
+std::uint32_t SchemaGrammar::shape_of(Formula formula) {
+  if (const auto known = shapes_of_.find(formula); known != shapes_of_.end()) return known->second;
+  Shape shape;
+  collect_names(formula, shape);
+  collect_values(formula, shape);
+  tell_other_names_apart(formula, shape);
+  const auto number = static_cast<std::uint32_t>(shapes_.size());
+  shapes_.push_back(std::move(shape));
+  shapes_of_.emplace(formula, number);
+  return number;
+}
+
+// What single constraints ask of the values under its names, and which of these must come.
+void SchemaGrammar::collect_values(Formula formula, Shape& shape) {
+  const std::size_t names = shape.names.size();
+  shape.required.resize(names);
+  std::vector<std::vector<Formula>> values(names);
+  std::vector<bool> twice(names);  // written: one schema lists and requires the name
+  for (const Formula part : conjuncts(formula)) {
+    if (formulas_.op(part) != FormulaStore::Op::one) continue;
+    const Demand c = formulas_.demand(part);
+    if (c.kind == Kind::property) {
+      values[shape.places.at(c.a)].push_back(c.b);
+      if (c.c != 0) twice[shape.places.at(c.a)] = true;
+    } else if (c.kind == Kind::required) {
+      require(shape, c.a);
+    } else if (c.kind != Kind::min_members && c.kind != Kind::max_members) {
+      shape.rest.push_back(part);
+    }
   }
-  for (std::size_t i = 0; i < shape.names.size(); ++i) {
+  for (std::size_t i = 0; i < names; ++i) {
     shape.optional |= shape.asked[i] && !(shape.required[i] && twice[i]);
     for (const Formula part : shape.rest) {
       // Of a constraint on names in general, what it asks of this one.
@@ -146,6 +160,10 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
     shape.values.push_back(formulas_.all(values[i]));
     if (shape.required[i]) shape.required_places.push_back(static_cast<std::uint32_t>(i));
   }
+}
+
+// Names that the shape does not list, and by which patterns their values differ.
+void SchemaGrammar::tell_other_names_apart(Formula formula, Shape& shape) {
   std::vector<Expression> texts;
   for (const std::uint32_t name : shape.names) texts.push_back(tables_.spelling.text(tables_.texts[name]));
   shape.other_names =
@@ -160,11 +178,6 @@ SchemaGrammar::Container SchemaGrammar::open_object(Formula formula) {
     for (const Expression e : tables_.name_sets[c.a].patterns) add_pattern(e);
   });
   if (shape.patterns.size() > kMostPatterns) store_.exhaust();
-  object.shape = static_cast<std::uint32_t>(shapes_.size());
-  object.order = order_of(shape);
-  shapes_.push_back(std::move(shape));
-  shape_of_.emplace(formula, object.shape);
-  return object;
 }
 
 // How far the order of an object's names is its author's. Schemas that describe documents (reader_) list names in any
@@ -188,7 +201,7 @@ std::vector<SchemaGrammar::Member> SchemaGrammar::members(const Container& at, s
   const std::size_t names = shapes_[at.shape].names.size();
   const Outline of_rest = outline(at.rest);
   const std::uint32_t number = payload_of(at) / kPayloads;
-  const auto ending = ending_of(in_order(at));
+  const auto ending = ending_with_rest(in_order(at));
   const bool in_turn = at.order == Order::all || (at.order == Order::required && waits(at));
   const auto offer = [&](std::uint32_t place) {
     const std::uint32_t name = shapes_[at.shape].names[place];
