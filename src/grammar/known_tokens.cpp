@@ -32,16 +32,10 @@ struct TextBehind {  // of a place where the likeness of two texts was found
 
 }  // namespace
 
-// Whether much is to be read: where a character has begun, an escape say, behind its next byte.
-bool TokenMasks::leads_to_wide(State state) {
-  return is_wide(state) || std::ranges::any_of(automaton_.branches(state),
-                                               [&](const Automaton::Branch& branch) { return is_wide(branch.to); });
-}
-
 // Bounds that hardly any token reaches go first, so that in texts of 300 characters and 30 words it is the words' few
 // states that more tokens are read along.
 std::shared_ptr<const LexemeTokens> TokenMasks::find_loosened(Expression operand) {
-  if (!leads_to_wide(start_of_word(operand))) return nullptr;
+  if (!is_wide(start_of_word(operand))) return nullptr;
   for (FarBounds& bounds : far_bounds_) {
     if (const auto loose = bounds.loosened(operand)) return within_bounds(operand, *loose, bounds);
   }

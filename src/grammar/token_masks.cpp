@@ -288,8 +288,9 @@ const TokenMasks::Loop& TokenMasks::loop(State state) {
   return loops_[state] = found;
 }
 
-bool TokenMasks::is_endless(const Loop& around) {
-  return around.family != 0 && around.characters == ExpressionStore::unbounded;
+// For tokens: none has more characters than bytes.
+bool TokenMasks::is_endless(const Loop& around) const {
+  return around.family != 0 && around.characters >= vocabulary_->trie().depth_limit();
 }
 
 Classes TokenMasks::unbounded_loop(State state) {

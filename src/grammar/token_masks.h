@@ -144,7 +144,6 @@ class TokenMasks {
   std::optional<FarBounds::Likeness> likeness(State bounded, State loose, FarBounds& bounds);
   std::shared_ptr<const LexemeTokens> find_united(Expression operand);
   std::shared_ptr<const LexemeTokens> united(std::span<const std::shared_ptr<const LexemeTokens>> found);
-  bool leads_to_wide(State state);
   bool is_wide(State state) { return automaton_.row(state).size() >= kManyBytes; }
   bool find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
   bool compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
@@ -153,7 +152,7 @@ class TokenMasks {
 
   const Loop& loop(State state);
   Loop find_loop(State state);
-  static bool is_endless(const Loop& around);
+  bool is_endless(const Loop& around) const;
   Classes unbounded_loop(State state);
   bool counter_loop(const Frame& frame, Loop& loop);
   bool self_loop(State state, Loop& loop);

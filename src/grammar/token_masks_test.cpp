@@ -107,6 +107,7 @@ TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
       {Kind::json_schema, R"({"type":"string"})"},
       {Kind::json_schema, R"({"type":"string","minLength":2,"maxLength":9})"},
       {Kind::json_schema, R"({"type":"string","maxLength":1000})"},
+      {Kind::json_schema, R"({"type":"string","minLength":3,"maxLength":900})"},
       {Kind::json_schema, R"({"type":"string","maxLength":0})"},
       {Kind::json_schema, R"({"type":"string","minLength":4,"maxLength":4})"},
       {Kind::json_schema, R"({"type":"string","minLength":30})"},
