@@ -75,6 +75,11 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
   add.value("--kv-memory,--kv-cache-memory-bytes,--mem-fraction-static,--gpu-memory-utilization", o.kv_memory, "SIZE",
             "of the token pool: bytes (4G), or a share (40%, 0.4) of what machine, container and ulimit leave once the "
             "weights are there; empty = 25%, but not more than all running sequences at full length take");
+  add.value("--kv-touch-ahead", o.kv_touch_ahead_bytes, "SIZE",
+            "of the pool that is given its memory before a prompt needs it, while nothing runs (K, M, G; 0 = as it is "
+            "used)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
   add.value("--speculative-algorithm", o.speculative, "NAME",
             "none, ngram (drafts from the request's own text), tree (also from other texts) or draft (also by a small "
             "model); same bits, fewer steps");

@@ -99,6 +99,7 @@ void SlotAllocator::remove_run(Runs::const_iterator run) {
 }
 
 void SlotAllocator::take_from(Runs::const_iterator run, Slot start, int length) {
+  reached_ = std::max(reached_, start + length);
   Slot begin = run->first;
   auto [whole, owner] = run->second;
   Slot end = begin + whole;

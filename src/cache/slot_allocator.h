@@ -105,6 +105,7 @@ class SlotAllocator {
   int reserved_slots() const { return reserved_; }      // free, but kept for some sequence
   int held_slots() const { return held_; }              // in OwnedSlots
   int used_slots() const { return capacity_ - free_; }  // held, or handed over
+  int reached() const { return reached_; }              // slots from here on were never handed out
   int longest_free_run() const { return plain_.empty() ? 0 : plain_.rbegin()->first; }  // not reserved
   int room_in_place(const SlotCursor& cursor) const;  // slots that are free right behind the cursor's last one
   int free_runs() const { return static_cast<int>(runs_.size()); }
@@ -143,6 +144,7 @@ class SlotAllocator {
   int free_ = 0;
   int reserved_ = 0;
   int held_ = 0;
+  int reached_ = 0;
   std::int64_t faults_ = 0;
   std::uint64_t last_id_ = 0;
   Runs runs_;     // every free slot is in exactly one run; plain neighbours are merged

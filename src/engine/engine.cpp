@@ -22,6 +22,7 @@
 #include "engine/loaded_model.h"
 #include "engine/model_runner.h"
 #include "engine/queue_bound.h"
+#include "engine/touch_ahead.h"
 #include "model/arch/table.h"
 #include "sampling/noise.h"
 #include "text/chat_template.h"
@@ -60,6 +61,7 @@ struct Engine::Impl {
   std::unique_ptr<ComputeTeam> team;
   std::unique_ptr<Decoder> decoder;
   KvPool kv;
+  std::unique_ptr<TouchAhead> pages;
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
@@ -120,6 +122,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
       std::min(room.pages, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));  // the weights' pages are to stay
   const Capacity fits{context, pool_of(options, chosen, context, shape.bytes_per_token() + beside, room)};
   ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
+  pages = std::make_unique<TouchAhead>(kv, static_cast<std::size_t>(options.kv_touch_ahead_bytes));
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
     if (parsed.ok())
@@ -234,7 +237,9 @@ void Engine::Impl::run() {
     last_step = std::chrono::steady_clock::now().time_since_epoch().count();
     if (!worked) {
       queue.publish(core->status(), 0, 0);
+      pages->idle(core->slots_reached());
       inbox->wait();
+      pages->busy();
     }
   }
   core->abort_all({Error::Kind::unavailable, "the engine is shutting down", {}, {}});

@@ -73,6 +73,7 @@ class EngineCore {
   Pins& pins() { return pins_; }
   Sequence::Clock::time_point now() const { return now_(); }
   EngineStatus status() const;
+  int slots_reached() const { return allocator_.reached(); }
   Result<> check() const;
 
  private:

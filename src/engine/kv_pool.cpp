@@ -2,12 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace espalier {
 
 std::size_t KvShape::bytes_per_token() const {
   const std::size_t head =
       static_cast<std::size_t>(padded_head(head_dim)) * element_bytes(type) + (has_scales(type) ? sizeof(float) : 0);
   return 2 * head * static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(layers);
+}
+
+std::size_t KvPool::bytes_of(int slots) const {
+  const std::size_t segments = (static_cast<std::size_t>(slots) + kSegmentSlots - 1) / kSegmentSlots;
+  return layers_.empty() ? 0 : std::min(segments * layers_.front().segment_bytes, data_.size());
 }
 
 Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {

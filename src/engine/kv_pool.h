@@ -1,6 +1,6 @@
 // kv_pool.h: the memory behind the token pool: keys and values of every slot, layer by layer.
 //
-// Reserved at start, touched as slots are first used (so an idle server is small). Layout: kernels/kv_layout.h.
+// Reserved at start; its pages come as slots are first used, or before (touch_ahead.h). Layout: kernels/kv_layout.h.
 // Fails: out_of_memory naming the size and the flag that changes it.
 #pragma once
 
@@ -27,6 +27,9 @@ class KvPool {
   const KvShape& shape() const { return shape_; }
   KvView view() const { return {layers_}; }
   std::size_t bytes() const { return data_.size() + scales_.size(); }
+  std::byte* data() const { return data_.data(); }  // keys and values, segment after segment
+  std::size_t data_bytes() const { return data_.size(); }
+  std::size_t bytes_of(int slots) const;  // of data(), that the first `slots` slots take; whole segments
 
  private:
   KvShape shape_;

@@ -33,6 +33,13 @@ void ask_for_huge_pages(std::byte* start, std::size_t bytes) {
   spread_over_nodes(start, bytes);
 }
 
+bool populate_pages(std::byte* start, std::size_t bytes) {
+#ifndef MADV_POPULATE_WRITE
+  constexpr int MADV_POPULATE_WRITE = 23;  // headers before Linux 5.14
+#endif
+  return madvise(start, bytes, MADV_POPULATE_WRITE) == 0;
+}
+
 std::size_t bytes_in_huge_pages() {
   std::ifstream smaps("/proc/self/smaps_rollup");
   for (std::string line; std::getline(smaps, line);)

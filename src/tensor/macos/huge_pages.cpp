@@ -6,6 +6,10 @@ namespace espalier {
 // had from Mach itself and is wired at once.
 void ask_for_huge_pages(std::byte*, std::size_t) {}
 
+bool populate_pages(std::byte*, std::size_t) {
+  return false;
+}
+
 std::size_t bytes_in_huge_pages() {
   return 0;
 }
