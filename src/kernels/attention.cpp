@@ -220,21 +220,23 @@ void AttentionPlan::cut(Level& level, std::span<const int> tiles, int threads) {
 }
 
 AttentionTask AttentionPlan::task_of(const Tile& tile) const {
-  const AttentionSequence& sequence = sequences_[static_cast<std::size_t>(tile.sequence)];
   AttentionTask task{};
-  task.kv_head = tile.kv_head;
   task.head_begin = tile.head_begin;
   task.heads = tile.heads;
   task.head_dim = shape_.head_dim;
-  task.runs = sequence.runs.data();
   task.rows = query_rows_.data() + tile.first_row;
   task.row_count = tile.rows;
   task.window = shape_.window;
   task.scale = shape_.scale;
-  task.position_end = tile.position_end;
   task.begin_in_state = tile.begin_in_state;
   task.end_in_state = tile.end_in_state;
   return task;
+}
+
+AttentionSpan AttentionPlan::span_of(const Piece& piece) const {
+  const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile)];
+  const AttentionSequence& sequence = sequences_[static_cast<std::size_t>(tile.sequence)];
+  return {sequence.runs.data(), tile.kv_head, piece.block_begin, piece.block_end, tile.position_end};
 }
 
 void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q,
@@ -243,15 +245,17 @@ void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer&
   const int padded = padded_head(shape_.head_dim);
   const FoldStates states{states_.data(), shape_.heads, padded + 2};
   for (const Level& level : levels_) {
-    team.run(static_cast<int>(level.pieces.size()), [&](int i) {
+    const auto pieces = static_cast<int>(level.pieces.size());
+    team.run(pieces, [&](int i) {
       const Piece& piece = level.pieces[static_cast<std::size_t>(i)];
       const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile)];
       AttentionTask task = task_of(tile);
       task.kv = kv;
       task.q = q;
       task.q_stride = q_stride;
-      task.block_begin = piece.block_begin;
-      task.block_end = piece.block_end;
+      task.span = span_of(piece);
+      if (const int then = i + team.size(); then < pieces)
+        task.then = span_of(level.pieces[static_cast<std::size_t>(then)]);
       task.out = out;
       task.out_stride = out_stride;
       task.states = states;

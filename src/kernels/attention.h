@@ -80,6 +80,7 @@ class AttentionPlan {
   void put_in_order(std::vector<int>& tiles) const;
   void cut(Level& level, std::span<const int> tiles, int threads);
   AttentionTask task_of(const Tile& tile) const;
+  AttentionSpan span_of(const Piece& piece) const;
 
   AttentionShape shape_;
   std::vector<AttentionSequence> sequences_;

@@ -56,25 +56,31 @@ struct FoldStates {
   float* of(int row, int head) const { return memory + (static_cast<std::int64_t>(row) * heads + head) * stride; }
 };
 
+// Which positions of a KV head a tile reads: blocks of kAttentionBlock tokens, none from position_end on.
+struct AttentionSpan {
+  const KvRun* runs;  // extents that cover positions 0.., in order; null: it reads nothing
+  int kv_head;
+  int block_begin, block_end;
+  std::int64_t position_end;
+};
+
 // The queries of one tile (some rows x some query heads of one KV head) against a range of position blocks. The rows
 // may belong to several sequences whose positions in these blocks lie in the same slots. What a query gets from a block
 // is a function of the query, its position and the block alone: the block's maximum score, sum of exponentials and
 // weighted values; these merge by a left fold over blocks, however the work is split.
 struct AttentionTask {
-  KvLayer kv;  // keys and values of one layer
-  int kv_head;
-  int head_begin, heads;  // query heads of this tile; all share kv_head
+  KvLayer kv;             // keys and values of one layer
+  AttentionSpan span;     // of them
+  AttentionSpan then;     // where whoever computes this probably goes on: called in from memory meanwhile
+  int head_begin, heads;  // query heads of this tile; all share the KV head
   int head_dim;           // at most kMaxHeadDim
-  const KvRun* runs;      // extents that cover positions 0.., in order
   const QueryRow* rows;   // row_count * heads <= kTileQueries
   int row_count;
-  const float* q;              // [rows of the batch, all heads * head_dim]
-  std::int64_t q_stride;       // floats from row to row
-  std::int64_t window;         // a query sees this many positions, itself included; 0 = all
-  float scale;                 // of scores, usually 1 / sqrt(head_dim)
-  int block_begin, block_end;  // position blocks of kAttentionBlock tokens
-  std::int64_t position_end;   // positions from here on are not read
-  float* out;                  // [rows of the batch, all heads * head_dim]
+  const float* q;         // [rows of the batch, all heads * head_dim]
+  std::int64_t q_stride;  // floats from row to row
+  std::int64_t window;    // a query sees this many positions, itself included; 0 = all
+  float scale;            // of scores, usually 1 / sqrt(head_dim)
+  float* out;             // [rows of the batch, all heads * head_dim]
   std::int64_t out_stride;
   float* partials;  // if not null, only this: [block - block_begin][row][head][weighted values, maximum, sum]
   FoldStates states;

@@ -176,6 +176,12 @@ struct Located {  // the slots of a block
   Stretch stretches[kAttentionBlock];
 };
 
+struct Walk {  // over the extents of a span, in ascending order of positions
+  const AttentionSpan& span;
+  int run = 0;
+  std::int64_t start = 0;  // of the run
+};
+
 template <KvType kType, class Arithmetic>
 struct Blocks {  // of one tile
   static constexpr float kLog2e = 1.44269504088896340736f;
@@ -192,8 +198,7 @@ struct Blocks {  // of one tile
   Located *here = located, *next = located + 1;      // the block at hand and the one after it
   const std::byte* rows[kAttentionBlock + 1];        // of values
   const std::byte* keys_ahead[kAttentionBlock + 1];  // of the next block, called in beside the rows
-  int run = 0;                                       // where the walk over extents stands
-  std::int64_t run_start = 0;
+  Walk walk{t.span};
 
   explicit Blocks(const AttentionTask& task)
       : t(task), queries(task.row_count * task.heads), padded(padded_head(task.head_dim)) {
@@ -208,43 +213,50 @@ struct Blocks {  // of one tile
     for (int i = queries; i < kTileQueries; ++i) maximum[i] = sum[i] = 0.0f;  // lanes of the folds' vectors
   }
 
-  // The block at hand and the one after it; blocks are asked for in ascending order.
+  // The block at hand and the one after it, after the tile's last one that of the span that follows; blocks are asked
+  // for in ascending order.
   void locate(int block) {
     Located* const before = here;
     here = next;
     next = before;
-    if (here->start != start_of(block)) {  // the first one, whose keys nothing called in
-      locate(block, *here);
+    if (here->start != start_of(block)) {  // the first one, whose keys perhaps nothing called in
+      locate(block, walk, *here);
       for (int g = 0; g < here->group_count; ++g)
         call_in(here->groups[g].keys, padded * kSlotGroup * element_bytes(kType));
     }
     next->count = next->group_count = 0;
     next->start = -1;
-    if (block + 1 < t.block_end) locate(block + 1, *next);
+    if (block + 1 < t.span.block_end) {
+      locate(block + 1, walk, *next);
+    } else if (t.then.runs && few_queries()) {
+      Walk after{t.then};
+      locate(t.then.block_begin, after, *next);
+    }
   }
   static std::int64_t start_of(int block) { return static_cast<std::int64_t>(block) * kAttentionBlock; }
 
-  void locate(int block, Located& to) {
+  void locate(int block, Walk& w, Located& to) {
+    const KvRun* const runs = w.span.runs;
     to.start = start_of(block);
-    const std::int64_t left = t.position_end - to.start;
+    const std::int64_t left = w.span.position_end - to.start;
     to.count = left < kAttentionBlock ? static_cast<int>(left) : kAttentionBlock;
     to.stretch_count = to.group_count = 0;
     for (int at = 0; at < to.count;) {
-      while (to.start + at >= run_start + t.runs[run].length) run_start += t.runs[run++].length;
-      const std::int64_t done = to.start + at - run_start;
-      const Slot slot = t.runs[run].start + static_cast<Slot>(done);
+      while (to.start + at >= w.start + runs[w.run].length) w.start += runs[w.run++].length;
+      const std::int64_t done = to.start + at - w.start;
+      const Slot slot = runs[w.run].start + static_cast<Slot>(done);
       int length = kSegmentSlots - slot % kSegmentSlots;
-      if (t.runs[run].length - done < length) length = static_cast<int>(t.runs[run].length - done);
+      if (runs[w.run].length - done < length) length = static_cast<int>(runs[w.run].length - done);
       if (to.count - at < length) length = to.count - at;
       to.stretches[to.stretch_count++] = {slot, at, length};
-      add_groups(to, slot, at, length);
+      add_groups(to, w.span.kv_head, slot, at, length);
       at += length;
     }
   }
 
-  void add_groups(Located& to, Slot slot, int at, int length) {
+  void add_groups(Located& to, int kv_head, Slot slot, int at, int length) {
     const std::size_t group_bytes = static_cast<std::size_t>(padded) * kSlotGroup * element_bytes(kType);
-    const std::size_t segment = segment_offset(t.kv, t.kv_head, slot);
+    const std::size_t segment = segment_offset(t.kv, kv_head, slot);
     for (const int end = at + length; at < end;) {
       const int lane = slot % kSlotGroup, rest = kSlotGroup - lane, taken = rest < end - at ? rest : end - at;
       const std::size_t offset = segment + static_cast<std::size_t>(slot % kSegmentSlots / kSlotGroup) * group_bytes;
@@ -283,7 +295,7 @@ struct Blocks {  // of one tile
   void finish_group(int query, const Group& group, float* found) {
     for (int i = 0; (has_scales(kType) || !group.whole()) && i < kQ; ++i, found += kAttentionBlock) {
       if constexpr (has_scales(kType)) {
-        const float* scales = t.kv.key_scales + t.kv_head * t.kv.head_scales;
+        const float* scales = t.kv.key_scales + t.span.kv_head * t.kv.head_scales;
         Simd::F factor = Simd::load(scales + group.slot);
         if (group.rest)
           factor = Simd::select(Simd::lanes_from(group.split), Simd::load(scales + group.rest_slot), factor);
@@ -385,28 +397,33 @@ struct Blocks {  // of one tile
     const std::size_t row_bytes = static_cast<std::size_t>(padded) * element_bytes(kType);
     for (int i = 0; i < here->stretch_count; ++i) {
       const Stretch& s = here->stretches[i];
-      const std::byte* first = t.kv.values + segment_offset(t.kv, t.kv_head, s.slot) +
+      const std::byte* first = t.kv.values + segment_offset(t.kv, t.span.kv_head, s.slot) +
                                static_cast<std::size_t>(s.slot % kSegmentSlots) * row_bytes;
       for (int j = 0; j < s.length; ++j) rows[s.at + j] = first + static_cast<std::size_t>(j) * row_bytes;
     }
     rows[here->count] = rows[here->count - 1];  // for arithmetic that takes positions in pairs: its weight is 0
   }
-  // A sixteenth of a group's keys beside each position.
+  // A sixteenth of a group's keys beside each position; what the block has no positions for, at once.
   void find_keys_ahead() {
-    const std::size_t part = static_cast<std::size_t>(padded) * element_bytes(kType);
-    for (int i = 0; i < here->count; ++i) {
-      const int group = i / kSlotGroup;
-      keys_ahead[i] = group < next->group_count
-                          ? next->groups[group].keys + static_cast<std::size_t>(i % kSlotGroup) * part
-                          : rows[i];
-    }
+    const int part = padded * element_bytes(kType);
+    int i = 0;
+    for (int g = 0; g < next->group_count; ++g)
+      for (int j = 0; j < kSlotGroup; ++j) {
+        const std::byte* const keys =
+            next->groups[g].keys + static_cast<std::size_t>(j) * static_cast<std::size_t>(part);
+        if (i < here->count)
+          keys_ahead[i++] = keys;
+        else
+          call_in(keys, part);
+      }
+    for (; i < here->count; ++i) keys_ahead[i] = rows[i];
     keys_ahead[here->count] = rows[here->count];
   }
 
   void scale_weights() {
     for (int i = 0; i < here->stretch_count; ++i) {
       const Stretch& s = here->stretches[i];
-      const float* scales = t.kv.value_scales + t.kv_head * t.kv.head_scales + s.slot;
+      const float* scales = t.kv.value_scales + t.span.kv_head * t.kv.head_scales + s.slot;
       for (int query = 0; query < queries; ++query) arithmetic.scale_weights(query, s.at, s.length, scales);
     }
   }
@@ -495,7 +512,7 @@ void attend_with(const AttentionTask& t) {
   const int padded = blocks.padded;
   if (t.partials) {
     float* out = t.partials;
-    for (int block = t.block_begin; block < t.block_end; ++block) {
+    for (int block = t.span.block_begin; block < t.span.block_end; ++block) {
       blocks.compute(block);
       for (int query = 0; query < blocks.queries; ++query, out += padded + 2) {
         __builtin_memcpy(out, blocks.weighted + query * padded, static_cast<std::size_t>(padded) * sizeof(float));
@@ -507,7 +524,7 @@ void attend_with(const AttentionTask& t) {
   }
   Folds folds;
   if (t.begin_in_state) folds.take(t, padded);
-  for (int block = t.block_begin; block < t.block_end; ++block) {
+  for (int block = t.span.block_begin; block < t.span.block_end; ++block) {
     blocks.compute(block);
     folds.add(blocks.queries, padded, blocks.weighted, blocks.maximum, blocks.sum);
   }
