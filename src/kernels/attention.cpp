@@ -239,8 +239,22 @@ AttentionSpan AttentionPlan::span_of(const Piece& piece) const {
   return {sequence.runs.data(), tile.kv_head, piece.block_begin, piece.block_end, tile.position_end};
 }
 
+void AttentionPlan::convert(const CpuKernels& cpu, const Tile& tile, const float* out, std::int64_t out_stride,
+                            const ConvertedRows& to) const {
+  const std::int64_t width = static_cast<std::int64_t>(shape_.heads) * shape_.head_dim,
+                     begin = static_cast<std::int64_t>(tile.head_begin) * shape_.head_dim,
+                     end = begin + static_cast<std::int64_t>(tile.heads) * shape_.head_dim;
+  const std::size_t bytes = row_bytes(to.format, width);
+  for (int i = tile.first_row; i < tile.first_row + tile.rows; ++i) {
+    const int row = query_rows_[static_cast<std::size_t>(i)].row;
+    convert_part(cpu, to.format, out + row * out_stride + begin, width, begin, end,
+                 to.data + static_cast<std::size_t>(row) * bytes);
+  }
+}
+
 void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q,
-                        std::int64_t q_stride, float* out, std::int64_t out_stride) {
+                        std::int64_t q_stride, float* out, std::int64_t out_stride,
+                        std::optional<ConvertedRows> converted) {
   const auto attend = kv.type == KvType::bf16 && !shape_.exact && cpu.attend_bf16 ? cpu.attend_bf16 : cpu.attend;
   const int padded = padded_head(shape_.head_dim);
   const FoldStates states{states_.data(), shape_.heads, padded + 2};
@@ -263,6 +277,7 @@ void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer&
       if (tile.partials >= 0)
         task.partials = partials_.data() + tile.partials + (piece.block_begin - tile.block_begin) * per_block;
       attend(task);
+      if (converted && tile.partials < 0 && !tile.end_in_state) convert(cpu, tile, out, out_stride, *converted);
     });
     if (level.split_tiles.empty()) continue;
     team.run(static_cast<int>(level.split_tiles.size()), [&](int i) {
@@ -270,6 +285,7 @@ void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer&
       cpu.merge({partials_.data() + tile.partials, tile.block_end - tile.block_begin,
                  query_rows_.data() + tile.first_row, tile.rows, tile.head_begin, tile.heads, shape_.head_dim, out,
                  out_stride, states, tile.begin_in_state, tile.end_in_state});
+      if (converted && !tile.end_in_state) convert(cpu, tile, out, out_stride, *converted);
     });
   }
 }

@@ -11,11 +11,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/compute_team.h"
 #include "kernels/cpu/table.h"
+#include "kernels/matmul.h"
 
 namespace espalier {
 
@@ -50,9 +52,10 @@ class AttentionPlan {
   AttentionPlan(const AttentionShape& shape, std::span<const AttentionSequence> sequences, int threads,
                 PrefixSharing sharing = PrefixSharing::on);
 
-  // q and out: [rows of the batch, heads * head_dim], strides in floats from row to row.
+  // q and out: [rows of the batch, heads * head_dim], strides in floats from row to row. converted: the same in another
+  // form, made while it lies in the nearest cache; head_dim is a multiple of 32 then.
   void run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q, std::int64_t q_stride,
-           float* out, std::int64_t out_stride);
+           float* out, std::int64_t out_stride, std::optional<ConvertedRows> converted = {});
 
  private:
   struct Tile {
@@ -81,6 +84,8 @@ class AttentionPlan {
   void cut(Level& level, std::span<const int> tiles, int threads);
   AttentionTask task_of(const Tile& tile) const;
   AttentionSpan span_of(const Piece& piece) const;
+  void convert(const CpuKernels& cpu, const Tile& tile, const float* out, std::int64_t out_stride,
+               const ConvertedRows& to) const;
 
   AttentionShape shape_;
   std::vector<AttentionSequence> sequences_;

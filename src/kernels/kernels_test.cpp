@@ -265,14 +265,14 @@ TEST_P(EachKernelSet, NormAgreesWithThePlainLoop) {
 
 // A matrix whose first half of columns gates the second, with its panels in pairs and with its halves apart.
 struct GatedMatrix {
-  static constexpr std::int64_t kColumns = 35, kInner = 64;
+  static constexpr std::int64_t kColumns = 163, kInner = 64;
   StoredMatrix gate, up;
   Result<PackedMatrix> paired, gate_alone, up_alone;
 
   GatedMatrix(std::mt19937_64& rng, DType type)
       : gate(rng, type, kColumns, kInner),
         up(rng, type, kColumns, kInner),
-        paired(PackedMatrix::pack(type, 2 * 48, kInner,
+        paired(PackedMatrix::pack(type, 2 * 176, kInner,
                                   [&](std::int64_t column) -> std::span<const std::byte> {
                                     const std::int64_t row = column / 32 * 16 + column % 16;
                                     if (row >= kColumns) return {};
@@ -329,12 +329,37 @@ TEST_P(EachKernelSet, GatesInPairsOfPanelsAndApartGiveTheSameBitsForOneRowAndMan
   }
 }
 
+TEST_P(EachKernelSet, GatedProductsThatAreConvertedAtOnceAreThoseThatAreConvertedLater) {
+  ComputeTeam team(2);
+  constexpr std::int64_t n = GatedMatrix::kColumns, k = GatedMatrix::kInner;
+  for (const DType type : {DType::f32, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1}) {
+    const GatedMatrix m(rng, type);
+    const RowFormat format = row_format(cpu, type, Activations::int8);
+    for (const int rows : {1, 2, 29, 300}) {
+      const auto x = random_floats(rng, static_cast<std::size_t>(rows * k)), bias = random_floats(rng, 2 * n);
+      const Rows input(cpu, format, x, rows, k);
+      std::vector<float> floats(static_cast<std::size_t>(rows * n));
+      for (const float* b : {bias.data(), static_cast<const float*>(nullptr)}) {
+        matmul(cpu, team, *m.paired, input.block, floats.data(), n, {b, Finish::gate_silu, n});
+        for (const RowFormat wanted : {RowFormat::int8, RowFormat::bf16}) {
+          const std::size_t bytes = row_bytes(wanted, n) * static_cast<std::size_t>(rows);
+          std::vector<std::byte> later(bytes), at_once(bytes);
+          convert_rows(cpu, wanted, floats.data(), n, n, 0, rows, later.data());
+          matmul(cpu, team, *m.paired, input.block, nullptr, 0,
+                 {b, Finish::gate_silu, n, ConvertedRows{wanted, at_once.data()}});
+          EXPECT_EQ(later, at_once) << name(type) << ", " << rows << " rows";
+        }
+      }
+    }
+  }
+}
+
 TEST_P(EachKernelSet, QuantisedActivationsAreWithinHalfAStepAndSumUp) {
   for (std::int64_t n : {5, 32, 100, 128, 300}) {
     auto x = random_floats(rng, static_cast<std::size_t>(n), 5.0f);
     if (n == 100) std::fill_n(x.begin() + 32, 32, 0.0f);
     std::vector<std::int8_t> row(ActivationLayout::of(n).bytes, 99);
-    cpu.quantise(x.data(), reinterpret_cast<std::uint8_t*>(row.data()), n);
+    cpu.quantise(x.data(), reinterpret_cast<std::uint8_t*>(row.data()), n, 0, n);
     const ActivationScale* scales = scales_of(row.data(), n);
     const std::int64_t padded = (n + 31) / 32 * 32;
     for (std::int64_t i = 0; i < padded; ++i) {

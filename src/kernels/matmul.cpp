@@ -36,6 +36,32 @@ MatmulTask task_of(const PackedMatrix& weights, const RowBlock& x, float* out, s
   return task;
 }
 
+constexpr int kMostRows = 255;  // of a task
+
+// A few panels at a time, whose results stay in the nearest caches until they are converted.
+void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all, const ConvertedRows& to) {
+  constexpr int kPanels = 8, kColumns = kPanels / 2 * kPanelColumns;
+  alignas(64) float memory[kMostRows * kColumns];
+  const std::size_t bytes = row_bytes(to.format, all.outputs);
+  MatmulTask task = all;
+  task.x = static_cast<const std::byte*>(all.x) + static_cast<std::size_t>(all.row_begin) * all.x_stride;
+  task.row_begin = 0;
+  task.row_end = all.row_end - all.row_begin;
+  task.out = memory;
+  task.out_stride = kColumns;
+  for (int panel = all.panel_begin; panel < all.panel_end; panel += kPanels) {
+    task.panel_begin = panel;
+    task.panel_end = std::min(panel + kPanels, all.panel_end);
+    task.then_panel = task.panel_end < all.panel_end ? task.panel_end : all.then_panel;
+    task.out_column = static_cast<std::int64_t>(panel) / 2 * kPanelColumns;
+    kernel(task);
+    const std::int64_t end = std::min(all.outputs, static_cast<std::int64_t>(task.panel_end) / 2 * kPanelColumns);
+    for (int row = 0; row < task.row_end; ++row)
+      convert_part(cpu, to.format, memory + row * kColumns, all.outputs, task.out_column, end,
+                   to.data + static_cast<std::size_t>(all.row_begin + row) * bytes);
+  }
+}
+
 }  // namespace
 
 RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide) {
@@ -59,15 +85,20 @@ std::size_t row_bytes(RowFormat format, std::int64_t k) {
   return 0;
 }
 
+void convert_part(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t k, std::int64_t begin,
+                  std::int64_t end, std::byte* row) {
+  if (format == RowFormat::int8) cpu.quantise(x, reinterpret_cast<std::uint8_t*>(row), k, begin, end);
+  if (format == RowFormat::bf16) cpu.to_bf16(x, reinterpret_cast<std::uint16_t*>(row) + begin, end - begin);
+}
+
 void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k,
                   int begin, int end, std::byte* out) {
   const std::size_t stride = row_bytes(format, k);
   for (int row = begin; row < end; ++row) {
     std::byte* to = out + static_cast<std::size_t>(row) * stride;
     const float* from = x + row * x_stride;
-    if (format == RowFormat::int8) cpu.quantise(from, reinterpret_cast<std::uint8_t*>(to), k);
     if (format == RowFormat::int16) cpu.quantise_wide(from, reinterpret_cast<std::uint8_t*>(to), k);
-    if (format == RowFormat::bf16) cpu.to_bf16(from, reinterpret_cast<std::uint16_t*>(to), k);
+    convert_part(cpu, format, from, k, 0, k, to);
   }
 }
 
@@ -85,7 +116,7 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   // them costs nothing.
   const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, x.stride)),
             tile = cpu.matmul_rows;
-  const int row_block = std::clamp(fitting, std::max(96, tile), 255) / tile * tile;
+  const int row_block = std::clamp(fitting, std::max(96, tile), kMostRows) / tile * tile;
   const int row_blocks = (x.rows + row_block - 1) / row_block;
   const int pieces = team.size() == 1 ? 1 : std::clamp(weights.panels() / 4, 1, 8 * team.size());
   const int chunks = row_blocks * pieces;
@@ -101,7 +132,10 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
     task.then_panel = then < chunks ? first_panel(then % pieces) : -1;  // the members of the team take turns, mostly
     task.row_begin = block * row_block;
     task.row_end = std::min(x.rows, task.row_begin + row_block);
-    kernel(task);
+    if (options.converted)
+      compute_converted(cpu, kernel, task, *options.converted);
+    else
+      kernel(task);
   });
 }
 

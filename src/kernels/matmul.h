@@ -5,6 +5,7 @@
 // team freely: every output element is computed by one thread in one order (promise 1).
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "base/compute_team.h"
@@ -37,12 +38,24 @@ struct RowBlock {
 void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k,
                   int begin, int end, std::byte* out);
 
+// Rows in one form, row_bytes() apart.
+struct ConvertedRows {
+  RowFormat format;  // bf16 or int8
+  std::byte* data;
+};
+
+// Values [begin, end) of one of them, which has k, x being the first: whole blocks of 32, but for the row's end.
+void convert_part(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t k, std::int64_t begin,
+                  std::int64_t end, std::byte* row);
+
 struct MatmulOptions {
   const float* bias = nullptr;  // [outputs]; with pairs [2][pairs]
   Finish finish = Finish::store;
   // Above 0: the weights' panels come in pairs, of so many columns of out, the first with gates, the second with what
   // they gate (Finish::gate_...); out has these columns.
   std::int64_t pairs = 0;
+  // With pairs: rows of `pairs` values are written here, as convert_rows() would write them, and out is not.
+  std::optional<ConvertedRows> converted = {};
 };
 
 // out [rows, outputs], out_stride floats from row to row. Requires: x.format is one that row_format() gives for the

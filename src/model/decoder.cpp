@@ -53,7 +53,7 @@ struct Rows {
 
 struct Workspace {
   Rows x, normed, qkv, attended, inner, logits;
-  PageBuffer converted[3];  // bf16, int8, int16
+  PageBuffer converted[3], converted_inner[3];  // bf16, int8, int16: of what is as wide as x or q, and of inner
 
   static Result<Workspace> allocate(const DecoderSpec& spec, int max_rows) {
     const AttentionSpec& a = spec.attention;
@@ -65,10 +65,11 @@ struct Workspace {
     ESP_TRY(w.attended, Rows::allocate(max_rows, q));
     ESP_TRY(w.inner, Rows::allocate(max_rows, spec.mlp.inner));
     ESP_TRY(w.logits, Rows::allocate(max_rows, spec.vocabulary));
-    const std::int64_t widest = std::max<std::int64_t>({spec.hidden, q, spec.mlp.inner});
     const auto rows = static_cast<std::size_t>(max_rows);
     for (RowFormat format : {RowFormat::bf16, RowFormat::int8, RowFormat::int16}) {
-      ESP_TRY(w.converted[static_cast<int>(format) - 1], PageBuffer::allocate(row_bytes(format, widest) * rows));
+      const int i = static_cast<int>(format) - 1;
+      ESP_TRY(w.converted[i], PageBuffer::allocate(row_bytes(format, std::max<std::int64_t>(spec.hidden, q)) * rows));
+      ESP_TRY(w.converted_inner[i], PageBuffer::allocate(row_bytes(format, spec.mlp.inner) * rows));
     }
     return w;
   }
@@ -175,8 +176,8 @@ struct Decoder::Impl {
   void mlp(const LayerWeights& w, int rows) {
     const Finish gate = spec.mlp.activation == Activation::silu ? Finish::gate_silu : Finish::gate_gelu;
     ActivationRows input = normed(w.mlp_norm, rows, w.gate_up, {});
-    w.gate_up.apply(cpu, team, options.activations, input, work.inner.row(0), rows, {.finish = gate});
-    ActivationRows inner = rows_of(work.inner, rows);
+    ActivationRows inner(cpu, team, work.inner.row(0), spec.mlp.inner, rows, work.converted_inner);
+    w.gate_up.apply_gated(cpu, team, options.activations, input, gate, w.down, inner);
     w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, {.finish = Finish::add});
   }
 
@@ -233,9 +234,14 @@ struct Decoder::Impl {
       ActivationRows input = normed(w.attention_norm, rows, w.qkv, kWide);
       w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, kWide);
       place_keys(w, batch, positions, pool);
-      plans.at(spec.windows[static_cast<std::size_t>(layer)])
-          .run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns);
       ActivationRows attended = rows_of(work.attended, rows);
+      std::optional<ConvertedRows> converted;
+      if (const auto format = w.attention_out.formats(cpu, options.activations, {}).alone();
+          format && spec.attention.head_dim % 32 == 0)
+        converted = attended.put(*format);
+      plans.at(spec.windows[static_cast<std::size_t>(layer)])
+          .run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns,
+               converted);
       w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.finish = Finish::add});
       mlp(w, rows);
     }

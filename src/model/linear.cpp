@@ -113,4 +113,14 @@ void Linear::apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, A
   }
 }
 
+void Linear::apply_gated(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, Finish gate,
+                         const Linear& reader, ActivationRows& out) const {
+  const std::optional<RowFormat> wanted = reader.formats(cpu, mode, {}).alone();
+  if (parts_.size() != 1 || !wanted) return apply(cpu, team, mode, x, out.floats(), out.rows(), {.finish = gate});
+  RowBlock block = input(cpu, mode, x);
+  block.rows = out.rows();
+  matmul(cpu, team, parts_.front(), block, nullptr, 0,
+         {bias_.empty() ? nullptr : bias_.data(), gate, outputs_, out.put(*wanted)});
+}
+
 }  // namespace espalier

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ class RowFormats {
  public:
   void add(RowFormat format) { bits_ |= 1u << static_cast<int>(format); }
   bool has(RowFormat format) const { return (bits_ >> static_cast<int>(format) & 1) != 0; }
+  // The one that is wanted, if it is of those that rows can be put into part by part.
+  std::optional<RowFormat> alone() const {
+    for (const RowFormat format : {RowFormat::int8, RowFormat::bf16})
+      if (bits_ == 1u << static_cast<int>(format)) return format;
+    return std::nullopt;
+  }
 
  private:
   unsigned bits_ = 0;
@@ -44,6 +51,13 @@ class ActivationRows {
     for (const RowFormat format : kConverted) made_[index(format)] = wanted.has(format);
   }
   RowBlock as(RowFormat format);  // made now, where it was not made along with the rows
+  float* floats() const { return x_; }
+  int rows() const { return rows_; }
+  // Where whoever computes the rows puts them in a form that is not float: it counts as made.
+  ConvertedRows put(RowFormat format) {
+    made_[index(format)] = true;
+    return {format, converted_[index(format)].data()};
+  }
 
  private:
   static constexpr RowFormat kConverted[] = {RowFormat::bf16, RowFormat::int8, RowFormat::int16};
@@ -97,6 +111,10 @@ class Linear {
              int rows) const {
     apply(cpu, team, mode, x, out, rows, Options{});
   }
+  // Of gated parts, into rows that only `reader` reads: where one pass can write them in the one form that it wants,
+  // they never become floats in memory.
+  void apply_gated(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, Finish gate,
+                   const Linear& reader, ActivationRows& out) const;
 
   // Of a layer that is one matrix: the rows that it reads, made now where they were not, and some
   // columns of out [rows, columns.count] on the calling thread.

@@ -184,12 +184,14 @@ void elementwise(const ModelShape& m, const KernelSelection& s, const KernelMach
   const RowWork works[] = {
       {"rms_norm", m.hidden, 8 * hidden,
        [&](float* x, float* to) { on.cpu.rms_norm(x, gain.data(), 1e-5f, to, m.hidden); }},
-      {"quantise", m.hidden, 5.5 * hidden, [&](float* x, float* to) { on.cpu.quantise(x, bytes(to), m.hidden); }},
+      {"quantise", m.hidden, 5.5 * hidden,
+       [&](float* x, float* to) { on.cpu.quantise(x, bytes(to), m.hidden, 0, m.hidden); }},
       {"quantise_wide", m.hidden, 6.5 * hidden,
        [&](float* x, float* to) { on.cpu.quantise_wide(x, bytes(to), m.hidden); }},
       {"to_bf16", m.hidden, 6 * hidden,
        [&](float* x, float* to) { on.cpu.to_bf16(x, reinterpret_cast<std::uint16_t*>(to), m.hidden); }},
-      {"quantise", m.inner, 5.5 * inner, [&](float* x, float* to) { on.cpu.quantise(x, bytes(to), m.inner); }},
+      {"quantise", m.inner, 5.5 * inner,
+       [&](float* x, float* to) { on.cpu.quantise(x, bytes(to), m.inner, 0, m.inner); }},
       {"rotate_halves", q, 8.0 * static_cast<double>(q), [&](float* x, float*) {
          for (int h = 0; h < m.heads; ++h)
            on.cpu.rotate_halves(x + h * m.head_dim, gain.data(), gain.data() + m.head_dim, m.head_dim / 2);

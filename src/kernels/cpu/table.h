@@ -32,9 +32,10 @@ struct MatmulTask {
   const void* x;         // rows of float, of bf16, or of bytes with scales (kernels/activations.h)
   std::size_t x_stride;  // bytes from row to row
   int row_begin, row_end;
-  float* out;
+  float* out;               // its column out_column
   std::int64_t out_stride;  // floats from row to row
-  const float* bias;        // [outputs], or null; with pairs [2][outputs]
+  std::int64_t out_column;
+  const float* bias;  // [outputs], or null; with pairs [2][outputs]
   Finish finish;
   bool paired;  // panels 2 i and 2 i + 1 belong to the same columns: the first is stored, the second finishes on it
 };
@@ -112,8 +113,9 @@ struct CpuKernels {
 
   // y = x / sqrt(mean(x^2) + eps) * gain;  gain may be null
   void (*rms_norm)(const float* x, const float* gain, float eps, float* y, std::int64_t n);
-  // Rows as kernels/activations.h has them; the last block is filled with zeros.
-  void (*quantise)(const float* x, std::uint8_t* out, std::int64_t n);
+  // Rows as kernels/activations.h has them; the last block is filled with zeros. quantise: values [begin, end) of a row
+  // of n, x being the first of them; whole blocks, but for the row's end.
+  void (*quantise)(const float* x, std::uint8_t* out, std::int64_t n, std::int64_t begin, std::int64_t end);
   void (*quantise_wide)(const float* x, std::uint8_t* out, std::int64_t n);
   void (*to_bf16)(const float* x, std::uint16_t* out,
                   std::int64_t n);  // out has room for n rounded up to 32, zeros go there

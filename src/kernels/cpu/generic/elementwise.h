@@ -102,11 +102,11 @@ inline void quantise_blocks(const float* x, std::int64_t left, std::int8_t* q, A
   store_scales(of.scale, rounded[0], rounded[1], scales);
 }
 
-inline void quantise(const float* x, std::uint8_t* out, std::int64_t n) {
-  auto* q = reinterpret_cast<std::int8_t*>(out);
-  auto* scales = reinterpret_cast<ActivationScale*>(out + ActivationLayout::of(n).scales);
-  for_blocks(n, [&](auto blocks, std::int64_t at) {
-    quantise_blocks<blocks>(x + at, n - at, q + at, scales + at / kActivationBlock);
+inline void quantise(const float* x, std::uint8_t* out, std::int64_t n, std::int64_t begin, std::int64_t end) {
+  auto* q = reinterpret_cast<std::int8_t*>(out) + begin;
+  auto* scales = reinterpret_cast<ActivationScale*>(out + ActivationLayout::of(n).scales) + begin / kActivationBlock;
+  for_blocks(end - begin, [&](auto blocks, std::int64_t at) {
+    quantise_blocks<blocks>(x + at, end - begin - at, q + at, scales + at / kActivationBlock);
   });
 }
 

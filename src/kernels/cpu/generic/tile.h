@@ -31,7 +31,7 @@ struct OutColumns {
     const std::int64_t left = t.outputs - first;
     count = left < 16 ? static_cast<int>(left) : 16;
   }
-  float* of(const MatmulTask& t, int row) const { return t.out + row * t.out_stride + first; }
+  float* of(const MatmulTask& t, int row) const { return t.out + row * t.out_stride + (first - t.out_column); }
   Simd::F with_bias(const MatmulTask& t, Simd::F sum) const {
     if (!t.bias) return sum;
     return Simd::add(sum, Simd::load_n(t.bias + (second ? t.outputs : 0) + first, count));
