@@ -84,7 +84,10 @@ Result<> check_lengths(const Arguments& a, const ModelInfo& model) {
 }
 
 int latency(const Arguments& a) {
-  auto engine = Engine::open(a.engine);
+  EngineOptions options = a.engine;
+  options.radix_cache = false;       // no prompt comes twice, so the slots of one burst can be the next one's,
+  options.kv_touch_ahead_bytes = 0;  // whose memory is there: nothing else is at work while the limits are measured
+  auto engine = Engine::open(options);
   if (!engine.ok()) return fail(engine.error());
   const ModelInfo& model = (*engine)->model();
   if (const auto fine = check_lengths(a, model); !fine.ok()) return fail(fine.error());
