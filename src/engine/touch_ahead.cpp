@@ -64,13 +64,17 @@ void TouchAhead::work() {
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || (idle_.load(std::memory_order_relaxed) && touched_ < goal_); });
     if (stopping_) return;
-    const std::size_t begin = touched_, end = std::min(begin + kPiece, goal_), goal = goal_;
+    // Whole pieces begin where pages begin, whatever their size.
+    const std::size_t begin = touched_ / kPiece * kPiece, end = std::min(begin + kPiece, goal_), goal = goal_;
     lock.unlock();
     if (allowed < goal && has_room_for(goal - begin)) allowed = goal;
-    const bool done = end <= allowed && populate_pages(kv_.data() + begin, end - begin);
+    const bool may = end <= allowed;
+    if (may && !populate_pages(kv_.data() + begin, end - begin)) return;
     lock.lock();
-    if (!done) return;
-    touched_ = std::max(touched_, end);
+    if (may)
+      touched_ = std::max(touched_, end);
+    else
+      goal_ = std::min(goal_, touched_);  // until the engine rests again
   }
 }
 
