@@ -26,7 +26,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from grammar_peers import figures, table  # noqa: E402: they lie beside this file
+from grammar_peers import figures, table, witnesses  # noqa: E402: they lie beside this file
 from grammar_peers.engines import Engine, Failed  # noqa: E402
 from grammar_peers.trial import attempt  # noqa: E402
 from peers import machine  # noqa: E402
@@ -54,6 +54,8 @@ def arguments(words):
     parser.add_argument("--peer-seconds", type=float, default=900, help="of each peer in each set")
     parser.add_argument("--memory", type=float, default=4096, help="MiB of one engine")
     parser.add_argument("--shortfalls", type=int, default=0, metavar="N", help="list the N items of each pair in which we force fewest beside the peer")
+    parser.add_argument("--witnesses", action="store_true", help="of schemas: does the schema force what is forced, or is there another valid "
+                        "document that goes on otherwise, which the engine refuses? Needs jsonschema (build/venv has it); minutes")
     parser.add_argument("--out", metavar="FILE", help="all figures as JSON, with the slowest items and those with wrong verdicts")
     return parser.parse_args(words)
 
@@ -92,8 +94,9 @@ def read_items(path, options, whitespace, cutter):
     for item in items[:options.limit]:
         texts = [test["text"] if "text" in test else json.dumps(test["data"], ensure_ascii=False, separators=separators)
                  for test in item["tests"]]
-        tokens = cutter.ask(60, op="encode", texts=texts)["tokens"]
-        item["tests"] = [{"valid": test["valid"], "tokens": own} for test, own in zip(item["tests"], tokens)]
+        cut = cutter.ask(60, op="encode", texts=texts)
+        item["tests"] = [{"valid": test["valid"], "tokens": own, "document": test.get("data"), "bytes": lengths}
+                         for test, own, lengths in zip(item["tests"], cut["tokens"], cut["bytes"])]
     return items[:options.limit]
 
 
@@ -126,15 +129,41 @@ def empty_call(engine, clock):
         return None
 
 
+def refuser(engine, item, seconds):
+    """Whether the engine refuses a text."""
+    grammar = engine.ask(seconds, op="compile", kind=item["kind"], spec=item["spec"])["id"]
+    return lambda text: not engine.ask(seconds, op="match", id=grammar, text=text).get("complete")
+
+
+def judge_forced(items, mine, its, ours, peer, options, whitespace):
+    """Of all tokens that we or the peer force, in the texts that both accept: whether another document has something else there."""
+    writing, total, alone = witnesses.Writing(whitespace == "compact"), {}, []
+    both = figures.both_compiled(items, mine, its)
+    for number, (item, a, b) in enumerate(both):
+        texts = [(test["document"], witnesses.spans(writing.text(test["document"]), test["bytes"]), set(own.forced), set(other.forced))
+                 for test, own, other in zip(item["tests"], a.walks, b.walks) if own.valid and own.accepted and other.accepted]
+        refuses = {"ours": refuser(ours, item, options.walk_seconds), "theirs": refuser(peer, item, options.walk_seconds)}
+        counts, more = witnesses.judge(item, texts, writing, lambda who, text: refuses[who](text))
+        total = {key: total.get(key, 0) + counts.get(key, 0) for key in {**total, **counts}}
+        alone += more
+        if number % 20 == 19:
+            print(f"  witnesses: {number + 1} of {len(both)}", file=sys.stderr, flush=True)
+    return {"counts": [[*key, count] for key, count in sorted(total.items())], "alone": alone}
+
+
 def measure(path, whitespace, engines, cutter, options):
     items = read_items(path, options, whitespace, cutter)
     trials = play(items, engines, options, whitespace)
     by_engine = {e.name: figures.of_engine(items, trials[e.name], e.growth) | {"empty_us": empty_call(e, options.clock)} for e in engines}
     pairs = {e.name: figures.of_pair(items, trials[table.OURS], trials[e.name]) for e in engines if e.name != table.OURS}
     name = os.path.basename(path).removesuffix(".jsonl")
+    if options.witnesses and "schema" in name:
+        for engine in engines[1:]:
+            pairs[engine.name]["forced_by_schema"] = judge_forced(items, trials[table.OURS], trials[engine.name], engines[0], engine, options,
+                                                                  whitespace)
     print(f"\n{name}, {whitespace}{', strict' if options.strict else ''}: {len(items)} constraints, {options.clock} time\n", flush=True)
     short = ["", *table.short_rows(pairs, options.shortfalls)] if options.shortfalls else []
-    print("\n".join([*table.engine_rows(by_engine), "", *table.pair_rows(pairs), *short]), flush=True)
+    print("\n".join([*table.engine_rows(by_engine), "", *table.pair_rows(pairs), *short, *table.witness_rows(pairs)]), flush=True)
     return {"set": name, "whitespace": whitespace, "engines": by_engine, "pairs": pairs}
 
 

@@ -44,7 +44,7 @@ def of_engine(items, trials, growth):
 
 def forced_in(walks):
     walks = [walk for walk in walks if walk.valid and walk.accepted]
-    return {"tokens": sum(w.tokens for w in walks), "forced": sum(w.forced for w in walks), "strange": sum(w.strange for w in walks)}
+    return {"tokens": sum(w.tokens for w in walks), "forced": sum(len(w.forced) for w in walks), "strange": sum(w.strange for w in walks)}
 
 
 def shared_texts(mine, its):
@@ -57,23 +57,28 @@ def forced_short(both):
     short = []
     for item, mine, its in both:
         texts = shared_texts(mine, its)
-        a, b = sum(walk.forced for walk, _ in texts), sum(walk.forced for _, walk in texts)
+        a, b = sum(len(walk.forced) for walk, _ in texts), sum(len(walk.forced) for _, walk in texts)
         if a < b:
             short.append((b - a, a, b, item["id"]))
     return sorted(short, key=lambda found: -found[0])
 
 
+def both_compiled(items, ours, theirs):
+    return [(item, a, b) for item, a, b in zip(items, ours, theirs)
+            if a and b and a.compiled and b.compiled and not a.failure and not b.failure]
+
+
 def of_pair(items, ours, theirs):
     """Both over the items that both compiled; forced tokens over the valid texts that both accept."""
-    found = [(item, a, b) for item, a, b in zip(items, ours, theirs)
-             if a and b and a.compiled and b.compiled and not a.failure and not b.failure]
+    found = both_compiled(items, ours, theirs)
     both = [(a, b) for _, a, b in found]
     texts = [pair for mine, its in both for pair in shared_texts(mine, its)]
     mine, its = times([a for a, _ in both]), times([b for _, b in both])
     out = {"items": len(both), "texts": len(texts), "ours": mine | forced_in([a for a, _ in texts]),
            "theirs": its | forced_in([b for _, b in texts])}
     out["forced_short"] = forced_short(found)
-    out["more_forced_texts"] = {"ours": sum(a.forced > b.forced for a, b in texts), "theirs": sum(b.forced > a.forced for a, b in texts)}
+    out["more_forced_texts"] = {"ours": sum(len(a.forced) > len(b.forced) for a, b in texts),
+                                "theirs": sum(len(b.forced) > len(a.forced) for a, b in texts)}
     out["ratios"] = {f"{figure} {name}": value / its[figure][name] for figure in ("compile_ms", "mask_us", "warm_mask_us")
                      for name, value in mine[figure].items() if its[figure].get(name)}
     if out["theirs"]["forced"]:

@@ -62,6 +62,24 @@ def pair_rows(pairs):
     return aligned(lines)
 
 
+def witness_rows(pairs):
+    """Tokens that somebody forces, and whether another valid document has something else there."""
+    rows = []
+    for peer, pair in pairs.items():
+        if "forced_by_schema" not in pair:
+            continue
+        count = {(who, found): number for who, found, number in pair["forced_by_schema"]["counts"]}
+        rows += ["", f"tokens forced by: of them another valid document goes on otherwise, none was found ({peer})"]
+        for who, name in (("both", "both"), ("ours", "us only"), ("theirs", f"{peer} only")):
+            rows.append(f"  {name}: {count.get((who, True), 0)}, {count.get((who, False), 0)}")
+        mine, its = (count.get(("both", False), 0) + count.get((who, False), 0) for who in ("ours", "theirs"))
+        if its:
+            rows.append(f"  without those of which there is another document: {mine} to {its}, {mine / its:.4f}")
+        rows += [f"  {who}, {other}: {item}: {before!r} then {token!r}" for who, other, item, before, token in pair["forced_by_schema"]["alone"]
+                 if other == "no witness" or "accepts" in other]
+    return rows
+
+
 def short_rows(pairs, most):
     """The items in which a peer forces the most tokens more than we do."""
     rows = []

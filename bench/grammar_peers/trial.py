@@ -11,7 +11,7 @@ class Walk:
     tokens: int
     cold: list            # microseconds of each mask, as the text is read the first time
     warm: list            # the same in the second walk
-    forced: int = 0       # tokens that needed no pass of a model, jumping from place to place
+    forced: tuple = ()    # places of the tokens that needed no pass of a model, jumping from place to place
     strange: int = 0      # places where forced tokens are not those that the tokenizer gives
 
 
@@ -25,16 +25,16 @@ class Trial:
 
 
 def jumped(tokens, forced):
-    """How many tokens are forced when every forced run is jumped over, and how many runs leave the text's own tokens."""
-    at, count, strange = 0, 0, 0
+    """Which tokens are forced when every forced run is jumped over, and how many runs leave the text's own tokens."""
+    at, places, strange = 0, [], 0
     while at < len(forced):
         run = forced[at][1] if forced[at] else []
         own = tokens[at:at + len(run)]
         same = next((i for i, (a, b) in enumerate(zip(run, own)) if a != b), len(own))
         strange += same < len(own)
-        count += same
+        places += range(at, at + same)
         at += same or 1
-    return count, strange
+    return tuple(places), strange
 
 
 def walk_of(engine, grammar, test, clock, seconds):

@@ -3,7 +3,7 @@
     PYTHON worker.py xgrammar|llguidance|outlines-core|tokens
 
 Run with the Python that the peer is installed in. Beyond the protocol: `empty` times the same stopwatch around a call of the
-peer that does nothing, which is what the call from Python adds to every time told here; `encode` gives tokens of texts.
+peer that does nothing, which is what the call from Python adds to every time told here; `encode` gives tokens of texts and how many bytes each has.
 `popcount` is left out. A peer is a class with open(path, eos), compile(kind, spec) and matcher(compiled); a matcher has fill,
 a call without arguments that writes the mask into `bits`, empty, accept(token), complete() and forced(before).
 """
@@ -100,20 +100,30 @@ class Worker:
             matcher.accept(token)
         return found
 
+    def match(self, request):
+        matcher = self.peer.matcher(self.compiled[request["id"]])
+        try:
+            for token in self.tokenizer.encode(request["text"], add_special_tokens=False).ids:
+                matcher.accept(token)
+        except Exception:  # every peer has its own kinds
+            return {"accepted": False, "complete": False}
+        return {"accepted": True, "complete": bool(matcher.complete())}
+
     def empty(self, request):
         matcher, watch = self.peer.matcher(self.compiled[request["id"]]), Stopwatch()
         times = [watch.time(matcher.empty)[1:] for _ in range(1001)]
         return {"micros": statistics.median(wall for wall, _ in times), "cpu_micros": statistics.median(cpu for _, cpu in times)}
 
     def encode(self, request):
-        return {"tokens": [found.ids for found in self.tokenizer.encode_batch(request["texts"], add_special_tokens=False)]}
+        found = self.tokenizer.encode_batch(request["texts"], add_special_tokens=False)
+        return {"tokens": [text.ids for text in found], "bytes": [[len(token) for token in text.tokens] for text in found]}  # a letter a byte
 
     def free(self, request):
         self.compiled.pop(request["id"], None)
         return {}
 
     def answer(self, request):
-        operations = {"tokenizer": self.open_tokenizer, "options": self.set_options, "compile": self.compile, "walk": self.walk,
+        operations = {"tokenizer": self.open_tokenizer, "options": self.set_options, "compile": self.compile, "walk": self.walk, "match": self.match,
                       "empty": self.empty, "encode": self.encode, "free": self.free}
         try:
             return {"ok": True} | operations[request["op"]](request)

@@ -293,6 +293,18 @@ std::string spelled(std::string_view utf8_text) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
+Expression each_json_text_once(ExpressionStore& store) {
+  std::vector<Expression> ways{utf8(store, CodePointSet::all().without(escaped()))};
+  for (const CodePointRange& range : escaped().ranges()) {
+    for (std::uint32_t c = range.low; c <= range.high; ++c) {
+      std::string text;
+      append_utf8(text, c);
+      ways.push_back(store.text(spelled(text)));
+    }
+  }
+  return store.star(store.either(std::move(ways)));
+}
+
 Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32_t high) {
   const auto range = [&](char from, char to) {
     return ByteSet::range(static_cast<unsigned char>(from), static_cast<unsigned char>(to));

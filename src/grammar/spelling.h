@@ -64,6 +64,9 @@ class Spelling {
 // The text as it stands between the quotes of a JSON string. Requires: UTF-8.
 std::string spelled(std::string_view utf8);
 
+// Every text inside a JSON string once: as Spelling has it, with the digits of \u00xx in lower case. For counting.
+Expression each_json_text_once(ExpressionStore& store);
+
 // Any text inside a JSON string, of low..high characters, in every way that JSON can write it.
 Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32_t high);
 

@@ -6,14 +6,15 @@ import dataclasses
 from decimal import Decimal
 
 NAMES = ("a", "b", "c", "d", "aa", "ab", "key", "")
-STRINGS = ("", "a", "b", "ab", "aab", "ba", "abc", "xyz", "1", "12", "a1", "é", "日本", "😀", 'a"b', "a\\b", "a\nb", "\t", "a b", "/")
+STRINGS = ("", "a", "b", "ab", "aab", "ba", "abc", "xyz", "1", "12", "a1", "é", "日本", "😀", 'a"b', "a\\b", "a\nb", "\t", "\x1f", "a b", "/")
 NUMBERS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 15, 99, 100, -1, -2, -5, -10, Decimal("0.5"), Decimal("1.5"), Decimal("2.5"), Decimal("-0.5"),
            Decimal("0.1"), Decimal("0.3"), Decimal("3.14"), Decimal("-1.25"), Decimal("99.99"))
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 PATTERNS = {  # as ECMA has them: as Python has them
     "^a": r"\Aa", "b$": r"b\Z", "^[a-c]+$": r"\A[a-c]+\Z", "^.$": r"\A[^\n\r\u2028\u2029]\Z", "a|b": "a|b", r"\d": "[0-9]", r"^\D*$": r"\A[^0-9]*\Z",
     "^(a|b)*c?$": r"\A(a|b)*c?\Z", "": "(?:)", "^$": r"\A\Z", "^[^a]": r"\A[^a]", r"^\w{1,2}$": r"\A[A-Za-z0-9_]{1,2}\Z", "^x|1$": r"\Ax|1\Z", r"\.": r"\.",
-    "^(?!a)": r"\A(?!a)", "^(?=.b)": r"\A(?=[^\n\r\u2028\u2029]b)", "é|日": "é|日", r"\\": r"\\", '"': '"'}
+    "^(?!a)": r"\A(?!a)", "^(?=.b)": r"\A(?=[^\n\r\u2028\u2029]b)", "é|日": "é|日", r"\\": r"\\", '"': '"',
+    r"^[\x1e\x1f]$": r"\A[\x1e\x1f]\Z"}
 # Keywords for which the engine takes members in any order; also oneOf, when several of its schemas may be objects.
 OF_DOCUMENTS = {"not", "if", "dependentRequired", "dependentSchemas", "propertyNames", "contains", "unevaluatedProperties",
                 "unevaluatedItems"}

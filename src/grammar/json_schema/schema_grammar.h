@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -116,6 +117,10 @@ class SchemaGrammar final : public ExpressionSource {
     std::uint64_t enough = 0, count = 0;
     int steps_left = 0;
   };
+  struct ValueList {
+    std::vector<std::string> texts;  // each value's JSON
+    int steps_left = 0;
+  };
   struct Outline {  // what a formula says of objects, whatever it says of alternatives
     std::unordered_map<std::uint32_t, std::vector<Formula>> values;  // by name
     std::unordered_set<std::uint32_t> required;
@@ -186,8 +191,17 @@ class SchemaGrammar final : public ExpressionSource {
   // schema_counts.cpp
   std::uint64_t count_values(Formula formula, std::uint64_t enough);
   std::uint64_t count_values(Formula formula, ValueCount& limits);
+  Expression each_once(Expression strings);
   std::uint64_t count_scalars(Formula formula, std::uint64_t enough);
   std::optional<std::vector<Formula>> listed_values(Formula formula);
+  bool list_values(Formula formula, ValueList& list);
+  bool list_scalars(Formula formula, std::vector<std::string>& texts);
+  std::optional<std::vector<std::string>> begun_with(const std::string& before, Formula value, ValueList& list);
+  bool list_items(const Container& array, const std::string& begun, ValueList& list);
+  bool list_objects(Formula objects, ValueList& list);
+  bool list_members(Formula rest, std::span<const std::uint32_t> names, const std::string& begun, ValueList& list);
+  std::optional<std::vector<std::uint32_t>> mentioned_names(Formula objects);
+  bool takes_others(Formula rest);
   std::uint64_t count_arrays(const Container& array, ValueCount& limits);
   std::uint64_t count_objects(Formula objects, ValueCount& limits);
   std::uint64_t count_members(Formula rest, std::span<const std::uint32_t> names, ValueCount& limits);
@@ -262,7 +276,8 @@ class SchemaGrammar final : public ExpressionSource {
   Expression root_ = ExpressionStore::nothing;
   Expression space_ = ExpressionStore::empty;
   Expression any_text_, quote_, free_text_;
-  Expression colon_, quote_and_colon_;  // with the space around: words
+  Expression each_text_once_ = ExpressionStore::nothing;  // made when it is needed
+  Expression colon_, quote_and_colon_;                    // with the space around: words
 
   std::unordered_map<std::uint64_t, Formula> restricted_;
   std::unordered_set<std::uint64_t> restricting_;
@@ -279,7 +294,8 @@ class SchemaGrammar final : public ExpressionSource {
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_numbers_;  // by hash
   std::vector<std::vector<Formula>> written_sets_;                      // ascending; of unknown items with repetitions
   std::map<std::vector<Formula>, std::uint32_t> written_numbers_;
-  bool items_share_values_ = false;  // some array could be completed by some of its items' values only
+  // Values of which some array's items may have to leave one to others, so that all can differ.
+  std::set<Formula> scarce_values_;
   std::vector<Container> containers_;
   std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;
   std::unordered_map<std::uint32_t, bool> container_possible_;

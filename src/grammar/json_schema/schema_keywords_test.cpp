@@ -58,6 +58,27 @@ TEST(SchemaKeywords, ListedItemsComeOnceEach) {
   }
 }
 
+// \u001f and \u001F: whoever must find so many different ones would be led to where there is no other.
+TEST(SchemaKeywords, ControlCharactersCountOnceWhateverTheirEscape) {
+  const std::string array = R"({"type":"array","uniqueItems":true,"items":{"type":"string","pattern":)";
+  const std::string object = R"({"type":"object","additionalProperties":false,"minProperties":2,"patternProperties":)";
+  expect(kSchema, {array + R"("^[\\x1e\\x1f]$"},"minItems":2})",
+                   {R"(["\u001f","\u001e"])", R"(["\u001F","\u001e"])"},
+                   {R"(["\u001f","\u001F"])", R"(["\u001E","\u001e"])"}});
+  expect(kSchema, {object + R"({"^[\\x1e\\x1f]$":true}})",
+                   {R"({"\u001f":1,"\u001e":2})", R"({"\u001F":1,"\u001e":2})"},
+                   {R"({"\u001f":1,"\u001F":2})"}});
+  // The first item must leave the second one its only value.
+  expect(kSchema, {R"({"type":"array","uniqueItems":true,"prefixItems":[{"pattern":"^[\\x1e\\x1f]$","type":"string"},)"
+                   R"({"const":"\u001f"}],"minItems":2,"items":false})",
+                   {R"(["\u001e","\u001f"])", R"(["\u001E","\u001F"])"},
+                   {R"(["\u001f","\u001f"])", R"(["\u001F","\u001f"])"}});
+  for (const std::string& schema : {array + R"("^[\\x1f\\n]$"},"minItems":3})", array + R"("^\\x1f$"},"minItems":2})",
+                                    object + R"({"^\\x1f$":true}})"}) {
+    EXPECT_EQ(refused(kSchema, schema).code, "grammar_invalid") << schema;
+  }
+}
+
 TEST(SchemaKeywords, ItemsLeaveOthersTheValuesThatThoseNeed) {
   const std::string array = R"({"type":"array","uniqueItems":true,"prefixItems":)";
   const auto begins = [&](const std::string& schema, const std::string& text) {
@@ -80,6 +101,19 @@ TEST(SchemaKeywords, ItemsLeaveOthersTheValuesThatThoseNeed) {
   expect(kSchema, {array + R"([{"enum":[[1],[2]]},{"enum":[[1],[2]]},{"enum":[[1],[2],[3]]}],"minItems":3})",
                    {"[[1],[2],[3]]", "[[2],[1],[3],[4]]"},
                    {"[[1],[2],[1]]", "[[1],[3],[2]]"}});
+  // Also objects and arrays, and of items that may be anything.
+  const std::string no_members = R"([{}],"items":{"type":"object","maxProperties":0},"minItems":2})";
+  expect(kSchema, {array + no_members, {R"([{"":6},{}])", "[[],{}]"}, {"[{},{}]", "[{}]", R"([{},{"":6}])"}});
+  EXPECT_FALSE(begins(no_members, "[{}"));
+  expect(kSchema, {array + R"([true,{"type":"array","items":{"enum":["a","b"]},"minItems":1,"maxItems":1}],)" +
+                       R"("items":{"const":["b"]},"minItems":3})",
+                   {R"([1,["a"],["b"]])", R"([[],["a"],["b"]])"},
+                   {R"([["a"],["b"],["b"]])", R"([1,["b"],["a"]])", R"([["b"],["a"],["b"]])"}});
+  expect(kSchema,
+         {array + R"([{"type":"object"},{"properties":{"a":{"type":"null"}},"required":["a"],"type":"object",)" +
+              R"("additionalProperties":false}],"minItems":2})",
+          {R"([{},{"a":null}])", R"([{"a":1},{"a":null}])"},
+          {R"([{"a":null},{"a":null}])"}});
   EXPECT_EQ(refused(kSchema, array + R"([{"enum":[1,2]},{"enum":[2,1]},{"enum":[1.0,2]}],"minItems":3})").code,
             "grammar_invalid");
 }

@@ -123,7 +123,7 @@ Expression SchemaGrammar::unwritten(Expression names, const Container& at) {
 // How many of them nobody has taken, up to `enough`.
 std::uint64_t SchemaGrammar::names_left(const Container& at, Expression names, std::uint64_t enough) {
   const auto taken = static_cast<std::uint64_t>(std::ranges::count(written_sets_[at.unknown], names));
-  const std::uint64_t all = TextCount(store_, enough + taken).of(names);
+  const std::uint64_t all = TextCount(store_, enough + taken).of(each_once(names));
   return all - std::min(all, taken);
 }
 

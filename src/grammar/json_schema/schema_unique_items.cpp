@@ -43,17 +43,25 @@ std::uint64_t SchemaGrammar::rivals(const Container& array, Formula value) {
 // Whether so many values of a formula and one of each unknown item can all differ, also if an item takes one that
 // another could have. Where values are few and known it is enough that some choice leaves all others theirs: that is
 // so if no group of items has fewer values than members (Hall, 1935; without those of the formula it has been asked
-// before), and expand() leaves the other choices out.
+// before; items with values enough for all are in no such group), and expand() leaves the other choices out.
 bool SchemaGrammar::can_differ(const Container& array, Formula more, std::uint64_t count) {
   constexpr std::size_t kMostKinds = 8;  // of items in one group
+  constexpr std::size_t kMostScarce = 1000;
   const std::uint64_t others = rivals(array, more);
   if (count_values(more, others + count) >= others + count) return true;
   if (others == 0) return false;
   const std::vector<Formula> unknown = written_sets_[array.unknown];
   std::vector<Formula> kinds = unknown;
   kinds.erase(std::ranges::unique(kinds).begin(), kinds.end());
-  const auto is_listed = [&](Formula kind) { return listed_values(kind).has_value(); };
-  if (kinds.size() > kMostKinds || !is_listed(more) || !std::ranges::all_of(kinds, is_listed)) return false;
+  const std::uint64_t all = unknown.size() + count;
+  std::erase_if(kinds, [&](Formula kind) { return count_values(kind, all) >= all; });
+  if (kinds.size() > kMostKinds || scarce_values_.size() > kMostScarce) return false;
+  std::vector<Formula> scarce;
+  for (std::size_t i = 0; i <= kinds.size(); ++i) {
+    const auto listed = listed_values(i < kinds.size() ? kinds[i] : more);
+    if (!listed) return false;
+    scarce.insert(scarce.end(), listed->begin(), listed->end());
+  }
   for (std::size_t group = 0; group < std::size_t{1} << kinds.size(); ++group) {
     std::vector<Formula> values{more};
     std::uint64_t members = count;
@@ -64,16 +72,19 @@ bool SchemaGrammar::can_differ(const Container& array, Formula more, std::uint64
     }
     if (count_values(formulas_.any(values), members) < members) return false;
   }
-  items_share_values_ = true;
+  scarce_values_.insert(scarce.begin(), scarce.end());
   return true;
 }
 
 // What an item may be without what others need.
 Formula SchemaGrammar::leaving_others_theirs(const Member& item) {
-  if (!items_share_values_ || !item.recorded || (item.next.min_left == 0 && finished(item.next.rest)))
+  if (scarce_values_.empty() || !item.recorded || (item.next.min_left == 0 && finished(item.next.rest)))
     return item.value;
   Formula left = item.value;
-  for (const Formula value : listed_values(item.value).value_or(std::vector<Formula>())) {
+  auto values = listed_values(item.value);
+  if (!values) values.emplace(scarce_values_.begin(), scarce_values_.end());
+  for (const Formula value : *values) {
+    if (!possible(formulas_.all(item.value, value))) continue;
     Container next = item.next;
     next.written = with_written(next.written, value);
     if (!possible(next)) left = formulas_.all(left, formulas_.no(value));
