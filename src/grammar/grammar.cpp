@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/thread_allowance.h"
 #include "grammar/forced_tokens.h"
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/regex.h"
@@ -16,9 +17,10 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr std::size_t kMostMasks = 4096;                                 // kept, of 16 KiB each for 128 k tokens
-constexpr std::size_t kMostForcedBytes = 4096;                           // found at once
-constexpr std::chrono::microseconds kForesight{5000}, kExpansion{1500};  // of compiling, for what masks will need
+constexpr std::size_t kMostMasks = 4096;        // kept, of 16 KiB each for 128 k tokens
+constexpr std::size_t kMostForcedBytes = 4096;  // found at once
+// Of compiling, for what masks will need.
+constexpr std::chrono::microseconds kForesight{5000}, kExpansion{1500};
 
 Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
@@ -133,24 +135,25 @@ bool Grammar::foresee(bool json) {
 }
 
 Result<> Grammar::first_masks(bool json) {
-  const auto until = std::chrono::steady_clock::now() + kForesight;
+  ThreadAllowance foresight(kForesight);
   if (!store_.records()) ESP_CHECK(plain_mask(start_));  // else it is also the text's
   if (json) {
     const State name = automaton_->next(automaton_->next(start_, '{'), '"');
     if (!store_.records() && name != Automaton::dead) ESP_CHECK(plain_mask(name));
     if (store_.records()) known_masks_.clear();  // it began only now: some tokens depend on the text
-    expand_values(std::chrono::steady_clock::now() + kExpansion);
+    expand_values();
   }
-  masks_->find_lexemes(until);
+  masks_->find_lexemes(foresight);
   return success();
 }
 
 // Of the objects and arrays inside others, the outer ones first: what they begin with, then what follows that.
-void Grammar::expand_values(std::chrono::steady_clock::time_point until) {
+void Grammar::expand_values() {
+  ThreadAllowance allowance(kExpansion);
   const auto expand = [&](Expression way) {
     if (store_.op(way) == Op::concat && store_.op(store_.rest(way)) == Op::later) store_.expanded(store_.rest(way));
   };
-  const auto stops = [&] { return store_.exhausted() || std::chrono::steady_clock::now() > until; };
+  const auto stops = [&] { return store_.exhausted() || allowance.used_up(); };
   for (Expression e = 0; e < store_.size() && !stops(); ++e) {
     if (store_.op(e) == Op::later && !store_.awaits(e)) store_.expanded(e);
     if (store_.op(e) != Op::call) continue;

@@ -89,7 +89,7 @@ class Grammar {
   void allow(std::chrono::milliseconds time);  // for what is worked out next
   bool foresee(bool json);                     // false: a limit was met, and nothing here is of use any more
   Result<> first_masks(bool json);
-  void expand_values(std::chrono::steady_clock::time_point until);
+  void expand_values();
   Result<> limit_met() const;
   std::string forced_bytes(State state, State& end);
   Result<std::string> find_closing(State state);

@@ -242,10 +242,10 @@ void TokenMasks::prepare(const std::shared_ptr<Vocabulary>& vocabulary) {
 }
 
 // Where they begin, then behind a letter: a pattern that may stand anywhere is mostly at neither of its words' letters.
-void TokenMasks::find_lexemes(std::chrono::steady_clock::time_point until) {
+void TokenMasks::find_lexemes(ThreadAllowance& allowance) {
   for (const bool behind_letter : {false, true}) {
     for (std::size_t i = 0; i < store_.lexemes().size(); ++i) {  // more may come meanwhile
-      if (automaton_.exhausted() || std::chrono::steady_clock::now() > until) return;
+      if (automaton_.exhausted() || allowance.used_up()) return;
       const Expression made = store_.lexemes()[i];
       if (store_.calls(made)) continue;
       if (!behind_letter)

@@ -26,6 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/thread_allowance.h"
 #include "grammar/automaton.h"
 #include "grammar/closed_loops.h"
 #include "grammar/counted_text.h"
@@ -42,8 +43,8 @@ class TokenMasks {
   static void prepare(const std::shared_ptr<Vocabulary>& vocabulary);
 
   // The same for lexemes of a grammar that have been made so far, and for what they are behind their first letter, one
-  // after another until then.
-  void find_lexemes(std::chrono::steady_clock::time_point until);
+  // after another until the allowance is used up.
+  void find_lexemes(ThreadAllowance& allowance);
 
   // Sets the bits of all tokens that may come; clears the others.  [vocabulary words]
   void fill(State state, MaskWords& mask);
