@@ -6,6 +6,7 @@ import time
 import unittest
 
 from harness import Server, ServerCase, in_parallel, without_sanitizers
+from hostile_constraints import CONSTRAINTS
 
 try:
     import jsonschema
@@ -319,32 +320,6 @@ class Together(unittest.TestCase):
 class Hostile(ServerCase):
     """Each is refused or bounded within seconds, the server's memory stays where it is, and others go on."""
 
-    def deep(depth):
-        schema = {"type": "null"}
-        for _ in range(depth):
-            schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
-        return schema
-
-    def nested_one_of(depth):
-        schema = {"type": "integer"}
-        for _ in range(depth):
-            schema = {"oneOf": [{"type": "object", "properties": {"a": schema, f"b{i}": {}}} for i in range(6)]}
-        return schema
-
-    CONSTRAINTS = [{"regex": "(a*)*b"}, {"regex": "a{1,100000000}"}, {"regex": "((a{1,1000}){1,1000}){1,1000}"},
-                   {"regex": "(" * 50000 + "a" + ")" * 50000}, {"regex": "[ab]*a[ab]{200}"}, {"regex": "(.*a.*b.*c.*d){30}"},
-                   {"json_schema": {"$ref": "#"}}, {"json_schema": {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"},
-                                                                                                 "b": {"$ref": "#/$defs/a"}}}},
-                   {"json_schema": deep(300)}, {"json_schema": nested_one_of(6)},
-                   {"json_schema": {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(20000)}}},
-                   {"json_schema": {"enum": ["x" * 100 + str(i) for i in range(30000)]}},
-                   {"json_schema": {"type": "string", "pattern": "^(([a-z]+)+)+$", "maxLength": 100000000}},
-                   {"json_schema": {"type": "array", "items": {"type": "array"}, "minItems": 1000000}},
-                   {"ebnf": "root ::= " + " ".join(f"r{i}" for i in range(5000)) + "\n" +
-                    "\n".join(f'r{i} ::= "a"? r{i + 1 if i < 4999 else 0}? "b"' for i in range(5000))},
-                   {"ebnf": 'root ::= root root | root root root | "a"'}, {"ebnf": "root ::= " + "(" * 60000},
-                   {"ebnf": 'root ::= (("a"* )*)*'}, {"choices": ["x" * 1000 + str(i) for i in range(3000)]}]
-
     @without_sanitizers
     def test_hostile_constraints_are_bounded_and_hold_up_nobody(self):
         gaps, stop = [], threading.Event()
@@ -360,7 +335,7 @@ class Hostile(ServerCase):
         thread = threading.Thread(target=bystander)
         thread.start()
         try:
-            for constraint in self.CONSTRAINTS:
+            for constraint in CONSTRAINTS:
                 begin = time.monotonic()
                 reply = self.server.post("/generate", native(**{**constraint, "max_new_tokens": 20}))
                 took = time.monotonic() - begin

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Hostile constraints (tests/server/hostile_constraints.py) against a server on which another stream runs: what they cost everybody.
+
+    bench/hostile.py MODEL [--at-once 8] [--tokens 400] [--json-closing] [FLAGS OF serve ...]
+
+The stream decodes alone, then beside the constraints one after another, then beside all of them, so many at once. Printed: what
+each was answered and how long that took, the stream's gaps between tokens in each part, and the server's resident memory before,
+behind and at its most (VmHWM, which starts when the stream has run alone). Python's own library is enough.
+"""
+import argparse
+import concurrent.futures
+import json
+import multiprocessing
+import os
+import re
+import sys
+import time
+import urllib.error
+import urllib.request
+
+from constrained import ROOT, Server
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "server"))
+from hostile_constraints import CONSTRAINTS  # noqa: E402  (the tests' list)
+
+
+def read_stream(url, tokens, stop, gaps):
+    """In a process of its own: streams one after another until told to stop; seconds between tokens."""
+    body = {"text": "Once upon a time", "stream": True,
+            "sampling_params": {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}}
+    found = []
+    while not stop.is_set():
+        request = urllib.request.Request(url + "/generate", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=600) as response:
+            last = None
+            for line in response:
+                if line.startswith(b"data: {"):
+                    now = time.monotonic()
+                    if last is not None:
+                        found.append(now - last)
+                    last = now
+                if stop.is_set():
+                    break
+    gaps.put(found)
+
+
+def beside_a_stream(server, tokens, work):
+    """The stream's gaps while work() runs."""
+    stop, gaps = multiprocessing.Event(), multiprocessing.Queue()
+    reader = multiprocessing.Process(target=read_stream, args=(server.url, tokens, stop, gaps))
+    reader.start()
+    time.sleep(0.3)
+    work()
+    stop.set()
+    found = gaps.get()
+    reader.join()
+    return sorted(1000 * gap for gap in found)
+
+
+def show_gaps(what, gaps):
+    at = lambda share: gaps[min(len(gaps) - 1, int(share * len(gaps)))]
+    print(f"{what:28} {len(gaps):6} gaps  p50 {at(0.5):6.2f}  p90 {at(0.9):6.2f}  p99 {at(0.99):6.2f}  max {gaps[-1]:7.2f} ms", flush=True)
+
+
+def memory(server, field):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
+        return int(re.search(field + r":\s+(\d+) kB", status.read()).group(1)) / 1024
+
+
+def forget_peak(server):
+    with open(f"/proc/{server.process.pid}/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
+def ask(server, body):
+    """Status and seconds."""
+    request = urllib.request.Request(server.url + "/generate", body, {"Content-Type": "application/json"})
+    begin = time.monotonic()
+    try:
+        with urllib.request.urlopen(request, timeout=600) as response:
+            response.read()
+            status = response.status
+    except urllib.error.HTTPError as refusal:
+        refusal.read()
+        status = refusal.code
+    return status, time.monotonic() - begin
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--espalier", default=os.path.join(ROOT, "build", "espalier"))
+    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=400)
+    parser.add_argument("--json-closing", action="store_true")
+    arguments, flags = parser.parse_known_args()
+    common = {"temperature": 0, "max_new_tokens": 20}
+    bodies = []
+    for constraint in CONSTRAINTS:
+        more = {"json_closing": True} if arguments.json_closing and "json_schema" in constraint else {}
+        bodies.append(json.dumps({"text": "A:", "sampling_params": {**common, **constraint, **more}}).encode())
+    server = Server(arguments.espalier, arguments.model, flags)
+    try:
+        ask(server, json.dumps({"text": "A:", "sampling_params": {**common, "regex": "a"}}).encode())
+        beside_a_stream(server, arguments.tokens, lambda: time.sleep(2))
+        show_gaps("alone", beside_a_stream(server, arguments.tokens, lambda: time.sleep(5)))
+        before = memory(server, "VmRSS")
+        forget_peak(server)
+
+        def in_turns():
+            for constraint, body in zip(CONSTRAINTS, bodies):
+                status, seconds = ask(server, body)
+                grown, most = memory(server, "VmRSS") - before, memory(server, "VmHWM") - before
+                print(f"{seconds:6.2f} s  {status}  {grown:+6.0f} MiB, at most {most:+6.0f}  {str(constraint)[:70]}", flush=True)
+
+        def at_once():
+            with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+                found = list(pool.map(lambda body: ask(server, body), bodies))
+            print(f"{arguments.at_once} at once: the slowest took {max(seconds for _, seconds in found):.2f} s", flush=True)
+        for name, work in (("beside one after another", in_turns), (f"beside {arguments.at_once} at once", at_once)):
+            show_gaps(name, beside_a_stream(server, arguments.tokens, work))
+            print(f"memory {memory(server, 'VmRSS') - before:+.0f} MiB, at most {memory(server, 'VmHWM') - before:+.0f}; "
+                  f"before {before:.0f}", flush=True)
+        show_gaps("alone again", beside_a_stream(server, arguments.tokens, lambda: time.sleep(5)))
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
