@@ -19,8 +19,9 @@ bool has_room_for(std::size_t bytes) {
 
 }  // namespace
 
-TouchAhead::TouchAhead(const KvPool& kv, std::size_t ahead) : kv_(kv), ahead_(ahead) {
-  if (ahead_ == 0) return;
+// Nobody needs this thread: it comes after those that all depends on.
+void TouchAhead::start() {
+  started_ = true;
   auto started = start_thread("page-touching", [this] {
     name_this_thread("esp-touch");
     work();
@@ -41,6 +42,7 @@ TouchAhead::~TouchAhead() {
 }
 
 void TouchAhead::idle(int slots_reached) {
+  if (ahead_ > 0 && !started_) start();
   if (!thread_.joinable()) return;
   const std::size_t used = kv_.bytes_of(slots_reached), goal = std::min(used + ahead_, kv_.data_bytes());
   {

@@ -7,8 +7,9 @@
 // long as that is less than half of what memory is left. Pages that were touched stay with the process.
 //
 // Units:   bytes.
-// Threads: idle() and busy(): the engine's. One thread of its own, which sleeps while the engine works; a piece that it
-//          has begun (2 MiB) it ends.
+// Threads: idle() and busy(): the engine's. One thread of its own from the first idle() on, which sleeps while the
+// engine
+//          works; a piece that it has begun (2 MiB) it ends.
 // Fails:   never; where the system cannot do it, or gives no thread, pages come as they are used.
 #pragma once
 
@@ -24,7 +25,7 @@ namespace espalier {
 
 class TouchAhead {
  public:
-  TouchAhead(const KvPool& kv, std::size_t ahead);  // kv outlives it
+  TouchAhead(const KvPool& kv, std::size_t ahead) : kv_(kv), ahead_(ahead) {}  // kv outlives it
   ~TouchAhead();
   TouchAhead(const TouchAhead&) = delete;
   TouchAhead& operator=(const TouchAhead&) = delete;
@@ -35,6 +36,7 @@ class TouchAhead {
   std::size_t touched() const;  // bytes of the pool, from its start
 
  private:
+  void start();
   void work();
 
   const KvPool& kv_;
@@ -44,6 +46,7 @@ class TouchAhead {
   std::size_t touched_ = 0, goal_ = 0;
   bool stopping_ = false;
   std::atomic<bool> idle_{false};  // becomes true under the mutex alone
+  bool started_ = false;           // the engine's
   std::thread thread_;
 };
 
