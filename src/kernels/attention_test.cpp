@@ -141,7 +141,14 @@ struct Problem {
     ComputeTeam team(threads);
     const auto parts = batch(rows);
     AttentionPlan plan(shape, parts, threads, sharing);
-    plan.run(cpu, team, store.layer(), q.data(), stride(), out.data(), stride());
+    const RowFormat format = threads == 1 ? RowFormat::bf16 : RowFormat::int8;
+    const std::size_t count = out.size() / static_cast<std::size_t>(stride());
+    std::vector<std::byte> converted(count * row_bytes(format, stride())), later(converted.size());
+    std::optional<ConvertedRows> to;
+    if (shape.head_dim % 32 == 0) to = ConvertedRows{format, converted.data()};
+    plan.run(cpu, team, store.layer(), q.data(), stride(), out.data(), stride(), to);
+    if (to) convert_rows(cpu, format, out.data(), stride(), stride(), 0, static_cast<int>(count), later.data());
+    EXPECT_EQ(converted, later) << "rows are converted as they are made";
     return out;
   }
 
