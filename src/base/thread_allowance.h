@@ -3,9 +3,9 @@
 // Threads: the one that made it. Fails: never.
 #pragma once
 
-#include <time.h>
-
 #include <chrono>
+
+#include "base/thread_time.h"
 
 namespace espalier {
 
@@ -14,8 +14,7 @@ class ThreadAllowance {
   explicit ThreadAllowance(std::chrono::nanoseconds time)
       : end_(thread_time() + time), look_again_(Clock::now() + time) {}
 
-  // The thread's own time, which a system call tells (0.4 us), is asked for only once the clock says that it may be
-  // over.
+  // The thread's own time is asked for only once the clock, which is cheaper, says that it may be over.
   bool used_up() {
     const Clock::time_point now = Clock::now();
     if (now < look_again_) return false;
@@ -26,12 +25,6 @@ class ThreadAllowance {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static std::chrono::nanoseconds thread_time() {
-    timespec now{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-  }
-
   std::chrono::nanoseconds end_;  // of the thread's time
   Clock::time_point look_again_;
 };

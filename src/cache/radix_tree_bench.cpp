@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <ctime>
 #include <numeric>
 #include <random>
 
+#include "base/thread_time.h"
 #include "cache/radix_tree.h"
 
 namespace espalier {
@@ -15,9 +15,7 @@ using Tokens = std::vector<TokenId>;
 
 // Of this thread's processor time, less what reading the clock takes: what others run on the machine does not count.
 double now_us() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) * 1e-3;
+  return std::chrono::duration<double, std::micro>(thread_time()).count();
 }
 
 double clock_us() {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <random>
 #include <string>
 
+#include "base/thread_time.h"
 #include "sampling/logprobs.h"
 #include "sampling/measured_logits.h"
 #include "sampling/noise.h"
@@ -17,9 +17,7 @@ namespace {
 
 // Of this thread's processor time: what others run on the machine does not count.
 double now_us() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) * 1e-3;
+  return std::chrono::duration<double, std::micro>(thread_time()).count();
 }
 
 template <class F>

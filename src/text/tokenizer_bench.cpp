@@ -2,13 +2,13 @@
 // the processor time of one thread, so that other work on the machine disturbs little. usage: tokenizer_bench FOLDER...
 // (each with a tokenizer.json); by default the goldens beside the checkout
 #include <fmt/format.h>
-#include <time.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/thread_time.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_impl.h"
@@ -17,9 +17,7 @@ namespace {
 
 using espalier::Tokenizer;
 double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  return std::chrono::duration<double>(espalier::thread_time()).count();
 }
 
 double seconds_of(auto&& work) {

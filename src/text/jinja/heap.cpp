@@ -1,22 +1,16 @@
 #include "text/jinja/heap.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
+
+#include "base/thread_time.h"
 
 namespace espalier::jinja {
 namespace {
 
 constexpr std::int64_t kStepsBetweenChecks = 1'000;
 constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
-
-std::int64_t thread_nanoseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 [[noreturn]] void limit(std::string message) {
   throw Failure{Failure::Kind::limit, std::move(message)};
@@ -28,7 +22,7 @@ Heap::Heap(const Limits& limits)
     : limits_(limits),
       steps_left_(limits.steps),
       next_check_(limits.steps - kStepsBetweenChecks),
-      started_(thread_nanoseconds()),
+      started_(thread_time()),
       memory_left_(limits.memory_bytes) {}
 
 void Heap::check_time() {
@@ -36,7 +30,7 @@ void Heap::check_time() {
     limit("the chat template takes more than " + std::to_string(limits_.steps) + " steps for this conversation");
   next_check_ = steps_left_ - kStepsBetweenChecks;
   if (limits_.cpu_milliseconds == 0) return;
-  if (thread_nanoseconds() - started_ > limits_.cpu_milliseconds * 1'000'000)
+  if (thread_time() - started_ > std::chrono::milliseconds(limits_.cpu_milliseconds))
     limit("the chat template takes more than " + std::to_string(limits_.cpu_milliseconds) +
           " ms for this conversation");
 }

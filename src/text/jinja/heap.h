@@ -4,6 +4,7 @@
 // could recurse, and a namespace that holds itself is harmless. Threads: one. Fails: throws Failure of kind limit.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,8 +62,8 @@ class Heap {
 
   Limits limits_;
   std::int64_t steps_left_;
-  std::int64_t next_check_;  // look at the clock when steps_left_ falls below
-  std::int64_t started_;     // thread processor time, nanoseconds
+  std::int64_t next_check_;           // look at the clock when steps_left_ falls below
+  std::chrono::nanoseconds started_;  // of the thread's processor time
   std::size_t memory_left_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* free_ = nullptr;
