@@ -28,6 +28,10 @@ class Adder {
     return added->envname(environment_twin(added->get_lnames().front()));
   }
   template <class T>
+  CLI::Option* size(const std::string& names, T& bytes, const std::string& help) {
+    return value(names, bytes, "SIZE", help)->transform(CLI::AsSizeValue(false))->type_name("SIZE");
+  }
+  template <class T>
   void flag(const std::string& names, T&& into, const std::string& help) {
     auto* added = app_.add_flag(names, std::forward<T>(into), help);
     added->envname(environment_twin(added->get_lnames().front()));
@@ -75,11 +79,8 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
   add.value("--kv-memory,--kv-cache-memory-bytes,--mem-fraction-static,--gpu-memory-utilization", o.kv_memory, "SIZE",
             "of the token pool: bytes (4G), or a share (40%, 0.4) of what machine, container and ulimit leave once the "
             "weights are there; empty = 25%, but not more than all running sequences at full length take");
-  add.value("--kv-touch-ahead", o.kv_touch_ahead_bytes, "SIZE",
-            "of the pool that is given its memory before a prompt needs it, while nothing runs (K, M, G; 0 = as it is "
-            "used)")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("SIZE");
+  add.size("--kv-touch-ahead", o.kv_touch_ahead_bytes,
+           "of the pool that is given its memory before a prompt needs it, while nothing runs (K, M, G; 0 = none)");
   add.value("--speculative-algorithm", o.speculative, "NAME",
             "none, ngram (drafts from the request's own text), tree (also from other texts) or draft (also by a small "
             "model); same bits, fewer steps");
@@ -119,12 +120,9 @@ void add_constraint_flags(Adder& add, EngineOptions& o) {
   add.flag(
       "--disable-jump-forward", [&o](std::int64_t count) { o.jump_forward = count <= 0; },
       "compute text that a constraint forces token by token (the same tokens, later)");
-  const auto size = [&](const char* name, auto& into, const char* help) {
-    add.value(name, into, "SIZE", help)->transform(CLI::AsSizeValue(false))->type_name("SIZE");
-  };
-  size("--grammar-cache", o.grammar_cache_bytes, "of compiled constraints that are kept (K, M, G)");
-  size("--grammar-max-text", limits.text_bytes,
-       "of one constraint as it is written; larger ones are refused (K, M, G)");
+  add.size("--grammar-cache", o.grammar_cache_bytes, "of compiled constraints that are kept (K, M, G)");
+  add.size("--grammar-max-text", limits.text_bytes,
+           "of one constraint as it is written; larger ones are refused (K, M, G)");
   add.value("--grammar-max-nodes", limits.nodes, "N", "expressions of one compiled constraint, some 60 bytes each");
   add.value("--grammar-max-states", limits.states, "N", "states of its automaton, some 100 bytes each");
   add.value("--grammar-max-nesting", limits.nesting, "N", "rules, objects and lists that a text may have open at once");
@@ -143,11 +141,9 @@ void add_cache_flags(Adder& add, EngineOptions& o) {
       "keep no prefixes between requests");
   add.value("--cache-dir", o.cache_dir, "DIR",
             "cached prefixes (keys, values and the tokens themselves) outlive the process there; empty = none");
-  add.value("--cache-disk", o.cache_disk_bytes, "SIZE",
-            "evicted prefixes go to disk, at most SIZE (K, M, G), in --cache-dir or until the end of the process; "
-            "0 = off. Without it: 2G under serve on a loopback bind, else off")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("SIZE")
+  add.size("--cache-disk", o.cache_disk_bytes,
+           "evicted prefixes go to disk, at most SIZE (K, M, G), in --cache-dir or until the end of the process; "
+           "0 = off. Without it: 2G under serve on a loopback bind, else off")
       ->default_str("");
   add.flag(
       "--no-cache-disk",

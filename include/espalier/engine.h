@@ -38,14 +38,15 @@ struct EngineOptions {
   int max_total_tokens = 0;          // slots of the token pool; 0 = what kv_memory says
   std::string kv_memory;             // of the pool: "4G", "40%" of the free memory, "0.4"; empty = "25%", but not more
                                      // than all running sequences at full length take
-  std::int64_t kv_touch_ahead_bytes = 512 << 20;  // of the pool that get their pages before they are used
-  int max_running = 0;                            // sequences in one batch; 0 = 64
-  int max_queued = 256;                           // requests
-  std::int64_t max_queued_tokens = 0;             // prompt tokens; 0 = max(4 x pool, 262144)
-  int prefill_chunk = 0;                          // prompt tokens of one step; 0 = 512, -1 = no limit
-  std::string schedule_policy = "lpm";            // lpm | dfs-weight | fcfs | lof | priority | random
-  double target_itl_ms = 0;                       // prompt chunks shrink to leave tokens this far apart; 0 = no target
-  bool fair_tenants = false;                      // tenants take turns by tokens computed
+  // Bytes of the pool, behind what was used, that get their pages while nothing runs.
+  std::int64_t kv_touch_ahead_bytes = 512 << 20;
+  int max_running = 0;                  // sequences in one batch; 0 = 64
+  int max_queued = 256;                 // requests
+  std::int64_t max_queued_tokens = 0;   // prompt tokens; 0 = max(4 x pool, 262144)
+  int prefill_chunk = 0;                // prompt tokens of one step; 0 = 512, -1 = no limit
+  std::string schedule_policy = "lpm";  // lpm | dfs-weight | fcfs | lof | priority | random
+  double target_itl_ms = 0;             // prompt chunks shrink to leave tokens this far apart; 0 = no target
+  bool fair_tenants = false;            // tenants take turns by tokens computed
   bool radix_cache = true;
   std::string eviction = "lru";      // of cached prefixes: lru | lfu | cost (cheapest to compute again for its use)
   std::string speculative = "none";  // none | ngram | tree | draft, verified in one chunk; results are the same bits

@@ -40,6 +40,19 @@ TEST(SlotAllocator, SlotsComeBackWhenTheirOwnerGoes) {
   EXPECT_TRUE(pool.check().ok());
 }
 
+TEST(SlotAllocator, ReachedIsWhereSlotsBeginThatNobodyEverHad) {
+  SlotAllocator pool(4096);
+  EXPECT_EQ(pool.reached(), 0);
+  Slot end = 0;
+  for (int round = 0; round < 20; ++round) {
+    auto some = pool.allocate(10 + 7 * round);
+    for (const Extent& extent : some->extents().extents()) end = std::max(end, extent.end());
+    EXPECT_EQ(pool.reached(), end);
+  }
+  EXPECT_EQ(pool.free_slots(), 4096);
+  EXPECT_EQ(pool.reached(), end) << "slots that came back were had";
+}
+
 TEST(SlotAllocator, GivingASlotBackTwiceIsCountedAndHarmless) {
   SlotAllocator pool(64);
   ExtentList slots = pool.allocate(20)->hand_over();

@@ -57,7 +57,7 @@ Result<> check_integers(const EngineOptions& o) {
       {"grammar-max-nesting", o.grammar_limits.nesting, 1, kMostGrammarNesting, ""},
       {"grammar-compile-time", o.grammar_limits.compile_time.count(), 1, kMostGrammarTime, ""},
       {"grammar-step-time", o.grammar_limits.step_time.count(), 1, kMostGrammarTime, ""},
-      {"kv-touch-ahead", o.kv_touch_ahead_bytes, 0, INT64_MAX, "as it is used"},
+      {"kv-touch-ahead", o.kv_touch_ahead_bytes, 0, INT64_MAX, "none"},
       {"cache-disk", o.cache_disk_bytes, 0, INT64_MAX, "off"},
   };
   for (const IntegerRange& r : ranges)

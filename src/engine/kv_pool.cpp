@@ -5,6 +5,13 @@
 #include <algorithm>
 
 namespace espalier {
+namespace {
+
+std::size_t segments_of(int slots) {
+  return (static_cast<std::size_t>(slots) + kSegmentSlots - 1) / kSegmentSlots;
+}
+
+}  // namespace
 
 std::size_t KvShape::bytes_per_token() const {
   const std::size_t head =
@@ -13,13 +20,12 @@ std::size_t KvShape::bytes_per_token() const {
 }
 
 std::size_t KvPool::bytes_of(int slots) const {
-  const std::size_t segments = (static_cast<std::size_t>(slots) + kSegmentSlots - 1) / kSegmentSlots;
-  return layers_.empty() ? 0 : std::min(segments * layers_.front().segment_bytes, data_.size());
+  return layers_.empty() ? 0 : std::min(segments_of(slots) * layers_.front().segment_bytes, data_.size());
 }
 
 Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {
   const auto layers = static_cast<std::size_t>(shape.layers), heads = static_cast<std::size_t>(shape.kv_heads);
-  const std::size_t segments = (static_cast<std::size_t>(slots) + kSegmentSlots - 1) / kSegmentSlots;
+  const std::size_t segments = segments_of(slots);
   const std::size_t head = static_cast<std::size_t>(padded_head(shape.head_dim)) *
                            static_cast<std::size_t>(element_bytes(shape.type)) * kSegmentSlots;
   const std::size_t segment = 2 * layers * heads * head;

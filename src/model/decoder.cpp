@@ -173,6 +173,18 @@ struct Decoder::Impl {
     });
   }
 
+  // In the form that the output's product reads, where heads are whole blocks of it.
+  ActivationRows attend(AttentionPlan& plan, const LayerWeights& w, const KvLayer& pool, int rows) {
+    ActivationRows attended = rows_of(work.attended, rows);
+    std::optional<ConvertedRows> converted;
+    if (const auto format = w.attention_out.formats(cpu, options.activations, {}).alone();
+        format && spec.attention.head_dim % kActivationBlock == 0)
+      converted = attended.put(*format);
+    plan.run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns,
+             converted);
+    return attended;
+  }
+
   void mlp(const LayerWeights& w, int rows) {
     const Finish gate = spec.mlp.activation == Activation::silu ? Finish::gate_silu : Finish::gate_gelu;
     ActivationRows input = normed(w.mlp_norm, rows, w.gate_up, {});
@@ -234,14 +246,7 @@ struct Decoder::Impl {
       ActivationRows input = normed(w.attention_norm, rows, w.qkv, kWide);
       w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, kWide);
       place_keys(w, batch, positions, pool);
-      ActivationRows attended = rows_of(work.attended, rows);
-      std::optional<ConvertedRows> converted;
-      if (const auto format = w.attention_out.formats(cpu, options.activations, {}).alone();
-          format && spec.attention.head_dim % 32 == 0)
-        converted = attended.put(*format);
-      plans.at(spec.windows[static_cast<std::size_t>(layer)])
-          .run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns,
-               converted);
+      ActivationRows attended = attend(plans.at(spec.windows[static_cast<std::size_t>(layer)]), w, pool, rows);
       w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.finish = Finish::add});
       mlp(w, rows);
     }
