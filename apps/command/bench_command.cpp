@@ -44,18 +44,27 @@ std::vector<RequestFields> random_requests(const std::vector<std::pair<int, int>
 }
 
 // What the threads that could be started reach together; that some could not, the engine tells.
-MachineLimits limits_of(const EngineOptions& options) {
-  ComputeTeam team(options.threads > 0 ? options.threads : own_processors().granted);
-  return measure_limits(cpu_kernels(), team);
-}
+class LimitsProbe {
+ public:
+  explicit LimitsProbe(const EngineOptions& options)
+      : team_(options.threads > 0 ? options.threads : own_processors().granted) {}
+  MachineLimits now() { return measure_limits(cpu_kernels(), team_, reads_, 0.5); }
 
-MachineLimits better_of(MachineLimits a, const MachineLimits& b) {
-  a.f32_flops = std::max(a.f32_flops, b.f32_flops);
-  a.bf16_flops = std::max(a.bf16_flops, b.bf16_flops);
-  a.int8_ops = std::max(a.int8_ops, b.int8_ops);
-  a.read_bytes_per_second = std::max(a.read_bytes_per_second, b.read_bytes_per_second);
-  return a;
-}
+ private:
+  ComputeTeam team_;
+  ReadProbe reads_{PageBuffer::Pages::huge};
+};
+
+// The best rate of several bursts, and what the machine gave right before and behind that one: neighbours take half of the
+// memory's rate for seconds, so a limit seen at another time says nothing.
+struct BestRate {
+  double tokens_per_second = 0;
+  MachineLimits limits;
+
+  void offer(double rate, const MachineLimits& around) {
+    if (rate > tokens_per_second) *this = {rate, around};
+  }
+};
 
 double multiplier_limit(const MachineLimits& limits, const ModelInfo& model) {
   if (model.activations == "f32") return limits.f32_flops;
@@ -83,6 +92,35 @@ Result<> check_lengths(const Arguments& a, const ModelInfo& model) {
   return success();
 }
 
+// One line of `bench latency`: requests of `input` tokens, so many at once.
+void print_latency(const Arguments& a, const ModelInfo& model, int batch, int input, const BestRate& prefill,
+                   const BestRate& decode) {
+  const int middle = input + a.output_length / 2;  // the length of sequences that decode, on average
+  const double step = batch / decode.tokens_per_second,
+               prompt_rate = prompt_operations(model, input) * prefill.tokens_per_second / input,
+               decode_rate = token_operations(model, middle) * decode.tokens_per_second,
+               bytes = step_bytes(model, batch, middle) / step,
+               prompt_share = prompt_rate / multiplier_limit(prefill.limits, model),
+               decode_share = decode_rate / multiplier_limit(decode.limits, model),
+               byte_share = bytes / decode.limits.read_bytes_per_second;
+  if (a.json) {
+    fmt::print(
+        "{{\"batch_size\":{},\"input_len\":{},\"output_len\":{},\"prefill_throughput\":{:.1f},\"prefill_share\":{:."
+        "3f},\"median_decode_throughput\":{:.1f},\"decode_step_ms\":{:.3f},\"decode_multiplier_share\":{:.3f},"
+        "\"decode_memory_share\":{:.3f}}}\n",
+        batch, input, a.output_length, prefill.tokens_per_second, prompt_share, decode.tokens_per_second, step * 1e3,
+        decode_share, byte_share);
+    return;
+  }
+  fmt::print(
+      "batch {:>3}, {:>5} in: prefill {:>8.1f} tok/s, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers; decode "
+      "{:>7.1f} tok/s, {:.2f} ms a step, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers, {:.1f} of {:.1f} GB/s = {:.1f} "
+      "% of memory\n",
+      batch, input, prefill.tokens_per_second, prompt_rate / 1e9, 100 * prompt_share, decode.tokens_per_second,
+      step * 1e3, decode_rate / 1e9, 100 * decode_share, bytes / 1e9, decode.limits.read_bytes_per_second / 1e9,
+      100 * byte_share);
+}
+
 int latency(const Arguments& a) {
   EngineOptions options = a.engine;
   options.radix_cache = false;       // no prompt comes twice, so the slots of one burst can be the next one's,
@@ -91,45 +129,23 @@ int latency(const Arguments& a) {
   if (!engine.ok()) return fail(engine.error());
   const ModelInfo& model = (*engine)->model();
   if (const auto fine = check_lengths(a, model); !fine.ok()) return fail(fine.error());
-  MachineLimits limits = limits_of(a.engine);
-  if (!a.json) print_machine(model, limits);
+  LimitsProbe probe(a.engine);
+  MachineLimits before = probe.now();
+  if (!a.json) print_machine(model, before);
   std::mt19937_64 rng(1);
   for (int batch : a.batch_sizes)
     for (int input : a.input_lengths) {
-      Burst best;
+      BestRate prefill, decode;
       for (int i = 0; i < a.repeat; ++i) {
         const std::vector<std::pair<int, int>> lengths(static_cast<std::size_t>(batch), {input, a.output_length});
         auto m = burst(**engine, random_requests(lengths, model.limits.vocabulary, rng));
         if (!m.ok()) return fail(m.error());
-        if (i == 0 || m->first_token < best.first_token) best.first_token = m->first_token;
-        if (i == 0 || m->decode_seconds * best.decoded_tokens < best.decode_seconds * m->decoded_tokens) {
-          best.decode_seconds = m->decode_seconds;
-          best.decoded_tokens = m->decoded_tokens;
-        }
+        const MachineLimits behind = probe.now(), around = best_of(before, behind);
+        prefill.offer(batch * input / m->first_token, around);
+        decode.offer(m->decoded_tokens / m->decode_seconds, around);
+        before = behind;
       }
-      limits = better_of(limits, limits_of(a.engine));  // what others leave us changes from minute to minute
-      const double prefill = batch * input / best.first_token;
-      const double decode = best.decoded_tokens / best.decode_seconds, step = batch / decode;
-      const int middle = input + a.output_length / 2;  // the length of sequences that decode, on average
-      const double prompt_rate = prompt_operations(model, input) * batch / best.first_token,
-                   decode_rate = token_operations(model, middle) * decode,
-                   bytes = step_bytes(model, batch, middle) / step, most = multiplier_limit(limits, model),
-                   byte_share = bytes / limits.read_bytes_per_second;
-      if (a.json) {
-        fmt::print(
-            "{{\"batch_size\":{},\"input_len\":{},\"output_len\":{},\"prefill_throughput\":{:.1f},\"prefill_share\":{:."
-            "3f},\"median_decode_throughput\":{:.1f},"
-            "\"decode_step_ms\":{:.3f},\"decode_multiplier_share\":{:.3f},\"decode_memory_share\":{:.3f}}}\n",
-            batch, input, a.output_length, prefill, prompt_rate / most, decode, step * 1e3, decode_rate / most,
-            byte_share);
-        continue;
-      }
-      fmt::print(
-          "batch {:>3}, {:>5} in: prefill {:>8.1f} tok/s, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers; decode "
-          "{:>7.1f} tok/s, {:.2f} ms a step, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers, {:.1f} GB/s = {:.1f} % of "
-          "memory\n",
-          batch, input, prefill, prompt_rate / 1e9, 100 * prompt_rate / most, decode, step * 1e3, decode_rate / 1e9,
-          100 * decode_rate / most, bytes / 1e9, 100 * byte_share);
+      print_latency(a, model, batch, input, prefill, decode);
     }
   return 0;
 }
@@ -142,7 +158,8 @@ int offline(const Arguments& a) {
   if (!engine.ok()) return fail(engine.error());
   const ModelInfo& model = (*engine)->model();
   if (const auto fine = check_lengths(a, model); !fine.ok()) return fail(fine.error());
-  MachineLimits limits = limits_of(options);
+  LimitsProbe probe(options);
+  MachineLimits limits = probe.now();
   if (!a.json) print_machine(model, limits);
   std::mt19937_64 rng(1);
   auto length = [&](int longest) {
@@ -153,7 +170,7 @@ int offline(const Arguments& a) {
   for (int i = 0; i < a.prompts; ++i) lengths.emplace_back(length(a.input_lengths.front()), length(a.output_length));
   auto m = burst(**engine, random_requests(lengths, model.limits.vocabulary, rng));
   if (!m.ok()) return fail(m.error());
-  limits = better_of(limits, limits_of(options));
+  limits = best_of(limits, probe.now());
   double operations = 0;
   for (const auto& [input, output] : lengths) {
     operations += prompt_operations(model, input);

@@ -1,7 +1,8 @@
 #include "command/burst.h"
 
+#include <atomic>
 #include <chrono>
-#include <thread>
+#include <memory>
 
 namespace espalier::command {
 namespace {
@@ -11,6 +12,21 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
+
+// Told by streams that something came; whoever follows them sleeps meanwhile, since the model needs the processors.
+class Bell {
+ public:
+  void ring() {
+    if (!rung_.exchange(true)) rung_.notify_one();
+  }
+  void wait() {
+    rung_.wait(false);
+    rung_ = false;
+  }
+
+ private:
+  std::atomic<bool> rung_{false};
+};
 
 // Takes what a stream has ready: true when that was its end.
 Result<bool> drain(Stream& stream, std::vector<TokenId>& answer, double& rates) {
@@ -47,17 +63,20 @@ RequestFields endless(std::vector<TokenId> prompt, int output) {
 Result<Burst> burst(Engine& engine, std::vector<RequestFields> requests) {
   std::vector<Stream> streams;
   Burst b;
+  const auto bell = std::make_shared<Bell>();  // a stream may ring once more while it is dropped
   const auto start = Clock::now();
   for (RequestFields& fields : requests) {
     b.input_tokens += static_cast<int>(fields.prompt.size());
     ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
     ESP_TRY(Stream stream, engine.submit(std::move(request)));
+    stream.on_ready([bell] { bell->ring(); });
     streams.push_back(std::move(stream));
   }
   b.answers.resize(streams.size());
   std::size_t begun = 0;
   int before = 0;
   for (std::size_t open = streams.size(); open > 0;) {
+    bell->wait();
     for (std::size_t i = 0; i < streams.size(); ++i) {
       std::vector<TokenId>& answer = b.answers[i];
       const std::size_t had = answer.size();
@@ -70,7 +89,6 @@ Result<Burst> burst(Engine& engine, std::vector<RequestFields> requests) {
       b.first_token = since(start);
       before = b.output_tokens;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   b.seconds = since(start);
   b.decoded_tokens = b.output_tokens - before;

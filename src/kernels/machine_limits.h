@@ -1,8 +1,9 @@
 // machine_limits.h: what this machine's memory and multipliers give, measured on the spot, as the yardstick of every
 // speed.
 //
-// Threads: run these while nothing else computes. measure_limits() takes about 200 ms at the default effort. Fails:
-// never; a figure that cannot be had (no bf16 instructions) is 0.
+// Threads: run these while nothing else computes. measure_limits() takes about 200 ms at the default effort, and as
+// long again where the kernel has to find the memory of its buffer, which a ReadProbe keeps. Fails: never; a figure
+// that cannot be had (no bf16 instructions) is 0.
 #pragma once
 
 #include "base/compute_team.h"
@@ -16,6 +17,15 @@ struct ReadRate {
   double bytes_per_second = 0;  // 0: there was no memory for the buffer
   bool huge_pages = false;      // whether the kernel granted them (AnonHugePages)
 };
+class ReadProbe {
+ public:
+  explicit ReadProbe(PageBuffer::Pages pages);
+  ReadRate measure(const CpuKernels& cpu, ComputeTeam& team, int passes) const;
+
+ private:
+  PageBuffer buffer_;
+  bool huge_pages_ = false;
+};
 ReadRate measure_reads(const CpuKernels& cpu, ComputeTeam& team, PageBuffer::Pages pages, int passes);
 
 struct MachineLimits {
@@ -25,6 +35,9 @@ struct MachineLimits {
 };
 
 MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, double effort = 1.0);
+MachineLimits measure_limits(const CpuKernels& cpu, ComputeTeam& team, const ReadProbe& reads, double effort);
+// Of each figure the larger one: a neighbour's work can only lower a measurement.
+MachineLimits best_of(const MachineLimits& a, const MachineLimits& b);
 // Without the reads, which do not depend on the instruction set.
 MachineLimits measure_multipliers(const CpuKernels& cpu, ComputeTeam& team, double effort);
 

@@ -41,12 +41,6 @@ class Printer {
   Result<> failure_ = success();
 };
 
-// A limit is the best that was seen in the run: a neighbour's work can only lower a measurement.
-MachineLimits best_of(const MachineLimits& a, const MachineLimits& b) {
-  return {std::max(a.read_bytes_per_second, b.read_bytes_per_second), std::max(a.f32_flops, b.f32_flops),
-          std::max(a.bf16_flops, b.bf16_flops), std::max(a.int8_ops, b.int8_ops), a.huge_pages || b.huge_pages};
-}
-
 // What all threads read.
 MachineLimits print_reads(const CpuKernels& cpu, int threads, Printer& out) {
   MachineLimits best;
