@@ -55,8 +55,8 @@ class LimitsProbe {
   ReadProbe reads_{PageBuffer::Pages::huge};
 };
 
-// The best rate of several bursts, and what the machine gave right before and behind that one: neighbours take half of the
-// memory's rate for seconds, so a limit seen at another time says nothing.
+// The best rate of several bursts, and what the machine gave right before and behind that one: neighbours take half of
+// the memory's rate for seconds, so a limit seen at another time says nothing.
 struct BestRate {
   double tokens_per_second = 0;
   MachineLimits limits;
@@ -114,7 +114,8 @@ void print_latency(const Arguments& a, const ModelInfo& model, int batch, int in
   }
   fmt::print(
       "batch {:>3}, {:>5} in: prefill {:>8.1f} tok/s, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers; decode "
-      "{:>7.1f} tok/s, {:.2f} ms a step, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers, {:.1f} of {:.1f} GB/s = {:.1f} "
+      "{:>7.1f} tok/s, {:.2f} ms a step, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers, {:.1f} of {:.1f} GB/s = "
+      "{:.1f} "
       "% of memory\n",
       batch, input, prefill.tokens_per_second, prompt_rate / 1e9, 100 * prompt_share, decode.tokens_per_second,
       step * 1e3, decode_rate / 1e9, 100 * decode_share, bytes / 1e9, decode.limits.read_bytes_per_second / 1e9,

@@ -19,24 +19,29 @@ using Clock = std::chrono::steady_clock;
 // burns no processor, and between two steps the network has this one.
 constexpr auto kSpin = std::chrono::microseconds(20), kLongestSpin = std::chrono::microseconds(1000);
 
-constexpr std::uint64_t kClosed = 0x7fffffff;  // a chunk that no job has
+// Of what is expected, a member calls in no more than its nearer caches can spare.
+constexpr std::size_t kMostAhead = std::size_t{128} << 10, kLine = 64, kLinesAStep = 4;
 
-std::uint32_t epoch_of(std::uint64_t ticket) {
-  return static_cast<std::uint32_t>(ticket >> 32);
+std::uint32_t epoch_of(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word >> 32);
 }
-int chunk_of(std::uint64_t ticket) {
+int chunks_of(std::uint64_t ticket) {
   return static_cast<int>(ticket & 0xffffffffu);
+}
+bool is_older(std::uint32_t epoch, std::uint32_t than) {
+  return static_cast<std::int32_t>(epoch - than) < 0;
 }
 
 }  // namespace
 
 ComputeTeam::ComputeTeam(int threads, Place where) : place_(std::move(where)) {
+  shares_ = std::make_unique<Share[]>(static_cast<std::size_t>(threads));
   members_.reserve(static_cast<std::size_t>(threads));  // no exception once a thread runs
   for (int i = 1; i < threads; ++i) {
     auto member = start_thread("compute", [this, i] {
       name_this_thread("esp-compute");
       place(i);
-      member_loop();
+      member_loop(i);
     });
     if (!member.ok()) {
       shortage_ = std::move(member).error();
@@ -59,61 +64,103 @@ ComputeTeam::~ComputeTeam() {
   for (auto& member : members_) member.join();
 }
 
+int ComputeTeam::behind(int chunk, int chunks) const {
+  const int next = chunk + 1,
+            owner = static_cast<int>((static_cast<std::int64_t>(next) * size() + chunks - 1) / chunks);
+  return next < chunks && share_begin(owner, chunks) != next ? next : -1;
+}
+
+void ComputeTeam::expect(const Ahead& ahead) {
+  ahead_share_.store(ahead.share, std::memory_order_relaxed);
+  ahead_bytes_.store(ahead.bytes, std::memory_order_relaxed);
+  ahead_.store(ahead.memory, std::memory_order_release);
+}
+
+bool ComputeTeam::Caller::step() {
+  const std::byte* const memory = team_.ahead_.load(std::memory_order_acquire);
+  if (memory != memory_) {
+    memory_ = memory;
+    at_ = member_ * team_.ahead_share_.load(std::memory_order_relaxed);
+    end_ = std::min(at_ + kMostAhead, team_.ahead_bytes_.load(std::memory_order_relaxed));
+  }
+  if (at_ >= end_) return false;
+  for (std::size_t i = 0; i < kLinesAStep; ++i) __builtin_prefetch(memory + at_ + i * kLine, 0, 2);
+  at_ += kLinesAStep * kLine;
+  return true;
+}
+
 void ComputeTeam::publish(int chunks, Call call, void* body) {
-  // A member may still hold the last job's ticket, all of whose chunks are taken. Closed first, so that it cannot
-  // mistake the new job's larger count for more chunks of the old one.
-  const std::uint64_t epoch = epoch_of(ticket_.load(std::memory_order_relaxed));
-  ticket_.exchange(epoch << 32 | kClosed, std::memory_order_acq_rel);
   call_.store(call, std::memory_order_relaxed);
   body_.store(body, std::memory_order_relaxed);
   finished_.store(0, std::memory_order_relaxed);
-  chunks_.store(chunks, std::memory_order_release);  // who sees it also sees the ticket closed
-  const std::uint64_t ticket = (epoch + 1) << 32;
+  const std::uint64_t epoch = epoch_of(ticket_.load(std::memory_order_relaxed)) + 1u,
+                      ticket = epoch << 32 | static_cast<std::uint32_t>(chunks);
   ticket_.store(ticket, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) {
     wake_.fetch_add(1, std::memory_order_seq_cst);
     wake_.notify_all();
   }
-  work(ticket);
+  finished_.fetch_add(work(0, ticket), std::memory_order_release);
   for (int spins = 0; finished_.load(std::memory_order_acquire) != chunks; ++spins) {
+    if (caller_.step()) continue;
     spin_pause();
     if (spins > 4096) sched_yield();  // more runnable threads than processors: let the member that holds a chunk run
   }
 }
 
-void ComputeTeam::work(std::uint64_t ticket) {
+// A chunk of the owner's share, or -1 when none is left.
+int ComputeTeam::claim(int owner, std::uint64_t ticket, bool from_front) {
   const std::uint32_t epoch = epoch_of(ticket);
+  const int chunks = chunks_of(ticket);
+  std::atomic<std::uint64_t>& left = shares_[static_cast<std::size_t>(owner)].left;
+  std::uint64_t seen = left.load(std::memory_order_acquire);
   for (;;) {
-    if (epoch_of(ticket) != epoch || chunk_of(ticket) >= chunks_.load(std::memory_order_acquire)) return;
-    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire))
-      continue;
-    call_.load(std::memory_order_relaxed)(body_.load(std::memory_order_relaxed), chunk_of(ticket));
-    finished_.fetch_add(1, std::memory_order_release);
-    ++ticket;
+    if (is_older(epoch, epoch_of(seen))) return -1;
+    const bool untouched = epoch_of(seen) != epoch;
+    int begin = untouched ? share_begin(owner, chunks) : static_cast<int>(seen >> 16 & kMostChunks),
+        end = untouched ? share_begin(owner + 1, chunks) : static_cast<int>(seen & kMostChunks);
+    if (begin >= end) return -1;
+    const int chunk = from_front ? begin++ : --end;
+    const std::uint64_t claimed =
+        std::uint64_t{epoch} << 32 | static_cast<std::uint64_t>(begin) << 16 | static_cast<std::uint64_t>(end);
+    if (left.compare_exchange_weak(seen, claimed, std::memory_order_acq_rel, std::memory_order_acquire)) return chunk;
   }
 }
 
-void ComputeTeam::member_loop() {
-  std::uint32_t seen = 0;
+// How many chunks this member computed.
+int ComputeTeam::work(int member, std::uint64_t ticket) {
+  int done = 0;
+  for (int i = 0; i < size(); ++i) {
+    const int owner = (member + i) % size();
+    for (int chunk = 0; (chunk = claim(owner, ticket, i == 0)) >= 0; ++done)
+      call_.load(std::memory_order_relaxed)(body_.load(std::memory_order_relaxed), chunk);
+  }
+  return done;
+}
+
+void ComputeTeam::member_loop(int member) {
+  Caller caller(*this, member);
+  std::uint64_t seen = 0;                      // ticket
   auto worked = Clock::now(), ended = worked;  // this member; all of them, as far as it has seen
   for (unsigned spins = 0;; ++spins) {
     if (stopping_.load(std::memory_order_relaxed)) return;
-    std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
-    if (epoch_of(ticket) != seen) {
-      seen = epoch_of(ticket);
-      work(ticket);
+    const std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    if (ticket != seen) {
+      seen = ticket;
+      if (const int done = work(member, ticket); done > 0) finished_.fetch_add(done, std::memory_order_release);
       spins = 0;
       worked = ended = Clock::now();
       continue;
     }
+    if (caller.step()) continue;
     spin_pause();
     if (spins % 64 != 63) continue;
     const auto now = Clock::now();
-    if (finished_.load(std::memory_order_relaxed) < chunks_.load(std::memory_order_relaxed)) ended = now;
+    if (finished_.load(std::memory_order_relaxed) < chunks_of(ticket)) ended = now;
     if (now - ended < kSpin && now - worked < kLongestSpin) continue;
     std::uint32_t awake = wake_.load(std::memory_order_seq_cst);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    if (epoch_of(ticket_.load(std::memory_order_seq_cst)) == seen && !stopping_) wake_.wait(awake);
+    if (ticket_.load(std::memory_order_seq_cst) == seen && !stopping_) wake_.wait(awake);
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     worked = ended = Clock::now();
   }

@@ -33,6 +33,54 @@ TEST(ComputeTeam, ManyShortJobsInARowSeeTheirOwnData) {
   }
 }
 
+TEST(ComputeTeam, JobsOfMoreChunksThanAShareCanCountRunEveryChunkOnce) {
+  ComputeTeam team(2);
+  std::vector<std::atomic<int>> count(200'001);
+  team.run(static_cast<int>(count.size()), [&](int chunk) { count[static_cast<std::size_t>(chunk)]++; });
+  for (auto& c : count) ASSERT_EQ(c.load(), 1);
+}
+
+TEST(ComputeTeam, BehindAChunkComesTheNextOneOfItsShare) {
+  for (int threads : {1, 2, 3, 4, 7}) {
+    ComputeTeam team(threads);
+    for (int chunks : {1, 2, 3, 5, 16, 100}) {
+      std::vector<bool> first(static_cast<std::size_t>(chunks) + 1);
+      for (int member = 0; member <= threads; ++member)
+        first[static_cast<std::size_t>(team.share_begin(member, chunks))] = true;
+      for (int chunk = 0; chunk < chunks; ++chunk)
+        ASSERT_EQ(team.behind(chunk, chunks), first[static_cast<std::size_t>(chunk) + 1] ? -1 : chunk + 1)
+            << chunk << " of " << chunks << " on " << threads;
+    }
+  }
+}
+
+// The first chunk ends when all others have: those behind it in its share are for the other members.
+TEST(ComputeTeam, WhoIsHeldUpLosesTheRestOfItsShareToTheOthers) {
+  for (int threads : {2, 3}) {
+    ComputeTeam team(threads);
+    for (int round = 0; round < 100; ++round) {
+      constexpr int kChunks = 64;
+      std::atomic<int> others{0};
+      team.run(kChunks, [&](int chunk) {
+        if (chunk > 0) return void(++others);
+        while (others != kChunks - 1) std::this_thread::yield();
+      });
+      ASSERT_EQ(others, kChunks - 1);
+    }
+  }
+}
+
+// Addresses are only asked for: memory that is gone, or was never there, disturbs nobody.
+TEST(ComputeTeam, ExpectingMemoryThatIsNotThereChangesNothing) {
+  ComputeTeam team(3);
+  for (std::uintptr_t at : {std::uintptr_t{0}, std::uintptr_t{64}, ~std::uintptr_t{0} - 4096}) {
+    team.expect({reinterpret_cast<const std::byte*>(at), 1 << 20, std::size_t{1} << 40});
+    std::atomic<int> sum{0};
+    team.run(1000, [&](int chunk) { sum += chunk; });
+    ASSERT_EQ(sum, 499'500);
+  }
+}
+
 // A member that still holds the ticket of a small job must not take a chunk of the larger one that follows for its own.
 TEST(ComputeTeam, JobsOfChangingSizeRunEveryChunkOnce) {
   std::mt19937_64 rng(testing::seed());

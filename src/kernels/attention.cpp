@@ -268,7 +268,7 @@ void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer&
       task.q = q;
       task.q_stride = q_stride;
       task.span = span_of(piece);
-      if (const int then = i + team.size(); then < pieces)
+      if (const int then = team.behind(i, pieces); then >= 0)
         task.then = span_of(level.pieces[static_cast<std::size_t>(then)]);
       task.out = out;
       task.out_stride = out_stride;

@@ -38,6 +38,38 @@ MatmulTask task_of(const PackedMatrix& weights, const RowBlock& x, float* out, s
 
 constexpr int kMostRows = 255;  // of a task
 
+// How a product is cut into chunks: blocks of rows, each of them in pieces of panels.
+class Cut {
+ public:
+  Cut(const CpuKernels& cpu, const ComputeTeam& team, const PackedMatrix& weights, int rows, std::size_t stride)
+      : rows_(rows), panels_(weights.panels()) {
+    // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
+    // for each block. As many for each member, if they are enough: then it reads the rows that it wrote.
+    const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, stride)),
+              tile = cpu.matmul_rows, least = std::max(kLeastRows, tile),
+              most = std::clamp(fitting, least, kMostRows) / tile * tile, members = team.size();
+    const int blocks = up(rows, most), even = up(blocks, members) * members;
+    each_ = rows / even >= least ? up(up(rows, even), tile) * tile : most;
+    blocks_ = up(rows, each_);
+    // Panels in pieces small enough that members end together, large enough that claiming them costs nothing.
+    pieces_ = members == 1 ? 1 : std::clamp(panels_ / 4, 1, 8 * members);
+  }
+  int chunks() const { return blocks_ * pieces_; }
+  int row_begin(int chunk) const { return chunk / pieces_ * each_; }
+  int row_end(int chunk) const { return std::min(rows_, row_begin(chunk) + each_); }
+  int panel_begin(int chunk) const { return first_panel(chunk % pieces_); }
+  int panel_end(int chunk) const { return first_panel(chunk % pieces_ + 1); }
+
+ private:
+  static constexpr int kLeastRows = 96;
+  static int up(int count, int each) { return (count + each - 1) / each; }
+  int first_panel(int piece) const {
+    return piece == pieces_ ? panels_ : static_cast<int>(static_cast<std::int64_t>(panels_) * piece / pieces_) / 4 * 4;
+  }
+
+  int rows_, panels_, each_, blocks_, pieces_;
+};
+
 // A few panels at a time, whose results stay in the nearest caches until they are converted.
 void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all, const ConvertedRows& to) {
   constexpr int kPanels = 8, kColumns = kPanels / 2 * kPanelColumns;
@@ -111,32 +143,26 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   all.paired = options.pairs > 0;
   const MatmulKernel kernel = choose(cpu, weights.type(), x.format);
 
-  // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
-  // for each block. Panels in pieces small enough that the members of the team end together, large enough that claiming
-  // them costs nothing.
-  const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, x.stride)),
-            tile = cpu.matmul_rows;
-  const int row_block = std::clamp(fitting, std::max(96, tile), kMostRows) / tile * tile;
-  const int row_blocks = (x.rows + row_block - 1) / row_block;
-  const int pieces = team.size() == 1 ? 1 : std::clamp(weights.panels() / 4, 1, 8 * team.size());
-  const int chunks = row_blocks * pieces;
-  const auto first_panel = [&](int piece) {
-    return piece == pieces ? weights.panels()
-                           : static_cast<int>(static_cast<std::int64_t>(weights.panels()) * piece / pieces) / 4 * 4;
-  };
-  team.run(chunks, [&](int chunk) {
+  const Cut cut(cpu, team, weights, x.rows, x.stride);
+  team.run(cut.chunks(), [&](int chunk) {
     MatmulTask task = all;
-    const int piece = chunk % pieces, block = chunk / pieces, then = chunk + team.size();
-    task.panel_begin = first_panel(piece);
-    task.panel_end = first_panel(piece + 1);
-    task.then_panel = then < chunks ? first_panel(then % pieces) : -1;  // the members of the team take turns, mostly
-    task.row_begin = block * row_block;
-    task.row_end = std::min(x.rows, task.row_begin + row_block);
+    task.panel_begin = cut.panel_begin(chunk);
+    task.panel_end = cut.panel_end(chunk);
+    const int then = team.behind(chunk, cut.chunks());
+    task.then_panel = then >= 0 ? cut.panel_begin(then) : -1;
+    task.row_begin = cut.row_begin(chunk);
+    task.row_end = cut.row_end(chunk);
     if (options.converted)
       compute_converted(cpu, kernel, task, *options.converted);
     else
       kernel(task);
   });
+}
+
+void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, RowFormat format, int rows) {
+  const Cut cut(cpu, team, weights, rows, row_bytes(format, weights.k()));
+  const auto second = static_cast<std::size_t>(cut.panel_begin(team.share_begin(1, cut.chunks())));
+  team.expect({reinterpret_cast<const std::byte*>(weights.panel(0)), second * weights.panel_bytes(), weights.bytes()});
 }
 
 void matmul_columns(const CpuKernels& cpu, const PackedMatrix& weights, const RowBlock& x, ColumnRange columns,

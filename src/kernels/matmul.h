@@ -63,6 +63,10 @@ struct MatmulOptions {
 void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
             std::int64_t out_stride, MatmulOptions options = {});
 
+// Says that these weights' product with so many rows comes next: members of the team that wait call in their first
+// panels.
+void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, RowFormat format, int rows);
+
 struct ColumnRange {
   std::int64_t first, count;  // the first of a panel
   std::int64_t next;          // where the calling thread probably goes on, or -1: called in from memory meanwhile

@@ -75,6 +75,9 @@ struct Workspace {
   }
 };
 
+// Attention scores are where rounding of the inputs hurts most (docs/decisions/activation-widths.md).
+constexpr Linear::Options kWide{.finish = Finish::store, .wide = true};
+
 constexpr int kRowsPerChunk = 8;  // of elementwise work: a row costs about a microsecond
 
 }  // namespace
@@ -185,11 +188,22 @@ struct Decoder::Impl {
     return attended;
   }
 
-  void mlp(const LayerWeights& w, int rows) {
+  // What is multiplied next, so that its weights come meanwhile.
+  void expect(const Linear& next, int rows, Linear::Options how = {}) {
+    next.expect(cpu, team, options.activations, rows, how);
+  }
+
+  void mlp(int layer, int rows) {
+    const LayerWeights& w = layers[static_cast<std::size_t>(layer)];
     const Finish gate = spec.mlp.activation == Activation::silu ? Finish::gate_silu : Finish::gate_gelu;
     ActivationRows input = normed(w.mlp_norm, rows, w.gate_up, {});
     ActivationRows inner(cpu, team, work.inner.row(0), spec.mlp.inner, rows, work.converted_inner);
+    expect(w.down, rows);
     w.gate_up.apply_gated(cpu, team, options.activations, input, gate, w.down, inner);
+    if (layer + 1 < spec.layers)
+      expect(layers[static_cast<std::size_t>(layer) + 1].qkv, rows, kWide);
+    else
+      expect(head, rows);
     w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, {.finish = Finish::add});
   }
 
@@ -198,6 +212,7 @@ struct Decoder::Impl {
     ActivationRows input =
         normed(final_norm, rows, head, {}, [&](int i) { return wanted[static_cast<std::size_t>(i)]; });
     head_input = head.input(cpu, options.activations, input);
+    expect(layers.front().qkv, rows, kWide);
     if (takes_any(reader, rows))
       read_logits(rows, *reader);
     else
@@ -219,7 +234,7 @@ struct Decoder::Impl {
       const int tile = chunk / blocks, begin = chunk % blocks * kRows, end = std::min(rows, begin + kRows);
       thread_local std::vector<float> memory;
       memory.resize(static_cast<std::size_t>(kRows) * kLogitTile);
-      const int next = (chunk + team.size()) / blocks;  // the members of the team take turns, mostly
+      const int next = team.behind(chunk, tiles * blocks) >= 0 ? tile + 1 : tiles;
       const int first = tile * kLogitTile, columns = std::min(kLogitTile, spec.vocabulary - first);
       head.apply_columns(cpu, head_input.some(begin, end), {first, columns, next < tiles ? next * kLogitTile : -1},
                          memory.data(), kLogitTile);
@@ -241,14 +256,14 @@ struct Decoder::Impl {
     for (int layer = 0; layer < spec.layers; ++layer) {
       const LayerWeights& w = layers[static_cast<std::size_t>(layer)];
       const KvLayer& pool = kv.layers[static_cast<std::size_t>(layer)];
-      // Attention scores are where rounding of the inputs hurts most (docs/decisions/activation-widths.md).
-      constexpr Linear::Options kWide{.finish = Finish::store, .wide = true};
       ActivationRows input = normed(w.attention_norm, rows, w.qkv, kWide);
+      expect(w.attention_out, rows);
       w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, kWide);
       place_keys(w, batch, positions, pool);
       ActivationRows attended = attend(plans.at(spec.windows[static_cast<std::size_t>(layer)]), w, pool, rows);
+      expect(w.gate_up, rows);
       w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.finish = Finish::add});
-      mlp(w, rows);
+      mlp(layer, rows);
     }
     return logits(batch.logit_rows, batch.reader);
   }

@@ -116,6 +116,12 @@ class Linear {
   void apply_gated(const CpuKernels& cpu, ComputeTeam& team, Activations mode, ActivationRows& x, Finish gate,
                    const Linear& reader, ActivationRows& out) const;
 
+  // Says that apply() comes next (kernels/matmul.h).
+  void expect(const CpuKernels& cpu, ComputeTeam& team, Activations mode, int rows, Options options) const {
+    const PackedMatrix& first = parts_.front();
+    espalier::expect(cpu, team, first, row_format(cpu, first.type(), mode, options.wide), rows);
+  }
+
   // Of a layer that is one matrix: the rows that it reads, made now where they were not, and some
   // columns of out [rows, columns.count] on the calling thread.
   RowBlock input(const CpuKernels& cpu, Activations mode, ActivationRows& x) const {
