@@ -2,6 +2,7 @@
 // any split of the work gives the same bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -193,6 +194,32 @@ TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
       ASSERT_EQ(std::memcmp(together.data(), alone.data(), alone.size() * sizeof(float)), 0)
           << cpu.isa << " " << name(type);
     }
+}
+
+// Few rows are cut by panels, many by rows: enough of them that each member has some of its own, or not.
+TEST_P(EachKernelSet, MatmulGivesTheSameBitsHoweverItIsCut) {
+  constexpr std::int64_t k = 64, outputs = 200;
+  constexpr int kMost = 1000;
+  StoredMatrix stored(rng, DType::q8_0, outputs, k);
+  auto packed = PackedMatrix::pack(stored.tensor);
+  ASSERT_TRUE(packed.ok());
+  Rows input(cpu, RowFormat::int8, random_floats(rng, kMost * k), kMost, k);
+  std::vector<float> alone(kMost * outputs);
+  ComputeTeam one(1);
+  for (int r = 0; r < kMost; ++r)
+    matmul(cpu, one, *packed, input.block.some(r, r + 1), alone.data() + r * outputs, outputs);
+  for (int members : {1, 2, 3, 7}) {
+    ComputeTeam team(members);
+    for (int rows : {0, 1, 95, 96, 191, 192, 193, 287, 300, 577, kMost}) {
+      std::vector<float> together(alone.size(), 0.5f);
+      matmul(cpu, team, *packed, input.block.some(0, rows), together.data(), outputs);
+      const auto end = static_cast<std::size_t>(rows * outputs);
+      ASSERT_EQ(std::memcmp(together.data(), alone.data(), end * sizeof(float)), 0) << rows << " on " << members;
+      ASSERT_TRUE(std::all_of(together.begin() + static_cast<std::ptrdiff_t>(end), together.end(),
+                              [](float x) { return x == 0.5f; }))
+          << rows << " on " << members;
+    }
+  }
 }
 
 // Sums of integers are exact, whichever instructions make them.

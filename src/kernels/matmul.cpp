@@ -48,7 +48,7 @@ class Cut {
     const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, stride)),
               tile = cpu.matmul_rows, least = std::max(kLeastRows, tile),
               most = std::clamp(fitting, least, kMostRows) / tile * tile, members = team.size();
-    const int blocks = up(rows, most), even = up(blocks, members) * members;
+    const int blocks = up(rows, most), even = std::max(1, up(blocks, members)) * members;
     each_ = rows / even >= least ? up(up(rows, even), tile) * tile : most;
     blocks_ = up(rows, each_);
     // Panels in pieces small enough that members end together, large enough that claiming them costs nothing.
