@@ -189,7 +189,7 @@ class Bench(ServerCase):
         plot, out = self.path("beside.html"), self.path("beside.json")
         launched = f"launched={BINARY} serve {MODEL} --port {{port}} --threads 1 --activations f32"
         started = time.monotonic()
-        done = bench("compare", f"http://127.0.0.1:{self.server.port}", launched, "--repeat", 2, "--num-prompts", 4, "--random-input-len", 20,
+        done = bench("compare", f"http://127.0.0.1:{self.server.port}", launched, "--repeat", 2, "--settle", 0, "--num-prompts", 4, "--random-input-len", 20,
                      "--random-output-len", 5, "--random-range-ratio", 1, "--plot", plot, "--output-file", out, "--log-dir", self.folder.name)
         self.assertLess(time.monotonic() - started, 100)
         self.assertIn("median", done.stdout)
@@ -213,7 +213,7 @@ class Bench(ServerCase):
         items = [{"id": str(i), "prompt": f"A long enough shared beginning, {i}", "max_tokens": 3, "share": []} for i in range(4)]
         path = workload(self.folder.name, "cold", "requests", items)
         command = f"{BINARY} serve {MODEL} --port {{port}} --threads 1 --activations f32"
-        done = bench("compare", "a=" + command, "b=" + command, "--repeat", 1, "--cold-start", "--dataset-path", path, "--request-rate", "inf,50",
+        done = bench("compare", "a=" + command, "b=" + command, "--repeat", 1, "--settle", 0.5, "--cold-start", "--dataset-path", path, "--request-rate", "inf,50",
                      "--json", "--log-dir", self.folder.name)
         result = json.loads(done.stdout)
         self.assertEqual([case["name"] for case in result["cases"]], ["cold", "cold"])

@@ -24,6 +24,7 @@ struct Arguments {
   ContenderOptions contender;
   LoadOptions load;
   int repeat = 5;
+  double settle_s = 10;
   double budget_s = 0, strangers_limit = 0.1;
   bool cold_start = false, json = false;
   std::string output_file, plot;
@@ -134,6 +135,9 @@ class Compare {
     Contender& contender = *contenders_[i];
     Visit visit;
     ESP_TRY(visit.cold_start_s, bring_up(i));
+    // What servers still do behind their start or their last answer would slow the next one down.
+    constexpr double kIdle = 0.03;
+    wait_until_quiet(kIdle, std::chrono::duration<double>(a_.settle_s), interrupted);
     const LoadMeter meter(contender.pid());
     RunHooks hooks = console_hooks(fmt::format("{} on {}", workload.name, contender.spec().name));
     watch_memory(i, hooks);
@@ -229,6 +233,11 @@ std::function<int()> add_compare(CLI::App& bench) {
                    "seconds until a launched server must complete a request")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  verb->add_option("--settle", a->settle_s,
+                   "seconds that a run waits at most for the processors to be idle, since servers still work behind "
+                   "their start or last answer; 0 = it does not wait")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--log-dir", a->contender.log_folder, "folder for the launched servers' output, NAME.log")
       ->capture_default_str();
   verb->add_option(

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <regex>
@@ -189,6 +190,21 @@ TEST(MachineLoad, TellsOurOwnWorkFromThatOfOthers) {
   const LoadMeter known(::getppid());
   burn(50ms);
   EXPECT_TRUE(known.read().strangers_share.has_value());
+}
+
+TEST(MachineLoad, WaitsForIdleProcessorsNoLongerThanAskedFor) {
+  const auto never = [] { return false; };
+  EXPECT_TRUE(wait_until_quiet(1.0, std::chrono::seconds(60), never));
+  EXPECT_FALSE(wait_until_quiet(0.0, std::chrono::seconds(0), never));
+  EXPECT_FALSE(wait_until_quiet(1.0, std::chrono::seconds(60), [] { return true; }));
+  std::atomic<bool> end{false};
+  std::thread busy([&] {
+    while (!end) {
+    }
+  });
+  EXPECT_FALSE(wait_until_quiet(0.0, std::chrono::seconds(1), never));
+  end = true;
+  busy.join();
 }
 
 TEST(MachineLoad, FindsWhoListens) {

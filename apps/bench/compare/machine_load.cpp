@@ -144,6 +144,18 @@ Conditions LoadMeter::read() const {
   return c;
 }
 
+bool wait_until_quiet(double busy_share, std::chrono::duration<double> limit, const std::function<bool()>& stop) {
+  constexpr std::chrono::milliseconds kWindow{500};
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (std::chrono::steady_clock::now() + kWindow <= end && !stop()) {
+    const double before = machine_times().busy;
+    std::this_thread::sleep_for(kWindow);
+    const double all = 0.5 * std::max(1u, std::thread::hardware_concurrency());
+    if (machine_times().busy - before <= busy_share * all) return true;
+  }
+  return false;
+}
+
 pid_t listening_process(int port) {
   const auto inodes = listening_inodes(port);
   if (inodes.empty()) return 0;

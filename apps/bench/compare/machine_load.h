@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -44,6 +45,10 @@ class LoadMeter {
   std::chrono::steady_clock::time_point start_;
   Look before_;
 };
+
+// Waits until the processors have been idle for half a second, but for this share of them; false when the limit passed
+// before, or `stop` said so.
+bool wait_until_quiet(double busy_share, std::chrono::duration<double> limit, const std::function<bool()>& stop);
 
 // The process that listens on 127.0.0.1:port, [::1]:port or every address; 0 when it is not to be found.
 pid_t listening_process(int port);
