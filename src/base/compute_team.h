@@ -8,6 +8,7 @@
 // delays nobody: only claimed chunks are waited for. Threads: one caller at a time. Members spin for a short while
 // between calls, then sleep. Fails: body must not throw; when the system grants fewer threads than asked for, the team
 // is smaller (size() tells, shortage() says why) and still works.
+// Why shares: docs/decisions/team-shares.md.
 #pragma once
 
 #include <algorithm>
