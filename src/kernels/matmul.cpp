@@ -41,33 +41,40 @@ constexpr int kMostRows = 255;  // of a task
 // How a product is cut into chunks: blocks of rows, each of them in pieces of panels.
 class Cut {
  public:
-  Cut(const CpuKernels& cpu, const ComputeTeam& team, const PackedMatrix& weights, int rows, std::size_t stride)
-      : rows_(rows), panels_(weights.panels()) {
+  Cut(const CpuKernels& cpu, const ComputeTeam& team, const PackedMatrix& weights, bool paired, RowFormat format,
+      int rows, std::size_t stride)
+      : rows_(rows), tile_(cpu.matmul_rows), panels_(weights.panels()) {
     // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
     // for each block. As many for each member, if they are enough: then it reads the rows that it wrote.
     const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, stride)),
-              tile = cpu.matmul_rows, least = std::max(kLeastRows, tile),
-              most = std::clamp(fitting, least, kMostRows) / tile * tile, members = team.size();
-    const int blocks = up(rows, most), even = std::max(1, up(blocks, members)) * members;
-    each_ = rows / even >= least ? up(up(rows, even), tile) * tile : most;
-    blocks_ = up(rows, each_);
-    // Panels in pieces small enough that members end together, large enough that claiming them costs nothing.
-    pieces_ = members == 1 ? 1 : std::clamp(panels_ / 4, 1, 8 * members);
+              least = std::max(kLeastRows, tile_), most = std::clamp(fitting, least, kMostRows - tile_),
+              members = team.size();
+    blocks_ = up(rows, most);
+    if (const int even = std::max(1, up(blocks_, members)) * members; rows / even >= least) blocks_ = even;
+    // Panels in pieces small enough that members end together, large enough that claiming them costs nothing. Tiles of
+    // whole numbers are two panels wide, others four; so are blocks of rows that are converted.
+    unit_ = (format == RowFormat::int8 || format == RowFormat::int16) && !paired ? 2 : 4;
+    pieces_ = members == 1 ? 1 : std::clamp(panels_ / unit_, 1, 8 * members);
   }
   int chunks() const { return blocks_ * pieces_; }
-  int row_begin(int chunk) const { return chunk / pieces_ * each_; }
-  int row_end(int chunk) const { return std::min(rows_, row_begin(chunk) + each_); }
+  int row_begin(int chunk) const { return first_row(chunk / pieces_); }
+  int row_end(int chunk) const { return first_row(chunk / pieces_ + 1); }
   int panel_begin(int chunk) const { return first_panel(chunk % pieces_); }
   int panel_end(int chunk) const { return first_panel(chunk % pieces_ + 1); }
 
  private:
   static constexpr int kLeastRows = 96;
   static int up(int count, int each) { return (count + each - 1) / each; }
+  int first_row(int block) const {  // the tile's that lies nearest
+    const auto even = static_cast<int>(static_cast<std::int64_t>(rows_) * block / blocks_);
+    return block == blocks_ ? rows_ : (even + tile_ / 2) / tile_ * tile_;
+  }
   int first_panel(int piece) const {
-    return piece == pieces_ ? panels_ : static_cast<int>(static_cast<std::int64_t>(panels_) * piece / pieces_) / 4 * 4;
+    const auto even = static_cast<int>(static_cast<std::int64_t>(panels_) * piece / pieces_);
+    return piece == pieces_ ? panels_ : even / unit_ * unit_;
   }
 
-  int rows_, panels_, each_, blocks_, pieces_;
+  int rows_, tile_, panels_, unit_, blocks_, pieces_;
 };
 
 // A few panels at a time, whose results stay in the nearest caches until they are converted.
@@ -143,7 +150,7 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   all.paired = options.pairs > 0;
   const MatmulKernel kernel = choose(cpu, weights.type(), x.format);
 
-  const Cut cut(cpu, team, weights, x.rows, x.stride);
+  const Cut cut(cpu, team, weights, all.paired, x.format, x.rows, x.stride);
   team.run(cut.chunks(), [&](int chunk) {
     MatmulTask task = all;
     task.panel_begin = cut.panel_begin(chunk);
@@ -159,8 +166,9 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
   });
 }
 
-void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, RowFormat format, int rows) {
-  const Cut cut(cpu, team, weights, rows, row_bytes(format, weights.k()));
+void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, bool paired, RowFormat format,
+            int rows) {
+  const Cut cut(cpu, team, weights, paired, format, rows, row_bytes(format, weights.k()));
   const auto second = static_cast<std::size_t>(cut.panel_begin(team.share_begin(1, cut.chunks())));
   team.expect({reinterpret_cast<const std::byte*>(weights.panel(0)), second * weights.panel_bytes(), weights.bytes()});
 }

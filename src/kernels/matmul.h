@@ -64,8 +64,9 @@ void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
             std::int64_t out_stride, MatmulOptions options = {});
 
 // Says that these weights' product with so many rows comes next: members of the team that wait call in their first
-// panels.
-void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, RowFormat format, int rows);
+// panels. paired: with MatmulOptions::pairs.
+void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, bool paired, RowFormat format,
+            int rows);
 
 struct ColumnRange {
   std::int64_t first, count;  // the first of a panel

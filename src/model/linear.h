@@ -119,7 +119,8 @@ class Linear {
   // Says that apply() comes next (kernels/matmul.h).
   void expect(const CpuKernels& cpu, ComputeTeam& team, Activations mode, int rows, Options options) const {
     const PackedMatrix& first = parts_.front();
-    espalier::expect(cpu, team, first, row_format(cpu, first.type(), mode, options.wide), rows);
+    const bool paired = gated_ && parts_.size() == 1;
+    espalier::expect(cpu, team, first, paired, row_format(cpu, first.type(), mode, options.wide), rows);
   }
 
   // Of a layer that is one matrix: the rows that it reads, made now where they were not, and some
