@@ -157,6 +157,40 @@ TEST(Grammars, MembersThatMustAllComeKeepTheirOrderInDocumentsToo) {
   expect(Kind::json_schema, {with(R"(["b","a"])"), {R"({"a":1,"b":2})", R"({"b":2,"a":1})"}, {}});
 }
 
+TEST(Grammars, MembersThatMustComeKeepTheirOrderInDocumentsWhoseSchemaListsAllOfThem) {
+  const auto with = [](const std::string& more) {
+    return R"({"type":"object","not":{"required":["x"]},"properties":{"a":{},"b":{},"c":{}},)" + more + "}";
+  };
+  expect(Kind::json_schema, {with(R"("required":["a","c"],"additionalProperties":false)"),
+                             {R"({"a":1,"b":2,"c":3})", R"({"a":1,"c":3,"b":2})"},
+                             {R"({"c":3,"a":1})", R"({"b":2,"a":1,"c":3})", R"({"a":1,"c":3,"d":4})"}});
+  expect(Kind::json_schema, {with(R"("required":["a","c"])"), {R"({"c":3,"a":1})", R"({"d":4,"a":1,"c":3})"}, {}});
+}
+
+// Each schema of the oneOf has its own.
+TEST(Grammars, AlternativesOfADocumentKeepTheirOrdersWhereAllHaveOne) {
+  const auto way = [](const std::string& kind, const std::string& names, const std::string& required) {
+    return R"({"properties":{"kind":{"const":")" + kind + R"("},)" + names + R"(},"additionalProperties":false,)" +
+           R"("required":[)" + required + "]}";
+  };
+  const std::string one = way("one", R"("a":{},"b":{})", R"("kind","b")");
+  const std::string two = way("two", R"("b":{},"z":{},"y":{})", R"("kind","b","y")");
+  const std::string three = way("three", R"("c":{})", R"("kind","c")");
+  expect(Kind::json_schema,
+         {R"({"type":"object","oneOf":[)" + one + "," + two + "," + three + "]}",
+          {R"({"kind":"one","b":1,"a":1})", R"({"kind":"two","b":1,"z":1,"y":1})", R"({"kind":"three","c":1})"},
+          {R"({"b":1,"kind":"one"})", R"({"b":1,"kind":"two","y":1})", R"({"c":1,"kind":"three"})",
+           R"({"kind":"two","z":1,"b":1,"y":1})", R"({"kind":"three","b":1})"}});
+}
+
+TEST(Grammars, WhereRequiredContradictsThePropertiesDocumentsFollowOneOfThem) {
+  const char* choice = R"("properties":{"a":{"oneOf":[{"type":"string"},{"type":"integer"}]},"b":{},"c":{}})";
+  expect(Kind::json_schema,
+         {std::string(R"({"type":"object",)") + choice + R"(,"required":["c","a"]})",
+          {R"({"a":1,"c":1})", R"({"a":1,"b":1,"c":1})", R"({"c":1,"a":1})", R"({"c":1,"a":1,"d":1,"b":1})"},
+          {R"({"c":1,"b":1,"a":1})", R"({"b":1,"a":1,"c":1})", R"({"c":1})"}});
+}
+
 // Written once: in a condition, or in a value.
 TEST(Grammars, MembersThatOnlyConditionsOrValuesNameComeInAnyOrderInDocuments) {
   expect(Kind::json_schema, {R"({"type":"object","dependentRequired":{"a":["b"]}})",

@@ -49,13 +49,17 @@ class SchemaGrammar final : public ExpressionSource {
     std::vector<Formula> values;  // by place: what its value must satisfy
     std::vector<bool> required;
     std::vector<std::uint32_t> required_places;
-    bool contradicted = false;         // `required` has names in another order
-    bool optional = false;             // some name may be left out, or no schema both lists and requires it
-    std::size_t last_required = 0;     // place of the last one that `required` has named so far
-    std::vector<bool> asked;           // by place: some schema wants the name, or its value, to be something
-    std::vector<Formula> rest;         // constraints on other names
-    std::vector<Expression> patterns;  // that tell apart names that are not in `names`
+    bool contradicted = false;                  // `required` has names in another order
+    bool optional = false;                      // some name may be left out, or no schema both lists and requires it
+    bool apart = false;                         // no schema both lists and requires a name that must come
+    bool closed = false;                        // names that the schema does not list cannot come
+    std::vector<std::uint32_t> required_order;  // their places in the order of `required`
+    std::vector<bool> asked;                    // by place: some schema wants the name, or its value, to be something
+    std::vector<Formula> rest;                  // constraints on other names
+    std::vector<Expression> patterns;           // that tell apart names that are not in `names`
     Expression other_names = ExpressionStore::nothing;
+    // `required` has all names, in the same order.
+    bool written_twice() const { return !contradicted && !optional && !required_places.empty(); }
     std::vector<std::vector<std::uint32_t>> endings;  // members that have completed such objects, the last ones first
   };
   // Names of an object that come in the order in which its schema has them.
@@ -208,7 +212,11 @@ class SchemaGrammar final : public ExpressionSource {
 
   // schema_objects.cpp
   std::vector<Container> open_objects(Formula formula);
+  std::vector<Container> ways_in_order(Formula formula);
+  std::vector<Container> open_ways(const std::vector<Formula>& formulas);
   std::vector<Formula> alternatives(Formula formula);
+  std::vector<Formula> choices_of(Formula formula);
+  bool add_choices(Formula formula, std::vector<Formula>& choices);
   void collect_names(Formula formula, Shape& shape);
   static void require(Shape& shape, std::uint32_t name);
   Container open_object(Formula formula);
@@ -217,6 +225,8 @@ class SchemaGrammar final : public ExpressionSource {
   void collect_values(Formula formula, Shape& shape);
   void tell_other_names_apart(Formula formula, Shape& shape);
   Order order_of(const Shape& shape) const;
+  bool has_two_orders(const Shape& shape) const;
+  std::uint32_t required_first(std::uint32_t number);
   static bool contradict(const Shape& a, const Shape& b);
   std::vector<Member> members(const Container& container, std::vector<Entry>& entries, std::vector<Expression>& bodies,
                               bool& may_close);
@@ -289,6 +299,7 @@ class SchemaGrammar final : public ExpressionSource {
   bool assumed_ = false;  // an answer under way rests on one that was not known yet
   std::vector<Shape> shapes_;
   std::unordered_map<Formula, std::uint32_t> shapes_of_;
+  std::unordered_map<std::uint32_t, std::uint32_t> required_first_;  // shapes with those names first, by shape
   bool any_order_ = false;
   std::vector<std::vector<std::uint64_t>> seen_sets_;  // bits by place; places beyond the end have not come
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_numbers_;  // by hash

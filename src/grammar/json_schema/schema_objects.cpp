@@ -3,6 +3,7 @@
 // The order that a schema declares is kept where it forces text: up to the last name that must come. Behind it the text
 // may go on with any of the names that are left, or end; they come in any order, as documents have them.
 #include <algorithm>
+#include <numeric>
 
 #include "grammar/hashing.h"
 #include "grammar/json_schema/schema_grammar.h"
@@ -14,27 +15,84 @@ namespace {
 constexpr std::size_t kMostPatterns = 64;   // that tell the names of one object apart
 constexpr std::size_t kMostRegions = 4096;  // of names that they tell apart
 constexpr std::size_t kMostCompared = 64;   // alternatives of which each is compared with each
+constexpr std::size_t kMostSplit = 8;       // alternatives of an object of a document that are told apart
 
 }  // namespace
 
 std::vector<SchemaGrammar::Container> SchemaGrammar::open_objects(Formula formula) {
-  std::vector<Container> ways;
-  for (const Formula way : alternatives(formula)) ways.push_back(open_object(way));
-  if (ways.size() > kMostCompared) return ways;
-  for (Container& a : ways) {
-    for (const Container& b : ways) {
-      if (contradict(shapes_[a.shape], shapes_[b.shape])) a.order = Order::none;
+  std::vector<Container> ways = ways_in_order(formula);
+  for (std::size_t i = 0, count = ways.size(); i < count; ++i) {
+    if (ways[i].order == Order::required && has_two_orders(shapes_[ways[i].shape])) {
+      ways.push_back(ways[i]);
+      ways.back().shape = required_first(ways[i].shape);
     }
   }
   return ways;
 }
 
-// Whether they have names in different orders, so that an object which may be either has none.
+// In documents alternatives stand as one object, whose names are mostly in nobody's order; where each of them has an
+// order they are told apart.
+std::vector<SchemaGrammar::Container> SchemaGrammar::ways_in_order(Formula formula) {
+  std::vector<Container> ways = open_ways(alternatives(formula));
+  const auto has_no_order = [](const Container& way) { return way.order == Order::none; };
+  std::vector<Formula> choices;
+  if (!any_order_ || std::ranges::none_of(ways, has_no_order) || !add_choices(formula, choices)) return ways;
+  std::vector<Container> finer = open_ways(choices);
+  return std::ranges::none_of(finer, has_no_order) ? finer : ways;
+}
+
+std::vector<SchemaGrammar::Container> SchemaGrammar::open_ways(const std::vector<Formula>& formulas) {
+  std::vector<Container> ways;
+  for (const Formula way : formulas) ways.push_back(open_object(way));
+  if (ways.size() > kMostCompared) return ways;
+  for (Container& a : ways) {
+    for (const Container& b : ways) {
+      const Shape &one = shapes_[a.shape], &other = shapes_[b.shape];
+      if (!(one.written_twice() && other.written_twice()) && contradict(one, other)) a.order = Order::none;
+    }
+  }
+  return ways;
+}
+
+// All alternatives, those within alternatives too. False when they are too many.
+bool SchemaGrammar::add_choices(Formula formula, std::vector<Formula>& choices) {
+  const auto ways = choices_of(formula);
+  if (ways.size() == 1 && ways[0] == formula) {
+    choices.push_back(formula);
+    return choices.size() <= kMostSplit;
+  }
+  return std::ranges::all_of(ways, [&](Formula way) { return add_choices(way, choices); });
+}
+
+// The shape with the names that must come in the order of `required`, and the others behind them.
+std::uint32_t SchemaGrammar::required_first(std::uint32_t number) {
+  const auto [known, fresh] = required_first_.try_emplace(number, static_cast<std::uint32_t>(shapes_.size()));
+  if (!fresh) return known->second;
+  const Shape& declared = shapes_[number];
+  std::vector<std::uint32_t> places = declared.required_order;
+  for (std::uint32_t place = 0; place < declared.names.size(); ++place)
+    if (!declared.required[place]) places.push_back(place);
+  Shape shape = declared;
+  shape.endings.clear();
+  std::iota(shape.required_places.begin(), shape.required_places.end(), std::uint32_t{0});
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    shape.names[i] = declared.names[places[i]];
+    shape.places[shape.names[i]] = i;
+    shape.values[i] = declared.values[places[i]];
+    shape.required[i] = declared.required[places[i]];
+    shape.asked[i] = declared.asked[places[i]];
+  }
+  shapes_.push_back(std::move(shape));
+  return known->second;
+}
+
+// Whether they have names in different orders (of those that they do not merely exclude), so that an object which may
+// be either has none.
 bool SchemaGrammar::contradict(const Shape& a, const Shape& b) {
   std::size_t last = 0;
   for (const std::uint32_t name : a.names) {
     const auto in_b = b.places.find(name);
-    if (in_b == b.places.end()) continue;
+    if (in_b == b.places.end() || !a.asked[a.places.at(name)] || !b.asked[in_b->second]) continue;
     if (in_b->second < last) return true;
     last = in_b->second;
   }
@@ -44,11 +102,16 @@ bool SchemaGrammar::contradict(const Shape& a, const Shape& b) {
 // The formula as alternatives of their own. Where members come in declared order, that of an anyOf beside other
 // keywords is the order of each of its schemas.
 std::vector<Formula> SchemaGrammar::alternatives(Formula formula) {
+  if (formulas_.op(formula) == FormulaStore::Op::all && any_order_) return {formula};
+  return choices_of(formula);
+}
+
+std::vector<Formula> SchemaGrammar::choices_of(Formula formula) {
   using Form = FormulaStore::Op;
   if (formula == FormulaStore::never) return {};
   const auto parts = formulas_.parts(formula);
   if (formulas_.op(formula) == Form::any) return {parts.begin(), parts.end()};
-  if (formulas_.op(formula) != Form::all || any_order_) return {formula};
+  if (formulas_.op(formula) != Form::all) return {formula};
   const auto names_members = [&](Formula part) {
     bool names = false;
     formulas_.each(part, [&](const Demand& d, bool negated) { names |= d.kind == Kind::property && !negated; });
@@ -74,6 +137,9 @@ void SchemaGrammar::collect_names(Formula formula, Shape& shape) {
   const auto add = [&](std::uint32_t name) {
     if (shape.places.try_emplace(name, shape.names.size()).second) shape.names.push_back(name);
   };
+  formulas_.each(formula, [&](const Demand& c, bool negated) {  // what is only excluded gives no order
+    if (!negated && (c.kind == Kind::property || c.kind == Kind::required)) add(c.a);
+  });
   std::vector<std::uint32_t> left_out;
   formulas_.each(formula, [&](const Demand& c, bool negated) {
     if (c.kind == Kind::property || c.kind == Kind::required) {
@@ -90,8 +156,10 @@ void SchemaGrammar::collect_names(Formula formula, Shape& shape) {
 }
 
 void SchemaGrammar::require(Shape& shape, std::uint32_t name) {
-  const std::size_t place = shape.places.at(name);
-  shape.contradicted |= place < std::exchange(shape.last_required, place);
+  const auto place = static_cast<std::uint32_t>(shape.places.at(name));
+  if (shape.required[place]) return;
+  shape.contradicted |= !shape.required_order.empty() && place < shape.required_order.back();
+  shape.required_order.push_back(place);
   shape.required[place] = true;
 }
 
@@ -151,6 +219,7 @@ void SchemaGrammar::collect_values(Formula formula, Shape& shape) {
   }
   for (std::size_t i = 0; i < names; ++i) {
     shape.optional |= shape.asked[i] && !(shape.required[i] && twice[i]);
+    shape.apart |= shape.required[i] && !twice[i];
     for (const Formula part : shape.rest) {
       // Of a constraint on names in general, what it asks of this one.
       const Formula asked = at_member(part, shape.names[i]);
@@ -178,17 +247,26 @@ void SchemaGrammar::tell_other_names_apart(Formula formula, Shape& shape) {
     for (const Expression e : tables_.name_sets[c.a].patterns) add_pattern(e);
   });
   if (shape.patterns.size() > kMostPatterns) store_.exhaust();
+  shape.closed = any_order_ && shape.patterns.empty() && at_other_member(formula, {}, 0) == FormulaStore::never;
 }
 
 // How far the order of an object's names is its author's. Schemas that describe documents (reader_) list names in any
-// order, but for objects whose names all must come and whose `required` has them in the same order: it is written
-// twice. (Not where only a condition requires a name, or a listed value has it.) A `required` in another order than the
-// properties says that neither was meant, where a oneOf makes it likely that the schema was not made for generation.
+// order, but where it is written twice, in the properties and in `required`: in objects whose names all must come, and
+// in those of several such names whose schema says that there are no others. (Not where only a condition requires a
+// name, or a listed value has it.)
 SchemaGrammar::Order SchemaGrammar::order_of(const Shape& shape) const {
   if (options_.order == MemberOrder::declared) return Order::all;
-  const bool twice = !shape.contradicted && !shape.optional && !shape.required_places.empty();
-  if (any_order_ && !twice) return Order::none;
-  return reader_.chooses() && shape.contradicted ? Order::none : Order::required;
+  if (!any_order_) return Order::required;
+  const std::size_t required = shape.required_places.size();
+  const bool all_must_come = !shape.optional && required > 0;
+  const bool all_are_listed = shape.closed && !shape.apart && required > 1;
+  return all_must_come || all_are_listed ? Order::required : Order::none;
+}
+
+// A `required` in another order than the properties, in a schema that may not have been made for generation: documents
+// follow one or the other.
+bool SchemaGrammar::has_two_orders(const Shape& shape) const {
+  return shape.contradicted && (any_order_ || reader_.chooses());
 }
 
 // `entries`: of names whose values decide what is left, and of names in any order, behind each of which the object is
