@@ -128,13 +128,22 @@ TEST(Grammars, MembersThatMustComeDoSoInDeclaredOrderAndOthersBehindThemInAnyOrd
   expect(Kind::json_schema, {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["b"]})",
                              {R"({"a":1,"b":2})", R"({"b":2,"c":3,"a":1})"},
                              {R"({"c":3,"b":2})"}});
-  expect(Kind::json_schema,
-         {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["a"],"additionalProperties":false})",
-          {R"({"a":1,"c":2,"b":3})"},
-          {R"({"b":1,"a":2})", R"({"a":1,"c":2,"c":3})", R"({"a":1,"x":2})"}});
   expect(Kind::json_schema, {R"({"properties":{"a":{}},"type":"object"})",
                              {R"({"$schema":"x","a":1})", R"({"a":1,"$schema":"x"})"},
                              {R"({"a":1,"a":1})"}});
+}
+
+TEST(Grammars, MembersKeepTheDeclaredOrderWhereTheSchemaListsAllOfThem) {
+  const auto with = [](const std::string& a) {
+    return R"({"type":"object","properties":{"a":)" + a +
+           R"(,"b":{},"c":{}},"required":["b"],"additionalProperties":false})";
+  };
+  expect(Kind::json_schema,
+         {with("{}"),
+          {R"({"a":1,"b":2,"c":3})", R"({"b":2,"c":3})", R"({"a":1,"b":2})"},
+          {R"({"b":1,"a":2})", R"({"b":1,"c":2,"a":3})", R"({"b":1,"c":2,"c":3})", R"({"b":1,"x":2})"}});
+  const char* choice = R"({"oneOf":[{"type":"string"},{"type":"integer"}]})";
+  expect(Kind::json_schema, {with(choice), {R"({"b":2,"c":3,"a":1})"}, {R"({"c":3,"b":2})", R"({"b":1,"x":2})"}});
 }
 
 TEST(Grammars, MembersOfSchemasThatDescribeDocumentsComeInAnyOrder) {

@@ -1,7 +1,8 @@
 // Objects, member by member: names in order, what a member must satisfy, and what is then left of the formula.
 //
-// The order that a schema declares is kept where it forces text: up to the last name that must come. Behind it the text
-// may go on with any of the names that are left, or end; they come in any order, as documents have them.
+// The order that a schema declares is kept where it forces text: up to the last name that must come, and up to the last
+// one where no others may come. Elsewhere the text may go on with any of the names that are left, or end; they come in
+// any order, as documents have them.
 #include <algorithm>
 #include <numeric>
 
@@ -247,16 +248,17 @@ void SchemaGrammar::tell_other_names_apart(Formula formula, Shape& shape) {
     for (const Expression e : tables_.name_sets[c.a].patterns) add_pattern(e);
   });
   if (shape.patterns.size() > kMostPatterns) store_.exhaust();
-  shape.closed = any_order_ && shape.patterns.empty() && at_other_member(formula, {}, 0) == FormulaStore::never;
+  shape.closed = shape.patterns.empty() && at_other_member(formula, {}, 0) == FormulaStore::never;
 }
 
-// How far the order of an object's names is its author's. Schemas that describe documents (reader_) list names in any
-// order, but where it is written twice, in the properties and in `required`: in objects whose names all must come, and
-// in those of several such names whose schema says that there are no others. (Not where only a condition requires a
-// name, or a listed value has it.)
+// How far the order of an object's names is its author's. Where nothing else may come the last names that are left can
+// be forced, so there all names keep it, but where a oneOf makes it likely that the schema was not made for generation.
+// Schemas that describe documents (reader_) list names in any order, but where it is written twice, in the properties
+// and in `required`: in objects whose names all must come, and in those of several such names whose schema says that
+// there are no others. (Not where only a condition requires a name, or a listed value has it.)
 SchemaGrammar::Order SchemaGrammar::order_of(const Shape& shape) const {
   if (options_.order == MemberOrder::declared) return Order::all;
-  if (!any_order_) return Order::required;
+  if (!any_order_) return shape.closed && !reader_.chooses() ? Order::all : Order::required;
   const std::size_t required = shape.required_places.size();
   const bool all_must_come = !shape.optional && required > 0;
   const bool all_are_listed = shape.closed && !shape.apart && required > 1;
