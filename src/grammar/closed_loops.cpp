@@ -115,9 +115,8 @@ ClosedLoop ClosedLoops::find(State from) {
 bool ClosedLoops::explore(State from, Classes inside) {
   failing_ = coming_ = 0;
   states_.clear();
-  ++exploration_;
-  if (seen_.size() <= from) seen_.resize(automaton_.size());
-  seen_[from] = {exploration_, 0};
+  places_.clear();
+  places_.emplace(from, 0);
   states_.push_back({from});
   // ASCII first: it is read quickly, and where it leads to too many states or out of the loop the rest is in vain.
   for (std::size_t ascii = 0, wide = 0; wide < states_.size(); ++wide) {
@@ -132,14 +131,12 @@ bool ClosedLoops::explore(State from, Classes inside) {
 // To a state that several ways lead to, the one whose rarest class is the most frequent counts: without the others it
 // is reached all the same.
 void ClosedLoops::add(State state, const Seen& before, unsigned char with) {
-  if (seen_.size() <= state) seen_.resize(automaton_.size());
   Seen reached{state, class_of(with), rank(with)};
   if (before.rarest != 0 && before.rank <= reached.rank) reached = {state, before.rarest, before.rank};
-  Place& known = seen_[state];
-  if (known.exploration != exploration_) {
-    known = {exploration_, static_cast<std::uint32_t>(states_.size())};
+  const auto [known, fresh] = places_.try_emplace(state, states_.size());
+  if (fresh) {
     states_.push_back(reached);
-  } else if (Seen& seen = states_[known.place]; seen.rarest != 0 && seen.rank < reached.rank) {
+  } else if (Seen& seen = states_[known->second]; seen.rarest != 0 && seen.rank < reached.rank) {
     seen = reached;
   }
 }

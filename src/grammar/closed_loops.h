@@ -39,9 +39,6 @@ class ClosedLoops {
     Classes rarest = 0;     // of the bytes that led to it; 0: it is where the loop begins
     std::uint8_t rank = 0;  // of `rarest`, by how many tokens have it
   };
-  struct Place {  // of a state in the last exploration that came to it
-    std::uint32_t exploration = 0, place = 0;
-  };
 
   ClosedLoop find(State from);
   // Goes through the states that `inside` leads to. False: there are too many.
@@ -58,9 +55,8 @@ class ClosedLoops {
   std::unordered_map<State, ClosedLoop> known_, lent_;  // lent: there may be a better one
   std::size_t wasted_ = 0;                              // states that were gone through in vain
 
-  std::vector<Seen> states_;  // of the exploration
-  std::vector<Place> seen_;   // by state
-  std::uint32_t exploration_ = 0;
+  std::vector<Seen> states_;                       // of the exploration
+  std::unordered_map<State, std::size_t> places_;  // of these; an automaton has many states, an exploration few
   Classes failing_ = 0, coming_ = 0;
   Classes failing_at_start_ = 0;  // in any round
 };

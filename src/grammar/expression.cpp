@@ -458,7 +458,8 @@ Expression ExpressionStore::repeat(Expression operand, std::uint32_t least, std:
     }
   }
   if (nullable(operand)) least = 0;
-  const auto flags = static_cast<std::uint8_t>((least == 0 ? kNullable : 0) | inherited(operand));
+  const auto flags =
+      static_cast<std::uint8_t>((least == 0 ? kNullable : 0) | (most == unbounded ? 0 : kCounts) | inherited(operand));
   return intern(Node{.op = Op::repeat, .flags = flags, .a = operand, .b = least, .c = most});
 }
 

@@ -136,12 +136,13 @@ class ExpressionStore {
 
   Op op(Expression e) const { return nodes_[e].op; }
   bool nullable(Expression e) const { return nodes_[e].flags & kNullable; }
-  bool calls(Expression e) const { return nodes_[e].flags & kCalls; }  // a rule, somewhere
-  bool local(Expression e) const { return nodes_[e].flags & kLocal; }  // means something in this store only
-  Expression operand(Expression e) const { return nodes_[e].a; }       // of concat (first), negation, repeat, lexeme
-  Expression rest(Expression e) const { return nodes_[e].b; }          // of concat
-  Expression like(Expression e) const { return nodes_[e].b; }          // of lexeme
-  std::uint32_t low(Expression e) const { return nodes_[e].b; }        // of repeat
+  bool calls(Expression e) const { return nodes_[e].flags & kCalls; }    // a rule, somewhere
+  bool local(Expression e) const { return nodes_[e].flags & kLocal; }    // means something in this store only
+  bool counts(Expression e) const { return nodes_[e].flags & kCounts; }  // a repetition in it has an upper bound
+  Expression operand(Expression e) const { return nodes_[e].a; }         // of concat (first), negation, repeat, lexeme
+  Expression rest(Expression e) const { return nodes_[e].b; }            // of concat
+  Expression like(Expression e) const { return nodes_[e].b; }            // of lexeme
+  std::uint32_t low(Expression e) const { return nodes_[e].b; }          // of repeat
   std::uint32_t high(Expression e) const { return nodes_[e].c; }
   std::span<const Expression> parts(Expression e) const;                 // of either, both
   const ByteSet& set(Expression e) const { return sets_[nodes_[e].a]; }  // of bytes
@@ -167,7 +168,7 @@ class ExpressionStore {
   bool spend();
 
  private:
-  static constexpr std::uint8_t kNullable = 1, kCalls = 2, kBoolean = 4, kLocal = 8;
+  static constexpr std::uint8_t kNullable = 1, kCalls = 2, kBoolean = 4, kLocal = 8, kCounts = 64;
   // Of each alphabet: it reads whole characters only. Known of most, so equal expressions may differ in it.
   static constexpr std::uint8_t kPlain = 16, kJson = 32, kCharacters = kPlain | kJson;
   static constexpr std::uint8_t characters_flag(Alphabet alphabet) {
@@ -195,7 +196,7 @@ class ExpressionStore {
   std::uint32_t set_index(const ByteSet& set);
   Expression suffix(Expression literal);
   Expression after_one(Expression repetition);
-  std::uint8_t inherited(Expression e) const { return nodes_[e].flags & (kCalls | kBoolean | kLocal); }
+  std::uint8_t inherited(Expression e) const { return nodes_[e].flags & (kCalls | kBoolean | kLocal | kCounts); }
   std::uint8_t inherited(std::span<const Expression> parts) const;
   std::uint8_t characters(const Node& node, std::span<const Expression> parts, std::string_view text) const;
   bool is_any_text(Expression e, std::uint8_t& flag, Expression& tail) const;

@@ -54,8 +54,10 @@ std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
       break;
     case Op::either:
       least = kMost;
-      for (const Expression part : store_.parts(e))
+      for (const Expression part : store_.parts(e)) {
         least = std::min<std::uint64_t>(least, least_bytes(part, nesting + 1));
+        if (least <= 1) break;  // none is shorter: of a class of characters the first one tells
+      }
       break;
     case Op::both:
       for (const Expression part : store_.parts(e))
@@ -120,7 +122,7 @@ std::optional<FarBounds::Bound> FarBounds::own_bound(Expression repeat, int nest
 
 const std::vector<FarBounds::Bound>& FarBounds::bounds(Expression e, int nesting) {
   static const std::vector<Bound> none;
-  if (nesting == kDeepest) return none;
+  if (nesting == kDeepest || !store_.counts(e)) return none;
   if (const auto known = bounds_.find(e); known != bounds_.end()) return known->second;
   std::vector<Bound> found;
   const auto add = [&](const Bound& bound) {
