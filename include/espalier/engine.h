@@ -128,7 +128,7 @@ class Engine {
 
   // For RequestFields::grammar; null for no constraint. Takes up to `limit` (0: GrammarLimits), so that nobody waits
   // who need not; the same constraint again takes microseconds. Any thread. Fails: espalier/grammar.h.
-  Result<std::shared_ptr<grammar::Grammar>> compile(const Constraint& constraint, std::chrono::milliseconds limit = {});
+  Result<std::shared_ptr<grammar::Grammar>> compile(Constraint constraint, std::chrono::milliseconds limit = {});
 
   // A constraint that was not compiled is compiled now.
   Result<Stream> submit(Request request);

@@ -290,10 +290,10 @@ Result<Stream> Engine::submit(Request request) {
   return std::move(streams.front());
 }
 
-Result<std::shared_ptr<grammar::Grammar>> Engine::compile(const Constraint& constraint,
-                                                          std::chrono::milliseconds limit) {
+Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint, std::chrono::milliseconds limit) {
   if (constraint.kind != Constraint::Kind::none) impl_->start_masks();
-  return limit.count() > 0 ? impl_->grammars->compile(constraint, limit) : impl_->grammars->compile(constraint);
+  if (limit.count() > 0) return impl_->grammars->compile(std::move(constraint), limit);
+  return impl_->grammars->compile(std::move(constraint));
 }
 
 Result<std::vector<Stream>> Engine::submit(std::vector<Request> requests) {

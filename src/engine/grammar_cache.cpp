@@ -7,11 +7,6 @@
 namespace espalier {
 namespace {
 
-std::string key_of(const Constraint& c) {
-  std::string key{static_cast<char>(c.kind), static_cast<char>(c.flexible_whitespace), static_cast<char>(c.closed)};
-  return key += c.text;
-}
-
 constexpr std::size_t kLarge = 256u << 10;       // bytes of a constraint
 constexpr std::chrono::milliseconds kLong{100};  // to compile
 
@@ -39,12 +34,14 @@ Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint
 
 }  // namespace
 
-Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(const Constraint& constraint,
-                                                                std::chrono::milliseconds time) {
+std::size_t GrammarCache::ContentHash::operator()(const Constraint* constraint) const {
+  return std::hash<std::string_view>()(constraint->text) + static_cast<std::size_t>(constraint->kind);
+}
+
+Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint constraint, std::chrono::milliseconds time) {
   if (constraint.kind == Constraint::Kind::none) return std::shared_ptr<grammar::Grammar>();
   if (tokenizer_ == nullptr) return bad_request("constraints need a tokenizer, and this model has none");
-  std::string key = key_of(constraint);
-  if (auto known = find(key)) return known;
+  if (auto known = find(constraint)) return known;
   GrammarLimits limits = limits_;
   limits.compile_time = std::min(limits.compile_time, time);
   auto compiled = compile_and_give_back(constraint, vocabulary(), limits);
@@ -53,7 +50,7 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(const Constraint
     ++counts_.refused;
     return compiled.error();
   }
-  keep(std::move(key), *compiled);
+  keep(std::move(constraint), *compiled);
   return compiled;
 }
 
@@ -68,9 +65,9 @@ std::shared_ptr<grammar::Vocabulary> GrammarCache::vocabulary() {
   return vocabulary_;
 }
 
-std::shared_ptr<grammar::Grammar> GrammarCache::find(const std::string& key) {
+std::shared_ptr<grammar::Grammar> GrammarCache::find(const Constraint& constraint) {
   const std::lock_guard lock(mutex_);
-  const auto place = places_.find(key);
+  const auto place = places_.find(&constraint);
   if (place == places_.end()) return nullptr;
   const Entries::iterator entry = place->second;
   if (!entry->grammar->usable()) {
@@ -83,12 +80,12 @@ std::shared_ptr<grammar::Grammar> GrammarCache::find(const std::string& key) {
   return entry->grammar;
 }
 
-void GrammarCache::keep(std::string key, std::shared_ptr<grammar::Grammar> grammar) {
+void GrammarCache::keep(Constraint constraint, std::shared_ptr<grammar::Grammar> grammar) {
   const std::lock_guard lock(mutex_);
   ++counts_.compiled;
-  if (places_.contains(key)) return;
-  entries_.push_front({std::move(key), std::move(grammar)});
-  places_.emplace(entries_.front().key, entries_.begin());
+  if (places_.contains(&constraint)) return;
+  entries_.push_front({std::move(constraint), std::move(grammar)});
+  places_.emplace(&entries_.front().constraint, entries_.begin());
   ++counts_.held;
   measure(entries_.front());
   while (counts_.bytes > most_bytes_ && entries_.size() > 1) forget(std::prev(entries_.end()));
@@ -97,7 +94,7 @@ void GrammarCache::keep(std::string key, std::shared_ptr<grammar::Grammar> gramm
 void GrammarCache::measure(Entry& entry) {
   const auto memory = entry.grammar->memory();
   if (!memory) return;  // next time
-  const std::size_t now = *memory + entry.key.size();
+  const std::size_t now = *memory + entry.constraint.text.size();
   counts_.bytes += now - entry.bytes;
   entry.bytes = now;
 }
@@ -105,7 +102,7 @@ void GrammarCache::measure(Entry& entry) {
 void GrammarCache::forget(Entries::iterator entry) {
   counts_.bytes -= entry->bytes;
   --counts_.held;
-  places_.erase(entry->key);
+  places_.erase(&entry->constraint);
   entries_.erase(entry);
 }
 

@@ -26,9 +26,9 @@ class GrammarCache {
       : tokenizer_(std::move(tokenizer)), limits_(limits), most_bytes_(most_bytes) {}
 
   // Null for no constraint. `time`: instead of the limit's, where that is longer.
-  Result<std::shared_ptr<grammar::Grammar>> compile(const Constraint& constraint, std::chrono::milliseconds time);
-  Result<std::shared_ptr<grammar::Grammar>> compile(const Constraint& constraint) {
-    return compile(constraint, limits_.compile_time);
+  Result<std::shared_ptr<grammar::Grammar>> compile(Constraint constraint, std::chrono::milliseconds time);
+  Result<std::shared_ptr<grammar::Grammar>> compile(Constraint constraint) {
+    return compile(std::move(constraint), limits_.compile_time);
   }
 
   struct Counts {
@@ -39,14 +39,21 @@ class GrammarCache {
 
  private:
   struct Entry {
-    std::string key;
+    Constraint constraint;
     std::shared_ptr<grammar::Grammar> grammar;
     std::size_t bytes = 0;
   };
   using Entries = std::list<Entry>;  // last used first
 
-  std::shared_ptr<grammar::Grammar> find(const std::string& key);
-  void keep(std::string key, std::shared_ptr<grammar::Grammar> grammar);
+  struct ContentHash {
+    std::size_t operator()(const Constraint* constraint) const;
+  };
+  struct SameContent {
+    bool operator()(const Constraint* a, const Constraint* b) const { return *a == *b; }
+  };
+
+  std::shared_ptr<grammar::Grammar> find(const Constraint& constraint);
+  void keep(Constraint constraint, std::shared_ptr<grammar::Grammar> grammar);
   std::shared_ptr<grammar::Vocabulary> vocabulary();
   void measure(Entry& entry);
   void forget(Entries::iterator entry);
@@ -59,7 +66,7 @@ class GrammarCache {
 
   mutable std::mutex mutex_;
   Entries entries_;
-  std::unordered_map<std::string_view, Entries::iterator> places_;  // keys are the entries'
+  std::unordered_map<const Constraint*, Entries::iterator, ContentHash, SameContent> places_;  // keys are the entries'
   Counts counts_;
 };
 

@@ -56,6 +56,7 @@ class ExpressionSource {
   virtual Expression expand(std::uint32_t payload) = 0;
   // What an awaiting expression is once the text before it is known (recorded_states.h).
   virtual Expression recall(std::uint32_t /*payload*/, std::string_view /*text*/) { return 0; }
+  virtual std::size_t memory() const { return 0; }  // bytes, about, of what grows with the constraint
   virtual ~ExpressionSource() = default;
 };
 

@@ -56,6 +56,7 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   grammar->store_.set_deadline(foresight);
   using Kind = Constraint::Kind;
   if (!grammar->foresee(constraint.kind == Kind::json_schema || constraint.kind == Kind::json_object)) {
+    grammar.reset();  // else there are two of the largest ones at once
     ESP_TRY(grammar, make(constraint, std::move(vocabulary), limits, until));
   }
   grammar->nodes_at_start_ = grammar->store_.size();
@@ -94,12 +95,11 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
     }
     case Kind::json_object:
     case Kind::json_schema: {
-      if (constraint.kind == Kind::json_object) {
-        document_ = Json::object({{"type", "object"}});
-      } else {
-        ESP_TRY(document_, parse_json(constraint.text, json_limits));
+      Json document = Json::object({{"type", "object"}});
+      if (constraint.kind == Kind::json_schema) {
+        ESP_TRY(document, parse_json(constraint.text, json_limits));
       }
-      ESP_TRY(auto schema, SchemaGrammar::make(store_, document_, options));
+      ESP_TRY(auto schema, SchemaGrammar::make(store_, document, options));
       whole = schema->root();
       sources_.sources.push_back(std::move(schema));
       break;
@@ -114,8 +114,8 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
       break;
     }
     case Kind::structural_tag: {
-      ESP_TRY(document_, parse_json(constraint.text, json_limits));
-      ESP_TRY(whole, read_structural_tag(store_, document_, options, sources_));
+      ESP_TRY(const Json document, parse_json(constraint.text, json_limits));
+      ESP_TRY(whole, read_structural_tag(store_, document, options, sources_));
       break;
     }
     case Kind::none:
@@ -264,7 +264,10 @@ bool Grammar::complete(State state) {
 std::optional<std::size_t> Grammar::memory() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return std::nullopt;
-  return store_.memory() + automaton_->memory() + recorded_->memory() + known_masks_.size() * vocabulary_->words() * 4;
+  std::size_t bytes = store_.memory() + automaton_->memory() + recorded_->memory() + masks_->memory() +
+                      known_masks_.size() * vocabulary_->words() * 4;
+  for (const auto& source : sources_.sources) bytes += source->memory();
+  return bytes;
 }
 
 // ---- text that must come

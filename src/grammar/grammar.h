@@ -16,7 +16,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/json.h"
 #include "espalier/grammar.h"
 #include "grammar/automaton.h"
 #include "grammar/recorded_states.h"
@@ -99,7 +98,6 @@ class Grammar {
   GrammarLimits limits_;
   std::mutex mutex_;
   std::shared_ptr<Vocabulary> vocabulary_;
-  Json document_;  // of schemas; the sources refer to it
   ExpressionStore store_;
   TagSources sources_;
   std::optional<Automaton> automaton_;

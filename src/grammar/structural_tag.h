@@ -9,7 +9,7 @@
 //     tags_with_separator {tags, separator, at_least_one, stop_after_first}
 // Where a trigger first occurs in free text, one of the tags that begin with it goes on from there; any_text in a tag
 // ends where its end first occurs. With at_least_one the text begins with a tag.
-// Threads: as the store; the document must outlive what is made.
+// Threads: as the store.
 // Fails:   bad_request or unsupported naming the JSON pointer; schemas, patterns and rules inside as on their own.
 #pragma once
 

@@ -191,7 +191,42 @@ bool holds_fields(std::string_view name) {
   return std::ranges::find(kHolders, name) != std::end(kHolders);
 }
 
+// Values that may be schemas, where requests have them.
+template <class Visit>
+void each_schema(Json& fields, const Visit& visit) {
+  const auto at = [&visit](Json& around, const char* name) {
+    if (const auto found = around.find(name); found != around.end()) visit(*found);
+  };
+  if (fields.is_array()) {
+    for (Json& each : fields) each_schema(each, visit);
+  }
+  if (!fields.is_object()) return;
+  at(fields, "json_schema");
+  at(fields, "guided_json");
+  for (auto& [name, inner] : fields.get_ref<Json::object_t&>()) {
+    if (name == "sampling_params" || name == "segments") each_schema(inner, visit);
+    if (!inner.is_object()) continue;
+    if (name == "structured_outputs") at(inner, "json");
+    if (name != "response_format") continue;
+    at(inner, "schema");
+    if (const auto named = inner.find("json_schema"); named != inner.end() && named->is_object()) at(*named, "schema");
+  }
+}
+
 }  // namespace
+
+void write_out_schemas(Json& body) {
+  each_schema(body, [](Json& value) {
+    if (value.is_object()) value = json_text(value);
+  });
+}
+
+void forget_schemas(Call& call) {
+  if (!call.patient) return;
+  each_schema(call.body, [](Json& value) {
+    if (value.is_string()) value = nullptr;
+  });
+}
 
 Result<> round_numbers_outside_constraints(Json& fields) {
   if (fields.is_array()) {
@@ -214,15 +249,21 @@ std::span<const Row> openai_constraint_rows() {
   return kOpenAi;
 }
 
-Result<> constrain(const Call& call, const ConstraintFields& asked, RequestFields& fields) {
+Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fields) {
   if (asked.constraint.kind == Kind::none) return success();
-  Constraint constraint = asked.constraint;
-  constraint.flexible_whitespace =
-      asked.flexible_whitespace.value_or(call.service.options.json_whitespace == "flexible");
   fields.json_closing = asked.json_closing;
-  auto compiled = call.model->engine->compile(constraint, call.patient ? std::chrono::milliseconds{} : kQuickCompile);
+  if (asked.compiled != nullptr) {
+    fields.grammar = asked.compiled;
+    return success();
+  }
+  asked.constraint.flexible_whitespace =
+      asked.flexible_whitespace.value_or(call.service.options.json_whitespace == "flexible");
+  auto compiled = call.model->engine->compile(
+      {asked.constraint.kind, std::move(asked.constraint.text), asked.constraint.flexible_whitespace,
+       asked.constraint.closed},
+      call.patient ? std::chrono::milliseconds{} : kQuickCompile);
   if (compiled.ok()) {
-    fields.grammar = std::move(compiled).value();
+    fields.grammar = asked.compiled = std::move(compiled).value();
     return success();
   }
   Error error = std::move(compiled).error();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ struct ConstraintFields {
   std::optional<bool> flexible_whitespace;
   bool json_closing = false;
   std::string choices_method;  // of /generate: choices are scored instead of generated (native/select.h)
+  std::shared_ptr<grammar::Grammar> compiled;  // once constrain() has been here: for all prompts of a body
 };
 
 std::span<const FieldRow<ConstraintFields>> native_constraint_rows();  // of sampling_params
@@ -34,11 +36,16 @@ std::span<const FieldRow<ConstraintFields>> openai_constraint_rows();  // of the
 // are taken as they are written.
 Result<> round_numbers_outside_constraints(Json& body);
 
+// As objects schemas take many times what they take as text, which says the same. `body`: of a large request.
+void write_out_schemas(Json& body);
+// Of a body that was read and is not read again (Call::patient): the texts of its schemas, which are large.
+void forget_schemas(Call& call);
+
 // A constraint that takes longer to compile is left to the slow lane: Error code kSlowCompile.
 inline constexpr std::chrono::milliseconds kQuickCompile{25};
 inline constexpr std::string_view kSlowCompile = "slow_compile";
 
-// Sets the grammar; the constraint's text need not be kept beside it.
-Result<> constrain(const Call& call, const ConstraintFields& asked, RequestFields& fields);
+// Sets the grammar. The constraint's text goes to who compiles it, and need not be kept beside it.
+Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fields);
 
 }  // namespace espalier::server

@@ -60,6 +60,7 @@ Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body
   Json body;
   if (body_use == BodyUse::json) {
     ESP_TRY(body, parse_body(job.http, dialect));
+    if (job.http.body.size() >= kBulkBytes) write_out_schemas(body);
   }
   std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
   return Call{service, job.http, std::move(model), std::move(body)};

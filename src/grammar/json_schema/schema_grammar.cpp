@@ -70,8 +70,19 @@ Result<> SchemaGrammar::open() {
                  "grammar_too_complex"};
   }
   if (!any) return bad_request("JSON schema: no value satisfies it", "", "grammar_invalid");
+  document_ = SchemaDocument();  // all of it has become formulas
   root_ = value(root);
   return success();
+}
+
+std::size_t SchemaGrammar::memory() const {
+  constexpr std::size_t kEntry = 48;  // of a table, with what it is kept in
+  const std::size_t entries = restricted_.size() + bodies_.size() + strings_.size() + numbers_.size() +
+                              possible_.size() + finished_.size() + container_possible_.size() +
+                              container_numbers_.size() + endings_.size() + decided_.size() + key_texts_.size() +
+                              name_matches_.size();
+  return tables_.memory() + reader_.memory() + entries * kEntry + containers_.size() * sizeof(Container) +
+         entries_.size() * sizeof(Entry) + shape_bytes_;
 }
 
 // ---- what a formula says of one type
@@ -104,7 +115,7 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
       const std::uint64_t key = (std::uint64_t{c.a} << 3) | static_cast<std::uint64_t>(type);
       if (!goes_deeper()) return FormulaStore::never;
       if (!restricting_.insert(key).second) {
-        const std::string& place = document_.pointer(c.a);
+        const std::string place = document_.size() > 0 ? document_.pointer(c.a) : std::string();  // when it is asked for
         error_ = bad_request(fmt::format("JSON schema: {} refers to itself without reading anything", place), place,
                              "grammar_invalid");
         return FormulaStore::never;

@@ -9,7 +9,7 @@
 // Written form: JSON without superfluous escapes in names and in strings with a pattern; members in the order in which
 // the schema names them, as far as that order tells what comes next (schema_objects.cpp). Numbers under a bound or a
 // factor have no exponent, integers no fraction.
-// Threads: one at a time; the schema must outlive the grammar.
+// Threads: one at a time. The schema is looked at by make() only.
 // Fails:   make(): as SchemaReader, and bad_request for a schema that no value satisfies or that refers to itself
 //          without reading anything. Later never: beyond the limits the store is exhausted.
 #pragma once
@@ -38,6 +38,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression rule_body(Rule rule) override;
   Expression expand(std::uint32_t payload) override;
   Expression recall(std::uint32_t payload, std::string_view text) override;
+  std::size_t memory() const override;
 
  private:
   using Kind = Demand::Kind;
@@ -277,7 +278,7 @@ class SchemaGrammar final : public ExpressionSource {
   void keep_ending(const Container& object, Ending ending);
 
   ExpressionStore& store_;
-  SchemaDocument document_;
+  SchemaDocument document_;  // empty once the grammar is made
   SchemaOptions options_;
   SchemaTables tables_;
   SchemaReader reader_;
@@ -298,6 +299,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::unordered_set<std::uint32_t> searching_;
   bool assumed_ = false;  // an answer under way rests on one that was not known yet
   std::vector<Shape> shapes_;
+  std::size_t shape_bytes_ = 0;
   std::unordered_map<Formula, std::uint32_t> shapes_of_;
   std::unordered_map<std::uint32_t, std::uint32_t> required_first_;  // shapes with those names first, by shape
   bool any_order_ = false;

@@ -195,6 +195,8 @@ std::uint32_t SchemaGrammar::shape_of(Formula formula) {
   collect_values(formula, shape);
   tell_other_names_apart(formula, shape);
   const auto number = static_cast<std::uint32_t>(shapes_.size());
+  constexpr std::size_t kPerName = 80;  // in lists and in the table of places
+  shape_bytes_ += sizeof(Shape) + shape.names.size() * kPerName;
   shapes_.push_back(std::move(shape));
   shapes_of_.emplace(formula, number);
   return number;

@@ -41,6 +41,28 @@ class Numbered {
   std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
+// The same for texts, each of which is kept once.
+class NumberedTexts {
+ public:
+  std::uint32_t number(const std::string& text) {
+    const auto [place, fresh] = numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
+    if (fresh) {
+      texts_.push_back(&place->first);
+      bytes_ += kEntry + text.size();
+    }
+    return place->second;
+  }
+  const std::string& operator[](std::uint32_t number) const { return *texts_[number]; }
+  std::size_t size() const { return texts_.size(); }
+  std::size_t memory() const { return bytes_; }  // bytes, about
+
+ private:
+  static constexpr std::size_t kEntry = 80;
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::vector<const std::string*> texts_;  // of numbers_, whose keys stay where they are
+  std::size_t bytes_ = 0;
+};
+
 struct NameSet {  // what additionalProperties leaves out
   std::vector<std::uint32_t> names;
   std::vector<Expression> patterns;
@@ -48,12 +70,13 @@ struct NameSet {  // what additionalProperties leaves out
 
 struct SchemaTables {
   explicit SchemaTables(ExpressionStore& store) : spelling(store, Spelling::Kind::json) {}
-  std::uint32_t text(const std::string& s) { return texts.number(s, s); }
+  std::uint32_t text(const std::string& s) { return texts.number(s); }
   std::uint32_t decimal(const Decimal& d) { return decimals.number(d.text(), d); }
+  std::size_t memory() const { return formulas.memory() + texts.memory() + name_sets.size() * sizeof(NameSet); }
 
   Spelling spelling;
   FormulaStore formulas;
-  Numbered<std::string> texts;  // names and strings, as they are in memory
+  NumberedTexts texts;  // names and strings, as they are in memory
   Numbered<Decimal> decimals;
   std::unordered_map<std::uint32_t, std::vector<std::string>> spellings;  // of decimals, as the schema has them
   std::vector<NameSet> name_sets;
@@ -83,6 +106,7 @@ class SchemaReader {
   bool describes_documents() const { return describes_documents_; }
   bool chooses() const { return chooses_; }                // there was a oneOf, of whatever
   bool compares_items() const { return compares_items_; }  // what may follow an item depends on its value
+  std::size_t memory() const { return formulas_.size() * 32; }  // bytes, about
   // A formula for exactly this value.
   Result<Formula> equal_to(const Json& value);
   // The same for a value that somebody has written; where numbers are too long for it, for all values of the type.

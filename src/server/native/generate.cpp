@@ -63,13 +63,14 @@ Result<std::optional<Thinking>> required_thinking(const Call& call, std::span<co
   return marks ? thinking_between(call, *marks) : std::nullopt;
 }
 
-Result<Request> request_of(const Call& call, const GenerateBody& body, std::size_t i, Generation& generation) {
+Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, Generation& generation) {
   const GenerateItem& item = body.items[i];
   const std::size_t count = body.items.size();
   std::string place = std::holds_alternative<std::string>(item.prompt) ? "text" : "input_ids";
   if (body.is_batch) place += fmt::format("[{}]", i);
   RequestFields fields = treatment(call, item, item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid);
-  ESP_CHECK(constrain(call, item.constraint, fields));
+  ConstraintFields& constraint = body.items[item.constraint_of].constraint;
+  ESP_CHECK(constrain(call, constraint, fields));
   ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, place));
   if (item.session) ESP_CHECK(continue_session(call, *item.session, fields, generation));
   if (fields.grammar && item.require_reasoning) {
@@ -155,6 +156,7 @@ Result<Generation> generate(Call& call) {
   if (const Json* text = find_field(call.body, "text")) ESP_CHECK(check_prompt_bytes(*call.model, *text, "text"));
   ESP_TRY(GenerateBody body, parse_generate(call.body, call.service.options));
   ESP_CHECK(call.service.unknown_fields.note(unknown_generate_fields(call.body), "/generate"));
+  forget_schemas(call);
   ESP_TRY(const auto name, find_string(call.body, "model"));
   ESP_CHECK(call.model->check_name(name.value_or("")));
 

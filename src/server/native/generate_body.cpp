@@ -102,6 +102,11 @@ Result<> read_item(const Json& body, I& item, std::size_t i, std::size_t count, 
   return success();
 }
 
+bool asks_the_same(const ConstraintFields& a, const ConstraintFields& b) {
+  return a.constraint == b.constraint && a.flexible_whitespace == b.flexible_whitespace &&
+         a.json_closing == b.json_closing;
+}
+
 // What SGLang's front ends ask before a fork or a select, also where nothing was said yet.
 bool only_prepares(const GenerateItem& item, bool stream) {
   return item.sampling.max_new_tokens == 0 && item.sampling.n == 1 && !item.return_logprob && !stream &&
@@ -184,6 +189,9 @@ Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& optio
     if (item.session && (out.is_batch || item.sampling.n > 1))
       return bad_request("a turn of a session has one prompt and n 1", "session_params");
     ESP_CHECK(check_empty_text(item, out.stream));
+    const bool as_first = i > 0 && asks_the_same(item.constraint, out.items.front().constraint);
+    item.constraint_of = as_first ? 0 : i;
+    if (as_first) std::string().swap(item.constraint.constraint.text);  // a large one would be there for each prompt
     out.items.push_back(std::move(item));
   }
   return out;

@@ -118,7 +118,7 @@ std::string request_id(const net::HttpRequest& http, const std::string& rid, std
   return count > 1 ? fmt::format("{}_{}", base, i) : base;
 }
 
-Result<RequestFields> common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
+Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count) {
   RequestFields fields = treatment(call, common, request_id(call.http, common.rid, i, count));
   fields.sampling = sampling;

@@ -41,7 +41,7 @@ Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& 
 // "RID" of a single prompt, "RID_i" of several; the HTTP request's id stands for a rid that was not given.
 std::string request_id(const net::HttpRequest& http, const std::string& rid, std::size_t i, std::size_t count);
 // Everything of prompt number i of `count` but the prompt and its log-probabilities. Compiles its constraint.
-Result<RequestFields> common_request(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
+Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count);
 OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, const std::string& id_prefix, int n);
 

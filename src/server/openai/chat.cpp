@@ -193,6 +193,7 @@ Result<Generation> chat(Call& call) {
   const ServerOptions& options = call.service.options;
   ESP_TRY(ChatBody body, parse_chat(call.body, options, chat_defaults(call.model->info(), options)));
   ESP_CHECK(call.service.unknown_fields.note(unknown_chat_fields(call.body), "/v1/chat/completions"));
+  forget_schemas(call);
   ESP_CHECK(call.model->check_name(body.common.model));
 
   ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, 0, 1));

@@ -169,7 +169,7 @@ std::string echo_of(const ServedModel& model, const Prompt& prompt) {
   return model.tokenizer() == nullptr ? std::string() : model.tokenizer()->decode(ids);
 }
 
-Result<Request> request_of(const Call& call, const CompletionBody& body, std::size_t i) {
+Result<Request> request_of(const Call& call, CompletionBody& body, std::size_t i) {
   const Prompt& prompt = body.prompts.prompts[i];
   std::string place = body.prompts.is_batch ? fmt::format("prompt[{}]", i) : "prompt";
   ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, i, body.prompts.prompts.size()));
@@ -190,6 +190,7 @@ Result<Generation> complete(Call& call) {
   if (const Json* text = find_field(call.body, "prompt")) ESP_CHECK(check_prompt_bytes(*call.model, *text, "prompt"));
   ESP_TRY(CompletionBody body, parse_completion(call.body, call.service.options));
   ESP_CHECK(call.service.unknown_fields.note(unknown_completion_fields(call.body), "/v1/completions"));
+  forget_schemas(call);
   ESP_CHECK(call.model->check_name(body.common.model));
 
   Generation generation;
