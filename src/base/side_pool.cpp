@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/thread_name.h"
+#include "base/thread_priority.h"
 
 namespace espalier {
 
@@ -36,6 +37,7 @@ bool SidePool::enqueue(std::unique_ptr<Job> job) {
 
 void SidePool::work(unsigned number) {
   name_this_thread(fmt::format("esp-{}-{}", options_.name, number));
+  if (options_.steps_back) lower_thread_priority();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });

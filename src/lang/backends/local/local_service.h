@@ -49,7 +49,7 @@ struct LocalService {
   void stop();  // nothing is told after it; what runs is cancelled as soon as its call is dropped
 
   std::shared_ptr<Engine> engine;
-  SidePool compilers{{"lang-compile", 1, 1u << 20}};
+  SidePool compilers{{"lang-compile", 1, 1u << 20, true}};
 
   void wait_for_room(std::shared_ptr<LocalCall> call);
   void wait_no_more(const LocalCall& call);
