@@ -453,7 +453,7 @@ bool SchemaGrammar::name_matches(std::uint32_t name, Expression pattern) {
 }
 
 bool SchemaGrammar::in_name_set(std::uint32_t name, const NameSet& set) {
-  return std::ranges::find(set.names, name) != set.names.end() ||
+  return std::ranges::binary_search(set.sorted, name) ||
          std::ranges::any_of(set.patterns, [&](Expression e) { return name_matches(name, e); });
 }
 

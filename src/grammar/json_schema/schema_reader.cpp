@@ -218,8 +218,7 @@ Result<Formula> SchemaReader::equal_to(const Json& value) {
     parts.push_back(one(Kind::property, all_names.names.back(), equal));
     parts.push_back(one(Kind::required, all_names.names.back()));
   }
-  tables_.name_sets.push_back(std::move(all_names));
-  parts.push_back(one(Kind::additional, static_cast<std::uint32_t>(tables_.name_sets.size() - 1), FormulaStore::never));
+  parts.push_back(one(Kind::additional, tables_.name_set(std::move(all_names)), FormulaStore::never));
   return f.all(parts);
 }
 
@@ -380,8 +379,7 @@ Result<NameSet> SchemaReader::declared_names(Reading& in) {
 }
 
 Formula SchemaReader::additional(NameSet others, Formula value) {
-  tables_.name_sets.push_back(std::move(others));
-  return one(Kind::additional, static_cast<std::uint32_t>(tables_.name_sets.size() - 1), value);
+  return one(Kind::additional, tables_.name_set(std::move(others)), value);
 }
 
 Result<> SchemaReader::read_additional_properties(Reading& in, const Json& value) {

@@ -8,6 +8,7 @@
 //          and the JSON pointer as field.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -66,13 +67,22 @@ class NumberedTexts {
 struct NameSet {  // what additionalProperties leaves out
   std::vector<std::uint32_t> names;
   std::vector<Expression> patterns;
+  std::vector<std::uint32_t> sorted;  // the names, once it has a number: each name of a schema is looked for
 };
 
 struct SchemaTables {
   explicit SchemaTables(ExpressionStore& store) : spelling(store, Spelling::Kind::json) {}
   std::uint32_t text(const std::string& s) { return texts.number(s); }
   std::uint32_t decimal(const Decimal& d) { return decimals.number(d.text(), d); }
-  std::size_t memory() const { return formulas.memory() + texts.memory() + name_sets.size() * sizeof(NameSet); }
+  std::size_t memory() const { return formulas.memory() + texts.memory() + name_bytes; }
+
+  std::uint32_t name_set(NameSet set) {
+    set.sorted = set.names;
+    std::ranges::sort(set.sorted);
+    name_bytes += sizeof(NameSet) + 2 * set.names.size() * sizeof(set.names[0]);
+    name_sets.push_back(std::move(set));
+    return static_cast<std::uint32_t>(name_sets.size() - 1);
+  }
 
   Spelling spelling;
   FormulaStore formulas;
@@ -80,6 +90,7 @@ struct SchemaTables {
   Numbered<Decimal> decimals;
   std::unordered_map<std::uint32_t, std::vector<std::string>> spellings;  // of decimals, as the schema has them
   std::vector<NameSet> name_sets;
+  std::size_t name_bytes = 0;
 };
 
 enum class MemberOrder {
@@ -104,8 +115,8 @@ class SchemaReader {
   // Whether a schema that was read so far relates members or whole schemas to one another (oneOf of objects, not, if,
   // dependencies, names, contents, formats of somebody's own): it describes documents whose order is not its own.
   bool describes_documents() const { return describes_documents_; }
-  bool chooses() const { return chooses_; }                // there was a oneOf, of whatever
-  bool compares_items() const { return compares_items_; }  // what may follow an item depends on its value
+  bool chooses() const { return chooses_; }                     // there was a oneOf, of whatever
+  bool compares_items() const { return compares_items_; }       // what may follow an item depends on its value
   std::size_t memory() const { return formulas_.size() * 32; }  // bytes, about
   // A formula for exactly this value.
   Result<Formula> equal_to(const Json& value);
