@@ -129,6 +129,8 @@ class Engine {
   // For RequestFields::grammar; null for no constraint. Takes up to `limit` (0: GrammarLimits), so that nobody waits
   // who need not; the same constraint again takes microseconds. Any thread. Fails: espalier/grammar.h.
   Result<std::shared_ptr<grammar::Grammar>> compile(Constraint constraint, std::chrono::milliseconds limit = {});
+  // For one that may take long, and that has waited elsewhere. Fails too: unavailable, when that has been too long.
+  Result<std::shared_ptr<grammar::Grammar>> compile(Constraint constraint, const grammar::Waited& waited);
 
   // A constraint that was not compiled is compiled now.
   Result<Stream> submit(Request request);

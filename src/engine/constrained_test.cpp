@@ -303,5 +303,33 @@ TEST_F(ConstrainedRequests, CompiledConstraintsAreFoundAgainAndLeaveWhenThereAre
   EXPECT_EQ(small.counts().refused, 1u);
 }
 
+TEST_F(ConstrainedRequests, OneThatMayTakeLongIsCompiledInTheRoomOfOthers) {
+  constexpr std::size_t kMost = 400'000;
+  GrammarCache small(tokenizer, GrammarLimits{}, kMost);
+  for (int i = 0; i < 100 && small.counts().bytes < kMost / 2; ++i) {
+    const Constraint word{Kind::regex, std::string(static_cast<std::size_t>(i + 1), 'x')};
+    ASSERT_TRUE(small.compile_quickly(word, std::chrono::seconds(9)).ok());
+  }
+  ASSERT_GT(small.counts().bytes, kMost / 2);
+  ASSERT_TRUE(small.compile({Kind::choice, "[\"a\"]"}).ok());
+  EXPECT_LT(small.counts().bytes, kMost / 2 + 100'000);
+  const auto held = small.counts().held;
+  ASSERT_TRUE(small.compile({Kind::choice, "[\"" + std::string(300'000, 'x') + "\"]"}).ok());
+  EXPECT_LT(small.counts().held, held) << "a large text wants all of it";
+}
+
+TEST_F(ConstrainedRequests, AConstraintThatHasWaitedForOthersIsToldToComeAgain) {
+  GrammarLimits limits;
+  limits.wait_time = std::chrono::milliseconds(100);
+  GrammarCache patient(tokenizer, limits, 1u << 20);
+  const Constraint word{Kind::regex, "[a-z]{3}"};
+  const auto late = patient.compile(word, {std::chrono::milliseconds(101), {}});
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().kind, Error::Kind::unavailable);
+  const auto known = patient.compile(word, {std::chrono::milliseconds(100), std::chrono::seconds(9)});
+  ASSERT_TRUE(known.ok());
+  EXPECT_EQ(patient.compile(word, {std::chrono::seconds(9), {}}).value(), *known) << "nobody waits for what is known";
+}
+
 }  // namespace
 }  // namespace espalier

@@ -291,9 +291,14 @@ Result<Stream> Engine::submit(Request request) {
 }
 
 Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint, std::chrono::milliseconds limit) {
+  if (limit.count() == 0) return compile(std::move(constraint), grammar::Waited());
   if (constraint.kind != Constraint::Kind::none) impl_->start_masks();
-  if (limit.count() > 0) return impl_->grammars->compile(std::move(constraint), limit);
-  return impl_->grammars->compile(std::move(constraint));
+  return impl_->grammars->compile_quickly(std::move(constraint), limit);
+}
+
+Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint, const grammar::Waited& waited) {
+  if (constraint.kind != Constraint::Kind::none) impl_->start_masks();
+  return impl_->grammars->compile(std::move(constraint), waited);
 }
 
 Result<std::vector<Stream>> Engine::submit(std::vector<Request> requests) {

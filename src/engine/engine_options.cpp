@@ -22,7 +22,8 @@ constexpr int kMostContext = 1 << 24;
 constexpr int kMostRunning = 65536;
 constexpr int kMostQueued = 1'000'000'000;
 constexpr std::int64_t kMostQueuedTokens = 1'000'000'000'000'000;
-constexpr std::int64_t kMostGrammarText = 1 << 30, kMostGrammarParts = 100'000'000, kMostGrammarNesting = 10'000,
+constexpr std::int64_t kMostGrammarText = 1 << 30, kMostGrammarMemory = std::int64_t{1} << 40,
+                       kMostGrammarParts = 100'000'000, kMostGrammarNesting = 10'000,
                        kMostGrammarTime = 600'000;  // bytes, number, number, milliseconds
 constexpr int kUnlimitedChunk = 4096;  // longer prompts still go through in pieces: results do not depend on it
 
@@ -53,9 +54,11 @@ Result<> check_integers(const EngineOptions& o) {
       {"speculative-num-steps", o.draft_steps, 0, kMostDraftTokens, "as many as draft tokens"},
       {"grammar-max-text", count(o.grammar_limits.text_bytes), 1, kMostGrammarText, ""},
       {"grammar-max-nodes", count(o.grammar_limits.nodes), 1000, kMostGrammarParts, ""},
+      {"grammar-max-memory", count(o.grammar_limits.memory), 1 << 20, kMostGrammarMemory, ""},
       {"grammar-max-states", count(o.grammar_limits.states), 1000, kMostGrammarParts, ""},
       {"grammar-max-nesting", o.grammar_limits.nesting, 1, kMostGrammarNesting, ""},
       {"grammar-compile-time", o.grammar_limits.compile_time.count(), 1, kMostGrammarTime, ""},
+      {"grammar-wait-time", o.grammar_limits.wait_time.count(), 0, kMostGrammarTime, ""},
       {"grammar-step-time", o.grammar_limits.step_time.count(), 1, kMostGrammarTime, ""},
       {"kv-touch-ahead", o.kv_touch_ahead_bytes, 0, INT64_MAX, "none"},
       {"cache-disk", o.cache_disk_bytes, 0, INT64_MAX, "off"},

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kLarge = 256u << 10;       // bytes of a constraint
 constexpr std::chrono::milliseconds kLong{100};  // to compile
+constexpr std::size_t kTakenByCompiling = 32;    // times the text; 10 to 60 were measured
 
 // What must come first is found here, so that the engine thread need not.
 Result<std::shared_ptr<grammar::Grammar>> compile_whole(const Constraint& constraint,
@@ -32,19 +33,25 @@ Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint
   return compiled;
 }
 
+// Who has waited until now has an answer in the time that waiting and compiling may take together, if that leaves
+// enough to compile anything.
+GrammarLimits limits_behind(GrammarLimits limits, std::chrono::steady_clock::duration taken) {
+  const auto left = std::chrono::floor<std::chrono::milliseconds>(limits.wait_time + limits.compile_time - taken);
+  limits.compile_time = std::clamp(left, limits.compile_time / 2, limits.compile_time);
+  return limits;
+}
+
 }  // namespace
 
 std::size_t GrammarCache::ContentHash::operator()(const Constraint* constraint) const {
   return std::hash<std::string_view>()(constraint->text) + static_cast<std::size_t>(constraint->kind);
 }
 
-Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint constraint, std::chrono::milliseconds time) {
+Result<std::shared_ptr<grammar::Grammar>> GrammarCache::known_or(Constraint constraint, const Compile& compile) {
   if (constraint.kind == Constraint::Kind::none) return std::shared_ptr<grammar::Grammar>();
   if (tokenizer_ == nullptr) return bad_request("constraints need a tokenizer, and this model has none");
   if (auto known = find(constraint)) return known;
-  GrammarLimits limits = limits_;
-  limits.compile_time = std::min(limits.compile_time, time);
-  auto compiled = compile_and_give_back(constraint, vocabulary(), limits);
+  auto compiled = compile(constraint);
   if (!compiled.ok()) {
     const std::lock_guard lock(mutex_);
     ++counts_.refused;
@@ -52,6 +59,29 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint const
   }
   keep(std::move(constraint), *compiled);
   return compiled;
+}
+
+Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile_quickly(Constraint constraint,
+                                                                        std::chrono::milliseconds time) {
+  GrammarLimits limits = limits_;
+  limits.compile_time = std::min(limits.compile_time, time);
+  return known_or(std::move(constraint),
+                  [&](const Constraint& c) { return compile_and_give_back(c, vocabulary(), limits); });
+}
+
+Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint constraint, const grammar::Waited& waited) {
+  using std::chrono::milliseconds;
+  const auto asked = std::chrono::steady_clock::now() - waited.altogether;
+  return known_or(std::move(constraint), [&](const Constraint& c) -> Result<std::shared_ptr<grammar::Grammar>> {
+    const std::unique_lock turn(turn_, std::max(limits_.wait_time - waited.for_others, milliseconds{0}));
+    if (!turn || waited.for_others > limits_.wait_time) {
+      return Error{Error::Kind::unavailable, "other constraints that take long are being compiled; try again", {}, {}};
+    }
+    if (auto known = find(c)) return known;  // by now
+    const bool some_left = make_room(c.text.size());
+    if (some_left && c.text.size() > kLarge) give_back_free_memory();
+    return compile_and_give_back(c, vocabulary(), limits_behind(limits_, std::chrono::steady_clock::now() - asked));
+  });
 }
 
 GrammarCache::Counts GrammarCache::counts() const {
@@ -89,6 +119,15 @@ void GrammarCache::keep(Constraint constraint, std::shared_ptr<grammar::Grammar>
   ++counts_.held;
   measure(entries_.front());
   while (counts_.bytes > most_bytes_ && entries_.size() > 1) forget(std::prev(entries_.end()));
+}
+
+// Half of what may be kept, or what a large text wants. Whether any had to leave for it.
+bool GrammarCache::make_room(std::size_t text_bytes) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t wanted = std::clamp(kTakenByCompiling * text_bytes, most_bytes_ / 2, most_bytes_);
+  const std::size_t held = entries_.size();
+  while (counts_.bytes + wanted > most_bytes_ && !entries_.empty()) forget(std::prev(entries_.end()));
+  return entries_.size() < held;
 }
 
 void GrammarCache::measure(Entry& entry) {

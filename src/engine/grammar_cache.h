@@ -1,14 +1,18 @@
 // grammar_cache.h: compiled constraints of a model's vocabulary, found again by their content.
 //
 // A grammar grows while texts go through it, so what it takes is measured whenever it is asked for; those not used for
-// longest go first. One whose limits were met is compiled anew by who asks next.
+// longest go first. One whose limits were met is compiled anew by who asks next. Those that may take long to compile,
+// and much memory, are compiled one after another, and in the room that the kept ones then leave.
 // Units:   bytes.
 // Threads: any; two that ask for the same new constraint at once both compile it. Compiling takes up to the limit of
 //          time (grammar.h): side pools, never the engine thread.
-// Fails:   as Grammar::compile; bad_request when the model has no tokenizer.
+// Fails:   as Grammar::compile; bad_request when the model has no tokenizer; unavailable when others were compiled for
+//          as long as this one may wait.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -25,11 +29,10 @@ class GrammarCache {
   GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, GrammarLimits limits, std::size_t most_bytes)
       : tokenizer_(std::move(tokenizer)), limits_(limits), most_bytes_(most_bytes) {}
 
-  // Null for no constraint. `time`: instead of the limit's, where that is longer.
-  Result<std::shared_ptr<grammar::Grammar>> compile(Constraint constraint, std::chrono::milliseconds time);
-  Result<std::shared_ptr<grammar::Grammar>> compile(Constraint constraint) {
-    return compile(std::move(constraint), limits_.compile_time);
-  }
+  // Null for no constraint. What it has waited elsewhere counts.
+  Result<std::shared_ptr<grammar::Grammar>> compile(Constraint constraint, const grammar::Waited& waited = {});
+  // At once, and within `time` where the limit's is longer.
+  Result<std::shared_ptr<grammar::Grammar>> compile_quickly(Constraint constraint, std::chrono::milliseconds time);
 
   struct Counts {
     std::uint64_t compiled = 0, found = 0, refused = 0;
@@ -55,6 +58,9 @@ class GrammarCache {
   std::shared_ptr<grammar::Grammar> find(const Constraint& constraint);
   void keep(Constraint constraint, std::shared_ptr<grammar::Grammar> grammar);
   std::shared_ptr<grammar::Vocabulary> vocabulary();
+  using Compile = std::function<Result<std::shared_ptr<grammar::Grammar>>(const Constraint&)>;
+  Result<std::shared_ptr<grammar::Grammar>> known_or(Constraint constraint, const Compile& compile);
+  bool make_room(std::size_t text_bytes);
   void measure(Entry& entry);
   void forget(Entries::iterator entry);
 
@@ -64,6 +70,7 @@ class GrammarCache {
   std::once_flag vocabulary_made_;
   std::shared_ptr<grammar::Vocabulary> vocabulary_;
 
+  std::timed_mutex turn_;  // of one that may take long: before mutex_
   mutable std::mutex mutex_;
   Entries entries_;
   std::unordered_map<const Constraint*, Entries::iterator, ContentHash, SameContent> places_;  // keys are the entries'

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "base/thread_priority.h"
 #include "grammar/hashing.h"
 
 namespace espalier::grammar {
@@ -25,11 +26,11 @@ std::uint64_t process_seed() {
 
 }  // namespace
 
-ExpressionStore::ExpressionStore(std::size_t most_nodes) : most_nodes_(most_nodes) {
+ExpressionStore::ExpressionStore(std::size_t most_nodes, std::size_t most_bytes)
+    : most_nodes_(most_nodes), most_bytes_(most_bytes) {
   table_.resize(256);
   nodes_.reserve(kRoom);
   part_lists_.reserve(kRoom / 2);
-  step_lists_.reserve(kRoom / 2);
   intern(Node{.op = Op::nothing});
   intern(Node{.op = Op::empty, .flags = kNullable});
   anything_ = star(bytes(ByteSet::all()));
@@ -38,6 +39,7 @@ ExpressionStore::ExpressionStore(std::size_t most_nodes) : most_nodes_(most_node
 std::size_t ExpressionStore::memory() const {
   return nodes_.size() * sizeof(Node) + table_.capacity() * 4 + part_pool_.memory() + text_pool_.memory() +
          step_pool_.memory() + opening_pool_.memory() + step_lists_.size() * sizeof(Steps) +
+         part_lists_.size() * sizeof(part_lists_[0]) + texts_.size() * sizeof(texts_[0]) +
          sets_.capacity() * sizeof(ByteSet);
 }
 
@@ -56,8 +58,11 @@ std::uint8_t ExpressionStore::inherited(std::span<const Expression> parts) const
 }
 
 bool ExpressionStore::spend() {
-  constexpr std::uint32_t kBetweenLooks = 512;
-  if (++spent_ % kBetweenLooks == 0 && std::chrono::steady_clock::now() > deadline_) exhausted_ = true;
+  constexpr std::uint32_t kBetweenLooks = 512, kBetweenSteps = 32;
+  if (spent_ % kBetweenSteps == 0) step_aside();
+  if (++spent_ % kBetweenLooks == 0 && (std::chrono::steady_clock::now() > deadline_ || memory() > most_bytes_)) {
+    exhausted_ = true;
+  }
   return !exhausted_;
 }
 

@@ -10,14 +10,15 @@
 // it so.
 //
 // Threads: a store is used by one thread at a time.
-// Fails:   never; when more nodes are wanted than the limit, exhausted() turns true for good and results are `nothing`.
-// Source:  Brzozowski, "Derivatives of regular expressions" (1964); Owens, Reppy, Turon, "Regular-expression
+// Fails:   never; when more nodes or bytes are wanted than the limits, exhausted() turns true for good and results are
+// `nothing`. Source:  Brzozowski, "Derivatives of regular expressions" (1964); Owens, Reppy, Turon, "Regular-expression
 //          derivatives re-examined" (2009).
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -81,7 +82,7 @@ class ExpressionStore {
   static constexpr Expression nothing = 0, empty = 1;
   static constexpr std::uint32_t unbounded = 0xffffffff;
 
-  explicit ExpressionStore(std::size_t most_nodes = 2'000'000);
+  explicit ExpressionStore(std::size_t most_nodes = 2'000'000, std::size_t most_bytes = SIZE_MAX);
 
   // Calls and `later` nodes are the source's that was added last; while one of them is expanded, its own source's.
   // Sources must outlive all calls of steps(). Each numbers from 0, below 2^24.
@@ -225,7 +226,7 @@ class ExpressionStore {
   bool find_any_text(Expression start);
   bool leads_to_text(Expression e) const;
 
-  std::size_t most_nodes_;
+  std::size_t most_nodes_, most_bytes_;  // bytes are looked at now and then
   bool exhausted_ = false;
   bool records_ = false;
   std::uint32_t spent_ = 0;
@@ -251,7 +252,7 @@ class ExpressionStore {
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> set_numbers_;
   StablePool<Step> step_pool_;
   StablePool<Opening> opening_pool_;
-  std::vector<Steps> step_lists_;
+  std::deque<Steps> step_lists_;                           // many and large: they do not move as they become more
   std::unordered_map<Expression, Expression> expansions_;  // of `later`
   std::vector<Expression> lexemes_;
   Expression anything_ = nothing;

@@ -193,5 +193,13 @@ TEST(Expressions, OneByteReadByItselfLeadsWhereItDoesAmongAll) {
   }
 }
 
+TEST(Expressions, TakeNoMoreMemoryThanTheyMay) {
+  constexpr std::size_t kMost = 4u << 20;
+  Store store(10'000'000, kMost);
+  for (int i = 0; i < 1'000'000 && !store.exhausted(); ++i) store.text(std::to_string(i) + " is a text of its own");
+  EXPECT_TRUE(store.exhausted());
+  EXPECT_LT(store.memory(), 2 * kMost);
+}
+
 }  // namespace
 }  // namespace espalier::grammar

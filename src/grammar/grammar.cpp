@@ -40,7 +40,7 @@ Result<Expression> choice_of(ExpressionStore& store, const std::string& text) {
 }  // namespace
 
 Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits)
-    : limits_(limits), vocabulary_(std::move(vocabulary)), store_(limits.nodes) {}
+    : limits_(limits), vocabulary_(std::move(vocabulary)), store_(limits.nodes, limits.memory) {}
 
 Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
                                                   const GrammarLimits& limits) {

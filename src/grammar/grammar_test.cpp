@@ -414,5 +414,43 @@ TEST(Grammars, ForcedBytesAreWhatEveryTextGoesOnWith) {
   EXPECT_EQ(grammar->forced(*grammar->read(grammar->start(), "{\"name\":0"), {})->bytes, "}");
 }
 
+TEST(Grammars, CountTheTablesOfTheirSchemas) {
+  const auto memory_of = [](int members) {
+    std::string properties;
+    for (int i = 0; i < members; ++i) {
+      properties += (i > 0 ? ",\"" : "\"") + std::string(100, 'm') + std::to_string(i) + "\":{\"type\":\"null\"}";
+    }
+    const auto grammar =
+        *Grammar::compile({Kind::json_schema, R"({"type":"object","properties":{)" + properties + "}}"}, bytes_only());
+    return *grammar->memory();
+  };
+  EXPECT_GT(memory_of(2000), memory_of(1) + 2000 * 300);  // its name twice, and what is said of it
+}
+
+// What its reader is told only when the text gets there.
+TEST(Grammars, ASchemaThatIsItselfBehindAMemberAllowsNothingThere) {
+  const auto grammar = Grammar::compile(
+      {Kind::json_schema,
+       R"({"type":"object","properties":{"a":{"$ref":"#/$defs/x"},"b":{"type":"null"}},"$defs":{"x":{"$ref":"#/$defs/x"}}})"},
+      bytes_only());
+  ASSERT_TRUE(grammar.ok()) << grammar.error().message;
+  EXPECT_TRUE((*grammar)->read((*grammar)->start(), R"({"b":null})").ok());
+  const auto inside = (*grammar)->read((*grammar)->start(), R"({"a":1)");
+  EXPECT_TRUE(!inside.ok() || *inside == Automaton::dead);
+}
+
+TEST(Grammars, OneThatTakesMoreMemoryThanItMayIsTooComplex) {
+  std::string list = "[";
+  for (int i = 0; i < 2000; ++i) list += (i > 0 ? ",\"" : "\"") + std::string(300, 'x') + std::to_string(i) + '"';
+  GrammarLimits limits;
+  limits.memory = 4u << 20;
+  const auto grammar = Grammar::compile({Kind::choice, list + "]"}, bytes_only(), limits);
+  ASSERT_TRUE(grammar.ok());
+  const auto forced = (*grammar)->forced((*grammar)->start(), {});
+  ASSERT_FALSE(forced.ok());
+  EXPECT_EQ(forced.error().code, "grammar_too_complex");
+  EXPECT_LT(*(*grammar)->memory(), 4 * limits.memory);
+}
+
 }  // namespace
 }  // namespace espalier::grammar

@@ -189,6 +189,50 @@ TEST(Bodies, NumbersOfConstraintsAreTakenAsWrittenAndOthersAsDoubles) {
   EXPECT_FALSE(round_numbers_outside_constraints(too_large).ok());
 }
 
+// Of large bodies schemas become text before anything is read.
+TEST(Bodies, SchemasSayTheSameWhenTheyHaveBeenWrittenOut) {
+  JsonLimits exact;
+  exact.exact_numbers = true;
+  const std::string schema =
+      R"({"properties":{"schema":{"json_schema":{"schema":{}}}},"maximum":123456789012345678901})";
+  for (const std::string& member :
+       {R"("json_schema":)" + schema, R"("guided_json":)" + schema, R"("structured_outputs":{"json":)" + schema + "}",
+        R"("response_format":{"type":"json_object","schema":)" + schema + "}",
+        R"("response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":)" + schema + "}}"}) {
+    auto body = *parse_json(R"({"prompt":"x",)" + member + "}", exact);
+    const auto before = parse_completion(body, kOptions);
+    write_out_schemas(body);
+    const auto after = parse_completion(body, kOptions);
+    ASSERT_TRUE(before.ok() && after.ok()) << member;
+    EXPECT_EQ(after->common.constraint.constraint, before->common.constraint.constraint) << member;
+    EXPECT_EQ(after->common.constraint.constraint.text, schema) << member;
+    EXPECT_EQ(after->common.constraint.place, before->common.constraint.place) << member;
+  }
+  auto body =
+      *parse_json(R"({"sampling_params":[{"json_schema":)" + schema + R"(},{"json_schema":true}],"schema":{},)" +
+                      R"("segments":["x",{"name":"a","sampling_params":{"json_schema":)" + schema + "}}]}",
+                  exact);
+  write_out_schemas(body);
+  EXPECT_EQ(body["sampling_params"][0]["json_schema"], schema);
+  EXPECT_EQ(body["sampling_params"][1]["json_schema"], true);
+  EXPECT_EQ(body["segments"][1]["sampling_params"]["json_schema"], schema);
+  EXPECT_TRUE(body["schema"].is_object()) << "nobody's constraint";
+}
+
+TEST(Bodies, OneConstraintOfManyPromptsIsKeptOnce) {
+  const auto read = parse_generate(
+      *parse_json(R"({"text":["a","b","c","d"],"sampling_params":[{"regex":"x"},{"regex":"x"},{"regex":"y"},)"
+                  R"({"regex":"x","json_closing":true}]})"),
+      kOptions);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  const std::size_t of[] = {0, 0, 2, 3};
+  const char* texts[] = {"x", "", "y", "x"};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(read->items[i].constraint_of, of[i]);
+    EXPECT_EQ(read->items[i].constraint.constraint.text, texts[i]);
+  }
+}
+
 TEST(Bodies, NumbersOfAProgramsConstraintsAreTakenAsWrittenToo) {
   JsonLimits exact;
   exact.exact_numbers = true;

@@ -191,6 +191,14 @@ bool holds_fields(std::string_view name) {
   return std::ranges::find(kHolders, name) != std::end(kHolders);
 }
 
+Result<std::shared_ptr<grammar::Grammar>> compile(const Call& call, Constraint constraint) {
+  using namespace std::chrono;
+  if (!call.patient) return call.model->engine->compile(std::move(constraint), kQuickCompile);
+  const grammar::Waited waited{duration_cast<milliseconds>(call.begun - call.arrived),
+                               duration_cast<milliseconds>(steady_clock::now() - call.arrived)};
+  return call.model->engine->compile(std::move(constraint), waited);
+}
+
 // Values that may be schemas, where requests have them.
 template <class Visit>
 void each_schema(Json& fields, const Visit& visit) {
@@ -258,10 +266,9 @@ Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fie
   }
   asked.constraint.flexible_whitespace =
       asked.flexible_whitespace.value_or(call.service.options.json_whitespace == "flexible");
-  auto compiled = call.model->engine->compile(
-      {asked.constraint.kind, std::move(asked.constraint.text), asked.constraint.flexible_whitespace,
-       asked.constraint.closed},
-      call.patient ? std::chrono::milliseconds{} : kQuickCompile);
+  Constraint taken{asked.constraint.kind, std::move(asked.constraint.text), asked.constraint.flexible_whitespace,
+                   asked.constraint.closed};
+  auto compiled = compile(call, std::move(taken));
   if (compiled.ok()) {
     fields.grammar = asked.compiled = std::move(compiled).value();
     return success();

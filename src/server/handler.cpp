@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "base/free_memory.h"
 #include "base/log.h"
 #include "server/constraint_fields.h"
 #include "server/request_log.h"
@@ -11,11 +12,14 @@ namespace {
 
 // Bodies from this size on wait in the slow lane: to parse and encode them takes long enough to be felt.
 constexpr std::size_t kBulkBytes = 128 * 1024;
+// Behind bodies from this size on the allocator gives back what it keeps: their documents are many small pieces.
+constexpr std::size_t kGiveBackBytes = 1024 * 1024;
 
 struct Job {
   net::HttpRequest http;
   net::Responder responder;
   Budget::Charge charge;  // of a large body, until its work has begun
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
 };
 
 bool is_json(std::string_view content_type) {
@@ -56,6 +60,7 @@ void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
 enum class BodyUse { json, ignored };
 
 Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body_use) {
+  const auto begun = std::chrono::steady_clock::now();
   ESP_TRY(auto model, service.need_model());
   Json body;
   if (body_use == BodyUse::json) {
@@ -63,7 +68,7 @@ Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body
     if (job.http.body.size() >= kBulkBytes) write_out_schemas(body);
   }
   std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
-  return Call{service, job.http, std::move(model), std::move(body)};
+  return Call{service, job.http, std::move(model), std::move(body), false, job.arrived, begun};
 }
 
 // Runs `work()`, which answers or returns an Error that is answered here.
@@ -90,6 +95,7 @@ Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const s
   call.patient = true;
   auto kept = std::make_shared<Call>(std::move(call));
   const bool taken = service.bulk.submit([&service, dialect, use, job, kept](const CancelFlag&) {
+    kept->begun = std::chrono::steady_clock::now();
     answered(service, *job, dialect, [&] { return use(*kept, *job); });
   });
   return taken ? success() : Result<>(too_many());
@@ -99,15 +105,16 @@ template <class Use>
 net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
   return [&service, dialect, body_use, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
     auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder), {}});
-    const bool large = job->http.body.size() >= kBulkBytes;
+    const std::size_t size = job->http.body.size();
+    const bool large = size >= kBulkBytes;
     if (large) {
-      auto charge = service.body_budget.charge(static_cast<std::int64_t>(job->http.body.size()),
+      auto charge = service.body_budget.charge(static_cast<std::int64_t>(size),
                                                "too many large bodies wait to be read; try again later");
       if (!charge) return refuse(service, *job, dialect, charge.error());
       job->charge = std::move(charge).value();
     }
     SidePool& lane = large ? service.bulk : service.pool;
-    const bool taken = lane.submit([&service, dialect, body_use, use, job, large](const CancelFlag&) {
+    const bool taken = lane.submit([&service, dialect, body_use, use, job, size, large](const CancelFlag&) {
       answered(service, *job, dialect, [&]() -> Result<> {
         ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
         call.patient = large;
@@ -115,6 +122,7 @@ net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body
         const bool slow = !done && done.error().code == kSlowCompile && !large;
         return slow ? again_slowly(service, dialect, use, job, std::move(call)) : done;
       });
+      if (size >= kGiveBackBytes) give_back_free_memory();
     });
     if (!taken) refuse(service, *job, dialect, too_many());
   };

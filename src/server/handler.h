@@ -21,6 +21,8 @@ struct Call {
   std::shared_ptr<ServedModel> model;
   Json body;             // an object; null where the route looks at none
   bool patient = false;  // in the slow lane: work may take seconds
+  // With its whole body, and in the lane where it is now at its turn.
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now(), begun = arrived;
 };
 
 // The answer of a route that makes no tokens.

@@ -133,7 +133,7 @@ class FormulaStore {
   bool exhausted() const { return exhausted_; }
   void exhaust() { exhausted_ = true; }
   std::size_t size() const { return nodes_.size(); }
-  std::size_t memory() const {  // bytes, about
+  std::size_t memory() const {            // bytes, about
     constexpr std::size_t kVisited = 16;  // in visits' tables
     return nodes_.size() * (sizeof(Node) + kVisited) + table_.size() * 4 + part_pool_.memory();
   }

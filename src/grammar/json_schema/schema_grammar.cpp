@@ -58,7 +58,7 @@ Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& stor
 
 Result<> SchemaGrammar::open() {
   // All schemas that can be reached are read now, so that what is refused is refused before anything is generated.
-  for (SchemaNumber number = 0; number < document_.size(); ++number) ESP_CHECK(reader_.formula(number));
+  for (SchemaNumber number = 0; number < document_.size() && spend(); ++number) ESP_CHECK(reader_.formula(number));
   if (reader_.compares_items()) store_.set_records();
   any_order_ =
       options_.order == MemberOrder::any || (options_.order == MemberOrder::automatic && reader_.describes_documents());
@@ -115,7 +115,8 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
       const std::uint64_t key = (std::uint64_t{c.a} << 3) | static_cast<std::uint64_t>(type);
       if (!goes_deeper()) return FormulaStore::never;
       if (!restricting_.insert(key).second) {
-        const std::string place = document_.size() > 0 ? document_.pointer(c.a) : std::string();  // when it is asked for
+        const std::string place =
+            document_.size() > 0 ? document_.pointer(c.a) : std::string();  // when it is asked for
         error_ = bad_request(fmt::format("JSON schema: {} refers to itself without reading anything", place), place,
                              "grammar_invalid");
         return FormulaStore::never;

@@ -25,7 +25,8 @@ struct GenerateItem {
   Prompt prompt;
   SamplingParams sampling;
   ConstraintFields constraint;
-  std::size_t constraint_of = 0;  // of the body: the item that holds the constraint; others that ask for it have no text
+  std::size_t constraint_of =
+      0;  // of the body: the item that holds the constraint; others that ask for it have no text
   std::string rid, cache_salt, extra_key, user;
   int priority = 0;
   bool background = false;
