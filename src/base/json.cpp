@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/json_text.h"
-#include "base/thread_priority.h"
 
 namespace espalier {
 namespace {
@@ -105,7 +104,6 @@ class Parser {
   }
 
   bool value() {
-    if (seen_ % kBetweenSteps == 0) step_aside();
     if (++seen_ > limits_.values) return fail(fmt::format("at most {} values", limits_.values));
     if (at_ >= end_) return fail("a value");
     switch (*at_) {
@@ -353,8 +351,6 @@ class Parser {
     }
     return put(made);
   }
-
-  static constexpr std::size_t kBetweenSteps = 64;  // values
 
   const char* begin_;
   const char* at_;

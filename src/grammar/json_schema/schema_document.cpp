@@ -7,8 +7,6 @@
 #include <charconv>
 #include <optional>
 
-#include "base/thread_priority.h"
-
 namespace espalier::grammar {
 namespace {
 
@@ -193,7 +191,6 @@ Result<> SchemaDocument::survey(const Json& root) {
     const Visit visit = std::move(pending.back());
     pending.pop_back();
     if (visit.json->is_object()) ESP_CHECK(survey_schema(visit, pending));
-    step_aside();
   }
   return success();
 }
