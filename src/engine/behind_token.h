@@ -34,7 +34,7 @@ class BehindToken {
     }
     done_.notify_all();
   }
-  bool wait(std::chrono::microseconds limit) {
+  bool wait(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
     return done_.wait_for(lock, limit, [&] { return there_; });
   }

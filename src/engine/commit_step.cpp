@@ -197,8 +197,8 @@ void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
 // Whether the token can be committed without holding up the others.
 bool EngineCore::sees_behind(Sequence& s, TokenId token) const {
   const bool closes = s.request->fields().json_closing && s.remaining_output() == 1;
-  const Patience first = alone_ ? kGrammarPatienceAlone : patience_;
-  return s.text.sees_behind(token, s.output(), closes, {mask_pool_, first, alone_ ? first : Patience{0}});
+  const auto first = alone_ ? kGrammarPatienceAlone : kGrammarPatience;
+  return s.text.sees_behind(token, s.output(), closes, {mask_pool_, first, alone_ ? first : decltype(first){0}});
 }
 
 // True when the sequence has ended.

@@ -44,7 +44,7 @@ class ConstrainedText {
   // is worked out where it is asked for.
   struct Aside {
     SidePool* pool = nullptr;
-    std::chrono::microseconds first{0}, again{0};
+    std::chrono::milliseconds first{0}, again{0};
   };
   // Whether advance(token) would not wait and takes no time, and with `closing` what completes the text behind it.
   // Where it does, it is worked out aside: to be asked again in the next step. `output`: all before the token.

@@ -75,9 +75,7 @@ bool EngineCore::step() {
   const auto run = now_();
   start_masks(next);
   std::vector<Outcome> outcomes = runner_.run(next);
-  const auto ran = now_() - run;
-  const double running = seconds_of(ran);
-  patience_ = grammar_patience(ran);
+  const double running = seconds_of(now_() - run);
   commit(next, std::move(outcomes));
   const double took = seconds_of(now_() - start);
   if (rows > 0) drafts_.observe(static_cast<int>(next.chunks.size()), rows, took);

@@ -157,8 +157,7 @@ class EngineCore {
   StepCost cost_;  // of all steps, by rows
   Drafts drafts_;
   SidePool* mask_pool_ = nullptr;
-  bool alone_ = false;    // the step that is committed has one row
-  Patience patience_{0};  // with what a grammar says, where it has more
+  bool alone_ = false;  // the step that is committed has one row
   Compaction compaction_;
 };
 

@@ -16,11 +16,9 @@ bool waits_again(const WantedRow& row) {
 }  // namespace
 
 std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
-  const auto begin = std::chrono::steady_clock::now();
   const std::span<float> logits = forward(plan);
   const auto vocabulary = static_cast<std::size_t>(model_.vocabulary());
   const bool alone = plan.rows.size() == 1 || std::ranges::all_of(plan.rows, waits_again);
-  const Patience patience = alone ? kGrammarPatienceAlone : grammar_patience(std::chrono::steady_clock::now() - begin);
   std::vector<Outcome> outcomes(plan.rows.size());
   team_.run(static_cast<int>(outcomes.size()), [&](int i) {
     const auto at = static_cast<std::size_t>(i);
@@ -33,7 +31,7 @@ std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
       copy.assign(of_row.begin(), of_row.end());
       of_row = copy;
     }
-    outcomes[at] = evaluate(of_row, row, alone || !waits_again(row) ? patience : Patience{0});
+    outcomes[at] = evaluate(of_row, row, alone);
   });
   return outcomes;
 }
@@ -97,7 +95,7 @@ Outcome ModelRunner::token_of(int logit_row, const WantedRow& row) {
 }
 
 // Runs on any member of the team: reads the sequence, changes nothing but the row.
-Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, Patience patience) const {
+Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, bool alone) const {
   const Sequence& s = *row.sequence;
   const int position = row.position;
   thread_local Logprobs logprobs;  // keeps scratch memory
@@ -111,7 +109,8 @@ Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, Pat
   } else {
     const grammar::Allowed* allowed = nullptr;
     if (row.mask) {
-      const auto* mask = row.mask->wait(patience);
+      const auto patience = waits_again(row) ? std::chrono::milliseconds{0} : kGrammarPatience;
+      const auto* mask = row.mask->wait(alone ? kGrammarPatienceAlone : patience);
       if (mask == nullptr || !mask->ok()) {
         outcome.late = mask == nullptr;
         if (mask != nullptr) outcome.error = mask->error();

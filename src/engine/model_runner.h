@@ -46,7 +46,7 @@ class ModelRunner : public StepRunner {
   bool is_shared(std::size_t wanted) const { return readers_[static_cast<std::size_t>(logits_of_[wanted])] > 1; }
   bool is_only_scanned(const WantedRow& row) const;
   Outcome token_of(int logit_row, const WantedRow& row);
-  Outcome evaluate(std::span<float> logits, const WantedRow& row, Patience patience) const;
+  Outcome evaluate(std::span<float> logits, const WantedRow& row, bool alone) const;
 
   Model& model_;
   KvPool& kv_;

@@ -6,7 +6,6 @@
 // Threads: work() by one; the others by any. Fails: with the grammar's error, once its limits are met.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -19,15 +18,8 @@
 
 namespace espalier {
 
-// How long a step waits for what a grammar has to say of a row. Others wait too: a part of what the step has taken, so
-// that they hardly notice; or nobody does.
-using Patience = std::chrono::microseconds;
-inline constexpr Patience kGrammarPatienceAlone{100'000};
-inline Patience grammar_patience(std::chrono::nanoseconds step) {
-  constexpr Patience kMost{5000};
-  constexpr int kPart = 16;
-  return std::min(kMost, std::chrono::duration_cast<Patience>(step) / kPart);
-}
+// How long a step waits for what a grammar has to say of a row: others wait too, or nobody does.
+inline constexpr std::chrono::milliseconds kGrammarPatience{5}, kGrammarPatienceAlone{100};
 
 class RowMask {
  public:
@@ -48,7 +40,7 @@ class RowMask {
     done_.notify_all();
   }
   // Null when it is not there within the limit.
-  const Result<grammar::Allowed>* wait(Patience limit) {
+  const Result<grammar::Allowed>* wait(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
     const bool there = done_.wait_for(lock, limit, [&] { return allowed_.has_value(); });
     return there ? &*allowed_ : nullptr;
