@@ -115,8 +115,7 @@ void print_latency(const Arguments& a, const ModelInfo& model, int batch, int in
   fmt::print(
       "batch {:>3}, {:>5} in: prefill {:>8.1f} tok/s, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers; decode "
       "{:>7.1f} tok/s, {:.2f} ms a step, {:>6.1f} GOP/s = {:>4.1f} % of the multipliers, {:.1f} of {:.1f} GB/s = "
-      "{:.1f} "
-      "% of memory\n",
+      "{:.1f} % of memory\n",
       batch, input, prefill.tokens_per_second, prompt_rate / 1e9, 100 * prompt_share, decode.tokens_per_second,
       step * 1e3, decode_rate / 1e9, 100 * decode_share, bytes / 1e9, decode.limits.read_bytes_per_second / 1e9,
       100 * byte_share);

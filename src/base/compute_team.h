@@ -18,7 +18,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "espalier/error.h"

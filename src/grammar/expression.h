@@ -10,8 +10,8 @@
 // it so.
 //
 // Threads: a store is used by one thread at a time.
-// Fails:   never; when more nodes or bytes are wanted than the limits, exhausted() turns true for good and results are
-// `nothing`. Source:  Brzozowski, "Derivatives of regular expressions" (1964); Owens, Reppy, Turon, "Regular-expression
+// Fails:   never; beyond the limits of nodes and bytes exhausted() turns true for good and results are `nothing`.
+// Source:  Brzozowski, "Derivatives of regular expressions" (1964); Owens, Reppy, Turon, "Regular-expression
 //          derivatives re-examined" (2009).
 #pragma once
 

@@ -106,9 +106,9 @@ void Linear::apply(const CpuKernels& cpu, ComputeTeam& team, Activations mode, A
   for (const PackedMatrix& part : parts_) {
     RowBlock block = x.as(row_format(cpu, part.type(), mode, options.wide));
     block.rows = rows;
-    const bool paired = gated_ && parts_.size() == 1, first_of_two = gated_ && !paired && &part == parts_.data();
+    const bool first_of_two = gated_ && !paired() && &part == parts_.data();
     matmul(cpu, team, part, block, gated_ ? out : out + at, outputs_,
-           {bias ? bias + at : nullptr, first_of_two ? Finish::store : options.finish, paired ? outputs_ : 0});
+           {bias ? bias + at : nullptr, first_of_two ? Finish::store : options.finish, paired() ? outputs_ : 0});
     at += part.outputs();
   }
 }

@@ -119,8 +119,7 @@ class Linear {
   // Says that apply() comes next (kernels/matmul.h).
   void expect(const CpuKernels& cpu, ComputeTeam& team, Activations mode, int rows, Options options) const {
     const PackedMatrix& first = parts_.front();
-    const bool paired = gated_ && parts_.size() == 1;
-    espalier::expect(cpu, team, first, paired, row_format(cpu, first.type(), mode, options.wide), rows);
+    espalier::expect(cpu, team, first, paired(), row_format(cpu, first.type(), mode, options.wide), rows);
   }
 
   // Of a layer that is one matrix: the rows that it reads, made now where they were not, and some
@@ -135,7 +134,8 @@ class Linear {
   }
 
  private:
-  struct Joined;  // what one packed matrix is made of
+  bool paired() const { return gated_ && parts_.size() == 1; }  // panels of both take turns
+  struct Joined;                                                // what one packed matrix is made of
   static Joined side_by_side(const std::vector<Part>& parts, std::size_t begin, std::size_t end);
   static Joined in_turns(const Part& first, const Part& second);
   Result<> add_part(const Joined& joined, DType type, std::int64_t k, ComputeTeam& team, const PackedWeights* packed);

@@ -145,12 +145,12 @@ Conditions LoadMeter::read() const {
 }
 
 bool wait_until_quiet(double busy_share, std::chrono::duration<double> limit, const std::function<bool()>& stop) {
-  constexpr std::chrono::milliseconds kWindow{500};
+  constexpr std::chrono::duration<double> kWindow{0.5};
+  const double all = kWindow.count() * std::max(1u, std::thread::hardware_concurrency());
   const auto end = std::chrono::steady_clock::now() + limit;
   while (std::chrono::steady_clock::now() + kWindow <= end && !stop()) {
     const double before = machine_times().busy;
     std::this_thread::sleep_for(kWindow);
-    const double all = 0.5 * std::max(1u, std::thread::hardware_concurrency());
     if (machine_times().busy - before <= busy_share * all) return true;
   }
   return false;
