@@ -88,12 +88,14 @@ class Bench(ServerCase):
                             "--goodput", "ttft:10000,e2el:20000")
         self.assertIn("Time to first token (TTFT)", done.stdout)
         self.assertIn("TTFT ms", done.stdout)
-        lines = [json.loads(line) for line in open(out)]
+        with open(out) as file:
+            lines = [json.loads(line) for line in file]
         self.assertEqual([line["request_rate"] for line in lines], [20, 40, "inf"])
         self.assertEqual({line["tag"] for line in lines}, {"x"})
         root = xml.etree.ElementTree.parse(plot).getroot()
         self.assertTrue(root.tag.endswith("svg"))
-        self.assertIn("total_token_throughput", json.load(open(self.path("v.json"))))
+        with open(self.path("v.json")) as file:
+            self.assertIn("total_token_throughput", json.load(file))
 
     def test_a_workload_of_requests(self):
         items = [{"id": str(i), "prompt": f"Question {i}: what?\nAnswer:", "max_tokens": 4, "temperature": 0, "answer": "12", "share": [],
@@ -193,7 +195,8 @@ class Bench(ServerCase):
                      "--random-output-len", 5, "--random-range-ratio", 1, "--plot", plot, "--output-file", out, "--log-dir", self.folder.name)
         self.assertLess(time.monotonic() - started, 100)
         self.assertIn("median", done.stdout)
-        result = json.load(open(out))
+        with open(out) as file:
+            result = json.load(file)
         self.assertEqual([s["backend"] for s in result["servers"]], ["espalier-oai", "espalier-oai"])
         self.assertGreater(result["servers"][1]["cold_start_s"][0], 0)
         self.assertGreater(result["servers"][0]["peak_rss_mib"], 0)
@@ -205,7 +208,8 @@ class Bench(ServerCase):
                 self.assertIsNotNone(figures["conditions"]["strangers_cpu_share"])
         ratios = next(iter(case["ratios"].values()))
         self.assertGreater(ratios["output throughput"]["median"], 0)
-        page = open(plot).read()
+        with open(plot) as file:
+            page = file.read()
         self.assertIn("<svg", page)
         self.assertNotIn("http://", page.replace("http://www.w3.org/2000/svg", ""))
 
