@@ -49,7 +49,9 @@ struct Bf16Pairs {
       for (int g = 0; g < kG; ++g) acc[i][g] = _mm512_setzero_ps();
     }
     const std::uint32_t* from = q + query * (padded / 2);
+    ValuesAhead<kG> ahead(groups, padded * kSlotGroup * 2);
     for (int pair = 0; pair < padded / 2; ++pair) {
+      if constexpr (kAhead) ahead.template call<64>();
       __m512i k[kG];
 #pragma GCC unroll 8
       for (int g = 0; g < kG; ++g) {
@@ -57,7 +59,6 @@ struct Bf16Pairs {
         k[g] = _mm512_loadu_si512(at);
         if constexpr (kJoined)
           k[g] = _mm512_mask_loadu_epi32(k[g], Simd::lanes_from(groups[g].split).bits, groups[g].rest + pair * 64);
-        if constexpr (kAhead) call_in(groups[g].values + pair * 64);
       }
 #pragma GCC unroll 8
       for (int i = 0; i < kQ; ++i) {

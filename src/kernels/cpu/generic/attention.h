@@ -50,6 +50,28 @@ inline void call_in(const std::byte* from, int bytes) {
   for (int at = 0; at < bytes; at += 64) call_in(from + at);
 }
 
+// Calls in the values of kG groups while their keys are read, one line behind the other: memory follows one stretch
+// that goes on where it follows kG badly that take turns (two threads, 64 sequences of 511: 613 -> 530 us).
+template <int kG>
+class ValuesAhead {
+ public:
+  ValuesAhead(const Group* groups, int group_bytes) : group_(groups), bytes_(group_bytes) {}
+  // Beside kBytes of every group's keys.
+  template <int kBytes>
+  void call() {
+    for (int i = 0; i < kG * kBytes; i += 64) call_in(group_->values + at_ + i);
+    at_ += kG * kBytes;
+    if (at_ == bytes_) {
+      at_ = 0;
+      ++group_;
+    }
+  }
+
+ private:
+  const Group* group_;
+  int at_ = 0, bytes_;
+};
+
 // Arithmetic in float32. Queries lie side by side, [query][head_dim rounded up to 16]: a fixed stride of a power of two
 // would put them all into the same few sets of the first-level cache.
 template <KvType kType>
@@ -73,8 +95,10 @@ struct Widening {
     Simd::F acc[kQ][kG];
     each<kQ, kG>([&](auto i, auto g) { acc[i][g] = Simd::zero(); });
     const float* from = q + query * padded;
+    ValuesAhead<kG> ahead(groups, padded * kSlotGroup * element_bytes(kType));
     if constexpr (kType == KvType::bf16) {
       for (int d = 0; d < padded; d += 2) {
+        if constexpr (kAhead) ahead.template call<64>();
         Simd::F even[kG], odd[kG];
         each<kG>([&](auto g) {
           load_pairs(groups[g].keys + d * 32, even[g], odd[g]);
@@ -84,7 +108,6 @@ struct Widening {
             even[g] = Simd::select(rest[g], other_even, even[g]);
             odd[g] = Simd::select(rest[g], other_odd, odd[g]);
           }
-          if constexpr (kAhead) call_in(groups[g].values + d * 32);
         });
         each<kQ>([&](auto i) {
           Simd::F first = Simd::set1(from[i * padded + d]), second = Simd::set1(from[i * padded + d + 1]);
@@ -93,12 +116,12 @@ struct Widening {
       }
     } else {
       for (int d = 0; d < padded; ++d) {
+        if constexpr (kAhead) ahead.template call<kSlotGroup * element_bytes(kType)>();
         Simd::F k[kG];
         each<kG>([&](auto g) {
           const int offset = d * kSlotGroup * element_bytes(kType);
           k[g] = Codec<kType>::load(groups[g].keys + offset);
           if constexpr (kJoined) k[g] = Simd::select(rest[g], Codec<kType>::load(groups[g].rest + offset), k[g]);
-          if constexpr (kAhead) call_in(groups[g].values + offset);
         });
         each<kQ>([&](auto i) {
           Simd::F a = Simd::set1(from[i * padded + d]);
@@ -354,6 +377,7 @@ struct Blocks {  // of one tile
   void soften_all() {
     int query = 0;
     for (; query + 4 <= queries; query += 4) soften<4>(query);
+    for (; query + 3 <= queries; query += 3) soften<3>(query);
     for (; query < queries; ++query) soften<1>(query);
   }
 
