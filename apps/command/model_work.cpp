@@ -10,17 +10,18 @@ std::int64_t seen(std::int64_t window, int length) {
   return window > 0 ? std::min<std::int64_t>(window, length) : length;
 }
 
-// Those that the tokens [begin, end) see, of all layers together.
+// Those that the tokens [begin, end) see, of all layers together; in the last one only the last token looks.
 double positions_seen(const ModelInfo& model, int begin, int end) {
   double all = 0;
-  for (const std::int64_t window : model.windows)
-    for (int position = begin; position < end; ++position) all += static_cast<double>(seen(window, position + 1));
+  for (std::size_t layer = 0; layer < model.windows.size(); ++layer)
+    for (int position = layer + 1 < model.windows.size() ? begin : end - 1; position < end; ++position)
+      all += static_cast<double>(seen(model.windows[layer], position + 1));
   return all;
 }
 
 double operations(const ModelInfo& model, int begin, int end) {
   return 2.0 * static_cast<double>(model.layer_parameters) * (end - begin) +
-         2.0 * static_cast<double>(model.head_parameters) +
+         2.0 * static_cast<double>(model.end_parameters) +
          4.0 * static_cast<double>(model.attention_width) * positions_seen(model, begin, end);
 }
 

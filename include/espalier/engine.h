@@ -80,8 +80,8 @@ struct ModelInfo {
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<int> top_k;
   std::int64_t parameters = 0;
-  std::int64_t layer_parameters = 0;  // of the matrices that every token passes; the head not counted
-  std::int64_t head_parameters = 0;   // of the matrix that a token passes which another one follows
+  std::int64_t layer_parameters = 0;  // of the matrices that every token passes
+  std::int64_t end_parameters = 0;    // of those that only tokens pass which another follows: last layer's end, head
   std::int64_t attention_width = 0;   // of a layer's queries: heads * head_dim
   std::vector<std::int64_t> windows;  // of each layer: positions a query sees; 0 = all
   std::int64_t weight_bytes = 0, kv_bytes = 0;

@@ -187,9 +187,10 @@ void Engine::Impl::describe(const Capacity& fits) {
   const AttentionSpec& a = decoder->spec().attention;
   const std::int64_t hidden = decoder->spec().hidden, q = static_cast<std::int64_t>(a.heads) * a.head_dim,
                      kv_width = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
-  info.layer_parameters = decoder->spec().layers * hidden *
-                          (2 * q + 2 * kv_width + 3 * static_cast<std::int64_t>(decoder->spec().mlp.inner));
-  info.head_parameters = hidden * decoder->spec().vocabulary;
+  const std::int64_t before_attention = hidden * (q + 2 * kv_width),
+                     behind_it = hidden * (q + 3 * static_cast<std::int64_t>(decoder->spec().mlp.inner));
+  info.layer_parameters = decoder->spec().layers * (before_attention + behind_it) - behind_it;
+  info.end_parameters = behind_it + hidden * decoder->spec().vocabulary;
   info.attention_width = q;
   info.windows = decoder->spec().windows;
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());

@@ -138,18 +138,12 @@ struct Decoder::Impl {
     });
   }
 
-  // The norm of the rows of x that row_of(0), row_of(1), ... name, in the forms that `next` reads.
-  template <class RowOf>
-  ActivationRows normed(const std::vector<float>& gain, int rows, const Linear& next, Linear::Options how,
-                        RowOf row_of) {
-    ActivationRows out = rows_of(work.normed, rows);
-    out.make(next.formats(cpu, options.activations, how), [&](int row, float* to) {
-      cpu.rms_norm(work.x.row(row_of(row)), gain.data(), spec.norm_eps, to, spec.hidden);
-    });
-    return out;
-  }
+  // The norm of the rows of x, in the forms that `next` reads.
   ActivationRows normed(const std::vector<float>& gain, int rows, const Linear& next, Linear::Options how) {
-    return normed(gain, rows, next, how, [](int row) { return row; });
+    ActivationRows out = rows_of(work.normed, rows);
+    out.make(next.formats(cpu, options.activations, how),
+             [&](int row, float* to) { cpu.rms_norm(work.x.row(row), gain.data(), spec.norm_eps, to, spec.hidden); });
+    return out;
   }
 
   // Norm and rotation of queries and keys in place, then the store of keys and values.
@@ -207,10 +201,8 @@ struct Decoder::Impl {
     w.down.apply(cpu, team, options.activations, inner, work.x.row(0), rows, {.finish = Finish::add});
   }
 
-  std::span<float> logits(std::span<const int> wanted, LogitReader* reader) {
-    const int rows = static_cast<int>(wanted.size());
-    ActivationRows input =
-        normed(final_norm, rows, head, {}, [&](int i) { return wanted[static_cast<std::size_t>(i)]; });
+  std::span<float> logits(int rows, LogitReader* reader) {
+    ActivationRows input = normed(final_norm, rows, head, {});
     head_input = head.input(cpu, options.activations, input);
     expect(layers.front().qkv, rows, kWide);
     if (takes_any(reader, rows))
@@ -251,21 +243,45 @@ struct Decoder::Impl {
   std::span<float> forward(const Batch& batch, const KvView& kv) {
     const int rows = batch.rows();
     const std::vector<std::int64_t> positions = positions_of(batch);
-    std::map<std::int64_t, AttentionPlan> plans = plans_of(batch);
+    std::map<std::int64_t, AttentionPlan> plans = plans_of(sequences_of(batch));
     embed(batch);
     for (int layer = 0; layer < spec.layers; ++layer) {
+      const bool last = layer + 1 == spec.layers;
       const LayerWeights& w = layers[static_cast<std::size_t>(layer)];
       const KvLayer& pool = kv.layers[static_cast<std::size_t>(layer)];
       ActivationRows input = normed(w.attention_norm, rows, w.qkv, kWide);
-      expect(w.attention_out, rows);
+      const int kept = last ? static_cast<int>(batch.logit_rows.size()) : rows;
+      expect(w.attention_out, kept);
       w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, kWide);
       place_keys(w, batch, positions, pool);
-      ActivationRows attended = attend(plans.at(spec.windows[static_cast<std::size_t>(layer)]), w, pool, rows);
-      expect(w.gate_up, rows);
-      w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), rows, {.finish = Finish::add});
-      mlp(layer, rows);
+      if (kept < rows) keep_logit_rows(batch, plans);
+      ActivationRows attended = attend(plans.at(spec.windows[static_cast<std::size_t>(layer)]), w, pool, kept);
+      expect(w.gate_up, kept);
+      w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), kept, {.finish = Finish::add});
+      mlp(layer, kept);
     }
-    return logits(batch.logit_rows, batch.reader);
+    return logits(static_cast<int>(batch.logit_rows.size()), batch.reader);
+  }
+
+  // Once the last layer has stored its keys and values, nothing reads rows whose logits nobody wants, which are most of
+  // a prompt: the others move together and go on alone.
+  void keep_logit_rows(const Batch& batch, std::map<std::int64_t, AttentionPlan>& plans) {
+    const std::int64_t queries = static_cast<std::int64_t>(spec.attention.heads) * spec.attention.head_dim;
+    std::vector<AttentionSequence> kept;
+    auto sequence = batch.sequences.begin();
+    for (int to = 0; const int row : batch.logit_rows) {
+      while (row >= sequence->row_begin + sequence->rows) ++sequence;
+      std::copy_n(work.x.row(row), row == to ? 0 : spec.hidden, work.x.row(to));
+      std::copy_n(work.qkv.row(row), row == to ? 0 : queries, work.qkv.row(to));
+      const std::int64_t position = sequence->first_position + row - sequence->row_begin;
+      if (!kept.empty() && kept.back().runs.data() == sequence->runs.data() &&
+          kept.back().first_position + kept.back().rows == position)
+        ++kept.back().rows;
+      else
+        kept.push_back({to, 1, position, sequence->runs});
+      ++to;
+    }
+    plans = plans_of(kept);
   }
 
   std::vector<std::int64_t> positions_of(const Batch& batch) {
@@ -282,9 +298,14 @@ struct Decoder::Impl {
     return positions;
   }
 
-  std::map<std::int64_t, AttentionPlan> plans_of(const Batch& batch) {  // one per window that occurs
+  static std::vector<AttentionSequence> sequences_of(const Batch& batch) {
     std::vector<AttentionSequence> sequences;
     for (const BatchSequence& s : batch.sequences) sequences.push_back({s.row_begin, s.rows, s.first_position, s.runs});
+    return sequences;
+  }
+
+  // One for each window that occurs.
+  std::map<std::int64_t, AttentionPlan> plans_of(std::span<const AttentionSequence> sequences) {
     const AttentionSpec& a = spec.attention;
     std::map<std::int64_t, AttentionPlan> plans;
     for (std::int64_t window : spec.windows)

@@ -15,21 +15,6 @@ namespace {
 
 using testing::SmallPool;
 
-DecoderSpec spec_of(int vocabulary) {
-  DecoderSpec spec;
-  spec.vocabulary = vocabulary;
-  spec.hidden = 64;
-  spec.layers = 2;
-  spec.attention.heads = spec.attention.kv_heads = 2;
-  spec.attention.head_dim = 32;
-  spec.attention.scale = 0.2f;
-  spec.attention.rope.dims = 32;
-  spec.attention.rope.inverse_frequency.assign(16, 0.1f);
-  spec.mlp.inner = 128;
-  spec.windows = {0, 0};
-  return spec;
-}
-
 // Takes the rows that it is told to, and remembers what came.
 class Remembers final : public LogitReader {
  public:
@@ -63,7 +48,7 @@ TEST_P(TilesOfLogits, AreThoseOfTheWholeRows) {
   const auto [type, threads] = GetParam();
   constexpr int kVocabulary = 2 * kLogitTile + 77, kRows = 70;  // more rows than are computed together
   std::mt19937_64 rng(testing::seed());
-  const DecoderSpec spec = spec_of(kVocabulary);
+  const DecoderSpec spec = testing::small_spec(kVocabulary);
   ComputeTeam team(threads);
   const auto weights = DummyWeights::make(spec, type).value();
   const auto decoder =

@@ -1,4 +1,4 @@
-// small_pool.h: keys and values of one sequence, and its logits; for tests of decoders.
+// small_pool.h: a small model's shape, keys and values of one sequence, and its logits; for tests of decoders.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,22 @@
 #include "model/decoder.h"
 
 namespace espalier::testing {
+
+// Two layers; fill in what a test is about.
+inline DecoderSpec small_spec(int vocabulary) {
+  DecoderSpec spec;
+  spec.vocabulary = vocabulary;
+  spec.hidden = 64;
+  spec.layers = 2;
+  spec.attention.heads = spec.attention.kv_heads = 2;
+  spec.attention.head_dim = 32;
+  spec.attention.scale = 0.2f;
+  spec.attention.rope.dims = 32;
+  spec.attention.rope.inverse_frequency.assign(16, 0.1f);
+  spec.mlp.inner = 128;
+  spec.windows = {0, 0};
+  return spec;
+}
 
 // Keys and values of one sequence, slots in order.
 struct SmallPool {
