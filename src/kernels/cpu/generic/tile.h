@@ -84,7 +84,14 @@ struct Tile {
   }
   void finish(const MatmulTask& t, int panel, int row) const {
     const OutColumns first(t, panel), last(t, panel + kPanels - 1);
-    if (t.paired || t.bias || last.count < 16 || t.finish > Finish::add) return finish_any(t, panel, row);
+    if (t.bias || last.count < 16) return finish_any(t, panel, row);
+    if constexpr (kPanels % 2 == 0) {
+      if (t.paired && t.finish == Finish::gate_silu)
+        return finish_gated(t, first, row, [](Simd::F x) { return silu(x); });
+      if (t.paired && t.finish == Finish::gate_gelu)
+        return finish_gated(t, first, row, [](Simd::F x) { return gelu(x); });
+    }
+    if (t.paired || t.finish > Finish::add) return finish_any(t, panel, row);
     each<kRows>([&](auto r) {
       float* out = first.of(t, row + r);
       each<kPanels>([&](auto p) {
@@ -95,6 +102,13 @@ struct Tile {
   }
 
  private:
+  // Row after row without a branch in between, so that the long chain of one gate hides behind the others'.
+  template <class Gate>
+  [[gnu::noinline]] void finish_gated(const MatmulTask& t, const OutColumns& first, int row, Gate gate) const {
+    each<kRows, kPanels / 2>([&](auto r, auto p) {
+      Simd::store(first.of(t, row + r) + 16 * p, Simd::mul(gate(acc[r][2 * p]), acc[r][2 * p + 1]));
+    });
+  }
   [[gnu::noinline]] void finish_any(const MatmulTask& t, int panel, int row) const {
     if constexpr (kPanels % 2 == 0)
       if (t.paired)
