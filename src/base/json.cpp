@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -148,7 +149,10 @@ class Parser {
 
   bool close_object() {
     Level& top = level();
-    if (!keys_unique(top.keys)) return false;
+    if (limits_.repeated_keys)
+      drop_replaced(top);
+    else if (!keys_unique(top.keys))
+      return false;
     Json::object_t made;
     made.reserve(top.values.size());
     for (std::size_t i = 0; i < top.values.size(); ++i) {  // the vector's own emplace_back: no search for the key
@@ -158,6 +162,26 @@ class Parser {
     top.values.clear();
     --open_;
     return put(std::move(made));
+  }
+
+  // Members of which the key comes again.
+  static void drop_replaced(Level& members) {
+    const std::vector<Key>& keys = members.keys;
+    std::vector<std::size_t> order(keys.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) -> const std::string& { return keys[i].text; });
+    std::vector<std::size_t> last;
+    for (std::size_t i = 0; i < order.size(); ++i)
+      if (i + 1 == order.size() || keys[order[i]].text != keys[order[i + 1]].text) last.push_back(order[i]);
+    if (last.size() == keys.size()) return;
+    std::ranges::sort(last);
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      if (last[i] == i) continue;
+      members.keys[i] = std::move(members.keys[last[i]]);
+      members.values[i] = std::move(members.values[last[i]]);
+    }
+    members.keys.resize(last.size());
+    members.values.resize(last.size());
   }
 
   bool keys_unique(const std::vector<Key>& keys) {

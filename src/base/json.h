@@ -28,6 +28,7 @@ struct JsonLimits {
   bool wide_integers = true;  // beyond 64 bits: the nearest double; false = refused
   // Numbers that a double may not hold are kept as they are written (written_number).
   bool exact_numbers = false;
+  bool repeated_keys = false;  // refused; true = the last member of a key counts, as most readers have it
 };
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});

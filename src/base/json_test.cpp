@@ -70,6 +70,19 @@ TEST(Json, DuplicateKeysAreRefusedInSmallAndLargeObjects) {
   EXPECT_TRUE(says(large + "\"key77\":0}", std::to_string(large.size()), "does not have yet"));
 }
 
+TEST(Json, OfRepeatedKeysTheLastMemberCountsWhereTheyAreAllowed) {
+  const JsonLimits limits{.repeated_keys = true};
+  const auto read = [&](const std::string& text) { return parse_json(text, limits)->dump(); };
+  EXPECT_EQ(read(R"({"a":1,"b":2,"\u0061":3})"), R"({"b":2,"a":3})");
+  EXPECT_EQ(read(R"([{"":1,"":{"x":1,"x":[2]}},{"x":1}])"), R"([{"":{"x":[2]}},{"x":1}])");
+  std::string large = "{\"key0\":1";
+  for (int i = 0; i < 100; ++i) large += ",\"key" + std::to_string(i % 50) + "\":" + std::to_string(i);
+  const Json made = *parse_json(large + "}", limits);
+  EXPECT_EQ(made.size(), 50U);
+  EXPECT_EQ(made["key0"], 50);
+  EXPECT_EQ(made["key49"], 99);
+}
+
 TEST(Json, DepthIsCountedInOpenContainers) {
   EXPECT_TRUE(parse_json(nested(64, '[', ']')).ok());
   EXPECT_TRUE(says(nested(65, '[', ']'), "64", "at most 64 levels"));
