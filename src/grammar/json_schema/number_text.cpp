@@ -9,8 +9,6 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr std::ptrdiff_t kMostDigits = 2000;
-
 ByteSet digits(char low, char high) {
   return low > high ? ByteSet() : ByteSet::range(static_cast<unsigned char>(low), static_cast<unsigned char>(high));
 }
@@ -167,24 +165,32 @@ std::string Decimal::text() const {
   return (negative ? "-" : "") + whole + (fraction.empty() ? "" : "." + fraction);
 }
 
-std::optional<Decimal> decimal_of(std::string_view text) {
+std::optional<Decimal> decimal_of(std::string_view text, std::size_t most_digits) {
   Decimal value;
   value.negative = text.starts_with('-');
   if (value.negative) text.remove_prefix(1);
-  std::ptrdiff_t exponent = 0;
-  if (const std::size_t e = text.find_first_of("eE"); e != std::string_view::npos) {
-    std::string_view power = text.substr(e + 1);
-    if (power.starts_with('+')) power.remove_prefix(1);
-    const auto [end, error] = std::from_chars(power.data(), power.data() + power.size(), exponent);
-    if (error != std::errc() || end != power.data() + power.size()) return std::nullopt;
-    text = text.substr(0, e);
-  }
+  const std::size_t e = std::min(text.find_first_of("eE"), text.size());
+  std::string_view power = text.substr(std::min(e + 1, text.size()));
+  text = text.substr(0, e);
   const std::size_t point = std::min(text.find('.'), text.size());
   std::string all(text.substr(0, point));
   if (point < text.size()) all += text.substr(point + 1);
   const bool only_digits = !all.empty() && std::ranges::all_of(all, [](char c) { return c >= '0' && c <= '9'; });
-  std::ptrdiff_t place = static_cast<std::ptrdiff_t>(point) + exponent;  // of the decimal point in `all`
-  if (!only_digits || place > kMostDigits || place < -kMostDigits || all.size() > kMostDigits) return std::nullopt;
+  if (!only_digits) return std::nullopt;
+  const std::size_t zeros = std::min(all.find_first_not_of('0'), all.size());
+  all.erase(0, zeros);
+  if (all.empty()) return Decimal();
+  std::ptrdiff_t exponent = 0;
+  if (!power.empty()) {
+    if (power.starts_with('+')) power.remove_prefix(1);
+    const auto [end, error] = std::from_chars(power.data(), power.data() + power.size(), exponent);
+    if (error != std::errc() || end != power.data() + power.size()) return std::nullopt;
+  }
+  const auto most = static_cast<std::ptrdiff_t>(most_digits);
+  if (exponent > 2 * most || exponent < -2 * most || all.size() > most_digits) return std::nullopt;
+  // Of the decimal point in `all`.
+  std::ptrdiff_t place = static_cast<std::ptrdiff_t>(point) + exponent - static_cast<std::ptrdiff_t>(zeros);
+  if (place > most || place < -most) return std::nullopt;
   if (place <= 0) {
     all.insert(0, static_cast<std::size_t>(1 - place), '0');
     place = 1;
@@ -194,8 +200,25 @@ std::optional<Decimal> decimal_of(std::string_view text) {
   value.fraction = all.substr(static_cast<std::size_t>(place));
   value.whole.erase(0, std::min(value.whole.find_first_not_of('0'), value.whole.size() - 1));
   value.fraction.erase(value.fraction.find_last_not_of('0') + 1);
+  return value;
+}
+
+Decimal cut(Decimal value, std::size_t digits) {
+  if (value.fraction.size() > digits) value.fraction.resize(digits);
+  value.fraction.erase(value.fraction.find_last_not_of('0') + 1);
   if (value.is_zero()) value.negative = false;
   return value;
+}
+
+Decimal next_decimal(Decimal value, std::size_t digits) {
+  value.fraction.resize(digits, '0');
+  std::string all = '0' + value.whole + value.fraction;
+  const std::size_t last = all.find_last_not_of('9');
+  ++all[last];
+  std::ranges::fill(all.begin() + static_cast<std::ptrdiff_t>(last) + 1, all.end(), '0');
+  value.whole = all.substr(all[0] == '0' ? 1 : 0, value.whole.size() + (all[0] == '0' ? 0 : 1));
+  value.fraction = all.substr(all.size() - digits);
+  return cut(std::move(value), digits);
 }
 
 int compare(const Decimal& a, const Decimal& b) {

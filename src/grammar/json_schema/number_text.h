@@ -3,8 +3,8 @@
 // Where a bound or a factor is involved, numbers are written without exponent; every other way of writing a value
 // (-0, trailing zeros of the fraction) is read, so that a complement is exact too; but for -0 in ranges from 0 on.
 // Units:   decimal digits; numbers have any length.
-// Threads: pure functions on one store. Fails: decimal_of() gives nothing for what is no JSON number or has more than
-//          2,000 digits when written out.
+// Threads: pure functions on one store. Fails: decimal_of() gives nothing for what is no JSON number or has too many
+//          digits when written out.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,12 @@ struct Decimal {
   bool is_zero() const { return whole == "0" && fraction.empty(); }
 };
 
-std::optional<Decimal> decimal_of(std::string_view json_number);
-int compare(const Decimal& a, const Decimal& b);  // < 0, 0, > 0
+inline constexpr std::size_t kMostDigits = 2000;  // of numbers in schemas
+// `most_digits`: before the point, and behind it.
+std::optional<Decimal> decimal_of(std::string_view json_number, std::size_t most_digits = kMostDigits);
+Decimal cut(Decimal value, std::size_t digits);           // what is left with so many digits behind the point
+Decimal next_decimal(Decimal value, std::size_t digits);  // further from 0 by one of the last of so many
+int compare(const Decimal& a, const Decimal& b);          // < 0, 0, > 0
 
 struct NumberBound {
   Decimal at;

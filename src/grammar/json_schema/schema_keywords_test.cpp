@@ -19,6 +19,38 @@ TEST(SchemaKeywords, ItemsDifferInValueHoweverTheyAreWritten) {
                    {"[[1,1]]", "[[1,2],[1,2]]", "[[],[]]"}});
 }
 
+// As readers of JSON have it the last member of a name is the value's.
+TEST(SchemaKeywords, AnItemWithANameTwiceIsLikeItsLastMembers) {
+  const std::string array = R"({"type":"array","uniqueItems":true,"minItems":2)";
+  expect(kSchema,
+         {array + "}",
+          {R"([{"a":1,"a":2},{"a":1}])", R"([{"a":1},{"":1,"":2},3])", R"([[{"":1,"":2}],[{"":1}]])"},
+          {R"([{"a":1,"a":2},{"a":2}])", R"([{"a":1},{"a":2,"a":1}])", R"([[{"a":{"b":1,"b":2}}],[{"a":{"b":2}}]])"}});
+  expect(kSchema, {array + R"(,"contains":{"enum":[[],true]}})",
+                   {R"([{"a":"x","":"a"},{"":"x","":""},true])"},
+                   {R"([{"a":"x","":"a"},{"":"x","":""}])"}});
+}
+
+// Of numbers that are too long to be told apart from their neighbours one stands for those.
+TEST(SchemaKeywords, ItemsThatAreLongNumbersLeaveOthers) {
+  const std::string array = R"({"type":"array","uniqueItems":true,"minItems":2,"items":)";
+  const std::string sevens(500, '7'), zeros(500, '0');
+  expect(kSchema, {array + R"({"type":"number"}})",
+                   {"[1e99999,1]", "[-1e99999,1]", "[1e-99999,0]", "[-1E-99999,1,0]", "[1e99999999999999999999,-2]",
+                    "[" + sevens + "," + sevens + "8]", "[0." + sevens + ",0.7]", "[0." + zeros + "1,0]",
+                    "[0." + zeros + "1e502,1]", "[0e99999,1]"},
+                   {"[1e99999,1e99999]", "[0e99999,0]", "[0e99999999999999999999,0]", "[" + sevens + "," + sevens + "]",
+                    "[" + sevens + "," + sevens + ".0]", "[1" + zeros + "e-500,1]", "[0." + zeros + "1e501,1]",
+                    "[1e9999,1" + zeros + "000]"}});
+  const std::string nines(700, '9');
+  expect(kSchema, {array + R"({"type":"number","minimum":-1,"maximum":1}})",
+                   {"[0." + nines + ",0.999]", "[-0." + nines + ",0]", "[0.5" + nines + ",0.50,0.6]"},
+                   {"[0." + nines + ",0." + nines + "]", "[-0." + nines + ",-0." + nines + "]"}});
+  expect(kSchema, {array + R"({"type":"array"}})",
+                   {"[[1e99999],[1]]", "[[1e99999],[]]", "[[" + nines + "],[7]]"},
+                   {"[[" + nines + "],[" + nines + "]]"}});
+}
+
 TEST(SchemaKeywords, AnArrayGoesOnOnlyWhereThereIsAnotherValue) {
   expect(kSchema, {R"({"items":{"enum":["a","b"]},"uniqueItems":true,"type":"array"})",
                    {"[]", R"(["b"])", R"(["b","a"])"},

@@ -192,10 +192,11 @@ Result<Formula> SchemaReader::equal_to(const Json& value) {
     return f.all(one(Kind::type, kString), one(Kind::equals, tables_.text(value.get_ref<const std::string&>())));
   }
   if (const std::string text = written_number(value); !text.empty()) {
+    if (reads_written_) return equal_to_written(text);
     const auto number = decimal_of(text);
     if (!number) return bad_request("JSON schema: the number " + text + " is too long", "", "grammar_invalid");
     const std::uint32_t place = tables_.decimal(*number);
-    if (keeps_spellings_ && text != number->text() && text.find_first_of("eE") == std::string::npos) {
+    if (text != number->text() && text.find_first_of("eE") == std::string::npos) {
       tables_.spellings[place].push_back(text);
     }
     return f.all(one(Kind::type, kNumber), one(Kind::equals, place, 1));
@@ -222,17 +223,40 @@ Result<Formula> SchemaReader::equal_to(const Json& value) {
   return f.all(parts);
 }
 
+// A number that has been written. One of more than 600 digits, or with an exponent that nobody can write out, stands
+// for its neighbours too: those beyond 10^39, or with the same first 40 digits behind the point.
+Formula SchemaReader::equal_to_written(const std::string& number) {
+  constexpr std::size_t kMostExact = 600, kDigits = 40;
+  FormulaStore& f = tables_.formulas;
+  const auto exact = decimal_of(number, std::max(kMostDigits, number.size()));
+  if (exact && exact->whole.size() + exact->fraction.size() <= kMostExact)
+    return f.all(one(Kind::type, kNumber), one(Kind::equals, tables_.decimal(*exact), 1));
+  const bool negative = number.starts_with('-');
+  const Kind inwards = negative ? Kind::at_most : Kind::at_least, outwards = negative ? Kind::at_least : Kind::at_most;
+  const bool is_tiny = !exact && number.find_first_of('-', 1) != std::string::npos;
+  const Decimal near = exact ? cut(*exact, kDigits) : Decimal();
+  const bool is_huge = near.whole.size() > kDigits || (!exact && !is_tiny);
+  if (is_huge) {
+    const std::uint32_t far = tables_.decimal({negative, '1' + std::string(kDigits - 1, '0'), ""});
+    return f.all(one(Kind::type, kNumber), one(inwards, far));
+  }
+  Decimal next = next_decimal(near, kDigits);
+  next.negative = negative;
+  return f.all(
+      {one(Kind::type, kNumber), one(inwards, tables_.decimal(near), 1), one(outwards, tables_.decimal(next), 1)});
+}
+
 Formula SchemaReader::equal_to_text(std::string_view json) {
   JsonLimits limits;
   limits.depth = 1000;
-  limits.exact_numbers = true;
+  limits.number_characters = json.size();
+  limits.exact_numbers = limits.repeated_keys = true;
   const auto value = parse_json(json, limits);
-  if (!value.ok()) return FormulaStore::always;
-  const bool before = std::exchange(keeps_spellings_, false);
+  if (!value.ok()) return one(Kind::type, json.starts_with('[') ? kArray : kObject);
+  const bool before = std::exchange(reads_written_, true);
   const auto equal = equal_to(*value);
-  keeps_spellings_ = before;
-  if (equal.ok()) return *equal;
-  return one(Kind::type, value->is_array() ? kArray : value->is_object() ? kObject : kNumber);
+  reads_written_ = before;
+  return equal.ok() ? *equal : FormulaStore::always;
 }
 
 Result<> SchemaReader::read_enum(Reading& in, const Json& value) {

@@ -120,7 +120,8 @@ class SchemaReader {
   std::size_t memory() const { return formulas_.size() * 32; }  // bytes, about
   // A formula for exactly this value.
   Result<Formula> equal_to(const Json& value);
-  // The same for a value that somebody has written; where numbers are too long for it, for all values of the type.
+  // The same for a value that somebody has written; of several members of one name the last one counts. Numbers of
+  // many hundred digits stand for their neighbours too, what is nested a thousand times for all arrays or objects.
   Formula equal_to_text(std::string_view json);
 
  private:
@@ -158,6 +159,7 @@ class SchemaReader {
 
   Formula one(Demand::Kind kind, std::uint32_t a, std::uint32_t b = 0, std::uint32_t c = 0);
   Formula typed(std::uint32_t types, Formula formula);
+  Formula equal_to_written(const std::string& number);
   Formula subschema(Reading& in, const Json& value, std::string_view keyword, std::string_view token = {});
   Result<std::vector<Formula>> list(Reading& in, const Json& value, std::string_view keyword);
   Result<Expression> pattern(Reading& in, const std::string& source, std::string_view keyword);
@@ -225,7 +227,8 @@ class SchemaReader {
   SchemaOptions options_;
   bool describes_documents_ = false, chooses_ = false;
   bool compares_items_ = false;
-  bool keeps_spellings_ = true;  // of numbers, as ways in which they may be written
+  bool reads_written_ =
+      false;  // values, not a schema, whose spellings of numbers are ways in which they may be written
   std::unordered_map<SchemaNumber, Formula> formulas_;
   std::unordered_map<std::string, Expression> patterns_;
 };
