@@ -4,10 +4,12 @@
 
 #include "base/log.h"
 #include "base/thread_name.h"
+#include "base/thread_priority.h"
 
 namespace espalier {
 
 constexpr std::chrono::milliseconds kTick{100};
+constexpr std::chrono::microseconds kTurn{100};
 
 Courier::Courier(std::string name) : name_(std::move(name)), thread_([this] { work(); }) {}
 
@@ -97,6 +99,7 @@ bool Courier::await(std::vector<std::shared_ptr<Errand>>& rung, std::chrono::ste
 
 void Courier::work() {
   name_this_thread("esp-" + name_);
+  shorten_thread_turns(kTurn);
   auto next_tick = std::chrono::steady_clock::now() + kTick;
   std::vector<std::shared_ptr<Errand>> batch;
   std::vector<Errand*> over;
