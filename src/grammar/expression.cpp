@@ -299,6 +299,41 @@ Expression ExpressionStore::text(std::string_view whole) {
   return result;
 }
 
+// Built from the sorted texts: those that share a beginning are neighbours.
+Expression ExpressionStore::any_of(std::vector<std::string_view> texts) {
+  struct Branch {
+    std::size_t depth;  // bytes that all below it begin with
+    std::vector<Expression> ways;
+  };
+  const auto shared = [&](std::size_t i) {  // of a text and the next
+    if (i + 1 >= texts.size()) return std::size_t{0};
+    const std::size_t size = std::min(texts[i].size(), texts[i + 1].size());
+    return static_cast<std::size_t>(
+        std::mismatch(texts[i].begin(), texts[i].begin() + static_cast<std::ptrdiff_t>(size), texts[i + 1].begin())
+            .first -
+        texts[i].begin());
+  };
+  std::ranges::sort(texts);
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  std::vector<Branch> path{{0, {}}};
+  const auto reach = [&](std::size_t depth) {
+    if (path.back().depth < depth) path.push_back({depth, {}});
+  };
+  for (std::size_t i = 0; i < texts.size() && !exhausted_; ++i) {
+    const std::size_t next = shared(i);
+    reach(next);
+    path.back().ways.push_back(text(texts[i].substr(path.back().depth)));
+    while (path.back().depth > next) {
+      Branch done = std::move(path.back());
+      path.pop_back();
+      reach(next);
+      const std::size_t from = path.back().depth;
+      path.back().ways.push_back(concat(text(texts[i].substr(from, done.depth - from)), either(std::move(done.ways))));
+    }
+  }
+  return either(std::move(path.front().ways));
+}
+
 // The literal without its first byte.
 Expression ExpressionStore::suffix(Expression e) {
   const std::string_view rest = literal(e).substr(1);

@@ -97,6 +97,7 @@ class ExpressionStore {
 
   Expression bytes(const ByteSet& set);
   Expression text(std::string_view bytes);
+  Expression any_of(std::vector<std::string_view> texts);  // what several begin with is read once
   Expression concat(Expression first, Expression rest);
   Expression concat(std::initializer_list<Expression> parts);
   Expression either(std::vector<Expression> parts);

@@ -58,6 +58,37 @@ TEST(Expressions, FingerprintsAreTheSameInEveryStore) {
   EXPECT_NE(one.fingerprint(one.text("a")), other.fingerprint(other.text("b")));
 }
 
+TEST(Expressions, TextsThatBeginAlikeAreReadTogether) {
+  Store store(1'000'000, 256u << 20);
+  std::vector<std::string> texts{"", "a", "ab", "ac", "b"};
+  const std::vector<std::string_view> few(texts.begin(), texts.end());
+  const Expression any = store.any_of(few);
+  for (const std::string_view text : few) EXPECT_TRUE(store.accepts(any, text)) << text;
+  for (const std::string_view text : {"abc", "aa", "c", "ba"}) EXPECT_FALSE(store.accepts(any, text)) << text;
+  EXPECT_EQ(store.any_of({"a", "b", "a"}), store.bytes(ByteSet::range('a', 'b')));
+  EXPECT_EQ(store.any_of({}), Store::nothing);
+
+  // However many there are: a byte of theirs leads to one place.
+  texts.clear();
+  for (int i = 0; i < 3000; ++i) texts.push_back(std::string(1000, 'x') + std::to_string(i));
+  const Expression many = store.any_of({texts.begin(), texts.end()});
+  const std::size_t before = store.size();
+  EXPECT_TRUE(store.accepts(many, texts[1234]));
+  EXPECT_LT(store.size() - before, 10'000);
+}
+
+// Each the beginning of the next: nested as deep as there are texts.
+TEST(Expressions, TextsThatGoOnEachOtherAreReadTogether) {
+  Store store(10'000'000, 256u << 20);
+  const std::string longest(20'000, 'a');
+  std::vector<std::string_view> texts;
+  for (std::size_t i = 1; i <= longest.size(); ++i) texts.push_back(std::string_view(longest).substr(0, i));
+  const Expression any = store.any_of(texts);
+  EXPECT_TRUE(store.possible(any));
+  EXPECT_TRUE(store.accepts(any, texts[100]));
+  EXPECT_FALSE(store.accepts(any, "ab"));
+}
+
 TEST(Expressions, CountersOfTheSameItemAreJoined) {
   Store store;
   const Expression x = store.bytes(ByteSet::range('a', 'z')), tail = store.text("!");

@@ -29,12 +29,12 @@ Error invalid(std::string message) {
 Result<Expression> choice_of(ExpressionStore& store, const std::string& text) {
   ESP_TRY(const Json list, parse_json(text));
   if (!list.is_array() || list.empty()) return invalid("choices must be a list of at least one string");
-  std::vector<Expression> ways;
+  std::vector<std::string_view> texts;
   for (const Json& way : list) {
     if (!way.is_string()) return invalid("choices must be strings");
-    ways.push_back(store.text(way.get_ref<const std::string&>()));
+    texts.push_back(way.get_ref<const std::string&>());
   }
-  return store.either(std::move(ways));
+  return store.any_of(std::move(texts));
 }
 
 }  // namespace

@@ -144,6 +144,20 @@ Expression Spelling::text(std::string_view utf8_text) {
   return store_.concat(store_.text(utf8_text.substr(0, end)), result);
 }
 
+Expression Spelling::any_of(std::span<const std::string_view> texts) {
+  const auto as_is = [&](std::string_view text) { return kind_ == Kind::plain || spelled(text) == text; };
+  std::vector<std::string_view> alike;
+  std::vector<Expression> ways;
+  for (const std::string_view one : texts) {
+    if (as_is(one))
+      alike.push_back(one);
+    else
+      ways.push_back(text(one));
+  }
+  ways.push_back(store_.any_of(std::move(alike)));
+  return store_.either(std::move(ways));
+}
+
 Expression Spelling::plain(Reading& reading, const RegexNode& node) {
   using Node = RegexNode::Kind;
   const auto child = [&](int c) { return reading.plain[static_cast<std::size_t>(c)]; };

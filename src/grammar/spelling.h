@@ -30,7 +30,8 @@ class Spelling {
 
   Expression character(const CodePointSet& set);
   Expression any_character() const { return any_; }
-  Expression text(std::string_view utf8);  // Requires: UTF-8
+  Expression text(std::string_view utf8);                      // Requires: UTF-8
+  Expression any_of(std::span<const std::string_view> texts);  // Requires: UTF-8
 
   Result<Expression> whole(const Regex& regex);   // texts that it matches from end to end
   Result<Expression> search(const Regex& regex);  // texts that have a match anywhere

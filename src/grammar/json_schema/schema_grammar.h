@@ -165,6 +165,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression without_exclusions(Formula formula);
   Expression string_text(Formula formula);  // inside the quotes
   Expression string_part(Formula formula);
+  Expression one_of(std::span<const std::uint32_t> texts);  // of tables_.texts
 
   // schema_numbers.cpp
   Expression number_text(Formula formula);

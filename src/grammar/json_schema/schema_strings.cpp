@@ -43,6 +43,12 @@ Expression SchemaGrammar::without_exclusions(Formula formula) {
   return string_part(formulas_.all(others));
 }
 
+Expression SchemaGrammar::one_of(std::span<const std::uint32_t> texts) {
+  std::vector<std::string_view> list;
+  for (const std::uint32_t text : texts) list.push_back(tables_.texts[text]);
+  return tables_.spelling.any_of(list);
+}
+
 Expression SchemaGrammar::string_text(Formula formula) {
   if (formula == FormulaStore::always) return free_text_;
   // Only lengths: every way of writing the characters will do.
@@ -71,6 +77,8 @@ Expression SchemaGrammar::string_part(Formula formula) {
     if (c.kind == Kind::matches) result = c.a;
     if (c.kind == Kind::length) result = store_.repeat(tables_.spelling.any_character(), c.a, c.b);
     if (op == Form::negated) result = store_.both(any_text_, store_.negation(result));
+  } else if (const auto list = op == Form::any ? literals(formula) : std::nullopt) {
+    result = one_of(*list);
   } else if (op == Form::any) {
     std::vector<Expression> ways;
     for (const Formula part : formulas_.parts(formula)) ways.push_back(string_part(part));
@@ -78,29 +86,25 @@ Expression SchemaGrammar::string_part(Formula formula) {
   } else {
     std::vector<Expression> conditions;
     std::optional<std::vector<std::uint32_t>> listed;
-    std::vector<Expression> excluded;
+    std::vector<std::uint32_t> excluded;
     for (const Formula part : formulas_.parts(formula)) {
       auto texts = literals(part);
       if (texts && !listed)
         listed = std::move(texts);
       else if (excludes_text(part))
-        excluded.push_back(tables_.spelling.text(tables_.texts[formulas_.demand(part).a]));
+        excluded.push_back(formulas_.demand(part).a);
       else
         conditions.push_back(string_part(part));
     }
-    if (!excluded.empty()) {
-      conditions.push_back(store_.both(any_text_, store_.negation(store_.either(std::move(excluded)))));
-    }
+    if (!excluded.empty()) conditions.push_back(store_.both(any_text_, store_.negation(one_of(excluded))));
     if (!listed) {
       result = store_.both(std::move(conditions));
     } else {
-      std::vector<Expression> ways;
-      for (const std::uint32_t text : *listed) {
+      std::erase_if(*listed, [&](std::uint32_t text) {
         const std::string spelt = spelled(tables_.texts[text]);
-        const bool fits = std::ranges::all_of(conditions, [&](Expression e) { return store_.accepts(e, spelt); });
-        if (fits) ways.push_back(tables_.spelling.text(tables_.texts[text]));
-      }
-      result = store_.either(std::move(ways));
+        return !std::ranges::all_of(conditions, [&](Expression e) { return store_.accepts(e, spelt); });
+      });
+      result = one_of(*listed);
     }
   }
   return strings_[formula] = result;
