@@ -319,7 +319,7 @@ Expression each_json_text_once(ExpressionStore& store) {
   return store.star(store.either(std::move(ways)));
 }
 
-Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32_t high) {
+Expression free_json_character(ExpressionStore& store) {
   const auto range = [&](char from, char to) {
     return ByteSet::range(static_cast<unsigned char>(from), static_cast<unsigned char>(to));
   };
@@ -338,7 +338,11 @@ Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32
   const Expression unicode = store.concat(store.bytes(ByteSet::of('u')), store.either(lone, pair));
   const Expression escape = store.concat(store.bytes(ByteSet::of('\\')), store.either(store.bytes(shorts), unicode));
   const Expression raw = utf8(store, CodePointSet::all().without(escaped()));
-  return store.repeat(store.either(raw, escape), low, high);
+  return store.either(raw, escape);
+}
+
+Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32_t high) {
+  return store.repeat(free_json_character(store), low, high);
 }
 
 Expression json_space(ExpressionStore& store) {

@@ -68,7 +68,8 @@ std::string spelled(std::string_view utf8);
 // Every text inside a JSON string once: as Spelling has it, with the digits of \u00xx in lower case. For counting.
 Expression each_json_text_once(ExpressionStore& store);
 
-// Any text inside a JSON string, of low..high characters, in every way that JSON can write it.
+// Any character inside a JSON string, and any text of low..high of them, in every way that JSON can write it.
+Expression free_json_character(ExpressionStore& store);
 Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32_t high);
 
 // What flexible whitespace allows between the tokens of JSON: at most 16 blanks and two lines' ends, indented by at

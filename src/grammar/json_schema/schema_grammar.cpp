@@ -34,7 +34,8 @@ SchemaGrammar::SchemaGrammar(ExpressionStore& store, SchemaDocument document, Sc
       formulas_(tables_.formulas) {
   any_text_ = store.star(tables_.spelling.any_character());
   quote_ = store.text("\"");
-  free_text_ = free_json_text(store, 0, kUnbounded);
+  free_character_ = free_json_character(store);
+  free_text_ = store.star(free_character_);
   seen_sets_.emplace_back();
   written_sets_.emplace_back();
   written_numbers_.emplace(std::vector<Formula>(), 0);

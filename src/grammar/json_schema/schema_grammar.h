@@ -287,7 +287,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::optional<Error> error_;
   Expression root_ = ExpressionStore::nothing;
   Expression space_ = ExpressionStore::empty;
-  Expression any_text_, quote_, free_text_;
+  Expression any_text_, quote_, free_character_, free_text_;
   Expression each_text_once_ = ExpressionStore::nothing;  // made when it is needed
   Expression colon_, quote_and_colon_;                    // with the space around: words
 

@@ -61,7 +61,7 @@ Expression SchemaGrammar::string_text(Formula formula) {
     low = std::max(low, formulas_.demand(part).a);
     high = std::min(high, formulas_.demand(part).b);
   }
-  return low > high ? ExpressionStore::nothing : free_json_text(store_, low, high);
+  return low > high ? ExpressionStore::nothing : store_.repeat(free_character_, low, high);
 }
 
 Expression SchemaGrammar::string_part(Formula formula) {
