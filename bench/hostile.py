@@ -3,9 +3,12 @@
 
     bench/hostile.py MODEL [--at-once 8] [--tokens 400] [--json-closing] [FLAGS OF serve ...]
 
-The stream decodes alone, then beside the constraints one after another, then beside all of them, so many at once. Printed: what
-each was answered and how long that took, the stream's gaps between tokens in each part, and the server's resident memory before,
-behind and at its most (VmHWM, which starts when the stream has run alone). Python's own library is enough.
+The stream decodes alone, then beside the constraints one after another, then beside the same bodies at the same pace, sent
+as what is refused unread (what sending and receiving them costs on this machine), then beside all constraints, so many at
+once. Printed: what each was answered and how long that took, the stream's gaps between tokens in each part, and the server's
+resident memory before, behind and at its most (VmHWM, which starts when the stream has run alone). The stream's reader goes
+before everybody else where the system lets it (root), so that a gap is the server's and not its own wait for a processor.
+Python's own library is enough.
 """
 import argparse
 import concurrent.futures
@@ -26,6 +29,10 @@ from hostile_constraints import CONSTRAINTS  # noqa: E402  (the tests' list)
 
 def read_stream(url, tokens, stop, gaps):
     """In a process of its own: streams one after another until told to stop; seconds between tokens."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except (AttributeError, PermissionError):
+        print("the stream's reader waits for a processor like everybody", flush=True)
     body = {"text": "Once upon a time", "stream": True,
             "sampling_params": {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}}
     found = []
@@ -72,9 +79,9 @@ def forget_peak(server):
         file.write("5")
 
 
-def ask(server, body):
+def ask(server, body, path="/generate", kind="application/json"):
     """Status and seconds."""
-    request = urllib.request.Request(server.url + "/generate", body, {"Content-Type": "application/json"})
+    request = urllib.request.Request(server.url + path, body, {"Content-Type": kind})
     begin = time.monotonic()
     try:
         with urllib.request.urlopen(request, timeout=600) as response:
@@ -107,17 +114,26 @@ def main():
         before = memory(server, "VmRSS")
         forget_peak(server)
 
+        taken = []
+
         def in_turns():
             for constraint, body in zip(CONSTRAINTS, bodies):
                 status, seconds = ask(server, body)
+                taken.append(seconds)
                 grown, most = memory(server, "VmRSS") - before, memory(server, "VmHWM") - before
                 print(f"{seconds:6.2f} s  {status}  {grown:+6.0f} MiB, at most {most:+6.0f}  {str(constraint)[:70]}", flush=True)
+
+        def refused_in_turns():
+            for body, seconds in zip(bodies, taken):
+                _, own = ask(server, body, "/v1/completions", "text/plain")
+                time.sleep(max(0, seconds - own))
 
         def at_once():
             with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
                 found = list(pool.map(lambda body: ask(server, body), bodies))
             print(f"{arguments.at_once} at once: the slowest took {max(seconds for _, seconds in found):.2f} s", flush=True)
-        for name, work in (("beside one after another", in_turns), (f"beside {arguments.at_once} at once", at_once)):
+        for name, work in (("beside one after another", in_turns), ("beside the bodies alone", refused_in_turns),
+                           (f"beside {arguments.at_once} at once", at_once)):
             show_gaps(name, beside_a_stream(server, arguments.tokens, work))
             print(f"memory {memory(server, 'VmRSS') - before:+.0f} MiB, at most {memory(server, 'VmHWM') - before:+.0f}; "
                   f"before {before:.0f}", flush=True)
