@@ -39,7 +39,7 @@ ExpressionStore::ExpressionStore(std::size_t most_nodes, std::size_t most_bytes)
 std::size_t ExpressionStore::memory() const {
   return nodes_.size() * sizeof(Node) + table_.capacity() * 4 + part_pool_.memory() + text_pool_.memory() +
          step_pool_.memory() + opening_pool_.memory() + step_lists_.size() * sizeof(Steps) +
-         part_lists_.size() * sizeof(part_lists_[0]) + texts_.size() * sizeof(texts_[0]) +
+         part_lists_.size() * sizeof(std::span<const Expression>) + texts_.size() * sizeof(const char*) +
          sets_.capacity() * sizeof(ByteSet);
 }
 
