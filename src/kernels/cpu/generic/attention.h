@@ -56,7 +56,7 @@ template <int kG>
 class ValuesAhead {
  public:
   ValuesAhead(const Group* groups, int group_bytes) : group_(groups), bytes_(group_bytes) {}
-  // Beside kBytes of every group's keys.
+  // Beside kBytes of every group's keys, of which a group has a multiple of kG times as many.
   template <int kBytes>
   void call() {
     for (int i = 0; i < kG * kBytes; i += 64) call_in(group_->values + at_ + i);
