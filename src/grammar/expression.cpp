@@ -307,11 +307,7 @@ Expression ExpressionStore::any_of(std::vector<std::string_view> texts) {
   };
   const auto shared = [&](std::size_t i) {  // of a text and the next
     if (i + 1 >= texts.size()) return std::size_t{0};
-    const std::size_t size = std::min(texts[i].size(), texts[i + 1].size());
-    return static_cast<std::size_t>(
-        std::mismatch(texts[i].begin(), texts[i].begin() + static_cast<std::ptrdiff_t>(size), texts[i + 1].begin())
-            .first -
-        texts[i].begin());
+    return static_cast<std::size_t>(std::ranges::mismatch(texts[i], texts[i + 1]).in1 - texts[i].begin());
   };
   std::ranges::sort(texts);
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());

@@ -243,7 +243,7 @@ struct Decoder::Impl {
   std::span<float> forward(const Batch& batch, const KvView& kv) {
     const int rows = batch.rows();
     const std::vector<std::int64_t> positions = positions_of(batch);
-    std::map<std::int64_t, AttentionPlan> plans = plans_of(sequences_of(batch));
+    std::map<std::int64_t, AttentionPlan> plans = plans_of(batch);
     embed(batch);
     for (int layer = 0; layer < spec.layers; ++layer) {
       const bool last = layer + 1 == spec.layers;
@@ -254,7 +254,8 @@ struct Decoder::Impl {
       expect(w.attention_out, kept);
       w.qkv.apply(cpu, team, options.activations, input, work.qkv.row(0), rows, kWide);
       place_keys(w, batch, positions, pool);
-      if (kept < rows) keep_logit_rows(batch, plans);
+      if (kept < rows)
+        plans.insert_or_assign(spec.windows.back(), plan_of(spec.windows.back(), keep_logit_rows(batch)));
       ActivationRows attended = attend(plans.at(spec.windows[static_cast<std::size_t>(layer)]), w, pool, kept);
       expect(w.gate_up, kept);
       w.attention_out.apply(cpu, team, options.activations, attended, work.x.row(0), kept, {.finish = Finish::add});
@@ -264,15 +265,17 @@ struct Decoder::Impl {
   }
 
   // Once the last layer has stored its keys and values, nothing reads rows whose logits nobody wants, which are most of
-  // a prompt: the others move together and go on alone.
-  void keep_logit_rows(const Batch& batch, std::map<std::int64_t, AttentionPlan>& plans) {
+  // a prompt: the others move together and go on alone, as the sequences that are returned.
+  std::vector<AttentionSequence> keep_logit_rows(const Batch& batch) {
     const std::int64_t queries = static_cast<std::int64_t>(spec.attention.heads) * spec.attention.head_dim;
     std::vector<AttentionSequence> kept;
     auto sequence = batch.sequences.begin();
     for (int to = 0; const int row : batch.logit_rows) {
       while (row >= sequence->row_begin + sequence->rows) ++sequence;
-      std::copy_n(work.x.row(row), row == to ? 0 : spec.hidden, work.x.row(to));
-      std::copy_n(work.qkv.row(row), row == to ? 0 : queries, work.qkv.row(to));
+      if (row != to) {
+        std::copy_n(work.x.row(row), spec.hidden, work.x.row(to));
+        std::copy_n(work.qkv.row(row), queries, work.qkv.row(to));
+      }
       const std::int64_t position = sequence->first_position + row - sequence->row_begin;
       if (!kept.empty() && kept.back().runs.data() == sequence->runs.data() &&
           kept.back().first_position + kept.back().rows == position)
@@ -281,7 +284,7 @@ struct Decoder::Impl {
         kept.push_back({to, 1, position, sequence->runs});
       ++to;
     }
-    plans = plans_of(kept);
+    return kept;
   }
 
   std::vector<std::int64_t> positions_of(const Batch& batch) {
@@ -298,22 +301,19 @@ struct Decoder::Impl {
     return positions;
   }
 
-  static std::vector<AttentionSequence> sequences_of(const Batch& batch) {
+  std::map<std::int64_t, AttentionPlan> plans_of(const Batch& batch) {  // one per window that occurs
     std::vector<AttentionSequence> sequences;
     for (const BatchSequence& s : batch.sequences) sequences.push_back({s.row_begin, s.rows, s.first_position, s.runs});
-    return sequences;
-  }
-
-  // One for each window that occurs.
-  std::map<std::int64_t, AttentionPlan> plans_of(std::span<const AttentionSequence> sequences) {
-    const AttentionSpec& a = spec.attention;
     std::map<std::int64_t, AttentionPlan> plans;
     for (std::int64_t window : spec.windows)
-      if (!plans.contains(window))
-        plans.emplace(window, AttentionPlan({a.heads, a.kv_heads, a.head_dim, window, a.scale,
-                                             options.activations == Activations::f32},
-                                            sequences, team.size()));
+      if (!plans.contains(window)) plans.emplace(window, plan_of(window, sequences));
     return plans;
+  }
+  AttentionPlan plan_of(std::int64_t window, std::span<const AttentionSequence> sequences) const {
+    const AttentionSpec& a = spec.attention;
+    return {{a.heads, a.kv_heads, a.head_dim, window, a.scale, options.activations == Activations::f32},
+            sequences,
+            team.size()};
   }
 };
 
