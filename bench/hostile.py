@@ -3,9 +3,9 @@
 
     bench/hostile.py MODEL [--at-once 8] [--tokens 400] [--json-closing] [FLAGS OF serve ...]
 
-The stream decodes alone, then beside the constraints one after another, then beside the same bodies at the same pace, sent
-as what is refused unread (what sending and receiving them costs on this machine), then beside all constraints, so many at
-once. Printed: what each was answered and how long that took, the stream's gaps between tokens in each part, and the server's
+The stream decodes alone, then beside the constraints one after another, then beside the same bodies at the same pace with the
+constraint where nobody reads it (what those requests cost without it), then beside all constraints, so many at once, and at last
+beside loops outside the server that run only where a processor has nothing else to do (what the machine takes from who leaves it no rest). Printed: what each was answered and how long that took, the stream's gaps between tokens in each part, and the server's
 resident memory before, behind and at its most (VmHWM, which starts when the stream has run alone). The stream's reader goes
 before everybody else where the system lets it (root), so that a gap is the server's and not its own wait for a processor.
 Python's own library is enough.
@@ -64,6 +64,23 @@ def beside_a_stream(server, tokens, work):
     return sorted(1000 * gap for gap in found)
 
 
+def loop_at_rest():
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    while True:
+        pass
+
+
+def beside_loops(seconds):
+    """Sleeps while every processor has something to do."""
+    loops = [multiprocessing.Process(target=loop_at_rest, daemon=True) for _ in range(os.cpu_count() or 1)]
+    for loop in loops:
+        loop.start()
+    time.sleep(seconds)
+    for loop in loops:
+        loop.terminate()
+        loop.join()
+
+
 def show_gaps(what, gaps):
     at = lambda share: gaps[min(len(gaps) - 1, int(share * len(gaps)))]
     print(f"{what:28} {len(gaps):6} gaps  p50 {at(0.5):6.2f}  p90 {at(0.9):6.2f}  p99 {at(0.99):6.2f}  max {gaps[-1]:7.2f} ms", flush=True)
@@ -79,9 +96,9 @@ def forget_peak(server):
         file.write("5")
 
 
-def ask(server, body, path="/generate", kind="application/json"):
+def ask(server, body):
     """Status and seconds."""
-    request = urllib.request.Request(server.url + path, body, {"Content-Type": kind})
+    request = urllib.request.Request(server.url + "/generate", body, {"Content-Type": "application/json"})
     begin = time.monotonic()
     try:
         with urllib.request.urlopen(request, timeout=600) as response:
@@ -102,10 +119,11 @@ def main():
     parser.add_argument("--json-closing", action="store_true")
     arguments, flags = parser.parse_known_args()
     common = {"temperature": 0, "max_new_tokens": 20}
-    bodies = []
+    bodies, unconstrained = [], []
     for constraint in CONSTRAINTS:
         more = {"json_closing": True} if arguments.json_closing and "json_schema" in constraint else {}
         bodies.append(json.dumps({"text": "A:", "sampling_params": {**common, **constraint, **more}}).encode())
+        unconstrained.append(json.dumps({"text": "A:", "sampling_params": common, "not_read": constraint}).encode())
     server = Server(arguments.espalier, arguments.model, flags)
     try:
         ask(server, json.dumps({"text": "A:", "sampling_params": {**common, "regex": "a"}}).encode())
@@ -114,30 +132,32 @@ def main():
         before = memory(server, "VmRSS")
         forget_peak(server)
 
-        taken = []
+        answers = []
 
         def in_turns():
             for constraint, body in zip(CONSTRAINTS, bodies):
                 status, seconds = ask(server, body)
-                taken.append(seconds)
+                answers.append((status, seconds))
                 grown, most = memory(server, "VmRSS") - before, memory(server, "VmHWM") - before
                 print(f"{seconds:6.2f} s  {status}  {grown:+6.0f} MiB, at most {most:+6.0f}  {str(constraint)[:70]}", flush=True)
 
-        def refused_in_turns():
-            for body, seconds in zip(bodies, taken):
-                _, own = ask(server, body, "/v1/completions", "text/plain")
+        def unconstrained_in_turns():
+            for body, (status, seconds) in zip(unconstrained, answers):
+                own = ask(server, body)[1] if status == 200 else 0  # who was refused had no tokens
                 time.sleep(max(0, seconds - own))
 
         def at_once():
             with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
                 found = list(pool.map(lambda body: ask(server, body), bodies))
             print(f"{arguments.at_once} at once: the slowest took {max(seconds for _, seconds in found):.2f} s", flush=True)
-        for name, work in (("beside one after another", in_turns), ("beside the bodies alone", refused_in_turns),
+        for name, work in (("beside one after another", in_turns), ("beside them, unconstrained", unconstrained_in_turns),
                            (f"beside {arguments.at_once} at once", at_once)):
             show_gaps(name, beside_a_stream(server, arguments.tokens, work))
             print(f"memory {memory(server, 'VmRSS') - before:+.0f} MiB, at most {memory(server, 'VmHWM') - before:+.0f}; "
                   f"before {before:.0f}", flush=True)
         show_gaps("alone again", beside_a_stream(server, arguments.tokens, lambda: time.sleep(5)))
+        if hasattr(os, "SCHED_IDLE"):
+            show_gaps("beside loops at rest", beside_a_stream(server, arguments.tokens, lambda: beside_loops(5)))
     finally:
         server.stop()
 

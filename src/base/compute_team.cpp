@@ -57,6 +57,17 @@ void ComputeTeam::place(int member) const {
   keep_this_thread_on(place_.pinned ? on.subspan(static_cast<std::size_t>(member) % on.size(), 1) : on);
 }
 
+// Each member for itself, before it works: so nobody needs to know the others' threads.
+void ComputeTeam::follow_apart(int member) {
+  bool& apart = shares_[static_cast<std::size_t>(member)].apart;
+  const bool wanted = apart_.load(std::memory_order_relaxed) > 0;
+  if (wanted == apart) return;
+  const std::span<const int> all = own_processors().allowed;
+  if (place_.pinned || static_cast<int>(all.size()) != size()) return;
+  apart = wanted;
+  keep_this_thread_on(wanted ? all.subspan(static_cast<std::size_t>(member), 1) : all);
+}
+
 ComputeTeam::~ComputeTeam() {
   stopping_ = true;
   wake_.fetch_add(1);
@@ -129,6 +140,7 @@ int ComputeTeam::claim(int owner, std::uint64_t ticket, bool from_front) {
 
 // How many chunks this member computed.
 int ComputeTeam::work(int member, std::uint64_t ticket) {
+  follow_apart(member);
   int done = 0;
   for (int i = 0; i < size(); ++i) {
     const int owner = (member + i) % size();

@@ -8,7 +8,7 @@
 // delays nobody: only claimed chunks are waited for. Threads: one caller at a time. Members spin for a short while
 // between calls, then sleep. Fails: body must not throw; when the system grants fewer threads than asked for, the team
 // is smaller (size() tells, shortage() says why) and still works.
-// Why shares: docs/decisions/team-shares.md.
+// Why shares: docs/decisions/team-shares.md; why apart: docs/decisions/constraints.md.
 #pragma once
 
 #include <algorithm>
@@ -39,6 +39,20 @@ class ComputeTeam {
   int size() const { return static_cast<int>(members_.size()) + 1; }
   const std::optional<Error>& shortage() const { return shortage_; }  // set when size() is less than asked for
   void place_caller() const { place(0); }  // the calling thread, which is to call run(), where a member belongs
+
+  // While it lives, and the team has as many members as the process has processors, each stays on one of its own from its
+  // next job on. For as long as a thread beside the team computes, too: the system gives that one a processor to itself
+  // and wakes two members on another, where each waits for the other's turn to end. Any thread; others may hold one too.
+  class Apart {
+   public:
+    explicit Apart(ComputeTeam& team) : team_(team) { team_.apart_.fetch_add(1, std::memory_order_relaxed); }
+    ~Apart() { team_.apart_.fetch_sub(1, std::memory_order_relaxed); }
+    Apart(const Apart&) = delete;
+    Apart& operator=(const Apart&) = delete;
+
+   private:
+    ComputeTeam& team_;
+  };
 
   int share_begin(int member, int chunks) const {  // its first chunk
     return static_cast<int>(static_cast<std::int64_t>(chunks) * member / size());
@@ -77,6 +91,7 @@ class ComputeTeam {
   // nobody has to fill in the shares of a job, and a member that sleeps need not wake for it.
   struct alignas(64) Share {
     std::atomic<std::uint64_t> left{0};
+    bool apart = false;  // its owner keeps to one processor; the owner's
   };
 
   // What one member called in of what it was told to expect.
@@ -96,6 +111,7 @@ class ComputeTeam {
   int claim(int owner, std::uint64_t ticket, bool from_front);
   void member_loop(int member);
   void place(int member) const;  // the calling thread
+  void follow_apart(int member);
 
   // ticket_ = epoch << 32 | chunks of the job. A job cannot end while a claimed chunk is unfinished, so a successful
   // claim proves that the fields read after it are its own.
@@ -106,6 +122,7 @@ class ComputeTeam {
   alignas(64) std::atomic<int> sleepers_{0};
   std::atomic<std::uint32_t> wake_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<int> apart_{0};  // how many want it
   // Read one by one: of two expectations that are mixed the worst is that lines are called in that nobody needs.
   std::atomic<const std::byte*> ahead_{nullptr};
   std::atomic<std::size_t> ahead_share_{0}, ahead_bytes_{0};

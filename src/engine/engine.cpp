@@ -298,7 +298,9 @@ Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint,
 }
 
 Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint, const grammar::Waited& waited) {
-  if (constraint.kind != Constraint::Kind::none) impl_->start_masks();
+  if (constraint.kind == Constraint::Kind::none) return std::shared_ptr<grammar::Grammar>();
+  impl_->start_masks();
+  const ComputeTeam::Apart apart(*impl_->team);
   return impl_->grammars->compile(std::move(constraint), waited);
 }
 

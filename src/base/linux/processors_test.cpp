@@ -151,5 +151,34 @@ TEST(ProcessorsOfThisProcess, ATeamsMembersStayWhereTheyArePlaced) {
   }).join();
 }
 
+TEST(ProcessorsOfThisProcess, ATeamThatHasThemAllKeepsToOneEachWhileItIsKeptApart) {
+  const std::vector<int> all = own_processors().allowed;
+  const int size = static_cast<int>(all.size());
+  std::thread([&] {
+    ComputeTeam team(size);
+    const auto seen = [&] {
+      std::vector<std::vector<int>> found(static_cast<std::size_t>(8 * size));
+      team.run(8 * size, [&](int chunk) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // so that every member has some
+        found[static_cast<std::size_t>(chunk)] = ProcessorSources::of_this_process().allowed;
+      });
+      return found;
+    };
+    {
+      const ComputeTeam::Apart one(team), another(team);
+      for (const auto& allowed : seen()) EXPECT_EQ(allowed.size(), 1u);
+      EXPECT_EQ(ProcessorSources::of_this_process().allowed, std::vector<int>{all.front()}) << "the caller's";
+    }
+    for (const auto& allowed : seen()) EXPECT_EQ(allowed, all);
+  }).join();
+}
+
+TEST(ProcessorsOfThisProcess, ATeamOfAnotherSizeIsNotKeptApart) {
+  const std::vector<int> all = own_processors().allowed;
+  ComputeTeam team(static_cast<int>(all.size()) + 1);
+  const ComputeTeam::Apart apart(team);
+  team.run(64, [&](int) { EXPECT_EQ(ProcessorSources::of_this_process().allowed, all); });
+}
+
 }  // namespace
 }  // namespace espalier

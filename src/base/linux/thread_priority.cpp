@@ -14,9 +14,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-// A third of the processor beside a thread that wants all of it. Less would save that one nothing that can be measured,
-// and what is to be done here would take seconds.
-constexpr int kNice = 3;
+// A tenth of the processor beside a thread that wants all of it, and what the others leave: half of one beside a team
+// that computes, whose members wait for each other. In turns that are short, as a member waits behind one for its end.
+constexpr int kNice = 10;
+constexpr microseconds kTurn{100};
 
 // The kernel's struct sched_attr, which older C libraries do not have and newer ones declare too.
 struct Attributes {
@@ -49,15 +50,14 @@ void shorten_thread_turns(microseconds turn) {
 }
 
 void lower_thread_priority() {
-  set_turn(microseconds(0), std::max(niceness(), kNice));
+  set_turn(kTurn, std::max(niceness(), kNice));
   thread_steps_aside = true;
 }
 
 void let_others_go_on() {
   using Clock = std::chrono::steady_clock;
-  constexpr microseconds kOwnTurn{100};
   thread_local Clock::time_point begun;
-  if (Clock::now() - begun < kOwnTurn) return;
+  if (Clock::now() - begun < kTurn) return;
   ::sched_yield();
   begun = Clock::now();
 }
