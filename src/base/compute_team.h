@@ -40,9 +40,10 @@ class ComputeTeam {
   const std::optional<Error>& shortage() const { return shortage_; }  // set when size() is less than asked for
   void place_caller() const { place(0); }  // the calling thread, which is to call run(), where a member belongs
 
-  // While it lives, and the team has as many members as the process has processors, each stays on one of its own from its
-  // next job on. For as long as a thread beside the team computes, too: the system gives that one a processor to itself
-  // and wakes two members on another, where each waits for the other's turn to end. Any thread; others may hold one too.
+  // While it lives, and the team has as many members as the process has processors, each stays on one of its own from
+  // its next job on. For as long as a thread beside the team computes, too: the system gives that one a processor to
+  // itself and wakes two members on another, where each waits for the other's turn to end. Any thread; others may hold
+  // one too.
   class Apart {
    public:
     explicit Apart(ComputeTeam& team) : team_(team) { team_.apart_.fetch_add(1, std::memory_order_relaxed); }
