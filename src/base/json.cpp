@@ -399,28 +399,40 @@ std::string in_quotes(std::string_view text, std::size_t most) {
   return cut ? out + "..." : out;
 }
 
+namespace {
+
+// The library writes one double in two thousand with a digit too many: 35650346.6886 as 35650346.688600004.
+std::string shortest_text(double number) {
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
+}  // namespace
+
 std::string number_text(const Json& value) {
   if (!value.is_number_float()) return value.dump();
   const double number = value.get<double>();
   const double size = std::abs(number);  // 2^63: below it a whole double was written with a point or an exponent
-  return size >= 0x1p63 && size < 1e40 ? fmt::format("{:.0f}", number) : value.dump();
+  return size >= 0x1p63 && size < 1e40 ? fmt::format("{:.0f}", number) : shortest_text(number);
 }
 
 std::string written_number(const Json& value) {
   if (value.is_binary()) return {value.get_binary().begin(), value.get_binary().end()};
+  if (value.is_number_float()) return shortest_text(value.get<double>());
   return value.is_number() ? value.dump() : std::string();
 }
 
 namespace {
 
-bool has_written_numbers(const Json& value) {
-  if (value.is_binary()) return true;
-  return value.is_structured() && std::ranges::any_of(value, has_written_numbers);
+bool has_other_numbers(const Json& value) {  // than the library writes as written_number() does
+  if (value.is_binary() || value.is_number_float()) return true;
+  return value.is_structured() && std::ranges::any_of(value, has_other_numbers);
 }
 
 void add_text(const Json& value, std::string& text) {
   if (!value.is_structured() || value.empty()) {
-    text += value.is_binary() ? written_number(value) : value.dump();
+    text += value.is_binary() || value.is_number_float() ? written_number(value) : value.dump();
     return;
   }
   text += value.is_object() ? '{' : '[';
@@ -436,7 +448,7 @@ void add_text(const Json& value, std::string& text) {
 }  // namespace
 
 std::string json_text(const Json& value) {
-  if (!has_written_numbers(value)) return value.dump();
+  if (!has_other_numbers(value)) return value.dump();
   std::string text;
   add_text(value, text);
   return text;

@@ -40,8 +40,8 @@ std::string in_quotes(std::string_view text, std::size_t most = 80);
 // A number as a message should show it: integers too large for 64 bits in digits again, not as 1e+20.
 std::string number_text(const Json& value);
 
-// The number as JSON text, as it was written where no double holds it (JsonLimits::exact_numbers); empty for other
-// values.
+// The number as JSON text: the shortest of a double's, and as it was written where no double holds it
+// (JsonLimits::exact_numbers). Empty for other values.
 std::string written_number(const Json& value);
 
 // The value as JSON without spaces, numbers as written_number gives them.

@@ -273,6 +273,20 @@ TEST(Json, LargeNumbersAreShownInDigits) {
   }
 }
 
+TEST(Json, NumbersAreWrittenAsTheyWere) {
+  for (const char* text : {"35650346.6886", "18961805.2818", "-7513010.6642", "0.1", "1.0", "-0.0", "1e+300", "12"}) {
+    EXPECT_EQ(written_number(*parse_json(text)), text);
+  }
+  EXPECT_EQ(json_text(*parse_json(R"({"a":[35650346.6886,"x"],"b":{"c":-0.5}})")),
+            R"({"a":[35650346.6886,"x"],"b":{"c":-0.5}})");
+  std::mt19937_64 random(testing::seed());
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string text = std::to_string(random() % 10'000'000'000) + '.' + std::to_string(random() % 999 * 10 + 1);
+    ASSERT_EQ(written_number(*parse_json(text)), text) << "round " << i;
+    ASSERT_EQ(json_text(*parse_json('[' + text + ']')), '[' + text + ']') << "round " << i;
+  }
+}
+
 TEST(Json, QuotedCutsAndEscapes) {
   EXPECT_EQ(in_quotes("a\"b\n"), R"("a\"b\n")");
   EXPECT_EQ(in_quotes("0123456789", 4), "\"0123\"...");

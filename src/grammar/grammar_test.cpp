@@ -104,6 +104,9 @@ TEST(Grammars, NumbersKeepTheirBoundsAndFactors) {
       Kind::json_schema,
       {R"({"type":"number","multipleOf":0.25,"minimum":0})", {"0", "0.75", "10.50", "3"}, {"0.3", "0.755", "-0.25"}});
   expect(Kind::json_schema, {R"({"type":"integer","multipleOf":7})", {"0", "49", "-14"}, {"1", "50"}});
+  expect(Kind::json_schema, {R"({"type":"integer","multipleOf":1000000,"minimum":0})",
+                             {"0", "7000000", "1234567000000"},
+                             {"1000001", "-1000000", "100000"}});
 }
 
 TEST(Grammars, StringsCountCharactersHoweverTheyAreWritten) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "espalier/program.h"
 
 namespace espalier {
@@ -12,7 +13,7 @@ std::string as_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_null()) return "None";
-  return value.dump();
+  return json_text(value);
 }
 
 }  // namespace

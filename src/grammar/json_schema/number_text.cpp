@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <numeric>
 #include <tuple>
 #include <vector>
 
@@ -141,11 +142,6 @@ class Magnitudes {
   std::map<std::tuple<std::size_t, bool, bool>, Expression> known_, fractions_;
 };
 
-Decimal magnitude(Decimal value) {
-  value.negative = false;
-  return value;
-}
-
 Expression whole_digits(ExpressionStore& store) {
   const Expression more = store.concat(store.bytes(digits('1', '9')), store.star(store.bytes(digits('0', '9'))));
   return store.either(store.text("0"), more);
@@ -157,6 +153,50 @@ Expression signed_number(ExpressionStore& store, Expression magnitude) {
 
 Expression fraction_of(ExpressionStore& store, const ByteSet& set) {
   return store.optional(store.concat(store.text("."), store.repeat(store.bytes(set), 1)));
+}
+
+// A magnitude as a number of 10^-places, without what is smaller.
+std::string digits_of(const Decimal& value, std::uint32_t places) {
+  std::string fraction = value.fraction;
+  fraction.resize(places, '0');
+  return value.whole + fraction;
+}
+
+Decimal from_digits(std::string_view digits, std::uint32_t places) {
+  Decimal value;
+  value.whole = digits.substr(0, digits.size() - places);
+  value.fraction = digits.substr(digits.size() - places);
+  value.whole.erase(0, std::min(value.whole.find_first_not_of('0'), value.whole.size() - 1));
+  return cut(std::move(value), places);
+}
+
+std::uint64_t remainder_of(std::string_view digits, std::uint64_t units) {
+  std::uint64_t remainder = 0;
+  for (const char digit : digits) remainder = (remainder * 10 + static_cast<std::uint64_t>(digit - '0')) % units;
+  return remainder;
+}
+
+std::string plus(std::string digits, std::uint64_t amount) {
+  for (std::size_t place = digits.size(); amount > 0; amount /= 10) {
+    if (place == 0) {
+      digits.insert(digits.begin(), '0');
+      place = 1;
+    }
+    amount += static_cast<std::uint64_t>(digits[--place] - '0');
+    digits[place] = static_cast<char>('0' + amount % 10);
+  }
+  return digits;
+}
+
+// Requires: no more than the digits say.
+std::string minus(std::string digits, std::uint64_t amount) {
+  for (std::size_t place = digits.size(); amount > 0 && place > 0; amount /= 10) {
+    const auto digit = static_cast<std::uint64_t>(digits[--place] - '0');
+    const std::uint64_t taken = amount % 10;
+    if (digit < taken) amount += 10;
+    digits[place] = static_cast<char>('0' + (digit + 10 - taken) % 10);
+  }
+  return digits;
 }
 
 }  // namespace
@@ -230,27 +270,51 @@ int compare(const Decimal& a, const Decimal& b) {
   return order == 0 ? 0 : (order < 0 ? -sign : sign);
 }
 
+Factor factor_of(const Decimal& decimal) {
+  return {std::stoull(decimal.whole + decimal.fraction), static_cast<std::uint32_t>(decimal.fraction.size())};
+}
+
+Factor integers_of(const Factor& factor) {
+  std::uint64_t scale = 1;
+  for (std::uint32_t place = 0; place < factor.places; ++place) scale *= 10;
+  return {factor.units / std::gcd(factor.units, scale), 0};
+}
+
+std::optional<Decimal> common_multiple(const Decimal& a, const Decimal& b) {
+  const auto places = static_cast<std::uint32_t>(std::max(a.fraction.size(), b.fraction.size()));
+  const std::string first = digits_of(a, places), second = digits_of(b, places);
+  if (std::max(first.size(), second.size()) > 2 * kMostFactorDigits) return std::nullopt;
+  const std::uint64_t of_a = std::stoull(first), of_b = std::stoull(second);
+  const std::uint64_t more = of_b / std::gcd(of_a, of_b);
+  std::uint64_t most = 1;
+  for (std::uint32_t place = 0; place < kMostFactorDigits; ++place) most *= 10;
+  if (of_a >= most || more >= most || of_a * more >= most) return std::nullopt;
+  return from_digits(plus(std::string(places + 1, '0'), of_a * more), places);
+}
+
+Decimal next_multiple(const NumberBound& low, const Factor& factor) {
+  const std::string digits = digits_of(low.at, factor.places);
+  const std::uint64_t remainder = remainder_of(digits, factor.units);
+  const bool exact = low.at.fraction.size() <= factor.places;
+  if (remainder == 0 && exact && !low.excluded) return low.at;
+  return from_digits(plus(digits, factor.units - remainder), factor.places);
+}
+
+std::optional<Decimal> last_multiple(const NumberBound& high, const Factor& factor) {
+  const std::string digits = digits_of(high.at, factor.places);
+  const std::uint64_t remainder = remainder_of(digits, factor.units);
+  const bool exact = high.at.fraction.size() <= factor.places;
+  const bool itself = remainder == 0 && exact && high.excluded;
+  if (itself && high.at.is_zero()) return std::nullopt;
+  return from_digits(minus(digits, itself ? factor.units : remainder), factor.places);
+}
+
 Expression number_range(ExpressionStore& store, const std::optional<NumberBound>& low,
                         const std::optional<NumberBound>& high, bool integers) {
-  if (low && high) {
-    const int order = compare(low->at, high->at);
-    if (order > 0 || (order == 0 && (low->excluded || high->excluded))) return ExpressionStore::nothing;
-  }
   Magnitudes magnitudes(store, integers);
-  std::vector<Expression> ways;
-  const bool may_be_positive = !high || !high->at.negative;
-  if (may_be_positive) {
-    const NumberBound from = low && !low->at.negative ? *low : NumberBound{};
-    ways.push_back(magnitudes.between(from, high));
-  }
-  if (!low || low->at.negative) {
-    NumberBound from;
-    if (high && (high->at.negative || high->at.is_zero())) from = {magnitude(high->at), high->excluded};
-    std::optional<NumberBound> to;
-    if (low) to = NumberBound{magnitude(low->at), low->excluded};
-    ways.push_back(store.concat(store.text("-"), magnitudes.between(from, to)));
-  }
-  return store.either(std::move(ways));
+  return either_sign(store, low, high, [&](const NumberBound& from, const std::optional<NumberBound>& to) {
+    return magnitudes.between(from, to);
+  });
 }
 
 Expression number_equal_to(ExpressionStore& store, const Decimal& value) {

@@ -7,9 +7,12 @@
 //          digits when written out.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "grammar/expression.h"
 
@@ -35,6 +38,47 @@ struct NumberBound {
   Decimal at;
   bool excluded = false;
 };
+
+struct Factor {  // units / 10^places
+  std::uint64_t units = 1;
+  std::uint32_t places = 0;
+};
+inline constexpr std::uint32_t kMostFactorDigits = 9;  // of the units
+Factor factor_of(const Decimal& decimal);              // Requires: above 0, no more digits
+Factor integers_of(const Factor& factor);              // of its multiples the integers are those of this one
+// Nothing when it has more digits than a factor may have.
+std::optional<Decimal> common_multiple(const Decimal& a, const Decimal& b);
+// The first multiple from a bound of 0 or more on, and the last one before it (from 0 on).
+Decimal next_multiple(const NumberBound& low, const Factor& factor);
+std::optional<Decimal> last_multiple(const NumberBound& high, const Factor& factor);
+
+// Numbers between the bounds that are there, from their magnitudes: `between` is given the bounds of these.
+template <class Between>
+Expression either_sign(ExpressionStore& store, const std::optional<NumberBound>& low,
+                       const std::optional<NumberBound>& high, Between between) {
+  if (low && high) {
+    const int order = compare(low->at, high->at);
+    if (order > 0 || (order == 0 && (low->excluded || high->excluded))) return ExpressionStore::nothing;
+  }
+  const auto magnitude = [](NumberBound bound) {
+    bound.at.negative = false;
+    return bound;
+  };
+  std::vector<Expression> ways;
+  const bool may_be_positive = !high || !high->at.negative;
+  if (may_be_positive) {
+    const NumberBound from = low && !low->at.negative ? *low : NumberBound{};
+    ways.push_back(between(from, high));
+  }
+  if (!low || low->at.negative) {
+    NumberBound from;
+    if (high && (high->at.negative || high->at.is_zero())) from = magnitude(*high);
+    std::optional<NumberBound> to;
+    if (low) to = magnitude(*low);
+    ways.push_back(store.concat(store.text("-"), between(from, to)));
+  }
+  return store.either(std::move(ways));
+}
 // Numbers between the bounds that are there. `integers`: only those written as -?digits.
 Expression number_range(ExpressionStore& store, const std::optional<NumberBound>& low,
                         const std::optional<NumberBound>& high, bool integers);

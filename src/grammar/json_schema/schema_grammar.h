@@ -89,8 +89,12 @@ class SchemaGrammar final : public ExpressionSource {
   struct Multiple {  // digits of a number of which the value so far, in units of the factor, leaves `remainder`
     std::uint32_t factor = 0, remainder = 0, fraction_digits = 0;
     enum class Phase : std::uint8_t { start, sign, zero, whole, fraction, zeros } phase = Phase::start;
-    bool integers = false;  // written without fraction
+    bool integers = false;                                       // written without fraction
+    std::uint32_t least = 0, most = ExpressionStore::unbounded;  // digits that are still to come before the point
     bool operator==(const Multiple&) const = default;
+  };
+  struct MultipleHash {
+    std::size_t operator()(const Multiple& m) const;
   };
   struct Member {
     Expression key = ExpressionStore::empty;  // behind its opening quote, up to the value
@@ -170,10 +174,18 @@ class SchemaGrammar final : public ExpressionSource {
   // schema_numbers.cpp
   Expression number_text(Formula formula);
   Expression number_part(Formula formula);
+
+  // schema_multiples.cpp
+  class MultiplesBetween;
   Expression multiple_of(std::uint32_t factor, bool integers);
-  bool can_end(const Multiple& state);
-  bool can_go_on(const Multiple& state);
-  Expression multiple(Multiple state);
+  Expression multiple_between(std::uint32_t factor, bool integers, const std::optional<NumberBound>& low,
+                              const std::optional<NumberBound>& high);
+  void join_factors(std::vector<std::uint32_t>& factors);
+  Factor factor_of(const Multiple& state) const;
+  bool can_end(const Multiple& state) const;
+  bool can_go_on(const Multiple& state) const;
+  Expression multiple(const Multiple& state);
+  std::optional<Multiple> behind_digit(Multiple state, Multiple::Phase phase, unsigned digit) const;
   Expression digit_steps(const Multiple& state, Multiple::Phase phase);
   Expression expand(const Multiple& state);
 
@@ -321,7 +333,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::unordered_map<Formula, bool> counts_members_;
   std::unordered_map<std::uint64_t, std::vector<Choice>> decided_;
   std::vector<Multiple> multiples_;
-  std::unordered_map<std::uint64_t, std::uint32_t> multiple_numbers_;
+  std::unordered_map<Multiple, std::uint32_t, MultipleHash> multiple_numbers_;
   std::unordered_map<std::uint32_t, Expression> key_texts_;
   std::unordered_map<std::uint64_t, bool> name_matches_;
 };

@@ -339,6 +339,15 @@ TEST(SchemaKeywords, NumbersThatNoDoubleHoldsAreExact) {
                    {"100000000000000000000000000", "100000000000000000000000004"}});
 }
 
+TEST(SchemaKeywords, NumbersThatDoublesHoldAreThoseThatTheSchemaWrites) {
+  expect(kSchema, {R"({"enum":[35650346.6886,[18961805.2818]]})",
+                   {"35650346.6886", "[18961805.2818]"},
+                   {"35650346.688600004", "[18961805.281800002]"}});
+  expect(kSchema, {R"({"type":"number","minimum":7513010.6642,"exclusiveMaximum":27874262.3443})",
+                   {"7513010.6642", "27874262.3442999"},
+                   {"7513010.6641999", "27874262.3443", "27874262.3443000001"}});
+}
+
 TEST(SchemaKeywords, FormatsThatNoPatternDecidesOfferAPart) {
   expect(kSchema, {R"({"type":"string","format":"hostname"})",
                    {R"("a--b.com")", R"("x1")"},

@@ -23,7 +23,7 @@ Result<bool> matches(const Constraint& constraint, std::string_view text) {
     compact.flexible_whitespace = false;
     auto value = parse_json(text);
     if (!value.ok()) return false;
-    respelt = value->dump();
+    respelt = json_text(*value);
   }
   // What texts are allowed does not depend on the tokens they are cut into.
   auto vocabulary = std::make_shared<grammar::Vocabulary>(std::vector<std::string>{"a"});
