@@ -12,25 +12,25 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr auto kSchema = Constraint::Kind::json_schema;
+constexpr auto kJsonSchema = Constraint::Kind::json_schema;
 
 TEST(Multiples, LargeFactorsHaveBounds) {
-  expect(kSchema, {R"({"type":"integer","multipleOf":999999937,"minimum":-5e10,"exclusiveMaximum":1099511627776})",
+  expect(kJsonSchema, {R"({"type":"integer","multipleOf":999999937,"minimum":-5e10,"exclusiveMaximum":1099511627776})",
                    {"-999999937", "0", "1098999930763", "-49999996850"},
                    {"999999938", "1099999930700", "-50999996787", "1", "0.0"}});
-  expect(kSchema, {R"({"type":"number","multipleOf":0.00086413,"minimum":0.00086414,"maximum":1728.26})",
+  expect(kJsonSchema, {R"({"type":"number","multipleOf":0.00086413,"minimum":0.00086414,"maximum":1728.26})",
                    {"0.00172826", "0.001728260", "1728.26", "1728.25913587", "0.86413"},
                    {"0.00086413", "0", "1728.26086413", "1728.2591358", "0.8641"}});
-  expect(kSchema, {R"({"type":"integer","multipleOf":1000000,"minimum":100000000000000000000000000})",
+  expect(kJsonSchema, {R"({"type":"integer","multipleOf":1000000,"minimum":100000000000000000000000000})",
                    {"100000000000000000000000000", "123456789012345678901000000"},
                    {"99999999999999999999000000", "123456789012345678901000001"}});
 }
 
 TEST(Multiples, OfSeveralFactorsAreThoseOfTheLeastCommonOne) {
-  expect(kSchema, {R"({"allOf":[{"multipleOf":86400},{"multipleOf":0.007}],"type":"number","minimum":604801})",
+  expect(kJsonSchema, {R"({"allOf":[{"multipleOf":86400},{"multipleOf":0.007}],"type":"number","minimum":604801})",
                    {"1209600", "604800000", "1209600.00"},
                    {"604800", "691200", "1209600.5"}});
-  expect(kSchema, {R"({"allOf":[{"multipleOf":999983},{"multipleOf":8}],"type":"integer","maximum":-1})",
+  expect(kJsonSchema, {R"({"allOf":[{"multipleOf":999983},{"multipleOf":8}],"type":"integer","maximum":-1})",
                    {"-7999864", "-15999728"},
                    {"0", "-999983", "7999864"}});
 }
@@ -40,12 +40,12 @@ TEST(Multiples, BoundsWithoutOneBetweenThemAreRefused) {
        {R"("minimum":1,"maximum":999999936)", R"("exclusiveMinimum":0,"exclusiveMaximum":999999937)",
         R"("minimum":-999999936,"exclusiveMaximum":0)", R"("minimum":0.5,"maximum":0.75)"}) {
     const std::string schema = fmt::format(R"({{"type":"number","multipleOf":999999937,{}}})", bounds);
-    EXPECT_EQ(refused(kSchema, schema).message, refused(kSchema, "false").message) << schema;
+    EXPECT_EQ(refused(kJsonSchema, schema).message, refused(kJsonSchema, "false").message) << schema;
   }
 }
 
 // Numbers in units of 1/1000.
-struct Case {
+struct MultipleCase {
   int factor = 1000, low = 0, high = 0;
   bool above = false, below = false, integers = false;  // above: the bound itself is none
 
@@ -59,9 +59,9 @@ struct Case {
   }
 };
 
-Case draw(std::mt19937& random) {
+MultipleCase draw(std::mt19937& random) {
   const auto between = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
-  Case drawn;
+  MultipleCase drawn;
   drawn.factor = std::vector{between(1, 40) * 1000, between(1, 40) * 250, between(1, 9000)}[random() % 3];
   drawn.low = between(-150, 150) * (between(0, 1) == 1 ? 1000 : 100);
   drawn.high = drawn.low + between(0, 60) * 500;
@@ -82,13 +82,13 @@ TEST(Multiples, BetweenBoundsAreThoseOfArithmetic) {
   const auto seed = static_cast<unsigned>(testing::seed());
   std::mt19937 random(seed);
   for (int round = 0; round < 150; ++round) {
-    const Case drawn = draw(random);
+    const MultipleCase drawn = draw(random);
     const std::string label = fmt::format("{}, seed {}", drawn.schema(), seed);
     std::set<std::string> beginnings;
     for (int value = drawn.low; value <= drawn.high; ++value) {
       if (drawn.contains(value)) add_beginnings(beginnings, fmt::format("{}", value / 1000.0), drawn.integers);
     }
-    const auto grammar = Grammar::compile({kSchema, drawn.schema()}, bytes_only());
+    const auto grammar = Grammar::compile({kJsonSchema, drawn.schema()}, bytes_only());
     ASSERT_EQ(grammar.ok(), !beginnings.empty()) << label;
     if (!grammar.ok()) continue;
     if (drawn.low < 0 && drawn.contains(0)) add_beginnings(beginnings, "-0", drawn.integers);
