@@ -19,11 +19,22 @@ Text date() {
   return "(?:[0-9]{4}-" + day + "|" + leap + "-02-29)";
 }
 
+constexpr const char* kHourAndMinute = "(?:[01][0-9]|2[0-3]):[0-5][0-9]";
+
+Text clock_of(const Text& seconds) {
+  return Text(kHourAndMinute) + ":" + seconds + "(?:\\.[0-9]+)?";
+}
+Text zone() {
+  return Text("(?:[Zz]|[+-]") + kHourAndMinute + ")";
+}
+
 Text time() {
-  const Text clock = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?";
-  const Text zone = "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
   const Text leap_second = "23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00)";
-  return "(?:" + clock + zone + "|" + leap_second + ")";
+  return "(?:" + clock_of("[0-5][0-9]") + zone() + "|" + leap_second + ")";
+}
+// A leap second's in every zone.
+Text wide_time() {
+  return clock_of("(?:[0-5][0-9]|60)") + zone();
 }
 
 Text duration() {
@@ -54,9 +65,12 @@ Text ipv6() {
 }
 
 // RFC 1123. Names in ASCII of other scripts ("xn--...") are left out: which of them are valid no pattern says.
-Text hostname() {
+Text wide_hostname() {
   const Text label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-  return "(?=.{1,253}$)(?!(?:.*\\.)?[Xx][Nn]--)" + label + "(?:\\." + label + ")*";
+  return "(?=.{1,253}$)" + label + "(?:\\." + label + ")*";
+}
+Text hostname() {
+  return "(?!(?:.*\\.)?[Xx][Nn]--)" + wide_hostname();
 }
 
 // RFC 5890, of which these are offered: labels in ASCII, and short ones of letters that need no context: Latin, Greek,
@@ -153,7 +167,23 @@ Text uri_template() {
   return "(?:" + literal + "|\\{[+#./;?&=,!@|]?" + variable + "(?:," + variable + ")*\\})*";
 }
 
-std::unordered_map<std::string_view, Text> make_table() {
+using Table = std::unordered_map<std::string_view, Text>;
+
+std::string_view find_in(const Table& table, std::string_view format) {
+  const auto found = table.find(format);
+  return found == table.end() ? std::string_view() : std::string_view(found->second);
+}
+
+Table wide_patterns() {
+  const Text any = "[^]*";
+  return {{"time", wide_time()},
+          {"date-time", date() + "[Tt]" + wide_time()},
+          {"hostname", wide_hostname()},
+          {"idn-hostname", any},
+          {"regex", any}};
+}
+
+Table patterns() {
   const Text pointer = "(?:/(?:[^~/]|~[01])*)*";
   const Text uuid = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}";
   return {
@@ -182,9 +212,13 @@ std::unordered_map<std::string_view, Text> make_table() {
 }  // namespace
 
 std::string_view format_pattern(std::string_view format) {
-  static const std::unordered_map<std::string_view, Text> table = make_table();
-  const auto found = table.find(format);
-  return found == table.end() ? std::string_view() : std::string_view(found->second);
+  static const Table table = patterns();
+  return find_in(table, format);
+}
+
+std::string_view wide_format_pattern(std::string_view format) {
+  static const Table table = wide_patterns();
+  return find_in(table, format);
 }
 
 bool is_number_type(std::string_view format) {

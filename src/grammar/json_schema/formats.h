@@ -9,6 +9,8 @@ namespace espalier::grammar {
 
 // Empty for formats that are not checked: they only describe.
 std::string_view format_pattern(std::string_view format);
+// What all texts of the format match, where its pattern offers only a part of them, for `not`. Else empty.
+std::string_view wide_format_pattern(std::string_view format);
 
 // Whether a format that is not checked is one for how a program holds a number: OpenAPI's (int32, double ...), draft
 // 3's utc-millisec.

@@ -361,6 +361,23 @@ TEST(SchemaKeywords, FormatsThatNoPatternDecidesOfferAPart) {
           {R"x("^(abc]")x", R"x("(?P<name>x)")x", R"x("a**")x", R"x("[b-a]")x", R"x("\\a")x", R"x("(?i)a")x"}});
 }
 
+TEST(SchemaKeywords, NotLeavesOutAllOfAFormatThatIsOfferedInPart) {
+  expect(kSchema, {R"({"type":"string","not":{"format":"time"}})",
+                   {R"("15:59:61Z")", R"("noon")"},
+                   {R"("15:59:60-08:00")", R"("23:59:60Z")", R"("12:00:00Z")"}});
+  expect(kSchema, {R"({"type":"string","not":{"format":"date-time"}})",
+                   {R"("2024-02-30T12:00:00Z")"},
+                   {R"("2016-12-31T15:59:60.5-08:00")", R"("2016-12-31t12:00:00z")"}});
+  expect(kSchema, {R"({"type":"string","not":{"format":"hostname"}})",
+                   {R"("-a")", R"("a_b")", R"("")"},
+                   {R"("xn--4gbwdl.xn--wgbh1c")", R"("XN--X")", R"("a.b")"}});
+  expect(kSchema,
+         {R"({"anyOf":[{"type":"integer"},{"not":{"format":"regex"}}]})", {"1"}, {"[]", R"("(?i)a")", R"("a")"}});
+  expect(kSchema, {R"({"type":"string","oneOf":[{"format":"time"},{"minLength":14}]})",
+                   {R"("12:00:00Z")", R"("a quarter past twelve")"},
+                   {R"("12:00:00+01:00")", R"("15:59:60-08:00")"}});
+}
+
 TEST(SchemaKeywords, MembersAreCountedByNameHoweverOftenTheyCome) {
   expect(kSchema, {R"({"type":"object","minProperties":2})",
                    {R"({"a":1,"b":2})", R"({"a":1,"b":2,"a":3})", R"({"a":1,"A":2})", R"({"":1,"a":2})"},

@@ -582,8 +582,13 @@ Result<> SchemaReader::read_format(Reading& in, const Json& value) {
     describes_documents_ = describes_documents_ || !is_number_type(format);
     return success();
   }
-  ESP_TRY(const Expression matching, pattern(in, fmt::format("^(?:{})$", source), "format"));
-  in.parts.push_back(one(Kind::matches, matching));
+  const auto whole = [&](std::string_view text) { return pattern(in, fmt::format("^(?:{})$", text), "format"); };
+  ESP_TRY(const Expression matching, whole(source));
+  Expression all = ExpressionStore::nothing;
+  if (const std::string_view wide = wide_format_pattern(format); !wide.empty()) {
+    ESP_TRY(all, whole(wide));
+  }
+  in.parts.push_back(one(Kind::matches, matching, all));
   return success();
 }
 

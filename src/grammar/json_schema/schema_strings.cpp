@@ -74,7 +74,7 @@ Expression SchemaGrammar::string_part(Formula formula) {
   if (op == Form::one || op == Form::negated) {
     const Demand c = formulas_.demand(formula);
     if (c.kind == Kind::equals) result = tables_.spelling.text(tables_.texts[c.a]);
-    if (c.kind == Kind::matches) result = c.a;
+    if (c.kind == Kind::matches) result = op == Form::negated && c.b != ExpressionStore::nothing ? c.b : c.a;
     if (c.kind == Kind::length) result = store_.repeat(tables_.spelling.any_character(), c.a, c.b);
     if (op == Form::negated) result = store_.both(any_text_, store_.negation(result));
   } else if (const auto list = op == Form::any ? literals(formula) : std::nullopt) {
