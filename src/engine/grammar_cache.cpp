@@ -33,10 +33,10 @@ Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint
   return compiled;
 }
 
-// Who has waited until now has an answer in the time that waiting and compiling may take together, if that leaves
-// enough to compile anything.
+// Who has waited and read until now has an answer within the time for compiling and half of that for waiting, if that
+// leaves enough to compile anything: two seconds with what comes before and behind, on a machine that is busy.
 GrammarLimits limits_behind(GrammarLimits limits, std::chrono::steady_clock::duration taken) {
-  const auto left = std::chrono::floor<std::chrono::milliseconds>(limits.wait_time + limits.compile_time - taken);
+  const auto left = std::chrono::floor<std::chrono::milliseconds>(limits.compile_time + limits.wait_time / 2 - taken);
   limits.compile_time = std::clamp(left, limits.compile_time / 2, limits.compile_time);
   return limits;
 }
