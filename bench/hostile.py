@@ -4,11 +4,12 @@
     bench/hostile.py MODEL [--at-once 8] [--tokens 400] [--json-closing] [FLAGS OF serve ...]
 
 The stream decodes alone, then beside the constraints one after another, then beside the same bodies at the same pace with the
-constraint where nobody reads it (what those requests cost without it), then beside all constraints, so many at once, and at last
-beside loops outside the server that run only where a processor has nothing else to do (what the machine takes from who leaves it no rest). Printed: what each was answered and how long that took, the stream's gaps between tokens in each part, and the server's
-resident memory before, behind and at its most (VmHWM, which starts when the stream has run alone). The stream's reader goes
-before everybody else where the system lets it (root), so that a gap is the server's and not its own wait for a processor.
-Python's own library is enough.
+constraint where nobody reads it (what those requests cost without it), then beside all constraints, so many at once, and at
+last beside loops outside the server that run only where a processor has nothing else to do (what the machine takes from who
+leaves it no rest). Printed: what each was answered and how long that took, the stream's gaps between tokens in each part, and
+the server's resident memory before, behind and at its most (VmHWM, which starts when the stream has run alone). The stream's
+reader goes before everybody else where the system lets it (root), so that a gap is the server's and not its own wait for a
+processor. Python's own library is enough.
 """
 import argparse
 import concurrent.futures

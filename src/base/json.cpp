@@ -425,14 +425,18 @@ std::string written_number(const Json& value) {
 
 namespace {
 
-bool has_other_numbers(const Json& value) {  // than the library writes as written_number() does
-  if (value.is_binary() || value.is_number_float()) return true;
-  return value.is_structured() && std::ranges::any_of(value, has_other_numbers);
+// The library does not write it as written_number() does.
+bool is_other_number(const Json& value) {
+  return value.is_binary() || value.is_number_float();
+}
+
+bool has_other_numbers(const Json& value) {
+  return is_other_number(value) || (value.is_structured() && std::ranges::any_of(value, has_other_numbers));
 }
 
 void add_text(const Json& value, std::string& text) {
   if (!value.is_structured() || value.empty()) {
-    text += value.is_binary() || value.is_number_float() ? written_number(value) : value.dump();
+    text += is_other_number(value) ? written_number(value) : value.dump();
     return;
   }
   text += value.is_object() ? '{' : '[';

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace espalier::grammar {
 namespace {
@@ -64,11 +65,12 @@ Text ipv6() {
   return all;
 }
 
-// RFC 1123. Names in ASCII of other scripts ("xn--...") are left out: which of them are valid no pattern says.
+// RFC 1123.
 Text wide_hostname() {
   const Text label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
   return "(?=.{1,253}$)" + label + "(?:\\." + label + ")*";
 }
+// Names in ASCII of other scripts ("xn--...") are left out: which of them are valid no pattern says.
 Text hostname() {
   return "(?!(?:.*\\.)?[Xx][Nn]--)" + wide_hostname();
 }
@@ -167,26 +169,28 @@ Text uri_template() {
   return "(?:" + literal + "|\\{[+#./;?&=,!@|]?" + variable + "(?:," + variable + ")*\\})*";
 }
 
-using Table = std::unordered_map<std::string_view, Text>;
-
-std::string_view find_in(const Table& table, std::string_view format) {
-  const auto found = table.find(format);
-  return found == table.end() ? std::string_view() : std::string_view(found->second);
+Text whole(const Text& pattern) {
+  return "^(?:" + pattern + ")$";
 }
 
-Table wide_patterns() {
-  const Text any = "[^]*";
-  return {{"time", wide_time()},
-          {"date-time", date() + "[Tt]" + wide_time()},
-          {"hostname", wide_hostname()},
-          {"idn-hostname", any},
-          {"regex", any}};
+struct PartialFormat {
+  std::string_view name;
+  Text wide;
+};
+
+const std::vector<PartialFormat>& partial_formats() {
+  static const std::vector<PartialFormat> formats{{"time", whole(wide_time())},
+                                                  {"date-time", whole(date() + "[Tt]" + wide_time())},
+                                                  {"hostname", whole(wide_hostname())},
+                                                  {"idn-hostname", "[^]*"},
+                                                  {"regex", "[^]*"}};
+  return formats;
 }
 
-Table patterns() {
+std::unordered_map<std::string_view, Text> make_table() {
   const Text pointer = "(?:/(?:[^~/]|~[01])*)*";
   const Text uuid = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}";
-  return {
+  std::unordered_map<std::string_view, Text> table{
       {"date", date()},
       {"time", time()},
       {"date-time", date() + "[Tt]" + time()},
@@ -207,18 +211,26 @@ Table patterns() {
       {"json-pointer", pointer},
       {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" + pointer + ")"},
   };
+  for (auto& [name, pattern] : table) pattern = whole(pattern);
+  return table;
 }
 
 }  // namespace
 
 std::string_view format_pattern(std::string_view format) {
-  static const Table table = patterns();
-  return find_in(table, format);
+  static const std::unordered_map<std::string_view, Text> table = make_table();
+  const auto found = table.find(format);
+  return found == table.end() ? std::string_view() : std::string_view(found->second);
 }
 
-std::string_view wide_format_pattern(std::string_view format) {
-  static const Table table = wide_patterns();
-  return find_in(table, format);
+std::uint32_t partial_format(std::string_view format) {
+  const auto& formats = partial_formats();
+  const auto found = std::ranges::find(formats, format, &PartialFormat::name);
+  return found == formats.end() ? 0 : static_cast<std::uint32_t>(found - formats.begin()) + 1;
+}
+
+std::string_view wide_pattern(std::uint32_t partial_format) {
+  return partial_formats()[partial_format - 1].wide;
 }
 
 bool is_number_type(std::string_view format) {

@@ -3,14 +3,17 @@
 // Fails: never.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace espalier::grammar {
 
 // Empty for formats that are not checked: they only describe.
 std::string_view format_pattern(std::string_view format);
-// What all texts of the format match, where its pattern offers only a part of them, for `not`. Else empty.
-std::string_view wide_format_pattern(std::string_view format);
+// A number of the format where its pattern offers only a part of it, for wide_pattern(); else 0.
+std::uint32_t partial_format(std::string_view format);
+// What all texts of such a format match, and others perhaps: what `not` leaves out.
+std::string_view wide_pattern(std::uint32_t partial_format);
 
 // Whether a format that is not checked is one for how a program holds a number: OpenAPI's (int32, double ...), draft
 // 3's utc-millisec.

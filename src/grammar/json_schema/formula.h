@@ -46,7 +46,8 @@ struct Demand {
     is_true,   // booleans
     equals,    // strings and numbers; a: number of a literal's text (numbers in their shortest decimal form)
     length,    // strings; characters, a..b
-    matches,   // strings; a: expression over the inside of a JSON string; b: what `not` leaves out, if more than a
+    matches,   // strings; a: expression over the inside of a JSON string; b: partial_format(): `not` leaves out more
+               // than a
     at_least,  // numbers; a: literal; b: 1 = the bound itself is excluded
     at_most,
     multiple,     // numbers; a: literal

@@ -270,14 +270,18 @@ int compare(const Decimal& a, const Decimal& b) {
   return order == 0 ? 0 : (order < 0 ? -sign : sign);
 }
 
+std::uint64_t power_of_ten(std::uint32_t exponent) {
+  std::uint64_t power = 1;
+  while (exponent-- > 0) power *= 10;
+  return power;
+}
+
 Factor factor_of(const Decimal& decimal) {
   return {std::stoull(decimal.whole + decimal.fraction), static_cast<std::uint32_t>(decimal.fraction.size())};
 }
 
 Factor integers_of(const Factor& factor) {
-  std::uint64_t scale = 1;
-  for (std::uint32_t place = 0; place < factor.places; ++place) scale *= 10;
-  return {factor.units / std::gcd(factor.units, scale), 0};
+  return {factor.units / std::gcd(factor.units, power_of_ten(factor.places)), 0};
 }
 
 std::optional<Decimal> common_multiple(const Decimal& a, const Decimal& b) {
@@ -286,8 +290,7 @@ std::optional<Decimal> common_multiple(const Decimal& a, const Decimal& b) {
   if (std::max(first.size(), second.size()) > 2 * kMostFactorDigits) return std::nullopt;
   const std::uint64_t of_a = std::stoull(first), of_b = std::stoull(second);
   const std::uint64_t more = of_b / std::gcd(of_a, of_b);
-  std::uint64_t most = 1;
-  for (std::uint32_t place = 0; place < kMostFactorDigits; ++place) most *= 10;
+  const std::uint64_t most = power_of_ten(kMostFactorDigits);
   if (of_a >= most || more >= most || of_a * more >= most) return std::nullopt;
   return from_digits(plus(std::string(places + 1, '0'), of_a * more), places);
 }

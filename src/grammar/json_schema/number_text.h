@@ -44,6 +44,7 @@ struct Factor {  // units / 10^places
   std::uint32_t places = 0;
 };
 inline constexpr std::uint32_t kMostFactorDigits = 9;  // of the units
+std::uint64_t power_of_ten(std::uint32_t exponent);    // Requires: below 20
 Factor factor_of(const Decimal& decimal);              // Requires: above 0, no more digits
 Factor integers_of(const Factor& factor);              // of its multiples the integers are those of this one
 // Nothing when it has more digits than a factor may have.
@@ -79,6 +80,7 @@ Expression either_sign(ExpressionStore& store, const std::optional<NumberBound>&
   }
   return store.either(std::move(ways));
 }
+
 // Numbers between the bounds that are there. `integers`: only those written as -?digits.
 Expression number_range(ExpressionStore& store, const std::optional<NumberBound>& low,
                         const std::optional<NumberBound>& high, bool integers);

@@ -169,6 +169,7 @@ class SchemaGrammar final : public ExpressionSource {
   Expression without_exclusions(Formula formula);
   Expression string_text(Formula formula);  // inside the quotes
   Expression string_part(Formula formula);
+  Expression all_of_format(std::uint32_t partial_format);
   Expression one_of(std::span<const std::uint32_t> texts);  // of tables_.texts
 
   // schema_numbers.cpp

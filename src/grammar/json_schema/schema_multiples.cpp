@@ -8,12 +8,6 @@
 namespace espalier::grammar {
 namespace {
 
-std::uint64_t power_of_ten(std::uint32_t exponent) {
-  std::uint64_t power = 1;
-  while (exponent-- > 0) power *= 10;
-  return power;
-}
-
 // Whether there is a multiple among the `scale` values that begin with one of this remainder, further digits and all.
 bool reaches_multiple(std::uint64_t remainder, std::uint64_t scale, std::uint64_t units) {
   return (units - remainder * scale % units) % units < scale;

@@ -363,14 +363,18 @@ Result<> SchemaReader::read_properties(Reading& in, const Json& value) {
   return success();
 }
 
-Result<Expression> SchemaReader::pattern(Reading& in, const std::string& source, std::string_view keyword) {
-  if (const auto known = patterns_.find(source); known != patterns_.end()) return known->second;
-  const std::string place = document_.pointer(in.number) + pointer_token(keyword);
+Result<Expression> SchemaTables::searched(std::string_view pattern) {
   RegexOptions options;
   options.dialect = RegexDialect::ecma;
   options.look_ahead = true;
-  auto regex = parse_regex(source, options);
-  auto found = regex.ok() ? tables_.spelling.search(*regex) : Result<Expression>(regex.error());
+  ESP_TRY(const auto regex, parse_regex(pattern, options));
+  return spelling.search(regex);
+}
+
+Result<Expression> SchemaReader::pattern(Reading& in, const std::string& source, std::string_view keyword) {
+  if (const auto known = patterns_.find(source); known != patterns_.end()) return known->second;
+  const std::string place = document_.pointer(in.number) + pointer_token(keyword);
+  auto found = tables_.searched(source);
   if (found.ok()) return patterns_[source] = *found;
   Error error = std::move(found).error();
   error.message = fmt::format("JSON schema: pattern {} at {}: {}", in_quotes(source), place, error.message);
@@ -582,13 +586,8 @@ Result<> SchemaReader::read_format(Reading& in, const Json& value) {
     describes_documents_ = describes_documents_ || !is_number_type(format);
     return success();
   }
-  const auto whole = [&](std::string_view text) { return pattern(in, fmt::format("^(?:{})$", text), "format"); };
-  ESP_TRY(const Expression matching, whole(source));
-  Expression all = ExpressionStore::nothing;
-  if (const std::string_view wide = wide_format_pattern(format); !wide.empty()) {
-    ESP_TRY(all, whole(wide));
-  }
-  in.parts.push_back(one(Kind::matches, matching, all));
+  ESP_TRY(const Expression matching, pattern(in, std::string(source), "format"));
+  in.parts.push_back(one(Kind::matches, matching, partial_format(format)));
   return success();
 }
 

@@ -75,6 +75,7 @@ struct SchemaTables {
   std::uint32_t text(const std::string& s) { return texts.number(s); }
   std::uint32_t decimal(const Decimal& d) { return decimals.number(d.text(), d); }
   std::size_t memory() const { return formulas.memory() + texts.memory() + name_bytes; }
+  Result<Expression> searched(std::string_view pattern);  // strings in which this matches somewhere (ECMA 262)
 
   std::uint32_t name_set(NameSet set) {
     set.sorted = set.names;

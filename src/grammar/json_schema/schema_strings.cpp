@@ -1,6 +1,7 @@
 // The strings that a formula allows, as one expression over what stands between the quotes.
 #include <algorithm>
 
+#include "grammar/json_schema/formats.h"
 #include "grammar/json_schema/schema_grammar.h"
 
 namespace espalier::grammar {
@@ -64,6 +65,12 @@ Expression SchemaGrammar::string_text(Formula formula) {
   return low > high ? ExpressionStore::nothing : store_.repeat(free_character_, low, high);
 }
 
+// Beyond the limits all texts count as of the format.
+Expression SchemaGrammar::all_of_format(std::uint32_t partial_format) {
+  const auto found = tables_.searched(wide_pattern(partial_format));
+  return found.ok() ? *found : any_text_;
+}
+
 Expression SchemaGrammar::string_part(Formula formula) {
   using Form = FormulaStore::Op;
   if (formula == FormulaStore::always) return any_text_;
@@ -74,7 +81,7 @@ Expression SchemaGrammar::string_part(Formula formula) {
   if (op == Form::one || op == Form::negated) {
     const Demand c = formulas_.demand(formula);
     if (c.kind == Kind::equals) result = tables_.spelling.text(tables_.texts[c.a]);
-    if (c.kind == Kind::matches) result = op == Form::negated && c.b != ExpressionStore::nothing ? c.b : c.a;
+    if (c.kind == Kind::matches) result = op == Form::negated && c.b != 0 ? all_of_format(c.b) : c.a;
     if (c.kind == Kind::length) result = store_.repeat(tables_.spelling.any_character(), c.a, c.b);
     if (op == Form::negated) result = store_.both(any_text_, store_.negation(result));
   } else if (const auto list = op == Form::any ? literals(formula) : std::nullopt) {
