@@ -22,11 +22,15 @@ struct Bad {  // where the text stopped making sense, and what would have
   std::string expected;
 };
 
+constexpr int kTextDepth = 1000;  // of what stays text, from the document on
+
 // An iterative parser: each open container gathers its members in a level of its own, and levels are used again.
 class Parser {
  public:
   Parser(std::string_view text, const JsonLimits& limits)
-      : begin_(text.data()), at_(begin_), end_(begin_ + text.size()), limits_(limits) {}
+      : begin_(text.data()), at_(begin_), end_(begin_ + text.size()), limits_(limits) {
+    if (!limits_.places.empty()) level().place = 0;
+  }
 
   Result<Json> run() {
     if (document()) return std::move(levels_.front().values.front());
@@ -42,14 +46,15 @@ class Parser {
   };
   struct Level {  // of depth 0 is the document, which has one value
     bool object = false;
-    std::vector<Key> keys;  // of an object; one ahead of the values while a member is being read
+    int place = JsonStep::nowhere;  // limits_.places
+    std::vector<Key> keys;          // of an object; one ahead of the values while a member is being read
     std::vector<Json> values;
   };
 
   Level& level() { return levels_[open_]; }
   template <class Value>
   bool put(Value&& made) {
-    level().values.emplace_back(std::forward<Value>(made));
+    if (text_ == nullptr) level().values.emplace_back(std::forward<Value>(made));
     return true;
   }
 
@@ -99,7 +104,7 @@ class Parser {
         if (take(',')) return !object || (skip_space(), key());
         if (!take(object ? '}' : ']')) return fail(object ? "',' or '}'" : "',' or ']'");
       }
-      if (!(object ? close_object() : close_array())) return false;
+      if (!(text_ != nullptr ? close_in_text() : object ? close_object() : close_array())) return false;
     }
     return true;
   }
@@ -125,13 +130,31 @@ class Parser {
   }
 
   bool open(bool object) {
-    if (open_ >= limits_.depth) return fail(fmt::format("at most {} levels", limits_.depth));
+    const int place = text_ == nullptr ? place_of_value() : JsonStep::nowhere;
+    const bool stays_text = object && place == JsonStep::as_text;
+    if (stays_text) text_ = at_, text_around_ = open_;
+    const int most = text_ == nullptr ? limits_.depth : std::max(limits_.depth, kTextDepth);
+    if (open_ >= most) return fail(fmt::format("at most {} levels", most));
     ++at_;
     ++open_;
     if (levels_.size() <= static_cast<std::size_t>(open_)) levels_.emplace_back();
     level().object = object;
+    level().place = place == JsonStep::as_text ? JsonStep::nowhere : place;
     fresh_ = true;
     return true;
+  }
+
+  int place_of_value() {
+    const Level& around = level();
+    if (!around.object || around.place < 0) return around.place;
+    return json_place(limits_.places, around.place, around.keys.back().text);
+  }
+
+  // Of what stays text there are no values, and where it ends all of it is one.
+  bool close_in_text() {
+    --open_;
+    if (open_ > text_around_) return true;
+    return put(std::string(std::exchange(text_, nullptr), at_));
   }
 
   bool close_array() {
@@ -222,8 +245,9 @@ class Parser {
     const auto offset = static_cast<std::size_t>(at_ - begin_);
     if (at_ >= end_ || *at_ != '"') return fail("a key in double quotes");
     auto& keys = level().keys;
-    keys.push_back({{}, offset});
-    if (!string(keys.back().text)) return false;
+    if (text_ == nullptr) keys.push_back({{}, offset});
+    std::string passed;
+    if (!string(text_ == nullptr ? keys.back().text : passed)) return false;
     skip_space();
     return take(':') || fail("':' after the key");
   }
@@ -256,14 +280,15 @@ class Parser {
       }
       while (at_ < end_ && static_cast<signed char>(*at_) >= 0x20 && *at_ != '"' && *at_ != '\\') ++at_;
       if (at_ < end_ && *at_ == '"') {  // the usual whole string: one allocation
-        out.append(run, at_++);
+        if (text_ == nullptr) out.append(run, at_);
+        ++at_;
         return true;
       }
       if (at_ >= end_) return fail("a closing quote of the string", opening);
       while (at_ < end_ && static_cast<unsigned char>(*at_) >= 0x80) {
         if (!skip_utf8()) return false;
       }
-      out.append(run, at_);
+      if (text_ == nullptr) out.append(run, at_);
       if (at_ < end_ && *at_ == '\\' && !escape(out)) return false;
       if (at_ < end_ && static_cast<unsigned char>(*at_) < 0x20) return fail("no control character inside a string");
     }
@@ -331,7 +356,7 @@ class Parser {
     if (static_cast<std::size_t>(at_ - start) > limits_.number_characters) {
       return fail(fmt::format("a number of at most {} characters", limits_.number_characters), start);
     }
-    return integer ? integer_value(start) : float_value(start);
+    return text_ != nullptr || (integer ? integer_value(start) : float_value(start));
   }
 
   bool integer_value(const char* start) {
@@ -381,13 +406,21 @@ class Parser {
   const char* end_;
   JsonLimits limits_;
   std::vector<Level> levels_ = std::vector<Level>(1);
-  int open_ = 0;          // arrays and objects whose end has not come
-  std::size_t seen_ = 0;  // values begun
-  bool fresh_ = false;    // the last thing read opened a container
+  int open_ = 0;                // arrays and objects whose end has not come
+  std::size_t seen_ = 0;        // values begun
+  bool fresh_ = false;          // the last thing read opened a container
+  const char* text_ = nullptr;  // where what stays text began, while it is read
+  int text_around_ = 0;         // open_ around it
   Bad bad_{};
 };
 
 }  // namespace
+
+int json_place(std::span<const JsonStep> steps, int from, std::string_view key) {
+  for (const JsonStep& step : steps)
+    if (step.from == from && step.key == key) return step.to;
+  return JsonStep::nowhere;
+}
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   return Parser(text, limits).run();

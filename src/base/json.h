@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,17 @@
 #include "espalier/json.h"
 
 namespace espalier {
+
+// A step from a place in a document to a member there. Places have numbers, the document's is 0; the items of an array
+// are where the array is.
+struct JsonStep {
+  static constexpr int as_text = -1, nowhere = -2;
+  int from;
+  std::string_view key;
+  int to;
+};
+// nowhere: no step leads there.
+int json_place(std::span<const JsonStep> steps, int from, std::string_view key);
 
 struct JsonLimits {
   int depth = 64;                  // open arrays and objects at once
@@ -29,6 +41,10 @@ struct JsonLimits {
   // Numbers that a double may not hold are kept as they are written (written_number).
   bool exact_numbers = false;
   bool repeated_keys = false;  // refused; true = the last member of a key counts, as most readers have it
+  // Objects to which steps lead as_text are strings of the text that they are written in: megabytes that somebody else
+  // reads need not become values first. It is JSON of up to 1,000 levels, but may have keys twice. The constants' owner
+  // keeps them.
+  std::span<const JsonStep> places = {};
 };
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});

@@ -266,6 +266,59 @@ TEST(Json, AcceptsWhatTheLibraryAcceptsOnRandomTokens) {
   EXPECT_GT(accepted, 500);
 }
 
+constexpr JsonStep kPlaces[] = {{0, "keep", JsonStep::as_text}, {0, "in", 1}, {1, "keep", JsonStep::as_text}};
+
+TEST(Json, ObjectsAtNamedPlacesStayTheTextThatTheyAre) {
+  JsonLimits limits;
+  limits.places = kPlaces;
+  std::mt19937_64 random(testing::seed());
+  for (int i = 0; i < 400; ++i) {
+    const Json value = random_value(random, 2);
+    const std::string text = value.dump(i % 3 - 1, ' ', i % 2 == 0);
+    const auto read = parse_json(R"({"keep":)" + text + R"(,"in":[1,[{"keep": )" + text + R"( ,"else":{"keep":)" +
+                                     text + R"(}}]],"else":[{"keep":)" + text + "}]}",
+                                 limits);
+    ASSERT_TRUE(read.ok()) << read.error().message << " in " << text;
+    const Json kept = value.is_object() ? Json(text) : value;
+    const Json& inner = (*read)["in"][1][0];
+    ASSERT_EQ((*read)["keep"], kept);
+    ASSERT_EQ(inner["keep"], kept);
+    ASSERT_EQ(inner["else"]["keep"], value) << "no step leads there";
+    ASSERT_EQ((*read)["else"][0]["keep"], value);
+  }
+}
+
+TEST(Json, WhatStaysTextIsJsonToo) {
+  JsonLimits limits;
+  limits.places = kPlaces;
+  std::mt19937_64 random(testing::seed());
+  int accepted = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const std::string text = R"({"x":)" + random_text(random) + "}", body = R"({"keep":)" + text + R"(,"y":[1]})";
+    const auto as_value = parse_json(body);
+    const auto as_text = parse_json(body, limits);
+    if (as_value.ok()) {
+      ASSERT_TRUE(as_text.ok()) << body << ": " << as_text.error().message;
+      ASSERT_EQ(as_text->dump(), Json({{"keep", text}, {"y", {1}}}).dump());
+      ++accepted;
+      continue;
+    }
+    const std::string& refused = as_value.error().message;
+    if (as_text.ok() || as_text.error().message != refused) {
+      const bool of_values = refused.find("does not have yet") + 1 > 0 || refused.find("fits a double") + 1 > 0;
+      ASSERT_TRUE(of_values) << body << ": " << refused;
+    }
+  }
+  EXPECT_GT(accepted, 500);
+  const auto nested = [](int depth) {
+    std::string open, close;
+    for (int i = 0; i < depth; ++i) open += R"({"a":)", close += '}';
+    return R"({"keep":)" + open + "1" + close + "}";
+  };
+  EXPECT_TRUE(parse_json(nested(900), limits).ok());
+  EXPECT_FALSE(parse_json(nested(1100), limits).ok());
+}
+
 TEST(Json, LargeNumbersAreShownInDigits) {
   for (const char* text :
        {"100000000000000000000", "18446744073709551616", "18446744073709551615", "-7", "2.5", "1e+300"}) {

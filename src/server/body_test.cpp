@@ -161,10 +161,9 @@ TEST(Bodies, ConstraintsComeInEveryClientsSpelling) {
 }
 
 TEST(Bodies, NumbersOfConstraintsAreTakenAsWrittenAndOthersAsDoubles) {
-  JsonLimits exact;
-  exact.exact_numbers = true;
   const std::string schema =
       R"({"minimum":0.1000000000000000055511151231257827,"enum":[123456789012345678901234567890]})";
+  const JsonLimits exact = request_limits();
   for (const std::string& member :
        {R"("json_schema":)" + schema, R"("guided_json":)" + schema, R"("structured_outputs":{"json":)" + schema + "}",
         R"("response_format":{"type":"json_schema","json_schema":{"schema":)" + schema + "}}"}) {
@@ -183,36 +182,33 @@ TEST(Bodies, NumbersOfConstraintsAreTakenAsWrittenAndOthersAsDoubles) {
                   exact);
   ASSERT_TRUE(round_numbers_outside_constraints(native_body).ok());
   EXPECT_EQ(native_body["sampling_params"]["top_p"], 0.5);
-  EXPECT_EQ(json_text(native_body["sampling_params"]["json_schema"]), schema);
-  EXPECT_EQ(json_text(native_body["segments"][1]["sampling_params"]["json_schema"]), schema);
+  EXPECT_EQ(native_body["sampling_params"]["json_schema"], schema);
+  EXPECT_EQ(native_body["segments"][1]["sampling_params"]["json_schema"], schema);
   auto too_large = *parse_json(R"({"temperature":1e999})", exact);
   EXPECT_FALSE(round_numbers_outside_constraints(too_large).ok());
 }
 
-// Of large bodies schemas become text before anything is read.
-TEST(Bodies, SchemasSayTheSameWhenTheyHaveBeenWrittenOut) {
-  JsonLimits exact;
-  exact.exact_numbers = true;
+TEST(Bodies, SchemasSayTheSameAsTheTextThatTheyAreAndAsValues) {
+  JsonLimits values;
+  values.exact_numbers = true;
   const std::string schema =
       R"({"properties":{"schema":{"json_schema":{"schema":{}}}},"maximum":123456789012345678901})";
   for (const std::string& member :
        {R"("json_schema":)" + schema, R"("guided_json":)" + schema, R"("structured_outputs":{"json":)" + schema + "}",
         R"("response_format":{"type":"json_object","schema":)" + schema + "}",
         R"("response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":)" + schema + "}}"}) {
-    auto body = *parse_json(R"({"prompt":"x",)" + member + "}", exact);
-    const auto before = parse_completion(body, kOptions);
-    write_out_schemas(body);
-    const auto after = parse_completion(body, kOptions);
-    ASSERT_TRUE(before.ok() && after.ok()) << member;
-    EXPECT_EQ(after->common.constraint.constraint, before->common.constraint.constraint) << member;
-    EXPECT_EQ(after->common.constraint.constraint.text, schema) << member;
-    EXPECT_EQ(after->common.constraint.place, before->common.constraint.place) << member;
+    const std::string body = R"({"prompt":"x",)" + member + "}";
+    const auto as_values = parse_completion(*parse_json(body, values), kOptions);
+    const auto as_text = parse_completion(*parse_json(body, request_limits()), kOptions);
+    ASSERT_TRUE(as_values.ok() && as_text.ok()) << member;
+    EXPECT_EQ(as_text->common.constraint.constraint, as_values->common.constraint.constraint) << member;
+    EXPECT_EQ(as_text->common.constraint.constraint.text, schema) << member;
+    EXPECT_EQ(as_text->common.constraint.place, as_values->common.constraint.place) << member;
   }
-  auto body =
+  const auto body =
       *parse_json(R"({"sampling_params":[{"json_schema":)" + schema + R"(},{"json_schema":true}],"schema":{},)" +
                       R"("segments":["x",{"name":"a","sampling_params":{"json_schema":)" + schema + "}}]}",
-                  exact);
-  write_out_schemas(body);
+                  request_limits());
   EXPECT_EQ(body["sampling_params"][0]["json_schema"], schema);
   EXPECT_EQ(body["sampling_params"][1]["json_schema"], true);
   EXPECT_EQ(body["segments"][1]["sampling_params"]["json_schema"], schema);
@@ -234,8 +230,7 @@ TEST(Bodies, OneConstraintOfManyPromptsIsKeptOnce) {
 }
 
 TEST(Bodies, NumbersOfAProgramsConstraintsAreTakenAsWrittenToo) {
-  JsonLimits exact;
-  exact.exact_numbers = true;
+  const JsonLimits exact = request_limits();
   const std::string schema = R"({"minimum":0.1000000000000000055511151231257827})";
   auto body =
       *parse_json(R"({"program":{"version":1,"streams":1,"nodes":[{"stream":0,"kind":"gen","name":"a","options":)"

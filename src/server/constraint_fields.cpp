@@ -199,41 +199,44 @@ Result<std::shared_ptr<grammar::Grammar>> compile(const Call& call, Constraint c
   return call.model->engine->compile(std::move(constraint), waited);
 }
 
-// Values that may be schemas, where requests have them.
-template <class Visit>
-void each_schema(Json& fields, const Visit& visit) {
-  const auto at = [&visit](Json& around, const char* name) {
-    if (const auto found = around.find(name); found != around.end()) visit(*found);
-  };
-  if (fields.is_array()) {
-    for (Json& each : fields) each_schema(each, visit);
+// Where requests have schemas.
+constexpr int kBody = 0, kStructuredOutputs = 1, kResponseFormat = 2, kNamedSchema = 3, kText = JsonStep::as_text;
+constexpr JsonStep kSchemas[] = {
+    {kBody, "sampling_params", kBody},
+    {kBody, "segments", kBody},
+    {kBody, "json_schema", kText},
+    {kBody, "guided_json", kText},
+    {kBody, "structured_outputs", kStructuredOutputs},
+    {kStructuredOutputs, "json", kText},
+    {kBody, "response_format", kResponseFormat},
+    {kResponseFormat, "schema", kText},
+    {kResponseFormat, "json_schema", kNamedSchema},
+    {kNamedSchema, "schema", kText},
+};
+
+void forget_schemas_in(Json& value, int place) {
+  if (value.is_array()) {
+    for (Json& each : value) forget_schemas_in(each, place);
   }
-  if (!fields.is_object()) return;
-  at(fields, "json_schema");
-  at(fields, "guided_json");
-  for (auto& [name, inner] : fields.get_ref<Json::object_t&>()) {
-    if (name == "sampling_params" || name == "segments") each_schema(inner, visit);
-    if (!inner.is_object()) continue;
-    if (name == "structured_outputs") at(inner, "json");
-    if (name != "response_format") continue;
-    at(inner, "schema");
-    if (const auto named = inner.find("json_schema"); named != inner.end() && named->is_object()) at(*named, "schema");
+  if (!value.is_object()) return;
+  for (auto& [name, member] : value.get_ref<Json::object_t&>()) {
+    const int there = json_place(kSchemas, place, name);
+    if (there == kText && member.is_string()) member = nullptr;
+    if (there != kText && there != JsonStep::nowhere) forget_schemas_in(member, there);
   }
 }
 
 }  // namespace
 
-void write_out_schemas(Json& body) {
-  each_schema(body, [](Json& value) {
-    if (value.is_object()) value = json_text(value);
-  });
+JsonLimits request_limits() {
+  JsonLimits limits;
+  limits.exact_numbers = true;
+  limits.places = kSchemas;
+  return limits;
 }
 
 void forget_schemas(Call& call) {
-  if (!call.patient) return;
-  each_schema(call.body, [](Json& value) {
-    if (value.is_string()) value = nullptr;
-  });
+  if (call.patient) forget_schemas_in(call.body, kBody);
 }
 
 Result<> round_numbers_outside_constraints(Json& fields) {

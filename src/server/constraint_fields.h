@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "base/json.h"
 #include "espalier/request.h"
 #include "server/field_table.h"
 
@@ -32,12 +33,11 @@ struct ConstraintFields {
 std::span<const FieldRow<ConstraintFields>> native_constraint_rows();  // of sampling_params
 std::span<const FieldRow<ConstraintFields>> openai_constraint_rows();  // of the body
 
-// Of a body that was read with exact_numbers (base/json.h): numbers become doubles, but for those of constraints, which
-// are taken as they are written.
+// How bodies are read: schemas stay the text that they are, which whoever compiles them reads; numbers of constraints
+// are taken as they are written, and others become doubles behind it.
+JsonLimits request_limits();
 Result<> round_numbers_outside_constraints(Json& body);
 
-// As objects schemas take many times what they take as text, which says the same. `body`: of a large request.
-void write_out_schemas(Json& body);
 // Of a body that was read and is not read again (Call::patient): the texts of its schemas, which are large.
 void forget_schemas(Call& call);
 

@@ -33,9 +33,7 @@ Result<Json> parse_body(const net::HttpRequest& http, Dialect dialect) {
     return bad_request("the body must be JSON and say so: Content-Type: application/json", {},
                        "unsupported_media_type");
   }
-  JsonLimits limits;
-  limits.exact_numbers = true;  // of schemas
-  auto parsed = parse_json(http.body, limits);
+  auto parsed = parse_json(http.body, request_limits());
   if (parsed) {
     if (auto rounded = round_numbers_outside_constraints(*parsed); !rounded) parsed = rounded.error();
   }
@@ -65,7 +63,6 @@ Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body
   Json body;
   if (body_use == BodyUse::json) {
     ESP_TRY(body, parse_body(job.http, dialect));
-    if (job.http.body.size() >= kBulkBytes) write_out_schemas(body);
   }
   std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
   return Call{service, job.http, std::move(model), std::move(body), false, job.arrived, begun};
