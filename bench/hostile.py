@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Hostile constraints (tests/server/hostile_constraints.py) against a server on which another stream runs: what they cost everybody.
 
-    bench/hostile.py MODEL [--at-once 8] [--tokens 400] [--json-closing] [FLAGS OF serve ...]
+    bench/hostile.py MODEL [--rounds 2] [--at-once 8] [--tokens 400] [--json-closing] [FLAGS OF serve ...]
 
-The stream decodes alone, then beside the constraints one after another, then beside the same bodies at the same pace with the
-constraint where nobody reads it (what those requests cost without it), then beside all constraints, so many at once, and at
-last beside loops outside the server that run only where a processor has nothing else to do (what the machine takes from who
-leaves it no rest). Printed: what each was answered and how long that took, the stream's gaps between tokens in each part, and
-the server's resident memory before, behind and at its most (VmHWM, which starts when the stream has run alone). The stream's
-reader goes before everybody else where the system lets it (root), so that a gap is the server's and not its own wait for a
-processor. Python's own library is enough.
+For each constraint in turn the stream decodes alone, then beside the constraint's request, then beside the same body with the
+constraint where nobody reads it (what the request costs without it), each for as long as the constraint took: so a machine that is
+quicker or slower for a while is that for all three. Then it decodes beside all constraints, so many at once, and at last beside loops
+outside the server that run only where a processor has nothing else to do (what the machine takes from who leaves it no rest).
+Printed: what each was answered and how long that took, the stream's gaps between tokens in each part, and the server's resident
+memory before, behind and at its most (VmHWM, which starts when the stream has run alone). The stream's reader goes before everybody
+else where the system lets it (root), so that a gap is the server's and not its own wait for a processor. Python's own library is
+enough.
 """
 import argparse
 import concurrent.futures
@@ -29,7 +30,7 @@ from hostile_constraints import CONSTRAINTS  # noqa: E402  (the tests' list)
 
 
 def read_stream(url, tokens, stop, gaps):
-    """In a process of its own: streams one after another until told to stop; seconds between tokens."""
+    """In a process of its own: streams one after another until told to stop; when each token came, and seconds since the one before."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except (AttributeError, PermissionError):
@@ -45,7 +46,7 @@ def read_stream(url, tokens, stop, gaps):
                 if line.startswith(b"data: {"):
                     now = time.monotonic()
                     if last is not None:
-                        found.append(now - last)
+                        found.append((now, now - last))
                     last = now
                 if stop.is_set():
                     break
@@ -53,7 +54,7 @@ def read_stream(url, tokens, stop, gaps):
 
 
 def beside_a_stream(server, tokens, work):
-    """The stream's gaps while work() runs."""
+    """What read_stream() finds while work() runs."""
     stop, gaps = multiprocessing.Event(), multiprocessing.Queue()
     reader = multiprocessing.Process(target=read_stream, args=(server.url, tokens, stop, gaps))
     reader.start()
@@ -62,7 +63,25 @@ def beside_a_stream(server, tokens, work):
     stop.set()
     found = gaps.get()
     reader.join()
-    return sorted(1000 * gap for gap in found)
+    return found
+
+
+def gaps_in(found, spans=((0, float("inf")),)):
+    """Those of the tokens that came within the spans; ms, ascending."""
+    return sorted(1000 * gap for at, gap in found if any(begin <= at < end for begin, end in spans))
+
+
+class Spans:
+    """Times of things that take turns, by name."""
+
+    def __init__(self):
+        self.of = {}
+
+    def spend(self, name, work):
+        begin = time.monotonic()
+        done = work()
+        self.of.setdefault(name, []).append((begin, time.monotonic()))
+        return done
 
 
 def loop_at_rest():
@@ -115,6 +134,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--espalier", default=os.path.join(ROOT, "build", "espalier"))
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--json-closing", action="store_true")
@@ -129,36 +149,47 @@ def main():
     try:
         ask(server, json.dumps({"text": "A:", "sampling_params": {**common, "regex": "a"}}).encode())
         beside_a_stream(server, arguments.tokens, lambda: time.sleep(2))
-        show_gaps("alone", beside_a_stream(server, arguments.tokens, lambda: time.sleep(5)))
+        time.sleep(4)  # idle: the server touches its token pool ahead
         before = memory(server, "VmRSS")
         forget_peak(server)
+        spans = Spans()
 
-        answers = []
+        def show_memory():
+            print(f"memory {memory(server, 'VmRSS') - before:+.0f} MiB, at most {memory(server, 'VmHWM') - before:+.0f}; "
+                  f"before {before:.0f}", flush=True)
+
+        def without_constraint(body, status, seconds):
+            own = ask(server, body)[1] if status == 200 else 0  # who was refused had no tokens
+            time.sleep(max(0, seconds - own))
 
         def in_turns():
-            for constraint, body in zip(CONSTRAINTS, bodies):
-                status, seconds = ask(server, body)
-                answers.append((status, seconds))
+            for constraint, body, free in zip(CONSTRAINTS, bodies, unconstrained):
+                status, seconds = spans.spend("beside the constraints", lambda: ask(server, body))
                 grown, most = memory(server, "VmRSS") - before, memory(server, "VmHWM") - before
                 print(f"{seconds:6.2f} s  {status}  {grown:+6.0f} MiB, at most {most:+6.0f}  {str(constraint)[:70]}", flush=True)
-
-        def unconstrained_in_turns():
-            for body, (status, seconds) in zip(unconstrained, answers):
-                own = ask(server, body)[1] if status == 200 else 0  # who was refused had no tokens
-                time.sleep(max(0, seconds - own))
+                spans.spend("alone", lambda: time.sleep(seconds))
+                spans.spend("beside them, unconstrained", lambda: without_constraint(free, status, seconds))
 
         def at_once():
             with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
                 found = list(pool.map(lambda body: ask(server, body), bodies))
-            print(f"{arguments.at_once} at once: the slowest took {max(seconds for _, seconds in found):.2f} s", flush=True)
-        for name, work in (("beside one after another", in_turns), ("beside them, unconstrained", unconstrained_in_turns),
-                           (f"beside {arguments.at_once} at once", at_once)):
-            show_gaps(name, beside_a_stream(server, arguments.tokens, work))
-            print(f"memory {memory(server, 'VmRSS') - before:+.0f} MiB, at most {memory(server, 'VmHWM') - before:+.0f}; "
-                  f"before {before:.0f}", flush=True)
-        show_gaps("alone again", beside_a_stream(server, arguments.tokens, lambda: time.sleep(5)))
+            for constraint, (status, seconds) in zip(CONSTRAINTS, found):
+                if seconds > 1:
+                    print(f"{seconds:6.2f} s  {status}  {str(constraint)[:70]}", flush=True)
+            count = {status: sum(status == one for one, _ in found) for status, _ in found}
+            print(f"{arguments.at_once} at once: the slowest took {max(seconds for _, seconds in found):.2f} s; answers {count}",
+                  flush=True)
+        found = []
+        for _ in range(arguments.rounds):
+            found += beside_a_stream(server, arguments.tokens, in_turns)
+            show_memory()
+        for name in ("alone", "beside them, unconstrained", "beside the constraints"):
+            show_gaps(name, gaps_in(found, spans.of[name]))
+        show_gaps(f"beside {arguments.at_once} at once", gaps_in(beside_a_stream(server, arguments.tokens, at_once)))
+        show_memory()
+        show_gaps("alone again", gaps_in(beside_a_stream(server, arguments.tokens, lambda: time.sleep(5))))
         if hasattr(os, "SCHED_IDLE"):
-            show_gaps("beside loops at rest", beside_a_stream(server, arguments.tokens, lambda: beside_loops(5)))
+            show_gaps("beside loops at rest", gaps_in(beside_a_stream(server, arguments.tokens, lambda: beside_loops(5))))
     finally:
         server.stop()
 

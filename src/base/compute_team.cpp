@@ -7,6 +7,7 @@
 #include "base/processors.h"
 #include "base/spin_pause.h"
 #include "base/start_thread.h"
+#include "base/step_aside.h"
 #include "base/thread_name.h"
 
 namespace espalier {
@@ -108,6 +109,7 @@ void ComputeTeam::publish(int chunks, Call call, void* body) {
                       ticket = epoch << 32 | static_cast<std::uint32_t>(chunks);
   ticket_.store(ticket, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+    want_spare_processors();
     wake_.fetch_add(1, std::memory_order_seq_cst);
     wake_.notify_all();
   }
@@ -172,7 +174,11 @@ void ComputeTeam::member_loop(int member) {
     if (now - ended < kSpin && now - worked < kLongestSpin) continue;
     std::uint32_t awake = wake_.load(std::memory_order_seq_cst);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    if (ticket_.load(std::memory_order_seq_cst) == seen && !stopping_) wake_.wait(awake);
+    if (ticket_.load(std::memory_order_seq_cst) == seen && !stopping_) {
+      tell_spare_processor();
+      wake_.wait(awake);
+      want_spare_processors();
+    }
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     worked = ended = Clock::now();
   }

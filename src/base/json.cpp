@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/json_text.h"
+#include "base/step_aside.h"
 
 namespace espalier {
 namespace {
@@ -22,7 +23,8 @@ struct Bad {  // where the text stopped making sense, and what would have
   std::string expected;
 };
 
-constexpr int kTextDepth = 1000;  // of what stays text, from the document on
+constexpr std::size_t kBetweenLooks = 64;  // at the clock, in values
+constexpr int kTextDepth = 1000;           // of what stays text, from the document on
 
 // An iterative parser: each open container gathers its members in a level of its own, and levels are used again.
 class Parser {
@@ -111,6 +113,7 @@ class Parser {
 
   bool value() {
     if (++seen_ > limits_.values) return fail(fmt::format("at most {} values", limits_.values));
+    if (seen_ % kBetweenLooks == 0 && !goes_on()) return fail("less than takes so long to read");
     if (at_ >= end_) return fail("a value");
     switch (*at_) {
       case '{':
@@ -127,6 +130,11 @@ class Parser {
       default:
         return number();
     }
+  }
+
+  bool goes_on() const {
+    step_aside();
+    return std::chrono::steady_clock::now() < limits_.until;
   }
 
   bool open(bool object) {
@@ -489,6 +497,25 @@ std::string json_text(const Json& value) {
   std::string text;
   add_text(value, text);
   return text;
+}
+
+void forget(Json value) {
+  std::vector<Json> inner;
+  inner.push_back(std::move(value));
+  std::size_t freed = 0;
+  const auto take_apart = [&](auto& parts, const auto& value_of) {
+    while (!parts.empty()) {
+      if (++freed % kBetweenLooks == 0) step_aside();
+      if (Json& last = value_of(parts.back()); last.is_structured()) inner.push_back(std::move(last));
+      parts.pop_back();
+    }
+  };
+  while (!inner.empty()) {
+    Json last = std::move(inner.back());
+    inner.pop_back();
+    if (last.is_array()) take_apart(last.get_ref<Json::array_t&>(), [](Json& part) -> Json& { return part; });
+    if (last.is_object()) take_apart(last.get_ref<Json::object_t&>(), [](auto& part) -> Json& { return part.second; });
+  }
 }
 
 Result<> round_numbers(Json& value) {

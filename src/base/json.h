@@ -12,6 +12,7 @@
 //          carry megabytes of base64 (base/json_bench.cpp compares the two).
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -41,6 +42,7 @@ struct JsonLimits {
   // Numbers that a double may not hold are kept as they are written (written_number).
   bool exact_numbers = false;
   bool repeated_keys = false;  // refused; true = the last member of a key counts, as most readers have it
+  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();  // refused from then on
   // Objects to which steps lead as_text are strings of the text that they are written in: megabytes that somebody else
   // reads need not become values first. It is JSON of up to 1,000 levels, but may have keys twice. The constants' owner
   // keeps them.
@@ -62,6 +64,9 @@ std::string written_number(const Json& value);
 
 // The value as JSON without spaces, numbers as written_number gives them.
 std::string json_text(const Json& value);
+
+// Frees it piece by piece: a large document's millions of them take long (step_aside()).
+void forget(Json value);
 
 // Numbers that were kept as they are written become the doubles nearest to them.
 // Fails: bad_request where a number is beyond all doubles.

@@ -7,6 +7,8 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "base/piecemeal.h"
+#include "base/step_aside.h"
 #include "base/thread_name.h"
 #include "base/thread_priority.h"
 
@@ -37,7 +39,7 @@ bool SidePool::enqueue(std::unique_ptr<Job> job) {
 
 void SidePool::work(unsigned number) {
   name_this_thread(fmt::format("esp-{}-{}", options_.name, number));
-  if (options_.steps_back) lower_thread_priority();
+  if (options_.steps_back) lower_thread_priority(), thread_steps_aside = true;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
@@ -50,6 +52,10 @@ void SidePool::work(unsigned number) {
     job.reset();  // what the task captured goes before the next one is waited for, and outside the lock
     lock.lock();
     active_[number].reset();
+    if (left_to_free.empty() || !queue_.empty()) continue;
+    lock.unlock();
+    free_what_is_left();
+    lock.lock();
   }
 }
 

@@ -15,16 +15,7 @@ namespace espalier {
 // with the shorter turns.
 void shorten_thread_turns(std::chrono::microseconds turn);
 
-// What it does can wait, what others do cannot.
+// What it does can wait, what others do cannot (step_aside.h).
 void lower_thread_priority();
-
-inline thread_local bool thread_steps_aside = false;  // its priority was lowered
-void let_others_go_on();
-
-// Between pieces of work of microseconds: whoever waits for this thread's processor has it next. Nothing but a look at
-// a variable in threads that have not stepped back.
-inline void step_aside() {
-  if (thread_steps_aside) let_others_go_on();
-}
 
 }  // namespace espalier

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "base/memory_room.h"
 #include "base/processors.h"
 #include "base/start_thread.h"
+#include "base/step_aside.h"
 #include "base/thread_name.h"
 #include "engine/disk_cache.h"
 #include "engine/engine_core.h"
@@ -222,6 +224,7 @@ void Engine::Impl::start_masks() {
 
 void Engine::Impl::run() {
   team->place_caller();
+  std::optional<ModelComputes> computing(std::in_place, team->size());
   for (;;) {
     Inbox::Contents contents = inbox->take();
     if (contents.stopping) break;
@@ -239,7 +242,9 @@ void Engine::Impl::run() {
     if (!worked) {
       queue.publish(core->status(), 0, 0);
       pages->idle(core->slots_reached());
+      computing.reset();
       inbox->wait();
+      computing.emplace(team->size());
       pages->busy();
     }
   }

@@ -1,8 +1,12 @@
 #include "engine/grammar_cache.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/free_memory.h"
+#include "base/piecemeal.h"
+#include "base/thread_time.h"
 
 namespace espalier {
 namespace {
@@ -22,6 +26,10 @@ Result<std::shared_ptr<grammar::Grammar>> compile_whole(const Constraint& constr
   return compiled;
 }
 
+void give_back_after_task() {
+  free_after_task(std::shared_ptr<void>(nullptr, [](void*) { give_back_free_memory(); }));
+}
+
 // What compiling a large constraint took, or one that takes long, is millions of small pieces, which the allocator
 // would keep for good.
 Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint& constraint,
@@ -29,7 +37,7 @@ Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint
                                                                 const GrammarLimits& limits) {
   const auto begin = std::chrono::steady_clock::now();
   auto compiled = compile_whole(constraint, std::move(vocabulary), limits);
-  if (constraint.text.size() > kLarge || std::chrono::steady_clock::now() - begin > kLong) give_back_free_memory();
+  if (constraint.text.size() > kLarge || std::chrono::steady_clock::now() - begin > kLong) give_back_after_task();
   return compiled;
 }
 
@@ -37,8 +45,17 @@ Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint
 // leaves enough to compile anything: two seconds with what comes before and behind, on a machine that is busy.
 GrammarLimits limits_behind(GrammarLimits limits, std::chrono::steady_clock::duration taken) {
   const auto left = std::chrono::floor<std::chrono::milliseconds>(limits.compile_time + limits.wait_time / 2 - taken);
-  limits.compile_time = std::clamp(left, limits.compile_time / 2, limits.compile_time);
+  limits.compile_time = std::clamp(left, limits.compile_time / 4, limits.compile_time);
   return limits;
+}
+
+// What stepped aside for most of its time may have met no limit but that.
+void say_if_cut_short(Error& error, std::chrono::nanoseconds worked, std::chrono::nanoseconds taken) {
+  if (error.code != "grammar_too_complex" || error.kind == Error::Kind::too_large || worked > taken / 2) return;
+  error.message += fmt::format(
+      "; it had {} ms of a processor, what the model left, and may do with more: when less is generated, or with a "
+      "longer --grammar-compile-time",
+      std::chrono::duration_cast<std::chrono::milliseconds>(worked).count());
 }
 
 }  // namespace
@@ -78,9 +95,16 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint const
       return Error{Error::Kind::unavailable, "other constraints that take long are being compiled; try again", {}, {}};
     }
     if (auto known = find(c)) return known;  // by now
+    free_what_is_left();                     // of the one before
     const bool some_left = make_room(c.text.size());
     if (some_left && c.text.size() > kLarge) give_back_free_memory();
-    return compile_and_give_back(c, vocabulary(), limits_behind(limits_, std::chrono::steady_clock::now() - asked));
+    const auto begin = std::chrono::steady_clock::now();
+    const auto worked_before = thread_time();
+    auto compiled = compile_and_give_back(c, vocabulary(), limits_behind(limits_, begin - asked));
+    if (compiled.ok()) return compiled;
+    Error error = std::move(compiled).error();
+    say_if_cut_short(error, thread_time() - worked_before, std::chrono::steady_clock::now() - begin);
+    return error;
   });
 }
 
@@ -96,12 +120,13 @@ std::shared_ptr<grammar::Vocabulary> GrammarCache::vocabulary() {
 }
 
 std::shared_ptr<grammar::Grammar> GrammarCache::find(const Constraint& constraint) {
+  Entries forgotten;
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(&constraint);
   if (place == places_.end()) return nullptr;
   const Entries::iterator entry = place->second;
   if (!entry->grammar->usable()) {
-    forget(entry);
+    forget(entry, forgotten);
     return nullptr;
   }
   ++counts_.found;
@@ -111,6 +136,7 @@ std::shared_ptr<grammar::Grammar> GrammarCache::find(const Constraint& constrain
 }
 
 void GrammarCache::keep(Constraint constraint, std::shared_ptr<grammar::Grammar> grammar) {
+  Entries forgotten;
   const std::lock_guard lock(mutex_);
   ++counts_.compiled;
   if (places_.contains(&constraint)) return;
@@ -118,16 +144,16 @@ void GrammarCache::keep(Constraint constraint, std::shared_ptr<grammar::Grammar>
   places_.emplace(&entries_.front().constraint, entries_.begin());
   ++counts_.held;
   measure(entries_.front());
-  while (counts_.bytes > most_bytes_ && entries_.size() > 1) forget(std::prev(entries_.end()));
+  while (counts_.bytes > most_bytes_ && entries_.size() > 1) forget(std::prev(entries_.end()), forgotten);
 }
 
 // Half of what may be kept, or what a large text wants. Whether any had to leave for it.
 bool GrammarCache::make_room(std::size_t text_bytes) {
+  Entries forgotten;
   const std::lock_guard lock(mutex_);
   const std::size_t wanted = std::clamp(kTakenByCompiling * text_bytes, most_bytes_ / 2, most_bytes_);
-  const std::size_t held = entries_.size();
-  while (counts_.bytes + wanted > most_bytes_ && !entries_.empty()) forget(std::prev(entries_.end()));
-  return entries_.size() < held;
+  while (counts_.bytes + wanted > most_bytes_ && !entries_.empty()) forget(std::prev(entries_.end()), forgotten);
+  return !forgotten.empty();
 }
 
 void GrammarCache::measure(Entry& entry) {
@@ -138,11 +164,12 @@ void GrammarCache::measure(Entry& entry) {
   entry.bytes = now;
 }
 
-void GrammarCache::forget(Entries::iterator entry) {
+// Large ones take long to free: that is done once the lock is released.
+void GrammarCache::forget(Entries::iterator entry, Entries& forgotten) {
   counts_.bytes -= entry->bytes;
   --counts_.held;
   places_.erase(&entry->constraint);
-  entries_.erase(entry);
+  forgotten.splice(forgotten.end(), entries_, entry);
 }
 
 }  // namespace espalier

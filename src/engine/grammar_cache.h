@@ -62,7 +62,7 @@ class GrammarCache {
   Result<std::shared_ptr<grammar::Grammar>> known_or(Constraint constraint, const Compile& compile);
   bool make_room(std::size_t text_bytes);
   void measure(Entry& entry);
-  void forget(Entries::iterator entry);
+  void forget(Entries::iterator entry, Entries& forgotten);
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const GrammarLimits limits_;

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "base/thread_priority.h"
+#include "base/step_aside.h"
 #include "grammar/hashing.h"
 
 namespace espalier::grammar {
@@ -60,8 +60,9 @@ std::uint8_t ExpressionStore::inherited(std::span<const Expression> parts) const
 bool ExpressionStore::spend() {
   constexpr std::uint32_t kBetweenLooks = 512, kBetweenSteps = 32;
   if (spent_ % kBetweenSteps == 0) step_aside();
-  if (++spent_ % kBetweenLooks == 0 && (std::chrono::steady_clock::now() > deadline_ || memory() > most_bytes_)) {
-    exhausted_ = true;
+  if (++spent_ % kBetweenLooks == 0) {
+    const bool late = std::chrono::steady_clock::now() > deadline_ || (allowance_ && allowance_->used_up());
+    if (late || memory() > most_bytes_) exhausted_ = true;
   }
   return !exhausted_;
 }
@@ -132,6 +133,7 @@ bool ExpressionStore::same(const Node& node, const Node& other, std::span<const 
 }
 
 Expression ExpressionStore::intern(Node node, std::span<const Expression> parts, std::string_view text) {
+  step_aside();
   node.hash = hash_of(node, parts, text);
   std::size_t at = node.hash & (table_.size() - 1);
   for (; table_[at] != 0; at = (at + 1) & (table_.size() - 1)) {

@@ -27,6 +27,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/piecemeal.h"
+#include "base/thread_allowance.h"
 #include "grammar/byte_set.h"
 #include "grammar/stable_pool.h"
 
@@ -167,6 +169,8 @@ class ExpressionStore {
   void exhaust() { exhausted_ = true; }  // a maker of expressions has reached a limit of its own
   // From this moment on the store is exhausted; looked at now and then.
   void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
+  // Or when the thread has worked for so long; nothing: for as long as it likes.
+  void set_allowance(std::optional<ThreadAllowance> allowance) { allowance_ = allowance; }
   // Makers call it for every piece of work that makes no expression. False when there is no time left.
   bool spend();
 
@@ -232,6 +236,7 @@ class ExpressionStore {
   bool records_ = false;
   std::uint32_t spent_ = 0;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  std::optional<ThreadAllowance> allowance_;
   static constexpr std::uint32_t kOwnBits = 24;
   std::uint32_t numbered(std::uint32_t own) const { return source_ << kOwnBits | own; }
   template <class Give>
@@ -250,11 +255,11 @@ class ExpressionStore {
   StablePool<char> text_pool_;
   std::vector<const char*> texts_;  // of literals, by node.a
   std::vector<ByteSet> sets_;
-  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> set_numbers_;
+  Piecemeal<std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>> set_numbers_;
   StablePool<Step> step_pool_;
   StablePool<Opening> opening_pool_;
-  std::deque<Steps> step_lists_;                           // many and large: they do not move as they become more
-  std::unordered_map<Expression, Expression> expansions_;  // of `later`
+  Piecemeal<std::deque<Steps>> step_lists_;  // many and large: they do not move as they become more
+  Piecemeal<std::unordered_map<Expression, Expression>> expansions_;  // of `later`
   std::vector<Expression> lexemes_;
   Expression anything_ = nothing;
   std::array<Expression, 2> any_texts_{};  // by alphabet; nothing: it is not known

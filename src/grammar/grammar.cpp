@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/piecemeal.h"
 #include "base/thread_allowance.h"
 #include "grammar/forced_tokens.h"
 #include "grammar/json_schema/schema_grammar.h"
@@ -26,8 +27,21 @@ Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
 }
 
-Result<Expression> choice_of(ExpressionStore& store, const std::string& text) {
-  ESP_TRY(const Json list, parse_json(text));
+// A document that takes long to free.
+class Document {
+ public:
+  explicit Document(Json read)
+      : json_(new Json(std::move(read)), [](Json* json) { forget(std::move(*json)), delete json; }) {}
+  ~Document() { free_after_task(std::move(json_)); }
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+  const Json& json() const { return *json_; }
+
+ private:
+  std::shared_ptr<Json> json_;
+};
+
+Result<Expression> choice_of(ExpressionStore& store, const Json& list) {
   if (!list.is_array() || list.empty()) return invalid("choices must be a list of at least one string");
   std::vector<std::string_view> texts;
   for (const Json& way : list) {
@@ -50,15 +64,20 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
         fmt::format("the constraint has {} bytes; at most {} are accepted", constraint.text.size(), limits.text_bytes),
         "", "grammar_too_complex"};
   }
-  const Moment until = std::chrono::steady_clock::now() + limits.compile_time;
+  const Moment begun = std::chrono::steady_clock::now(), until = begun + limits.compile_time;
   ESP_TRY(auto grammar, make(constraint, vocabulary, limits, until));
-  const auto foresight = std::min<Moment>(until, std::chrono::steady_clock::now() + limits.foresight_time);
-  grammar->store_.set_deadline(foresight);
+  const auto taken = std::chrono::steady_clock::now() - begun;
+  grammar->store_.set_allowance(ThreadAllowance(limits.foresight_time));
   using Kind = Constraint::Kind;
   if (!grammar->foresee(constraint.kind == Kind::json_schema || constraint.kind == Kind::json_object)) {
-    grammar.reset();  // else there are two of the largest ones at once
+    const bool in_time = std::chrono::steady_clock::now() + taken < until;
+    const Result<> met = grammar->limit_met();
+    free_after_task(std::move(grammar));
+    if (!in_time && !met.ok()) return met.error();
+    free_what_is_left();  // else there are two of the largest ones at once
     ESP_TRY(grammar, make(constraint, std::move(vocabulary), limits, until));
   }
+  grammar->store_.set_allowance(std::nullopt);
   grammar->nodes_at_start_ = grammar->store_.size();
   return grammar;
 }
@@ -66,23 +85,38 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
 Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
                                                const GrammarLimits& limits, Moment until) {
   std::shared_ptr<Grammar> grammar(new Grammar(std::move(vocabulary), limits));
-  grammar->store_.set_deadline(until);
-  ESP_TRY(const Expression whole, grammar->read_constraint(constraint, limits));
-  const bool possible = grammar->store_.possible(whole);
-  ESP_CHECK(grammar->limit_met());  // else what was not looked at to the end would seem impossible
-  if (!possible) return invalid("the constraint allows no text at all");
-  grammar->start_ = grammar->automaton_->start(whole);
-  ESP_CHECK(grammar->limit_met());
+  if (Result<> begun = grammar->begin(constraint, until); !begun) {
+    free_after_task(std::move(grammar));
+    return begun.error();
+  }
   return grammar;
 }
 
-Result<Expression> Grammar::read_constraint(const Constraint& constraint, const GrammarLimits& limits) {
+Result<> Grammar::begin(const Constraint& constraint, Moment until) {
+  store_.set_deadline(until);
+  ESP_TRY(const Expression whole, read_constraint(constraint, until));
+  const bool possible = store_.possible(whole);
+  ESP_CHECK(limit_met());  // else what was not looked at to the end would seem impossible
+  if (!possible) return invalid("the constraint allows no text at all");
+  start_ = automaton_->start(whole);
+  return limit_met();
+}
+
+Result<Json> Grammar::read_json(const std::string& text, Moment until) {
+  JsonLimits limits;
+  limits.depth = 1000;
+  limits.exact_numbers = true;
+  limits.until = until;
+  auto read = parse_json(text, limits);
+  if (!read.ok() && std::chrono::steady_clock::now() >= until) store_.exhaust();
+  ESP_CHECK(limit_met());
+  return read;
+}
+
+Result<Expression> Grammar::read_constraint(const Constraint& constraint, Moment until) {
   using Kind = Constraint::Kind;
   Expression whole = ExpressionStore::nothing;
   const SchemaOptions options{constraint.flexible_whitespace, constraint.closed};
-  JsonLimits json_limits;
-  json_limits.depth = 1000;
-  json_limits.exact_numbers = true;
   switch (constraint.kind) {
     case Kind::regex: {
       ESP_TRY(const Regex regex, parse_regex(constraint.text));
@@ -90,16 +124,19 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
       break;
     }
     case Kind::choice: {
-      ESP_TRY(whole, choice_of(store_, constraint.text));
+      ESP_TRY(Json list, read_json(constraint.text, until));
+      const Document document(std::move(list));
+      ESP_TRY(whole, choice_of(store_, document.json()));
       break;
     }
     case Kind::json_object:
     case Kind::json_schema: {
-      Json document = Json::object({{"type", "object"}});
+      Json read = Json::object({{"type", "object"}});
       if (constraint.kind == Kind::json_schema) {
-        ESP_TRY(document, parse_json(constraint.text, json_limits));
+        ESP_TRY(read, read_json(constraint.text, until));
       }
-      ESP_TRY(auto schema, SchemaGrammar::make(store_, document, options));
+      const Document document(std::move(read));
+      ESP_TRY(auto schema, SchemaGrammar::make(store_, document.json(), options));
       whole = schema->root();
       sources_.sources.push_back(std::move(schema));
       break;
@@ -114,16 +151,17 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, const 
       break;
     }
     case Kind::structural_tag: {
-      ESP_TRY(const Json document, parse_json(constraint.text, json_limits));
-      ESP_TRY(whole, read_structural_tag(store_, document, options, sources_));
+      ESP_TRY(Json read, read_json(constraint.text, until));
+      const Document document(std::move(read));
+      ESP_TRY(whole, read_structural_tag(store_, document.json(), options, sources_));
       break;
     }
     case Kind::none:
       whole = store_.anything();
       break;
   }
-  automaton_.emplace(store_, AutomatonLimits{limits.states, 4096, limits.nesting});
-  recorded_.emplace(*automaton_, limits.states);
+  automaton_.emplace(store_, AutomatonLimits{limits_.states, 4096, limits_.nesting});
+  recorded_.emplace(*automaton_, limits_.states);
   masks_.emplace(*automaton_, vocabulary_);
   return whole;
 }

@@ -84,7 +84,9 @@ class Grammar {
   using Moment = std::chrono::steady_clock::time_point;
   static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
                                                const GrammarLimits& limits, Moment until);
-  Result<Expression> read_constraint(const Constraint& constraint, const GrammarLimits& limits);
+  Result<> begin(const Constraint& constraint, Moment until);
+  Result<Json> read_json(const std::string& text, Moment until);
+  Result<Expression> read_constraint(const Constraint& constraint, Moment until);
   void allow(std::chrono::milliseconds time);  // for what is worked out next
   bool foresee(bool json);                     // false: a limit was met, and nothing here is of use any more
   Result<> first_masks(bool json);

@@ -303,6 +303,8 @@ Result<Expression> Spelling::read_repeat(const Reading& reading, const RegexNode
 }
 
 std::string spelled(std::string_view utf8_text) {
+  const auto is_escaped = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\'; };
+  if (std::ranges::none_of(utf8_text, is_escaped)) return std::string(utf8_text);
   const std::string quoted = Json(utf8_text).dump();
   return quoted.substr(1, quoted.size() - 2);
 }

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "base/piecemeal.h"
+
 namespace espalier::grammar {
 
 template <class T>
@@ -16,7 +18,7 @@ class StablePool {
   std::span<T> add(std::span<const T> values) {
     if (values.empty()) return {};
     if (values.size() > left_) {
-      left_ = std::max(values.size(), kBlock);
+      left_ = std::max(values.size(), std::clamp(bytes_ / sizeof(T) / kGrowth, kBlock, kLargeBlock));
       blocks_.push_back(std::make_unique<T[]>(left_));
       next_ = blocks_.back().get();
       bytes_ += left_ * sizeof(T);
@@ -30,8 +32,9 @@ class StablePool {
   std::size_t memory() const { return bytes_; }  // bytes
 
  private:
-  static constexpr std::size_t kBlock = 4096 / sizeof(T) + 16;
-  std::vector<std::unique_ptr<T[]>> blocks_;
+  static constexpr std::size_t kBlock = 4096 / sizeof(T) + 16, kLargeBlock = (std::size_t{1} << 20) / sizeof(T);
+  static constexpr std::size_t kGrowth = 8;  // so an eighth may be unused; and many small blocks take long to free
+  Piecemeal<std::vector<std::unique_ptr<T[]>>> blocks_;
   T* next_ = nullptr;
   std::size_t left_ = 0, bytes_ = 0;
 };

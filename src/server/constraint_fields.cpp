@@ -185,6 +185,8 @@ constexpr Row kOpenAi[] = {
      "vLLM's object: json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace"},
 };
 
+constexpr std::size_t kLongText = 64 << 10;  // bytes: if it is not known yet it takes longer than a moment
+
 // Of a body: what has constraints inside, those of a program's generations too.
 bool holds_fields(std::string_view name) {
   constexpr std::string_view kHolders[] = {"sampling_params", "segments", "program", "nodes", "options"};
@@ -193,8 +195,11 @@ bool holds_fields(std::string_view name) {
 
 Result<std::shared_ptr<grammar::Grammar>> compile(const Call& call, Constraint constraint) {
   using namespace std::chrono;
-  if (!call.patient) return call.model->engine->compile(std::move(constraint), kQuickCompile);
-  const grammar::Waited waited{duration_cast<milliseconds>(call.begun - call.arrived),
+  if (!call.patient) {
+    const bool quick = constraint.text.size() < kLongText;
+    return call.model->engine->compile(std::move(constraint), quick ? kQuickCompile : milliseconds(1));
+  }
+  const grammar::Waited waited{duration_cast<milliseconds>(call.waited),
                                duration_cast<milliseconds>(steady_clock::now() - call.arrived)};
   return call.model->engine->compile(std::move(constraint), waited);
 }
@@ -277,7 +282,8 @@ Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fie
     return success();
   }
   Error error = std::move(compiled).error();
-  if (!call.patient && error.code == "grammar_too_complex") error.code = kSlowCompile;
+  const bool too_large = error.kind == Error::Kind::too_large;  // whatever the time
+  if (!call.patient && error.code == "grammar_too_complex" && !too_large) error.code = kSlowCompile;
   error.message = fmt::format("{}: {}", asked.place, error.message);
   error.field = asked.place;
   return error;

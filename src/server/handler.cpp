@@ -65,7 +65,7 @@ Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body
     ESP_TRY(body, parse_body(job.http, dialect));
   }
   std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
-  return Call{service, job.http, std::move(model), std::move(body), false, job.arrived, begun};
+  return Call{service, job.http, std::move(model), std::move(body), false, job.arrived, begun - job.arrived};
 }
 
 // Runs `work()`, which answers or returns an Error that is answered here.
@@ -91,8 +91,9 @@ template <class Use>
 Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
   call.patient = true;
   auto kept = std::make_shared<Call>(std::move(call));
-  const bool taken = service.bulk.submit([&service, dialect, use, job, kept](const CancelFlag&) {
-    kept->begun = std::chrono::steady_clock::now();
+  const auto submitted = std::chrono::steady_clock::now();
+  const bool taken = service.slow.submit([&service, dialect, use, job, kept, submitted](const CancelFlag&) {
+    kept->waited += std::chrono::steady_clock::now() - submitted;
     answered(service, *job, dialect, [&] { return use(*kept, *job); });
   });
   return taken ? success() : Result<>(too_many());
@@ -111,12 +112,11 @@ net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body
       job->charge = std::move(charge).value();
     }
     SidePool& lane = large ? service.bulk : service.pool;
-    const bool taken = lane.submit([&service, dialect, body_use, use, job, size, large](const CancelFlag&) {
+    const bool taken = lane.submit([&service, dialect, body_use, use, job, size](const CancelFlag&) {
       answered(service, *job, dialect, [&]() -> Result<> {
         ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
-        call.patient = large;
         auto done = use(call, *job);
-        const bool slow = !done && done.error().code == kSlowCompile && !large;
+        const bool slow = !done && done.error().code == kSlowCompile;
         return slow ? again_slowly(service, dialect, use, job, std::move(call)) : done;
       });
       if (size >= kGiveBackBytes) give_back_free_memory();

@@ -7,9 +7,9 @@
 #include <random>
 
 #include "base/json.h"
+#include "engine/courier.h"
 #include "server/active_ids.h"
 #include "server/budget.h"
-#include "engine/courier.h"
 #include "server/dialect.h"
 #include "server/drain_rate.h"
 #include "server/json_writer.h"

@@ -30,7 +30,8 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       program_texts(std::make_shared<lang::TextPool>(std::int64_t{options.max_program_memory_mib} << 20)),
       body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
-      bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}) {}
+      bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
+      slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}) {}
 
 Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::unique_ptr<KeyRing> keys) {
   try {
@@ -43,6 +44,7 @@ Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::uniqu
 Service::~Service() {
   pool.stop();
   bulk.stop();
+  slow.stop();
   light.stop();
   heavy.stop();
   programs.stop();

@@ -70,10 +70,11 @@ class Service {
  public:
   ProgramHost programs;
   // Streams go through `light`; whole replies and large lists of log-probabilities through `heavy`, so that formatting
-  // and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` is the
-  // slow lane, one large body after another, so that short requests never wait behind them.
+  // and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads
+  // one large body after another, and `slow` does what may take seconds, so that short requests never wait behind
+  // either.
   Courier light{"light"}, heavy{"heavy"};
-  SidePool pool, bulk;
+  SidePool pool, bulk, slow;
 };
 
 double steady_seconds();

@@ -354,7 +354,7 @@ class Hostile(ServerCase):
 
     @without_sanitizers
     def test_a_large_schema_is_there_once_for_all_prompts(self):
-        schema = large(8_000_000)
+        schema = large(6_000_000)
         schema["properties"]["member0"] = {"oneOf": [{"type": "nothing"}]}  # is refused when all has been read
         self.server.generate(**native(regex="a"))
         before = self.memory()

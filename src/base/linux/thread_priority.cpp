@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// A tenth of the processor beside a thread that wants all of it, and what the others leave: half of one beside a team
-// that computes, whose members wait for each other. In turns that are short, as a member waits behind one for its end.
+// What steps aside does so by itself (step_aside.h), but not everywhere: where it does not, it should have a tenth of
+// the processor beside a thread that wants all of it, in turns that are short.
 constexpr int kNice = 10;
 constexpr microseconds kTurn{100};
 
@@ -51,15 +51,6 @@ void shorten_thread_turns(microseconds turn) {
 
 void lower_thread_priority() {
   set_turn(kTurn, std::max(niceness(), kNice));
-  thread_steps_aside = true;
-}
-
-void let_others_go_on() {
-  using Clock = std::chrono::steady_clock;
-  thread_local Clock::time_point begun;
-  if (Clock::now() - begun < kTurn) return;
-  ::sched_yield();
-  begun = Clock::now();
 }
 
 }  // namespace espalier

@@ -13,6 +13,4 @@ void lower_thread_priority() {
   static_cast<void>(::pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0));
 }
 
-void let_others_go_on() {}
-
 }  // namespace espalier

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/step_aside.h"
 #include "grammar/hashing.h"
 
 namespace espalier::grammar {
@@ -37,6 +38,8 @@ FormulaStore::Mentions FormulaStore::mentions_of(Op op, const Demand& demand, st
 }
 
 Formula FormulaStore::intern(Op op, const Demand& demand, std::span<const Formula> parts) {
+  step_aside();
+  if (exhausted_) return never;
   std::uint64_t hash = static_cast<std::uint64_t>(op);
   hash = mix(hash, static_cast<std::uint64_t>(demand.kind));
   hash = mix(hash, (std::uint64_t{demand.a} << 32) | demand.b);

@@ -175,19 +175,19 @@ std::string resolve_uri(std::string_view base, std::string_view reference) {
   return fmt::format("{}{}{}{}", b.scheme, b.authority, without_dots(path), r.query);
 }
 
-Result<SchemaDocument> SchemaDocument::open(const Json& root) {
+Result<SchemaDocument> SchemaDocument::open(const Json& root, const std::function<bool()>& goes_on) {
   SchemaDocument document;
   document.resources_.push_back({"", &root, Draft::of_2020, "#", {}});
   document.resources_by_uri_[""] = 0;
-  ESP_CHECK(document.survey(root));
+  ESP_CHECK(document.survey(root, goes_on));
   document.scopes_.emplace_back();
   document.add(root, 0, "#", 0);
   return document;
 }
 
-Result<> SchemaDocument::survey(const Json& root) {
+Result<> SchemaDocument::survey(const Json& root, const std::function<bool()>& goes_on) {
   std::vector<Visit> pending{{&root, 0, "#"}};
-  while (!pending.empty()) {
+  while (!pending.empty() && goes_on()) {
     const Visit visit = std::move(pending.back());
     pending.pop_back();
     if (visit.json->is_object()) ESP_CHECK(survey_schema(visit, pending));

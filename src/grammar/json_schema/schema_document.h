@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/piecemeal.h"
 #include "espalier/error.h"
 
 namespace espalier::grammar {
@@ -28,7 +30,8 @@ using SchemaNumber = std::uint32_t;
 
 class SchemaDocument {
  public:
-  static Result<SchemaDocument> open(const Json& root);
+  // Reads on while goes_on() does; what it has not come to is not there then.
+  static Result<SchemaDocument> open(const Json& root, const std::function<bool()>& goes_on);
 
   SchemaNumber number(const Json& schema, SchemaNumber parent, std::string_view keyword, std::string_view token = {});
   Result<SchemaNumber> resolve(SchemaNumber from, std::string_view reference);
@@ -64,7 +67,7 @@ class SchemaDocument {
     std::string pointer;
   };
 
-  Result<> survey(const Json& root);
+  Result<> survey(const Json& root, const std::function<bool()>& goes_on);
   Result<> survey_schema(const Visit& visit, std::vector<Visit>& pending);
   void survey_anchors(const Visit& visit, std::uint32_t resource);
   Result<SchemaNumber> walk(std::uint32_t resource, std::string_view json_pointer, std::string_view reference,
@@ -74,13 +77,14 @@ class SchemaDocument {
 
   bool combines_ = false;
   std::vector<Resource> resources_;
-  std::vector<Schema> schemas_;
+  Piecemeal<std::vector<Schema>> schemas_;
   struct KeyHash {
     std::size_t operator()(const std::pair<const Json*, std::uint32_t>& key) const {
       return std::hash<const Json*>()(key.first) ^ (std::size_t{key.second} << 48);
     }
   };
-  std::unordered_map<std::pair<const Json*, std::uint32_t>, SchemaNumber, KeyHash> numbers_;  // by place and scope
+  Piecemeal<std::unordered_map<std::pair<const Json*, std::uint32_t>, SchemaNumber, KeyHash>>
+      numbers_;  // by place and scope
   std::vector<Scope> scopes_;
   std::unordered_map<const Json*, std::uint32_t> resource_of_;  // of schemas that begin one
   std::unordered_map<std::string, std::uint32_t> resources_by_uri_;

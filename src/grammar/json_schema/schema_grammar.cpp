@@ -50,7 +50,7 @@ SchemaGrammar::SchemaGrammar(ExpressionStore& store, SchemaDocument document, Sc
 
 Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& store, const Json& schema,
                                                            const SchemaOptions& options) {
-  ESP_TRY(SchemaDocument document, SchemaDocument::open(schema));
+  ESP_TRY(SchemaDocument document, SchemaDocument::open(schema, [&] { return store.spend(); }));
   std::unique_ptr<SchemaGrammar> grammar(new SchemaGrammar(store, std::move(document), options));
   store.add_source(*grammar);
   ESP_CHECK(grammar->open());
@@ -97,12 +97,8 @@ Formula SchemaGrammar::restrict(Formula formula, Type type) {
   return result;
 }
 
-// False when there is no time left; formulas then stop growing too.
 bool SchemaGrammar::spend() {
-  if (store_.spend() && !formulas_.exhausted()) return true;
-  store_.exhaust();
-  formulas_.exhaust();
-  return false;
+  return tables_.goes_on();
 }
 
 Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {

@@ -24,6 +24,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/piecemeal.h"
 #include "grammar/json_schema/schema_reader.h"
 
 namespace espalier::grammar {
@@ -46,7 +47,7 @@ class SchemaGrammar final : public ExpressionSource {
 
   struct Shape {                       // what an object's formula says outright, member by member
     std::vector<std::uint32_t> names;  // in order
-    std::unordered_map<std::uint32_t, std::size_t> places;
+    Piecemeal<std::unordered_map<std::uint32_t, std::size_t>> places;
     std::vector<Formula> values;  // by place: what its value must satisfy
     std::vector<bool> required;
     std::vector<std::uint32_t> required_places;
@@ -131,7 +132,7 @@ class SchemaGrammar final : public ExpressionSource {
     int steps_left = 0;
   };
   struct Outline {  // what a formula says of objects, whatever it says of alternatives
-    std::unordered_map<std::uint32_t, std::vector<Formula>> values;  // by name
+    Piecemeal<std::unordered_map<std::uint32_t, std::vector<Formula>>> values;  // by name
     std::unordered_set<std::uint32_t> required;
     std::vector<Demand> general;  // on values under any name
     bool counts = false;          // members, or speaks of names
@@ -304,39 +305,39 @@ class SchemaGrammar final : public ExpressionSource {
   Expression each_text_once_ = ExpressionStore::nothing;  // made when it is needed
   Expression colon_, quote_and_colon_;                    // with the space around: words
 
-  std::unordered_map<std::uint64_t, Formula> restricted_;
+  Piecemeal<std::unordered_map<std::uint64_t, Formula>> restricted_;
   std::unordered_set<std::uint64_t> restricting_;
-  std::unordered_map<Formula, Expression> bodies_, strings_, numbers_;
-  std::unordered_map<Formula, bool> possible_, finished_;
+  Piecemeal<std::unordered_map<Formula, Expression>> bodies_, strings_, numbers_;
+  Piecemeal<std::unordered_map<Formula, bool>> possible_, finished_;
   std::unordered_map<Formula, ValueCount> value_counts_;
   std::unordered_set<Formula> asking_;
   std::unordered_set<std::uint32_t> searching_;
   bool assumed_ = false;  // an answer under way rests on one that was not known yet
-  std::vector<Shape> shapes_;
+  Piecemeal<std::vector<Shape>> shapes_;
   std::size_t shape_bytes_ = 0;
-  std::unordered_map<Formula, std::uint32_t> shapes_of_;
+  Piecemeal<std::unordered_map<Formula, std::uint32_t>> shapes_of_;
   std::unordered_map<std::uint32_t, std::uint32_t> required_first_;  // shapes with those names first, by shape
   bool any_order_ = false;
-  std::vector<std::vector<std::uint64_t>> seen_sets_;  // bits by place; places beyond the end have not come
+  Piecemeal<std::vector<std::vector<std::uint64_t>>> seen_sets_;  // bits by place; places beyond the end have not come
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_numbers_;  // by hash
   std::vector<std::vector<Formula>> written_sets_;                      // ascending; of unknown items with repetitions
   std::map<std::vector<Formula>, std::uint32_t> written_numbers_;
   // Values of which some array's items may have to leave one to others, so that all can differ.
   std::set<Formula> scarce_values_;
   std::vector<Container> containers_;
-  std::unordered_map<Container, std::uint32_t, ContainerHash> container_numbers_;
-  std::unordered_map<std::uint32_t, bool> container_possible_;
-  std::unordered_map<std::uint32_t, Ending> endings_;  // of containers
+  Piecemeal<std::unordered_map<Container, std::uint32_t, ContainerHash>> container_numbers_;
+  Piecemeal<std::unordered_map<std::uint32_t, bool>> container_possible_;
+  Piecemeal<std::unordered_map<std::uint32_t, Ending>> endings_;  // of containers
   std::vector<Entry> entries_;
   std::vector<OpenName> open_names_;
   std::vector<Expression> name_rules_;  // their bodies
   std::unordered_map<Expression, Rule> name_rules_of_;
   std::unordered_map<Formula, bool> counts_members_;
-  std::unordered_map<std::uint64_t, std::vector<Choice>> decided_;
+  Piecemeal<std::unordered_map<std::uint64_t, std::vector<Choice>>> decided_;
   std::vector<Multiple> multiples_;
   std::unordered_map<Multiple, std::uint32_t, MultipleHash> multiple_numbers_;
-  std::unordered_map<std::uint32_t, Expression> key_texts_;
-  std::unordered_map<std::uint64_t, bool> name_matches_;
+  Piecemeal<std::unordered_map<std::uint32_t, Expression>> key_texts_;
+  Piecemeal<std::unordered_map<std::uint64_t, bool>> name_matches_;
 };
 
 }  // namespace espalier::grammar

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/step_aside.h"
 #include "grammar/json_schema/formats.h"
 
 namespace espalier::grammar {
@@ -105,6 +106,7 @@ Formula SchemaReader::typed(std::uint32_t types, Formula formula) {
 }
 
 Formula SchemaReader::subschema(Reading& in, const Json& value, std::string_view keyword, std::string_view token) {
+  if (!tables_.goes_on()) return FormulaStore::never;
   if (value.is_boolean()) return value.get<bool>() ? FormulaStore::always : FormulaStore::never;
   if (value.is_object() && value.empty()) return FormulaStore::always;
   return one(Kind::schema, document_.number(value, in.number, keyword, token));
@@ -112,6 +114,7 @@ Formula SchemaReader::subschema(Reading& in, const Json& value, std::string_view
 
 Result<Formula> SchemaReader::formula(SchemaNumber number) {
   if (const auto known = formulas_.find(number); known != formulas_.end()) return known->second;
+  step_aside();
   const Json& schema = document_.schema(number);
   Reading in{number, schema, {}};
   if (schema.is_boolean()) return formulas_[number] = schema.get<bool>() ? FormulaStore::always : FormulaStore::never;
@@ -183,6 +186,7 @@ Result<> SchemaReader::read_type(Reading& in, const Json& value) {
 
 Result<Formula> SchemaReader::equal_to(const Json& value) {
   FormulaStore& f = tables_.formulas;
+  if (!tables_.goes_on()) return FormulaStore::never;
   if (value.is_null()) return one(Kind::type, kNull);
   if (value.is_boolean()) {
     const Formula truth = one(Kind::is_true, 0);

@@ -11,17 +11,21 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory_resource>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/piecemeal.h"
 #include "espalier/grammar.h"
 #include "grammar/json_schema/formula.h"
 #include "grammar/json_schema/number_text.h"
 #include "grammar/json_schema/schema_document.h"
 #include "grammar/spelling.h"
+#include "grammar/stable_pool.h"
 
 namespace espalier::grammar {
 
@@ -42,26 +46,27 @@ class Numbered {
   std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
-// The same for texts, each of which is kept once.
+// The same for texts, each of which is kept once. A schema may have a hundred thousand names: what is kept is freed in
+// large pieces.
 class NumberedTexts {
  public:
-  std::uint32_t number(const std::string& text) {
-    const auto [place, fresh] = numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
-    if (fresh) {
-      texts_.push_back(&place->first);
-      bytes_ += kEntry + text.size();
-    }
-    return place->second;
+  std::uint32_t number(std::string_view text) {
+    if (const auto known = numbers_.find(text); known != numbers_.end()) return known->second;
+    const std::span<const char> kept = characters_.add(text);
+    const auto number = static_cast<std::uint32_t>(texts_.size());
+    numbers_.emplace(texts_.emplace_back(kept.data(), kept.size()), number);
+    return number;
   }
-  const std::string& operator[](std::uint32_t number) const { return *texts_[number]; }
+  std::string_view operator[](std::uint32_t number) const { return texts_[number]; }
   std::size_t size() const { return texts_.size(); }
-  std::size_t memory() const { return bytes_; }  // bytes, about
+  std::size_t memory() const { return kEntry * texts_.size() + characters_.memory(); }  // bytes, about
 
  private:
-  static constexpr std::size_t kEntry = 80;
-  std::unordered_map<std::string, std::uint32_t> numbers_;
-  std::vector<const std::string*> texts_;  // of numbers_, whose keys stay where they are
-  std::size_t bytes_ = 0;
+  static constexpr std::size_t kEntry = 60;
+  StablePool<char> characters_;
+  std::pmr::monotonic_buffer_resource entries_;
+  std::pmr::unordered_map<std::string_view, std::uint32_t> numbers_{&entries_};
+  std::vector<std::string_view> texts_;
 };
 
 struct NameSet {  // what additionalProperties leaves out
@@ -71,7 +76,14 @@ struct NameSet {  // what additionalProperties leaves out
 };
 
 struct SchemaTables {
-  explicit SchemaTables(ExpressionStore& store) : spelling(store, Spelling::Kind::json) {}
+  explicit SchemaTables(ExpressionStore& store) : spelling(store, Spelling::Kind::json), expressions(store) {}
+  // False when there is no time left: formulas stop growing, and whoever asked for them looks at the store.
+  bool goes_on() {
+    if (expressions.spend() && !formulas.exhausted()) return true;
+    expressions.exhaust();
+    formulas.exhaust();
+    return false;
+  }
   std::uint32_t text(const std::string& s) { return texts.number(s); }
   std::uint32_t decimal(const Decimal& d) { return decimals.number(d.text(), d); }
   std::size_t memory() const { return formulas.memory() + texts.memory() + name_bytes; }
@@ -86,6 +98,7 @@ struct SchemaTables {
   }
 
   Spelling spelling;
+  ExpressionStore& expressions;
   FormulaStore formulas;
   NumberedTexts texts;  // names and strings, as they are in memory
   Numbered<Decimal> decimals;
@@ -230,7 +243,7 @@ class SchemaReader {
   bool compares_items_ = false;
   bool reads_written_ =
       false;  // values, not a schema, whose spellings of numbers are ways in which they may be written
-  std::unordered_map<SchemaNumber, Formula> formulas_;
+  Piecemeal<std::unordered_map<SchemaNumber, Formula>> formulas_;
   std::unordered_map<std::string, Expression> patterns_;
 };
 

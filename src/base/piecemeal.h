@@ -1,0 +1,59 @@
+// piecemeal.h: freeing very many parts takes long, and threads that step aside would keep their processor for it.
+//
+// So they free a Piecemeal container a few parts at a time, and what free_after_task() gets once their task has ended,
+// its answer is on its way and no other task waits (side_pool.h), or before they need as much again; other threads free
+// both at once.
+// Threads: as the container; free_after_task() any, each for itself. Fails: as the container.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/step_aside.h"
+
+namespace espalier {
+
+template <class Container>
+class Piecemeal : public Container {
+ public:
+  using Container::Container;
+  Piecemeal() = default;
+  Piecemeal(const Piecemeal&) = default;
+  Piecemeal(Piecemeal&&) noexcept = default;
+  Piecemeal& operator=(const Piecemeal&) = default;
+  Piecemeal& operator=(Piecemeal&& other) noexcept {  // what was here goes with the other
+    Container::swap(other);
+    return *this;
+  }
+  ~Piecemeal() {
+    if (thread_steps_aside) free_in_pieces();
+  }
+
+ private:
+  void free_in_pieces() {
+    constexpr std::size_t kPiece = 64;
+    for (std::size_t freed = 0; !this->empty(); ++freed) {
+      if (freed % kPiece == 0) step_aside();
+      if constexpr (requires(Container& parts) { parts.pop_back(); })
+        this->pop_back();
+      else
+        this->erase(this->begin());
+    }
+  }
+};
+
+inline thread_local std::vector<std::shared_ptr<void>> left_to_free;
+
+inline void free_after_task(std::shared_ptr<void> thing) {
+  if (thread_steps_aside) left_to_free.push_back(std::move(thing));
+}
+
+// In the order in which it was left.
+inline void free_what_is_left() {
+  for (auto& thing : left_to_free) thing.reset();
+  left_to_free.clear();
+}
+
+}  // namespace espalier

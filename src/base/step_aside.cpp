@@ -1,0 +1,57 @@
+#include "base/step_aside.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/processors.h"
+
+namespace espalier {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A turn for who has waited long; a step's delay by it is small beside the step.
+constexpr std::chrono::microseconds kTurnOfWaiting{100}, kLongWait{2000};
+
+std::atomic<int> computing{0}, spare{0};  // processors
+std::atomic<bool> waiting{false};
+std::mutex mutex;
+std::condition_variable
+    told;  // without the mutex: nobody may wait for it, and who was not told waits no longer than ever
+
+bool processor_is_spare() {
+  const int used = computing.load(std::memory_order_relaxed) - spare.load(std::memory_order_relaxed);
+  return used < own_processors().granted;
+}
+
+}  // namespace
+
+ModelComputes::ModelComputes(int processors) : processors_(processors) {
+  computing.fetch_add(processors, std::memory_order_relaxed);
+}
+
+ModelComputes::~ModelComputes() {
+  computing.fetch_sub(processors_, std::memory_order_relaxed);
+}
+
+void tell_spare_processor() {
+  spare.fetch_add(1, std::memory_order_relaxed);
+  if (waiting.load(std::memory_order_relaxed) && waiting.exchange(false, std::memory_order_relaxed)) told.notify_all();
+}
+
+// All of them: a team wakes as a whole.
+void want_spare_processors() {
+  spare.store(0, std::memory_order_relaxed);
+}
+
+void wait_for_spare_time() {
+  thread_local Clock::time_point turn_ends;
+  if (processor_is_spare() || Clock::now() < turn_ends) return;
+  std::unique_lock lock(mutex);
+  waiting.store(true, std::memory_order_relaxed);
+  if (told.wait_for(lock, kLongWait) == std::cv_status::timeout) turn_ends = Clock::now() + kTurnOfWaiting;
+}
+
+}  // namespace espalier
