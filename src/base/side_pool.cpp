@@ -32,6 +32,7 @@ bool SidePool::enqueue(std::unique_ptr<Job> job) {
     std::lock_guard lock(mutex_);
     if (stopping_ || queue_.size() >= options_.queue_limit) return false;
     queue_.push_back(std::move(job));
+    awaited_.store(true, std::memory_order_relaxed);
   }
   changed_.notify_one();
   return true;
@@ -46,6 +47,7 @@ void SidePool::work(unsigned number) {
     if (stopping_) return;
     auto job = std::move(queue_.front());
     queue_.pop_front();
+    awaited_.store(!queue_.empty(), std::memory_order_relaxed);
     active_[number] = job->flag;
     lock.unlock();
     run(*job);
@@ -54,7 +56,9 @@ void SidePool::work(unsigned number) {
     active_[number].reset();
     if (left_to_free.empty() || !queue_.empty()) continue;
     lock.unlock();
+    thread_is_awaited = &awaited_;
     free_what_is_left();
+    thread_is_awaited = nullptr;
     lock.lock();
   }
 }

@@ -89,6 +89,7 @@ class SidePool {
   std::deque<std::unique_ptr<Job>> queue_;
   std::vector<std::optional<CancelFlag>> active_;  // by thread: of the task it runs
   bool stopping_ = false;
+  std::atomic<bool> awaited_{false};  // a task is in the queue; for who does not hold the mutex
   std::atomic<std::uint64_t> failures_{0};
   std::vector<std::thread> threads_;
 };

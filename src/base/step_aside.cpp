@@ -13,13 +13,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A turn for who has waited long; a step's delay by it is small beside the step.
-constexpr std::chrono::microseconds kTurnOfWaiting{100}, kLongWait{2000};
+constexpr std::chrono::microseconds kTurnOfWaiting{100}, kLongWait{3000}, kShortWait{500};
 
 std::atomic<int> computing{0}, spare{0};  // processors
 std::atomic<bool> waiting{false};
 std::mutex mutex;
-std::condition_variable
-    told;  // without the mutex: nobody may wait for it, and who was not told waits no longer than ever
+// Told without the mutex: no member of a team may wait for it, and who was not told waits no longer than ever.
+std::condition_variable told;
 
 bool processor_is_spare() {
   const int used = computing.load(std::memory_order_relaxed) - spare.load(std::memory_order_relaxed);
@@ -51,7 +51,9 @@ void wait_for_spare_time() {
   if (processor_is_spare() || Clock::now() < turn_ends) return;
   std::unique_lock lock(mutex);
   waiting.store(true, std::memory_order_relaxed);
-  if (told.wait_for(lock, kLongWait) == std::cv_status::timeout) turn_ends = Clock::now() + kTurnOfWaiting;
+  const bool awaited = thread_is_awaited != nullptr && thread_is_awaited->load(std::memory_order_relaxed);
+  if (told.wait_for(lock, awaited ? kShortWait : kLongWait) == std::cv_status::timeout)
+    turn_ends = Clock::now() + kTurnOfWaiting;
 }
 
 }  // namespace espalier

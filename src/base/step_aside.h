@@ -1,11 +1,15 @@
 // step_aside.h: work that can wait is done in the time that a model leaves.
 //
-// A step on all processors leaves some: while one thread picks tokens and takes requests, the team's others sleep, a
-// twentieth of the time. Whatever else takes a processor makes the step wait for it, as it waits for its slowest
-// member. So threads that step aside work while a processor is spare, and otherwise for a fortieth of the time only, so
-// that they come to an end. They do that by themselves, where they hold no locks: the system lets a thread of whatever
-// priority run for a while, and one of the lowest may lose its processor for long with a lock that others wait for.
-// Threads: any. What is spare is a hint; it may be wrong for a step. Fails: never. Why: docs/decisions/constraints.md.
+// A step on all processors leaves some: while one thread picks tokens and takes requests the team's others sleep, a
+// twentieth of the time. Whatever else takes a processor makes the step wait, as it waits for its slowest member. So
+// threads that step aside work while a processor is spare, and otherwise for a thirtieth of the time only, so that they
+// come to an end; for a sixth where others wait for them. They do that by themselves, where they hold no locks: the
+// system lets a thread of whatever priority run for a while, and one of the lowest may lose its processor for long with
+// a lock that others wait for.
+//
+// Threads: any. What is spare is a hint; it may be wrong for a step.
+// Fails:   never.
+// Why:     docs/decisions/constraints.md.
 #pragma once
 
 #include <atomic>
@@ -29,6 +33,7 @@ void tell_spare_processor();
 void want_spare_processors();
 
 inline thread_local bool thread_steps_aside = false;
+inline thread_local const std::atomic<bool>* thread_is_awaited = nullptr;  // null: it is not
 void wait_for_spare_time();
 
 // Between pieces of work of some microseconds, where no lock is held. Nothing but a look at a variable in threads that

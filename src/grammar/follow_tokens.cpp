@@ -57,7 +57,7 @@ TokenMasks::Place TokenMasks::descend(const Place& place, unsigned char byte) {
 
 // Sets the tokens that go on from `place` with what `at` can read, and then what stands behind it.
 void TokenMasks::follow(const Place& place, Expression at, Behind behind) {
-  if (place.empty() || fuel_ == 0 || !store_.possible(at)) return;
+  if (place.empty() || fuel_ == 0 || store_.exhausted() || !store_.possible(at)) return;
   if (nesting_ == kMostNesting) fuel_ = 1;
   if (--fuel_ == 0) return;
   ++nesting_;

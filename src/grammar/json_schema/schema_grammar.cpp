@@ -317,6 +317,7 @@ Expression SchemaGrammar::expand(const Container& at) {
     if (at.max_left > 0) ways = items(at);
   }
   for (const Member& way : ways) {
+    if (!spend()) return ExpressionStore::nothing;
     if (!possible(way.value)) continue;
     Container next = in_order(way.next);
     next.unknown = with_unknown(way);
@@ -327,6 +328,7 @@ Expression SchemaGrammar::expand(const Container& at) {
     bodies.push_back(store_.concat(way.key, read));
   }
   for (const Entry& entry : entries) {
+    if (!spend()) return ExpressionStore::nothing;
     entries_.push_back(entry);
     const auto payload = static_cast<std::uint32_t>(entries_.size() - 1) * kPayloads + kEntry;
     const Expression key = key_text(shapes_[at.shape].names[entry.place]);
