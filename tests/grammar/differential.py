@@ -113,7 +113,8 @@ def orders(value):
 
 def oracle(schema):
     checker = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
-        "integer", lambda _, value: not isinstance(value, bool) and isinstance(value, (int, Decimal)) and value == int(value))
+        "integer", lambda _, value: not isinstance(value, bool) and (
+        isinstance(value, int) or isinstance(value, Decimal) and value == value.to_integral_value()))
     kind = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=checker)
     return kind(for_python(schema))
 
