@@ -30,15 +30,21 @@ Error invalid(std::string message) {
 // A document that takes long to free.
 class Document {
  public:
-  explicit Document(Json read)
-      : json_(new Json(std::move(read)), [](Json* json) { forget(std::move(*json)), delete json; }) {}
-  ~Document() { free_after_task(std::move(json_)); }
+  explicit Document(Json read) : kept_(std::make_shared<Kept>(std::move(read))) {}
+  ~Document() { free_after_task(std::move(kept_)); }
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;
-  const Json& json() const { return *json_; }
+  const Json& json() const { return kept_->json; }
 
  private:
-  std::shared_ptr<Json> json_;
+  struct Kept {
+    explicit Kept(Json read) : json(std::move(read)) {}
+    ~Kept() { forget(std::move(json)); }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    Json json;
+  };
+  std::shared_ptr<Kept> kept_;
 };
 
 Result<Expression> choice_of(ExpressionStore& store, const Json& list) {
@@ -71,9 +77,9 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   using Kind = Constraint::Kind;
   if (!grammar->foresee(constraint.kind == Kind::json_schema || constraint.kind == Kind::json_object)) {
     const bool in_time = std::chrono::steady_clock::now() + taken < until;
-    const Result<> met = grammar->limit_met();
+    Result<> met = grammar->limit_met();
     free_after_task(std::move(grammar));
-    if (!in_time && !met.ok()) return met.error();
+    if (!in_time && !met.ok()) return std::move(met).error();
     free_what_is_left();  // else there are two of the largest ones at once
     ESP_TRY(grammar, make(constraint, std::move(vocabulary), limits, until));
   }
