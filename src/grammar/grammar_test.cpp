@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/json.h"
+#include "base/piecemeal.h"
+#include "base/step_aside.h"
 #include "grammar/grammar_expectations.h"
 #include "testing/data.h"
 
@@ -294,6 +297,42 @@ TEST(Grammars, AHostileConstraintEndsWithinItsLimits) {
     EXPECT_EQ(grammar.error().code, "grammar_too_complex");
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+// What a thread that steps aside leaves to be freed, and frees in pieces, is what others free at once.
+TEST(Grammars, AThreadThatStepsAsideCompilesTheSameAndFreesIt) {
+  std::string names, ways;
+  for (int i = 0; i < 300; ++i) {
+    const std::string separator = i > 0 ? "," : "";
+    names += fmt::format("{}\"n{}\":{{\"enum\":[{},\"{}\"]}}", separator, i, i, i);
+    ways += fmt::format("{}\"a way with number {}\"", separator, i);
+  }
+  const Constraint constraints[] = {
+      {Kind::json_schema, "{\"type\":\"object\",\"properties\":{" + names + "}}"},
+      {Kind::choice, "[" + ways + "]"},
+      {Kind::json_schema, R"({"type":"array","items":{"type":"string","pattern":"^a+$"},"uniqueItems":true})"},
+      {Kind::json_schema, "{\"type\":\"object\",\"properties\":{" + names + ",\"x\":{\"type\":1}}}"},
+      {Kind::json_schema, "{\"properties\":{" + names + ",}}"},
+      {Kind::regex, "(a|b)*a(a|b){8}"},
+  };
+  std::thread([&] {
+    for (const Constraint& constraint : constraints) {
+      thread_steps_aside = false;
+      const auto usual = Grammar::compile(constraint, bytes_only(), {});
+      thread_steps_aside = true;
+      auto aside = Grammar::compile(constraint, bytes_only(), {});
+      ASSERT_EQ(aside.ok(), usual.ok()) << constraint.text;
+      if (!aside.ok()) {
+        EXPECT_EQ(aside.error().message, usual.error().message);
+      } else {
+        const auto mask = (*aside)->mask((*aside)->start()), same = (*usual)->mask((*usual)->start());
+        ASSERT_TRUE(mask.ok() && same.ok());
+        EXPECT_EQ(**mask, **same) << constraint.text;
+      }
+      if (aside.ok()) free_after_task(std::move(aside).value());
+      free_what_is_left();
+    }
+  }).join();
 }
 
 // Many pieces of work, so that the time is looked at.
