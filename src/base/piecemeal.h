@@ -52,8 +52,7 @@ inline void free_after_task(std::shared_ptr<void> thing) {
 
 // In the order in which it was left.
 inline void free_what_is_left() {
-  for (auto& thing : left_to_free) thing.reset();
-  left_to_free.clear();
+  for (auto& thing : std::exchange(left_to_free, {})) thing.reset();
 }
 
 }  // namespace espalier

@@ -45,7 +45,7 @@ class SidePool {
     std::string name = "side";      // of the threads, in ps and debuggers; "esp-<name>-0", at most 15 bytes are shown
     unsigned threads = 1;           // 0 counts as 1
     std::size_t queue_limit = 256;  // tasks waiting, not counting the running ones
-    bool steps_back = false;        // whatever else the process does goes first (thread_priority.h)
+    bool steps_back = false;        // whatever else the process does goes first (step_aside.h)
   };
 
   explicit SidePool(Options options);

@@ -93,7 +93,7 @@ Expression SchemaGrammar::expand(const Entry& entry) {
   named_members(at, entry.place, entry.rest, ways);
   std::vector<Expression> bodies;
   for (const Member& way : ways) {
-    if (!spend()) return ExpressionStore::nothing;
+    if (!tables_.goes_on()) return ExpressionStore::nothing;
     if (!possible(way.value) || !possible(in_order(way.next))) continue;
     bodies.push_back(store_.concat(value(way.value), later(way.next)));
   }

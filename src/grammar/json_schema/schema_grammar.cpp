@@ -59,7 +59,8 @@ Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& stor
 
 Result<> SchemaGrammar::open() {
   // All schemas that can be reached are read now, so that what is refused is refused before anything is generated.
-  for (SchemaNumber number = 0; number < document_.size() && spend(); ++number) ESP_CHECK(reader_.formula(number));
+  for (SchemaNumber number = 0; number < document_.size() && tables_.goes_on(); ++number)
+    ESP_CHECK(reader_.formula(number));
   if (reader_.compares_items()) store_.set_records();
   any_order_ =
       options_.order == MemberOrder::any || (options_.order == MemberOrder::automatic && reader_.describes_documents());
@@ -97,12 +98,8 @@ Formula SchemaGrammar::restrict(Formula formula, Type type) {
   return result;
 }
 
-bool SchemaGrammar::spend() {
-  return tables_.goes_on();
-}
-
 Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
-  if (!spend()) return FormulaStore::never;
+  if (!tables_.goes_on()) return FormulaStore::never;
   const auto keep = [&](bool concerned) {
     const Formula self = concerned ? formulas_.one(c) : FormulaStore::always;
     return negated ? formulas_.no(self) : self;
@@ -317,7 +314,7 @@ Expression SchemaGrammar::expand(const Container& at) {
     if (at.max_left > 0) ways = items(at);
   }
   for (const Member& way : ways) {
-    if (!spend()) return ExpressionStore::nothing;
+    if (!tables_.goes_on()) return ExpressionStore::nothing;
     if (!possible(way.value)) continue;
     Container next = in_order(way.next);
     next.unknown = with_unknown(way);
@@ -328,7 +325,7 @@ Expression SchemaGrammar::expand(const Container& at) {
     bodies.push_back(store_.concat(way.key, read));
   }
   for (const Entry& entry : entries) {
-    if (!spend()) return ExpressionStore::nothing;
+    if (!tables_.goes_on()) return ExpressionStore::nothing;
     entries_.push_back(entry);
     const auto payload = static_cast<std::uint32_t>(entries_.size() - 1) * kPayloads + kEntry;
     const Expression key = key_text(shapes_[at.shape].names[entry.place]);
@@ -382,7 +379,7 @@ std::vector<SchemaGrammar::Choice> SchemaGrammar::decide(Formula rest, Formula v
 
 // One by one; the same rest may come with several values. True when no more were wanted.
 bool SchemaGrammar::decide_each(Formula rest, Formula value, const UseChoice& use) {
-  if (rest == FormulaStore::never || value == FormulaStore::never || !spend()) return false;
+  if (rest == FormulaStore::never || value == FormulaStore::never || !tables_.goes_on()) return false;
   if (!formulas_.mentions(rest, FormulaStore::mentions_value)) return use({value, rest});
   const Formula asked = formulas_.first_value(rest).a;
   const auto given = [&](bool answer) {

@@ -142,7 +142,6 @@ class SchemaGrammar final : public ExpressionSource {
   Result<> open();
 
   // Of one type; values; what arrays and objects share (schema_grammar.cpp).
-  bool spend();
   Expression settled(Expression made);
   Formula restrict(Formula formula, Type type);
   Formula restrict_one(const Demand& demand, bool negated, Type type);

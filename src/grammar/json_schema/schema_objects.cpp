@@ -294,7 +294,7 @@ std::vector<SchemaGrammar::Member> SchemaGrammar::members(const Container& at, s
       entries.push_back({number, place, rest, !decides && !of_rest.counts});
   };
   bool waiting = false;  // for a name that must come
-  for (std::uint32_t place = at.place; place < names && spend(); ++place) {
+  for (std::uint32_t place = at.place; place < names && tables_.goes_on(); ++place) {
     if (seen(at, place)) continue;
     if (at.max_left > 0) offer(place);
     waiting |= shapes_[at.shape].required[place];
