@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "server/constraint_fields.h"
 #include "server/native/generate_body.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
@@ -25,8 +26,8 @@ void judge(const Result<T>& parsed) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const ServerOptions options;
   if (size == 0) return 0;
-  const auto body = parse_json({reinterpret_cast<const char*>(data) + 1, size - 1});
-  if (!body.ok() || !body->is_object()) return 0;
+  auto body = parse_json({reinterpret_cast<const char*>(data) + 1, size - 1}, request_limits());
+  if (!body.ok() || !round_numbers_outside_constraints(*body).ok() || !body->is_object()) return 0;
   switch (data[0] == 'p' ? 3 : data[0] % 3) {
     case 0:
       judge(parse_completion(*body, options));
