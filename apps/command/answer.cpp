@@ -14,8 +14,9 @@ namespace {
 std::atomic<bool> interrupted{false};
 
 void handle_with(void (*handler)(int)) {
-  struct sigaction action{};  // without SA_RESTART: a read of a line ends too
+  struct sigaction action{};
   action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;  // or what is being written to a terminal just then would be lost
   sigaction(SIGINT, &action, nullptr);
 }
 

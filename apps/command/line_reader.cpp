@@ -1,6 +1,7 @@
 #include "command/line_reader.h"
 
 #include <histedit.h>
+#include <poll.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -19,8 +20,9 @@ class PlainReader final : public LineReader {
     if (isatty(STDIN_FILENO) != 0) std::fputs(prompt, stderr);
     line.clear();
     for (char c = 0;;) {
+      pollfd typed{STDIN_FILENO, POLLIN, 0};  // a signal ends a poll, but not a read: it starts again
+      if (::poll(&typed, 1, -1) < 0 && errno == EINTR) return Outcome::interrupted;
       const ssize_t n = ::read(STDIN_FILENO, &c, 1);
-      if (n < 0 && errno == EINTR) return Outcome::interrupted;
       if (n <= 0) return line.empty() ? Outcome::closed : Outcome::line;
       if (c == '\n') return Outcome::line;
       line += c;

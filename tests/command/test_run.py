@@ -199,6 +199,20 @@ class InATerminal(unittest.TestCase):
             terminal.type("/exit\n")
             self.assertEqual(terminal.end()[1], 0)
 
+    def test_signals_at_the_prompt_leave_the_line_and_the_chat(self):
+        for kind in ("xterm", "dumb"):
+            with self.subTest(terminal=kind), chat("-n", "2", env={"TERM": kind}) as terminal:
+                for _ in range(5):
+                    terminal.expect("> ")
+                    terminal.process.send_signal(signal.SIGINT)
+                    terminal.type("/nothing\n")
+                    terminal.expect("There is no command /nothing")
+                terminal.expect("> ")
+                terminal.type("/help\n")
+                terminal.expect("forget the conversation")
+                terminal.type("/exit\n")
+                self.assertEqual(terminal.end()[1], 0)
+
     def test_a_backslash_continues_a_line(self):
         with chat() as terminal:
             terminal.expect("> ")
