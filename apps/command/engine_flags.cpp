@@ -120,19 +120,21 @@ void add_constraint_flags(Adder& add, EngineOptions& o) {
   add.flag(
       "--disable-jump-forward", [&o](std::int64_t count) { o.jump_forward = count <= 0; },
       "compute text that a constraint forces token by token (the same tokens, later)");
-  add.size("--grammar-cache", o.grammar_cache_bytes, "of compiled constraints that are kept (K, M, G)");
+  add.size("--grammar-cache", o.grammar_cache_bytes,
+           "of compiled constraints that are kept; those in use may take --grammar-max-memory more (K, M, G)");
   add.size("--grammar-max-text", limits.text_bytes,
            "of one constraint as it is written; larger ones are refused (K, M, G)");
   add.value("--grammar-max-nodes", limits.nodes, "N", "expressions of one compiled constraint, some 60 bytes each");
   add.size("--grammar-max-memory", limits.memory,
-           "of those with what may follow them; constraints that take more are refused (K, M, G)");
+           "of all that one holds; constraints that take more are refused (K, M, G)");
   add.value("--grammar-max-states", limits.states, "N", "states of its automaton, some 100 bytes each");
   add.value("--grammar-max-nesting", limits.nesting, "N", "rules, objects and lists that a text may have open at once");
   add.milliseconds("--grammar-compile-time", limits.compile_time,
                    "that compiling one may take; what takes longer is refused");
   add.milliseconds("--grammar-wait-time", limits.wait_time,
                    "that one may wait for others that take long to compile; then its request is answered 503");
-  add.milliseconds("--grammar-step-time", limits.step_time, "that one of its masks, or reading one token, may take");
+  add.milliseconds("--grammar-step-time", limits.step_time,
+                   "that masks and reading may take, but for the first 30 ms of each");
 }
 
 void add_cache_flags(Adder& add, EngineOptions& o) {

@@ -58,14 +58,15 @@ struct Constraint {
 struct GrammarLimits {
   std::size_t text_bytes = 8u << 20;
   std::size_t nodes = 1'500'000;   // expressions; about 60 bytes each
-  std::size_t memory = 96u << 20;  // bytes of them, with what may follow them
+  std::size_t memory = 96u << 20;  // bytes of all that it holds
   std::size_t states = 500'000;    // of the automaton; about 100 bytes each
   std::uint32_t nesting = 1000;    // rules open at once; text that would open more is not allowed
   std::chrono::milliseconds compile_time{1000};
   std::chrono::milliseconds wait_time{500};  // for others that take long to compile, before it begins
   // Of the thread's own time, for the first masks; those that take longer are left for later.
   std::chrono::milliseconds foresight_time{100};
-  std::chrono::milliseconds step_time{900};  // of one mask, or of reading one piece of text
+  // Of all its masks and of reading, but for the first 30 ms of each.
+  std::chrono::milliseconds step_time{900};
 };
 
 namespace grammar {

@@ -242,6 +242,30 @@ TEST_F(ConstrainedRequests, AGrammarThatMeetsItsLimitsEndsItsOwnRequestsAlone) {
   EXPECT_EQ(answers[1], together({other}, with(false))[0]);
 }
 
+// Another thread at work in a grammar.
+class AtWork {
+ public:
+  explicit AtWork(grammar::Grammar& grammar)
+      : thread_([this, &grammar] {
+          const auto hold = grammar.try_hold();
+          began_.set_value(static_cast<bool>(hold));
+          ends_.get_future().wait();
+        }) {
+    EXPECT_TRUE(began_.get_future().get());
+  }
+  ~AtWork() {
+    ends_.set_value();
+    thread_.join();
+  }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+
+ private:
+  std::promise<bool> began_;
+  std::promise<void> ends_;
+  std::thread thread_;
+};
+
 // Somebody is at work in the grammar for long: its requests sit out steps, the others go on, and all say the same.
 TEST_F(ConstrainedRequests, AGrammarAtWorkHoldsUpNobodyElse) {
   const RequestFields slow = ask({Kind::regex, "[a-z]{30,50}"}, 60), quick = ask({Kind::regex, "[0-9]{20}"}, 60);
@@ -253,7 +277,7 @@ TEST_F(ConstrainedRequests, AGrammarAtWorkHoldsUpNobodyElse) {
   harness.add(quick);
   for (int i = 0; i < 3; ++i) harness.step();
   {
-    const auto work = slow.grammar->hold();
+    const AtWork work(*slow.grammar);
     for (int i = 0; i < 200 && !harness.answers[1][0].finished; ++i) harness.step();
     EXPECT_TRUE(harness.answers[1][0].finished);
     EXPECT_FALSE(harness.answers[0][0].finished);
@@ -292,15 +316,49 @@ TEST_F(ConstrainedRequests, WhatTakesLongBehindATokenHoldsUpNobodyElse) {
 TEST_F(ConstrainedRequests, CompiledConstraintsAreFoundAgainAndLeaveWhenThereAreTooMany) {
   GrammarCache small(tokenizer, GrammarLimits{}, 200'000);
   const Constraint sheet{Kind::json_schema, kSheet};
-  const auto first = small.compile(sheet).value();
+  auto first = small.compile(sheet).value();
   EXPECT_EQ(small.compile(sheet).value(), first);
-  for (int i = 0; i < 100; ++i)
-    ASSERT_TRUE(small.compile({Kind::regex, std::string(static_cast<std::size_t>(i + 1), 'x')}).ok());
+  const auto compile_others = [&] {
+    for (int i = 0; i < 100; ++i)
+      ASSERT_TRUE(small.compile({Kind::regex, std::string(static_cast<std::size_t>(i + 1), 'x')}).ok());
+  };
+  compile_others();
   EXPECT_LE(small.counts().bytes, 200'000u);
   EXPECT_LT(small.counts().held, 101u);
-  EXPECT_NE(small.compile(sheet).value(), first);
+  EXPECT_EQ(small.compile(sheet).value(), first) << "it is in use";
+  const std::weak_ptr<grammar::Grammar> known = std::exchange(first, nullptr);
+  compile_others();
+  EXPECT_TRUE(known.expired());
   EXPECT_FALSE(small.compile({Kind::regex, "(?=a)"}).ok());
   EXPECT_EQ(small.counts().refused, 1u);
+}
+
+// What a cache keeps is bounded by what it takes now, not by what it took when it was compiled; and so is what is in
+// use.
+TEST_F(ConstrainedRequests, ConstraintsThatGrowTakeNoMoreThanTheyMayTogether) {
+  constexpr std::size_t kKept = 1u << 20, kOne = 6u << 20;
+  GrammarLimits limits;
+  limits.memory = kOne;
+  GrammarCache growing(tokenizer, limits, kKept);
+  const Constraint word{Kind::regex, "[a-z]{3}"};
+  std::vector<std::shared_ptr<grammar::Grammar>> in_use;
+  bool crowded = false;
+  for (int i = 0; i < 4; ++i) {
+    in_use.push_back(growing.compile({Kind::regex, "(?s).*[aeiou].{" + std::to_string(5000 + i) + "}"}).value());
+    grammar::Grammar& own = *in_use.back();
+    std::string text;
+    for (int n = 0; n < 5000; ++n) text += "aeioubc"[n * n % 7];
+    const auto state = own.read(own.start(), text);
+    if (!state.ok()) crowded = crowded || state.error().kind == Error::Kind::unavailable;
+    EXPECT_LT(growing.counts().bytes, kKept + kOne + kOne / 2) << i;
+  }
+  EXPECT_TRUE(crowded);
+  EXPECT_GT(growing.counts().bytes, kKept);
+  const auto small = growing.compile(word).value();
+  EXPECT_TRUE(small->mask(*small->read(small->start(), "a")).ok()) << "small ones have always room";
+  in_use.clear();
+  ASSERT_TRUE(growing.compile({Kind::regex, "x"}).ok());
+  EXPECT_LE(growing.counts().bytes, kKept);
 }
 
 TEST_F(ConstrainedRequests, OneThatMayTakeLongIsCompiledInTheRoomOfOthers) {

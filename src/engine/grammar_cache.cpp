@@ -18,10 +18,11 @@ constexpr std::size_t kTakenByCompiling = 32;    // times the text; 10 to 60 wer
 // What must come first is found here, so that the engine thread need not.
 Result<std::shared_ptr<grammar::Grammar>> compile_whole(const Constraint& constraint,
                                                         std::shared_ptr<grammar::Vocabulary> vocabulary,
-                                                        const GrammarLimits& limits) {
+                                                        const GrammarLimits& limits,
+                                                        std::shared_ptr<grammar::MemoryBudget> budget) {
   using std::chrono::steady_clock;
   const auto until = steady_clock::now() + limits.compile_time;
-  ESP_TRY(auto compiled, grammar::Grammar::compile(constraint, std::move(vocabulary), limits));
+  ESP_TRY(auto compiled, grammar::Grammar::compile(constraint, std::move(vocabulary), limits, std::move(budget)));
   ESP_CHECK(compiled->find_start(std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now())));
   return compiled;
 }
@@ -34,9 +35,10 @@ void give_back_after_task() {
 // would keep for good.
 Result<std::shared_ptr<grammar::Grammar>> compile_and_give_back(const Constraint& constraint,
                                                                 std::shared_ptr<grammar::Vocabulary> vocabulary,
-                                                                const GrammarLimits& limits) {
+                                                                const GrammarLimits& limits,
+                                                                std::shared_ptr<grammar::MemoryBudget> budget) {
   const auto begin = std::chrono::steady_clock::now();
-  auto compiled = compile_whole(constraint, std::move(vocabulary), limits);
+  auto compiled = compile_whole(constraint, std::move(vocabulary), limits, std::move(budget));
   if (constraint.text.size() > kLarge || std::chrono::steady_clock::now() - begin > kLong) give_back_after_task();
   return compiled;
 }
@@ -83,7 +85,7 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile_quickly(Constrai
   GrammarLimits limits = limits_;
   limits.compile_time = std::min(limits.compile_time, time);
   return known_or(std::move(constraint),
-                  [&](const Constraint& c) { return compile_and_give_back(c, vocabulary(), limits); });
+                  [&](const Constraint& c) { return compile_and_give_back(c, vocabulary(), limits, budget_); });
 }
 
 Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint constraint, const grammar::Waited& waited) {
@@ -100,7 +102,7 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint const
     if (some_left && c.text.size() > kLarge) give_back_free_memory();
     const auto begin = std::chrono::steady_clock::now();
     const auto worked_before = thread_time();
-    auto compiled = compile_and_give_back(c, vocabulary(), limits_behind(limits_, begin - asked));
+    auto compiled = compile_and_give_back(c, vocabulary(), limits_behind(limits_, begin - asked), budget_);
     if (compiled.ok()) return compiled;
     Error error = std::move(compiled).error();
     say_if_cut_short(error, thread_time() - worked_before, std::chrono::steady_clock::now() - begin);
@@ -110,7 +112,9 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint const
 
 GrammarCache::Counts GrammarCache::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  Counts counts = counts_;
+  counts.bytes = budget_->taken();
+  return counts;
 }
 
 // The trie of all tokens: made when the first constraint comes.
@@ -131,8 +135,9 @@ std::shared_ptr<grammar::Grammar> GrammarCache::find(const Constraint& constrain
   }
   ++counts_.found;
   entries_.splice(entries_.begin(), entries_, entry);
-  measure(*entry);
-  return entry->grammar;
+  const auto grammar = entry->grammar;  // in use, too
+  leave_room(0, forgotten);
+  return grammar;
 }
 
 void GrammarCache::keep(Constraint constraint, std::shared_ptr<grammar::Grammar> grammar) {
@@ -140,33 +145,38 @@ void GrammarCache::keep(Constraint constraint, std::shared_ptr<grammar::Grammar>
   const std::lock_guard lock(mutex_);
   ++counts_.compiled;
   if (places_.contains(&constraint)) return;
-  entries_.push_front({std::move(constraint), std::move(grammar)});
+  auto text = std::make_unique<grammar::MemoryShare>(budget_);
+  text->take(constraint.text.size());
+  entries_.push_front({std::move(constraint), std::move(grammar), std::move(text)});
   places_.emplace(&entries_.front().constraint, entries_.begin());
   ++counts_.held;
-  measure(entries_.front());
-  while (counts_.bytes > most_bytes_ && entries_.size() > 1) forget(std::prev(entries_.end()), forgotten);
+  leave_room(0, forgotten);
 }
 
 // Half of what may be kept, or what a large text wants. Whether any had to leave for it.
 bool GrammarCache::make_room(std::size_t text_bytes) {
   Entries forgotten;
   const std::lock_guard lock(mutex_);
-  const std::size_t wanted = std::clamp(kTakenByCompiling * text_bytes, most_bytes_ / 2, most_bytes_);
-  while (counts_.bytes + wanted > most_bytes_ && !entries_.empty()) forget(std::prev(entries_.end()), forgotten);
+  leave_room(std::clamp(kTakenByCompiling * text_bytes, most_bytes_ / 2, most_bytes_), forgotten);
   return !forgotten.empty();
 }
 
-void GrammarCache::measure(Entry& entry) {
-  const auto memory = entry.grammar->memory();
-  if (!memory) return;  // next time
-  const std::size_t now = *memory + entry.constraint.text.size();
-  counts_.bytes += now - entry.bytes;
-  entry.bytes = now;
+// Who is in use would go on taking what it takes.
+void GrammarCache::leave_room(std::size_t bytes, Entries& forgotten) {
+  std::size_t taken = budget_->taken() + bytes;
+  for (auto entry = entries_.end(); taken > most_bytes_ && entry != entries_.begin();) {
+    const auto last = std::prev(entry);
+    if (last->grammar.use_count() > 1) {
+      entry = last;
+      continue;
+    }
+    taken -= std::min(taken, last->grammar->memory() + last->text->taken());
+    forget(last, forgotten);
+  }
 }
 
 // Large ones take long to free: that is done once the lock is released.
 void GrammarCache::forget(Entries::iterator entry, Entries& forgotten) {
-  counts_.bytes -= entry->bytes;
   --counts_.held;
   places_.erase(&entry->constraint);
   forgotten.splice(forgotten.end(), entries_, entry);

@@ -21,8 +21,10 @@ Automaton::Automaton(ExpressionStore& store, AutomatonLimits limits) : store_(st
 }
 
 std::size_t Automaton::memory() const {
+  constexpr std::size_t kEntry = 48;  // of a table
   return states_.size() * sizeof(Entry) + table_.capacity() * 4 + hashes_.size() * 8 + frame_pool_.memory() +
-         target_pool_.memory() + maps_.size() * sizeof(ByteMap) + unions_.size() * 48;
+         target_pool_.memory() + maps_.size() * (sizeof(ByteMap) + kEntry) +
+         (unions_.size() + step_maps_.size()) * kEntry;
 }
 
 // Most states are one frame that goes on.

@@ -32,6 +32,7 @@ class ClosedLoops {
 
   // From `state` on; the text ends (Automaton::leaves) nowhere in it.
   const ClosedLoop& of(State state);
+  std::size_t memory() const { return (known_.size() + lent_.size()) * (sizeof(ClosedLoop) + 48); }  // bytes, about
 
  private:
   struct Seen {

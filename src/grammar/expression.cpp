@@ -62,7 +62,7 @@ bool ExpressionStore::spend() {
   if (spent_ % kBetweenSteps == 0) step_aside();
   if (++spent_ % kBetweenLooks == 0) {
     const bool late = std::chrono::steady_clock::now() > deadline_ || (allowance_ && allowance_->used_up());
-    if (late || memory() > most_bytes_) exhausted_ = true;
+    if (late || memory() > most_bytes_ || (room_ && !room_())) exhausted_ = true;
   }
   return !exhausted_;
 }

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -171,6 +172,8 @@ class ExpressionStore {
   void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
   // Or when the thread has worked for so long; nothing: for as long as it likes.
   void set_allowance(std::optional<ThreadAllowance> allowance) { allowance_ = allowance; }
+  // Or when this says no; asked now and then.
+  void set_room(std::function<bool()> room) { room_ = std::move(room); }
   // Makers call it for every piece of work that makes no expression. False when there is no time left.
   bool spend();
 
@@ -237,6 +240,7 @@ class ExpressionStore {
   std::uint32_t spent_ = 0;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   std::optional<ThreadAllowance> allowance_;
+  std::function<bool()> room_;
   static constexpr std::uint32_t kOwnBits = 24;
   std::uint32_t numbered(std::uint32_t own) const { return source_ << kOwnBits | own; }
   template <class Give>

@@ -22,6 +22,7 @@ constexpr std::size_t kMostMasks = 4096;        // kept, of 16 KiB each for 128 
 constexpr std::size_t kMostForcedBytes = 4096;  // found at once
 // Of compiling, for what masks will need.
 constexpr std::chrono::microseconds kForesight{5000}, kExpansion{1500};
+constexpr std::chrono::milliseconds kBriefWork{30};  // what takes no longer does not count
 
 Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
@@ -59,11 +60,17 @@ Result<Expression> choice_of(ExpressionStore& store, const Json& list) {
 
 }  // namespace
 
-Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits)
-    : limits_(limits), vocabulary_(std::move(vocabulary)), store_(limits.nodes, limits.memory) {}
+Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits,
+                 std::shared_ptr<MemoryBudget> budget)
+    : limits_(limits),
+      vocabulary_(std::move(vocabulary)),
+      store_(limits.nodes, limits.memory),
+      memory_(std::move(budget)) {
+  store_.set_room([this] { return grows(); });
+}
 
 Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
-                                                  const GrammarLimits& limits) {
+                                                  const GrammarLimits& limits, std::shared_ptr<MemoryBudget> budget) {
   if (constraint.text.size() > limits.text_bytes) {
     return Error{
         Error::Kind::too_large,
@@ -71,7 +78,8 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
         "", "grammar_too_complex"};
   }
   const Moment begun = std::chrono::steady_clock::now(), until = begun + limits.compile_time;
-  ESP_TRY(auto grammar, make(constraint, vocabulary, limits, until));
+  const Company company{std::move(vocabulary), std::move(budget)};
+  ESP_TRY(auto grammar, make(constraint, company, limits, until));
   const auto taken = std::chrono::steady_clock::now() - begun;
   grammar->store_.set_allowance(ThreadAllowance(limits.foresight_time));
   using Kind = Constraint::Kind;
@@ -81,16 +89,17 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
     free_after_task(std::move(grammar));
     if (!in_time && !met.ok()) return std::move(met).error();
     free_what_is_left();  // else there are two of the largest ones at once
-    ESP_TRY(grammar, make(constraint, std::move(vocabulary), limits, until));
+    ESP_TRY(grammar, make(constraint, company, limits, until));
   }
   grammar->store_.set_allowance(std::nullopt);
   grammar->nodes_at_start_ = grammar->store_.size();
+  grammar->grows();
   return grammar;
 }
 
-Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
+Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, const Company& company,
                                                const GrammarLimits& limits, Moment until) {
-  std::shared_ptr<Grammar> grammar(new Grammar(std::move(vocabulary), limits));
+  std::shared_ptr<Grammar> grammar(new Grammar(company.vocabulary, limits, company.budget));
   if (Result<> begun = grammar->begin(constraint, until); !begun) {
     free_after_task(std::move(grammar));
     return begun.error();
@@ -209,13 +218,41 @@ void Grammar::expand_values() {
   }
 }
 
-void Grammar::allow(std::chrono::milliseconds time) {
-  store_.set_deadline(std::chrono::steady_clock::now() + time);
+Grammar::Work::Work(Grammar& grammar) : grammar_(grammar), begun_(std::chrono::steady_clock::now()) {
+  grammar.store_.set_deadline(begun_ + kBriefWork + grammar.limits_.step_time - grammar.laboured_);
+}
+
+Grammar::Work::~Work() {
+  const auto taken = std::chrono::steady_clock::now() - begun_;
+  if (taken > kBriefWork) grammar_.laboured_ += taken - kBriefWork;
+  grammar_.grows();
+}
+
+bool Grammar::grows() {
+  memory_.take(bytes());
+  const bool small_enough = memory_.taken() <= limits_.memory;
+  if (small_enough && !memory_.may_grow()) crowded_ = true;
+  return small_enough && memory_.may_grow();
+}
+
+std::size_t Grammar::bytes() const {
+  std::size_t all = store_.memory() + known_masks_.size() * vocabulary_->words() * sizeof(MaskWords::value_type);
+  if (automaton_) all += automaton_->memory();
+  if (recorded_) all += recorded_->memory();
+  if (masks_) all += masks_->memory();
+  for (const auto& source : sources_.sources) all += source->memory();
+  return all;
 }
 
 Result<> Grammar::limit_met() const {
   const bool met = automaton_ ? automaton_->exhausted() || recorded_->exhausted() : store_.exhausted();
   if (!met) return success();
+  if (crowded_) {
+    return Error{Error::Kind::unavailable,
+                 "the constraints in use leave no memory for this one to grow; try again when less is generated, or "
+                 "start with a larger --grammar-cache",
+                 "", "grammar_too_complex"};
+  }
   return bad_request(
       "the constraint takes more states or time than its limits allow; shorter repetitions, fewer alternatives, or "
       "less "
@@ -225,10 +262,10 @@ Result<> Grammar::limit_met() const {
 
 Result<State> Grammar::read(State from, std::string_view bytes) {
   const std::lock_guard lock(mutex_);
-  constexpr std::size_t kPiece = 64;  // bytes that share the time of a step
-  for (std::size_t i = 0; i < bytes.size() && from != Automaton::dead; ++i) {
-    if (i % kPiece == 0) allow(limits_.step_time);
-    from = recorded_->read(from, static_cast<unsigned char>(bytes[i]));
+  constexpr std::size_t kPiece = 64;
+  for (; !bytes.empty() && from != Automaton::dead; bytes.remove_prefix(std::min(kPiece, bytes.size()))) {
+    const Work work(*this);
+    for (const char byte : bytes.substr(0, kPiece)) from = recorded_->read(from, static_cast<unsigned char>(byte));
   }
   ESP_CHECK(limit_met());
   return from;
@@ -256,7 +293,7 @@ std::optional<Allowed> Grammar::known(State state) {
 // What the automaton allows, less what the text so far rules out.
 Result<std::shared_ptr<const MaskWords>> Grammar::mask_locked(State state) {
   if (const auto known = known_masks_.find(state); known != known_masks_.end()) return known->second;
-  allow(limits_.step_time);
+  const Work work(*this);
   const State plain = recorded_->plain(state);
   ESP_TRY(auto words, plain_mask(plain));
   const std::vector<TokenId> refused = recorded_->refused(state, *vocabulary_, *words);
@@ -284,7 +321,7 @@ bool Grammar::usable() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return true;
   const bool roomy = store_.size() < (limits_.nodes + nodes_at_start_) / 2 && automaton_->size() < limits_.states / 2 &&
-                     recorded_->size() < limits_.states / 2;
+                     recorded_->size() < limits_.states / 2 && laboured_ < limits_.step_time / 2;
   return roomy && limit_met().ok();
 }
 
@@ -305,15 +342,6 @@ bool Grammar::complete(State state) {
   return automaton_->complete(recorded_->plain(state));
 }
 
-std::optional<std::size_t> Grammar::memory() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return std::nullopt;
-  std::size_t bytes = store_.memory() + automaton_->memory() + recorded_->memory() + masks_->memory() +
-                      known_masks_.size() * vocabulary_->words() * 4;
-  for (const auto& source : sources_.sources) bytes += source->memory();
-  return bytes;
-}
-
 // ---- text that must come
 
 std::string Grammar::forced_bytes(State state, State& end) {
@@ -330,7 +358,7 @@ std::string Grammar::forced_bytes(State state, State& end) {
 
 Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   const std::lock_guard lock(mutex_);
-  allow(limits_.step_time);
+  const Work work(*this);
   Forced forced;
   State end = Automaton::dead;
   state = recorded_->plain(state);
@@ -367,7 +395,7 @@ Result<std::string> Grammar::find_closing(State state) {
     std::size_t from;  // the visit before
     char byte;
   };
-  allow(limits_.step_time);
+  const Work work(*this);
   std::vector<Visit> visits{{state, 0, 0}};
   std::unordered_set<State> seen{state};
   for (std::size_t i = 0; i < visits.size() && visits.size() < kMostVisited; ++i) {

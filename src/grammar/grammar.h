@@ -18,6 +18,7 @@
 
 #include "espalier/grammar.h"
 #include "grammar/automaton.h"
+#include "grammar/memory_share.h"
 #include "grammar/recorded_states.h"
 #include "grammar/structural_tag.h"
 #include "grammar/token_masks.h"
@@ -39,8 +40,10 @@ struct Allowed {
 
 class Grammar {
  public:
+  // budget: of the memory that it takes together with others, then and later; null: there is none.
   static Result<std::shared_ptr<Grammar>> compile(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
-                                                  const GrammarLimits& limits = {});
+                                                  const GrammarLimits& limits = {},
+                                                  std::shared_ptr<MemoryBudget> budget = nullptr);
 
   State start() const { return start_; }
   // The state behind these bytes; dead when they cannot come.
@@ -58,7 +61,9 @@ class Grammar {
   bool usable();
   // Whether somebody is at work in it, so that the others here would wait.
   bool busy();
-  std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }  // as if at work: for tests
+  // While it is held nobody else is at work in it, and its thread waits nowhere here. Not held where somebody is.
+  using Hold = std::unique_lock<std::recursive_mutex>;
+  Hold try_hold() { return Hold(mutex_, std::try_to_lock); }
   // Finds forced(start(), {}), for at_start(), within a part of the time for compiling. Before the grammar is shared.
   Result<> find_start(std::chrono::milliseconds time);
   const Forced* at_start() const { return forced_at_start_ ? &*forced_at_start_ : nullptr; }  // null: not looked for
@@ -74,21 +79,39 @@ class Grammar {
   bool knows_behind(State state, bool closing);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
-  std::optional<std::size_t> memory();  // bytes, about; never waits: none while somebody is at work
+  std::size_t memory() const { return memory_.taken(); }  // bytes, about, when it was last at work; never waits
 
   // For pictures and tests.
   Automaton& automaton() { return *automaton_; }
 
  private:
-  Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits);
+  // Something that a text asks for: within the time that is left, which it takes from.
+  class Work {
+   public:
+    explicit Work(Grammar& grammar);
+    ~Work();
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
+   private:
+    Grammar& grammar_;
+    const std::chrono::steady_clock::time_point begun_;
+  };
+
+  Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits, std::shared_ptr<MemoryBudget> budget);
   using Moment = std::chrono::steady_clock::time_point;
-  static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
+  struct Company {  // what it shares with other grammars
+    std::shared_ptr<Vocabulary> vocabulary;
+    std::shared_ptr<MemoryBudget> budget;
+  };
+  static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, const Company& company,
                                                const GrammarLimits& limits, Moment until);
   Result<> begin(const Constraint& constraint, Moment until);
   Result<Json> read_json(const std::string& text, Moment until);
   Result<Expression> read_constraint(const Constraint& constraint, Moment until);
-  void allow(std::chrono::milliseconds time);  // for what is worked out next
-  bool foresee(bool json);                     // false: a limit was met, and nothing here is of use any more
+  bool grows();  // says what it takes by now; whether that may become more
+  std::size_t bytes() const;
+  bool foresee(bool json);  // false: a limit was met, and nothing here is of use any more
   Result<> first_masks(bool json);
   void expand_values();
   Result<> limit_met() const;
@@ -98,7 +121,7 @@ class Grammar {
   Result<std::shared_ptr<const MaskWords>> plain_mask(State state);
 
   GrammarLimits limits_;
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;
   std::shared_ptr<Vocabulary> vocabulary_;
   ExpressionStore store_;
   TagSources sources_;
@@ -111,6 +134,9 @@ class Grammar {
   std::optional<Forced> forced_at_start_;
   std::unordered_set<State> looked_behind_;  // forced() has been there
   std::unordered_map<State, Result<std::string>> closings_;
+  std::chrono::steady_clock::duration laboured_{0};  // of step_time
+  MemoryShare memory_;
+  bool crowded_ = false;  // it might have grown, but for others
 };
 
 }  // namespace espalier::grammar

@@ -44,6 +44,12 @@ TokenMasks::TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabul
   levels_.resize(vocabulary_->trie().depth_limit() + 2);
 }
 
+std::size_t TokenMasks::memory() const {
+  constexpr std::size_t kEntry = 32;  // of a table
+  return (lexemes_.size() + wholes_.size()) * vocabulary_->words() * sizeof(MaskWords::value_type) +
+         loops_.size() * (sizeof(Loop) + kEntry) + closed_loops_.memory();
+}
+
 bool TokenMasks::Level::advance(std::size_t& place) {
   const std::size_t count = children.bytes.size();
   if (row.is_narrow()) {

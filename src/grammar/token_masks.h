@@ -46,9 +46,7 @@ class TokenMasks {
   // after another until the allowance is used up.
   void find_lexemes(ThreadAllowance& allowance);
 
-  std::size_t memory() const {  // bytes, about: of words' tokens, which other grammars may share
-    return (lexemes_.size() + wholes_.size()) * vocabulary_->words() * sizeof(MaskWords::value_type);
-  }
+  std::size_t memory() const;  // bytes, about; of words' tokens too, which other grammars may share
 
   // Sets the bits of all tokens that may come; clears the others.  [vocabulary words]
   void fill(State state, MaskWords& mask);
