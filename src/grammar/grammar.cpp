@@ -22,7 +22,7 @@ constexpr std::size_t kMostMasks = 4096;        // kept, of 16 KiB each for 128 
 constexpr std::size_t kMostForcedBytes = 4096;  // found at once
 // Of compiling, for what masks will need.
 constexpr std::chrono::microseconds kForesight{5000}, kExpansion{1500};
-constexpr std::chrono::milliseconds kBriefWork{30};  // what takes no longer does not count
+constexpr std::chrono::milliseconds kBriefWork{10};  // what takes no longer does not count
 
 Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
