@@ -266,6 +266,25 @@ class AtWork {
   std::thread thread_;
 };
 
+// Nothing may come where everything would open one rule too many.
+TEST_F(ConstrainedRequests, ATextWithTooManyRulesOpenEndsWithTheGrammarsError) {
+  GrammarLimits limits;
+  limits.nesting = 4;
+  GrammarCache tight(tokenizer, limits, 1u << 20);
+  RequestFields deep = ask({Kind::ebnf, "root ::= \"a\" root \"c\" | \"z\""}, 20);
+  const RequestFields other = ask({Kind::regex, "[a-z ]{20,60}x"});
+  deep.sampling.logit_bias = {{*tokenizer->find("a"), 50.0f}};
+  deep.grammar = tight.compile(deep.constraint).value();
+  for (const bool aside : {false, true}) {
+    const Answers answers = together({deep, other}, with(true), 8192, aside);
+    EXPECT_EQ(text_of(answers[0][0]), "aaaa");
+    EXPECT_EQ(answers[0][0].finish.reason, FinishReason::error);
+    EXPECT_EQ(answers[0][0].finish.error.kind, Error::Kind::bad_request);
+    EXPECT_EQ(answers[0][0].finish.error.code, "grammar_too_complex");
+    EXPECT_EQ(answers[1], together({other}, with(false))[0]);
+  }
+}
+
 // Somebody is at work in the grammar for long: its requests sit out steps, the others go on, and all say the same.
 TEST_F(ConstrainedRequests, AGrammarAtWorkHoldsUpNobodyElse) {
   const RequestFields slow = ask({Kind::regex, "[a-z]{30,50}"}, 60), quick = ask({Kind::regex, "[0-9]{20}"}, 60);

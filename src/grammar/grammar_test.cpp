@@ -494,5 +494,67 @@ TEST(Grammars, OneThatTakesMoreMemoryThanItMayIsTooComplex) {
   EXPECT_LT((*grammar)->memory(), 2 * limits.memory);
 }
 
+Result<std::shared_ptr<Grammar>> with_nesting(const std::string& rules, std::uint32_t nesting) {
+  GrammarLimits limits;
+  limits.nesting = nesting;
+  return Grammar::compile({Kind::ebnf, rules}, bytes_only(), limits);
+}
+
+// Each rule but the last is called within another one; the small ones at the end are part of their callers.
+std::string chain(int rules, const std::string& before, const std::string& behind) {
+  std::string text = "root ::= r0\n";
+  for (int i = 0; i < rules; ++i) text += fmt::format("r{} ::= {} r{} {}\n", i, before, i + 1, behind);
+  return text + fmt::format("r{} ::= \"b\" (\"{}\" | \"x\")\n", rules, std::string(60, 'c'));
+}
+
+TEST(Grammars, OneOfWhichNoTextMayHaveItsRulesOpenIsRefused) {
+  for (const char* before : {"", "\"(\""}) {
+    const auto grammar = with_nesting(chain(1100, before, "\"a\""), 1000);
+    ASSERT_FALSE(grammar.ok());
+    EXPECT_EQ(grammar.error().kind, Error::Kind::bad_request);
+    EXPECT_EQ(grammar.error().code, "grammar_too_complex");
+    EXPECT_NE(grammar.error().message.find("1000"), std::string::npos) << grammar.error().message;
+    EXPECT_NE(grammar.error().message.find("--grammar-max-nesting"), std::string::npos);
+  }
+  // Calls that nothing follows leave nothing open, nor do parts that may be left out.
+  for (const char* way : {"\"a\" r | \"z\"", "r \"a\" | \"z\"", "(\"(\" r \")\")* \"z\"", "\"a\" s | \"z\"\ns ::= r r"})
+    EXPECT_TRUE(with_nesting("root ::= r\nr ::= " + std::string(way), 2).ok()) << way;
+  EXPECT_TRUE(with_nesting(chain(1100, "\"a\"", ""), 3).ok());
+}
+
+TEST(Grammars, ALimitThatIsJustEnoughLetsTheTextEnd) {
+  for (const char* before : {"", "\"(\""}) {
+    const std::string rules = chain(30, before, "\"a\"");
+    std::uint32_t least = 1;
+    while (!with_nesting(rules, least).ok()) ++least;
+    EXPECT_GT(least, 12u);
+    EXPECT_LE(least, 32u);
+    const auto grammar = *with_nesting(rules, least);
+    EXPECT_TRUE(grammar->closing(grammar->start()).ok());
+  }
+}
+
+// A reading that would open too many rules does not end another one of the same text.
+TEST(Grammars, ATextMayGoOnWhenOneOfItsReadingsMayNot) {
+  const auto grammar = *with_nesting("root ::= x | y\nx ::= \"a\" x \"b\" | \"c\"\ny ::= \"a\" y | \"d\"", 4);
+  const auto reads = [&](const std::string& text) { return *grammar->read(grammar->start(), text) != Automaton::dead; };
+  EXPECT_TRUE(reads("aaacbbb"));
+  EXPECT_TRUE(reads(std::string(500, 'a') + "d"));
+  EXPECT_FALSE(reads(std::string(500, 'a') + "c"));
+}
+
+TEST(Grammars, ATextThatCannotGoOnSaysWhichLimitEndsIt) {
+  const auto grammar = *with_nesting("root ::= \"(\" root \")\" | \"b\"", 5);
+  const State end = *grammar->read(grammar->start(), "(((((");
+  ASSERT_NE(end, Automaton::dead);
+  const auto allowed = grammar->allowed(end);
+  ASSERT_FALSE(allowed.ok());
+  EXPECT_EQ(allowed.error().kind, Error::Kind::bad_request);
+  EXPECT_EQ(allowed.error().code, "grammar_too_complex");
+  EXPECT_NE(allowed.error().message.find("--grammar-max-nesting"), std::string::npos);
+  EXPECT_FALSE(grammar->known(end));
+  EXPECT_TRUE(grammar->allowed(*grammar->read(grammar->start(), "((((")).ok()) << "the grammar stays usable";
+}
+
 }  // namespace
 }  // namespace espalier::grammar
