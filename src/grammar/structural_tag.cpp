@@ -304,7 +304,7 @@ Result<Expression> TagReader::dispatch(const TagMembers& in, const Words& ends) 
   for (std::size_t i = 0; i < rules->size(); ++i) {
     const Json& rule = (*rules)[i];
     const std::string place = fmt::format("{}/rules/{}", in.place(), i);
-    if (!rule.is_array() || rule.size() != 2 || !rule[0].is_string() || rule[0] == "")
+    if (!rule.is_array() || rule.size() != 2 || !rule[0].is_string() || rule[0].get_ref<const std::string&>().empty())
       return TagMembers::invalid(place, "a list of a pattern, which is a string that is not empty, and a format");
     ESP_TRY(const Expression content, format(rule[1], place + "/1", ends));
     dispatch.triggers.push_back(rule[0].get<std::string>());
