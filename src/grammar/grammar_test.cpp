@@ -383,53 +383,6 @@ TEST(Grammars, DeclaredObjectsAreClosedUnlessSeveralSchemasSpeakOfOne) {
   EXPECT_TRUE(reads(both, R"({"a":1,"b":2})"));
 }
 
-TEST(Grammars, TagsOpenAFormInFreeText) {
-  const std::string time =
-      R"({"type":"tag","begin":"<f=time>","content":{"type":"json_schema","json_schema":)"
-      R"({"type":"object","properties":{"tz":{"enum":["UTC","CET"]}},"required":["tz"]}},"end":"</f>"})";
-  const std::string nap =
-      R"({"type":"tag","begin":"<f=nap>","content":{"type":"regex","pattern":"[0-9]+"},"end":"</f>"})";
-  const auto triggered = [&](const std::string& more) {
-    return R"({"type":"structural_tag","format":{"type":"triggered_tags","triggers":["<f="],"tags":[)" + time + "," +
-           nap + "]" + more + "}}";
-  };
-  expect(Kind::structural_tag,
-         {triggered(""),
-          {"", "no tag", "a <f a < f=", "<f=nap>12</f>", "x<f=time>{\"tz\":\"UTC\"}</f>, y <f=nap>7</f> z",
-           "<<f=nap>1</f>"},
-          {"<f=", "<f=rain>1</f>", "<f=nap>x</f>", "a<f=time>{\"tz\":\"EST\"}</f>", "<f=nap>1</f><f="}});
-  expect(Kind::structural_tag, {triggered(R"(,"at_least_one":true)"), {"<f=nap>1</f> x"}, {"", "x<f=nap>1</f>"}});
-  expect(Kind::structural_tag, {triggered(R"(,"stop_after_first":true)"),
-                                {"", "x", "x<f=nap>1</f>"},
-                                {"<f=nap>1</f> ", "<f=nap>1</f><f=nap>1</f>"}});
-  expect(
-      Kind::structural_tag,
-      {R"({"type":"structural_tag","structures":[{"begin":"<f=n>","schema":{"type":"null"},"end":"!"}],"triggers":["<f="]})",
-       {"x <f=n>null! y", ""},
-       {"x <f=n>null y", "<f=n>1!"}});
-  expect(
-      Kind::structural_tag,
-      {R"({"format":{"type":"sequence","elements":[{"type":"tag","begin":"<t>","content":{"type":"any_text"},"end":"</t>"},)"
-       R"({"type":"or","elements":[{"type":"const_string","value":"yes"},{"type":"json_schema","json_schema":{"$ref":"#/$defs/a",)"
-       R"("$defs":{"a":{"type":"array","items":{"$ref":"#/$defs/a"}}}}}]}]}})",
-       {"<t></t>yes", "<t>a < t></t>[[],[[]]]"},
-       {"<t></t></t>yes", "yes", "<t></t>", "<t></t>[[1]]"}});
-  expect(Kind::structural_tag,
-         {R"({"format":{"type":"tags_with_separator","separator":", ","at_least_one":true,"tags":[)" + nap + "]}}",
-          {"<f=nap>1</f>", "<f=nap>1</f>, <f=nap>2</f>"},
-          {"", "<f=nap>1</f>,", "<f=nap>1</f><f=nap>2</f>"}});
-  expect(
-      Kind::structural_tag,
-      {R"({"format":{"type":"sequence","elements":[{"type":"grammar","grammar":"root ::= \"(\" root \")\" | \"x\""},)"
-       R"({"type":"json_schema","json_schema":{"type":"boolean"}}]}})",
-       {"((x))true"},
-       {"((x)true"}});
-  EXPECT_EQ(refused(Kind::structural_tag, R"({"format":{"type":"tag","begin":"a","end":"b"}})").field, "#/format");
-  EXPECT_EQ(refused(Kind::structural_tag, R"({"format":{"type":"sequence","elements":[{"type":"xml"}]}})").field,
-            "#/format/elements/0");
-  EXPECT_EQ(refused(Kind::structural_tag, R"([])").field, "#");
-}
-
 TEST(Grammars, AClosingIsAShortestTextThatCompletesTheWhole) {
   const auto closing = [](const std::string& schema, const std::string& begun) {
     const auto grammar = *Grammar::compile({Kind::json_schema, schema}, bytes_only());
