@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "base/piecemeal.h"
@@ -363,9 +362,10 @@ Result<std::string> Grammar::closing(State state) {
 // However many searches give up, together they take a share of what is left only.
 Result<std::string> Grammar::find_closing(State state) {
   constexpr std::size_t kShare = 16;
+  const auto share = [](std::size_t most, std::size_t used) { return (most - std::min(most, used)) / kShare; };
   SearchLimits limits;
-  limits.nodes = std::min(limits.nodes, (limits_.nodes - std::min(limits_.nodes, store_.size())) / kShare);
-  limits.states = std::min(limits.states, (limits_.states - std::min(limits_.states, automaton_->size() + recorded_->size())) / kShare);
+  limits.nodes = std::min(limits.nodes, share(limits_.nodes, store_.size()));
+  limits.states = std::min(limits.states, share(limits_.states, automaton_->size() + recorded_->size()));
   allow(limits_.step_time);
   auto found = shortest_closing(*automaton_, *recorded_, state, limits);
   ESP_CHECK(limit_met());
