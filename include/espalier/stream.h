@@ -53,6 +53,7 @@ struct Usage {  // of one choice, in tokens
   int forced_tokens = 0;    // that the constraint left no choice about
   int passes_saved = 0;     // steps of the model that were not needed for them
   bool closed = false;      // completed beyond the asked length (RequestFields::json_closing)
+  bool left_open = false;   // not completed, though that was asked for: no short text was found that does
   std::string cache_end;    // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
 };
 

@@ -297,11 +297,13 @@ void EngineCore::jump_at_start(Sequence& s) {
   if (!events.empty()) s.channel->publish(std::move(events));
 }
 
-// An output that ends for its length is completed by a shortest text, beyond that length.
+// An output that ends for its length is completed by a shortest text, beyond that length. Where there is none that can
+// be found and written, it says so.
 void EngineCore::close(Sequence& s, std::vector<StreamEvent>& events) {
   const auto text = s.text.grammar()->closing(s.text.state());
-  if (!text.ok()) return;
-  for (const TokenId token : s.text.grammar()->tokens_of(*text, s.text.own(s.output()))) {
+  const auto tokens = text.ok() ? s.text.grammar()->tokens_of(*text, s.text.own(s.output())) : std::vector<TokenId>();
+  s.left_open = !text.ok() || (tokens.empty() && !text->empty());
+  for (const TokenId token : tokens) {
     Outcome outcome;
     outcome.token = token;
     append(s, token, outcome, false, events);
@@ -338,6 +340,7 @@ FinishEvent EngineCore::finish_event(const Sequence& s, FinishReason reason) con
                  .forced_tokens = s.forced_tokens,
                  .passes_saved = s.passes_saved,
                  .closed = s.closed,
+                 .left_open = s.left_open,
                  .cache_end = s.cache_end};
   const auto now = now_();
   event.timing.queued = seconds_of((s.was_admitted ? s.admitted : now) - s.submitted);

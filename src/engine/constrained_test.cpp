@@ -332,6 +332,46 @@ TEST_F(ConstrainedRequests, WhatTakesLongBehindATokenHoldsUpNobodyElse) {
   EXPECT_TRUE(harness.answers[1][0].finish.usage.closed);
 }
 
+// Also where the schema leaves a search many ways to go: nobody uses up what the others need.
+TEST_F(ConstrainedRequests, ManyAreClosedAtOnceAsEachIsAlone) {
+  std::vector<RequestFields> requests;
+  for (const char* schema : {R"({"type":"object","minProperties":3})", R"({"type":"array","minItems":20})",
+                             R"({"type":"array","uniqueItems":true,"items":{"type":"object"},"minItems":3})"}) {
+    for (int i = 0; i < 12; ++i) {
+      RequestFields fields = ask({Kind::json_schema, schema}, 2 + i % 6);
+      fields.sampling.temperature = 1;
+      fields.sampling.seed = rng();
+      fields.json_closing = true;
+      requests.push_back(std::move(fields));
+    }
+  }
+  Answers alone;
+  for (RequestFields fields : requests) {
+    cache = std::make_unique<GrammarCache>(tokenizer, GrammarLimits{}, 64u << 20);
+    fields.grammar = cache->compile(fields.constraint).value();
+    alone.push_back(together({fields}, with(true))[0]);
+  }
+  const Answers answers = together(requests, with(true), 8192, true);
+  EXPECT_EQ(answers, alone);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto& grammar = requests[i].grammar;
+    const std::string text = text_of(answers[i][0]);
+    EXPECT_TRUE(grammar->complete(grammar->read(grammar->start(), text).value())) << text;
+    EXPECT_FALSE(answers[i][0].finish.usage.left_open) << text;
+  }
+}
+
+// No text can be found that is short enough: the answer says that it is not complete.
+TEST_F(ConstrainedRequests, WhatCannotBeClosedSaysSo) {
+  RequestFields fields = ask({Kind::json_schema, R"({"type":"array","minItems":100000})"}, 3);
+  fields.json_closing = true;
+  const Answer answer = together({fields}, with(true))[0][0];
+  EXPECT_EQ(answer.finish.reason, FinishReason::length);
+  EXPECT_TRUE(answer.finish.usage.left_open);
+  EXPECT_FALSE(answer.finish.usage.closed);
+  EXPECT_EQ(answer.tokens.size(), 3u);
+}
+
 TEST_F(ConstrainedRequests, CompiledConstraintsAreFoundAgainAndLeaveWhenThereAreTooMany) {
   GrammarCache small(tokenizer, GrammarLimits{}, 200'000);
   const Constraint sheet{Kind::json_schema, kSheet};

@@ -60,7 +60,7 @@ struct Sequence {
   int draft_steps = 0, drafted = 0,
       accepted = 0;  // decoding steps where drafts are on, their tokens, those that came true
   int forced_tokens = 0, passes_saved = 0;
-  bool draft_is_forced = false, closed = false;
+  bool draft_is_forced = false, closed = false, left_open = false;
   std::optional<Error> broken;  // it ends with this at its next token
   int extents_left = 0;         // of its tokens in the tree, when they were last to be gathered (compaction.h)
   Clock::time_point submitted{}, admitted{}, first_token{}, last_token{};

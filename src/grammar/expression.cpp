@@ -547,6 +547,18 @@ Expression ExpressionStore::recalled(Expression e, std::string_view text) {
       of_source(number, [&](ExpressionSource& source, std::uint32_t own) { return source.recall(own, text); }), rest);
 }
 
+std::uint32_t ExpressionStore::least_behind(Expression later) {
+  return of_source(nodes_[later].a, [](ExpressionSource& source, std::uint32_t own) { return source.least(own); });
+}
+
+Expression ExpressionStore::as_short(Expression later) {
+  if (nodes_[later].c != 0) return later;
+  const std::uint32_t number = of_source(
+      nodes_[later].a, [&](ExpressionSource& source, std::uint32_t own) { return numbered(source.as_short(own)); });
+  if (number == nodes_[later].a) return later;
+  return intern(Node{.op = Op::later, .flags = nodes_[later].flags, .a = number, .b = nodes_[later].b});
+}
+
 // ---- what can come next
 
 Expression ExpressionStore::expanded(Expression later) {

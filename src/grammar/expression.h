@@ -61,6 +61,10 @@ class ExpressionSource {
   virtual Expression expand(std::uint32_t payload) = 0;
   // What an awaiting expression is once the text before it is known (recorded_states.h).
   virtual Expression recall(std::uint32_t /*payload*/, std::string_view /*text*/) { return 0; }
+  // How many bytes a text of what is behind `payload` has at least, told at once.
+  virtual std::uint32_t least(std::uint32_t /*payload*/) { return 0; }
+  // Another payload with as short a shortest text, where that takes fewer others to find.
+  virtual std::uint32_t as_short(std::uint32_t payload) { return payload; }
   virtual std::size_t memory() const { return 0; }  // bytes, about, of what grows with the constraint
   virtual ~ExpressionSource() = default;
 };
@@ -137,6 +141,9 @@ class ExpressionStore {
   bool awaits(Expression e) const;  // at its beginning
   bool awaits_few(Expression e) const;
   Expression recalled(Expression e, std::string_view text);  // Requires: awaits(e)
+  // A lower bound of the bytes of its texts, and what has as short a one (least_length.h).
+  std::uint32_t least_behind(Expression later);
+  Expression as_short(Expression later);
   // Whether anything may await a text. Who makes awaiting expressions says so before anything is read.
   bool records() const { return records_; }
   void set_records() { records_ = true; }

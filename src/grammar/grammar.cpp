@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "base/piecemeal.h"
 #include "base/thread_allowance.h"
+#include "grammar/closing.h"
 #include "grammar/forced_tokens.h"
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/least_nesting.h"
@@ -405,36 +405,17 @@ Result<std::string> Grammar::closing(State state) {
   return found;
 }
 
-// Breadth first by bytes; of a branch's bytes a printable one.
+// However many searches give up, together they take a share of what is left only.
 Result<std::string> Grammar::find_closing(State state) {
-  constexpr std::size_t kMostVisited = 100'000;
-  struct Visit {
-    State state;
-    std::size_t from;  // the visit before
-    char byte;
-  };
+  constexpr std::size_t kShare = 16;
+  const auto share = [](std::size_t most, std::size_t used) { return (most - std::min(most, used)) / kShare; };
+  SearchLimits limits;
+  limits.nodes = std::min(limits.nodes, share(limits_.nodes, store_.size()));
+  limits.states = std::min(limits.states, share(limits_.states, automaton_->size() + recorded_->size()));
   const Work work(*this);
-  std::vector<Visit> visits{{state, 0, 0}};
-  std::unordered_set<State> seen{state};
-  for (std::size_t i = 0; i < visits.size() && visits.size() < kMostVisited; ++i) {
-    const State plain = recorded_->plain(visits[i].state);
-    if (automaton_->complete(plain)) {
-      std::string text;
-      for (std::size_t at = i; at != 0; at = visits[at].from) text.push_back(visits[at].byte);
-      std::ranges::reverse(text);
-      return text;
-    }
-    for (const Automaton::Branch& branch : automaton_->branches(plain)) {
-      const auto printable = [&](unsigned byte) { return branch.on.contains(static_cast<unsigned char>(byte)); };
-      unsigned byte = ' ' + 1;
-      while (byte < 0x7f && !printable(byte)) ++byte;
-      if (byte == 0x7f) byte = branch.on.first();
-      const State to = recorded_->read(visits[i].state, static_cast<unsigned char>(byte));
-      if (to == Automaton::dead || !seen.insert(to).second) continue;
-      visits.push_back({to, i, static_cast<char>(byte)});
-    }
-    ESP_CHECK(limit_met());
-  }
+  auto found = shortest_closing(*automaton_, *recorded_, state, limits);
+  ESP_CHECK(limit_met());
+  if (found) return *std::move(found);
   return bad_request("no short text completes what was begun", "", "grammar_too_complex");
 }
 

@@ -11,9 +11,9 @@ using Node = TokenTrie::Node;
 
 namespace {
 
-constexpr std::size_t kMostCounters = 16;    // that are told apart
-constexpr std::size_t kMostCompared = 4000;  // nodes; a walk of its own costs no more
-constexpr std::uint32_t kLikenessHolds = 8;  // bytes until it is worth being found anew
+constexpr std::size_t kMostCounters = 16;         // that are told apart
+constexpr std::size_t kMostComparedNodes = 4000;  // nodes; a walk of its own costs no more
+constexpr std::uint32_t kLikenessHolds = 8;       // bytes until it is worth being found anew
 
 struct TextBehind {  // of a place where the likeness of two texts was found
   std::uint32_t bytes = 0, word_ends = 0;
@@ -209,7 +209,7 @@ bool TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, L
     const unsigned char byte = level.children.bytes[place];
     const State a = level.row.next(byte), b = level.other.next(byte);
     if (a == b) continue;
-    if (++compared_ > kMostCompared) return false;
+    if (++compared_ > kMostComparedNodes) return false;
     const Node node = level.children.nodes[place];
     if (a == Automaton::dead) clear_bits(tokens.inside, trie.tokens_at(node));
     if (b == Automaton::dead) set_bits(tokens.inside, trie.tokens_at(node));

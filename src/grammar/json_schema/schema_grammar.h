@@ -39,6 +39,8 @@ class SchemaGrammar final : public ExpressionSource {
   Expression rule_body(Rule rule) override;
   Expression expand(std::uint32_t payload) override;
   Expression recall(std::uint32_t payload, std::string_view text) override;
+  std::uint32_t least(std::uint32_t payload) override;
+  std::uint32_t as_short(std::uint32_t payload) override;
   std::size_t memory() const override;
 
  private:
@@ -185,6 +187,7 @@ class SchemaGrammar final : public ExpressionSource {
   Factor factor_of(const Multiple& state) const;
   bool can_end(const Multiple& state) const;
   bool can_go_on(const Multiple& state) const;
+  std::uint32_t least(const Multiple& state) const;
   Expression multiple(const Multiple& state);
   std::optional<Multiple> behind_digit(Multiple state, Multiple::Phase phase, unsigned digit) const;
   Expression digit_steps(const Multiple& state, Multiple::Phase phase);
@@ -290,6 +293,9 @@ class SchemaGrammar final : public ExpressionSource {
   std::optional<Ending> ending_of(const Container& object);
   std::optional<Ending> ending_with_rest(const Container& object);
   void keep_ending(const Container& object, Ending ending);
+
+  // schema_lengths.cpp
+  std::uint32_t least(const Container& at) const;
 
   ExpressionStore& store_;
   SchemaDocument document_;  // empty once the grammar is made

@@ -191,6 +191,17 @@ Expression SchemaGrammar::multiple(const Multiple& state) {
   return store_.later(place->second * kPayloads + kMultiple, can_end(state), true);
 }
 
+// The digits that must come until there can be a multiple at all.
+std::uint32_t SchemaGrammar::least(const Multiple& state) const {
+  if (state.phase != Multiple::Phase::whole) return 0;
+  const Factor factor = factor_of(state);
+  std::uint32_t digits = state.least;
+  while (digits + factor.places < kMostFactorDigits &&
+         !reaches_multiple(state.remainder, power_of_ten(digits + factor.places), factor.units))
+    ++digits;
+  return digits;
+}
+
 std::optional<SchemaGrammar::Multiple> SchemaGrammar::behind_digit(Multiple state, Multiple::Phase phase,
                                                                    unsigned digit) const {
   using Phase = Multiple::Phase;

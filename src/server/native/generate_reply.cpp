@@ -188,7 +188,7 @@ void GenerateReply::write_usage(JsonWriter& json, const Choice& choice) const {
   }
   if (prompt_of(choice).constrained) {
     json.field("forced_tokens", usage.forced_tokens).field("forward_passes_saved", usage.passes_saved);
-    if (usage.closed) json.field("json_closed", true);
+    if (usage.closed || usage.left_open) json.field("json_closed", usage.closed);
   }
   if (!usage.cache_end.empty()) json.field("cache_miss_reason", usage.cache_end);
 }
