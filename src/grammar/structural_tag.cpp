@@ -137,8 +137,9 @@ Result<Expression> TagReader::format(const Json& json, const std::string& place)
   if (type == "triggered_tags") return triggered(json, place);
   if (type == "tags_with_separator") return separated(json, place);
   return Error{Error::Kind::unsupported,
-               fmt::format("structural tag: the format {} at {} is not supported", type, place), place,
-               "grammar_invalid"};
+               fmt::format("structural tag: the format {} at {} is not supported", type, place),
+               place,
+               {}};
 }
 
 // The schema in the member `name`.
@@ -166,7 +167,8 @@ Result<Expression> TagReader::grammar(const Json& json, const std::string& place
         fmt::format("structural tag: the grammar at {} stands behind another grammar or schema; only the first "
                     "format may be a grammar",
                     place),
-        place, "grammar_invalid"};
+        place,
+        {}};
   }
   ESP_TRY(RuleText parsed, parse_ebnf(rules));
   out_.rules = std::make_unique<RuleText>(std::move(parsed));
