@@ -263,6 +263,23 @@ TEST(Grammars, LeftRecursionAndEmptyRulesAreRead) {
   expect(Kind::ebnf, {"root ::= root | \"a\" | e root \"b\"\ne ::= \"\" | e", {"a", "ab", "abb"}, {"b", ""}});
 }
 
+TEST(Grammars, WhatCannotBeHonouredHasOneCode) {
+  const std::pair<Kind, const char*> cases[] = {
+      {Kind::regex, "(?=a)b"},
+      {Kind::lark, "start: a{b}"},
+      {Kind::json_schema, R"({"multipleOf":0.1234567891})"},
+      {Kind::json_schema, R"({"$ref":"other.json"})"},
+      {Kind::json_schema, R"({"pattern":"(a*^b){1,99}"})"},
+      {Kind::json_schema, R"({"pattern":"a*^b"})"},
+      {Kind::json_schema, R"({"$schema":"http://json-schema.org/draft-03/schema#","disallow":"string"})"},
+      {Kind::structural_tag, R"({"type":"structural_tag","format":{"type":"qwen_xml"}})"}};
+  for (const auto& [kind, text] : cases) {
+    const Error error = refused(kind, text);
+    EXPECT_EQ(error.kind, Error::Kind::unsupported) << text << ": " << error.message;
+    EXPECT_EQ(error.code, "") << text << ": the kind's own, unsupported";
+  }
+}
+
 TEST(Grammars, WhatCannotBeHonouredIsNamedWithItsPlace) {
   const Error factor = refused(Kind::json_schema, R"({"properties":{"a/b":{"multipleOf":0.1234567891}}})");
   EXPECT_EQ(factor.kind, Error::Kind::unsupported);
@@ -381,6 +398,59 @@ TEST(Grammars, DeclaredObjectsAreClosedUnlessSeveralSchemasSpeakOfOne) {
   EXPECT_TRUE(reads(R"({"type":"array"})", R"([2])"));
   const std::string both = R"({"allOf":[{"properties":{"a":{}},"type":"object"},{"properties":{"b":{}}}]})";
   EXPECT_TRUE(reads(both, R"({"a":1,"b":2})"));
+}
+
+// What a schema allows where objects and arrays are closed is allowed as it is written, too.
+TEST(Grammars, ClosingOnlyEverLeavesOut) {
+  using Closed = Constraint::Closed;
+  const auto check = [](Closed closed, const Verdicts& of) {
+    const auto grammar = Grammar::compile({Kind::json_schema, of.constraint, false, closed}, bytes_only());
+    ASSERT_TRUE(grammar.ok()) << of.constraint << ": " << grammar.error().message;
+    const auto reads = [&](const std::string& text) {
+      const auto state = *(*grammar)->read((*grammar)->start(), text);
+      return state != Automaton::dead && (*grammar)->complete(state);
+    };
+    for (const std::string& text : of.accepted) EXPECT_TRUE(reads(text)) << of.constraint << " <- " << text;
+    for (const std::string& text : of.refused) EXPECT_FALSE(reads(text)) << of.constraint << " <- " << text;
+  };
+  const auto closed = [](const std::string& name, const std::string& value) {
+    return R"({"type":"object","properties":{")" + name + "\":" + value + R"(},"required":[")" + name + "\"]}";
+  };
+  check(Closed::all, {R"({"not":{"type":"array"}})", {"1", "{}"}, {"[1]", "[]"}});
+  check(Closed::all, {R"({"not":{"type":"object"}})", {"1", "[1]"}, {R"({"a":1})", "{}"}});
+  check(Closed::all, {R"({"not":{"$ref":"#/$defs/a"},"$defs":{"a":{"type":"array"}}})", {"1"}, {"[1]"}});
+  check(Closed::all, {R"({"not":{"prefixItems":[true],"minItems":1}})", {"[]"}, {"[1]", "[1,2]"}});
+  check(Closed::all, {R"({"if":{"type":"object"},"then":false})", {"1"}, {"{}", R"({"a":1})"}});
+  check(Closed::all, {R"({"if":{"type":"array"},"else":{"type":"object"}})", {"[]", "[1]", "{}"}, {"1", R"({"a":1})"}});
+  check(Closed::all, {R"({"not":{"not":)" + closed("a", "{}") + "}}", {R"({"a":1})", R"({"a":1,"b":2})"}, {"{}"}});
+  check(Closed::all,
+        {R"({"type":"array","items":{"type":["array","null"]},"maxContains":1,"contains":{"type":"array"}})",
+         {"[[],null]", "[null,[]]"},
+         {"[[],[1]]", "[[1]]", "[[],[]]", "[null]"}});
+  check(Closed::all, {R"({"anyOf":[{"properties":{"a":{}}},{"properties":{"b":{"type":"null"}}}],)"
+                      R"("unevaluatedProperties":false})",
+                      {R"({"a":1})", R"({"b":null})"},
+                      {R"({"c":1})"}});
+  for (const Closed how : {Closed::all, Closed::declared}) {
+    const std::string two = R"({"oneOf":[)" + closed("a", "{}") + ",";
+    check(how, {two + closed("b", "{}") + "]}", {R"({"a":1})", R"({"b":1})"}, {R"({"a":1,"b":1})", "{}"}});
+    check(how, {two + R"({"type":"object","properties":{"b":{},"a":{"type":"null"}},"required":["b"]}]})",
+                {R"({"a":1})", R"({"b":1})"},
+                {R"({"b":1,"a":null})", R"({"b":1,"a":1})", R"({"a":1,"c":1})"}});
+    const auto tagged = [&](const char* kind, const char* more) {
+      return fmt::format(
+          R"({{"properties":{{"kind":{{"const":"{}"}},"{}":{{}}}},"required":["kind"],"type":"object"}})", kind, more);
+    };
+    check(how, {R"({"oneOf":[)" + tagged("x", "a") + "," + tagged("y", "b") + "]}",
+                {R"({"kind":"x","a":1})", R"({"kind":"y","b":1})", R"({"kind":"y"})"},
+                {R"({"kind":"x","b":1})", R"({"kind":"z"})"}});
+    const auto none =
+        Grammar::compile({Kind::json_schema,
+                          R"({"type":"object","oneOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]})", false, how},
+                         bytes_only());
+    ASSERT_FALSE(none.ok());
+    EXPECT_NE(none.error().message.find("strict: false"), std::string::npos) << none.error().message;
+  }
 }
 
 TEST(Grammars, AClosingIsAShortestTextThatCompletesTheWhole) {

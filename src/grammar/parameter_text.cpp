@@ -33,8 +33,10 @@ bool has_keyword(Keywords keywords, std::string_view name) {
 }
 
 Error not_as_parameter(const std::string& place, std::string_view why) {
-  return {Error::Kind::unsupported, fmt::format("structural tag: the schema of parameters at {}: {}", place, why),
-          place, "grammar_invalid"};
+  return {Error::Kind::unsupported,
+          fmt::format("structural tag: the schema of parameters at {}: {}", place, why),
+          place,
+          {}};
 }
 
 Error malformed_parameter(const std::string& place, std::string_view wanted) {

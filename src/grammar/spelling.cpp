@@ -278,8 +278,8 @@ Result<Expression> Spelling::read_concat(const Reading& reading, std::span<const
       return kind == RegexNode::Kind::look_ahead || kind == RegexNode::Kind::text_start;
     });
     if (!before_is_empty) {
-      return Error{Error::Kind::unsupported, "regex: ^ behind something that may match nothing is not supported", "",
-                   "grammar_invalid"};
+      return Error{
+          Error::Kind::unsupported, "regex: ^ behind something that may match nothing is not supported", {}, {}};
     }
     ESP_TRY(tail, read(reading, parts[i], tail, true));
   }
@@ -291,7 +291,8 @@ Result<Expression> Spelling::read_repeat(const Reading& reading, const RegexNode
   if (node.high == RegexNode::kUnbounded || node.high > kUnrolled) {
     return Error{Error::Kind::unsupported,
                  fmt::format("regex: ^, $ or a look-ahead inside a repetition is supported up to {} times", kUnrolled),
-                 "", "grammar_invalid"};
+                 {},
+                 {}};
   }
   Expression result = node.low == 0 ? tail : ExpressionStore::nothing;
   for (int count = std::max(node.low, 1); count <= node.high; ++count) {

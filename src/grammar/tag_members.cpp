@@ -84,7 +84,7 @@ Error TagMembers::invalid(const std::string& place, std::string_view wanted) {
 }
 
 Error TagMembers::unsupported(const std::string& place, std::string_view why) {
-  return {Error::Kind::unsupported, fmt::format("structural tag: {} (at {})", why, place), place, "grammar_invalid"};
+  return {Error::Kind::unsupported, fmt::format("structural tag: {} (at {})", why, place), place, {}};
 }
 
 Result<TagMembers> TagMembers::of_format(const Json& json, std::string place) {

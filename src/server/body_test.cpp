@@ -121,6 +121,12 @@ TEST(Bodies, SharedSamplingFieldsHoldTheirRanges) {
   }
 }
 
+// The body of /generate with more members, inside sampling_params or beside it.
+auto native_with(std::string_view members, bool inside) {
+  return native(inside ? fmt::format(R"({{"text":"x","sampling_params":{{{}}}}})", members)
+                       : fmt::format(R"({{"text":"x",{}}})", members));
+}
+
 TEST(Bodies, ConstraintsComeInEveryClientsSpelling) {
   using Kind = Constraint::Kind;
   const struct {
@@ -153,6 +159,13 @@ TEST(Bodies, ConstraintsComeInEveryClientsSpelling) {
     EXPECT_EQ(body->common.constraint.constraint.kind, c.kind) << c.member;
     EXPECT_EQ(body->common.constraint.constraint.text, c.text) << c.member;
     EXPECT_EQ(body->common.constraint.place, c.place) << c.member;
+    for (const bool inside : {true, false}) {  // of /generate
+      const auto request = native_with(c.member, inside);
+      ASSERT_TRUE(request.ok()) << c.member << ": " << request.error().message;
+      const ConstraintFields& asked = request->items.front().constraint;
+      EXPECT_EQ(asked.constraint, body->common.constraint.constraint) << c.member;
+      EXPECT_EQ(asked.place, (inside && c.kind != Kind::none ? "sampling_params." : "") + std::string(c.place));
+    }
   }
   const auto open = completion(
       R"({"prompt":"x","response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{}}}})");
@@ -264,6 +277,52 @@ TEST(Bodies, ConstraintsThatMakeNoSenseNameTheirField) {
     const auto refused = completion(fmt::format("{{\"prompt\":\"x\",{}}}", member));
     ASSERT_FALSE(refused.ok()) << member;
     EXPECT_EQ(refused.error().field, field) << member;
+  }
+}
+
+TEST(Bodies, TwoConstraintsOfWhateverSpellingAreRefused) {
+  const struct {
+    const char* members;
+    const char* field;
+  } cases[] = {
+      {R"("regex":"a","sampling_params":{"regex":"a"})", "sampling_params.regex"},
+      {R"("sampling_params":{"regex":"a","guided_regex":"b"})", "sampling_params.guided_regex"},
+      {R"("sampling_params":{"response_format":{"type":"json_object"},"structured_outputs":{"regex":"a"}})",
+       "sampling_params.structured_outputs.regex"},
+      {R"("ebnf":"root ::= x","choices":["a"])", "choices"},
+  };
+  for (const auto& [members, field] : cases) {
+    const auto refused = native(fmt::format(R"({{"text":"x",{}}})", members));
+    ASSERT_FALSE(refused.ok()) << members;
+    EXPECT_EQ(refused.error().field, field);
+    EXPECT_EQ(refused.error().http_status(), 400);
+    EXPECT_NE(refused.error().message.find("both there"), std::string::npos) << refused.error().message;
+  }
+}
+
+TEST(Bodies, UnknownFieldsNamedLikeConstraintsAreRefusedUnlessEmpty) {
+  const auto refused = [](const std::string& member, const std::string& field) {
+    for (const bool inside : {true, false}) {
+      const auto body = native_with(member, inside);
+      ASSERT_FALSE(body.ok()) << member;
+      EXPECT_EQ(body.error().field, (inside ? "sampling_params." : "") + field);
+      EXPECT_EQ(body.error().code, "unsupported_parameter");
+    }
+    const auto openai = completion(fmt::format(R"({{"prompt":"x",{}}})", member));
+    const auto chat = chat_body(fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}],{}}})", member));
+    ASSERT_FALSE(openai.ok() || chat.ok()) << member;
+    EXPECT_EQ(openai.error().field, field);
+    EXPECT_EQ(chat.error().field, field);
+  };
+  refused(R"("guided_decoding":{"regex":"a"})", "guided_decoding");
+  refused(R"("response_schema":{"type":"null"})", "response_schema");
+  refused(R"("choice":["a"])", "choice");
+  refused(R"("format":"json")", "format");
+  for (const char* empty : {R"("guided_decoding":null)", R"("response_schema":{})", R"("grammar_lazy":false)",
+                            R"("guided_decoding_backend":"xgrammar")"}) {
+    EXPECT_TRUE(native(fmt::format(R"({{"text":"x","sampling_params":{{{}}}}})", empty)).ok()) << empty;
+    EXPECT_TRUE(native(fmt::format(R"({{"text":"x",{}}})", empty)).ok()) << empty;
+    EXPECT_TRUE(completion(fmt::format(R"({{"prompt":"x",{}}})", empty)).ok()) << empty;
   }
 }
 

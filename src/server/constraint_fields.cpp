@@ -83,7 +83,8 @@ Result<> read_whitespace_pattern(F&, const Json& value, std::string_view place) 
   if (pattern.empty()) return success();
   return Error{Error::Kind::unsupported,
                fmt::format("{} is not supported; json_whitespace may be compact or flexible", place),
-               std::string(place), "unsupported_parameter"};
+               std::string(place),
+               {}};
 }
 
 Result<> read_no_whitespace(F& out, const Json& value, std::string_view place) {
@@ -136,45 +137,27 @@ Result<> read_structured_outputs(F& out, const Json& value, std::string_view pla
   return read_fields(value, std::span<const Row>(kStructured), out, place);
 }
 
-constexpr Row kRegex{"regex", &read_text<Kind::regex>, "none",
-                     "the whole output matches: Python's syntax without look-around and back-references"};
-constexpr Row kSchema{"json_schema", &read_schema, "none",
-                      "the output is JSON that the schema allows (an object, or a string of JSON); objects that list "
-                      "their properties have no others, unless additionalProperties or several schemas say so"};
-constexpr Row kEbnf{"ebnf", &read_text<Kind::ebnf>, "none", "the output follows these rules (GBNF), from root on"};
-constexpr Row kGrammar{"grammar", &read_grammar, "none", "the same under llama.cpp's name; rules without ::= are Lark"};
-constexpr Row kTag{"structural_tag", &read_tag, "none", "free text in which tags open a form"};
-constexpr Row kChoices{"choices", &read_choices, "none", "the output is one of these strings"};
-constexpr Row kClosing{"json_closing", &F::json_closing, "false",
-                       "an output that ends for its length is completed by a shortest text, beyond that length"};
-constexpr Row kWhitespace{"json_whitespace", &read_whitespace, "compact",
-                          "compact: none between JSON tokens; flexible: some"};
-
-constexpr Row kNative[] = {
-    kRegex,
-    kSchema,
-    kEbnf,
-    kGrammar,
-    kTag,
-    kChoices,
+// In every client's spelling, wherever constraints stand: a spelling that one route passed over would be a constraint
+// that is not there.
+constexpr Row kForms[] = {
     {"choices_method", &F::choices_method, "none",
      "the likeliest of the choices instead of a generated one: token_length_normalized, greedy_token_selection or "
      "unconditional_likelihood_normalized"},
-    kClosing,
-    kWhitespace,
-};
-constexpr Row kOpenAi[] = {
     {"response_format", &read_response_format, "text",
      "text, json_object, json_schema (json_schema.strict false: objects may have members that are not listed), "
      "structural_tag"},
-    kRegex,
-    kSchema,
-    kEbnf,
-    kGrammar,
-    kTag,
-    kChoices,
-    kClosing,
-    kWhitespace,
+    {"regex", &read_text<Kind::regex>, "none",
+     "the whole output matches: Python's syntax without look-around and back-references"},
+    {"json_schema", &read_schema, "none",
+     "the output is JSON that the schema allows (an object, or a string of JSON); objects that list their properties "
+     "have no others, unless additionalProperties or several schemas say so"},
+    {"ebnf", &read_text<Kind::ebnf>, "none", "the output follows these rules (GBNF), from root on"},
+    {"grammar", &read_grammar, "none", "the same under llama.cpp's name; rules without ::= are Lark"},
+    {"structural_tag", &read_tag, "none", "free text in which tags open a form"},
+    {"choices", &read_choices, "none", "the output is one of these strings"},
+    {"json_closing", &F::json_closing, "false",
+     "an output that ends for its length is completed by a shortest text, beyond that length"},
+    {"json_whitespace", &read_whitespace, "compact", "compact: none between JSON tokens; flexible: some"},
     {"guided_json", &read_schema, "none", "vLLM's name of json_schema"},
     {"guided_regex", &read_text<Kind::regex>, "none", "vLLM's name of regex"},
     {"guided_choice", &read_choices, "none", "vLLM's name of choices"},
@@ -184,6 +167,17 @@ constexpr Row kOpenAi[] = {
     {"structured_outputs", &read_structured_outputs, "none",
      "vLLM's object: json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace"},
 };
+constexpr std::span<const Row> kNative = kForms;
+constexpr std::span<const Row> kOpenAi = kNative.subspan(1);  // choices are scored under /generate only
+
+// Names of fields that we do not know but whose sender expects a form of the output.
+bool is_named_like_constraint(std::string_view name) {
+  constexpr std::string_view kNameParts[] = {"guided", "structur", "regex", "schema",   "grammar",
+                                             "ebnf",   "gbnf",     "lark",  "constrain"};
+  constexpr std::string_view kWholeNames[] = {"choice", "format", "json", "json_mode", "json_object", "pattern"};
+  const auto has = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
+  return std::ranges::any_of(kNameParts, has) || std::ranges::find(kWholeNames, name) != std::end(kWholeNames);
+}
 
 constexpr std::size_t kLongText = 64 << 10;  // bytes: if it is not known yet it takes longer than a moment
 
@@ -252,7 +246,7 @@ Result<> round_numbers_outside_constraints(Json& fields) {
   if (!fields.is_object()) return round_numbers(fields);
   for (auto& [name, value] : fields.get_ref<Json::object_t&>()) {
     const auto is_named = [&](const Row& row) { return row.name == name; };
-    if (std::ranges::any_of(kNative, is_named) || std::ranges::any_of(kOpenAi, is_named)) continue;
+    if (std::ranges::any_of(kForms, is_named)) continue;
     ESP_CHECK(holds_fields(name) ? round_numbers_outside_constraints(value) : round_numbers(value));
   }
   return success();
@@ -263,6 +257,20 @@ std::span<const Row> native_constraint_rows() {
 }
 std::span<const Row> openai_constraint_rows() {
   return kOpenAi;
+}
+
+Result<> refuse_unread_constraints(const Json& object, std::span<const std::string> unknown, std::string_view parent) {
+  for (const std::string& name : unknown) {
+    const Json* value = find_field(object, name);
+    if (value == nullptr || !is_named_like_constraint(name) || !asks_for_something(*value)) continue;
+    const std::string place = JsonField(name, parent).path();
+    return bad_request(
+        fmt::format("{} is not a field of this route, but is named like a constraint; the form of the output is asked "
+                    "for by regex, json_schema, ebnf, grammar, choices, structural_tag or response_format",
+                    in_quotes(place)),
+        place.substr(0, 80), "unsupported_parameter");
+  }
+  return success();
 }
 
 Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fields) {

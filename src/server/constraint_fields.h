@@ -30,8 +30,13 @@ struct ConstraintFields {
   std::shared_ptr<grammar::Grammar> compiled;  // once constrain() has been here: for all prompts of a body
 };
 
-std::span<const FieldRow<ConstraintFields>> native_constraint_rows();  // of sampling_params
+std::span<const FieldRow<ConstraintFields>> native_constraint_rows();  // of sampling_params and of the body around it
 std::span<const FieldRow<ConstraintFields>> openai_constraint_rows();  // of the body
+
+// Of the unknown members of an object: one that is named like a constraint is not passed over, since free text would
+// come where its sender expects a form.
+Result<> refuse_unread_constraints(const Json& object, std::span<const std::string> unknown,
+                                   std::string_view parent = {});
 
 // How bodies are read: schemas stay the text that they are, which whoever compiles them reads; numbers of constraints
 // are taken as they are written, and others become doubles behind it.

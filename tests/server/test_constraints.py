@@ -71,6 +71,11 @@ class Constraints(ServerCase):
             self.assertEqual(reply.status, 200, reply.body)
             self.assertEqual(reply.json["choices"][0]["text"], expected)
             self.assertEqual(reply.json["choices"][0]["finish_reason"], "stop")
+        for fields in ({"response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": SHEET}}}, {"guided_json": SHEET},
+                       {"structured_outputs": {"json": SHEET}}):
+            self.assertEqual(self.text(**fields), expected)
+            self.assertEqual(self.server.generate(text="A character:", sampling_params=GREEDY, **fields)["text"], expected)
+        self.assertEqual(self.server.generate(text=["a", "b"], sampling_params=GREEDY, regex="x{3}")[1]["text"], "xxx")
         chat = self.server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "A character"}], "temperature": 0,
                                 "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": SHEET}}}).json
         valid(chat["choices"][0]["message"]["content"])
@@ -121,13 +126,21 @@ class Constraints(ServerCase):
                  ({"json_schema": {"$ref": "#/nowhere"}}, 400, "sampling_params.json_schema", "#/nowhere"),
                  ({"ebnf": "root ::= missing"}, 400, "sampling_params.ebnf", "missing"),
                  ({"choices": []}, 400, "sampling_params.choices", "at least one"),
-                 ({"regex": "a", "choices": ["a"]}, 400, "sampling_params.choices", "both")]
+                 ({"regex": "a", "choices": ["a"]}, 400, "sampling_params.choices", "both"),
+                 ({"regex": "a", "response_format": {"type": "json_object"}}, 400, "sampling_params.regex", "both"),
+                 ({"guided_decoding": {"regex": "a"}}, 400, "sampling_params.guided_decoding", "response_format"),
+                 ({"guided_json": {"$ref": "other.json"}}, 422, "sampling_params.guided_json", "nothing is fetched"),
+                 ({"structural_tag": {"format": {"type": "qwen_xml"}}}, 422, "sampling_params.structural_tag", "qwen_xml")]
         for constraint, status, field, word in cases:
             reply = self.server.post("/generate", native(**constraint))
             self.assertEqual(reply.status, status, (constraint, reply.body))
             error = reply.json["error"]
             self.assertEqual(error["param"], field, constraint)
             self.assertIn(word, error["message"])
+            if status == 422:
+                self.assertEqual(error["code"], "unsupported")
+        segments = self.server.post("/generate", {"segments": ["a", {"name": "b"}], "regex": "a"})
+        self.assertEqual((segments.status, segments.json["error"]["param"]), (400, "regex"))
 
     def test_a_batch_may_ask_for_a_form_each(self):
         reply = self.server.generate(text=["a", "b"], sampling_params=[{**GREEDY, "regex": "x{3}"}, {**GREEDY, "choices": ["y"]}])

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -11,7 +12,7 @@ namespace {
 
 using Text = std::string;
 
-// RFC 3339. Days are right for their month, leap years included; a leap second only at 23:59:60 UTC's own clock.
+// RFC 3339. Days are right for their month, leap years included; a leap second only at 23:59:60 UTC.
 Text date() {
   const Text leap = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)";
   const Text day =
@@ -29,13 +30,58 @@ Text zone() {
   return Text("(?:[Zz]|[+-]") + kHourAndMinute + ")";
 }
 
+// Local times of 23:59:60 UTC, each with its offset: 1,440 pairs, told by their digits one at a time.
+class LeapSecond {
+ public:
+  static Text everywhere() { return "(?:23:59" + seconds() + "[Zz]|" + west() + "|" + east() + ")"; }
+
+ private:
+  static Text seconds() { return ":60(?:\\.[0-9]+)?"; }
+  // That behind `from`, and what comes between, the offset has `to`.
+  struct Pair {
+    Text from, to;
+  };
+  static Text where(const Text& before, const std::vector<Pair>& pairs, const Text& between) {
+    Text ways;
+    for (const auto& [from, to] : pairs) ways += (ways.empty() ? "" : "|") + from + between + to;
+    return "(?=" + before + "(?:" + ways + "))";
+  }
+  static Text digit(int value) { return std::to_string(value % 10); }
+  // Each of the first digits, with the one that `to` makes of it.
+  static std::vector<Pair> digits(int count, int (*to)(int)) {
+    std::vector<Pair> pairs;
+    for (int value = 0; value < count; ++value) pairs.push_back({digit(value), digit(to(value))});
+    return pairs;
+  }
+
+  // The offset is 23:59 less the local time.
+  static Text west() {
+    const Text end = seconds() + "-", minute = ":[0-5][0-9]";
+    return where("", {{"0[0-3]", "2"}, {"(?:0[4-9]|1[0-3])", "1"}, {"(?:1[4-9]|2[0-3])", "0"}}, minute + end) +
+           where("[0-9]", digits(10, [](int d) { return 13 - d; }), minute + end + "[0-9]") +
+           where("[0-9]{2}:", digits(6, [](int d) { return 5 - d; }), "[0-9]" + end + "[0-9]{2}:") +
+           where("[0-9]{2}:[0-5]", digits(10, [](int d) { return 9 - d; }), end + "[0-9]{2}:[0-5]") + kHourAndMinute +
+           end + kHourAndMinute;
+  }
+  // The offset is the local time and one minute.
+  static Text east() {
+    const Text end = seconds() + "\\+", early = ":(?:[0-4][0-9]|5[0-8])";
+    std::vector<Pair> tens, late_hours;
+    for (int d = 0; d < 6; ++d) tens.push_back({"(?:" + digit(d) + "[0-8]|" + digit((d + 5) % 6) + "9)", digit(d)});
+    for (int hour = 0; hour < 24; ++hour) late_hours.push_back({two(hour), two((hour + 1) % 24)});
+    const auto same = [](int d) { return d; };
+    const Text hours = "(?:" + where("", digits(3, same), "[0-9]" + early + end) +
+                       where("[0-9]", digits(10, same), early + end + "[0-9]") + "|" +
+                       where("", late_hours, ":59" + end) + ")";
+    return hours + where("[0-9]{2}:", tens, end + "[0-9]{2}:") +
+           where("[0-9]{2}:[0-5]", digits(10, [](int d) { return d + 1; }), end + "[0-9]{2}:[0-5]") + kHourAndMinute +
+           end + kHourAndMinute;
+  }
+  static Text two(int value) { return digit(value / 10) + digit(value); }
+};
+
 Text time() {
-  const Text leap_second = "23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00)";
-  return "(?:" + clock_of("[0-5][0-9]") + zone() + "|" + leap_second + ")";
-}
-// A leap second's in every zone.
-Text wide_time() {
-  return clock_of("(?:[0-5][0-9]|60)") + zone();
+  return "(?:" + clock_of("[0-5][0-9]") + zone() + "|" + LeapSecond::everywhere() + ")";
 }
 
 Text duration() {
@@ -179,11 +225,8 @@ struct PartialFormat {
 };
 
 const std::vector<PartialFormat>& partial_formats() {
-  static const std::vector<PartialFormat> formats{{"time", whole(wide_time())},
-                                                  {"date-time", whole(date() + "[Tt]" + wide_time())},
-                                                  {"hostname", whole(wide_hostname())},
-                                                  {"idn-hostname", "[^]*"},
-                                                  {"regex", "[^]*"}};
+  static const std::vector<PartialFormat> formats{
+      {"hostname", whole(wide_hostname())}, {"idn-hostname", "[^]*"}, {"regex", "[^]*"}};
   return formats;
 }
 
@@ -217,10 +260,27 @@ std::unordered_map<std::string_view, Text> make_table() {
 
 }  // namespace
 
-std::string_view format_pattern(std::string_view format) {
-  static const std::unordered_map<std::string_view, Text> table = make_table();
+const Regex* format_regex(std::string_view format) {
+  struct Entry {
+    Text pattern;
+    std::once_flag once = {};
+    Regex regex = {};
+  };
+  static std::unordered_map<std::string_view, Entry> table = [] {
+    std::unordered_map<std::string_view, Entry> entries;
+    for (auto& [name, pattern] : make_table()) entries[name].pattern = pattern;
+    return entries;
+  }();
   const auto found = table.find(format);
-  return found == table.end() ? std::string_view() : std::string_view(found->second);
+  if (found == table.end()) return nullptr;
+  Entry& entry = found->second;
+  std::call_once(entry.once, [&] {
+    RegexOptions options;
+    options.dialect = RegexDialect::ecma;
+    options.look_ahead = true;
+    entry.regex = parse_regex(entry.pattern, options).value();
+  });
+  return &entry.regex;
 }
 
 std::uint32_t partial_format(std::string_view format) {

@@ -196,11 +196,12 @@ Formula FormulaStore::no(Formula f) {
 }
 
 // The first and none of the others, or not the first and exactly one of the others: linear in the parts.
-Formula FormulaStore::exactly_one(std::span<const Formula> parts) {
+Formula FormulaStore::exactly_one(std::span<const Formula> parts, std::span<const Formula> stands_for) {
   Formula none = always, exactly = never;  // of the parts behind
   for (std::size_t i = parts.size(); i-- > 0;) {
-    exactly = any(all(parts[i], none), all(no(parts[i]), exactly));
-    none = all(no(parts[i]), none);
+    const Formula not_this = no(stands_for[i]);
+    exactly = any(all(parts[i], none), all(not_this, exactly));
+    none = all(not_this, none);
   }
   return exactly;
 }

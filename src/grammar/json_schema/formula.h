@@ -41,13 +41,13 @@ enum TypeBits : std::uint32_t {
 // One constraint. Those about one type of value hold for all values of other types.
 struct Demand {
   enum class Kind : std::uint8_t {
-    type,      // a: TypeBits
-    schema,    // a: number of a schema, read when it is needed
-    is_true,   // booleans
-    equals,    // strings and numbers; a: number of a literal's text (numbers in their shortest decimal form)
-    length,    // strings; characters, a..b
-    matches,   // strings; a: expression over the inside of a JSON string; b: partial_format(): `not` leaves out more
-               // than a
+    type,     // a: TypeBits
+    schema,   // a: number of a schema, read when it is needed; b: 1 = as it is written, in a reader that closes objects
+    is_true,  // booleans
+    equals,   // strings and numbers; a: number of a literal's text (numbers in their shortest decimal form)
+    length,   // strings; characters, a..b
+    matches,  // strings; a: expression over the inside of a JSON string; b: partial_format(): `not` leaves out more
+              // than a
     at_least,  // numbers; a: literal; b: 1 = the bound itself is excluded
     at_most,
     multiple,     // numbers; a: literal
@@ -86,7 +86,8 @@ class FormulaStore {
   Formula no(Formula formula);
   // A `property`, kept also when any value satisfies it, for the name's place in the order.
   Formula named(const Demand& property) { return intern(Op::one, property, {}); }
-  Formula exactly_one(std::span<const Formula> parts);
+  // One of the parts, and none of what the others stand for: a part may say more than that (schemas that are closed).
+  Formula exactly_one(std::span<const Formula> parts, std::span<const Formula> stands_for);
 
   Op op(Formula f) const { return nodes_[f].op; }
   // Of one and negated. A copy: the nodes move when more come, also while a visitor looks at one.

@@ -136,7 +136,8 @@ std::optional<Draft> draft_named(std::string_view uri) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (uri.starts_with(scheme)) uri.remove_prefix(scheme.size());
   }
-  if (uri == "json-schema.org/draft-03/schema" || uri == "json-schema.org/draft-04/schema") return Draft::four;
+  if (uri == "json-schema.org/draft-03/schema") return Draft::three;
+  if (uri == "json-schema.org/draft-04/schema") return Draft::four;
   if (uri == "json-schema.org/draft-06/schema") return Draft::six;
   if (uri == "json-schema.org/draft-07/schema") return Draft::seven;
   if (uri == "json-schema.org/draft/2019-09/schema") return Draft::of_2019;
@@ -201,7 +202,7 @@ Result<> SchemaDocument::survey_schema(const Visit& visit, std::vector<Visit>& p
   std::uint32_t resource = visit.resource;
   const std::string* id = string_at(schema, "$id");
   const bool root = visit.pointer == "#";
-  if (id == nullptr && (root || resources_[resource].draft == Draft::four)) id = string_at(schema, "id");
+  if (id == nullptr && (root || resources_[resource].draft <= Draft::four)) id = string_at(schema, "id");
   const std::string* dialect = string_at(schema, "$schema");
   std::optional<Draft> draft;
   if (dialect != nullptr) draft = draft_named(*dialect);
@@ -299,7 +300,8 @@ Result<SchemaNumber> SchemaDocument::resolve(SchemaNumber from, std::string_view
                  fmt::format("$ref {} at {} leads out of the schema; nothing is fetched, so put what it means under "
                              "$defs and refer to it there",
                              in_quotes(reference), schemas_[from].pointer),
-                 schemas_[from].pointer, "grammar_invalid"};
+                 schemas_[from].pointer,
+                 {}};
   }
   const std::uint32_t number = address.empty() ? schemas_[from].resource : resource->second;
   const std::uint32_t scope = schemas_[from].scope;

@@ -24,7 +24,7 @@
 
 namespace espalier::grammar {
 
-enum class Draft { four, six, seven, of_2019, of_2020 };
+enum class Draft { three, four, six, seven, of_2019, of_2020 };
 
 using SchemaNumber = std::uint32_t;
 

@@ -58,9 +58,7 @@ Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& stor
 }
 
 Result<> SchemaGrammar::open() {
-  // All schemas that can be reached are read now, so that what is refused is refused before anything is generated.
-  for (SchemaNumber number = 0; number < document_.size() && tables_.goes_on(); ++number)
-    ESP_CHECK(reader_.formula(number));
+  ESP_CHECK(reader_.read_all());
   if (reader_.compares_items()) store_.set_records();
   any_order_ =
       options_.order == MemberOrder::any || (options_.order == MemberOrder::automatic && reader_.describes_documents());
@@ -71,7 +69,13 @@ Result<> SchemaGrammar::open() {
     return Error{Error::Kind::bad_request, "JSON schema: too many ways to satisfy it; a simpler one will do better", "",
                  "grammar_too_complex"};
   }
-  if (!any) return bad_request("JSON schema: no value satisfies it", "", "grammar_invalid");
+  if (!any) {
+    const std::string_view closed =
+        reader_.closes() ? " with objects that have no members but those it lists; additionalProperties: true in them "
+                           "(or strict: false in a response_format) allows others"
+                         : "";
+    return bad_request(fmt::format("JSON schema: no value satisfies it{}", closed), "", "grammar_invalid");
+  }
   document_ = SchemaDocument();  // all of it has become formulas
   root_ = value(root);
   return success();
@@ -106,7 +110,7 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
   };
   switch (c.kind) {
     case Kind::schema: {
-      const std::uint64_t key = (std::uint64_t{c.a} << 3) | static_cast<std::uint64_t>(type);
+      const std::uint64_t key = ((std::uint64_t{c.a} * 2 + c.b) << 3) | static_cast<std::uint64_t>(type);
       if (!goes_deeper()) return FormulaStore::never;
       if (!restricting_.insert(key).second) {
         const std::string place =
@@ -115,7 +119,7 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
                              "grammar_invalid");
         return FormulaStore::never;
       }
-      const auto read = reader_.formula(c.a);
+      const auto read = reader_.formula(c.a, c.b == 1);
       const Formula inner = read.ok() ? restrict(*read, type) : FormulaStore::never;
       if (!read.ok()) error_ = read.error();
       restricting_.erase(key);

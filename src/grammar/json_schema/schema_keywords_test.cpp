@@ -361,6 +361,44 @@ TEST(SchemaKeywords, FormatsThatNoPatternDecidesOfferAPart) {
           {R"x("^(abc]")x", R"x("(?P<name>x)")x", R"x("a**")x", R"x("[b-a]")x", R"x("\\a")x", R"x("(?i)a")x"}});
 }
 
+TEST(SchemaKeywords, ALeapSecondIsAt235960UtcWhereverTheClockStands) {
+  Verdicts verdicts{R"({"type":"string","format":"time"})", {}, {}};
+  for (int local = 0; local < 24 * 60; ++local) {
+    const auto text = [&](char sign, int offset) {
+      offset = (offset + 24 * 60) % (24 * 60);
+      return fmt::format(R"("{:02}:{:02}:60{}{:02}:{:02}")", local / 60, local % 60, sign, offset / 60, offset % 60);
+    };
+    const int east = local + 1, west = 23 * 60 + 59 - local;
+    verdicts.accepted.insert(verdicts.accepted.end(), {text('+', east), text('-', west)});
+    for (const int by : {1, 10, 60, 600, 24 * 60 - 1})
+      verdicts.refused.insert(verdicts.refused.end(), {text('+', east + by), text('-', west + by)});
+  }
+  expect(kSchema, verdicts);
+  expect(kSchema, {R"({"format":"date-time"})",
+                   {R"("1990-12-31T15:59:60-08:00")", R"("1990-12-31T23:59:60Z")", R"("1990-12-31t23:59:60.25z")",
+                    R"("1991-01-01T05:29:60.5+05:30")", R"("1991-01-01T00:59:60+01:00")"},
+                   {R"("1990-12-31T22:59:60Z")", R"("1990-12-31T15:59:60-07:00")", R"("1990-12-31T15:59:60")",
+                    R"("1990-12-31T15:59:61-08:00")", R"("1990-12-31T15:59:60.-08:00")"}});
+}
+
+TEST(SchemaKeywords, WhatOnlyDraft3HasIsRefusedThereAndANameElsewhere) {
+  const std::string draft3 = R"({"$schema":"http://json-schema.org/draft-03/schema#",)";
+  for (const std::string keyword : {R"("extends":{"type":"null"})", R"("disallow":["string"])"}) {
+    const Error error = refused(kSchema, draft3 + R"("properties":{"a":{)" + keyword + "}}}");
+    EXPECT_EQ(error.kind, Error::Kind::unsupported);
+    EXPECT_EQ(error.field, "#/properties/a/" + keyword.substr(1, keyword.find('"', 1) - 1));
+    expect(kSchema, {"{" + keyword + "}", {"1"}, {}});
+  }
+  expect(kSchema,
+         {draft3 + R"("type":"object","properties":{"a":{"type":"any","required":true}}})", {R"({"a":1})"}, {"{}"}});
+}
+
+TEST(SchemaKeywords, ABoundThatIsNoNumberIsSaidToBeNone) {
+  EXPECT_EQ(refused(kSchema, R"({"minimum":"3"})").message, "JSON schema: minimum at #/minimum must be a number");
+  const Error longer = refused(kSchema, R"({"minimum":1e3000})");
+  EXPECT_NE(longer.message.find("at most 2000 digits"), std::string::npos) << longer.message;
+}
+
 TEST(SchemaKeywords, NotLeavesOutAllOfAFormatThatIsOfferedInPart) {
   expect(kSchema, {R"({"type":"string","not":{"format":"time"}})",
                    {R"("15:59:61Z")", R"("noon")"},

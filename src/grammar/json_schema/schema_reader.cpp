@@ -35,6 +35,17 @@ std::unordered_set<std::string_view> strings_in(const Json* list) {
   return strings;
 }
 
+// Whether closing could leave out some value: most conditions are of single values, and need not be read twice.
+bool may_close(const Json& schema) {
+  const auto holds_schema = [](const Json& value) {
+    return value.is_object() || (value.is_array() && std::ranges::any_of(value, &Json::is_object));
+  };
+  const auto type = schema.find("type");
+  if (type != schema.end() && (*type == "object" || *type == "array")) return true;
+  return std::ranges::any_of(schema, holds_schema) || schema.contains("$ref") || schema.contains("$dynamicRef") ||
+         schema.contains("$recursiveRef") || schema.contains("prefixItems");
+}
+
 }  // namespace
 
 // In this order, whatever the schema's: declared properties come before names that only `required` mentions.
@@ -81,14 +92,15 @@ const std::vector<SchemaReader::Keyword>& SchemaReader::keywords() {
       {"dependencies", &Self::read_dependencies},
       {"unevaluatedProperties", &Self::read_unevaluated_properties},
       {"unevaluatedItems", &Self::read_unevaluated_items},
+      {"extends", &Self::read_extends},
+      {"disallow", &Self::read_disallow},
   };
   return table;
 }
 
 Error SchemaReader::refuse(const Reading& in, std::string_view keyword, std::string_view why) const {
   const std::string place = document_.pointer(in.number) + pointer_token(keyword);
-  return {Error::Kind::unsupported, fmt::format("JSON schema: {} at {} {}", keyword, place, why), place,
-          "grammar_invalid"};
+  return {Error::Kind::unsupported, fmt::format("JSON schema: {} at {} {}", keyword, place, why), place, {}};
 }
 
 Error SchemaReader::malformed(const Reading& in, std::string_view keyword, std::string_view wanted) const {
@@ -105,19 +117,46 @@ Formula SchemaReader::typed(std::uint32_t types, Formula formula) {
   return tables_.formulas.any(one(Kind::type, ~types & kAnyType), formula);
 }
 
-Formula SchemaReader::subschema(Reading& in, const Json& value, std::string_view keyword, std::string_view token) {
+Formula SchemaReader::applied(const Reading& in, SchemaNumber number) {
+  if (in.as_written && known_conditions_.insert(number).second) conditions_.push_back(number);
+  return one(Kind::schema, number, in.as_written ? 1 : 0);
+}
+
+Formula SchemaReader::subschema(const Reading& in, const Json& value, std::string_view keyword,
+                                std::string_view token) {
   if (!tables_.goes_on()) return FormulaStore::never;
   if (value.is_boolean()) return value.get<bool>() ? FormulaStore::always : FormulaStore::never;
   if (value.is_object() && value.empty()) return FormulaStore::always;
-  return one(Kind::schema, document_.number(value, in.number, keyword, token));
+  return applied(in, document_.number(value, in.number, keyword, token));
 }
 
-Result<Formula> SchemaReader::formula(SchemaNumber number) {
-  if (const auto known = formulas_.find(number); known != formulas_.end()) return known->second;
+Formula SchemaReader::condition(const Reading& in, const Json& value, std::string_view keyword,
+                                std::string_view token) {
+  const bool as_written = in.as_written || (closes_ && may_close(value));
+  return subschema({in.number, in.schema, as_written}, value, keyword, token);
+}
+
+Result<> SchemaReader::read_all() {
+  SchemaNumber number = 0;
+  for (std::size_t condition = 0; tables_.goes_on();) {
+    if (number < document_.size()) {
+      ESP_CHECK(formula(number++));
+    } else if (condition < conditions_.size()) {
+      ESP_CHECK(formula(conditions_[condition++], true));
+    } else {
+      break;
+    }
+  }
+  return success();
+}
+
+Result<Formula> SchemaReader::formula(SchemaNumber number, bool as_written) {
+  const std::uint64_t key = std::uint64_t{number} * 2 + (as_written ? 1 : 0);
+  if (const auto known = formulas_.find(key); known != formulas_.end()) return known->second;
   step_aside();
   const Json& schema = document_.schema(number);
-  Reading in{number, schema, {}};
-  if (schema.is_boolean()) return formulas_[number] = schema.get<bool>() ? FormulaStore::always : FormulaStore::never;
+  Reading in{number, schema, as_written};
+  if (schema.is_boolean()) return formulas_[key] = schema.get<bool>() ? FormulaStore::always : FormulaStore::never;
   if (!schema.is_object()) {
     return bad_request(fmt::format("JSON schema: {} must be an object or a boolean, but is {}",
                                    document_.pointer(number), type_name(schema)),
@@ -133,8 +172,8 @@ Result<Formula> SchemaReader::formula(SchemaNumber number) {
     const auto value = only_ref ? schema.end() : schema.find(keyword.name);
     if (value != schema.end()) ESP_CHECK((this->*keyword.read)(in, *value));
   }
-  if (!only_ref) close(in);
-  return formulas_[number] = tables_.formulas.all(in.parts);
+  if (!only_ref && closes_ && !as_written) close(in);
+  return formulas_[key] = tables_.formulas.all(in.parts);
 }
 
 // Keywords that name members, one after the other as the document has them.
@@ -152,7 +191,7 @@ Result<> SchemaReader::read_in_order(Reading& in, bool only_ref) {
 Result<> SchemaReader::read_ref(Reading& in, const Json& value) {
   if (!value.is_string()) return malformed(in, "$ref", "a string");
   ESP_TRY(const SchemaNumber target, document_.resolve(in.number, value.get_ref<const std::string&>()));
-  in.parts.push_back(one(Kind::schema, target));
+  in.parts.push_back(applied(in, target));
   return success();
 }
 
@@ -162,7 +201,7 @@ Result<> SchemaReader::read_dynamic_ref(Reading& in, const Json& value) {
   if (!value.is_string()) return malformed(in, recursive ? "$recursiveRef" : "$dynamicRef", "a string");
   ESP_TRY(const SchemaNumber target,
           document_.resolve_dynamic(in.number, value.get_ref<const std::string&>(), recursive));
-  in.parts.push_back(one(Kind::schema, target));
+  in.parts.push_back(applied(in, target));
   return success();
 }
 
@@ -306,7 +345,10 @@ Result<> SchemaReader::read_one_of(Reading& in, const Json& value) {
   chooses_ = true;
   const auto is_object = [&](const Json& way) { return may_be_object(in, way); };
   describes_documents_ |= std::ranges::count_if(value, is_object) > 1;
-  in.parts.push_back(tables_.formulas.exactly_one(parts));
+  std::vector<Formula> excluded = parts;
+  for (std::size_t i = 0; closes_ && i < value.size(); ++i)
+    excluded[i] = condition(in, value[i], "oneOf", std::to_string(i));
+  in.parts.push_back(tables_.formulas.exactly_one(parts, excluded));
   return success();
 }
 
@@ -334,7 +376,7 @@ bool SchemaReader::may_be_object(const Reading& in, const Json& schema) {
 
 Result<> SchemaReader::read_not(Reading& in, const Json& value) {
   describes_documents_ = true;
-  in.parts.push_back(tables_.formulas.no(subschema(in, value, "not")));
+  in.parts.push_back(tables_.formulas.no(condition(in, value, "not")));
   return success();
 }
 
@@ -342,9 +384,9 @@ Result<> SchemaReader::read_if(Reading& in, const Json& value) {
   if (document_.draft(in.number) < Draft::seven) return success();
   describes_documents_ = true;
   FormulaStore& f = tables_.formulas;
-  const Formula condition = subschema(in, value, "if");
-  if (const Json* then = in.find("then")) in.parts.push_back(f.any(f.no(condition), subschema(in, *then, "then")));
-  if (const Json* other = in.find("else")) in.parts.push_back(f.any(condition, subschema(in, *other, "else")));
+  const Formula holds = condition(in, value, "if");
+  if (const Json* then = in.find("then")) in.parts.push_back(f.any(f.no(holds), subschema(in, *then, "then")));
+  if (const Json* other = in.find("else")) in.parts.push_back(f.any(holds, subschema(in, *other, "else")));
   return success();
 }
 
@@ -535,7 +577,10 @@ Result<> SchemaReader::read_contains(Reading& in, const Json& value) {
       ESP_TRY(most, count(in, *max, "maxContains"));
     }
   }
-  in.parts.push_back(one(Kind::contains, subschema(in, value, "contains"), least, most));
+  const Formula item = subschema(in, value, "contains"), counted = condition(in, value, "contains");
+  const bool apart = item != counted && most != kUnbounded;
+  in.parts.push_back(one(Kind::contains, item, least, apart ? kUnbounded : most));
+  if (apart) in.parts.push_back(one(Kind::contains, counted, 0, most));
   return success();
 }
 
@@ -585,18 +630,23 @@ Result<> SchemaReader::read_pattern(Reading& in, const Json& value) {
 Result<> SchemaReader::read_format(Reading& in, const Json& value) {
   if (!value.is_string()) return malformed(in, "format", "a string");
   const std::string& format = value.get_ref<const std::string&>();
-  const std::string_view source = format_pattern(format);
-  if (source.empty()) {
+  const Regex* const regex = format_regex(format);
+  if (regex == nullptr) {
     describes_documents_ = describes_documents_ || !is_number_type(format);
     return success();
   }
-  ESP_TRY(const Expression matching, pattern(in, std::string(source), "format"));
-  in.parts.push_back(one(Kind::matches, matching, partial_format(format)));
+  const auto [known, fresh] = formats_.try_emplace(regex);
+  if (fresh) {
+    ESP_TRY(known->second, tables_.spelling.search(*regex));
+  }
+  in.parts.push_back(one(Kind::matches, known->second, partial_format(format)));
   return success();
 }
 
 Result<Decimal> SchemaReader::decimal(Reading& in, const Json& value, std::string_view keyword) {
-  const auto number = decimal_of(written_number(value));
+  const std::string written = written_number(value);
+  if (written.empty()) return malformed(in, keyword, "a number");
+  const auto number = decimal_of(written);
   if (!number) return malformed(in, keyword, "a number of at most 2000 digits");
   return *number;
 }
@@ -645,11 +695,21 @@ Result<> SchemaReader::read_multiple_of(Reading& in, const Json& value) {
   return success();
 }
 
+Result<> SchemaReader::read_draft3_only(Reading& in, std::string_view keyword, std::string_view instead) {
+  if (document_.draft(in.number) != Draft::three) return success();  // a name like any other
+  return refuse(in, keyword, fmt::format("is of draft 3 and not supported; {} says the same", instead));
+}
+
+Result<> SchemaReader::read_extends(Reading& in, const Json&) {
+  return read_draft3_only(in, "extends", "allOf of a later draft");
+}
+
+Result<> SchemaReader::read_disallow(Reading& in, const Json&) {
+  return read_draft3_only(in, "disallow", "not of a later draft");
+}
+
 void SchemaReader::close(Reading& in) {
-  using Closed = Constraint::Closed;
-  if (options_.closed == Closed::as_written) return;
-  if (options_.closed == Closed::declared && document_.combines()) return;
-  const bool all = options_.closed == Closed::all;
+  const bool all = all_closed_;
   const auto has = [&](const char* keyword) { return in.schema.contains(keyword); };
   const auto is = [&](const char* type) { return has("type") && in.schema["type"] == type; };
   const bool patterns = !all && has("patternProperties");

@@ -3,8 +3,10 @@
 // Schemas inside are single constraints `schema n`, read when they are needed, so that recursion costs nothing here.
 // Drafts 4, 6, 7, 2019-09 and 2020-12; keywords that only describe (title, default, ...) and unknown ones are ignored,
 // as the specification wants; `format` is checked for the formats of formats.h.
-// Threads: one at a time.
-// Fails:   bad_request (a keyword's value is malformed) and unsupported (it cannot be honoured), both with the keyword
+// Closing objects and arrays (SchemaOptions::closed) leaves out values and never adds one: where a schema is a
+// condition (not, if, what a oneOf excludes, what maxContains counts) it is read as it is written. Threads: one at a
+// time. Fails:   bad_request (a keyword's value is malformed) and unsupported (it cannot be honoured), both with the
+// keyword
 //          and the JSON pointer as field.
 #pragma once
 
@@ -17,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/piecemeal.h"
@@ -124,9 +127,15 @@ struct SchemaOptions {
 class SchemaReader {
  public:
   SchemaReader(SchemaDocument& document, SchemaTables& tables, SchemaOptions options)
-      : document_(document), tables_(tables), options_(options) {}
+      : document_(document),
+        tables_(tables),
+        all_closed_(options.closed == Constraint::Closed::all),
+        closes_(all_closed_ || (options.closed == Constraint::Closed::declared && !document.combines())) {}
 
-  Result<Formula> formula(SchemaNumber number);
+  // Reads all schemas that can be reached, so that what is refused is refused before anything is generated.
+  Result<> read_all();
+  Result<Formula> formula(SchemaNumber number, bool as_written = false);
+  bool closes() const { return closes_; }
   // Whether a schema that was read so far relates members or whole schemas to one another (oneOf of objects, not, if,
   // dependencies, names, contents, formats of somebody's own): it describes documents whose order is not its own.
   bool describes_documents() const { return describes_documents_; }
@@ -143,7 +152,8 @@ class SchemaReader {
   struct Reading {  // one schema
     SchemaNumber number = 0;
     const Json& schema;
-    std::vector<Formula> parts;
+    bool as_written = false;  // nothing is closed
+    std::vector<Formula> parts = {};
 
     const Json* find(const char* keyword) const {
       const auto found = schema.find(keyword);
@@ -175,7 +185,10 @@ class SchemaReader {
   Formula one(Demand::Kind kind, std::uint32_t a, std::uint32_t b = 0, std::uint32_t c = 0);
   Formula typed(std::uint32_t types, Formula formula);
   Formula equal_to_written(const std::string& number);
-  Formula subschema(Reading& in, const Json& value, std::string_view keyword, std::string_view token = {});
+  Formula applied(const Reading& in, SchemaNumber number);
+  Formula subschema(const Reading& in, const Json& value, std::string_view keyword, std::string_view token = {});
+  // The same where it decides what else must hold.
+  Formula condition(const Reading& in, const Json& value, std::string_view keyword, std::string_view token = {});
   Result<std::vector<Formula>> list(Reading& in, const Json& value, std::string_view keyword);
   Result<Expression> pattern(Reading& in, const std::string& source, std::string_view keyword);
   Result<std::uint32_t> count(Reading& in, const Json& value, std::string_view keyword);
@@ -206,6 +219,9 @@ class SchemaReader {
   Result<> read_items(Reading& in, const Json& value);
   Result<> read_additional_items(Reading& in, const Json& value);
   Result<> read_contains(Reading& in, const Json& value);
+  Result<> read_draft3_only(Reading& in, std::string_view keyword, std::string_view instead);
+  Result<> read_extends(Reading& in, const Json& value);
+  Result<> read_disallow(Reading& in, const Json& value);
   Result<> read_min_items(Reading& in, const Json& value);
   Result<> read_max_items(Reading& in, const Json& value);
   Result<> read_unique_items(Reading& in, const Json& value);
@@ -230,8 +246,7 @@ class SchemaReader {
   Result<NameSet> declared_names(Reading& in);
   Formula additional(NameSet others, Formula value);
   Result<std::vector<Evaluated>> evaluated_by(Reading& in);
-  Result<> evaluate(SchemaNumber number, const std::vector<Formula>& conditions, bool root,
-                    std::vector<Evaluated>& found);
+  Result<> evaluate(Reading in, const std::vector<Formula>& conditions, bool root, std::vector<Evaluated>& found);
   Result<Evaluated> own_evaluation(Reading& in, bool root);
   Result<std::vector<Branch>> branches(Reading& in);
   Result<Formula> in_every_case(Reading& in, std::string_view keyword,
@@ -239,13 +254,16 @@ class SchemaReader {
 
   SchemaDocument& document_;
   SchemaTables& tables_;
-  SchemaOptions options_;
+  bool all_closed_ = false, closes_ = false;
   bool describes_documents_ = false, chooses_ = false;
   bool compares_items_ = false;
   bool reads_written_ =
       false;  // values, not a schema, whose spellings of numbers are ways in which they may be written
-  Piecemeal<std::unordered_map<SchemaNumber, Formula>> formulas_;
+  Piecemeal<std::unordered_map<std::uint64_t, Formula>> formulas_;  // by number, and whether it is read as written
+  std::vector<SchemaNumber> conditions_;                            // that are to be read as written
+  std::unordered_set<SchemaNumber> known_conditions_;
   std::unordered_map<std::string, Expression> patterns_;
+  std::unordered_map<const Regex*, Expression> formats_;
 };
 
 }  // namespace espalier::grammar

@@ -61,12 +61,12 @@ Result<std::vector<SchemaReader::Branch>> SchemaReader::branches(Reading& in) {
       if (!schema.is_object()) continue;
       const SchemaNumber part = number(schema, keyword, std::to_string(i));
       const bool always = keyword == std::string_view("allOf") || list->size() == 1;
-      found.push_back({part, always ? std::nullopt : std::optional(one(Kind::schema, part))});
+      found.push_back({part, always ? std::nullopt : std::optional(applied(in, part))});
     }
   }
-  if (const Json* condition = in.find("if"); condition != nullptr) {
-    const Formula holds = subschema(in, *condition, "if");
-    if (condition->is_object()) found.push_back({number(*condition, "if"), holds});
+  if (const Json* tested = in.find("if"); tested != nullptr) {
+    const Formula holds = condition(in, *tested, "if");
+    if (tested->is_object()) found.push_back({number(*tested, "if"), holds});
     const Json *then = in.find("then"), *other = in.find("else");
     if (then != nullptr && then->is_object()) found.push_back({number(*then, "then"), holds});
     if (other != nullptr && other->is_object()) found.push_back({number(*other, "else"), f.no(holds)});
@@ -91,15 +91,14 @@ Result<std::vector<SchemaReader::Branch>> SchemaReader::branches(Reading& in) {
   return found;
 }
 
-Result<> SchemaReader::evaluate(SchemaNumber number, const std::vector<Formula>& conditions, bool root,
+Result<> SchemaReader::evaluate(Reading in, const std::vector<Formula>& conditions, bool root,
                                 std::vector<Evaluated>& found) {
-  if (!document_.schema(number).is_object()) return success();
-  Reading in{number, document_.schema(number), {}};
+  if (!in.schema.is_object()) return success();
   ESP_TRY(Evaluated own, own_evaluation(in, root));
   own.conditions = conditions;
   found.push_back(std::move(own));
   if (found.size() > kMostEvaluating) {
-    const std::string& place = document_.pointer(number);
+    const std::string& place = document_.pointer(in.number);
     return bad_request("JSON schema: too many schemas apply to the value at " + place +
                            ", or it refers to itself without reading anything",
                        place, "grammar_invalid");
@@ -108,7 +107,8 @@ Result<> SchemaReader::evaluate(SchemaNumber number, const std::vector<Formula>&
   for (const Branch& branch : all) {
     std::vector<Formula> more = conditions;
     if (branch.condition && *branch.condition != FormulaStore::always) more.push_back(*branch.condition);
-    if (branch.condition != FormulaStore::never) ESP_CHECK(evaluate(branch.schema, more, false, found));
+    if (branch.condition == FormulaStore::never) continue;
+    ESP_CHECK(evaluate({branch.schema, document_.schema(branch.schema), in.as_written}, more, false, found));
   }
   return success();
 }
@@ -116,7 +116,7 @@ Result<> SchemaReader::evaluate(SchemaNumber number, const std::vector<Formula>&
 // One entry for each set of conditions; that of none first.
 Result<std::vector<SchemaReader::Evaluated>> SchemaReader::evaluated_by(Reading& in) {
   std::vector<Evaluated> all, merged(1);
-  ESP_CHECK(evaluate(in.number, {}, true, all));
+  ESP_CHECK(evaluate({in.number, in.schema, in.as_written}, {}, true, all));
   for (Evaluated& part : all) {
     const bool nothing = part.names.names.empty() && part.names.patterns.empty() && !part.all_members &&
                          part.items == 0 && !part.all_items && part.matching.empty();

@@ -9,9 +9,16 @@ using I = GenerateItem;
 
 constexpr int kDefaultTokens = 128;
 
+KnownNames sampling_names() {
+  KnownNames known;
+  known.with(native_sampling_rows()).with(native_constraint_rows()).with(refused_sampling_fields());
+  return known.with({"stream_interval", "custom_params", "guided_decoding_backend"});
+}
+
 Result<> read_sampling(I& out, const Json& value, std::string_view place) {
   if (!value.is_object()) return bad_request(fmt::format("{} must be an object", place), std::string(place));
   ESP_CHECK(check_refused(value, refused_sampling_fields(), place));
+  ESP_CHECK(refuse_unread_constraints(value, sampling_names().unknown_in(value), place));
   out.sampling.max_new_tokens = kDefaultTokens;
   // null is not the default here but "to the context limit".
   const auto& fields = value.get_ref<const Json::object_t&>();
@@ -153,21 +160,19 @@ Result<> read_common_fields(const Json& body, GenerateItem& out) {
 std::vector<std::string> unknown_generate_fields(const Json& body) {
   KnownNames known;
   known.with(generate_item_rows()).with(refused_sampling_fields()).with(std::span<const std::string_view>(kAccepted));
-  known.with({"text", "input_ids", "stream", "return_prompt_token_ids", "model", "segments"});
+  known.with(native_constraint_rows());
+  known.with(
+      {"text", "input_ids", "stream", "return_prompt_token_ids", "model", "segments", "guided_decoding_backend"});
   auto unknown = known.unknown_in(body);
   const Json* sampling = find_field(body, "sampling_params");
   if (sampling == nullptr || !sampling->is_object()) return unknown;
-  KnownNames sampling_names;
-  sampling_names.with(native_sampling_rows())
-      .with(native_constraint_rows())
-      .with(refused_sampling_fields())
-      .with({"stream_interval", "custom_params"});
-  for (auto& name : sampling_names.unknown_in(*sampling)) unknown.push_back("sampling_params." + name);
+  for (auto& name : sampling_names().unknown_in(*sampling)) unknown.push_back("sampling_params." + name);
   return unknown;
 }
 
 Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& options) {
   ESP_CHECK(check_refused(body, refused_sampling_fields()));
+  ESP_CHECK(refuse_unread_constraints(body, unknown_generate_fields(body)));
   ESP_TRY(PromptList prompts, read_prompts(body, options));
   GenerateBody out;
   out.is_batch = prompts.is_batch;
@@ -180,6 +185,7 @@ Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& optio
     GenerateItem item;
     item.prompt = std::move(prompts.prompts[i]);
     item.sampling.max_new_tokens = kDefaultTokens;
+    ESP_CHECK(read_fields(body, native_constraint_rows(), item.constraint));  // where other servers have them
     ESP_CHECK(read_item(body, item, i, count, out.is_batch));
     const Json* rid = find_field(body, "rid");
     if (rid != nullptr && rid->is_string() && count > 1) item.rid += fmt::format("_{}", i);

@@ -197,17 +197,28 @@ Result<Hole> read_hole(const Call& call, const Json& segment, const std::string&
   return hole;
 }
 
-}  // namespace
-
-Result<Generation> generate_segments(Call& call) {
-  for (const char* other : {"text", "input_ids", "sampling_params", "session_params", "return_logprob"}) {
-    if (find_field(call.body, other) == nullptr) continue;
+// Fields of a request with one prompt.
+Result<> check_alone(const Json& body) {
+  const auto refuse = [](std::string_view field) {
     return bad_request(
         fmt::format("{} does not go with segments: the first segment is the prompt, and each hole has its "
                     "own sampling_params",
-                    other),
-        other);
+                    field),
+        std::string(field));
+  };
+  for (const char* other : {"text", "input_ids", "sampling_params", "session_params", "return_logprob"})
+    if (find_field(body, other) != nullptr) return refuse(other);
+  for (const auto& row : native_constraint_rows()) {
+    const Json* value = find_field(body, row.name);
+    if (value != nullptr && asks_for_something(*value)) return refuse(row.name);
   }
+  return refuse_unread_constraints(body, unknown_generate_fields(body));
+}
+
+}  // namespace
+
+Result<Generation> generate_segments(Call& call) {
+  ESP_CHECK(check_alone(call.body));
   ESP_TRY(const Json* list, get_array(call.body, "segments"));
   if (list->empty() || list->size() > kMostSegments || !list->front().is_string())
     return bad_request("segments must be a list of 2 to 256 that begins with a text", "segments");

@@ -111,6 +111,7 @@ SamplingParams chat_defaults(const ModelInfo& model, const ServerOptions& option
 Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, const SamplingParams& defaults) {
   ChatBody out;
   out.sampling = defaults;
+  ESP_CHECK(refuse_unread_constraints(body, unknown_chat_fields(body)));
   ESP_CHECK(read_fields(body, openai_sampling_rows(), out.sampling));
   ESP_TRY(out.common, read_openai_fields(body, out.sampling));
   out.has_ids = find_field(body, "input_ids") != nullptr;

@@ -51,6 +51,7 @@ std::vector<std::string> unknown_completion_fields(const Json& body) {
 
 Result<CompletionBody> parse_completion(const Json& body, const ServerOptions& options) {
   CompletionBody out;
+  ESP_CHECK(refuse_unread_constraints(body, unknown_completion_fields(body)));
   ESP_CHECK(read_fields(body, openai_sampling_rows(), out.sampling));
   ESP_TRY(out.common, read_openai_fields(body, out.sampling));
   out.sampling.max_new_tokens = kDefaultTokens;
