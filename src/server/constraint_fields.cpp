@@ -268,6 +268,7 @@ std::span<const Row> openai_constraint_rows() {
 Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fields) {
   if (asked.constraint.kind == Kind::none) return success();
   fields.json_closing = asked.json_closing;
+  fields.constraint_place = asked.place;
   if (asked.compiled != nullptr) {
     fields.grammar = asked.compiled;
     return success();

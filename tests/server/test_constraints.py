@@ -317,6 +317,28 @@ class Together(unittest.TestCase):
                 self.assertEqual(output, alone[i % len(alone)], flags)
 
 
+class Tight(ServerCase):
+    """A limit that is met in the middle of an answer is told of the field that asked for the form."""
+
+    FLAGS = ("--grammar-max-states", "40")
+    LARGE = "([a-z]{3}[0-9]{2}){22,30}"
+
+    def test_the_field_is_named(self):
+        hole = {"name": "code", "sampling_params": {**GREEDY, "regex": self.LARGE}}
+        format = {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": self.LARGE}}}
+        message = [{"role": "user", "content": "x"}]
+        for route, body, field in (("/generate", native(regex=self.LARGE), "sampling_params.regex"),
+                                   ("/generate", {"segments": ["a", hole]}, "segments[1].sampling_params.regex"),
+                                   ("/v1/completions", {"prompt": "x", "max_tokens": 200, "guided_regex": self.LARGE}, "guided_regex"),
+                                   ("/v1/chat/completions", {"messages": message, "max_tokens": 200, "response_format": format},
+                                    "response_format.json_schema.schema")):
+            reply = self.server.post(route, body)
+            self.assertEqual(reply.status, 400, (route, reply.body))
+            error = reply.json["error"]
+            self.assertEqual((error["param"], error["code"]), (field, "grammar_too_complex"))
+            self.assertTrue(error["message"].startswith(field + ": "), error["message"])
+
+
 class Hostile(ServerCase):
     """Each is refused or bounded within seconds, the server's memory stays where it is, and others go on."""
 
