@@ -129,6 +129,16 @@ class Constraints(ServerCase):
             self.assertEqual(error["param"], field, constraint)
             self.assertIn(word, error["message"])
 
+    def test_a_form_that_nobody_would_read_is_refused(self):
+        form = {"type": "json_schema", "json_schema": {"name": "s", "schema": SHEET}}
+        message = [{"role": "user", "content": "x"}]
+        for field, word, more in (("structured_outputs.type", "its members are json, regex", {"structured_outputs": form}),
+                                  ("structured_outputs", "set one of json, regex", {"structured_outputs": {}}),
+                                  ("response_format.type", "json_schema", {"response_format": {"type": "json"}})):
+            reply = self.server.post("/v1/chat/completions", {"messages": message, **more})
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, field), reply.body)
+            self.assertIn(word, reply.json["error"]["message"])
+
     def test_a_batch_may_ask_for_a_form_each(self):
         reply = self.server.generate(text=["a", "b"], sampling_params=[{**GREEDY, "regex": "x{3}"}, {**GREEDY, "choices": ["y"]}])
         self.assertEqual([one["text"] for one in reply], ["xxx", "y"])
