@@ -28,6 +28,24 @@ Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
 }
 
+// Of a constraint that meets a limit: what would meet none.
+std::string_view simpler(Constraint::Kind kind) {
+  using Kind = Constraint::Kind;
+  switch (kind) {
+    case Kind::regex:
+      return "shorter or less nested repetitions, or fewer alternatives,";
+    case Kind::choice:
+      return "fewer or shorter choices";
+    case Kind::ebnf:
+    case Kind::lark:
+      return "shorter repetitions, or fewer alternatives and rules,";
+    case Kind::structural_tag:
+      return "fewer tags, or simpler contents of them,";
+    default:
+      return "shorter repetitions, fewer alternatives, or less nesting of oneOf and not";
+  }
+}
+
 // A document that takes long to free.
 class Document {
  public:
@@ -108,6 +126,7 @@ Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, con
 }
 
 Result<> Grammar::begin(const Constraint& constraint, Moment until) {
+  kind_ = constraint.kind;
   store_.set_deadline(until);
   ESP_TRY(const Expression whole, read_constraint(constraint, until));
   const bool possible = store_.possible(whole);
@@ -254,10 +273,8 @@ Result<> Grammar::limit_met() const {
                  "", "grammar_too_complex"};
   }
   return bad_request(
-      "the constraint takes more states or time than its limits allow; shorter repetitions, fewer alternatives, or "
-      "less "
-      "nesting of oneOf and not would work",
-      "", "grammar_too_complex");
+      fmt::format("the constraint takes more states or time than its limits allow; {} would work", simpler(kind_)), "",
+      "grammar_too_complex");
 }
 
 Result<State> Grammar::read(State from, std::string_view bytes) {

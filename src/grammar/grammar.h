@@ -120,6 +120,7 @@ class Grammar {
   Result<std::shared_ptr<const MaskWords>> mask_locked(State state);
   Result<std::shared_ptr<const MaskWords>> plain_mask(State state);
 
+  Constraint::Kind kind_ = Constraint::Kind::none;
   GrammarLimits limits_;
   std::recursive_mutex mutex_;
   std::shared_ptr<Vocabulary> vocabulary_;
