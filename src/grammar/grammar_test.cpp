@@ -452,6 +452,30 @@ TEST(Grammars, TagsOpenAFormInFreeText) {
   EXPECT_EQ(refused(Kind::structural_tag, R"([])").field, "#");
 }
 
+TEST(Grammars, WhatIsRefusedInsideATagNamesTheTagsPlace) {
+  const auto refusal = [](const std::string& content) {
+    return refused(Kind::structural_tag,
+                   R"({"format":{"type":"triggered_tags","triggers":["<"],"tags":[{"begin":"<","end":">","content":)" +
+                       content + "}]}}");
+  };
+  const std::string place = "#/format/tags/0/content/";
+  const Error pattern = refusal(R"x({"type":"regex","pattern":"a(?<=x)"})x");
+  EXPECT_EQ(pattern.kind, Error::Kind::unsupported);
+  EXPECT_EQ(pattern.field, place + "pattern");
+  EXPECT_TRUE(pattern.message.ends_with(" (the pattern at " + place + "pattern)")) << pattern.message;
+  const Error schema = refusal(R"({"type":"json_schema","json_schema":{"properties":{"a":{"type":"x"}}}})");
+  EXPECT_EQ(schema.field, place + "json_schema/properties/a/type");
+  EXPECT_TRUE(schema.message.ends_with(" (the schema at " + place + "json_schema)")) << schema.message;
+  for (const char* rules : {R"(root ::= missing)", R"(root ::= \"a\" root)"}) {
+    const Error grammar = refusal(R"({"type":"grammar","grammar":")" + std::string(rules) + "\"}");
+    EXPECT_EQ(grammar.field, place + "grammar");
+    EXPECT_TRUE(grammar.message.ends_with(" (the grammar at " + place + "grammar)")) << grammar.message;
+  }
+  const Error older = refused(Kind::structural_tag,
+                              R"({"structures":[{"begin":"<","schema":{"type":"x"},"end":">"}],"triggers":["<"]})");
+  EXPECT_EQ(older.field, "#/structures/0/schema/type");
+}
+
 TEST(Grammars, AClosingIsAShortestTextThatCompletesTheWhole) {
   const auto closing = [](const std::string& schema, const std::string& begun) {
     const auto grammar = *Grammar::compile({Kind::json_schema, schema}, bytes_only());

@@ -33,6 +33,8 @@ class TagReader {
   static Error invalid(const std::string& place, std::string_view wanted) {
     return bad_request(fmt::format("structural tag: {} must be {}", place, wanted), place, "grammar_invalid");
   }
+  // What is wrong with a schema, pattern or grammar, which knows nothing of the tags around it.
+  static Error inside(Error error, std::string_view what, const std::string& place);
   static Result<const Json*> member(const Json& json, const char* name, const std::string& place) {
     const Json* found = find_field(json, name);
     if (found != nullptr) return found;
@@ -72,6 +74,12 @@ class TagReader {
   int depth_ = 0;
 };
 
+Error TagReader::inside(Error error, std::string_view what, const std::string& place) {
+  error.message = fmt::format("{} (the {} at {})", error.message, what, place);
+  error.field = place + (error.field.starts_with('#') ? error.field.substr(1) : std::string());
+  return error;
+}
+
 Result<std::vector<std::string>> TagReader::texts(const Json& json, const char* name, const std::string& place) {
   ESP_TRY(const Json* found, member(json, name, place));
   std::vector<std::string> out;
@@ -96,7 +104,8 @@ Result<Expression> TagReader::document(const Json& json) {
 Result<Expression> TagReader::format(const Json& json, const std::string& place) {
   if (!json.is_object()) return invalid(place, "an object");
   if (++depth_ > kMostNesting)
-    return bad_request("structural tag: formats are nested more than 64 deep", place, "grammar_too_complex");
+    return bad_request(fmt::format("structural tag: formats are nested more than {} deep at {}", kMostNesting, place),
+                       place, "grammar_too_complex");
   struct Leave {
     int& depth;
     ~Leave() { --depth; }
@@ -110,8 +119,9 @@ Result<Expression> TagReader::format(const Json& json, const std::string& place)
   if (type == "grammar") return grammar(json, place);
   if (type == "regex") {
     ESP_TRY(const std::string pattern, text(json, "pattern", place));
-    ESP_TRY(const Regex regex, parse_regex(pattern));
-    return spelling_.whole(regex);
+    const auto regex = parse_regex(pattern);
+    if (!regex.ok()) return inside(regex.error(), "pattern", place + "/pattern");
+    return spelling_.whole(*regex);
   }
   if (type == "any_text") return any_text_;
   if (type == "sequence") {
@@ -145,13 +155,12 @@ Result<Expression> TagReader::format(const Json& json, const std::string& place)
 Result<Expression> TagReader::schema(const Json& json, const char* name, const std::string& place) {
   ESP_TRY(const Json* schema, member(json, name, place));
   if (out_.sources.size() >= ExpressionStore::kMostSources - 1)
-    return bad_request("structural tag: more than 250 schemas and grammars", place, "grammar_too_complex");
+    return bad_request(fmt::format("structural tag: the schema at {} is one too many: at most {} schemas and grammars "
+                                   "are accepted",
+                                   place, ExpressionStore::kMostSources - 1),
+                       place, "grammar_too_complex");
   auto made = SchemaGrammar::make(store_, *schema, options_);
-  if (!made.ok()) {
-    Error error = made.error();
-    error.message = fmt::format("{} (the schema at {})", error.message, place);
-    return error;
-  }
+  if (!made.ok()) return inside(made.error(), "schema", fmt::format("{}/{}", place, name));
   const Expression root = (*made)->root();
   out_.sources.push_back(std::move(made).value());
   return root;
@@ -168,11 +177,13 @@ Result<Expression> TagReader::grammar(const Json& json, const std::string& place
                     place),
         place, "grammar_invalid"};
   }
-  ESP_TRY(RuleText parsed, parse_ebnf(rules));
-  out_.rules = std::make_unique<RuleText>(std::move(parsed));
-  ESP_TRY(auto made, RuleGrammar::make(store_, *out_.rules));
-  const Expression root = made->root();
-  out_.sources.push_back(std::move(made));
+  auto parsed = parse_ebnf(rules);
+  if (!parsed.ok()) return inside(parsed.error(), "grammar", place + "/grammar");
+  out_.rules = std::make_unique<RuleText>(std::move(parsed).value());
+  auto made = RuleGrammar::make(store_, *out_.rules);
+  if (!made.ok()) return inside(made.error(), "grammar", place + "/grammar");
+  const Expression root = (*made)->root();
+  out_.sources.push_back(std::move(made).value());
   return root;
 }
 

@@ -10,7 +10,7 @@
 // Where a trigger first occurs in free text, one of the tags that begin with it goes on from there; any_text in a tag
 // ends where its end first occurs. With at_least_one the text begins with a tag.
 // Threads: as the store.
-// Fails:   bad_request or unsupported naming the JSON pointer; schemas, patterns and rules inside as on their own.
+// Fails:   bad_request or unsupported naming the JSON pointer; those inside say the same and where they stand.
 #pragma once
 
 #include <memory>
