@@ -417,6 +417,27 @@ TEST(SchemaKeywords, AnObjectHasNoMoreMembersThanNames) {
             "grammar_invalid");
 }
 
+TEST(SchemaKeywords, DependenciesSayWhatTheyMayBe) {
+  const struct {
+    const char *schema, *message, *place;
+  } cases[] = {
+      {R"({"dependentRequired":{"x":7}})", "must be a list of names", "#/dependentRequired/x"},
+      {R"({"dependentRequired":{"":["a",7]}})", "must be a list of names", "#/dependentRequired/"},
+      {R"({"dependentRequired":{"x":{}}})", "must be a list of names", "#/dependentRequired/x"},
+      {R"({"dependentSchemas":{"x":["a"]}})", "must be an object or a boolean, but is", "#/dependentSchemas/x"},
+      {R"({"dependencies":{"x":7}})", "must be a schema or a list of names", "#/dependencies/x"},
+      {R"({"dependencies":{"x":[7]}})", "must be a list of names", "#/dependencies/x"},
+  };
+  for (const auto& [schema, message, place] : cases) {
+    const Error error = refused(kSchema, schema);
+    EXPECT_EQ(error.field, place) << schema;
+    EXPECT_NE(error.message.find(fmt::format("{} {}", place, message)), std::string::npos) << error.message;
+  }
+  expect(kSchema, {R"({"type":"object","dependencies":{"a":"b","c":["d"],"e":{"required":["f"]},"g":false}})",
+                   {R"({"a":1,"b":2})", R"({"c":1,"d":2})", R"({"e":1,"f":2})", "{}"},
+                   {R"({"a":1})", R"({"c":1})", R"({"e":1})", R"({"g":1})"}});
+}
+
 // Each was a call within a call: a small schema could end the process.
 TEST(SchemaKeywords, QuestionsWithinQuestionsEndBeforeTheStackDoes) {
   for (const char* schema :

@@ -182,7 +182,9 @@ class SchemaReader {
   Result<> flag_bound(Reading& in, const Json& value, std::string_view keyword, std::string_view bound,
                       Demand::Kind kind);
   Error refuse(const Reading& in, std::string_view keyword, std::string_view why) const;
-  Error malformed(const Reading& in, std::string_view keyword, std::string_view wanted) const;
+  // `token`: of what the keyword has, the member at fault.
+  Error malformed(const Reading& in, std::string_view keyword, std::string_view wanted,
+                  std::optional<std::string_view> token = {}) const;
 
   Result<> read_in_order(Reading& in, bool only_ref);
   Result<> read_ref(Reading& in, const Json& value);
@@ -198,7 +200,9 @@ class SchemaReader {
   Result<> read_dependent_required(Reading& in, const Json& value);
   Result<> read_dependent_schemas(Reading& in, const Json& value);
   Result<> read_dependencies(Reading& in, const Json& value);
-  Result<> read_dependency(Reading& in, const std::string& name, const Json& value, std::string_view keyword);
+  Result<std::vector<Formula>> required_names(Reading& in, const std::string& name, const Json& value,
+                                              std::string_view keyword);
+  void depend(Reading& in, const std::string& name, Formula then);
   Result<> read_min_properties(Reading& in, const Json& value);
   Result<> read_max_properties(Reading& in, const Json& value);
   Result<> read_prefix_items(Reading& in, const Json& value);
