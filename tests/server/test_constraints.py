@@ -330,17 +330,17 @@ class Together(unittest.TestCase):
 class Tight(ServerCase):
     """A limit that is met in the middle of an answer is told of the field that asked for the form."""
 
-    FLAGS = ("--grammar-max-states", "40")
-    LARGE = "([a-z]{3}[0-9]{2}){22,30}"
+    FLAGS = ("--grammar-max-states", "1000")
+    LARGE = "[a-z]*(a[a-z]{300}|b[a-z]{301}|c[a-z]{302}|d[a-z]{303})"  # a few states more with every byte
 
     def test_the_field_is_named(self):
-        hole = {"name": "code", "sampling_params": {**GREEDY, "regex": self.LARGE}}
-        format = {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": self.LARGE}}}
+        hole = {"name": "code", "sampling_params": {**GREEDY, "max_new_tokens": 400, "regex": self.LARGE}}
+        form = {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": f"^{self.LARGE}$"}}}
         message = [{"role": "user", "content": "x"}]
-        for route, body, field in (("/generate", native(regex=self.LARGE), "sampling_params.regex"),
+        for route, body, field in (("/generate", native(regex=self.LARGE, max_new_tokens=400), "sampling_params.regex"),
                                    ("/generate", {"segments": ["a", hole]}, "segments[1].sampling_params.regex"),
-                                   ("/v1/completions", {"prompt": "x", "max_tokens": 200, "guided_regex": self.LARGE}, "guided_regex"),
-                                   ("/v1/chat/completions", {"messages": message, "max_tokens": 200, "response_format": format},
+                                   ("/v1/completions", {"prompt": "x", "temperature": 0, "max_tokens": 400, "guided_regex": self.LARGE}, "guided_regex"),
+                                   ("/v1/chat/completions", {"messages": message, "max_tokens": 400, "temperature": 0, "response_format": form},
                                     "response_format.json_schema.schema")):
             reply = self.server.post(route, body)
             self.assertEqual(reply.status, 400, (route, reply.body))
