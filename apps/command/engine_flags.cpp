@@ -134,7 +134,7 @@ void add_constraint_flags(Adder& add, EngineOptions& o) {
   add.milliseconds("--grammar-wait-time", limits.wait_time,
                    "that one may wait for others that take long to compile; then its request is answered 503");
   add.milliseconds("--grammar-step-time", limits.step_time,
-                   "that masks and reading may take, but for the first 30 ms of each");
+                   "that masks and reading may take, but for the first 10 ms of each");
 }
 
 void add_cache_flags(Adder& add, EngineOptions& o) {

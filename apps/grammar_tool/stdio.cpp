@@ -175,7 +175,7 @@ Result<GrammarStdio::Reply> GrammarStdio::compile(const Json& request) {
   Reply reply{{"ok", compiled.ok()}};
   if (compiled.ok()) {
     reply["id"] = next_;
-    reply["bytes"] = (*compiled)->memory().value_or(0);
+    reply["bytes"] = (*compiled)->memory();
     grammars_[next_++] = *compiled;
   } else {
     reply["error"] = compiled.error().message;

@@ -56,7 +56,7 @@ struct EngineOptions {
   double conservativeness = 1.0;     // of the estimate of output lengths at admission
   bool jump_forward = true;          // text that a constraint forces is read as a prompt is, not token by token
   GrammarLimits grammar_limits;      // of each constraint
-  std::int64_t grammar_cache_bytes = 128 << 20;  // of compiled constraints that are kept
+  std::int64_t grammar_cache_bytes = 96 << 20;  // of compiled constraints that are kept
   std::int64_t random_seed = -1;      // of requests without a seed, in order of arrival; -1 = from the system
   std::string cache_dir;              // prefixes are kept in this folder across restarts; empty = they are not
   std::int64_t cache_disk_bytes = 0;  // evicted prefixes go to disk, at most that much; 0 = they are dropped

@@ -65,8 +65,8 @@ struct GrammarLimits {
   std::chrono::milliseconds wait_time{500};  // for others that take long to compile, before it begins
   // Of the thread's own time, for the first masks; those that take longer are left for later.
   std::chrono::milliseconds foresight_time{100};
-  // Of all its masks and of reading, but for the first 30 ms of each.
-  std::chrono::milliseconds step_time{900};
+  // Of all its masks and of reading, but for the first 10 ms of each.
+  std::chrono::milliseconds step_time{500};
 };
 
 namespace grammar {

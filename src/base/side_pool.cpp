@@ -13,6 +13,12 @@
 #include "base/thread_priority.h"
 
 namespace espalier {
+namespace {
+
+constexpr unsigned kMostLong = 64;
+thread_local bool thread_left_place = false;
+
+}  // namespace
 
 SidePool::SidePool(Options options) : options_(std::move(options)) {
   unsigned count = std::max(1u, options_.threads);
@@ -52,8 +58,14 @@ void SidePool::work(unsigned number) {
     lock.unlock();
     run(*job);
     job.reset();  // what the task captured goes before the next one is waited for, and outside the lock
+    if (thread_left_place) free_what_is_left();
     lock.lock();
     active_[number].reset();
+    if (thread_left_place) {
+      ended_.push_back(number);
+      --long_;
+      return;
+    }
     if (left_to_free.empty() || !queue_.empty()) continue;
     lock.unlock();
     thread_is_awaited = &awaited_;
@@ -65,6 +77,13 @@ void SidePool::work(unsigned number) {
 
 void SidePool::run(Job& job) {
   if (job.flag.cancelled()) return;
+  WhenLong when_long{std::chrono::steady_clock::now() + options_.long_after, [this] { leave_place(); }};
+  if (options_.long_after.count() > 0) thread_when_long = &when_long;
+  run_job(job);
+  thread_when_long = nullptr;
+}
+
+void SidePool::run_job(Job& job) {
   try {
     job.run();
   } catch (const std::exception& failure) {
@@ -74,6 +93,31 @@ void SidePool::run(Job& job) {
     failures_.fetch_add(1, std::memory_order_relaxed);
     log::error("a task of the {} pool failed", options_.name);
   }
+}
+
+// By the thread of a long task.
+void SidePool::leave_place() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || long_ >= kMostLong) return;
+    try {
+      if (ended_.empty()) {
+        active_.resize(threads_.size() + 1);
+        threads_.emplace_back([this, number = static_cast<unsigned>(threads_.size())] { work(number); });
+      } else {
+        std::thread& ended = threads_[ended_.back()];
+        if (ended.joinable()) ended.join();  // it is about to end
+        ended = std::thread([this, number = ended_.back()] { work(number); });
+        ended_.pop_back();
+      }
+    } catch (const std::system_error&) {
+      return;  // it keeps its place
+    }
+    ++long_;
+  }
+  thread_left_place = true;
+  lower_thread_priority();
+  thread_steps_aside = true;
 }
 
 void SidePool::stop() {
@@ -89,7 +133,9 @@ void SidePool::stop() {
     }
   }
   changed_.notify_all();
-  for (auto& thread : joining) thread.join();
+  for (auto& thread : joining) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 std::size_t SidePool::waiting() const {

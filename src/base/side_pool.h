@@ -8,12 +8,14 @@
 // Units:   tasks.
 // Threads: submit(), cancel() and the counters: any. stop(): any but the pool's own. Tasks start in the order of
 //          submission and run at the same time; a dropped task is destroyed on a pool thread or in stop().
+// A long task is known by itself: where it looks at the time (step_aside.h).
 // Fails:   submit() returns false when the queue is full or the pool was stopped. A task that throws is counted and
 //          logged; the thread goes on. Where the system refuses some of the threads the pool works with the others and
 //          logs it; the constructor throws std::system_error when there is none.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -46,6 +48,8 @@ class SidePool {
     unsigned threads = 1;           // 0 counts as 1
     std::size_t queue_limit = 256;  // tasks waiting, not counting the running ones
     bool steps_back = false;        // whatever else the process does goes first (step_aside.h)
+    // A task that works for longer steps back from then on, and another thread takes its place. 0: none does.
+    std::chrono::milliseconds long_after{0};
   };
 
   explicit SidePool(Options options);
@@ -82,6 +86,8 @@ class SidePool {
   bool enqueue(std::unique_ptr<Job> job);
   void work(unsigned number);
   void run(Job& job);
+  void run_job(Job& job);
+  void leave_place();
 
   const Options options_;
   mutable std::mutex mutex_;
@@ -92,6 +98,8 @@ class SidePool {
   std::atomic<bool> awaited_{false};  // a task is in the queue; for who does not hold the mutex
   std::atomic<std::uint64_t> failures_{0};
   std::vector<std::thread> threads_;
+  std::vector<unsigned> ended_;  // of threads_
+  unsigned long_ = 0;            // threads that have left their places and work on
 };
 
 }  // namespace espalier

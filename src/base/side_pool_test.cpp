@@ -5,6 +5,7 @@
 #include <future>
 #include <random>
 
+#include "base/step_aside.h"
 #include "testing/data.h"
 
 namespace espalier {
@@ -128,6 +129,44 @@ TEST(SidePool, EveryTaskIsEitherRunOrDestroyedUnderRandomLoad) {
     EXPECT_EQ(alive, 0) << "round " << round;
     EXPECT_LE(ran, accepted);
   }
+}
+
+// As long as its task looks at the time, the pool's only thread is no more than one of them.
+TEST(SidePool, ALongTaskLeavesItsPlaceToOthers) {
+  std::atomic<int> working{0}, left{0};
+  std::atomic<bool> may_end{false};
+  SidePool pool({.name = "long", .threads = 1, .long_after = std::chrono::milliseconds(1)});
+  const auto work = [&](const CancelFlag&) {
+    ++working;
+    while (!may_end) look_at_time(std::chrono::steady_clock::now());
+    ++left;
+  };
+  for (int round = 0; round < 3; ++round) {
+    working = left = 0;
+    may_end = false;
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(pool.submit(work));
+    while (working < 5) std::this_thread::yield();
+    std::promise<bool> quick;
+    ASSERT_TRUE(pool.submit([&](const CancelFlag&) { quick.set_value(thread_steps_aside); }));
+    EXPECT_FALSE(quick.get_future().get()) << "who did not take long is not put back";
+    EXPECT_EQ(left, 0);
+    may_end = true;
+    while (left < 5) std::this_thread::yield();
+  }
+  while (pool.running() > 0) std::this_thread::yield();
+}
+
+TEST(SidePool, StopsWhileLongTasksWork) {
+  std::atomic<int> working{0};
+  SidePool pool({.name = "long", .threads = 2, .long_after = std::chrono::milliseconds(1)});
+  for (int i = 0; i < 6; ++i)
+    ASSERT_TRUE(pool.submit([&](const CancelFlag& cancel) {
+      ++working;
+      while (!cancel.cancelled()) look_at_time(std::chrono::steady_clock::now());
+    }));
+  while (working < 6) std::this_thread::yield();
+  pool.stop();
+  EXPECT_EQ(pool.running(), 0u);
 }
 
 }  // namespace

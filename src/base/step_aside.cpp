@@ -18,6 +18,7 @@ constexpr std::chrono::microseconds kTurnOfWaiting{100}, kLongWait{3000}, kShort
 std::atomic<int> computing{0}, spare{0};  // processors
 std::atomic<bool> waiting{false};
 std::mutex mutex;
+Clock::time_point last_turn_ended;  // or will have; of any thread
 // Told without the mutex: no member of a team may wait for it, and who was not told waits no longer than ever.
 std::condition_variable told;
 
@@ -50,10 +51,16 @@ void wait_for_spare_time() {
   thread_local Clock::time_point turn_ends;
   if (processor_is_spare() || Clock::now() < turn_ends) return;
   std::unique_lock lock(mutex);
-  waiting.store(true, std::memory_order_relaxed);
-  const bool awaited = thread_is_awaited != nullptr && thread_is_awaited->load(std::memory_order_relaxed);
-  if (told.wait_for(lock, awaited ? kShortWait : kLongWait) == std::cv_status::timeout)
-    turn_ends = Clock::now() + kTurnOfWaiting;
+  for (;;) {
+    waiting.store(true, std::memory_order_relaxed);
+    const bool awaited = thread_is_awaited != nullptr && thread_is_awaited->load(std::memory_order_relaxed);
+    const auto wait = awaited ? kShortWait : kLongWait;
+    if (told.wait_for(lock, wait) == std::cv_status::no_timeout) return;
+    const auto now = Clock::now();
+    if (now < last_turn_ended + wait) continue;  // somebody else's
+    turn_ends = last_turn_ended = now + kTurnOfWaiting;
+    return;
+  }
 }
 
 }  // namespace espalier

@@ -3,9 +3,9 @@
 // A step on all processors leaves some: while one thread picks tokens and takes requests the team's others sleep, a
 // twentieth of the time. Whatever else takes a processor makes the step wait, as it waits for its slowest member. So
 // threads that step aside work while a processor is spare, and otherwise for a thirtieth of the time only, so that they
-// come to an end; for a sixth where others wait for them. They do that by themselves, where they hold no locks: the
-// system lets a thread of whatever priority run for a while, and one of the lowest may lose its processor for long with
-// a lock that others wait for.
+// come to an end; for a sixth where others wait for them; all of them together, however many they are. They do that by
+// themselves, where they hold no locks: the system lets a thread of whatever priority run for a while, and one of the
+// lowest may lose its processor for long with a lock that others wait for.
 //
 // Threads: any. What is spare is a hint; it may be wrong for a step.
 // Fails:   never.
@@ -13,6 +13,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <utility>
 
 namespace espalier {
 
@@ -40,6 +43,16 @@ void wait_for_spare_time();
 // do not step aside.
 inline void step_aside() {
   if (thread_steps_aside) wait_for_spare_time();
+}
+
+// What happens once a piece of work has taken long: where the thread that does it looks at the time.
+struct WhenLong {
+  std::chrono::steady_clock::time_point at;
+  std::function<void()> then;
+};
+inline thread_local WhenLong* thread_when_long = nullptr;  // null: nothing does
+inline void look_at_time(std::chrono::steady_clock::time_point now) {
+  if (thread_when_long != nullptr && now >= thread_when_long->at) std::exchange(thread_when_long, nullptr)->then();
 }
 
 }  // namespace espalier

@@ -75,7 +75,8 @@ void EngineCore::start_masks(const StepPlan& plan) {
   for (const WantedRow& row : plan.rows) {
     if (!row.mask || !row.mask->claim() || row.mask->ready()) continue;
     metrics_.masks.add();
-    const bool taken = mask_pool_ && mask_pool_->submit([mask = row.mask](const CancelFlag&) { mask->work(); });
+    const bool taken = grammar_turns_ &&
+                       grammar_turns_->submit(row.sequence->text.grammar().get(), [mask = row.mask] { mask->work(); });
     if (!taken) row.mask->work();
   }
 }
@@ -198,7 +199,7 @@ void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
 bool EngineCore::sees_behind(Sequence& s, TokenId token) const {
   const bool closes = s.request->fields().json_closing && s.remaining_output() == 1;
   const auto first = alone_ ? kGrammarPatienceAlone : kGrammarPatience;
-  return s.text.sees_behind(token, s.output(), closes, {mask_pool_, first, alone_ ? first : decltype(first){0}});
+  return s.text.sees_behind(token, s.output(), closes, {grammar_turns_, first, alone_ ? first : decltype(first){0}});
 }
 
 // True when the sequence has ended.

@@ -96,9 +96,9 @@ class ConstrainedRequests : public ::testing::Test {
 
   Answers together(const std::vector<RequestFields>& requests, CoreOptions core_options, int slots = 8192,
                    bool aside = false) {
-    SidePool pool({"mask", 2, 64});
+    GrammarTurns turns({"mask", 2, 64});
     CoreHarness harness(model, std::move(core_options), slots);
-    if (aside) harness.core.attach(pool);
+    if (aside) harness.core.attach(turns);
     for (const auto& fields : requests) harness.add(fields);
     harness.run();
     expect_all_finished(harness);
@@ -297,13 +297,32 @@ TEST_F(ConstrainedRequests, ARefusalSpeaksOfTimeOnlyWhereThereWasTooLittle) {
   }).join();
 }
 
+// Nothing may come where everything would open one rule too many.
+TEST_F(ConstrainedRequests, ATextWithTooManyRulesOpenEndsWithTheGrammarsError) {
+  GrammarLimits limits;
+  limits.nesting = 4;
+  GrammarCache tight(tokenizer, limits, 1u << 20);
+  RequestFields deep = ask({Kind::ebnf, "root ::= \"a\" root \"c\" | \"z\""}, 20);
+  const RequestFields other = ask({Kind::regex, "[a-z ]{20,60}x"});
+  deep.sampling.logit_bias = {{*tokenizer->find("a"), 50.0f}};
+  deep.grammar = tight.compile(deep.constraint).value();
+  for (const bool aside : {false, true}) {
+    const Answers answers = together({deep, other}, with(true), 8192, aside);
+    EXPECT_EQ(text_of(answers[0][0]), "aaaa");
+    EXPECT_EQ(answers[0][0].finish.reason, FinishReason::error);
+    EXPECT_EQ(answers[0][0].finish.error.kind, Error::Kind::bad_request);
+    EXPECT_EQ(answers[0][0].finish.error.code, "grammar_too_complex");
+    EXPECT_EQ(answers[1], together({other}, with(false))[0]);
+  }
+}
+
 // Somebody is at work in the grammar for long: its requests sit out steps, the others go on, and all say the same.
 TEST_F(ConstrainedRequests, AGrammarAtWorkHoldsUpNobodyElse) {
   const RequestFields slow = ask({Kind::regex, "[a-z]{30,50}"}, 60), quick = ask({Kind::regex, "[0-9]{20}"}, 60);
   const Answers alone = {together({slow}, with(false))[0], together({quick}, with(false))[0]};
-  SidePool pool({"mask", 2, 64});
+  GrammarTurns turns({"mask", 2, 64});
   CoreHarness harness(model, with(true), 1024);
-  harness.core.attach(pool);
+  harness.core.attach(turns);
   harness.add(slow);
   harness.add(quick);
   for (int i = 0; i < 3; ++i) harness.step();
@@ -328,11 +347,11 @@ TEST_F(ConstrainedRequests, WhatTakesLongBehindATokenHoldsUpNobodyElse) {
                          together({free}, with(false))[0]};
   cache = std::make_unique<GrammarCache>(tokenizer, GrammarLimits{}, 64u << 20);  // where nobody has been
   slow.grammar = closed.grammar = cache->compile(word).value();
-  SidePool pool({"mask", 1, 64});
+  GrammarTurns turns({"mask", 1, 64});
   std::promise<void> go_on;
-  ASSERT_TRUE(pool.submit([held = go_on.get_future().share()](const CancelFlag&) { held.wait(); }));
+  ASSERT_TRUE(turns.submit(nullptr, [held = go_on.get_future().share()] { held.wait(); }));
   CoreHarness harness(model, with(true), 1024);
-  harness.core.attach(pool);
+  harness.core.attach(turns);
   for (const RequestFields& fields : {slow, closed, free}) harness.add(fields);
   for (int i = 0; i < 200 && !harness.answers[2][0].finished; ++i) harness.step();
   EXPECT_TRUE(harness.answers[2][0].finished);

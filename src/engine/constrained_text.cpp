@@ -17,17 +17,30 @@ bool ConstrainedText::sees_behind(TokenId token, std::span<const TokenId> output
   constexpr std::size_t kBefore = 32;  // tokens that may matter to how the tokenizer cuts what follows
   if (behind_ && !behind_->wait(aside.again)) return false;
   behind_.reset();
-  if (busy()) return false;
-  if (aside.pool == nullptr || !holds() || thinking_ || ends()) return true;
-  if (forced().size() > 1 && !closing) return true;
+  if (!holds()) return true;
+  auto hold = grammar_->try_hold();
+  if (!hold) return false;
+  if (aside.turns == nullptr || thinking_ || ends()) return true;
   const auto next = grammar_->read(state_, token);
   if (!next.ok() || *next == grammar::Automaton::dead) return true;  // advance() says so
-  if (grammar_->knows_behind(*next, closing)) return true;
+  seen_ = {token, *next, std::nullopt};
+  if (forced().size() > 1 && !closing) return true;
   const auto last = own(output).last(std::min(kBefore, own(output).size()));
   std::vector<TokenId> before(last.begin(), last.end());
   before.push_back(token);
-  behind_ = std::make_shared<BehindToken>(grammar_, *next, std::move(before), closing);
-  return !aside.pool->submit([work = behind_](const CancelFlag&) { work->work(); }) || behind_->wait(aside.first);
+  if (!grammar_->knows_behind(*next, closing)) {
+    auto work = std::make_shared<BehindToken>(grammar_, *next, before, closing);
+    hold.unlock();
+    if (!aside.turns->submit(grammar_.get(), [work] { work->work(); })) return true;
+    if (!work->wait(aside.first)) {
+      behind_ = std::move(work);
+      return false;
+    }
+    hold = grammar_->try_hold();  // others may have begun
+    if (!hold) return false;
+  }
+  if (auto forced = grammar_->forced(*next, before); forced.ok()) seen_->forced = std::move(forced).value();
+  return true;
 }
 
 Result<> ConstrainedText::advance(TokenId token, std::span<const TokenId> output) {
@@ -48,11 +61,19 @@ Result<bool> ConstrainedText::follow(TokenId token, std::span<const TokenId> out
     ESP_CHECK(begin());
     return true;
   }
-  ESP_TRY(const grammar::State next, grammar_->read(state_, token));
-  if (next == grammar::Automaton::dead) return false;
-  state_ = next;
+  auto seen = std::exchange(seen_, std::nullopt);
+  if (!seen || seen->token != token) {
+    ESP_TRY(const grammar::State next, grammar_->read(state_, token));
+    seen = {token, next, std::nullopt};
+  }
+  if (seen->state == grammar::Automaton::dead) return false;
+  state_ = seen->state;
   if (!forced().empty()) ++taken_;
-  if (forced().empty() && !ends_) ESP_CHECK(find_forced(output));
+  if (!forced().empty() || ends_) return true;
+  if (!seen->forced) {
+    ESP_TRY(seen->forced, grammar_->forced(state_, own(output)));
+  }
+  take(*std::move(seen->forced));
   return true;
 }
 

@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "base/side_pool.h"
 #include "engine/behind_token.h"
+#include "engine/grammar_turns.h"
 #include "espalier/error.h"
 #include "espalier/request.h"
 #include "espalier/types.h"
@@ -43,13 +43,13 @@ class ConstrainedText {
   // Who works out what must come, and how long may be waited for it when it is asked for first, and again. Nobody: it
   // is worked out where it is asked for.
   struct Aside {
-    SidePool* pool = nullptr;
+    GrammarTurns* turns = nullptr;
     std::chrono::milliseconds first{0}, again{0};
   };
   // Whether advance(token) would not wait and takes no time, and with `closing` what completes the text behind it.
   // Where it does, it is worked out aside: to be asked again in the next step. `output`: all before the token.
   bool sees_behind(TokenId token, std::span<const TokenId> output, bool closing, const Aside& aside);
-  // `token` has come; `output` is all of it, this token included.
+  // `token` has come; `output` is all of it, this token included. Waits for nobody where sees_behind() said so before.
   Result<> advance(TokenId token, std::span<const TokenId> output);
 
   // What is to be known of the token behind some of a draft.
@@ -73,6 +73,11 @@ class ConstrainedText {
  private:
   // advance(); false, and nothing changes, when the token may not come.
   Result<bool> follow(TokenId token, std::span<const TokenId> output);
+  struct Seen {  // behind a token
+    TokenId token = -1;
+    grammar::State state = grammar::Automaton::dead;
+    std::optional<grammar::Forced> forced;  // if it was looked for
+  };
   Result<> find_forced(std::span<const TokenId> output);
   void take(grammar::Forced found);
 
@@ -84,6 +89,7 @@ class ConstrainedText {
   std::size_t taken_ = 0;
   bool ends_ = false;                    // behind forced_
   std::shared_ptr<BehindToken> behind_;  // being worked out
+  std::optional<Seen> seen_;             // of the next token
 };
 
 }  // namespace espalier

@@ -34,6 +34,7 @@ namespace espalier {
 namespace {
 
 constexpr unsigned kMaskThreads = 2;
+constexpr std::chrono::milliseconds kLongMask{30};
 
 struct Capacity {
   int context, pool;  // tokens
@@ -69,7 +70,7 @@ struct Engine::Impl {
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<LoadedDraft> draft;  // null: no model guesses
   std::unique_ptr<GrammarCache> grammars;
-  std::unique_ptr<SidePool> masks;  // null until the first constraint
+  std::unique_ptr<GrammarTurns> masks;  // null until the first constraint
   std::once_flag masks_started;
   std::unique_ptr<EngineCore> core;
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
@@ -210,13 +211,14 @@ void Engine::Impl::describe(const Capacity& fits) {
 void Engine::Impl::start_masks() {
   std::call_once(masks_started, [this] {
     try {
-      masks = std::make_unique<SidePool>(SidePool::Options{"mask", kMaskThreads, 4096});
+      masks = std::make_unique<GrammarTurns>(
+          SidePool::Options{.name = "mask", .threads = kMaskThreads, .queue_limit = 4096, .long_after = kLongMask});
     } catch (const std::system_error& refused) {
       log::warning("no thread for the masks of constraints could be started ({}): they hold up steps",
                    refused.code().message());
       return;
     }
-    inbox->put(Command([pool = masks.get()](EngineCore& owner) { owner.attach(*pool); }));
+    inbox->put(Command([turns = masks.get()](EngineCore& owner) { owner.attach(*turns); }));
   });
 }
 

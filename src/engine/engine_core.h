@@ -57,8 +57,8 @@ class EngineCore {
 
   // Evicted prefixes go to `tier` from now on, and come back when a request needs them.
   void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted);
-  void attach(DraftModel& model) { drafts_.use(model); }  // it outlives the core
-  void attach(SidePool& masks) { mask_pool_ = &masks; }   // works out constraints' masks; it outlives the core
+  void attach(DraftModel& model) { drafts_.use(model); }         // it outlives the core
+  void attach(GrammarTurns& turns) { grammar_turns_ = &turns; }  // for constraints' masks; it outlives the core
   std::int64_t save_cache(DiskTier::Time until);  // what the tree holds, to the tier; the tokens that were written
 
   void add(const Arrival& arrival);
@@ -156,7 +156,7 @@ class EngineCore {
   RunningRate generation_{1.0};
   StepCost cost_;  // of all steps, by rows
   Drafts drafts_;
-  SidePool* mask_pool_ = nullptr;
+  GrammarTurns* grammar_turns_ = nullptr;
   bool alone_ = false;  // the step that is committed has one row
   Compaction compaction_;
 };

@@ -12,6 +12,7 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kLarge = 256u << 10;       // bytes of a constraint
+constexpr std::size_t kMuch = 16u << 20;         // bytes of grammars
 constexpr std::chrono::milliseconds kLong{100};  // to compile
 constexpr std::size_t kTakenByCompiling = 32;    // times the text; 10 to 60 were measured
 
@@ -128,7 +129,7 @@ std::shared_ptr<grammar::Vocabulary> GrammarCache::vocabulary() {
 }
 
 std::shared_ptr<grammar::Grammar> GrammarCache::find(const Constraint& constraint) {
-  Entries forgotten;
+  Forgotten forgotten;
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(&constraint);
   if (place == places_.end()) return nullptr;
@@ -145,7 +146,7 @@ std::shared_ptr<grammar::Grammar> GrammarCache::find(const Constraint& constrain
 }
 
 void GrammarCache::keep(Constraint constraint, std::shared_ptr<grammar::Grammar> grammar) {
-  Entries forgotten;
+  Forgotten forgotten;
   const std::lock_guard lock(mutex_);
   ++counts_.compiled;
   if (places_.contains(&constraint)) return;
@@ -159,31 +160,41 @@ void GrammarCache::keep(Constraint constraint, std::shared_ptr<grammar::Grammar>
 
 // Half of what may be kept, or what a large text wants. Whether any had to leave for it.
 bool GrammarCache::make_room(std::size_t text_bytes) {
-  Entries forgotten;
+  Forgotten forgotten;
   const std::lock_guard lock(mutex_);
   leave_room(std::clamp(kTakenByCompiling * text_bytes, most_bytes_ / 2, most_bytes_), forgotten);
-  return !forgotten.empty();
+  return !forgotten.entries.empty();
 }
 
-// Who is in use would go on taking what it takes.
-void GrammarCache::leave_room(std::size_t bytes, Entries& forgotten) {
-  std::size_t taken = budget_->taken() + bytes;
-  for (auto entry = entries_.end(); taken > most_bytes_ && entry != entries_.begin();) {
-    const auto last = std::prev(entry);
-    if (last->grammar.use_count() > 1) {
-      entry = last;
-      continue;
+// Those that are no longer usable first, once much is kept; then those not used for longest. Who is in use would go on
+// taking what it takes.
+void GrammarCache::leave_room(std::size_t bytes, Forgotten& forgotten) {
+  const auto much = [&](std::size_t most) { return budget_->taken() - forgotten.bytes + bytes > most; };
+  if (!much(most_bytes_ / 2)) return;
+  const auto forget_unused = [&](auto which) {
+    for (auto entry = entries_.end(); entry != entries_.begin();) {
+      const auto last = std::prev(entry);
+      if (last->grammar.use_count() == 1 && which(*last))
+        forget(last, forgotten);
+      else
+        entry = last;
     }
-    taken -= std::min(taken, last->grammar->memory() + last->text->taken());
-    forget(last, forgotten);
-  }
+  };
+  forget_unused([](const Entry& entry) { return !entry.grammar->usable(); });
+  if (much(most_bytes_)) forget_unused([&](const Entry&) { return much(most_bytes_); });
 }
 
-// Large ones take long to free: that is done once the lock is released.
-void GrammarCache::forget(Entries::iterator entry, Entries& forgotten) {
+void GrammarCache::forget(Entries::iterator entry, Forgotten& forgotten) {
   --counts_.held;
   places_.erase(&entry->constraint);
-  forgotten.splice(forgotten.end(), entries_, entry);
+  forgotten.bytes += entry->grammar->memory() + entry->text->taken();
+  forgotten.entries.splice(forgotten.entries.end(), entries_, entry);
+}
+
+// What large ones took is many small pieces, which the allocator would keep.
+GrammarCache::Forgotten::~Forgotten() {
+  entries.clear();
+  if (bytes > kMuch) give_back_after_task();
 }
 
 }  // namespace espalier

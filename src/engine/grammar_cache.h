@@ -52,6 +52,14 @@ class GrammarCache {
     std::unique_ptr<grammar::MemoryShare> text;  // what the constraint takes
   };
   using Entries = std::list<Entry>;  // last used first
+  struct Forgotten {                 // large ones take long to free: that is done once the lock is released
+    Forgotten() = default;
+    ~Forgotten();
+    Forgotten(const Forgotten&) = delete;
+    Forgotten& operator=(const Forgotten&) = delete;
+    Entries entries;
+    std::size_t bytes = 0;
+  };
 
   struct ContentHash {
     std::size_t operator()(const Constraint* constraint) const;
@@ -66,8 +74,8 @@ class GrammarCache {
   using Compile = std::function<Result<std::shared_ptr<grammar::Grammar>>(const Constraint&)>;
   Result<std::shared_ptr<grammar::Grammar>> known_or(Constraint constraint, const Compile& compile);
   bool make_room(std::size_t text_bytes);
-  void leave_room(std::size_t bytes, Entries& forgotten);
-  void forget(Entries::iterator entry, Entries& forgotten);
+  void leave_room(std::size_t bytes, Forgotten& forgotten);
+  void forget(Entries::iterator entry, Forgotten& forgotten);
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const GrammarLimits limits_;

@@ -237,7 +237,7 @@ void EngineCore::add_drafts(StepPlan& plan, int budget) {
     Sequence& s = *chunk.sequence;
     if (s.text.busy()) s.draft.clear();
     if (s.text && !s.draft.empty()) {
-      auto places = s.text.along(s.draft, s.output(), {mask_pool_, kGrammarPatience});
+      auto places = s.text.along(s.draft, s.output(), {grammar_turns_, kGrammarPatience});
       if (places.ok())
         s.places = std::move(places).value();
       else

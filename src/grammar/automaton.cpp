@@ -24,7 +24,7 @@ std::size_t Automaton::memory() const {
   constexpr std::size_t kEntry = 48;  // of a table
   return states_.size() * sizeof(Entry) + table_.capacity() * 4 + hashes_.size() * 8 + frame_pool_.memory() +
          target_pool_.memory() + maps_.size() * (sizeof(ByteMap) + kEntry) +
-         (unions_.size() + step_maps_.size()) * kEntry;
+         (unions_.size() + lowered_.size() + step_maps_.size()) * kEntry;
 }
 
 // Most states are one frame that goes on.
@@ -73,10 +73,12 @@ State Automaton::unite_all(std::vector<Frame> frames, bool complete, bool leaves
 // `frames` in order, no two of the same expression.
 State Automaton::intern(std::span<const Frame> frames, bool complete, bool leaves) {
   std::uint64_t hash = mix(complete * 2 + leaves, frames.size());
-  std::uint32_t depth = 0;
+  std::uint32_t depth = 0, least = complete || leaves || frames.empty() ? 0 : kUnexpanded;
   for (const Frame& frame : frames) {
     hash = mix(hash, (std::uint64_t{frame.at} << 32) | frame.caller);
-    depth = std::max<std::uint32_t>(depth, states_[frame.caller].depth + 1u);
+    const Entry& caller = states_[frame.caller];
+    depth = std::max<std::uint32_t>(depth, caller.depth + 1u);
+    least = std::min<std::uint32_t>(least, caller.least_depth + 1u);
   }
   std::size_t at = hash & (table_.size() - 1);
   for (; table_[at] != 0; at = (at + 1) & (table_.size() - 1)) {
@@ -91,12 +93,12 @@ State Automaton::intern(std::span<const Frame> frames, bool complete, bool leave
     exhausted_ = true;
     return dead;
   }
-  if (depth > limits_.depth) return dead;
   Entry entry;
   entry.frames = frame_pool_.add(frames);
   entry.complete = complete;
   entry.leaves = leaves;
   entry.depth = static_cast<std::uint16_t>(depth);
+  entry.least_depth = static_cast<std::uint16_t>(least);
   table_[at] = static_cast<std::uint32_t>(states_.size()) + 1;
   states_.push_back(entry);
   hashes_.push_back(hash);
@@ -127,6 +129,31 @@ State Automaton::unite(State a, State b) {
   return result;
 }
 
+// The stacks of a state that are not higher than `depth`.
+State Automaton::within(State state, std::uint32_t depth) {
+  if (states_[state].depth <= depth) return state;
+  met_depth_ = true;
+  if (states_[state].least_depth > depth) return dead;
+  const std::uint64_t key = (std::uint64_t{state} << 32) | depth;
+  if (const auto known = lowered_.find(key); known != lowered_.end()) return known->second;
+  const auto all = states_[state].frames;  // do not move
+  const bool complete = states_[state].complete, leaves = states_[state].leaves;
+  std::vector<Frame> kept;
+  for (const Frame& frame : all) {
+    const State caller = depth == 0 ? State{dead} : within(frame.caller, depth - 1);
+    if (caller != dead) kept.push_back({frame.at, caller});
+  }
+  const State result =
+      kept.empty() && !complete && !leaves ? State{dead} : unite_all(std::move(kept), complete, leaves);
+  return lowered_[key] = result;
+}
+
+bool Automaton::meets_depth(State state) {
+  met_depth_ = false;
+  (void)reads(state);
+  return met_depth_;
+}
+
 // Every byte that can come, with the frame it leads to. Rules that open here are entered, wave by wave.
 std::vector<Automaton::Read> Automaton::reads(State state) {
   std::vector<Read> found;
@@ -139,7 +166,7 @@ std::vector<Automaton::Read> Automaton::reads(State state) {
       for (const Opening& opening : steps.calls) {
         const Expression body = store_.rule_body(opening.rule);
         const State caller =
-            opening.rest == ExpressionStore::empty ? frame.caller : closure({{opening.rest, frame.caller}});
+            open(opening.rest == ExpressionStore::empty ? frame.caller : closure({{opening.rest, frame.caller}}));
         if (caller == dead || body == ExpressionStore::nothing) continue;
         if (entered.emplace(body, caller).second) next_wave.push_back({body, caller});
         if (entered.size() > limits_.frames) exhausted_ = true;

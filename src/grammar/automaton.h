@@ -4,6 +4,10 @@
 // caller's rest). Frames with the same expression share one, with their callers united, so that ambiguity does not
 // multiply stacks. States are numbers and are kept once; each knows, from its first use on, where every byte leads.
 //
+// A state stands for all the stacks that its frames and their callers spell. A rule is opened on those only that it
+// leaves within the limit (within()): each on its own, so that whoever follows one of them apart from the others
+// (token_masks.h) comes to the same end.
+//
 // Two states stand for callers that are not part of the grammar: `outside` (the text ends here) and `unknown` (what
 // follows a lexeme whose tokens are collected for all places where it may stand).
 //
@@ -36,7 +40,7 @@ struct Frame {
 struct AutomatonLimits {
   std::size_t states = 1'000'000;
   std::size_t frames = 4096;   // in one state
-  std::uint32_t depth = 1000;  // of callers; a rule that would open more is not allowed there
+  std::uint32_t depth = 1000;  // of frames, each the next one's caller; a rule that would open more is not allowed
 };
 
 class Automaton {
@@ -98,6 +102,12 @@ class Automaton {
   bool complete(State state) const { return states_[state].complete; }  // the text may end here
   bool leaves(State state) const { return states_[state].leaves; }      // what follows is unknown
   std::span<const Frame> frames(State state) const { return states_[state].frames; }
+  // What a rule that is opened in front of `caller` goes on with when it ends; dead: it would be one too many.
+  State open(State caller) {
+    return states_[caller].depth < limits_.depth ? caller : within(caller, limits_.depth - 1);
+  }
+  // Whether rules cannot be opened here that could be under a higher limit.
+  bool meets_depth(State state);
   // A state of some of a state's frames.
   State some(std::vector<Frame> frames) { return closure(std::move(frames)); }
   State unite(State a, State b);
@@ -123,7 +133,7 @@ class Automaton {
     std::span<const Frame> frames;
     const State* targets = nullptr;
     std::uint32_t map = kUnexpanded;
-    std::uint16_t depth = 0;
+    std::uint16_t depth = 0, least_depth = 0;  // of the stacks that it stands for: the highest, the lowest
     std::uint16_t target_count = 0;
     bool complete = false, leaves = false;
   };
@@ -136,6 +146,7 @@ class Automaton {
   State closure(std::vector<Frame> frames);
   State unite_all(std::vector<Frame> frames, bool complete, bool leaves);
   State intern(std::span<const Frame> frames, bool complete, bool leaves);
+  State within(State state, std::uint32_t depth);
   void grow_table();
   void expand(State state);
   bool expand_single(State state);
@@ -153,9 +164,10 @@ class Automaton {
   StablePool<State> target_pool_;
   std::deque<ByteMap> maps_;  // do not move
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> map_numbers_;
-  std::unordered_map<Expression, std::uint32_t> step_maps_;  // of steps that call no rules
-  std::unordered_map<std::uint64_t, State> unions_;
-  std::vector<State> targets_;  // of the state that is being expanded
+  std::unordered_map<Expression, std::uint32_t> step_maps_;    // of steps that call no rules
+  std::unordered_map<std::uint64_t, State> unions_, lowered_;  // lowered_: by state and depth
+  bool met_depth_ = false;                                     // in front of some rule, since it was last looked at
+  std::vector<State> targets_;                                 // of the state that is being expanded
 };
 
 }  // namespace espalier::grammar

@@ -1,20 +1,22 @@
 // ebnf.cpp: parse_ebnf() of rule_text.h: the union of llama.cpp's GBNF and xgrammar's EBNF.
 //
 //   name ::= alternative | ...   a rule goes on, over lines, until the next `name ::=` at the beginning of a line
-//   "..." '...'                  literals, with the escapes \n \r \t \f \v \b \a \e \0 \\ \" \' \[ \] \- \? \xHH \uHHHH
-//                                and \UHHHHHHHH
+//   "..." '...'                  literals, with the escapes \n \r \t \f \v \b \a \e \0 \\ \" \' \/ \[ \] \- \? \xHH
+//                                \uHHHH and \UHHHHHHHH
 //   [a-z] [^...] .               one character; in classes also \d \w \s \D \W \S, of ASCII, and \ before punctuation
 //   * + ? {m} {m,} {m,n} {,n}    quantifiers, also upon one another
 //   ( ... )  # comment
 //
 // Where the two differ, the more permissive reading is taken if it cannot change what the other one accepts: rules over
-// lines and {m,-1} are xgrammar's; empty alternatives, `.`, line ends in literals are llama.cpp's. [] and [^] mean
-// different things to the two and are refused. What is tied to a vocabulary or to look-ahead is unsupported.
-// Source: llama.cpp's grammars/README.md and the behaviour of its parser, the behaviour of xgrammar's.
+// lines, {m,-1} and [^] (any character) are xgrammar's; empty alternatives, `.`, line ends in literals are llama.cpp's.
+// A dot belongs to a name, as in xgrammar, where some rule has the whole as its name. [] is refused. What is tied to a
+// vocabulary or to look-ahead is unsupported. Source: llama.cpp's grammars/README.md and the behaviour of its parser,
+// the behaviour of xgrammar's.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/json.h"  // in_quotes
 #include "grammar/rule_builder.h"
@@ -67,6 +69,8 @@ class EbnfParser {
  private:
   static constexpr int kNone = -1;
 
+  void find_dotted_names();
+  std::string_view take_name();
   Result<> element();
   Result<> rule_or_reference(std::string_view name, std::size_t where);
   Result<> begin_rule(std::string_view name, std::size_t where);
@@ -81,11 +85,13 @@ class EbnfParser {
   RuleCursor cursor_;
   RuleBuilder builder_;
   RuleBody body_;
+  std::set<std::string_view> dotted_names_;
   int rule_ = kNone;  // whose body is being read
 };
 
 Result<RuleText> EbnfParser::parse() {
   ESP_CHECK(cursor_.check_text(builder_.limits()));
+  find_dotted_names();
   for (;;) {
     cursor_.skip_blanks(true);
     if (cursor_.at_end()) break;
@@ -97,9 +103,33 @@ Result<RuleText> EbnfParser::parse() {
   return builder_.finish("root");
 }
 
+// Those that a line begins to define. Where none has a dot, a dot is any character, as ever.
+void EbnfParser::find_dotted_names() {
+  RuleCursor line = cursor_;
+  while (!line.at_end()) {
+    while (line.take(" ") || line.take("\t")) continue;
+    const std::string_view name = line.dotted_name();
+    line.skip(name.size());
+    while (line.take(" ") || line.take("\t")) continue;
+    if (name.find('.') != std::string_view::npos && line.take("::=")) dotted_names_.insert(name);
+    while (!line.at_end() && !line.take("\n") && !line.take("\r")) line.skip(1);
+  }
+}
+
+std::string_view EbnfParser::take_name() {
+  if (!dotted_names_.empty()) {
+    const std::string_view dotted = cursor_.dotted_name();
+    if (dotted_names_.contains(dotted)) {
+      cursor_.skip(dotted.size());
+      return dotted;
+    }
+  }
+  return cursor_.take_name();
+}
+
 Result<> EbnfParser::element() {
   const std::size_t where = cursor_.offset();
-  if (const std::string_view name = cursor_.take_name(); !name.empty()) return rule_or_reference(name, where);
+  if (const std::string_view name = take_name(); !name.empty()) return rule_or_reference(name, where);
   if (rule_ == kNone) return cursor_.invalid(where, "a rule is expected here: a name, then ::=");
   switch (cursor_.peek()) {
     case '(':
@@ -200,7 +230,8 @@ Result<int> EbnfParser::character_class() {
     if (cursor_.at_end()) return cursor_.invalid(where, "this character class is not closed with ]");
     ESP_CHECK(class_item(ranges));
   }
-  if (ranges.empty()) return cursor_.invalid(where, "this character class is empty; any character at all is .");
+  if (ranges.empty() && !negated)
+    return cursor_.invalid(where, "this character class is empty; any character at all is .");
   const CodePointSet set = class_of_ranges(std::move(ranges));
   return builder_.chars(negated ? set.complement() : set);
 }

@@ -52,6 +52,16 @@ TEST(Ebnf, ARuleGoesOnOverLinesUntilTheNextOneBegins) {
   EXPECT_EQ(ebnf(grammar, {"ab", "cd", "a", "c", "abcd"}), "[ab][cd]");
 }
 
+TEST(Ebnf, ADotBelongsToANameThatSomeRuleHas) {
+  EXPECT_EQ(ebnf("root ::= a.b .c \"!\"\na.b ::= \"x\"\n .c ::= \"y\"", {"xy!", "x", "aqb"}), "[xy!]");
+  EXPECT_EQ(ebnf("root ::= a.b\na ::= \"x\"\nb ::= \"y\"\na.c ::= \"z\"", {"xqy", "x.y", "xy"}), "[xqy][x.y]");
+  EXPECT_EQ(ebnf("root ::= a.\na ::= \"x\"", {"xq", "x"}), "[xq]");
+}
+
+TEST(Ebnf, WhatOnlyXgrammarHasMeansWhatItMeansThere) {
+  EXPECT_EQ(ebnf("root ::= [^] \"]\" \"\\/\"", {"a]/", "\n]/", "]/", "a]\\/"}), "[a]/][\n]/]");
+}
+
 TEST(Ebnf, AlternativesMayBeEmpty) {
   EXPECT_EQ(ebnf("root ::= | \"a\" | (\"b\" |) c () |\nc ::=\nd ::= \"d\"", {"", "a", "b", "d"}), "[][a][b]");
 }
@@ -134,7 +144,6 @@ TEST(Ebnf, WhatIsMalformedIsRefusedWhereItStands) {
        {"root ::= {2}", "grammar line 1, column 10: there is nothing before"},
        {"root ::= [z-a]", "grammar line 1, column 11: this range goes downwards"},
        {"root ::= []", "grammar line 1, column 10: this character class is empty"},
-       {"root ::= [^]", "grammar line 1, column 10: this character class is empty"},
        {"root ::= [\\d-z]", "grammar line 1, column 11: a range needs a character at both ends"},
        {"root ::= [a-\\d]", "grammar line 1, column 11: a range needs a character at both ends"},
        {"root ::= [a", "grammar line 1, column 10: this character class is not closed with ]"},

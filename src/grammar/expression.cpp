@@ -61,7 +61,9 @@ bool ExpressionStore::spend() {
   constexpr std::uint32_t kBetweenLooks = 512, kBetweenSteps = 32;
   if (spent_ % kBetweenSteps == 0) step_aside();
   if (++spent_ % kBetweenLooks == 0) {
-    const bool late = std::chrono::steady_clock::now() > deadline_ || (allowance_ && allowance_->used_up());
+    const auto now = std::chrono::steady_clock::now();
+    look_at_time(now);
+    const bool late = now > deadline_ || (allowance_ && allowance_->used_up());
     if (late || memory() > most_bytes_ || (room_ && !room_())) exhausted_ = true;
   }
   return !exhausted_;

@@ -57,6 +57,7 @@ enum class Op : std::uint8_t {
 class ExpressionSource {
  public:
   virtual Expression rule_body(Rule rule) = 0;
+  virtual bool has_bodies() const { return false; }  // all of them: none is made when it is asked for
   virtual Expression expand(std::uint32_t payload) = 0;
   // What an awaiting expression is once the text before it is known (recorded_states.h).
   virtual Expression recall(std::uint32_t /*payload*/, std::string_view /*text*/) { return 0; }
@@ -97,6 +98,8 @@ class ExpressionStore {
   Expression rule_body(Rule rule) {
     return of_source(rule, [](ExpressionSource& source, Rule own) { return source.rule_body(own); });
   }
+
+  bool has_body(Rule rule) const { return sources_[rule >> kOwnBits]->has_bodies(); }
 
   Expression bytes(const ByteSet& set);
   Expression text(std::string_view bytes);

@@ -10,6 +10,7 @@
 #include "base/thread_allowance.h"
 #include "grammar/forced_tokens.h"
 #include "grammar/json_schema/schema_grammar.h"
+#include "grammar/least_nesting.h"
 #include "grammar/regex.h"
 #include "grammar/rule_grammar.h"
 #include "grammar/spelling.h"
@@ -22,7 +23,14 @@ constexpr std::size_t kMostMasks = 4096;        // kept, of 16 KiB each for 128 
 constexpr std::size_t kMostForcedBytes = 4096;  // found at once
 // Of compiling, for what masks will need.
 constexpr std::chrono::microseconds kForesight{5000}, kExpansion{1500};
-constexpr std::chrono::milliseconds kBriefWork{30};  // what takes no longer does not count
+constexpr std::chrono::milliseconds kBriefWork{10};  // what takes no longer does not count
+
+Error too_nested(const std::string& what, std::uint32_t limit) {
+  return bad_request(fmt::format("{} than the {} that may be open at once (--grammar-max-nesting); "
+                                 "rules, objects and lists that open fewer inside one another would work",
+                                 what, limit),
+                     "", "grammar_too_complex");
+}
 
 Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
@@ -132,6 +140,11 @@ Result<> Grammar::begin(const Constraint& constraint, Moment until) {
   const bool possible = store_.possible(whole);
   ESP_CHECK(limit_met());  // else what was not looked at to the end would seem impossible
   if (!possible) return invalid("the constraint allows no text at all");
+  const auto nesting = least_nesting(store_, whole);
+  ESP_CHECK(limit_met());
+  if (nesting && *nesting > limits_.nesting)
+    return too_nested(fmt::format("every text of the constraint has {} rules open at once, more", *nesting),
+                      limits_.nesting);
   start_ = automaton_->start(whole);
   return limit_met();
 }
@@ -296,6 +309,9 @@ Result<std::shared_ptr<const MaskWords>> Grammar::mask(State state) {
 Result<Allowed> Grammar::allowed(State state) {
   const std::lock_guard lock(mutex_);
   ESP_TRY(auto words, mask_locked(state));
+  if (stuck_.contains(recorded_->plain(state)))
+    return too_nested("the text cannot go on or end here: what must come opens more rules, objects or lists",
+                      limits_.nesting);
   return Allowed{std::move(words), automaton_->complete(recorded_->plain(state))};
 }
 
@@ -303,7 +319,7 @@ std::optional<Allowed> Grammar::known(State state) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return std::nullopt;
   const auto words = known_masks_.find(state);
-  if (words == known_masks_.end()) return std::nullopt;
+  if (words == known_masks_.end() || stuck_.contains(recorded_->plain(state))) return std::nullopt;
   return Allowed{words->second, automaton_->complete(recorded_->plain(state))};
 }
 
@@ -329,6 +345,8 @@ Result<std::shared_ptr<const MaskWords>> Grammar::plain_mask(State state) {
   auto words = std::make_shared<MaskWords>();
   masks_->fill(state, *words);
   ESP_CHECK(limit_met());
+  const bool none = std::ranges::all_of(*words, [](auto word) { return word == 0; });
+  if (none && !automaton_->complete(state) && automaton_->meets_depth(state)) stuck_.insert(state);
   if (known_masks_.size() >= kMostMasks) known_masks_.clear();
   known_masks_[state] = words;
   return std::shared_ptr<const MaskWords>(std::move(words));

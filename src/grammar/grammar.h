@@ -51,7 +51,9 @@ class Grammar {
   Result<State> read(State from, TokenId token) { return read(from, vocabulary_->text(token)); }
   // Tokens that may come. Warm states cost a look-up.
   Result<std::shared_ptr<const MaskWords>> mask(State state);
-  Result<Allowed> allowed(State state);  // mask() and complete() at once
+  // mask() and complete() at once. grammar_too_complex, too, where nothing may come as it would have too many rules
+  // open at once: the grammar stays usable.
+  Result<Allowed> allowed(State state);
   // allowed(), if it was worked out before and nobody is at work in the grammar: never waits.
   std::optional<Allowed> known(State state);
   // The text may end here.
@@ -132,6 +134,7 @@ class Grammar {
   State start_ = Automaton::dead;
   std::size_t nodes_at_start_ = 0;
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
+  std::unordered_set<State> stuck_;  // nothing may come: it would have too many rules open
   std::optional<Forced> forced_at_start_;
   std::unordered_set<State> looked_behind_;  // forced() has been there
   std::unordered_map<State, Result<std::string>> closings_;

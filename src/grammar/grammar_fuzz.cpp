@@ -55,7 +55,7 @@ void walk(Grammar& grammar, std::string_view choices) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const auto kind = static_cast<Constraint::Kind>(1 + data[0] % 6);
+  const auto kind = static_cast<Constraint::Kind>(1 + data[0] % 7);
   GrammarLimits limits;
   limits.nodes = 100'000;
   limits.states = 50'000;

@@ -405,77 +405,6 @@ TEST(Grammars, DeclaredObjectsAreClosedUnlessSeveralSchemasSpeakOfOne) {
   EXPECT_TRUE(reads(both, R"({"a":1,"b":2})"));
 }
 
-TEST(Grammars, TagsOpenAFormInFreeText) {
-  const std::string time =
-      R"({"type":"tag","begin":"<f=time>","content":{"type":"json_schema","json_schema":)"
-      R"({"type":"object","properties":{"tz":{"enum":["UTC","CET"]}},"required":["tz"]}},"end":"</f>"})";
-  const std::string nap =
-      R"({"type":"tag","begin":"<f=nap>","content":{"type":"regex","pattern":"[0-9]+"},"end":"</f>"})";
-  const auto triggered = [&](const std::string& more) {
-    return R"({"type":"structural_tag","format":{"type":"triggered_tags","triggers":["<f="],"tags":[)" + time + "," +
-           nap + "]" + more + "}}";
-  };
-  expect(Kind::structural_tag,
-         {triggered(""),
-          {"", "no tag", "a <f a < f=", "<f=nap>12</f>", "x<f=time>{\"tz\":\"UTC\"}</f>, y <f=nap>7</f> z",
-           "<<f=nap>1</f>"},
-          {"<f=", "<f=rain>1</f>", "<f=nap>x</f>", "a<f=time>{\"tz\":\"EST\"}</f>", "<f=nap>1</f><f="}});
-  expect(Kind::structural_tag, {triggered(R"(,"at_least_one":true)"), {"<f=nap>1</f> x"}, {"", "x<f=nap>1</f>"}});
-  expect(Kind::structural_tag, {triggered(R"(,"stop_after_first":true)"),
-                                {"", "x", "x<f=nap>1</f>"},
-                                {"<f=nap>1</f> ", "<f=nap>1</f><f=nap>1</f>"}});
-  expect(
-      Kind::structural_tag,
-      {R"({"type":"structural_tag","structures":[{"begin":"<f=n>","schema":{"type":"null"},"end":"!"}],"triggers":["<f="]})",
-       {"x <f=n>null! y", ""},
-       {"x <f=n>null y", "<f=n>1!"}});
-  expect(
-      Kind::structural_tag,
-      {R"({"format":{"type":"sequence","elements":[{"type":"tag","begin":"<t>","content":{"type":"any_text"},"end":"</t>"},)"
-       R"({"type":"or","elements":[{"type":"const_string","value":"yes"},{"type":"json_schema","json_schema":{"$ref":"#/$defs/a",)"
-       R"("$defs":{"a":{"type":"array","items":{"$ref":"#/$defs/a"}}}}}]}]}})",
-       {"<t></t>yes", "<t>a < t></t>[[],[[]]]"},
-       {"<t></t></t>yes", "yes", "<t></t>", "<t></t>[[1]]"}});
-  expect(Kind::structural_tag,
-         {R"({"format":{"type":"tags_with_separator","separator":", ","at_least_one":true,"tags":[)" + nap + "]}}",
-          {"<f=nap>1</f>", "<f=nap>1</f>, <f=nap>2</f>"},
-          {"", "<f=nap>1</f>,", "<f=nap>1</f><f=nap>2</f>"}});
-  expect(
-      Kind::structural_tag,
-      {R"({"format":{"type":"sequence","elements":[{"type":"grammar","grammar":"root ::= \"(\" root \")\" | \"x\""},)"
-       R"({"type":"json_schema","json_schema":{"type":"boolean"}}]}})",
-       {"((x))true"},
-       {"((x)true"}});
-  EXPECT_EQ(refused(Kind::structural_tag, R"({"format":{"type":"tag","begin":"a","end":"b"}})").field, "#/format");
-  EXPECT_EQ(refused(Kind::structural_tag, R"({"format":{"type":"sequence","elements":[{"type":"xml"}]}})").field,
-            "#/format/elements/0");
-  EXPECT_EQ(refused(Kind::structural_tag, R"([])").field, "#");
-}
-
-TEST(Grammars, WhatIsRefusedInsideATagNamesTheTagsPlace) {
-  const auto refusal = [](const std::string& content) {
-    return refused(Kind::structural_tag,
-                   R"({"format":{"type":"triggered_tags","triggers":["<"],"tags":[{"begin":"<","end":">","content":)" +
-                       content + "}]}}");
-  };
-  const std::string place = "#/format/tags/0/content/";
-  const Error pattern = refusal(R"x({"type":"regex","pattern":"a(?<=x)"})x");
-  EXPECT_EQ(pattern.kind, Error::Kind::unsupported);
-  EXPECT_EQ(pattern.field, place + "pattern");
-  EXPECT_TRUE(pattern.message.ends_with(" (the pattern at " + place + "pattern)")) << pattern.message;
-  const Error schema = refusal(R"({"type":"json_schema","json_schema":{"properties":{"a":{"type":"x"}}}})");
-  EXPECT_EQ(schema.field, place + "json_schema/properties/a/type");
-  EXPECT_TRUE(schema.message.ends_with(" (the schema at " + place + "json_schema)")) << schema.message;
-  for (const char* rules : {R"(root ::= missing)", R"(root ::= \"a\" root)"}) {
-    const Error grammar = refusal(R"({"type":"grammar","grammar":")" + std::string(rules) + "\"}");
-    EXPECT_EQ(grammar.field, place + "grammar");
-    EXPECT_TRUE(grammar.message.ends_with(" (the grammar at " + place + "grammar)")) << grammar.message;
-  }
-  const Error older = refused(Kind::structural_tag,
-                              R"({"structures":[{"begin":"<","schema":{"type":"x"},"end":">"}],"triggers":["<"]})");
-  EXPECT_EQ(older.field, "#/structures/0/schema/type");
-}
-
 TEST(Grammars, AClosingIsAShortestTextThatCompletesTheWhole) {
   const auto closing = [](const std::string& schema, const std::string& begun) {
     const auto grammar = *Grammar::compile({Kind::json_schema, schema}, bytes_only());
@@ -538,6 +467,68 @@ TEST(Grammars, OneThatTakesMoreMemoryThanItMayIsTooComplex) {
   ASSERT_FALSE(forced.ok());
   EXPECT_EQ(forced.error().code, "grammar_too_complex");
   EXPECT_LT((*grammar)->memory(), 2 * limits.memory);
+}
+
+Result<std::shared_ptr<Grammar>> with_nesting(const std::string& rules, std::uint32_t nesting) {
+  GrammarLimits limits;
+  limits.nesting = nesting;
+  return Grammar::compile({Kind::ebnf, rules}, bytes_only(), limits);
+}
+
+// Each rule but the last is called within another one; the small ones at the end are part of their callers.
+std::string chain(int rules, const std::string& before, const std::string& behind) {
+  std::string text = "root ::= r0\n";
+  for (int i = 0; i < rules; ++i) text += fmt::format("r{} ::= {} r{} {}\n", i, before, i + 1, behind);
+  return text + fmt::format("r{} ::= \"b\" (\"{}\" | \"x\")\n", rules, std::string(60, 'c'));
+}
+
+TEST(Grammars, OneOfWhichNoTextMayHaveItsRulesOpenIsRefused) {
+  for (const char* before : {"", "\"(\""}) {
+    const auto grammar = with_nesting(chain(1100, before, "\"a\""), 1000);
+    ASSERT_FALSE(grammar.ok());
+    EXPECT_EQ(grammar.error().kind, Error::Kind::bad_request);
+    EXPECT_EQ(grammar.error().code, "grammar_too_complex");
+    EXPECT_NE(grammar.error().message.find("1000"), std::string::npos) << grammar.error().message;
+    EXPECT_NE(grammar.error().message.find("--grammar-max-nesting"), std::string::npos);
+  }
+  // Calls that nothing follows leave nothing open, nor do parts that may be left out.
+  for (const char* way : {"\"a\" r | \"z\"", "r \"a\" | \"z\"", "(\"(\" r \")\")* \"z\"", "\"a\" s | \"z\"\ns ::= r r"})
+    EXPECT_TRUE(with_nesting("root ::= r\nr ::= " + std::string(way), 2).ok()) << way;
+  EXPECT_TRUE(with_nesting(chain(1100, "\"a\"", ""), 3).ok());
+}
+
+TEST(Grammars, ALimitThatIsJustEnoughLetsTheTextEnd) {
+  for (const char* before : {"", "\"(\""}) {
+    const std::string rules = chain(30, before, "\"a\"");
+    std::uint32_t least = 1;
+    while (!with_nesting(rules, least).ok()) ++least;
+    EXPECT_GT(least, 12u);
+    EXPECT_LE(least, 32u);
+    const auto grammar = *with_nesting(rules, least);
+    EXPECT_TRUE(grammar->closing(grammar->start()).ok());
+  }
+}
+
+// A reading that would open too many rules does not end another one of the same text.
+TEST(Grammars, ATextMayGoOnWhenOneOfItsReadingsMayNot) {
+  const auto grammar = *with_nesting("root ::= x | y\nx ::= \"a\" x \"b\" | \"c\"\ny ::= \"a\" y | \"d\"", 4);
+  const auto reads = [&](const std::string& text) { return *grammar->read(grammar->start(), text) != Automaton::dead; };
+  EXPECT_TRUE(reads("aaacbbb"));
+  EXPECT_TRUE(reads(std::string(500, 'a') + "d"));
+  EXPECT_FALSE(reads(std::string(500, 'a') + "c"));
+}
+
+TEST(Grammars, ATextThatCannotGoOnSaysWhichLimitEndsIt) {
+  const auto grammar = *with_nesting("root ::= \"(\" root \")\" | \"b\"", 5);
+  const State end = *grammar->read(grammar->start(), "(((((");
+  ASSERT_NE(end, Automaton::dead);
+  const auto allowed = grammar->allowed(end);
+  ASSERT_FALSE(allowed.ok());
+  EXPECT_EQ(allowed.error().kind, Error::Kind::bad_request);
+  EXPECT_EQ(allowed.error().code, "grammar_too_complex");
+  EXPECT_NE(allowed.error().message.find("--grammar-max-nesting"), std::string::npos);
+  EXPECT_FALSE(grammar->known(end));
+  EXPECT_TRUE(grammar->allowed(*grammar->read(grammar->start(), "((((")).ok()) << "the grammar stays usable";
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct EscapeTable {
 };
 
 // llama.cpp's escapes and xgrammar's together; \xHH is two digits in both families here, as llama.cpp reads it.
-constexpr EscapeTable kEbnfEscapes = {"nrtfvbae0", {"\n\r\t\f\v\b\a\x1b\0", 9}, "\\\"'[]-?"};
+constexpr EscapeTable kEbnfEscapes = {"nrtfvbae0", {"\n\r\t\f\v\b\a\x1b\0", 9}, "\\\"'[]-?/"};
 // Lark's (Python's) and llguidance's (JSON's).
 constexpr EscapeTable kLarkEscapes = {"nrtfb", "\n\r\t\f\b", "\\\"'/"};
 
@@ -96,6 +96,14 @@ std::string_view RuleCursor::take_name() {
   // Lark's "->" may follow a name without a space.
   while (is_rule_name_start(peek()) || is_decimal(peek()) || (peek() == '-' && peek(1) != '>')) ++at_;
   return text_.substr(begin, at_ - begin);
+}
+
+std::string_view RuleCursor::dotted_name() const {
+  std::size_t length = 0;
+  const auto is_part = [](char c) { return is_rule_name_start(c) || is_decimal(c) || c == '-' || c == '.'; };
+  if (!is_rule_name_start(peek()) && peek() != '.') return {};
+  while (length <= kLongestDottedName && is_part(peek(length))) ++length;
+  return length <= kLongestDottedName ? text_.substr(at_, length) : std::string_view();
 }
 
 char32_t RuleCursor::take_character() {

@@ -42,7 +42,10 @@ class RuleCursor {
   void skip(std::size_t bytes) { at_ += bytes; }  // requires as many
   void skip_blanks(bool over_lines);              // and comments
   std::string_view take_name();  // [A-Za-z_][A-Za-z0-9_-]*, but no '-' before '>'; empty if there is none
-  char32_t take_character();     // requires !at_end()
+  // The name that stands here if dots belong to names; empty if there is none, or a longer one. Takes nothing.
+  static constexpr std::size_t kLongestDottedName = 100;
+  std::string_view dotted_name() const;
+  char32_t take_character();  // requires !at_end()
 
   // The escape that begins here with a backslash. `in_class`: in a character class, where any punctuation may be
   // escaped.

@@ -24,6 +24,7 @@ class RuleGrammar final : public ExpressionSource {
 
   Expression root() const { return root_; }
   Expression rule_body(Rule rule) override { return bodies_[rule]; }
+  bool has_bodies() const override { return true; }
   Expression expand(std::uint32_t) override { return ExpressionStore::nothing; }
 
  private:

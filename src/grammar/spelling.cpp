@@ -347,11 +347,14 @@ Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32
   return store.repeat(free_json_character(store), low, high);
 }
 
-Expression json_space(ExpressionStore& store) {
-  const Expression blank = store.bytes(ByteSet::of(' ') | ByteSet::of('\t'));
+Expression json_space(ExpressionStore& store, std::uint32_t most) {
+  const ByteSet blanks = ByteSet::of(' ') | ByteSet::of('\t'), breaks = ByteSet::of('\r') | ByteSet::of('\n');
+  const Expression blank = store.bytes(blanks);
   const Expression line =
       store.concat({store.optional(store.text("\r")), store.text("\n"), store.repeat(blank, 0, 64)});
-  return store.concat(store.repeat(blank, 0, 16), store.repeat(line, 0, 2));
+  const Expression all = store.concat(store.repeat(blank, 0, 16), store.repeat(line, 0, 2));
+  if (most >= 16 + 2 * (2 + 64)) return all;
+  return store.both(all, store.repeat(store.bytes(blanks | breaks), 0, most));
 }
 
 }  // namespace espalier::grammar

@@ -73,7 +73,7 @@ Expression free_json_character(ExpressionStore& store);
 Expression free_json_text(ExpressionStore& store, std::uint32_t low, std::uint32_t high);
 
 // What flexible whitespace allows between the tokens of JSON: at most 16 blanks and two lines' ends, indented by at
-// most 64 blanks each.
-Expression json_space(ExpressionStore& store);
+// most 64 blanks each; `most` bytes of it.
+Expression json_space(ExpressionStore& store, std::uint32_t most = ExpressionStore::unbounded);
 
 }  // namespace espalier::grammar

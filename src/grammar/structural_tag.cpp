@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
-#include "grammar/json_schema/schema_grammar.h"
+#include "base/json_fields.h"
+#include "grammar/free_text.h"
 #include "grammar/regex.h"
 #include "grammar/rule_grammar.h"
 #include "grammar/spelling.h"
+#include "grammar/tag_members.h"
+#include "grammar/tag_schemas.h"
 
 namespace espalier::grammar {
 namespace {
@@ -17,293 +21,348 @@ constexpr int kMostNesting = 64;
 class TagReader {
  public:
   TagReader(ExpressionStore& store, const SchemaOptions& options, TagSources& out)
-      : store_(store), spelling_(store, Spelling::Kind::plain), options_(options), out_(out) {
-    any_text_ = store_.star(spelling_.any_character());
-    something_ = store_.concat(store_.bytes(ByteSet::all()), store_.anything());
-  }
+      : store_(store),
+        spelling_(store, Spelling::Kind::plain),
+        free_text_(store, spelling_.any_character()),
+        schemas_(store, options, out),
+        out_(out) {}
 
   Result<Expression> document(const Json& json);
 
  private:
-  struct Tag {
-    std::string begin;
-    Expression rest = ExpressionStore::nothing;  // behind it: content and end
+  using Words = FreeText::Words;
+  using Tag = FreeText::Way;
+  struct RepeatBounds {
+    std::uint32_t low = 0, high = ExpressionStore::unbounded;
   };
+  using Read = Result<Expression> (TagReader::*)(const TagMembers&, const Words& ends);
+  struct Kind {
+    std::string_view type;
+    Read read;
+  };
+  static const std::vector<Kind>& kinds();
 
-  static Error invalid(const std::string& place, std::string_view wanted) {
-    return bad_request(fmt::format("structural tag: {} must be {}", place, wanted), place, "grammar_invalid");
-  }
-  // What is wrong with a schema, pattern or grammar, which knows nothing of the tags around it.
-  static Error inside(Error error, std::string_view what, const std::string& place);
-  static Result<const Json*> member(const Json& json, const char* name, const std::string& place) {
-    const Json* found = find_field(json, name);
-    if (found != nullptr) return found;
-    return bad_request(fmt::format("structural tag: {} has no {}", place, name), place, "grammar_invalid");
-  }
-  static Result<std::string> text(const Json& json, const char* name, const std::string& place) {
-    ESP_TRY(const Json* found, member(json, name, place));
-    if (found->is_string()) return found->get<std::string>();
-    return invalid(fmt::format("{}/{}", place, name), "a string");
-  }
-  static Result<std::vector<std::string>> texts(const Json& json, const char* name, const std::string& place);
-  static bool flag(const Json& json, const char* name) {
-    const Json* found = find_field(json, name);
-    return found != nullptr && found->is_boolean() && found->get<bool>();
-  }
+  // `ends`: of the tag around, none empty. Free text in it has none of them.
+  Result<Expression> format(const Json& json, const std::string& place, const Words& ends);
+  Result<Expression> format(const TagMembers& in, const Words& ends);
+  Result<Expression> const_string(const TagMembers& in, const Words&);
+  Result<Expression> json_schema(const TagMembers& in, const Words&);
+  Result<Expression> regex(const TagMembers& in, const Words&);
+  Result<Expression> grammar(const TagMembers& in, const Words&);
+  Result<Expression> any_text(const TagMembers& in, const Words& ends);
+  Result<Expression> sequence(const TagMembers& in, const Words& ends);
+  Result<Expression> alternatives(const TagMembers& in, const Words& ends);
+  Result<Expression> repeated(const TagMembers& in, const Words& ends);
+  Result<Expression> tag(const TagMembers& in, const Words& ends);
+  Result<Expression> triggered(const TagMembers& in, const Words& ends);
+  Result<Expression> separated(const TagMembers& in, const Words& ends);
+  Result<Expression> dispatch(const TagMembers& in, const Words& ends);
 
-  Result<Expression> format(const Json& json, const std::string& place);
-  Result<Expression> schema(const Json& json, const char* name, const std::string& place);
-  Result<Expression> grammar(const Json& json, const std::string& place);
-  Result<std::vector<Expression>> elements(const Json& json, const std::string& place);
-  Result<Tag> tag(const Json& json, const std::string& place);
-  Result<std::vector<Tag>> tags(const Json& json, const std::string& place);
-  Result<Expression> triggered(const Json& json, const std::string& place);
-  Result<Expression> separated(const Json& json, const std::string& place);
+  Result<std::vector<Expression>> elements(const TagMembers& in, const Words& ends);
+  Result<std::uint32_t> most_characters(const TagMembers& in) const;
+  Result<RepeatBounds> bounds(const TagMembers& in) const;
+  Result<Expression> repeated_text(const TagMembers& in, std::uint32_t most, const Words& ends);
+  Result<Tag> read_tag(const TagMembers& in, const Words& ends);
+  Result<Expression> tag_rest(const TagMembers& in, const Words& around);
+  Result<std::vector<Tag>> tags(const TagMembers& in, const Words& ends);
+  Result<> check_triggers(const TagMembers& in, const FreeText::Dispatch& dispatch) const;
   Result<Expression> structures(const Json& json);
-  Expression tag_dispatch(const std::vector<Tag>& tags, const std::vector<std::string>& triggers, bool begin_with_tag,
-                          bool only_one);
+  Result<Tag> structure(const Json& json, const std::string& place);
   Expression whole(const Tag& tag) { return store_.concat(store_.text(tag.begin), tag.rest); }
-  Expression any_of(const std::vector<std::string>& words);
-  Expression up_to_first(const std::vector<std::string>& words, Expression last);
 
   ExpressionStore& store_;
   Spelling spelling_;
-  const SchemaOptions options_;
+  FreeText free_text_;
+  TagSchemas schemas_;
   TagSources& out_;
-  Expression any_text_ = ExpressionStore::nothing, something_ = ExpressionStore::nothing;
   int depth_ = 0;
 };
 
-Error TagReader::inside(Error error, std::string_view what, const std::string& place) {
-  error.message = fmt::format("{} (the {} at {})", error.message, what, place);
-  error.field = place + (error.field.starts_with('#') ? error.field.substr(1) : std::string());
-  return error;
-}
-
-Result<std::vector<std::string>> TagReader::texts(const Json& json, const char* name, const std::string& place) {
-  ESP_TRY(const Json* found, member(json, name, place));
-  std::vector<std::string> out;
-  if (found->is_string()) out.push_back(found->get<std::string>());
-  if (found->is_array()) {
-    for (const Json& one : *found)
-      if (one.is_string()) out.push_back(one.get<std::string>());
-  }
-  const std::size_t wanted = found->is_array() ? found->size() : 1;
-  if (out.empty() || out.size() != wanted)
-    return invalid(fmt::format("{}/{}", place, name), "a string or a list of them");
-  return out;
+const std::vector<TagReader::Kind>& TagReader::kinds() {
+  static const std::vector<Kind> all{
+      {"const_string", &TagReader::const_string},
+      {"json_schema", &TagReader::json_schema},
+      {"qwen_xml_parameter", &TagReader::json_schema},
+      {"regex", &TagReader::regex},
+      {"grammar", &TagReader::grammar},
+      {"any_text", &TagReader::any_text},
+      {"sequence", &TagReader::sequence},
+      {"or", &TagReader::alternatives},
+      {"optional", &TagReader::repeated},
+      {"plus", &TagReader::repeated},
+      {"repeat", &TagReader::repeated},
+      {"dispatch", &TagReader::dispatch},
+      {"star", &TagReader::repeated},
+      {"tag", &TagReader::tag},
+      {"triggered_tags", &TagReader::triggered},
+      {"tags_with_separator", &TagReader::separated},
+  };
+  return all;
 }
 
 Result<Expression> TagReader::document(const Json& json) {
-  if (!json.is_object()) return invalid("#", "an object");
+  if (!json.is_object()) return TagMembers::invalid("#", "an object");
+  if (const Json* type = find_field(json, "type"); type != nullptr && *type != "structural_tag")
+    return TagMembers::invalid("#/type", "structural_tag");
   if (find_field(json, "structures") != nullptr) return structures(json);
-  ESP_TRY(const Json* inner, member(json, "format", "#"));
-  return format(*inner, "#/format");
+  constexpr std::array<std::string_view, 1> kMembers = {"format"};
+  ESP_TRY(const TagMembers members, TagMembers::of_object(json, "#", kMembers));
+  ESP_TRY(const Json* inner, members.get("format"));
+  return format(*inner, "#/format", {});
 }
 
-Result<Expression> TagReader::format(const Json& json, const std::string& place) {
-  if (!json.is_object()) return invalid(place, "an object");
+Result<Expression> TagReader::format(const Json& json, const std::string& place, const Words& ends) {
+  ESP_TRY(const TagMembers members, TagMembers::of_format(json, place));
+  return format(members, ends);
+}
+
+Result<Expression> TagReader::format(const TagMembers& in, const Words& ends) {
   if (++depth_ > kMostNesting)
-    return bad_request(fmt::format("structural tag: formats are nested more than {} deep at {}", kMostNesting, place),
-                       place, "grammar_too_complex");
+    return bad_request(
+        fmt::format("structural tag: formats are nested more than {} deep at {}", kMostNesting, in.place()), in.place(),
+        "grammar_too_complex");
   struct Leave {
     int& depth;
     ~Leave() { --depth; }
   } leave{depth_};
-  ESP_TRY(const std::string type, text(json, "type", place));
-  if (type == "const_string") {
-    ESP_TRY(const std::string value, text(json, "value", place));
-    return store_.text(value);
-  }
-  if (type == "json_schema") return schema(json, "json_schema", place);
-  if (type == "grammar") return grammar(json, place);
-  if (type == "regex") {
-    ESP_TRY(const std::string pattern, text(json, "pattern", place));
-    const auto regex = parse_regex(pattern);
-    if (!regex.ok()) return inside(regex.error(), "pattern", place + "/pattern");
-    return spelling_.whole(*regex);
-  }
-  if (type == "any_text") return any_text_;
-  if (type == "sequence") {
-    ESP_TRY(const auto parts, elements(json, place));
-    Expression all = ExpressionStore::empty;
-    for (std::size_t i = parts.size(); i-- > 0;) all = store_.concat(parts[i], all);
-    return all;
-  }
-  if (type == "or") {
-    ESP_TRY(auto parts, elements(json, place));
-    return store_.either(std::move(parts));
-  }
-  if (type == "optional" || type == "plus" || type == "star") {
-    ESP_TRY(const Json* content, member(json, "content", place));
-    ESP_TRY(const Expression item, format(*content, place + "/content"));
-    if (type == "optional") return store_.optional(item);
-    return store_.repeat(item, type == "plus" ? 1 : 0);
-  }
-  if (type == "tag") {
-    ESP_TRY(const Tag one, tag(json, place));
-    return whole(one);
-  }
-  if (type == "triggered_tags") return triggered(json, place);
-  if (type == "tags_with_separator") return separated(json, place);
-  return Error{Error::Kind::unsupported,
-               fmt::format("structural tag: the format {} at {} is not supported", type, place), place,
-               "grammar_invalid"};
+  const auto kind = std::ranges::find(kinds(), in.type(), &Kind::type);
+  return (this->*kind->read)(in, ends);
 }
 
-// The schema in the member `name`.
-Result<Expression> TagReader::schema(const Json& json, const char* name, const std::string& place) {
-  ESP_TRY(const Json* schema, member(json, name, place));
-  if (out_.sources.size() >= ExpressionStore::kMostSources - 1)
-    return bad_request(fmt::format("structural tag: the schema at {} is one too many: at most {} schemas and grammars "
-                                   "are accepted",
-                                   place, ExpressionStore::kMostSources - 1),
-                       place, "grammar_too_complex");
-  auto made = SchemaGrammar::make(store_, *schema, options_);
-  if (!made.ok()) return inside(made.error(), "schema", fmt::format("{}/{}", place, name));
-  const Expression root = (*made)->root();
-  out_.sources.push_back(std::move(made).value());
-  return root;
+Result<Expression> TagReader::const_string(const TagMembers& in, const Words&) {
+  ESP_TRY(const std::string value, in.text("value"));
+  return store_.text(value);
 }
 
-Result<Expression> TagReader::grammar(const Json& json, const std::string& place) {
-  ESP_TRY(const std::string rules, text(json, "grammar", place));
+Result<Expression> TagReader::regex(const TagMembers& in, const Words&) {
+  ESP_TRY(const std::string pattern, in.text("pattern"));
+  const auto regex = parse_regex(pattern);
+  if (!regex.ok()) return TagMembers::inside(regex.error(), "pattern", in.place_of("pattern"));
+  return spelling_.whole(*regex);
+}
+
+Result<Expression> TagReader::json_schema(const TagMembers& in, const Words&) {
+  return schemas_.format(in);
+}
+
+Result<Expression> TagReader::grammar(const TagMembers& in, const Words&) {
+  ESP_TRY(const std::string rules, in.text("grammar"));
   // Rules are numbered as the first source only.
   if (!out_.sources.empty()) {
-    return Error{
-        Error::Kind::unsupported,
-        fmt::format("structural tag: the grammar at {} stands behind another grammar or schema; only the first "
-                    "format may be a grammar",
-                    place),
-        place, "grammar_invalid"};
+    return TagMembers::unsupported(
+        in.place(), "a grammar stands behind another grammar or schema; only the first format may be a grammar");
   }
   auto parsed = parse_ebnf(rules);
-  if (!parsed.ok()) return inside(parsed.error(), "grammar", place + "/grammar");
+  if (!parsed.ok()) return TagMembers::inside(parsed.error(), "grammar", in.place_of("grammar"));
   out_.rules = std::make_unique<RuleText>(std::move(parsed).value());
   auto made = RuleGrammar::make(store_, *out_.rules);
-  if (!made.ok()) return inside(made.error(), "grammar", place + "/grammar");
+  if (!made.ok()) return TagMembers::inside(made.error(), "grammar", in.place_of("grammar"));
   const Expression root = (*made)->root();
   out_.sources.push_back(std::move(made).value());
   return root;
 }
 
-Result<std::vector<Expression>> TagReader::elements(const Json& json, const std::string& place) {
-  ESP_TRY(const Json* list, member(json, "elements", place));
-  if (!list->is_array() || list->empty()) return invalid(place + "/elements", "a list of at least one format");
+Result<Expression> TagReader::any_text(const TagMembers& in, const Words& ends) {
+  ESP_TRY(const std::uint32_t most, most_characters(in));
+  return repeated_text(in, most, ends);
+}
+
+Result<std::uint32_t> TagReader::most_characters(const TagMembers& in) const {
+  ESP_TRY(const auto tokens, in.count("max_tokens"));
+  if (tokens) return TagMembers::unsupported(in.place_of("max_tokens"), "max_tokens cannot be enforced; max_chars can");
+  ESP_TRY(const auto characters, in.count("max_chars"));
+  return characters ? static_cast<std::uint32_t>(*characters) : ExpressionStore::unbounded;
+}
+
+Result<Expression> TagReader::repeated_text(const TagMembers& in, std::uint32_t most, const Words& ends) {
+  ESP_TRY(Words excluded, in.words("excludes"));
+  excluded.insert(excluded.end(), ends.begin(), ends.end());
+  return free_text_.without(excluded, most);
+}
+
+Result<Expression> TagReader::sequence(const TagMembers& in, const Words& ends) {
+  ESP_TRY(const auto parts, elements(in, ends));
+  Expression all = ExpressionStore::empty;
+  for (std::size_t i = parts.size(); i-- > 0;) all = store_.concat(parts[i], all);
+  return all;
+}
+
+Result<Expression> TagReader::alternatives(const TagMembers& in, const Words& ends) {
+  ESP_TRY(auto parts, elements(in, ends));
+  return store_.either(std::move(parts));
+}
+
+Result<std::vector<Expression>> TagReader::elements(const TagMembers& in, const Words& ends) {
+  ESP_TRY(const Json* list, in.list("elements", "format"));
   std::vector<Expression> out;
   for (std::size_t i = 0; i < list->size(); ++i) {
-    ESP_TRY(const Expression one, format((*list)[i], fmt::format("{}/elements/{}", place, i)));
+    ESP_TRY(const Expression one, format((*list)[i], fmt::format("{}/elements/{}", in.place(), i), ends));
     out.push_back(one);
   }
   return out;
 }
 
-Result<TagReader::Tag> TagReader::tag(const Json& json, const std::string& place) {
-  if (!json.is_object()) return invalid(place, "an object");
-  Tag tag;
-  ESP_TRY(tag.begin, text(json, "begin", place));
-  ESP_TRY(const auto ends, texts(json, "end", place));
-  ESP_TRY(const Json* content, member(json, "content", place));
-  const Json* type = content->is_object() ? find_field(*content, "type") : nullptr;
-  const bool endless = std::ranges::any_of(ends, [](const std::string& end) { return end.empty(); });
-  if (type != nullptr && *type == "any_text" && !endless) {
-    tag.rest = up_to_first(ends, any_of(ends));
-    return tag;
+Result<TagReader::RepeatBounds> TagReader::bounds(const TagMembers& in) const {
+  if (in.type() == "plus") return RepeatBounds{1, ExpressionStore::unbounded};
+  if (in.type() == "star") return RepeatBounds{};
+  if (in.type() == "optional") return RepeatBounds{0, 1};
+  for (const char* name : {"min", "max"}) ESP_CHECK(in.get(name));
+  ESP_TRY(const auto low, in.count("min"));
+  ESP_TRY(const auto high, in.count("max", -1));
+  if (*high >= 0 && *high < *low)
+    return TagMembers::invalid(in.place_of("max"), fmt::format("at least min, {}, or -1 for any number", *low));
+  const auto most = *high < 0 ? ExpressionStore::unbounded : static_cast<std::uint32_t>(*high);
+  return RepeatBounds{static_cast<std::uint32_t>(*low), most};
+}
+
+Result<Expression> TagReader::repeated(const TagMembers& in, const Words& ends) {
+  ESP_TRY(const RepeatBounds times, bounds(in));
+  ESP_TRY(const Json* json, in.get("content"));
+  ESP_TRY(const TagMembers content, TagMembers::of_format(*json, in.place_of("content")));
+  if (content.type() != "any_text") {
+    ESP_TRY(const Expression item, format(content, ends));
+    return store_.repeat(item, times.low, times.high);
   }
-  ESP_TRY(const Expression inner, format(*content, place + "/content"));
-  tag.rest = store_.concat(inner, any_of(ends));
+  // Free text again and again is free text: else what it must not have could come in two pieces.
+  ESP_TRY(const std::uint32_t most, most_characters(content));
+  const bool bounded = most != ExpressionStore::unbounded && times.high != ExpressionStore::unbounded;
+  const std::uint64_t all = std::uint64_t{most} * times.high;
+  if (all == 0) return ExpressionStore::empty;
+  const bool counts = bounded && all < ExpressionStore::unbounded;
+  return repeated_text(content, counts ? static_cast<std::uint32_t>(all) : ExpressionStore::unbounded, ends);
+}
+
+Result<Expression> TagReader::tag(const TagMembers& in, const Words& ends) {
+  ESP_TRY(const Tag one, read_tag(in, ends));
+  return whole(one);
+}
+
+Result<TagReader::Tag> TagReader::read_tag(const TagMembers& in, const Words& ends) {
+  Tag tag;
+  ESP_TRY(tag.begin, in.text("begin"));
+  ESP_TRY(tag.rest, tag_rest(in, ends));
   return tag;
 }
 
-Result<std::vector<TagReader::Tag>> TagReader::tags(const Json& json, const std::string& place) {
-  ESP_TRY(const Json* list, member(json, "tags", place));
-  if (!list->is_array() || list->empty()) return invalid(place + "/tags", "a list of at least one tag");
+// Content and end. A tag whose end may be empty ends at the latest where the one around it does.
+Result<Expression> TagReader::tag_rest(const TagMembers& in, const Words& around) {
+  ESP_TRY(const Words ends, in.texts("end"));
+  ESP_TRY(const Json* json, in.get("content"));
+  ESP_TRY(const TagMembers content, TagMembers::of_format(*json, in.place_of("content")));
+  Words visible;
+  for (const std::string& end : ends)
+    if (!end.empty()) visible.push_back(end);
+  const bool endless = visible.size() < ends.size();
+  if (endless) visible.insert(visible.end(), around.begin(), around.end());
+  if (content.type() == "any_text" && !endless) {
+    ESP_TRY(const std::uint32_t most, most_characters(content));
+    ESP_TRY(const Words excluded, content.words("excludes"));
+    return free_text_.up_to_end(ends, excluded, most);
+  }
+  ESP_TRY(const Expression inner, format(content, visible));
+  return store_.concat(inner, free_text_.any_of(ends));
+}
+
+Result<std::vector<TagReader::Tag>> TagReader::tags(const TagMembers& in, const Words& ends) {
+  ESP_TRY(const Json* list, in.list("tags", "tag"));
+  constexpr std::array<std::string_view, 3> kMembers = {"begin", "content", "end"};
   std::vector<Tag> out;
   for (std::size_t i = 0; i < list->size(); ++i) {
-    ESP_TRY(Tag one, tag((*list)[i], fmt::format("{}/tags/{}", place, i)));
+    const std::string place = fmt::format("{}/tags/{}", in.place(), i);
+    ESP_TRY(const TagMembers members, TagMembers::of_object((*list)[i], place, kMembers));
+    if (const Json* type = members.find("type"); type != nullptr && *type != "tag")
+      return TagMembers::invalid(place + "/type", "tag");
+    ESP_TRY(Tag one, read_tag(members, ends));
     out.push_back(std::move(one));
   }
   return out;
 }
 
-Expression TagReader::any_of(const std::vector<std::string>& words) {
-  std::vector<Expression> ways;
-  for (const std::string& word : words) ways.push_back(store_.text(word));
-  return store_.either(std::move(ways));
+Result<Expression> TagReader::triggered(const TagMembers& in, const Words& ends) {
+  FreeText::Dispatch dispatch;
+  ESP_TRY(dispatch.triggers, in.texts("triggers"));
+  ESP_TRY(dispatch.ways, tags(in, ends));
+  ESP_TRY(dispatch.begin_with_way, in.flag("at_least_one"));
+  ESP_TRY(dispatch.only_one, in.flag("stop_after_first"));
+  ESP_TRY(dispatch.excluded, in.words("excludes"));
+  dispatch.excluded.insert(dispatch.excluded.end(), ends.begin(), ends.end());
+  ESP_CHECK(check_triggers(in, dispatch));
+  return free_text_.dispatch(dispatch);
 }
 
-// Free text that ends with `last`, one of the words, and with the first occurrence of any of them.
-Expression TagReader::up_to_first(const std::vector<std::string>& words, Expression last) {
-  const Expression earlier = store_.concat({store_.anything(), any_of(words), something_});
-  return store_.both(store_.concat(any_text_, last), store_.negation(earlier));
-}
-
-Result<Expression> TagReader::triggered(const Json& json, const std::string& place) {
-  ESP_TRY(const auto triggers, texts(json, "triggers", place));
-  ESP_TRY(const auto all, tags(json, place));
-  for (const std::string& trigger : triggers)
-    if (trigger.empty()) return invalid(place + "/triggers", "strings that are not empty");
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto opens = [&](const std::string& trigger) { return all[i].begin.starts_with(trigger); };
-    if (std::ranges::none_of(triggers, opens))
-      return invalid(fmt::format("{}/tags/{}/begin", place, i), "a text that begins with one of the triggers");
+Result<> TagReader::check_triggers(const TagMembers& in, const FreeText::Dispatch& dispatch) const {
+  if (std::ranges::find(dispatch.triggers, "") != dispatch.triggers.end())
+    return TagMembers::invalid(in.place_of("triggers"), "strings that are not empty");
+  for (std::size_t i = 0; i < dispatch.ways.size() && store_.spend(); ++i) {
+    const auto opens = [&](const std::string& trigger) { return dispatch.ways[i].begin.starts_with(trigger); };
+    if (std::ranges::none_of(dispatch.triggers, opens))
+      return TagMembers::invalid(fmt::format("{}/tags/{}/begin", in.place(), i),
+                                 "a text that begins with one of the triggers");
   }
-  return tag_dispatch(all, triggers, flag(json, "at_least_one"), flag(json, "stop_after_first"));
+  return success();
 }
 
-Expression TagReader::tag_dispatch(const std::vector<Tag>& tags, const std::vector<std::string>& triggers,
-                                   bool begin_with_tag, bool only_one) {
-  std::vector<Expression> at_once, found;
-  for (const Tag& tag : tags) at_once.push_back(whole(tag));
-  for (const std::string& trigger : triggers) {
-    std::vector<Expression> rests;
-    for (const Tag& tag : tags) {
-      if (tag.begin.starts_with(trigger))
-        rests.push_back(store_.concat(store_.text(tag.begin.substr(trigger.size())), tag.rest));
-    }
-    found.push_back(store_.concat(up_to_first(triggers, store_.text(trigger)), store_.either(std::move(rests))));
+// Each rule is a pattern, where free text ends, and the format behind it.
+Result<Expression> TagReader::dispatch(const TagMembers& in, const Words& ends) {
+  ESP_TRY(const Json* rules, in.list("rules", "rule"));
+  FreeText::Dispatch dispatch;
+  for (std::size_t i = 0; i < rules->size(); ++i) {
+    const Json& rule = (*rules)[i];
+    const std::string place = fmt::format("{}/rules/{}", in.place(), i);
+    if (!rule.is_array() || rule.size() != 2 || !rule[0].is_string() || rule[0].get_ref<const std::string&>().empty())
+      return TagMembers::invalid(place, "a list of a pattern, which is a string that is not empty, and a format");
+    ESP_TRY(const Expression content, format(rule[1], place + "/1", ends));
+    dispatch.triggers.push_back(rule[0].get<std::string>());
+    dispatch.ways.push_back({dispatch.triggers.back(), content});
   }
-  const Expression first = store_.either(std::move(at_once)), next = store_.either(std::move(found));
-  const Expression free =
-      store_.both(any_text_, store_.negation(store_.concat({store_.anything(), any_of(triggers), store_.anything()})));
-  if (only_one) return begin_with_tag ? first : store_.either(next, free);
-  const Expression others = store_.concat(store_.star(next), free);
-  return begin_with_tag ? store_.concat(first, others) : others;
+  ESP_TRY(const bool loop, in.flag("loop", true));
+  dispatch.only_one = !loop;
+  ESP_TRY(dispatch.excluded, in.words("excludes"));
+  dispatch.excluded.insert(dispatch.excluded.end(), ends.begin(), ends.end());
+  return free_text_.dispatch(dispatch);
 }
 
-Result<Expression> TagReader::separated(const Json& json, const std::string& place) {
-  ESP_TRY(const auto all, tags(json, place));
-  ESP_TRY(const std::string separator, text(json, "separator", place));
+Result<Expression> TagReader::separated(const TagMembers& in, const Words& ends) {
+  ESP_TRY(const auto all, tags(in, ends));
+  ESP_TRY(const std::string separator, in.text("separator"));
+  ESP_TRY(const bool only_one, in.flag("stop_after_first"));
+  ESP_TRY(const bool at_least_one, in.flag("at_least_one"));
   std::vector<Expression> ways;
   for (const Tag& tag : all) ways.push_back(whole(tag));
   const Expression one = store_.either(std::move(ways));
-  const Expression some = flag(json, "stop_after_first")
-                              ? one
-                              : store_.concat(one, store_.star(store_.concat(store_.text(separator), one)));
-  return flag(json, "at_least_one") ? some : store_.optional(some);
+  const Expression some = only_one ? one : store_.concat(one, store_.star(store_.concat(store_.text(separator), one)));
+  return at_least_one ? some : store_.optional(some);
 }
 
 // The older spelling.
 Result<Expression> TagReader::structures(const Json& json) {
-  ESP_TRY(const Json* list, member(json, "structures", "#"));
-  ESP_TRY(const auto triggers, texts(json, "triggers", "#"));
-  if (!list->is_array() || list->empty()) return invalid("#/structures", "a list of at least one structure");
-  std::vector<Tag> all;
+  constexpr std::array<std::string_view, 2> kMembers = {"structures", "triggers"};
+  ESP_TRY(const TagMembers members, TagMembers::of_object(json, "#", kMembers));
+  ESP_TRY(const Json* list, members.list("structures", "structure"));
+  FreeText::Dispatch dispatch;
+  ESP_TRY(dispatch.triggers, members.texts("triggers"));
   for (std::size_t i = 0; i < list->size(); ++i) {
-    const Json& one = (*list)[i];
     const std::string place = fmt::format("#/structures/{}", i);
-    if (!one.is_object()) return invalid(place, "an object");
-    Tag tag;
-    ESP_TRY(tag.begin, text(one, "begin", place));
-    ESP_TRY(const std::string end, text(one, "end", place));
-    const char* name = find_field(one, "schema") != nullptr ? "schema" : "json_schema";
-    ESP_TRY(const Expression content, schema(one, name, place));
-    tag.rest = store_.concat(content, store_.text(end));
-    const auto opens = [&](const std::string& trigger) { return !trigger.empty() && tag.begin.starts_with(trigger); };
-    if (std::ranges::none_of(triggers, opens)) return invalid(place + "/begin", "a text that begins with a trigger");
-    all.push_back(std::move(tag));
+    ESP_TRY(Tag one, structure((*list)[i], place));
+    const auto opens = [&](const std::string& trigger) { return !trigger.empty() && one.begin.starts_with(trigger); };
+    if (std::ranges::none_of(dispatch.triggers, opens))
+      return TagMembers::invalid(place + "/begin", "a text that begins with a trigger");
+    dispatch.ways.push_back(std::move(one));
   }
-  return tag_dispatch(all, triggers, false, false);
+  return free_text_.dispatch(dispatch);
+}
+
+Result<TagReader::Tag> TagReader::structure(const Json& json, const std::string& place) {
+  constexpr std::array<std::string_view, 4> kMembers = {"begin", "schema", "json_schema", "end"};
+  ESP_TRY(const TagMembers members, TagMembers::of_object(json, place, kMembers));
+  Tag tag;
+  ESP_TRY(tag.begin, members.text("begin"));
+  ESP_TRY(const std::string end, members.text("end"));
+  const std::string_view name = members.find("schema") != nullptr ? "schema" : "json_schema";
+  ESP_TRY(const Json* written, members.get(name));
+  ESP_TRY(const Expression content, schemas_.older(*written, place, members.place_of(name)));
+  tag.rest = store_.concat(content, store_.text(end));
+  return tag;
 }
 
 }  // namespace

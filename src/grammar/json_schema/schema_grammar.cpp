@@ -42,7 +42,7 @@ SchemaGrammar::SchemaGrammar(ExpressionStore& store, SchemaDocument document, Sc
   colon_ = store.text(":");
   quote_and_colon_ = store.text("\":");
   if (!options.flexible_whitespace) return;
-  const Expression space = json_space(store), colon = store.concat({space, colon_, space});
+  const Expression space = json_space(store, options.most_space), colon = store.concat({space, colon_, space});
   space_ = store.lexeme(space);
   colon_ = store.lexeme(colon);
   quote_and_colon_ = store.lexeme(store.concat(quote_, colon));

@@ -13,10 +13,10 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr std::size_t kMostPatterns = 64;   // that tell the names of one object apart
-constexpr std::size_t kMostRegions = 4096;  // of names that they tell apart
-constexpr std::size_t kMostCompared = 64;   // alternatives of which each is compared with each
-constexpr std::size_t kMostSplit = 8;       // alternatives of an object of a document that are told apart
+constexpr std::size_t kMostPatterns = 64;      // that tell the names of one object apart
+constexpr std::size_t kMostRegions = 4096;     // of names that they tell apart
+constexpr std::size_t kMostAlternatives = 64;  // alternatives of which each is compared with each
+constexpr std::size_t kMostSplit = 8;          // alternatives of an object of a document that are told apart
 
 }  // namespace
 
@@ -45,7 +45,7 @@ std::vector<SchemaGrammar::Container> SchemaGrammar::ways_in_order(Formula formu
 std::vector<SchemaGrammar::Container> SchemaGrammar::open_ways(const std::vector<Formula>& formulas) {
   std::vector<Container> ways;
   for (const Formula way : formulas) ways.push_back(open_object(way));
-  if (ways.size() > kMostCompared) return ways;
+  if (ways.size() > kMostAlternatives) return ways;
   for (Container& a : ways) {
     for (const Container& b : ways) {
       const Shape &one = shapes_[a.shape], &other = shapes_[b.shape];
@@ -260,6 +260,7 @@ void SchemaGrammar::tell_other_names_apart(Formula formula, Shape& shape) {
 // there are no others. (Not where only a condition requires a name, or a listed value has it.)
 SchemaGrammar::Order SchemaGrammar::order_of(const Shape& shape) const {
   if (options_.order == MemberOrder::declared) return Order::all;
+  if (options_.order == MemberOrder::any) return Order::none;
   if (!any_order_) return shape.closed && !reader_.chooses() ? Order::all : Order::required;
   const std::size_t required = shape.required_places.size();
   const bool all_must_come = !shape.optional && required > 0;

@@ -118,6 +118,7 @@ struct SchemaOptions {
   bool flexible_whitespace = false;
   Constraint::Closed closed = Constraint::Closed::as_written;
   MemberOrder order = MemberOrder::automatic;
+  std::uint32_t most_space = 0xffffffff;  // bytes of whitespace at one place, where it is flexible
 };
 
 class SchemaReader {
