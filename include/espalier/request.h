@@ -42,7 +42,8 @@ struct RequestFields {
   SamplingParams sampling;
   Constraint constraint;                      // on the output; end tokens come exactly where it is complete
   std::shared_ptr<grammar::Grammar> grammar;  // `constraint` compiled (Engine::compile); else submit() does it
-  std::optional<Thinking> thinking;           // what the constraint leaves alone
+  std::string constraint_place;  // the caller's name for it, in errors of limits that it meets while text is generated
+  std::optional<Thinking> thinking;  // what the constraint leaves alone
   bool json_closing = false;  // an output that ends for its length gets a shortest text that completes it, beyond it
   LogprobFields logprobs;
   std::string scope;        // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing

@@ -1,11 +1,15 @@
 // Constrained requests in the engine's core, on a real (tiny) model with its tokenizer: what comes out is allowed, and
 // the same whether forced text is jumped, drafted or computed token by token, alone or among others.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
 #include <random>
+#include <thread>
 
 #include "base/json.h"
+#include "base/step_aside.h"
 #include "engine/core_requests.h"
 #include "engine/grammar_cache.h"
 #include "text/tokenizer.h"
@@ -18,6 +22,8 @@ using testing::Answers;
 using testing::CoreHarness;
 using testing::expect_all_finished;
 using testing::GoldenModel;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::options;
 using testing::random_tokens;
 using testing::request;
@@ -265,6 +271,31 @@ class AtWork {
   std::promise<void> ends_;
   std::thread thread_;
 };
+
+// Beside a model a thread has a thirtieth of the time: what has met another limit by then would meet it with more, too.
+TEST_F(ConstrainedRequests, ARefusalSpeaksOfTimeOnlyWhereThereWasTooLittle) {
+  std::string links;
+  for (int i = 0; i < 1600; ++i) links += fmt::format(R"("n{}":{{"$ref":"#/$defs/n{}"}},)", i, i + 1);
+  const std::string deep = R"({"$ref":"#/$defs/n0","$defs":{)" + links + R"("n1600":true}})";
+  std::string many;
+  for (int i = 0; i < 400; ++i) many += fmt::format(R"({}{{"contains":{{"required":["n{}"]}}}})", i > 0 ? "," : "", i);
+  GrammarLimits limits;
+  limits.compile_time = std::chrono::seconds(1);
+  GrammarCache fresh(tokenizer, limits, 64u << 20);
+  const ModelComputes everything(1000);
+  std::thread([&] {
+    thread_steps_aside = true;
+    const auto refused = [&](const std::string& schema) {
+      const auto compiled = fresh.compile({Kind::json_schema, schema});
+      return compiled.ok() ? Error() : compiled.error();
+    };
+    const Error structure = refused(deep), time = refused(R"({"allOf":[)" + many + "]}");
+    EXPECT_EQ(structure.code, "grammar_too_complex");
+    EXPECT_THAT(structure.message, Not(HasSubstr("of a processor")));
+    EXPECT_EQ(time.code, "grammar_too_complex");
+    EXPECT_THAT(time.message, HasSubstr("of a processor"));
+  }).join();
+}
 
 // Nothing may come where everything would open one rule too many.
 TEST_F(ConstrainedRequests, ATextWithTooManyRulesOpenEndsWithTheGrammarsError) {

@@ -52,9 +52,11 @@ GrammarLimits limits_behind(GrammarLimits limits, std::chrono::steady_clock::dur
   return limits;
 }
 
-// What stepped aside for most of its time may have met no limit but that.
-void say_if_cut_short(Error& error, std::chrono::nanoseconds worked, std::chrono::nanoseconds taken) {
-  if (error.code != "grammar_too_complex" || error.kind == Error::Kind::too_large || worked > taken / 2) return;
+// What stepped aside for most of its time may have met no limit but that. Whatever ended earlier met another one.
+void say_if_cut_short(Error& error, std::chrono::nanoseconds worked, std::chrono::nanoseconds taken,
+                      std::chrono::nanoseconds limit) {
+  if (error.code != "grammar_too_complex" || error.kind == Error::Kind::too_large) return;
+  if (taken < limit || worked > taken / 2) return;
   error.message += fmt::format(
       "; it had {} ms of a processor, what the model left, and may do with more: when less is generated, or with a "
       "longer --grammar-compile-time",
@@ -103,10 +105,12 @@ Result<std::shared_ptr<grammar::Grammar>> GrammarCache::compile(Constraint const
     if (some_left && c.text.size() > kLarge) give_back_free_memory();
     const auto begin = std::chrono::steady_clock::now();
     const auto worked_before = thread_time();
-    auto compiled = compile_and_give_back(c, vocabulary(), limits_behind(limits_, begin - asked), budget_);
+    const GrammarLimits limits = limits_behind(limits_, begin - asked);
+    auto compiled = compile_and_give_back(c, vocabulary(), limits, budget_);
     if (compiled.ok()) return compiled;
     Error error = std::move(compiled).error();
-    say_if_cut_short(error, thread_time() - worked_before, std::chrono::steady_clock::now() - begin);
+    const auto taken = std::chrono::steady_clock::now() - begin;
+    say_if_cut_short(error, thread_time() - worked_before, taken, limits.compile_time);
     return error;
   });
 }

@@ -52,17 +52,27 @@ TextRules::TextRules(const Request& request)
       first_watched(request.sampling().min_new_tokens),
       keep_stop(request.sampling().no_stop_trim),
       skip_special_tokens(request.sampling().skip_special_tokens),
-      stops(request.stops()) {}
+      stops(request.stops()),
+      constraint_place(request.fields().constraint_place) {}
 
 struct TextStream::Impl {
   Stream stream;
   std::shared_ptr<const Stops> stops;
   std::vector<ChoiceText> choices;
+  std::string constraint_place;
   int open;
 
   Impl(Stream s, const Tokenizer* tokenizer, const TextRules& rules)
-      : stream(std::move(s)), stops(rules.stops), open(rules.choices) {
+      : stream(std::move(s)), stops(rules.stops), constraint_place(rules.constraint_place), open(rules.choices) {
     for (int i = 0; i < rules.choices; ++i) choices.emplace_back(tokenizer, rules);
+  }
+
+  // The engine knows of a grammar, but not what it is to the caller.
+  Error placed(Error error) const {
+    if (error.code != "grammar_too_complex" || !error.field.empty() || constraint_place.empty()) return error;
+    error.message = constraint_place + ": " + error.message;
+    error.field = constraint_place;
+    return error;
   }
 
   void handle(TokenEvent& token, std::vector<TextEvent>& out) {
@@ -80,7 +90,7 @@ struct TextStream::Impl {
     end.text = choice.finish();
     end.reason = finish.reason;
     end.matched_token = finish.matched;
-    end.error = std::move(finish.error);
+    end.error = placed(std::move(finish.error));
     end.usage = std::move(finish.usage);
     end.timing = finish.timing;
     if (const auto index = choice.matched()) {

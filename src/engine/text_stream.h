@@ -50,6 +50,7 @@ struct TextRules {
   int first_watched;  // tokens that stops do not look at
   bool keep_stop, skip_special_tokens;
   std::shared_ptr<const Stops> stops;  // may be null
+  std::string constraint_place;        // for its errors
 };
 
 class TextStream {

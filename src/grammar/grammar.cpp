@@ -36,6 +36,24 @@ Error invalid(std::string message) {
   return bad_request(std::move(message), "", "grammar_invalid");
 }
 
+// Of a constraint that meets a limit: what would meet none.
+std::string_view simpler(Constraint::Kind kind) {
+  using Kind = Constraint::Kind;
+  switch (kind) {
+    case Kind::regex:
+      return "shorter or less nested repetitions, or fewer alternatives,";
+    case Kind::choice:
+      return "fewer or shorter choices";
+    case Kind::ebnf:
+    case Kind::lark:
+      return "shorter repetitions, or fewer alternatives and rules,";
+    case Kind::structural_tag:
+      return "fewer tags, or simpler contents of them,";
+    default:
+      return "shorter repetitions, fewer alternatives, or less nesting of oneOf and not";
+  }
+}
+
 // A document that takes long to free.
 class Document {
  public:
@@ -105,9 +123,21 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   return grammar;
 }
 
+// Nobody asked for declared objects to be closed: where that would leave nothing (alternatives of a oneOf that then let
+// in the same), they are as they are written.
 Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, const Company& company,
                                                const GrammarLimits& limits, Moment until) {
+  using Closed = Constraint::Closed;
+  auto made = make_closed(constraint, constraint.closed, company, limits, until);
+  if (made.ok() || constraint.closed != Closed::declared || made.error().code != "grammar_invalid") return made;
+  return make_closed(constraint, Closed::as_written, company, limits, until);
+}
+
+Result<std::shared_ptr<Grammar>> Grammar::make_closed(const Constraint& constraint, Constraint::Closed closed,
+                                                      const Company& company, const GrammarLimits& limits,
+                                                      Moment until) {
   std::shared_ptr<Grammar> grammar(new Grammar(company.vocabulary, limits, company.budget));
+  grammar->closed_ = closed;
   if (Result<> begun = grammar->begin(constraint, until); !begun) {
     free_after_task(std::move(grammar));
     return begun.error();
@@ -116,6 +146,7 @@ Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, con
 }
 
 Result<> Grammar::begin(const Constraint& constraint, Moment until) {
+  kind_ = constraint.kind;
   store_.set_deadline(until);
   ESP_TRY(const Expression whole, read_constraint(constraint, until));
   const bool possible = store_.possible(whole);
@@ -144,7 +175,7 @@ Result<Json> Grammar::read_json(const std::string& text, Moment until) {
 Result<Expression> Grammar::read_constraint(const Constraint& constraint, Moment until) {
   using Kind = Constraint::Kind;
   Expression whole = ExpressionStore::nothing;
-  const SchemaOptions options{constraint.flexible_whitespace, constraint.closed};
+  const SchemaOptions options{constraint.flexible_whitespace, closed_};
   switch (constraint.kind) {
     case Kind::regex: {
       ESP_TRY(const Regex regex, parse_regex(constraint.text));
@@ -267,10 +298,8 @@ Result<> Grammar::limit_met() const {
                  "", "grammar_too_complex"};
   }
   return bad_request(
-      "the constraint takes more states or time than its limits allow; shorter repetitions, fewer alternatives, or "
-      "less "
-      "nesting of oneOf and not would work",
-      "", "grammar_too_complex");
+      fmt::format("the constraint takes more states or time than its limits allow; {} would work", simpler(kind_)), "",
+      "grammar_too_complex");
 }
 
 Result<State> Grammar::read(State from, std::string_view bytes) {

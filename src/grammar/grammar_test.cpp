@@ -1,6 +1,7 @@
 #include "grammar/grammar.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,6 +17,7 @@
 namespace espalier::grammar {
 namespace {
 
+using ::testing::HasSubstr;
 using Kind = Constraint::Kind;
 
 // A rule that hangs on every later one, and a sequence that may be empty up to any part: both in linear time.
@@ -292,6 +294,26 @@ TEST(Grammars, WhatCannotBeHonouredIsNamedWithItsPlace) {
   EXPECT_EQ(refused(Kind::choice, "[]").kind, Error::Kind::bad_request);
 }
 
+TEST(Grammars, WhatMeetsALimitIsToldWhatWouldNot) {
+  GrammarLimits limits;
+  limits.nodes = 100;
+  const auto advice = [&](Kind kind, const std::string& text) {
+    const auto grammar = Grammar::compile({kind, text}, bytes_only(), limits);
+    EXPECT_FALSE(grammar.ok()) << text;
+    return grammar.ok() ? std::string() : grammar.error().message;
+  };
+  std::string choices, ways, letters;
+  for (int i = 0; i < 300; ++i) {
+    choices += fmt::format("{}\"{} times\"", i > 0 ? "," : "", i * 7919);
+    ways += fmt::format("{}\"{} times\"", i > 0 ? " | " : "", i * 7919);
+    letters += fmt::format("{}{}[a-f]", i > 0 ? "|" : "", i * 7919);
+  }
+  EXPECT_THAT(advice(Kind::choice, "[" + choices + "]"), HasSubstr("; fewer or shorter choices would work"));
+  EXPECT_THAT(advice(Kind::regex, letters), HasSubstr("; shorter or less nested repetitions, or fewer alternatives"));
+  EXPECT_THAT(advice(Kind::ebnf, "root ::= " + ways), HasSubstr("; shorter repetitions, or fewer alternatives and"));
+  EXPECT_THAT(advice(Kind::lark, "start: " + ways), HasSubstr("; shorter repetitions, or fewer alternatives and"));
+}
+
 TEST(Grammars, AHostileConstraintEndsWithinItsLimits) {
   GrammarLimits limits;
   limits.compile_time = std::chrono::milliseconds(300);
@@ -444,13 +466,14 @@ TEST(Grammars, ClosingOnlyEverLeavesOut) {
     check(how, {R"({"oneOf":[)" + tagged("x", "a") + "," + tagged("y", "b") + "]}",
                 {R"({"kind":"x","a":1})", R"({"kind":"y","b":1})", R"({"kind":"y"})"},
                 {R"({"kind":"x","b":1})", R"({"kind":"z"})"}});
-    const auto none =
-        Grammar::compile({Kind::json_schema,
-                          R"({"type":"object","oneOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]})", false, how},
-                         bytes_only());
-    ASSERT_FALSE(none.ok());
-    EXPECT_NE(none.error().message.find("strict: false"), std::string::npos) << none.error().message;
   }
+  // Nothing would be left.
+  const std::string loose =
+      R"({"type":"object","oneOf":[{"properties":{"a":{}}},{"properties":{"b":{"type":"null"}}}]})";
+  const auto none = Grammar::compile({Kind::json_schema, loose, false, Closed::all}, bytes_only());
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("strict: false"), std::string::npos) << none.error().message;
+  check(Closed::declared, {loose, {R"({"b":1})", R"({"a":1,"b":1})"}, {"{}", R"({"a":1})", R"({"b":null})"}});
 }
 
 TEST(Grammars, AClosingIsAShortestTextThatCompletesTheWhole) {

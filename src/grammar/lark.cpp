@@ -166,11 +166,12 @@ Result<> LarkParser::definition() {
   return success();
 }
 
+// Whatever it is: there are none.
 Result<> LarkParser::priority() {
   if (!cursor_.take(".")) return success();
   if (!cursor_.take("-")) cursor_.take("+");
-  ESP_CHECK(cursor_.take_count());
-  return success();
+  if (!cursor_.take_digits().empty()) return success();
+  return cursor_.invalid(cursor_.offset(), "a number is expected here, the priority of what is defined");
 }
 
 Result<> LarkParser::expression() {

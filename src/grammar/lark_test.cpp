@@ -100,6 +100,10 @@ TEST(Lark, TerminalsOfTheLibraryCanBeImported) {
   EXPECT_EQ(lark("%import common (INT, WS,\n  WORD)\nstart: INT WS WORD", {"1 a", "1a"}), "[1 a]");
 }
 
+TEST(Lark, PrioritiesMayBeAnyNumber) {
+  EXPECT_EQ(lark("start.-7: A B\nA.2: \"a\"\nB.10000000000000000000000: \"b\"", {"ab"}), "[ab]");
+}
+
 TEST(Lark, WhatIsMalformedIsRefusedWhereItStands) {
   expect_refusals(
       RuleDialect::lark, Error::Kind::bad_request,
@@ -107,7 +111,7 @@ TEST(Lark, WhatIsMalformedIsRefusedWhereItStands) {
        {"root: \"a\"", "grammar line 1, column 1: a rule named \"start\""},
        {"start: a\n  b\na: \"a\"", "grammar line 2, column 4: a colon is expected after \"b\""},
        {"start \"a\"", "grammar line 1, column 7: a colon is expected after \"start\""},
-       {"start.x: \"a\"", "grammar line 1, column 7: a number"},
+       {"start.x: \"a\"", "grammar line 1, column 7: a number is expected here, the priority"},
        {"\"a\"", "grammar line 1, column 1: a definition is expected here"},
        {"?: \"a\"", "grammar line 1, column 2: a definition is expected here"},
        {"start: +", "grammar line 1, column 8: there is nothing before this quantifier to repeat"},

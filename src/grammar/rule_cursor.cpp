@@ -170,6 +170,12 @@ Result<std::string> RuleCursor::take_literal() {
   return text;
 }
 
+std::string_view RuleCursor::take_digits() {
+  const std::size_t begin = at_;
+  while (is_decimal(peek())) ++at_;
+  return since(begin);
+}
+
 Result<int> RuleCursor::take_count() {
   const std::size_t where = at_;
   if (!is_decimal(peek())) return invalid(where, "a number of repetitions is expected here");

@@ -52,6 +52,7 @@ class RuleCursor {
   Result<char32_t> take_escape(bool in_class = false);
   // The text of the literal that begins here with a quote. EBNF's may go over lines, as llama.cpp allows.
   Result<std::string> take_literal();
+  std::string_view take_digits();  // however many; empty if there is none
   Result<int> take_count();
   Result<RepeatCounts> take_counts();  // {m}, {m,}, {m,n}, {,n} or xgrammar's {m,-1}, from the brace on
 

@@ -118,7 +118,9 @@ Result<Expression> TagReader::format(const Json& json, const std::string& place,
 
 Result<Expression> TagReader::format(const TagMembers& in, const Words& ends) {
   if (++depth_ > kMostNesting)
-    return bad_request("structural tag: formats are nested more than 64 deep", in.place(), "grammar_too_complex");
+    return bad_request(
+        fmt::format("structural tag: formats are nested more than {} deep at {}", kMostNesting, in.place()), in.place(),
+        "grammar_too_complex");
   struct Leave {
     int& depth;
     ~Leave() { --depth; }
@@ -134,8 +136,9 @@ Result<Expression> TagReader::const_string(const TagMembers& in, const Words&) {
 
 Result<Expression> TagReader::regex(const TagMembers& in, const Words&) {
   ESP_TRY(const std::string pattern, in.text("pattern"));
-  ESP_TRY(const Regex regex, parse_regex(pattern));
-  return spelling_.whole(regex);
+  const auto regex = parse_regex(pattern);
+  if (!regex.ok()) return TagMembers::inside(regex.error(), "pattern", in.place_of("pattern"));
+  return spelling_.whole(*regex);
 }
 
 Result<Expression> TagReader::json_schema(const TagMembers& in, const Words&) {
@@ -149,11 +152,13 @@ Result<Expression> TagReader::grammar(const TagMembers& in, const Words&) {
     return TagMembers::unsupported(
         in.place(), "a grammar stands behind another grammar or schema; only the first format may be a grammar");
   }
-  ESP_TRY(RuleText parsed, parse_ebnf(rules));
-  out_.rules = std::make_unique<RuleText>(std::move(parsed));
-  ESP_TRY(auto made, RuleGrammar::make(store_, *out_.rules));
-  const Expression root = made->root();
-  out_.sources.push_back(std::move(made));
+  auto parsed = parse_ebnf(rules);
+  if (!parsed.ok()) return TagMembers::inside(parsed.error(), "grammar", in.place_of("grammar"));
+  out_.rules = std::make_unique<RuleText>(std::move(parsed).value());
+  auto made = RuleGrammar::make(store_, *out_.rules);
+  if (!made.ok()) return TagMembers::inside(made.error(), "grammar", in.place_of("grammar"));
+  const Expression root = (*made)->root();
+  out_.sources.push_back(std::move(made).value());
   return root;
 }
 

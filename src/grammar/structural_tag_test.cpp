@@ -219,6 +219,25 @@ TEST(StructuralTags, AnOlderStructuresSchemaMayBeAString) {
   EXPECT_EQ(refused(Kind::structural_tag, older(R"("{")")).field, "#/structures/0/schema");
 }
 
+TEST(StructuralTags, WhatIsRefusedInsideATagNamesTheTagsPlace) {
+  const auto refusal = [](const std::string& content) {
+    return refused_format(R"({"type":"triggered_tags","triggers":["<"],"tags":[{"begin":"<","end":">","content":)" +
+                          content + "}]}");
+  };
+  const std::string place = "#/format/tags/0/content";
+  const Error pattern = refusal(R"x({"type":"regex","pattern":"a(?<=x)"})x");
+  EXPECT_EQ(pattern.kind, Error::Kind::unsupported);
+  EXPECT_EQ(pattern.field, place + "/pattern");
+  EXPECT_TRUE(pattern.message.ends_with(" (the pattern at " + place + "/pattern)")) << pattern.message;
+  const Error schema = refusal(R"({"type":"json_schema","json_schema":{"properties":{"a":{"type":"x"}}}})");
+  EXPECT_TRUE(schema.message.ends_with(" (the schema at " + place + ")")) << schema.message;
+  for (const char* rules : {R"(root ::= missing)", R"(root ::= \"a\" root)"}) {
+    const Error grammar = refusal(R"({"type":"grammar","grammar":")" + std::string(rules) + "\"}");
+    EXPECT_EQ(grammar.field, place + "/grammar");
+    EXPECT_TRUE(grammar.message.ends_with(" (the grammar at " + place + "/grammar)")) << grammar.message;
+  }
+}
+
 TEST(StructuralTags, ParametersAreWrittenBetweenMarks) {
   const std::string both = R"({"a":{"type":"string","title":"A"},"n":{"type":"integer"}})", a = R"(,"required":["a"])";
   expect_format(parameters("qwen_xml", both, a),

@@ -87,6 +87,12 @@ Error TagMembers::unsupported(const std::string& place, std::string_view why) {
   return {Error::Kind::unsupported, fmt::format("structural tag: {} (at {})", why, place), place, {}};
 }
 
+Error TagMembers::inside(Error error, std::string_view what, const std::string& place) {
+  error.message = fmt::format("{} (the {} at {})", error.message, what, place);
+  error.field = place;
+  return error;
+}
+
 Result<TagMembers> TagMembers::of_format(const Json& json, std::string place) {
   if (!json.is_object()) return invalid(place, "an object");
   const Json* type = find_field(json, "type");

@@ -40,6 +40,8 @@ class TagMembers {
 
   static Error invalid(const std::string& place, std::string_view wanted);
   static Error unsupported(const std::string& place, std::string_view why);
+  // What is wrong with a pattern or a grammar, which knows nothing of the tags around it.
+  static Error inside(Error error, std::string_view what, const std::string& place);
 
  private:
   TagMembers(const Json& json, std::string place, std::string_view type)

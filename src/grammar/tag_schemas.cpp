@@ -83,7 +83,10 @@ Result<SchemaOptions> TagSchemas::schema_options(const TagMembers& in) const {
 
 Result<Expression> TagSchemas::schema(const Json& schema, const SchemaOptions& options, const std::string& place) {
   if (out_.sources.size() >= ExpressionStore::kMostSources - 1)
-    return bad_request("structural tag: more than 250 schemas and grammars", place, "grammar_too_complex");
+    return bad_request(fmt::format("structural tag: the schema at {} is one too many: {} schemas and grammars are "
+                                   "accepted",
+                                   place, ExpressionStore::kMostSources - 1),
+                       place, "grammar_too_complex");
   auto made = SchemaGrammar::make(store_, schema, options);
   if (!made.ok()) {
     Error error = made.error();

@@ -173,6 +173,39 @@ TEST(Bodies, ConstraintsComeInEveryClientsSpelling) {
   EXPECT_EQ(open->common.constraint.constraint.closed, Constraint::Closed::as_written);
 }
 
+// A constraint that would not be there is worse than a refusal.
+TEST(Bodies, MembersThatWouldConstrainNothingAreRefused) {
+  const std::pair<const char*, const char*> refused[] = {
+      {R"("structured_outputs":{"type":"json_schema","json_schema":{"schema":{}}})", "structured_outputs.type"},
+      {R"("structured_outputs":{"regex":"a","schema":{"type":"null"}})", "structured_outputs.schema"},
+      {R"("structured_outputs":{})", "structured_outputs"},
+      {R"("structured_outputs":{"regex":null,"json_object":false,"grammar":""})", "structured_outputs"},
+      {R"("structured_outputs":{"disable_any_whitespace":true})", "structured_outputs"},
+      {R"("regex":"a","structured_outputs":{"json":null})", "structured_outputs"},
+      {R"("structured_outputs":"json")", "structured_outputs"},
+      {R"("response_format":{"type":"json"})", "response_format.type"},
+      {R"("response_format":{"type":"json_object","schema":""})", "response_format.schema"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"schema":""}})", "response_format.json_schema.schema"},
+      {R"("response_format":{})", "response_format.type"},
+  };
+  for (const auto& [member, field] : refused) {
+    const auto body = completion(fmt::format("{{\"prompt\":\"x\",{}}}", member));
+    ASSERT_FALSE(body.ok()) << member;
+    EXPECT_EQ(body.error().http_status(), 400) << member;
+    EXPECT_EQ(body.error().field, field) << member;
+  }
+  const auto unknown = completion(R"({"prompt":"x","structured_outputs":{"schema":{"type":"null"}}})");
+  EXPECT_EQ(unknown.error().message,
+            "structured_outputs has no member \"schema\"; its members are json, regex, choice, grammar, json_object, "
+            "structural_tag, disable_any_whitespace, whitespace_pattern, disable_fallback");
+  // What clients write out of their own.
+  const auto unset = completion(
+      R"({"prompt":"x","guided_json":null,"response_format":null,"structured_outputs":{"json":null,"regex":"a",)"
+      R"("disable_fallback":true,"disable_additional_properties":false,"_backend":null}})");
+  ASSERT_TRUE(unset.ok()) << unset.error().message;
+  EXPECT_EQ(unset->common.constraint.place, "structured_outputs.regex");
+}
+
 TEST(Bodies, NumbersOfConstraintsAreTakenAsWrittenAndOthersAsDoubles) {
   const std::string schema =
       R"({"minimum":0.1000000000000000055511151231257827,"enum":[123456789012345678901234567890]})";

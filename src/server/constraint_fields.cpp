@@ -44,6 +44,14 @@ Result<> read_schema(F& out, const Json& value, std::string_view place) {
   return bad_request(fmt::format("{} must be a JSON schema, as an object or as a string", place), std::string(place));
 }
 
+// Where something else has said that there is one.
+Result<> read_wanted_schema(F& out, const Json& value, std::string_view place) {
+  if (value.is_string() && value.get_ref<const std::string&>().empty())
+    return bad_request(fmt::format("{} is empty; it must be a JSON schema, as an object or as a string", place),
+                       std::string(place));
+  return read_schema(out, value, place);
+}
+
 Result<> read_tag(F& out, const Json& value, std::string_view place) {
   if (value.is_object()) return set(out, Kind::structural_tag, json_text(value), place);
   return read_text<Kind::structural_tag>(out, value, place);
@@ -93,15 +101,22 @@ Result<> read_no_whitespace(F& out, const Json& value, std::string_view place) {
   return success();
 }
 
+// Of back ends: there is one.
+Result<> read_no_fallback(F&, const Json& value, std::string_view place) {
+  ESP_CHECK(as_bool(value, place));
+  return success();
+}
+
 Result<> read_json_schema_format(F& out, const Json& value, std::string_view place) {
   const std::string at = fmt::format("{}.json_schema", place);
   const Json* inner = find_field(value, "json_schema");
   if (inner != nullptr && !inner->is_object()) return bad_request(at + " must be an object", at);
   const Json& holder = inner != nullptr ? *inner : value;  // llama.cpp has the schema beside the type
+  const std::string around = inner != nullptr ? at : std::string(place);
   const Json* schema = find_field(holder, "schema");
   if (schema == nullptr) return bad_request(at + ".schema is missing", at + ".schema");
-  ESP_CHECK(read_schema(out, *schema, (inner != nullptr ? at : std::string(place)) + ".schema"));
-  ESP_TRY(const auto strict, find_boolean(holder, {"strict", inner != nullptr ? at : std::string(place)}));
+  ESP_CHECK(read_wanted_schema(out, *schema, around + ".schema"));
+  ESP_TRY(const auto strict, find_boolean(holder, {"strict", around}));
   if (strict && !*strict) out.constraint.closed = Constraint::Closed::as_written;
   return success();
 }
@@ -113,7 +128,7 @@ Result<> read_response_format(F& out, const Json& value, std::string_view place)
   if (type == "structural_tag") return set(out, Kind::structural_tag, json_text(value), place);
   if (type == "json_object") {
     const Json* schema = find_field(value, "schema");
-    if (schema != nullptr) return read_schema(out, *schema, fmt::format("{}.schema", place));
+    if (schema != nullptr) return read_wanted_schema(out, *schema, fmt::format("{}.schema", place));
     return set(out, Kind::json_object, {}, place);
   }
   return bad_request(fmt::format("{}.type is {}; it may be text, json_object, json_schema or structural_tag", place,
@@ -121,6 +136,7 @@ Result<> read_response_format(F& out, const Json& value, std::string_view place)
                      fmt::format("{}.type", place));
 }
 
+constexpr std::size_t kStructuredForms = 6;  // the first ones; the others say how
 constexpr Row kStructured[] = {
     {"json", &read_schema, "none", ""},
     {"regex", &read_text<Kind::regex>, "none", ""},
@@ -130,11 +146,35 @@ constexpr Row kStructured[] = {
     {"structural_tag", &read_tag, "none", ""},
     {"disable_any_whitespace", &read_no_whitespace, "false", ""},
     {"whitespace_pattern", &read_whitespace_pattern, "none", ""},
+    {"disable_fallback", &read_no_fallback, "false", ""},
 };
+
+std::string listed(std::span<const Row> rows) {
+  std::string names;
+  for (const Row& row : rows) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
+}
+
+// Whoever writes a member that nobody reads means a constraint that would not be there. Clients write out all members
+// of their own that are not set.
+Result<> check_known(const Json& value, std::span<const Row> rows, std::string_view place) {
+  for (const std::string& name : KnownNames().with(rows).unknown_in(value)) {
+    if (!asks_for_something(value[name])) continue;
+    return bad_request(fmt::format("{} has no member {}; its members are {}", place, in_quotes(name), listed(rows)),
+                       fmt::format("{}.{}", place, name.substr(0, 80)), "unsupported_parameter");
+  }
+  return success();
+}
 
 Result<> read_structured_outputs(F& out, const Json& value, std::string_view place) {
   if (!value.is_object()) return bad_request(fmt::format("{} must be an object", place), std::string(place));
-  return read_fields(value, std::span<const Row>(kStructured), out, place);
+  const std::span<const Row> rows(kStructured);
+  ESP_CHECK(check_known(value, rows, place));
+  ESP_CHECK(read_fields(value, rows, out, place));
+  if (out.place.starts_with(place)) return success();
+  return bad_request(fmt::format("{} asks for no form of the output; set one of {}, or leave it out", place,
+                                 listed(rows.first(kStructuredForms))),
+                     std::string(place));
 }
 
 // In every client's spelling, wherever constraints stand: a spelling that one route passed over would be a constraint
@@ -276,6 +316,7 @@ Result<> refuse_unread_constraints(const Json& object, std::span<const std::stri
 Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fields) {
   if (asked.constraint.kind == Kind::none) return success();
   fields.json_closing = asked.json_closing;
+  fields.constraint_place = asked.place;
   if (asked.compiled != nullptr) {
     fields.grammar = asked.compiled;
     return success();

@@ -142,6 +142,16 @@ class Constraints(ServerCase):
         segments = self.server.post("/generate", {"segments": ["a", {"name": "b"}], "regex": "a"})
         self.assertEqual((segments.status, segments.json["error"]["param"]), (400, "regex"))
 
+    def test_a_form_that_nobody_would_read_is_refused(self):
+        form = {"type": "json_schema", "json_schema": {"name": "s", "schema": SHEET}}
+        message = [{"role": "user", "content": "x"}]
+        for field, word, more in (("structured_outputs.type", "its members are json, regex", {"structured_outputs": form}),
+                                  ("structured_outputs", "set one of json, regex", {"structured_outputs": {}}),
+                                  ("response_format.type", "json_schema", {"response_format": {"type": "json"}})):
+            reply = self.server.post("/v1/chat/completions", {"messages": message, **more})
+            self.assertEqual((reply.status, reply.json["error"]["param"]), (400, field), reply.body)
+            self.assertIn(word, reply.json["error"]["message"])
+
     def test_a_batch_may_ask_for_a_form_each(self):
         reply = self.server.generate(text=["a", "b"], sampling_params=[{**GREEDY, "regex": "x{3}"}, {**GREEDY, "choices": ["y"]}])
         self.assertEqual([one["text"] for one in reply], ["xxx", "y"])
@@ -328,6 +338,28 @@ class Together(unittest.TestCase):
         for flags in ((), ("--disable-jump-forward",), ("--speculative-algorithm", "tree"), ("--chunked-prefill-size", "16")):
             for i, output in enumerate(self.outputs(*flags, together=True)):
                 self.assertEqual(output, alone[i % len(alone)], flags)
+
+
+class Tight(ServerCase):
+    """A limit that is met in the middle of an answer is told of the field that asked for the form."""
+
+    FLAGS = ("--grammar-max-states", "1000")
+    LARGE = "[a-z]*(a[a-z]{300}|b[a-z]{301}|c[a-z]{302}|d[a-z]{303})"  # a few states more with every byte
+
+    def test_the_field_is_named(self):
+        hole = {"name": "code", "sampling_params": {**GREEDY, "max_new_tokens": 400, "regex": self.LARGE}}
+        form = {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": f"^{self.LARGE}$"}}}
+        message = [{"role": "user", "content": "x"}]
+        for route, body, field in (("/generate", native(regex=self.LARGE, max_new_tokens=400), "sampling_params.regex"),
+                                   ("/generate", {"segments": ["a", hole]}, "segments[1].sampling_params.regex"),
+                                   ("/v1/completions", {"prompt": "x", "temperature": 0, "max_tokens": 400, "guided_regex": self.LARGE}, "guided_regex"),
+                                   ("/v1/chat/completions", {"messages": message, "max_tokens": 400, "temperature": 0, "response_format": form},
+                                    "response_format.json_schema.schema")):
+            reply = self.server.post(route, body)
+            self.assertEqual(reply.status, 400, (route, reply.body))
+            error = reply.json["error"]
+            self.assertEqual((error["param"], error["code"]), (field, "grammar_too_complex"))
+            self.assertTrue(error["message"].startswith(field + ": "), error["message"])
 
 
 class Hostile(ServerCase):

@@ -58,24 +58,16 @@ Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& stor
 }
 
 Result<> SchemaGrammar::open() {
-  ESP_CHECK(reader_.read_all());
+  // All schemas that can be reached are read now, so that what is refused is refused before anything is generated.
+  ESP_CHECK(reader_.read_all([this](SchemaNumber number) { return Asking(*this, number); }));
   if (reader_.compares_items()) store_.set_records();
   any_order_ =
       options_.order == MemberOrder::any || (options_.order == MemberOrder::automatic && reader_.describes_documents());
   const Formula root = formulas_.one({Kind::schema, 0, 0, 0});
   const bool any = possible(root);
   if (error_) return *error_;
-  if (store_.exhausted() || formulas_.exhausted()) {
-    return Error{Error::Kind::bad_request, "JSON schema: too many ways to satisfy it; a simpler one will do better", "",
-                 "grammar_too_complex"};
-  }
-  if (!any) {
-    const std::string_view closed =
-        reader_.closes() ? " with objects that have no members but those it lists; additionalProperties: true in them "
-                           "(or strict: false in a response_format) allows others"
-                         : "";
-    return bad_request(fmt::format("JSON schema: no value satisfies it{}", closed), "", "grammar_invalid");
-  }
+  if (limit_met()) return too_complex();
+  if (!any) return without_value();
   document_ = SchemaDocument();  // all of it has become formulas
   root_ = value(root);
   return success();
@@ -111,6 +103,7 @@ Formula SchemaGrammar::restrict_one(const Demand& c, bool negated, Type type) {
   switch (c.kind) {
     case Kind::schema: {
       const std::uint64_t key = ((std::uint64_t{c.a} * 2 + c.b) << 3) | static_cast<std::uint64_t>(type);
+      const Asking asking(*this, c.a);
       if (!goes_deeper()) return FormulaStore::never;
       if (!restricting_.insert(key).second) {
         const std::string place =
@@ -219,6 +212,7 @@ bool SchemaGrammar::possible(Formula formula) {
   if (formula == FormulaStore::never) return false;
   if (formula == FormulaStore::always) return true;
   if (const auto known = possible_.find(formula); known != possible_.end()) return known->second;
+  const Asking asking(*this, schema_in(formula));
   if (!goes_deeper() || !asking_.insert(formula).second) {
     assumed_ = true;
     return false;
@@ -243,6 +237,7 @@ bool SchemaGrammar::possible(Formula formula) {
 // Whether one more question within others fits the stack; else the schema is too complex.
 bool SchemaGrammar::goes_deeper() {
   if (asking_.size() + searching_.size() + restricting_.size() < kDeepest) return true;
+  too_deep_ = too_deep_ || !limit_met();
   store_.exhaust();
   formulas_.exhaust();
   return false;

@@ -10,8 +10,8 @@
 // the schema names them, as far as that order tells what comes next (schema_objects.cpp). Numbers under a bound or a
 // factor have no exponent, integers no fraction.
 // Threads: one at a time. The schema is looked at by make() only.
-// Fails:   make(): as SchemaReader, and bad_request for a schema that no value satisfies or that refers to itself
-//          without reading anything. Later never: beyond the limits the store is exhausted.
+// Fails:   make(): as SchemaReader, and bad_request naming the innermost schema that no value satisfies, that has too
+//          many ways, or that refers to itself without reading anything. Later never: the store is exhausted then.
 #pragma once
 
 #include <functional>
@@ -142,6 +142,34 @@ class SchemaGrammar final : public ExpressionSource {
 
   SchemaGrammar(ExpressionStore& store, SchemaDocument document, SchemaOptions options);
   Result<> open();
+
+  // schema_refusals.cpp: what is told of a schema that is refused as a whole
+  struct Asked {
+    SchemaNumber schema = 0;
+    std::size_t made_before = 0;
+  };
+  class Asking {  // about a schema; once a limit is met, for good
+   public:
+    Asking(SchemaGrammar& grammar, std::optional<SchemaNumber> schema)
+        : grammar_(grammar), counts_(schema && !grammar.limit_met()) {
+      if (counts_) grammar_.asked_.push_back({*schema, grammar_.made()});
+    }
+    ~Asking() {
+      if (counts_ && !grammar_.limit_met()) grammar_.asked_.pop_back();
+    }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+
+   private:
+    SchemaGrammar& grammar_;
+    const bool counts_;
+  };
+  std::size_t made() const { return store_.size() + formulas_.size(); }
+  bool limit_met() const { return store_.exhausted() || formulas_.exhausted(); }
+  std::optional<SchemaNumber> schema_in(Formula formula) const;
+  Error too_complex() const;
+  Error without_value();
+  std::vector<SchemaNumber> needed_parts(SchemaNumber number);
 
   // Of one type; values; what arrays and objects share (schema_grammar.cpp).
   Expression settled(Expression made);
@@ -304,6 +332,8 @@ class SchemaGrammar final : public ExpressionSource {
   SchemaReader reader_;
   FormulaStore& formulas_;
   std::optional<Error> error_;
+  std::vector<Asked> asked_;  // each for the one before it
+  bool too_deep_ = false;
   Expression root_ = ExpressionStore::nothing;
   Expression space_ = ExpressionStore::empty;
   Expression any_text_, quote_, free_character_, free_text_;

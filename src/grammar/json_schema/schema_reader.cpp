@@ -103,8 +103,10 @@ Error SchemaReader::refuse(const Reading& in, std::string_view keyword, std::str
   return {Error::Kind::unsupported, fmt::format("JSON schema: {} at {} {}", keyword, place, why), place, {}};
 }
 
-Error SchemaReader::malformed(const Reading& in, std::string_view keyword, std::string_view wanted) const {
-  const std::string place = document_.pointer(in.number) + pointer_token(keyword);
+Error SchemaReader::malformed(const Reading& in, std::string_view keyword, std::string_view wanted,
+                              std::optional<std::string_view> token) const {
+  std::string place = document_.pointer(in.number) + pointer_token(keyword);
+  if (token) place += pointer_token(*token);
   return bad_request(fmt::format("JSON schema: {} at {} must be {}", keyword, place, wanted), place, "grammar_invalid");
 }
 
@@ -134,20 +136,6 @@ Formula SchemaReader::condition(const Reading& in, const Json& value, std::strin
                                 std::string_view token) {
   const bool as_written = in.as_written || (closes_ && may_close(value));
   return subschema({in.number, in.schema, as_written}, value, keyword, token);
-}
-
-Result<> SchemaReader::read_all() {
-  SchemaNumber number = 0;
-  for (std::size_t condition = 0; tables_.goes_on();) {
-    if (number < document_.size()) {
-      ESP_CHECK(formula(number++));
-    } else if (condition < conditions_.size()) {
-      ESP_CHECK(formula(conditions_[condition++], true));
-    } else {
-      break;
-    }
-  }
-  return success();
 }
 
 Result<Formula> SchemaReader::formula(SchemaNumber number, bool as_written) {
@@ -478,40 +466,53 @@ Result<> SchemaReader::read_required(Reading& in, const Json& value) {
   return success();
 }
 
-Result<> SchemaReader::read_dependency(Reading& in, const std::string& name, const Json& value,
-                                       std::string_view keyword) {
-  describes_documents_ = true;
-  FormulaStore& f = tables_.formulas;
-  Formula then = FormulaStore::always;
-  if (value.is_array() || value.is_string()) {
-    std::vector<Formula> parts;
-    for (const Json& other : value.is_array() ? value : Json::array({value})) {
-      if (!other.is_string()) return malformed(in, keyword, "an object of lists of names");
-      parts.push_back(one(Kind::required, tables_.text(other.get_ref<const std::string&>())));
-    }
-    then = f.all(parts);
-  } else {
-    then = subschema(in, value, keyword, name);
-  }
-  in.parts.push_back(typed(kObject, f.any(f.no(one(Kind::required, tables_.text(name))), then)));
-  return success();
+// What must come with `name`: a list of names.
+Result<std::vector<Formula>> SchemaReader::required_names(Reading& in, const std::string& name, const Json& value,
+                                                          std::string_view keyword) {
+  std::vector<Formula> parts;
+  const auto is_name = [](const Json& other) { return other.is_string(); };
+  if (!value.is_array() || !std::ranges::all_of(value, is_name)) return malformed(in, keyword, "a list of names", name);
+  for (const Json& other : value)
+    parts.push_back(one(Kind::required, tables_.text(other.get_ref<const std::string&>())));
+  return parts;
 }
 
+void SchemaReader::depend(Reading& in, const std::string& name, Formula then) {
+  describes_documents_ = true;
+  FormulaStore& f = tables_.formulas;
+  in.parts.push_back(typed(kObject, f.any(f.no(one(Kind::required, tables_.text(name))), then)));
+}
+
+// Of either kind; draft 3 has a name alone, too.
 Result<> SchemaReader::read_dependencies(Reading& in, const Json& value) {
-  if (!value.is_object()) return malformed(in, "dependencies", "an object");
-  for (const auto& [name, then] : value.items()) ESP_CHECK(read_dependency(in, name, then, "dependencies"));
+  if (!value.is_object()) return malformed(in, "dependencies", "an object of schemas and lists of names");
+  for (const auto& [name, then] : value.items()) {
+    if (then.is_object() || then.is_boolean()) {
+      depend(in, name, subschema(in, then, "dependencies", name));
+    } else if (then.is_string()) {
+      depend(in, name, one(Kind::required, tables_.text(then.get_ref<const std::string&>())));
+    } else if (then.is_array()) {
+      ESP_TRY(const auto names, required_names(in, name, then, "dependencies"));
+      depend(in, name, tables_.formulas.all(names));
+    } else {
+      return malformed(in, "dependencies", "a schema or a list of names", name);
+    }
+  }
   return success();
 }
 
 Result<> SchemaReader::read_dependent_required(Reading& in, const Json& value) {
   if (!value.is_object()) return malformed(in, "dependentRequired", "an object of lists of names");
-  for (const auto& [name, then] : value.items()) ESP_CHECK(read_dependency(in, name, then, "dependentRequired"));
+  for (const auto& [name, then] : value.items()) {
+    ESP_TRY(const auto names, required_names(in, name, then, "dependentRequired"));
+    depend(in, name, tables_.formulas.all(names));
+  }
   return success();
 }
 
 Result<> SchemaReader::read_dependent_schemas(Reading& in, const Json& value) {
   if (!value.is_object()) return malformed(in, "dependentSchemas", "an object of schemas");
-  for (const auto& [name, then] : value.items()) ESP_CHECK(read_dependency(in, name, then, "dependentSchemas"));
+  for (const auto& [name, then] : value.items()) depend(in, name, subschema(in, then, "dependentSchemas", name));
   return success();
 }
 

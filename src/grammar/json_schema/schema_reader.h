@@ -133,7 +133,9 @@ class SchemaReader {
         closes_(all_closed_ || (options.closed == Constraint::Closed::declared && !document.combines())) {}
 
   // Reads all schemas that can be reached, so that what is refused is refused before anything is generated.
-  Result<> read_all();
+  // `about` is asked for an object that lives while the schema is read.
+  template <class About>
+  Result<> read_all(About about);
   Result<Formula> formula(SchemaNumber number, bool as_written = false);
   bool closes() const { return closes_; }
   // Whether a schema that was read so far relates members or whole schemas to one another (oneOf of objects, not, if,
@@ -196,7 +198,9 @@ class SchemaReader {
   Result<> flag_bound(Reading& in, const Json& value, std::string_view keyword, std::string_view bound,
                       Demand::Kind kind);
   Error refuse(const Reading& in, std::string_view keyword, std::string_view why) const;
-  Error malformed(const Reading& in, std::string_view keyword, std::string_view wanted) const;
+  // `token`: of what the keyword has, the member at fault.
+  Error malformed(const Reading& in, std::string_view keyword, std::string_view wanted,
+                  std::optional<std::string_view> token = {}) const;
 
   Result<> read_in_order(Reading& in, bool only_ref);
   Result<> read_ref(Reading& in, const Json& value);
@@ -212,7 +216,9 @@ class SchemaReader {
   Result<> read_dependent_required(Reading& in, const Json& value);
   Result<> read_dependent_schemas(Reading& in, const Json& value);
   Result<> read_dependencies(Reading& in, const Json& value);
-  Result<> read_dependency(Reading& in, const std::string& name, const Json& value, std::string_view keyword);
+  Result<std::vector<Formula>> required_names(Reading& in, const std::string& name, const Json& value,
+                                              std::string_view keyword);
+  void depend(Reading& in, const std::string& name, Formula then);
   Result<> read_min_properties(Reading& in, const Json& value);
   Result<> read_max_properties(Reading& in, const Json& value);
   Result<> read_prefix_items(Reading& in, const Json& value);
@@ -265,5 +271,22 @@ class SchemaReader {
   std::unordered_map<std::string, Expression> patterns_;
   std::unordered_map<const Regex*, Expression> formats_;
 };
+
+template <class About>
+Result<> SchemaReader::read_all(About about) {
+  SchemaNumber number = 0;
+  for (std::size_t condition = 0; tables_.goes_on();) {
+    if (number < document_.size()) {
+      const auto reading = about(number);
+      ESP_CHECK(formula(number++));
+    } else if (condition < conditions_.size()) {
+      const auto reading = about(conditions_[condition]);
+      ESP_CHECK(formula(conditions_[condition++], true));
+    } else {
+      break;
+    }
+  }
+  return success();
+}
 
 }  // namespace espalier::grammar
