@@ -274,7 +274,7 @@ TEST(Grammars, WhatCannotBeHonouredHasOneCode) {
       {Kind::json_schema, R"({"pattern":"(a*^b){1,99}"})"},
       {Kind::json_schema, R"({"pattern":"a*^b"})"},
       {Kind::json_schema, R"({"$schema":"http://json-schema.org/draft-03/schema#","disallow":"string"})"},
-      {Kind::structural_tag, R"({"type":"structural_tag","format":{"type":"qwen_xml"}})"}};
+      {Kind::structural_tag, R"({"type":"structural_tag","format":{"type":"token","token":"x"}})"}};
   for (const auto& [kind, text] : cases) {
     const Error error = refused(kind, text);
     EXPECT_EQ(error.kind, Error::Kind::unsupported) << text << ": " << error.message;
@@ -424,8 +424,7 @@ TEST(Grammars, DeclaredObjectsAreClosedUnlessSeveralSchemasSpeakOfOne) {
 
 // What a schema allows where objects and arrays are closed is allowed as it is written, too.
 TEST(Grammars, ClosingOnlyEverLeavesOut) {
-  using Closed = Constraint::Closed;
-  const auto check = [](Closed closed, const Verdicts& of) {
+  const auto check = [](Constraint::Closed closed, const Verdicts& of) {
     const auto grammar = Grammar::compile({Kind::json_schema, of.constraint, false, closed}, bytes_only());
     ASSERT_TRUE(grammar.ok()) << of.constraint << ": " << grammar.error().message;
     const auto reads = [&](const std::string& text) {
@@ -438,22 +437,24 @@ TEST(Grammars, ClosingOnlyEverLeavesOut) {
   const auto closed = [](const std::string& name, const std::string& value) {
     return R"({"type":"object","properties":{")" + name + "\":" + value + R"(},"required":[")" + name + "\"]}";
   };
-  check(Closed::all, {R"({"not":{"type":"array"}})", {"1", "{}"}, {"[1]", "[]"}});
-  check(Closed::all, {R"({"not":{"type":"object"}})", {"1", "[1]"}, {R"({"a":1})", "{}"}});
-  check(Closed::all, {R"({"not":{"$ref":"#/$defs/a"},"$defs":{"a":{"type":"array"}}})", {"1"}, {"[1]"}});
-  check(Closed::all, {R"({"not":{"prefixItems":[true],"minItems":1}})", {"[]"}, {"[1]", "[1,2]"}});
-  check(Closed::all, {R"({"if":{"type":"object"},"then":false})", {"1"}, {"{}", R"({"a":1})"}});
-  check(Closed::all, {R"({"if":{"type":"array"},"else":{"type":"object"}})", {"[]", "[1]", "{}"}, {"1", R"({"a":1})"}});
-  check(Closed::all, {R"({"not":{"not":)" + closed("a", "{}") + "}}", {R"({"a":1})", R"({"a":1,"b":2})"}, {"{}"}});
-  check(Closed::all,
+  check(Constraint::Closed::all, {R"({"not":{"type":"array"}})", {"1", "{}"}, {"[1]", "[]"}});
+  check(Constraint::Closed::all, {R"({"not":{"type":"object"}})", {"1", "[1]"}, {R"({"a":1})", "{}"}});
+  check(Constraint::Closed::all, {R"({"not":{"$ref":"#/$defs/a"},"$defs":{"a":{"type":"array"}}})", {"1"}, {"[1]"}});
+  check(Constraint::Closed::all, {R"({"not":{"prefixItems":[true],"minItems":1}})", {"[]"}, {"[1]", "[1,2]"}});
+  check(Constraint::Closed::all, {R"({"if":{"type":"object"},"then":false})", {"1"}, {"{}", R"({"a":1})"}});
+  check(Constraint::Closed::all,
+        {R"({"if":{"type":"array"},"else":{"type":"object"}})", {"[]", "[1]", "{}"}, {"1", R"({"a":1})"}});
+  check(Constraint::Closed::all,
+        {R"({"not":{"not":)" + closed("a", "{}") + "}}", {R"({"a":1})", R"({"a":1,"b":2})"}, {"{}"}});
+  check(Constraint::Closed::all,
         {R"({"type":"array","items":{"type":["array","null"]},"maxContains":1,"contains":{"type":"array"}})",
          {"[[],null]", "[null,[]]"},
          {"[[],[1]]", "[[1]]", "[[],[]]", "[null]"}});
-  check(Closed::all, {R"({"anyOf":[{"properties":{"a":{}}},{"properties":{"b":{"type":"null"}}}],)"
-                      R"("unevaluatedProperties":false})",
-                      {R"({"a":1})", R"({"b":null})"},
-                      {R"({"c":1})"}});
-  for (const Closed how : {Closed::all, Closed::declared}) {
+  check(Constraint::Closed::all, {R"({"anyOf":[{"properties":{"a":{}}},{"properties":{"b":{"type":"null"}}}],)"
+                                  R"("unevaluatedProperties":false})",
+                                  {R"({"a":1})", R"({"b":null})"},
+                                  {R"({"c":1})"}});
+  for (const Constraint::Closed how : {Constraint::Closed::all, Constraint::Closed::declared}) {
     const std::string two = R"({"oneOf":[)" + closed("a", "{}") + ",";
     check(how, {two + closed("b", "{}") + "]}", {R"({"a":1})", R"({"b":1})"}, {R"({"a":1,"b":1})", "{}"}});
     check(how, {two + R"({"type":"object","properties":{"b":{},"a":{"type":"null"}},"required":["b"]}]})",
@@ -470,10 +471,11 @@ TEST(Grammars, ClosingOnlyEverLeavesOut) {
   // Nothing would be left.
   const std::string loose =
       R"({"type":"object","oneOf":[{"properties":{"a":{}}},{"properties":{"b":{"type":"null"}}}]})";
-  const auto none = Grammar::compile({Kind::json_schema, loose, false, Closed::all}, bytes_only());
+  const auto none = Grammar::compile({Kind::json_schema, loose, false, Constraint::Closed::all}, bytes_only());
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("strict: false"), std::string::npos) << none.error().message;
-  check(Closed::declared, {loose, {R"({"b":1})", R"({"a":1,"b":1})"}, {"{}", R"({"a":1})", R"({"b":null})"}});
+  check(Constraint::Closed::declared,
+        {loose, {R"({"b":1})", R"({"a":1,"b":1})"}, {"{}", R"({"a":1})", R"({"b":null})"}});
 }
 
 TEST(Grammars, AClosingIsAShortestTextThatCompletesTheWhole) {

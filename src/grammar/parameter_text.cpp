@@ -320,21 +320,25 @@ Result<Expression> ParameterText::text(const Json& schema, const std::string& pl
   return spaced(store_.both(free, bounded));
 }
 
-// What pattern or format want; of formats that nobody checks, nothing.
+// What pattern and format want; of formats that nobody checks, nothing.
 Result<std::optional<Expression>> ParameterText::matching(const Json& schema, const std::string& place) {
-  RegexOptions options;
-  options.dialect = RegexDialect::ecma;
-  options.look_ahead = true;
   std::vector<Expression> found;
-  for (const char* keyword : {"pattern", "format"}) {
-    if (find_field(schema, keyword) == nullptr) continue;
-    ESP_TRY(const std::string written, get_string(schema, {keyword, place}));
-    const std::string source(keyword == std::string_view("format") ? format_pattern(written) : written);
-    if (source.empty()) continue;
-    auto regex = parse_regex(source, options);
-    if (!regex.ok()) return not_as_parameter(fmt::format("{}/{}", place, keyword), regex.error().message);
+  if (find_field(schema, "pattern") != nullptr) {
+    ESP_TRY(const std::string pattern, get_string(schema, {"pattern", place}));
+    RegexOptions options;
+    options.dialect = RegexDialect::ecma;
+    options.look_ahead = true;
+    const auto regex = parse_regex(pattern, options);
+    if (!regex.ok()) return not_as_parameter(place + "/pattern", regex.error().message);
     ESP_TRY(const Expression one, spelling_.search(*regex));
     found.push_back(one);
+  }
+  if (find_field(schema, "format") != nullptr) {
+    ESP_TRY(const std::string format, get_string(schema, {"format", place}));
+    if (const Regex* const regex = format_regex(format)) {
+      ESP_TRY(const Expression one, spelling_.search(*regex));
+      found.push_back(one);
+    }
   }
   if (found.empty()) return std::optional<Expression>();
   return std::optional(store_.both(std::move(found)));
