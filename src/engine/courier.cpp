@@ -128,8 +128,11 @@ void Courier::stop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  rung_.clear();
-  errands_.clear();
+  decltype(errands_) dropped;  // outside the lock: an errand's end may ring others, and other threads still ring
+  decltype(rung_) rung;
+  const std::scoped_lock lock(mutex_);
+  dropped.swap(errands_);
+  rung.swap(rung_);
 }
 
 }  // namespace espalier

@@ -130,7 +130,7 @@ class Constraints(ServerCase):
                  ({"regex": "a", "response_format": {"type": "json_object"}}, 400, "sampling_params.regex", "both"),
                  ({"guided_decoding": {"regex": "a"}}, 400, "sampling_params.guided_decoding", "response_format"),
                  ({"guided_json": {"$ref": "other.json"}}, 422, "sampling_params.guided_json", "nothing is fetched"),
-                 ({"structural_tag": {"format": {"type": "qwen_xml"}}}, 422, "sampling_params.structural_tag", "qwen_xml")]
+                 ({"structural_tag": {"format": {"type": "token", "token": "x"}}}, 422, "sampling_params.structural_tag", "format token")]
         for constraint, status, field, word in cases:
             reply = self.server.post("/generate", native(**constraint))
             self.assertEqual(reply.status, status, (constraint, reply.body))
