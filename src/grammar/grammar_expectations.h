@@ -25,7 +25,9 @@ struct Verdicts {
 };
 
 inline void expect(Constraint::Kind kind, const Verdicts& verdicts) {
-  const auto grammar = Grammar::compile({kind, verdicts.constraint}, bytes_only());
+  GrammarLimits limits;  // of time there is enough with sanitizers, too
+  limits.compile_time = limits.step_time = std::chrono::seconds(60);
+  const auto grammar = Grammar::compile({kind, verdicts.constraint}, bytes_only(), limits);
   ASSERT_TRUE(grammar.ok()) << verdicts.constraint << ": " << grammar.error().message;
   const auto reads = [&](const std::string& text) {
     const auto state = (*grammar)->read((*grammar)->start(), text);

@@ -17,8 +17,8 @@ namespace espalier::grammar {
 
 struct SearchLimits {
   std::size_t steps = 1'000'000;
-  std::chrono::milliseconds time{100};           // of the thread
-  std::chrono::milliseconds patience{350};       // by the clock
+  std::chrono::milliseconds time{300};           // of the thread
+  std::chrono::milliseconds patience{450};       // by the clock
   std::size_t nodes = 100'000, states = 50'000;  // that it may add
 };
 

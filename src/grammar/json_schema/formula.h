@@ -194,7 +194,8 @@ class FormulaStore {
 
   template <class Change>
   Formula map_with(Formula f, Mentions concerned, Change& change, VisitTable& done) {
-    if (f == never || f == always || exhausted_) return f;
+    if (f == never || f == always) return f;
+    if (exhausted_) return never;  // unchanged it could say things that have no meaning for who asked for the change
     if (concerned != ~Mentions{0} && !mentions(f, concerned)) return f;
     if (const auto [known, fresh] = done.at(f); !fresh) return known;
     Formula result = never;

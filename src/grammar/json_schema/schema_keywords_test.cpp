@@ -31,6 +31,27 @@ TEST(SchemaKeywords, AnItemWithANameTwiceIsLikeItsLastMembers) {
                    {R"([{"a":"x","":"a"},{"":"x","":""}])"}});
 }
 
+// Wherever a limit is met, reading ends there: what is only half made must not be taken for something else.
+TEST(SchemaKeywords, LimitsThatAreMetAnywhereEndTheTextOnly) {
+  const std::string schema =
+      R"({"type":"array","uniqueItems":true,"items":{"anyOf":[{"type":"number"},{"type":"string"},)"
+      R"({"type":"object","properties":{"a":{"not":{"enum":["x",1]}}},"minProperties":1}]}})";
+  const std::string text = R"([12345678901234567890,"text",{"a":2,"b":[3]},{"a":[1.5],"c":"x"},0.25,"more"])";
+  std::size_t ended = 0;
+  for (std::size_t nodes = 50; nodes < 12'000; nodes += nodes / 16) {
+    GrammarLimits limits;
+    limits.nodes = nodes;
+    const auto grammar = Grammar::compile({kSchema, schema}, bytes_only(), limits);
+    if (!grammar.ok()) continue;
+    const auto state = (*grammar)->read((*grammar)->start(), text);
+    if (!state.ok()) ++ended;
+    if (state.ok()) {
+      EXPECT_TRUE((*grammar)->complete(*state)) << nodes;
+    }
+  }
+  EXPECT_GT(ended, 0u);
+}
+
 // Of numbers that are too long to be told apart from their neighbours one stands for those.
 TEST(SchemaKeywords, ItemsThatAreLongNumbersLeaveOthers) {
   const std::string array = R"({"type":"array","uniqueItems":true,"minItems":2,"items":)";
