@@ -5,8 +5,10 @@
 
 For each constraint in turn the stream decodes alone, then beside the constraint's request, then beside the same body with the
 constraint where nobody reads it (what the request costs without it), each for as long as the constraint took: so a machine that is
-quicker or slower for a while is that for all three. Then it decodes beside all constraints, so many at once, and at last beside loops
+quicker or slower for a while is that for all three. Then it decodes beside all constraints, so many at once, and beside loops
 outside the server that run only where a processor has nothing else to do (what the machine takes from who leaves it no rest).
+At last come constraints that compile at once and then grow: a stream that is constrained itself decodes beside some whose masks take
+long, each request with another one; and many whose automata become large follow one another, then come in one request.
 Printed: what each was answered and how long that took, the stream's gaps between tokens in each part, and the server's resident
 memory before, behind and at its most (VmHWM, which starts when the stream has run alone). The stream's reader goes before everybody
 else where the system lets it (root), so that a gap is the server's and not its own wait for a processor. Python's own library is
@@ -29,14 +31,22 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "server"))
 from hostile_constraints import CONSTRAINTS  # noqa: E402  (the tests' list)
 
 
-def read_stream(url, tokens, stop, gaps):
+def slow_masks(number):
+    return {"ebnf": 'root ::= (((("a"{0,%d}){0,100}){0,100}){0,100}){0,100}' % number}
+
+
+def large_automaton(number):
+    return {"regex": "(?s).*[aeiou].{%d}" % (5000 + number)}
+
+
+def read_stream(url, tokens, stop, gaps, form):
     """In a process of its own: streams one after another until told to stop; when each token came, and seconds since the one before."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except (AttributeError, PermissionError):
         print("the stream's reader waits for a processor like everybody", flush=True)
     body = {"text": "Once upon a time", "stream": True,
-            "sampling_params": {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}}
+            "sampling_params": {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True, **form}}
     found = []
     while not stop.is_set():
         request = urllib.request.Request(url + "/generate", json.dumps(body).encode(), {"Content-Type": "application/json"})
@@ -53,10 +63,10 @@ def read_stream(url, tokens, stop, gaps):
     gaps.put(found)
 
 
-def beside_a_stream(server, tokens, work):
-    """What read_stream() finds while work() runs."""
+def beside_a_stream(server, tokens, work, form={}):
+    """What read_stream() finds while work() runs; `form`: the stream's own constraint."""
     stop, gaps = multiprocessing.Event(), multiprocessing.Queue()
-    reader = multiprocessing.Process(target=read_stream, args=(server.url, tokens, stop, gaps))
+    reader = multiprocessing.Process(target=read_stream, args=(server.url, tokens, stop, gaps, form))
     reader.start()
     time.sleep(0.3)
     work()
@@ -140,6 +150,7 @@ def main():
     parser.add_argument("--json-closing", action="store_true")
     arguments, flags = parser.parse_known_args()
     common = {"temperature": 0, "max_new_tokens": 20}
+    long = {"temperature": 1, "max_new_tokens": 100}
     bodies, unconstrained = [], []
     for constraint in CONSTRAINTS:
         more = {"json_closing": True} if arguments.json_closing and "json_schema" in constraint else {}
@@ -170,15 +181,35 @@ def main():
                 spans.spend("alone", lambda: time.sleep(seconds))
                 spans.spend("beside them, unconstrained", lambda: without_constraint(free, status, seconds))
 
+        def ask_at_once(bodies, workers):
+            with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+                return list(pool.map(lambda body: ask(server, body), bodies))
+
+        def show_answers(what, found):
+            count = {status: sum(status == one for one, _ in found) for status, _ in found}
+            print(f"{what}: the slowest took {max(seconds for _, seconds in found):.2f} s; answers {count}", flush=True)
+
         def at_once():
-            with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
-                found = list(pool.map(lambda body: ask(server, body), bodies))
+            found = ask_at_once(bodies, arguments.at_once)
             for constraint, (status, seconds) in zip(CONSTRAINTS, found):
                 if seconds > 1:
                     print(f"{seconds:6.2f} s  {status}  {str(constraint)[:70]}", flush=True)
-            count = {status: sum(status == one for one, _ in found) for status, _ in found}
-            print(f"{arguments.at_once} at once: the slowest took {max(seconds for _, seconds in found):.2f} s; answers {count}",
-                  flush=True)
+            show_answers(f"{arguments.at_once} at once", found)
+
+        def with_form(form):
+            return json.dumps({"text": "Hi", "sampling_params": {**long, **form}}).encode()
+
+        def slow_ones(count):
+            show_answers(f"{count} with slow masks", ask_at_once([with_form(slow_masks(10 * count + i)) for i in range(count)], count))
+
+        def large_ones():
+            show_answers("20 large automata", [ask(server, with_form(large_automaton(i))) for i in range(20)])
+            show_memory()
+            show_answers("8 with slow masks", [ask(server, with_form(slow_masks(100 + i))) for i in range(8)])
+            show_memory()
+            forms = [{**long, "max_new_tokens": 12, **large_automaton(1000 + i)} for i in range(64)]
+            show_answers("64 large automata in a request", [ask(server, json.dumps({"text": ["Hi"] * 64, "sampling_params": forms}).encode())])
+            show_memory()
         found = []
         for _ in range(arguments.rounds):
             found += beside_a_stream(server, arguments.tokens, in_turns)
@@ -190,6 +221,11 @@ def main():
         show_gaps("alone again", gaps_in(beside_a_stream(server, arguments.tokens, lambda: time.sleep(5))))
         if hasattr(os, "SCHED_IDLE"):
             show_gaps("beside loops at rest", gaps_in(beside_a_stream(server, arguments.tokens, lambda: beside_loops(5))))
+        stream = {"regex": "[a-z ,.]{100000}"}
+        for count in (1, 2, 4, 8):
+            found = beside_a_stream(server, arguments.tokens, lambda: slow_ones(count), stream)
+            show_gaps(f"constrained, beside {count} slow", gaps_in(found))
+        large_ones()
     finally:
         server.stop()
 
