@@ -77,8 +77,9 @@ void SidePool::work(unsigned number) {
 
 void SidePool::run(Job& job) {
   if (job.flag.cancelled()) return;
+  if (options_.long_after.count() == 0) return run_job(job);
   WhenLong when_long{std::chrono::steady_clock::now() + options_.long_after, [this] { leave_place(); }};
-  if (options_.long_after.count() > 0) thread_when_long = &when_long;
+  thread_when_long = &when_long;
   run_job(job);
   thread_when_long = nullptr;
 }

@@ -70,10 +70,10 @@ Result<bool> ConstrainedText::follow(TokenId token, std::span<const TokenId> out
   state_ = seen->state;
   if (!forced().empty()) ++taken_;
   if (!forced().empty() || ends_) return true;
-  if (!seen->forced) {
-    ESP_TRY(seen->forced, grammar_->forced(state_, own(output)));
-  }
-  take(*std::move(seen->forced));
+  if (seen->forced)
+    take(*std::move(seen->forced));
+  else
+    ESP_CHECK(find_forced(output));
   return true;
 }
 

@@ -4,8 +4,9 @@
 // together take more than may be kept, those not used for longest go first, but for those that are in use: these may
 // take as much as one may more, and then must not grow (memory_share.h). One whose limits were met is compiled anew by
 // who asks next. Those that may take long to compile, and much memory, are compiled one after another, and in the room
-// that the kept ones then leave. Units:   bytes. Threads: any; two that ask for the same new constraint at once both
-// compile it. Compiling takes up to the limit of
+// that the kept ones then leave.
+// Units:   bytes.
+// Threads: any; two that ask for the same new constraint at once both compile it. Compiling takes up to the limit of
 //          time (grammar.h): side pools, never the engine thread.
 // Fails:   as Grammar::compile; bad_request when the model has no tokenizer; unavailable when others were compiled for
 //          as long as this one may wait.

@@ -10,8 +10,8 @@
 // Where the two differ, the more permissive reading is taken if it cannot change what the other one accepts: rules over
 // lines, {m,-1} and [^] (any character) are xgrammar's; empty alternatives, `.`, line ends in literals are llama.cpp's.
 // A dot belongs to a name, as in xgrammar, where some rule has the whole as its name. [] is refused. What is tied to a
-// vocabulary or to look-ahead is unsupported. Source: llama.cpp's grammars/README.md and the behaviour of its parser,
-// the behaviour of xgrammar's.
+// vocabulary or to look-ahead is unsupported.
+// Source: llama.cpp's grammars/README.md and the behaviour of its parser, the behaviour of xgrammar's.
 #include <fmt/format.h>
 
 #include <algorithm>

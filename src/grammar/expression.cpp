@@ -26,8 +26,7 @@ std::uint64_t process_seed() {
 
 }  // namespace
 
-ExpressionStore::ExpressionStore(std::size_t most_nodes, std::size_t most_bytes)
-    : most_nodes_(most_nodes), most_bytes_(most_bytes) {
+ExpressionStore::ExpressionStore(std::size_t most_nodes) : most_nodes_(most_nodes) {
   table_.resize(256);
   nodes_.reserve(kRoom);
   part_lists_.reserve(kRoom / 2);
@@ -64,7 +63,7 @@ bool ExpressionStore::spend() {
     const auto now = std::chrono::steady_clock::now();
     look_at_time(now);
     const bool late = now > deadline_ || (allowance_ && allowance_->used_up());
-    if (late || memory() > most_bytes_ || (room_ && !room_())) exhausted_ = true;
+    if (late || (room_ && !room_())) exhausted_ = true;
   }
   return !exhausted_;
 }

@@ -90,7 +90,7 @@ class ExpressionStore {
   static constexpr Expression nothing = 0, empty = 1;
   static constexpr std::uint32_t unbounded = 0xffffffff;
 
-  explicit ExpressionStore(std::size_t most_nodes = 2'000'000, std::size_t most_bytes = SIZE_MAX);
+  explicit ExpressionStore(std::size_t most_nodes = 2'000'000);
 
   // Calls and `later` nodes are the source's that was added last; while one of them is expanded, its own source's.
   // Sources must outlive all calls of steps(). Each numbers from 0, below 2^24.
@@ -180,6 +180,7 @@ class ExpressionStore {
   void exhaust() { exhausted_ = true; }  // a maker of expressions has reached a limit of its own
   // From this moment on the store is exhausted; looked at now and then.
   void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
+  std::chrono::steady_clock::time_point deadline() const { return deadline_; }
   // Or when the thread has worked for so long; nothing: for as long as it likes.
   void set_allowance(std::optional<ThreadAllowance> allowance) { allowance_ = allowance; }
   // Or when this says no; asked now and then.
@@ -244,7 +245,7 @@ class ExpressionStore {
   bool find_any_text(Expression start);
   bool leads_to_text(Expression e) const;
 
-  std::size_t most_nodes_, most_bytes_;  // bytes are looked at now and then
+  std::size_t most_nodes_;
   bool exhausted_ = false;
   bool records_ = false;
   std::uint32_t spent_ = 0;

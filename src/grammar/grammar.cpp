@@ -88,10 +88,7 @@ Result<Expression> choice_of(ExpressionStore& store, const Json& list) {
 
 Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits,
                  std::shared_ptr<MemoryBudget> budget)
-    : limits_(limits),
-      vocabulary_(std::move(vocabulary)),
-      store_(limits.nodes, limits.memory),
-      memory_(std::move(budget)) {
+    : limits_(limits), vocabulary_(std::move(vocabulary)), store_(limits.nodes), memory_(std::move(budget)) {
   store_.set_room([this] { return grows(); });
 }
 
@@ -123,21 +120,9 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   return grammar;
 }
 
-// Nobody asked for declared objects to be closed: where that would leave nothing (alternatives of a oneOf that then let
-// in the same), they are as they are written.
 Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, const Company& company,
                                                const GrammarLimits& limits, Moment until) {
-  using Closed = Constraint::Closed;
-  auto made = make_closed(constraint, constraint.closed, company, limits, until);
-  if (made.ok() || constraint.closed != Closed::declared || made.error().code != "grammar_invalid") return made;
-  return make_closed(constraint, Closed::as_written, company, limits, until);
-}
-
-Result<std::shared_ptr<Grammar>> Grammar::make_closed(const Constraint& constraint, Constraint::Closed closed,
-                                                      const Company& company, const GrammarLimits& limits,
-                                                      Moment until) {
   std::shared_ptr<Grammar> grammar(new Grammar(company.vocabulary, limits, company.budget));
-  grammar->closed_ = closed;
   if (Result<> begun = grammar->begin(constraint, until); !begun) {
     free_after_task(std::move(grammar));
     return begun.error();
@@ -162,11 +147,7 @@ Result<> Grammar::begin(const Constraint& constraint, Moment until) {
 }
 
 Result<Json> Grammar::read_json(const std::string& text, Moment until) {
-  JsonLimits limits;
-  limits.depth = 1000;
-  limits.exact_numbers = true;
-  limits.until = until;
-  auto read = parse_json(text, limits);
+  auto read = parse_json(text, schema_text_limits(until));
   if (!read.ok() && std::chrono::steady_clock::now() >= until) store_.exhaust();
   ESP_CHECK(limit_met());
   return read;
@@ -175,7 +156,7 @@ Result<Json> Grammar::read_json(const std::string& text, Moment until) {
 Result<Expression> Grammar::read_constraint(const Constraint& constraint, Moment until) {
   using Kind = Constraint::Kind;
   Expression whole = ExpressionStore::nothing;
-  const SchemaOptions options{constraint.flexible_whitespace, closed_};
+  const SchemaOptions options{constraint.flexible_whitespace, constraint.closed};
   switch (constraint.kind) {
     case Kind::regex: {
       ESP_TRY(const Regex regex, parse_regex(constraint.text));
@@ -328,8 +309,8 @@ Result<Allowed> Grammar::allowed(State state) {
 }
 
 std::optional<Allowed> Grammar::known(State state) {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return std::nullopt;
+  const Hold hold = try_hold();
+  if (!hold) return std::nullopt;
   const auto words = known_masks_.find(state);
   if (words == known_masks_.end() || stuck_.contains(recorded_->plain(state))) return std::nullopt;
   return Allowed{words->second, automaton_->complete(recorded_->plain(state))};
@@ -365,15 +346,15 @@ Result<std::shared_ptr<const MaskWords>> Grammar::plain_mask(State state) {
 }
 
 bool Grammar::usable() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return true;
+  const Hold hold = try_hold();
+  if (!hold) return true;
   const bool roomy = store_.size() < (limits_.nodes + nodes_at_start_) / 2 && automaton_->size() < limits_.states / 2 &&
                      recorded_->size() < limits_.states / 2 && laboured_ < limits_.step_time / 2;
   return roomy && limit_met().ok();
 }
 
 bool Grammar::busy() {
-  return !std::unique_lock(mutex_, std::try_to_lock);
+  return !try_hold();
 }
 
 Result<> Grammar::find_start(std::chrono::milliseconds time) {
@@ -422,8 +403,8 @@ Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
 }
 
 bool Grammar::knows_behind(State state, bool closing) {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock && looked_behind_.contains(recorded_->plain(state)) && (!closing || closings_.contains(state));
+  const Hold hold = try_hold();
+  return hold && looked_behind_.contains(recorded_->plain(state)) && (!closing || closings_.contains(state));
 }
 
 Result<std::string> Grammar::closing(State state) {

@@ -108,9 +108,6 @@ class Grammar {
   };
   static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, const Company& company,
                                                const GrammarLimits& limits, Moment until);
-  static Result<std::shared_ptr<Grammar>> make_closed(const Constraint& constraint, Constraint::Closed closed,
-                                                      const Company& company, const GrammarLimits& limits,
-                                                      Moment until);
   Result<> begin(const Constraint& constraint, Moment until);
   Result<Json> read_json(const std::string& text, Moment until);
   Result<Expression> read_constraint(const Constraint& constraint, Moment until);
@@ -127,7 +124,6 @@ class Grammar {
 
   Constraint::Kind kind_ = Constraint::Kind::none;
   GrammarLimits limits_;
-  Constraint::Closed closed_ = Constraint::Closed::as_written;
   std::recursive_mutex mutex_;
   std::shared_ptr<Vocabulary> vocabulary_;
   ExpressionStore store_;

@@ -9,6 +9,7 @@
 
 #include "base/json_fields.h"
 #include "grammar/json_schema/formats.h"
+#include "grammar/json_schema/schema_document.h"
 #include "grammar/regex.h"
 
 namespace espalier::grammar {
@@ -49,7 +50,7 @@ Result<> check_keywords(const Json& schema, const std::string& place, Keywords k
   for (const auto& [name, ignored] : schema.items()) {
     if (has_keyword(kDescribing, name) || has_keyword(known, name) || has_keyword(more, name)) continue;
     return not_as_parameter(
-        fmt::format("{}/{}", place, name),
+        place + pointer_token(name),
         fmt::format("{} cannot be enforced beside its keywords in this style; the style json can", in_quotes(name)));
   }
   return success();
@@ -106,7 +107,7 @@ Result<Expression> ParameterText::whole(const Json& schema) {
   ESP_TRY(const auto names, required(*object, place));
   std::vector<Expression> members;
   for (const auto& [name, member_schema] : (*object)["properties"].items()) {
-    ESP_TRY(const Expression one, member(name, member_schema, fmt::format("{}/properties/{}", place, name)));
+    ESP_TRY(const Expression one, member(name, member_schema, place + "/properties" + pointer_token(name)));
     members.push_back(names.contains(name) ? one : store_.optional(one));
   }
   Expression all = ExpressionStore::empty;

@@ -12,10 +12,7 @@ namespace espalier::grammar {
 namespace {
 
 // A schema that is given as a string.
-Result<Json> read_schema(const std::string& text, const std::string& place) {
-  JsonLimits limits;
-  limits.depth = 1000;
-  limits.exact_numbers = true;
+Result<Json> read_schema(const std::string& text, const std::string& place, const JsonLimits& limits) {
   auto read = parse_json(text, limits);
   if (read.ok()) return read;
   return bad_request(
@@ -100,7 +97,8 @@ Result<Expression> TagSchemas::schema(const Json& schema, const SchemaOptions& o
 
 Result<Expression> TagSchemas::older(const Json& json, const std::string& place, const std::string& schema_place) {
   if (!json.is_string()) return schema(json, options_, place);
-  ESP_TRY(const Json read, read_schema(json.get_ref<const std::string&>(), schema_place));
+  ESP_TRY(const Json read,
+          read_schema(json.get_ref<const std::string&>(), schema_place, schema_text_limits(store_.deadline())));
   return schema(read, options_, place);
 }
 

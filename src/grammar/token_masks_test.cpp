@@ -48,6 +48,14 @@ bool has(const MaskWords& mask, TokenId token) {
   return ((mask[static_cast<std::size_t>(token) / 32] >> (token % 32)) & 1) != 0;
 }
 
+std::vector<TokenId> tokens_in(const MaskWords& mask, const Vocabulary& vocabulary) {
+  std::vector<TokenId> tokens;
+  for (TokenId token = 0; token < static_cast<TokenId>(vocabulary.size()); ++token) {
+    if (has(mask, token)) tokens.push_back(token);
+  }
+  return tokens;
+}
+
 // may_end: by the grammar's limits of states, where nothing is said of the mask.
 void expect_true_mask(Grammar& grammar, State state, const std::string& label, bool may_end = false) {
   const auto mask = grammar.mask(state);
@@ -69,11 +77,7 @@ void follow(Grammar& grammar, std::mt19937& random, int steps, const std::string
   std::string text;
   for (int step = 0; step < steps; ++step) {
     ASSERT_NO_FATAL_FAILURE(expect_true_mask(grammar, state, label + " behind " + in_quotes(text)));
-    const auto mask = grammar.mask(state);
-    std::vector<TokenId> allowed;
-    for (TokenId token = 0; token < static_cast<TokenId>(grammar.vocabulary().size()); ++token) {
-      if (has(**mask, token)) allowed.push_back(token);
-    }
+    const std::vector<TokenId> allowed = tokens_in(**grammar.mask(state), grammar.vocabulary());
     if (allowed.empty()) {
       EXPECT_TRUE(grammar.complete(state)) << label << ": a dead end behind " << in_quotes(text);
       return;
@@ -212,11 +216,7 @@ void follow_to_the_limit(Grammar& grammar, std::mt19937& random, const std::stri
     const std::string place = label + " behind " + in_quotes(text);
     ASSERT_NO_FATAL_FAILURE(expect_true_mask(grammar, state, place, true));
     if (!grammar.usable()) return;  // some of these take many states for every letter
-    const auto mask = *grammar.mask(state);
-    std::vector<TokenId> allowed;
-    for (TokenId token = 0; token < static_cast<TokenId>(grammar.vocabulary().size()); ++token) {
-      if (has(*mask, token)) allowed.push_back(token);
-    }
+    const std::vector<TokenId> allowed = tokens_in(**grammar.mask(state), grammar.vocabulary());
     const auto said = grammar.allowed(state);
     ASSERT_EQ(said.ok(), !allowed.empty() || grammar.complete(state)) << place;
     if (!said.ok()) {

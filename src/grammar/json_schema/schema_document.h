@@ -9,6 +9,7 @@
 //          nowhere; both name the JSON pointer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -98,5 +99,13 @@ class SchemaDocument {
 
 std::string resolve_uri(std::string_view base, std::string_view reference);  // RFC 3986, 5.2
 std::string pointer_token(std::string_view name);                            // "/" + name, escaped
+// How the text of a schema, or of a structural tag, is read: numbers as they are written.
+inline JsonLimits schema_text_limits(std::chrono::steady_clock::time_point until) {
+  JsonLimits limits;
+  limits.depth = 1000;
+  limits.exact_numbers = true;
+  limits.until = until;
+  return limits;
+}
 
 }  // namespace espalier::grammar

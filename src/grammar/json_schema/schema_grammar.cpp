@@ -58,12 +58,19 @@ Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& stor
 }
 
 Result<> SchemaGrammar::open() {
-  // All schemas that can be reached are read now, so that what is refused is refused before anything is generated.
-  ESP_CHECK(reader_.read_all([this](SchemaNumber number) { return Asking(*this, number); }));
+  ESP_CHECK(read_all());
   if (reader_.compares_items()) store_.set_records();
   any_order_ =
       options_.order == MemberOrder::any || (options_.order == MemberOrder::automatic && reader_.describes_documents());
-  const Formula root = formulas_.one({Kind::schema, 0, 0, 0});
+  // Nobody asked for declared objects to be closed: where that would leave nothing (alternatives of a oneOf that then
+  // let in the same), they are as they are written.
+  const bool gives_way = options_.closed == Constraint::Closed::declared && reader_.closes();
+  as_written_ = gives_way && !possible(schema(0)) && !error_ && !limit_met();
+  if (as_written_) {
+    ESP_CHECK(reader_.formula(0, true));
+    ESP_CHECK(read_all());
+  }
+  const Formula root = schema(0);
   const bool any = possible(root);
   if (error_) return *error_;
   if (limit_met()) return too_complex();
@@ -71,6 +78,15 @@ Result<> SchemaGrammar::open() {
   document_ = SchemaDocument();  // all of it has become formulas
   root_ = value(root);
   return success();
+}
+
+// All schemas that can be reached are read now, so that what is refused is refused before anything is generated.
+Result<> SchemaGrammar::read_all() {
+  return reader_.read_all([this](SchemaNumber number) { return Asking(*this, number); });
+}
+
+Formula SchemaGrammar::schema(SchemaNumber number) {
+  return formulas_.one({Kind::schema, number, as_written_ ? 1u : 0u, 0});
 }
 
 std::size_t SchemaGrammar::memory() const {

@@ -142,6 +142,8 @@ class SchemaGrammar final : public ExpressionSource {
 
   SchemaGrammar(ExpressionStore& store, SchemaDocument document, SchemaOptions options);
   Result<> open();
+  Result<> read_all();
+  Formula schema(SchemaNumber number);  // all that it says
 
   // schema_refusals.cpp: what is told of a schema that is refused as a whole
   struct Asked {
@@ -334,6 +336,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::optional<Error> error_;
   std::vector<Asked> asked_;  // each for the one before it
   bool too_deep_ = false;
+  bool as_written_ = false;  // closing gave way
   Expression root_ = ExpressionStore::nothing;
   Expression space_ = ExpressionStore::empty;
   Expression any_text_, quote_, free_character_, free_text_;

@@ -4,9 +4,9 @@
 // Drafts 4, 6, 7, 2019-09 and 2020-12; keywords that only describe (title, default, ...) and unknown ones are ignored,
 // as the specification wants; `format` is checked for the formats of formats.h.
 // Closing objects and arrays (SchemaOptions::closed) leaves out values and never adds one: where a schema is a
-// condition (not, if, what a oneOf excludes, what maxContains counts) it is read as it is written. Threads: one at a
-// time. Fails:   bad_request (a keyword's value is malformed) and unsupported (it cannot be honoured), both with the
-// keyword
+// condition (not, if, what a oneOf excludes, what maxContains counts) it is read as it is written.
+// Threads: one at a time.
+// Fails:   bad_request (a keyword's value is malformed) and unsupported (it cannot be honoured), both with the keyword
 //          and the JSON pointer as field.
 #pragma once
 
@@ -132,8 +132,7 @@ class SchemaReader {
         all_closed_(options.closed == Constraint::Closed::all),
         closes_(all_closed_ || (options.closed == Constraint::Closed::declared && !document.combines())) {}
 
-  // Reads all schemas that can be reached, so that what is refused is refused before anything is generated.
-  // `about` is asked for an object that lives while the schema is read.
+  // Reads all schemas that can be reached. `about` is asked for an object that lives while the schema is read.
   template <class About>
   Result<> read_all(About about);
   Result<Formula> formula(SchemaNumber number, bool as_written = false);

@@ -36,9 +36,7 @@ Error SchemaGrammar::too_complex() const {
 // The innermost such schema that is found by looking at what every value around it must satisfy.
 Error SchemaGrammar::without_value() {
   SchemaNumber at = 0;
-  const auto has_none = [&](SchemaNumber part) {
-    return !possible(formulas_.one({Kind::schema, part})) && !limit_met();
-  };
+  const auto has_none = [&](SchemaNumber part) { return !possible(schema(part)) && !limit_met(); };
   for (std::set<SchemaNumber> passed; passed.insert(at).second;) {  // a reference may lead back
     const std::vector<SchemaNumber> parts = needed_parts(at);
     const auto found = std::ranges::find_if(parts, has_none);
@@ -46,7 +44,7 @@ Error SchemaGrammar::without_value() {
     at = *found;
   }
   const std::string& place = document_.pointer(at);
-  const char* const closed = reader_.closes()
+  const char* const closed = reader_.closes() && !as_written_
                                  ? " with objects that have no members but those it lists; additionalProperties: true "
                                    "in them (or strict: false in a response_format) allows others"
                                  : "";

@@ -9,10 +9,13 @@ using I = GenerateItem;
 
 constexpr int kDefaultTokens = 128;
 
-KnownNames sampling_names() {
-  KnownNames known;
-  known.with(native_sampling_rows()).with(native_constraint_rows()).with(refused_sampling_fields());
-  return known.with({"stream_interval", "custom_params", "guided_decoding_backend"});
+const KnownNames& sampling_names() {
+  static const KnownNames known = KnownNames()
+                                      .with(native_sampling_rows())
+                                      .with(native_constraint_rows())
+                                      .with(refused_sampling_fields())
+                                      .with({"stream_interval", "custom_params", "guided_decoding_backend"});
+  return known;
 }
 
 Result<> read_sampling(I& out, const Json& value, std::string_view place) {
@@ -158,11 +161,13 @@ Result<> read_common_fields(const Json& body, GenerateItem& out) {
 }
 
 std::vector<std::string> unknown_generate_fields(const Json& body) {
-  KnownNames known;
-  known.with(generate_item_rows()).with(refused_sampling_fields()).with(std::span<const std::string_view>(kAccepted));
-  known.with(native_constraint_rows());
-  known.with(
-      {"text", "input_ids", "stream", "return_prompt_token_ids", "model", "segments", "guided_decoding_backend"});
+  static const KnownNames known = KnownNames()
+                                      .with(generate_item_rows())
+                                      .with(refused_sampling_fields())
+                                      .with(std::span<const std::string_view>(kAccepted))
+                                      .with(native_constraint_rows())
+                                      .with({"text", "input_ids", "stream", "return_prompt_token_ids", "model",
+                                             "segments", "guided_decoding_backend"});
   auto unknown = known.unknown_in(body);
   const Json* sampling = find_field(body, "sampling_params");
   if (sampling == nullptr || !sampling->is_object()) return unknown;

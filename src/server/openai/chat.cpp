@@ -85,14 +85,16 @@ std::span<const FieldRow<ChatBody>> chat_rows() {
 }
 
 std::vector<std::string> unknown_chat_fields(const Json& body) {
-  KnownNames known;
-  known.with(chat_rows())
-      .with(openai_constraint_rows())
-      .with(openai_rows())
-      .with(openai_sampling_rows())
-      .with(chat_prompt_rows());
-  known.with(refused_sampling_fields()).with(refused_openai_fields());
-  known.with(chat_prompt_names()).with(openai_accepted_names());
+  static const KnownNames known = KnownNames()
+                                      .with(chat_rows())
+                                      .with(openai_constraint_rows())
+                                      .with(openai_rows())
+                                      .with(openai_sampling_rows())
+                                      .with(chat_prompt_rows())
+                                      .with(refused_sampling_fields())
+                                      .with(refused_openai_fields())
+                                      .with(chat_prompt_names())
+                                      .with(openai_accepted_names());
   return known.unknown_in(body);
 }
 

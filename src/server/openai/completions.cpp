@@ -42,10 +42,15 @@ std::span<const FieldRow<CompletionBody>> completion_rows() {
 }
 
 std::vector<std::string> unknown_completion_fields(const Json& body) {
-  KnownNames known;
-  known.with(completion_rows()).with(openai_constraint_rows()).with(openai_rows()).with(openai_sampling_rows());
-  known.with(refused_sampling_fields()).with(refused_openai_fields()).with({"prompt"});
-  known.with(openai_accepted_names());
+  static const KnownNames known = KnownNames()
+                                      .with(completion_rows())
+                                      .with(openai_constraint_rows())
+                                      .with(openai_rows())
+                                      .with(openai_sampling_rows())
+                                      .with(refused_sampling_fields())
+                                      .with(refused_openai_fields())
+                                      .with({"prompt"})
+                                      .with(openai_accepted_names());
   return known.unknown_in(body);
 }
 
