@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "kernels/activations.h"
+#include "kernels/cpu/functions.h"
+#include "kernels/cpu/recurrence.h"
 #include "kernels/kv_layout.h"
 #include "tensor/dtype.h"
 
@@ -126,6 +128,9 @@ struct CpuKernels {
   void (*attend)(const AttentionTask&);       // in float32
   void (*attend_bf16)(const AttentionTask&);  // queries and weights as bf16 too, for bf16 keys and values; or null
   void (*merge)(const AttentionMerge&);
+
+  FunctionKernels functions;     // activations, gates, sums, norms, rotations of rows: kernels/cpu/functions.h
+  RecurrenceKernels recurrence;  // layers with a state of fixed size: kernels/cpu/recurrence.h
 
   // For measuring this machine's limits (kernels/machine_limits.h): operations done in `rounds`; a pass over memory.
   double (*peak_f32)(std::int64_t rounds);

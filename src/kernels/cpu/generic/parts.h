@@ -10,6 +10,8 @@ MatmulKernel matmul_int16_for(DType type);
 MatmulKernel matmul_exact_for(DType type);
 void fill_float_matmuls(CpuKernels& table);
 void fill_attention(CpuKernels& table);
+void fill_functions(CpuKernels& table);
+void fill_recurrence(CpuKernels& table);
 void fill(CpuKernels& table);
 
 }  // namespace espalier::kernels::ESPALIER_ISA
