@@ -27,6 +27,7 @@ struct AttentionShape {
   float scale = 0.0f;
   bool exact = false;  // float32 arithmetic also where stored types would allow shorter
   int group() const { return heads / kv_heads; }
+  bool operator==(const AttentionShape&) const = default;
 };
 
 // One sequence's part of the batch. Keys and values of all its positions, those of these rows included, are stored.

@@ -101,6 +101,41 @@ void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulT
   }
 }
 
+// One product and how its chunks are computed.
+class CutProduct {
+ public:
+  CutProduct(const CpuKernels& cpu, const ComputeTeam& team, const Product& product)
+      : task_(task_of(*product.weights, product.x, product.out, product.out_stride)),
+        cut_(cpu, team, *product.weights, product.options.pairs > 0, product.x.format, product.x.rows, product.x.stride),
+        kernel_(choose(cpu, product.weights->type(), product.x.format)),
+        converted_(product.options.converted) {
+    if (product.options.pairs > 0) task_.outputs = product.options.pairs;
+    task_.bias = product.options.bias;
+    task_.finish = product.options.finish;
+    task_.paired = product.options.pairs > 0;
+  }
+  int chunks() const { return cut_.chunks(); }
+  // then: the chunk that the calling thread computes next, or -1.
+  void compute(const CpuKernels& cpu, int chunk, int then) const {
+    MatmulTask task = task_;
+    task.panel_begin = cut_.panel_begin(chunk);
+    task.panel_end = cut_.panel_end(chunk);
+    task.then_panel = then >= 0 ? cut_.panel_begin(then) : -1;
+    task.row_begin = cut_.row_begin(chunk);
+    task.row_end = cut_.row_end(chunk);
+    if (converted_)
+      compute_converted(cpu, kernel_, task, *converted_);
+    else
+      kernel_(task);
+  }
+
+ private:
+  MatmulTask task_;
+  Cut cut_;
+  MatmulKernel kernel_;
+  std::optional<ConvertedRows> converted_;
+};
+
 }  // namespace
 
 RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide) {
@@ -143,26 +178,21 @@ void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::
 
 void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
             std::int64_t out_stride, MatmulOptions options) {
-  MatmulTask all = task_of(weights, x, out, out_stride);
-  if (options.pairs > 0) all.outputs = options.pairs;
-  all.bias = options.bias;
-  all.finish = options.finish;
-  all.paired = options.pairs > 0;
-  const MatmulKernel kernel = choose(cpu, weights.type(), x.format);
+  const CutProduct product(cpu, team, {&weights, x, out, out_stride, options});
+  team.run(product.chunks(), [&](int chunk) { product.compute(cpu, chunk, team.behind(chunk, product.chunks())); });
+}
 
-  const Cut cut(cpu, team, weights, all.paired, x.format, x.rows, x.stride);
-  team.run(cut.chunks(), [&](int chunk) {
-    MatmulTask task = all;
-    task.panel_begin = cut.panel_begin(chunk);
-    task.panel_end = cut.panel_end(chunk);
-    const int then = team.behind(chunk, cut.chunks());
-    task.then_panel = then >= 0 ? cut.panel_begin(then) : -1;
-    task.row_begin = cut.row_begin(chunk);
-    task.row_end = cut.row_end(chunk);
-    if (options.converted)
-      compute_converted(cpu, kernel, task, *options.converted);
-    else
-      kernel(task);
+void matmul_all(const CpuKernels& cpu, ComputeTeam& team, std::span<const Product> products) {
+  std::vector<CutProduct> cut;
+  std::vector<int> begin = {0};  // the first chunk of each
+  for (const Product& product : products) {
+    cut.emplace_back(cpu, team, product);
+    begin.push_back(begin.back() + cut.back().chunks());
+  }
+  team.run(begin.back(), [&](int chunk) {
+    const auto of = static_cast<std::size_t>(std::upper_bound(begin.begin(), begin.end(), chunk) - begin.begin()) - 1;
+    const int then = team.behind(chunk, begin.back());
+    cut[of].compute(cpu, chunk - begin[of], then >= begin[of] && then < begin[of + 1] ? then - begin[of] : -1);
   });
 }
 

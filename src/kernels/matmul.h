@@ -63,6 +63,17 @@ struct MatmulOptions {
 void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
             std::int64_t out_stride, MatmulOptions options = {});
 
+// One of several products that are computed together.
+struct Product {
+  const PackedMatrix* weights;
+  RowBlock x;
+  float* out;
+  std::int64_t out_stride;
+  MatmulOptions options = {};
+};
+// All of them in one stage of the team: many small products (experts, heads) cost one meeting.
+void matmul_all(const CpuKernels& cpu, ComputeTeam& team, std::span<const Product> products);
+
 // Says that these weights' product with so many rows comes next: members of the team that wait call in their first
 // panels. paired: with MatmulOptions::pairs.
 void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, bool paired, RowFormat format,

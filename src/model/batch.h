@@ -1,8 +1,8 @@
 // batch.h: what the engine hands to a model for one step, and the view of the token pool it computes in.
 //
 // A batch is ragged: decoding sequences (one row each), prompt chunks and verified drafts stand side by side, row after
-// row. The model knows nothing of caches: slots and runs are plain numbers, and runs already cover the rows of this
-// batch.
+// row. The model knows nothing of caches: slots, runs and states are plain numbers and memory, and runs already cover
+// the rows of this batch.
 #pragma once
 
 #include <span>
@@ -13,12 +13,20 @@
 
 namespace espalier {
 
+// One sequence's rows of a batch.
 struct BatchSequence {
   int row_begin, rows;
   std::int64_t first_position;  // of row_begin; row i stands at first_position + i
   std::span<const KvRun> runs;  // where positions 0 .. first_position + rows - 1 lie
+  // The state after all positions before first_position, and where the one after the last row goes; Keeps::state_floats
+  // each. They may be the same memory. state_in null: the state of an empty text. Both null where none is kept.
+  const float* state_in = nullptr;
+  float* state_out = nullptr;
+  // The length of text by which angles are chosen that depend on it (RopeSpec::long_after); 0: this chunk's end.
+  std::int64_t rope_length = 0;
 };
 
+// Rows of several sequences, computed in one walk through the model.
 struct Batch {
   std::span<const TokenId> tokens;           // [rows]
   std::span<const Slot> slots;               // [rows], where each row's keys and values go
@@ -28,8 +36,9 @@ struct Batch {
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 
+// Where a batch's keys and values lie.
 struct KvView {
-  std::span<const KvLayer> layers;
+  std::span<const KvLayer> layers;  // one for each of Keeps::per_token
 };
 
 }  // namespace espalier

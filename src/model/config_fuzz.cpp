@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "model/fields/fields.h"
 #include "model/hf_config.h"
 
 namespace {
@@ -19,9 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   auto config = read_hf_config(text, "c.json");
   if (config.ok()) {
-    require(config->windows.size() == static_cast<std::size_t>(config->layers));
-    require(config->heads % config->kv_heads == 0);
-    require(config->rope_dims % 2 == 0 && config->rope_dims >= 2 && config->rope_dims <= config->head_dim);
+    require(!config->spec.layers.empty() && config->spec.layers.size() <= ConfigLimits::layers);
+    require(config->spec.hidden >= 1 && config->spec.hidden <= ConfigLimits::hidden);
     require(config->context_length >= 1 && config->context_length <= ConfigLimits::positions);
     for (const TokenId id : config->eos) require(id >= 0 && id < config->vocabulary);
   } else {

@@ -1,7 +1,7 @@
-// decoder.h: a loaded decoder: weights in panels, and the forward walk over one ragged batch.
+// decoder.h: a loaded decoder: its program, its weights, and the walk over one ragged batch.
 //
 // forward() writes keys and values of every row into the view's slots and returns logits of the rows that asked for
-// them. Promise 1 holds row by row: a row's bits depend on its tokens, position and stored keys and values alone.
+// them. Promise 1 holds row by row: a row's bits depend on its tokens, position and stored keys, values and state alone.
 // Threads: one caller at a time (the engine thread); the team computes. Fails: load() with an Error that names the
 // tensor.
 #pragma once
@@ -9,13 +9,17 @@
 #include <functional>
 #include <memory>
 
+#include "base/compute_team.h"
+#include "kernels/matmul.h"  // Activations
 #include "model/batch.h"
-#include "model/decoder_spec.h"
 #include "model/model.h"
-#include "model/weights.h"
+#include "model/program/program.h"
+#include "model/spec.h"
+#include "model/weights/weights.h"
 
 namespace espalier {
 
+// How a decoder computes, and how much at once.
 struct DecoderOptions {
   Activations activations = Activations::int8;
   int max_rows = 512;  // of one batch
@@ -23,18 +27,20 @@ struct DecoderOptions {
 
 class Decoder final : public Model {
  public:
-  using Progress = std::function<void(int done, int total)>;  // layers; called on the loading thread
+  using Progress = std::function<void(int done, int total)>;  // matrices; called on the loading thread
 
   // `weights` must outlive the decoder: rows of the embedding are read from it.
-  static Result<std::unique_ptr<Decoder>> load(DecoderSpec spec, const Weights& weights, const DecoderOptions& options,
-                                               ComputeTeam& team, const Progress& progress = {});
+  static Result<std::unique_ptr<Decoder>> load(const ModelSpec& spec, const Weights& weights,
+                                               const DecoderOptions& options, ComputeTeam& team,
+                                               const Progress& progress = {});
   ~Decoder() override;
 
-  const DecoderSpec& spec() const;
+  const Program& program() const;
+  const Keeps& keeps() const { return program().keeps; }
   std::string_view isa() const;               // of the kernels it uses: "avx512"
   std::size_t weight_bytes() const;           // panels, norms, biases
   std::vector<NamedMatrix> matrices() const;  // of all layers and the head, as long as the decoder lives
-  int vocabulary() const override { return spec().vocabulary; }
+  int vocabulary() const override { return program().vocabulary; }
   int max_rows() const override;
   std::span<float> forward(const Batch& batch, const KvView& kv) override;
   void logits_again(int row, int first, std::span<float> out) const override;

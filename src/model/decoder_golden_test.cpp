@@ -4,7 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/arch/table.h"
 #include "model/decoder.h"
 #include "model/gguf_config.h"
 #include "model/hf_config.h"
@@ -25,7 +24,7 @@ std::span<const float> last_row(const std::vector<float>& logits, int vocabulary
   return std::span(logits).last(static_cast<std::size_t>(vocabulary));
 }
 
-std::vector<TokenId> greedy(Decoder& decoder, const SmallPool& pool, std::vector<TokenId> tokens, int count) {
+std::vector<TokenId> greedy(Decoder& decoder, SmallPool& pool, std::vector<TokenId> tokens, int count) {
   const auto prompt = tokens.size();
   int from = 0;
   for (int i = 0; i < count; ++i) {
@@ -46,10 +45,9 @@ TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
   ASSERT_TRUE(file.ok()) << file.error().message;
   auto config = load_hf_config(folder);
   ASSERT_TRUE(config.ok()) << config.error().message;
-  auto spec = declare(*config);
-  ASSERT_TRUE(spec.ok()) << spec.error().message;
   ComputeTeam team(2);
-  auto decoder = Decoder::load(*spec, Weights(*file, Weights::Naming::hf), {Activations::f32, 512}, team);
+  const Weights weights(*file, Naming::hf);
+  auto decoder = Decoder::load(config->spec, weights, {Activations::f32, 512}, team);
   ASSERT_TRUE(decoder.ok()) << decoder.error().message;
 
   const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
@@ -61,7 +59,7 @@ TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
     const std::vector<TokenId> tokens = prompt["tokens"];
     const auto want = decode(*logits_file->find("p" + std::to_string(p) + ".logits"));
     for (int chunk : {512, 16, 1}) {
-      SmallPool pool(*spec, KvType::f32, 256);
+      SmallPool pool((*decoder)->keeps(), KvType::f32, 256);
       const auto got = all_logits(**decoder, pool, tokens, chunk);
       ASSERT_EQ(got.size(), want.size());
       double worst = 0;
@@ -69,7 +67,7 @@ TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
         worst = std::max(worst, std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
       EXPECT_LE(worst / std, 1e-3) << GetParam() << " prompt " << p << " chunk " << chunk;
     }
-    SmallPool pool(*spec, KvType::f32, 256);
+    SmallPool pool((*decoder)->keeps(), KvType::f32, 256);
     EXPECT_EQ(greedy(**decoder, pool, tokens, static_cast<int>(prompt["greedy"].size())),
               prompt["greedy"].get<std::vector<TokenId>>());
   }
@@ -97,15 +95,14 @@ TEST_P(EachGgufModel, EveryFileMeetsItsTolerance) {
     ASSERT_TRUE(file.ok()) << file.error().message;
     auto config = read_gguf_config(*file);
     ASSERT_TRUE(config.ok()) << config.error().message;
-    auto spec = declare(*config);
-    ASSERT_TRUE(spec.ok()) << spec.error().message;
     for (Activations mode : {Activations::f32, Activations::int8}) {
-      auto decoder = Decoder::load(*spec, Weights(*file, Weights::Naming::gguf), {mode, 512}, team);
+      const Weights weights(*file, Naming::gguf);
+      auto decoder = Decoder::load(config->spec, weights, {mode, 512}, team);
       ASSERT_TRUE(decoder.ok()) << decoder.error().message;
       for (std::size_t p = 0; p < entry["prompts"].size(); ++p) {
         const auto& prompt = entry["prompts"][p];
         const std::vector<TokenId> tokens = prompt["tokens"];
-        SmallPool pool(*spec, KvType::f32, 256);
+        SmallPool pool((*decoder)->keeps(), KvType::f32, 256);
         const auto logits = all_logits(**decoder, pool, tokens, 512);
         const auto got = last_row(logits, decoder.value()->vocabulary());
         const std::string type = entry["type"];
@@ -121,7 +118,7 @@ TEST_P(EachGgufModel, EveryFileMeetsItsTolerance) {
         const double std = std::sqrt(variance), rms = std::sqrt(square / static_cast<double>(want.size())) / std;
         if (mode == Activations::f32) {
           EXPECT_LE(worst / std, 1e-3) << name << " prompt " << p;
-          SmallPool fresh(*spec, KvType::f32, 256);
+          SmallPool fresh((*decoder)->keeps(), KvType::f32, 256);
           const int safe = prompt["greedy_safe_len"];
           auto ids = prompt["greedy"].get<std::vector<TokenId>>();
           ids.resize(static_cast<std::size_t>(safe));

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "base/json.h"
+#include "model/blocks/attention.h"
+#include "model/blocks/mlp.h"
+#include "model/program/builder.h"
 #include "tensor/file/gguf_writer.h"
 #include "testing/data.h"
 #include "testing/temp_folder.h"
@@ -47,27 +51,23 @@ std::string refusal(const std::string& arch, const std::function<void(GgufWriter
 
 void nothing(GgufWriter&) {}
 
+const Attention& attention(const Result<ModelConfig>& config, std::size_t layer = 0) {
+  return *config->spec.layers.at(layer).halves.front().block.target<Attention>();
+}
+const Mlp& mlp(const Result<ModelConfig>& config) {
+  return *config->spec.layers.front().halves.back().block.target<Mlp>();
+}
+
 TEST(GgufConfig, ReadsAPlainLlamaWithDefaults) {
   auto config = read("llama", nothing);
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->vocabulary, 32);
-  EXPECT_EQ(config->kv_heads, 4);
-  EXPECT_EQ(config->head_dim, 16);
-  EXPECT_EQ(config->rope_dims, 16);
-  EXPECT_EQ(config->rope_theta, 10000);
-  EXPECT_TRUE(config->interleaved_qk);
-  EXPECT_TRUE(config->tied_head);
-  EXPECT_FALSE(config->qkv_bias);
-  EXPECT_EQ(config->windows.size(), 3u);
-}
-
-TEST(GgufConfig, TensorsTellAboutHeadAndBiases) {
-  auto config =
-      read("qwen3", nothing, "", {"output.weight", "blk.0.attn_q.bias", "blk.0.attn_output.bias", "blk.0.ffn_up.bias"});
-  ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_FALSE(config->tied_head || config->interleaved_qk);
-  EXPECT_TRUE(config->qkv_bias && config->attention_out_bias && config->mlp_bias);
-  EXPECT_TRUE(read("qwen2", nothing)->qkv_bias);
+  EXPECT_EQ(attention(config).kv_heads, 4);
+  EXPECT_EQ(attention(config).head_dim, 16);
+  EXPECT_EQ(attention(config).rope->dims(), 16);
+  EXPECT_EQ(attention(config).rope->inverse_frequency[1], static_cast<float>(1 / std::pow(10000.0, 2.0 / 16)));
+  EXPECT_TRUE(attention(config).pairs_in_gguf);
+  EXPECT_EQ(config->spec.layers.size(), 3u);
 }
 
 TEST(GgufConfig, ScalingsAndWindowsAreRead) {
@@ -79,12 +79,12 @@ TEST(GgufConfig, ScalingsAndWindowsAreRead) {
     w.put("qwen2.rope.freq_base", 1e6f);
   });
   ASSERT_TRUE(yarn.ok()) << yarn.error().message;
-  EXPECT_EQ(std::get<YarnScaling>(yarn->rope_scaling).original_positions, 128);
-  EXPECT_EQ(yarn->windows, (std::vector<std::int64_t>{24, 24, 24}));
-  EXPECT_EQ(yarn->rope_theta, 1e6);
-  auto linear = read("llama", [](GgufWriter& w) { w.put("llama.rope.scale_linear", 4.0f); });
-  EXPECT_EQ(std::get<LinearScaling>(linear->rope_scaling).factor, 4);
-  EXPECT_THAT(refusal("llama", [](GgufWriter& w) { w.put("llama.rope.scaling.type", "longrope"); }),
+  EXPECT_FLOAT_EQ(attention(yarn).rope->magnitude, static_cast<float>(0.1 * std::log(4.0) + 1));
+  EXPECT_EQ(attention(yarn).rope->inverse_frequency[7], static_cast<float>(1 / std::pow(1e6, 14.0 / 16) / 4));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(attention(yarn, i).visibility.size, 24);
+  const auto linear = read("llama", [](GgufWriter& w) { w.put("llama.rope.scale_linear", 4.0f); });
+  EXPECT_EQ(attention(linear).rope->inverse_frequency[0], 0.25f);
+  EXPECT_THAT(refusal("llama", [](GgufWriter& w) { w.put("llama.rope.scaling.type", "spiral"); }),
               HasSubstr("rope.scaling.type"));
 }
 
@@ -104,10 +104,10 @@ TEST(GgufConfig, EndTokensAreCollected) {
 
 TEST(GgufConfig, OneNumberPerLayerIsTakenWhereAllAgree) {
   const std::vector<std::int32_t> same = {160, 160, 160}, different = {160, 128, 160};
-  EXPECT_EQ(read(
+  EXPECT_EQ((read(
                 "llama", [&](GgufWriter& w) { w.put("llama.feed_forward_length", same); }, "feed_forward_length")
-                ->inner,
-            160);
+).value().spec.layers.size(),
+            3u);
   EXPECT_THAT(
       refusal(
           "llama", [&](GgufWriter& w) { w.put("llama.feed_forward_length", different); }, "feed_forward_length"),
@@ -118,33 +118,30 @@ TEST(GgufConfig, WrongOrMissingKeysAreNamed) {
   const auto key = [](const char* name, auto value) {
     return refusal("llama", [=](GgufWriter& w) { w.put(std::string("llama.") + name, value); }, name);
   };
-  EXPECT_THAT(key("block_count", 0u), HasSubstr("llama.block_count must be an integer in 1..1024, but is u32 0"));
+  EXPECT_THAT(key("block_count", 0u), HasSubstr("llama.block_count must be an integer in 1..1024, but is 0"));
   EXPECT_THAT(key("block_count", 4000000000u), HasSubstr("llama.block_count"));
-  EXPECT_THAT(key("block_count", "3"), HasSubstr("but is string \"3\""));
-  EXPECT_THAT(key("block_count", -3), HasSubstr("i32 -3"));
+  EXPECT_THAT(key("block_count", "3"), HasSubstr("but is the string \"3\""));
+  EXPECT_THAT(key("block_count", -3), HasSubstr("but is -3"));
   EXPECT_THAT(key("embedding_length", 66u), HasSubstr("must divide llama.embedding_length, which is 66"));
   EXPECT_THAT(key("attention.head_count", 5u), HasSubstr("llama.attention.head_count"));
   EXPECT_THAT(key("attention.head_count_kv", 3u), HasSubstr("must divide"));
   EXPECT_THAT(key("attention.key_length", 15u), HasSubstr("even"));
-  EXPECT_THAT(key("attention.value_length", 8u), HasSubstr("value_length"));
   EXPECT_THAT(key("rope.dimension_count", 32u), HasSubstr("rope.dimension_count"));
   EXPECT_THAT(key("rope.freq_base", 0.0f), HasSubstr("rope.freq_base"));
   EXPECT_THAT(key("vocab_size", 33u), HasSubstr("token_embd.weight has 32 rows"));
-  EXPECT_THAT(key("expert_count", 8u), HasSubstr("mixtures of experts"));
   EXPECT_THAT(refusal("llama", [](GgufWriter& w) { w.put("tokenizer.ggml.eos_token_id", 32u); }),
               HasSubstr("has 32 tokens"));
   for (const char* name :
-       {"embedding_length", "feed_forward_length", "block_count", "attention.head_count", "context_length"}) {
+       {"embedding_length", "feed_forward_length", "block_count", "attention.head_count"}) {
     EXPECT_THAT(refusal("llama", nothing, name), HasSubstr(std::string("llama.") + name + " is missing"));
   }
-  EXPECT_THAT(refusal("llama", nothing, "eps"), HasSubstr("layer_norm_rms_epsilon is missing"));
-  EXPECT_THAT(refusal("gemma2", nothing), HasSubstr("\"gemma2\", which is not supported; supported are llama"));
+  EXPECT_THAT(refusal("lama", nothing), HasSubstr("\"lama\", which is not supported"));
+  EXPECT_THAT(refusal("lama", nothing), HasSubstr("the nearest are llama"));
 }
 
-TEST(GgufConfig, GoldenFilesAreReadOrRefusedCleanly) {
-  int files = 0, refused = 0;
-  for (const char* model : {"gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3", "gguf-mixtral", "gguf-gemma2",
-                            "gguf-gemma3", "gguf-qwen3moe"}) {
+TEST(GgufConfig, GoldenFilesAreReadAsTheirDocumentsSay) {
+  int files = 0;
+  for (const char* model : {"gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3"}) {
     const auto folder = testing::golden(std::string("gguf/") + model);
     if (folder.empty()) continue;
     const Json documented = Json::parse(testing::read_file(folder / "config.json"));
@@ -153,29 +150,20 @@ TEST(GgufConfig, GoldenFilesAreReadOrRefusedCleanly) {
       auto file = GgufFile::open(entry.path());
       ASSERT_TRUE(file.ok()) << file.error().message;
       auto config = read_gguf_config(*file);
-      const std::string name = model;
-      if (name == "gguf-mixtral" || name == "gguf-gemma2" || name == "gguf-gemma3" || name == "gguf-qwen3moe") {
-        ASSERT_FALSE(config.ok()) << entry.path();
-        EXPECT_THAT(config.error().message, HasSubstr("not supported"));
-        ++refused;
-        continue;
-      }
       ASSERT_TRUE(config.ok()) << config.error().message;
       EXPECT_EQ(config->vocabulary, documented["vocab_size"]);
-      EXPECT_EQ(config->hidden, documented["hidden_size"]);
-      EXPECT_EQ(config->inner, documented["intermediate_size"]);
-      EXPECT_EQ(config->layers, documented["num_hidden_layers"]);
-      EXPECT_EQ(config->heads, documented["num_attention_heads"]);
-      EXPECT_EQ(config->kv_heads, documented["num_key_value_heads"]);
-      EXPECT_EQ(config->tied_head, documented["tie_word_embeddings"].get<bool>());
-      EXPECT_EQ(config->rope_theta, documented["rope_theta"].get<double>());
-      EXPECT_NEAR(config->norm_eps, documented["rms_norm_eps"].get<double>(), 1e-12);
-      EXPECT_EQ(config->max_positions, documented["max_position_embeddings"]);
+      EXPECT_EQ(config->spec.hidden, documented["hidden_size"]);
+      EXPECT_EQ(mlp(config).inner, documented["intermediate_size"]);
+      EXPECT_EQ(config->spec.layers.size(), documented["num_hidden_layers"]);
+      EXPECT_EQ(attention(config).heads, documented["num_attention_heads"]);
+      EXPECT_EQ(attention(config).kv_heads, documented["num_key_value_heads"]);
+      EXPECT_NEAR(config->spec.norm.eps, documented["rms_norm_eps"].get<double>(), 1e-12);
+      EXPECT_EQ(config->context_length, documented["max_position_embeddings"]);
       EXPECT_EQ(config->eos, std::vector<TokenId>{2});
       ++files;
     }
   }
-  std::printf("%d golden GGUF files read, %d refused as not supported\n", files, refused);
+  std::printf("%d golden GGUF files read\n", files);
   EXPECT_GE(files, 15);
 }
 

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "base/json_fields.h"
-#include "model/hf_rope.h"
+#include "model/arch/table.h"
+#include "model/fields/rope.h"
+#include "model/fields/unread.h"
 #include "tensor/file/open_file.h"
 
 namespace espalier {
@@ -18,127 +20,55 @@ constexpr const char* kGeneration = "generation_config.json";
 
 // --- which architecture ---
 
+// The text model's fields of a vision-language model stand in an object of their own; what they lack is at the top.
+Json text_fields(const Json& root) {
+  Json all = root;
+  for (const char* nested : {"text_config", "llm_config", "language_config"}) {
+    const Json* text = find_field(root, nested);
+    if (text == nullptr || !text->is_object()) continue;
+    all.erase(nested);
+    for (const auto& [name, value] : text->items())
+      if (!value.is_null() || !all.contains(name)) all[name] = value;
+    if (const Json* classes = find_field(root, "architectures")) all["architectures"] = *classes;
+    break;
+  }
+  return all;
+}
+
 struct Named {
-  Architecture architecture;
-  Head head;
+  const Architecture* architecture;
+  std::string class_name;
 };
 
-std::optional<Named> of_class(std::string_view name) {
-  constexpr std::pair<std::string_view, Head> endings[] = {{"ForCausalLM", Head::language_model},
-                                                           {"Model", Head::none},
-                                                           {"ForSequenceClassification", Head::classification}};
-  for (const auto& row : kArchitectures) {
-    for (const auto& [ending, head] : endings) {
-      if (name.size() == row.hf_class.size() + ending.size() && name.starts_with(row.hf_class) &&
-          name.ends_with(ending)) {
-        return Named{row.architecture, head};
-      }
-    }
-  }
-  return std::nullopt;
+// The fields that the architecture most like an unknown one does not know.
+std::vector<std::string> unknown_fields(const Json& root, std::string_view name) {
+  const Fields fields(root, Naming::hf, "");
+  (void)nearest_architectures(name, 1).front()->declare(fields);
+  std::vector<std::string> unknown;
+  for (const auto& [field, value] : root.items())
+    if (!fields.was_asked(field) && !is_of_no_decoder(field) && unknown.size() < 12) unknown.push_back(field);
+  return unknown;
 }
 
 Result<Named> architecture(const Json& root, const std::string& file) {
   ESP_TRY(const Json* classes, find_array(root, "architectures"));
+  ESP_TRY(const auto type, find_string(root, "model_type"));
   if (classes != nullptr && !classes->empty()) {
     ESP_TRY(const std::string name, as_string(classes->front(), "architectures[0]"));
-    if (const auto named = of_class(name)) return *named;
-    return unsupported_architecture(file, "architectures", name);
+    if (const auto* found = architecture_of_class(name)) return Named{found, name};
+    if (const auto* found = type ? architecture_of_type(*type) : nullptr; found && name.ends_with("ForConditionalGeneration"))
+      return Named{found, name};
+    return unsupported_architecture(file, "architectures", name, unknown_fields(root, name));
   }
-  ESP_TRY(const std::string type, get_string(root, "model_type"));
-  for (const auto& row : kArchitectures) {
-    if (row.name == type) return Named{row.architecture, Head::language_model};
-  }
-  return unsupported_architecture(file, "model_type", type);
+  if (!type) return bad_file(fmt::format("{}: model_type is missing", file), "model_type");
+  if (const auto* found = architecture_of_type(*type))
+    return Named{found, std::string(found->classes.substr(0, found->classes.find('|'))) + "ForCausalLM"};
+  return unsupported_architecture(file, "model_type", *type, unknown_fields(root, *type));
 }
 
-// --- numbers ---
-
-Result<> read_sizes(const Json& root, ModelConfig& config) {
-  ESP_TRY(config.vocabulary, get_integer(root, "vocab_size", {1, ConfigLimits::vocabulary}));
-  for (const auto& rule : kIntegerRules) {
-    ESP_TRY(config.*rule.member, get_integer(root, JsonField(rule.hf), {1, rule.high}));
-  }
-  ESP_TRY(const auto kv_heads, find_integer(root, "num_key_value_heads", {1, config.heads}));
-  ESP_TRY(const auto head_dim, find_integer(root, "head_dim", {1, ConfigLimits::head_dim}));
-  ESP_TRY(const auto eps, find_number(root, "rms_norm_eps", {.low = 0, .high = 1, .above_low = true}));
-  ESP_TRY(config.max_positions, get_integer(root, "max_position_embeddings", {1, ConfigLimits::positions}));
-  config.kv_heads = static_cast<int>(kv_heads.value_or(config.heads));
-  config.head_dim = static_cast<int>(head_dim.value_or(0));
-  config.norm_eps = eps.value_or(1e-6);
-  return success();
-}
-
-Result<> read_activation(const Json& root) {
-  ESP_TRY(const auto named, find_string(root, "hidden_act"));
-  if (!named || *named == "silu" || *named == "swish") return success();
-  return bad_request(fmt::format("hidden_act is {}, but only silu is supported here", in_quotes(*named)), "hidden_act");
-}
-
-Result<> read_biases(const Json& root, ModelConfig& config) {
-  ESP_TRY(const auto tied, find_boolean(root, "tie_word_embeddings"));
-  ESP_TRY(const auto attention, find_boolean(root, "attention_bias"));
-  ESP_TRY(const auto mlp, find_boolean(root, "mlp_bias"));
-  config.tied_head = tied.value_or(false);
-  switch (config.architecture) {
-    case Architecture::llama:
-      config.qkv_bias = config.attention_out_bias = attention.value_or(false);
-      config.mlp_bias = mlp.value_or(false);
-      break;
-    case Architecture::mistral:
-      break;
-    case Architecture::qwen2:
-      config.qkv_bias = true;
-      break;
-    case Architecture::qwen3:
-      config.qkv_bias = config.attention_out_bias = attention.value_or(false);
-      break;
-  }
-  return success();
-}
-
-// --- windows ---
-
-// 0 when the checkpoint has no window; the Qwen family has one only where use_sliding_window says so.
-Result<std::int64_t> window(const Json& root, Architecture architecture) {
-  ESP_TRY(const auto size, find_integer(root, "sliding_window", {0, ConfigLimits::window}));
-  ESP_TRY(const auto used, find_boolean(root, "use_sliding_window"));
-  switch (architecture) {
-    case Architecture::llama:
-      return 0;
-    case Architecture::mistral:
-      return size.value_or(0);
-    default:
-      return used.value_or(false) ? size.value_or(0) : 0;
-  }
-}
-
-Result<> read_windows(const Json& root, ModelConfig& config) {
-  ESP_TRY(const std::int64_t size, window(root, config.architecture));
-  config.windows.assign(static_cast<std::size_t>(config.layers), 0);
-  ESP_TRY(const Json* types, find_array(root, "layer_types"));
-  if (types != nullptr && types->size() != config.windows.size()) {
-    return bad_request(
-        fmt::format("layer_types has {} entries, but num_hidden_layers is {}", types->size(), config.layers),
-        "layer_types");
-  }
-  const bool qwen = config.architecture == Architecture::qwen2 || config.architecture == Architecture::qwen3;
-  ESP_TRY(const auto first, find_integer(root, "max_window_layers", {.low = 0}));
-  for (std::size_t i = 0; i < config.windows.size(); ++i) {
-    bool sliding = !qwen || static_cast<std::int64_t>(i) >= first.value_or(28);
-    if (types != nullptr) {
-      const std::string place = fmt::format("layer_types[{}]", i);
-      ESP_TRY(const std::string type, as_string((*types)[i], place));
-      if (type != "full_attention" && type != "sliding_attention") {
-        return bad_request(fmt::format("{} is {}, but only full_attention and sliding_attention are supported here",
-                                       place, in_quotes(type)),
-                           "layer_types");
-      }
-      sliding = type == "sliding_attention";
-    }
-    if (sliding) config.windows[i] = size;
-  }
-  return success();
+Head head_of(std::string_view class_name) {
+  if (class_name.ends_with("ForSequenceClassification")) return Head::classification;
+  return class_name.ends_with("Model") && !class_name.ends_with("LMHeadModel") ? Head::none : Head::language_model;
 }
 
 // --- tokens and the rest ---
@@ -198,21 +128,23 @@ Result<> read_labels(const Json& root, ModelConfig& config) {
   return success();
 }
 
-Result<ModelConfig> read_fields(const Json& root, const std::string& file) {
+Result<ModelConfig> read_fields(const Json& whole, const std::string& file) {
+  if (!whole.is_object()) return bad_request(fmt::format("the text must be an object, but is {}", type_name(whole)));
+  const Json root = text_fields(whole);
   ModelConfig config;
   ESP_TRY(const Named named, architecture(root, file));
-  config.architecture = named.architecture;
-  config.head = named.head;
-  ESP_CHECK(read_sizes(root, config));
-  ESP_CHECK(read_activation(root));
-  ESP_CHECK(read_biases(root, config));
-  ESP_CHECK(read_hf_rope(root, config));
-  ESP_CHECK(read_windows(root, config));
+  config.architecture = named.architecture->name;
+  config.class_name = named.class_name;
+  config.head = head_of(named.class_name);
+  const Fields fields(root, Naming::hf, "");
+  config.spec = named.architecture->declare(fields);
+  config.context_length = context_length_of(fields);
+  if (fields.problem()) return *fields.problem();
+  config.vocabulary = config.spec.vocabulary;
   ESP_CHECK(read_tokens(root, config));
   ESP_CHECK(read_storage(root, config));
   ESP_CHECK(read_labels(root, config));
-  ESP_CHECK(complete(config, {file, "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",
-                              "partial_rotary_factor"}));
+  ESP_CHECK(check_tokens(config, file));
   return config;
 }
 

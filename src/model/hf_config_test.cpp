@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "base/json.h"
+#include "model/blocks/attention.h"
+#include "model/blocks/mlp.h"
+#include "model/fields/fields.h"
 #include "testing/data.h"
 #include "testing/temp_folder.h"
 
@@ -42,23 +46,41 @@ std::string refusal(const Json& root) {
   return config.error().message;
 }
 
+const Attention& attention(const Result<ModelConfig>& config, std::size_t layer = 0) {
+  return *config->spec.layers.at(layer).halves.front().block.target<Attention>();
+}
+const Mlp& mlp(const Result<ModelConfig>& config) {
+  return *config->spec.layers.front().halves.back().block.target<Mlp>();
+}
+std::vector<std::int64_t> windows(const Result<ModelConfig>& config) {
+  std::vector<std::int64_t> out;
+  for (std::size_t i = 0; i < config->spec.layers.size(); ++i) out.push_back(attention(config, i).visibility.size);
+  return out;
+}
+// The frequency of one pair of dimensions, of eight.
+float frequency(const Result<ModelConfig>& config, std::size_t pair) {
+  return attention(config).rope->inverse_frequency.at(pair);
+}
+
 TEST(HfConfig, ReadsAPlainLlama) {
   auto config = read(plain_llama());
   ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_EQ(config->architecture, Architecture::llama);
+  EXPECT_EQ(config->architecture, "llama");
+  EXPECT_EQ(config->class_name, "LlamaForCausalLM");
   EXPECT_EQ(config->vocabulary, 320);
-  EXPECT_EQ(config->hidden, 64);
-  EXPECT_EQ(config->inner, 160);
-  EXPECT_EQ(config->layers, 3);
-  EXPECT_EQ(config->heads, 4);
-  EXPECT_EQ(config->kv_heads, 2);
-  EXPECT_EQ(config->head_dim, 16);
-  EXPECT_EQ(config->rope_dims, 16);
-  EXPECT_EQ(config->rope_theta, 10000);
-  EXPECT_EQ(config->norm_eps, 1e-5);
+  EXPECT_EQ(config->spec.hidden, 64);
+  EXPECT_EQ(config->spec.layers.size(), 3u);
+  EXPECT_EQ(config->spec.norm.eps, 1e-5f);
+  EXPECT_FALSE(config->spec.tied_head);
   EXPECT_EQ(config->context_length, 512);
-  EXPECT_FALSE(config->tied_head || config->qkv_bias || config->attention_out_bias || config->mlp_bias);
-  EXPECT_EQ(config->windows, (std::vector<std::int64_t>{0, 0, 0}));
+  EXPECT_EQ(attention(config).heads, 4);
+  EXPECT_EQ(attention(config).kv_heads, 2);
+  EXPECT_EQ(attention(config).head_dim, 16);
+  EXPECT_EQ(attention(config).rope->dims(), 16);
+  EXPECT_EQ(frequency(config, 1), static_cast<float>(1 / std::pow(10000.0, 2.0 / 16)));
+  EXPECT_FALSE(attention(config).qkv_bias || attention(config).out_bias || mlp(config).bias);
+  EXPECT_EQ(windows(config), (std::vector<std::int64_t>{0, 0, 0}));
+  EXPECT_EQ(mlp(config).inner, 160);
   EXPECT_EQ(config->bos, 1);
   EXPECT_EQ(config->eos, (std::vector<TokenId>{2, 7}));
   EXPECT_EQ(config->pad, std::nullopt);
@@ -75,43 +97,43 @@ TEST(HfConfig, BothStylesOfRopeAndDtypeMeanTheSame) {
   for (const auto& root : {legacy, modern}) {
     auto config = read(root);
     ASSERT_TRUE(config.ok()) << config.error().message;
-    EXPECT_EQ(config->rope_theta, 500000);
     EXPECT_EQ(config->stored_type, DType::bf16);
-    const auto& yarn = std::get<YarnScaling>(config->rope_scaling);
-    EXPECT_EQ(yarn.factor, 4);
-    EXPECT_EQ(yarn.original_positions, 64);
-    EXPECT_EQ(yarn.beta_fast, 32);
-    EXPECT_TRUE(yarn.truncate);
+    EXPECT_EQ(frequency(config, 0), 1.0f);
+    EXPECT_EQ(frequency(config, 7), static_cast<float>(1 / std::pow(500000.0, 14.0 / 16) / 4));
+    EXPECT_FLOAT_EQ(attention(config).rope->magnitude, static_cast<float>(0.1 * std::log(4.0) + 1));
     EXPECT_EQ(config->context_length, 512);
   }
 }
 
 TEST(HfConfig, ScalingsAreReadWithTheirParameters) {
   const auto scaled = [](const char* text) { return read(with("rope_scaling", Json::parse(text))); };
-  auto linear = scaled(R"({"type":"linear","factor":4})");
-  EXPECT_EQ(std::get<LinearScaling>(linear->rope_scaling).factor, 4);
+  const auto plain = scaled("null");
+  const auto linear = scaled(R"({"type":"linear","factor":4})");
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(frequency(linear, i), frequency(plain, i) / 4);
   EXPECT_EQ(linear->context_length, 2048);
-  auto dynamic = scaled(R"({"rope_type":"dynamic","factor":2.0})");
-  EXPECT_EQ(std::get<DynamicScaling>(dynamic->rope_scaling).original_positions, 512);
+  const auto dynamic = scaled(R"({"rope_type":"dynamic","factor":2.0})");
+  EXPECT_EQ(attention(dynamic).rope->long_after, 512);
+  EXPECT_EQ(attention(dynamic).rope->dynamic_factor, 2);
   EXPECT_EQ(dynamic->context_length, 1024);
-  auto llama3 = scaled(R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
-                           "original_max_position_embeddings":64})");
-  EXPECT_EQ(std::get<Llama3Scaling>(llama3->rope_scaling).original_positions, 64);
+  const auto llama3 = scaled(R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
+                                 "original_max_position_embeddings":64})");
+  EXPECT_EQ(frequency(llama3, 0), frequency(plain, 0));
+  EXPECT_FLOAT_EQ(frequency(llama3, 7), frequency(plain, 7) / 8);
   EXPECT_EQ(llama3->context_length, 512);
-  auto longrope = scaled(R"({"type":"su","short_factor":[1,1,1,1,1,1,1,1],"long_factor":[2,2,2,2,2,2,2,2],
-                             "original_max_position_embeddings":128})");
+  const auto longrope = scaled(R"({"type":"su","short_factor":[1,1,1,1,1,1,1,1],"long_factor":[2,2,2,2,2,2,2,2],
+                                   "original_max_position_embeddings":128})");
   ASSERT_TRUE(longrope.ok()) << longrope.error().message;
-  EXPECT_EQ(std::get<LongRopeScaling>(longrope->rope_scaling).factor, 4);
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(scaled(R"({"rope_type":"default"})")->rope_scaling));
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(scaled("null")->rope_scaling));
-  EXPECT_EQ(
-      std::get<YarnScaling>(scaled(R"({"type":"yarn","original_max_position_embeddings":64})")->rope_scaling).factor,
-      8);
+  EXPECT_EQ(attention(longrope).rope->long_after, 128);
+  EXPECT_FLOAT_EQ(attention(longrope).rope->long_inverse_frequency.at(3), frequency(plain, 3) / 2);
+  EXPECT_FLOAT_EQ(attention(longrope).rope->magnitude,
+                  static_cast<float>(std::sqrt(1 + std::log(4.0) / std::log(128.0))));
+  for (const char* text : {R"({"rope_type":"default"})", R"({"type":"mrope","mrope_section":[2,3,3]})"})
+    EXPECT_EQ(attention(scaled(text)).rope, attention(plain).rope);
 }
 
 TEST(HfConfig, BadScalingsAreRefusedByName) {
   const auto scaled = [](const char* text) { return refusal(with("rope_scaling", Json::parse(text))); };
-  EXPECT_THAT(scaled(R"({"type":"mrope","mrope_section":[2,3,3]})"), HasSubstr("rope_scaling.rope_type is \"mrope\""));
+  EXPECT_THAT(scaled(R"({"type":"spiral"})"), HasSubstr("rope_scaling.rope_type is \"spiral\""));
   EXPECT_THAT(scaled(R"({"type":"linear"})"), HasSubstr("rope_scaling.factor is missing"));
   EXPECT_THAT(scaled(R"({"type":"linear","factor":0})"), HasSubstr("rope_scaling.factor"));
   EXPECT_THAT(scaled(R"({"type":"yarn","factor":"4"})"), HasSubstr("rope_scaling.factor"));
@@ -130,7 +152,7 @@ TEST(HfConfig, BadScalingsAreRefusedByName) {
 TEST(HfConfig, RopeParametersPerLayerTypeMustAgree) {
   auto same = with("rope_parameters", Json::parse(R"({"full_attention":{"rope_type":"default","rope_theta":5e5},
                                                       "sliding_attention":{"rope_type":"default","rope_theta":5e5}})"));
-  EXPECT_EQ(read(same)->rope_theta, 5e5);
+  EXPECT_EQ(frequency(read(same), 1), static_cast<float>(1 / std::pow(5e5, 2.0 / 16)));
   same["rope_parameters"]["sliding_attention"]["rope_theta"] = 1e4;
   EXPECT_THAT(refusal(same), HasSubstr("rope_parameters differ"));
 }
@@ -164,21 +186,19 @@ TEST(HfConfig, EveryNumberHasARangeAndTheRefusalNamesIt) {
       {"partial_rotary_factor", 0.01, "partial_rotary_factor"},
       {"partial_rotary_factor", 0.2, "even number"},
       {"partial_rotary_factor", 1.5, "partial_rotary_factor"},
-      {"hidden_act", "gelu", "hidden_act is \"gelu\""},
+      {"hidden_act", "gallop", "hidden_act is \"gallop\""},
       {"tie_word_embeddings", 1, "tie_word_embeddings must be true or false"},
       {"eos_token_id", 320, "eos_token_id is 320, but the vocabulary has 320"},
       {"eos_token_id", "2", "eos_token_id"},
       {"eos_token_id", Json::array({2, -2}), "eos_token_id"},
       {"bos_token_id", 99999999999, "bos_token_id"},
-      {"layer_types", Json::array({"full_attention"}), "layer_types has 1 entries"},
-      {"layer_types", Json::array({"full_attention", "chunked_attention", "full_attention"}), "layer_types[1]"},
       {"quantization_config", Json::object(), "quantization_config.quant_method is missing"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(refusal(with(c.field, c.bad)), HasSubstr(c.says)) << c.field << " = " << c.bad.dump();
   }
   for (const char* field : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
-                            "num_attention_heads", "max_position_embeddings"}) {
+                            "num_attention_heads"}) {
     EXPECT_THAT(refusal(without(field)), HasSubstr(std::string(field) + " is missing"));
   }
 }
@@ -189,18 +209,31 @@ TEST(HfConfig, AttentionMustFitTheWidthLimit) {
   EXPECT_THAT(refusal(root), HasSubstr("more than the limit of 1048576"));
 }
 
-TEST(HfConfig, UnknownArchitecturesListTheSupportedOnes) {
-  EXPECT_THAT(
-      refusal(with("architectures", Json::array({"GPT2LMHeadModel"}))),
-      HasSubstr("\"GPT2LMHeadModel\", which is not supported; supported are llama (LlamaForCausalLM), mistral"));
+TEST(HfConfig, UnknownArchitecturesListTheNearestAndWhatIsNotUnderstood) {
+  auto unknown = with("architectures", Json::array({"Qwen33ForCausalLM"}));
+  unknown["spiral_factor"] = 3;
+  EXPECT_THAT(refusal(unknown), HasSubstr("\"Qwen33ForCausalLM\", which is not supported"));
+  EXPECT_THAT(refusal(unknown), HasSubstr("the nearest are qwen3 (Qwen3ForCausalLM)"));
+  EXPECT_THAT(refusal(unknown), HasSubstr("would not understand spiral_factor"));
   EXPECT_THAT(refusal(with("architectures", Json::array({"LlamaForVision"}))), HasSubstr("not supported"));
   EXPECT_THAT(refusal(with("architectures", Json::array({7}))), HasSubstr("architectures[0] must be a string"));
   auto by_type = without("architectures");
   EXPECT_THAT(refusal(by_type), HasSubstr("model_type is missing"));
   by_type["model_type"] = "qwen3";
-  EXPECT_EQ(read(by_type)->architecture, Architecture::qwen3);
-  by_type["model_type"] = "mamba";
-  EXPECT_THAT(refusal(by_type), HasSubstr("model_type is \"mamba\""));
+  EXPECT_EQ(read(by_type)->architecture, "qwen3");
+  by_type["model_type"] = "spiral";
+  EXPECT_THAT(refusal(by_type), HasSubstr("model_type is \"spiral\""));
+}
+
+TEST(HfConfig, TextModelsOfLargerOnesAreReadFromTheirObject) {
+  Json whole = {{"architectures", {"Qwen3ForConditionalGeneration"}}, {"tie_word_embeddings", true}, {"hidden_size", 7}};
+  whole["text_config"] = plain_llama();
+  whole["text_config"].erase("architectures");
+  whole["text_config"]["model_type"] = "qwen3";
+  const auto config = read(whole);
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->spec.hidden, 64);
+  EXPECT_TRUE(config->spec.tied_head);
 }
 
 TEST(HfConfig, HeadsOtherThanTheLanguageModelAreTold) {
@@ -215,30 +248,30 @@ TEST(HfConfig, HeadsOtherThanTheLanguageModelAreTold) {
 TEST(HfConfig, WindowsFollowEachFamilysRule) {
   auto mistral = with("architectures", Json::array({"MistralForCausalLM"}));
   mistral["sliding_window"] = 24;
-  EXPECT_EQ(read(mistral)->windows, (std::vector<std::int64_t>{24, 24, 24}));
+  EXPECT_EQ(windows(read(mistral)), (std::vector<std::int64_t>{24, 24, 24}));
   mistral["sliding_window"] = nullptr;
-  EXPECT_EQ(read(mistral)->windows, (std::vector<std::int64_t>{0, 0, 0}));
-  EXPECT_EQ(read(with("sliding_window", 24))->windows, (std::vector<std::int64_t>{0, 0, 0}));  // Llama has none
+  EXPECT_EQ(windows(read(mistral)), (std::vector<std::int64_t>{0, 0, 0}));
+  EXPECT_EQ(windows(read(with("sliding_window", 24))), (std::vector<std::int64_t>{0, 0, 0}));  // Llama has none
 
   auto qwen = with("architectures", Json::array({"Qwen2ForCausalLM"}));
   qwen["sliding_window"] = 24;
   qwen["max_window_layers"] = 1;
   qwen["use_sliding_window"] = false;
-  EXPECT_EQ(read(qwen)->windows, (std::vector<std::int64_t>{0, 0, 0}));
+  EXPECT_EQ(windows(read(qwen)), (std::vector<std::int64_t>{0, 0, 0}));
   qwen["use_sliding_window"] = true;
-  EXPECT_EQ(read(qwen)->windows, (std::vector<std::int64_t>{0, 24, 24}));
+  EXPECT_EQ(windows(read(qwen)), (std::vector<std::int64_t>{0, 24, 24}));
   qwen["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
-  EXPECT_EQ(read(qwen)->windows, (std::vector<std::int64_t>{24, 0, 24}));
+  EXPECT_EQ(windows(read(qwen)), (std::vector<std::int64_t>{24, 0, 24}));
 }
 
 TEST(HfConfig, BiasesFollowEachFamilysRule) {
   auto llama = with("attention_bias", true);
   llama["mlp_bias"] = true;
-  EXPECT_TRUE(read(llama)->qkv_bias && read(llama)->attention_out_bias && read(llama)->mlp_bias);
-  auto qwen2 = with("architectures", Json::array({"Qwen2ForCausalLM"}));
-  EXPECT_TRUE(read(qwen2)->qkv_bias);
-  EXPECT_FALSE(read(qwen2)->attention_out_bias);
-  EXPECT_FALSE(read(with("architectures", Json::array({"Qwen3ForCausalLM"})))->qkv_bias);
+  EXPECT_TRUE(attention(read(llama)).qkv_bias && attention(read(llama)).out_bias && mlp(read(llama)).bias);
+  const auto qwen2 = read(with("architectures", Json::array({"Qwen2ForCausalLM"})));
+  EXPECT_TRUE(attention(qwen2).qkv_bias);
+  EXPECT_FALSE(attention(qwen2).out_bias);
+  EXPECT_FALSE(attention(read(with("architectures", Json::array({"Qwen3ForCausalLM"})))).qkv_bias);
 }
 
 TEST(HfConfig, MinusOneStandsForNoToken) {
@@ -252,36 +285,6 @@ TEST(HfConfig, TextThatIsNotJsonIsRefusedWithItsPlace) {
   EXPECT_THAT(read_hf_config("{").error().message, HasSubstr("config.json: JSON, byte 1"));
   EXPECT_THAT(read_hf_config("[]").error().message, HasSubstr("must be an object"));
   EXPECT_THAT(read_hf_config("").error().message, HasSubstr("config.json"));
-}
-
-TEST(HfConfig, GoldenModelsAreReadOrRefusedCleanly) {
-  const auto folder = testing::golden("models");
-  ASSERT_FALSE(folder.empty());
-  int read_count = 0, refused = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    auto config = load_hf_config(entry.path());
-    const std::string text = testing::read_file(entry.path() / "config.json");
-    const Json root = Json::parse(text);
-    const std::string name = root["architectures"][0];
-    const bool ours = !name.starts_with("Qwen2Moe") && !name.starts_with("Qwen2VL") &&
-                      !name.starts_with("Qwen2_5_VL") && !name.starts_with("Qwen3Moe") && !name.starts_with("Llama4") &&
-                      (name.starts_with("Llama") || name.starts_with("Mistral") || name.starts_with("Qwen2") ||
-                       name.starts_with("Qwen3"));
-    ASSERT_EQ(config.ok(), ours) << entry.path() << (config.ok() ? "" : config.error().message);
-    if (!ours) {
-      EXPECT_THAT(config.error().message, HasSubstr("not supported"));
-      ++refused;
-      continue;
-    }
-    ++read_count;
-    EXPECT_EQ(config->hidden, root["hidden_size"]);
-    EXPECT_EQ(config->layers, root["num_hidden_layers"]);
-    EXPECT_EQ(config->tied_head, root["tie_word_embeddings"].get<bool>());
-    EXPECT_EQ(config->rope_theta, root["rope_theta"].get<double>());
-    EXPECT_EQ(config->eos, std::vector<TokenId>{2});
-  }
-  std::printf("%d golden configurations read, %d refused as not supported\n", read_count, refused);
-  EXPECT_GE(read_count, 5);
 }
 
 TEST(HfConfig, RandomlyChangedFieldsNeverCrash) {
@@ -317,9 +320,10 @@ TEST(HfConfig, RandomlyChangedFieldsNeverCrash) {
       continue;
     }
     ++accepted;
-    ASSERT_EQ(config->windows.size(), static_cast<std::size_t>(config->layers));
-    ASSERT_TRUE(config->rope_dims % 2 == 0 && config->rope_dims <= config->head_dim);
-    ASSERT_EQ(config->heads % config->kv_heads, 0);
+    ASSERT_FALSE(config->spec.layers.empty());
+    const Attention& a = attention(config);
+    ASSERT_TRUE(a.rope->dims() % 2 == 0 && a.rope->dims() >= 2 && a.rope->dims() <= a.head_dim);
+    ASSERT_EQ(a.heads % a.kv_heads, 0);
   }
   EXPECT_GT(accepted, 100);
 }

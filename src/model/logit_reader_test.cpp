@@ -6,7 +6,7 @@
 #include <atomic>
 #include <random>
 
-#include "model/dummy_weights.h"
+#include "model/weights/dummy_weights.h"
 #include "model/small_pool.h"
 #include "testing/data.h"
 
@@ -48,12 +48,13 @@ TEST_P(TilesOfLogits, AreThoseOfTheWholeRows) {
   const auto [type, threads] = GetParam();
   constexpr int kVocabulary = 2 * kLogitTile + 77, kRows = 70;  // more rows than are computed together
   std::mt19937_64 rng(testing::seed());
-  const DecoderSpec spec = testing::small_spec(kVocabulary);
+  const ModelSpec spec = testing::SmallSpec{.vocabulary = kVocabulary}.make();
   ComputeTeam team(threads);
-  const auto weights = DummyWeights::make(spec, type).value();
+  const auto dummy = DummyWeights::make(spec, type).value();
+  const Weights weights(*dummy, Naming::hf);
   const auto decoder =
-      Decoder::load(spec, Weights(*weights, Weights::Naming::hf), {Activations::int8, 128}, team).value();
-  SmallPool pool(spec, KvType::f32, 128);
+      Decoder::load(spec, weights, {Activations::int8, 128}, team).value();
+  SmallPool pool(decoder->keeps(), KvType::f32, 128);
   std::vector<TokenId> tokens;
   std::vector<Slot> slots;
   std::vector<int> wanted;

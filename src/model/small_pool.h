@@ -1,4 +1,4 @@
-// small_pool.h: a small model's shape, keys and values of one sequence, and its logits; for tests of decoders.
+// small_pool.h: a small model's shape, what it keeps of one sequence, and its logits; for tests of decoders.
 #pragma once
 
 #include <algorithm>
@@ -6,48 +6,63 @@
 #include <span>
 #include <vector>
 
+#include "model/blocks/attention.h"
+#include "model/blocks/mlp.h"
 #include "model/decoder.h"
 
 namespace espalier::testing {
 
-// Two layers; fill in what a test is about.
-inline DecoderSpec small_spec(int vocabulary) {
-  DecoderSpec spec;
-  spec.vocabulary = vocabulary;
-  spec.hidden = 64;
-  spec.layers = 2;
-  spec.attention.heads = spec.attention.kv_heads = 2;
-  spec.attention.head_dim = 32;
-  spec.attention.scale = 0.2f;
-  spec.attention.rope.dims = 32;
-  spec.attention.rope.inverse_frequency.assign(16, 0.1f);
-  spec.mlp.inner = 128;
-  spec.windows = {0, 0};
-  return spec;
-}
+// The switches of a two-layer Llama; fill in what a test is about.
+struct SmallSpec {
+  int vocabulary, heads = 2, kv_heads = 2;
+  std::vector<std::int64_t> windows = {0, 0};
+  bool tied_head = false;
 
-// Keys and values of one sequence, slots in order.
+  ModelSpec make() const {
+    ModelSpec spec;
+    spec.vocabulary = vocabulary;
+    spec.hidden = 64;
+    spec.tied_head = tied_head;
+    spec.norm.eps = 1e-5f;
+    Attention attention;
+    attention.heads = heads;
+    attention.kv_heads = kv_heads;
+    attention.head_dim = 32;
+    attention.scale = 0.2f;
+    attention.rope = RopeSpec{.inverse_frequency = std::vector<float>(16, 0.1f)};
+    const Mlp mlp{.inner = 128};
+    for (const std::int64_t window : windows) {
+      attention.visibility = {window > 0 ? Visibility::Kind::window : Visibility::Kind::all, window};
+      spec.layers.push_back({{{attention, "attn_norm"}, {mlp, "ffn_norm"}}});
+    }
+    return spec;
+  }
+};
+
+// What is kept of one sequence, slots in order.
 struct SmallPool {
   std::vector<std::vector<std::byte>> memory;
   std::vector<KvLayer> layers;
-  SmallPool(const DecoderSpec& spec, KvType type, int slots) {
-    const std::size_t head = static_cast<std::size_t>(kSegmentSlots) *
-                             static_cast<std::size_t>(padded_head(spec.attention.head_dim)) *
-                             static_cast<std::size_t>(element_bytes(type));
-    const std::size_t segment = head * static_cast<std::size_t>(spec.attention.kv_heads);
+  std::vector<float> state;
+
+  SmallPool(const Keeps& keeps, KvType type, int slots) : state(keeps.state_floats) {
     const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
-    for (int i = 0; i < spec.layers; ++i) {
+    for (const TokenField& field : keeps.per_token) {
+      const std::size_t head = static_cast<std::size_t>(kSegmentSlots) *
+                               static_cast<std::size_t>(padded_head(field.key_dim)) *
+                               static_cast<std::size_t>(element_bytes(type));
+      const std::size_t segment = head * static_cast<std::size_t>(field.heads);
       auto& keys = memory.emplace_back(segment * segments);
       auto* key_bytes = keys.data();
-      auto& values = memory.emplace_back(keys.size());
+      auto& values = memory.emplace_back(segment * segments);
       layers.push_back({type, key_bytes, values.data(), nullptr, nullptr, head, segment, 0});
     }
   }
 };
 
 // Runs one sequence in chunks and gives the logits of every position.
-inline std::vector<float> all_logits(Decoder& decoder, const SmallPool& pool, std::span<const TokenId> tokens,
-                                     int chunk, int from = 0) {
+inline std::vector<float> all_logits(Decoder& decoder, SmallPool& pool, std::span<const TokenId> tokens, int chunk,
+                                     int from = 0) {
   std::vector<float> out;
   for (int at = from; at < static_cast<int>(tokens.size()); at += chunk) {
     const int count = std::min(chunk, static_cast<int>(tokens.size()) - at);
@@ -58,7 +73,12 @@ inline std::vector<float> all_logits(Decoder& decoder, const SmallPool& pool, st
       rows.push_back(i);
     }
     const KvRun run{0, at + count};
-    const BatchSequence sequence{0, count, at, {&run, 1}};
+    BatchSequence sequence{0, count, at, {&run, 1}};
+    if (!pool.state.empty()) {
+      sequence.state_in = at > 0 ? pool.state.data() : nullptr;
+      sequence.state_out = pool.state.data();
+    }
+    sequence.rope_length = static_cast<std::int64_t>(tokens.size());
     const auto logits = decoder.forward(
         {tokens.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), slots, {&sequence, 1}, rows},
         {pool.layers});

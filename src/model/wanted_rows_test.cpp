@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "model/dummy_weights.h"
+#include "model/weights/dummy_weights.h"
 #include "model/small_pool.h"
 #include "testing/data.h"
 
@@ -55,14 +55,12 @@ class WantedRows : public ::testing::TestWithParam<std::tuple<DType, int, int>> 
 TEST_P(WantedRows, HaveTheSameBitsInAnyCompany) {
   const auto [type, window, threads] = GetParam();
   std::mt19937_64 rng(testing::seed());
-  DecoderSpec spec = testing::small_spec(kVocabulary);
-  spec.attention.heads = 6;
-  spec.windows = {7, window};
+  const ModelSpec spec = testing::SmallSpec{.vocabulary = kVocabulary, .heads = 6, .windows = {7, window}}.make();
   ComputeTeam team(threads);
-  const auto weights = DummyWeights::make(spec, type).value();
-  const auto decoder =
-      Decoder::load(spec, Weights(*weights, Weights::Naming::hf), {Activations::int8, 256}, team).value();
-  SmallPool all_pool(spec, KvType::bf16, kSlots), some_pool(spec, KvType::bf16, kSlots);
+  const auto dummy = DummyWeights::make(spec, type).value();
+  const Weights weights(*dummy, Naming::hf);
+  const auto decoder = Decoder::load(spec, weights, {Activations::int8, 256}, team).value();
+  SmallPool all_pool(decoder->keeps(), KvType::bf16, kSlots), some_pool(decoder->keeps(), KvType::bf16, kSlots);
   std::vector<int> lengths(kSequences, 0);
   for (int round = 0; round < 3; ++round) {
     const Step step = next_step(lengths, rng);

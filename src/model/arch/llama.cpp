@@ -1,30 +1,23 @@
-// Llama, and what its relatives share: RMS norms before each half of a block, rotary GQA attention, gated SiLU.
-// Source: Llama 2 and Llama 3 reports; config.json of the published checkpoints.
-#include <cmath>
-
-#include "model/arch/table.h"
-#include "model/layers/rope.h"
+// Llama, and what its relatives share: RMS norms before each half, rotary GQA attention, gated SiLU.
+// Mistral is the same with a window. Source: Llama 2 and 3 reports; Mistral 7B report.
+#include "model/arch/families.h"
 
 namespace espalier {
 
-DecoderSpec llama(const ModelConfig& c) {
-  DecoderSpec spec;
-  spec.vocabulary = c.vocabulary;
-  spec.hidden = c.hidden;
-  spec.layers = c.layers;
-  spec.norm_eps = static_cast<float>(c.norm_eps);
-  spec.attention.heads = c.heads;
-  spec.attention.kv_heads = c.kv_heads;
-  spec.attention.head_dim = c.head_dim;
-  spec.attention.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
-  spec.attention.qkv_bias = c.qkv_bias;
-  spec.attention.out_bias = c.attention_out_bias;
-  spec.attention.rope = rope(c);
-  spec.mlp = {c.inner, c.activation, c.mlp_bias};
-  spec.windows = c.windows;
-  spec.tied_head = c.tied_head;
-  spec.interleaved_qk_in_gguf = c.interleaved_qk;
-  return spec;
+ModelSpec llama(const Fields& f) {
+  Attention attention = grouped_attention(f);
+  attention.pairs_in_gguf = true;
+  attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
+  attention.visibility = {Visibility::Kind::window, f.is_gguf() ? f.integer_or({"", "attention.sliding_window"}, 0) : 0};
+  Mlp mlp = gated_mlp(f);
+  mlp.bias = f.flag_or({"mlp_bias"}, false);
+  return decoder(f, [&](int) { return pre_norm(attention, mlp); });
+}
+
+ModelSpec mistral(const Fields& f) {
+  Attention attention = grouped_attention(f);
+  attention.visibility = {Visibility::Kind::window, f.integer_or({"sliding_window", "attention.sliding_window"}, 0)};
+  return decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
 }
 
 }  // namespace espalier

@@ -1,42 +1,96 @@
 #include "model/arch/table.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
 
-#include "kernels/cpu/table.h"
-#include "model/layers/rope.h"
+#include "model/arch/families.h"
 
 namespace espalier {
 namespace {
 
-Result<> can_compute(const ModelConfig& c) {
-  auto unsupported = [](std::string message, std::string field) {
-    return Error{Error::Kind::unsupported, std::move(message), std::move(field), {}};
-  };
-  if (!c.quantisation.empty())
-    return unsupported(
-        fmt::format("checkpoints quantised by {} are not supported yet; GGUF files and F32, F16, BF16 ones are",
-                    c.quantisation),
-        "quantization_config");
-  if (!can_compute(c.rope_scaling))
-    return unsupported(
-        "this kind of rope scaling changes with the length of the text and is not supported yet; linear, yarn and "
-        "llama3 are",
-        "rope_scaling");
-  if (c.head != Head::language_model)
-    return unsupported("the checkpoint has no language model head; it cannot generate text", "architectures");
-  if (c.head_dim > kMaxHeadDim)
-    return unsupported(fmt::format("heads of {} values are not supported; {} is the most", c.head_dim, kMaxHeadDim),
-                       "head_dim");
-  return success();
+constexpr Architecture kTable[] = {
+    {"llama", "Llama", "llama", llama},
+    {"mistral", "Mistral", "", mistral},  // GGUF files of Mistral models say "llama"
+    {"qwen2", "Qwen2", "qwen2", qwen2},
+    {"qwen3", "Qwen3", "qwen3", qwen3},
+};
+
+constexpr std::string_view kEndings[] = {"ForCausalLM", "LMHeadModel", "Model", "ForSequenceClassification",
+                                         "ForConditionalGeneration"};
+
+bool lists(std::string_view list, std::string_view wanted) {
+  while (!list.empty()) {
+    const std::string_view one = list.substr(0, list.find('|'));
+    if (one == wanted) return true;
+    list.remove_prefix(std::min(list.size(), one.size() + 1));
+  }
+  return false;
+}
+
+// Insertions, deletions and changes of letters between two names, case aside.
+std::size_t distance(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t same = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({same, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+template <class Is>
+const Architecture* first_that(Is is) {
+  const auto found = std::find_if(std::begin(kTable), std::end(kTable), is);
+  return found == std::end(kTable) ? nullptr : found;
 }
 
 }  // namespace
 
-Result<DecoderSpec> declare(const ModelConfig& config) {
-  ESP_CHECK(can_compute(config));
-  for (const ArchitectureRow& row : kArchitectureTable)
-    if (row.architecture == config.architecture) return row.declare(config);
-  return internal_error("an architecture has no declaration");
+std::span<const Architecture> architectures() {
+  return kTable;
+}
+
+const Architecture* architecture_of_class(std::string_view name) {
+  for (const std::string_view ending : kEndings)
+    if (name.ends_with(ending))
+      if (const auto* found = first_that(
+              [&](const Architecture& a) { return lists(a.classes, name.substr(0, name.size() - ending.size())); }))
+        return found;
+  return nullptr;
+}
+
+const Architecture* architecture_of_type(std::string_view type) {
+  return first_that([&](const Architecture& a) { return a.name == type || lists(a.types, type); });
+}
+
+const Architecture* architecture_in_gguf(std::string_view name) {
+  return first_that([&](const Architecture& a) { return lists(a.gguf, name); });
+}
+
+std::vector<const Architecture*> nearest_architectures(std::string_view name, std::size_t most) {
+  for (const std::string_view ending : kEndings)
+    if (name.size() > ending.size() && name.ends_with(ending)) {
+      name.remove_suffix(ending.size());
+      break;
+    }
+  std::vector<std::pair<std::size_t, const Architecture*>> ranked;
+  for (const Architecture& a : kTable) {
+    const std::string_view stem = a.classes.substr(0, a.classes.find('|'));
+    ranked.emplace_back(std::min(distance(name, stem), distance(name, a.name)), &a);
+  }
+  std::ranges::stable_sort(ranked, {}, &std::pair<std::size_t, const Architecture*>::first);
+  std::vector<const Architecture*> out;
+  for (const auto& [far, a] : ranked)
+    if (out.size() < most) out.push_back(a);
+  return out;
 }
 
 }  // namespace espalier

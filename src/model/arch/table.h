@@ -3,32 +3,30 @@
 // Adding one: docs/recipes/add-a-model.md.
 #pragma once
 
-#include "espalier/error.h"
-#include "model/config.h"
-#include "model/decoder_spec.h"
+#include <span>
+#include <string_view>
+
+#include "model/fields/fields.h"
+#include "model/spec.h"
 
 namespace espalier {
 
-using ArchitectureFunction = DecoderSpec (*)(const ModelConfig&);
-
-struct ArchitectureRow {
-  Architecture architecture;
-  ArchitectureFunction declare;
+// One architecture: what checkpoints call it, and what it declares.
+struct Architecture {
+  std::string_view name;     // "llama"; also config.json's model_type
+  std::string_view classes;  // HF classes without their ending (ForCausalLM, Model, ...), apart by '|'
+  std::string_view gguf;     // "general.architecture", apart by '|'; empty: GGUF files have another's
+  ModelSpec (*declare)(const Fields&);
+  std::string_view types = {};  // further values of model_type
 };
 
-DecoderSpec llama(const ModelConfig&);
-DecoderSpec mistral(const ModelConfig&);
-DecoderSpec qwen2(const ModelConfig&);
-DecoderSpec qwen3(const ModelConfig&);
+std::span<const Architecture> architectures();
 
-inline constexpr ArchitectureRow kArchitectureTable[] = {
-    {Architecture::llama, llama},
-    {Architecture::mistral, mistral},
-    {Architecture::qwen2, qwen2},
-    {Architecture::qwen3, qwen3},
-};
-
-// Fails: unsupported, for what a configuration may say but this build cannot compute yet.
-Result<DecoderSpec> declare(const ModelConfig& config);
+// Null when nothing is called so.
+const Architecture* architecture_of_class(std::string_view class_name);
+const Architecture* architecture_of_type(std::string_view model_type);
+const Architecture* architecture_in_gguf(std::string_view name);
+// Those whose names are most like this one, best first.
+std::vector<const Architecture*> nearest_architectures(std::string_view name, std::size_t most = 5);
 
 }  // namespace espalier

@@ -1,0 +1,104 @@
+#include "model/arch/parts.h"
+
+#include <fmt/format.h>
+
+#include "model/activation.h"
+
+namespace espalier {
+namespace {
+
+constexpr FieldName kHeads{"num_attention_heads|n_head|num_heads", "attention.head_count"};
+constexpr FieldName kKvHeads{"num_key_value_heads|num_kv_heads", "attention.head_count_kv"};
+constexpr FieldName kHeadDim{"head_dim", "attention.key_length"};
+constexpr FieldName kHidden{"hidden_size|n_embd|d_model", "embedding_length"};
+
+void check_heads(const Fields& f, int heads, int kv_heads, int head_dim) {
+  if (kv_heads > heads || heads % kv_heads != 0)
+    f.refuse(kKvHeads, fmt::format("{} is {}, but must divide {}, which is {}", f.path(kKvHeads), kv_heads,
+                                   f.path(kHeads), heads));
+  if (std::int64_t{heads} * head_dim > ConfigLimits::attention_width)
+    f.refuse(kHeads, fmt::format("{} {} times {} {} is more than the limit of {}", f.path(kHeads), heads,
+                                 f.path(kHeadDim), head_dim, ConfigLimits::attention_width));
+}
+
+int head_dim_of(const Fields& f, int hidden, int heads) {
+  const int told = f.count_or(kHeadDim, 0, ConfigLimits::head_dim);
+  if (told > 0) return told;
+  if (hidden % heads != 0)
+    f.refuse(kHeads, fmt::format("{} is {}, but must divide {}, which is {}, as long as {} is not given",
+                                 f.path(kHeads), heads, f.path(kHidden), hidden, f.path(kHeadDim)));
+  return std::max(1, hidden / heads);
+}
+
+}  // namespace
+
+int layer_count(const Fields& f) {
+  return f.count({"num_hidden_layers|n_layer|n_layers|num_layers", "block_count"}, ConfigLimits::layers);
+}
+
+int hidden_size(const Fields& f) {
+  return f.count(kHidden, ConfigLimits::hidden);
+}
+
+ModelSpec decoder(const Fields& f, const std::function<Layer(int)>& layer) {
+  ModelSpec spec;
+  spec.vocabulary = f.count({"vocab_size", "vocab_size"}, ConfigLimits::vocabulary);
+  spec.hidden = hidden_size(f);
+  spec.norm.eps = static_cast<float>(f.number_or({"rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps",
+                                                  "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
+                                                 1e-6, {.low = 0, .high = 1, .above_low = true}));
+  spec.tied_head = f.flag_or({"tie_word_embeddings"}, false);
+  const int layers = layer_count(f);
+  for (int i = 0; i < layers && !f.problem(); ++i) spec.layers.push_back(layer(i));
+  return spec;
+}
+
+Attention grouped_attention(const Fields& f) {
+  Attention a;
+  a.heads = f.count(kHeads, ConfigLimits::heads);
+  a.kv_heads = std::max(1, static_cast<int>(f.integer_or(kKvHeads, a.heads, 1, a.heads)));
+  a.head_dim = head_dim_of(f, hidden_size(f), a.heads);
+  check_heads(f, a.heads, a.kv_heads, a.head_dim);
+  a.value_dim = f.count_or({"", "attention.value_length"}, a.head_dim, ConfigLimits::head_dim);
+  a.query_norm.eps = static_cast<float>(
+      f.number_or({"rms_norm_eps|layer_norm_eps|norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
+                  1e-6, {.low = 0, .high = 1, .above_low = true}));
+  a.rope = rope_of(f, {.head_dim = a.head_dim});
+  return a;
+}
+
+ActivationKind activation_of(const Fields& f, std::string_view otherwise) {
+  const FieldName field{"hidden_activation|hidden_act|activation_function|mlp_hidden_act"};
+  const std::string name = f.word_or(field, otherwise);
+  if (const auto known = activation_named(name)) return *known;
+  f.refuse(field, fmt::format("{} is {}, which is not supported here; silu, gelu, gelu_pytorch_tanh, relu2 and their "
+                              "spellings are",
+                              f.path(field), in_quotes(name)));
+  return ActivationKind::silu;
+}
+
+Mlp gated_mlp(const Fields& f) {
+  Mlp mlp;
+  mlp.inner = f.count({"intermediate_size", "feed_forward_length"}, ConfigLimits::inner);
+  mlp.how.activation.kind = activation_of(f);
+  return mlp;
+}
+
+Layer pre_norm(Block mixer, Block mlp) {
+  return {{{std::move(mixer), "attn_norm"}, {std::move(mlp), "ffn_norm"}}};
+}
+Layer sandwich(Block mixer, Block mlp) {
+  return {{{std::move(mixer), "attn_norm", "post_attention_norm"}, {std::move(mlp), "ffn_norm", "post_ffw_norm"}}};
+}
+Layer post_norm(Block mixer, Block mlp) {
+  return {{{std::move(mixer), "", "post_attention_norm"}, {std::move(mlp), "", "post_ffw_norm"}}};
+}
+Layer parallel(Block mixer, Block mlp) {
+  return {{{std::move(mixer), "attn_norm"}, {std::move(mlp), "attn_norm"}}, true};
+}
+
+bool layer_is(const Fields& f, int layer, std::string_view type, bool otherwise) {
+  return f.has({"layer_types"}) ? f.word_of({"layer_types"}, layer, "") == type : otherwise;
+}
+
+}  // namespace espalier

@@ -1,0 +1,39 @@
+// parts.h: what many architectures declare alike, out of the fields that most checkpoints share.
+//
+// An architecture takes these values and changes what differs. Fails: by Fields::problem().
+#pragma once
+
+#include <functional>
+
+#include "model/blocks/attention.h"
+#include "model/blocks/mlp.h"
+#include "model/fields/fields.h"
+#include "model/fields/rope.h"
+#include "model/spec.h"
+
+namespace espalier {
+
+int layer_count(const Fields& f);
+int hidden_size(const Fields& f);
+
+// Vocabulary, width, norm, tied head; and the layers, as `layer` gives them.
+ModelSpec decoder(const Fields& f, const std::function<Layer(int layer)>& layer);
+
+// Heads, grouped keys and values; rotation of whole heads by halves.
+Attention grouped_attention(const Fields& f);
+ActivationKind activation_of(const Fields& f, std::string_view otherwise = "silu");
+Mlp gated_mlp(const Fields& f);
+
+// A norm before each half: attn_norm, ffn_norm.
+Layer pre_norm(Block mixer, Block mlp);
+// A norm before and one behind each half (Gemma 2): attn_norm, post_attention_norm, ffn_norm, post_ffw_norm.
+Layer sandwich(Block mixer, Block mlp);
+// A norm behind each half (OLMo 2): post_attention_norm, post_ffw_norm.
+Layer post_norm(Block mixer, Block mlp);
+// Both halves from one norm (attn_norm) of the same rows.
+Layer parallel(Block mixer, Block mlp);
+
+// Whether a layer's attention is of this type ("sliding_attention"); `otherwise` where the checkpoint has no list.
+bool layer_is(const Fields& f, int layer, std::string_view type, bool otherwise);
+
+}  // namespace espalier

@@ -1,0 +1,71 @@
+// attention.h: softmax attention over keys and values of the tokens before, in all its switches.
+//
+// Roles: attn_q, attn_k, attn_v (or attn_qkv), attn_output; attn_q_norm, attn_k_norm, attn_sinks, attn_gate.
+// Keeps: keys and values of every head, unless it reads those of an earlier layer.
+// Source: Attention Is All You Need; GQA (arXiv 2305.13245); RoFormer.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "model/program/rope_spec.h"
+#include "model/spec.h"
+#include "model/weights/needs.h"
+
+namespace espalier {
+
+// One tensor of queries, keys and values: as they follow one another, or group by group (the queries of a KV head, its
+// key, its value).
+enum class FusedQkv { no, side_by_side, by_group };
+
+struct Attention {
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  int value_dim = 0;    // 0: head_dim
+  float scale = 0.0f;   // of scores; 0: 1 / sqrt(head_dim)
+  bool qkv_bias = false, out_bias = false;
+  FusedQkv fused = FusedQkv::no;
+
+  std::optional<RopeSpec> rope;
+  bool pairs = false;           // neighbours turn together
+  bool pairs_in_gguf = false;   // GGUF files store rows of q and k pair by pair for halves that turn together
+
+  enum class HeadNorm { none, each, each_own, whole };  // each_own: every head has a gain of its own
+  HeadNorm head_norm = HeadNorm::none;
+  Norm query_norm;
+  bool norm_behind_rope = false;
+  std::optional<Norm> value_norm;
+
+  Visibility visibility;
+  bool sinks = false;
+  float cap = 0.0f;
+  std::vector<float> slopes;  // ALiBi, of each head
+
+  enum class Gate { none, in_query, own, own_by_head };  // in_query: attn_q has [query | gate] of each head
+  Gate gate = Gate::none;
+  ActivationKind gate_activation = ActivationKind::sigmoid;
+
+  // heads *= 1 + beta * log(1 + floor((position + offset) / period)); beta 0: none
+  ScaleByPositionOp query_scale = {};
+  float value_scale = 1.0f;
+  bool keys_are_values = false;  // values are the keys before norm and rotation
+  int reads_layer = -1;          // whose keys and values are read instead of own ones
+
+  int queries() const { return heads * head_dim; }
+  int values_dim() const { return value_dim > 0 ? value_dim : head_dim; }
+
+  Rows operator()(Builder& builder, Rows x) const;
+
+ private:
+  struct Projected {
+    Rows query, key, value, gate;
+  };
+  Projected project(Builder& b, Rows x) const;
+  std::vector<MatrixPart> parts(Builder& b, int inputs) const;
+  void norm_heads(Builder& b, Rows rows, int count, std::string_view role) const;
+  void rotate(Builder& b, Rows rows, int count) const;
+  void prepare(Builder& b, Rows rows, int count, std::string_view norm_role) const;
+  FieldId store(Builder& b, const Projected& p) const;
+  Rows gated(Builder& b, Rows out, Rows x, Rows gate) const;
+};
+
+}  // namespace espalier

@@ -1,0 +1,27 @@
+// mlp.h: the multilayer perceptron of a layer, gated or plain.
+//
+// Roles: ffn_gate, ffn_up, ffn_down; or ffn_gate_up, the gate's rows before the others. Keeps nothing.
+#pragma once
+
+#include <string_view>
+
+#include "model/spec.h"
+
+namespace espalier {
+
+struct Mlp {
+  int inner = 0;
+  GateForm how = {};         // a plain one has its activation alone
+  bool gated = true;
+  bool fused = false;        // HF checkpoints keep gate and up in one tensor
+  bool bias = false;
+  bool xielu = false;        // the activation is xIELU, whose shape the checkpoint has learned
+  std::string_view gate = "ffn_gate", up = "ffn_up", down = "ffn_down", gate_up = "ffn_gate_up";
+
+  Rows operator()(Builder& builder, Rows x) const;
+
+ private:
+  Rows inside(Builder& b, Rows x) const;
+};
+
+}  // namespace espalier

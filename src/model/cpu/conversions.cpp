@@ -1,0 +1,127 @@
+#include "model/cpu/conversions.h"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+bool overlap(const Rows& a, const Rows& b) {
+  return a.buffer == b.buffer && a.first < b.first + b.width && b.first < a.first + a.width;
+}
+
+template <class... Kinds>
+bool is_one_of(const Op& op) {
+  return (std::holds_alternative<Kinds>(op) || ...);
+}
+
+}  // namespace
+
+bool is_of_rows(const Op& op) {
+  return !is_one_of<MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, ConvolveOp, RecurrenceOp,
+                    ScanOp, KeepRowsOp, HeadOp>(op);
+}
+
+Conversions::Conversions(const Program& program, const ComputeWith& with, const std::vector<Linear>& matrices)
+    : program_(program), with_(with), matrices_(matrices) {
+  for (std::size_t i = 0; i < program.ops.size(); ++i) collect(static_cast<int>(i), program.ops[i]);
+  for (const Use& use : uses_)
+    for (const RowFormat format : {RowFormat::bf16, RowFormat::int8, RowFormat::int16})
+      if (use.formats.has(format)) serve(use, format);
+}
+
+void Conversions::collect(int op, const Op& operation) {
+  const auto formats = [&](MatrixId id, bool wide = false) {
+    return matrices_[static_cast<std::size_t>(id)].formats(with_, wide);
+  };
+  if (const auto* o = std::get_if<MatmulOp>(&operation)) uses_.push_back({op, o->in, formats(o->matrix, o->wide)});
+  if (const auto* o = std::get_if<GatedMatmulOp>(&operation)) uses_.push_back({op, o->in, formats(o->matrix)});
+  if (const auto* o = std::get_if<HeadOp>(&operation)) uses_.push_back({op, o->in, formats(o->matrix)});
+  if (const auto* o = std::get_if<ExpertsOp>(&operation); o && !o->weight_inputs)
+    uses_.push_back({op, o->in, formats(o->gate_up)});
+  if (const auto* o = std::get_if<GroupedMatmulOp>(&operation))
+    for (int g = 0; g < o->groups; ++g)
+      uses_.push_back({op, o->in.part(g * o->in_stride, static_cast<int>(matrices_[static_cast<std::size_t>(o->first + g)].inputs())),
+                       formats(o->first + g)});
+}
+
+int Conversions::last_writer(const Rows& rows, int before) const {
+  int found = -1;
+  for (int i = 0; i < before; ++i)
+    for_each_place(program_.ops[static_cast<std::size_t>(i)], [&](const Rows& place, bool writes) {
+      if (writes && overlap(place, rows)) found = i;
+    });
+  return found;
+}
+
+// Whether from behind `from` on, until they are written again, all readers are products that read just these columns in
+// this form.
+bool Conversions::only_read_as(const Rows& rows, RowFormat format, int from) const {
+  for (int i = from + 1; i < static_cast<int>(program_.ops.size()); ++i) {
+    bool reads = false, writes = false;
+    for_each_place(program_.ops[static_cast<std::size_t>(i)], [&](const Rows& place, bool is_write) {
+      if (overlap(place, rows)) (is_write ? writes : reads) = true;
+    });
+    if (reads && std::ranges::none_of(uses_, [&](const Use& use) {
+          return use.op == i && use.rows == rows && use.formats.alone() == format;
+        }))
+      return false;
+    if (writes) return true;
+  }
+  return true;
+}
+
+Conversion Conversions::make(const Use& use, RowFormat format) const {
+  const int writer = last_writer(use.rows, use.op);
+  const bool part_by_part = use.formats.alone() == format;
+  if (writer >= 0) {
+    const Op& op = program_.ops[static_cast<std::size_t>(writer)];
+    if (const auto* attend = std::get_if<AttendOp>(&op);
+        attend && part_by_part && attend->out == use.rows && use.rows.width / attend->heads % kActivationBlock == 0)
+      return {use.rows, format, writer, false, Conversion::By::attention};
+    if (const auto* gated = std::get_if<GatedMatmulOp>(&op);
+        gated && part_by_part && gated->out == use.rows && matrices_[static_cast<std::size_t>(gated->matrix)].paired() &&
+        only_read_as(use.rows, format, writer))
+      return {use.rows, format, writer, false, Conversion::By::gated_product};
+    if (is_of_rows(op)) return {use.rows, format, writer, false, Conversion::By::row_function};
+  }
+  return {use.rows, format, use.op, true, Conversion::By::row_function};
+}
+
+void Conversions::serve(const Use& use, RowFormat format) {
+  for (auto service = services_.rbegin(); service != services_.rend(); ++service) {
+    const Conversion& known = all_[static_cast<std::size_t>(service->conversion)];
+    if (known.rows != use.rows || known.format != format) continue;
+    const int writer = last_writer(use.rows, use.op);
+    if (writer > known.maker || (writer == known.maker && known.before)) break;
+    services_.push_back({use.op, service->conversion});
+    return;
+  }
+  all_.push_back(make(use, format));
+  services_.push_back({use.op, static_cast<int>(all_.size()) - 1});
+}
+
+void Conversions::place(BufferMemory& memory) {
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    Conversion& c = all_[i];
+    int last = c.maker;
+    for (const Service& service : services_)
+      if (service.conversion == static_cast<int>(i)) last = std::max(last, service.op);
+    c.memory = memory.use(row_bytes(c.format, c.rows.width), c.maker, last);
+  }
+}
+
+const Conversion* Conversions::serving(int op, const Rows& rows, RowFormat format) const {
+  for (const Service& service : services_) {
+    const Conversion& c = all_[static_cast<std::size_t>(service.conversion)];
+    if (service.op == op && c.rows == rows && c.format == format) return &c;
+  }
+  return nullptr;
+}
+
+const Conversion* Conversions::made_by(int op) const {
+  for (const Conversion& c : all_)
+    if (c.maker == op && c.by != Conversion::By::row_function) return &c;
+  return nullptr;
+}
+
+}  // namespace espalier

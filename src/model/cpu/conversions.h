@@ -1,0 +1,65 @@
+// conversions.h: which rows are needed in which form, and who makes them; the first half of lowering (lower.h).
+//
+// For every product: the places it reads and the forms its weights want. One conversion serves all products that read
+// the same columns before they change. Threads: one. Fails: never.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "model/cpu/linear.h"
+#include "model/cpu/memory.h"
+#include "model/program/program.h"
+
+namespace espalier {
+
+// Rows in one form, from the operation that makes it to the last product that reads it.
+struct Conversion {
+  enum class By { row_function, attention, gated_product };
+  Rows rows;
+  RowFormat format;
+  int maker;         // the operation behind (or, for row functions, before) which it is made
+  bool before;       // a function of rows that runs before `maker`, not behind it
+  By by;
+  int memory = -1;
+};
+
+class Conversions {
+ public:
+  Conversions(const Program& program, const ComputeWith& with, const std::vector<Linear>& matrices);
+
+  const std::vector<Conversion>& all() const { return all_; }
+  // Gives every conversion its memory.
+  void place(BufferMemory& memory);
+  // The conversion that serves `op` for these columns.
+  const Conversion* serving(int op, const Rows& rows, RowFormat format) const;
+  // Of the operation's output, where it is made by the operation itself.
+  const Conversion* made_by(int op) const;
+
+ private:
+  struct Use {
+    int op;
+    Rows rows;
+    RowFormats formats;
+  };
+  struct Service {
+    int op, conversion;
+  };
+  void collect(int op, const Op& operation);
+  void serve(const Use& use, RowFormat format);
+  int last_writer(const Rows& rows, int before) const;
+  bool only_read_as(const Rows& rows, RowFormat format, int from) const;
+  Conversion make(const Use& use, RowFormat format) const;
+
+  const Program& program_;
+  const ComputeWith& with_;
+  const std::vector<Linear>& matrices_;
+  std::vector<Use> uses_;
+  std::vector<Conversion> all_;
+  std::vector<Service> services_;
+};
+
+// Whether the operation computes each row by itself.
+bool is_of_rows(const Op& op);
+
+}  // namespace espalier

@@ -1,0 +1,97 @@
+// linear.h: one linear layer, y = x W^T + b, possibly made of several stored matrices side by side (q, k, v; gate, up).
+//
+// Matrices of one type are packed into one, so that a step reads them in one pass; files that mix types (Q4_K with
+// Q6_K) keep them apart. Inputs come in every form that a part wants.
+// Threads: one caller; the team computes. Fails: load() naming the tensor, or for lack of memory.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/compute_team.h"
+#include "kernels/matmul.h"
+#include "model/weights/needs.h"
+#include "model/weights/weights.h"
+
+namespace espalier {
+
+inline constexpr int kRowFormats = 4;
+constexpr int index_of(RowFormat format) {
+  return static_cast<int>(format);
+}
+
+// The forms in which some layer wants its input.
+class RowFormats {
+ public:
+  void add(RowFormat format) { bits_ |= 1u << index_of(format); }
+  bool has(RowFormat format) const { return (bits_ >> index_of(format) & 1) != 0; }
+  // The one that is wanted, if it is of those that rows can be put into part by part.
+  std::optional<RowFormat> alone() const {
+    for (const RowFormat format : {RowFormat::int8, RowFormat::bf16})
+      if (bits_ == 1u << index_of(format)) return format;
+    return std::nullopt;
+  }
+
+ private:
+  unsigned bits_ = 0;
+};
+
+// The same rows in the forms that products want; those that nobody wants are empty.
+struct InputForms {
+  RowBlock blocks[kRowFormats] = {};
+  const RowBlock& as(RowFormat format) const { return blocks[index_of(format)]; }
+  RowBlock& as(RowFormat format) { return blocks[index_of(format)]; }
+};
+
+// Which kernels compute, and how.
+struct ComputeWith {
+  const CpuKernels& cpu;
+  ComputeTeam& team;
+  Activations mode;
+};
+
+class Linear {
+ public:
+  // Out of the weights' packed file what it has.
+  static Result<Linear> load(const MatrixNeed& need, const Weights& weights, ComputeTeam& team);
+
+  struct Options {
+    Finish finish = Finish::store;  // gate_... of gated parts, the others of parts side by side
+    bool wide = false;              // two-byte activations for quantised weights
+  };
+  std::size_t bytes() const;
+  void add_matrices(std::vector<NamedMatrix>& to) const;
+  std::int64_t inputs() const { return parts_.front().k(); }
+  std::int64_t outputs() const { return outputs_; }
+  RowFormats formats(const ComputeWith& with, bool wide) const;  // of the input that apply() reads
+  // out: out_stride floats from row to row.
+  void apply(const ComputeWith& with, const InputForms& x, float* out, std::int64_t out_stride, int rows,
+             Options options) const;
+  // Whether apply_converted() can: one pass computes and joins both.
+  bool paired() const { return gated_ && parts_.size() == 1; }
+  // Of gated parts, into rows of the form that their reader wants: they never become floats in memory.
+  void apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,
+                       int rows) const;
+  // Says that apply() comes next (kernels/matmul.h).
+  void expect(const ComputeWith& with, int rows, bool wide) const;
+
+  // Of a layer that is one matrix: some columns of out [rows, columns.count] on the calling thread.
+  RowFormat format(const ComputeWith& with) const { return row_format(with.cpu, parts_.front().type(), with.mode); }
+  void apply_columns(const CpuKernels& cpu, const RowBlock& x, ColumnRange columns, float* out,
+                     std::int64_t out_stride) const;
+
+  // The matrix and bias of a layer that is one matrix, for whoever cuts the work of several layers at once.
+  const PackedMatrix& only() const { return parts_.front(); }
+  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
+
+ private:
+  std::int64_t outputs_ = 0;  // columns of out
+  bool gated_ = false;
+  std::vector<PackedMatrix> parts_;
+  std::vector<std::string> made_of_;  // each of them
+  std::vector<float> bias_;
+  friend class LinearLoader;
+};
+
+}  // namespace espalier

@@ -1,0 +1,171 @@
+// Packs the matrices of a linear layer as its MatrixNeed describes them.
+#include <fmt/format.h>
+
+#include "model/cpu/linear.h"
+#include "tensor/decode.h"
+
+namespace espalier {
+namespace {
+
+// One part's rows, as packing asks for them.
+struct PartRows {
+  std::string made_of;  // where they come from and in which order: equal names, equal rows
+  DType type = DType::f32;
+  std::int64_t outputs = 0;
+  PackedMatrix::RowSource row;
+  std::shared_ptr<std::vector<std::byte>> turned;  // of a transposed part
+};
+
+// Columns of the stored matrix become rows: whole values as they are, quantised ones decoded.
+class Turned {
+ public:
+  Turned(const Tensor& tensor, const MatrixPart& part, std::int64_t inputs)
+      : tensor_(tensor), part_(part), inputs_(inputs), decoded_(block_shape(tensor.dtype).elements > 1) {}
+  DType type() const { return decoded_ ? DType::f32 : tensor_.dtype; }
+  std::size_t value_bytes() const { return decoded_ ? sizeof(float) : block_shape(tensor_.dtype).bytes; }
+
+  std::shared_ptr<std::vector<std::byte>> make(ComputeTeam& team) const {
+    const std::size_t each = value_bytes(), row_bytes = each * static_cast<std::size_t>(inputs_);
+    auto out = std::make_shared<std::vector<std::byte>>(row_bytes * static_cast<std::size_t>(part_.outputs));
+    constexpr std::int64_t kAtOnce = 64;
+    team.run(static_cast<int>((inputs_ + kAtOnce - 1) / kAtOnce), [&](int chunk) {
+      std::vector<float> floats(decoded_ ? static_cast<std::size_t>(tensor_.columns()) : 0);
+      for (std::int64_t k = chunk * kAtOnce; k < std::min(inputs_, (chunk + 1) * kAtOnce); ++k) {
+        std::span<const std::byte> stored = tensor_.row(part_.first_input + k);
+        if (decoded_) {
+          decode_row(tensor_.dtype, stored, floats);
+          stored = std::as_bytes(std::span(floats));
+        }
+        for (std::int64_t i = 0; i < part_.outputs; ++i)
+          std::copy_n(stored.data() + static_cast<std::size_t>(part_.rows.stored(i)) * each, each,
+                      out->data() + static_cast<std::size_t>(i) * row_bytes + static_cast<std::size_t>(k) * each);
+      }
+    });
+    return out;
+  }
+
+ private:
+  const Tensor& tensor_;
+  const MatrixPart& part_;
+  std::int64_t inputs_;
+  bool decoded_;
+};
+
+}  // namespace
+
+class LinearLoader {
+ public:
+  LinearLoader(const MatrixNeed& need, const Weights& weights, ComputeTeam& team)
+      : need_(need), weights_(weights), team_(team) {}
+
+  Result<Linear> load() {
+    for (const MatrixPart& part : need_.parts) {
+      ESP_TRY(PartRows rows, rows_of(part));
+      parts_.push_back(std::move(rows));
+    }
+    ESP_CHECK(load_biases());
+    linear_.gated_ = need_.gated;
+    linear_.outputs_ = need_.outputs();
+    if (need_.gated && parts_[0].type == parts_[1].type)
+      ESP_CHECK(add_in_turns());
+    else
+      ESP_CHECK(add_side_by_side());
+    return std::move(linear_);
+  }
+
+ private:
+  Result<PartRows> rows_of(const MatrixPart& part) const {
+    ESP_TRY(const Tensor* tensor, weights_.get(part.tensor, part.shape));
+    const std::int64_t last = part.outputs > 0 ? part.rows.stored(part.outputs - 1) : 0,
+                       most = part.transposed ? tensor->columns() : tensor->rows();
+    if (last >= most || (part.transposed && part.first_input + need_.inputs > tensor->rows()))
+      return internal_error(fmt::format("a matrix is to have more rows than {} has", part.tensor));
+    if (auto layout = panel_layout(tensor->dtype); !layout.ok())
+      return Error{Error::Kind::unsupported, fmt::format("tensor {}: {}", tensor->name, layout.error().message),
+                   tensor->name, {}};
+    PartRows rows{tensor->name + part.rows.text(), tensor->dtype, part.outputs, {}, {}};
+    if (!part.transposed) {
+      rows.row = [tensor, order = part.rows](std::int64_t i) { return tensor->row(order.stored(i)); };
+      return rows;
+    }
+    const Turned turned(*tensor, part, need_.inputs);
+    rows.made_of += fmt::format("/turned{}", part.first_input);
+    rows.type = turned.type();
+    rows.turned = turned.make(team_);
+    const std::size_t bytes = turned.value_bytes() * static_cast<std::size_t>(need_.inputs);
+    rows.row = [values = rows.turned.get(), bytes](std::int64_t i) {
+      return std::span<const std::byte>(*values).subspan(static_cast<std::size_t>(i) * bytes, bytes);
+    };
+    return rows;
+  }
+
+  // One value for every output of all parts, zeros for parts that have none.
+  Result<> load_biases() {
+    if (std::ranges::all_of(need_.parts, [](const MatrixPart& p) { return p.bias.empty(); })) return success();
+    for (const MatrixPart& part : need_.parts) {
+      std::vector<float>& to = linear_.bias_;
+      if (part.bias.empty()) {
+        to.insert(to.end(), static_cast<std::size_t>(part.outputs), 0.0f);
+        continue;
+      }
+      ESP_TRY(const std::vector<float> values, weights_.floats(part.bias, part.bias_shape));
+      for (std::int64_t i = 0; i < part.outputs; ++i)
+        to.push_back(values.at(static_cast<std::size_t>((part.transposed ? part.first_bias : 0) + part.rows.stored(i))));
+    }
+    return success();
+  }
+
+  Result<> add(const std::string& made_of, DType type, std::int64_t outputs, const PackedMatrix::RowSource& row) {
+    const PackedWeights* packed = weights_.packed();
+    auto found = packed != nullptr ? packed->find(made_of, type, outputs, need_.inputs, team_) : std::nullopt;
+    if (!found) {
+      ESP_TRY(found, PackedMatrix::pack(type, outputs, need_.inputs, row, &team_));
+    }
+    linear_.parts_.push_back(std::move(*found));
+    linear_.made_of_.push_back(made_of);
+    return success();
+  }
+
+  // Neighbours of one type together; a gate and what it gates apart.
+  Result<> add_side_by_side() {
+    for (std::size_t begin = 0, end = 0; begin < parts_.size(); begin = end) {
+      std::string made_of;
+      std::int64_t outputs = 0;
+      while (end < parts_.size() && parts_[end].type == parts_[begin].type && (!need_.gated || end == begin)) {
+        made_of += (end == begin ? "" : "+") + parts_[end].made_of;
+        outputs += parts_[end++].outputs;
+      }
+      ESP_CHECK(add(made_of, parts_[begin].type, outputs, [this, begin](std::int64_t column) {
+        std::size_t part = begin;
+        while (column >= parts_[part].outputs) column -= parts_[part++].outputs;
+        return parts_[part].row(column);
+      }));
+    }
+    return success();
+  }
+
+  // A panel of the first, a panel of the second, and so on; columns that a last panel lacks are zeros.
+  Result<> add_in_turns() {
+    constexpr std::int64_t kPanel = kPanelColumns;
+    const PartRows &first = parts_[0], &second = parts_[1];
+    const std::int64_t outputs = 2 * ((first.outputs + kPanel - 1) / kPanel * kPanel);
+    return add(first.made_of + "|" + second.made_of, first.type, outputs,
+               [&first, &second](std::int64_t column) -> std::span<const std::byte> {
+                 const std::int64_t panel = column / kPanel, row = panel / 2 * kPanel + column % kPanel;
+                 if (row >= first.outputs) return {};
+                 return (panel % 2 == 0 ? first : second).row(row);
+               });
+  }
+
+  const MatrixNeed& need_;
+  const Weights& weights_;
+  ComputeTeam& team_;
+  std::vector<PartRows> parts_;
+  Linear linear_;
+};
+
+Result<Linear> Linear::load(const MatrixNeed& need, const Weights& weights, ComputeTeam& team) {
+  return LinearLoader(need, weights, team).load();
+}
+
+}  // namespace espalier

@@ -1,0 +1,60 @@
+#include "model/cpu/pass.h"
+
+#include <algorithm>
+
+namespace espalier {
+
+Pass::Pass(const Batch& batch, const KvView& kv, const ComputeWith& with)
+    : batch_(batch),
+      kv_(kv),
+      with_(with),
+      tokens_(batch.tokens.begin(), batch.tokens.end()),
+      sequences_(batch.sequences.begin(), batch.sequences.end()) {
+  position_.resize(tokens_.size());
+  rope_length_.resize(tokens_.size());
+  for (const BatchSequence& s : sequences_) {
+    const std::int64_t end = s.first_position + s.rows;
+    positions_end_ = std::max(positions_end_, end);
+    for (int i = 0; i < s.rows; ++i) {
+      const auto row = static_cast<std::size_t>(s.row_begin + i);
+      position_[row] = s.first_position + i;
+      rope_length_[row] = std::max(end, s.rope_length);
+    }
+  }
+}
+
+AttentionPlan& Pass::plan(const AttentionShape& shape) {
+  for (auto& [known, plan] : plans_)
+    if (known == shape) return plan;
+  std::vector<AttentionSequence> sequences;
+  for (const BatchSequence& s : sequences_) sequences.push_back({s.row_begin, s.rows, s.first_position, s.runs});
+  return plans_.emplace_back(shape, AttentionPlan(shape, sequences, with_.team.size())).second;
+}
+
+void Pass::keep_wanted_rows() {
+  std::vector<BatchSequence> kept;
+  auto sequence = sequences_.begin();
+  for (int to = 0; const int row : batch_.logit_rows) {
+    while (row >= sequence->row_begin + sequence->rows) ++sequence;
+    const auto from = static_cast<std::size_t>(row), at = static_cast<std::size_t>(to);
+    tokens_[at] = tokens_[from];
+    position_[at] = position_[from];
+    rope_length_[at] = rope_length_[from];
+    if (!kept.empty() && kept.back().runs.data() == sequence->runs.data() &&
+        kept.back().first_position + kept.back().rows == position_[at]) {
+      ++kept.back().rows;
+    } else {
+      kept.push_back(*sequence);
+      kept.back().row_begin = to;
+      kept.back().rows = 1;
+      kept.back().first_position = position_[at];
+    }
+    ++to;
+  }
+  for (auto* list : {&position_, &rope_length_}) list->resize(batch_.logit_rows.size());
+  tokens_.resize(batch_.logit_rows.size());
+  sequences_ = std::move(kept);
+  plans_.clear();
+}
+
+}  // namespace espalier

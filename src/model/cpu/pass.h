@@ -1,0 +1,54 @@
+// pass.h: one batch on its way through the operations: what the rows are by now.
+//
+// Behind a KeepRowsOp only rows are left whose logits are wanted. Threads: one thread changes it between operations; all
+// members of the team read it within one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "model/batch.h"
+#include "model/cpu/linear.h"
+#include "model/program/op.h"
+
+namespace espalier {
+
+// What the rows of one batch are at some operation.
+class Pass {
+ public:
+  Pass(const Batch& batch, const KvView& kv, const ComputeWith& with);
+
+  const ComputeWith& with() const { return with_; }
+  const Batch& batch() const { return batch_; }
+  int rows() const { return static_cast<int>(tokens_.size()); }
+  int kept() const { return static_cast<int>(batch_.logit_rows.size()); }  // rows behind a KeepRowsOp
+  std::int64_t positions() const { return positions_end_; }                // one more than the largest
+
+  TokenId token(int row) const { return tokens_[static_cast<std::size_t>(row)]; }
+  std::int64_t position(int row) const { return position_[static_cast<std::size_t>(row)]; }
+  std::span<const std::int64_t> rope_lengths() const { return rope_length_; }
+  std::int64_t rope_length(int row) const { return rope_length_[static_cast<std::size_t>(row)]; }
+  Slot slot(int row) const { return batch_.slots[static_cast<std::size_t>(row)]; }  // before rows were dropped
+  std::span<const BatchSequence> sequences() const { return sequences_; }
+  const KvLayer& field(FieldId id) const { return kv_.layers[static_cast<std::size_t>(id)]; }
+
+  AttentionPlan& plan(const AttentionShape& shape);  // made once for all layers of a shape
+
+  // From now on row i is what row batch().logit_rows[i] was.
+  void keep_wanted_rows();
+
+ private:
+  const Batch& batch_;
+  const KvView& kv_;
+  const ComputeWith& with_;
+  std::vector<TokenId> tokens_;
+  std::vector<std::int64_t> position_, rope_length_;
+  std::vector<BatchSequence> sequences_;
+  std::int64_t positions_end_ = 0;
+  std::vector<std::pair<AttentionShape, AttentionPlan>> plans_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,248 @@
+#include "model/cpu/row_operations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "model/cpu/route.h"
+#include "tensor/decode.h"
+
+namespace espalier {
+namespace {
+
+const float* values(const RowParts& parts, VectorId id) {
+  return id < 0 ? nullptr : parts.program.vectors[static_cast<std::size_t>(id)].data();
+}
+std::int64_t count(const RowParts& parts, VectorId id) {
+  return id < 0 ? 0 : static_cast<std::int64_t>(parts.program.vectors[static_cast<std::size_t>(id)].size());
+}
+
+RowFunction make(const LookUpOp& o, const RowParts& parts) {
+  const Tensor* table = parts.tables[static_cast<std::size_t>(o.table)];
+  const Place out = parts.place(o.out);
+  const std::int64_t width = o.out.width;
+  const auto block = static_cast<std::int64_t>(block_shape(table->dtype).elements);
+  const std::size_t skip = static_cast<std::size_t>(o.first / block * static_cast<std::int64_t>(block_shape(table->dtype).bytes));
+  return [=, &cpu = parts.cpu](const Pass& pass, int row) {
+    const std::int64_t at = o.by == LookUpOp::By::token ? pass.token(row) : pass.position(row) + o.offset;
+    float* to = out.row(row);
+    const auto stored = table->row(std::min(at, table->rows() - 1)).subspan(skip);
+    if (!o.add) {
+      decode_row(table->dtype, stored, {to, static_cast<std::size_t>(width)});
+      if (o.scale != 1.0f) cpu.functions.scale(o.scale, to, to, width);
+      return;
+    }
+    thread_local std::vector<float> decoded;
+    decoded.resize(static_cast<std::size_t>(width));
+    decode_row(table->dtype, stored, decoded);
+    cpu.functions.add_scaled(o.scale, decoded.data(), to, width);
+  };
+}
+
+void norm_one(const CpuKernels& cpu, const NormOp& o, const float* in, const float* gain, const float* bias, float* out,
+              std::int64_t n) {
+  switch (o.kind) {
+    case NormOp::Kind::rms:
+      cpu.rms_norm(in, gain, o.eps, out, n);
+      break;
+    case NormOp::Kind::layer:
+      cpu.functions.layer_norm(in, gain, bias, o.eps, out, n);
+      break;
+    case NormOp::Kind::l2:
+      cpu.functions.l2_norm(o.l2, in, o.eps, out, n);
+      break;
+  }
+}
+
+RowFunction make(const NormOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out), gate = o.gate ? parts.place(o.gate) : Place();
+  const float *gain = values(parts, o.gain), *bias = values(parts, o.bias);
+  const std::int64_t group = o.in.width / o.groups, gain_step = count(parts, o.gain) > group ? group : 0,
+                     bias_step = count(parts, o.bias) > group ? group : 0;
+  if (gate)
+    return [=, &cpu = parts.cpu](const Pass&, int row) {
+      cpu.functions.gated_norm({in.row(row), gate.row(row), gain, gain_step, out.row(row), group, o.groups, o.eps,
+                                o.gate_form});
+    };
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    thread_local std::vector<float> aside;
+    float* to = out.row(row);
+    if (o.add) {
+      aside.resize(static_cast<std::size_t>(o.out.width));
+      to = aside.data();
+    }
+    for (std::int64_t g = 0; g < o.groups; ++g)
+      norm_one(cpu, o, in.row(row) + g * group, gain ? gain + g * gain_step : nullptr,
+               bias ? bias + g * bias_step : nullptr, to + g * group, group);
+    if (o.add)
+      cpu.functions.add_scaled(o.scale, to, out.row(row), o.out.width);
+    else if (o.scale != 1.0f)
+      cpu.functions.scale(o.scale, to, to, o.out.width);
+  };
+}
+
+RowFunction make(const ActivateOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out);
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    cpu.functions.activate(o.how, in.row(row), out.row(row), o.in.width);
+  };
+}
+
+RowFunction make(const GateOp& o, const RowParts& parts) {
+  const Place gate = parts.place(o.gate), value = parts.place(o.value), out = parts.place(o.out);
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    cpu.functions.gate(o.how, gate.row(row), value.row(row), out.row(row), o.value.width);
+  };
+}
+
+// What a row is multiplied with: a constant, a stored vector and an activated gate, each spread over equal parts.
+class Factors {
+ public:
+  Factors(const CombineOp& o, const RowParts& parts)
+      : o_(o), gate_(o.gate ? parts.place(o.gate) : Place()), by_(values(parts, o.by)), by_count_(count(parts, o.by)) {}
+
+  bool constant() const { return !gate_ && by_ == nullptr; }
+
+  // The factors of every value of the row, in memory of the calling thread.
+  const float* of(const CpuKernels& cpu, int row) const {
+    thread_local std::vector<float> factors, gates;
+    factors.assign(static_cast<std::size_t>(o_.in.width), o_.scale);
+    if (by_) spread(cpu, by_, by_count_, factors.data());
+    if (gate_) {
+      gates.resize(static_cast<std::size_t>(o_.gate.width));
+      cpu.functions.activate({o_.gate_activation}, gate_.row(row), gates.data(), o_.gate.width);
+      spread(cpu, gates.data(), o_.gate.width, factors.data());
+    }
+    return factors.data();
+  }
+
+ private:
+  void spread(const CpuKernels& cpu, const float* some, std::int64_t count, float* all) const {
+    const std::int64_t each = o_.in.width / count;
+    if (each == 1) return cpu.functions.mul(all, some, all, count);
+    for (std::int64_t i = 0; i < count; ++i) cpu.functions.scale(some[i], all + i * each, all + i * each, each);
+  }
+  CombineOp o_;
+  Place gate_;
+  const float* by_;
+  std::int64_t by_count_;
+};
+
+RowFunction make(const CombineOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out);
+  const Factors factors(o, parts);
+  const std::int64_t n = o.in.width;
+  if (!factors.constant())
+    return [=, &cpu = parts.cpu](const Pass&, int row) {
+      const float* by = factors.of(cpu, row);
+      if (o.add)
+        cpu.functions.add_product(by, in.row(row), out.row(row), n);
+      else
+        cpu.functions.mul(by, in.row(row), out.row(row), n);
+    };
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    if (o.add)
+      cpu.functions.add_scaled(o.scale, in.row(row), out.row(row), n);
+    else if (o.scale != 1.0f)
+      cpu.functions.scale(o.scale, in.row(row), out.row(row), n);
+    else
+      std::memmove(out.row(row), in.row(row), static_cast<std::size_t>(n) * sizeof(float));
+  };
+}
+
+RowFunction make(const CopyOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out);
+  return [=](const Pass&, int row) {
+    for (int i = 0; i < o.count; ++i)
+      std::memmove(out.row(row) + i * o.out_stride, in.row(row) + i * o.in_stride,
+                   static_cast<std::size_t>(o.width) * sizeof(float));
+  };
+}
+
+RowFunction make(const RotateOp& o, const RowParts& parts) {
+  const Place heads = parts.place(o.heads);
+  const RopeTables* tables = &parts.ropes[static_cast<std::size_t>(o.rope)];
+  const auto rotate = o.pairs ? parts.cpu.functions.rotate_pairs : parts.cpu.rotate_halves;
+  return [=](const Pass& pass, int row) {
+    const RopeTable& table = tables->of(pass.rope_length(row));
+    const std::int64_t position = pass.position(row);
+    for (int h = 0; h < o.count; ++h)
+      rotate(heads.row(row) + h * o.stride + o.offset, table.cosines(position), table.sines(position), table.half());
+  };
+}
+
+RowFunction make(const ScaleByPositionOp& o, const RowParts& parts) {
+  const Place heads = parts.place(o.heads);
+  return [=, &cpu = parts.cpu](const Pass& pass, int row) {
+    const auto periods = static_cast<double>((pass.position(row) + o.offset) / o.period);
+    const auto factor = static_cast<float>(1.0 + static_cast<double>(o.beta) * std::log1p(periods));
+    if (factor != 1.0f) cpu.functions.scale(factor, heads.row(row), heads.row(row), o.heads.width);
+  };
+}
+
+RowFunction make(const StoreOp& o, const RowParts& parts) {
+  const Place keys = parts.place(o.keys), values = o.values ? parts.place(o.values) : Place();
+  const TokenField field = parts.program.keeps.per_token[static_cast<std::size_t>(o.field)];
+  return [=, &cpu = parts.cpu](const Pass& pass, int row) {
+    const KvLayer& kv = pass.field(o.field);
+    const Slot slot = pass.slot(row);
+    for (int h = 0; h < field.heads; ++h)
+      cpu.store_kv(kv, slot, keys.row(row) + h * field.key_dim,
+                   values ? values.row(row) + h * field.value_dim : nullptr, h, field.key_dim);
+  };
+}
+
+RowFunction make(const RouteOp& o, const RowParts& parts) {
+  const Place logits = parts.place(o.logits), out = parts.place(o.out);
+  const float* correction = values(parts, o.how.correction);
+  const Tensor* by_token = o.by_token >= 0 ? parts.tables[static_cast<std::size_t>(o.by_token)] : nullptr;
+  return [=, &cpu = parts.cpu](const Pass& pass, int row) {
+    if (by_token)
+      route_by_token(cpu, o.how, *by_token, pass.token(row), logits.row(row), out.row(row));
+    else
+      route(cpu, o.how, logits.row(row), correction, out.row(row));
+  };
+}
+
+RowFunction make(const MixOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out), by = parts.place(o.coefficients);
+  const std::int64_t width = o.in.width / o.inputs;
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    thread_local std::vector<float> mixed;
+    mixed.assign(static_cast<std::size_t>(width * o.outputs), 0.0f);
+    if (o.add) std::copy_n(out.row(row), mixed.size(), mixed.data());
+    for (int i = 0; i < o.outputs; ++i)
+      for (int j = 0; j < o.inputs; ++j)
+        cpu.functions.add_scaled(by.row(row)[i * o.inputs + j], in.row(row) + j * width, mixed.data() + i * width, width);
+    std::copy(mixed.begin(), mixed.end(), out.row(row));
+  };
+}
+
+RowFunction make(const DecayOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out);
+  const float *rate = values(parts, o.rate), *bias = values(parts, o.bias);
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    cpu.functions.decay({in.row(row), bias, rate, out.row(row), o.heads, o.in.width / o.heads, o.form, o.bound});
+  };
+}
+
+RowFunction make(const TimeStepOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out);
+  const float* bias = values(parts, o.bias);
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    cpu.functions.time_step(in.row(row), bias, o.least, o.most, out.row(row), o.in.width);
+  };
+}
+
+template <class O>
+RowFunction make(const O&, const RowParts&) {
+  return {};
+}
+
+}  // namespace
+
+RowFunction row_function(const Op& op, const RowParts& parts) {
+  return std::visit([&](const auto& o) { return make(o, parts); }, op);
+}
+
+}  // namespace espalier

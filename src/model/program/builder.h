@@ -1,0 +1,91 @@
+// builder.h: how blocks put their operations into a program.
+//
+// One builder makes one program: it keeps the layer's number, resolves roles of tensors to names of the file, makes
+// buffers and records what is read and kept. Without a file (dummy weights, plans) optional tensors are absent and
+// vectors have no values.
+// Fails: the first problem with a tensor is kept and told by finish(); the methods go on meanwhile.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/program/program.h"
+#include "model/spec.h"
+#include "model/weights/weights.h"
+
+namespace espalier {
+
+class Builder {
+ public:
+  // `weights` may be null; it is read for names, shapes and vectors, and must outlive the call of finish().
+  Builder(const ModelSpec& spec, const Weights* weights);
+
+  // The whole model. Fails: bad_file naming the tensor that is missing or has another shape than is needed.
+  static Result<Program> build(const ModelSpec& spec, const Weights* weights);
+
+  int layer() const { return layer_; }
+  const ModelSpec& spec() const { return spec_; }
+  bool is_gguf() const { return naming_ == Naming::gguf; }
+
+  // --- what is stored ---
+  std::string name(std::string_view role) const { return spec_.names.of(naming_, role, layer_); }
+  bool has(std::string_view role, std::string_view ending = ".weight") const;  // in the file
+  bool has_tensor(const std::string& name) const { return weights_ != nullptr && weights_->find(name) != nullptr; }
+  MatrixPart matrix(std::string_view role, int outputs, int inputs, bool bias = false) const;
+  MatrixId need(MatrixNeed matrix);
+  VectorId vector(std::string_view role, Shape shape, std::string_view ending = ".weight");
+  VectorId vector_of(const std::string& tensor, Shape shape);
+  std::vector<float>& values(VectorId id) { return program_.vectors[static_cast<std::size_t>(id)]; }
+  VectorId constant(std::vector<float> values);
+  TableId table(const std::string& tensor, Shape shape);
+
+  // --- what is kept ---
+  FieldId field(TokenField field);
+  // Where `sharing` layers read the field of an earlier one.
+  FieldId field_of_layer(int layer) const;
+  void set_field_of_layer(FieldId field);
+  std::size_t state(std::size_t floats);  // its first float
+
+  // --- operations ---
+  Rows buffer(int width);
+  RopeId rope(const RopeSpec& spec);
+  MaskId mask() { return program_.masks++; }
+  void emit(Op op) { program_.ops.push_back(std::move(op)); }
+  Rows norm(Rows in, const Norm& norm, std::string_view role);
+  // The gain and bias of a norm, one_plus applied.
+  void take_gain(NormOp& op, const Norm& norm, std::string_view role, Shape shape);
+  Rows matmul(Rows in, std::vector<MatrixPart> parts, bool wide = false);
+  Rows gated(Rows in, MatrixPart gate, MatrixPart up, const GateForm& how);
+  Rows activate(Rows in, const Activation& how);
+  // to = keep * to + scale * what
+  void add(Rows to, Rows what, float scale = 1.0f, float keep = 1.0f);
+  void scale(Rows rows, float factor);
+  Rows copy(Rows rows);
+
+  Rows run(const Layer& layer, Rows x);
+
+ private:
+  Result<Program> finish();
+  void emit_all();
+  Rows embed();
+  void head(Rows x);
+  void keep_wanted_rows();
+  MatrixId head_matrix();
+  bool finishes_into(Rows what, Rows to);
+  void divide(std::vector<float>& values, const std::string& by);
+  void fail(Error error);
+
+  const ModelSpec& spec_;
+  const Weights* weights_;
+  Naming naming_;
+  int layer_ = -1;
+  Program program_;
+  std::vector<FieldId> field_of_layer_;
+  std::optional<Error> error_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,269 @@
+// op.h: what a model computes, as a list of operations over buffers of rows; the blocks emit it, a device carries it
+// out.
+//
+// A buffer is [rows of the batch, width] floats. Operations name places in buffers, stored matrices and vectors by
+// number (program.h). Row operations compute each row from the same row of their inputs alone; the others are products,
+// and what reads other tokens: attention, convolutions, recurrences.
+// Adding one: docs/recipes/add-an-operation.md. Threads: values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <variant>
+#include <vector>
+
+#include "kernels/forms.h"
+
+namespace espalier {
+
+// Columns [first, first + width) of a buffer.
+struct Rows {
+  int buffer = -1, first = 0, width = 0;
+  explicit operator bool() const { return buffer >= 0; }
+  Rows part(int from, int count) const { return {buffer, first + from, count}; }
+  bool operator==(const Rows&) const = default;
+};
+
+using MatrixId = int;  // of Program::needs.matrices; -1: none
+using VectorId = int;  // of Program::vectors; -1: none
+using TableId = int;   // of Program::needs.tables
+using RopeId = int;    // of Program::ropes
+using FieldId = int;   // of Keeps::per_token
+using MaskId = int;    // of Program::masks; -1: none
+
+// --- row operations ---
+
+// out = row `token` (or `position + offset`) of the table, times `scale`; added to what is there if `add`.
+struct LookUpOp {
+  enum class By : std::uint8_t { token, position };
+  TableId table;
+  Rows out;
+  By by = By::token;
+  int offset = 0;
+  float scale = 1.0f;
+  bool add = false;
+  int first = 0;  // column of the table's rows
+};
+
+// Each of `groups` equal parts of a row normed by itself. gain and bias: of a part's width, the same for all parts, or of
+// the whole row's. gate: of an RMS norm that is gated, as wide as the row.
+struct NormOp {
+  enum class Kind : std::uint8_t { rms, layer, l2 };
+  Kind kind = Kind::rms;
+  Rows in, out;
+  VectorId gain = -1, bias = -1;
+  float eps = 1e-6f;
+  int groups = 1;
+  float scale = 1.0f;  // of the result
+  bool add = false;    // to what `out` holds
+  Rows gate = {};
+  GatedNormForm gate_form = GatedNormForm::norm_then_silu;
+  L2Form l2 = L2Form::added;
+};
+
+// out = how(in)
+struct ActivateOp {
+  Activation how;
+  Rows in, out;
+};
+
+// out = (value + offset) * how(gate), both cut off before; see GateForm.
+struct GateOp {
+  GateForm how;
+  Rows gate, value, out;
+};
+
+// out (+)= in * scale * by * activation(gate); by and gate: absent, one number, as many as divide the row evenly, or one
+// for each value.
+struct CombineOp {
+  Rows in, out;
+  float scale = 1.0f;
+  VectorId by = -1;
+  Rows gate = {};
+  ActivationKind gate_activation = ActivationKind::identity;
+  bool add = false;
+};
+
+// `count` pieces of `width` values, in_stride and out_stride apart.
+struct CopyOp {
+  Rows in, out;
+  int count = 1, width = 0, in_stride = 0, out_stride = 0;
+};
+
+// Turns dimensions [offset, offset + the table's) of each of `count` heads, `stride` apart. pairs: (2 i, 2 i + 1) turn
+// together instead of (i, i + half).
+struct RotateOp {
+  RopeId rope;
+  Rows heads;
+  int count = 0, stride = 0, offset = 0;
+  bool pairs = false;
+};
+
+// heads *= 1 + beta * log(1 + floor((position + offset) / period))
+struct ScaleByPositionOp {
+  Rows heads;
+  float beta = 0.0f;
+  std::int64_t period = 1;
+  int offset = 0;
+};
+
+// Writes the row's keys and values (or latent, or keys alone) into its slot.
+struct StoreOp {
+  FieldId field;
+  Rows keys, values;
+};
+
+// The experts of a row: out = [ids ascending | their weights], `chosen` of each.
+struct RouterSpec {
+  enum class Scores : std::uint8_t { softmax, sigmoid, sqrt_softplus, softmax_of_chosen, sigmoid_of_chosen };
+  Scores scores = Scores::softmax;
+  int count = 0, chosen = 0;
+  VectorId correction = -1;        // added for the choice, not to the weights
+  int groups = 1, kept_groups = 1;  // only experts of the best groups may be chosen
+  bool group_by_two = false;        // a group counts by its two best experts' sum instead of its best
+  bool renormalise = false;
+  float renormalise_eps = 0.0f;  // added to the sum
+  float scale = 1.0f;            // of the weights
+};
+struct RouteOp {
+  RouterSpec how;
+  Rows logits, out;
+  TableId by_token = -1;  // the experts of a token id stand here; logits give only their weights
+};
+
+// out_i = sum over j of coefficient[i * inputs + j] * in_j  (+ in_i where `keep`); streams of equal width.
+struct MixOp {
+  Rows in, out, coefficients;
+  int inputs = 0, outputs = 0;
+  bool add = false;
+};
+
+// --- operations over several rows, or split inside a row ---
+
+// out = in * matrix^T (+ bias), or added to out. wide: inputs whose rounding hurts most keep more bits.
+struct MatmulOp {
+  MatrixId matrix;
+  Rows in, out;
+  bool add = false, wide = false;
+};
+
+// out = activation(gate) * up of the two halves of a gated matrix.
+struct GatedMatmulOp {
+  MatrixId matrix;
+  Rows in, out;
+  ActivationKind activation;  // silu (of slope 1) or gelu_tanh
+};
+
+// Group g: columns of `in` from g * in_stride on times matrix first + g, to columns of `out` from g * out_stride on.
+struct GroupedMatmulOp {
+  MatrixId first;
+  int groups = 0, in_stride = 0, out_stride = 0;
+  Rows in, out;
+};
+
+// out = sum over the chosen experts, ascending, of weight * down(gate(up(in))).
+struct ExpertsOp {
+  MatrixId gate_up, down;  // of expert 0; the others' follow
+  int count = 0, chosen = 0, inner = 0;
+  int passing = 0;  // ids count .. count + passing - 1 give their input back
+  bool gated = true;
+  GateForm gate;                // of gated ones; else its activation alone
+  bool weight_inputs = false;   // the weight scales the expert's input instead of its output
+  Rows in, routed, out;
+  bool add = false;
+};
+
+// Which positions a query sees: all before it, the last `size`, or those of its own chunk of `size`.
+struct Visibility {
+  enum class Kind : std::uint8_t { all, window, chunk };
+  Kind kind = Kind::all;
+  std::int64_t size = 0;
+  bool operator==(const Visibility&) const = default;
+};
+
+struct AttendOp {
+  FieldId field;
+  Rows queries, out;
+  int heads = 0;
+  float scale = 0.0f;
+  Visibility visibility = {};
+  VectorId sinks = -1;   // [heads]
+  VectorId slopes = -1;  // [heads], ALiBi
+  float cap = 0.0f;      // of scores; 0: none
+  MaskId mask = -1;      // which positions each row may see at all
+  FieldId then = -1;     // the same softmax goes on over this field, under then_mask
+  MaskId then_mask = -1;
+};
+
+// The `kept` positions of the field of index keys with the best sum over heads of weight * relu(query * key * scale).
+struct ChooseOp {
+  FieldId field;
+  Rows queries, weights;
+  int heads = 0, kept = 0;
+  float scale = 1.0f;
+  MaskId mask = -1;
+};
+
+// out = silu(bias + sum over j of weights[j][c] * in[t - taps + 1 + j][c]); state: the last taps - 1 inputs.
+struct ConvolveOp {
+  Rows in, out;
+  int taps = 0;
+  VectorId weights = -1, bias = -1;  // [taps][width], [width]
+  bool silu = false;
+  std::size_t state = 0;  // first float of the sequence's state: [taps - 1][width]
+};
+
+// A matrix S [key_dim][value_dim] a head: S = decay * S; u = beta * (v - S^T k) (delta) or beta * v; S += k u^T;
+// out = S^T q * scale + skip * v. Heads share queries and keys evenly: head h reads those of head h / (heads / key_heads).
+struct RecurrenceOp {
+  Rows queries, keys, values, out;
+  Rows decay = {}, beta = {};  // [heads] or [heads * key_dim]; [heads]; decay may be constant instead
+  VectorId constant_decay = -1, skip = -1;  // [heads]
+  int heads = 0, key_heads = 0, key_dim = 0, value_dim = 0;
+  bool delta = false;
+  float scale = 1.0f;
+  std::size_t state = 0;  // [heads][key_dim][value_dim]
+};
+
+// Mamba-1: state h [size][width]: h = exp(step * rates) * h + step * in * input; out = sum h * output + skip * in.
+struct ScanOp {
+  Rows in, step, input, output, out;  // [width], [width], [size], [size], [width]
+  VectorId rates = -1, skip = -1;     // [size][width], [width]
+  int size = 0;
+  std::size_t state = 0;
+};
+
+// The decays of recurrent states; see DecayForm. `heads` heads of as many values each as the row has.
+struct DecayOp {
+  Rows in, out;
+  VectorId rate = -1, bias = -1;  // [heads]; [width]
+  int heads = 1;
+  DecayForm form = DecayForm::softplus;
+  float bound = 0.0f;
+};
+
+// out = clamp(softplus(in + bias), least, most): Mamba's time steps.
+struct TimeStepOp {
+  Rows in, out;
+  VectorId bias = -1;
+  float least = 0.0f, most = std::numeric_limits<float>::infinity();
+};
+
+// Rows whose logits nobody wants end here; the others move together, in these places.
+struct KeepRowsOp {
+  std::vector<Rows> live;
+};
+
+// Logits of all rows that are left: in * matrix^T, times scale, softly capped.
+struct HeadOp {
+  MatrixId matrix;
+  Rows in;
+  float scale = 1.0f, cap = 0.0f;
+};
+
+using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, StoreOp,
+                        RouteOp, MixOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp,
+                        ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
+
+}  // namespace espalier

@@ -1,0 +1,116 @@
+// places.h: which places of buffers each kind of operation reads and writes; included by program.h.
+#pragma once
+
+#include <utility>
+
+namespace espalier {
+namespace places {
+
+template <class F>
+struct Visit {
+  F& f;
+  void read(const Rows& rows) const {
+    if (rows) f(rows, false);
+  }
+  void write(const Rows& rows, bool also_reads = false) const {
+    if (also_reads) read(rows);
+    if (rows) f(rows, true);
+  }
+  void operator()(const LookUpOp& o) const { write(o.out, o.add); }
+  void operator()(const NormOp& o) const {
+    read(o.in);
+    read(o.gate);
+    write(o.out, o.add);
+  }
+  void operator()(const ActivateOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const GateOp& o) const {
+    read(o.gate);
+    read(o.value);
+    write(o.out);
+  }
+  void operator()(const CombineOp& o) const {
+    read(o.in);
+    read(o.gate);
+    write(o.out, o.add);
+  }
+  void operator()(const CopyOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const RotateOp& o) const { write(o.heads, true); }
+  void operator()(const ScaleByPositionOp& o) const { write(o.heads, true); }
+  void operator()(const StoreOp& o) const {
+    read(o.keys);
+    read(o.values);
+  }
+  void operator()(const RouteOp& o) const {
+    read(o.logits);
+    write(o.out);
+  }
+  void operator()(const MixOp& o) const {
+    read(o.in);
+    read(o.coefficients);
+    write(o.out, o.add);
+  }
+  void operator()(const DecayOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const TimeStepOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const MatmulOp& o) const {
+    read(o.in);
+    write(o.out, o.add);
+  }
+  void operator()(const GatedMatmulOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const GroupedMatmulOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const ExpertsOp& o) const {
+    read(o.in);
+    read(o.routed);
+    write(o.out, o.add);
+  }
+  void operator()(const AttendOp& o) const {
+    read(o.queries);
+    write(o.out);
+  }
+  void operator()(const ChooseOp& o) const {
+    read(o.queries);
+    read(o.weights);
+  }
+  void operator()(const ConvolveOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const RecurrenceOp& o) const {
+    for (const Rows* rows : {&o.queries, &o.keys, &o.values, &o.decay, &o.beta}) read(*rows);
+    write(o.out);
+  }
+  void operator()(const ScanOp& o) const {
+    for (const Rows* rows : {&o.in, &o.step, &o.input, &o.output}) read(*rows);
+    write(o.out);
+  }
+  void operator()(const KeepRowsOp& o) const {
+    for (const Rows& rows : o.live) write(rows, true);
+  }
+  void operator()(const HeadOp& o) const { read(o.in); }
+};
+
+}  // namespace places
+
+template <class F>
+void for_each_place(const Op& op, F&& f) {
+  std::visit(places::Visit<F>{f}, op);
+}
+
+}  // namespace espalier

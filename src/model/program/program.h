@@ -1,0 +1,35 @@
+// program.h: a model as a device needs it: operations in order, the buffers they use, what is read of the file, what is
+// kept of the past.
+//
+// The builder makes it (builder.h), a device loads and carries it out (cpu/decoder.h). Units: widths in values.
+// Threads: a value, read-only once made.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/keeps.h"
+#include "model/program/op.h"
+#include "model/program/rope_spec.h"
+#include "model/weights/needs.h"
+
+namespace espalier {
+
+struct Program {
+  int vocabulary = 0, hidden = 0, layers = 0;
+  Needs needs;
+  std::vector<std::vector<float>> vectors;  // values; empty ones when made without a file
+  std::vector<int> buffers;                 // widths
+  std::vector<RopeSpec> ropes;
+  int masks = 0;
+  std::vector<Op> ops;
+  Keeps keeps;
+};
+
+// Calls f(rows, writes) for every place that an operation reads or writes, reads first.
+template <class F>
+void for_each_place(const Op& op, F&& f);
+
+}  // namespace espalier
+
+#include "model/program/places.h"

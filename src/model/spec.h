@@ -1,0 +1,64 @@
+// spec.h: what an architecture declares: the blocks of each layer and how they are joined.
+//
+// An architecture is a function Fields -> ModelSpec (arch/table.h). A block is a value that emits its operations into a
+// program (blocks/: one file each); a layer is a few blocks with norms before, after or both, each added to the running
+// row. What is rarer (several residual streams, experts beside two attentions) replaces the body of a layer or of the
+// model. Threads: values.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/program/op.h"
+#include "model/weights/names.h"
+
+namespace espalier {
+
+class Builder;
+
+// Emits what is computed from the rows; gives where the result stands.
+using Block = std::function<Rows(Builder&, Rows)>;
+
+// How rows are normed; the roles say by which vectors.
+struct Norm {
+  NormOp::Kind kind = NormOp::Kind::rms;
+  float eps = 1e-6f;
+  bool gain = true, bias = false;
+  bool one_plus = false;  // HF checkpoints of the family store the gain less one
+};
+
+// One block of a layer: x += scale * after(block(before(x))).
+struct Half {
+  Block block;
+  std::string_view before = {}, after = {};  // roles of norms; empty: none
+  float scale = 1.0f;
+  float keep = 1.0f;         // factor of what is already there
+  bool keep_normed = false;  // what is there is replaced by its norm first
+};
+
+// Halves one behind the other, or (parallel) all from the same rows.
+struct Layer {
+  std::vector<Half> halves;
+  bool parallel = false;
+  Block body = {};  // instead: x -> x of the next layer
+};
+
+struct ModelSpec {
+  int vocabulary = 0, hidden = 0;
+  Names names;
+  bool transposed = false;             // HF checkpoints store matrices [inputs, outputs] (GPT-2)
+  Norm norm;                           // of layers and before the head
+  float embedding_scale = 1.0f;
+  std::string_view embedding_norm = {};  // role
+  int positions = 0, first_position = 0;  // learned ones: how many, and the row of position 0
+  std::vector<Layer> layers;
+  bool final_norm = true;
+  bool tied_head = false;  // the head is the embedding
+  bool head_bias = false;
+  float logit_scale = 1.0f, logit_cap = 0.0f;
+  Block enter = {}, leave = {};  // behind the embedding, before the last norm; for several residual streams
+};
+
+}  // namespace espalier

@@ -1,0 +1,63 @@
+#include "model/weights/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier {
+namespace {
+
+// Llama's names, and those that most families share.
+constexpr std::pair<std::string_view, std::string_view> kHfNames[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_gate", "self_attn.gate_proj"},
+    {"attn_sinks", "self_attn.sinks"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_up", "mlp.gate_up_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"exp_probs_b", "mlp.gate.e_score_correction_bias"},
+    {"ffn_exps", "mlp.experts"},  // what experts' own names are appended to
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"attn_q_a", "self_attn.q_a_proj"},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+    {"attn_q_b", "self_attn.q_b_proj"},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+    {"attn_kv_b", "self_attn.kv_b_proj"},
+};
+
+}  // namespace
+
+std::string Names::of(Naming naming, std::string_view role, int layer) const {
+  const bool is_hf = naming == Naming::hf;
+  const auto& own = is_hf ? hf : gguf;
+  const auto found = std::ranges::find(own, role, &Entry::role);
+  std::string name(role);
+  if (found != own.end())
+    name = found->name;
+  else if (is_hf)
+    if (const auto* shared = std::ranges::find(kHfNames, role, &std::pair<std::string_view, std::string_view>::first);
+        shared != std::end(kHfNames))
+      name = shared->second;
+  if (layer < 0) return name;
+  return fmt::format(fmt::runtime(is_hf ? layer_prefix : "blk.{}."), layer) + name;
+}
+
+}  // namespace espalier

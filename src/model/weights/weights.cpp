@@ -1,0 +1,62 @@
+#include "model/weights/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tensor/decode.h"
+
+namespace espalier {
+namespace {
+
+// Dimensions of 1 say nothing: [8, 1, 4] is [8, 4].
+Shape without_ones(const Shape& shape) {
+  Shape out;
+  std::ranges::copy_if(shape, std::back_inserter(out), [](std::int64_t n) { return n != 1; });
+  return out;
+}
+
+}  // namespace
+
+Weights::Weights(const TensorFile& file, Naming naming, const PackedWeights* packed)
+    : file_(file), naming_(naming), packed_(packed) {
+  if (naming_ == Naming::gguf || file_.find("model.embed_tokens.weight") != nullptr) return;
+  for (const std::string_view instead : {"model.language_model.", "language_model.model.", "model.text_model."})
+    if (file_.find(std::string(instead) + "embed_tokens.weight") != nullptr) {
+      prefix_ = "model.";
+      instead_ = instead;
+      return;
+    }
+}
+
+const Tensor* Weights::find(std::string_view name) const {
+  if (prefix_.empty()) return file_.find(name);
+  if (name.starts_with(prefix_)) return file_.find(std::string(instead_).append(name.substr(prefix_.size())));
+  const Tensor* found = file_.find(name);
+  return found != nullptr ? found : file_.find("language_model." + std::string(name));
+}
+
+Result<const Tensor*> Weights::get(std::string_view name, const Shape& shape) const {
+  const Tensor* tensor = find(name);
+  if (!tensor)
+    return bad_file(fmt::format("tensor {} is missing; the hyperparameters ask for it", name), std::string(name));
+  if (tensor->shape != shape && without_ones(tensor->shape) != without_ones(shape))
+    return bad_file(fmt::format("tensor {} has shape [{}], but the hyperparameters ask for [{}]", tensor->name,
+                                fmt::join(tensor->shape, ", "), fmt::join(shape, ", ")),
+                    tensor->name);
+  return tensor;
+}
+
+bool Weights::equal(std::string_view a, std::string_view b) const {
+  const Tensor *first = find(a), *second = find(b);
+  return first != nullptr && second != nullptr && first->dtype == second->dtype && first->shape == second->shape &&
+         std::ranges::equal(first->data, second->data);
+}
+
+Result<std::vector<float>> Weights::floats(std::string_view name, const Shape& shape) const {
+  ESP_TRY(const Tensor* tensor, get(name, shape));
+  return decode(*tensor);
+}
+
+}  // namespace espalier
