@@ -2,7 +2,7 @@
 // Units: seconds, steady clock. Threads: pure. Fails: never; a header that is no number counts as none.
 #pragma once
 
-#include "engine/courier.h"
+#include "engine/stream/courier.h"
 #include "net/http_types.h"
 
 namespace espalier::server {

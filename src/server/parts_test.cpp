@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/json.h"
-#include "engine/courier.h"
+#include "engine/stream/courier.h"
 #include "server/active_ids.h"
 #include "server/budget.h"
 #include "server/dialect.h"

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "engine/text_stream.h"
+#include "engine/stream/text_stream.h"
 
 namespace espalier::server {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/side_pool.h"
-#include "engine/courier.h"
+#include "engine/stream/courier.h"
 #include "lang/text_allowance.h"
 #include "net/http_server.h"
 #include "server/active_ids.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/prompt_logprob_layout.h"
+#include "engine/stream/prompt_logprob_layout.h"
 #include "server/constraint_fields.h"
 #include "server/field_table.h"
 #include "server/prompt.h"

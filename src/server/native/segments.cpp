@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "engine/continued_text.h"
+#include "engine/stream/continued_text.h"
 #include "server/json_writer.h"
 #include "server/native/generate.h"
 #include "server/openai/body_fields.h"  // request_id, treatment

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/courier.h"
+#include "engine/stream/courier.h"
 #include "lang/backends/local/local_backend.h"
 #include "lang/stream_executor.h"
 #include "server/answer_stream.h"

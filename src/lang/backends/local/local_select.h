@@ -5,7 +5,7 @@
 // Threads: as LocalCall; requests() where the state is.
 #pragma once
 
-#include "engine/continued_text.h"
+#include "engine/stream/continued_text.h"
 #include "lang/backends/local/local_call.h"
 #include "lang/choice_path.h"
 #include "lang/choice_tokens.h"
