@@ -8,8 +8,8 @@
 // Source:  reference/sglang-language.md section 3.
 #pragma once
 
-#include "server/handler.h"
 #include "server/native/generate_body.h"
+#include "server/routes/handler.h"
 
 namespace espalier::server {
 

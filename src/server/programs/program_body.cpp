@@ -10,8 +10,8 @@
 #include "lang/compiler/streams.h"
 #include "lang/gen_options.h"
 #include "lang/graph/options_json.h"
+#include "server/fields/request_names.h"
 #include "server/programs/program_host.h"
-#include "server/request_names.h"
 
 namespace espalier::server {
 namespace {

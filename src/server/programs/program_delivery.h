@@ -21,9 +21,9 @@
 #include "engine/stream/courier.h"
 #include "lang/backends/local/local_backend.h"
 #include "lang/stream_executor.h"
-#include "server/answer_stream.h"
+#include "server/delivery/answer_stream.h"
+#include "server/delivery/reply.h"
 #include "server/programs/program_body.h"
-#include "server/reply.h"
 #include "server/service.h"
 
 namespace espalier::server {
