@@ -12,7 +12,7 @@
 
 #include "base/side_pool.h"
 #include "engine/stream/courier.h"
-#include "lang/text_allowance.h"
+#include "lang/batch/text_allowance.h"
 #include "net/http_server.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lang/choice_tokens.h"
-#include "lang/choices.h"
+#include "lang/choices/choice_tokens.h"
+#include "lang/choices/choices.h"
 #include "server/delivery/json_writer.h"
 #include "server/fields/request_names.h"
 #include "server/native/generate.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 #include "lang/compiler/streams.h"
 #include "lang/gen_options.h"
 #include "lang/graph/options_json.h"

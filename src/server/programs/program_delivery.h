@@ -20,7 +20,7 @@
 
 #include "engine/stream/courier.h"
 #include "lang/backends/local/local_backend.h"
-#include "lang/stream_executor.h"
+#include "lang/execute/stream_executor.h"
 #include "server/delivery/answer_stream.h"
 #include "server/delivery/reply.h"
 #include "server/programs/program_body.h"

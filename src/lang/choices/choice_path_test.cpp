@@ -1,11 +1,11 @@
 // Paths of choices: the same choice as scoring all of them finds, or none.
-#include "lang/choice_path.h"
+#include "lang/choices/choice_path.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 #include "testing/data.h"
 
 namespace espalier::lang {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "lang/awaited.h"
+#include "lang/batch/text_allowance.h"
+#include "lang/execute/awaited.h"
 #include "lang/state_core.h"
-#include "lang/text_allowance.h"
 
 namespace espalier::lang {
 

@@ -1,4 +1,4 @@
-#include "lang/batch.h"
+#include "lang/batch/batch.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/start_thread.h"
-#include "lang/waiting.h"
+#include "lang/execute/waiting.h"
 
 namespace espalier::lang {
 

@@ -1,4 +1,4 @@
-#include "lang/turns.h"
+#include "lang/chat/turns.h"
 
 #include <fmt/format.h>
 

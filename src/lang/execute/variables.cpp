@@ -1,11 +1,11 @@
-#include "lang/variables.h"
+#include "lang/execute/variables.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/json.h"
-#include "lang/text_allowance.h"
+#include "lang/batch/text_allowance.h"
 
 namespace espalier::lang {
 

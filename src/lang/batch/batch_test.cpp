@@ -1,4 +1,4 @@
-#include "lang/batch.h"
+#include "lang/batch/batch.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "lang/scripted_backend.h"
+#include "lang/backends/scripted_backend.h"
 
 namespace espalier::lang {
 namespace {

@@ -1,4 +1,4 @@
-#include "lang/choice_path.h"
+#include "lang/choices/choice_path.h"
 
 #include <algorithm>
 #include <numeric>

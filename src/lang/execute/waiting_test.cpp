@@ -1,5 +1,5 @@
 // How waits end before what they wait for is there, and how one is told instead of waiting.
-#include "lang/waiting.h"
+#include "lang/execute/waiting.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "espalier/program.h"
-#include "lang/batch.h"
-#include "lang/scripted_backend.h"
+#include "lang/backends/scripted_backend.h"
+#include "lang/batch/batch.h"
 
 namespace espalier {
 namespace {

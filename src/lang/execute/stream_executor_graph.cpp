@@ -2,10 +2,10 @@
 // that several states share, chains of generations that are one call, and runs that a server carries out.
 #include <set>
 
+#include "lang/chat/turns.h"
+#include "lang/execute/stream_executor.h"
+#include "lang/execute/stream_executor_calls.h"
 #include "lang/gen_options.h"
-#include "lang/stream_executor.h"
-#include "lang/stream_executor_calls.h"
-#include "lang/turns.h"
 
 namespace espalier::lang {
 

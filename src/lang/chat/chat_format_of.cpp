@@ -1,10 +1,10 @@
-#include "lang/chat_format_of.h"
+#include "lang/chat/chat_format_of.h"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "lang/turns.h"
+#include "lang/chat/turns.h"
 
 namespace espalier::lang {
 namespace {

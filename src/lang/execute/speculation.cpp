@@ -1,4 +1,4 @@
-#include "lang/speculation.h"
+#include "lang/execute/speculation.h"
 
 #include <algorithm>
 #include <cmath>

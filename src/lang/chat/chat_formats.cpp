@@ -1,4 +1,4 @@
-#include "lang/chat_formats.h"
+#include "lang/chat/chat_formats.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lang/chat_format_texts.h"
+#include "lang/chat/chat_format_texts.h"
 
 namespace espalier::lang {
 namespace {

@@ -17,13 +17,13 @@
 #include <deque>
 #include <mutex>
 
-#include "lang/gather.h"
-#include "lang/sample_group.h"
-#include "lang/served_runs.h"
-#include "lang/speculation.h"
+#include "lang/batch/served_runs.h"
+#include "lang/batch/text_allowance.h"
+#include "lang/execute/gather.h"
+#include "lang/execute/sample_group.h"
+#include "lang/execute/speculation.h"
+#include "lang/execute/variables.h"
 #include "lang/state_core.h"
-#include "lang/text_allowance.h"
-#include "lang/variables.h"
 
 namespace espalier::lang {
 

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "lang/choice_tokens.h"
+#include "lang/choices/choice_tokens.h"
 
 namespace espalier::lang {
 

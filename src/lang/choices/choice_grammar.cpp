@@ -1,4 +1,4 @@
-#include "lang/choice_grammar.h"
+#include "lang/choices/choice_grammar.h"
 
 #include <fmt/format.h>
 

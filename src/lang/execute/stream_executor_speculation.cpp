@@ -1,7 +1,7 @@
 // API speculation, as the executor does it (speculation.h says what is asked when).
+#include "lang/execute/stream_executor.h"
+#include "lang/execute/stream_executor_calls.h"
 #include "lang/gen_options.h"
-#include "lang/stream_executor.h"
-#include "lang/stream_executor_calls.h"
 
 namespace espalier::lang {
 

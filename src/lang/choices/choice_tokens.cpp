@@ -1,4 +1,4 @@
-#include "lang/choice_tokens.h"
+#include "lang/choices/choice_tokens.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 
 #include <fmt/format.h>
 

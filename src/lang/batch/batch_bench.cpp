@@ -18,7 +18,7 @@
 #include "base/free_memory.h"
 #include "espalier/compiler.h"
 #include "espalier/program.h"
-#include "lang/measured_backends.h"
+#include "lang/backends/measured_backends.h"
 
 namespace {
 

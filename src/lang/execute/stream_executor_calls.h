@@ -1,7 +1,7 @@
 // stream_executor_calls.h: how a state makes a call and goes on when it has ended (private to the executor's files).
 #pragma once
 
-#include "lang/stream_executor.h"
+#include "lang/execute/stream_executor.h"
 
 namespace espalier::lang {
 

@@ -1,4 +1,4 @@
-#include "lang/waiting.h"
+#include "lang/execute/waiting.h"
 
 #include <memory>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "lang/chat_formats.h"
+#include "lang/chat/chat_formats.h"
 
 #include <gtest/gtest.h>
 

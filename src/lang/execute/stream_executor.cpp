@@ -1,15 +1,15 @@
-#include "lang/stream_executor.h"
+#include "lang/execute/stream_executor.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "lang/choice_grammar.h"
+#include "lang/chat/turns.h"
+#include "lang/choices/choice_grammar.h"
+#include "lang/execute/in_turn.h"
+#include "lang/execute/stream_executor_calls.h"
+#include "lang/execute/waiting.h"
 #include "lang/gen_options.h"
-#include "lang/in_turn.h"
-#include "lang/stream_executor_calls.h"
-#include "lang/turns.h"
-#include "lang/waiting.h"
 #include "text/reasoning.h"
 
 namespace espalier::lang {

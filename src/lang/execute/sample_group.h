@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "espalier/backend.h"
-#include "lang/awaited.h"
+#include "lang/execute/awaited.h"
 
 namespace espalier::lang {
 
