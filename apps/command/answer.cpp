@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "command/output.h"
-#include "engine/text_stream.h"
+#include "engine/stream/text_stream.h"
 
 namespace espalier::command {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "bench/workload/json_lines.h"
 #include "command/command.h"
-#include "engine/loaded_model.h"
+#include "engine/load/loaded_model.h"
 #include "grammar_tool/automaton_graph.h"
 #include "grammar_tool/stdio.h"
 

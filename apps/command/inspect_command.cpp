@@ -7,7 +7,7 @@
 
 #include "command/command.h"
 #include "command/output.h"
-#include "engine/loaded_model.h"
+#include "engine/load/loaded_model.h"
 #include "model/arch/table.h"
 #include "model/weight_check.h"
 #include "tensor/describe.h"

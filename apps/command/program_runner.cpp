@@ -6,7 +6,7 @@
 
 #include "base/json_fields.h"
 #include "espalier/backends.h"
-#include "lang/stream_executor.h"
+#include "lang/execute/stream_executor.h"
 #include "net/client/event_stream.h"
 #include "net/client/http_client.h"
 #include "server/in_process.h"

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "base/json_fields.h"
-#include "engine/loaded_model.h"
+#include "engine/load/loaded_model.h"
 #include "text/tokenizer.h"
 
 namespace espalier::command {

@@ -29,7 +29,7 @@
 namespace espalier {
 
 namespace lang {
-class ProgramServer;  // lang/served_runs.h
+class ProgramServer;  // lang/batch/served_runs.h
 }
 
 struct Picture {

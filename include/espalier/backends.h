@@ -45,15 +45,16 @@ struct ConnectionOptions {
 // The model in this process.
 struct LocalOptions {
   std::shared_ptr<Engine> engine = {};
-  std::string chat_template = {};  // a name of lang/chat_formats.h; empty = the model's own
+  std::string chat_template = {};  // a name of lang/chat/chat_formats.h; empty = the model's own
 };
 Result<std::shared_ptr<Backend>> open_local(LocalOptions options);
 
 // Espalier's and SGLang's own interface (/generate).
 struct NativeOptions {
-  std::string base_url = {};       // "http://127.0.0.1:30000"
-  std::string api_key = {};        // empty: none
-  std::string chat_template = {};  // a name of lang/chat_formats.h; empty = the server's own, else by its model's path
+  std::string base_url = {};  // "http://127.0.0.1:30000"
+  std::string api_key = {};   // empty: none
+  std::string chat_template =
+      {};  // a name of lang/chat/chat_formats.h; empty = the server's own, else by its model's path
   ConnectionOptions connection = {};
 };
 Result<std::shared_ptr<Backend>> open_native(NativeOptions options);

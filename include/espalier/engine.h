@@ -145,7 +145,7 @@ class Engine {
 
   Result<> flush_cache();  // and all pins; bad_request while something runs or waits
   // Keeps in memory what the cache has of a prefix: all of it when a request has just computed it. A pin is given up,
-  // the oldest first, only when a request could not run otherwise. Fails: engine/pins.h.
+  // the oldest first, only when a request could not run otherwise. Fails: engine/memory/pins.h.
   Result<PinInfo> pin(PinWish wish);
   Result<> unpin(std::string_view id);  // not_found
   std::vector<PinInfo> pins() const;    // oldest first

@@ -41,7 +41,7 @@
 namespace espalier {
 
 namespace lang {
-class StateCore;      // a state's queue and values: being run (lang/stream_executor.h) or traced (trace())
+class StateCore;      // a state's queue and values: being run (lang/execute/stream_executor.h) or traced (trace())
 class PromisedValue;  // lang/state_core.h
 }  // namespace lang
 
@@ -381,7 +381,7 @@ struct RunOptions {
   std::shared_ptr<Backend> backend = {};  // null: default_backend()
   GenOptions defaults = {};               // over those of the language: 128 tokens, temperature 1
   bool stream = false;      // pieces() tells while it is generated; the function runs in a thread of its own
-  int api_spec_tokens = 0;  // > 0: API speculation (lang/speculation.h)
+  int api_spec_tokens = 0;  // > 0: API speculation (lang/execute/speculation.h)
 };
 
 struct BatchOptions {

@@ -10,7 +10,7 @@
 #include "espalier/backends.h"
 #include "held_backend.h"
 #include "lang/backends/compute_prefix.h"
-#include "lang/chat_formats.h"
+#include "lang/chat/chat_formats.h"
 #include "python_json.h"
 
 namespace espalier::python {

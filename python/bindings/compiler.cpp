@@ -7,7 +7,7 @@
 #include "errors.h"
 #include "espalier/compiler.h"
 #include "held_backend.h"
-#include "lang/batch.h"
+#include "lang/batch/batch.h"
 #include "lang/compiler/following.h"
 #include "lang/graph/prefix.h"
 #include "lang/state_core.h"

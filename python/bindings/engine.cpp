@@ -12,8 +12,8 @@
 #include "errors.h"
 #include "espalier/backends.h"
 #include "held_backend.h"
-#include "lang/chat_formats.h"
-#include "lang/waiting.h"
+#include "lang/chat/chat_formats.h"
+#include "lang/execute/waiting.h"
 #include "serve/foreign_flags.h"
 #include "serve/serve_options.h"
 #include "server/in_process.h"
@@ -75,7 +75,7 @@ class EngineCall {
 
 class PythonEngine {
  public:
-  // `chat_format`: a name of lang/chat_formats.h for programs; empty = the model's own.
+  // `chat_format`: a name of lang/chat/chat_formats.h for programs; empty = the model's own.
   PythonEngine(std::vector<std::string> words, std::string chat_format) : chat_format_(std::move(chat_format)) {
     const nb::gil_scoped_release released;
     const auto options = value_of(read_flags(std::move(words)));

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "lang/batch.h"
+#include "lang/batch/batch.h"
 #include "states.h"
 
 namespace espalier::python {

@@ -8,7 +8,7 @@
 
 #include "errors.h"
 #include "held_backend.h"
-#include "lang/waiting.h"
+#include "lang/execute/waiting.h"
 #include "python_function.h"
 #include "states.h"
 #include "values.h"

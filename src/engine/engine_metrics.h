@@ -1,4 +1,4 @@
-// engine_metrics.h: what the engine counts. Names of series are the server's (server/metrics_routes.cpp).
+// engine_metrics.h: what the engine counts. Names of series are the server's (server/routes/metrics_routes.cpp).
 // Units: tokens, seconds.
 #pragma once
 
@@ -28,7 +28,8 @@ struct EngineMetrics {
   Counter finished_stop, finished_length, finished_abort, finished_error, rejected_queue, rejected_draining;
   Counter preemptions, retracted_tokens, evicted_tokens, steps;
   Counter disk_hit_tokens;  // of cached_tokens, those that were read from disk for the request
-  Counter forced_tokens, passes_saved, masks, late_masks;  // of constraints (engine/constrained_text.h, row_mask.h)
+  Counter forced_tokens, passes_saved, masks,
+      late_masks;  // of constraints (engine/constrain/constrained_text.h, row_mask.h)
   Counter draft_steps, drafted_tokens, accepted_tokens;
   Counter read_tokens, read_extents;  // of the pool, by attention, and in how many pieces they lay
   Counter moved_tokens;               // to lie together again

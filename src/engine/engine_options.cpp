@@ -11,7 +11,7 @@
 #include "base/compute_team.h"
 #include "base/processors.h"
 #include "cache/slot_allocator.h"
-#include "engine/kv_pool.h"
+#include "engine/memory/kv_pool.h"
 
 namespace espalier {
 namespace {

@@ -5,8 +5,8 @@
 #include "base/compute_team.h"
 #include "base/memory_room.h"
 #include "cache/eviction.h"
-#include "engine/drafts.h"
-#include "engine/scheduler.h"
+#include "engine/draft/drafts.h"
+#include "engine/schedule/scheduler.h"
 #include "espalier/engine.h"
 #include "model/decoder.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "engine/engine_metrics.h"
-#include "engine/text_stream.h"
+#include "engine/stream/text_stream.h"
 #include "testing/data.h"
 #include "text/tokenizer.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "grammar/stop_regex.h"
+#include "grammar/regex/stop_regex.h"
 #include "sampling/noise.h"
 #include "text/stop_matcher.h"
 

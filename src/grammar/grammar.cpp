@@ -7,13 +7,13 @@
 
 #include "base/piecemeal.h"
 #include "base/thread_allowance.h"
-#include "grammar/closing.h"
-#include "grammar/forced_tokens.h"
+#include "grammar/characters/spelling.h"
+#include "grammar/closing/closing.h"
+#include "grammar/closing/least_nesting.h"
+#include "grammar/forced/forced_tokens.h"
 #include "grammar/json_schema/schema_grammar.h"
-#include "grammar/least_nesting.h"
-#include "grammar/regex.h"
-#include "grammar/rule_grammar.h"
-#include "grammar/spelling.h"
+#include "grammar/regex/regex.h"
+#include "grammar/rules/rule_grammar.h"
 #include "text/tokenizer.h"
 
 namespace espalier::grammar {

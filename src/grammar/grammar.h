@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "espalier/grammar.h"
-#include "grammar/automaton.h"
+#include "grammar/automaton/automaton.h"
+#include "grammar/automaton/recorded_states.h"
+#include "grammar/masks/token_masks.h"
+#include "grammar/masks/vocabulary.h"
 #include "grammar/memory_share.h"
-#include "grammar/recorded_states.h"
-#include "grammar/structural_tag.h"
-#include "grammar/token_masks.h"
-#include "grammar/vocabulary.h"
+#include "grammar/tags/structural_tag.h"
 
 namespace espalier::grammar {
 

@@ -7,8 +7,8 @@
 #include <iterator>
 
 #include "espalier/program.h"
+#include "lang/backends/media_type.h"
 #include "lang/gen_options.h"
-#include "lang/media_type.h"
 
 namespace espalier {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "base/start_thread.h"
 #include "espalier/program.h"
-#include "lang/batch.h"
+#include "lang/batch/batch.h"
+#include "lang/execute/stream_executor.h"
 #include "lang/graph/tracing.h"
-#include "lang/stream_executor.h"
 
 namespace espalier {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace espalier::lang {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "espalier/compiler.h"
 #include "espalier/program.h"
-#include "lang/measured_backends.h"
+#include "lang/backends/measured_backends.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "espalier/program.h"
-#include "lang/scripted_backend.h"
+#include "lang/backends/scripted_backend.h"
 #include "testing/data.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "espalier/program.h"
-#include "lang/awaited.h"
+#include "lang/execute/awaited.h"
 
 namespace espalier::lang {
 
@@ -35,7 +35,7 @@ struct ReasoningSplit {  // of what was generated under these names since the tu
   std::string model_type;
   std::vector<std::string> names;
 };
-struct ServedItem;  // lang/served_runs.h
+struct ServedItem;  // lang/batch/served_runs.h
 using GraphItem = std::variant<SampleItem, ChainItem, ReasoningSplit, std::shared_ptr<const ServedItem>>;
 
 // A variable as it is when the nodes that were queued at some moment have set it: its value, or why it never comes.

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "server/chat_prompt.h"
+#include "server/prompt/chat_prompt.h"
 
 namespace espalier::server {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "net/request_target.h"
 #include "server/attach_model.h"
-#include "server/dialect.h"
-#include "server/routes.h"
+#include "server/delivery/dialect.h"
+#include "server/routes/routes.h"
 
 namespace espalier::server {
 namespace {

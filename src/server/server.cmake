@@ -5,14 +5,14 @@ target_link_libraries(espalier_server PRIVATE OpenSSL::Crypto)
 # A raw string literal holds at most 64 KiB by the standard's minimum, so the page is written as a list of bytes.
 function(espalier_embed_page source header)
   add_custom_command(OUTPUT ${header}
-    COMMAND ${CMAKE_COMMAND} -DSOURCE=${source} -DHEADER=${header} -P ${PROJECT_SOURCE_DIR}/src/server/embed_page.cmake
-    DEPENDS ${source} ${PROJECT_SOURCE_DIR}/src/server/embed_page.cmake
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${source} -DHEADER=${header} -P ${PROJECT_SOURCE_DIR}/src/server/routes/embed_page.cmake
+    DEPENDS ${source} ${PROJECT_SOURCE_DIR}/src/server/routes/embed_page.cmake
     COMMENT "Embedding the chat page")
 endfunction()
 
 set(page_dir ${PROJECT_BINARY_DIR}/generated/server)
 file(MAKE_DIRECTORY ${page_dir})
-espalier_embed_page(${PROJECT_SOURCE_DIR}/src/server/chat_page.html ${page_dir}/chat_page_bytes.inc)
+espalier_embed_page(${PROJECT_SOURCE_DIR}/src/server/routes/chat_page.html ${page_dir}/chat_page_bytes.inc)
 target_sources(espalier_server PRIVATE ${page_dir}/chat_page_bytes.inc)
 add_custom_target(espalier_generated DEPENDS ${page_dir}/chat_page_bytes.inc)  # what clang-tidy needs without a build
 target_include_directories(espalier_server PRIVATE ${page_dir})

@@ -4,11 +4,11 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "server/admission/gate.h"
 #include "server/attach_model.h"
-#include "server/delivery.h"
-#include "server/gate.h"
-#include "server/request_log.h"
-#include "server/routes.h"
+#include "server/delivery/delivery.h"
+#include "server/metrics/request_log.h"
+#include "server/routes/routes.h"
 #include "text/reasoning.h"
 
 namespace espalier::server {

@@ -11,20 +11,20 @@
 #include <string_view>
 
 #include "base/side_pool.h"
-#include "engine/courier.h"
-#include "lang/text_allowance.h"
+#include "engine/stream/courier.h"
+#include "lang/batch/text_allowance.h"
 #include "net/http_server.h"
-#include "server/active_ids.h"
-#include "server/budget.h"
-#include "server/drain_rate.h"
-#include "server/keys.h"
+#include "server/admission/active_ids.h"
+#include "server/admission/budget.h"
+#include "server/admission/drain_rate.h"
+#include "server/admission/keys.h"
+#include "server/fields/unknown_fields.h"
+#include "server/metrics/server_metrics.h"
 #include "server/programs/program_host.h"
 #include "server/readiness.h"
 #include "server/served_model.h"
-#include "server/server_metrics.h"
 #include "server/server_options.h"
-#include "server/sessions.h"
-#include "server/unknown_fields.h"
+#include "server/sessions/sessions.h"
 
 namespace espalier::server {
 

@@ -13,7 +13,7 @@ import unittest
 from harness import SOURCE
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PAGE = (SOURCE / "src" / "server" / "chat_page.html").read_text()
+PAGE = (SOURCE / "src" / "server" / "routes" / "chat_page.html").read_text()
 
 # Before the page's own script: fetch() answers out of `answers`, and remembers what it was asked.
 DOUBLE = """<script>

@@ -6,10 +6,10 @@
 
 #include "bench/load/random.h"
 #include "bench/load/statistics.h"
-#include "engine/engine_core.h"
 #include "engine/engine_options.h"
-#include "engine/loaded_model.h"
-#include "engine/model_runner.h"
+#include "engine/load/loaded_model.h"
+#include "engine/step/engine_core.h"
+#include "engine/step/model_runner.h"
 #include "model/arch/table.h"
 
 namespace espalier::bench {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench/load/statistics.h"
-#include "engine/engine_core.h"
+#include "engine/step/engine_core.h"
 
 namespace espalier::bench {
 

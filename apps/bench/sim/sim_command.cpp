@@ -12,7 +12,7 @@
 #include "bench/sim/planning.h"
 #include "bench/sim/sim_options.h"
 #include "bench/sim/sim_report.h"
-#include "engine/loaded_model.h"
+#include "engine/load/loaded_model.h"
 
 namespace espalier::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "bench/sim/sim_report.h"
 #include "bench/sim/simulation.h"
 #include "bench/workload/workload_file.h"
-#include "engine/core_harness.h"
+#include "engine/step/core_harness.h"
 
 namespace espalier::bench {
 namespace {

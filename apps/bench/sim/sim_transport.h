@@ -16,7 +16,7 @@
 #include "bench/sim/ideal_cache.h"
 #include "bench/sim/simulated_model.h"
 #include "bench/workload/workload.h"
-#include "engine/engine_core.h"
+#include "engine/step/engine_core.h"
 
 namespace espalier::bench {
 

@@ -9,8 +9,8 @@
 
 #include "bench/sim/prompt_ids.h"
 #include "bench/sim/step_times.h"
-#include "engine/sequence.h"
-#include "engine/step.h"
+#include "engine/step/sequence.h"
+#include "engine/step/step.h"
 
 namespace espalier::bench {
 

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "engine/step.h"
+#include "engine/step/step.h"
 #include "espalier/error.h"
 
 namespace espalier::bench {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 namespace espalier::grammar {
 

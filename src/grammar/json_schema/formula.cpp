@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/step_aside.h"
-#include "grammar/hashing.h"
+#include "grammar/automaton/hashing.h"
 
 namespace espalier::grammar {
 using Kind = Demand::Kind;

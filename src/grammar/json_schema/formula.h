@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "grammar/expression.h"
+#include "grammar/automaton/expression.h"
 
 namespace espalier::grammar {
 

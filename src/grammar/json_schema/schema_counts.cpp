@@ -1,8 +1,8 @@
 // How many values satisfy a formula, as far as anybody wants to know: values that must differ need as many.
 #include <algorithm>
 
+#include "grammar/automaton/text_count.h"
 #include "grammar/json_schema/schema_grammar.h"
-#include "grammar/text_count.h"
 
 namespace espalier::grammar {
 namespace {

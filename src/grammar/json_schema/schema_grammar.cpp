@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "grammar/hashing.h"
+#include "grammar/automaton/hashing.h"
 #include "grammar/json_schema/schema_steps.h"
 #include "grammar/json_schema/written_value.h"
 

@@ -1,7 +1,7 @@
 // Multiples of a factor, digit by digit; between bounds without looking for them.
 #include <algorithm>
 
-#include "grammar/hashing.h"
+#include "grammar/automaton/hashing.h"
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/json_schema/schema_steps.h"
 

@@ -6,10 +6,10 @@
 // (recorded_states.h), and the names that matter are left out of those that may still come.
 #include <algorithm>
 
+#include "grammar/automaton/text_count.h"
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/json_schema/schema_steps.h"
 #include "grammar/json_schema/written_value.h"
-#include "grammar/text_count.h"
 
 namespace espalier::grammar {
 namespace {

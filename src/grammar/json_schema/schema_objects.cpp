@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "grammar/hashing.h"
+#include "grammar/automaton/hashing.h"
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/json_schema/schema_steps.h"
 

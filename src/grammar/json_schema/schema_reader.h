@@ -24,11 +24,11 @@
 
 #include "base/piecemeal.h"
 #include "espalier/grammar.h"
+#include "grammar/automaton/stable_pool.h"
+#include "grammar/characters/spelling.h"
 #include "grammar/json_schema/formula.h"
 #include "grammar/json_schema/number_text.h"
 #include "grammar/json_schema/schema_document.h"
-#include "grammar/spelling.h"
-#include "grammar/stable_pool.h"
 
 namespace espalier::grammar {
 

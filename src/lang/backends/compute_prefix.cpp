@@ -2,7 +2,7 @@
 
 #include <future>
 
-#include "lang/waiting.h"
+#include "lang/execute/waiting.h"
 
 namespace espalier::lang {
 

@@ -1,5 +1,5 @@
 // compute_prefix.h: how a back end comes to have a text in its cache: a call that generates nothing.
-// Threads: waits, as the reads of a state do (lang/waiting.h).
+// Threads: waits, as the reads of a state do (lang/execute/waiting.h).
 // Fails:   what the back end answers.
 #pragma once
 

@@ -12,7 +12,7 @@
 #include "lang/backends/native/native_select.h"
 #include "lang/backends/openai/openai_select.h"
 #include "lang/backends/remote/endpoint.h"
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 
 namespace {
 

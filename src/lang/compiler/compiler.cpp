@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "base/json_fields.h"
-#include "lang/batch.h"
+#include "lang/batch/batch.h"
 #include "lang/compiler/following.h"
 #include "lang/compiler/passes.h"
 #include "lang/compiler/served_batch.h"

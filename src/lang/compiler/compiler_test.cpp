@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "espalier/compiler.h"
-#include "lang/scripted_backend.h"
+#include "lang/backends/scripted_backend.h"
 #include "testing/data.h"
 #include "testing/temp_folder.h"
 

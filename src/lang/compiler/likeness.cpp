@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 #include "lang/graph/options_json.h"
 
 namespace espalier::lang {

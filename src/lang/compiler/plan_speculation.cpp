@@ -1,5 +1,5 @@
 // API speculation of a program that is known beforehand: whether it can save calls, and how many tokens one call should
-// ask for (lang/speculation.h says how it is done).
+// ask for (lang/execute/speculation.h says how it is done).
 #include <fmt/format.h>
 
 #include <algorithm>

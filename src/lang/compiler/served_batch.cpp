@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 #include "lang/compiler/streams.h"
 #include "lang/graph/options_json.h"
 #include "lang/state_core.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "espalier/compiler.h"
-#include "lang/served_runs.h"
+#include "lang/batch/served_runs.h"
 
 namespace espalier::lang {
 

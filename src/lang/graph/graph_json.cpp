@@ -2,7 +2,7 @@
 
 #include "base/json_fields.h"
 #include "espalier/graph.h"
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 #include "lang/gen_options.h"
 #include "lang/graph/options_json.h"
 

@@ -8,9 +8,9 @@
 #include <regex>
 #include <set>
 
+#include "lang/backends/scripted_backend.h"
 #include "lang/graph/prefix.h"
 #include "lang/graph/replay.h"
-#include "lang/scripted_backend.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside
 

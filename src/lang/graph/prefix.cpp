@@ -1,6 +1,6 @@
 #include "lang/graph/prefix.h"
 
-#include "lang/turns.h"
+#include "lang/chat/turns.h"
 
 namespace espalier::lang {
 

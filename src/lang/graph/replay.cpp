@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "lang/sample_group.h"
+#include "lang/execute/sample_group.h"
 #include "lang/state_core.h"
 
 namespace espalier::lang {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/json.h"
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 #include "lang/compiler/streams.h"
 
 namespace espalier::lang {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "server/fields/request_names.h"
 #include "server/native/generate_reply.h"
 #include "server/native/segments.h"
 #include "server/native/select.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
-#include "server/reasoning.h"
-#include "server/request_names.h"
+#include "server/prompt/reasoning.h"
 
 namespace espalier::server {
 namespace {

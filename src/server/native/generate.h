@@ -1,8 +1,8 @@
 // generate.h: POST and PUT /generate, SGLang's native route.
 #pragma once
 
-#include "server/handler.h"
 #include "server/native/generate_body.h"
+#include "server/routes/handler.h"
 
 namespace espalier::server {
 

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/prompt_logprob_layout.h"
-#include "server/constraint_fields.h"
-#include "server/field_table.h"
-#include "server/prompt.h"
-#include "server/sampling_fields.h"
+#include "engine/stream/prompt_logprob_layout.h"
+#include "server/fields/constraint_fields.h"
+#include "server/fields/field_table.h"
+#include "server/fields/sampling_fields.h"
+#include "server/prompt/prompt.h"
 #include "server/server_options.h"
-#include "server/sessions.h"
+#include "server/sessions/sessions.h"
 
 namespace espalier::server {
 

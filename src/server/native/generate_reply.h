@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "server/json_writer.h"
+#include "server/delivery/json_writer.h"
+#include "server/delivery/reply.h"
 #include "server/native/generate_body.h"
-#include "server/reply.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {

@@ -4,11 +4,11 @@
 
 #include <set>
 
-#include "engine/continued_text.h"
-#include "server/json_writer.h"
+#include "engine/stream/continued_text.h"
+#include "server/delivery/json_writer.h"
+#include "server/fields/request_names.h"
 #include "server/native/generate.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
-#include "server/request_names.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {

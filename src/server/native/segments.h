@@ -11,8 +11,8 @@
 // context_length_exceeded.
 #pragma once
 
-#include "server/handler.h"
 #include "server/native/generate_body.h"
+#include "server/routes/handler.h"
 
 namespace espalier::server {
 

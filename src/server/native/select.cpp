@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lang/choice_tokens.h"
-#include "lang/choices.h"
-#include "server/json_writer.h"
+#include "lang/choices/choice_tokens.h"
+#include "lang/choices/choices.h"
+#include "server/delivery/json_writer.h"
+#include "server/fields/request_names.h"
 #include "server/native/generate.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
-#include "server/request_names.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {
@@ -89,7 +89,8 @@ class SelectReply final : public Reply {
     json.field("choice", decision.choice).field("choices_method", options_.method_name);
     numbers(json.key("normalized_prompt_logprobs"), decision.means);
     json.key("input_token_logprobs").open('[');
-    for (std::size_t i = 0; i < scores_.size(); ++i) entries(json, scores_[i].logprobs, options_.choices[i].tokens.own());
+    for (std::size_t i = 0; i < scores_.size(); ++i)
+      entries(json, scores_[i].logprobs, options_.choices[i].tokens.own());
     json.close(']').key("output_token_logprobs").open('[').close(']');
     if (!decision.matrix.empty()) {
       json.key("greedy_logprob_matrix").open('[');
@@ -186,8 +187,8 @@ Result<Generation> select_choice(Call& call, const GenerateBody& body) {
     auto tokens = lang::choice_tokens(*reply.tokenizer, encode, behind, text_ids, choice.text);
     if (!tokens.ok()) return in_field(std::move(tokens).error(), field);
     choice.tokens = std::move(tokens).value();
-    ESP_TRY(Request request, scoring_request(call, item, choice.tokens.ids, choice.tokens.scored,
-                                             fmt::format("{}_{}", reply.id, i)));
+    ESP_TRY(Request request,
+            scoring_request(call, item, choice.tokens.ids, choice.tokens.scored, fmt::format("{}_{}", reply.id, i)));
     generation.requests.push_back(std::move(request));
     reply.choices.push_back(std::move(choice));
   }

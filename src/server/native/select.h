@@ -3,13 +3,13 @@
 // All choices are scored at once, by the log-probabilities of their tokens behind the prompt; the prompt is computed
 // once. A choice is encoded together with a prompt that is text, so its first token may take in the prompt's last one
 // (token healing), which then counts with it; behind a prompt of ids it is encoded alone.
-// The methods: lang/choices.h.
+// The methods: lang/choices/choices.h.
 // Threads: parse: any; the reply: the courier's. Fails: bad_request naming the field.
 // Source:  reference/sglang-language.md section 3.
 #pragma once
 
-#include "server/handler.h"
 #include "server/native/generate_body.h"
+#include "server/routes/handler.h"
 
 namespace espalier::server {
 

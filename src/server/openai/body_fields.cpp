@@ -6,7 +6,7 @@
 #include <charconv>
 #include <ctime>
 
-#include "server/sampling_fields.h"
+#include "server/fields/sampling_fields.h"
 
 namespace espalier::server {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "espalier/request.h"
 #include "net/http_types.h"
-#include "server/constraint_fields.h"
-#include "server/field_table.h"
-#include "server/handler.h"
+#include "server/fields/constraint_fields.h"
+#include "server/fields/field_table.h"
 #include "server/openai/openai_reply.h"
+#include "server/routes/handler.h"
 
 namespace espalier::server {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "server/reasoning.h"
-#include "server/request_names.h"
-#include "server/sampling_fields.h"
+#include "server/fields/request_names.h"
+#include "server/fields/sampling_fields.h"
+#include "server/prompt/reasoning.h"
 #include "text/chat_template.h"
 
 namespace espalier::server {

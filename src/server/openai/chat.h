@@ -3,9 +3,9 @@
 // Threads: parse and reply as handler.h and Reply say. Fails: bad_request naming the field as OpenAI's API calls it.
 #pragma once
 
-#include "server/chat_prompt.h"
 #include "server/openai/body_fields.h"
 #include "server/openai/openai_reply.h"
+#include "server/prompt/chat_prompt.h"
 
 namespace espalier::server {
 

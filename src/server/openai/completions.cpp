@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "server/request_names.h"
-#include "server/sampling_fields.h"
+#include "server/fields/request_names.h"
+#include "server/fields/sampling_fields.h"
 
 namespace espalier::server {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "server/openai/body_fields.h"
 #include "server/openai/openai_reply.h"
-#include "server/prompt.h"
+#include "server/prompt/prompt.h"
 
 namespace espalier::server {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "server/json_writer.h"
-#include "server/reply.h"
+#include "server/delivery/json_writer.h"
+#include "server/delivery/reply.h"
 #include "text/reasoning.h"
 #include "text/tokenizer.h"
 

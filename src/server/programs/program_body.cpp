@@ -6,12 +6,12 @@
 #include <array>
 #include <set>
 
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 #include "lang/compiler/streams.h"
 #include "lang/gen_options.h"
 #include "lang/graph/options_json.h"
+#include "server/fields/request_names.h"
 #include "server/programs/program_host.h"
-#include "server/request_names.h"
 
 namespace espalier::server {
 namespace {

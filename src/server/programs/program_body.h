@@ -11,7 +11,7 @@
 
 #include "espalier/compiler.h"
 #include "espalier/request.h"
-#include "server/field_table.h"
+#include "server/fields/field_table.h"
 #include "server/server_options.h"
 
 namespace espalier::server {

@@ -2,10 +2,10 @@
 
 #include "lang/compiler/streams.h"
 #include "lang/graph/replay.h"
-#include "server/deadline.h"
-#include "server/dialect.h"
+#include "server/admission/deadline.h"
+#include "server/delivery/dialect.h"
+#include "server/metrics/request_log.h"
 #include "server/programs/program_result.h"
-#include "server/request_log.h"
 
 namespace espalier::server {
 namespace {

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/courier.h"
+#include "engine/stream/courier.h"
 #include "lang/backends/local/local_backend.h"
-#include "lang/stream_executor.h"
-#include "server/answer_stream.h"
+#include "lang/execute/stream_executor.h"
+#include "server/delivery/answer_stream.h"
+#include "server/delivery/reply.h"
 #include "server/programs/program_body.h"
-#include "server/reply.h"
 #include "server/service.h"
 
 namespace espalier::server {

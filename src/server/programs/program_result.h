@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "espalier/json.h"
-#include "lang/stream_executor.h"
+#include "lang/execute/stream_executor.h"
 
 namespace espalier::server {
 

@@ -1,8 +1,8 @@
 // POST /v1/programs: a program as data, compiled and run beside the engine.
-#include "server/handler.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
 #include "server/programs/program_delivery.h"
-#include "server/routes.h"
+#include "server/routes/handler.h"
+#include "server/routes/routes.h"
 
 namespace espalier::server {
 namespace {

@@ -2,7 +2,7 @@
 #include "lang/backends/anthropic/anthropic_wire.h"
 #include "lang/backends/remote/remote_backend.h"
 #include "lang/backends/remote/wire_text.h"
-#include "lang/chat_formats.h"
+#include "lang/chat/chat_formats.h"
 
 namespace espalier {
 namespace lang::anthropic {

@@ -4,7 +4,7 @@
 #include "lang/backends/gemini/gemini_wire.h"
 #include "lang/backends/remote/remote_backend.h"
 #include "lang/backends/remote/wire_text.h"
-#include "lang/chat_formats.h"
+#include "lang/chat/chat_formats.h"
 #include "net/client/url.h"
 
 namespace espalier {

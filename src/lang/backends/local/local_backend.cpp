@@ -7,8 +7,8 @@
 #include "lang/backends/compute_prefix.h"
 #include "lang/backends/let_go.h"
 #include "lang/backends/local/local_context.h"
-#include "lang/chat_format_of.h"
-#include "lang/chat_formats.h"
+#include "lang/chat/chat_format_of.h"
+#include "lang/chat/chat_formats.h"
 
 namespace espalier {
 namespace lang {

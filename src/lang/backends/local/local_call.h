@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/courier.h"
-#include "engine/text_stream.h"
+#include "engine/stream/courier.h"
+#include "engine/stream/text_stream.h"
 #include "espalier/backend.h"
 #include "lang/backends/local/local_service.h"
 

@@ -4,8 +4,8 @@
 
 #include "lang/backends/local/local_gen.h"
 #include "lang/backends/local/local_select.h"
-#include "lang/choice_tokens.h"
-#include "lang/choices.h"
+#include "lang/choices/choice_tokens.h"
+#include "lang/choices/choices.h"
 
 namespace espalier::lang {
 namespace {

@@ -7,7 +7,7 @@
 // Source:  reference/sglang-language.md section 11.
 #pragma once
 
-#include "engine/continued_text.h"
+#include "engine/stream/continued_text.h"
 #include "lang/backends/local/local_service.h"
 
 namespace espalier::lang {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "engine/continued_text.h"
-#include "engine/prompt_logprob_layout.h"
+#include "engine/stream/continued_text.h"
+#include "engine/stream/prompt_logprob_layout.h"
 #include "lang/backends/local/local_call.h"
 
 namespace espalier::lang {

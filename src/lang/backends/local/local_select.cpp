@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 #include "text/tokenizer.h"
 
 namespace espalier::lang {

@@ -1,14 +1,14 @@
 // local_select.h: the choices of a select, scored at once behind a prefix that is computed once; or by their path.
 //
-// On a path (lang/choice_path.h) each look is a request for one token, whose alternatives are what may follow there.
+// On a path (lang/choices/choice_path.h) each look is a request for one token, whose alternatives are what may follow there.
 // Where the path ends without a choice, all are scored after all.
 // Threads: as LocalCall; requests() where the state is.
 #pragma once
 
-#include "engine/continued_text.h"
+#include "engine/stream/continued_text.h"
 #include "lang/backends/local/local_call.h"
-#include "lang/choice_path.h"
-#include "lang/choice_tokens.h"
+#include "lang/choices/choice_path.h"
+#include "lang/choices/choice_tokens.h"
 
 namespace espalier::lang {
 

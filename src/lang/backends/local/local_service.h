@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/side_pool.h"
-#include "engine/courier.h"
+#include "engine/stream/courier.h"
 #include "espalier/backend.h"
 #include "espalier/engine.h"
 #include "lang/backends/local/output_lengths.h"

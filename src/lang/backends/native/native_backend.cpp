@@ -11,7 +11,7 @@
 #include "lang/backends/native/server_pin.h"
 #include "lang/backends/remote/remote_backend.h"
 #include "lang/backends/remote/wire_text.h"
-#include "lang/chat_formats.h"
+#include "lang/chat/chat_formats.h"
 
 namespace espalier {
 namespace lang::native {

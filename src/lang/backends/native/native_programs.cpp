@@ -8,7 +8,7 @@
 #include "base/json_fields.h"
 #include "lang/backends/remote/reply_reader.h"
 #include "lang/backends/remote/wire_text.h"
-#include "lang/waiting.h"
+#include "lang/execute/waiting.h"
 
 namespace espalier::lang::native {
 namespace {

@@ -1,12 +1,12 @@
 // native_programs.h: programs as POST /v1/programs of an Espalier server.
 //
 // The answer is read as a stream, of which only the ends of runs are asked for, so that runs end one by one.
-// Threads, Fails: as lang/served_runs.h. A stream that breaks off fails the runs that had not ended.
+// Threads, Fails: as lang/batch/served_runs.h. A stream that breaks off fails the runs that had not ended.
 // Source:  docs/http.md, "Programs".
 #pragma once
 
 #include "lang/backends/remote/lane.h"
-#include "lang/served_runs.h"
+#include "lang/batch/served_runs.h"
 
 namespace espalier::lang::native {
 

@@ -4,7 +4,7 @@
 #include "lang/backends/remote/select_wire.h"
 #include "lang/backends/remote/ticket.h"
 #include "lang/backends/remote/wire_text.h"
-#include "lang/choices.h"
+#include "lang/choices/choices.h"
 
 namespace espalier::lang::native {
 namespace {

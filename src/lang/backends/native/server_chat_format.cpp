@@ -3,7 +3,7 @@
 #include "base/json_fields.h"
 #include "lang/backends/remote/reply_reader.h"
 #include "lang/backends/remote/wire_text.h"
-#include "lang/chat_format_of.h"
+#include "lang/chat/chat_format_of.h"
 
 namespace espalier::lang::native {
 namespace {

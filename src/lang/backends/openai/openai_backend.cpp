@@ -6,7 +6,7 @@
 #include "lang/backends/openai/openai_wire.h"
 #include "lang/backends/remote/remote_backend.h"
 #include "lang/backends/remote/wire_text.h"
-#include "lang/chat_formats.h"
+#include "lang/chat/chat_formats.h"
 #include "net/client/url.h"
 
 namespace espalier {

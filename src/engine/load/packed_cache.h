@@ -1,0 +1,43 @@
+// packed_cache.h: whether an engine's matrices come packed out of a file of an earlier start, and go into one for the
+// next (model/packed_weights.h, docs/decisions/packed-weights.md).
+//
+// A file is good for a checkpoint as long as none of its files was written to or replaced: the key has their sizes,
+// inodes and times of change, the names, types, shapes and sampled bytes of all tensors, and the layout of panels that
+// this program makes. Dummy weights are not kept.
+//
+// Order:   open, load the decoder with weights(), save. Threads: one.
+// Fails:   never: a file or folder that cannot be used is one warning, and the weights are packed as without it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/memory_room.h"
+#include "engine/load/loaded_model.h"
+#include "model/packed_weights.h"
+
+namespace espalier {
+
+class PackedCache {
+ public:
+  static PackedCache open(const EngineOptions& options, const ModelFiles& files, const MemoryRoom& room);
+
+  const PackedWeights* weights() const { return weights_ ? &*weights_ : nullptr; }
+  std::int64_t mapped_bytes() const;  // of weights that need no memory of their own; 0 where they are read or packed
+  void save(const Decoder& decoder, ComputeTeam& team, const std::function<void(double share)>& progress);
+  const std::string& description() const { return description_; }  // once saved; empty without a cache
+
+ private:
+  void use(PackedWeights weights, const EngineOptions& options, const MemoryRoom& room);
+
+  std::filesystem::path path_;  // empty: no cache
+  std::string key_;
+  std::optional<PackedWeights> weights_;
+  std::string description_;
+};
+
+// What a file must have been made for to be of use; a test looks at it.
+std::string packed_key(const TensorFile& weights);
+
+}  // namespace espalier

@@ -1,0 +1,137 @@
+#include "engine/memory/disk_cache.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <set>
+
+#include "base/file_times.h"
+#include "base/log.h"
+#include "engine/load/tensor_samples.h"
+#include "model/numerics.h"
+#include "tensor/file/open_file.h"
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first bytes of a file: the metadata of a GGUF (hyperparameters, vocabulary), the whole of a small JSON file.
+void add_start(Fingerprint& print, const fs::path& path) {
+  constexpr std::uint64_t kMost = 16 << 20;
+  auto file = open_file(path);
+  struct stat info{};
+  if (!file.ok() || ::fstat(file->descriptor(), &info) != 0) return print.add("absent");
+  print.add_number(static_cast<std::uint64_t>(info.st_size));
+  print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_sec));
+  print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_nsec));
+  std::vector<std::byte> bytes(std::min<std::uint64_t>(kMost, static_cast<std::uint64_t>(info.st_size)));
+  std::size_t read = 0;
+  while (read < bytes.size()) {
+    const ssize_t got = ::pread(file->descriptor(), bytes.data() + read, bytes.size() - read, static_cast<off_t>(read));
+    if (got <= 0) break;
+    read += static_cast<std::size_t>(got);
+  }
+  print.add(std::span(bytes).first(read));
+}
+
+std::string weights_print(const EngineOptions& options, const TensorFile& weights) {
+  Fingerprint print;
+  const fs::path path = options.model_path;
+  std::error_code ignored;
+  const bool folder = fs::is_directory(path, ignored);
+  if (folder) add_start(print, path / "config.json");
+  if (!folder) add_start(print, path);
+  std::set<std::string> files;
+  for (const Tensor& tensor : weights.tensors()) files.insert(weights.file_of(tensor));
+  for (const std::string& file : files) {
+    print.add(file);
+    if (!file.empty() && options.load_format != "dummy") add_start(print, (folder ? path : path.parent_path()) / file);
+  }
+  add_tensors(print, weights);
+  return print.text();
+}
+
+std::string tokenizer_print(const EngineOptions& options, const ModelFiles& files) {
+  if (!files.tokenizer) return "none";
+  Fingerprint print;
+  const fs::path path = files.tokenizer_path;
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    if (path != fs::path(options.model_path)) add_start(print, path);  // else the weights' print has it
+    return print.text();
+  }
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) add_start(print, path / file);
+  return print.text();
+}
+
+// The bits of the keys and values that this engine computes for a short text. It crosses a block of positions, so that
+// merging of partial results is in it.
+std::string computed_print(const DiskCacheParts& parts) {
+  constexpr int kTokens = kBlockTokens + 4;
+  if (parts.pool_tokens < kTokens || parts.decoder.max_rows() < kTokens) return "none";
+  std::array<TokenId, kTokens> tokens{};
+  std::array<Slot, kTokens> slots{};
+  for (int i = 0; i < kTokens; ++i) {
+    tokens[static_cast<std::size_t>(i)] = static_cast<TokenId>((7919 * i + 13) % parts.vocabulary);
+    slots[static_cast<std::size_t>(i)] = i;
+  }
+  const KvRun run{0, kTokens};
+  const BatchSequence sequence{0, kTokens, 0, std::span(&run, 1)};
+  parts.decoder.forward({tokens, slots, std::span(&sequence, 1), {}}, parts.kv.view());
+  std::vector<std::byte> bytes(parts.copier.block_bytes());
+  parts.copier.copy_out(ExtentList(Extent{kTokens - kBlockTokens, kBlockTokens}), bytes, bytes.size());
+  return fmt::format("{:016x}", checksum(bytes));
+}
+
+std::string size_text(std::int64_t bytes) {
+  return bytes >= (std::int64_t{1} << 30) ? fmt::format("{:.1f} GiB", static_cast<double>(bytes) / 0x1p30)
+                                          : fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 0x1p20);
+}
+
+}  // namespace
+
+std::string disk_cache_key(const DiskCacheParts& p) {
+  const AttentionSpec& a = p.decoder.spec().attention;
+  return fmt::format(
+      "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}x{}x{}; numerics {}; "
+      "computed {}",
+      weights_print(p.options, *p.files.weights), tokenizer_print(p.options, p.files), p.decoder.isa(),
+      p.options.activations, p.kv_type, p.decoder.spec().layers, a.kv_heads, a.head_dim, kNumericsVersion,
+      computed_print(p));
+}
+
+DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, std::function<void()> wake) {
+  DiskCache cache;
+  const EngineOptions& o = p.options;
+  const bool keep = !o.cache_dir.empty();
+  if (!o.radix_cache || (!keep && (o.cache_disk_bytes <= 0 || o.cache_scratch.empty()))) return cache;
+  DiskTierOptions tier;
+  tier.base = keep ? o.cache_dir : o.cache_scratch;
+  tier.keep = keep;
+  tier.block_bytes = p.copier.block_bytes();
+  cache.store_evicted = o.cache_disk_bytes > 0;
+  // Without a tier for what is evicted, a snapshot is never larger than the pool (and its headers).
+  const auto pool_bytes = static_cast<std::uint64_t>(p.pool_tokens) / kBlockTokens * p.copier.block_bytes();
+  tier.capacity =
+      cache.store_evicted ? static_cast<std::uint64_t>(o.cache_disk_bytes) : pool_bytes + pool_bytes / 8 + (64 << 20);
+  if (keep) tier.key = disk_cache_key(p);
+  tier.wake = std::move(wake);
+  const auto capacity = static_cast<std::int64_t>(tier.capacity);
+  auto opened = DiskTier::open(std::move(tier), counters);
+  if (!opened.ok()) {
+    log::warning("prefixes stay in memory only, the disk tier cannot be had: {}", opened.error().message);
+    return cache;
+  }
+  cache.tier = std::move(opened).value();
+  const auto held = static_cast<std::int64_t>(cache.tier->used_bytes());
+  cache.description =
+      keep ? fmt::format("prefixes are kept in {} across restarts ({} of {} used{})", cache.tier->folder().string(),
+                         size_text(held), size_text(capacity), cache.store_evicted ? "" : "; saved at the end only")
+           : fmt::format("evicted prefixes go to {}, {} at most, until the end of the process",
+                         cache.tier->folder().string(), size_text(capacity));
+  return cache;
+}
+
+}  // namespace espalier

@@ -1,0 +1,43 @@
+// disk_cache.h: whether prefixes go to disk, where, and which of them this engine may use again.
+//
+// The key names everything that keys and values depend on: the weights' files (sizes, times, sampled bytes of every
+// tensor and of the headers), tokenizer, instruction set, activations, KV type and shape, version of the numerics and
+// of the files' form, and the bits that this very engine computes for a short text. So a file of another model, machine
+// or version is never looked at; docs/decisions/cache-tiers.md says why sampling is enough.
+//
+// Threads: before the engine thread starts. Fails: a tier that cannot be had is a warning and no tier.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cache/disk_tier.h"
+#include "engine/load/loaded_model.h"
+#include "engine/memory/kv_copy.h"
+#include "espalier/engine.h"
+#include "model/decoder.h"
+
+namespace espalier {
+
+struct DiskCacheParts {
+  const EngineOptions& options;
+  const ModelFiles& files;
+  Decoder& decoder;
+  KvPool& kv;
+  KvCopier& copier;
+  std::string_view kv_type;
+  int vocabulary, pool_tokens;
+};
+
+// What lies on disk is of use only to an engine with the same key.
+std::string disk_cache_key(const DiskCacheParts& parts);
+
+struct DiskCache {
+  std::unique_ptr<DiskTier> tier;  // null: none
+  bool store_evicted = false;
+  std::string description;  // one line for whoever starts the engine
+};
+DiskCache open_disk_cache(const DiskCacheParts& parts, DiskTierCounters& counters, std::function<void()> wake);
+
+}  // namespace espalier

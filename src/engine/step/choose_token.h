@@ -1,0 +1,27 @@
+// choose_token.h: a row of logits to the token that a sequence says with it.
+//
+// The one place where a request's parameters, noise and forbidden tokens meet a row, so that a draft model chooses by
+// the very rule and noise that its guesses are verified with. Threads: any; keeps scratch memory a thread. Fails: as
+// sampling/sampler.h; the row is unchanged on return.
+#pragma once
+
+#include <span>
+
+#include "engine/step/sequence.h"
+#include "sampling/sampler.h"
+
+namespace espalier {
+
+// index, below: of the token in the sequence's output; behind generated() when tokens are drafted.
+
+// The uniform number of the sequence's noise at the output number `index`.
+double uniform_at(const Sequence& sequence, int index);
+
+// Whether, masks apart, only the model's logits and the noise decide: nothing is forbidden, penalised or filtered.
+bool chooses_plainly(const Sequence& sequence, int index, std::span<const TokenId> end_tokens, int vocabulary);
+
+// allowed: by the sequence's constraint; null: all.
+Result<Pick> choose_token(std::span<float> logits, const Sequence& sequence, int index,
+                          std::span<const TokenId> end_tokens, const grammar::Allowed* allowed = nullptr);
+
+}  // namespace espalier

@@ -1,0 +1,138 @@
+// core_harness.h: an EngineCore on a golden model, driven step by step; for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "engine/step/engine_core.h"
+#include "engine/step/model_runner.h"
+#include "model/arch/table.h"
+#include "model/decoder.h"
+#include "model/gguf_config.h"
+#include "model/hf_config.h"
+#include "tensor/file/gguf.h"
+#include "tensor/file/safetensors.h"
+#include "testing/data.h"
+
+namespace espalier::testing {
+
+// What one choice of one request gave.
+struct Answer {
+  std::vector<TokenId> tokens;
+  std::vector<double> logprobs;
+  PromptLogprobsEvent prompt;
+  FinishEvent finish;
+  bool finished = false;
+  bool operator==(const Answer& o) const {
+    return tokens == o.tokens && logprobs == o.logprobs && prompt.logprobs == o.prompt.logprobs &&
+           finish.reason == o.finish.reason;
+  }
+};
+
+class GoldenModel {
+ public:
+  explicit GoldenModel(const std::string& name, Activations mode, int threads = 1, int max_rows = 600) : team(threads) {
+    const auto path = golden(name);
+    if (path.empty()) return;
+    Weights::Naming naming = Weights::Naming::hf;
+    Result<ModelConfig> config = internal_error("");
+    if (path.extension() == ".gguf") {
+      auto gguf = GgufFile::open(path);
+      EXPECT_TRUE(gguf.ok());
+      config = read_gguf_config(*gguf);
+      file = std::make_unique<GgufFile>(std::move(gguf).value());
+      naming = Weights::Naming::gguf;
+    } else {
+      auto tensors = SafetensorsFile::open_folder(path);
+      EXPECT_TRUE(tensors.ok());
+      file = std::make_unique<SafetensorsFile>(std::move(tensors).value());
+      config = load_hf_config(path);
+    }
+    spec = declare(*config).value();
+    decoder = Decoder::load(spec, Weights(*file, naming), {mode, max_rows}, team).value();
+  }
+  ComputeTeam team;
+  std::unique_ptr<TensorFile> file;
+  DecoderSpec spec;
+  std::unique_ptr<Decoder> decoder;  // null when the golden is not here
+};
+
+class CoreHarness {
+ public:
+  CoreHarness(GoldenModel& model, CoreOptions options, int slots, KvType type = KvType::f32)
+      : model_(model),
+        slots_(slots),
+        kv_(KvPool::allocate(KvShape::of(model.spec, type), slots).value()),
+        runner_(*model.decoder, kv_, model.team, options.end_tokens),
+        core(std::move(options), runner_, slots, metrics) {}
+
+  // Puts a request in; its answers appear under the returned number.
+  int add(RequestFields fields) {
+    ModelLimits limits{model_.spec.vocabulary, 512, slots_, true, 0};
+    auto request = Request::make(std::move(fields), limits);
+    EXPECT_TRUE(request.ok()) << (request.ok() ? "" : request.error().message);
+    auto shared = std::make_shared<const Request>(std::move(request).value());
+    auto channel = std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [] {});
+    core.add({shared, channel});
+    channels.push_back(channel);
+    answers.emplace_back(static_cast<std::size_t>(shared->sampling().n));
+    return static_cast<int>(channels.size()) - 1;
+  }
+
+  bool step() {
+    const bool worked = core.step();
+    auto ok = core.check();
+    EXPECT_TRUE(ok.ok()) << ok.error().message;
+    for (std::size_t i = 0; i < channels.size(); ++i)
+      for (StreamEvent& event : channels[i]->take()) collect(answers[i], event);
+    return worked;
+  }
+  void run() {
+    int steps = 0;
+    while (step()) ASSERT_LT(++steps, 100'000);
+  }
+
+  // From now on `draft` guesses too, with a pool of `slots` of its own.
+  void attach_draft_model(GoldenModel& draft, int slots, bool keep_prefixes = true) {
+    draft_kv_ = KvPool::allocate(KvShape::of(draft.spec, KvType::f32), slots).value();
+    draft_ = std::make_unique<DraftModel>(*draft.decoder, draft_kv_.view(), draft.team,
+                                          DraftModelOptions{slots, 512, keep_prefixes, {}});
+    core.attach(*draft_);
+  }
+  const DraftModel* draft_model() const { return draft_.get(); }
+
+  KvPool& pool() { return kv_; }
+  EngineMetrics metrics;
+
+ private:
+  static void collect(std::vector<Answer>& choices, StreamEvent& event) {
+    if (auto* token = std::get_if<TokenEvent>(&event)) {
+      Answer& a = choices[static_cast<std::size_t>(token->choice)];
+      EXPECT_FALSE(a.finished);
+      a.tokens.push_back(token->id);
+      a.logprobs.push_back(token->logprob);
+    } else if (auto* finish = std::get_if<FinishEvent>(&event)) {
+      Answer& a = choices[static_cast<std::size_t>(finish->choice)];
+      EXPECT_FALSE(a.finished);
+      a.finished = true;
+      a.finish = *finish;
+    } else {
+      auto& prompt = std::get<PromptLogprobsEvent>(event);
+      choices[static_cast<std::size_t>(prompt.choice)].prompt = prompt;
+    }
+  }
+
+  GoldenModel& model_;
+  int slots_;
+  KvPool kv_, draft_kv_;
+  ModelRunner runner_;
+  std::unique_ptr<DraftModel> draft_;  // outlives the core
+
+ public:
+  EngineCore core;
+  std::vector<std::shared_ptr<StreamChannel>> channels;
+  std::vector<std::vector<Answer>> answers;  // [request][choice]
+};
+
+}  // namespace espalier::testing

@@ -1,0 +1,40 @@
+#include "engine/step/ragged_batch.h"
+
+#include "engine/step/sequence.h"
+
+namespace espalier {
+
+void RaggedBatch::clear() {
+  tokens_.clear();
+  slots_.clear();
+  sequences_.clear();
+  runs_.clear();
+  run_ends_.clear();
+  logit_rows_.clear();
+}
+
+int RaggedBatch::add(const Sequence& sequence, const HeldTokens& held, int first, int count) {
+  const int row_begin = static_cast<int>(tokens_.size());
+  sequences_.push_back({row_begin, count, first, {}});
+  held.for_each_extent([&](const Extent& e) { runs_.push_back({e.start, e.length}); });
+  run_ends_.push_back(runs_.size());
+  for (int position = first; position < first + count; ++position) {
+    tokens_.push_back(sequence.token_at(position));
+    slots_.push_back(held.slot_at(position));
+  }
+  return row_begin;
+}
+
+int RaggedBatch::want_logits(int row) {
+  if (logit_rows_.empty() || logit_rows_.back() != row) logit_rows_.push_back(row);
+  return static_cast<int>(logit_rows_.size()) - 1;
+}
+
+Batch RaggedBatch::finish() {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < sequences_.size(); begin = run_ends_[i++])
+    sequences_[i].runs = std::span(runs_).subspan(begin, run_ends_[i] - begin);
+  return {tokens_, slots_, sequences_, logit_rows_};
+}
+
+}  // namespace espalier

@@ -1,0 +1,138 @@
+#include "server/admission/keys.h"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+namespace espalier::server {
+namespace {
+
+constexpr std::size_t kMostKeyFileBytes = 1 << 20;
+constexpr std::size_t kMostKeyBytes = 4096;
+
+KeyDigest digest(std::string_view key) {
+  KeyDigest out{};
+  unsigned int size = 0;
+  EVP_Digest(key.data(), key.size(), out.data(), &size, EVP_sha256(), nullptr);
+  return out;
+}
+
+bool equal(const KeyDigest& a, const KeyDigest& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+// What follows "SCHEME " in an Authorization field; "" for another scheme.
+std::string_view credentials(std::string_view field, std::string_view scheme) {
+  if (field.size() <= scheme.size() || field[scheme.size()] != ' ') return {};
+  if (!net::same_ignoring_case(field.substr(0, scheme.size()), scheme)) return {};
+  return trimmed(field.substr(scheme.size() + 1));
+}
+
+std::string password_of(std::string_view base64) {
+  if (base64.size() > kMostKeyBytes || base64.size() % 4 != 0) return {};
+  std::string plain(base64.size() / 4 * 3, '\0');
+  const int length =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(plain.data()),
+                      reinterpret_cast<const unsigned char*>(base64.data()), static_cast<int>(base64.size()));
+  if (length < 0) return {};
+  plain.resize(static_cast<std::size_t>(length));
+  while (!plain.empty() && plain.back() == '\0') plain.pop_back();  // the padding's
+  const auto colon = plain.find(':');
+  return colon == std::string::npos ? std::string() : plain.substr(colon + 1);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KeyRing>> KeyRing::load(std::vector<std::string> keys, std::string file,
+                                               std::string_view admin_key) {
+  std::unique_ptr<KeyRing> ring(new KeyRing());  // the constructor is private
+  ring->given_ = std::move(keys);
+  for (const auto& key : ring->given_) {
+    if (trimmed(key).empty()) {
+      return bad_request("an API key is empty, which would leave the server open to everybody", "api-key");
+    }
+  }
+  ring->file_ = std::move(file);
+  ring->has_admin_ = !admin_key.empty();
+  ring->admin_ = digest(admin_key);
+  ESP_CHECK(ring->reload());
+  return ring;
+}
+
+Result<> KeyRing::reload() {
+  ESP_TRY(auto digests, read_keys());
+  const std::scoped_lock lock(mutex_);
+  digests_ = std::move(digests);
+  return success();
+}
+
+Result<std::vector<KeyDigest>> KeyRing::read_keys() const {
+  std::vector<KeyDigest> digests;
+  for (const auto& key : given_) digests.push_back(digest(key));
+  if (file_.empty()) return digests;
+  struct stat status{};
+  if (::stat(file_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return Error{Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
+  }
+  if (static_cast<std::size_t>(status.st_size) > kMostKeyFileBytes) {
+    return bad_request(fmt::format("the key file {} has more than {} bytes", file_, kMostKeyFileBytes), "api-key-file");
+  }
+  std::ifstream in(file_);
+  if (!in)
+    return Error{Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
+  std::size_t found = 0;
+  for (std::string line; std::getline(in, line);) {
+    const auto key = trimmed(line);
+    if (key.empty() || key.front() == '#') continue;
+    digests.push_back(digest(key));
+    ++found;
+  }
+  // An empty file would quietly open the server to everybody.
+  if (found == 0) return bad_request(fmt::format("the key file {} holds no key", file_), "api-key-file");
+  return digests;
+}
+
+bool KeyRing::wants_key() const {
+  const std::scoped_lock lock(mutex_);
+  return !digests_.empty();
+}
+
+std::string KeyRing::presented(const net::Headers& headers, bool basic) {
+  const std::string_view authorization = headers.get("authorization");
+  if (auto key = credentials(authorization, "Bearer"); !key.empty()) return std::string(key);
+  if (auto key = trimmed(headers.get("x-api-key")); !key.empty() || !basic) return std::string(key);
+  return password_of(credentials(authorization, "Basic"));
+}
+
+Caller KeyRing::caller(const net::Headers& headers, bool basic) const {
+  const std::string key = presented(headers, basic);
+  const KeyDigest shown = digest(key);
+  const bool admin = has_admin_ & equal(shown, admin_);
+  bool user = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& known : digests_) user |= equal(shown, known);
+  }
+  if (key.empty()) return Caller::nobody;
+  return admin ? Caller::admin : user ? Caller::user : Caller::nobody;
+}
+
+std::string KeyRing::tenant(const net::Headers& headers) {
+  const std::string key = presented(headers, true);
+  if (key.empty()) return {};
+  const KeyDigest full = digest("tenant:" + key);
+  std::string name;
+  for (std::size_t i = 0; i < 16; ++i) name += fmt::format("{:02x}", full[i]);
+  return name;
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,37 @@
+// reply.h: the events of a request's streams as the body of one dialect, streamed or whole.
+//
+// A request may hold several prompts, each with its own stream; a stream may hold several choices.
+// Order:   (add | settle)* (next (add | settle)*)* finish. add() comes in the order of each stream's events; streams
+// interleave. Threads: one (the courier's). Fails:   never: a stream that ended with an error does not reach the reply.
+#pragma once
+
+#include <string>
+
+#include "engine/stream/text_stream.h"
+
+namespace espalier::server {
+
+class Reply {
+ public:
+  virtual ~Reply() = default;
+  // A streamed reply appends server-sent events to `out` as they become due; a whole one appends nothing.
+  virtual void add(int prompt, TextEvent event, std::string& out) = 0;
+  // Nothing more is known now: what add() kept back to join it with what might follow at once goes out.
+  virtual void settle(std::string&) {}
+  // Every choice has ended: a request that goes on from there, whose events come with the next number as their prompt.
+  virtual Result<std::optional<Request>> next() { return std::optional<Request>(); }
+  // Every choice of every prompt has ended: the last events without "[DONE]", or the whole body.
+  virtual void finish(std::string& out) = 0;
+};
+
+// What the log line and the headers of an answer tell.
+struct ReplySummary {
+  int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  std::string finish_reason;  // of the first choice
+  std::string error_code;     // when it failed
+  Timing timing;              // of the choice that took longest
+};
+
+const char* to_string(FinishReason reason);
+
+}  // namespace espalier::server

@@ -1,0 +1,49 @@
+// Any bytes as the body of a route: typed fields or a refusal that names one, never anything else.
+// The first byte chooses the route: p is /v1/programs.
+#include <cstdint>
+#include <cstdlib>
+
+#include "server/fields/constraint_fields.h"
+#include "server/native/generate_body.h"
+#include "server/openai/chat.h"
+#include "server/openai/completions.h"
+#include "server/programs/program_body.h"
+
+namespace {
+
+using namespace espalier;
+using namespace espalier::server;
+
+template <class T>
+void judge(const Result<T>& parsed) {
+  if (parsed.ok()) return;
+  const int status = parsed.error().http_status();
+  if (status < 400 || status >= 500 || parsed.error().message.empty()) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const ServerOptions options;
+  if (size == 0) return 0;
+  auto body = parse_json({reinterpret_cast<const char*>(data) + 1, size - 1}, request_limits());
+  if (!body.ok() || !round_numbers_outside_constraints(*body).ok() || !body->is_object()) return 0;
+  switch (data[0] == 'p' ? 3 : data[0] % 3) {
+    case 0:
+      judge(parse_completion(*body, options));
+      (void)unknown_completion_fields(*body);
+      break;
+    case 1:
+      judge(parse_chat(*body, options, {}));
+      (void)unknown_chat_fields(*body);
+      break;
+    case 3:
+      judge(parse_program(*body));
+      (void)unknown_program_fields(*body);
+      break;
+    default:
+      judge(parse_generate(*body, options));
+      (void)unknown_generate_fields(*body);
+  }
+  return 0;
+}

@@ -1,0 +1,24 @@
+// request_log.h: the one line that every request leaves: figures of what was done, or why it was refused.
+//
+// Neither prompts nor texts are logged, and of a refusal only its code and the field at fault: sentences may quote what
+// a client sent.
+// Units: tokens, seconds. Threads: any. Fails: never.
+#pragma once
+
+#include <string_view>
+
+#include "net/error_body.h"
+#include "server/delivery/reply.h"
+
+namespace espalier::server {
+
+struct RequestLine {
+  std::string_view id, route;
+  int status = 200;
+  double seconds = 0;  // since the request was read
+};
+
+void log_request(const RequestLine& line, const ReplySummary& summary, std::string_view finish_reason);
+void log_refusal(const RequestLine& line, std::string_view code, std::string_view param);
+
+}  // namespace espalier::server

@@ -1,0 +1,119 @@
+#include "server/prompt/chat_prompt.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/prompt/chat_messages.h"
+
+namespace espalier::server {
+namespace {
+
+using C = ChatPrompt;
+
+// What the template gets from us; a request that set them would change what the model is told, not only how.
+constexpr std::string_view kOurs[] = {"messages",
+                                      "tools",
+                                      "documents",
+                                      "add_generation_prompt",
+                                      "continue_final_message",
+                                      "chat_template",
+                                      "tokenize",
+                                      "bos_token",
+                                      "eos_token",
+                                      "pad_token",
+                                      "unk_token",
+                                      "raise_exception",
+                                      "strftime_now",
+                                      "range",
+                                      "dict",
+                                      "namespace",
+                                      "loop",
+                                      "self"};
+
+Result<> read_arguments(C& out, const Json& value, std::string_view place) {
+  if (!value.is_object()) return bad_request(fmt::format("{} must be an object", place), std::string(place));
+  for (const auto& [name, argument] : value.get_ref<const Json::object_t&>()) {
+    if (std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs)) {
+      return bad_request(fmt::format("{} sets {}, which belongs to the server", place, name), std::string(place));
+    }
+    out.arguments[name] = argument;
+  }
+  return success();
+}
+
+constexpr FieldRow<C> kRows[] = {
+    {"add_generation_prompt", &C::add_generation_prompt, "true", "end with the opening of the assistant's turn"},
+    {"continue_final_message", &C::continue_final_message, "false", "leave the last message open, so that it goes on"},
+    {"chat_template_kwargs", &read_arguments, "{}", "further variables of the template"},
+};
+
+constexpr std::string_view kNames[] = {"messages", "tools"};
+
+// A template writes 4 MiB at most (jinja/limits.h), what it adds to the messages included.
+constexpr std::size_t kMostTextBytes = (std::size_t{4} << 20) - (64 << 10);
+
+std::size_t text_bytes(const Json& content) {
+  if (content.is_string()) return content.get_ref<const std::string&>().size();
+  std::size_t bytes = 0;
+  if (!content.is_array()) return bytes;
+  for (const Json& part : content) {
+    const Json* text = find_field(part, "text");
+    if (text != nullptr && text->is_string()) bytes += text->get_ref<const std::string&>().size();
+  }
+  return bytes;
+}
+
+// Before the messages are copied and rendered.
+Result<> check_message_bytes(const Json& messages) {
+  if (!messages.is_array()) return success();  // said later
+  std::size_t bytes = 0;
+  for (const Json& message : messages) {
+    if (const Json* content = find_field(message, "content")) bytes += text_bytes(*content);
+  }
+  if (bytes <= kMostTextBytes) return success();
+  return bad_request(
+      fmt::format("messages hold {} bytes of text, but a chat prompt may have {} at most", bytes, kMostTextBytes),
+      "messages", "context_length_exceeded");
+}
+
+}  // namespace
+
+std::span<const FieldRow<ChatPrompt>> chat_prompt_rows() {
+  return kRows;
+}
+std::span<const std::string_view> chat_prompt_names() {
+  return kNames;
+}
+
+Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& options) {
+  ChatPrompt prompt;
+  const Json* messages = find_field(body, "messages");
+  if (messages == nullptr) return bad_request("messages is missing", "messages");
+  ESP_CHECK(check_message_bytes(*messages));
+  ESP_TRY(prompt.messages, read_messages(*messages, options));
+  if (const Json* tools = find_field(body, "tools")) {
+    ESP_TRY(prompt.tools, read_tools(*tools, options));
+  }
+  if (!options.default_chat_template_kwargs.empty()) {
+    ESP_TRY(prompt.arguments, parse_json(options.default_chat_template_kwargs));
+  }
+  const bool says = find_field(body, "add_generation_prompt") != nullptr;
+  ESP_CHECK(read_fields(body, chat_prompt_rows(), prompt));
+  if (prompt.continue_final_message) {
+    if (says && prompt.add_generation_prompt) {
+      return bad_request("continue_final_message and add_generation_prompt exclude each other",
+                         "continue_final_message");
+    }
+    prompt.add_generation_prompt = false;
+  }
+  return prompt;
+}
+
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt) {
+  ESP_TRY(const std::string text, render_chat(model, prompt));
+  // The template writes the begin token itself where the model wants one.
+  return encode_text(model, text, {false, true}, "messages");
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,37 @@
+// chat_prompt.h: messages of a body -> what the model's chat template is given -> prompt tokens.
+//
+// Used by chat completions, by /tokenize and by the routes that only render. Fields of a request never replace the
+// template or its own variables.
+// Threads: pure functions; rendering is bounded (text/chat_template.h) and runs on the side pool.
+// Fails:   bad_request naming the field ("messages[2].role"); a template's own error with its message.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/fields/field_table.h"
+#include "server/prompt/prompt.h"
+#include "server/server_options.h"
+
+namespace espalier::server {
+
+struct ChatPrompt {
+  Json messages = Json::array();    // roles in lower case, content a string, arguments of tool calls parsed
+  Json tools;                       // null: none
+  Json arguments = Json::object();  // further variables of the template
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;
+};
+
+std::span<const FieldRow<ChatPrompt>> chat_prompt_rows();
+// Names that belong to it beside the rows' own.
+std::span<const std::string_view> chat_prompt_names();
+
+Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& options);
+// --chat-template: a file, or the template itself.
+Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string& file_or_source,
+                                                               const Tokenizer& tokenizer);
+Result<std::string> render_chat(const ServedModel& model, const ChatPrompt& prompt);
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt);
+
+}  // namespace espalier::server

@@ -1,0 +1,221 @@
+#include "server/routes/handler.h"
+
+#include <new>
+
+#include "base/free_memory.h"
+#include "base/log.h"
+#include "server/fields/constraint_fields.h"
+#include "server/metrics/request_log.h"
+
+namespace espalier::server {
+namespace {
+
+// Bodies from this size on wait in the slow lane: to parse and encode them takes long enough to be felt.
+constexpr std::size_t kBulkBytes = 128 * 1024;
+// Behind bodies from this size on the allocator gives back what it keeps: their documents are many small pieces.
+constexpr std::size_t kGiveBackBytes = 1024 * 1024;
+
+struct Job {
+  net::HttpRequest http;
+  net::Responder responder;
+  Budget::Charge charge;  // of a large body, until its work has begun
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
+};
+
+bool is_json(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
+  return net::same_ignoring_case(type, "application/json") || type.ends_with("+json");
+}
+
+Result<Json> parse_body(const net::HttpRequest& http, Dialect dialect) {
+  if (dialect != Dialect::native && !is_json(http.headers.get("content-type"))) {
+    return bad_request("the body must be JSON and say so: Content-Type: application/json", {},
+                       "unsupported_media_type");
+  }
+  auto parsed = parse_json(http.body, request_limits());
+  if (parsed) {
+    if (auto rounded = round_numbers_outside_constraints(*parsed); !rounded) parsed = rounded.error();
+  }
+  if (!parsed) {
+    Error error = std::move(parsed).error();
+    error.code = "invalid_json";
+    return error;
+  }
+  if (!parsed->is_object()) return bad_request("the body must be a JSON object", {}, "invalid_json");
+  return parsed;
+}
+
+void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
+  if (error.code == "unsupported_media_type") {
+    net::HttpError http = net::http_error(error);
+    http.status = 415;
+    return respond(service, job.http, job.responder, dialect, http);
+  }
+  respond(service, job.http, job.responder, dialect, error);
+}
+
+enum class BodyUse { json, ignored };
+
+Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body_use) {
+  const auto begun = std::chrono::steady_clock::now();
+  ESP_TRY(auto model, service.need_model());
+  Json body;
+  if (body_use == BodyUse::json) {
+    ESP_TRY(body, parse_body(job.http, dialect));
+  }
+  std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
+  return Call{service, job.http, std::move(model), std::move(body), false, job.arrived, begun - job.arrived};
+}
+
+// Runs `work()`, which answers or returns an Error that is answered here.
+template <class Work>
+void answered(Service& service, Job& job, Dialect dialect, Work&& work) {
+  if (job.responder.closed()) return;
+  try {
+    if (Result<> done = work(); !done) refuse(service, job, dialect, done.error());
+  } catch (const std::bad_alloc&) {
+    refuse(service, job, dialect, {Error::Kind::out_of_memory, "not enough memory for this request", {}, {}});
+  } catch (const std::exception& failure) {
+    log::error("{} {}: {}", job.http.id, job.http.route, failure.what());
+    refuse(service, job, dialect, internal_error("the request failed inside the server; its id is " + job.http.id));
+  }
+}
+
+Error too_many() {
+  return {Error::Kind::unavailable, "too many requests wait to be read; try again", {}, "unavailable"};
+}
+
+// The same call where nobody waits behind it.
+template <class Use>
+Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
+  call.patient = true;
+  auto kept = std::make_shared<Call>(std::move(call));
+  const auto submitted = std::chrono::steady_clock::now();
+  const bool taken = service.slow.submit([&service, dialect, use, job, kept, submitted](const CancelFlag&) {
+    kept->waited += std::chrono::steady_clock::now() - submitted;
+    answered(service, *job, dialect, [&] { return use(*kept, *job); });
+  });
+  return taken ? success() : Result<>(too_many());
+}
+
+template <class Use>
+net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
+  return [&service, dialect, body_use, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
+    auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder), {}});
+    const std::size_t size = job->http.body.size();
+    const bool large = size >= kBulkBytes;
+    if (large) {
+      auto charge = service.body_budget.charge(static_cast<std::int64_t>(size),
+                                               "too many large bodies wait to be read; try again later");
+      if (!charge) return refuse(service, *job, dialect, charge.error());
+      job->charge = std::move(charge).value();
+    }
+    SidePool& lane = large ? service.bulk : service.pool;
+    const bool taken = lane.submit([&service, dialect, body_use, use, job, size](const CancelFlag&) {
+      answered(service, *job, dialect, [&]() -> Result<> {
+        ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
+        auto done = use(call, *job);
+        const bool slow = !done && done.error().code == kSlowCompile;
+        return slow ? again_slowly(service, dialect, use, job, std::move(call)) : done;
+      });
+      if (size >= kGiveBackBytes) give_back_free_memory();
+    });
+    if (!taken) refuse(service, *job, dialect, too_many());
+  };
+}
+
+auto answer_with(AnswerFunction function) {
+  return [function = std::move(function)](Call& call, Job& job) -> Result<> {
+    ESP_TRY(auto response, function(call));
+    respond(call.service, job.http, job.responder, std::move(response));
+    return success();
+  };
+}
+
+// The caller's own name for a request is its id in the log and in the header too.
+void adopt_rid(net::HttpRequest& http, const Json& body) {
+  const Json* rid = find_field(body, "rid");
+  if (rid == nullptr || !rid->is_string()) return;
+  if (const auto& id = rid->get_ref<const std::string&>(); net::printable_id(id)) http.id = id;
+}
+
+auto generate_with(GenerateFunction function) {
+  return [function = std::move(function)](Call& call, Job& job) -> Result<> {
+    adopt_rid(job.http, call.body);
+    ESP_TRY(auto generation, function(call));
+    if (job.responder.closed()) return success();
+    Delivery::begin(call.service, call.model, std::move(job.http), std::move(job.responder), std::move(generation));
+    return success();
+  };
+}
+
+auto serve_with(ServeFunction function) {
+  return [function = std::move(function)](Call& call, Job& job) -> Result<> {
+    adopt_rid(job.http, call.body);
+    return function(call, job.http, job.responder);
+  };
+}
+
+}  // namespace
+
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response) {
+  service.metrics.answered(request.route, "", response.status);
+  response.headers.set("x-request-id", request.id);
+  responder.respond(std::move(response));
+}
+
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
+             const Error& error) {
+  net::HttpError http = net::http_error(error);
+  if (http.retry_after_seconds > 0) http.retry_after_seconds = service.retry_after();
+  respond(service, request, responder, dialect, http);
+}
+
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
+             const net::HttpError& error) {
+  auto response = error_response(dialect, error);
+  response.close = error.code == "draining";
+  if (error.status == 429 || error.status == 503) service.metrics.refused(error.code);
+  if (service.options.log_requests) {
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - request.received_at).count();
+    log_refusal({request.id, request.route, error.status, seconds}, error.code, error.param);
+  }
+  respond(service, request, responder, std::move(response));
+}
+
+net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_side_pool(service, dialect, BodyUse::json, answer_with(std::move(function)));
+}
+
+net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_side_pool(service, dialect, BodyUse::ignored, answer_with(std::move(function)));
+}
+
+net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function) {
+  return on_side_pool(service, dialect, BodyUse::json, generate_with(std::move(function)));
+}
+
+net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function) {
+  return on_side_pool(service, dialect, BodyUse::json, serve_with(std::move(function)));
+}
+
+net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function) {
+  return on_side_pool(service, dialect, BodyUse::ignored, generate_with(std::move(function)));
+}
+
+net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {
+  return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
+    auto model = service.model();
+    if (model == nullptr) {
+      const auto refusal = service.need_model();
+      return respond(service, http, responder, dialect, refusal.ok() ? internal_error("no model") : refusal.error());
+    }
+    auto response = function(service, *model, http);
+    if (!response) return respond(service, http, responder, dialect, response.error());
+    respond(service, http, responder, std::move(response).value());
+  };
+}
+
+}  // namespace espalier::server

@@ -1,0 +1,54 @@
+// handler.h: from a route's function to a handler of the HTTP server: body to JSON, errors to the dialect's shape.
+//
+// Large bodies are read one after another, so that short requests never wait behind them. A function that makes tokens
+// and finds that its constraint takes long to compile is run again in the slow lane (constraint_fields.h), behind which
+// no body waits. A route's function runs on the side pool, never on an io thread, with the parsed body; what it
+// refuses is answered for it. Functions without a body and without work (health) run on the io thread and must be
+// quick. Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 415 for another
+// content type on /v1, 503 when too many bodies wait or the model is not there.
+#pragma once
+
+#include <functional>
+
+#include "base/json_fields.h"
+#include "net/router.h"
+#include "server/delivery/delivery.h"
+
+namespace espalier::server {
+
+struct Call {
+  Service& service;
+  const net::HttpRequest& http;
+  std::shared_ptr<ServedModel> model;
+  Json body;             // an object; null where the route looks at none
+  bool patient = false;  // in the slow lane: work may take seconds
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // with its whole body
+  std::chrono::steady_clock::duration waited{0};                                     // in queues, since then
+};
+
+// The answer of a route that makes no tokens.
+using AnswerFunction = std::function<Result<net::HttpResponse>(Call&)>;
+// The work of a route that does.
+using GenerateFunction = std::function<Result<Generation>(Call&)>;
+// The work of a route that answers by itself, later: it takes request and responder, or returns an Error first.
+using ServeFunction = std::function<Result<>(Call&, net::HttpRequest&, net::Responder&)>;
+// A route without a body that needs the model.
+using InfoFunction = std::function<Result<net::HttpResponse>(Service&, const ServedModel&, const net::HttpRequest&)>;
+
+net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function);
+net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function);
+net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function);
+// The same for routes whose body, if any, is not looked at (call.body is null).
+net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function);
+net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function);
+// Runs on the io thread.
+net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function);
+
+// Answers and counts; what is refused is also logged.
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response);
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
+             const Error& error);
+void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
+             const net::HttpError& error);
+
+}  // namespace espalier::server

@@ -1,0 +1,139 @@
+// What is served and how: /v1/models, /get_model_info, /get_server_info, /version.
+#include <fmt/format.h>
+
+#include "engine/engine_metrics.h"
+#include "server/delivery/json_writer.h"
+#include "server/routes/handler.h"
+#include "server/routes/routes.h"
+
+namespace espalier::server {
+namespace {
+
+void write_card(JsonWriter& json, const ServedModel& model, const std::string& name) {
+  json.open('{').field("id", name).field("object", "model").field("created", model.loaded_at);
+  json.field("owned_by", "espalier").field("root", model.info().path).key("parent").null();
+  json.field("max_model_len", model.limits().context_length).close('}');
+}
+
+Result<net::HttpResponse> list_models(Service&, const ServedModel& model, const net::HttpRequest&) {
+  std::string out;
+  JsonWriter json(out);
+  json.open('{').field("object", "list").key("data").open('[');
+  for (const auto& name : model.names) write_card(json, model, name);
+  json.close(']').close('}');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+Result<net::HttpResponse> one_model(Service&, const ServedModel& model, const net::HttpRequest& http) {
+  const std::string id(http.path_value("id"));
+  ESP_CHECK(model.check_name(id));
+  std::string out;
+  JsonWriter json(out);
+  write_card(json, model, id == "default" ? model.name() : id);
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+Result<net::HttpResponse> model_info(Service& service, const ServedModel& model, const net::HttpRequest&) {
+  const ModelInfo& info = model.info();
+  std::string out;
+  JsonWriter json(out);
+  json.open('{').field("server", "espalier").field("model_path", info.path);
+  json.field("served_model_name", model.name())
+      .field("tokenizer_path", info.tokenizer_path)
+      .field("is_generation", true);
+  json.key("preferred_sampling_params").null();
+  json.field("weight_version", service.options.weight_version)
+      .field("load_format", model.engine->options().load_format);
+  json.field_or_null("reasoning_parser", service.options.reasoning_parser).key("tool_call_parser").null();
+  json.field("disaggregation_mode", "null").field("has_image_understanding", false);
+  json.field("has_audio_understanding", false).field("model_type", info.model_type);
+  json.key("architectures").open('[').value(info.architecture).close(']');
+  json.field("quantization", info.quantisation).field("parameters", info.parameters);
+  json.field("vocab_size", info.limits.vocabulary).field("context_length", info.limits.context_length);
+  json.key("eos_token_ids").values(std::span<const TokenId>(info.end_tokens)).field("bos_token_id", info.bos);
+  json.field("has_chat_template", !info.chat_template.empty()).close('}');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+struct OptionWriter {
+  JsonWriter& json;
+
+  template <class V>
+  void operator()(const V& value, const char* flag, const char*, const char*) const {
+    std::string name(flag);
+    for (char& c : name) c = c == '-' ? '_' : c;
+    if (name.find("key") != std::string::npos && name != "cache_salt_from_key") return;  // keys and where they are kept
+    if (name == "port" || name == "served_model_name") return;                           // as they turned out, below
+    if constexpr (std::is_same_v<V, std::vector<std::string>>) {
+      json.key(name).open('[');
+      for (const auto& element : value) json.value(element);
+      json.close(']');
+    } else {
+      json.field(name, value);
+    }
+  }
+};
+
+void write_engine_options(JsonWriter& json, const ServedModel& model) {
+  const EngineOptions& options = model.engine->options();
+  const ModelInfo& info = model.info();
+  json.field("model_path", info.path).field("tokenizer_path", info.tokenizer_path);
+  json.field("context_length", info.limits.context_length).field("max_running_requests", info.max_running);
+  json.field("max_queued_requests", options.max_queued).field("chunked_prefill_size", info.prefill_chunk);
+  json.field("max_queued_tokens", info.max_queued_tokens);
+  json.field("schedule_policy", options.schedule_policy).field("disable_radix_cache", !options.radix_cache);
+  json.field("kv_cache_dtype", info.kv_type).field("activations", info.activations).field("isa", info.isa);
+  json.field("threads", info.threads).field("quantization", info.quantisation);
+  json.field("schedule_conservativeness", options.conservativeness).field("random_seed", options.random_seed);
+  json.field("radix_eviction_policy", options.eviction).field("cache_dir", options.cache_dir);
+  json.field("cache_disk", options.cache_disk_bytes).field("disk_cache", info.disk_cache);
+  json.field("packed_weights_cache", options.packed_weights_dir).field("packed_weights", info.packed_weights);
+  json.field("target_itl", options.target_itl_ms).field("fair_tenants", options.fair_tenants);
+  json.field("speculative_algorithm", options.speculative).field("speculative_draft_model_path", options.draft_model);
+  json.field("max_total_num_tokens", info.limits.pool_tokens).field("max_total_tokens", info.limits.pool_tokens);
+}
+
+Result<net::HttpResponse> server_info(Service& service, const ServedModel& model, const net::HttpRequest&) {
+  std::string out;
+  JsonWriter json(out);
+  json.open('{');
+  ServerOptions::visit(service.options, OptionWriter{json});
+  json.field("port", service.port).field("served_model_name", model.name()).key("served_model_names").open('[');
+  for (const auto& name : model.names) json.value(name);
+  json.close(']');
+  write_engine_options(json, model);
+  const EngineStatus status = model.engine->status();
+  json.key("internal_states").open('[').open('{');
+  json.field("last_gen_throughput", model.engine->metrics().generation_rate.value());
+  json.field("num_running_reqs", status.running).field("num_waiting_reqs", status.waiting);
+  json.field("waiting_tokens", status.waiting_tokens).field("pool_tokens", status.pool_tokens);
+  json.field("free_tokens", status.free_tokens).field("cached_tokens", status.cached_tokens);
+  json.field("new_token_ratio", status.new_token_ratio).field("steps", status.steps);
+  const EngineMetrics& metrics = model.engine->metrics();
+  if (const auto steps = static_cast<double>(metrics.draft_steps.value()); steps > 0)
+    json.field("avg_spec_accept_length", 1 + static_cast<double>(metrics.accepted_tokens.value()) / steps);
+  json.key("memory_usage").open('{').field("weight", static_cast<double>(model.info().weight_bytes) / 1e9);
+  json.field("kvcache", static_cast<double>(model.info().kv_bytes) / 1e9);
+  json.field("token_capacity", status.pool_tokens).close('}').close('}').close(']');
+  json.field("version", ESPALIER_VERSION).field("startup_time", service.started_at).close('}');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+}  // namespace
+
+Result<> add_info_routes(net::Router& router, Service& service) {
+  using net::Method;
+  ESP_CHECK(router.add(Method::get, "/v1/models", informing(service, Dialect::openai, list_models)));
+  ESP_CHECK(router.add(Method::get, "/v1/models/{id}", informing(service, Dialect::openai, one_model)));
+  for (const char* path : {"/get_model_info", "/model_info"}) {
+    ESP_CHECK(router.add(Method::get, path, informing(service, Dialect::native, model_info)));
+  }
+  for (const char* path : {"/get_server_info", "/server_info"}) {
+    ESP_CHECK(router.add(Method::get, path, informing(service, Dialect::native, server_info)));
+  }
+  return router.add(Method::get, "/version", [&service](net::HttpRequest http, net::Responder responder) {
+    respond(service, http, responder, net::HttpResponse::json(200, "{\"version\":\"" ESPALIER_VERSION "\"}"));
+  });
+}
+
+}  // namespace espalier::server

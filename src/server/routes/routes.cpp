@@ -1,0 +1,50 @@
+#include "server/routes/routes.h"
+
+namespace espalier::server {
+namespace {
+
+constexpr RoutePolicy kPolicies[] = {
+    {"/livez", Access::open, Needs::nothing},          {"/readyz", Access::open, Needs::nothing},
+    {"/ready", Access::open, Needs::nothing},          {"/health", Access::open, Needs::nothing},
+    {"/ping", Access::open, Needs::nothing},           {"/metrics", Access::metrics, Needs::nothing},
+    {"/", Access::page, Needs::nothing, true},         {"/v1/chat/completions", Access::user, Needs::work, true},
+    {"/version", Access::user, Needs::nothing},        {"/health_generate", Access::control, Needs::work},
+    {"/v1/cache/pin", Access::control, Needs::work},   {"/v1/cache/unpin", Access::control, Needs::model},
+    {"/v1/cache/pins", Access::control, Needs::model}, {"/flush_cache", Access::control, Needs::model},
+    {"/abort_request", Access::control, Needs::model}, {"/v1/models", Access::user, Needs::model, true},
+    {"/get_model_info", Access::user, Needs::model},   {"/model_info", Access::user, Needs::model},
+    {"/get_server_info", Access::user, Needs::model},  {"/server_info", Access::user, Needs::model},
+};
+
+}  // namespace
+
+std::span<const RoutePolicy> route_policies() {
+  return kPolicies;
+}
+
+RoutePolicy policy_of(const std::vector<std::string>& path_segments) {
+  std::string path;
+  for (const auto& segment : path_segments) path.append("/").append(segment);
+  if (path.empty()) path.push_back('/');
+  for (const auto& policy : kPolicies) {
+    if (policy.path == path) return policy;
+  }
+  return {};
+}
+
+Result<> add_all_routes(net::Router& router, Service& service) {
+  ESP_CHECK(add_completion_routes(router, service));
+  ESP_CHECK(add_chat_routes(router, service));
+  ESP_CHECK(add_generate_routes(router, service));
+  ESP_CHECK(add_program_routes(router, service));
+  ESP_CHECK(add_text_routes(router, service));
+  ESP_CHECK(add_info_routes(router, service));
+  ESP_CHECK(add_health_routes(router, service));
+  ESP_CHECK(add_control_routes(router, service));
+  ESP_CHECK(add_pin_routes(router, service));
+  ESP_CHECK(add_session_routes(router, service));
+  ESP_CHECK(add_metrics_routes(router, service));
+  return add_page_routes(router, service);
+}
+
+}  // namespace espalier::server

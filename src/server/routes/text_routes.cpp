@@ -1,0 +1,157 @@
+// Text to tokens and back: /tokenize, /detokenize, /apply-template and the counting of a chat prompt.
+#include <fmt/format.h>
+
+#include "server/delivery/json_writer.h"
+#include "server/prompt/chat_prompt.h"
+#include "server/routes/handler.h"
+#include "server/routes/routes.h"
+
+namespace espalier::server {
+namespace {
+
+constexpr std::size_t kMostIds = 4'000'000;
+constexpr std::size_t kMostTextBytes = 4 << 20;  // to be tokenised at once: memory and time are many times that
+
+void write_ids(JsonWriter& json, const std::vector<TokenId>& ids) {
+  json.values(std::span<const TokenId>(ids));
+}
+
+// `tokens` and `counts`: JSON, of one text or of a list.
+net::HttpResponse tokens_reply(const ServedModel& model, std::string_view tokens, std::string_view counts) {
+  std::string out;
+  JsonWriter json(out);
+  json.open('{').key("tokens").raw(tokens).key("count").raw(counts);
+  json.field("max_model_len", model.limits().context_length).close('}');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+struct TokenLists {
+  std::string tokens, counts;
+  JsonWriter tokens_json{tokens}, counts_json{counts};
+
+  void add(const std::vector<TokenId>& ids) {
+    write_ids(tokens_json, ids);
+    counts_json.value(ids.size());
+  }
+};
+
+Result<> check_model(const Call& call) {
+  ESP_TRY(const auto name, find_string(call.body, "model"));
+  return call.model->check_name(name.value_or(""));
+}
+
+// A string or a list of strings; the empty text is a fair question here, though it is no prompt.
+Result<net::HttpResponse> tokenize_texts(const Call& call, const Json& prompt) {
+  ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("prompt"));
+  ESP_TRY(const auto special, find_boolean(call.body, "add_special_tokens"));
+  ESP_TRY(const auto texts, as_strings(prompt, "prompt"));
+  if (texts.size() > static_cast<std::size_t>(call.service.options.max_prompts)) {
+    return bad_request(fmt::format("prompt has {} entries, but at most {} are accepted (--max-prompts)", texts.size(),
+                                   call.service.options.max_prompts),
+                       "prompt");
+  }
+  std::size_t bytes = 0;
+  for (const auto& text : texts) bytes += text.size();
+  if (bytes > kMostTextBytes) {
+    return Error{Error::Kind::too_large,
+                 fmt::format("prompt has {} bytes, but at most {} are tokenised at once", bytes, kMostTextBytes),
+                 "prompt",
+                 {}};
+  }
+  TokenLists lists;
+  if (prompt.is_array()) lists.tokens_json.open('['), lists.counts_json.open('[');
+  for (const auto& text : texts) {
+    ESP_TRY(const auto ids, tokenizer->encode(text, {special.value_or(true), true}));
+    lists.add(ids);
+  }
+  if (prompt.is_array()) lists.tokens_json.close(']'), lists.counts_json.close(']');
+  return tokens_reply(*call.model, lists.tokens, lists.counts);
+}
+
+Result<net::HttpResponse> tokenize(Call& call) {
+  ESP_CHECK(check_model(call));
+  if (const Json* prompt = find_field(call.body, "prompt")) return tokenize_texts(call, *prompt);
+  if (find_field(call.body, "messages") == nullptr) {
+    return bad_request("prompt is missing; send prompt or messages", "prompt");
+  }
+  ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
+  ESP_TRY(const auto ids, encode_chat(*call.model, prompt));
+  TokenLists lists;
+  lists.add(ids);
+  return tokens_reply(*call.model, lists.tokens, lists.counts);
+}
+
+Result<std::string> decode(const Tokenizer& tokenizer, const Json& value, std::string_view place, bool skip_special) {
+  ESP_TRY(const auto ids, as_token_ids(value, place));
+  if (ids.size() > kMostIds) {
+    return bad_request(fmt::format("{} has {} ids, but at most {} are accepted", place, ids.size(), kMostIds),
+                       std::string(place));
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= tokenizer.size()) {
+      return bad_request(
+          fmt::format("{}[{}] is {}, but the ids of this model are 0 to {}", place, i, ids[i], tokenizer.size() - 1),
+          std::string(place));
+    }
+  }
+  return tokenizer.decode(ids, {skip_special});
+}
+
+Result<net::HttpResponse> detokenize(Call& call) {
+  ESP_CHECK(check_model(call));
+  ESP_TRY(const Json* tokens, get_array(call.body, "tokens"));
+  ESP_TRY(const auto skip, find_boolean(call.body, "skip_special_tokens"));
+  ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("tokens"));
+  std::string out;
+  JsonWriter json(out);
+  json.open('{').key("text");
+  if (!tokens->empty() && tokens->front().is_array()) {
+    json.open('[');
+    for (std::size_t i = 0; i < tokens->size(); ++i) {
+      ESP_TRY(const std::string text,
+              decode(*tokenizer, (*tokens)[i], fmt::format("tokens[{}]", i), skip.value_or(true)));
+      json.value(text);
+    }
+    json.close(']');
+  } else {
+    ESP_TRY(const std::string text, decode(*tokenizer, *tokens, "tokens", skip.value_or(true)));
+    json.value(text);
+  }
+  json.close('}');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+Result<net::HttpResponse> apply_template(Call& call) {
+  ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
+  ESP_TRY(const std::string text, render_chat(*call.model, prompt));
+  std::string out;
+  JsonWriter json(out);
+  json.open('{').field("prompt", text).close('}');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+Result<net::HttpResponse> count_chat(Call& call) {
+  ESP_CHECK(check_model(call));
+  ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
+  ESP_TRY(const auto ids, encode_chat(*call.model, prompt));
+  std::string out;
+  JsonWriter json(out);
+  json.open('{').field("object", "response.input_tokens").field("input_tokens", ids.size()).close('}');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+}  // namespace
+
+Result<> add_text_routes(net::Router& router, Service& service) {
+  using net::Method;
+  for (const char* prefix : {"", "/v1"}) {
+    const Dialect dialect = *prefix == '\0' ? Dialect::native : Dialect::openai;
+    ESP_CHECK(router.add(Method::post, fmt::format("{}/tokenize", prefix), answering(service, dialect, tokenize)));
+    ESP_CHECK(router.add(Method::post, fmt::format("{}/detokenize", prefix), answering(service, dialect, detokenize)));
+  }
+  ESP_CHECK(router.add(Method::post, "/apply-template", answering(service, Dialect::native, apply_template)));
+  return router.add(Method::post, "/v1/chat/completions/input_tokens",
+                    answering(service, Dialect::openai_chat, count_chat));
+}
+
+}  // namespace espalier::server
