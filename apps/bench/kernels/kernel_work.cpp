@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <limits>
 
+#include "bench/kernels/recurrent_work.h"
+#include "bench/kernels/timing.h"
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
 #include "kernels/measured_kv.h"
-#include "kernels/random_floats.h"
 #include "sampling/measured_logits.h"
 #include "sampling/sampler.h"
 
@@ -29,27 +29,6 @@ constexpr ModelShape kModels[] = {{"smollm2", 576, 1536, 49152, 9, 3, 64},
 constexpr std::size_t kBeyondCaches = std::size_t{256} << 20;  // bytes that no cache keeps
 
 using KernelReport = std::function<void(const KernelResult&)>;
-
-double best_seconds(double budget, const std::function<void()>& pass) {
-  using Steady = std::chrono::steady_clock;
-  const auto since = [](Steady::time_point start) {
-    return std::chrono::duration<double>(Steady::now() - start).count();
-  };
-  constexpr int kLeastPasses = 3;
-  double best = std::numeric_limits<double>::infinity();
-  const auto begin = Steady::now();
-  for (int i = 0; i < kLeastPasses || since(begin) < budget; ++i) {
-    const auto start = Steady::now();
-    pass();
-    best = std::min(best, since(start));
-  }
-  return best;
-}
-
-std::vector<float> random_rows(std::int64_t count) {
-  std::mt19937_64 rng(1);
-  return random_floats(rng, static_cast<std::size_t>(count));
-}
 
 std::size_t bytes_of(std::int64_t floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);
@@ -180,6 +159,7 @@ void elementwise(const ModelShape& m, const KernelSelection& s, const KernelMach
   const std::int64_t q = std::int64_t{m.heads} * m.head_dim, widest = std::max({m.hidden, m.inner, q});
   const double hidden = static_cast<double>(m.hidden), inner = static_cast<double>(m.inner);
   const std::vector<float> gain = random_rows(widest);
+  const FunctionKernels& f = on.cpu.functions;
   const auto bytes = [](float* to) { return reinterpret_cast<std::uint8_t*>(to); };
   const RowWork works[] = {
       {"rms_norm", m.hidden, 8 * hidden,
@@ -192,10 +172,27 @@ void elementwise(const ModelShape& m, const KernelSelection& s, const KernelMach
        [&](float* x, float* to) { on.cpu.to_bf16(x, reinterpret_cast<std::uint16_t*>(to), m.hidden); }},
       {"quantise", m.inner, 5.5 * inner,
        [&](float* x, float* to) { on.cpu.quantise(x, bytes(to), m.inner, 0, m.inner); }},
-      {"rotate_halves", q, 8.0 * static_cast<double>(q), [&](float* x, float*) {
+      {"rotate_halves", q, 8.0 * static_cast<double>(q),
+       [&](float* x, float*) {
          for (int h = 0; h < m.heads; ++h)
            on.cpu.rotate_halves(x + h * m.head_dim, gain.data(), gain.data() + m.head_dim, m.head_dim / 2);
-       }}};
+       }},
+      {"rotate_pairs", q, 8.0 * static_cast<double>(q),
+       [&](float* x, float*) {
+         for (int h = 0; h < m.heads; ++h)
+           f.rotate_pairs(x + h * m.head_dim, gain.data(), gain.data() + m.head_dim, m.head_dim / 2);
+       }},
+      {"layer_norm", m.hidden, 8 * hidden,
+       [&](float* x, float* to) { f.layer_norm(x, gain.data(), gain.data(), 1e-5f, to, m.hidden); }},
+      {"gated_norm", q, 12.0 * static_cast<double>(q),
+       [&](float* x, float* to) {
+         f.gated_norm({x, gain.data(), gain.data(), 0, to, m.head_dim, m.heads, 1e-5f, GatedNormForm::norm_then_silu});
+       }},
+      {"gate silu", m.inner, 12 * inner, [&](float* x, float* to) { f.gate({}, x, gain.data(), to, m.inner); }},
+      {"gelu_erf", m.inner, 8 * inner,
+       [&](float* x, float* to) { f.activate({ActivationKind::gelu_erf}, x, to, m.inner); }},
+      {"softplus", m.inner, 8 * inner,
+       [&](float* x, float* to) { f.activate({ActivationKind::softplus}, x, to, m.inner); }}};
   const int most_rows = *std::max_element(s.rows.begin(), s.rows.end());
   std::vector<float> from = random_rows(most_rows * widest), to(from.size());
   constexpr int kRowsPerChunk = 8;
@@ -301,6 +298,7 @@ Result<> measure_kernels(const KernelSelection& selection, const KernelMachine& 
     if (has(selection.kernels, "elementwise")) elementwise(model, selection, machine, report);
     if (has(selection.kernels, "sampling")) ESP_CHECK(samplings(model, selection, machine, report));
   }
+  if (has(selection.kernels, "recurrent")) return measure_recurrent(selection, machine, report);
   return success();
 }
 

@@ -32,7 +32,7 @@ double peak_of(const MachineLimits& limits, Multiplier multiplier);
 double roofline_share(const KernelResult& result, const MachineLimits& limits);
 
 struct KernelSelection {
-  std::vector<std::string> kernels = {"matmul", "attention", "elementwise", "sampling"};
+  std::vector<std::string> kernels = {"matmul", "attention", "elementwise", "sampling", "recurrent"};
   std::vector<std::string> models = {"1b"};  // smollm2, 1b, 8b
   std::vector<DType> types = {DType::q4_0, DType::q8_0, DType::q4_k, DType::q6_k, DType::bf16};
   std::vector<int> rows = {1, 4, 8, 16, 32, 64, 128, 512};

@@ -154,7 +154,8 @@ std::function<int()> add_kernels(CLI::App& bench) {
   const auto list = [&](const char* flag, auto& values, const char* help) {
     return verb->add_option(flag, values, help)->capture_default_str()->delimiter(',');
   };
-  list("--kernels", s.kernels, "which")->check(CLI::IsMember({"matmul", "attention", "elementwise", "sampling"}));
+  list("--kernels", s.kernels, "which")
+      ->check(CLI::IsMember({"matmul", "attention", "elementwise", "sampling", "recurrent"}));
   list("--models", s.models, "whose shapes")->check(CLI::IsMember(kernel_models()));
   list("--types", o->types, "weights of matmul: any type of `espalier inspect`");
   list("--rows", s.rows, "tokens computed together (attention: sequences that decode, or tokens of one prompt)")

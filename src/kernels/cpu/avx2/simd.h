@@ -13,6 +13,7 @@ struct Simd {
   static constexpr int float_panels(int rows) { return rows == 1 ? 4 : 2; }                 // up to 12 accumulators
   static constexpr int half_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }  // 8, some to widen
   static constexpr int kTileRows = 4, kScoreGroups = 1, kValueVectors = 1;                  // attention: 8 accumulators
+  static constexpr int kStateVectors = 1;  // columns of a recurrent state that go together, in sixteens
   static constexpr bool kAskAhead = true;  // whether it asks memory for what follows (generic/tile.h)
   static constexpr int kPeakChains = 5;    // independent accumulators that fit the registers
   static constexpr bool kPairSums = true, kCentredDot = true;
@@ -67,6 +68,7 @@ struct Simd {
   }
   static inline F max(F a, F b) { return {{_mm256_max_ps(a.v[0], b.v[0]), _mm256_max_ps(a.v[1], b.v[1])}}; }
   static inline F min(F a, F b) { return {{_mm256_min_ps(a.v[0], b.v[0]), _mm256_min_ps(a.v[1], b.v[1])}}; }
+  static inline F sqrt(F a) { return {{_mm256_sqrt_ps(a.v[0]), _mm256_sqrt_ps(a.v[1])}}; }
   static inline F abs(F a) {
     __m256 sign = _mm256_set1_ps(-0.0f);
     return {{_mm256_andnot_ps(sign, a.v[0]), _mm256_andnot_ps(sign, a.v[1])}};
@@ -81,6 +83,12 @@ struct Simd {
     F out;
     for (int h = 0; h < 2; ++h) out.v[h] = _mm256_mul_ps(a.v[h], power(_mm256_cvtps_epi32(n.v[h])));
     return out;
+  }
+  static inline F swap_pairs(F a) { return {{_mm256_permute_ps(a.v[0], 0xb1), _mm256_permute_ps(a.v[1], 0xb1)}}; }
+  static inline F load_twice(const float* p) {  // 8 floats, each in two neighbouring lanes
+    const __m256i low = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3), high = _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7);
+    const __m256 eight = _mm256_loadu_ps(p);
+    return {{_mm256_permutevar8x32_ps(eight, low), _mm256_permutevar8x32_ps(eight, high)}};
   }
   static inline float reduce_add(F a) {
     __m256 both = _mm256_add_ps(a.v[0], a.v[1]);
@@ -120,6 +128,9 @@ struct Simd {
         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     const auto* from = reinterpret_cast<const float*>(kFrom) + 16 - n;
     return {{_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}};
+  }
+  static inline Lanes greater(F a, F b) {
+    return {{_mm256_cmp_ps(a.v[0], b.v[0], _CMP_GT_OQ), _mm256_cmp_ps(a.v[1], b.v[1], _CMP_GT_OQ)}};
   }
   static inline F select(Lanes where, F yes, F no) {
     return {{_mm256_blendv_ps(no.v[0], yes.v[0], where.v[0]), _mm256_blendv_ps(no.v[1], yes.v[1], where.v[1])}};

@@ -13,6 +13,7 @@ struct Simd {
   static constexpr int float_panels(int) { return 4; }  // 24 accumulators
   static constexpr int half_panels(int) { return 4; }
   static constexpr int kTileRows = 8, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
+  static constexpr int kStateVectors = 4;   // columns of a recurrent state that go together, in sixteens
   static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/tile.h)
   static constexpr int kPeakChains = 12;    // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
@@ -42,6 +43,7 @@ struct Simd {
   static inline F load_n(const float* p, int n) { return {_mm512_maskz_loadu_ps(low(n), p)}; }
   static inline void store_n(float* p, F x, int n) { _mm512_mask_storeu_ps(p, low(n), x.v); }
   static inline Lanes lanes_from(int n) { return {static_cast<__mmask16>(0xffffu << n)}; }
+  static inline Lanes greater(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ)}; }
   static inline F select(Lanes where, F yes, F no) { return {_mm512_mask_mov_ps(no.v, where.bits, yes.v)}; }
   static inline F add(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
   static inline F sub(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
@@ -50,10 +52,16 @@ struct Simd {
   static inline F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
   static inline F max(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
   static inline F min(F a, F b) { return {_mm512_min_ps(a.v, b.v)}; }
+  static inline F sqrt(F a) { return {_mm512_sqrt_ps(a.v)}; }
   static inline F abs(F a) { return {_mm512_abs_ps(a.v)}; }
   static inline F round(F a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
   static constexpr float kLeastPower = -200.0f, kMostPower = 127.99f;
   static inline F scale_by_power(F a, F n) { return {_mm512_scalef_ps(a.v, n.v)}; }  // a * 2^n, n integral
+  static inline F swap_pairs(F a) { return {_mm512_permute_ps(a.v, 0xb1)}; }
+  static inline F load_twice(const float* p) {  // 8 floats, each in two neighbouring lanes
+    const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    return {_mm512_permutexvar_ps(twice, _mm512_castps256_ps512(_mm256_loadu_ps(p)))};
+  }
   static inline float reduce_add(F a) { return _mm512_reduce_add_ps(a.v); }
   static inline float reduce_max(F a) { return _mm512_reduce_max_ps(a.v); }
   // Four registers at once, each by the tree of halves that reduces one.

@@ -3,18 +3,11 @@
 
 #include "kernels/cpu/generic/each.h"
 #include "kernels/cpu/generic/exponential.h"
+#include "kernels/cpu/generic/for_lanes.h"
 #include "kernels/cpu/generic/reduce.h"
 #include "kernels/cpu/table.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
-
-// Calls f(offset, lanes) for runs of 16, the last one shorter.
-template <class F>
-inline void for_lanes(std::int64_t n, F f) {
-  std::int64_t i = 0;
-  for (; i + 16 <= n; i += 16) f(i, 16);
-  if (i < n) f(i, static_cast<int>(n - i));
-}
 
 inline void rms_norm(const float* x, const float* gain, float eps, float* y, std::int64_t n) {
   Simd::F squares = Simd::zero();

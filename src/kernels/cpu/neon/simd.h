@@ -13,6 +13,7 @@ struct Simd {
   static constexpr int float_panels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }  // 16 accumulators
   static constexpr int half_panels(int rows) { return float_panels(rows); }
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;  // attention: 16 accumulators
+  static constexpr int kStateVectors = 1;   // columns of a recurrent state that go together, in sixteens
   static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/tile.h)
   static constexpr int kPeakChains = 5;     // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
@@ -54,6 +55,9 @@ struct Simd {
     const uint32x4_t four = {0, 1, 2, 3};
     return map<Lanes>([&](int q) { return vcgeq_s32(vreinterpretq_s32_u32(four), vdupq_n_s32(n - 4 * q)); });
   }
+  static inline Lanes greater(F a, F b) {
+    return map<Lanes>([&](int q) { return vcgtq_f32(a.v[q], b.v[q]); });
+  }
   static inline F select(Lanes where, F yes, F no) {
     return map<F>([&](int q) { return vbslq_f32(where.v[q], yes.v[q], no.v[q]); });
   }
@@ -88,6 +92,9 @@ struct Simd {
   static inline F min(F a, F b) {
     return map<F>([&](int q) { return vbslq_f32(vcltq_f32(a.v[q], b.v[q]), a.v[q], b.v[q]); });
   }
+  static inline F sqrt(F a) {
+    return map<F>([&](int q) { return vsqrtq_f32(a.v[q]); });
+  }
   static inline F abs(F a) {
     return map<F>([&](int q) { return vabsq_f32(a.v[q]); });
   }
@@ -97,6 +104,13 @@ struct Simd {
   static constexpr float kLeastPower = -127.0f, kMostPower = 127.0f;
   static inline F scale_by_power(F a, F n) {  // as in AVX2
     return map<F>([&](int q) { return vmulq_f32(a.v[q], power(vcvtq_s32_f32(n.v[q]))); });
+  }
+  static inline F swap_pairs(F a) {
+    return map<F>([&](int q) { return vrev64q_f32(a.v[q]); });
+  }
+  static inline F load_twice(const float* p) {  // 8 floats, each in two neighbouring lanes
+    const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + 4);
+    return {{vzip1q_f32(low, low), vzip2q_f32(low, low), vzip1q_f32(high, high), vzip2q_f32(high, high)}};
   }
   static inline float reduce_add(F a) {
     float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));

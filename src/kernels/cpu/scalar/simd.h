@@ -15,6 +15,7 @@ struct Simd {
   static constexpr int float_panels(int rows) { return 3 - rows; }
   static constexpr int half_panels(int rows) { return float_panels(rows); }
   static constexpr int kTileRows = 2, kScoreGroups = 2, kValueVectors = 2;
+  static constexpr int kStateVectors = 1;   // columns of a recurrent state that go together, in sixteens
   static constexpr bool kAskAhead = false;  // whether it asks memory for what follows (generic/tile.h)
   static constexpr int kPeakChains = 2;     // independent accumulators that fit the registers
   static constexpr bool kPairSums = false, kCentredDot = false;
@@ -34,7 +35,7 @@ struct Simd {
   };
 
   struct Lanes {
-    int from;
+    std::uint32_t bits;
   };
 
   template <class T, class Op>
@@ -50,9 +51,14 @@ struct Simd {
     return out;
   }
 
-  static inline Lanes lanes_from(int n) { return {n}; }
+  static inline Lanes lanes_from(int n) { return {0xffffu << n}; }
+  static inline Lanes greater(F a, F b) {
+    Lanes out = {0};
+    for (int i = 0; i < 16; ++i) out.bits |= (a.v[i] > b.v[i] ? 1u : 0u) << i;
+    return out;
+  }
   static inline F select(Lanes where, F yes, F no) {
-    return lanes<F>([&](int i) { return i >= where.from ? yes.v[i] : no.v[i]; });
+    return lanes<F>([&](int i) { return (where.bits >> i & 1) != 0 ? yes.v[i] : no.v[i]; });
   }
   static inline F zero() { return set1(0.0f); }
   static inline F set1(float x) {
@@ -89,6 +95,9 @@ struct Simd {
   static inline F min(F a, F b) {
     return lanes<F>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
   }
+  static inline F sqrt(F a) {
+    return lanes<F>([&](int i) { return std::sqrt(a.v[i]); });
+  }
   static inline F abs(F a) {
     return lanes<F>([&](int i) { return std::fabs(a.v[i]); });
   }
@@ -98,6 +107,12 @@ struct Simd {
   static constexpr float kLeastPower = -200.0f, kMostPower = 127.99f;
   static inline F scale_by_power(F a, F n) {
     return lanes<F>([&](int i) { return std::ldexp(a.v[i], static_cast<int>(n.v[i])); });
+  }
+  static inline F swap_pairs(F a) {
+    return lanes<F>([&](int i) { return a.v[i ^ 1]; });
+  }
+  static inline F load_twice(const float* p) {  // 8 floats, each in two neighbouring lanes
+    return lanes<F>([&](int i) { return p[i / 2]; });
   }
   static inline float reduce_add(F a) {  // the same tree as the wide registers fold by halves
     for (int half = 8; half > 0; half /= 2)

@@ -21,6 +21,8 @@ void fill(CpuKernels& table) {
   table.rotate_halves = rotate_halves;
   table.store_kv = store_kv;
   fill_attention(table);
+  fill_functions(table);
+  fill_recurrence(table);
   table.peak_f32 = peak_f32;
   table.peak_int8 = peak_int8;
   table.peak_bf16 = nullptr;

@@ -1,0 +1,20 @@
+// Short convolutions, linear recurrences and selective scans.
+#if defined(__x86_64__)
+#define ESPALIER_ISA avx512
+#include "kernels/cpu/avx512/simd.h"
+
+#include "kernels/cpu/generic/convolution.h"
+#include "kernels/cpu/generic/linear_recurrence.h"
+#include "kernels/cpu/generic/parts.h"
+#include "kernels/cpu/generic/selective_scan.h"
+
+namespace espalier::kernels::avx512 {
+
+void fill_recurrence(CpuKernels& table) {
+  table.recurrence.convolve = convolve;
+  table.recurrence.recur = recur;
+  table.recurrence.scan = scan;
+}
+
+}  // namespace espalier::kernels::avx512
+#endif

@@ -1,0 +1,20 @@
+// Short convolutions, linear recurrences and selective scans.
+#if defined(__aarch64__)
+#define ESPALIER_ISA neon
+#include "kernels/cpu/neon/simd.h"
+
+#include "kernels/cpu/generic/convolution.h"
+#include "kernels/cpu/generic/linear_recurrence.h"
+#include "kernels/cpu/generic/parts.h"
+#include "kernels/cpu/generic/selective_scan.h"
+
+namespace espalier::kernels::neon {
+
+void fill_recurrence(CpuKernels& table) {
+  table.recurrence.convolve = convolve;
+  table.recurrence.recur = recur;
+  table.recurrence.scan = scan;
+}
+
+}  // namespace espalier::kernels::neon
+#endif
