@@ -49,8 +49,8 @@ void KvCopier::copy(const KvLayer& layer, const Piece& piece, std::byte* block) 
   // Lanes of keys: bf16 keeps two elements of a token together.
   const std::size_t unit = shape_.type == KvType::bf16 ? 4 : static_cast<std::size_t>(element_bytes(shape_.type));
   for (std::size_t h = 0; h < heads; ++h) {
-    const std::size_t segment = segment_offset(layer, static_cast<int>(h), piece.slot);
-    std::byte* keys = layer.keys + segment + slot / kSlotGroup * head_bytes_;
+    const auto head = static_cast<int>(h);
+    std::byte* keys = layer.keys + key_offset(layer, head, piece.slot) + slot / kSlotGroup * head_bytes_;
     std::byte* block_keys = block + h * head_bytes_;
     if (piece.count == kSlotGroup) {
       move(block_keys, keys, head_bytes_);
@@ -58,7 +58,7 @@ void KvCopier::copy(const KvLayer& layer, const Piece& piece, std::byte* block) 
       for (std::size_t at = 0; at < head_bytes_; at += kSlotGroup * unit)
         move(block_keys + at + lane * unit, keys + at + slot % kSlotGroup * unit, count * unit);
     }
-    std::byte* values = layer.values + segment + slot * row;
+    std::byte* values = layer.values + value_offset(layer, head, piece.slot) + slot * row;
     move(block + (heads + h) * head_bytes_ + lane * row, values, count * row);
     if (layer.key_scales == nullptr) continue;
     std::byte* scales = block + 2 * heads * head_bytes_ + (h * kSlotGroup + lane) * sizeof(float);

@@ -30,8 +30,8 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
     const int d = padded_head(shape().head_dim), e = element_bytes(shape().type), in = slot % kSegmentSlots;
     for (const KvLayer& layer : pool.view().layers) {
       for (int h = 0; h < shape().kv_heads; ++h) {
-        const std::byte* keys = layer.keys + segment_offset(layer, h, slot);
-        const std::byte* values = layer.values + segment_offset(layer, h, slot);
+        const std::byte* keys = layer.keys + key_offset(layer, h, slot);
+        const std::byte* values = layer.values + value_offset(layer, h, slot);
         for (int i = 0; i < d; ++i) {
           const int group = in / kSlotGroup, lane = in % kSlotGroup;
           const int at = shape().type == KvType::bf16 ? ((group * d / 2 + i / 2) * kSlotGroup + lane) * 2 + i % 2

@@ -26,8 +26,7 @@ std::size_t KvPool::bytes_of(int slots) const {
 Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {
   const auto layers = static_cast<std::size_t>(shape.layers), heads = static_cast<std::size_t>(shape.kv_heads);
   const std::size_t segments = segments_of(slots);
-  const std::size_t head = static_cast<std::size_t>(padded_head(shape.head_dim)) *
-                           static_cast<std::size_t>(element_bytes(shape.type)) * kSegmentSlots;
+  const std::size_t head = head_bytes(shape.type, shape.head_dim);
   const std::size_t segment = 2 * layers * heads * head;
   const std::size_t scales_per_head = has_scales(shape.type) ? segments * kSegmentSlots : 0;
 
@@ -57,7 +56,7 @@ Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {
       view.key_scales = scale + 2 * i * heads * scales_per_head;
       view.value_scales = view.key_scales + heads * scales_per_head;
     }
-    view.head_bytes = head;
+    view.key_head_bytes = view.value_head_bytes = head;
     view.segment_bytes = segment;
     view.head_scales = scales_per_head;
     pool.layers_.push_back(view);

@@ -122,7 +122,7 @@ class AttentionPlan {
     int pieces = 1;
     std::int64_t cost() const { return static_cast<std::int64_t>(block_end - block_begin) * rows * heads; }
   };
-  struct Piece {  // some tiles that follow one another, the same rows and blocks with other heads
+  struct Piece {  // some tiles from `tile` on, the same rows and blocks with other heads; more than one: all blocks
     int tile, tiles, block_begin, block_end;
   };
   struct Level {  // what may run at the same time
@@ -138,17 +138,18 @@ class AttentionPlan {
   int bundle_at(std::span<const int> tiles, std::size_t at) const;
   void cut(Level& level, std::span<const int> tiles, int threads);
   void cut_bundle(Level& level, std::span<const int> tiles, int threads, std::int64_t share);
-  void cut_tile(Level& level, int tile, int pieces);
+  void cut_tile(Level& level, int index, std::int64_t wanted);
   AttentionTask task_of(const Tile& tile, const Call& call) const;
   AttentionSpan span_of(const Tile& tile, int block_begin, int block_end) const;
-  void compute(const Piece& piece, int then, const Level& level, const Call& call);
-  void convert(const CpuKernels& cpu, const Tile& tile, const AttentionRows& rows) const;
+  void compute(const Piece& piece, const Piece* then, const Call& call);
+  void compute_bundle(const Piece& piece, const Call& call);
+  void merge(const Tile& tile, const Call& call) const;
+  void convert(const Tile& tile, const Call& call) const;
 
   AttentionShape shape_;
   std::vector<AttentionSequence> sequences_;
   std::vector<QueryRow> query_rows_;
   std::vector<Tile> tiles_;
-  std::vector<int> order_;  // of the tiles; pieces name places in it
   std::vector<Level> levels_;
   std::vector<float> partials_, states_;
 };

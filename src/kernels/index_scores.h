@@ -69,26 +69,27 @@ class IndexPlan {
  private:
   struct Tile {  // some rows of a sequence
     int sequence;
-    int first_row, rows;     // in query_rows_
-    std::int64_t positions;  // seen by its last row
+    int first_row, rows;      // in query_rows_
+    std::int64_t positions;   // seen by its last row
+    std::int64_t scores = 0;  // where they lie in scores_: [row][selection][positions in whole blocks]
   };
   struct Piece {
     int tile, block_begin, block_end;
-    std::int64_t scores;  // where the tile's lie in scores_
   };
-  struct Pass {  // as many tiles as the scores' memory takes
+  struct Pass {  // as many tiles as the memory of scores takes
     int tile_begin, tile_end;
     std::vector<Piece> pieces;
   };
+  static int blocks(const Tile& tile);
   void add_passes(int threads);
   IndexTask task_of(const Piece& piece, const KvLayer& kv, const IndexRows& rows);
-  void choose(const Tile& tile, std::int64_t scores, int selection, SelectedPositions& out, int row) const;
+  void choose(std::span<const float> scores, std::span<std::uint64_t> bits) const;
+  void choose_row(const Tile& tile, int row, SelectedPositions& out) const;
 
   IndexShape shape_;
   std::vector<AttentionSequence> sequences_;
   std::vector<QueryRow> query_rows_;
   std::vector<Tile> tiles_;
-  std::vector<std::int64_t> tile_scores_;
   std::vector<Pass> passes_;
   std::vector<float> scores_;
   int rows_ = 0;

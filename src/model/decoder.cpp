@@ -166,7 +166,7 @@ struct Decoder::Impl {
       prepare(k, a.kv_heads, w.k_norm);
       const Slot slot = batch.slots[static_cast<std::size_t>(row)];
       for (int h = 0; h < a.kv_heads; ++h)
-        cpu.store_kv(kv, slot, k + h * a.head_dim, v + h * a.head_dim, h, a.head_dim);
+        cpu.store_kv(kv, slot, k + h * a.head_dim, v + h * a.head_dim, h, {a.head_dim, a.head_dim});
     });
   }
 
@@ -177,8 +177,12 @@ struct Decoder::Impl {
     if (const auto format = w.attention_out.formats(cpu, options.activations, {}).alone();
         format && spec.attention.head_dim % kActivationBlock == 0)
       converted = attended.put(*format);
-    plan.run(cpu, team, pool, work.qkv.row(0), work.qkv.columns, work.attended.row(0), work.attended.columns,
-             converted);
+    plan.run(cpu, team, pool,
+             {.q = work.qkv.row(0),
+              .q_stride = work.qkv.columns,
+              .out = work.attended.row(0),
+              .out_stride = work.attended.columns,
+              .converted = converted});
     return attended;
   }
 
@@ -311,7 +315,13 @@ struct Decoder::Impl {
   }
   AttentionPlan plan_of(std::int64_t window, std::span<const AttentionSequence> sequences) const {
     const AttentionSpec& a = spec.attention;
-    return {{a.heads, a.kv_heads, a.head_dim, window, a.scale, options.activations == Activations::f32},
+    return {{.heads = a.heads,
+             .kv_heads = a.kv_heads,
+             .key_dim = a.head_dim,
+             .value_dim = a.head_dim,
+             .visible = Visibility::window(window),
+             .scale = a.scale,
+             .exact = options.activations == Activations::f32},
             sequences,
             team.size()};
   }

@@ -31,16 +31,14 @@ struct SmallPool {
   std::vector<std::vector<std::byte>> memory;
   std::vector<KvLayer> layers;
   SmallPool(const DecoderSpec& spec, KvType type, int slots) {
-    const std::size_t head = static_cast<std::size_t>(kSegmentSlots) *
-                             static_cast<std::size_t>(padded_head(spec.attention.head_dim)) *
-                             static_cast<std::size_t>(element_bytes(type));
+    const std::size_t head = head_bytes(type, spec.attention.head_dim);
     const std::size_t segment = head * static_cast<std::size_t>(spec.attention.kv_heads);
     const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
     for (int i = 0; i < spec.layers; ++i) {
       auto& keys = memory.emplace_back(segment * segments);
       auto* key_bytes = keys.data();
       auto& values = memory.emplace_back(keys.size());
-      layers.push_back({type, key_bytes, values.data(), nullptr, nullptr, head, segment, 0});
+      layers.push_back({type, key_bytes, values.data(), nullptr, nullptr, head, head, segment, 0});
     }
   }
 };

@@ -2,8 +2,8 @@
 //
 // cpu_kernels() is the best set that this machine runs; ESPALIER_ISA=scalar|avx2|avxvnni|avx512|amx|neon|i8mm forces
 // one. Every entry computes each output element by the same operations in the same order whatever the ranges it is
-// given (promise 1), so callers may split work over rows, panels, heads and threads as they like. kernels/plain.h holds
-// the loops that judge these. Threads: any; entries touch only what their arguments name.
+// given (promise 1), so callers may split work over rows, panels, heads and threads as they like. kernels/plain.h and
+// plain_attention.h hold the loops that judge these. Threads: any; entries touch only what their arguments name.
 #pragma once
 
 #include <cstddef>
