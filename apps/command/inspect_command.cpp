@@ -4,12 +4,13 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "command/command.h"
 #include "command/output.h"
 #include "engine/load/loaded_model.h"
-#include "model/arch/table.h"
-#include "model/weight_check.h"
+#include "model/program/builder.h"
+#include "model/weights/check.h"
 #include "tensor/describe.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -17,23 +18,38 @@
 namespace espalier::command {
 namespace {
 
+// "4 x 16 keys, 4 x 16 values" of each kind of layer, and how many there are.
+void print_kept(const Keeps& keeps, const std::function<void(std::string_view, const std::string&)>& row) {
+  std::vector<std::pair<TokenField, int>> kinds;
+  for (const TokenField& field : keeps.per_token) {
+    const auto known = std::ranges::find(kinds, field, &std::pair<TokenField, int>::first);
+    if (known == kinds.end())
+      kinds.emplace_back(field, 1);
+    else
+      ++known->second;
+  }
+  for (const auto& [f, count] : kinds)
+    row("kept per token", fmt::format("{} x {} heads of {} key values, {}{}", count, f.heads, f.key_dim,
+                                      f.latent ? fmt::format("the first {} the value too", f.value_dim)
+                                               : fmt::format("{} values", f.value_dim),
+                                      f.window > 0 ? fmt::format(", window {}", f.window) : ""));
+  if (keeps.state_floats > 0)
+    row("kept per sequence", fmt::format("a state of {}", shown_bytes(keeps.state_floats * sizeof(float))));
+}
+
 void print_hyperparameters(const ModelFiles& files) {
   const ModelConfig& c = files.config;
   auto row = [](std::string_view name, const std::string& value) { fmt::print("  {:<18} {}\n", name, value); };
   fmt::print("hyperparameters\n");
-  row("architecture", std::string(name(c.architecture)));
+  row("architecture", c.architecture);
   row("vocabulary", std::to_string(c.vocabulary));
-  row("hidden", std::to_string(c.hidden));
-  row("inner", std::to_string(c.inner));
-  row("layers", std::to_string(c.layers));
-  row("heads", fmt::format("{} query, {} key/value, {} values each", c.heads, c.kv_heads, c.head_dim));
-  row("norm epsilon", fmt::format("{}", c.norm_eps));
-  row("rope", fmt::format("theta {}, {} dimensions", c.rope_theta, c.rope_dims));
+  row("hidden", std::to_string(c.spec.hidden));
+  row("layers", std::to_string(c.spec.layers.size()));
+  row("norm epsilon", fmt::format("{:g}", c.spec.norm.eps));
   row("context", fmt::format("{} tokens", c.context_length));
-  row("head", c.tied_head ? "tied to the embedding" : "own");
   row("end tokens", fmt::format("{}", fmt::join(c.eos, " ")));
-  const auto longest = std::max_element(c.windows.begin(), c.windows.end());
-  if (longest != c.windows.end() && *longest > 0) row("sliding window", fmt::format("{} tokens", *longest));
+  const Weights weights(*files.weights, files.naming);
+  if (const auto program = Builder::build(c.spec, &weights); program.ok()) print_kept(program->keeps, row);
 }
 
 void print_contents(const Contents& contents, bool all) {
@@ -51,8 +67,8 @@ void print_contents(const Contents& contents, bool all) {
 
 // What loading would refuse, asked without reading a weight.
 Result<> servable(const ModelFiles& files) {
-  ESP_TRY(const DecoderSpec spec, declare(files.config));
-  ESP_CHECK(check_weights(Weights(*files.weights, files.naming), spec));
+  ESP_CHECK(can_compute(files.config));
+  ESP_CHECK(check_weights(Weights(*files.weights, files.naming), files.config.spec));
   return files.weights->intact();
 }
 

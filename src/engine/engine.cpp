@@ -25,7 +25,7 @@
 #include "engine/schedule/queue_bound.h"
 #include "engine/step/engine_core.h"
 #include "engine/step/model_runner.h"
-#include "model/arch/table.h"
+#include "model/program/work.h"
 #include "sampling/noise.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -86,7 +86,7 @@ struct Engine::Impl {
   void describe(const Capacity& capacity);
   void start_masks();
   void run();
-  void open_disk_cache(const KvShape& shape);
+  void open_disk_cache();
   Stream admit(Request request);  // that the queue has counted
   std::uint64_t next_seed();      // of a request that brings none, under --random-seed: in the order of arrival
 
@@ -110,21 +110,20 @@ Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, const Progre
 Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(chosen, choices_of(options));
   ESP_TRY(files, open_model_files(options));
-  ESP_TRY(const DecoderSpec spec, declare(files.config));
-  const auto shape = KvShape::of(spec, chosen.kv);
   ESP_TRY(const int context, context_of(options, files.config.context_length));
   ESP_TRY(team, start_team(chosen.threads, chosen.place));
   ESP_TRY(LoadedDecoder loaded,
-          load_decoder(options, files, spec, {chosen.activations, chosen.chunk + chosen.max_running}, *team, progress));
+          load_decoder(options, files, {chosen.activations, chosen.chunk + chosen.max_running}, *team, progress));
   decoder = std::move(loaded.decoder);
+  const CacheLayout layout{decoder->keeps().per_token, chosen.kv};
   info.packed_weights = std::move(loaded.packed_weights);
   ESP_TRY(draft, load_draft(options, chosen, files, *team));
-  const std::size_t beside = draft ? draft->bytes_per_token(shape) : 0;
+  const std::size_t beside = draft ? draft->bytes_per_token(layout) : 0;
   MemoryRoom room = memory_room();
   room.pages -=
       std::min(room.pages, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));  // the weights' pages are to stay
-  const Capacity fits{context, pool_of(options, chosen, context, shape.bytes_per_token() + beside, room)};
-  ESP_TRY(kv, KvPool::allocate(shape, fits.pool));
+  const Capacity fits{context, pool_of(options, chosen, context, layout.bytes_per_token() + beside, room)};
+  ESP_TRY(kv, KvPool::allocate(layout, fits.pool));
   pages = std::make_unique<TouchAhead>(kv, static_cast<std::size_t>(options.kv_touch_ahead_bytes));
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
@@ -137,7 +136,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
       options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
   queue.limit(static_cast<std::int64_t>(options.max_queued) + chosen.max_running, info.max_queued_tokens);
   describe(fits);
-  if (draft) ESP_CHECK(draft->give_pool(shape, fits.pool, info.end_tokens, *team));
+  if (draft) ESP_CHECK(draft->give_pool(layout, fits.pool, info.end_tokens, *team));
   if (draft) info.draft_model = draft->description;
 
   CoreOptions core_options;
@@ -158,7 +157,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   if (draft) core->attach(*draft->model);
   grammars = std::make_unique<GrammarCache>(files.tokenizer, options.grammar_limits,
                                             static_cast<std::size_t>(options.grammar_cache_bytes));
-  open_disk_cache(shape);
+  open_disk_cache();
   queue.publish(core->status(), 0, 0);
   ESP_TRY(thread, start_thread("engine's", [this] {
             name_this_thread("esp-engine");
@@ -169,9 +168,8 @@ Result<> Engine::Impl::open(const Progress& progress) {
 
 void Engine::Impl::describe(const Capacity& fits) {
   info.path = options.model_path;
-  info.model_type = espalier::name(files.config.architecture);
-  for (const auto& row : kArchitectures)
-    if (row.architecture == files.config.architecture) info.architecture = std::string(row.hf_class) + "ForCausalLM";
+  info.model_type = files.config.architecture;
+  info.architecture = files.config.class_name;
   info.quantisation = dominant_type(*files.weights);
   info.tokenizer_path = files.tokenizer_path;
   info.limits = {files.config.vocabulary, fits.context, fits.pool, files.tokenizer != nullptr, 0};
@@ -187,15 +185,11 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.repetition_penalty = files.defaults.repetition_penalty;
   if (files.defaults.top_k) info.top_k = static_cast<int>(*files.defaults.top_k);
   info.parameters = parameter_count(*files.weights);
-  const AttentionSpec& a = decoder->spec().attention;
-  const std::int64_t hidden = decoder->spec().hidden, q = static_cast<std::int64_t>(a.heads) * a.head_dim,
-                     kv_width = static_cast<std::int64_t>(a.kv_heads) * a.head_dim;
-  const std::int64_t before_attention = hidden * (q + 2 * kv_width),
-                     behind_it = hidden * (q + 3 * static_cast<std::int64_t>(decoder->spec().mlp.inner));
-  info.layer_parameters = decoder->spec().layers * (before_attention + behind_it) - behind_it;
-  info.end_parameters = behind_it + hidden * decoder->spec().vocabulary;
-  info.attention_width = q;
-  info.windows = decoder->spec().windows;
+  ProgramWork work = work_of(decoder->program());
+  info.layer_parameters = work.layer_parameters;
+  info.end_parameters = work.end_parameters;
+  info.attention_width = work.attention_width;
+  info.windows = std::move(work.windows);
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
   info.isa = decoder->isa();
@@ -256,8 +250,8 @@ void Engine::Impl::run() {
                      std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.cache_save_seconds)));
 }
 
-void Engine::Impl::open_disk_cache(const KvShape& shape) {
-  copier = std::make_unique<KvCopier>(shape, kv.view(), *team);
+void Engine::Impl::open_disk_cache() {
+  copier = std::make_unique<KvCopier>(kv.layout(), kv.view(), *team);
   const DiskCacheParts parts{
       options, files, *decoder, kv, *copier, info.kv_type, info.limits.vocabulary, info.limits.pool_tokens};
   DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->nudge(); });

@@ -10,8 +10,10 @@ namespace espalier {
 namespace {
 
 constexpr int kMostSharingRows = 8;  // of one sequence: more rows reuse keys and values well enough alone
-constexpr int kLeastSavedBlocks =
-    6;  // reads of a block that a group must spare: each level costs a meeting of the team
+// Reads of a block that a group must spare: each level costs a meeting of the team.
+constexpr int kLeastSavedBlocks = 6;
+// Keys and values that tiles of one bundle read in turns: about half of a second-level cache.
+constexpr std::size_t kBundleBytes = 768 << 10;
 
 // Rows of a tile: as many queries as a tile takes, a multiple of four where possible (the kernels' inner tile).
 int tile_rows(int heads) {
@@ -100,11 +102,22 @@ std::vector<SharedBlocks> shared_blocks(std::span<const AttentionSequence> seque
   return groups;
 }
 
+// What one call of run() works on.
+struct AttentionPlan::Call {
+  const CpuKernels& cpu;
+  const KvLayer& kv;
+  const AttentionRows& rows;
+  void (*attend)(const AttentionTask&);
+  FoldStates states;
+  bool begins_in_state(const Tile& tile) const { return tile.begin_in_state || rows.begin_in_states; }
+  bool ends_in_state(const Tile& tile) const { return tile.end_in_state || rows.end_in_states; }
+};
+
 AttentionPlan::AttentionPlan(const AttentionShape& shape, std::span<const AttentionSequence> sequences, int threads,
                              PrefixSharing sharing)
     : shape_(shape), sequences_(sequences.begin(), sequences.end()) {
   std::vector<SharedBlocks> groups;
-  if (sharing == PrefixSharing::on && shape.window == 0) groups = shared_blocks(sequences_);
+  if (sharing == PrefixSharing::on && shape.visible.rule == Visibility::Rule::all) groups = shared_blocks(sequences_);
   std::vector<int> from(sequences_.size(), 0), level(sequences_.size(), 0);
   for (const SharedBlocks& group : groups) {
     add_group(group);
@@ -116,17 +129,16 @@ AttentionPlan::AttentionPlan(const AttentionShape& shape, std::span<const Attent
   for (int i = 0; i < static_cast<int>(sequences_.size()); ++i)
     add_sequence(i, from[static_cast<std::size_t>(i)], level[static_cast<std::size_t>(i)]);
 
-  const AttentionSequence* last = sequences_.empty() ? nullptr : &sequences_.back();
-  if (!groups.empty())
-    states_.resize(static_cast<std::size_t>((last->row_begin + last->rows) * shape_.heads) *
-                   static_cast<std::size_t>(padded_head(shape_.head_dim) + 2));
   std::map<int, std::vector<int>> by_level;
   for (int i = 0; i < static_cast<int>(tiles_.size()); ++i)
     by_level[tiles_[static_cast<std::size_t>(i)].level].push_back(i);
+  bool states = !groups.empty();
   for (auto& [number, tiles] : by_level) {
     put_in_order(tiles);
     cut(levels_.emplace_back(), tiles, threads);
+    for (const Piece& piece : levels_.back().pieces) states |= piece.tiles > 1;
   }
+  if (states) states_.resize(state_floats(shape_, sequences_.back().row_begin + sequences_.back().rows));
 }
 
 // Tiles that read the same keys and values behind one another, so that these stay in a cache; what costs most first, so
@@ -138,18 +150,25 @@ void AttentionPlan::put_in_order(std::vector<int>& tiles) const {
   std::vector<std::tuple<std::int64_t, int, int, std::int64_t, int>> ranks;
   for (int tile : tiles) {
     const Tile& t = of(tile);
-    ranks.emplace_back(-cost[{t.sequence, t.kv_head}], t.sequence, t.kv_head, -t.cost(), tile);
+    ranks.emplace_back(-cost[{t.sequence, t.kv_head}], t.sequence, t.kv_head, -t.cost() / t.heads, tile);
   }
   std::sort(ranks.begin(), ranks.end());
   std::transform(ranks.begin(), ranks.end(), tiles.begin(), [](const auto& rank) { return std::get<4>(rank); });
+}
+
+QueryRow AttentionPlan::query_row(const AttentionSequence& sequence, int row) const {
+  const std::int64_t position = sequence.first_position + row;
+  const std::int32_t last =
+      sequence.last.empty() ? static_cast<std::int32_t>(position) : sequence.last[static_cast<std::size_t>(row)];
+  return {sequence.row_begin + row, static_cast<std::int32_t>(position),
+          static_cast<std::int32_t>(shape_.visible.first(position)), last};
 }
 
 void AttentionPlan::add_group(const SharedBlocks& group) {
   const int first = static_cast<int>(query_rows_.size());
   for (int s : group.sequences) {
     const AttentionSequence& sequence = sequences_[static_cast<std::size_t>(s)];
-    for (int row = 0; row < sequence.rows; ++row)
-      query_rows_.push_back({sequence.row_begin + row, static_cast<std::int32_t>(sequence.first_position + row)});
+    for (int row = 0; row < sequence.rows; ++row) query_rows_.push_back(query_row(sequence, row));
   }
   Tile like{};
   like.sequence = group.sequences.front();
@@ -169,10 +188,12 @@ void AttentionPlan::add_sequence(int index, int from_block, int level) {
   const int step = tile_rows(std::min(shape_.group(), kTileQueries));
   for (int row = 0; row < sequence.rows; row += step) {
     const int count = std::min(step, sequence.rows - row), first = static_cast<int>(query_rows_.size());
-    const std::int64_t position = sequence.first_position + row, end = position + count;
-    for (int i = 0; i < count; ++i)
-      query_rows_.push_back({sequence.row_begin + row + i, static_cast<std::int32_t>(position + i)});
-    const std::int64_t seen_from = shape_.window > 0 ? std::max<std::int64_t>(0, position - shape_.window + 1) : 0;
+    std::int64_t seen_from = INT64_MAX, end = 0;
+    for (int i = 0; i < count; ++i) {
+      const QueryRow& added = query_rows_.emplace_back(query_row(sequence, row + i));
+      seen_from = std::min<std::int64_t>(seen_from, added.first);
+      end = std::max<std::int64_t>(end, std::int64_t{added.last} + 1);
+    }
     Tile like{};
     like.sequence = index;
     like.block_begin = std::max(from_block, static_cast<int>(seen_from / kAttentionBlock));
@@ -196,96 +217,158 @@ void AttentionPlan::add_tiles(Tile like, int first_row, int rows) {
     }
 }
 
+// How many tiles from tiles[at] on are the same rows and KV head.
+int AttentionPlan::bundle_at(std::span<const int> tiles, std::size_t at) const {
+  const auto of = [&](std::size_t i) -> const Tile& { return tiles_[static_cast<std::size_t>(tiles[i])]; };
+  std::size_t end = at + 1;
+  while (end < tiles.size() && of(end).first_row == of(at).first_row && of(end).kv_head == of(at).kv_head) ++end;
+  return static_cast<int>(end - at);
+}
+
 void AttentionPlan::cut(Level& level, std::span<const int> tiles, int threads) {
-  constexpr std::int64_t kLeastBlocks = 2;  // below, writing and folding partials costs more than it gives
   std::int64_t total = 0;
   for (int i : tiles) total += tiles_[static_cast<std::size_t>(i)].cost();
-  const std::int64_t share = threads > 1 ? total / (3 * threads) : total;
-  for (int i : tiles) {
-    Tile& tile = tiles_[static_cast<std::size_t>(i)];
-    const std::int64_t blocks = tile.block_end - tile.block_begin;
-    if (threads > 1 && tile.cost() > share && blocks >= 2 * kLeastBlocks)
-      tile.pieces = static_cast<int>(
-          std::min((tile.cost() + share - 1) / std::max<std::int64_t>(1, share), blocks / kLeastBlocks));
-    if (tile.pieces > 1) {
-      tile.partials = static_cast<std::int64_t>(partials_.size());
-      partials_.resize(partials_.size() +
-                       static_cast<std::size_t>(blocks * tile.rows * tile.heads * (padded_head(shape_.head_dim) + 2)));
-      level.split_tiles.push_back(i);
-    }
-    for (int piece = 0; piece < tile.pieces; ++piece)
-      level.pieces.push_back({i, tile.block_begin + static_cast<int>(blocks * piece / tile.pieces),
-                              tile.block_begin + static_cast<int>(blocks * (piece + 1) / tile.pieces)});
+  const std::int64_t share = threads > 1 ? std::max<std::int64_t>(1, total / (3 * threads)) : total;
+  for (std::size_t at = 0; at < tiles.size();) {
+    const int count = bundle_at(tiles, at);
+    cut_bundle(level, tiles.subspan(at, static_cast<std::size_t>(count)), threads, share);
+    at += static_cast<std::size_t>(count);
   }
 }
 
-AttentionTask AttentionPlan::task_of(const Tile& tile) const {
+// Tiles of the same rows follow one another in tiles_ (add_tiles).
+void AttentionPlan::cut_bundle(Level& level, std::span<const int> tiles, int threads, std::int64_t share) {
+  std::int64_t cost = 0;
+  for (int i : tiles) cost += tiles_[static_cast<std::size_t>(i)].cost();
+  const auto count = static_cast<std::int64_t>(tiles.size());
+  const std::int64_t wanted = threads > 1 && cost > share ? (cost + share - 1) / share : 1;
+  if (count == 1) return cut_tile(level, tiles.front(), wanted);
+  if (wanted > count) {
+    // Over blocks as well, unless the tiles alone keep everybody busy: partials of wide values cost.
+    for (int i : tiles) cut_tile(level, i, count % threads == 0 ? 1 : (wanted + count - 1) / count);
+    return;
+  }
+  for (std::int64_t part = 0; part < wanted; ++part) {
+    const auto begin = static_cast<std::size_t>(count * part / wanted),
+               end = static_cast<std::size_t>(count * (part + 1) / wanted);
+    const Tile& first = tiles_[static_cast<std::size_t>(tiles[begin])];
+    level.pieces.push_back({tiles[begin], static_cast<int>(end - begin), first.block_begin, first.block_end});
+  }
+}
+
+void AttentionPlan::cut_tile(Level& level, int index, std::int64_t wanted) {
+  constexpr std::int64_t kLeastBlocks = 2;  // below, writing and folding partials costs more than it gives
+  Tile& tile = tiles_[static_cast<std::size_t>(index)];
+  const std::int64_t blocks = tile.block_end - tile.block_begin;
+  if (wanted > 1 && blocks >= 2 * kLeastBlocks) tile.pieces = static_cast<int>(std::min(wanted, blocks / kLeastBlocks));
+  if (tile.pieces > 1) {
+    tile.partials = static_cast<std::int64_t>(partials_.size());
+    partials_.resize(partials_.size() + static_cast<std::size_t>(blocks * tile.rows * tile.heads *
+                                                                 FoldStates::stride_of(shape_.value_dim)));
+    level.split_tiles.push_back(index);
+  }
+  for (int piece = 0; piece < tile.pieces; ++piece)
+    level.pieces.push_back({index, 1, tile.block_begin + static_cast<int>(blocks * piece / tile.pieces),
+                            tile.block_begin + static_cast<int>(blocks * (piece + 1) / tile.pieces)});
+}
+
+AttentionTask AttentionPlan::task_of(const Tile& tile, const Call& call) const {
   AttentionTask task{};
+  task.kv = call.kv;
   task.head_begin = tile.head_begin;
   task.heads = tile.heads;
-  task.head_dim = shape_.head_dim;
+  task.dims = {shape_.key_dim, shape_.value_dim};
   task.rows = query_rows_.data() + tile.first_row;
   task.row_count = tile.rows;
-  task.window = shape_.window;
-  task.scale = shape_.scale;
-  task.begin_in_state = tile.begin_in_state;
-  task.end_in_state = tile.end_in_state;
+  task.q = call.rows.q;
+  task.q_stride = call.rows.q_stride;
+  task.score = {shape_.scale, shape_.cap, shape_.slopes};
+  task.selection = call.rows.selection;
+  task.entry_stride = shape_.entry_stride;
+  task.sinks = call.rows.sinks;
+  task.out = call.rows.out;
+  task.out_stride = call.rows.out_stride;
+  task.states = call.states;
+  task.begin_in_state = call.begins_in_state(tile);
+  task.end_in_state = call.ends_in_state(tile);
   return task;
 }
 
-AttentionSpan AttentionPlan::span_of(const Piece& piece) const {
-  const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile)];
+AttentionSpan AttentionPlan::span_of(const Tile& tile, int block_begin, int block_end) const {
   const AttentionSequence& sequence = sequences_[static_cast<std::size_t>(tile.sequence)];
-  return {sequence.runs.data(), tile.kv_head, piece.block_begin, piece.block_end, tile.position_end};
+  return {sequence.runs.data(), tile.kv_head, block_begin, block_end, tile.position_end};
 }
 
-void AttentionPlan::convert(const CpuKernels& cpu, const Tile& tile, const float* out, std::int64_t out_stride,
-                            const ConvertedRows& to) const {
-  const std::int64_t width = static_cast<std::int64_t>(shape_.heads) * shape_.head_dim,
-                     begin = static_cast<std::int64_t>(tile.head_begin) * shape_.head_dim,
-                     end = begin + static_cast<std::int64_t>(tile.heads) * shape_.head_dim;
+// then: the piece that whoever computes this one probably computes next, or null.
+void AttentionPlan::compute(const Piece& piece, const Piece* then, const Call& call) {
+  if (piece.tiles > 1) return compute_bundle(piece, call);
+  const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile)];
+  AttentionTask task = task_of(tile, call);
+  task.span = span_of(tile, piece.block_begin, piece.block_end);
+  if (then) task.then = span_of(tiles_[static_cast<std::size_t>(then->tile)], then->block_begin, then->block_end);
+  if (tile.partials >= 0)
+    task.partials = partials_.data() + tile.partials +
+                    static_cast<std::int64_t>(piece.block_begin - tile.block_begin) * tile.rows * tile.heads *
+                        FoldStates::stride_of(shape_.value_dim);
+  call.attend(task);
+  if (tile.partials < 0) convert(tile, call);
+}
+
+// The tiles take turns over as many blocks as stay in a cache, each going on from its state.
+void AttentionPlan::compute_bundle(const Piece& piece, const Call& call) {
+  const std::size_t of_token = static_cast<std::size_t>(padded_head(shape_.key_dim) + padded_head(shape_.value_dim)) *
+                               static_cast<std::size_t>(element_bytes(call.kv.type));
+  const int step = std::max(1, static_cast<int>(kBundleBytes / (of_token * kAttentionBlock)));
+  for (int block = piece.block_begin; block == piece.block_begin || block < piece.block_end; block += step) {
+    const int end = std::min(block + step, piece.block_end);
+    for (int i = 0; i < piece.tiles; ++i) {
+      const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile + i)];
+      AttentionTask task = task_of(tile, call);
+      task.span = span_of(tile, block, end);
+      task.begin_in_state |= block > piece.block_begin;
+      task.end_in_state |= end < piece.block_end;
+      call.attend(task);
+      if (!task.end_in_state) convert(tile, call);
+    }
+  }
+}
+
+void AttentionPlan::convert(const Tile& tile, const Call& call) const {
+  if (!call.rows.converted || call.ends_in_state(tile)) return;
+  const ConvertedRows& to = *call.rows.converted;
+  const std::int64_t width = static_cast<std::int64_t>(shape_.heads) * shape_.value_dim,
+                     begin = static_cast<std::int64_t>(tile.head_begin) * shape_.value_dim,
+                     end = begin + static_cast<std::int64_t>(tile.heads) * shape_.value_dim;
   const std::size_t bytes = row_bytes(to.format, width);
   for (int i = tile.first_row; i < tile.first_row + tile.rows; ++i) {
     const int row = query_rows_[static_cast<std::size_t>(i)].row;
-    convert_part(cpu, to.format, out + row * out_stride + begin, width, begin, end,
+    convert_part(call.cpu, to.format, call.rows.out + row * call.rows.out_stride + begin, width, begin, end,
                  to.data + static_cast<std::size_t>(row) * bytes);
   }
 }
 
-void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const float* q,
-                        std::int64_t q_stride, float* out, std::int64_t out_stride,
-                        std::optional<ConvertedRows> converted) {
-  const auto attend = kv.type == KvType::bf16 && !shape_.exact && cpu.attend_bf16 ? cpu.attend_bf16 : cpu.attend;
-  const int padded = padded_head(shape_.head_dim);
-  const FoldStates states{states_.data(), shape_.heads, padded + 2};
+void AttentionPlan::merge(const Tile& tile, const Call& call) const {
+  call.cpu.merge({partials_.data() + tile.partials, tile.block_end - tile.block_begin,
+                  query_rows_.data() + tile.first_row, tile.rows, tile.head_begin, tile.heads, shape_.value_dim,
+                  call.rows.sinks, call.rows.out, call.rows.out_stride, call.states, call.begins_in_state(tile),
+                  call.ends_in_state(tile)});
+  convert(tile, call);
+}
+
+void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const AttentionRows& rows) {
+  const bool short_products = kv.type == KvType::bf16 && !shape_.exact && cpu.attend_bf16;
+  const Call call{cpu, kv, rows, short_products ? cpu.attend_bf16 : cpu.attend,
+                  rows.states.memory ? rows.states : states_at(shape_, states_.data())};
   for (const Level& level : levels_) {
     const auto pieces = static_cast<int>(level.pieces.size());
     team.run(pieces, [&](int i) {
-      const Piece& piece = level.pieces[static_cast<std::size_t>(i)];
-      const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile)];
-      AttentionTask task = task_of(tile);
-      task.kv = kv;
-      task.q = q;
-      task.q_stride = q_stride;
-      task.span = span_of(piece);
-      if (const int then = team.behind(i, pieces); then >= 0)
-        task.then = span_of(level.pieces[static_cast<std::size_t>(then)]);
-      task.out = out;
-      task.out_stride = out_stride;
-      task.states = states;
-      const std::int64_t per_block = static_cast<std::int64_t>(tile.rows) * tile.heads * (padded + 2);
-      if (tile.partials >= 0)
-        task.partials = partials_.data() + tile.partials + (piece.block_begin - tile.block_begin) * per_block;
-      attend(task);
-      if (converted && tile.partials < 0 && !tile.end_in_state) convert(cpu, tile, out, out_stride, *converted);
+      const int then = team.behind(i, pieces);
+      compute(level.pieces[static_cast<std::size_t>(i)],
+              then >= 0 ? &level.pieces[static_cast<std::size_t>(then)] : nullptr, call);
     });
     if (level.split_tiles.empty()) continue;
     team.run(static_cast<int>(level.split_tiles.size()), [&](int i) {
-      const Tile& tile = tiles_[static_cast<std::size_t>(level.split_tiles[static_cast<std::size_t>(i)])];
-      cpu.merge({partials_.data() + tile.partials, tile.block_end - tile.block_begin,
-                 query_rows_.data() + tile.first_row, tile.rows, tile.head_begin, tile.heads, shape_.head_dim, out,
-                 out_stride, states, tile.begin_in_state, tile.end_in_state});
-      if (converted && !tile.end_in_state) convert(cpu, tile, out, out_stride, *converted);
+      merge(tiles_[static_cast<std::size_t>(level.split_tiles[static_cast<std::size_t>(i)])], call);
     });
   }
 }

@@ -14,15 +14,17 @@
 
 namespace espalier {
 
+// Layers of one shape, filled.
 class MeasuredKv {
  public:
   // As many layers as take more than `beyond` bytes. Fails: out_of_memory.
-  static Result<MeasuredKv> allocate(int kv_heads, int head_dim, int slots, std::size_t beyond = 0) {
-    const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
-    const std::size_t head =
-                          std::size_t{kSegmentSlots} * static_cast<std::size_t>(padded_head(head_dim)) * sizeof(bf16),
-                      keys = head * static_cast<std::size_t>(kv_heads), layer = segments * 2 * keys,
-                      layers = beyond / layer + 1;
+  static Result<MeasuredKv> allocate(int kv_heads, HeadDims dims, int slots, std::size_t beyond = 0,
+                                     KvForm form = KvForm::keys_and_values) {
+    const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots),
+               heads = static_cast<std::size_t>(kv_heads);
+    const std::size_t key = head_bytes(KvType::bf16, dims.key),
+                      value = form == KvForm::latent ? 0 : head_bytes(KvType::bf16, dims.value),
+                      segment = heads * (key + value), layer = segments * segment, layers = beyond / layer + 1;
     MeasuredKv kv;
     ESP_TRY(kv.memory_, PageBuffer::allocate(layer * layers));
     auto* words = reinterpret_cast<std::uint16_t*>(kv.memory_.data());
@@ -31,7 +33,16 @@ class MeasuredKv {
     for (std::size_t i = 0; i < layers; ++i) {
       std::byte* at = kv.memory_.data() + i * layer;
       if (i > 0) std::memcpy(at, kv.memory_.data(), layer);
-      kv.layers_.push_back({KvType::bf16, at, at + keys, nullptr, nullptr, head, 2 * keys, 0});
+      kv.layers_.push_back({.type = KvType::bf16,
+                            .keys = at,
+                            .values = value > 0 ? at + heads * key : nullptr,
+                            .key_scales = nullptr,
+                            .value_scales = nullptr,
+                            .key_head_bytes = key,
+                            .value_head_bytes = value,
+                            .segment_bytes = segment,
+                            .head_scales = 0,
+                            .form = form});
     }
     return kv;
   }

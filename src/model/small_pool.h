@@ -32,7 +32,7 @@ struct SmallSpec {
     attention.rope = RopeSpec{.inverse_frequency = std::vector<float>(16, 0.1f)};
     const Mlp mlp{.inner = 128};
     for (const std::int64_t window : windows) {
-      attention.visibility = {window > 0 ? Visibility::Kind::window : Visibility::Kind::all, window};
+      attention.visibility = Visibility::window(window);
       spec.layers.push_back({{{attention, "attn_norm"}, {mlp, "ffn_norm"}}});
     }
     return spec;
@@ -48,14 +48,15 @@ struct SmallPool {
   SmallPool(const Keeps& keeps, KvType type, int slots) : state(keeps.state_floats) {
     const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
     for (const TokenField& field : keeps.per_token) {
-      const std::size_t head = static_cast<std::size_t>(kSegmentSlots) *
-                               static_cast<std::size_t>(padded_head(field.key_dim)) *
-                               static_cast<std::size_t>(element_bytes(type));
-      const std::size_t segment = head * static_cast<std::size_t>(field.heads);
+      const std::size_t key = head_bytes(type, field.key_dim),
+                        value = field.latent ? 0 : head_bytes(type, field.value_dim);
+      const std::size_t segment = std::max(key, value) * static_cast<std::size_t>(field.heads);
       auto& keys = memory.emplace_back(segment * segments);
       auto* key_bytes = keys.data();
-      auto& values = memory.emplace_back(segment * segments);
-      layers.push_back({type, key_bytes, values.data(), nullptr, nullptr, head, segment, 0});
+      auto& values = memory.emplace_back(value > 0 ? segment * segments : 0);
+      KvLayer layer{type, key_bytes, value > 0 ? values.data() : nullptr, nullptr, nullptr, key, value, segment, 0};
+      if (field.latent) layer.form = KvForm::latent;
+      layers.push_back(layer);
     }
   }
 };

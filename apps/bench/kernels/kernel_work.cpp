@@ -109,7 +109,8 @@ Result<> matmuls(const ModelShape& model, DType type, const KernelSelection& s, 
 Result<KernelResult> attention(const ModelShape& m, int sequences, int before, int fresh, const KernelSelection& s,
                                const KernelMachine& on) {
   const int length = before + fresh;
-  ESP_TRY(const MeasuredKv kv, MeasuredKv::allocate(m.kv_heads, m.head_dim, sequences * length, kBeyondCaches));
+  ESP_TRY(const MeasuredKv kv,
+          MeasuredKv::allocate(m.kv_heads, {m.head_dim, m.head_dim}, sequences * length, kBeyondCaches));
   std::vector<KvRun> runs;
   for (int i = 0; i < sequences; ++i) runs.push_back({i * length, length});
   std::vector<AttentionSequence> batch;
@@ -118,12 +119,14 @@ Result<KernelResult> attention(const ModelShape& m, int sequences, int before, i
   const std::int64_t width = std::int64_t{m.heads} * m.head_dim;
   const std::vector<float> q = random_rows(width * sequences * fresh);
   std::vector<float> out(q.size());
-  AttentionPlan plan({m.heads, m.kv_heads, m.head_dim, 0, 0.125f}, batch, on.team.size());
+  AttentionPlan plan(
+      {.heads = m.heads, .kv_heads = m.kv_heads, .key_dim = m.head_dim, .value_dim = m.head_dim, .scale = 0.125f},
+      batch, on.team.size());
+  const AttentionRows work{.q = q.data(), .q_stride = width, .out = out.data(), .out_stride = width};
   KernelResult r{"attention", m.name, fmt::format("{} sequences, {} cached", sequences, before), "BF16",
                  sequences * fresh};
   std::size_t layer = 0;
-  r.seconds = best_seconds(s.seconds_each,
-                           [&] { plan.run(on.cpu, on.team, kv.layer(layer++), q.data(), width, out.data(), width); });
+  r.seconds = best_seconds(s.seconds_each, [&] { plan.run(on.cpu, on.team, kv.layer(layer++), work); });
   const double seen = sequences * fresh * (before + (fresh + 1) / 2.0);
   r.operations = 4.0 * seen * static_cast<double>(width);
   r.bytes = 4.0 * sequences * length * m.kv_heads * m.head_dim + static_cast<double>(2 * bytes_of(width * r.rows));

@@ -10,7 +10,6 @@
 #include "engine/load/loaded_model.h"
 #include "engine/step/engine_core.h"
 #include "engine/step/model_runner.h"
-#include "model/arch/table.h"
 
 namespace espalier::bench {
 namespace {
@@ -102,15 +101,14 @@ MeasuredTimes fit_times(const std::vector<ObservedStep>& steps) {
 Result<MeasuredTimes> measure_times(const EngineOptions& options) {
   ESP_TRY(const EngineChoices chosen, choices_of(options));
   ESP_TRY(const ModelFiles files, open_model_files(options));
-  ESP_TRY(const DecoderSpec spec, declare(files.config));
   ComputeTeam team(chosen.threads);
   CoreOptions core_options;
   core_options.max_running = kRunning;
+  const Weights weights(*files.weights, files.naming);
   const DecoderOptions decoder_options{chosen.activations, core_options.prefill_chunk + kRunning};
-  ESP_TRY(const auto decoder, Decoder::load(spec, Weights(*files.weights, files.naming), decoder_options, team));
+  ESP_TRY(const auto decoder, Decoder::load(files.config.spec, weights, decoder_options, team));
   constexpr int kPool = 16384;
-  const auto shape = KvShape::of(spec, chosen.kv);
-  ESP_TRY(KvPool kv, KvPool::allocate(shape, kPool));
+  ESP_TRY(KvPool kv, KvPool::allocate({decoder->keeps().per_token, chosen.kv}, kPool));
   ModelRunner runner(*decoder, kv, team, {});
   ObservedRunner observed(runner);
   EngineMetrics metrics;

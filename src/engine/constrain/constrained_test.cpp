@@ -67,7 +67,7 @@ class ConstrainedRequests : public ::testing::Test {
   }
 
   RequestFields ask(const Constraint& constraint, int most = 60) {
-    RequestFields fields = request(random_tokens(rng, 3 + static_cast<int>(rng() % 40), model.spec.vocabulary), most);
+    RequestFields fields = request(random_tokens(rng, 3 + static_cast<int>(rng() % 40), model.vocabulary), most);
     fields.sampling.ignore_eos = false;
     fields.logprobs.enabled = false;
     fields.constraint = constraint;
@@ -178,7 +178,7 @@ TEST_F(ConstrainedRequests, TextWithoutAChoiceNeedsOneStep) {
 TEST_F(ConstrainedRequests, ForcedTextWaitsForThePromptAndForItsLimit) {
   for (const int most : {0, 1, 2}) {
     RequestFields fields = ask({Kind::regex, "always the same words"}, most);
-    fields.prompt = random_tokens(rng, 100, model.spec.vocabulary);
+    fields.prompt = random_tokens(rng, 100, model.vocabulary);
     fields.logprobs.prompt_start = 0;
     CoreOptions chunks = with(true);
     chunks.prefill_chunk = 16;

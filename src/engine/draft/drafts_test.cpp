@@ -32,7 +32,7 @@ class DraftedOrNot : public ::testing::TestWithParam<std::tuple<const char*, con
  protected:
   void SetUp() override {
     if (!target.decoder || !other.decoder) GTEST_SKIP() << "left out: no goldens here";
-    ASSERT_EQ(target.spec.vocabulary, other.spec.vocabulary);
+    ASSERT_EQ(target.vocabulary, other.vocabulary);
     plain = burst(target, options(), 8192, type());
   }
   KvType type() const { return std::get<KvType>(GetParam()); }
@@ -44,7 +44,7 @@ class DraftedOrNot : public ::testing::TestWithParam<std::tuple<const char*, con
     CoreHarness harness(target, std::move(o), slots, type());
     harness.attach_draft_model(draft, draft_slots, cache);
     for (int round = 0; round < 2; ++round) {
-      for (auto& fields : forty_requests(target.spec.vocabulary)) harness.add(fields);
+      for (auto& fields : forty_requests(target.vocabulary)) harness.add(fields);
       harness.run();
     }
     EXPECT_EQ(Answers(harness.answers.begin(), harness.answers.begin() + 40), plain) << how;
@@ -68,7 +68,7 @@ TEST_P(DraftedOrNot, FromTexts) {
   for (DraftSource source : {DraftSource::ngram, DraftSource::tree}) {
     CoreHarness harness(target, drafting(source), 8192, type());
     for (int round = 0; round < 2; ++round) {
-      for (auto& fields : forty_requests(target.spec.vocabulary)) harness.add(fields);
+      for (auto& fields : forty_requests(target.vocabulary)) harness.add(fields);
       harness.run();
     }
     EXPECT_EQ(Answers(harness.answers.begin(), harness.answers.begin() + 40), plain);
@@ -83,7 +83,7 @@ TEST_P(DraftedOrNot, ByTheModelItselfWhichIsAlwaysRight) {
   GoldenModel twin(std::get<0>(GetParam()), std::get<Activations>(GetParam()), 2);
   CoreHarness harness(target, drafting(DraftSource::model), 8192, KvType::f32);
   harness.attach_draft_model(twin, 8192);
-  for (auto& fields : forty_requests(target.spec.vocabulary)) {  // alone, for the model reads one text at a time
+  for (auto& fields : forty_requests(target.vocabulary)) {  // alone, for the model reads one text at a time
     fields.sampling.n = 1;
     harness.add(fields);
     harness.run();
@@ -126,7 +126,7 @@ class DraftsOnTinyModel : public ::testing::Test {
   }
   GoldenModel model{"models/llama3-tied-gqa", Activations::f32}, other{"models/qwen2-tied", Activations::f32};
   std::mt19937_64 rng{testing::seed()};
-  std::vector<TokenId> prompt(int n) { return random_tokens(rng, n, model.spec.vocabulary); }
+  std::vector<TokenId> prompt(int n) { return random_tokens(rng, n, model.vocabulary); }
 };
 
 TEST_F(DraftsOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
@@ -137,7 +137,7 @@ TEST_F(DraftsOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
   harness.attach_draft_model(other, 300);
   const auto system = prompt(40);
   random_arrivals(harness, rng, 400, [&](int) {
-    RequestFields fields = random_request(rng, rng() % 2 ? system : std::vector<TokenId>{}, 90, model.spec.vocabulary);
+    RequestFields fields = random_request(rng, rng() % 2 ? system : std::vector<TokenId>{}, 90, model.vocabulary);
     fields.sampling.temperature = rng() % 2 ? 0 : 1;
     return fields;
   });
@@ -170,7 +170,7 @@ TEST_F(DraftsOnTinyModel, AdaptiveLengthsChangeNoAnswer) {
   CoreHarness harness(model, drafting(DraftSource::model, options(), 0), 8192);
   harness.attach_draft_model(twin, 8192);
   for (int round = 0; round < 3; ++round) {
-    for (auto& fields : forty_requests(model.spec.vocabulary)) harness.add(fields);
+    for (auto& fields : forty_requests(model.vocabulary)) harness.add(fields);
     harness.run();
     EXPECT_EQ(Answers(harness.answers.end() - 40, harness.answers.end()), plain);
   }

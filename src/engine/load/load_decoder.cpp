@@ -18,9 +18,10 @@ Error short_of_memory(Error error) {
 
 }  // namespace
 
-Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFiles& files, const DecoderSpec& spec,
+Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFiles& files,
                                    const DecoderOptions& decoder_options, ComputeTeam& team,
                                    const LoadProgress& progress) {
+  ESP_CHECK(can_compute(files.config));
   auto report = [&](int done, int total) {
     if (progress) progress("loading weights", static_cast<double>(done) / total);
   };
@@ -29,7 +30,7 @@ Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFile
   loaded.mapped_bytes = packed.mapped_bytes();
   if (loaded.mapped_bytes == 0) ESP_CHECK(refuse_too_large(*files.weights));
   const Weights weights(*files.weights, files.naming, packed.weights());
-  auto decoder = Decoder::load(spec, weights, decoder_options, team, report);
+  auto decoder = Decoder::load(files.config.spec, weights, decoder_options, team, report);
   if (!decoder.ok() && decoder.error().kind == Error::Kind::out_of_memory) return short_of_memory(decoder.error());
   ESP_TRY(loaded.decoder, std::move(decoder));
   ESP_CHECK(files.weights->intact());

@@ -18,7 +18,7 @@ struct LoadedDecoder {
 };
 
 using LoadProgress = std::function<void(std::string_view stage, double share)>;
-Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFiles& files, const DecoderSpec& spec,
+Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFiles& files,
                                    const DecoderOptions& decoder_options, ComputeTeam& team,
                                    const LoadProgress& progress = {});
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "engine/load/load_decoder.h"
-#include "model/arch/table.h"
 #include "text/tokenizer.h"
 
 namespace espalier {
@@ -57,26 +56,24 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
   draft->files = std::move(files).value();
   ESP_CHECK(same_tokens(draft->files, target));
 
-  auto spec = declare(draft->files.config);
-  if (!spec.ok()) return of_draft(spec.error());
-  draft->shape = KvShape::of(*spec, chosen.kv);
-  auto loaded = load_decoder(options, draft->files, *spec, {chosen.activations, kRows + chosen.max_running}, team);
+  auto loaded = load_decoder(options, draft->files, {chosen.activations, kRows + chosen.max_running}, team);
   if (!loaded.ok()) return of_draft(loaded.error());
   draft->decoder = std::move(loaded->decoder);
+  draft->layout = {draft->decoder->keeps().per_token, chosen.kv};
   draft->mapped_bytes = loaded->mapped_bytes;
   return draft;
 }
 
-std::size_t LoadedDraft::bytes_per_token(const KvShape& target) const {
-  return std::min(shape.bytes_per_token(), target.bytes_per_token() / 2);
+std::size_t LoadedDraft::bytes_per_token(const CacheLayout& target) const {
+  return std::min(layout.bytes_per_token(), target.bytes_per_token() / 2);
 }
 
-Result<> LoadedDraft::give_pool(const KvShape& target, int target_tokens, std::vector<TokenId> end_tokens,
+Result<> LoadedDraft::give_pool(const CacheLayout& target, int target_tokens, std::vector<TokenId> end_tokens,
                                 ComputeTeam& team) {
   const auto tokens = static_cast<std::size_t>(target_tokens);
-  const std::size_t affordable = tokens * bytes_per_token(target) / shape.bytes_per_token();
+  const std::size_t affordable = tokens * bytes_per_token(target) / layout.bytes_per_token();
   const int slots = static_cast<int>(std::min(tokens, std::max<std::size_t>(affordable, 256)));
-  auto pool = KvPool::allocate(shape, slots);
+  auto pool = KvPool::allocate(layout, slots);
   if (!pool.ok()) return of_draft(pool.error());
   kv = std::move(pool).value();
   const auto context = static_cast<int>(std::min<std::int64_t>(files.config.context_length, 1 << 24));

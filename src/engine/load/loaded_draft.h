@@ -20,14 +20,14 @@ struct LoadedDraft {
   ModelFiles files;
   std::unique_ptr<Decoder> decoder;
   std::int64_t mapped_bytes = 0;  // of weights
-  KvShape shape;
+  CacheLayout layout;
   KvPool kv;
   std::unique_ptr<DraftModel> model;  // null before give_pool()
   std::string description;            // in words: what it is, and the memory it takes
 
   // What its pool takes beside each token of the target's.
-  std::size_t bytes_per_token(const KvShape& target) const;
-  Result<> give_pool(const KvShape& target, int target_tokens, std::vector<TokenId> end_tokens, ComputeTeam& team);
+  std::size_t bytes_per_token(const CacheLayout& target) const;
+  Result<> give_pool(const CacheLayout& target, int target_tokens, std::vector<TokenId> end_tokens, ComputeTeam& team);
 };
 
 // Null when no model is to guess.

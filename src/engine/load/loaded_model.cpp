@@ -8,10 +8,9 @@
 #include "base/json_fields.h"
 #include "base/log.h"
 #include "base/memory_room.h"
-#include "model/arch/table.h"
-#include "model/dummy_weights.h"
 #include "model/gguf_config.h"
 #include "model/hf_config.h"
+#include "model/weights/dummy_weights.h"
 #include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"
 #include "text/gguf_vocabulary.h"
@@ -68,7 +67,7 @@ Result<GgufVocabulary> gguf_vocabulary(const GgufMetadata& m) {
 Result<> open_gguf(const fs::path& path, const EngineOptions& options, ModelFiles& files) {
   ESP_TRY(GgufFile gguf, GgufFile::open(path));
   ESP_TRY(files.config, read_gguf_config(gguf));
-  files.naming = Weights::Naming::gguf;
+  files.naming = Naming::gguf;
   if (!options.skip_tokenizer && options.tokenizer_path.empty() && gguf.metadata().find("tokenizer.ggml.model")) {
     ESP_TRY(const GgufVocabulary vocabulary, gguf_vocabulary(gguf.metadata()));
     if (vocabulary.model != "none" && vocabulary.model != "no_vocab") {
@@ -145,8 +144,7 @@ Result<> open_folder(const fs::path& folder, const EngineOptions& options, Model
   if (!options.skip_tokenizer && options.tokenizer_path.empty()) ESP_CHECK(open_tokenizer(folder, files));
   if (options.load_format == "dummy") {
     ESP_TRY(const DType type, dummy_type(options, files.config));
-    ESP_TRY(const DecoderSpec spec, declare(files.config));
-    ESP_TRY(files.weights, DummyWeights::make(spec, type));
+    ESP_TRY(files.weights, DummyWeights::make(files.config.spec, type));
     return success();
   }
   ESP_TRY(SafetensorsFile tensors, SafetensorsFile::open_folder(folder));

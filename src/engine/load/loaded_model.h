@@ -19,7 +19,7 @@ namespace espalier {
 
 struct ModelFiles {  // opened, nothing loaded yet
   std::unique_ptr<TensorFile> weights;
-  Weights::Naming naming = Weights::Naming::hf;
+  Naming naming = Naming::hf;
   ModelConfig config;
   GenerationDefaults defaults;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: token ids only

@@ -15,7 +15,7 @@
 
 #include "base/memory_room.h"
 #include "engine/load/loaded_model.h"
-#include "model/packed_weights.h"
+#include "model/weights/packed_weights.h"
 
 namespace espalier {
 

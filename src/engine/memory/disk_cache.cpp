@@ -93,12 +93,14 @@ std::string size_text(std::int64_t bytes) {
 }  // namespace
 
 std::string disk_cache_key(const DiskCacheParts& p) {
-  const AttentionSpec& a = p.decoder.spec().attention;
+  std::string fields;
+  for (const TokenField& f : p.decoder.keeps().per_token)
+    fields += fmt::format("{}{}x{}x{}", fields.empty() ? "" : "+", f.heads, f.key_dim, f.latent ? "latent" : std::to_string(f.value_dim));
   return fmt::format(
-      "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}x{}x{}; numerics {}; "
+      "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; numerics {}; "
       "computed {}",
       weights_print(p.options, *p.files.weights), tokenizer_print(p.options, p.files), p.decoder.isa(),
-      p.options.activations, p.kv_type, p.decoder.spec().layers, a.kv_heads, a.head_dim, kNumericsVersion,
+      p.options.activations, p.kv_type, fields, kNumericsVersion,
       computed_print(p));
 }
 

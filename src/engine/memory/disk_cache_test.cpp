@@ -32,8 +32,8 @@ class TieredCore : public testing::CoreHarness {
   TieredCore(GoldenModel& model, CoreOptions options, int slots, KvType type, const std::filesystem::path& folder,
              FileFault fault = {})
       : CoreHarness(model, std::move(options), slots, type),
-        shape_(KvShape::of(model.spec, type)),
-        copier_(shape_, pool().view(), model.team) {
+        layout_(model.layout(type)),
+        copier_(layout_, pool().view(), model.team) {
     DiskTierOptions tier;
     tier.base = folder;
     tier.keep = true;
@@ -51,7 +51,7 @@ class TieredCore : public testing::CoreHarness {
   static DiskTier::Time soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
 
  private:
-  KvShape shape_;
+  CacheLayout layout_;
   KvCopier copier_;
 };
 
@@ -83,7 +83,7 @@ std::vector<RequestFields> turns(int vocabulary) {
 
 Answers alone(GoldenModel& model, KvType type) {
   Answers all;
-  for (auto& fields : turns(model.spec.vocabulary)) {
+  for (auto& fields : turns(model.vocabulary)) {
     testing::CoreHarness harness(model, {}, 2048, type);
     harness.add(fields);
     harness.run();
@@ -102,7 +102,7 @@ TEST_P(SameBitsFromDisk, InTurnsInABurstAndAfterARestart) {
   GoldenModel model(name, mode, 2);
   if (!model.decoder) GTEST_SKIP() << "left out: no goldens of " << name << " here";
   const Answers expected = alone(model, type);
-  const auto requests = turns(model.spec.vocabulary);
+  const auto requests = turns(model.vocabulary);
   std::uint64_t computed = 0;
   {
     TieredCore tiered(model, {}, 320, type, folder_.path());
@@ -145,7 +145,7 @@ class DiskCacheOnTinyModel : public ::testing::Test {
     if (!model.decoder) GTEST_SKIP() << "left out: no goldens here";
     log::configure(log::Level::error, log::Format::text);
   }
-  std::vector<TokenId> prompt(int n) { return random_tokens(rng, n, model.spec.vocabulary); }
+  std::vector<TokenId> prompt(int n) { return random_tokens(rng, n, model.vocabulary); }
   GoldenModel model{"models/llama3-tied-gqa", Activations::f32};
   std::mt19937_64 rng{testing::seed()};
   testing::TestFolder folder{testing::TestFolder::Where::memory};
@@ -187,7 +187,7 @@ TEST_F(DiskCacheOnTinyModel, AFlushedCacheIsFlushedOnDiskToo) {
 TEST_F(DiskCacheOnTinyModel, AFailingDiskDisturbsNobody) {
   std::atomic<int> calls{0};
   TieredCore tiered(model, {}, 320, KvType::bf16, folder.path(), [&](FileCall) { return ++calls > 12 ? EIO : 0; });
-  const auto requests = turns(model.spec.vocabulary);
+  const auto requests = turns(model.vocabulary);
   for (const auto& fields : requests) {
     tiered.add(fields);
     tiered.run();
@@ -206,7 +206,7 @@ TEST_F(DiskCacheOnTinyModel, RandomArrivalsAndDeparturesInAFullPoolKeepEveryInva
   for (int i = 0; i < 6; ++i) systems.push_back(prompt(40 + 37 * i));
   random_arrivals(tiered, rng, 500, [&](int i) {
     auto beginning = rng() % 4 ? systems[rng() % systems.size()] : std::vector<TokenId>{};
-    return sampled_in_turn(random_request(rng, std::move(beginning), 60, model.spec.vocabulary), i);
+    return sampled_in_turn(random_request(rng, std::move(beginning), 60, model.vocabulary), i);
   });
   tiered.run();
   expect_all_finished(tiered);

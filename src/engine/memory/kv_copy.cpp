@@ -11,12 +11,14 @@ static_assert(kBlockTokens == kSlotGroup, "a block of the files is a group of th
 
 }  // namespace
 
-KvCopier::KvCopier(const KvShape& shape, KvView pool, ComputeTeam& team)
-    : shape_(shape), layers_(pool.layers), team_(team) {
-  head_bytes_ = static_cast<std::size_t>(padded_head(shape.head_dim)) *
-                static_cast<std::size_t>(element_bytes(shape.type)) * kSlotGroup;
-  const std::size_t scales = has_scales(shape.type) ? kSlotGroup * sizeof(float) : 0;
-  layer_bytes_ = 2 * static_cast<std::size_t>(shape.kv_heads) * (head_bytes_ + scales);
+KvCopier::KvCopier(const CacheLayout& layout, KvView pool, ComputeTeam& team) : type_(layout.type), team_(team) {
+  for (std::size_t i = 0; i < layout.fields.size(); ++i) {
+    const TokenField& field = layout.fields[i];
+    const auto heads = static_cast<std::size_t>(field.heads);
+    const std::size_t keys = CacheLayout::key_bytes(field, type_), values = CacheLayout::value_bytes(field, type_);
+    fields_.push_back({block_bytes_, field.heads, keys / heads, values / heads, &pool.layers[i]});
+    block_bytes_ += kSlotGroup * (keys + values + CacheLayout::scale_bytes(field, type_));
+  }
 }
 
 void KvCopier::cut(const ExtentList& slots, int first_token, std::size_t stride) {
@@ -33,47 +35,51 @@ void KvCopier::cut(const ExtentList& slots, int first_token, std::size_t stride)
   }
 }
 
-// `block`: where the layer begins in the piece's block.
+// `block`: where the field begins in the piece's block.
 template <KvCopier::Way way>
-void KvCopier::copy(const KvLayer& layer, const Piece& piece, std::byte* block) const {
+void KvCopier::copy(const Field& field, const Piece& piece, std::byte* block) const {
   const auto move = [](std::byte* in_block, std::byte* in_pool, std::size_t bytes) {
     if constexpr (way == Way::out)
       std::memcpy(in_block, in_pool, bytes);
     else
       std::memcpy(in_pool, in_block, bytes);
   };
-  const auto heads = static_cast<std::size_t>(shape_.kv_heads);
+  const KvLayer& layer = *field.layer;
   const auto count = static_cast<std::size_t>(piece.count), lane = static_cast<std::size_t>(piece.lane);
   const auto slot = static_cast<std::size_t>(piece.slot % kSegmentSlots);
-  const std::size_t row = head_bytes_ / kSlotGroup;  // of one token's values
+  const std::size_t key_group = kSlotGroup * field.key_row, value_group = kSlotGroup * field.value_row;
   // Lanes of keys: bf16 keeps two elements of a token together.
-  const std::size_t unit = shape_.type == KvType::bf16 ? 4 : static_cast<std::size_t>(element_bytes(shape_.type));
+  const std::size_t unit = type_ == KvType::bf16 ? 4 : static_cast<std::size_t>(element_bytes(type_));
+  const auto heads = static_cast<std::size_t>(field.heads);
   for (std::size_t h = 0; h < heads; ++h) {
-    const std::size_t segment = segment_offset(layer, static_cast<int>(h), piece.slot);
-    std::byte* keys = layer.keys + segment + slot / kSlotGroup * head_bytes_;
-    std::byte* block_keys = block + h * head_bytes_;
-    if (piece.count == kSlotGroup) {
-      move(block_keys, keys, head_bytes_);
-    } else {
-      for (std::size_t at = 0; at < head_bytes_; at += kSlotGroup * unit)
+    const auto head = static_cast<int>(h);
+    std::byte* keys = layer.keys + key_offset(layer, head, piece.slot) + slot / kSlotGroup * key_group;
+    std::byte* block_keys = block + h * key_group;
+    if (piece.count == kSlotGroup)
+      move(block_keys, keys, key_group);
+    else if (layer.form == KvForm::latent)
+      move(block_keys + lane * field.key_row, keys + slot % kSlotGroup * field.key_row, count * field.key_row);
+    else
+      for (std::size_t at = 0; at < key_group; at += kSlotGroup * unit)
         move(block_keys + at + lane * unit, keys + at + slot % kSlotGroup * unit, count * unit);
-    }
-    std::byte* values = layer.values + segment + slot * row;
-    move(block + (heads + h) * head_bytes_ + lane * row, values, count * row);
-    if (layer.key_scales == nullptr) continue;
-    std::byte* scales = block + 2 * heads * head_bytes_ + (h * kSlotGroup + lane) * sizeof(float);
+    if (layer.values != nullptr)
+      move(block + heads * key_group + h * value_group + lane * field.value_row,
+           layer.values + value_offset(layer, head, piece.slot) + slot * field.value_row, count * field.value_row);
+    std::byte* scales = block + heads * (key_group + value_group) + (h * kSlotGroup + lane) * sizeof(float);
     const std::size_t at = h * layer.head_scales + static_cast<std::size_t>(piece.slot);
-    move(scales, reinterpret_cast<std::byte*>(layer.key_scales + at), count * sizeof(float));
-    move(scales + heads * kSlotGroup * sizeof(float), reinterpret_cast<std::byte*>(layer.value_scales + at),
-         count * sizeof(float));
+    if (layer.key_scales != nullptr)
+      move(scales, reinterpret_cast<std::byte*>(layer.key_scales + at), count * sizeof(float));
+    if (layer.value_scales != nullptr)
+      move(scales + heads * kSlotGroup * sizeof(float), reinterpret_cast<std::byte*>(layer.value_scales + at),
+           count * sizeof(float));
   }
 }
 
 template <KvCopier::Way way>
 void KvCopier::copy_all(std::byte* blocks) {
-  team_.run(static_cast<int>(layers_.size()), [&](int l) {
-    const auto layer = static_cast<std::size_t>(l);
-    for (const Piece& piece : pieces_) copy<way>(layers_[layer], piece, blocks + piece.block_at + layer * layer_bytes_);
+  team_.run(static_cast<int>(fields_.size()), [&](int i) {
+    const Field& field = fields_[static_cast<std::size_t>(i)];
+    for (const Piece& piece : pieces_) copy<way>(field, piece, blocks + piece.block_at + field.block_at);
   });
 }
 

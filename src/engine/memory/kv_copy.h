@@ -1,11 +1,12 @@
-// kv_copy.h: keys and values of whole blocks of tokens, from the pool to bytes and back, bit for bit.
+// kv_copy.h: what is kept of whole blocks of tokens, from the pool to bytes and back, bit for bit.
 //
-// A block is 16 tokens of all layers; bytes: 16 x KvShape::bytes_per_token(). It is laid out as the pool lays out a
-// group of 16 slots (kernels/kv_layout.h), D = head_dim rounded up to 16:
-//   for each layer   keys [heads][D][16] (bf16: [heads][D / 2][16][2]), values [heads][16][D],
-//                    key scales [heads][16], value scales [heads][16] when the type has them
+// A block is 16 tokens of all fields; bytes: 16 x CacheLayout::bytes_per_token(). It is laid out as the pool lays out a
+// group of 16 slots (kernels/kv_layout.h), K and V = widths of keys and values rounded up to 16:
+//   for each field   keys [heads][K][16] (bf16: [heads][K / 2][16][2]; latent rows: [heads][16][K]),
+//                    values [heads][16][V] where there are any, key scales [heads][16], value scales [heads][16] when
+//                    the type has them
 // so a block whose tokens lie in one group moves in whole pieces, and any other lane by lane.
-// Threads: the engine thread; the team copies layers side by side. Fails: never.
+// Threads: the engine thread; the team copies fields side by side. Fails: never.
 #pragma once
 
 #include "base/compute_team.h"
@@ -14,17 +15,24 @@
 
 namespace espalier {
 
+// Moves tokens between the pool and blocks of bytes.
 class KvCopier final : public SlotCopier {
  public:
-  KvCopier(const KvShape& shape, KvView pool, ComputeTeam& team);
+  KvCopier(const CacheLayout& layout, KvView pool, ComputeTeam& team);
 
-  std::size_t block_bytes() const { return layers_.size() * layer_bytes_; }
+  std::size_t block_bytes() const { return block_bytes_; }
   void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override;
   void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                const ExtentList& slots) override;
   void copy_within(const ExtentList& from, const ExtentList& to);  // as many slots, in order, none in both
 
  private:
+  struct Field {
+    std::size_t block_at;  // of its part of a block
+    int heads;
+    std::size_t key_row, value_row;  // bytes of one token and head
+    const KvLayer* layer;
+  };
   struct Piece {  // tokens that follow each other, in one block and in one group of the pool
     std::size_t block_at;
     int lane;  // of the first one in its block
@@ -36,13 +44,13 @@ class KvCopier final : public SlotCopier {
   template <Way way>
   void copy_all(std::byte* blocks);
   template <Way way>
-  void copy(const KvLayer& layer, const Piece& piece, std::byte* block) const;
+  void copy(const Field& field, const Piece& piece, std::byte* block) const;
 
-  KvShape shape_;
-  std::span<const KvLayer> layers_;
+  KvType type_;
+  std::vector<Field> fields_;
   ComputeTeam& team_;
-  std::size_t head_bytes_, layer_bytes_;  // of one head's keys (or values) in a block; of a layer
-  std::vector<Piece> pieces_;             // kept to reuse memory
+  std::size_t block_bytes_ = 0;
+  std::vector<Piece> pieces_;  // kept to reuse memory
   std::vector<std::byte> within_;
 };
 

@@ -18,7 +18,11 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
  protected:
   static constexpr int kSlots = 1100;  // more than two segments
 
-  KvShape shape() const { return {3, 2, std::get<1>(GetParam()), std::get<0>(GetParam())}; }
+  // Heads of both kinds of widths, one row that is key and value, and keys alone.
+  CacheLayout layout() const {
+    const int d = std::get<1>(GetParam());
+    return {{{2, d, d}, {1, d + 8, 16, true}, {3, 16, d}, {1, d, 0}}, std::get<0>(GetParam())};
+  }
 
   // Every byte of a slot, by the layout's own words.
   Bytes token(const KvPool& pool, Slot slot) const {
@@ -27,40 +31,41 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
       const auto* b = static_cast<const std::byte*>(from);
       out.insert(out.end(), b, b + bytes);
     };
-    const int d = padded_head(shape().head_dim), e = element_bytes(shape().type), in = slot % kSegmentSlots;
-    for (const KvLayer& layer : pool.view().layers) {
-      for (int h = 0; h < shape().kv_heads; ++h) {
-        const std::byte* keys = layer.keys + segment_offset(layer, h, slot);
-        const std::byte* values = layer.values + segment_offset(layer, h, slot);
-        for (int i = 0; i < d; ++i) {
+    const CacheLayout layout = this->layout();
+    const int e = element_bytes(layout.type), in = slot % kSegmentSlots;
+    for (std::size_t f = 0; f < layout.fields.size(); ++f) {
+      const TokenField& field = layout.fields[f];
+      const KvLayer& layer = pool.view().layers[f];
+      const int k = padded_head(field.key_dim), v = padded_head(field.value_dim);
+      for (int h = 0; h < field.heads; ++h) {
+        const std::byte* keys = layer.keys + key_offset(layer, h, slot);
+        for (int i = 0; i < k; ++i) {
           const int group = in / kSlotGroup, lane = in % kSlotGroup;
-          const int at = shape().type == KvType::bf16 ? ((group * d / 2 + i / 2) * kSlotGroup + lane) * 2 + i % 2
-                                                      : (group * d + i) * kSlotGroup + lane;
+          const int at = field.latent                    ? in * k + i
+                         : layout.type == KvType::bf16   ? ((group * k / 2 + i / 2) * kSlotGroup + lane) * 2 + i % 2
+                                                         : (group * k + i) * kSlotGroup + lane;
           put(keys + at * e, static_cast<std::size_t>(e));
         }
-        put(values + in * d * e, static_cast<std::size_t>(d) * static_cast<std::size_t>(e));
-        if (!has_scales(shape().type)) continue;
+        if (layer.values != nullptr)
+          put(layer.values + value_offset(layer, h, slot) + in * v * e,
+              static_cast<std::size_t>(v) * static_cast<std::size_t>(e));
         const auto s = static_cast<std::size_t>(h) * layer.head_scales + static_cast<std::size_t>(slot);
-        put(layer.key_scales + s, sizeof(float));
-        put(layer.value_scales + s, sizeof(float));
+        if (layer.key_scales != nullptr) put(layer.key_scales + s, sizeof(float));
+        if (layer.value_scales != nullptr) put(layer.value_scales + s, sizeof(float));
       }
     }
     return out;
   }
 
   KvPool random_pool() {
-    KvPool pool = KvPool::allocate(shape(), kSlots).value();
-    const KvView view = pool.view();
-    const KvLayer& first = view.layers[0];
-    const std::size_t segments = (kSlots + kSegmentSlots - 1) / kSegmentSlots;
-    for (std::size_t i = 0; i < segments * first.segment_bytes; ++i) first.keys[i] = std::byte(random_() & 0xff);
-    if (has_scales(shape().type)) {
-      for (const KvLayer& layer : view.layers) {
-        for (std::size_t i = 0; i < 2 * layer.head_scales; ++i) {
-          layer.key_scales[i] = static_cast<float>(random_() % 1000);
-          layer.value_scales[i] = static_cast<float>(random_() % 1000);
-        }
-      }
+    KvPool pool = KvPool::allocate(layout(), kSlots).value();
+    for (std::size_t i = 0; i < pool.data_bytes(); ++i) pool.data()[i] = std::byte(random_() & 0xff);
+    const CacheLayout layout = this->layout();
+    for (std::size_t f = 0; f < layout.fields.size(); ++f) {
+      const KvLayer& layer = pool.view().layers[f];
+      for (float* scales : {layer.key_scales, layer.value_scales})
+        for (std::size_t i = 0; scales && i < static_cast<std::size_t>(layout.fields[f].heads) * layer.head_scales; ++i)
+          scales[i] = static_cast<float>(random_() % 1000);
     }
     return pool;
   }
@@ -87,8 +92,8 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
 TEST_P(KvCopyTest, TokensComeBackBitForBitWhereverTheyLie) {
   for (int round = 0; round < 20; ++round) {
     KvPool from = random_pool(), to = random_pool();
-    KvCopier out(shape(), from.view(), team_), in(shape(), to.view(), team_);
-    ASSERT_EQ(out.block_bytes(), shape().bytes_per_token() * kBlockTokens);
+    KvCopier out(layout(), from.view(), team_), in(layout(), to.view(), team_);
+    ASSERT_EQ(out.block_bytes(), layout().bytes_per_token() * kBlockTokens);
     const int blocks = 1 + static_cast<int>(random_() % 10);
     const std::size_t stride = out.block_bytes() + (round % 2 ? 64 : 0);
     Bytes bytes(static_cast<std::size_t>(blocks) * stride, std::byte(0xee));
@@ -115,7 +120,7 @@ TEST_P(KvCopyTest, TokensComeBackBitForBitWhereverTheyLie) {
 
 TEST_P(KvCopyTest, TokensMoveWithinThePool) {
   KvPool pool = random_pool();
-  KvCopier copier(shape(), pool.view(), team_);
+  KvCopier copier(layout(), pool.view(), team_);
   const int count = 1 + static_cast<int>(random_() % 200);
   const ExtentList both = random_slots(2 * count), from = both.slice(0, count), to = both.slice(count, count);
   std::vector<Bytes> expected;
@@ -129,7 +134,7 @@ TEST_P(KvCopyTest, TokensMoveWithinThePool) {
 
 TEST_P(KvCopyTest, TheSameTokensGiveTheSameBytesWhereverTheyLie) {
   KvPool pool = random_pool();
-  KvCopier copier(shape(), pool.view(), team_);
+  KvCopier copier(layout(), pool.view(), team_);
   const std::size_t stride = copier.block_bytes() + 32;
   Bytes first(4 * stride, std::byte(1)), second(4 * stride, std::byte(2));
   const ExtentList a(Extent{7, 64});

@@ -11,26 +11,46 @@ std::size_t segments_of(int slots) {
   return (static_cast<std::size_t>(slots) + kSegmentSlots - 1) / kSegmentSlots;
 }
 
+bool has_values(const TokenField& field) {
+  return !field.latent && field.value_dim > 0;
+}
+
 }  // namespace
 
-std::size_t KvShape::bytes_per_token() const {
-  const std::size_t head =
-      static_cast<std::size_t>(padded_head(head_dim)) * element_bytes(type) + (has_scales(type) ? sizeof(float) : 0);
-  return 2 * head * static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(layers);
+std::size_t CacheLayout::key_bytes(const TokenField& field, KvType type) {
+  return static_cast<std::size_t>(field.heads) * static_cast<std::size_t>(padded_head(field.key_dim)) *
+         static_cast<std::size_t>(element_bytes(type));
+}
+
+std::size_t CacheLayout::value_bytes(const TokenField& field, KvType type) {
+  if (!has_values(field)) return 0;
+  return static_cast<std::size_t>(field.heads) * static_cast<std::size_t>(padded_head(field.value_dim)) *
+         static_cast<std::size_t>(element_bytes(type));
+}
+
+std::size_t CacheLayout::scale_bytes(const TokenField& field, KvType type) {
+  if (!has_scales(type)) return 0;
+  return static_cast<std::size_t>(field.heads) * (has_values(field) ? 2 : 1) * sizeof(float);
+}
+
+std::size_t CacheLayout::bytes_per_token() const {
+  std::size_t sum = 0;
+  for (const TokenField& field : fields)
+    sum += key_bytes(field, type) + value_bytes(field, type) + scale_bytes(field, type);
+  return sum;
 }
 
 std::size_t KvPool::bytes_of(int slots) const {
   return layers_.empty() ? 0 : std::min(segments_of(slots) * layers_.front().segment_bytes, data_.size());
 }
 
-Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {
-  const auto layers = static_cast<std::size_t>(shape.layers), heads = static_cast<std::size_t>(shape.kv_heads);
-  const std::size_t segments = segments_of(slots);
-  const std::size_t head = static_cast<std::size_t>(padded_head(shape.head_dim)) *
-                           static_cast<std::size_t>(element_bytes(shape.type)) * kSegmentSlots;
-  const std::size_t segment = 2 * layers * heads * head;
-  const std::size_t scales_per_head = has_scales(shape.type) ? segments * kSegmentSlots : 0;
-
+Result<KvPool> KvPool::allocate(const CacheLayout& layout, int slots) {
+  const std::size_t segments = segments_of(slots), slots_held = segments * kSegmentSlots;
+  std::size_t segment = 0, scales = 0;
+  for (const TokenField& field : layout.fields) {
+    segment += kSegmentSlots * (CacheLayout::key_bytes(field, layout.type) + CacheLayout::value_bytes(field, layout.type));
+    scales += slots_held * CacheLayout::scale_bytes(field, layout.type);
+  }
   auto short_of_memory = [&](Error error) {
     error.message =
         fmt::format("keys and values of {} tokens need {:.1f} MiB: {}; a smaller --max-total-tokens would fit", slots,
@@ -39,27 +59,35 @@ Result<KvPool> KvPool::allocate(const KvShape& shape, int slots) {
     return error;
   };
   KvPool pool;
-  pool.shape_ = shape;
+  pool.layout_ = layout;
   auto data = PageBuffer::allocate(segments * segment);
   if (!data.ok()) return short_of_memory(data.error());
   pool.data_ = std::move(data).value();
-  auto scales = PageBuffer::allocate(2 * layers * heads * scales_per_head * sizeof(float), PageBuffer::Pages::small);
-  if (!scales.ok()) return short_of_memory(scales.error());
-  pool.scales_ = std::move(scales).value();
+  auto scale_memory = PageBuffer::allocate(scales, PageBuffer::Pages::small);
+  if (!scale_memory.ok()) return short_of_memory(scale_memory.error());
+  pool.scales_ = std::move(scale_memory).value();
 
+  std::byte* next = pool.data_.data();
   auto* scale = reinterpret_cast<float*>(pool.scales_.data());
-  for (std::size_t i = 0; i < layers; ++i) {
+  for (const TokenField& field : layout.fields) {
     KvLayer view{};
-    view.type = shape.type;
-    view.keys = pool.data_.data() + 2 * i * heads * head;
-    view.values = view.keys + heads * head;
-    if (scales_per_head > 0) {
-      view.key_scales = scale + 2 * i * heads * scales_per_head;
-      view.value_scales = view.key_scales + heads * scales_per_head;
-    }
-    view.head_bytes = head;
+    view.type = layout.type;
+    view.form = field.latent ? KvForm::latent : KvForm::keys_and_values;
     view.segment_bytes = segment;
-    view.head_scales = scales_per_head;
+    view.key_head_bytes = head_bytes(layout.type, field.key_dim);
+    view.value_head_bytes = has_values(field) ? head_bytes(layout.type, field.value_dim) : 0;
+    const auto heads = static_cast<std::size_t>(field.heads);
+    view.keys = next;
+    next += heads * view.key_head_bytes;
+    if (has_values(field)) view.values = next;
+    next += heads * view.value_head_bytes;
+    if (has_scales(layout.type)) {
+      view.head_scales = slots_held;
+      view.key_scales = scale;
+      scale += heads * slots_held;
+      if (has_values(field)) view.value_scales = scale;
+      if (has_values(field)) scale += heads * slots_held;
+    }
     pool.layers_.push_back(view);
   }
   return pool;

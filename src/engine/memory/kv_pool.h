@@ -1,4 +1,4 @@
-// kv_pool.h: the memory behind the token pool: keys and values of every slot, layer by layer.
+// kv_pool.h: the memory behind the token pool: what the model keeps of every slot, layer by layer.
 //
 // Reserved at start; its pages come as slots are first used, or before (touch_ahead.h). Layout: kernels/kv_layout.h.
 // Fails: out_of_memory naming the size and the flag that changes it.
@@ -7,24 +7,27 @@
 #include <vector>
 
 #include "model/batch.h"
-#include "model/decoder_spec.h"
+#include "model/keeps.h"
 #include "tensor/page_buffer.h"
 
 namespace espalier {
 
-struct KvShape {
-  int layers = 0, kv_heads = 0, head_dim = 0;
+// What is kept of every token, and in which type.
+struct CacheLayout {
+  std::vector<TokenField> fields;
   KvType type = KvType::f32;
-  static KvShape of(const DecoderSpec& spec, KvType type) {
-    return {spec.layers, spec.attention.kv_heads, spec.attention.head_dim, type};
-  }
-  std::size_t bytes_per_token() const;  // all layers, scales included
+
+  static std::size_t key_bytes(const TokenField& field, KvType type);    // of one token, all heads, without scales
+  static std::size_t value_bytes(const TokenField& field, KvType type);  // 0: the key is the value, or there is none
+  static std::size_t scale_bytes(const TokenField& field, KvType type);  // of one token
+  std::size_t bytes_per_token() const;                                   // all fields, scales included
 };
 
+// Keys and values of so many slots.
 class KvPool {
  public:
-  static Result<KvPool> allocate(const KvShape& shape, int slots);
-  const KvShape& shape() const { return shape_; }
+  static Result<KvPool> allocate(const CacheLayout& layout, int slots);
+  const CacheLayout& layout() const { return layout_; }
   KvView view() const { return {layers_}; }
   std::size_t bytes() const { return data_.size() + scales_.size(); }
   std::byte* data() const { return data_.data(); }  // keys and values, segment after segment
@@ -32,7 +35,7 @@ class KvPool {
   std::size_t bytes_of(int slots) const;  // of data(), that the first `slots` slots take; whole segments
 
  private:
-  KvShape shape_;
+  CacheLayout layout_;
   PageBuffer data_, scales_;
   std::vector<KvLayer> layers_;
 };

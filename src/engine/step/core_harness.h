@@ -7,7 +7,6 @@
 
 #include "engine/step/engine_core.h"
 #include "engine/step/model_runner.h"
-#include "model/arch/table.h"
 #include "model/decoder.h"
 #include "model/gguf_config.h"
 #include "model/hf_config.h"
@@ -35,26 +34,28 @@ class GoldenModel {
   explicit GoldenModel(const std::string& name, Activations mode, int threads = 1, int max_rows = 600) : team(threads) {
     const auto path = golden(name);
     if (path.empty()) return;
-    Weights::Naming naming = Weights::Naming::hf;
+    Naming naming = Naming::hf;
     Result<ModelConfig> config = internal_error("");
     if (path.extension() == ".gguf") {
       auto gguf = GgufFile::open(path);
       EXPECT_TRUE(gguf.ok());
       config = read_gguf_config(*gguf);
       file = std::make_unique<GgufFile>(std::move(gguf).value());
-      naming = Weights::Naming::gguf;
+      naming = Naming::gguf;
     } else {
       auto tensors = SafetensorsFile::open_folder(path);
       EXPECT_TRUE(tensors.ok());
       file = std::make_unique<SafetensorsFile>(std::move(tensors).value());
       config = load_hf_config(path);
     }
-    spec = declare(*config).value();
-    decoder = Decoder::load(spec, Weights(*file, naming), {mode, max_rows}, team).value();
+    vocabulary = config->vocabulary;
+    const Weights weights(*file, naming);
+    decoder = Decoder::load(config->spec, weights, {mode, max_rows}, team).value();
   }
+  CacheLayout layout(KvType type) const { return {decoder->keeps().per_token, type}; }
   ComputeTeam team;
   std::unique_ptr<TensorFile> file;
-  DecoderSpec spec;
+  int vocabulary = 0;
   std::unique_ptr<Decoder> decoder;  // null when the golden is not here
 };
 
@@ -63,13 +64,13 @@ class CoreHarness {
   CoreHarness(GoldenModel& model, CoreOptions options, int slots, KvType type = KvType::f32)
       : model_(model),
         slots_(slots),
-        kv_(KvPool::allocate(KvShape::of(model.spec, type), slots).value()),
+        kv_(KvPool::allocate(model.layout(type), slots).value()),
         runner_(*model.decoder, kv_, model.team, options.end_tokens),
         core(std::move(options), runner_, slots, metrics) {}
 
   // Puts a request in; its answers appear under the returned number.
   int add(RequestFields fields) {
-    ModelLimits limits{model_.spec.vocabulary, 512, slots_, true, 0};
+    ModelLimits limits{model_.vocabulary, 512, slots_, true, 0};
     auto request = Request::make(std::move(fields), limits);
     EXPECT_TRUE(request.ok()) << (request.ok() ? "" : request.error().message);
     auto shared = std::make_shared<const Request>(std::move(request).value());
@@ -95,7 +96,7 @@ class CoreHarness {
 
   // From now on `draft` guesses too, with a pool of `slots` of its own.
   void attach_draft_model(GoldenModel& draft, int slots, bool keep_prefixes = true) {
-    draft_kv_ = KvPool::allocate(KvShape::of(draft.spec, KvType::f32), slots).value();
+    draft_kv_ = KvPool::allocate(draft.layout(KvType::f32), slots).value();
     draft_ = std::make_unique<DraftModel>(*draft.decoder, draft_kv_.view(), draft.team,
                                           DraftModelOptions{slots, 512, keep_prefixes, {}});
     core.attach(*draft_);

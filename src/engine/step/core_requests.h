@@ -101,7 +101,7 @@ using Answers = std::vector<std::vector<Answer>>;
 inline Answers burst(GoldenModel& model, CoreOptions o, int slots, KvType type,
                      Counter EngineMetrics::* counter = nullptr, std::uint64_t* counted = nullptr) {
   CoreHarness harness(model, std::move(o), slots, type);
-  for (auto& fields : forty_requests(model.spec.vocabulary)) harness.add(fields);
+  for (auto& fields : forty_requests(model.vocabulary)) harness.add(fields);
   harness.run();
   if (counter) *counted = (harness.metrics.*counter).value();
   return harness.answers;
@@ -109,7 +109,7 @@ inline Answers burst(GoldenModel& model, CoreOptions o, int slots, KvType type,
 
 inline Answers one_by_one(GoldenModel& model, KvType type) {
   Answers all;
-  for (auto& fields : forty_requests(model.spec.vocabulary)) {
+  for (auto& fields : forty_requests(model.vocabulary)) {
     CoreHarness harness(model, options(), 2048, type);
     harness.add(fields);
     harness.run();

@@ -76,13 +76,13 @@ TEST_P(SameAnswerAlways, AsForksOfOnePrefix) {
   GoldenModel two(name, mode, 2);
   if (!two.decoder) GTEST_SKIP() << "left out: no goldens of " << name << " here";
   std::mt19937_64 rng(11);
-  const auto trunk = random_tokens(rng, 270, two.spec.vocabulary),
-             branch = random_tokens(rng, 140, two.spec.vocabulary);
+  const auto trunk = random_tokens(rng, 270, two.vocabulary),
+             branch = random_tokens(rng, 140, two.vocabulary);
   std::vector<RequestFields> forks;
   for (int i = 0; i < 14; ++i) {
     auto prompt = trunk;
     if (i % 2) prompt.insert(prompt.end(), branch.begin(), branch.end());
-    const auto own = random_tokens(rng, 1 + i, two.spec.vocabulary);
+    const auto own = random_tokens(rng, 1 + i, two.vocabulary);
     prompt.insert(prompt.end(), own.begin(), own.end());
     forks.push_back(request(prompt, 12));
     if (i % 3 == 0) {
@@ -121,7 +121,7 @@ class EngineCoreOnTinyModel : public ::testing::Test {
   }
   GoldenModel model{"models/llama3-tied-gqa", Activations::f32};
   std::mt19937_64 rng{testing::seed()};
-  std::vector<TokenId> prompt(int n) { return random_tokens(rng, n, model.spec.vocabulary); }
+  std::vector<TokenId> prompt(int n) { return random_tokens(rng, n, model.vocabulary); }
 };
 
 TEST_F(EngineCoreOnTinyModel, APromptIsReusedAlsoBehindItsOutput) {
@@ -279,13 +279,13 @@ TEST_F(EngineCoreOnTinyModel, NothingButThePromptCanBeAskedFor) {
   CoreHarness harness(model, options(), 1024);
   RequestFields fields = request(prompt(30), 0);
   fields.logprobs.prompt_start = 0;
-  fields.logprobs.top = model.spec.vocabulary;
+  fields.logprobs.top = model.vocabulary;
   harness.add(fields);
   harness.run();
   const Answer& answer = harness.answers[0][0];
   EXPECT_TRUE(answer.finished && answer.tokens.empty());
   ASSERT_EQ(answer.prompt.logprobs.size(), 29u);
-  EXPECT_EQ(answer.prompt.alternatives[3].top.size(), static_cast<std::size_t>(model.spec.vocabulary));
+  EXPECT_EQ(answer.prompt.alternatives[3].top.size(), static_cast<std::size_t>(model.vocabulary));
 }
 
 TEST_F(EngineCoreOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
@@ -295,7 +295,7 @@ TEST_F(EngineCoreOnTinyModel, RandomArrivalsAndDeparturesKeepEveryInvariant) {
   CoreHarness harness(model, o, 400);
   const auto system = prompt(40);
   random_arrivals(harness, rng, 400, [&](int) {
-    RequestFields fields = random_request(rng, rng() % 2 ? system : std::vector<TokenId>{}, 90, model.spec.vocabulary);
+    RequestFields fields = random_request(rng, rng() % 2 ? system : std::vector<TokenId>{}, 90, model.vocabulary);
     if (rng() % 4 == 0) fields.logprobs.prompt_start = static_cast<int>(rng() % fields.prompt.size());
     return fields;
   });
@@ -435,7 +435,7 @@ TEST_F(EngineCoreOnTinyModel, EveryPolicyServesEverybody) {
     o.max_running = 3;
     o.policy = policy;
     CoreHarness harness(model, o, 600);
-    for (auto& fields : forty_requests(model.spec.vocabulary)) harness.add(fields);
+    for (auto& fields : forty_requests(model.vocabulary)) harness.add(fields);
     harness.run();
     for (const auto& choices : harness.answers)
       for (const Answer& answer : choices) EXPECT_TRUE(answer.finished);

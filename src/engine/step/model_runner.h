@@ -35,7 +35,7 @@ class ScannedRows : public LogitReader {
 class ModelRunner : public StepRunner {
  public:
   ModelRunner(Model& model, KvPool& kv, ComputeTeam& team, std::vector<TokenId> end_tokens)
-      : model_(model), kv_(kv), team_(team), end_tokens_(std::move(end_tokens)), copier_(kv.shape(), kv.view(), team) {}
+      : model_(model), kv_(kv), team_(team), end_tokens_(std::move(end_tokens)), copier_(kv.layout(), kv.view(), team) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override;
   void copy(const ExtentList& from, const ExtentList& to) override { copier_.copy_within(from, to); }

@@ -2,8 +2,8 @@
 //
 // cpu_kernels() is the best set that this machine runs; ESPALIER_ISA=scalar|avx2|avxvnni|avx512|amx|neon|i8mm forces
 // one. Every entry computes each output element by the same operations in the same order whatever the ranges it is
-// given (promise 1), so callers may split work over rows, panels, heads and threads as they like. kernels/plain.h holds
-// the loops that judge these. Threads: any; entries touch only what their arguments name.
+// given (promise 1), so callers may split work over rows, panels, heads and threads as they like. kernels/plain.h and
+// plain_attention.h hold the loops that judge these. Threads: any; entries touch only what their arguments name.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "kernels/activations.h"
+#include "kernels/cpu/attention_task.h"
 #include "kernels/cpu/functions.h"
 #include "kernels/cpu/recurrence.h"
-#include "kernels/kv_layout.h"
 #include "tensor/dtype.h"
 
 namespace espalier {
@@ -43,64 +43,6 @@ struct MatmulTask {
 };
 using MatmulKernel = void (*)(const MatmulTask&);
 
-inline constexpr int kAttentionBlock = 128;
-inline constexpr int kTileQueries = 32;
-inline constexpr int kMaxHeadDim = 512;
-
-struct QueryRow {
-  std::int32_t row;       // of q and out
-  std::int32_t position;  // in its sequence
-};
-
-// Where a query's fold over blocks stands: [row][head][weighted values (head_dim rounded up to 16), maximum, sum].
-struct FoldStates {
-  float* memory;
-  int heads, stride;  // heads of a row; floats of one state
-  float* of(int row, int head) const { return memory + (static_cast<std::int64_t>(row) * heads + head) * stride; }
-};
-
-// Which positions of a KV head a tile reads: blocks of kAttentionBlock tokens, none from position_end on.
-struct AttentionSpan {
-  const KvRun* runs;  // extents that cover positions 0.., in order; null: it reads nothing
-  int kv_head;
-  int block_begin, block_end;
-  std::int64_t position_end;
-};
-
-// The queries of one tile (some rows x some query heads of one KV head) against a range of position blocks. The rows
-// may belong to several sequences whose positions in these blocks lie in the same slots. What a query gets from a block
-// is a function of the query, its position and the block alone: the block's maximum score, sum of exponentials and
-// weighted values; these merge by a left fold over blocks, however the work is split.
-struct AttentionTask {
-  KvLayer kv;             // keys and values of one layer
-  AttentionSpan span;     // of them
-  AttentionSpan then;     // where whoever computes this probably goes on: called in from memory meanwhile
-  int head_begin, heads;  // query heads of this tile; all share the KV head
-  int head_dim;           // at most kMaxHeadDim
-  const QueryRow* rows;   // row_count * heads <= kTileQueries
-  int row_count;
-  const float* q;         // [rows of the batch, all heads * head_dim]
-  std::int64_t q_stride;  // floats from row to row
-  std::int64_t window;    // a query sees this many positions, itself included; 0 = all
-  float scale;            // of scores, usually 1 / sqrt(head_dim)
-  float* out;             // [rows of the batch, all heads * head_dim]
-  std::int64_t out_stride;
-  float* partials;  // if not null, only this: [block - block_begin][row][head][weighted values, maximum, sum]
-  FoldStates states;
-  bool begin_in_state, end_in_state;  // the fold goes on from its state; it is kept there instead of finishing into out
-};
-
-struct AttentionMerge {  // folds the partials of all blocks of one tile, in order
-  const float* partials;
-  int blocks;
-  const QueryRow* rows;
-  int row_count, head_begin, heads, head_dim;
-  float* out;
-  std::int64_t out_stride;
-  FoldStates states;
-  bool begin_in_state, end_in_state;
-};
-
 struct CpuKernels {
   std::string_view isa;
 
@@ -124,10 +66,14 @@ struct CpuKernels {
   // Rotates the pairs (i, i + half) of one head: cosines and sines of `half` angles each.
   void (*rotate_halves)(float* head, const float* cosines, const float* sines, int half);
 
-  void (*store_kv)(const KvLayer&, Slot slot, const float* k, const float* v, int kv_head, int head_dim);
+  // One token's key and value of one KV head, rounded to what the layer stores. v is null where the layer is latent
+  // (k is the row) or keeps keys only.
+  void (*store_kv)(const KvLayer&, Slot slot, const float* k, const float* v, int kv_head, HeadDims dims);
   void (*attend)(const AttentionTask&);       // in float32
   void (*attend_bf16)(const AttentionTask&);  // queries and weights as bf16 too, for bf16 keys and values; or null
   void (*merge)(const AttentionMerge&);
+  void (*index_scores)(const IndexTask&);       // in float32
+  void (*index_scores_bf16)(const IndexTask&);  // queries as bf16 too, for bf16 keys; or null
 
   FunctionKernels functions;     // activations, gates, sums, norms, rotations of rows: kernels/cpu/functions.h
   RecurrenceKernels recurrence;  // layers with a state of fixed size: kernels/cpu/recurrence.h

@@ -8,11 +8,11 @@ namespace {
 
 // A window only where use_sliding_window says so, in the upper layers unless layer_types tells.
 Visibility qwen_window(const Fields& f, int layer) {
-  if (f.is_gguf()) return {Visibility::Kind::window, f.integer_or({"", "attention.sliding_window"}, 0)};
+  if (f.is_gguf()) return Visibility::window(f.integer_or({"", "attention.sliding_window"}, 0));
   if (!f.flag_or({"use_sliding_window"}, false)) return {};
   const bool upper = layer >= f.integer_or({"max_window_layers"}, 28);
   const std::int64_t size = f.integer_or({"sliding_window"}, 0);
-  return layer_is(f, layer, "sliding_attention", upper) ? Visibility{Visibility::Kind::window, size} : Visibility{};
+  return layer_is(f, layer, "sliding_attention", upper) ? Visibility::window(size) : Visibility{};
 }
 
 }  // namespace

@@ -78,8 +78,8 @@ void Attention::prepare(Builder& b, Rows rows, int count, std::string_view norm_
 
 FieldId Attention::store(Builder& b, const Projected& p) const {
   if (reads_layer >= 0) return b.field_of_layer(reads_layer);
-  const FieldId field = b.field({kv_heads, head_dim, values_dim(), false,
-                                 visibility.kind == Visibility::Kind::all ? 0 : visibility.size});
+  const std::int64_t read_back = visibility.rule == Visibility::Rule::all ? 0 : visibility.size;
+  const FieldId field = b.field({kv_heads, head_dim, values_dim(), false, read_back});
   b.emit(StoreOp{field, p.key, p.value});
   b.set_field_of_layer(field);
   return field;

@@ -19,6 +19,7 @@ class AttendStage final : public Stage {
   AttentionShape shape_;
   Place queries_, out_;
   std::optional<ConvertedRows> converted_;
+  const float* sinks_;
 };
 
 }  // namespace espalier

@@ -188,7 +188,7 @@ RowFunction make(const StoreOp& o, const RowParts& parts) {
     const Slot slot = pass.slot(row);
     for (int h = 0; h < field.heads; ++h)
       cpu.store_kv(kv, slot, keys.row(row) + h * field.key_dim,
-                   values ? values.row(row) + h * field.value_dim : nullptr, h, field.key_dim);
+                   values ? values.row(row) + h * field.value_dim : nullptr, h, {field.key_dim, field.value_dim});
   };
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/forms.h"
+#include "kernels/visibility.h"
 
 namespace espalier {
 
@@ -172,14 +173,6 @@ struct ExpertsOp {
   bool weight_inputs = false;   // the weight scales the expert's input instead of its output
   Rows in, routed, out;
   bool add = false;
-};
-
-// Which positions a query sees: all before it, the last `size`, or those of its own chunk of `size`.
-struct Visibility {
-  enum class Kind : std::uint8_t { all, window, chunk };
-  Kind kind = Kind::all;
-  std::int64_t size = 0;
-  bool operator==(const Visibility&) const = default;
 };
 
 struct AttendOp {

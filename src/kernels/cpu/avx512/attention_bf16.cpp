@@ -29,19 +29,21 @@ __m512 short_exp2(__m512 x) {
 }
 
 struct Bf16Pairs {
-  static constexpr int kRows = 6, kGroups = 4;  // 24 accumulators
-  int padded;
-  alignas(64) std::uint32_t q[kTileQueries * kMaxHeadDim / 2];     // pairs of elements
+  static constexpr int kRows = 6, kGroups = 4;                     // 24 accumulators
+  int key_width, value_width;                                      // rounded up to 16
+  alignas(64) std::uint32_t q[kTileQueries * kMaxKeyDim / 2];      // pairs of elements
   alignas(64) std::uint32_t p[kTileQueries][kAttentionBlock / 2];  // pairs of positions
 
-  void set_queries(const float* queries, int count, int width) {
-    padded = width;
+  void set_queries(const float* queries, int count, int keys, int values) {
+    key_width = keys;
+    value_width = values;
     auto* to = reinterpret_cast<std::uint16_t*>(q);
-    for (int i = 0; i < count * width; i += 16) Simd::store_bf16(to + i, Simd::load(queries + i));
+    for (int i = 0; i < count * keys; i += 16) Simd::store_bf16(to + i, Simd::load(queries + i));
   }
 
   template <int kQ, int kG, bool kAhead, bool kJoined>
   void scores(int query, const Group* groups, float* const* to, int stride) const {
+    const int padded = key_width;
     __m512 acc[kQ][kG];
 #pragma GCC unroll 8
     for (int i = 0; i < kQ; ++i) {
@@ -49,7 +51,7 @@ struct Bf16Pairs {
       for (int g = 0; g < kG; ++g) acc[i][g] = _mm512_setzero_ps();
     }
     const std::uint32_t* from = q + query * (padded / 2);
-    ValuesAhead<kG> ahead(groups, padded * kSlotGroup * 2);
+    ValuesAhead<kG> ahead(groups, value_width * kSlotGroup * 2);
     for (int pair = 0; pair < padded / 2; ++pair) {
       if constexpr (kAhead) ahead.template call<64>();
       __m512i k[kG];
@@ -93,6 +95,15 @@ struct Bf16Pairs {
     reduce_add(total, sum);
   }
 
+  // Moves the weights of these pairs to the front; of a position that is not seen it becomes 0.
+  void gather_weights(int query, const WeighedPairs& pairs) {
+    for (int i = 0; i < pairs.count; ++i) {
+      const std::uint32_t first = (pairs.seen[i] & 1) != 0 ? 0xffffu : 0,
+                          second = (pairs.seen[i] & 2) != 0 ? 0xffff0000u : 0;
+      p[query][i] = p[query][pairs.pair[i]] & (first | second);
+    }
+  }
+
   // 32 elements of kC such stretches of two positions become vectors of pairs (low: elements 0-3, 8-11, ..; high: the
   // rest).
   template <int kQ, int kC, bool kAhead>
@@ -125,39 +136,94 @@ struct Bf16Pairs {
 #pragma GCC unroll 8
     for (int j = 0; j < kQ; ++j) {
 #pragma GCC unroll 8
-      for (int c = 0; c < kC; ++c) write(weighted + (query + j) * padded, d + 32 * c, low[j][c], high[j][c]);
+      for (int c = 0; c < kC; ++c) write(weighted + (query + j) * value_width, d + 32 * c, low[j][c], high[j][c]);
     }
   }
   template <int kQ, bool kAhead>
   void weigh(int query, const std::byte* const* rows, const std::byte* const* ahead, int count, float* weighted) const {
     int d = 0;
-    for (; d + 64 <= padded; d += 64) weigh_tile<kQ, 2, kAhead>(query, d, rows, ahead, count, weighted);
-    for (; d < padded; d += 32) weigh_tile<kQ, 1, kAhead>(query, d, rows, ahead, count, weighted);
+    for (; d + 64 <= value_width; d += 64) weigh_tile<kQ, 2, kAhead>(query, d, rows, ahead, count, weighted);
+    for (; d < value_width; d += 32) weigh_tile<kQ, 1, kAhead>(query, d, rows, ahead, count, weighted);
   }
 
  private:
   // 32 values of a row, fewer where it ends.
   __m512i stretch(const std::byte* row, int d) const {
     const auto* from = reinterpret_cast<const std::uint16_t*>(row) + d;
-    if (padded - d >= 32) return _mm512_loadu_si512(from);
+    if (value_width - d >= 32) return _mm512_loadu_si512(from);
     return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   }
   void write(float* to, int d, __m512 low, __m512 high) const {
     const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     const __m512i second = _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
     _mm512_storeu_ps(to + d, _mm512_permutex2var_ps(low, first, high));
-    if (padded - d >= 32) _mm512_storeu_ps(to + d + 16, _mm512_permutex2var_ps(low, second, high));
+    if (value_width - d >= 32) _mm512_storeu_ps(to + d + 16, _mm512_permutex2var_ps(low, second, high));
+  }
+};
+
+// Latent rows: lane = query; a row's pairs of elements are broadcast.
+struct LatentPairs : Bf16Pairs {
+  // q: [pair of elements][query][2]
+  void set_turned(const float* queries, int keys, int values) {
+    key_width = keys;
+    value_width = values;
+    alignas(32) std::uint16_t first[kTileQueries], second[kTileQueries];
+    for (int pair = 0; pair < keys / 2; ++pair) {
+      for (int i = 0; i < kTileQueries; i += 16) {
+        Simd::store_bf16(first + i, Simd::load(queries + 2 * pair * kTileQueries + i));
+        Simd::store_bf16(second + i, Simd::load(queries + (2 * pair + 1) * kTileQueries + i));
+      }
+      for (int i = 0; i < kTileQueries; ++i)
+        q[pair * kTileQueries + i] = first[i] | static_cast<std::uint32_t>(second[i]) << 16;
+    }
+  }
+
+  template <int kV>
+  void row_scores(const std::byte* const* rows, float (*out)[kTileQueries]) const {
+    __m512 acc[kLatentRows][kV];
+#pragma GCC unroll 8
+    for (int r = 0; r < kLatentRows; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kV; ++v) acc[r][v] = _mm512_setzero_ps();
+    }
+    const std::uint32_t* from = q;
+    for (int pair = 0; pair < key_width / 2; ++pair, from += kTileQueries) {
+      __m512i queries[kV];
+#pragma GCC unroll 8
+      for (int v = 0; v < kV; ++v) queries[v] = _mm512_loadu_si512(from + 16 * v);
+#pragma GCC unroll 8
+      for (int r = 0; r < kLatentRows; ++r) {
+        std::int32_t two;
+        __builtin_memcpy(&two, rows[r] + 4 * pair, sizeof two);
+        const __m512bh k = as_pairs(_mm512_set1_epi32(two));
+#pragma GCC unroll 8
+        for (int v = 0; v < kV; ++v) acc[r][v] = _mm512_dpbf16_ps(acc[r][v], k, as_pairs(queries[v]));
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kLatentRows; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kV; ++v) _mm512_storeu_ps(out[r] + 16 * v, acc[r][v]);
+    }
   }
 };
 
 void attend_bf16(const AttentionTask& t) {
-  attend_with<KvType::bf16, Bf16Pairs>(t);
+  if (t.kv.form == KvForm::latent)
+    attend_with<LatentBlocks<KvType::bf16, LatentPairs>>(t);
+  else
+    attend_with<Blocks<KvType::bf16, Bf16Pairs>>(t);
+}
+
+void index_scores_bf16(const IndexTask& t) {
+  index_with<Blocks<KvType::bf16, Bf16Pairs>>(t);
 }
 
 }  // namespace
 
 void fill_attention_bf16(CpuKernels& table) {
   table.attend_bf16 = attend_bf16;
+  table.index_scores_bf16 = index_scores_bf16;
 }
 
 }  // namespace espalier::kernels::avx512

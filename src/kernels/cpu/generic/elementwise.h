@@ -251,34 +251,41 @@ inline void spread(const std::byte* values, int count, std::byte* group, int lan
                      values + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
 }
 
-inline void store_kv(const KvLayer& kv, Slot slot, const float* k, const float* v, int kv_head, int head_dim) {
-  const int padded = padded_head(head_dim), size = element_bytes(kv.type);
-  alignas(64) float wide[kMaxHeadDim];
-  alignas(64) std::byte stored[kMaxHeadDim * sizeof(float)];
-  const std::size_t segment = segment_offset(kv, kv_head, slot);
-  const Slot in_segment = slot % kSegmentSlots;
-  const std::size_t row_bytes = static_cast<std::size_t>(padded) * static_cast<std::size_t>(size);
-
-  pad_head(v, wide, head_dim);
-  const float value_scale =
-      encode_kv(kv.type, wide, padded, kv.values + segment + static_cast<std::size_t>(in_segment) * row_bytes);
-  pad_head(k, wide, head_dim);
-  const float key_scale = encode_kv(kv.type, wide, padded, stored);
-
-  std::byte* group = kv.keys + segment + static_cast<std::size_t>(in_segment / kSlotGroup) * row_bytes * kSlotGroup;
-  const int lane = slot % kSlotGroup;
-  if (kv.type == KvType::bf16)
-    spread<std::uint32_t>(stored, padded / 2, group, lane);  // pairs
-  else if (size == 4)
-    spread<std::uint32_t>(stored, padded, group, lane);
-  else if (size == 2)
-    spread<std::uint16_t>(stored, padded, group, lane);
-  else
-    spread<std::uint8_t>(stored, padded, group, lane);
-  if (has_scales(kv.type)) {
-    kv.key_scales[static_cast<std::size_t>(kv_head) * kv.head_scales + static_cast<std::size_t>(slot)] = key_scale;
-    kv.value_scales[static_cast<std::size_t>(kv_head) * kv.head_scales + static_cast<std::size_t>(slot)] = value_scale;
+// A key to its lane of a group of slots.
+inline void store_key(KvType type, const std::byte* stored, int padded, std::byte* group, int lane) {
+  switch (element_bytes(type)) {
+    case 4:
+      return spread<std::uint32_t>(stored, padded, group, lane);
+    case 2:
+      if (type == KvType::bf16) return spread<std::uint32_t>(stored, padded / 2, group, lane);  // pairs
+      return spread<std::uint16_t>(stored, padded, group, lane);
+    default:
+      return spread<std::uint8_t>(stored, padded, group, lane);
   }
+}
+
+inline void store_kv(const KvLayer& kv, Slot slot, const float* k, const float* v, int kv_head, HeadDims dims) {
+  alignas(64) float wide[kMaxKeyDim];
+  alignas(64) std::byte stored[kMaxKeyDim * sizeof(float)];
+  const auto size = static_cast<std::size_t>(element_bytes(kv.type)),
+             key_bytes = static_cast<std::size_t>(padded_head(dims.key)) * size,
+             value_bytes = static_cast<std::size_t>(padded_head(dims.value)) * size,
+             in_segment = static_cast<std::size_t>(slot % kSegmentSlots),
+             scale = static_cast<std::size_t>(kv_head) * kv.head_scales + static_cast<std::size_t>(slot);
+  if (v) {
+    pad_head(v, wide, dims.value);
+    const float factor = encode_kv(kv.type, wide, padded_head(dims.value),
+                                   kv.values + value_offset(kv, kv_head, slot) + in_segment * value_bytes);
+    if (has_scales(kv.type)) kv.value_scales[scale] = factor;
+  }
+  pad_head(k, wide, dims.key);
+  std::byte* const keys = kv.keys + key_offset(kv, kv_head, slot);
+  std::byte* const row = kv.form == KvForm::latent ? keys + in_segment * key_bytes : stored;
+  const float factor = encode_kv(kv.type, wide, padded_head(dims.key), row);
+  if (has_scales(kv.type)) kv.key_scales[scale] = factor;
+  if (kv.form != KvForm::latent)
+    store_key(kv.type, stored, padded_head(dims.key), keys + in_segment / kSlotGroup * key_bytes * kSlotGroup,
+              slot % kSlotGroup);
 }
 
 }  // namespace espalier::kernels::ESPALIER_ISA

@@ -11,6 +11,8 @@ void fill_attention(CpuKernels& table) {
   table.attend = attend;
   table.attend_bf16 = nullptr;
   table.merge = merge;
+  table.index_scores = index_scores;
+  table.index_scores_bf16 = nullptr;
 }
 
 }  // namespace espalier::kernels::scalar

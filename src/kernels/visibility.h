@@ -1,0 +1,28 @@
+// visibility.h: the rule by which a query sees earlier positions. Units: positions. Threads: a value.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace espalier {
+
+// Which earlier positions a query sees, itself included: all; the last `size` of them (sliding windows); or those of
+// its own chunk, chunks beginning at multiples of `size` (Llama 4).
+struct Visibility {
+  enum class Rule : std::uint8_t { all, window, chunk };
+  Rule rule = Rule::all;
+  std::int64_t size = 0;
+  static constexpr Visibility window(std::int64_t size) {  // 0: all
+    return size > 0 ? Visibility{Rule::window, size} : Visibility{};
+  }
+  static constexpr Visibility chunk(std::int64_t size) {
+    return size > 0 ? Visibility{Rule::chunk, size} : Visibility{};
+  }
+  constexpr std::int64_t first(std::int64_t position) const {
+    if (rule == Rule::chunk) return position / size * size;
+    return rule == Rule::window && position >= size ? position - size + 1 : 0;
+  }
+  auto operator<=>(const Visibility&) const = default;
+};
+
+}  // namespace espalier
