@@ -4,8 +4,6 @@
 
 namespace espalier {
 
-namespace {
-
 // A window only where use_sliding_window says so, in the upper layers unless layer_types tells.
 Visibility qwen_window(const Fields& f, int layer) {
   if (f.is_gguf()) return Visibility::window(f.integer_or({"", "attention.sliding_window"}, 0));
@@ -14,8 +12,6 @@ Visibility qwen_window(const Fields& f, int layer) {
   const std::int64_t size = f.integer_or({"sliding_window"}, 0);
   return layer_is(f, layer, "sliding_attention", upper) ? Visibility::window(size) : Visibility{};
 }
-
-}  // namespace
 
 ModelSpec qwen2(const Fields& f) {
   Attention attention = grouped_attention(f);

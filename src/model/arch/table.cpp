@@ -11,10 +11,35 @@ namespace espalier {
 namespace {
 
 constexpr Architecture kTable[] = {
+    {"apertus", "Apertus", "apertus", apertus},
+    {"arcee", "Arcee", "arcee", arcee},
+    {"cohere", "Cohere", "command-r", cohere},
+    {"cohere2", "Cohere2", "cohere2", cohere2},
+    {"gemma", "Gemma", "gemma", gemma},
+    {"gemma2", "Gemma2", "gemma2", gemma2},
+    {"gemma3", "Gemma3", "gemma3", gemma3, "gemma3_text"},
+    {"glm", "Glm", "", glm},
+    {"glm4", "Glm4", "glm4", glm4},
+    {"gpt2", "GPT2", "gpt2", gpt2},
+    {"gpt_neox", "GPTNeoX", "gptneox", gpt_neox},
+    {"gpt_oss", "GptOss", "gpt-oss", gpt_oss},
+    {"granite", "Granite", "granite", granite},
     {"llama", "Llama", "llama", llama},
     {"mistral", "Mistral", "", mistral},  // GGUF files of Mistral models say "llama"
+    {"mixtral", "Mixtral", "", mixtral},
+    {"olmo2", "Olmo2", "olmo2", olmo2},
+    {"olmo3", "Olmo3", "", olmo3},
+    {"olmoe", "Olmoe", "olmoe", olmoe},
+    {"phi", "Phi", "phi2", phi},
+    {"phi3", "Phi3", "phi3", phi3},
     {"qwen2", "Qwen2", "qwen2", qwen2},
+    {"qwen2_moe", "Qwen2Moe", "qwen2moe", qwen2_moe},
     {"qwen3", "Qwen3", "qwen3", qwen3},
+    {"qwen3_moe", "Qwen3Moe", "qwen3moe", qwen3_moe},
+    {"seed_oss", "SeedOss", "seed_oss", seed_oss},
+    {"smollm3", "SmolLM3", "smollm3", smollm3},
+    {"stablelm", "StableLm", "stablelm", stablelm},
+    {"starcoder2", "Starcoder2", "starcoder2", starcoder2},
 };
 
 constexpr std::string_view kEndings[] = {"ForCausalLM", "LMHeadModel", "Model", "ForSequenceClassification",

@@ -95,26 +95,37 @@ bool ExpertsStage::finishes_converted(const ComputeWith&) const {
 
 void ExpertsStage::multiply_up(Pass& pass) {
   std::vector<Product> products;
-  const std::size_t bytes = row_bytes(down_format_, op_.inner);
-  const ActivationKind kind = op_.gate.activation.kind;
   for (const Share& share : shares_) {
     const Linear& up = *experts_[static_cast<std::size_t>(share.expert)].up;
-    Product product{&up.only(), input_of(share), nullptr, 0, {.bias = up.bias()}};
-    if (scratch_.up.first == nullptr) {
-      product.options.finish = kind == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
-      product.options.pairs = op_.inner;
-      product.out = scratch_.inner.row(share.begin);
-      product.out_stride = scratch_.inner.stride;
-      if (finishes_converted(pass.with()))
-        product.options.converted =
-            ConvertedRows{down_format_, scratch_.inner_converted + static_cast<std::size_t>(share.begin) * bytes};
-    } else {
-      product.out = scratch_.up.row(share.begin);
-      product.out_stride = scratch_.up.stride;
-    }
-    products.push_back(product);
+    if (scratch_.up.first == nullptr)
+      products.push_back(gated_product(pass.with(), share, up));
+    else
+      add_products(share, up, products);
   }
   matmul_all(pass.with().cpu, pass.with().team, products);
+}
+
+Product ExpertsStage::gated_product(const ComputeWith& with, const Share& share, const Linear& up) const {
+  Product product{&up.parts().front(), input_of(share), scratch_.inner.row(share.begin), scratch_.inner.stride,
+                  {.bias = up.bias()}};
+  product.options.finish =
+      op_.gate.activation.kind == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
+  product.options.pairs = op_.inner;
+  if (finishes_converted(with))
+    product.options.converted =
+        ConvertedRows{down_format_, scratch_.inner_converted + static_cast<std::size_t>(share.begin) *
+                                                                   row_bytes(down_format_, op_.inner)};
+  return product;
+}
+
+// Gates and values as floats, one matrix beside the other.
+void ExpertsStage::add_products(const Share& share, const Linear& up, std::vector<Product>& to) const {
+  std::int64_t column = 0;
+  for (const PackedMatrix& part : up.parts()) {
+    to.push_back({&part, input_of(share), scratch_.up.row(share.begin) + column, scratch_.up.stride,
+                  {.bias = up.bias() ? up.bias() + column : nullptr}});
+    column += part.outputs();
+  }
 }
 
 void ExpertsStage::activate(Pass& pass) {
@@ -143,7 +154,7 @@ void ExpertsStage::multiply_down(Pass& pass) {
                                                          : scratch_.inner_converted;
   for (const Share& share : shares_) {
     const Linear& down = *experts_[static_cast<std::size_t>(share.expert)].down;
-    products.push_back({&down.only(),
+    products.push_back({&down.parts().front(),
                         {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows},
                         scratch_.down.row(share.begin), scratch_.down.stride, {.bias = down.bias()}});
   }

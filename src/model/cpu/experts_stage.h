@@ -38,6 +38,8 @@ class ExpertsStage final : public Stage {
   void group(const Pass& pass);
   void gather(Pass& pass);
   void multiply_up(Pass& pass);
+  Product gated_product(const ComputeWith& with, const Share& share, const Linear& up) const;
+  void add_products(const Share& share, const Linear& up, std::vector<Product>& to) const;
   void activate(Pass& pass);
   void multiply_down(Pass& pass);
   void combine(Pass& pass);

@@ -81,8 +81,8 @@ class Linear {
   void apply_columns(const CpuKernels& cpu, const RowBlock& x, ColumnRange columns, float* out,
                      std::int64_t out_stride) const;
 
-  // The matrix and bias of a layer that is one matrix, for whoever cuts the work of several layers at once.
-  const PackedMatrix& only() const { return parts_.front(); }
+  // The matrices side by side and their biases, for whoever cuts the work of several layers at once.
+  const std::vector<PackedMatrix>& parts() const { return parts_; }
   const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
 
  private:

@@ -165,11 +165,11 @@ struct GroupedMatmulOp {
 
 // out = sum over the chosen experts, ascending, of weight * down(gate(up(in))).
 struct ExpertsOp {
-  MatrixId gate_up, down;  // of expert 0; the others' follow
+  MatrixId gate_up = -1, down = -1;  // of expert 0; the others' follow
   int count = 0, chosen = 0, inner = 0;
   int passing = 0;  // ids count .. count + passing - 1 give their input back
   bool gated = true;
-  GateForm gate;                // of gated ones; else its activation alone
+  GateForm gate = {};           // of gated ones; else its activation alone
   bool weight_inputs = false;   // the weight scales the expert's input instead of its output
   Rows in, routed, out;
   bool add = false;

@@ -31,10 +31,16 @@ Weights::Weights(const TensorFile& file, Naming naming, const PackedWeights* pac
 }
 
 const Tensor* Weights::find(std::string_view name) const {
-  if (prefix_.empty()) return file_.find(name);
-  if (name.starts_with(prefix_)) return file_.find(std::string(instead_).append(name.substr(prefix_.size())));
-  const Tensor* found = file_.find(name);
-  return found != nullptr ? found : file_.find("language_model." + std::string(name));
+  if (const Tensor* found = file_.find(name)) return found;
+  if (naming_ == Naming::gguf) return nullptr;
+  if (!prefix_.empty()) {
+    if (name.starts_with(prefix_)) return file_.find(std::string(instead_).append(name.substr(prefix_.size())));
+    return file_.find("language_model." + std::string(name));
+  }
+  // Checkpoints of a model without its head leave the first part of names away.
+  for (const std::string_view first : {"model.", "transformer.", "backbone."})
+    if (name.starts_with(first)) return file_.find(name.substr(first.size()));
+  return nullptr;
 }
 
 Result<const Tensor*> Weights::get(std::string_view name, const Shape& shape) const {

@@ -1,0 +1,85 @@
+// Gemma: embeddings scaled by the root of their width, norms of 1 + w, gelu. Gemma 2: norms before and behind each half,
+// soft caps, every second layer with a window. Gemma 3: query and key norms, two bases of rotation.
+// Source: Gemma, Gemma 2 and Gemma 3 reports.
+#include <cmath>
+
+#include "model/arch/families.h"
+
+namespace espalier {
+namespace {
+
+Mlp gemma_mlp(const Fields& f) {
+  Mlp mlp = gated_mlp(f);
+  mlp.how.activation.kind = activation_of(f, "gelu_pytorch_tanh");
+  // Old files say "gelu" and mean its approximation.
+  if (f.word_or({"hidden_activation"}, "").empty() && f.word_or({"hidden_act"}, "gelu") == "gelu")
+    mlp.how.activation.kind = ActivationKind::gelu_tanh;
+  return mlp;
+}
+
+float root(double x) {
+  return static_cast<float>(std::sqrt(x));
+}
+
+Attention gemma_attention(const Fields& f) {
+  Attention a = grouped_attention(f);
+  a.qkv_bias = a.out_bias = f.flag_or({"attention_bias"}, false);
+  a.scale = 1.0f / root(f.number_or({"query_pre_attn_scalar"}, a.head_dim, {.low = 0, .above_low = true}));
+  a.cap = static_cast<float>(f.number_or({"attn_logit_softcapping", "attn_logit_softcapping"}, 0));
+  return a;
+}
+
+ModelSpec gemma_decoder(const Fields& f, const std::function<Layer(int)>& layer) {
+  ModelSpec spec = decoder(f, layer);
+  spec.norm.one_plus = true;
+  spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
+  spec.embedding_scale = root(spec.hidden);
+  spec.logit_cap = static_cast<float>(f.number_or({"final_logit_softcapping", "final_logit_softcapping"}, 0));
+  spec.names.hf = {{"post_attention_norm", "post_attention_layernorm"},
+                   {"ffn_norm", "pre_feedforward_layernorm"},
+                   {"post_ffw_norm", "post_feedforward_layernorm"}};
+  return spec;
+}
+
+}  // namespace
+
+ModelSpec gemma(const Fields& f) {
+  Attention attention = gemma_attention(f);
+  attention.scale = 0;
+  ModelSpec spec = gemma_decoder(f, [&](int) { return pre_norm(attention, gemma_mlp(f)); });
+  spec.names.hf.clear();
+  return spec;
+}
+
+ModelSpec gemma2(const Fields& f) {
+  Attention attention = gemma_attention(f);
+  const std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
+  return gemma_decoder(f, [&](int layer) {
+    attention.visibility = Visibility::window(layer_is(f, layer, "sliding_attention", layer % 2 == 0) ? window : 0);
+    return sandwich(attention, gemma_mlp(f));
+  });
+}
+
+ModelSpec gemma3(const Fields& f) {
+  Attention attention = gemma_attention(f);
+  attention.head_norm = Attention::HeadNorm::each;
+  attention.query_norm.one_plus = true;
+  const std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
+  const int every = std::max(1, f.count_or({"sliding_window_pattern|_sliding_window_pattern"}, 6));
+  const bool both = f.at({"rope_parameters"}).has({"sliding_attention"});
+  const RopeSpec full = rope_of(f, {.head_dim = attention.head_dim, .theta = 1e6, .layer_type = both ? "full_attention" : ""});
+  const RopeSpec local =
+      both ? rope_of(f, {.head_dim = attention.head_dim, .layer_type = "sliding_attention"})
+           : rope_of(f, {.head_dim = attention.head_dim,
+                         .theta = f.number_or({"rope_local_base_freq", "rope.freq_base_swa"}, 10000, {.low = 0, .above_low = true}),
+                         .scaled = false,
+                         .own_theta = true});
+  return gemma_decoder(f, [&](int layer) {
+    const bool slides = layer_is(f, layer, "sliding_attention", (layer + 1) % every != 0);
+    attention.visibility = Visibility::window(slides ? window : 0);
+    attention.rope = slides ? local : full;
+    return sandwich(attention, gemma_mlp(f));
+  });
+}
+
+}  // namespace espalier

@@ -1,0 +1,34 @@
+// GLM-4 (ChatGLM's successor as HF has it): half of each head turns, by neighbours; gate and up in one tensor.
+// GLM-4-0414 ("Glm4") adds a norm behind each half. Source: GLM-4 report; transformers' GlmModel and Glm4Model.
+#include "model/arch/families.h"
+
+namespace espalier {
+namespace {
+
+Attention glm_attention(const Fields& f) {
+  Attention a = grouped_attention(f);
+  a.rope = rope_of(f, {.head_dim = a.head_dim, .part = 0.5});
+  a.pairs = true;
+  a.qkv_bias = f.flag_or({"attention_bias"}, false);
+  return a;
+}
+
+Mlp glm_mlp(const Fields& f) {
+  Mlp mlp = gated_mlp(f);
+  mlp.fused = true;
+  return mlp;
+}
+
+}  // namespace
+
+ModelSpec glm(const Fields& f) {
+  return decoder(f, [&](int) { return pre_norm(glm_attention(f), glm_mlp(f)); });
+}
+
+ModelSpec glm4(const Fields& f) {
+  ModelSpec spec = decoder(f, [&](int) { return sandwich(glm_attention(f), glm_mlp(f)); });
+  spec.names.hf = {{"post_attention_norm", "post_self_attn_layernorm"}, {"post_ffw_norm", "post_mlp_layernorm"}};
+  return spec;
+}
+
+}  // namespace espalier
