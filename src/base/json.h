@@ -65,7 +65,7 @@ std::string written_number(const Json& value);
 // The value as JSON without spaces, numbers as written_number gives them.
 std::string json_text(const Json& value);
 
-// Frees it piece by piece: a large document's millions of them take long (step_aside()).
+// Frees it piece by piece: a large document's millions of them take long (yield_to_model()).
 void forget(Json value);
 
 // Numbers that were kept as they are written become the doubles nearest to them.

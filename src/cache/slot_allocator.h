@@ -136,7 +136,7 @@ class SlotAllocator {
   Extent new_place(int count, int position, int reserve);
   Extent place_in(Runs::const_iterator run, int count, int position);
   void steal();
-  void reserve_behind(SlotCursor& cursor);
+  void reserve_after(SlotCursor& cursor);
   void unreserve(const SlotCursor& cursor);
   BySize& index_of(std::uint64_t owner) { return owner == 0 ? plain_ : kept_; }
 

@@ -78,7 +78,7 @@ class Grammar {
   Result<Forced> forced(State state, std::span<const TokenId> before);
   // Whether forced() (and closing()) was asked for here before, so that it takes no time, and nobody is at work. Never
   // waits.
-  bool knows_behind(State state, bool closing);
+  bool knows_after(State state, bool closing);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   std::size_t memory() const { return memory_.taken(); }  // bytes, about, when it was last at work; never waits
@@ -102,11 +102,11 @@ class Grammar {
 
   Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits, std::shared_ptr<MemoryBudget> budget);
   using Moment = std::chrono::steady_clock::time_point;
-  struct Company {  // what it shares with other grammars
+  struct SharedResources {  // what it shares with other grammars
     std::shared_ptr<Vocabulary> vocabulary;
     std::shared_ptr<MemoryBudget> budget;
   };
-  static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, const Company& company,
+  static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, const SharedResources& company,
                                                const GrammarLimits& limits, Moment until);
   Result<> begin(const Constraint& constraint, Moment until);
   Result<Json> read_json(const std::string& text, Moment until);
@@ -136,7 +136,7 @@ class Grammar {
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
   std::unordered_set<State> stuck_;  // nothing may come: it would have too many rules open
   std::optional<Forced> forced_at_start_;
-  std::unordered_set<State> looked_behind_;  // forced() has been there
+  std::unordered_set<State> looked_after_;  // forced() has been there
   std::unordered_map<State, Result<std::string>> closings_;
   std::chrono::steady_clock::duration laboured_{0};  // of step_time
   MemoryShare memory_;

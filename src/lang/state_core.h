@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "espalier/program.h"
-#include "lang/execute/awaited.h"
+#include "lang/execute/async_value.h"
 
 namespace espalier::lang {
 
@@ -39,7 +39,7 @@ struct ServedItem;  // lang/batch/served_runs.h
 using GraphItem = std::variant<SampleItem, ChainItem, ReasoningSplit, std::shared_ptr<const ServedItem>>;
 
 // A variable as it is when the nodes that were queued at some moment have set it: its value, or why it never comes.
-class PromisedValue : public Awaited<std::shared_ptr<const Result<Value>>> {};
+class PromisedValue : public AsyncValue<std::shared_ptr<const Result<Value>>> {};
 
 class StateCore {
  public:

@@ -1,7 +1,7 @@
 // http_server.h: an HTTP/1.1 server that stays polite and bounded whatever comes in.
 //
 // One or more io threads run every connection; handlers are called there with the whole request and must not block:
-// they hand the work to the engine or to a SidePool and keep the Responder. No routes are known here.
+// they hand the work to the engine or to a BackgroundPool and keep the Responder. No routes are known here.
 //
 // A client that leaves is noticed while its request is pending, by a reset, or by an end of input. An end of input may
 // also be a legal half-close of a client that still waits, so it is answered with a probe (an interim "100 Continue",

@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "cache/radix_tree.h"
+#include "engine/draft/draft_acceptance.h"
 #include "engine/draft/draft_model.h"
-#include "engine/draft/draft_odds.h"
 #include "engine/draft/suffix_index.h"
-#include "engine/step/plain_steps.h"
 #include "engine/step/step_cost.h"
+#include "engine/step/undrafted_step_times.h"
 
 namespace espalier {
 
@@ -115,11 +115,11 @@ class Drafts {
   double usual_output_ = 128;      // tokens
   double gain_ = 0;                // seconds a token that the draft model's guesses win, its own time counted
   double model_seconds_ = 0;
-  DraftOdds odds_;
-  PlainSteps plain_;
+  DraftAcceptance acceptance_;
+  UndraftedStepTimes plain_;
   Verified of_texts_, of_model_;
-  DraftLedger text_ledger_{0.1};  // guesses from texts cost a row or two at a time,
-  DraftLedger model_ledger_{1};   // those of a model first a reading of the prompt
+  DraftTimeCredit text_credit_{0.1};  // guesses from texts cost a row or two at a time,
+  DraftTimeCredit model_credit_{1};   // those of a model first a reading of the prompt
   std::map<std::string, Log, std::less<>> logs_;
   std::uint64_t uses_ = 0;
 };

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/incremental_free.h"
 #include "base/json.h"
-#include "base/piecemeal.h"
 #include "espalier/error.h"
 
 namespace espalier::grammar {
@@ -78,13 +78,13 @@ class SchemaDocument {
 
   bool combines_ = false;
   std::vector<Resource> resources_;
-  Piecemeal<std::vector<Schema>> schemas_;
+  IncrementallyFreed<std::vector<Schema>> schemas_;
   struct KeyHash {
     std::size_t operator()(const std::pair<const Json*, std::uint32_t>& key) const {
       return std::hash<const Json*>()(key.first) ^ (std::size_t{key.second} << 48);
     }
   };
-  Piecemeal<std::unordered_map<std::pair<const Json*, std::uint32_t>, SchemaNumber, KeyHash>>
+  IncrementallyFreed<std::unordered_map<std::pair<const Json*, std::uint32_t>, SchemaNumber, KeyHash>>
       numbers_;  // by place and scope
   std::vector<Scope> scopes_;
   std::unordered_map<const Json*, std::uint32_t> resource_of_;  // of schemas that begin one

@@ -22,7 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/piecemeal.h"
+#include "base/incremental_free.h"
 #include "espalier/grammar.h"
 #include "grammar/automaton/stable_pool.h"
 #include "grammar/characters/spelling.h"
@@ -264,8 +264,9 @@ class SchemaReader {
   bool compares_items_ = false;
   bool reads_written_ =
       false;  // values, not a schema, whose spellings of numbers are ways in which they may be written
-  Piecemeal<std::unordered_map<std::uint64_t, Formula>> formulas_;  // by number, and whether it is read as written
-  std::vector<SchemaNumber> conditions_;                            // that are to be read as written
+  IncrementallyFreed<std::unordered_map<std::uint64_t, Formula>>
+      formulas_;                          // by number, and whether it is read as written
+  std::vector<SchemaNumber> conditions_;  // that are to be read as written
   std::unordered_set<SchemaNumber> known_conditions_;
   std::unordered_map<std::string, Expression> patterns_;
   std::unordered_map<const Regex*, Expression> formats_;

@@ -49,7 +49,7 @@ class ClosedLoops {
   void add(State state, const Seen& before, unsigned char with);
   void fail(const Seen& at, unsigned char what);
   // Where all characters lead that begin with what led to `state`; none: some cannot come.
-  std::optional<std::vector<State>> behind_lead(State state, Expression rest);
+  std::optional<std::vector<State>> after_lead(State state, Expression rest);
 
   Automaton& automaton_;
   Expression wide_;                                     // any one character that is not ASCII

@@ -106,7 +106,7 @@ class TokenTrie {
   // Of whole(), in the order of ids(): classes and characters of each token.
   std::span<const TokenId> ids() const { return ids_; }
   Classes classes(std::uint32_t place) const { return classes_[place]; }
-  Classes classes_behind_first(std::uint32_t place) const { return behind_first_[place]; }  // byte
+  Classes classes_after_first(std::uint32_t place) const { return after_first_[place]; }  // byte
   std::uint16_t characters(std::uint32_t place) const { return characters_[place]; }
   std::size_t memory() const;  // bytes
 
@@ -142,7 +142,7 @@ class TokenTrie {
   std::vector<unsigned char> child_bytes_;
   std::vector<Classes> child_below_;
   std::vector<TokenId> ids_;
-  std::vector<Classes> classes_, behind_first_;
+  std::vector<Classes> classes_, after_first_;
   std::vector<std::uint16_t> characters_;
 };
 

@@ -28,8 +28,8 @@ namespace espalier::grammar {
 
 struct ParameterStyle {
   std::string_view name;
-  std::string_view begin;                  // the member's name follows
-  std::string_view behind_name, of_value;  // then this (and space, and of_value if there is one)
+  std::string_view begin;                 // the member's name follows
+  std::string_view after_name, of_value;  // then this (and space, and of_value if there is one)
   std::string_view before_text, before_json;
   std::string_view end;
 };

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lang/batch/text_allowance.h"
-#include "lang/execute/awaited.h"
+#include "lang/batch/text_budget.h"
+#include "lang/execute/async_value.h"
 #include "lang/state_core.h"
 
 namespace espalier::lang {
@@ -21,7 +21,7 @@ class Gather {
  public:
   // `sources`: those that set it; one may stand there more than once. Each tells arrived() once.
   // `allowance`: may be null.
-  explicit Gather(std::vector<std::shared_ptr<StateCore>> sources, std::shared_ptr<TextAllowance> allowance = nullptr)
+  explicit Gather(std::vector<std::shared_ptr<StateCore>> sources, std::shared_ptr<TextBudget> allowance = nullptr)
       : sources_(std::move(sources)), allowance_(std::move(allowance)), missing_(sources_.size()) {}
 
   void arrived(const std::string& name) {
@@ -44,9 +44,9 @@ class Gather {
   }
 
   const std::vector<std::shared_ptr<StateCore>> sources_;
-  const std::shared_ptr<TextAllowance> allowance_;
+  const std::shared_ptr<TextBudget> allowance_;
   std::atomic<std::size_t> missing_;
-  Awaited<Result<Value>> list_;
+  AsyncValue<Result<Value>> list_;
 };
 
 }  // namespace espalier::lang

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "espalier/backend.h"
-#include "lang/execute/awaited.h"
+#include "lang/execute/async_value.h"
 
 namespace espalier::lang {
 
@@ -36,7 +36,7 @@ class SampleGroup {
  private:
   const std::size_t size_;
   std::atomic<bool> asked_{false};
-  Awaited<Result<GenOutput>> output_;
+  AsyncValue<Result<GenOutput>> output_;
   std::unique_ptr<Call> call_;  // of the one that comes first
 };
 

@@ -18,7 +18,7 @@
 #include <mutex>
 
 #include "lang/batch/served_runs.h"
-#include "lang/batch/text_allowance.h"
+#include "lang/batch/text_budget.h"
 #include "lang/execute/gather.h"
 #include "lang/execute/sample_group.h"
 #include "lang/execute/speculation.h"
@@ -42,7 +42,7 @@ struct RunSetup {
   bool stream = false;
   int api_spec_tokens = 0;
   std::function<void(const NodeEvent&)> watch = {};  // on whichever thread brings the news; must not block
-  std::shared_ptr<TextAllowance> allowance = {};     // null: as much as there is room for
+  std::shared_ptr<TextBudget> allowance = {};        // null: as much as there is room for
 };
 
 class StreamExecutor final : public StateCore, public std::enable_shared_from_this<StreamExecutor> {

@@ -2,7 +2,7 @@
 //
 // What is formatted waits in `text` until the socket has room: flush() gives it all, or none of it and pauses; then
 // `room` is told once there is some, and calls resume().
-// Threads: the courier's; resume(), paused(): any.
+// Threads: the notifier's; resume(), paused(): any.
 #pragma once
 
 #include <atomic>

@@ -2,7 +2,7 @@
 //
 // Used by chat completions, by /tokenize and by the routes that only render. Fields of a request never replace the
 // template or its own variables.
-// Threads: pure functions; rendering is bounded (text/chat_template.h) and runs on the side pool.
+// Threads: pure functions; rendering is bounded (text/chat_template.h) and runs on the background pool.
 // Fails:   bad_request naming the field ("messages[2].role"); a template's own error with its message.
 #pragma once
 

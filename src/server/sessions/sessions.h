@@ -4,7 +4,7 @@
 // turn's prompt and output with the new tokens behind. Only token ids are kept here; that their keys and values are
 // still there is the prefix cache's business.
 // Units:   tokens, seconds of the steady clock.
-// Threads: any; a turn is ended on the courier's thread.
+// Threads: any; a turn is ended on the notifier's thread.
 // Fails:   open(): bad_request for an id in use, busy at the limits. begin(): bad_request naming the field of
 //          session_params; busy when the server keeps too many tokens.
 // Source:  reference/sglang-http.md section 2; SGLang's session controller for what offset and replace mean.

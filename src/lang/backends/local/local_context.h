@@ -14,8 +14,8 @@ namespace espalier::lang {
 
 class LocalContext final : public Context {
  public:
-  explicit LocalContext(std::shared_ptr<LocalLane> lane, ContinuedText text = {})
-      : lane_(std::move(lane)), text_(std::make_shared<ContinuedText>(std::move(text))) {}
+  explicit LocalContext(std::shared_ptr<LocalCallGroup> group, ContinuedText text = {})
+      : group_(std::move(group)), text_(std::make_shared<ContinuedText>(std::move(text))) {}
 
   std::unique_ptr<Context> fork(const Document& document) override;
   std::unique_ptr<Call> generate(const Document& document, GenCall call, GenSink sink) override;
@@ -23,14 +23,14 @@ class LocalContext final : public Context {
   void rewind(std::size_t bytes) override { text_->rewind(bytes); }
 
  private:
-  Engine& engine() const { return *lane_->service.engine; }
+  Engine& engine() const { return *group_->service.engine; }
   const Tokenizer& tokenizer() const { return *engine().tokenizer(); }
   void follow(const Document& document);  // what the document has beyond the text becomes a literal
   Result<> settle();
   void settle_what_stays();
   Result<Request> request(const GenCall& call);
 
-  const std::shared_ptr<LocalLane> lane_;
+  const std::shared_ptr<LocalCallGroup> group_;
   std::shared_ptr<ContinuedText> text_;  // the call under way adds to it what it gave
 };
 

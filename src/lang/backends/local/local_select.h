@@ -14,7 +14,7 @@ namespace espalier::lang {
 
 class LocalSelect final : public LocalCall {
  public:
-  LocalSelect(std::shared_ptr<LocalLane> lane, SelectCall call, SelectSink sink);
+  LocalSelect(std::shared_ptr<LocalCallGroup> group, SelectCall call, SelectSink sink);
 
   // The first that are to be made for the choices behind this text.
   Result<std::vector<Request>> requests(const ContinuedText& text);

@@ -25,7 +25,7 @@ struct SegmentsAnswer {
 };
 Result<SegmentsAnswer> read_segments(std::string_view body, std::size_t holes);
 
-std::unique_ptr<Call> begin_native_chain(std::shared_ptr<Lane> lane, const NativeServer& server,
+std::unique_ptr<Call> begin_native_chain(std::shared_ptr<RequestQueue> queue, const NativeServer& server,
                                          const Document& document, const ChainCall& call, ChainSink sink);
 
 }  // namespace espalier::lang::native

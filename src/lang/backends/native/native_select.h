@@ -13,7 +13,7 @@
 
 namespace espalier::lang::native {
 
-std::unique_ptr<Call> begin_native_select(std::shared_ptr<Lane> lane, const NativeServer& server,
+std::unique_ptr<Call> begin_native_select(std::shared_ptr<RequestQueue> queue, const NativeServer& server,
                                           const Document& document, SelectCall call, SelectSink sink);
 
 // Of an Espalier server's answer to one request with choices and choices_method. Fails: network.
