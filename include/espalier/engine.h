@@ -1,9 +1,10 @@
 // engine.h: a model with its token pool, prefix cache and scheduler, behind submit().
 //
 // One engine thread owns everything inside; it and the compute team step through batches while streams hand out
-// results. Threads: every member may be called from any thread. Fails: open() with an Error that names file, field and
-// value; submit() with busy (queue full), bad_request (more choices than ever fit) or unavailable (draining). Order:
-// streams may outlive the engine: they then end with reason abort.
+// results.
+// Threads: every member may be called from any thread. Fails: open() with an Error that names file, field and value;
+// submit() with busy (queue full), bad_request (more choices than ever fit) or unavailable (draining). Order: streams
+// may outlive the engine: they then end with reason abort.
 #pragma once
 
 #include <chrono>

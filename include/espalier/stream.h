@@ -1,8 +1,9 @@
 // stream.h: the results of one request as they come: tokens, log-probabilities, and how each choice ended.
 //
 // A Stream is the request: dropping it cancels what still runs and gives back tokens, slots and grammar within one
-// step. The engine publishes tokens, not text: TextStream (engine/stream/text_stream.h) turns them into text on the reader's
-// side. Threads: take(), wait() by one reader; cancel() and stop() by anybody; the callback runs on the engine thread.
+// step. The engine publishes tokens, not text: TextStream (engine/stream/text_stream.h) turns them into text on the
+// reader's side.
+// Threads: take(), wait() by one reader; cancel() and stop() by anybody; the callback runs on the engine thread.
 // Order:   per choice: PromptLogprobs? Token* Finish, nothing after. Choices interleave.
 #pragma once
 

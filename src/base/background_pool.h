@@ -1,5 +1,5 @@
-// background_pool.h: a few threads for work that must not run on an io thread or the engine's: tokenising, templates, grammar
-// compilation, image decoding.
+// background_pool.h: a few threads for work that must not run on an io thread or the engine's: tokenising, templates,
+// grammar compilation, image decoding.
 //
 // The queue is bounded: submit() refuses instead of growing it, and the caller answers 429 or 503. A task gets a
 // CancelFlag and is to look at it now and then; one whose flag is raised before it starts is dropped without running.

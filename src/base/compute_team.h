@@ -5,9 +5,10 @@
 // from the end of their shares. So operations whose chunks are cut alike leave what they write in the caches of who
 // reads it next, and nobody waits for a member that is slow or was interrupted. Which member computes a chunk must not
 // matter to the result (promise 1): bodies write disjoint outputs. A member that the system has not scheduled yet
-// delays nobody: only claimed chunks are waited for. Threads: one caller at a time. Members spin for a short while
-// between calls, then sleep. Fails: body must not throw; when the system grants fewer threads than asked for, the team
-// is smaller (size() tells, shortage() says why) and still works.
+// delays nobody: only claimed chunks are waited for.
+// Threads: one caller at a time. Members spin for a short while between calls, then sleep. Fails: body must not throw;
+// when the system grants fewer threads than asked for, the team is smaller (size() tells, shortage() says why) and
+// still works.
 // Why shares: docs/decisions/team-shares.md; why apart: docs/decisions/constraints.md.
 #pragma once
 

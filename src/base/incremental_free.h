@@ -1,9 +1,9 @@
 // incremental_free.h: freeing very many parts takes long, and threads that yield to the model would keep their processor for
 // it.
 //
-// So they free an IncrementallyFreed container a few parts at a time, and what free_after_task() gets once their task has ended,
-// its answer is on its way and no other task waits (background_pool.h), or before they need as much again; other threads free
-// both at once.
+// So they free an IncrementallyFreed container a few parts at a time, and what free_after_task() gets once their task
+// has ended, its answer is on its way and no other task waits (background_pool.h), or before they need as much again;
+// other threads free both at once.
 // Threads: as the container; free_after_task() any, each for itself. Fails: as the container.
 #pragma once
 

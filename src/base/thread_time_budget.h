@@ -1,5 +1,5 @@
-// thread_time_budget.h: how much processor time the calling thread may still take for some work that can be left undone.
-// While others have the processor it does not run out, so a busy machine gets as much done.
+// thread_time_budget.h: how much processor time the calling thread may still take for some work that can be left
+// undone. While others have the processor it does not run out, so a busy machine gets as much done.
 // Threads: the one that made it. Fails: never.
 #pragma once
 

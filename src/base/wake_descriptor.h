@@ -1,6 +1,7 @@
 // wake_descriptor.h: a descriptor that becomes readable when another thread rings, for who waits for sockets.
 //
-// Notifications that nobody cleared yet are one. Threads: get(), notify(): any; clear(): the one that waits. Nothing blocks.
+// Notifications that nobody cleared yet are one.
+// Threads: get(), notify(): any; clear(): the one that waits. Nothing blocks.
 // Fails: open() when the process or the system is out of descriptors.
 #pragma once
 

@@ -164,8 +164,8 @@ class RadixTree {
                    std::span<const TokenSpan> whole = {});
   Insertion insert(const CacheKey& key, OwnedSlots slots);  // extend() from the start, left unpinned
 
-  // Frees up to `wanted` tokens and, lest long extents be cut into short extents, up to `more` to where the last one's extent
-  // begins (beyond that only to keep a span whole); returns how many.
+  // Frees up to `wanted` tokens and, lest long extents be cut into short extents, up to `more` to where the last one's
+  // extent begins (beyond that only to keep a span whole); returns how many.
   int evict(int wanted, int more = 0);
   int evict_all() { return evict(std::numeric_limits<int>::max()); }
 

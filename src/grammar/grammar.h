@@ -1,7 +1,8 @@
 // grammar.h: a compiled constraint and the texts that are followed through it.
 //
-// A place in a text is a State, a plain number: keeping one is how a reader goes back. Everything that a text visits
-// is worked out once and serves all texts of the grammar. Threads: any, one lock.
+// A place in a text is a State, a plain number: keeping one is how a reader goes back. Everything that a text visits is
+// worked out once and serves all texts of the grammar.
+// Threads: any, one lock.
 // Fails:   compile(): see espalier/grammar.h. The others with grammar_too_complex once a limit is met; the grammar then
 //          stays unusable and is compiled anew by who still needs it.
 #pragma once

@@ -31,7 +31,8 @@ constexpr std::size_t kCourtesyConnections = 16;  // told 503 at a time; further
 constexpr auto kIdleEnough = std::chrono::milliseconds(200);  // to be closed for another: a new one gets to speak
 constexpr auto kFirstBackoff = std::chrono::milliseconds(50);
 constexpr auto kLongestBackoff = std::chrono::milliseconds(1000);
-// A thread that hands something over may still hold a lock that this one needs: it goes first (completion_notifier.cpp).
+// A thread that hands something over may still hold a lock that this one needs: it goes first
+// (completion_notifier.cpp).
 constexpr auto kTimeSlice = std::chrono::microseconds(400);
 constexpr auto kQuietFor = std::chrono::seconds(60);  // between two warnings of the same kind
 

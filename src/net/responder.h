@@ -7,9 +7,8 @@
 // Order:   Responder: (respond | begin_stream), once.  StreamWriter: write* (finish | finish_and_close).
 // Units:   bytes; the buffer of a stream holds ServerOptions::stream_buffer_bytes and one more write().
 // Threads: any, several at once; callbacks run on an io thread (or, where the event already happened, on the thread
-// that
-//          registers them) and must neither block nor throw. They are called at most once (on_disconnect) or each time
-//          (on_writable), never after respond() or finish() returned, except one that is just running.
+//          that registers them) and must neither block nor throw. They are called at most once (on_disconnect) or each
+//          time (on_writable), never after respond() or finish() returned, except one that is just running.
 // Fails:   a client that went away is no error: closed() is true, and what is written is dropped.
 #pragma once
 

@@ -6,7 +6,7 @@
 // Layout:  every member is bytes, so alignment is 1 everywhere: a mapped file may be read through these directly.
 //          Scales are little-endian f16. All blocks of a row are adjacent, rows too.
 // Source:  the GGUF format's reference decoder; tensor/decode.cpp spells the arithmetic out and the goldens pin its
-// bits.
+//          bits.
 #pragma once
 
 #include <array>

@@ -2,8 +2,9 @@
 //
 // Renders what Hugging Face's apply_chat_template renders (transformers 5), exactly: the same variables, the same
 // treatment of continue_final_message and of reasoning under its several names. There is no fall-back to some other
-// template. Threads: immutable after parse(); any number of threads may render one. Fails:   parse(): bad_file (field
-// "chat_template"), the sentence gives the line.
+// template.
+// Threads: immutable after parse(); any number of threads may render one.
+// Fails:   parse(): bad_file (field "chat_template"), the sentence gives the line.
 //          render(): bad_request. Code "template_error" when the template refuses the conversation (raise_exception:
 //          its message, unchanged), cannot be applied to it, or exceeds a limit of jinja/limits.h; field
 //          "chat_template_kwargs" when a request tries to set what only the server sets.

@@ -2,8 +2,9 @@
 //
 // Each family of models marks its thinking with words of its own; some begin inside it, so that only its end is marked.
 // Text without an end mark behind a beginning is all thinking. Blanks around the thinking and line ends before the
-// answer are part of the marks. A text in pieces gives, put together, what the whole gives. Threads: values; a
-// ReasoningSplitter is used by one thread at a time. Fails:   reasoning_marks(): bad_request naming the known ones.
+// answer are part of the marks. A text in pieces gives, put together, what the whole gives.
+// Threads: values; a ReasoningSplitter is used by one thread at a time.
+// Fails:   reasoning_marks(): bad_request naming the known ones.
 // Source:  SGLang's --reasoning-parser.
 #pragma once
 

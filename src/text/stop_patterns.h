@@ -1,8 +1,8 @@
 // stop_patterns.h: where a pattern's match ends in text that arrives character by character: the automaton as a table.
 //
 // The table is over kinds of characters: characters that no pattern tells apart are one kind. It is made by
-// grammar/regex/stop_regex.h. A PatternSearch follows every match that may be under way, each from where it began; two that
-// are at the same state will end at the same places, so only the one that began first is kept.
+// grammar/regex/stop_regex.h. A PatternSearch follows every match that may be under way, each from where it began; two
+// that are at the same state will end at the same places, so only the one that began first is kept.
 // Units:   offsets in bytes of the text, as its reader counts them.
 // Costs:   a character costs a look-up for each state that some match under way is at: none or a few in text that looks
 //          like no match.

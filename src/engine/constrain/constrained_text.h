@@ -47,7 +47,8 @@ class ConstrainedText {
     std::chrono::milliseconds first{0}, again{0};
   };
   // Whether advance(token) would not wait and takes no time, and with `closing` what completes the text behind it.
-  // Where it does, it is worked out in the background: to be asked again in the next step. `output`: all before the token.
+  // Where it does, it is worked out in the background: to be asked again in the next step. `output`: all before the
+  // token.
   bool knows_next(TokenId token, std::span<const TokenId> output, bool closing, const Background& background);
   // `token` has come; `output` is all of it, this token included. Waits for nobody where knows_next() said so before.
   Result<> advance(TokenId token, std::span<const TokenId> output);

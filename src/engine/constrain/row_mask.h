@@ -1,7 +1,7 @@
 // row_mask.h: which tokens may follow one row of a step, worked out beside the model.
 //
-// A mask that is known costs nothing; another is worked out on the background pool while the model computes. Who picks the
-// token waits for it, but not for ever: a sequence whose mask takes long sits out a step, and the others go on.
+// A mask that is known costs nothing; another is worked out on the background pool while the model computes. Who picks
+// the token waits for it, but not for ever: a sequence whose mask takes long sits out a step, and the others go on.
 // Units:   masks are bitsets over token ids, espalier/grammar.h.
 // Threads: work() by one; the others by any. Fails: with the grammar's error, once its limits are met.
 #pragma once

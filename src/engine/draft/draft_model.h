@@ -3,7 +3,8 @@
 // It has a pool and a prefix tree of its own: the texts it has read go there at once, what was said when the sequence
 // ends, so a prefix is computed once here too. A guess that was not said is rolled back. It chooses by the sequence's
 // own parameters and noise, which the target's choice is made with as well: the closer the two models, the more often
-// both choose the same. Which guesses are made, and how many, is for drafts.h. Units: positions and rows in tokens.
+// both choose the same. Which guesses are made, and how many, is for drafts.h.
+// Units: positions and rows in tokens.
 // Threads: the engine thread. Fails: make_room() says that the pool is full. Order: the model outlives every sequence
 // it has followed.
 #pragma once

@@ -5,7 +5,8 @@
 // small draft model (draft_model.h), which several sequences ask in one batch. A guess costs one more row in the next
 // step, a model's also its own time, and gives a token when the target model would have said it; results do not depend
 // on guesses, only time does. How many pay follows from what rows and the draft model's steps cost (measured) and how
-// often guesses came true. Threads: the engine thread. Fails: never; no guess is an answer.
+// often guesses came true.
+// Threads: the engine thread. Fails: never; no guess is an answer.
 // Source: prompt look-up decoding; REST (He et al. 2023); speculative decoding (Leviathan et al. 2023), with equality
 // under the request's own noise in place of the acceptance probability.
 #pragma once

@@ -2,8 +2,9 @@
 //
 // Attention reads extents of 16 slots at two thirds of the speed of long ones, of 5 slots at a fifth (attention_bench);
 // moving a token costs about as much as reading it in five steps. So a prefix is moved when its extents are shorter
-// than the number of steps that are still to read it, at most `short_extent`, and a few long pieces can be had for it. Short extents
-// are left by times when the pool was full of running sequences; else extents grow in place and are evicted whole.
+// than the number of steps that are still to read it, at most `short_extent`, and a few long pieces can be had for it.
+// Short extents are left by times when the pool was full of running sequences; else extents grow in place and are
+// evicted whole.
 //
 // Units: tokens. Threads: the engine thread. Fails: never; without room nothing is moved.
 #pragma once

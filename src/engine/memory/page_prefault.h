@@ -8,8 +8,7 @@
 //
 // Units:   bytes.
 // Threads: idle() and busy(): the engine's. One thread of its own from the first idle() on, which sleeps while the
-// engine
-//          works; a piece that it has begun (2 MiB) it ends.
+//          engine works; a piece that it has begun (2 MiB) it ends.
 // Fails:   never; where the system cannot do it, or gives no thread, pages come as they are used.
 #pragma once
 

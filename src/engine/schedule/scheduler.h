@@ -2,8 +2,8 @@
 // a simulator can replay them.
 //
 // A step has a budget of prompt tokens; every decoding sequence gets its one token first, then prompts that are under
-// way go on, then waiting requests are admitted in policy order while memory lasts. Source: SGLang's scheduler
-// (new-token ratio, longest prefix match), with several chunks in one step and ageing.
+// way go on, then waiting requests are admitted in policy order while memory lasts.
+// Source: SGLang's scheduler (new-token ratio, longest prefix match), with several chunks in one step and ageing.
 #pragma once
 
 #include <cstdint>

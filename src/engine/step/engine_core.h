@@ -2,8 +2,8 @@
 // them.
 //
 // A coordinator: which tokens are next (scheduler.h), where they lie (cache/), what becomes of them (step.h, carried
-// out by model_runner.h) are answered elsewhere. Threads: one. Nothing here locks but the channels that carry results
-// out.
+// out by model_runner.h) are answered elsewhere.
+// Threads: one. Nothing here locks but the channels that carry results out.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// undrafted_step_times.h: what a decoding step without guesses takes now, by the number of its sequences; measured, and measured
-// again every so many steps, because contexts grow and other programs come and go.
+// undrafted_step_times.h: what a decoding step without guesses takes now, by the number of its sequences; measured, and
+// measured again every so many steps, because contexts grow and other programs come and go.
 //
 // Units: seconds. Threads: the engine thread. Fails: never.
 #pragma once

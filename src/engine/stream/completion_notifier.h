@@ -1,8 +1,8 @@
 // completion_notifier.h: one thread that carries results from engine streams to sockets.
 //
-// A completion is notified whenever something may have happened to it (events, a client that left, room in a buffer); the
-// thread then advances it, never two notifications of one completion at once. One notification by the engine for all streams of a step
-// wakes the thread once. Completions are also looked at about ten times a second, for deadlines.
+// A completion is notified whenever something may have happened to it (events, a client that left, room in a buffer);
+// the thread then advances it, never two notifications of one completion at once. One notification by the engine for
+// all streams of a step wakes the thread once. Completions are also looked at about ten times a second, for deadlines.
 //
 // Units:   steady-clock time.
 // Threads: add(), notify(), for_each(), idle(): any. advance() and tick() of a completion: the notifier's thread.

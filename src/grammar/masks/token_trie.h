@@ -6,7 +6,8 @@
 // Two parts: tokens that are whole characters, and the rest (pieces of characters, bytes that are no UTF-8), where
 // classes mean nothing.
 // What a walk asks of a node lies side by side, and what tells whether to visit it beside its siblings: of the cost of
-// a walk most is waiting for memory. Units:   lengths in bytes; about 48 bytes a node. Threads: immutable after make().
+// a walk most is waiting for memory.
+// Units:   lengths in bytes; about 48 bytes a node. Threads: immutable after make().
 // Fails:   never. Texts longer than 65,535 bytes are left out.
 #pragma once
 

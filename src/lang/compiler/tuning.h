@@ -5,9 +5,8 @@
 // none, and is replaced.
 // Threads: any; two processes that write at once keep one of the two files, whole.
 // Fails:   bad_file, field tuning_folder, for a file that is not of this form or larger than 16 MiB, naming the place:
-// it
-//          is not overwritten. save: not_found for a folder that cannot be written. What the measuring of a batch fails
-//          with.
+//          it is not overwritten. save: not_found for a folder that cannot be written. What the measuring of a batch
+//          fails with.
 #pragma once
 
 #include <functional>

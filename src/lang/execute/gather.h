@@ -1,8 +1,8 @@
 // gather.h: a variable that joined states bring to the one that joined them, as a list in their order.
 //
 // It is there when each of them has its value, or has no more to do. The state that joined waits for it, and so do
-// those that were forked off it meanwhile: they inherit the variable, whenever it comes. Threads: any. Fails: what one
-// of the states failed to set is the list's failure.
+// those that were forked off it meanwhile: they inherit the variable, whenever it comes.
+// Threads: any. Fails: what one of the states failed to set is the list's failure.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // trampoline.h: callbacks that make others due, one after the other instead of one inside the other.
 //
 // States that wait for each other may stand in a chain as long as a program: the end of the first lets the second go
-// on, and so forth. What becomes due while a callback of run_trampolined() runs on this thread is called when that one is
-// back, so the chain takes no more stack than one link.
+// on, and so forth. What becomes due while a callback of run_trampolined() runs on this thread is called when that one
+// is back, so the chain takes no more stack than one link.
 // Threads: any, each with a line of its own. Requires: callbacks that do not throw.
 #pragma once
 

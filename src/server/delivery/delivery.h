@@ -5,8 +5,7 @@
 //          server shuts down, dropping them cancels the work.
 // Threads: begin(): any; afterwards the notifier's thread. cancel(): any.
 // Fails:   the client is told, never the caller: what Engine::submit refuses and how a stream failed become the
-// answer's
-//          status, or an error event when the stream of the answer has begun.
+//          answer's status, or an error event when the stream of the answer has begun.
 #pragma once
 
 #include <atomic>
@@ -23,7 +22,8 @@
 namespace espalier::server {
 
 // What goes along with a request beside its reply: a session that grows by it, a pin that it prepares. Dropped without
-// ended(): the request did not come to its end. Threads: the notifier's, but for accepted().
+// ended(): the request did not come to its end.
+// Threads: the notifier's, but for accepted().
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
@@ -65,8 +65,8 @@ class Delivery final : public Completion, public std::enable_shared_from_this<De
     int prompt;
     TextEvent event;
   };
-  // What notifications from the engine's thread hold: not the delivery itself, or its end, and that of its service behind it,
-  // could come on that thread.
+  // What notifications from the engine's thread hold: not the delivery itself, or its end, and that of its service
+  // behind it, could come on that thread.
   struct DeliveryHandle {
     std::mutex mutex;
     Delivery* delivery;  // null: it has ended

@@ -8,7 +8,7 @@
 // literal). So a hole is one request of the engine whose prefix is in the cache, and costs what its tokens cost.
 // Threads: parse: any; the reply: the notifier's.
 // Fails:   bad_request naming the segment; a later hole that does not fit the context ends with
-// context_length_exceeded.
+//          context_length_exceeded.
 #pragma once
 
 #include "server/native/generate_body.h"

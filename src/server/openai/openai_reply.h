@@ -2,8 +2,8 @@
 // chunks, usage. The two differ in how text and log-probabilities of a choice are written.
 //
 // The pieces of a stream are cut from the same state that a whole reply is made of, so their concatenation is the
-// whole. Order, threads, failures: those of Reply. Source:  OpenAI's API reference; SGLang's and vLLM's additions
-// (matched_stop, token_ids, metadata).
+// whole. Order, threads, failures: those of Reply.
+// Source:  OpenAI's API reference; SGLang's and vLLM's additions (matched_stop, token_ids, metadata).
 #pragma once
 
 #include <cstdint>

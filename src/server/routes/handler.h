@@ -4,8 +4,9 @@
 // and finds that its constraint takes long to compile is run again in the slow pool (constraint_fields.h), behind which
 // no body waits. A route's function runs on the background pool, never on an io thread, with the parsed body; what it
 // refuses is answered for it. Functions without a body and without work (health) run on the io thread and must be
-// quick. Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 415 for another
-// content type on /v1, 503 when too many bodies wait or the model is not there.
+// quick.
+// Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 415 for another content
+// type on /v1, 503 when too many bodies wait or the model is not there.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,8 @@
 // routes.h: every route there is, by group, and who may call it: one visible table.
 //
 // A route group adds its handlers to the router; the table says for each path what the gate asks for before a byte of
-// the body is read. A path that is not in the table needs the API key and a loaded model. Threads: adding at start,
-// lookups from any thread. Fails: as Router::add.
+// the body is read. A path that is not in the table needs the API key and a loaded model.
+// Threads: adding at start, lookups from any thread. Fails: as Router::add.
 #pragma once
 
 #include <span>

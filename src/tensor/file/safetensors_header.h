@@ -1,9 +1,10 @@
 // safetensors_header.h: the JSON head of one safetensors file, and the index of a checkpoint in several.
 //
 // The format's guarantees are kept as documented: head of at most 100 MB that begins with '{', no duplicate keys,
-// ranges inside the file, without holes or overlaps, shape times type equal to length. Threads: pure functions; tensors
-// point into `file`. Fails:   Error::bad_file that names the file and the tensor. Source:  the safetensors format
-// description and its Rust reader.
+// ranges inside the file, without holes or overlaps, shape times type equal to length.
+// Threads: pure functions; tensors point into `file`.
+// Fails:   Error::bad_file that names the file and the tensor.
+// Source:  the safetensors format description and its Rust reader.
 #pragma once
 
 #include <cstddef>

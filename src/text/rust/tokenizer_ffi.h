@@ -5,7 +5,7 @@
 //            espalier_table belong to the tokenizer.
 // Threads:   a tokenizer never changes; any number of threads may use it.
 // Fails:     a null handle or `false`, with a sentence in *error (which then must be freed; it is not written
-// otherwise).
+//            otherwise).
 //            Panics of the library are caught and come back this way too.
 #pragma once
 

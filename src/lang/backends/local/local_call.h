@@ -1,7 +1,7 @@
 // local_call.h: a request of the engine on behalf of a program's state, from submission to its result.
 //
-// The notifier's thread carries it: events of the streams become pieces and at last the result. A call that the engine's
-// queue has no room for waits in the service's line.
+// The notifier's thread carries it: events of the streams become pieces and at last the result. A call that the
+// engine's queue has no room for waits in the service's line.
 // Order:   begin() once; then the notifier. drop() may come at any time, before begin() too: nothing is told after it.
 // Threads: begin(), drop(): any. The rest: the notifier's.
 // Fails:   as the engine's error, told like a result.

@@ -1,7 +1,7 @@
 // local_select.h: the choices of a select, scored at once behind a prefix that is computed once; or by their path.
 //
-// On a path (lang/choices/choice_path.h) each look is a request for one token, whose alternatives are what may follow there.
-// Where the path ends without a choice, all are scored after all.
+// On a path (lang/choices/choice_path.h) each look is a request for one token, whose alternatives are what may follow
+// there. Where the path ends without a choice, all are scored after all.
 // Threads: as LocalCall; requests() where the state is.
 #pragma once
 

@@ -23,7 +23,8 @@ Result<std::vector<ChoiceScore>> read_scores(std::string_view body, const Select
 Json write_select(Json prompt, const SelectCall& call);
 
 // The scored tokens of one choice out of an SGLang server's entries: those behind a prompt of `prompt_tokens` tokens
-// that ends as `text` does, with the last of these when the choice has changed it. Fails: network.
+// that ends as `text` does, with the last of these when the choice has changed it.
+// Fails: network.
 Result<std::vector<TokenScore>> behind_prompt(const Json& output, std::int64_t prompt_tokens, std::string_view text);
 
 }  // namespace espalier::lang::native

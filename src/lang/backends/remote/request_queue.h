@@ -1,4 +1,5 @@
-// request_queue.h: the requests to one server: so many at once, made again when that helps, given up when nobody wants them.
+// request_queue.h: the requests to one server: so many at once, made again when that helps, given up when nobody wants
+// them.
 //
 // Order:   of one request: on_event* then on_end once, unless its stop token was asked before; nothing from inside
 //          send(). Requests begin in the order of send(); one that is made again goes before others.
