@@ -14,7 +14,8 @@
 // Threads: values; run() and run_batch() as those of Function. A batch needs no thread of its own.
 // Fails:   compile(): bad_request for a graph that is not whole or not valid, bad_file for a file of the tuning folder
 //          that tune() did not write. run(): as Function's.
-// Source:  reference/sglang-language.md sections 9 to 11.
+// Source:  SGLang's compiler mode (lang/compiler.py up to 0.2); Zheng et al., SGLang: Efficient Execution of Structured
+//          Language Model Programs, 2024.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,7 @@
 //          trusted: sizes and nesting are limited, and streams that would wait for each other for ever are refused.
 //          trace(): what the function throws by itself is thrown, and ProgramError bad_request for arguments that it
 //          has not.
-// Source:  reference/sglang-language.md sections 9 and 10.
+// Source:  SGLang, lang/tracer.py and lang/ir.py.
 #pragma once
 
 #include <string>

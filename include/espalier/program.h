@@ -17,7 +17,7 @@
 //          back ends carry on what was queued from their own; run_batch() uses a few for the functions themselves.
 // Fails:   a failed call ends its state: the rest of its queue is dropped, error() tells, and every read of a variable
 //          that is not there throws ProgramError with the same Error. Other states go on.
-// Source:  reference/sglang-language.md; names and meaning are those of SGLang's front end.
+// Source:  names and meaning are those of SGLang's front end (python/sglang/lang), versions 0.1 to 0.5.
 #pragma once
 
 #include <chrono>

@@ -13,7 +13,7 @@
 // Threads: the calls below: any but the io threads. Hooks are called on io threads, several at once if io_threads > 1.
 // Fails:   listen: cannot_bind, bad_request for an option out of range. Afterwards a bad client costs its connection.
 // Signals: none are touched; sockets are written with MSG_NOSIGNAL.
-// Source:  /work/shared/reference/reliability.md section 4.2 for the limits, RFC 9112.
+// Source:  RFC 9112. The limits are those of net::ServerOptions; Envoy's edge profile is their model.
 #pragma once
 
 #include <chrono>

@@ -10,7 +10,7 @@
 //          with the CRLF of each line.
 // Threads: one at a time.
 // Fails:   an HttpError: where the next request would begin is then unknown, so the connection must be closed.
-// Source:  RFC 9112; /work/shared/reference/reliability.md section 4.2 names the limits.
+// Source:  RFC 9112.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 //          has made its warm-up token, /livez answers 200, /health 503 with the progress, and inference 503 "loading".
 // Threads: all calls from any thread but the server's own; start/attach/stop from one.
 // Fails:   start: cannot_bind, bad_request for an option; attach_engine: the warm-up's error.
-// Source:  reference/server-conventions.md sections 3 to 11.
+// Source:  docs/http.md says what is answered; the probes are Kubernetes' (livez, readyz), headers and errors OpenAI's.
 #pragma once
 
 #include <chrono>

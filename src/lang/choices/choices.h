@@ -9,7 +9,7 @@
 // Threads: pure functions.
 // Fails:   check_select: bad_request naming the field.
 //          decided: as the method; internal for one that names a choice which is not there.
-// Source:  reference/sglang-language.md section 3.
+// Source:  SGLang, lang/choices.py.
 #pragma once
 
 #include <cstddef>

@@ -29,7 +29,7 @@
 // gain() is what was saved and wasted since it was last asked: for Backend::count().
 // Units:   tokens as the back end counts them; bytes of text.
 // Threads: one at a time (the state's lock).
-// Source:  reference/sglang-language.md section 8.
+// Source:  SGLang, num_api_spec_tokens of lang/interpreter.py and lang/backend/openai.py.
 #pragma once
 
 #include <optional>

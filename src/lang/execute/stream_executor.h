@@ -7,7 +7,7 @@
 // Order:   append* end; children begin with what their origin has when its queue comes to the fork.
 // Threads: any (see state_core.h).
 // Fails:   the first failure is the state's: its queue is dropped, with it the children that were still to begin.
-// Source:  reference/sglang-language.md section 5.
+// Source:  SGLang, lang/interpreter.py (StreamExecutor).
 // Files:   stream_executor.cpp: the queue and the nodes; stream_executor_graph.cpp: what a graph adds;
 //          stream_executor_speculation.cpp: API speculation.
 #pragma once

@@ -3,7 +3,8 @@
 // Exactly one of text and input_ids; a list is a batch, and then every per-request field may be a list of the same
 // length or one value for all.
 // Threads: values and pure functions. Fails: bad_request naming the field.
-// Source:  reference/sglang-http.md section 2, sglang-language.md section 3 for what logprob_start_len means.
+// Source:  SGLang, srt/managers/io_struct.py (GenerateReqInput); engine/stream/prompt_logprob_layout.h for what
+//          logprob_start_len means.
 #pragma once
 
 #include <optional>

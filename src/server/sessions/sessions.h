@@ -7,7 +7,7 @@
 // Threads: any; a turn is ended on the notifier's thread.
 // Fails:   open(): bad_request for an id in use, busy at the limits. begin(): bad_request naming the field of
 //          session_params; busy when the server keeps too many tokens.
-// Source:  reference/sglang-http.md section 2; SGLang's session controller for what offset and replace mean.
+// Source:  SGLang, srt/managers/session_controller.py, for what offset and replace mean, and its /open_session.
 #pragma once
 
 #include <chrono>

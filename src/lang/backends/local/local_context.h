@@ -4,7 +4,7 @@
 // shares the ids. Text behind the last boundary is encoded when a generation needs it, as one, be it said before a fork
 // or behind: a fork shares the ids of what goes before the last word alone, as no text behind changes those.
 // Threads: as Context. Fails: bad_request for text that is not UTF-8, what Request::make and Engine::compile refuse.
-// Source:  reference/sglang-language.md section 11.
+// Source:  SGLang's fork(), which encodes the whole text again; here its ids are shared (docs/language.md).
 #pragma once
 
 #include "engine/stream/continued_text.h"

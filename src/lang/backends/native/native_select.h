@@ -5,7 +5,7 @@
 // What the first entry of such a list stands for has changed between SGLang's versions; here it is found by counting
 // from the list's end, where every version agrees.
 // Threads: begin(): the caller's; everything else the driver's.
-// Source:  reference/sglang-language.md section 3.
+// Source:  SGLang, lang/backend/runtime_endpoint.py (select).
 #pragma once
 
 #include "lang/backends/native/generate_wire.h"
