@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "lang/choices/choices.h"
 #include "lang/compiler/passes.h"
 
 namespace espalier::lang {
