@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// The texts before and after each role's turn, and the stop strings of the format.
 struct ChatFormat {
   enum class Style {
     plain,

@@ -56,6 +56,7 @@ enum class MetaRead {
   every_node,  // a watcher is told of each
 };
 
+// For which back end and settings a program is compiled, and which passes may change it.
 struct CompileOptions {
   std::shared_ptr<Backend> backend = {};  // that will run it; null: the default one
   GenOptions defaults = {};               // of the runs
@@ -84,6 +85,7 @@ struct TuneOptions {
   int rounds = 3;  // of each, in turns
 };
 
+// Settings of a batch with the time that it took under them.
 struct MeasuredSettings {
   BatchSettings settings;
   double seconds = 0;  // that a batch took: the median of its rounds
@@ -98,6 +100,7 @@ struct PassReport {
   std::int64_t prompt_bytes = 0;     // of constant text that is not computed, or not sent, again
 };
 
+// A program whose graph was improved; runs like a Function.
 class CompiledProgram {
  public:
   CompiledProgram() = default;

@@ -24,6 +24,7 @@ class Tokenizer;
 class ChatTemplate;
 struct EngineMetrics;
 
+// Which model is loaded, how it computes, and what the engine may use.
 struct EngineOptions {
   std::string model_path;            // a GGUF file or an HF directory
   std::string tokenizer_path;        // empty = the model's
@@ -70,6 +71,7 @@ struct EngineOptions {
   Result<> check() const;
 };
 
+// What an open engine says about its model.
 struct ModelInfo {
   std::string path, architecture, model_type, quantisation;  // "LlamaForCausalLM", "llama", "Q4_1"
   std::string tokenizer_path;
@@ -114,12 +116,14 @@ struct PinWish {      // a prefix that is to stay in memory
   std::vector<TokenId> tokens;
   double seconds = 0;  // for how long; 0 = until it is released
 };
+// A pinned prefix as the engine lists it.
 struct PinInfo {
   std::string id;
   int tokens = 0;  // that are held
   std::optional<double> seconds_left;
 };
 
+// A loaded model that answers requests; safe from any thread.
 class Engine {
  public:
   using Progress = std::function<void(std::string_view stage, double share)>;  // 0..1; on the opening thread

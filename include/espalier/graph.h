@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// The nodes of a traced program, its streams and the forks and joins between them.
 struct Graph {
   static constexpr int kVersion = 1;
   static constexpr std::size_t kMostNodes = 20'000, kMostStreams = 5'000, kMostDepth = 256;

@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// Spins for up to 50 us before a sleep, and stops doing so once that no longer pays.
 class AdaptiveSpin {
  public:
   // True as soon as `there()` is; false when it is time to sleep.

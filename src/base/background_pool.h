@@ -41,6 +41,7 @@ class CancelFlag {
   std::shared_ptr<std::atomic<bool>> raised_;
 };
 
+// A bounded queue of tasks and the few threads that run them in the order of submission.
 class BackgroundPool {
  public:
   struct Options {

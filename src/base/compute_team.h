@@ -25,6 +25,7 @@
 
 namespace espalier {
 
+// The compute threads of a model: run() spreads the chunks of one operation over them.
 class ComputeTeam {
  public:
   struct Place {

@@ -16,6 +16,7 @@
 
 namespace espalier {
 
+// A container whose destructor frees a few parts at a time where the thread yields to the model.
 template <class Container>
 class IncrementallyFreed : public Container {
  public:

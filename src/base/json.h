@@ -34,6 +34,7 @@ struct JsonStep {
 // nowhere: no step leads there.
 int json_place(std::span<const JsonStep> steps, int from, std::string_view key);
 
+// What a text may hold at most before the reader refuses it.
 struct JsonLimits {
   int depth = 64;                  // open arrays and objects at once
   std::size_t values = 4'000'000;  // of any kind, containers included

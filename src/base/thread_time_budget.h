@@ -9,6 +9,7 @@
 
 namespace espalier {
 
+// So much processor time of the calling thread, and whether it is used up.
 class ThreadTimeBudget {
  public:
   explicit ThreadTimeBudget(std::chrono::nanoseconds time)

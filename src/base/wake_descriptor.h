@@ -10,6 +10,7 @@
 
 namespace espalier {
 
+// A descriptor that poll() sees as readable from notify() until clear().
 class WakeDescriptor {
  public:
   static Result<WakeDescriptor> open();

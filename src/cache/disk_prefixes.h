@@ -41,6 +41,7 @@ struct DiskMemory {
   int loads = 0;
 };
 
+// Stores what the tree evicts, and loads prefixes back for requests that wait for them.
 class DiskPrefixes final : public EvictionObserver {
  public:
   struct LoadRequest {

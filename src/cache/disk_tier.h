@@ -37,6 +37,7 @@
 
 namespace espalier {
 
+// Where a tier keeps its files, how much they may take, and what makes stored bytes valid.
 struct DiskTierOptions {
   std::filesystem::path base;
   bool keep = false;
@@ -53,6 +54,7 @@ struct DiskTierCounters {  // any thread may read them
   Gauge used_bytes, read_bytes_per_second, computed_tokens_per_second, break_even_tokens, on;
 };
 
+// Blocks of keys and values in files, written and read by two threads, asked by the engine thread.
 class DiskTier {
  public:
   using LoadId = std::uint64_t;

@@ -82,6 +82,7 @@ class SlotCursor {
   int reserve_ = 0;       // slots to keep free behind the last one
 };
 
+// Hands out slots so that a growing sequence stays in long extents, and takes them back.
 class SlotAllocator {
  public:
   static constexpr int most_slots = 1 << 30;

@@ -27,6 +27,7 @@
 
 namespace espalier::grammar {
 
+// Text that must come next, and the tokens of it that are certain.
 struct Forced {
   std::string bytes;            // what every text that goes on from here begins with; empty where the text may end
   std::vector<TokenId> tokens;  // those of its tokens that do not depend on what follows
@@ -39,6 +40,7 @@ struct Allowed {
   bool end = false;  // the text may end here
 };
 
+// A compiled constraint: states of texts, their masks, forced text and shortest endings.
 class Grammar {
  public:
   // budget: of the memory that it takes together with others, then and later; null: there is none.

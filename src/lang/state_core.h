@@ -23,11 +23,13 @@ inline constexpr std::string_view kTracedValue = "traced_value", kTracedArgument
 
 // What a graph that is carried out appends beside a program's own nodes (include/espalier/graph.h).
 class SampleGroup;
+// A state's part in a SampleGroup: which sample is its own.
 struct SampleItem {
   std::shared_ptr<SampleGroup> group;
   std::size_t index = 0;
   node::Gen gen;
 };
+// Generations with the literals between them that are asked for in one call.
 struct ChainItem {
   std::vector<Node> nodes;
 };
@@ -41,6 +43,7 @@ using GraphItem = std::variant<SampleItem, ChainItem, ReasoningSplit, std::share
 // A variable as it is when the nodes that were queued at some moment have set it: its value, or why it never comes.
 class PromisedValue : public AsyncValue<std::shared_ptr<const Result<Value>>> {};
 
+// What a State appends to and reads from; run or traced.
 class StateCore {
  public:
   using Clock = std::chrono::steady_clock;

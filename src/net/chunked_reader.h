@@ -19,6 +19,7 @@
 
 namespace espalier::net {
 
+// Takes the chunks of one body apart, whatever pieces the bytes come in.
 class ChunkedReader {
  public:
   explicit ChunkedReader(const ParserLimits& limits) : limits_(limits) {}

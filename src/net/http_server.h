@@ -32,6 +32,7 @@
 
 namespace espalier::net {
 
+// Where the server listens, and every limit that it keeps.
 struct ServerOptions {
   using Duration = std::chrono::milliseconds;
 
@@ -64,6 +65,7 @@ struct ServerOptions {
   std::vector<std::string> cors_origins;  // none: off
 };
 
+// The functions that the owner of a server gives it: to admit, to handle, to format refusals.
 struct ServerHooks {
   // Called with the whole request.
   std::function<void(HttpRequest, Responder)> handle;
@@ -95,6 +97,7 @@ struct ServerStats {
   std::uint64_t body_bytes_held = 0;   // now: of bodies being received
 };
 
+// A listening server with its io threads.
 class HttpServer {
  public:
   static Result<std::unique_ptr<HttpServer>> listen(ServerOptions options, ServerHooks hooks);

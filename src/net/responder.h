@@ -24,6 +24,7 @@ namespace espalier::net {
 
 class Exchange;  // what a Responder shares with its connection
 
+// What became of bytes that were written to a stream.
 enum class WriteState {
   ready,    // taken; go on
   full,     // taken, and the buffer is full now: pause until on_writable is called
@@ -31,11 +32,13 @@ enum class WriteState {
   closed,   // not taken: the client is gone, or the stream was finished
 };
 
+// How a stream is kept alive while nothing is written.
 struct StreamOptions {
   std::string heartbeat;  // sent when nothing was written for a while; "" = never. A comment in SSE
   std::chrono::milliseconds heartbeat_after{15'000};
 };
 
+// A handler's end of a streamed answer; dropping it unfinished cuts the connection.
 class StreamWriter {
  public:
   StreamWriter() = default;  // closed
@@ -57,6 +60,7 @@ class StreamWriter {
   std::shared_ptr<Exchange> exchange_;
 };
 
+// A handler's right to answer one request, once.
 class Responder {
  public:
   Responder() = default;  // answers nobody

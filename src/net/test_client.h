@@ -28,6 +28,7 @@ namespace espalier::net::test {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
+// One answer as the raw client read it.
 struct Reply {
   int status = 0;                              // 0: the connection ended before a head was complete
   std::map<std::string, std::string> headers;  // names in lower case; repeated ones joined by ", "
@@ -36,6 +37,7 @@ struct Reply {
   int interim = 0;     // 100 Continue before it
 };
 
+// A TCP client that sends bytes as they are given.
 class RawClient {
  public:
   static constexpr auto kReadLimit = 10s;

@@ -18,6 +18,7 @@ namespace espalier::server {
 
 class Service;
 
+// A running HTTP server, with or without its model.
 class Server {
  public:
   static Result<std::unique_ptr<Server>> start(ServerOptions options);

@@ -30,6 +30,7 @@ namespace espalier::server {
 
 bool is_loopback(std::string_view host);  // whether only this machine can reach a server bound to it
 
+// Owns what all routes use, from options and keys to pools of threads and counters.
 class Service {
  public:
   Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_ring);

@@ -8,6 +8,7 @@
 
 namespace espalier {
 
+// Size, inode and times of a file at one moment; equal stamps mean an untouched file.
 struct FileStamp {
   std::string name = {};  // without folders
   std::uint64_t bytes = 0, inode = 0;

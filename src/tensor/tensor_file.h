@@ -17,6 +17,7 @@
 
 namespace espalier {
 
+// A checkpoint whose tensors can be found by name.
 class TensorFile {
  public:
   virtual ~TensorFile() = default;

@@ -22,6 +22,7 @@
 
 namespace espalier {
 
+// What a template is rendered with: messages, tools, documents, further variables.
 struct ChatInput {
   const Json* messages = nullptr;   // array of objects; required
   const Json* tools = nullptr;      // array of objects, or null
@@ -33,6 +34,7 @@ struct ChatInput {
   std::time_t now = 0;  // for strftime_now; 0 = the current time
 };
 
+// A parsed chat template with the special tokens that it may name.
 class ChatTemplate {
  public:
   // `special` are the variables bos_token, eos_token and so on; a token that the model lacks is left out, not empty.

@@ -18,6 +18,7 @@
 
 namespace espalier {
 
+// Turns tokens into text as they come, holding back what a later token may still change.
 class IncrementalDetokenizer {
  public:
   static constexpr int kMostHeld = 8;

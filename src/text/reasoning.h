@@ -16,6 +16,7 @@
 
 namespace espalier {
 
+// The words around the thinking of one family of models.
 struct ReasoningMarks {
   std::string_view name, begin, end;
   bool begins_inside = false;
@@ -24,6 +25,7 @@ struct ReasoningMarks {
 Result<ReasoningMarks> reasoning_marks(std::string_view name, std::string field);
 std::string reasoning_names();  // of all, for messages
 
+// A piece of output, divided into thinking and answer.
 struct Reasoned {
   std::string thinking, answer;
   bool operator==(const Reasoned&) const = default;
@@ -31,6 +33,7 @@ struct Reasoned {
 
 Reasoned split_reasoning(std::string_view text, const ReasoningMarks& marks);
 
+// Divides text that comes in pieces at the marks.
 class ReasoningSplitter {
  public:
   explicit ReasoningSplitter(const ReasoningMarks& marks) : marks_(marks) {}

@@ -21,6 +21,7 @@
 
 namespace espalier {
 
+// Patterns compiled into one table of states over kinds of characters.
 struct StopPatterns {
   using State = std::uint16_t;
   static constexpr State kDead = 0;
@@ -38,6 +39,7 @@ struct StopPatterns {
   std::uint8_t kind_of(char32_t character) const;
 };
 
+// Follows all matches under way through a text, character by character.
 class PatternSearch {
  public:
   struct Found {

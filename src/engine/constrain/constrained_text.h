@@ -21,6 +21,7 @@
 
 namespace espalier {
 
+// A sequence's place in its grammar, with the forced tokens that are still to come.
 class ConstrainedText {
  public:
   ConstrainedText() = default;  // anything may come

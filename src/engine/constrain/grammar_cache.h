@@ -27,6 +27,7 @@
 
 namespace espalier {
 
+// Compiled grammars by the content of their constraints, within a bound of memory.
 class GrammarCache {
  public:
   GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, GrammarLimits limits, std::size_t most_bytes)

@@ -19,6 +19,7 @@ namespace grammar {
 class Grammar;
 }
 
+// A queue for each grammar over one pool: work of one grammar never runs twice at once.
 class GrammarQueue {
  public:
   using Work = std::function<void()>;  // keeps its grammar

@@ -18,6 +18,7 @@
 
 namespace espalier {
 
+// Works out forced text and closing of the state behind a token on one thread, while another may wait.
 class NextStateWork {
  public:
   // before: the last tokens up to `state`. closing: also what completes the text there.

@@ -21,6 +21,7 @@ namespace espalier {
 // How long a step waits for what a grammar has to say of a row: others wait too, or nobody does.
 inline constexpr std::chrono::milliseconds kGrammarWait{5}, kGrammarWaitAlone{100};
 
+// The mask of one row: known, or worked out by whoever claims it first.
 class RowMask {
  public:
   // also_allowed: a token that may come too; -1: none.

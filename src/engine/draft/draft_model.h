@@ -32,6 +32,7 @@ struct DraftCache {
   std::vector<TokenId> guessed;  // the tokens at the last of those positions, which were guesses
 };
 
+// What a draft model may use and which tokens end a text.
 struct DraftModelOptions {
   int slots = 0;    // of the pool behind the view
   int context = 0;  // longer sequences are not followed
@@ -39,6 +40,7 @@ struct DraftModelOptions {
   std::vector<TokenId> end_tokens;  // the target's: they wait for a request's minimum
 };
 
+// Follows sequences with a small model and guesses their next tokens.
 class DraftModel {
  public:
   DraftModel(Model& model, KvView kv, ComputeTeam& team, DraftModelOptions options);

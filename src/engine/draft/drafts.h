@@ -41,12 +41,14 @@ struct DraftState {
   double seconds = 0;              // and their share of its time
 };
 
+// How long drafts may get.
 struct DraftLimits {
   int most_tokens = 16;  // of one draft
   int most_steps = 16;   // of the draft model for one draft
   int forced = 0;        // draft that many tokens whether they pay or not; for tests, which have no stable times
 };
 
+// Makes the guesses of all sequences, and learns from what came true how many are worth a row.
 class Drafts {
  public:
   Drafts(DraftSource source, const RadixTree& tree, DraftLimits limits = {})

@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// The last position of every run of three tokens in one growing text.
 class SuffixIndex {
  public:
   static constexpr int kGram = 3;

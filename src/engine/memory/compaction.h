@@ -19,11 +19,13 @@
 
 namespace espalier {
 
+// When the extents of a prefix are short enough, and many enough, to be moved.
 struct CompactionLimits {
   int short_extent = 32;  // extents that are longer on average are left alone
   int least = 256;        // tokens that are worth the trouble
 };
 
+// Moves a running sequence's scattered prefix into few long extents, one sequence a step.
 class Compaction {
  public:
   Compaction(CompactionLimits limits, RadixTree& tree, SlotAllocator& allocator, StepRunner& runner,

@@ -22,6 +22,7 @@
 
 namespace espalier {
 
+// A thread that touches the pool's next pages while the engine is idle.
 class PagePrefault {
  public:
   PagePrefault(const KvPool& kv, std::size_t ahead) : kv_(kv), ahead_(ahead) {}  // kv outlives it

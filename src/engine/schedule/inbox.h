@@ -19,12 +19,14 @@ namespace espalier {
 
 class EngineCore;
 
+// A submitted request and the channel that its results go to.
 struct Arrival {
   std::shared_ptr<const Request> request;
   std::shared_ptr<StreamChannel> channel;
 };
 using Command = std::function<void(EngineCore&)>;
 
+// The engine thread's mailbox: requests, commands, and whether streams were stopped or cancelled.
 class Inbox {
  public:
   struct Contents {

@@ -27,6 +27,7 @@
 
 namespace espalier {
 
+// How a core schedules, what it keeps, and its limits.
 struct CoreOptions {
   int max_running = 64;
   int prefill_chunk = 512;    // prompt tokens of one step
@@ -43,12 +44,14 @@ struct CoreOptions {
   bool jump_forward = true;  // text that a constraint forces is appended at once
 };
 
+// Whether an id has to be equal, or only to begin with what is given.
 enum class IdMatch { whole, prefix };
 
 inline double seconds_of(Sequence::Clock::duration d) {
   return std::chrono::duration<double>(d).count();
 }
 
+// All state of the engine thread, and step(): plan, run, commit.
 class EngineCore {
  public:
   using Now = std::function<Sequence::Clock::time_point()>;  // a simulator brings its own time

@@ -8,6 +8,7 @@
 
 namespace espalier {
 
+// The average seconds of a step without drafts, for each number of sequences.
 class UndraftedStepTimes {
  public:
   void observe(int sequences, double seconds) {

@@ -25,6 +25,7 @@
 
 namespace espalier {
 
+// A reply under way that is advanced when it is notified, until it is over.
 class Completion {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -41,6 +42,7 @@ class Completion {
   bool over_ = false;  // the notifier's thread: a notification may come in between the end and the forgetting
 };
 
+// The thread that advances completions, and the queue of those that were notified.
 class CompletionNotifier {
  public:
   explicit CompletionNotifier(std::string name);

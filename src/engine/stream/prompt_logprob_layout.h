@@ -12,6 +12,7 @@
 
 namespace espalier {
 
+// What a request says about the log-probabilities of its prompt.
 struct PromptLogprobsAsked {
   std::optional<int> start;  // logprob_start_len as it was given; below 0: of the output only
   bool only_scores = false;  // no token is generated
@@ -19,6 +20,7 @@ struct PromptLogprobsAsked {
   bool whole_distributions = false;
 };
 
+// Where the reported list begins, and whether its first entry is without a value.
 struct PromptLogprobLayout {
   int start = -1;           // the first position listed; -1: none
   bool null_first = false;  // the first entry has no value, though its token may have one

@@ -16,6 +16,7 @@
 
 namespace espalier {
 
+// The queue of events of one request, and the reader's stop and cancel on their way back.
 class StreamChannel {
  public:
   // `wake` tells the engine that this channel was stopped or cancelled; it must be callable from any thread, also after the engine is

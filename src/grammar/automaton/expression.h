@@ -38,6 +38,7 @@ namespace espalier::grammar {
 using Expression = std::uint32_t;
 using Rule = std::uint32_t;
 
+// The kinds of node that an expression is made of.
 enum class Op : std::uint8_t {
   nothing,   // no text
   empty,     // the empty text
@@ -72,6 +73,7 @@ class ExpressionSource {
 // What characters are made of: UTF-8, or the inside of a JSON string (spelling.h).
 enum class Alphabet : std::uint8_t { plain, json };
 
+// The bytes of a set may come, and lead to this expression.
 struct Step {
   ByteSet on;
   Expression to = 0;
@@ -80,11 +82,13 @@ struct Opening {  // a rule is read here, then the rest
   Rule rule = 0;
   Expression rest = 0;
 };
+// All that can happen to an expression next: bytes, and rules that may be called.
 struct Steps {
   std::span<const Step> bytes;  // disjoint, none to `nothing`
   std::span<const Opening> calls;
 };
 
+// Makes expressions, keeps each one once, and tells what it may read next.
 class ExpressionStore {
  public:
   static constexpr Expression nothing = 0, empty = 1;

@@ -12,6 +12,7 @@
 
 namespace espalier::grammar {
 
+// Runs of T in blocks that are never moved.
 template <class T>
 class StablePool {
  public:

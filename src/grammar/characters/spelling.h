@@ -22,6 +22,7 @@
 
 namespace espalier::grammar {
 
+// Turns sets of characters and parsed patterns into expressions over bytes, in one spelling.
 class Spelling {
  public:
   enum class Kind { plain, json };

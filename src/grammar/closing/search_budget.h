@@ -15,6 +15,7 @@
 
 namespace espalier::grammar {
 
+// What one search may take in steps, time and growth of the grammar.
 struct SearchLimits {
   std::size_t steps = 1'000'000;
   std::chrono::milliseconds time{300};           // of the thread
@@ -22,6 +23,7 @@ struct SearchLimits {
   std::size_t nodes = 100'000, states = 50'000;  // that it may add
 };
 
+// What is left of a search's limits.
 class SearchBudget {
  public:
   SearchBudget(Automaton& automaton, const RecordedStates& recorded, const SearchLimits& limits)

@@ -25,10 +25,12 @@
 
 namespace espalier::grammar {
 
+// The versions of JSON Schema whose keywords differ.
 enum class Draft { three, four, six, seven, of_2019, of_2020 };
 
 using SchemaNumber = std::uint32_t;
 
+// Numbers the schemas of a document and resolves references between them.
 class SchemaDocument {
  public:
   // Reads on while goes_on() does; what it has not come to is not there then.

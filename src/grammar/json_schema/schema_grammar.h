@@ -29,6 +29,7 @@
 
 namespace espalier::grammar {
 
+// The ExpressionSource of a schema: makes expressions of values as texts reach them.
 class SchemaGrammar final : public ExpressionSource {
  public:
   static Result<std::unique_ptr<SchemaGrammar>> make(ExpressionStore& store, const Json& schema,

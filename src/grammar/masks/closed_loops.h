@@ -18,6 +18,7 @@
 
 namespace espalier::grammar {
 
+// Classes of bytes that lead from a state only to states where they may all come again.
 struct ClosedLoop {
   Classes inside = 0;   // 0: there is none
   Classes leaving = 0;  // of other bytes that may come in one of its states
@@ -26,6 +27,7 @@ struct ClosedLoop {
 // How many tokens have bytes of these classes, as a number to compare.
 int tokens_with(Classes classes);
 
+// Finds the closed loop of a state, and remembers it.
 class ClosedLoops {
  public:
   explicit ClosedLoops(Automaton& automaton);

@@ -22,6 +22,7 @@
 
 namespace espalier::grammar {
 
+// Compares expressions with the same ones without far bounds, and says for which tokens they agree.
 class FarBounds {
  public:
   struct Bound {

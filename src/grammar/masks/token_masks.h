@@ -35,6 +35,7 @@
 
 namespace espalier::grammar {
 
+// Works out the mask of a state by reading the vocabulary's trie along the automaton.
 class TokenMasks {
  public:
   TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabulary);

@@ -58,6 +58,7 @@ constexpr Classes make_word_ends() {
 }
 inline constexpr Classes kWordEnds = make_word_ends();
 
+// A read-only trie over the texts of tokens.
 class TokenTrie {
  public:
   using Node = std::uint32_t;

@@ -39,6 +39,7 @@ struct LexemeTokens {
 
 class CountedTokens;  // counted_text.h
 
+// The tokens of a model as tries, with token sets that all its grammars share.
 class Vocabulary {
  public:
   // tokens[i] is the text of token i; empty = never allowed (special tokens, holes).

@@ -16,6 +16,7 @@
 
 namespace espalier::grammar {
 
+// Matches texts against a parsed pattern by definition, for comparison with the automaton.
 class RegexModel {
  public:
   explicit RegexModel(const Regex& regex) : regex_(regex) {}

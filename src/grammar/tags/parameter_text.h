@@ -26,6 +26,7 @@
 
 namespace espalier::grammar {
 
+// The marks that one family of models writes around a member's name and value.
 struct ParameterStyle {
   std::string_view name;
   std::string_view begin;                 // the member's name follows
@@ -35,6 +36,7 @@ struct ParameterStyle {
 };
 std::span<const ParameterStyle> parameter_styles();
 
+// Builds the expression of an object's members in a style.
 class ParameterText {
  public:
   using MakeJson = std::function<Result<Expression>(const Json& schema)>;

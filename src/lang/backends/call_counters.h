@@ -8,6 +8,7 @@
 
 namespace espalier::lang {
 
+// Atomic counts of calls and tokens, and of what was saved.
 struct CallCounters {
   std::atomic<std::int64_t> calls{0}, prompt_tokens{0}, completion_tokens{0}, retries{0};
   std::atomic<std::int64_t> calls_saved{0}, tokens_saved{0}, tokens_unused{0};

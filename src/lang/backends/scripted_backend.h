@@ -13,6 +13,7 @@
 
 namespace espalier::testing {
 
+// A Backend whose answers come from a function of text and call.
 class ScriptedBackend final : public Backend {
  public:
   using Script = std::function<Result<std::string>(const std::string& text, const GenCall& call)>;

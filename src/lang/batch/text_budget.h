@@ -39,6 +39,7 @@ class SharedTextBudget {
   std::atomic<std::int64_t> taken_{0};
 };
 
+// Bytes that one program may hold; they also count in the shared budget until it is dropped.
 class TextBudget {
  public:
   TextBudget(std::int64_t bytes, std::shared_ptr<SharedTextBudget> pool) : all_(bytes), pool_(std::move(pool)) {}

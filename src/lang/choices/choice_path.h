@@ -19,6 +19,7 @@
 
 namespace espalier::lang {
 
+// A walk down the tree of choices: asks for one look at each fork, and ends at a choice.
 class ChoicePath {
  public:
   // Nothing: there is none. Requires: at least one choice.

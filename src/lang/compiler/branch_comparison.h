@@ -21,6 +21,7 @@ struct Branch {
   bool determined = true;    // nothing in it is drawn at random
 };
 
+// Writes branches of a graph in a form that is equal for equal branches.
 class BranchComparison {
  public:
   // `defaults`: of the runs. Both outlive it.

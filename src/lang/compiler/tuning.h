@@ -17,6 +17,7 @@
 
 namespace espalier::lang {
 
+// What a measurement holds for: program, graph and model, and the folder it is kept in.
 struct TuningKey {
   std::string folder;   // empty: nothing is kept
   std::string program;  // its name
@@ -31,6 +32,7 @@ Result<> save_tuning(const TuningKey& key, const BatchSettings& best, const std:
 struct Tunable {
   bool groups = true, ways = true;
 };
+// The quickest settings of a batch, and all that were measured.
 struct Tuning {
   BatchSettings best;
   std::vector<MeasuredSettings> measured;

@@ -10,6 +10,7 @@
 
 namespace espalier::lang {
 
+// A value that is put once, with callbacks for those who wait for it.
 template <class T>
 class AsyncValue {
  public:

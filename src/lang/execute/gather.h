@@ -17,6 +17,7 @@
 
 namespace espalier::lang {
 
+// The list of one variable of several states, there once all of them have arrived.
 class Gather {
  public:
   // `sources`: those that set it; one may stand there more than once. Each tells arrived() once.

@@ -16,6 +16,7 @@
 
 namespace espalier::lang {
 
+// One call for the samples of several states.
 class SampleGroup {
  public:
   explicit SampleGroup(std::size_t size) : size_(size) {}

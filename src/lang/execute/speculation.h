@@ -68,6 +68,7 @@ class PaidText {
   Json meta_;
 };
 
+// Speculation on texts: a longer output is kept, and later generations are cut out of it.
 class CompletionSpeculation {
  public:
   // Requires: tokens >= 1.
@@ -90,6 +91,7 @@ class CompletionSpeculation {
   BackendUsage gain_;
 };
 
+// Speculation on chat turns: an assistant's turn is generated as one and divided into its parts.
 class ChatSpeculation {
  public:
   struct Part {

@@ -45,6 +45,7 @@ struct RunSetup {
   std::shared_ptr<TextBudget> allowance = {};        // null: as much as there is room for
 };
 
+// The StateCore that runs nodes against a back end.
 class StreamExecutor final : public StateCore, public std::enable_shared_from_this<StreamExecutor> {
  public:
   static std::shared_ptr<StreamExecutor> begin(std::shared_ptr<const RunSetup> setup);

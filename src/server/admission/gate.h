@@ -13,6 +13,7 @@
 
 namespace espalier::server {
 
+// The server's admission hook: refuses by key, route and readiness, or lets the body be read.
 class Gate {
  public:
   Gate(Service& service, const net::Router& router) : service_(service), router_(router) {}

@@ -13,6 +13,7 @@
 
 namespace espalier::server {
 
+// The text of a streamed answer that is not sent yet, and the writer that it goes to.
 class AnswerStream {
  public:
   std::string text;  // formatted, not yet taken

@@ -47,6 +47,7 @@ struct Generation {               // what a body asks for, ready to run
   Error::Kind late = Error::Kind::timeout;  // what a passed deadline is to the client
 };
 
+// The Completion that turns a request's streams into its answer.
 class Delivery final : public Completion, public std::enable_shared_from_this<Delivery> {
  public:
   static void begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request,

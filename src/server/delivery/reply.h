@@ -12,6 +12,7 @@
 
 namespace espalier::server {
 
+// Formats the events of one request for one dialect.
 class Reply {
  public:
   virtual ~Reply() = default;

@@ -21,6 +21,7 @@ namespace espalier::server {
 
 struct Call;
 
+// The constraint that a body asks for, and the field that asked for it.
 struct ConstraintFields {
   Constraint constraint;
   std::string place;  // the field that asks for it

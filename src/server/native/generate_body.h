@@ -41,6 +41,7 @@ struct GenerateItem {
   bool require_reasoning = false;  // the constraint begins behind the model's thinking
 };
 
+// A /generate body, read: one item a prompt, and how the reply is to look.
 struct GenerateBody {
   std::vector<GenerateItem> items;
   bool is_batch = false;  // the reply is a list even for one

@@ -17,6 +17,7 @@
 
 namespace espalier::server {
 
+// What a /generate reply shows of each prompt, and how.
 struct GenerateReplyOptions {
   struct Prompt {
     std::string id;
@@ -35,6 +36,7 @@ struct GenerateReplyOptions {
   const Tokenizer* tokenizer = nullptr;  // may be null
 };
 
+// The Reply of /generate, streamed or whole.
 class GenerateReply final : public Reply {
  public:
   explicit GenerateReply(GenerateReplyOptions options);

@@ -18,6 +18,7 @@
 
 namespace espalier::server {
 
+// Ids, names and switches of an OpenAI reply.
 struct OpenAiReplyOptions {
   std::string id, model, weight_version, fingerprint;
   std::string object, chunk_object;  // "chat.completion", "chat.completion.chunk"
@@ -34,6 +35,7 @@ struct OpenAiReplyOptions {
   bool stream_reasoning = true;                  // in a stream as it comes; else in one piece
 };
 
+// The common half of ChatReply and CompletionReply: chunks, ends and usage.
 class OpenAiReply : public Reply {
  public:
   explicit OpenAiReply(OpenAiReplyOptions options);

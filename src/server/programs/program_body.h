@@ -16,6 +16,7 @@
 
 namespace espalier::server {
 
+// A /v1/programs body, read and checked against the limits of programs.
 struct ProgramBody {
   std::string model;
   Graph graph;

@@ -37,6 +37,7 @@ struct Program {  // ready to run
   Budget::Charge logprobs;
 };
 
+// The Completion that turns the runs of a program into its answer.
 class ProgramDelivery final : public Completion, public std::enable_shared_from_this<ProgramDelivery> {
  public:
   static Result<> begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest& request,

@@ -15,6 +15,7 @@
 
 namespace espalier::server {
 
+// The messages of a body with all that the template needs to render them.
 struct ChatPrompt {
   Json messages = Json::array();    // roles in lower case, content a string, arguments of tool calls parsed
   Json tools;                       // null: none

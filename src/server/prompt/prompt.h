@@ -26,6 +26,7 @@ struct PromptList {
   bool is_batch = false;  // the body held a list of prompts, perhaps of one
 };
 
+// What a body may give as a prompt.
 enum class PromptKind { any, text, ids };
 Result<PromptList> parse_prompts(const Json& value, std::string_view place, int most,
                                  PromptKind kind = PromptKind::any);

@@ -17,6 +17,7 @@
 
 namespace espalier::server {
 
+// One call of a route's function: the request, its parsed body, and what the function may use.
 struct Call {
   Service& service;
   const net::HttpRequest& http;

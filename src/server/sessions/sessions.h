@@ -24,6 +24,7 @@
 
 namespace espalier::server {
 
+// How many sessions are kept, how large and how long.
 struct SessionLimits {
   int sessions = 1024;
   std::int64_t tokens = 16 << 20;  // in all sessions together: 64 MiB
@@ -39,6 +40,7 @@ struct SessionParams {  // the field session_params of /generate
   bool drop_previous_output = false;  // go on from its prompt
 };
 
+// All open sessions, by id, with the turns of each.
 class Sessions {
  public:
   using Time = std::chrono::steady_clock::time_point;

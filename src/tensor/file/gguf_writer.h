@@ -18,6 +18,7 @@
 
 namespace espalier {
 
+// Collects keys and tensors, then writes the head and says where each tensor's bytes go.
 class GgufWriter {
  public:
   explicit GgufWriter(std::uint64_t alignment = 32) : alignment_(alignment) {}

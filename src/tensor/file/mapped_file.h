@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// One file mapped read-only, and whether it is still as it was.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);                                   // the operator's

@@ -18,6 +18,7 @@
 
 namespace espalier {
 
+// Watches one mapped range: a fault in it reads as zeros and marks it broken.
 class MappingGuard {
  public:
   static Result<MappingGuard> watch(const void* begin, std::size_t bytes);

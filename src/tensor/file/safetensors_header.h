@@ -23,6 +23,7 @@ inline constexpr std::uint64_t kSafetensorsHeaderBytes = 100'000'000;
 inline constexpr std::uint64_t kSafetensorsIndexBytes = 100'000'000;
 inline constexpr std::size_t kSafetensorsDimensions = 8;
 
+// A parsed head: tensors in the order of their bytes, and the file's metadata.
 struct SafetensorsHeader {
   std::vector<Tensor> tensors;                                // in the order of their bytes
   std::vector<std::pair<std::string, std::string>> metadata;  // "__metadata__"
@@ -30,6 +31,7 @@ struct SafetensorsHeader {
 
 Result<SafetensorsHeader> read_safetensors_header(std::span<const std::byte> file, const std::string& file_name);
 
+// One row of an index: a tensor and the file it lies in.
 struct IndexedTensor {
   std::string tensor, file;
 };

@@ -20,6 +20,7 @@
 
 namespace espalier::jinja {
 
+// Allocates the values of one rendering and counts its steps, memory and time.
 class Heap {
  public:
   explicit Heap(const Limits& limits);

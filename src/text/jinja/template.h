@@ -24,6 +24,7 @@ namespace espalier::jinja {
 
 struct Ast;
 
+// A parsed template that can be rendered any number of times.
 class Template {
  public:
   static Result<Template> parse(std::string_view source);

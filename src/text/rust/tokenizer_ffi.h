@@ -18,16 +18,19 @@ extern "C" {
 
 struct espalier_tokenizer;
 
+// Bytes that somebody else owns.
 struct espalier_slice {
   const uint8_t* data;
   size_t size;
 };
 
+// Bytes that the library allocated, to be freed by it.
 struct espalier_buffer {
   uint8_t* data;
   size_t size;
 };
 
+// Token ids that the library allocated, to be freed by it.
 struct espalier_ids {
   uint32_t* data;
   size_t size;

@@ -10,6 +10,7 @@
 
 namespace espalier::lang {
 
+// A Backend whose calls go to an engine in this process.
 class LocalBackend final : public Backend {
  public:
   // `treatment`: see LocalCallGroup.

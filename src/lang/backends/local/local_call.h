@@ -19,6 +19,7 @@
 
 namespace espalier::lang {
 
+// The common half of LocalGen and LocalSelect: submits requests, reads their streams, ends once.
 class LocalCall : public Completion, public std::enable_shared_from_this<LocalCall> {
  public:
   explicit LocalCall(std::shared_ptr<LocalCallGroup> group) : group_(std::move(group)), service_(group_->service) {}

@@ -12,6 +12,7 @@
 
 namespace espalier::lang {
 
+// A Context that keeps its state's text as token ids.
 class LocalContext final : public Context {
  public:
   explicit LocalContext(std::shared_ptr<LocalCallGroup> group, ContinuedText text = {})

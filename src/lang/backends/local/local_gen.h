@@ -12,6 +12,7 @@ namespace espalier::lang {
 
 PromptLogprobsAsked prompt_logprobs_asked(const GenCall& call, int vocabulary);
 
+// One generation under way.
 class LocalGen final : public LocalCall {
  public:
   // `text` gets what the first sample gave.

@@ -12,6 +12,7 @@
 
 namespace espalier::lang {
 
+// One select under way, by scores or by a path.
 class LocalSelect final : public LocalCall {
  public:
   LocalSelect(std::shared_ptr<LocalCallGroup> group, SelectCall call, SelectSink sink);

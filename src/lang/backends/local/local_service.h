@@ -43,6 +43,7 @@ class NotifierHandle {
   CompletionNotifier* notifier_;
 };
 
+// The engine, its notifier thread and the line of calls that wait for room in its queue.
 struct LocalService {
   explicit LocalService(std::shared_ptr<Engine> with) : engine(std::move(with)) {}
   ~LocalService() { stop(); }
@@ -66,6 +67,7 @@ struct LocalService {
   std::shared_ptr<NotifierHandle> notifier_handle = std::make_shared<NotifierHandle>(notifier);
 };
 
+// The request fields and the counters that all calls of one back end share.
 struct LocalCallGroup {
   LocalCallGroup(LocalService& with, RequestFields treatment) : service(with), like(std::move(treatment)) {}
   RequestFields fields() {  // of its next request

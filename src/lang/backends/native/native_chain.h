@@ -18,6 +18,7 @@ bool fits_segments(const Document& document, const ChainCall& call);
 
 Result<Json> write_segments(const NativeServer& server, const Document& document, const ChainCall& call);
 
+// A reply to /generate with segments, read.
 struct SegmentsAnswer {
   std::vector<GenOutput> outputs;  // one for each hole; meta in the words of a single call's meta_info
   std::int64_t prompt_tokens = 0;  // that were read: the prompt and the literals

@@ -17,6 +17,7 @@ struct CallState {
   bool over() const { return ended || stop.stop_requested(); }
 };
 
+// The program's end of a remote call: dropping it gives the call up.
 class CallHandle final : public Call {
  public:
   CallHandle(std::shared_ptr<RequestQueue> queue, std::shared_ptr<CallState> state)

@@ -18,11 +18,13 @@
 
 namespace espalier::lang {
 
+// A call as it goes over HTTP: path, body, and a reader for its answer.
 struct Wire {
   std::string path, body;                                // a POST
   std::function<std::unique_ptr<ReplyReader>()> reader;  // of its answer; a new one for each time it is sent
 };
 
+// The base class of back ends over HTTP; a dialect overrides write() and what it can do.
 class RemoteBackend : public Backend, public std::enable_shared_from_this<RemoteBackend> {
  public:
   const BackendTraits& traits() const override { return traits_; }

@@ -23,6 +23,7 @@
 
 namespace espalier::lang {
 
+// A request with the functions that its events and its end go to.
 struct Outgoing {
   net::ClientRequest request;
   std::function<Result<>(std::string_view data)> on_event = {};  // of an event stream; unset: no stream is wanted
@@ -31,6 +32,7 @@ struct Outgoing {
   bool once = false;                                             // it is not made again
 };
 
+// Sends requests to one endpoint, a bounded number at a time, with retries.
 class RequestQueue : public std::enable_shared_from_this<RequestQueue> {
  public:
   RequestQueue(std::shared_ptr<Driver> driver, Endpoint endpoint);

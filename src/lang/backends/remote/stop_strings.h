@@ -14,6 +14,7 @@
 
 namespace espalier::lang {
 
+// The stop strings that the server looks for, and those that are looked for in its answer.
 struct StopStringSplit {
   std::vector<std::string> by_server, by_client;
 };
