@@ -3,13 +3,13 @@
 
     bench/beside_peers.py --peers DIR [--models smol-Q8_0,1b-Q4_0] [--only prefill,decode] [--quick] [--out FILE.json]
 
-DIR is where ../shared/peers installed them and made the model files: llamacpp/build/bin, openvino/ov, vllm/vllm, models. Any GGUF
+DIR is where they are installed, and the model files: llamacpp/build/bin, openvino/ov, vllm/vllm (virtual environments), models. Any GGUF
 file is measured too when --models names it; a folder `hf` beside it is what vLLM serves (as bfloat16: it has no weights of
 fewer bits here). A peer that is not there is named and left out; one that fails is told in its row, and the run goes on.
 
   prefill, decode, batch    in each one's own process: prompts of 512 and 2048 tokens, one sequence behind 512, 32 sequences behind 512
   offline, prefix           64 requests at once: about 200 tokens in and 64 out; 740 in, of them 700 the same for all, and 8 out
-  workloads                 small sets of ../shared/workloads (i221_o201 ... i292_o579_online)
+  workloads                 small sets of --workloads (i221_o201 ... i292_o579_online)
 
 The last three go over HTTP through `espalier bench compare`. OpenVINO has no server: its offline and prefix run inside its process,
 which spares it the HTTP. Where no other server comes up, a second Espalier stands beside the first. Contenders take turns, every
@@ -65,7 +65,7 @@ def arguments(words):
     what.add_argument("--out", metavar="FILE", help="all figures, samples and commands as JSON")
     where = parser.add_argument_group("where")
     where.add_argument("--espalier", default=os.path.join(ROOT, "build", "espalier"), metavar="PROGRAM", help="the program")
-    where.add_argument("--peers", metavar="DIR", help="what the set-up scripts of ../shared/peers were given")
+    where.add_argument("--peers", metavar="DIR", help="where the peers are installed")
     where.add_argument("--llamacpp", metavar="DIR", help="folder of llama-bench, llama-batched-bench and llama-server; "
                        "PEERS/llamacpp/build/bin if not given")
     where.add_argument("--llamacpp-avx2", metavar="DIR", help="the same, built for AVX2, for --isa avx2")

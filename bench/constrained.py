@@ -3,7 +3,7 @@
 
     bench/constrained.py MODEL [--workloads DIR] [--only workloads,schemas,steps] [--repeat 3] [--at-once 1,16] [FLAGS OF serve ...]
 
-workloads  json_character, json_city and json_schema of ../shared/workloads: every item with its own regex or schema (schemas also
+workloads  json_character, json_city and json_schema of --workloads: every item with its own regex or schema (schemas also
            with flexible whitespace); then free, with ignore_eos and the length of the constrained output. Printed: how many outputs
            finished and how many of these are valid (re, jsonschema), tokens/s of both and their ratio, forward passes saved.
 schemas    32 requests with 32 different schemas at once against 32 with one of them (the same shape, other names)

@@ -2,7 +2,7 @@
 """The constraint engine by itself over sets of constraints: what compiles, whether its verdicts are right, what compiling
 and masks cost (microseconds of CPU time, first visits included), and how many tokens are forced.
 
-    bench/grammar.py --tokenizer FOLDER/tokenizer.json ../shared/schemas/jsonschemabench_public.jsonl ...
+    bench/grammar.py --tokenizer FOLDER/tokenizer.json SETS/jsonschemabench_public.jsonl ...
 
 Needs `pip install tokenizers` for the walks. The engine's line protocol is that of `espalier grammar --stdio`, so that
 another engine behind the same protocol is measured with --engine "its command".
@@ -72,7 +72,7 @@ def measure(engine, path, whitespace, tokenizer, slowest):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="+", help="JSON lines of constraints (../shared/schemas)")
+    parser.add_argument("sets", nargs="+", help="JSON lines of constraints")
     parser.add_argument("--tokenizer", required=True, help="a tokenizer.json")
     parser.add_argument("--engine", default="build/espalier grammar --stdio")
     parser.add_argument("--whitespace", choices=["flex", "compact"], default="flex")

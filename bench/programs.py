@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs against the calls they are made of: the workloads of ../shared/workloads whose items are programs.
+"""Programs against the calls they are made of: the files of --workloads whose items are programs.
 
     PYTHONPATH=build/release/python build/venv/bin/python bench/programs.py [WORKLOAD ...] [--model M] [--rounds 3]
         [--at-once N] [--size small|full] [--modes http,interpreter,compiled] [--json FILE]

@@ -14,9 +14,9 @@ double since(Clock::time_point start) {
 }
 
 // Told by streams that something came; whoever follows them sleeps meanwhile, since the model needs the processors.
-class Bell {
+class WakeSignal {
  public:
-  void ring() {
+  void raise() {
     if (!rung_.exchange(true)) rung_.notify_one();
   }
   void wait() {
@@ -63,20 +63,20 @@ RequestFields endless(std::vector<TokenId> prompt, int output) {
 Result<Burst> burst(Engine& engine, std::vector<RequestFields> requests) {
   std::vector<Stream> streams;
   Burst b;
-  const auto bell = std::make_shared<Bell>();  // a stream may ring once more while it is dropped
+  const auto signal = std::make_shared<WakeSignal>();  // a stream may raise it once more while it is dropped
   const auto start = Clock::now();
   for (RequestFields& fields : requests) {
     b.input_tokens += static_cast<int>(fields.prompt.size());
     ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
     ESP_TRY(Stream stream, engine.submit(std::move(request)));
-    stream.on_ready([bell] { bell->ring(); });
+    stream.on_ready([signal] { signal->raise(); });
     streams.push_back(std::move(stream));
   }
   b.answers.resize(streams.size());
   std::size_t begun = 0;
   int before = 0;
   for (std::size_t open = streams.size(); open > 0;) {
-    bell->wait();
+    signal->wait();
     for (std::size_t i = 0; i < streams.size(); ++i) {
       std::vector<TokenId>& answer = b.answers[i];
       const std::size_t had = answer.size();

@@ -2,7 +2,8 @@
 //
 // Known are the twins of all verbs' flags, what other parts of the program read, what the project's tests and tools do,
 // and what Kubernetes and Docker tell of services: those of one named espalier, or espalier-x, carry the same prefix.
-// Values are never shown: they may be keys. Threads: the one that starts the program. Fails: never.
+// Values are never shown: they may be keys.
+// Threads: the one that starts the program. Fails: never.
 #pragma once
 
 #include <CLI/CLI.hpp>

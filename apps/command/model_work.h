@@ -2,7 +2,8 @@
 //
 // Operations: every matrix that a token passes, and attention over the positions it sees; the last layer behind its
 // keys and values and the head only where another token follows. Bytes: all weights and the keys and values of all
-// sequences, once a step. Threads: pure. Fails: never.
+// sequences, once a step.
+// Threads: pure. Fails: never.
 #pragma once
 
 #include "espalier/engine.h"

@@ -2,7 +2,8 @@
 // other servers (foreign_flags.h), so that existing start scripts work or say what does not.
 //
 // Precedence: flag, then environment (ESPALIER_<FLAG>), then --config, then built-in. SGLang's spellings are the
-// canonical ones. Threads: a value that must stay where it is while the app parses into it.
+// canonical ones.
+// Threads: a value that must stay where it is while the app parses into it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -43,8 +43,8 @@ class FileLock {
   UniqueFd fd_;
 };
 
-// A file being written. Order: open (write | restart)* finish; without finish() what was written stays for a
-// resumption.
+// A file being written.
+// Order: open (write | restart)* finish; without finish() what was written stays for a resumption.
 class OutputFile {
  public:
   static Result<OutputFile> open_at_end(const std::filesystem::path& path);  // size() bytes are there already

@@ -1,4 +1,4 @@
-"""One peer behind the line protocol of `espalier grammar --stdio` (../shared/schemas/PROTOCOL.md), so that one driver speaks to all.
+"""One peer behind the line protocol of `espalier grammar --stdio` (docs/command-line.md), so that one driver speaks to all.
 
     PYTHON worker.py xgrammar|llguidance|outlines-core|tokens
 

@@ -1,4 +1,4 @@
-"""The model files that are measured: those of ../shared/peers/make_models.py by name, or any GGUF file by path."""
+"""The model files that are measured: those made for the comparison by name, or any GGUF file by path."""
 import dataclasses
 import os
 

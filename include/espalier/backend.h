@@ -32,6 +32,7 @@ namespace lang {
 class ProgramServer;  // lang/batch/served_runs.h
 }
 
+// A picture or video that a turn shows, as the bytes of its file.
 struct Picture {
   enum class Kind { image, video };
   Kind kind = Kind::image;
@@ -40,6 +41,7 @@ struct Picture {
   int frames = 0;          // of a video: how many are looked at
 };
 
+// One turn of a conversation.
 struct Message {
   std::string role;  // "system", "user", "assistant"
   std::string text;  // begins and ends as the program wrote it, but for blanks at its start
@@ -77,11 +79,13 @@ struct GenCall {
   bool prompt_only = false;  // nothing is generated: the prefix becomes cached
 };
 
+// A part of an output that is told while it is generated.
 struct Piece {
   std::string text;
   Json meta;  // the server's meta_info so far; null where it sends none
 };
 
+// What a generation came to: a text and meta information for each sample.
 struct GenOutput {
   std::vector<std::string> texts;  // one for each of sampling.n
   std::vector<Json> meta;          // of each: the server's meta_info, or null
@@ -94,12 +98,14 @@ struct TokenScore {
   std::string text;
 };
 
+// The scores of the tokens of one choice.
 struct ChoiceScore {
   std::string text;
   std::vector<TokenScore> tokens;         // behind the prompt
   std::vector<TokenScore> unconditional;  // the same tokens without it; only where they were asked for
 };
 
+// The choice that a method took.
 struct ChoiceDecision {
   std::size_t choice = 0;
   Json meta = Json::object();  // what the method tells beside it
@@ -131,6 +137,7 @@ enum class SelectWay {
   grammar,  // one generation of likeliest tokens that is held to the choices; the method is not asked
 };
 
+// A select as a back end is asked for it.
 struct SelectCall {
   std::vector<std::string> choices;  // at least one
   std::shared_ptr<const ChoicesMethod> method;
@@ -138,6 +145,7 @@ struct SelectCall {
   SelectWay way = SelectWay::scoring;  // scoring or path; what has no paths scores
 };
 
+// What a select came to: the choice, and the method's figures.
 struct SelectOutput {
   std::size_t choice = 0;
   Json meta = Json::object();  // normalized_prompt_logprobs, input_token_logprobs, and what the method tells
@@ -152,6 +160,7 @@ struct ChainCall {
   std::vector<Part> parts;
 };
 
+// Where a generation's pieces and its end go.
 struct GenSink {
   std::function<void(Piece)> on_piece;  // only of calls with `stream`
   std::function<void(Result<GenOutput>)> on_end;
@@ -165,6 +174,7 @@ class Call {
   virtual ~Call() = default;
 };
 
+// What a back end remembers of one state; calls go through it.
 class Context {
  public:
   virtual ~Context() = default;
@@ -209,6 +219,7 @@ class HeldPrefix {
   virtual ~HeldPrefix() = default;
 };
 
+// Answers the calls of any number of states.
 class Backend {
  public:
   virtual ~Backend() = default;

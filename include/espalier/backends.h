@@ -32,6 +32,7 @@ struct RetryOptions {
   std::chrono::milliseconds longest_pause{60'000};
 };
 
+// Time-outs, retries and the number of requests at once, for one server.
 struct ConnectionOptions {
   std::chrono::milliseconds connect_timeout{20'000};
   std::chrono::milliseconds idle_timeout{0};   // longest silence of the server; 0 = unlimited: it may queue for long
@@ -67,6 +68,7 @@ enum class OpenAiServer {
   vllm,
 };
 
+// How open_openai() reaches OpenAI, Azure or a server of that interface.
 struct OpenAiOptions {
   std::string model = {};                 // "gpt-4o-mini"; of Azure: the deployment
   std::optional<bool> chat = {};          // unset: all but gpt-3.5-turbo-instruct and its like are chat models
@@ -83,6 +85,7 @@ struct OpenAiOptions {
 };
 Result<std::shared_ptr<Backend>> open_openai(OpenAiOptions options);
 
+// How open_anthropic() reaches Anthropic's Messages interface.
 struct AnthropicOptions {
   std::string model = {};     // "claude-sonnet-4-5"
   std::string base_url = {};  // empty: ANTHROPIC_BASE_URL, else Anthropic's

@@ -1,8 +1,8 @@
 // chat_format.h: what stands around the turns of a conversation, as pieces of text.
 //
 // A program's state is one growing text; a role that is opened or closed adds a piece to it. Where a model's chat
-// template is such pieces (almost all are), they are taken from the template itself (lang/chat/chat_format_of.h) and the
-// text is what the template renders, bit by bit. Others are chosen by name from a table (lang/chat/chat_formats.h).
+// template is such pieces (almost all are), they are taken from the template itself (lang/chat/chat_format_of.h) and
+// the text is what the template renders, bit by bit. Others are chosen by name from a table (lang/chat/chat_formats.h).
 // Threads: values.
 #pragma once
 
@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// The texts before and after each role's turn, and the stop strings of the format.
 struct ChatFormat {
   enum class Style {
     plain,

@@ -14,7 +14,8 @@
 // Threads: values; run() and run_batch() as those of Function. A batch needs no thread of its own.
 // Fails:   compile(): bad_request for a graph that is not whole or not valid, bad_file for a file of the tuning folder
 //          that tune() did not write. run(): as Function's.
-// Source:  reference/sglang-language.md sections 9 to 11.
+// Source:  SGLang's compiler mode (lang/compiler.py up to 0.2); Zheng et al., SGLang: Efficient Execution of Structured
+//          Language Model Programs, 2024.
 #pragma once
 
 #include <memory>
@@ -55,6 +56,7 @@ enum class MetaRead {
   every_node,  // a watcher is told of each
 };
 
+// For which back end and settings a program is compiled, and which passes may change it.
 struct CompileOptions {
   std::shared_ptr<Backend> backend = {};  // that will run it; null: the default one
   GenOptions defaults = {};               // of the runs
@@ -83,6 +85,7 @@ struct TuneOptions {
   int rounds = 3;  // of each, in turns
 };
 
+// Settings of a batch with the time that it took under them.
 struct MeasuredSettings {
   BatchSettings settings;
   double seconds = 0;  // that a batch took: the median of its rounds
@@ -97,6 +100,7 @@ struct PassReport {
   std::int64_t prompt_bytes = 0;     // of constant text that is not computed, or not sent, again
 };
 
+// A program whose graph was improved; runs like a Function.
 class CompiledProgram {
  public:
   CompiledProgram() = default;

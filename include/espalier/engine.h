@@ -1,9 +1,10 @@
 // engine.h: a model with its token pool, prefix cache and scheduler, behind submit().
 //
 // One engine thread owns everything inside; it and the compute team step through batches while streams hand out
-// results. Threads: every member may be called from any thread. Fails: open() with an Error that names file, field and
-// value; submit() with busy (queue full), bad_request (more choices than ever fit) or unavailable (draining). Order:
-// streams may outlive the engine: they then end with reason abort.
+// results.
+// Threads: every member may be called from any thread. Fails: open() with an Error that names file, field and value;
+// submit() with busy (queue full), bad_request (more choices than ever fit) or unavailable (draining). Order: streams
+// may outlive the engine: they then end with reason abort.
 #pragma once
 
 #include <chrono>
@@ -23,6 +24,7 @@ class Tokenizer;
 class ChatTemplate;
 struct EngineMetrics;
 
+// Which model is loaded, how it computes, and what the engine may use.
 struct EngineOptions {
   std::string model_path;            // a GGUF file or an HF directory
   std::string tokenizer_path;        // empty = the model's
@@ -69,6 +71,7 @@ struct EngineOptions {
   Result<> check() const;
 };
 
+// What an open engine says about its model.
 struct ModelInfo {
   std::string path, architecture, model_type, quantisation;  // "LlamaForCausalLM", "llama", "Q4_1"
   std::string tokenizer_path;
@@ -113,12 +116,14 @@ struct PinWish {      // a prefix that is to stay in memory
   std::vector<TokenId> tokens;
   double seconds = 0;  // for how long; 0 = until it is released
 };
+// A pinned prefix as the engine lists it.
 struct PinInfo {
   std::string id;
   int tokens = 0;  // that are held
   std::optional<double> seconds_left;
 };
 
+// A loaded model that answers requests; safe from any thread.
 class Engine {
  public:
   using Progress = std::function<void(std::string_view stage, double share)>;  // 0..1; on the opening thread

@@ -12,6 +12,7 @@
 
 namespace espalier {
 
+// Why something was refused or failed: kind, sentence, field and code.
 struct Error {
   enum class Kind {
     bad_request,    // 400, exit 2: the caller's value is wrong
@@ -52,6 +53,7 @@ inline Error internal_error(std::string message) {
 
 struct Unit {};  // the value of a Result that only says whether it worked
 
+// A value, or the Error that says why there is none.
 template <class T = Unit>
 class [[nodiscard]] Result {
  public:

@@ -30,6 +30,7 @@ namespace grammar {
 class Grammar;  // a compiled constraint (grammar/grammar.h)
 }
 
+// What an output must satisfy: a kind, its text and options.
 struct Constraint {
   enum class Kind {
     none,
@@ -55,6 +56,7 @@ struct Constraint {
   bool operator==(const Constraint&) const = default;
 };
 
+// How large a constraint may be, and how much compiling and following it may take.
 struct GrammarLimits {
   std::size_t text_bytes = 8u << 20;
   std::size_t nodes = 1'500'000;   // expressions; about 60 bytes each

@@ -8,7 +8,7 @@
 //          trusted: sizes and nesting are limited, and streams that would wait for each other for ever are refused.
 //          trace(): what the function throws by itself is thrown, and ProgramError bad_request for arguments that it
 //          has not.
-// Source:  reference/sglang-language.md sections 9 and 10.
+// Source:  SGLang, lang/tracer.py and lang/ir.py.
 #pragma once
 
 #include <string>
@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// The nodes of a traced program, its streams and the forks and joins between them.
 struct Graph {
   static constexpr int kVersion = 1;
   static constexpr std::size_t kMostNodes = 20'000, kMostStreams = 5'000, kMostDepth = 256;

@@ -17,7 +17,7 @@
 //          back ends carry on what was queued from their own; run_batch() uses a few for the functions themselves.
 // Fails:   a failed call ends its state: the rest of its queue is dropped, error() tells, and every read of a variable
 //          that is not there throws ProgramError with the same Error. Other states go on.
-// Source:  reference/sglang-language.md; names and meaning are those of SGLang's front end.
+// Source:  names and meaning are those of SGLang's front end (python/sglang/lang), versions 0.1 to 0.5.
 #pragma once
 
 #include <chrono>
@@ -45,6 +45,7 @@ class StateCore;      // a state's queue and values: being run (lang/execute/str
 class PromisedValue;  // lang/state_core.h
 }  // namespace lang
 
+// Thrown where a program reads what failed; carries the Error.
 class ProgramError : public std::runtime_error {
  public:
   explicit ProgramError(Error error) : std::runtime_error(error.message), error_(std::move(error)) {}
@@ -95,17 +96,20 @@ struct GenOptions {
 class Expr;
 
 namespace node {
+// A literal.
 struct Text {
   std::string text;
 };
 struct Argument {  // stands for a value that is not known while a program is traced
   std::string name;
 };
+// A generation, with its options and the variable that it sets.
 struct Gen {
   std::string name;  // empty: cannot be read back
   GenOptions options;
   int number = -1;  // of the graph's node that is being carried out; -1: none
 };
+// A choice among texts, with the variable that it sets.
 struct Select {
   std::string name;
   std::vector<std::string> choices;
@@ -114,12 +118,15 @@ struct Select {
   SelectWay way = SelectWay::scoring;           // the compiler's choice
   int number = -1;                              // as of Gen
 };
+// A role's turn begins.
 struct RoleBegin {
   std::string role;
 };
+// A role's turn ends.
 struct RoleEnd {
   std::string role;
 };
+// A picture or video in the text.
 struct Media {
   std::shared_ptr<const Picture> picture;
 };
@@ -130,13 +137,16 @@ struct Variable {
   std::shared_ptr<lang::StateCore> source;
   std::shared_ptr<lang::PromisedValue> value = {};  // from the moment on that it is queued
 };
+// A named part of the text begins; its text becomes the variable of that name.
 struct ScopeBegin {
   std::string name;
 };
+// A named part of the text ends.
 struct ScopeEnd {
   std::string name;
 };
 struct MovableBegin {};  // up to its end: a piece that may change places with the movable ones beside it
+// The end of such a piece.
 struct MovableEnd {};
 struct Reasoning {  // what is generated inside is split into thinking and answer
   std::shared_ptr<const Expr> inside;
@@ -148,6 +158,7 @@ using Node = std::variant<node::Text, node::Argument, node::Gen, node::Select, n
                           node::Media, node::Variable, node::ScopeBegin, node::ScopeEnd, node::MovableBegin,
                           node::MovableEnd, node::Reasoning>;
 
+// What can be appended to a state: a sequence of nodes.
 class Expr {
  public:
   Expr() = default;
@@ -198,6 +209,7 @@ class ForeignValue {
   virtual std::string text() const = 0;
 };
 
+// The value of a variable: a text, or a list of values.
 class Value {
  public:
   using List = std::vector<Value>;
@@ -285,6 +297,7 @@ class Pieces {
   bool ended_ = false;
 };
 
+// A running program's text and variables; copies are the same state.
 class State {
  public:
   // `owner`: what ends with the last copy of this state (the thread of a function that streams). Who has the owner is
@@ -322,11 +335,13 @@ class State {
   std::shared_ptr<const void> owner_;
 };
 
+// What the parent gets from its children when a fork is joined.
 enum class JoinMode {
   gather_variable,     // what the children set becomes lists in the parent, in the children's order
   concate_and_append,  // what the children said since the fork is appended, in their order
 };
 
+// The children of one fork, appended to together or one by one.
 class ForkGroup {
  public:
   ForkGroup(State parent, std::vector<State> children) : parent_(std::move(parent)), children_(std::move(children)) {}
@@ -377,6 +392,7 @@ class Arguments {
   std::vector<std::string> open_;
 };
 
+// How a single run is carried out.
 struct RunOptions {
   std::shared_ptr<Backend> backend = {};  // null: default_backend()
   GenOptions defaults = {};               // over those of the language: 128 tokens, temperature 1
@@ -384,11 +400,13 @@ struct RunOptions {
   int api_spec_tokens = 0;  // > 0: API speculation (lang/execute/speculation.h)
 };
 
+// How a batch of runs is carried out.
 struct BatchOptions {
   int threads = 0;  // for the functions; 0 = max(96, 16 x processors)
   std::function<void(std::size_t done, std::size_t all)> progress = {};  // on the caller's thread
 };
 
+// A program: a C++ function on a State, that can be run, run in batches and traced.
 class Function {
  public:
   using Body = std::function<void(State&, const Arguments&)>;

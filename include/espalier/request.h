@@ -36,6 +36,7 @@ struct Thinking {
   std::optional<TokenId> begin;
 };
 
+// Everything that a request may say, before it is checked.
 struct RequestFields {
   std::string id;  // the caller's name for it; made up when empty
   std::vector<TokenId> prompt;
@@ -64,6 +65,7 @@ struct ModelLimits {
   int max_output = 0;         // 0 = up to the context
 };
 
+// A checked request, constant from then on.
 class Request {
  public:
   // Field names in errors are those of the native API ("input_ids", "max_new_tokens"); a dialect maps its own.

@@ -32,6 +32,7 @@ struct SamplingLimits {
   static constexpr double greedy_below = 1e-6;  // a temperature under this means the likeliest token
 };
 
+// The sampling and stopping parameters of a request.
 struct SamplingParams {
   double temperature = 1;         // 0..100; under 1e-6: greedy
   double top_p = 1;               // (0, 1]: the smallest set of likeliest tokens with at least this probability

@@ -1,8 +1,9 @@
 // stream.h: the results of one request as they come: tokens, log-probabilities, and how each choice ended.
 //
 // A Stream is the request: dropping it cancels what still runs and gives back tokens, slots and grammar within one
-// step. The engine publishes tokens, not text: TextStream (engine/stream/text_stream.h) turns them into text on the reader's
-// side. Threads: take(), wait() by one reader; cancel() and stop() by anybody; the callback runs on the engine thread.
+// step. The engine publishes tokens, not text: TextStream (engine/stream/text_stream.h) turns them into text on the
+// reader's side.
+// Threads: take(), wait() by one reader; cancel() and stop() by anybody; the callback runs on the engine thread.
 // Order:   per choice: PromptLogprobs? Token* Finish, nothing after. Choices interleave.
 #pragma once
 
@@ -26,6 +27,7 @@ struct Alternatives {
   std::vector<TokenLogprob> ids;  // in the order asked
 };
 
+// One token of one choice.
 struct TokenEvent {
   int choice = 0;
   TokenId id = 0;
@@ -42,6 +44,7 @@ struct PromptLogprobsEvent {  // one a choice, before its first token; only when
   std::vector<Alternatives> alternatives;  // same positions
 };
 
+// Why a choice ended.
 enum class FinishReason { stop, length, abort, error };
 
 struct Usage {  // of one choice, in tokens
@@ -61,6 +64,7 @@ struct Timing {  // seconds since submit()
   double queued = 0, first_token = 0, finished = 0;
 };
 
+// The end of one choice.
 struct FinishEvent {
   int choice = 0;
   FinishReason reason = FinishReason::stop;
@@ -74,6 +78,7 @@ using StreamEvent = std::variant<PromptLogprobsEvent, TokenEvent, FinishEvent>;
 
 class StreamChannel;  // the engine's end
 
+// The reader's end of a request; dropping it cancels what still runs.
 class Stream {
  public:
   explicit Stream(std::shared_ptr<StreamChannel> channel);

@@ -8,7 +8,7 @@
 #include "espalier/compiler.h"
 #include "held_backend.h"
 #include "lang/batch/batch.h"
-#include "lang/compiler/following.h"
+#include "lang/compiler/incremental.h"
 #include "lang/graph/prefix.h"
 #include "lang/state_core.h"
 #include "python_function.h"

@@ -45,18 +45,18 @@ class EngineCall {
  public:
   using Begin = std::function<net::InProcessCall(std::function<void()> wake)>;
   explicit EngineCall(const Begin& begin)
-      : bell_(std::make_shared<Bell>()), call_(begin([bell = bell_] { bell->ring(); })) {}
+      : signal_(std::make_shared<WakeSignal>()), call_(begin([signal = signal_] { signal->raise(); })) {}
 
   void wait() {
     const nb::gil_scoped_release released;
     while (!call_.take(body_))
-      if (!bell_->wait(lang::kLookUp)) lang::look_up();
+      if (!signal_->wait(lang::kInterruptCheck)) lang::check_interrupts();
   }
   void notify(PythonWaker& waker, std::int64_t key) {
     if (call_.take(body_) || call_.ended())
       (*waker)->wake(key);
     else
-      bell_->notify(*waker, key);
+      signal_->notify(*waker, key);
   }
   void take() { call_.take(body_); }
   nb::bytes body() {
@@ -68,7 +68,7 @@ class EngineCall {
   bool whole() const { return call_.whole(); }
 
  private:
-  std::shared_ptr<Bell> bell_;
+  std::shared_ptr<WakeSignal> signal_;
   net::InProcessCall call_;
   std::string body_;
 };

@@ -58,7 +58,7 @@ void see_to_signals() {
 }
 
 void watch_signals() {
-  lang::while_waiting([main = std::this_thread::get_id()] {
+  lang::set_wait_hook([main = std::this_thread::get_id()] {
     if (std::this_thread::get_id() == main) see_to_signals();
   });
 }

@@ -18,48 +18,48 @@ WakeDescriptor open_descriptor() {
 
 }  // namespace
 
-Waker::Waker() : rung_(open_descriptor()) {}
+Waker::Waker() : raised_(open_descriptor()) {}
 
 void Waker::wake(std::int64_t key) {
   {
     const std::scoped_lock lock(mutex_);
     keys_.push_back(key);
   }
-  rung_.ring();
+  raised_.notify();
 }
 
 std::vector<std::int64_t> Waker::take() {
-  rung_.clear();
+  raised_.clear();
   const std::scoped_lock lock(mutex_);
   return std::exchange(keys_, {});
 }
 
-void Bell::ring() {
+void WakeSignal::raise() {
   std::shared_ptr<Waker> waker;
   std::int64_t key = 0;
   {
     const std::scoped_lock lock(mutex_);
     waker = std::exchange(waker_, nullptr);
     key = key_;
-    waiting_ring_ = waker == nullptr;
+    raise_pending_ = waker == nullptr;
   }
   if (waker)
     waker->wake(key);
   else
-    rung_.notify_all();
+    raised_.notify_all();
 }
 
-bool Bell::wait(std::chrono::milliseconds limit) {
+bool WakeSignal::wait(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  const bool rung = rung_.wait_for(lock, limit, [this] { return waiting_ring_; });
-  waiting_ring_ = false;
-  return rung;
+  const bool raised = raised_.wait_for(lock, limit, [this] { return raise_pending_; });
+  raise_pending_ = false;
+  return raised;
 }
 
-void Bell::notify(std::shared_ptr<Waker> waker, std::int64_t key) {
+void WakeSignal::notify(std::shared_ptr<Waker> waker, std::int64_t key) {
   {
     const std::scoped_lock lock(mutex_);
-    if (!std::exchange(waiting_ring_, false)) {
+    if (!std::exchange(raise_pending_, false)) {
       waker_ = std::move(waker);
       key_ = key;
       return;

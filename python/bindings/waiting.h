@@ -20,12 +20,12 @@ class Waker {
  public:
   Waker();
 
-  int descriptor() const { return rung_.get(); }
+  int descriptor() const { return raised_.get(); }
   void wake(std::int64_t key);
   std::vector<std::int64_t> take();
 
  private:
-  WakeDescriptor rung_;
+  WakeDescriptor raised_;
   std::mutex mutex_;
   std::vector<std::int64_t> keys_;
 };
@@ -34,16 +34,16 @@ class Waker {
 using PythonWaker = Held<std::shared_ptr<Waker>>;
 
 // One event that somebody waits for: in a thread, or in an event loop.
-class Bell {
+class WakeSignal {
  public:
-  void ring();
-  bool wait(std::chrono::milliseconds limit);                   // false: it was not rung; one ring ends one wait
-  void notify(std::shared_ptr<Waker> waker, std::int64_t key);  // at the next ring, or now if it was rung
+  void raise();
+  bool wait(std::chrono::milliseconds limit);                   // false: it was not raised; one raise ends one wait
+  void notify(std::shared_ptr<Waker> waker, std::int64_t key);  // at the next raise, or now if it was raised
 
  private:
   std::mutex mutex_;
-  std::condition_variable rung_;
-  bool waiting_ring_ = false;
+  std::condition_variable raised_;
+  bool raise_pending_ = false;
   std::shared_ptr<Waker> waker_;
   std::int64_t key_ = 0;
 };

@@ -16,6 +16,7 @@
 
 namespace espalier {
 
+// A running program with its whole process group; dropping it ends the group.
 class ChildProcess {
  public:
   // arguments[0] is looked up in PATH; `output` (a descriptor) becomes stdout and stderr; `environment` holds lines

@@ -7,8 +7,8 @@
 #include "base/processors.h"
 #include "base/spin_pause.h"
 #include "base/start_thread.h"
-#include "base/step_aside.h"
 #include "base/thread_name.h"
+#include "base/yield_to_model.h"
 
 namespace espalier {
 namespace {
@@ -59,9 +59,9 @@ void ComputeTeam::place(int member) const {
 }
 
 // Each member for itself, before it works: so nobody needs to know the others' threads.
-void ComputeTeam::follow_apart(int member) {
+void ComputeTeam::follow_spread(int member) {
   bool& apart = shares_[static_cast<std::size_t>(member)].apart;
-  const bool wanted = apart_.load(std::memory_order_relaxed) > 0;
+  const bool wanted = spread_.load(std::memory_order_relaxed) > 0;
   if (wanted == apart) return;
   const std::span<const int> all = own_processors().allowed;
   if (place_.pinned || static_cast<int>(all.size()) != size()) return;
@@ -109,7 +109,7 @@ void ComputeTeam::publish(int chunks, Call call, void* body) {
                       ticket = epoch << 32 | static_cast<std::uint32_t>(chunks);
   ticket_.store(ticket, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) {
-    want_spare_processors();
+    reclaim_spare_processors();
     wake_.fetch_add(1, std::memory_order_seq_cst);
     wake_.notify_all();
   }
@@ -142,7 +142,7 @@ int ComputeTeam::claim(int owner, std::uint64_t ticket, bool from_front) {
 
 // How many chunks this member computed.
 int ComputeTeam::work(int member, std::uint64_t ticket) {
-  follow_apart(member);
+  follow_spread(member);
   int done = 0;
   for (int i = 0; i < size(); ++i) {
     const int owner = (member + i) % size();
@@ -175,9 +175,9 @@ void ComputeTeam::member_loop(int member) {
     std::uint32_t awake = wake_.load(std::memory_order_seq_cst);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     if (ticket_.load(std::memory_order_seq_cst) == seen && !stopping_) {
-      tell_spare_processor();
+      report_spare_processor();
       wake_.wait(awake);
-      want_spare_processors();
+      reclaim_spare_processors();
     }
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     worked = ended = Clock::now();

@@ -5,9 +5,10 @@
 // from the end of their shares. So operations whose chunks are cut alike leave what they write in the caches of who
 // reads it next, and nobody waits for a member that is slow or was interrupted. Which member computes a chunk must not
 // matter to the result (promise 1): bodies write disjoint outputs. A member that the system has not scheduled yet
-// delays nobody: only claimed chunks are waited for. Threads: one caller at a time. Members spin for a short while
-// between calls, then sleep. Fails: body must not throw; when the system grants fewer threads than asked for, the team
-// is smaller (size() tells, shortage() says why) and still works.
+// delays nobody: only claimed chunks are waited for.
+// Threads: one caller at a time. Members spin for a short while between calls, then sleep. Fails: body must not throw;
+// when the system grants fewer threads than asked for, the team is smaller (size() tells, shortage() says why) and
+// still works.
 // Why shares: docs/decisions/team-shares.md; why apart: docs/decisions/constraints.md.
 #pragma once
 
@@ -24,6 +25,7 @@
 
 namespace espalier {
 
+// The compute threads of a model: run() spreads the chunks of one operation over them.
 class ComputeTeam {
  public:
   struct Place {
@@ -44,12 +46,12 @@ class ComputeTeam {
   // its next job on. For as long as a thread beside the team computes, too: the system gives that one a processor to
   // itself and wakes two members on another, where each waits for the other's turn to end. Any thread; others may hold
   // one too.
-  class Apart {
+  class SpreadMembers {
    public:
-    explicit Apart(ComputeTeam& team) : team_(team) { team_.apart_.fetch_add(1, std::memory_order_relaxed); }
-    ~Apart() { team_.apart_.fetch_sub(1, std::memory_order_relaxed); }
-    Apart(const Apart&) = delete;
-    Apart& operator=(const Apart&) = delete;
+    explicit SpreadMembers(ComputeTeam& team) : team_(team) { team_.spread_.fetch_add(1, std::memory_order_relaxed); }
+    ~SpreadMembers() { team_.spread_.fetch_sub(1, std::memory_order_relaxed); }
+    SpreadMembers(const SpreadMembers&) = delete;
+    SpreadMembers& operator=(const SpreadMembers&) = delete;
 
    private:
     ComputeTeam& team_;
@@ -112,7 +114,7 @@ class ComputeTeam {
   int claim(int owner, std::uint64_t ticket, bool from_front);
   void member_loop(int member);
   void place(int member) const;  // the calling thread
-  void follow_apart(int member);
+  void follow_spread(int member);
 
   // ticket_ = epoch << 32 | chunks of the job. A job cannot end while a claimed chunk is unfinished, so a successful
   // claim proves that the fields read after it are its own.
@@ -123,7 +125,7 @@ class ComputeTeam {
   alignas(64) std::atomic<int> sleepers_{0};
   std::atomic<std::uint32_t> wake_{0};
   std::atomic<bool> stopping_{false};
-  std::atomic<int> apart_{0};  // how many want it
+  std::atomic<int> spread_{0};  // how many want it
   // Read one by one: of two expectations that are mixed the worst is that lines are called in that nobody needs.
   std::atomic<const std::byte*> ahead_{nullptr};
   std::atomic<std::size_t> ahead_share_{0}, ahead_bytes_{0};

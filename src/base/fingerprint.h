@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// A 64-bit checksum that parts are added to one by one.
 class Fingerprint {
  public:
   void add(std::span<const std::byte> bytes) {

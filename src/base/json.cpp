@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/json_text.h"
-#include "base/step_aside.h"
+#include "base/yield_to_model.h"
 
 namespace espalier {
 namespace {
@@ -133,7 +133,7 @@ class Parser {
   }
 
   bool goes_on() const {
-    step_aside();
+    yield_to_model();
     return std::chrono::steady_clock::now() < limits_.until;
   }
 
@@ -505,7 +505,7 @@ void forget(Json value) {
   std::size_t freed = 0;
   const auto take_apart = [&](auto& parts, const auto& value_of) {
     while (!parts.empty()) {
-      if (++freed % kBetweenLooks == 0) step_aside();
+      if (++freed % kBetweenLooks == 0) yield_to_model();
       if (Json& last = value_of(parts.back()); last.is_structured()) inner.push_back(std::move(last));
       parts.pop_back();
     }

@@ -3,9 +3,9 @@
 // Accepts exactly RFC 8259 in UTF-8, less what would be ambiguous: duplicate keys, lone surrogates, numbers that
 // overflow a double, a byte order mark. Objects keep their order. An integer outside int64/uint64 is read as the
 // nearest double (checkpoints say "model_max_length": 1e30 in digits), which no reader of an integer field takes for
-// one; formats that have no use for such numbers refuse them (limits.wide_integers). Units:   offsets in bytes from the
-// start of the text. Threads: pure functions. Fails:   Error::bad_request whose sentence gives the byte offset and what
-// was expected there; never by exception,
+// one; formats that have no use for such numbers refuse them (limits.wide_integers).
+// Units:   offsets in bytes from the start of the text. Threads: pure functions.
+// Fails:   Error::bad_request whose sentence gives the byte offset and what was expected there; never by exception,
 //          recursion or unbounded memory (limits.values). A document of v values costs at most about 100 v bytes + its
 //          text.
 // Source:  the DOM is nlohmann::ordered_json; the scanner is ours, because that library reads 80-140 MB/s and bodies
@@ -34,6 +34,7 @@ struct JsonStep {
 // nowhere: no step leads there.
 int json_place(std::span<const JsonStep> steps, int from, std::string_view key);
 
+// What a text may hold at most before the reader refuses it.
 struct JsonLimits {
   int depth = 64;                  // open arrays and objects at once
   std::size_t values = 4'000'000;  // of any kind, containers included
@@ -65,7 +66,7 @@ std::string written_number(const Json& value);
 // The value as JSON without spaces, numbers as written_number gives them.
 std::string json_text(const Json& value);
 
-// Frees it piece by piece: a large document's millions of them take long (step_aside()).
+// Frees it piece by piece: a large document's millions of them take long (yield_to_model()).
 void forget(Json value);
 
 // Numbers that were kept as they are written become the doubles nearest to them.

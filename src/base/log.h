@@ -13,13 +13,16 @@
 
 namespace espalier::log {
 
+// How much an event matters; those below the configured one are not written.
 enum class Level { debug, info, warning, error };
+// How a line is written: for people, or as a JSON object.
 enum class Format { text, json };
 
 void configure(Level lowest, Format format);
 bool enabled(Level level);
 void write(Level level, std::string_view message);
 
+// A figure of an event: a key of its own in JSON, "name=value" in text.
 struct Field {
   std::string_view name;  // one of our own words, not a client's
   std::variant<bool, std::int64_t, double, std::string_view> value;

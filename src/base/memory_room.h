@@ -11,6 +11,7 @@
 
 namespace espalier {
 
+// Bytes that may still be written to, bytes that may still be reserved, and who sets the limit.
 struct MemoryRoom {
   std::int64_t pages = INT64_MAX;      // to be written to
   std::int64_t addresses = INT64_MAX;  // to be reserved, written to or not

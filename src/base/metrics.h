@@ -9,6 +9,7 @@
 
 namespace espalier {
 
+// A number that only grows.
 class Counter {
  public:
   void add(std::uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
@@ -18,6 +19,7 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
+// A number that is set to what it is now.
 class Gauge {
  public:
   void set(double value) { value_.store(value, std::memory_order_relaxed); }

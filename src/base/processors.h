@@ -16,6 +16,7 @@ namespace espalier {
 
 constexpr std::size_t kLeastCores = 4;  // of which a choice is made
 
+// The processors of this process: those it may use, and those that one compute thread each should run on.
 struct Processors {
   std::vector<int> allowed;    // that this process may run on, ascending
   std::vector<int> computing;  // of these, the ones for one compute thread each

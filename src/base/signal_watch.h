@@ -12,6 +12,7 @@
 
 namespace espalier {
 
+// Keeps the given signals from this thread and those started after it, and hands them to the one that waits.
 class SignalWatch {
  public:
   explicit SignalWatch(std::initializer_list<int> signals);

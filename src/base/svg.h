@@ -11,6 +11,7 @@ namespace espalier {
 
 std::string escape_xml(std::string_view text);
 
+// An SVG document in the making: shapes and texts appended in the order in which they are drawn.
 class Svg {
  public:
   enum class Anchor { start, middle, end };

@@ -13,9 +13,9 @@ namespace espalier {
 
 // What it does takes microseconds and somebody waits for it: it goes before those that compute, and of two such the one
 // with the shorter turns.
-void shorten_thread_turns(std::chrono::microseconds turn);
+void shorten_thread_slices(std::chrono::microseconds turn);
 
-// What it does can wait, what others do cannot (step_aside.h).
+// What it does can wait, what others do cannot (yield_to_model.h).
 void lower_thread_priority();
 
 }  // namespace espalier

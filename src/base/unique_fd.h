@@ -7,6 +7,7 @@
 
 namespace espalier {
 
+// Owns one file descriptor; -1 is none.
 class UniqueFd {
  public:
   UniqueFd() = default;

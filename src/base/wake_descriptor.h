@@ -1,6 +1,7 @@
 // wake_descriptor.h: a descriptor that becomes readable when another thread rings, for who waits for sockets.
 //
-// Rings that nobody cleared yet are one. Threads: get(), ring(): any; clear(): the one that waits. Nothing blocks.
+// Notifications that nobody cleared yet are one.
+// Threads: get(), notify(): any; clear(): the one that waits. Nothing blocks.
 // Fails: open() when the process or the system is out of descriptors.
 #pragma once
 
@@ -9,12 +10,13 @@
 
 namespace espalier {
 
+// A descriptor that poll() sees as readable from notify() until clear().
 class WakeDescriptor {
  public:
   static Result<WakeDescriptor> open();
 
   int get() const { return readable_.get(); }
-  void ring() const;
+  void notify() const;
   void clear() const;
 
  private:

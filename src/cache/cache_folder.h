@@ -29,6 +29,7 @@ namespace espalier {
 enum class FileCall { open, write, sync, rename, read, remove };
 using FileFault = std::function<int(FileCall)>;  // the errno to fail with; 0 = go on. Called from any thread
 
+// A locked folder whose files appear under their names only once they are written in full.
 class CacheFolder {
  public:
   struct Entry {

@@ -48,11 +48,11 @@ DiskPrefixes::Path DiskPrefixes::path_to(NodeHandle node, int end, int slots_fro
 }
 
 DiskTier::Store DiskPrefixes::store(std::string_view scope, const Path& path, DiskTier::Piece piece,
-                                    DiskTier::Patience patience) {
+                                    DiskTier::WaitLimit wait_limit) {
   const auto slots = path.slots.slice(piece.first_block * kBlockTokens - path.slots_from, piece.blocks * kBlockTokens);
   return tier_->store(
       scope, path.tokens, piece,
-      [&](std::span<std::byte> into) { copier_.copy_out(slots, into, tier_->block_stride()); }, patience);
+      [&](std::span<std::byte> into) { copier_.copy_out(slots, into, tier_->block_stride()); }, wait_limit);
 }
 
 // The slots still hold what is evicted. All whole blocks of the leaf that share a piece with it are stored together:
@@ -92,13 +92,13 @@ std::vector<NodeHandle> DiskPrefixes::nodes_by_use() const {
 
 std::int64_t DiskPrefixes::save(DiskTier::Time until) {
   collect();
-  const DiskTier::Patience patience{until, tier_->now() + 1};
+  const DiskTier::WaitLimit wait_limit{until, tier_->now() + 1};
   std::int64_t tokens = 0;
   for (const NodeHandle node : nodes_by_use()) {
     const auto view = tree_.view(node);
     const Path path = path_to(node, view.end / kBlockTokens * kBlockTokens, 0);
     for (const auto& piece : tier_->missing(view.scope, path.tokens, 0)) {
-      if (store(view.scope, path, piece, patience) != DiskTier::Store::queued || !tier_->on()) {
+      if (store(view.scope, path, piece, wait_limit) != DiskTier::Store::queued || !tier_->on()) {
         tier_->flush(until);
         return tokens;
       }
@@ -112,53 +112,53 @@ std::int64_t DiskPrefixes::save(DiskTier::Time until) {
 // --- from disk to the tree ---
 
 // A load that brings this request more than the tree has now.
-DiskPrefixes::Load* DiskPrefixes::load_for(const Wish& wish) {
+DiskPrefixes::Load* DiskPrefixes::load_for(const LoadRequest& request) {
   for (Load& load : loads_) {
-    if (load.scope != wish.key.scope) continue;
-    const int most = std::min(wish.limit, static_cast<int>(load.tokens.size()));
-    const int same = common_prefix(wish.key.tokens.data(), load.tokens.data(), most);
+    if (load.scope != request.key.scope) continue;
+    const int most = std::min(request.limit, static_cast<int>(load.tokens.size()));
+    const int same = common_prefix(request.key.tokens.data(), load.tokens.data(), most);
     const int brings = load.done ? std::min(same, load.pin.length()) : same;
-    if (load.owners.contains(wish.owner) || brings - wish.matched >= kLeastShared) return &load;
+    if (load.owners.contains(request.owner) || brings - request.matched >= kLeastShared) return &load;
   }
   return nullptr;
 }
 
-bool DiskPrefixes::wait_for(const Wish& wish, DiskMemory& memory) {
-  if (Load* load = load_for(wish)) {
-    load->owners.insert(wish.owner);
+bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
+  if (Load* load = load_for(request)) {
+    load->owners.insert(request.owner);
     return !load->done;
   }
   if (!tier_->on() || memory.loads >= kMostTries) return false;
-  if (memory.version == tier_->version() && memory.matched == wish.matched) return false;
-  const int usable = std::min(static_cast<int>(wish.key.tokens.size()), blocks_of(wish.limit) * kBlockTokens);
-  const auto tokens = wish.key.tokens.first(static_cast<std::size_t>(std::max(usable, 0)));
-  const int first = wish.matched / kBlockTokens;
-  const auto ranges = tier_->find(wish.key.scope, tokens, first);
+  if (memory.version == tier_->version() && memory.matched == request.matched) return false;
+  const int usable = std::min(static_cast<int>(request.key.tokens.size()), blocks_of(request.limit) * kBlockTokens);
+  const auto tokens = request.key.tokens.first(static_cast<std::size_t>(std::max(usable, 0)));
+  const int first = request.matched / kBlockTokens;
+  const auto ranges = tier_->find(request.key.scope, tokens, first);
   int blocks = first;
   for (const auto& range : ranges) blocks += range.count;
-  const int end = std::min(blocks * kBlockTokens, wish.limit), gain = end - wish.matched;
-  if (gain > 0 && gain > wish.room) return false;  // asked again when there is room
+  const int end = std::min(blocks * kBlockTokens, request.limit), gain = end - request.matched;
+  if (gain > 0 && gain > request.room) return false;  // asked again when there is room
   if (gain > 0 && loads_.size() >= kMostLoads) return true;
   if (gain <= 0 || !tier_->rates().pays_or_retry(gain, static_cast<int>(ranges.size()))) {
     memory.version = tier_->version();
-    memory.matched = wish.matched;
+    memory.matched = request.matched;
     return false;
   }
   ++memory.loads;
-  return begin(wish, ranges, end);
+  return begin(request, ranges, end);
 }
 
-bool DiskPrefixes::begin(const Wish& wish, const DiskTier::Ranges& ranges, int end) {
-  Match match = tree_.match(wish.key, {.length = wish.matched});
-  if (match.length != wish.matched) return false;
+bool DiskPrefixes::begin(const LoadRequest& request, const DiskTier::Ranges& ranges, int end) {
+  Match match = tree_.match(request.key, {.length = request.matched});
+  if (match.length != request.matched) return false;
   Load load;
-  load.scope = wish.key.scope;
-  load.tokens.assign(wish.key.tokens.begin(), wish.key.tokens.begin() + end);
+  load.scope = request.key.scope;
+  load.tokens.assign(request.key.tokens.begin(), request.key.tokens.begin() + end);
   load.cursor.follow(match.extents.last_slot(), match.length);
   load.held_before = match.length;
   load.pin = std::move(match.pin);
-  load.owners.insert(wish.owner);
-  load.id = tier_->load(wish.key.scope, wish.key.tokens, wish.matched / kBlockTokens, ranges);
+  load.owners.insert(request.owner);
+  load.id = tier_->load(request.key.scope, request.key.tokens, request.matched / kBlockTokens, ranges);
   loads_.push_back(std::move(load));
   return true;
 }

@@ -41,9 +41,10 @@ struct DiskMemory {
   int loads = 0;
 };
 
+// Stores what the tree evicts, and loads prefixes back for requests that wait for them.
 class DiskPrefixes final : public EvictionObserver {
  public:
-  struct Wish {
+  struct LoadRequest {
     std::uint64_t owner = 0;  // the request
     CacheKey key;
     int limit = 0;                               // how many of its tokens may come from a cache
@@ -56,7 +57,7 @@ class DiskPrefixes final : public EvictionObserver {
   ~DiskPrefixes() override;
 
   // Whether the request should wait because more of its prefix is being read; begins to read it if that pays.
-  bool wait_for(const Wish& wish, DiskMemory& memory);
+  bool wait_for(const LoadRequest& request, DiskMemory& memory);
   int forget(std::uint64_t owner);  // it was admitted, or left; how many tokens were read while it waited
 
   // Puts what was read into the tree, at most so many pieces: while others decode, copying must not keep them waiting.
@@ -92,13 +93,14 @@ class DiskPrefixes final : public EvictionObserver {
     int slots_from = 0;
   };
 
-  Load* load_for(const Wish& wish);
-  bool begin(const Wish& wish, const DiskTier::Ranges& ranges, int end);
+  Load* load_for(const LoadRequest& request);
+  bool begin(const LoadRequest& request, const DiskTier::Ranges& ranges, int end);
   void place(Load& load, const DiskTier::Loaded& piece);
   void take(const DiskTier::Loaded& piece);
   std::optional<OwnedSlots> take_slots(int count, SlotCursor& cursor);
   Path path_to(NodeHandle node, int end, int slots_from) const;
-  DiskTier::Store store(std::string_view scope, const Path& path, DiskTier::Piece piece, DiskTier::Patience patience);
+  DiskTier::Store store(std::string_view scope, const Path& path, DiskTier::Piece piece,
+                        DiskTier::WaitLimit wait_limit);
   std::vector<NodeHandle> nodes_by_use() const;
 
   const std::unique_ptr<DiskTier> tier_;

@@ -71,7 +71,7 @@ std::vector<DiskTier::Piece> DiskTier::missing(std::string_view scope, std::span
 }
 
 DiskTier::Store DiskTier::store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill,
-                                Patience patience) {
+                                WaitLimit wait_limit) {
   const int end = (piece.first_block + piece.blocks) * kBlockTokens;
   const auto count = static_cast<std::uint64_t>(piece.blocks) * kBlockTokens;
   if (trouble_ || end > static_cast<int>(tokens.size()) || piece.blocks > piece_blocks_ || piece.blocks <= 0 ||
@@ -80,7 +80,7 @@ DiskTier::Store DiskTier::store(std::string_view scope, std::span<const TokenId>
     return Store::no_room;
   }
   tokens = tokens.first(static_cast<std::size_t>(end));
-  IoBuffer buffer = write_buffers_->acquire_until(patience.until);
+  IoBuffer buffer = write_buffers_->acquire_until(wait_limit.until);
   if (!buffer.valid()) {
     counters_.dropped_tokens_busy.add(count);
     return Store::busy;
@@ -101,7 +101,7 @@ DiskTier::Store DiskTier::store(std::string_view scope, std::span<const TokenId>
   entry.first_block = piece.first_block;
   entry.blocks = piece.blocks;
   const std::string name = entry.name;
-  if (!make_room(entry.bytes, std::min(patience.spare_since, catalogue_.now()))) {
+  if (!make_room(entry.bytes, std::min(wait_limit.spare_since, catalogue_.now()))) {
     counters_.dropped_tokens_full.add(count);
     return Store::no_room;
   }

@@ -27,8 +27,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/background_pool.h"
 #include "base/metrics.h"
-#include "base/side_pool.h"
 #include "cache/cache_folder.h"
 #include "cache/io_buffers.h"
 #include "cache/prefix_catalogue.h"
@@ -37,6 +37,7 @@
 
 namespace espalier {
 
+// Where a tier keeps its files, how much they may take, and what makes stored bytes valid.
 struct DiskTierOptions {
   std::filesystem::path base;
   bool keep = false;
@@ -53,6 +54,7 @@ struct DiskTierCounters {  // any thread may read them
   Gauge used_bytes, read_bytes_per_second, computed_tokens_per_second, break_even_tokens, on;
 };
 
+// Blocks of keys and values in files, written and read by two threads, asked by the engine thread.
 class DiskTier {
  public:
   using LoadId = std::uint64_t;
@@ -75,16 +77,16 @@ class DiskTier {
 
   enum class Store { queued, busy, no_room };
   using Fill = std::function<void(std::span<std::byte>)>;  // blocks x block_stride(), called before store() returns
-  struct Patience {
+  struct WaitLimit {
     Time until = Time::min();                // how long to wait for a buffer
     std::uint64_t spare_since = UINT64_MAX;  // files used since then (see now()) are not given up for this
   };
   // Stores a piece out of missing(); `tokens` end with it or go on behind it.
   Store store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill) {
-    return store(scope, tokens, piece, fill, Patience());
+    return store(scope, tokens, piece, fill, WaitLimit());
   }
   Store store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill,
-              Patience patience);
+              WaitLimit wait_limit);
   void drop_short(int tokens) { counters_.dropped_tokens_short.add(static_cast<std::uint64_t>(tokens)); }
   std::uint64_t now() const { return catalogue_.now(); }
 
@@ -178,7 +180,7 @@ class DiskTier {
   std::vector<WriteResult> write_results_;
   Unpublished unpublished_;
   std::shared_ptr<IoBuffers> read_buffers_, write_buffers_;
-  SidePool reader_, writer_;  // last: their tasks use everything above
+  BackgroundPool reader_, writer_;  // last: their tasks use everything above
 };
 
 }  // namespace espalier

@@ -40,12 +40,12 @@ bool is_kept_folder(std::string_view name) {
 // Files of other keys (another model, another version) may take half of the capacity; the oldest go first. Returns what
 // they take. Folders that another process uses are left alone and not counted.
 std::uint64_t trim_others(const std::filesystem::path& base, const std::string& ours, std::uint64_t capacity) {
-  struct Stranger {
+  struct ForeignFile {
     std::size_t folder;
     CacheFolder::Entry file;
   };
   std::vector<std::unique_ptr<CacheFolder>> folders;
-  std::vector<Stranger> files;
+  std::vector<ForeignFile> files;
   std::uint64_t bytes = 0;
   for (const std::string& name : folders_in(base, kKept)) {
     if (name == ours || !is_kept_folder(name)) continue;

@@ -14,18 +14,21 @@
 
 namespace espalier {
 
+// What a policy is told of a leaf: when and how often it was used, and where its tokens stand.
 struct NodeUse {
   std::uint64_t last_use = 0;  // logical clock of the tree; distinct for leaves
   std::uint32_t hits = 0;      // matches that went through the node
   int begin = 0, end = 0;      // positions of its tokens in their sequence
 };
 
+// The place of a leaf in the order of eviction; the lowest goes first.
 struct EvictionRank {
   double value = 0;
   std::uint64_t last_use = 0;  // decides between equal values
   auto operator<=>(const EvictionRank&) const = default;
 };
 
+// Ranks leaves by what is known of their use.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
@@ -33,6 +36,7 @@ class EvictionPolicy {
   virtual void evicted(const EvictionRank&) {}
 };
 
+// The policies that there are, as --eviction-policy names them.
 enum class EvictionKind {
   lru,   // least recently used
   lfu,   // fewest hits, then least recently used

@@ -12,6 +12,7 @@
 
 namespace espalier {
 
+// A run of consecutive slots.
 struct Extent {
   Slot start = 0;
   int length = 0;

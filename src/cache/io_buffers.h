@@ -39,6 +39,7 @@ class IoBuffer {
   PageBuffer memory_;
 };
 
+// The fixed set of buffers: acquiring waits for a free one, up to a time.
 class IoBuffers : public std::enable_shared_from_this<IoBuffers> {
  public:
   IoBuffers(std::size_t bytes, int count) : bytes_(bytes), left_(count), count_(count) {}

@@ -30,6 +30,7 @@ inline std::vector<Value> values_of(std::string_view scope, std::span<const Toke
   return values;
 }
 
+// A SlotCopier over one number a token instead of keys and values.
 class NumberCopier final : public SlotCopier {
  public:
   explicit NumberCopier(std::vector<Value>& pool) : pool_(pool) {}

@@ -32,6 +32,7 @@ namespace espalier {
 
 using FileId = std::uint64_t;  // never used twice
 
+// Finds the files that hold the blocks of a sequence, and the file that is to go next.
 class PrefixCatalogue {
  public:
   struct File {

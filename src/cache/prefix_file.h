@@ -34,6 +34,7 @@ namespace espalier {
 inline constexpr int kBlockTokens = 16;
 inline constexpr std::uint64_t kFileAlignment = 4096;
 
+// The header of a file: whose blocks it holds, which ones, and their checksums.
 struct PrefixFile {
   std::string key, scope;
   std::vector<TokenId> tokens;  // positions [0, end()), not only its own
@@ -48,6 +49,7 @@ struct PrefixFile {
   std::uint64_t file_bytes() const { return offset_of(blocks()); }
 };
 
+// What a header may claim before parse() refuses it.
 struct PrefixFileLimits {
   static constexpr std::uint32_t text = 4096;  // bytes of key, of scope
   static constexpr std::uint32_t tokens = 1 << 24;

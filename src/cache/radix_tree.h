@@ -34,6 +34,7 @@
 
 namespace espalier {
 
+// Tokens of a key that are kept or dropped together, such as those of one picture.
 struct TokenSpan {
   int begin = 0, end = 0;  // positions in the key, end exclusive
   bool operator==(const TokenSpan&) const = default;
@@ -49,11 +50,13 @@ struct CacheKey {
   std::span<const TokenSpan> whole = {};  // ascending, disjoint: spans no match may end in (bidirectional pictures)
 };
 
+// How much of a key may be matched, and in which steps.
 struct MatchLimit {
   int length = std::numeric_limits<int>::max();  // e.g. prompt length - 1, or where log-probabilities start
   int multiple = 1;                              // the match is a multiple of this many tokens
 };
 
+// Why a match is no longer than it is.
 enum class MatchEnd {
   whole_key,  // all of the key is held
   limit,      // the limit, the multiple or a whole span ended it; more is held
@@ -97,6 +100,7 @@ class PinnedPrefix {
   int length_ = 0;
 };
 
+// The longest held prefix of a key: its slots, pinned for as long as `pin` lives.
 struct Match {
   int length = 0;
   ExtentList extents;  // of the tokens [0, length)
@@ -104,6 +108,7 @@ struct Match {
   PinnedPrefix pin;  // valid also at length 0: later extend() calls start from it
 };
 
+// As Match, without pinning and without counting as a use.
 struct Peek {
   int length = 0;
   MatchEnd end = MatchEnd::cold;
@@ -116,17 +121,20 @@ struct PeekMemory {
   std::uint64_t version = UINT64_MAX;
 };
 
+// What an insertion found held already, and where all the tokens are now.
 struct Insertion {
   int already_held = 0;   // of the given tokens, how many (from the first) the tree had before
   ExtentList extents;     // the tree's slots for all given tokens: what the sequence uses from now on
   OwnedSlots duplicates;  // the given slots of the tokens that were held; drop them once nothing reads them
 };
 
+// One node on the way from the root to a leaf, and which positions its tokens have.
 struct PathStep {
   NodeHandle node;
   int begin = 0, end = 0;
 };
 
+// What the tree holds and has done, for metrics and tests.
 struct TreeStatistics {
   std::int64_t nodes = 0, evictable_leaves = 0, scopes = 0;
   std::int64_t evictable_tokens = 0, protected_tokens = 0;
@@ -142,6 +150,7 @@ class EvictionObserver {
   virtual void evicting(const RadixTree& tree, NodeHandle node, int first_evicted_position) = 0;
 };
 
+// The prefixes that are held, by scope and tokens; owns their slots, and evicts the unpinned.
 class RadixTree {
  public:
   explicit RadixTree(SlotAllocator& allocator, EvictionKind eviction = EvictionKind::lru);
@@ -164,8 +173,8 @@ class RadixTree {
                    std::span<const TokenSpan> whole = {});
   Insertion insert(const CacheKey& key, OwnedSlots slots);  // extend() from the start, left unpinned
 
-  // Frees up to `wanted` tokens and, lest long extents be cut into crumbs, up to `more` to where the last one's extent
-  // begins (beyond that only to keep a span whole); returns how many.
+  // Frees up to `wanted` tokens and, lest long extents be cut into short extents, up to `more` to where the last one's
+  // extent begins (beyond that only to keep a span whole); returns how many.
   int evict(int wanted, int more = 0);
   int evict_all() { return evict(std::numeric_limits<int>::max()); }
 

@@ -16,6 +16,7 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Keys that were inserted lately; an older one may be forgotten, none is ever invented.
 class RecentSet {
  public:
   void insert(std::uint64_t key) {

@@ -198,7 +198,7 @@ std::optional<OwnedSlots> SlotAllocator::allocate(int count, SlotCursor& cursor)
     cursor.next_ = got.end();
     cursor.position_ += got.length;
   }
-  if (grows) reserve_behind(cursor);
+  if (grows) reserve_after(cursor);
   held_ += slots.length();
   return OwnedSlots(this, std::move(slots));
 }
@@ -229,7 +229,7 @@ Extent SlotAllocator::grow_in_place(int count, const SlotCursor& cursor) {
 }
 
 // A new place for up to `count` slots, best first: room for the reserve too, room for all, the longest plain run, and
-// when plain runs are down to crumbs, half of the longest reserve of another sequence.
+// when plain runs are down to short extents, half of the longest reserve of another sequence.
 // Requires: something is free.
 Extent SlotAllocator::new_place(int count, int position, int reserve) {
   for (int room : {count + reserve, count + group, count}) {
@@ -262,7 +262,7 @@ void SlotAllocator::steal() {
   add_plain(start + left, length - left);
 }
 
-void SlotAllocator::reserve_behind(SlotCursor& cursor) {
+void SlotAllocator::reserve_after(SlotCursor& cursor) {
   auto run = runs_.find(cursor.next_);
   if (run == runs_.end() || run->second.owner != 0) return;
   int available = run->second.length;

@@ -82,6 +82,7 @@ class SlotCursor {
   int reserve_ = 0;       // slots to keep free behind the last one
 };
 
+// Hands out slots so that a growing sequence stays in long extents, and takes them back.
 class SlotAllocator {
  public:
   static constexpr int most_slots = 1 << 30;
@@ -136,7 +137,7 @@ class SlotAllocator {
   Extent new_place(int count, int position, int reserve);
   Extent place_in(Runs::const_iterator run, int count, int position);
   void steal();
-  void reserve_behind(SlotCursor& cursor);
+  void reserve_after(SlotCursor& cursor);
   void unreserve(const SlotCursor& cursor);
   BySize& index_of(std::uint64_t owner) { return owner == 0 ? plain_ : kept_; }
 

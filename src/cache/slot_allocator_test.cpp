@@ -93,7 +93,7 @@ TEST(SlotAllocator, ANewPlaceSuitsThePosition) {
   auto blocker = pool.allocate(3000);
   SlotCursor later;
   later.follow(before->extents().last_slot(), 37);  // what follows slot 4 is not free for long runs
-  auto filler = pool.allocate(11);                  // takes the crumbs behind slot 4
+  auto filler = pool.allocate(11);                  // takes the short extents behind slot 4
   auto second = pool.allocate(40, later);
   EXPECT_EQ(second->extents().slot_at(0) % SlotAllocator::group, 37 % SlotAllocator::group);
 }

@@ -8,6 +8,7 @@
 
 namespace espalier::testing {
 
+// A fresh folder that is removed when the test ends.
 class TestFolder {
  public:
   enum class Where { disk, memory };  // memory: for tests that flush very often, where the system has such a place

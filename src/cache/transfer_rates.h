@@ -29,6 +29,7 @@ class RunningRate {
   double window_, amount_ = 0, seconds_ = 0;
 };
 
+// Measured seconds to read and to compute a token, and which of the two is quicker for a run.
 class TransferRates {
  public:
   static constexpr int retry_after = 32;

@@ -13,15 +13,15 @@
 #include "base/memory_room.h"
 #include "base/processors.h"
 #include "base/start_thread.h"
-#include "base/step_aside.h"
 #include "base/thread_name.h"
+#include "base/yield_to_model.h"
 #include "engine/constrain/grammar_cache.h"
 #include "engine/engine_options.h"
 #include "engine/load/load_decoder.h"
 #include "engine/load/loaded_draft.h"
 #include "engine/load/loaded_model.h"
 #include "engine/memory/disk_cache.h"
-#include "engine/memory/touch_ahead.h"
+#include "engine/memory/page_prefault.h"
 #include "engine/schedule/queue_bound.h"
 #include "engine/step/engine_core.h"
 #include "engine/step/model_runner.h"
@@ -64,13 +64,13 @@ struct Engine::Impl {
   std::unique_ptr<ComputeTeam> team;
   std::unique_ptr<Decoder> decoder;
   KvPool kv;
-  std::unique_ptr<TouchAhead> pages;
+  std::unique_ptr<PagePrefault> pages;
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<LoadedDraft> draft;  // null: no model guesses
   std::unique_ptr<GrammarCache> grammars;
-  std::unique_ptr<GrammarTurns> masks;  // null until the first constraint
+  std::unique_ptr<GrammarQueue> masks;  // null until the first constraint
   std::once_flag masks_started;
   std::unique_ptr<EngineCore> core;
   std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
@@ -124,7 +124,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
       std::min(room.pages, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));  // the weights' pages are to stay
   const Capacity fits{context, pool_of(options, chosen, context, layout.bytes_per_token() + beside, room)};
   ESP_TRY(kv, KvPool::allocate(layout, fits.pool));
-  pages = std::make_unique<TouchAhead>(kv, static_cast<std::size_t>(options.kv_touch_ahead_bytes));
+  pages = std::make_unique<PagePrefault>(kv, static_cast<std::size_t>(options.kv_touch_ahead_bytes));
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
     if (parsed.ok())
@@ -205,8 +205,8 @@ void Engine::Impl::describe(const Capacity& fits) {
 void Engine::Impl::start_masks() {
   std::call_once(masks_started, [this] {
     try {
-      masks = std::make_unique<GrammarTurns>(
-          SidePool::Options{.name = "mask", .threads = kMaskThreads, .queue_limit = 4096, .long_after = kLongMask});
+      masks = std::make_unique<GrammarQueue>(BackgroundPool::Options{
+          .name = "mask", .threads = kMaskThreads, .queue_limit = 4096, .long_after = kLongMask});
     } catch (const std::system_error& refused) {
       log::warning("no thread for the masks of constraints could be started ({}): they hold up steps",
                    refused.code().message());
@@ -230,7 +230,7 @@ void Engine::Impl::run() {
       tokens += static_cast<std::int64_t>(arrival.request->prompt().size()) * arrival.request->sampling().n;
       core->add(arrival);
     }
-    if (contents.wishes) core->drop_unwanted();
+    if (contents.cancellations) core->drop_unwanted();
     for (Command& command : contents.commands) command(*core);
     queue.publish(core->status(), choices, tokens);
     const bool worked = core->step();
@@ -254,7 +254,7 @@ void Engine::Impl::open_disk_cache() {
   copier = std::make_unique<KvCopier>(kv.layout(), kv.view(), *team);
   const DiskCacheParts parts{
       options, files, *decoder, kv, *copier, info.kv_type, info.limits.vocabulary, info.limits.pool_tokens};
-  DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->nudge(); });
+  DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->wake(); });
   info.disk_cache = disk.description;
   if (disk.tier) core->attach(std::move(disk.tier), *copier, disk.store_evicted);
 }
@@ -262,7 +262,8 @@ void Engine::Impl::open_disk_cache() {
 Stream Engine::Impl::admit(Request request) {
   if (options.random_seed >= 0) request.draw_seed(next_seed());
   auto shared = std::make_shared<const Request>(std::move(request));
-  auto channel = std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [to = inbox] { to->put_wish(); });
+  auto channel =
+      std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [to = inbox] { to->put_cancellation(); });
   inbox->put(Arrival{std::move(shared), channel});
   return Stream(std::move(channel));
 }
@@ -301,7 +302,7 @@ Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint,
 Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint, const grammar::Waited& waited) {
   if (constraint.kind == Constraint::Kind::none) return std::shared_ptr<grammar::Grammar>();
   impl_->start_masks();
-  const ComputeTeam::Apart apart(*impl_->team);
+  const ComputeTeam::SpreadMembers apart(*impl_->team);
   return impl_->grammars->compile(std::move(constraint), waited);
 }
 

@@ -7,6 +7,7 @@
 
 namespace espalier {
 
+// Counters, gauges and histograms that the engine writes and the server reads.
 struct EngineMetrics {
   static std::vector<double> latency() {
     return {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 80};

@@ -12,12 +12,14 @@
 
 namespace espalier {
 
+// How much memory the token pool gets: bytes, or a share of what is free.
 struct KvMemory {
   std::int64_t bytes = 0;  // 0: `share` of what is free once the weights are there
   double share = 0.25;
   bool asked = false;  // else not more than all running sequences at full length take
 };
 
+// EngineOptions' words and numbers, read and checked.
 struct EngineChoices {
   KvType kv = KvType::bf16;
   Activations activations = Activations::int8;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/piecemeal.h"
-#include "base/thread_allowance.h"
+#include "base/incremental_free.h"
+#include "base/thread_time_budget.h"
 #include "grammar/characters/spelling.h"
 #include "grammar/closing/closing.h"
 #include "grammar/closing/least_nesting.h"
@@ -101,10 +101,10 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
         "", "grammar_too_complex"};
   }
   const Moment begun = std::chrono::steady_clock::now(), until = begun + limits.compile_time;
-  const Company company{std::move(vocabulary), std::move(budget)};
+  const SharedResources company{std::move(vocabulary), std::move(budget)};
   ESP_TRY(auto grammar, make(constraint, company, limits, until));
   const auto taken = std::chrono::steady_clock::now() - begun;
-  grammar->store_.set_allowance(ThreadAllowance(limits.foresight_time));
+  grammar->store_.set_allowance(ThreadTimeBudget(limits.foresight_time));
   using Kind = Constraint::Kind;
   if (!grammar->foresee(constraint.kind == Kind::json_schema || constraint.kind == Kind::json_object)) {
     const bool in_time = std::chrono::steady_clock::now() + taken < until;
@@ -120,7 +120,7 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   return grammar;
 }
 
-Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, const Company& company,
+Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, const SharedResources& company,
                                                const GrammarLimits& limits, Moment until) {
   std::shared_ptr<Grammar> grammar(new Grammar(company.vocabulary, limits, company.budget));
   if (Result<> begun = grammar->begin(constraint, until); !begun) {
@@ -213,7 +213,7 @@ bool Grammar::foresee(bool json) {
 }
 
 Result<> Grammar::first_masks(bool json) {
-  ThreadAllowance foresight(kForesight);
+  ThreadTimeBudget foresight(kForesight);
   if (!store_.records()) ESP_CHECK(plain_mask(start_));  // else it is also the text's
   if (json) {
     const State name = automaton_->next(automaton_->next(start_, '{'), '"');
@@ -227,7 +227,7 @@ Result<> Grammar::first_masks(bool json) {
 
 // Of the objects and arrays inside others, the outer ones first: what they begin with, then what follows that.
 void Grammar::expand_values() {
-  ThreadAllowance allowance(kExpansion);
+  ThreadTimeBudget allowance(kExpansion);
   const auto expand = [&](Expression way) {
     if (store_.op(way) == Op::concat && store_.op(store_.rest(way)) == Op::later) store_.expanded(store_.rest(way));
   };
@@ -398,13 +398,13 @@ Result<Forced> Grammar::forced(State state, std::span<const TokenId> before) {
   for (const TokenId token : forced.tokens) written += vocabulary_->text(token).size();
   forced.ends = written == forced.bytes.size() && automaton_->complete(end) && automaton_->branches(end).empty();
   ESP_CHECK(limit_met());
-  looked_behind_.insert(state);
+  looked_after_.insert(state);
   return forced;
 }
 
-bool Grammar::knows_behind(State state, bool closing) {
+bool Grammar::knows_after(State state, bool closing) {
   const Hold hold = try_hold();
-  return hold && looked_behind_.contains(recorded_->plain(state)) && (!closing || closings_.contains(state));
+  return hold && looked_after_.contains(recorded_->plain(state)) && (!closing || closings_.contains(state));
 }
 
 Result<std::string> Grammar::closing(State state) {
@@ -439,7 +439,7 @@ std::vector<TokenId> Grammar::tokens_of(std::string_view text, std::span<const T
     tokens.push_back(*byte);
   }
   if (!tokens.empty()) before = tokens;
-  const auto others = tokens_behind(*vocabulary_, before.last(std::min(before.size(), kContextTokens)), text);
+  const auto others = tokens_after(*vocabulary_, before.last(std::min(before.size(), kContextTokens)), text);
   if (others.empty() && !text.empty()) return {};
   tokens.insert(tokens.end(), others.begin(), others.end());
   return tokens;

@@ -1,7 +1,8 @@
 // grammar.h: a compiled constraint and the texts that are followed through it.
 //
-// A place in a text is a State, a plain number: keeping one is how a reader goes back. Everything that a text visits
-// is worked out once and serves all texts of the grammar. Threads: any, one lock.
+// A place in a text is a State, a plain number: keeping one is how a reader goes back. Everything that a text visits is
+// worked out once and serves all texts of the grammar.
+// Threads: any, one lock.
 // Fails:   compile(): see espalier/grammar.h. The others with grammar_too_complex once a limit is met; the grammar then
 //          stays unusable and is compiled anew by who still needs it.
 #pragma once
@@ -26,6 +27,7 @@
 
 namespace espalier::grammar {
 
+// Text that must come next, and the tokens of it that are certain.
 struct Forced {
   std::string bytes;            // what every text that goes on from here begins with; empty where the text may end
   std::vector<TokenId> tokens;  // those of its tokens that do not depend on what follows
@@ -38,6 +40,7 @@ struct Allowed {
   bool end = false;  // the text may end here
 };
 
+// A compiled constraint: states of texts, their masks, forced text and shortest endings.
 class Grammar {
  public:
   // budget: of the memory that it takes together with others, then and later; null: there is none.
@@ -78,7 +81,7 @@ class Grammar {
   Result<Forced> forced(State state, std::span<const TokenId> before);
   // Whether forced() (and closing()) was asked for here before, so that it takes no time, and nobody is at work. Never
   // waits.
-  bool knows_behind(State state, bool closing);
+  bool knows_after(State state, bool closing);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   std::size_t memory() const { return memory_.taken(); }  // bytes, about, when it was last at work; never waits
@@ -102,11 +105,11 @@ class Grammar {
 
   Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits, std::shared_ptr<MemoryBudget> budget);
   using Moment = std::chrono::steady_clock::time_point;
-  struct Company {  // what it shares with other grammars
+  struct SharedResources {  // what it shares with other grammars
     std::shared_ptr<Vocabulary> vocabulary;
     std::shared_ptr<MemoryBudget> budget;
   };
-  static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, const Company& company,
+  static Result<std::shared_ptr<Grammar>> make(const Constraint& constraint, const SharedResources& company,
                                                const GrammarLimits& limits, Moment until);
   Result<> begin(const Constraint& constraint, Moment until);
   Result<Json> read_json(const std::string& text, Moment until);
@@ -136,7 +139,7 @@ class Grammar {
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
   std::unordered_set<State> stuck_;  // nothing may come: it would have too many rules open
   std::optional<Forced> forced_at_start_;
-  std::unordered_set<State> looked_behind_;  // forced() has been there
+  std::unordered_set<State> looked_after_;  // forced() has been there
   std::unordered_map<State, Result<std::string>> closings_;
   std::chrono::steady_clock::duration laboured_{0};  // of step_time
   MemoryShare memory_;

@@ -19,6 +19,7 @@ inline std::shared_ptr<Vocabulary> bytes_only() {
   return std::make_shared<Vocabulary>(std::move(tokens));
 }
 
+// A constraint with texts that it must accept and texts that it must refuse.
 struct Verdicts {
   std::string constraint;
   std::vector<std::string> accepted, refused;

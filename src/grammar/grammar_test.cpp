@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/incremental_free.h"
 #include "base/json.h"
-#include "base/piecemeal.h"
-#include "base/step_aside.h"
+#include "base/yield_to_model.h"
 #include "grammar/grammar_expectations.h"
 #include "testing/data.h"
 
@@ -338,7 +338,7 @@ TEST(Grammars, AHostileConstraintEndsWithinItsLimits) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-// What a thread that steps aside leaves to be freed, and frees in pieces, is what others free at once.
+// What a thread that yields to the model leaves to be freed, and frees in pieces, is what others free at once.
 TEST(Grammars, AThreadThatStepsAsideCompilesTheSameAndFreesIt) {
   std::string names, ways;
   for (int i = 0; i < 300; ++i) {
@@ -356,9 +356,9 @@ TEST(Grammars, AThreadThatStepsAsideCompilesTheSameAndFreesIt) {
   };
   std::thread([&] {
     for (const Constraint& constraint : constraints) {
-      thread_steps_aside = false;
+      thread_yields_to_model = false;
       const auto usual = Grammar::compile(constraint, bytes_only(), {});
-      thread_steps_aside = true;
+      thread_yields_to_model = true;
       auto aside = Grammar::compile(constraint, bytes_only(), {});
       ASSERT_EQ(aside.ok(), usual.ok()) << constraint.text;
       if (!aside.ok()) {

@@ -13,6 +13,7 @@
 
 namespace espalier::grammar {
 
+// The bytes that all grammars together may take, and what they take now.
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t most) : most_(most) {}

@@ -3,7 +3,7 @@
 // A node's options win over the run's, those over the language's (128 tokens, temperature 1). The chat format's stop
 // strings come last. Each call gets a copy of its own.
 // Threads: pure functions. Fails: bad_request naming the option.
-// Source:  reference/sglang-language.md section 2.
+// Source:  SGLang, lang/ir.py (SglSamplingParams).
 #pragma once
 
 #include "espalier/program.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "espalier/program.h"
-#include "lang/execute/awaited.h"
+#include "lang/execute/async_value.h"
 
 namespace espalier::lang {
 
@@ -23,11 +23,13 @@ inline constexpr std::string_view kTracedValue = "traced_value", kTracedArgument
 
 // What a graph that is carried out appends beside a program's own nodes (include/espalier/graph.h).
 class SampleGroup;
+// A state's part in a SampleGroup: which sample is its own.
 struct SampleItem {
   std::shared_ptr<SampleGroup> group;
   std::size_t index = 0;
   node::Gen gen;
 };
+// Generations with the literals between them that are asked for in one call.
 struct ChainItem {
   std::vector<Node> nodes;
 };
@@ -39,8 +41,9 @@ struct ServedItem;  // lang/batch/served_runs.h
 using GraphItem = std::variant<SampleItem, ChainItem, ReasoningSplit, std::shared_ptr<const ServedItem>>;
 
 // A variable as it is when the nodes that were queued at some moment have set it: its value, or why it never comes.
-class PromisedValue : public Awaited<std::shared_ptr<const Result<Value>>> {};
+class PromisedValue : public AsyncValue<std::shared_ptr<const Result<Value>>> {};
 
+// What a State appends to and reads from; run or traced.
 class StateCore {
  public:
   using Clock = std::chrono::steady_clock;

@@ -9,6 +9,7 @@
 
 namespace espalier::net {
 
+// Watches the arrival of one body, and says when it is too slow.
 class BodyPace {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

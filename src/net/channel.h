@@ -37,6 +37,7 @@ struct Loop : std::enable_shared_from_this<Loop> {
   std::list<Connection*> connections;
 };
 
+// A socket of one connection with its read-ahead, its unsent bytes and its one waiting coroutine.
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
   Channel(Loop& loop, ServerState& state, UniqueFd socket);

@@ -4,8 +4,7 @@
 // taken. This one looks at each byte once, keeps none, and refuses at the first byte that is wrong or too much.
 // Extensions and trailer fields are checked for forbidden bytes and dropped.
 // Units:   bytes; a chunk-size line is counted without extension and CRLF, an extension with its ';', a trailer field
-// with
-//          its CRLF.
+//          with its CRLF.
 // Threads: one at a time.
 // Fails:   HttpError 400 (malformed, or a limit of lines and trailers), 413 (more than the body may have).
 // Source:  RFC 9112 section 7.1.
@@ -20,6 +19,7 @@
 
 namespace espalier::net {
 
+// Takes the chunks of one body apart, whatever pieces the bytes come in.
 class ChunkedReader {
  public:
   explicit ChunkedReader(const ParserLimits& limits) : limits_(limits) {}

@@ -16,6 +16,7 @@
 
 namespace espalier::net {
 
+// The coroutine that serves one client from its first request to its last.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `welcome` false: a limit is reached; the client gets a place that becomes free at once, or is told so politely and

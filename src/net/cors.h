@@ -14,6 +14,7 @@
 
 namespace espalier::net {
 
+// The origins that may read answers, and the headers that tell them so.
 class Cors {
  public:
   Cors() = default;

@@ -14,6 +14,7 @@
 
 namespace espalier::net {
 
+// A refusal: status, sentence, code and field, before it is formatted.
 struct HttpError {
   int status = 500;
   std::string message;          // a sentence that says what would work

@@ -17,12 +17,14 @@
 
 namespace espalier::net {
 
+// Status and headers of an answer that is sent as a stream, and how it is sent.
 struct StreamHead {
   int status = 200;
   Headers headers;
   StreamOptions options;
 };
 
+// What the connection has to send next: an answer, or the head of a stream and more of its bytes.
 struct ExchangeOutput {
   std::optional<HttpResponse> response;  // the whole answer
   std::optional<StreamHead> head;        // or the begin of a stream
@@ -33,6 +35,7 @@ struct ExchangeOutput {
   bool cut = false;                      // the stream ended without finish()
 };
 
+// One request's answer between the handler's threads, which write, and the io thread, which sends.
 class Exchange {
  public:
   struct Settings {

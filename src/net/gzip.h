@@ -16,6 +16,7 @@ namespace espalier::net {
 bool gzip_available();
 bool accepts_gzip(std::string_view accept_encoding);  // "gzip" is listed, and not with q=0
 
+// Inflates one gzipped body in slices.
 class GzipReader {
  public:
   enum class State { wants_input, has_more, finished, broken };

@@ -11,6 +11,7 @@
 
 namespace espalier::net {
 
+// Looks for the empty line that ends a head, keeping its place between calls.
 class HeadScanner {
  public:
   HeadScanner(std::size_t request_line_bytes, std::size_t header_bytes)

@@ -31,8 +31,9 @@ constexpr std::size_t kCourtesyConnections = 16;  // told 503 at a time; further
 constexpr auto kIdleEnough = std::chrono::milliseconds(200);  // to be closed for another: a new one gets to speak
 constexpr auto kFirstBackoff = std::chrono::milliseconds(50);
 constexpr auto kLongestBackoff = std::chrono::milliseconds(1000);
-// A thread that hands something over may still hold a lock that this one needs: it goes first (courier.cpp).
-constexpr auto kTurn = std::chrono::microseconds(400);
+// A thread that hands something over may still hold a lock that this one needs: it goes first
+// (completion_notifier.cpp).
+constexpr auto kTimeSlice = std::chrono::microseconds(400);
 constexpr auto kQuietFor = std::chrono::seconds(60);  // between two warnings of the same kind
 
 Result<> check_options(const ServerOptions& options) {
@@ -153,7 +154,7 @@ Result<> HttpServer::Impl::start() {
 
 void HttpServer::Impl::run(Loop& loop, unsigned number) {
   name_this_thread(fmt::format("esp-io-{}", number));
-  shorten_thread_turns(kTurn);
+  shorten_thread_slices(kTimeSlice);
   for (bool done = false; !done;) {
     try {
       loop.context.run();

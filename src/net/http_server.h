@@ -1,7 +1,7 @@
 // http_server.h: an HTTP/1.1 server that stays polite and bounded whatever comes in.
 //
 // One or more io threads run every connection; handlers are called there with the whole request and must not block:
-// they hand the work to the engine or to a SidePool and keep the Responder. No routes are known here.
+// they hand the work to the engine or to a BackgroundPool and keep the Responder. No routes are known here.
 //
 // A client that leaves is noticed while its request is pending, by a reset, or by an end of input. An end of input may
 // also be a legal half-close of a client that still waits, so it is answered with a probe (an interim "100 Continue",
@@ -13,7 +13,7 @@
 // Threads: the calls below: any but the io threads. Hooks are called on io threads, several at once if io_threads > 1.
 // Fails:   listen: cannot_bind, bad_request for an option out of range. Afterwards a bad client costs its connection.
 // Signals: none are touched; sockets are written with MSG_NOSIGNAL.
-// Source:  /work/shared/reference/reliability.md section 4.2 for the limits, RFC 9112.
+// Source:  RFC 9112. The limits are those of net::ServerOptions; Envoy's edge profile is their model.
 #pragma once
 
 #include <chrono>
@@ -32,6 +32,7 @@
 
 namespace espalier::net {
 
+// Where the server listens, and every limit that it keeps.
 struct ServerOptions {
   using Duration = std::chrono::milliseconds;
 
@@ -64,6 +65,7 @@ struct ServerOptions {
   std::vector<std::string> cors_origins;  // none: off
 };
 
+// The functions that the owner of a server gives it: to admit, to handle, to format refusals.
 struct ServerHooks {
   // Called with the whole request.
   std::function<void(HttpRequest, Responder)> handle;
@@ -95,6 +97,7 @@ struct ServerStats {
   std::uint64_t body_bytes_held = 0;   // now: of bodies being received
 };
 
+// A listening server with its io threads.
 class HttpServer {
  public:
   static Result<std::unique_ptr<HttpServer>> listen(ServerOptions options, ServerHooks hooks);

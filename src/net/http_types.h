@@ -15,6 +15,7 @@
 
 namespace espalier::net {
 
+// A request's method; `other` is any word that is not listed.
 enum class Method : std::uint8_t { get, head, post, put, patch, del, options, other };
 
 Method method_from(std::string_view token);  // case-sensitive, as the RFC wants; unknown words are Method::other
@@ -51,10 +52,12 @@ class Headers {
   std::vector<Field> fields_;
 };
 
+// A header or a query parameter.
 struct NamedValue {
   std::string name, value;
 };
 
+// One request, read in full.
 struct HttpRequest {
   Method method = Method::get;
   std::string method_name;              // as sent; the only name Method::other has
@@ -75,6 +78,7 @@ struct HttpRequest {
   std::string_view path_value(std::string_view name) const;  // "" when the route has no such name
 };
 
+// One answer that is not streamed.
 struct HttpResponse {
   int status = 200;
   Headers headers;  // Content-Length, Transfer-Encoding, Connection and Date are the server's business; so is

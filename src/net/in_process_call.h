@@ -17,6 +17,7 @@
 
 namespace espalier::net {
 
+// The caller's end of a request without a socket: makes the Responder, and takes the answer.
 class InProcessCall {
  public:
   explicit InProcessCall(std::function<void()> wake);

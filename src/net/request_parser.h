@@ -10,7 +10,7 @@
 //          with the CRLF of each line.
 // Threads: one at a time.
 // Fails:   an HttpError: where the next request would begin is then unknown, so the connection must be closed.
-// Source:  RFC 9112; /work/shared/reference/reliability.md section 4.2 names the limits.
+// Source:  RFC 9112.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@
 
 namespace espalier::net {
 
+// What a request may have at most; beyond it stands the status that is answered.
 struct ParserLimits {
   std::size_t request_line_bytes = 8 * 1024;    // 414 above
   std::size_t header_bytes = 16 * 1024;         // 431 above
@@ -34,6 +35,7 @@ struct ParserLimits {
   std::size_t trailer_bytes = 16 * 1024;        // 400 above
 };
 
+// Reads one request after another from a connection's bytes.
 class RequestParser {
  public:
   explicit RequestParser(const ParserLimits& limits);

@@ -18,6 +18,7 @@
 
 namespace espalier::net {
 
+// A target in its parts: normalised path, its segments, the query.
 struct RequestTarget {
   std::string path;
   std::vector<std::string> segments;

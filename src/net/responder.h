@@ -7,9 +7,8 @@
 // Order:   Responder: (respond | begin_stream), once.  StreamWriter: write* (finish | finish_and_close).
 // Units:   bytes; the buffer of a stream holds ServerOptions::stream_buffer_bytes and one more write().
 // Threads: any, several at once; callbacks run on an io thread (or, where the event already happened, on the thread
-// that
-//          registers them) and must neither block nor throw. They are called at most once (on_disconnect) or each time
-//          (on_writable), never after respond() or finish() returned, except one that is just running.
+//          that registers them) and must neither block nor throw. They are called at most once (on_disconnect) or each
+//          time (on_writable), never after respond() or finish() returned, except one that is just running.
 // Fails:   a client that went away is no error: closed() is true, and what is written is dropped.
 #pragma once
 
@@ -25,6 +24,7 @@ namespace espalier::net {
 
 class Exchange;  // what a Responder shares with its connection
 
+// What became of bytes that were written to a stream.
 enum class WriteState {
   ready,    // taken; go on
   full,     // taken, and the buffer is full now: pause until on_writable is called
@@ -32,11 +32,13 @@ enum class WriteState {
   closed,   // not taken: the client is gone, or the stream was finished
 };
 
+// How a stream is kept alive while nothing is written.
 struct StreamOptions {
   std::string heartbeat;  // sent when nothing was written for a while; "" = never. A comment in SSE
   std::chrono::milliseconds heartbeat_after{15'000};
 };
 
+// A handler's end of a streamed answer; dropping it unfinished cuts the connection.
 class StreamWriter {
  public:
   StreamWriter() = default;  // closed
@@ -58,6 +60,7 @@ class StreamWriter {
   std::shared_ptr<Exchange> exchange_;
 };
 
+// A handler's right to answer one request, once.
 class Responder {
  public:
   Responder() = default;  // answers nobody

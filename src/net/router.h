@@ -25,6 +25,7 @@ namespace espalier::net {
 
 using RequestHandler = std::function<void(HttpRequest, Responder)>;
 
+// Patterns of paths with their handlers, and the answers for paths and methods that have none.
 class Router {
  public:
   // `prefix` ("--api-prefix": "", "/llm") stands before every pattern.

@@ -78,6 +78,7 @@ class ActiveRequests {
   std::uint64_t count_ = 0;
 };
 
+// Everything that the connections of one server share.
 struct ServerState {
   ServerState(ServerOptions given, ServerHooks hooks_given, std::size_t connection_limit);
 

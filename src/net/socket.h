@@ -13,6 +13,7 @@
 
 namespace espalier::net {
 
+// A listening socket and the port or path that it is bound to.
 struct Listener {
   UniqueFd fd;
   std::uint16_t port = 0;  // the one bound, also when 0 was asked for; 0 for a Unix socket
@@ -26,11 +27,13 @@ Result<Listener> open_listener(const std::string& host, std::uint16_t port, int 
 // A listening socket that a supervisor opened (systemd's socket activation).
 Result<Listener> adopt_listener(int fd);
 
+// The address of a connected client.
 struct Peer {
   std::string address;  // "unix" for a Unix socket
   std::uint16_t port = 0;
 };
 
+// What became of one try to accept a connection.
 enum class AcceptState { accepted, none_waiting, failed_once, out_of_descriptors };
 // Non-blocking. The accepted socket is non-blocking, close-on-exec and has TCP_NODELAY.
 AcceptState accept_one(int listener, UniqueFd& socket, Peer& peer);
@@ -42,6 +45,7 @@ struct PeerState {
 };
 PeerState peer_state(int fd);
 
+// What became of one try to read or write.
 enum class IoState { moved, would_block, end, broken };
 IoState receive(int fd, char* data, std::size_t size, std::size_t& received);
 

@@ -9,6 +9,7 @@
 
 namespace espalier::net {
 
+// Whether calls on a new socket wait.
 enum class Blocking { yes, no };
 
 int open_socket(int family, int type, int protocol, Blocking blocking);

@@ -1,5 +1,5 @@
 // test_client.h: for tests only: a client that sends raw bytes and reads what comes back, and a server to talk to.
-// Threads: one at a time. Fails: a read that takes longer than its patience returns what it has.
+// Threads: one at a time. Fails: a read that takes longer than its limit returns what it has.
 #pragma once
 
 #include <arpa/inet.h>
@@ -28,6 +28,7 @@ namespace espalier::net::test {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
+// One answer as the raw client read it.
 struct Reply {
   int status = 0;                              // 0: the connection ended before a head was complete
   std::map<std::string, std::string> headers;  // names in lower case; repeated ones joined by ", "
@@ -36,9 +37,10 @@ struct Reply {
   int interim = 0;     // 100 Continue before it
 };
 
+// A TCP client that sends bytes as they are given.
 class RawClient {
  public:
-  static constexpr auto kPatience = 10s;
+  static constexpr auto kReadLimit = 10s;
 
   explicit RawClient(std::uint16_t port, int receive_buffer = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
     if (receive_buffer > 0) ::setsockopt(fd(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
@@ -82,10 +84,10 @@ class RawClient {
     fd_.reset();
   }
 
-  // Reads more into the buffer; false at the end of the connection or when patience ran out.
-  bool read_more(std::chrono::milliseconds patience = kPatience) {
+  // Reads more into the buffer; false at the end of the connection or when limit ran out.
+  bool read_more(std::chrono::milliseconds limit = kReadLimit) {
     pollfd query{fd(), POLLIN, 0};
-    if (::poll(&query, 1, static_cast<int>(patience.count())) <= 0) return false;
+    if (::poll(&query, 1, static_cast<int>(limit.count())) <= 0) return false;
     char bytes[16384];
     ssize_t n = ::recv(fd(), bytes, sizeof bytes, 0);
     was_reset_ = n < 0 && errno == ECONNRESET;
@@ -93,9 +95,9 @@ class RawClient {
     if (n > 0) buffer_.append(bytes, static_cast<std::size_t>(n));
     return n > 0;
   }
-  // Whether the server closed the connection within the patience; reads what still comes.
-  bool closed_by_server(std::chrono::milliseconds patience = kPatience) {
-    auto deadline = Clock::now() + patience;
+  // Whether the server closed the connection within the limit; reads what still comes.
+  bool closed_by_server(std::chrono::milliseconds limit = kReadLimit) {
+    auto deadline = Clock::now() + limit;
     while (!ended_ && Clock::now() < deadline) {
       read_more(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()) + 1ms);
     }
@@ -103,8 +105,8 @@ class RawClient {
   }
   bool was_reset() const { return was_reset_; }
   std::string& buffer() { return buffer_; }
-  bool read_until(std::string_view text, std::chrono::milliseconds patience = kPatience) {
-    auto deadline = Clock::now() + patience;
+  bool read_until(std::string_view text, std::chrono::milliseconds limit = kReadLimit) {
+    auto deadline = Clock::now() + limit;
     while (buffer_.find(text) == std::string::npos) {
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
       if (left.count() <= 0 || !read_more(left)) return buffer_.find(text) != std::string::npos;
@@ -214,8 +216,8 @@ inline void echo(HttpRequest request, Responder responder) {
 }
 
 template <class Condition>
-bool eventually(Condition condition, std::chrono::milliseconds patience = 10s) {
-  for (auto deadline = Clock::now() + patience; Clock::now() < deadline; std::this_thread::sleep_for(1ms)) {
+bool eventually(Condition condition, std::chrono::milliseconds limit = 10s) {
+  for (auto deadline = Clock::now() + limit; Clock::now() < deadline; std::this_thread::sleep_for(1ms)) {
     if (condition()) return true;
   }
   return condition();

@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// The log-probabilities of one row, read once and then asked for by token or by rank.
 class Logprobs {
  public:
   Result<> read(std::span<const float> logits);

@@ -14,6 +14,7 @@ namespace espalier {
 // The block function: 128 bits of counter and 64 of key to 128 random bits.
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
+// The uniform numbers of one choice of one request, by position.
 class Noise {
  public:
   // choice: which of the request's n continuations.

@@ -5,6 +5,7 @@
 
 namespace espalier {
 
+// The token, and its probability in the distribution that it was drawn from.
 struct Pick {
   TokenId token = -1;
   // Of the token in the distribution it was drawn from, after penalties, temperature and filters; 1 when greedy.

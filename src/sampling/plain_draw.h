@@ -17,6 +17,7 @@ namespace espalier::sampling {
 // Whether there is a token to pick: afterwards scan.max is a finite allowed logit.
 Result<> check_scan(const RowScan& scan);
 
+// Finds the block in which a uniform number falls, then the token within it.
 class PlainDraw {
  public:
   // Requires: sums were scanned, check_scan() succeeded, uniform in [0, 1).

@@ -22,6 +22,7 @@ namespace {
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 constexpr int row_lanes = 16;
 
+// Native registers of W lanes, and what the loops need of them.
 template <int W>
 struct Lanes {
   static constexpr int registers = row_lanes / W;  // that make a row
@@ -99,6 +100,7 @@ ESPALIER_INLINE void weight(typename Lanes<W>::Floats& v, float reference, float
   power_of_two<W>(v);
 }
 
+// Double sums of each lane, kept in registers while a row is read.
 template <int W>
 struct LaneSums {
   typename Lanes<W>::Doubles low[Lanes<W>::registers] = {}, high[Lanes<W>::registers] = {};

@@ -27,6 +27,7 @@ inline bool allowed(AllowedMask mask, std::size_t token) {
   return mask.empty() || (mask[token / 32] >> (token % 32) & 1u);
 }
 
+// The maxima and sums of a row by strip and block.
 struct RowScan {
   std::vector<float> strip_max;   // [ceil(row / 64)]; -infinity where nothing is allowed
   std::vector<float> block_max;   // [ceil(row / 1024)]; NaN where one is allowed
@@ -39,6 +40,7 @@ struct RowScan {
   double block_scale(std::size_t block) const;  // exp((block_max - max) * sharpness)
 };
 
+// What a scan computes of each block: maxima alone, or sums of exponentials too.
 enum class ScanFor { maxima, sums };
 
 // Requires: the mask is empty or has a bit for every logit.

@@ -22,6 +22,7 @@
 
 namespace espalier {
 
+// A row and all that bears on the choice of its token.
 struct PickInput {
   std::span<float> logits;                   // [vocabulary]; changed in places while picking, restored on return
   const SamplingParams* params = nullptr;    // validated; Requires: not null
@@ -31,6 +32,7 @@ struct PickInput {
   double uniform = 0;                        // Noise(seed, choice).uniform(position), in [0, 1)
 };
 
+// Picks tokens from rows; holds scratch memory between calls.
 class Sampler {
  public:
   Result<Pick> pick(const PickInput& input);

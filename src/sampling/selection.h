@@ -18,6 +18,7 @@
 
 namespace espalier::sampling {
 
+// A token with its logit and, once it is weighed, its weight.
 struct Ranked {
   float logit = 0;
   TokenId token = 0;
@@ -50,6 +51,7 @@ float reached_by(const RowScan& scan, std::size_t count, std::vector<float>& scr
 // All allowed tokens with logit >= at_least.
 void gather(std::span<const float> logits, AllowedMask mask, const RowScan& scan, float at_least, Candidates& out);
 
+// Cuts the order of candidates at a count or a mass of weight without sorting all of it.
 class Selection {
  public:
   // The end of the shortest prefix of the candidates' order with `count` tokens or a weight of `mass`; everything when

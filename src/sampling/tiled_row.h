@@ -18,6 +18,7 @@
 
 namespace espalier {
 
+// A row that is being read block by block: keeps sums, then asks again for the one block it needs.
 class TiledRow {
  public:
   static bool suits(const SamplingParams& params, std::size_t vocabulary);

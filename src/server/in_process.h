@@ -21,6 +21,7 @@ namespace espalier::server {
 class Service;
 struct ServedModel;
 
+// A server without sockets: calls go to the same routes.
 class InProcess {
  public:
   // `name`: what the model is called when the options name nothing.

@@ -17,19 +17,19 @@ namespace {
 using std::chrono::milliseconds;
 
 // Waits for what a call is woken by.
-struct Bell {
+struct WakeSignal {
   std::mutex mutex;
-  std::condition_variable rung;
-  int rings = 0;
-  void ring() {
+  std::condition_variable raised;
+  int raises = 0;
+  void raise() {
     const std::scoped_lock lock(mutex);
-    ++rings;
-    rung.notify_all();
+    ++raises;
+    raised.notify_all();
   }
   bool wait() {
     std::unique_lock lock(mutex);
-    const bool there = rung.wait_for(lock, std::chrono::seconds(60), [this] { return rings > 0; });
-    rings = 0;
+    const bool there = raised.wait_for(lock, std::chrono::seconds(60), [this] { return raises > 0; });
+    raises = 0;
     return there;
   }
 };
@@ -53,11 +53,11 @@ class InProcessTest : public ::testing::Test {
     std::string body;
   };
   Answer ask(net::Method method, std::string_view path, std::string body = {}) {
-    const auto bell = std::make_shared<Bell>();  // the last ring may end behind what it told of
+    const auto signal = std::make_shared<WakeSignal>();  // the last notification may end behind what it told of
     Answer answer;
-    auto call = routes_->call(method, path, std::move(body), [bell] { bell->ring(); });
+    auto call = routes_->call(method, path, std::move(body), [signal] { signal->raise(); });
     while (!call.ended())
-      if (!call.take(answer.body) && !bell->wait()) ADD_FAILURE() << "nothing came";
+      if (!call.take(answer.body) && !signal->wait()) ADD_FAILURE() << "nothing came";
     answer.status = call.status();
     answer.whole = call.whole();
     return answer;
@@ -94,12 +94,12 @@ TEST_F(InProcessTest, StreamsEvents) {
 
 TEST_F(InProcessTest, ADroppedCallIsCancelled) {
   {
-    const auto bell = std::make_shared<Bell>();
+    const auto signal = std::make_shared<WakeSignal>();
     const auto call = routes_->call(
         net::Method::post, "/generate",
         R"({"text": "Hello", "stream": true, "sampling_params": {"max_new_tokens": 400, "ignore_eos": true}})",
-        [bell] { bell->ring(); });
-    EXPECT_TRUE(bell->wait());
+        [signal] { signal->raise(); });
+    EXPECT_TRUE(signal->wait());
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (routes_->engine()->status().running > 0) {

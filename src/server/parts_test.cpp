@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/json.h"
-#include "engine/stream/courier.h"
+#include "engine/stream/completion_notifier.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"
 #include "server/admission/drain_rate.h"
@@ -255,9 +255,9 @@ TEST(StallWatch, StallsOnlyWhenWorkWaitsAndNoStepIsMade) {
   EXPECT_FALSE(watch.stalled(status, 171, 30));
 }
 
-class CountingErrand final : public Errand {
+class CountingCompletion final : public Completion {
  public:
-  explicit CountingErrand(int until, bool throws = false) : until_(until), throws_(throws) {}
+  explicit CountingCompletion(int until, bool throws = false) : until_(until), throws_(throws) {}
   bool advance() override {
     EXPECT_FALSE(inside_.exchange(true)) << "two advances at once, or one after the end";
     if (throws_) throw std::runtime_error("meant to");
@@ -276,23 +276,23 @@ class CountingErrand final : public Errand {
   std::atomic<bool> inside_{false};
 };
 
-TEST(Courier, ARungErrandAdvancesUntilItIsOver) {
-  Courier courier("test");
-  std::vector<std::shared_ptr<CountingErrand>> errands;
-  for (int i = 0; i < 20; ++i) errands.push_back(std::make_shared<CountingErrand>(1 + i % 5, i == 7));
-  for (const auto& errand : errands) courier.add(errand);
-  std::vector<std::thread> ringers;
+TEST(CompletionNotifier, ANotifiedCompletionAdvancesUntilItIsOver) {
+  CompletionNotifier notifier("test");
+  std::vector<std::shared_ptr<CountingCompletion>> completions;
+  for (int i = 0; i < 20; ++i) completions.push_back(std::make_shared<CountingCompletion>(1 + i % 5, i == 7));
+  for (const auto& completion : completions) notifier.add(completion);
+  std::vector<std::thread> notifying;
   for (int t = 0; t < 3; ++t) {
-    ringers.emplace_back([&] {
-      while (courier.count() > 0) {
-        for (const auto& errand : errands) courier.ring(*errand);
+    notifying.emplace_back([&] {
+      while (notifier.count() > 0) {
+        for (const auto& completion : completions) notifier.notify(*completion);
       }
     });
   }
-  for (auto& ringer : ringers) ringer.join();
-  for (std::size_t i = 0; i < errands.size(); ++i) {
-    EXPECT_EQ(errands[i]->gave_up, i == 7);
-    EXPECT_EQ(errands[i]->advanced, i == 7 ? 0 : 1 + static_cast<int>(i) % 5);
+  for (auto& thread : notifying) thread.join();
+  for (std::size_t i = 0; i < completions.size(); ++i) {
+    EXPECT_EQ(completions[i]->gave_up, i == 7);
+    EXPECT_EQ(completions[i]->advanced, i == 7 ? 0 : 1 + static_cast<int>(i) % 5);
   }
 }
 

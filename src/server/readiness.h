@@ -10,6 +10,7 @@
 
 namespace espalier::server {
 
+// The phase of the server's life, with the progress of loading.
 class Readiness {
  public:
   enum class Phase { loading, ready, draining };

@@ -13,6 +13,7 @@
 
 namespace espalier::server {
 
+// The loaded engine with the model's names, template and description.
 struct ServedModel {
   std::unique_ptr<Engine> engine;
   std::vector<std::string> names;                    // at least one; the first is the one we report

@@ -151,8 +151,8 @@ std::size_t Server::active() const {
 }
 
 void Server::cut() {
-  const auto end = [](Errand& errand) {
-    errand.cancel(
+  const auto end = [](Completion& completion) {
+    completion.cancel(
         {Error::Kind::unavailable, "the server is shutting down and the request was cut off", {}, "draining"});
   };
   service_->light.for_each(end);

@@ -1,11 +1,10 @@
 // server.h: the HTTP face of one engine, from the open socket to the last drained stream.
 //
 // Order:   start, progress*, attach_engine, begin_drain, cut, stop. The socket opens in start(): until attach_engine()
-// has
-//          made its warm-up token, /livez answers 200, /health 503 with the progress, and inference 503 "loading".
+//          has made its warm-up token, /livez answers 200, /health 503 with the progress, and inference 503 "loading".
 // Threads: all calls from any thread but the server's own; start/attach/stop from one.
 // Fails:   start: cannot_bind, bad_request for an option; attach_engine: the warm-up's error.
-// Source:  reference/server-conventions.md sections 3 to 11.
+// Source:  docs/http.md says what is answered; the probes are Kubernetes' (livez, readyz), headers and errors OpenAI's.
 #pragma once
 
 #include <chrono>
@@ -19,6 +18,7 @@ namespace espalier::server {
 
 class Service;
 
+// A running HTTP server, with or without its model.
 class Server {
  public:
   static Result<std::unique_ptr<Server>> start(ServerOptions options);

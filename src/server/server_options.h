@@ -12,6 +12,7 @@
 
 namespace espalier::server {
 
+// The server's settings: address, keys, limits, time-outs, names.
 struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 30000;

@@ -27,7 +27,7 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       unknown_fields(options.strict),
       sessions({options.max_sessions, SessionLimits{}.tokens, options.session_timeout}),
       logprob_budget(2 * options.max_logprob_entries),
-      program_texts(std::make_shared<lang::TextPool>(std::int64_t{options.max_program_memory_mib} << 20)),
+      program_texts(std::make_shared<lang::SharedTextBudget>(std::int64_t{options.max_program_memory_mib} << 20)),
       body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),

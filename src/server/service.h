@@ -10,9 +10,9 @@
 #include <mutex>
 #include <string_view>
 
-#include "base/side_pool.h"
-#include "engine/stream/courier.h"
-#include "lang/batch/text_allowance.h"
+#include "base/background_pool.h"
+#include "engine/stream/completion_notifier.h"
+#include "lang/batch/text_budget.h"
 #include "net/http_server.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"
@@ -30,6 +30,7 @@ namespace espalier::server {
 
 bool is_loopback(std::string_view host);  // whether only this machine can reach a server bound to it
 
+// Owns what all routes use, from options and keys to pools of threads and counters.
 class Service {
  public:
   Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_ring);
@@ -56,7 +57,7 @@ class Service {
   ActiveIds active_ids;
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
-  const std::shared_ptr<lang::TextPool> program_texts;  // what programs under way may hold together
+  const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
   Budget body_budget;  // bytes of large bodies that wait to be read: four of the largest
   // Set before the server runs.
   std::function<net::ServerStats()> net_stats;
@@ -73,8 +74,8 @@ class Service {
   // and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads
   // one large body after another, and `slow` does what may take seconds, so that short requests never wait behind
   // either.
-  Courier light{"light"}, heavy{"heavy"};
-  SidePool pool, bulk, slow;
+  CompletionNotifier light{"light"}, heavy{"heavy"};
+  BackgroundPool pool, bulk, slow;
 };
 
 double steady_seconds();

@@ -22,6 +22,7 @@ struct TensorUse {  // one tensor
   std::uint64_t parameters = 0, bytes = 0;
 };
 
+// The tensors and types of a model file with their sizes.
 struct Contents {
   std::vector<TypeUse> types;      // most bytes first
   std::vector<TensorUse> tensors;  // in file order

@@ -13,6 +13,7 @@
 
 namespace espalier {
 
+// The element types: plain numbers, and GGUF's quantised blocks.
 enum class DType : std::uint8_t {
   f32,
   f16,
@@ -45,6 +46,7 @@ enum class DType : std::uint8_t {
 };
 inline constexpr int kDTypes = static_cast<int>(DType::iq4_xs) + 1;  // they count from 0 without a gap
 
+// How many values one stored block has, and how many bytes.
 struct BlockShape {
   int elements;  // values in one block; 1 for plain types
   int bytes;
@@ -107,9 +109,11 @@ constexpr bool is_quantised(DType type) {
 std::string_view name(DType type);                     // "Q4_1", "BF16": as GGUF tools print them
 std::optional<DType> dtype_named(std::string_view n);  // the inverse, upper or lower case
 
+// The upper half of a float: 8 bits of exponent, 7 of fraction.
 struct bf16 {
   std::uint16_t bits = 0;
 };
+// IEEE 754's half precision: 5 bits of exponent, 10 of fraction.
 struct f16 {
   std::uint16_t bits = 0;
 };

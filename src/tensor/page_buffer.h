@@ -15,11 +15,13 @@
 
 namespace espalier {
 
+// Returns the pages of a PageBuffer to the system.
 struct UnmapPages {
   std::size_t bytes = 0;
   void operator()(std::byte* memory) const;
 };
 
+// Owns a range of anonymous pages.
 class PageBuffer {
  public:
   PageBuffer() = default;

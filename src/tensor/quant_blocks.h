@@ -6,7 +6,7 @@
 // Layout:  every member is bytes, so alignment is 1 everywhere: a mapped file may be read through these directly.
 //          Scales are little-endian f16. All blocks of a row are adjacent, rows too.
 // Source:  the GGUF format's reference decoder; tensor/decode.cpp spells the arithmetic out and the goldens pin its
-// bits.
+//          bits.
 #pragma once
 
 #include <array>
@@ -125,6 +125,7 @@ struct BlockIQ4_XS {
 inline constexpr std::array<std::int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                            1,    13,   25,  38,  53,  69,  89,  113};
 
+// Scale and minimum of a sub-block of the "K" types, unpacked.
 struct ScaleMin {
   std::uint8_t scale, min;  // 6 bits each
 };

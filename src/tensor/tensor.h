@@ -25,6 +25,7 @@ std::string to_string(const Shape& shape);  // "[320, 64]"
 // whole number of blocks, or a count does not fit.
 std::optional<std::uint64_t> stored_bytes(DType type, std::span<const std::int64_t> shape);
 
+// Name, type, shape and bytes of one tensor.
 struct Tensor {
   std::string name = {};
   DType dtype = DType::f32;

@@ -2,9 +2,8 @@
 //
 // Threads: const calls from any thread.
 // Fails:   find() by nullptr. Bytes of a file that shrinks while it is mapped read as zeros: whoever has read tensors
-// asks
-//          intact() before trusting the outcome (a loader after repacking, an engine that computes from the map per
-//          step).
+//          asks intact() before trusting the outcome (a loader after repacking, an engine that computes from the map
+//          per step).
 #pragma once
 
 #include <memory>
@@ -18,6 +17,7 @@
 
 namespace espalier {
 
+// A checkpoint whose tensors can be found by name.
 class TensorFile {
  public:
   virtual ~TensorFile() = default;

@@ -2,8 +2,9 @@
 //
 // Renders what Hugging Face's apply_chat_template renders (transformers 5), exactly: the same variables, the same
 // treatment of continue_final_message and of reasoning under its several names. There is no fall-back to some other
-// template. Threads: immutable after parse(); any number of threads may render one. Fails:   parse(): bad_file (field
-// "chat_template"), the sentence gives the line.
+// template.
+// Threads: immutable after parse(); any number of threads may render one.
+// Fails:   parse(): bad_file (field "chat_template"), the sentence gives the line.
 //          render(): bad_request. Code "template_error" when the template refuses the conversation (raise_exception:
 //          its message, unchanged), cannot be applied to it, or exceeds a limit of jinja/limits.h; field
 //          "chat_template_kwargs" when a request tries to set what only the server sets.
@@ -21,6 +22,7 @@
 
 namespace espalier {
 
+// What a template is rendered with: messages, tools, documents, further variables.
 struct ChatInput {
   const Json* messages = nullptr;   // array of objects; required
   const Json* tools = nullptr;      // array of objects, or null
@@ -32,6 +34,7 @@ struct ChatInput {
   std::time_t now = 0;  // for strftime_now; 0 = the current time
 };
 
+// A parsed chat template with the special tokens that it may name.
 class ChatTemplate {
  public:
   // `special` are the variables bos_token, eos_token and so on; a token that the model lacks is left out, not empty.

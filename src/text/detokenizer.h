@@ -6,8 +6,8 @@
 // character. The pieces together are Tokenizer::decode() of all ids, with one exception that no streaming can avoid: a
 // run of byte tokens of which some made a character and were shown, and which then turns out not to be UTF-8 as a
 // whole, shows U+FFFD for the broken bytes alone. Costs:   amortised O(1) a token (kinds `bytes` and `pieces`;
-// `library` decodes a window of a few tokens each time). Threads: one at a time. Fails: never; ids outside the
-// vocabulary add nothing.
+// `library` decodes a window of a few tokens each time).
+// Threads: one at a time. Fails: never; ids outside the vocabulary add nothing.
 #pragma once
 
 #include <string>
@@ -18,6 +18,7 @@
 
 namespace espalier {
 
+// Turns tokens into text as they come, holding back what a later token may still change.
 class IncrementalDetokenizer {
  public:
   static constexpr int kMostHeld = 8;

@@ -8,6 +8,7 @@
 
 namespace espalier {
 
+// How text is cut before merging, for one name of tokenizer.ggml.pre.
 struct GgufPreTokenizer {
   std::span<const std::string_view> patterns;  // applied one after the other, each match and each gap a piece
   bool nfc = false;                            // text is normalised to NFC first

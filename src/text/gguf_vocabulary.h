@@ -25,6 +25,7 @@ enum class GgufTokenType : std::int32_t {
   byte = 6
 };
 
+// The tokenizer's metadata of a GGUF file, unchecked.
 struct GgufVocabulary {
   // tokenizer.ggml.model: "llama" (SentencePiece pairs ordered by score), "gpt2" (byte-level pairs), "gemma4"
   // (character-level pairs), "t5" (unigrams). Others are refused.

@@ -2,8 +2,9 @@
 //
 // Each family of models marks its thinking with words of its own; some begin inside it, so that only its end is marked.
 // Text without an end mark behind a beginning is all thinking. Blanks around the thinking and line ends before the
-// answer are part of the marks. A text in pieces gives, put together, what the whole gives. Threads: values; a
-// ReasoningSplitter is used by one thread at a time. Fails:   reasoning_marks(): bad_request naming the known ones.
+// answer are part of the marks. A text in pieces gives, put together, what the whole gives.
+// Threads: values; a ReasoningSplitter is used by one thread at a time.
+// Fails:   reasoning_marks(): bad_request naming the known ones.
 // Source:  SGLang's --reasoning-parser.
 #pragma once
 
@@ -15,6 +16,7 @@
 
 namespace espalier {
 
+// The words around the thinking of one family of models.
 struct ReasoningMarks {
   std::string_view name, begin, end;
   bool begins_inside = false;
@@ -23,6 +25,7 @@ struct ReasoningMarks {
 Result<ReasoningMarks> reasoning_marks(std::string_view name, std::string field);
 std::string reasoning_names();  // of all, for messages
 
+// A piece of output, divided into thinking and answer.
 struct Reasoned {
   std::string thinking, answer;
   bool operator==(const Reasoned&) const = default;
@@ -30,6 +33,7 @@ struct Reasoned {
 
 Reasoned split_reasoning(std::string_view text, const ReasoningMarks& marks);
 
+// Divides text that comes in pieces at the marks.
 class ReasoningSplitter {
  public:
   explicit ReasoningSplitter(const ReasoningMarks& marks) : marks_(marks) {}

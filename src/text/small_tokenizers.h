@@ -11,6 +11,7 @@
 
 namespace espalier::testing {
 
+// One tokenizer twice: read by our own encoder, and by the library's.
 struct Pair {
   std::shared_ptr<const Tokenizer> ours, library;  // the same file by our own encoder and by the library's
 };

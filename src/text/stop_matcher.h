@@ -25,6 +25,7 @@
 
 namespace espalier {
 
+// A checked set of stop strings with the automaton that finds them.
 class StopStrings {
  public:
   static constexpr std::size_t kMostStrings = 256, kMostBytes = 1 << 20;
@@ -69,6 +70,7 @@ struct Stops {
   const std::string& at(int index) const;
 };
 
+// Finds the first stop in text that comes in pieces, and holds back what may become one.
 class StopMatcher {
  public:
   // `keep_match`: what was found is part of the text (no_stop_trim). `at_start`: nothing stands before what is fed.
@@ -98,6 +100,7 @@ class StopMatcher {
   std::optional<int> matched_;
 };
 
+// Where a stop string begins in a text, and which one it is.
 struct FoundStop {
   std::size_t begin = 0;  // in the text
   std::size_t index = 0;  // of the stop string; of equal ones the first

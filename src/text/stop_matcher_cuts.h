@@ -14,6 +14,7 @@
 
 namespace espalier::testing {
 
+// The text before a stop, and which stop it was.
 struct StopOutcome {
   std::string text;
   std::optional<int> matched;

@@ -1,8 +1,8 @@
 // stop_patterns.h: where a pattern's match ends in text that arrives character by character: the automaton as a table.
 //
 // The table is over kinds of characters: characters that no pattern tells apart are one kind. It is made by
-// grammar/regex/stop_regex.h. A PatternSearch follows every match that may be under way, each from where it began; two that
-// are at the same state will end at the same places, so only the one that began first is kept.
+// grammar/regex/stop_regex.h. A PatternSearch follows every match that may be under way, each from where it began; two
+// that are at the same state will end at the same places, so only the one that began first is kept.
 // Units:   offsets in bytes of the text, as its reader counts them.
 // Costs:   a character costs a look-up for each state that some match under way is at: none or a few in text that looks
 //          like no match.
@@ -21,6 +21,7 @@
 
 namespace espalier {
 
+// Patterns compiled into one table of states over kinds of characters.
 struct StopPatterns {
   using State = std::uint16_t;
   static constexpr State kDead = 0;
@@ -38,6 +39,7 @@ struct StopPatterns {
   std::uint8_t kind_of(char32_t character) const;
 };
 
+// Follows all matches under way through a text, character by character.
 class PatternSearch {
  public:
   struct Found {

@@ -30,11 +30,13 @@ namespace espalier {
 
 struct GgufVocabulary;
 
+// Whether special tokens are added, and whether those named in the text are recognised.
 struct EncodeOptions {
   bool add_special = true;    // put the model's begin and end tokens around the text, if it wants any
   bool parse_special = true;  // "<|im_end|>" in the text is that token; false: such strings are plain text
 };
 
+// Whether special tokens are left out of the text.
 struct DecodeOptions {
   bool skip_special = false;  // leave special tokens out
 };
@@ -53,6 +55,7 @@ struct DecodeRules {
 // Names as tokenizer_config.json has them ("bos_token", ...), with the tokens' text: what chat templates may use.
 using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
 
+// An opened tokenizer: encodes, decodes and knows its special tokens.
 class Tokenizer {
  public:
   // tokenizer.json, with what tokenizer_config.json, special_tokens_map.json and added_tokens.json say about special

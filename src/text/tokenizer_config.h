@@ -15,6 +15,7 @@ struct ListedToken {
   bool single_word = false, lstrip = false, rstrip = false, normalized = false, special = true;
 };
 
+// The special and added tokens that a folder's configuration files list.
 struct TokenizerConfig {
   SpecialTokens special;            // bos_token, eos_token, ... in the order of the file
   std::vector<ListedToken> listed;  // in the order of their ids

@@ -10,10 +10,12 @@
 
 namespace espalier {
 
+// Deletes a handle of the Rust library.
 struct FreeTokenizer {
   void operator()(espalier_tokenizer* tokenizer) const { espalier_tokenizer_free(tokenizer); }
 };
 
+// The library's handle and the tables that are read from it once.
 struct Tokenizer::Impl {
   std::unique_ptr<espalier_tokenizer, FreeTokenizer> core;
   espalier_table table{};  // points into core

@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// Characters from `low` to `high`.
 struct CharacterRange {
   std::uint32_t low = 0, high = 0;
   bool operator==(const CharacterRange&) const = default;

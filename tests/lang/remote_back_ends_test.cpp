@@ -147,7 +147,7 @@ TEST(OurServer, SelectsTheSameInOneRequestAndInSglangsWay) {
   auto driver = Driver::shared();
   auto endpoint = open_endpoint("native", server().url(), {}, {});
   ASSERT_TRUE(driver.ok() && endpoint.ok());
-  const auto lane = std::make_shared<Lane>(*driver, *endpoint);
+  const auto queue = std::make_shared<RequestQueue>(*driver, *endpoint);
   for (const auto& method :
        {token_length_normalized(), greedy_token_selection(), unconditional_likelihood_normalized()}) {
     const auto backend = native();
@@ -155,7 +155,7 @@ TEST(OurServer, SelectsTheSameInOneRequestAndInSglangsWay) {
     EXPECT_EQ(backend->usage().calls, 1) << method->name();
     auto waited = std::make_shared<Waited<SelectOutput>>();
     const auto call =
-        native::begin_native_select(lane, native::NativeServer{}, text_document(kPrompt), {choices, method, 0},
+        native::begin_native_select(queue, native::NativeServer{}, text_document(kPrompt), {choices, method, 0},
                                     [waited](Result<SelectOutput> result) { waited->end(std::move(result)); });
     const auto stepwise = waited->wait();
     ASSERT_TRUE(at_once.ok()) << at_once.error().message;
@@ -167,7 +167,7 @@ TEST(OurServer, SelectsTheSameInOneRequestAndInSglangsWay) {
       EXPECT_EQ(at_once->meta["unconditional_token_logprobs"], stepwise->meta["unconditional_token_logprobs"]);
     }
   }
-  EXPECT_EQ(lane->tally().usage().calls, 2 + 2 + 3);
+  EXPECT_EQ(queue->counters().usage().calls, 2 + 2 + 3);
 }
 
 TEST(OurServer, SelectsBehindACompletionAndBehindAChat) {

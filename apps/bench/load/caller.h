@@ -2,8 +2,9 @@
 //
 // A select is made as the server can: by likelihood where it scores continuations, else constrained to the choices,
 // else as free text of which the beginning is compared with the choices. A record counts the prompt once, whichever
-// way. Order:   (generate | select)*, also from `done`. Threads: one; `done` is called from Transport::run(). Fails: a
-// failed call gives ok = false; its record has the sentence.
+// way.
+// Order:   (generate | select)*, also from `done`. Threads: one; `done` is called from Transport::run(). Fails: a
+//          failed call gives ok = false; its record has the sentence.
 #pragma once
 
 #include <cstddef>

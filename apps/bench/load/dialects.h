@@ -5,7 +5,7 @@
 
 namespace espalier::bench {
 
-// SGLang's /generate. Source: reference/sglang-http.md, sections 2 and 3.
+// SGLang's /generate. Source: SGLang, bench_serving.py.
 class NativeDialect final : public Dialect {
  public:
   NativeDialect(Backend::Constraints constraints, DialectOptions options) : Dialect(constraints, std::move(options)) {}

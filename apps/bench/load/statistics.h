@@ -1,8 +1,8 @@
 // statistics.h: what a sample of measurements says: mean, spread and percentiles.
 //
 // Percentiles interpolate linearly between the two neighbours, and the deviation is that of the whole sample (divided
-// by its size): what numpy does by default, so that figures compare with those of SGLang's and vLLM's tools. Units:
-// those of the sample. Threads: pure functions. Fails: never; an empty sample gives zeros.
+// by its size): what numpy does by default, so that figures compare with those of SGLang's and vLLM's tools.
+// Units: those of the sample. Threads: pure functions. Fails: never; an empty sample gives zeros.
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,8 @@
 //
 // Every prefix of what was seen is kept as a hash: two different ones among 10^7 meet with a chance of about 10^-5.
 // Those of a round of the workload are forgotten some rounds later, so that a long run stays small: nothing of them
-// comes again. Units: tokens. Cost: O(prompt) and a look-up for each doubling of its length. Threads: one. Fails:
-// never.
+// comes again.
+// Units: tokens. Cost: O(prompt) and a look-up for each doubling of its length. Threads: one. Fails: never.
 #pragma once
 
 #include <boost/unordered/unordered_flat_set.hpp>

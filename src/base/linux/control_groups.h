@@ -12,6 +12,7 @@
 
 namespace espalier {
 
+// One control group above this process: where its files are, and by which version's names.
 struct ControlGroup {
   std::filesystem::path folder;  // with the files of the controller
   int version;                   // 1 or 2

@@ -165,7 +165,7 @@ TEST(ProcessorsOfThisProcess, ATeamThatHasThemAllKeepsToOneEachWhileItIsKeptApar
       return found;
     };
     {
-      const ComputeTeam::Apart one(team), another(team);
+      const ComputeTeam::SpreadMembers one(team), another(team);
       for (const auto& allowed : seen()) EXPECT_EQ(allowed.size(), 1u);
       EXPECT_EQ(ProcessorSources::of_this_process().allowed, std::vector<int>{all.front()}) << "the caller's";
     }
@@ -176,7 +176,7 @@ TEST(ProcessorsOfThisProcess, ATeamThatHasThemAllKeepsToOneEachWhileItIsKeptApar
 TEST(ProcessorsOfThisProcess, ATeamOfAnotherSizeIsNotKeptApart) {
   const std::vector<int> all = own_processors().allowed;
   ComputeTeam team(static_cast<int>(all.size()) + 1);
-  const ComputeTeam::Apart apart(team);
+  const ComputeTeam::SpreadMembers apart(team);
   team.run(64, [&](int) { EXPECT_EQ(ProcessorSources::of_this_process().allowed, all); });
 }
 

@@ -14,10 +14,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-// What steps aside does so by itself (step_aside.h), but not everywhere: where it does not, it should have a tenth of
-// the processor beside a thread that wants all of it, in turns that are short.
+// What yields to the model does so by itself (yield_to_model.h), but not everywhere: where it does not, it should have a tenth
+// of the processor beside a thread that wants all of it, in turns that are short.
 constexpr int kNice = 10;
-constexpr microseconds kTurn{100};
+constexpr microseconds kTimeSlice{100};
 
 // The kernel's struct sched_attr, which older C libraries do not have and newer ones declare too.
 struct Attributes {
@@ -45,12 +45,12 @@ void set_turn(microseconds turn, int niceness) {
 
 }  // namespace
 
-void shorten_thread_turns(microseconds turn) {
+void shorten_thread_slices(microseconds turn) {
   set_turn(turn, niceness());
 }
 
 void lower_thread_priority() {
-  set_turn(kTurn, std::max(niceness(), kNice));
+  set_turn(kTimeSlice, std::max(niceness(), kNice));
 }
 
 }  // namespace espalier

@@ -10,7 +10,7 @@
 #include <future>
 #include <thread>
 
-#include "base/side_pool.h"
+#include "base/background_pool.h"
 
 namespace espalier {
 namespace {
@@ -19,8 +19,8 @@ int niceness() {
   return ::getpriority(PRIO_PROCESS, 0);
 }
 
-int niceness_in(SidePool::Options options) {
-  SidePool pool(std::move(options));
+int niceness_in(BackgroundPool::Options options) {
+  BackgroundPool pool(std::move(options));
   std::promise<int> found;
   EXPECT_TRUE(pool.submit([&](const CancelFlag&) { found.set_value(niceness()); }));
   return found.get_future().get();
@@ -40,7 +40,7 @@ TEST(ThreadPriority, WhoIsWaitedForHasShorterTurnsThanWhoComputesAndKeepsItsPrio
   std::uint64_t shorter = 0;
   int after = 0;
   std::thread([&] {
-    shorten_thread_turns(std::chrono::microseconds(200)), shorter = turn(), after = niceness();
+    shorten_thread_slices(std::chrono::microseconds(200)), shorter = turn(), after = niceness();
   }).join();
   EXPECT_LT(shorter, usual);
   EXPECT_EQ(after, own);

@@ -10,7 +10,7 @@ Result<WakeDescriptor> WakeDescriptor::open() {
   return WakeDescriptor(std::move(counter), UniqueFd());
 }
 
-void WakeDescriptor::ring() const {
+void WakeDescriptor::notify() const {
   static_cast<void>(::eventfd_write(readable_.get(), 1));  // full: it is readable anyway
 }
 

@@ -4,7 +4,7 @@
 
 namespace espalier {
 
-void shorten_thread_turns(std::chrono::microseconds) {
+void shorten_thread_slices(std::chrono::microseconds) {
   static_cast<void>(::pthread_set_qos_class_self_np(QOS_CLASS_USER_INTERACTIVE, 0));
 }
 

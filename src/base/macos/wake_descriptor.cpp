@@ -17,7 +17,7 @@ Result<WakeDescriptor> WakeDescriptor::open() {
   return WakeDescriptor(std::move(readable), std::move(rung));
 }
 
-void WakeDescriptor::ring() const {
+void WakeDescriptor::notify() const {
   [[maybe_unused]] const ssize_t written = ::write(rung_.get(), "", 1);  // full: it is readable anyway
 }
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/json.h"
-#include "base/step_aside.h"
+#include "base/yield_to_model.h"
 #include "engine/constrain/grammar_cache.h"
 #include "engine/step/core_requests.h"
 #include "text/tokenizer.h"
@@ -95,10 +95,10 @@ class ConstrainedRequests : public ::testing::Test {
   }
 
   Answers together(const std::vector<RequestFields>& requests, CoreOptions core_options, int slots = 8192,
-                   bool aside = false) {
-    GrammarTurns turns({"mask", 2, 64});
+                   bool background = false) {
+    GrammarQueue queue({"mask", 2, 64});
     CoreHarness harness(model, std::move(core_options), slots);
-    if (aside) harness.core.attach(turns);
+    if (background) harness.core.attach(queue);
     for (const auto& fields : requests) harness.add(fields);
     harness.run();
     expect_all_finished(harness);
@@ -132,7 +132,7 @@ TEST_F(ConstrainedRequests, GiveTheSameTokensJumpedOrNotAloneInABurstChunkedDraf
   EXPECT_EQ(one_by_one(requests, true), alone) << "jumped";
   EXPECT_EQ(together(requests, with(true)), alone) << "one burst, jumped";
   EXPECT_GT(saved, 0u);
-  EXPECT_EQ(together(requests, with(true), 8192, true), alone) << "masks worked out aside";
+  EXPECT_EQ(together(requests, with(true), 8192, true), alone) << "masks worked out in the background";
   EXPECT_EQ(together(requests, with(true, DraftSource::tree)), alone) << "jumped, with drafts";
   EXPECT_EQ(together(requests, with(false, DraftSource::ngram)), alone) << "one by one, with drafts";
   CoreOptions small = with(true);
@@ -286,7 +286,7 @@ TEST_F(ConstrainedRequests, ARefusalSpeaksOfTimeOnlyWhereThereWasTooLittle) {
   GrammarCache hurried(tokenizer, limits, 64u << 20);
   const ModelComputes everything(1000);
   std::thread([&] {
-    thread_steps_aside = true;
+    thread_yields_to_model = true;
     const auto refused = [](GrammarCache& by, const std::string& schema) {
       const auto compiled = by.compile({Kind::json_schema, schema});
       return compiled.ok() ? Error() : compiled.error();
@@ -308,8 +308,8 @@ TEST_F(ConstrainedRequests, ATextWithTooManyRulesOpenEndsWithTheGrammarsError) {
   const RequestFields other = ask({Kind::regex, "[a-z ]{20,60}x"});
   deep.sampling.logit_bias = {{*tokenizer->find("a"), 50.0f}};
   deep.grammar = tight.compile(deep.constraint).value();
-  for (const bool aside : {false, true}) {
-    const Answers answers = together({deep, other}, with(true), 8192, aside);
+  for (const bool background : {false, true}) {
+    const Answers answers = together({deep, other}, with(true), 8192, background);
     EXPECT_EQ(text_of(answers[0][0]), "aaaa");
     EXPECT_EQ(answers[0][0].finish.reason, FinishReason::error);
     EXPECT_EQ(answers[0][0].finish.error.kind, Error::Kind::bad_request);
@@ -322,9 +322,9 @@ TEST_F(ConstrainedRequests, ATextWithTooManyRulesOpenEndsWithTheGrammarsError) {
 TEST_F(ConstrainedRequests, AGrammarAtWorkHoldsUpNobodyElse) {
   const RequestFields slow = ask({Kind::regex, "[a-z]{30,50}"}, 60), quick = ask({Kind::regex, "[0-9]{20}"}, 60);
   const Answers alone = {together({slow}, with(false))[0], together({quick}, with(false))[0]};
-  GrammarTurns turns({"mask", 2, 64});
+  GrammarQueue queue({"mask", 2, 64});
   CoreHarness harness(model, with(true), 1024);
-  harness.core.attach(turns);
+  harness.core.attach(queue);
   harness.add(slow);
   harness.add(quick);
   for (int i = 0; i < 3; ++i) harness.step();
@@ -349,11 +349,11 @@ TEST_F(ConstrainedRequests, WhatTakesLongBehindATokenHoldsUpNobodyElse) {
                          together({free}, with(false))[0]};
   cache = std::make_unique<GrammarCache>(tokenizer, GrammarLimits{}, 64u << 20);  // where nobody has been
   slow.grammar = closed.grammar = cache->compile(word).value();
-  GrammarTurns turns({"mask", 1, 64});
+  GrammarQueue queue({"mask", 1, 64});
   std::promise<void> go_on;
   ASSERT_TRUE(turns.submit(nullptr, [held = go_on.get_future().share()] { held.wait(); }));
   CoreHarness harness(model, with(true), 1024);
-  harness.core.attach(turns);
+  harness.core.attach(queue);
   for (const RequestFields& fields : {slow, closed, free}) harness.add(fields);
   for (int i = 0; i < 200 && !harness.answers[2][0].finished; ++i) harness.step();
   EXPECT_TRUE(harness.answers[2][0].finished);

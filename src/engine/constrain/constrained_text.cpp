@@ -13,14 +13,15 @@ Result<> ConstrainedText::begin() {
   return success();
 }
 
-bool ConstrainedText::sees_behind(TokenId token, std::span<const TokenId> output, bool closing, const Aside& aside) {
+bool ConstrainedText::knows_next(TokenId token, std::span<const TokenId> output, bool closing,
+                                 const Background& background) {
   constexpr std::size_t kBefore = 32;  // tokens that may matter to how the tokenizer cuts what follows
-  if (behind_ && !behind_->wait(aside.again)) return false;
+  if (behind_ && !behind_->wait(background.again)) return false;
   behind_.reset();
   if (!holds()) return true;
   auto hold = grammar_->try_hold();
   if (!hold) return false;
-  if (aside.turns == nullptr || thinking_ || ends()) return true;
+  if (background.queue == nullptr || thinking_ || ends()) return true;
   const auto next = grammar_->read(state_, token);
   if (!next.ok() || *next == grammar::Automaton::dead) return true;  // advance() says so
   seen_ = {token, *next, std::nullopt};
@@ -28,11 +29,11 @@ bool ConstrainedText::sees_behind(TokenId token, std::span<const TokenId> output
   const auto last = own(output).last(std::min(kBefore, own(output).size()));
   std::vector<TokenId> before(last.begin(), last.end());
   before.push_back(token);
-  if (!grammar_->knows_behind(*next, closing)) {
-    auto work = std::make_shared<BehindToken>(grammar_, *next, before, closing);
+  if (!grammar_->knows_after(*next, closing)) {
+    auto work = std::make_shared<NextStateWork>(grammar_, *next, before, closing);
     hold.unlock();
-    if (!aside.turns->submit(grammar_.get(), [work] { work->work(); })) return true;
-    if (!work->wait(aside.first)) {
+    if (!background.queue->submit(grammar_.get(), [work] { work->work(); })) return true;
+    if (!work->wait(background.first)) {
       behind_ = std::move(work);
       return false;
     }
@@ -91,7 +92,7 @@ void ConstrainedText::take(grammar::Forced found) {
 
 Result<std::vector<ConstrainedText::Place>> ConstrainedText::along(std::vector<TokenId>& draft,
                                                                    std::span<const TokenId> output,
-                                                                   const Aside& aside) const {
+                                                                   const Background& background) const {
   std::vector<Place> places{place()};
   if (draft.empty()) return places;
   ConstrainedText ahead = *this;
@@ -99,7 +100,7 @@ Result<std::vector<ConstrainedText::Place>> ConstrainedText::along(std::vector<T
   for (std::size_t i = 0; i < draft.size(); ++i) {
     const TokenId token = draft[i];
     bool possible = !ahead.ends() && (ahead.forced().empty() || ahead.forced().front() == token);
-    possible = possible && ahead.sees_behind(token, text, false, aside);
+    possible = possible && ahead.knows_next(token, text, false, background);
     text.push_back(token);
     if (possible) {
       ESP_TRY(possible, ahead.follow(token, text));

@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/constrain/behind_token.h"
-#include "engine/constrain/grammar_turns.h"
+#include "engine/constrain/grammar_queue.h"
+#include "engine/constrain/next_state_work.h"
 #include "espalier/error.h"
 #include "espalier/request.h"
 #include "espalier/types.h"
@@ -21,6 +21,7 @@
 
 namespace espalier {
 
+// A sequence's place in its grammar, with the forced tokens that are still to come.
 class ConstrainedText {
  public:
   ConstrainedText() = default;  // anything may come
@@ -42,28 +43,29 @@ class ConstrainedText {
   Result<> begin();  // at the start of the output
   // Who works out what must come, and how long may be waited for it when it is asked for first, and again. Nobody: it
   // is worked out where it is asked for.
-  struct Aside {
-    GrammarTurns* turns = nullptr;
+  struct Background {
+    GrammarQueue* queue = nullptr;
     std::chrono::milliseconds first{0}, again{0};
   };
   // Whether advance(token) would not wait and takes no time, and with `closing` what completes the text behind it.
-  // Where it does, it is worked out aside: to be asked again in the next step. `output`: all before the token.
-  bool sees_behind(TokenId token, std::span<const TokenId> output, bool closing, const Aside& aside);
-  // `token` has come; `output` is all of it, this token included. Waits for nobody where sees_behind() said so before.
+  // Where it does, it is worked out in the background: to be asked again in the next step. `output`: all before the
+  // token.
+  bool knows_next(TokenId token, std::span<const TokenId> output, bool closing, const Background& background);
+  // `token` has come; `output` is all of it, this token included. Waits for nobody where knows_next() said so before.
   Result<> advance(TokenId token, std::span<const TokenId> output);
 
   // What is to be known of the token behind some of a draft.
   struct Place {
     bool holds = false;  // else anything may come
     grammar::State state = 0;
-    TokenId forced = -1;  // it is this one
-    bool ends = false;    // there is none
-    TokenId beside = -1;  // this one may come, whatever the grammar says: it begins to think
+    TokenId forced = -1;        // it is this one
+    bool ends = false;          // there is none
+    TokenId also_allowed = -1;  // this one may come, whatever the grammar says: it begins to think
   };
   // By tokens of the draft before it. The draft is cut before its first token that cannot come, or behind which
   // nobody has been.
   Result<std::vector<Place>> along(std::vector<TokenId>& draft, std::span<const TokenId> output,
-                                   const Aside& aside) const;
+                                   const Background& background) const;
 
   Place place() const {
     return {holds(), state_, forced().empty() ? TokenId{-1} : forced().front(), ends(),
@@ -87,9 +89,9 @@ class ConstrainedText {
   grammar::State state_ = grammar::Automaton::dead;
   std::vector<TokenId> forced_;  // of which `taken_` have come
   std::size_t taken_ = 0;
-  bool ends_ = false;                    // behind forced_
-  std::shared_ptr<BehindToken> behind_;  // being worked out
-  std::optional<Seen> seen_;             // of the next token
+  bool ends_ = false;                      // behind forced_
+  std::shared_ptr<NextStateWork> behind_;  // being worked out
+  std::optional<Seen> seen_;               // of the next token
 };
 
 }  // namespace espalier

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/free_memory.h"
-#include "base/piecemeal.h"
+#include "base/incremental_free.h"
 #include "base/thread_time.h"
 
 namespace espalier {

@@ -7,7 +7,7 @@
 // that the kept ones then leave.
 // Units:   bytes.
 // Threads: any; two that ask for the same new constraint at once both compile it. Compiling takes up to the limit of
-//          time (grammar.h): side pools, never the engine thread.
+//          time (grammar.h): background pools, never the engine thread.
 // Fails:   as Grammar::compile; bad_request when the model has no tokenizer; unavailable when others were compiled for
 //          as long as this one may wait.
 #pragma once
@@ -27,6 +27,7 @@
 
 namespace espalier {
 
+// Compiled grammars by the content of their constraints, within a bound of memory.
 class GrammarCache {
  public:
   GrammarCache(std::shared_ptr<const Tokenizer> tokenizer, GrammarLimits limits, std::size_t most_bytes)

@@ -1,7 +1,7 @@
 // row_mask.h: which tokens may follow one row of a step, worked out beside the model.
 //
-// A mask that is known costs nothing; another is worked out on the side pool while the model computes. Who picks the
-// token waits for it, but not for ever: a sequence whose mask takes long sits out a step, and the others go on.
+// A mask that is known costs nothing; another is worked out on the background pool while the model computes. Who picks
+// the token waits for it, but not for ever: a sequence whose mask takes long sits out a step, and the others go on.
 // Units:   masks are bitsets over token ids, espalier/grammar.h.
 // Threads: work() by one; the others by any. Fails: with the grammar's error, once its limits are met.
 #pragma once
@@ -19,20 +19,21 @@
 namespace espalier {
 
 // How long a step waits for what a grammar has to say of a row: others wait too, or nobody does.
-inline constexpr std::chrono::milliseconds kGrammarPatience{5}, kGrammarPatienceAlone{100};
+inline constexpr std::chrono::milliseconds kGrammarWait{5}, kGrammarWaitAlone{100};
 
+// The mask of one row: known, or worked out by whoever claims it first.
 class RowMask {
  public:
-  // beside: a token that may come too; -1: none.
-  RowMask(std::shared_ptr<grammar::Grammar> grammar, grammar::State state, TokenId beside)
-      : grammar_(std::move(grammar)), state_(state), beside_(beside) {}
-  RowMask(grammar::State state, TokenId beside, grammar::Allowed known)
-      : state_(state), beside_(beside), allowed_(with_beside(std::move(known))) {}
+  // also_allowed: a token that may come too; -1: none.
+  RowMask(std::shared_ptr<grammar::Grammar> grammar, grammar::State state, TokenId also_allowed)
+      : grammar_(std::move(grammar)), state_(state), also_allowed_(also_allowed) {}
+  RowMask(grammar::State state, TokenId also_allowed, grammar::Allowed known)
+      : state_(state), also_allowed_(also_allowed), allowed_(with_also_allowed(std::move(known))) {}
 
   bool claim() { return !claimed_.exchange(true); }  // true once: by who then works
   void work() {
     auto allowed = grammar_->allowed(state_);
-    if (allowed.ok()) allowed = with_beside(std::move(allowed).value());
+    if (allowed.ok()) allowed = with_also_allowed(std::move(allowed).value());
     {
       const std::lock_guard lock(mutex_);
       allowed_ = std::move(allowed);
@@ -49,21 +50,23 @@ class RowMask {
     const std::lock_guard lock(mutex_);
     return allowed_.has_value();
   }
-  bool is_of(grammar::State state, TokenId beside) const { return state_ == state && beside_ == beside; }
+  bool is_of(grammar::State state, TokenId also_allowed) const {
+    return state_ == state && also_allowed_ == also_allowed;
+  }
 
  private:
-  grammar::Allowed with_beside(grammar::Allowed allowed) const {
-    if (beside_ < 0) return allowed;
+  grammar::Allowed with_also_allowed(grammar::Allowed allowed) const {
+    if (also_allowed_ < 0) return allowed;
     auto tokens = std::make_shared<grammar::MaskWords>(*allowed.tokens);
-    const auto word = static_cast<std::size_t>(beside_) / 32;
+    const auto word = static_cast<std::size_t>(also_allowed_) / 32;
     if (word >= tokens->size()) tokens->resize(word + 1);
-    (*tokens)[word] |= 1u << (static_cast<unsigned>(beside_) % 32);
+    (*tokens)[word] |= 1u << (static_cast<unsigned>(also_allowed_) % 32);
     return {std::move(tokens), allowed.end};
   }
 
   std::shared_ptr<grammar::Grammar> grammar_;
   grammar::State state_ = grammar::Automaton::dead;
-  TokenId beside_ = -1;
+  TokenId also_allowed_ = -1;
   std::atomic<bool> claimed_{false};
   std::mutex mutex_;
   std::condition_variable done_;

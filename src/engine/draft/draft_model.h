@@ -3,7 +3,8 @@
 // It has a pool and a prefix tree of its own: the texts it has read go there at once, what was said when the sequence
 // ends, so a prefix is computed once here too. A guess that was not said is rolled back. It chooses by the sequence's
 // own parameters and noise, which the target's choice is made with as well: the closer the two models, the more often
-// both choose the same. Which guesses are made, and how many, is for drafts.h. Units: positions and rows in tokens.
+// both choose the same. Which guesses are made, and how many, is for drafts.h.
+// Units: positions and rows in tokens.
 // Threads: the engine thread. Fails: make_room() says that the pool is full. Order: the model outlives every sequence
 // it has followed.
 #pragma once
@@ -31,6 +32,7 @@ struct DraftCache {
   std::vector<TokenId> guessed;  // the tokens at the last of those positions, which were guesses
 };
 
+// What a draft model may use and which tokens end a text.
 struct DraftModelOptions {
   int slots = 0;    // of the pool behind the view
   int context = 0;  // longer sequences are not followed
@@ -38,6 +40,7 @@ struct DraftModelOptions {
   std::vector<TokenId> end_tokens;  // the target's: they wait for a request's minimum
 };
 
+// Follows sequences with a small model and guesses their next tokens.
 class DraftModel {
  public:
   DraftModel(Model& model, KvView kv, ComputeTeam& team, DraftModelOptions options);

@@ -55,7 +55,7 @@ std::vector<TokenId> Drafts::from_texts(Sequence& s, int most) {
   double chance = state.acceptance;
   int paying = 0;
   for (; paying < most && chance * worth_ > cost_.row(); ++paying) chance *= state.acceptance;
-  return paying > 0 && text_ledger_.may_try() ? guess(s, paying) : std::vector<TokenId>{};
+  return paying > 0 && text_credit_.may_try() ? guess(s, paying) : std::vector<TokenId>{};
 }
 
 std::vector<TokenId> Drafts::guess(Sequence& s, int most) {
@@ -98,16 +98,16 @@ void Drafts::verified(Sequence& s, int accepted, int rejected) {
 // What guesses cost is measured, not estimated: the time of their step beyond that of a step without any.
 void Drafts::observe(int sequences, int rows, double seconds) {
   cost_.observe(rows, seconds);
-  text_ledger_.decoded(seconds);
-  model_ledger_.decoded(seconds);
+  text_credit_.decoded(seconds);
+  model_credit_.decoded(seconds);
   const Verified texts = std::exchange(of_texts_, {}), model = std::exchange(of_model_, {});
   const int guesses = rows - sequences;
   if (guesses == 0) return plain_.observe(sequences, seconds);
   plain_.guessed(sequences);
   if (!plain_.known(sequences)) return;
   const double plain = plain_.seconds(sequences), extra = (seconds - plain) / guesses, worth = plain / sequences;
-  text_ledger_.won(texts.accepted * worth - texts.drafted * extra);
-  model_ledger_.won(model.accepted * worth - model.drafted * extra);
+  text_credit_.won(texts.accepted * worth - texts.drafted * extra);
+  model_credit_.won(model.accepted * worth - model.drafted * extra);
 }
 
 void Drafts::finished(const Sequence& s) {

@@ -5,7 +5,8 @@
 // small draft model (draft_model.h), which several sequences ask in one batch. A guess costs one more row in the next
 // step, a model's also its own time, and gives a token when the target model would have said it; results do not depend
 // on guesses, only time does. How many pay follows from what rows and the draft model's steps cost (measured) and how
-// often guesses came true. Threads: the engine thread. Fails: never; no guess is an answer.
+// often guesses came true.
+// Threads: the engine thread. Fails: never; no guess is an answer.
 // Source: prompt look-up decoding; REST (He et al. 2023); speculative decoding (Leviathan et al. 2023), with equality
 // under the request's own noise in place of the acceptance probability.
 #pragma once
@@ -15,11 +16,11 @@
 #include <vector>
 
 #include "cache/radix_tree.h"
+#include "engine/draft/draft_acceptance.h"
 #include "engine/draft/draft_model.h"
-#include "engine/draft/draft_odds.h"
 #include "engine/draft/suffix_index.h"
-#include "engine/step/plain_steps.h"
 #include "engine/step/step_cost.h"
+#include "engine/step/undrafted_step_times.h"
 
 namespace espalier {
 
@@ -40,12 +41,14 @@ struct DraftState {
   double seconds = 0;              // and their share of its time
 };
 
+// How long drafts may get.
 struct DraftLimits {
   int most_tokens = 16;  // of one draft
   int most_steps = 16;   // of the draft model for one draft
   int forced = 0;        // draft that many tokens whether they pay or not; for tests, which have no stable times
 };
 
+// Makes the guesses of all sequences, and learns from what came true how many are worth a row.
 class Drafts {
  public:
   Drafts(DraftSource source, const RadixTree& tree, DraftLimits limits = {})
@@ -115,11 +118,11 @@ class Drafts {
   double usual_output_ = 128;      // tokens
   double gain_ = 0;                // seconds a token that the draft model's guesses win, its own time counted
   double model_seconds_ = 0;
-  DraftOdds odds_;
-  PlainSteps plain_;
+  DraftAcceptance acceptance_;
+  UndraftedStepTimes plain_;
   Verified of_texts_, of_model_;
-  DraftLedger text_ledger_{0.1};  // guesses from texts cost a row or two at a time,
-  DraftLedger model_ledger_{1};   // those of a model first a reading of the prompt
+  DraftTimeCredit text_credit_{0.1};  // guesses from texts cost a row or two at a time,
+  DraftTimeCredit model_credit_{1};   // those of a model first a reading of the prompt
   std::map<std::string, Log, std::less<>> logs_;
   std::uint64_t uses_ = 0;
 };

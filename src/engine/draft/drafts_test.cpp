@@ -176,18 +176,18 @@ TEST_F(DraftsOnTinyModel, AdaptiveLengthsChangeNoAnswer) {
   }
 }
 
-TEST(DraftOdds, StartWithTheMakersOwnFigureAndLearn) {
-  DraftOdds odds;
-  EXPECT_DOUBLE_EQ(odds.of(0.6, true), 0.6);
-  for (int i = 0; i < 500; ++i) odds.learn(0.6, true, i % 4 == 0);
-  EXPECT_NEAR(odds.of(0.6, true), 0.25, 0.03);
-  EXPECT_DOUBLE_EQ(odds.of(0.6, false), 0.6);  // sampled ones are another class
-  EXPECT_DOUBLE_EQ(odds.of(0.9, true), 0.9);
-  EXPECT_GE(odds.of(1.0, true), 0.99);  // the end of the range
+TEST(DraftAcceptance, StartWithTheMakersOwnFigureAndLearn) {
+  DraftAcceptance acceptance;
+  EXPECT_DOUBLE_EQ(acceptance.of(0.6, true), 0.6);
+  for (int i = 0; i < 500; ++i) acceptance.learn(0.6, true, i % 4 == 0);
+  EXPECT_NEAR(acceptance.of(0.6, true), 0.25, 0.03);
+  EXPECT_DOUBLE_EQ(acceptance.of(0.6, false), 0.6);  // sampled ones are another class
+  EXPECT_DOUBLE_EQ(acceptance.of(0.9, true), 0.9);
+  EXPECT_GE(acceptance.of(1.0, true), 0.99);  // the end of the range
 }
 
-TEST(DraftLedger, RestsWhenTheAllowanceIsLostAndTriesAgainAfterAHundredTimesTheLoss) {
-  DraftLedger ledger(1);
+TEST(DraftTimeCredit, RestsWhenTheAllowanceIsLostAndTriesAgainAfterAHundredTimesTheLoss) {
+  DraftTimeCredit ledger(1);
   EXPECT_TRUE(ledger.may_try());
   ledger.lost(1.5);
   EXPECT_FALSE(ledger.may_try());

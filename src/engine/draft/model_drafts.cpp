@@ -28,7 +28,7 @@ bool Drafts::prefers_model(Sequence& s, int most, int batch) {
   if (limits_.forced > 0) return true;
   if (state.model_acceptance < 0) state.model_acceptance = usual_acceptance_;
   state.model_acceptance += 0.005 * (0.9 - state.model_acceptance);  // forgives slowly, as above
-  if (!model_ledger_.may_try()) return false;
+  if (!model_credit_.may_try()) return false;
   const double row = cost_.row(), step = model_cost_.known() ? model_cost_.step(batch) / batch : 0;
   const double model = gain_of(state.model_acceptance, most, worth_, row + step),
                texts = gain_of(state.acceptance, static_cast<int>(s.draft.size()), worth_, row);
@@ -41,7 +41,7 @@ bool Drafts::pays_to_catch_up(const Sequence& s, int rows) const {
   const double price = rows * catch_up_row_;
   const double remaining = std::min<double>(s.remaining_output(), std::max<double>(usual_output_, s.generated()));
   if (s.drafting.cache.begun) return true;
-  return model_ledger_.may_spend(price) && (model_ledger_.rested() || gain_ * remaining > price);
+  return model_credit_.may_spend(price) && (model_credit_.rested() || gain_ * remaining > price);
 }
 
 void Drafts::ask_model(std::vector<Asked> asked) {
@@ -91,7 +91,7 @@ bool Drafts::take_round(std::vector<Asked>& asked) {
 
 void Drafts::charge_round(int rows, int turns, double seconds) {
   model_seconds_ += seconds;
-  model_ledger_.lost(seconds);
+  model_credit_.lost(seconds);
   if (rows <= 4 * turns)
     model_cost_.observe(rows, seconds);
   else
@@ -110,7 +110,7 @@ bool Drafts::take_guess(Asked& a, const DraftModel::Turn& turn, double seconds) 
   a.sequence->draft.push_back(turn.guess);
   state.confidence.push_back(turn.confidence);
   if (turn.rows <= kLag) state.seconds += seconds;
-  a.chance *= odds_.of(turn.confidence, a.sequence->request->sampling().greedy());
+  a.chance *= acceptance_.of(turn.confidence, a.sequence->request->sampling().greedy());
   a.rows = 1;
   ++a.made;
   return true;
@@ -123,7 +123,7 @@ void Drafts::trim(Sequence& s) {
   double chance = 1;
   std::size_t paying = 0;
   for (const double confidence : state.confidence) {
-    const double odds = odds_.of(confidence, greedy);
+    const double odds = acceptance_.of(confidence, greedy);
     chance *= odds;
     if (chance * worth_ <= cost_.row()) {  // nobody will tell whether it was right
       state.model_acceptance += kStep * (odds - state.model_acceptance);
@@ -138,8 +138,8 @@ void Drafts::trim(Sequence& s) {
 void Drafts::model_verified(Sequence& s, int accepted, int rejected) {
   DraftState& state = s.drafting;
   const bool greedy = s.request->sampling().greedy();
-  for (int i = 0; i < accepted; ++i) odds_.learn(state.confidence[static_cast<std::size_t>(i)], greedy, true);
-  if (rejected > 0) odds_.learn(state.confidence[static_cast<std::size_t>(accepted)], greedy, false);
+  for (int i = 0; i < accepted; ++i) acceptance_.learn(state.confidence[static_cast<std::size_t>(i)], greedy, true);
+  if (rejected > 0) acceptance_.learn(state.confidence[static_cast<std::size_t>(accepted)], greedy, false);
   usual_acceptance_ += 0.02 * (state.model_acceptance - usual_acceptance_);
   const double won = accepted * worth_ - (accepted + rejected) * cost_.row();
   gain_ += kGainStep * ((won - state.seconds) / (accepted + 1) - gain_);

@@ -1,8 +1,9 @@
 // suffix_index.h: where in a text the last few tokens stood before, to guess what follows them now.
 //
 // An open-addressing table from the hash of three tokens to the position behind their latest occurrence. The text is
-// the caller's and only grows. Cost: O(1) a token and a look-up; four bytes a token, doubled when half full. Threads: a
-// value. Fails: never; a hash that lies is found out by comparing tokens.
+// the caller's and only grows.
+// Cost: O(1) a token and a look-up; four bytes a token, doubled when half full. Threads: a value. Fails: never; a hash
+// that lies is found out by comparing tokens.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 namespace espalier {
 
+// The last position of every run of three tokens in one growing text.
 class SuffixIndex {
  public:
   static constexpr int kGram = 3;

@@ -11,6 +11,7 @@
 
 namespace espalier {
 
+// A decoder with its weights in place, and where they lie.
 struct LoadedDecoder {
   std::unique_ptr<Decoder> decoder;
   std::int64_t mapped_bytes = 0;  // of its weights that lie in a file's pages, which are to stay in memory

@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// A draft model out of its files; it can run once give_pool() has given it a pool.
 struct LoadedDraft {
   std::string name;
   bool keeps_prefixes = true;

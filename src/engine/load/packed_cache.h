@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// The file of packed matrices for one checkpoint: read from, or to be written after loading.
 class PackedCache {
  public:
   static PackedCache open(const EngineOptions& options, const ModelFiles& files, const MemoryRoom& room);

@@ -1,7 +1,8 @@
 // tensor_samples.h: telling checkpoints apart without reading them whole.
 //
 // The name, type, shape and a few pages of every tensor: whatever trains, merges or quantises a model changes nearly
-// all of them. Threads: pure function. Fails: never.
+// all of them.
+// Threads: pure function. Fails: never.
 #pragma once
 
 #include "base/fingerprint.h"

@@ -6,11 +6,11 @@ namespace espalier {
 namespace {
 
 constexpr int kBetter =
-    4;  // times fewer extents, or it is not worth it; and so many times `crumbs` is an extent that stays
+    4;  // times fewer extents, or it is not worth it; and so many times `short_extent` is an extent that stays
 constexpr int kPlenty = 4;  // cached tokens that may be evicted, in lengths of what is moved
 
-// Where the crumbs begin: behind the extents that are long enough.
-int first_crumb(const ExtentList& slots, int long_enough) {
+// Where the short extents begin: behind the extents that are long enough.
+int first_short_extent(const ExtentList& slots, int long_enough) {
   int position = 0;
   for (const Extent& extent : slots.extents()) {
     if (extent.length < long_enough) break;
@@ -36,19 +36,19 @@ bool Compaction::pays(const Sequence& s) const {
   const int held = s.held.tree_slots().length(), extents = extents_of(s.held.tree_slots());
   if (held < limits_.least || extents < std::max(kBetter, 2 * s.extents_left)) return false;
   const int steps = s.remaining_output() / 2;  // who knows?
-  return std::int64_t{extents} * std::min(limits_.crumbs, steps) > held;
+  return std::int64_t{extents} * std::min(limits_.short_extent, steps) > held;
 }
 
 bool Compaction::gather(Sequence& s) {
   const ExtentList& all = s.held.tree_slots();
   s.extents_left = extents_of(all);  // it is not tried again before there are twice as many
-  const int begin = first_crumb(all, kBetter * limits_.crumbs), count = all.length() - begin;
-  const ExtentList crumbs = all.slice(begin, count);
+  const int begin = first_short_extent(all, kBetter * limits_.short_extent), count = all.length() - begin;
+  const ExtentList scattered = all.slice(begin, count);
   if (count < limits_.least) return false;
-  auto place = new_place(count, extents_of(crumbs) / kBetter);
+  auto place = new_place(count, extents_of(scattered) / kBetter);
   if (!place) return false;
-  runner_.copy(crumbs, place->extents());
-  s.extents_left -= extents_of(crumbs) - extents_of(place->extents());
+  runner_.copy(scattered, place->extents());
+  s.extents_left -= extents_of(scattered) - extents_of(place->extents());
   metrics_.moved_tokens.add(static_cast<std::uint64_t>(count));
   return tree_.move(tree_.node(s.held.prefix()), all.length(), std::move(*place));
 }

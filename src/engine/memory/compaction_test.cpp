@@ -26,10 +26,10 @@ class CompactionTest : public ::testing::Test {
   void SetUp() override {
     std::vector<OwnedSlots> pieces;
     for (int i = 0; i < kPieces; ++i) pieces.push_back(*pool_.allocate(kPiece));
-    OwnedSlots crumbs;
-    for (std::size_t i = 0; i < kLength / kPiece; ++i) crumbs.append(std::move(pieces[2 * i]));
+    OwnedSlots scattered;
+    for (std::size_t i = 0; i < kLength / kPiece; ++i) scattered.append(std::move(pieces[2 * i]));
     for (int i = 0; i < kLength; ++i) text_.push_back(i);
-    const ExtentList slots = tree_.insert({"", text_}, std::move(crumbs)).extents;
+    const ExtentList slots = tree_.insert({"", text_}, std::move(scattered)).extents;
     for (int i = 0; i < kLength; ++i) memory_.token_in[slots.slot_at(i)] = i;
   }
 
@@ -63,7 +63,7 @@ class CompactionTest : public ::testing::Test {
   std::vector<std::unique_ptr<Sequence>> running_;
 };
 
-TEST_F(CompactionTest, CrumbsBecomeOneExtentForAllWhoShareThem) {
+TEST_F(CompactionTest, ShortExtentsBecomeOneExtentForAllWhoShareThem) {
   run_sequence(100);
   run_sequence(100);
   EXPECT_EQ(running_[0]->held.extents(), kLength / kPiece);

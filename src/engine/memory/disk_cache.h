@@ -20,6 +20,7 @@
 
 namespace espalier {
 
+// What of an engine under construction the key and the form of its disk tier depend on.
 struct DiskCacheParts {
   const EngineOptions& options;
   const ModelFiles& files;
@@ -33,6 +34,7 @@ struct DiskCacheParts {
 // What lies on disk is of use only to an engine with the same key.
 std::string disk_cache_key(const DiskCacheParts& parts);
 
+// The disk tier of an engine, if it has one, and what is to be said of it.
 struct DiskCache {
   std::unique_ptr<DiskTier> tier;  // null: none
   bool store_evicted = false;

@@ -12,6 +12,7 @@
 
 namespace espalier {
 
+// The slots of one sequence: a pinned prefix of the tree, then slots of its own.
 class HeldTokens {
  public:
   int length() const { return shared_.length() + own_.length(); }

@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// The named prefixes that are pinned in the tree, each until it is released or its time is up.
 class Pins {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -15,11 +15,13 @@
 
 namespace espalier {
 
+// A request's place in the order of tenants, then of users within a tenant; lower goes first.
 struct Turn {
   std::int64_t tenant = 0, user = 0;
   auto operator<=>(const Turn&) const = default;
 };
 
+// Counts the tokens computed for each tenant and user, and says whose turn is next.
 class FairShare {
   struct User {
     std::int64_t served = 0;  // tokens

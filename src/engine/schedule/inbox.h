@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/brief_wait.h"
+#include "base/adaptive_spin.h"
 #include "engine/stream/stream_channel.h"
 #include "espalier/request.h"
 
@@ -19,18 +19,20 @@ namespace espalier {
 
 class EngineCore;
 
+// A submitted request and the channel that its results go to.
 struct Arrival {
   std::shared_ptr<const Request> request;
   std::shared_ptr<StreamChannel> channel;
 };
 using Command = std::function<void(EngineCore&)>;
 
+// The engine thread's mailbox: requests, commands, and whether streams were stopped or cancelled.
 class Inbox {
  public:
   struct Contents {
     std::vector<Arrival> arrivals;
     std::vector<Command> commands;  // run between steps, after the arrivals of the same taking
-    bool wishes = false;            // some stream was cancelled or stopped
+    bool cancellations = false;     // some stream was cancelled or stopped
     bool stopping = false;
   };
 
@@ -40,10 +42,10 @@ class Inbox {
   void put(Command command) {
     change([&] { contents_.commands.push_back(std::move(command)); });
   }
-  void put_wish() {
-    change([&] { contents_.wishes = true; });
+  void put_cancellation() {
+    change([&] { contents_.cancellations = true; });
   }
-  void nudge() {  // there is something to do that lies elsewhere
+  void wake() {  // there is something to do that lies elsewhere
     change([] {});
   }
   void stop() {
@@ -57,12 +59,12 @@ class Inbox {
     return std::exchange(contents_, Contents{{}, {}, false, contents_.stopping});
   }
   void wait() {
-    if (brief_.look([&] { return filled_.load(std::memory_order_acquire); })) return;
+    if (spin_.spin_until([&] { return filled_.load(std::memory_order_acquire); })) return;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return filled_.load(std::memory_order_relaxed); });
     }
-    brief_.slept();
+    spin_.slept();
   }
 
  private:
@@ -79,7 +81,7 @@ class Inbox {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> filled_{false};
-  BriefWait brief_;  // the engine thread's
+  AdaptiveSpin spin_;  // the engine thread's
   Contents contents_;
 };
 

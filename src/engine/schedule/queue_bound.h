@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// Counts what was submitted and not yet seen, so that the queue's limits hold at once.
 class QueueBound {
  public:
   void limit(std::int64_t most_requests, std::int64_t most_tokens);  // before anything is submitted

@@ -2,8 +2,8 @@
 // a simulator can replay them.
 //
 // A step has a budget of prompt tokens; every decoding sequence gets its one token first, then prompts that are under
-// way go on, then waiting requests are admitted in policy order while memory lasts. Source: SGLang's scheduler
-// (new-token ratio, longest prefix match), with several chunks in one step and ageing.
+// way go on, then waiting requests are admitted in policy order while memory lasts.
+// Source: SGLang's scheduler (new-token ratio, longest prefix match), with several chunks in one step and ageing.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 namespace espalier {
 
+// In which order waiting requests are admitted, as --schedule-policy names it.
 enum class SchedulePolicy {
   lpm,         // longest cached prefix first
   dfs_weight,  // branches of the tree one after the other, those with most waiting requests first
@@ -24,6 +25,7 @@ enum class SchedulePolicy {
   random,      // a fixed shuffle
 };
 
+// What the order of admission depends on, of one request that waits.
 struct WaitingView {
   std::uint64_t arrival = 0;
   int matched = 0;  // tokens of its longest cached prefix
@@ -39,6 +41,7 @@ struct WaitingView {
 // that was passed over kAgeingBound times goes first, whatever the policy: it waits at most that many steps longer than
 // it would have by arrival. Under fair sharing it goes before its tenant's others; turns see to the rest.
 inline constexpr int kAgeingBound = 64;
+// The waiting requests from first to last by a policy, sorted only as far as they are asked for.
 class AdmissionOrder {
  public:
   AdmissionOrder(SchedulePolicy policy, std::span<const WaitingView> waiting);
@@ -60,6 +63,7 @@ class AdmissionOrder {
 // Tokens that each running sequence computes in this step: those that speak (one token to go, or a few that a
 // constraint forced), then prompts in order of arrival while `prompt_budget` lasts. `running` in order of arrival.
 inline constexpr int kMostJumped = 128;  // tokens
+// What a running sequence still has to compute in this step, for sharing out its budget.
 struct RunningNeed {
   int to_compute;
   bool speaks = false;  // has said something already

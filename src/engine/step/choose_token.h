@@ -1,8 +1,8 @@
 // choose_token.h: a row of logits to the token that a sequence says with it.
 //
 // The one place where a request's parameters, noise and forbidden tokens meet a row, so that a draft model chooses by
-// the very rule and noise that its guesses are verified with. Threads: any; keeps scratch memory a thread. Fails: as
-// sampling/sampler.h; the row is unchanged on return.
+// the very rule and noise that its guesses are verified with.
+// Threads: any; keeps scratch memory a thread. Fails: as sampling/sampler.h; the row is unchanged on return.
 #pragma once
 
 #include <span>

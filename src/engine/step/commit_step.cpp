@@ -61,12 +61,12 @@ WantedRow EngineCore::wanted_row(const Sequence& s, int position, const Sequence
   row.forced = place.ends && !options_.end_tokens.empty() ? options_.end_tokens.front() : place.forced;
   if (row.forced >= 0) return row;
   const auto& grammar = s.text.grammar();
-  if (s.late_mask && s.late_mask->is_of(place.state, place.beside))
+  if (s.late_mask && s.late_mask->is_of(place.state, place.also_allowed))
     row.mask = s.late_mask;
   else if (auto known = grammar->known(place.state))
-    row.mask = std::make_shared<RowMask>(place.state, place.beside, *std::move(known));
+    row.mask = std::make_shared<RowMask>(place.state, place.also_allowed, *std::move(known));
   else
-    row.mask = std::make_shared<RowMask>(grammar, place.state, place.beside);
+    row.mask = std::make_shared<RowMask>(grammar, place.state, place.also_allowed);
   return row;
 }
 
@@ -75,8 +75,8 @@ void EngineCore::start_masks(const StepPlan& plan) {
   for (const WantedRow& row : plan.rows) {
     if (!row.mask || !row.mask->claim() || row.mask->ready()) continue;
     metrics_.masks.add();
-    const bool taken = grammar_turns_ &&
-                       grammar_turns_->submit(row.sequence->text.grammar().get(), [mask = row.mask] { mask->work(); });
+    const bool taken = grammar_queue_ &&
+                       grammar_queue_->submit(row.sequence->text.grammar().get(), [mask = row.mask] { mask->work(); });
     if (!taken) row.mask->work();
   }
 }
@@ -111,7 +111,7 @@ bool EngineCore::fork(const Sequence* choice, Outcome& outcome) {
   Sequence& s = **at;
   Match match = tree_.match(s.key(), {.length = s.prompt_tokens()});
   if (match.length < s.prompt_tokens()) return false;
-  if (outcome.late || (!outcome.error && !sees_behind(s, outcome.token))) return false;
+  if (outcome.late || (!outcome.error && !knows_next(s, outcome.token))) return false;
   begin(s, std::move(match));
   std::vector<StreamEvent> events;
   const bool finished = commit_token(s, outcome, events) || jump(s, events);
@@ -146,7 +146,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   s.late_mask.reset();
   bool late = false;
   for (bool goes_on = true; goes_on && !finished && row < rows.size(); ++row) {
-    late = outcomes[row].late || (!outcomes[row].error && !sees_behind(s, outcomes[row].token));
+    late = outcomes[row].late || (!outcomes[row].error && !knows_next(s, outcomes[row].token));
     if (late) {
       s.late_mask = rows[row].mask;
       metrics_.late_masks.add();
@@ -196,10 +196,10 @@ void EngineCore::commit_prompt_logprob(Sequence& s, Outcome& outcome) {
 }
 
 // Whether the token can be committed without holding up the others.
-bool EngineCore::sees_behind(Sequence& s, TokenId token) const {
+bool EngineCore::knows_next(Sequence& s, TokenId token) const {
   const bool closes = s.request->fields().json_closing && s.remaining_output() == 1;
-  const auto first = alone_ ? kGrammarPatienceAlone : kGrammarPatience;
-  return s.text.sees_behind(token, s.output(), closes, {grammar_turns_, first, alone_ ? first : decltype(first){0}});
+  const auto first = alone_ ? kGrammarWaitAlone : kGrammarWait;
+  return s.text.knows_next(token, s.output(), closes, {grammar_queue_, first, alone_ ? first : decltype(first){0}});
 }
 
 // True when the sequence has ended.
@@ -272,7 +272,7 @@ bool EngineCore::jump(Sequence& s, std::vector<StreamEvent>& events) {
       outcome.token = options_.end_tokens.front();  // without one it has ended before
     else
       return false;
-    if (!sees_behind(s, outcome.token)) return false;
+    if (!knows_next(s, outcome.token)) return false;
     ++s.passes_saved;
     metrics_.passes_saved.add();
     if (commit_token(s, outcome, events)) return true;
@@ -286,7 +286,7 @@ void EngineCore::jump_at_start(Sequence& s) {
   while (!s.broken && s.remaining_output() > 1 && !s.text.forced().empty()) {
     Outcome outcome;
     outcome.token = s.text.forced().front();
-    if (is_end(s, outcome.token) || !sees_behind(s, outcome.token)) break;
+    if (is_end(s, outcome.token) || !knows_next(s, outcome.token)) break;
     ++s.forced_tokens;
     ++s.passes_saved;
     metrics_.forced_tokens.add();

@@ -29,6 +29,7 @@ struct Answer {
   }
 };
 
+// A small model of tests/data with its expected outputs, or a mark that it is not there.
 class GoldenModel {
  public:
   explicit GoldenModel(const std::string& name, Activations mode, int threads = 1, int max_rows = 600) : team(threads) {
@@ -59,6 +60,7 @@ class GoldenModel {
   std::unique_ptr<Decoder> decoder;  // null when the golden is not here
 };
 
+// One EngineCore with pool and runner over a golden model, stepped by the test.
 class CoreHarness {
  public:
   CoreHarness(GoldenModel& model, CoreOptions options, int slots, KvType type = KvType::f32)

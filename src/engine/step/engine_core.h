@@ -2,15 +2,15 @@
 // them.
 //
 // A coordinator: which tokens are next (scheduler.h), where they lie (cache/), what becomes of them (step.h, carried
-// out by model_runner.h) are answered elsewhere. Threads: one. Nothing here locks but the channels that carry results
-// out.
+// out by model_runner.h) are answered elsewhere.
+// Threads: one. Nothing here locks but the channels that carry results out.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "base/side_pool.h"
+#include "base/background_pool.h"
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
 #include "cache/transfer_rates.h"
@@ -27,6 +27,7 @@
 
 namespace espalier {
 
+// How a core schedules, what it keeps, and its limits.
 struct CoreOptions {
   int max_running = 64;
   int prefill_chunk = 512;    // prompt tokens of one step
@@ -43,12 +44,14 @@ struct CoreOptions {
   bool jump_forward = true;  // text that a constraint forces is appended at once
 };
 
+// Whether an id has to be equal, or only to begin with what is given.
 enum class IdMatch { whole, prefix };
 
 inline double seconds_of(Sequence::Clock::duration d) {
   return std::chrono::duration<double>(d).count();
 }
 
+// All state of the engine thread, and step(): plan, run, commit.
 class EngineCore {
  public:
   using Now = std::function<Sequence::Clock::time_point()>;  // a simulator brings its own time
@@ -58,7 +61,7 @@ class EngineCore {
   // Evicted prefixes go to `tier` from now on, and come back when a request needs them.
   void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted);
   void attach(DraftModel& model) { drafts_.use(model); }         // it outlives the core
-  void attach(GrammarTurns& turns) { grammar_turns_ = &turns; }  // for constraints' masks; it outlives the core
+  void attach(GrammarQueue& queue) { grammar_queue_ = &queue; }  // for constraints' masks; it outlives the core
   std::int64_t save_cache(DiskTier::Time until);  // what the tree holds, to the tier; the tokens that were written
 
   void add(const Arrival& arrival);
@@ -122,7 +125,7 @@ class EngineCore {
                     std::vector<StreamEvent>& events);
   void settle_draft(Sequence& sequence, int accepted, int rejected);
   void commit_prompt_logprob(Sequence& sequence, Outcome& outcome);
-  bool sees_behind(Sequence& sequence, TokenId token) const;
+  bool knows_next(Sequence& sequence, TokenId token) const;
   bool commit_token(Sequence& sequence, Outcome& outcome, std::vector<StreamEvent>& events);
   bool fail(Sequence& sequence, const Error& error, std::vector<StreamEvent>& events);
   bool finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> matched,
@@ -156,7 +159,7 @@ class EngineCore {
   RunningRate generation_{1.0};
   StepCost cost_;  // of all steps, by rows
   Drafts drafts_;
-  GrammarTurns* grammar_turns_ = nullptr;
+  GrammarQueue* grammar_queue_ = nullptr;
   bool alone_ = false;  // the step that is committed has one row
   Compaction compaction_;
 };

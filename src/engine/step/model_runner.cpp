@@ -109,8 +109,8 @@ Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, boo
   } else {
     const grammar::Allowed* allowed = nullptr;
     if (row.mask) {
-      const auto patience = waits_again(row) ? std::chrono::milliseconds{0} : kGrammarPatience;
-      const auto* mask = row.mask->wait(alone ? kGrammarPatienceAlone : patience);
+      const auto wait_limit = waits_again(row) ? std::chrono::milliseconds{0} : kGrammarWait;
+      const auto* mask = row.mask->wait(alone ? kGrammarWaitAlone : wait_limit);
       if (mask == nullptr || !mask->ok()) {
         outcome.late = mask == nullptr;
         if (mask != nullptr) outcome.error = mask->error();

@@ -32,6 +32,7 @@ class ScannedRows : public LogitReader {
   std::vector<TiledRow> rows_;          // never fewer: they keep memory
 };
 
+// The StepRunner that computes with the model.
 class ModelRunner : public StepRunner {
  public:
   ModelRunner(Model& model, KvPool& kv, ComputeTeam& team, std::vector<TokenId> end_tokens)

@@ -160,11 +160,11 @@ bool EngineCore::prefix_is_being_computed(const Sequence& waiting) const {
 // More of its prefix lies on disk, and reading it is quicker than computing it: the request waits, others go on.
 bool EngineCore::prefix_is_being_read(Sequence& s) {
   if (!disk_) return false;
-  DiskPrefixes::Wish wish{s.arrival, s.key(), s.match_limit()};
-  wish.matched = s.peeked.last.length;
+  DiskPrefixes::LoadRequest load{s.arrival, s.key(), s.match_limit()};
+  load.matched = s.peeked.last.length;
   if (!running_.empty() || !admitted_now_.empty())
-    wish.room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
-  return disk_->wait_for(wish, s.on_disk);
+    load.room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
+  return disk_->wait_for(load, s.on_disk);
 }
 
 void EngineCore::plan_waiting(StepPlan& plan, int& prompt_budget) {
@@ -237,7 +237,7 @@ void EngineCore::add_drafts(StepPlan& plan, int budget) {
     Sequence& s = *chunk.sequence;
     if (s.text.busy()) s.draft.clear();
     if (s.text && !s.draft.empty()) {
-      auto places = s.text.along(s.draft, s.output(), {grammar_turns_, kGrammarPatience});
+      auto places = s.text.along(s.draft, s.output(), {grammar_queue_, kGrammarWait});
       if (places.ok())
         s.places = std::move(places).value();
       else
@@ -332,7 +332,7 @@ void EngineCore::begin(Sequence& s, Match match) {
 
 // A full pool is the ordinary case. Slots freed one by one, as they are wanted, would go to whoever asks next:
 // sequences that decode side by side would lie interleaved, every token an extent. So a longer piece is freed at once,
-// also when there are crumbs enough: these grow together when what lies between them is evicted.
+// also when there are short extents enough: these grow together when what lies between them is evicted.
 void EngineCore::make_place(const Sequence& s, int count) {
   const int moving = count - s.held.room_in_place(allocator_);
   if (moving <= 0) return;

@@ -13,6 +13,7 @@ namespace espalier {
 class HeldTokens;
 struct Sequence;
 
+// Collects the rows of a step from all sequences, as the model wants them.
 class RaggedBatch {
  public:
   void clear();

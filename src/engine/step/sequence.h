@@ -26,6 +26,7 @@
 
 namespace espalier {
 
+// One choice of a request, from its arrival to its end.
 struct Sequence {
   using Clock = std::chrono::steady_clock;
 

@@ -28,6 +28,7 @@ struct WantedRow {  // what follows the token at `position`: the next of the pro
   std::shared_ptr<RowMask> mask;  // which may follow; null: all
 };
 
+// The rows that a step computes, and for which of them a token or log-probabilities are wanted.
 struct StepPlan {
   std::vector<ScheduledChunk> chunks;
   std::vector<WantedRow> rows;  // in the order of chunks and positions
@@ -56,6 +57,7 @@ struct Outcome {       // of a wanted row
   std::optional<Error> error;  // ends this sequence alone
 };
 
+// Carries out plans: with a model, or in simulated time.
 class StepRunner {
  public:
   virtual ~StepRunner() = default;

@@ -6,6 +6,7 @@
 
 namespace espalier {
 
+// The fitted line of a step's seconds over its rows.
 class StepCost {
  public:
   void observe(int rows, double seconds);

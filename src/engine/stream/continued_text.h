@@ -17,6 +17,7 @@
 
 namespace espalier {
 
+// A text as token ids, up to the last boundary, and the literal behind it that is not encoded yet.
 class ContinuedText {
  public:
   void add_literal(std::string_view text) { pending_ += text; }

@@ -53,7 +53,7 @@ void StreamChannel::stop(int choice) {
     if (stopped_[static_cast<std::size_t>(choice)]) return;
     stopped_[static_cast<std::size_t>(choice)] = true;
   }
-  wish();
+  wake_engine();
 }
 
 void StreamChannel::cancel() {
@@ -62,7 +62,7 @@ void StreamChannel::cancel() {
     if (cancelled_ || open_choices_ == 0) return;
     cancelled_ = true;
   }
-  wish();
+  wake_engine();
 }
 
 void StreamChannel::abandon() {
@@ -70,7 +70,7 @@ void StreamChannel::abandon() {
   cancel();
 }
 
-void StreamChannel::wish() {
+void StreamChannel::wake_engine() {
   std::function<void()> wake;
   {
     std::lock_guard lock(mutex_);

@@ -1,8 +1,8 @@
 // stream_channel.h: what lies between the engine thread and the reader of one request.
 //
-// The engine adds the events of a step under one lock and wakes the reader once; the reader leaves wishes (stop a
-// choice, cancel) that the engine looks at when the channel's number comes up in the inbox. Threads: the engine thread
-// writes events; one reader takes them; wishes may come from anybody.
+// The engine adds the events of a step under one lock and wakes the reader once; the reader leaves requests (stop a
+// choice, cancel) that the engine looks at when the channel's number comes up in the inbox.
+// Threads: the engine thread writes events; one reader takes them; requests may come from anybody.
 #pragma once
 
 #include <condition_variable>
@@ -16,9 +16,10 @@
 
 namespace espalier {
 
+// The queue of events of one request, and the reader's stop and cancel on their way back.
 class StreamChannel {
  public:
-  // `wake` tells the engine that this channel has a wish; it must be callable from any thread, also after the engine is
+  // `wake` tells the engine that this channel was stopped or cancelled; it must be callable from any thread, also after the engine is
   // gone.
   StreamChannel(std::string id, int choices, std::function<void()> wake)
       : id_(std::move(id)),
@@ -45,7 +46,7 @@ class StreamChannel {
   void abandon();  // the reader is gone: it hears nothing more
 
  private:
-  void wish();
+  void wake_engine();
 
   const std::string id_;
   mutable std::mutex mutex_;

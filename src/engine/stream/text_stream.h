@@ -29,6 +29,7 @@ struct TextDelta {
   bool last = false;  // a stop was found: the next event of this choice is its end
 };
 
+// How a choice ended, with the text that was held back until then.
 struct TextEnd {
   int choice = 0;
   std::string text;  // what was held back until the end
@@ -53,6 +54,7 @@ struct TextRules {
   std::string constraint_place;        // for its errors
 };
 
+// The events of a Stream with their text, cut at stop strings and patterns.
 class TextStream {
  public:
   // tokenizer may be null: every text is then empty. It must outlive the stream.

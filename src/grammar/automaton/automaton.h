@@ -31,18 +31,21 @@ namespace espalier::grammar {
 
 using State = std::uint32_t;
 
+// An expression that is being read, and the state to go on in behind it.
 struct Frame {
   Expression at = 0;
   State caller = 0;
   bool operator==(const Frame&) const = default;
 };
 
+// How far the automaton may grow, and how deep rules may be open.
 struct AutomatonLimits {
   std::size_t states = 1'000'000;
   std::size_t frames = 4096;   // in one state
   std::uint32_t depth = 1000;  // of frames, each the next one's caller; a rule that would open more is not allowed
 };
 
+// States over an ExpressionStore, made as texts reach them; next() reads a byte.
 class Automaton {
  public:
   static constexpr State dead = 0, outside = 1, unknown = 2;

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "base/step_aside.h"
+#include "base/yield_to_model.h"
 #include "grammar/automaton/hashing.h"
 
 namespace espalier::grammar {
@@ -58,10 +58,10 @@ std::uint8_t ExpressionStore::inherited(std::span<const Expression> parts) const
 
 bool ExpressionStore::spend() {
   constexpr std::uint32_t kBetweenLooks = 512, kBetweenSteps = 32;
-  if (spent_ % kBetweenSteps == 0) step_aside();
+  if (spent_ % kBetweenSteps == 0) yield_to_model();
   if (++spent_ % kBetweenLooks == 0) {
     const auto now = std::chrono::steady_clock::now();
-    look_at_time(now);
+    check_long_work(now);
     const bool late = now > deadline_ || (allowance_ && allowance_->used_up());
     if (late || (room_ && !room_())) exhausted_ = true;
   }
@@ -134,7 +134,7 @@ bool ExpressionStore::same(const Node& node, const Node& other, std::span<const 
 }
 
 Expression ExpressionStore::intern(Node node, std::span<const Expression> parts, std::string_view text) {
-  step_aside();
+  yield_to_model();
   node.hash = hash_of(node, parts, text);
   std::size_t at = node.hash & (table_.size() - 1);
   for (; table_[at] != 0; at = (at + 1) & (table_.size() - 1)) {
@@ -546,7 +546,7 @@ Expression ExpressionStore::recalled(Expression e, std::string_view text) {
       of_source(number, [&](ExpressionSource& source, std::uint32_t own) { return source.recall(own, text); }), rest);
 }
 
-std::uint32_t ExpressionStore::least_behind(Expression later) {
+std::uint32_t ExpressionStore::least_after(Expression later) {
   return of_source(nodes_[later].a, [](ExpressionSource& source, std::uint32_t own) { return source.least(own); });
 }
 

@@ -28,8 +28,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/piecemeal.h"
-#include "base/thread_allowance.h"
+#include "base/incremental_free.h"
+#include "base/thread_time_budget.h"
 #include "grammar/automaton/stable_pool.h"
 #include "grammar/characters/byte_set.h"
 
@@ -38,6 +38,7 @@ namespace espalier::grammar {
 using Expression = std::uint32_t;
 using Rule = std::uint32_t;
 
+// The kinds of node that an expression is made of.
 enum class Op : std::uint8_t {
   nothing,   // no text
   empty,     // the empty text
@@ -72,6 +73,7 @@ class ExpressionSource {
 // What characters are made of: UTF-8, or the inside of a JSON string (spelling.h).
 enum class Alphabet : std::uint8_t { plain, json };
 
+// The bytes of a set may come, and lead to this expression.
 struct Step {
   ByteSet on;
   Expression to = 0;
@@ -80,11 +82,13 @@ struct Opening {  // a rule is read here, then the rest
   Rule rule = 0;
   Expression rest = 0;
 };
+// All that can happen to an expression next: bytes, and rules that may be called.
 struct Steps {
   std::span<const Step> bytes;  // disjoint, none to `nothing`
   std::span<const Opening> calls;
 };
 
+// Makes expressions, keeps each one once, and tells what it may read next.
 class ExpressionStore {
  public:
   static constexpr Expression nothing = 0, empty = 1;
@@ -142,7 +146,7 @@ class ExpressionStore {
   bool awaits_few(Expression e) const;
   Expression recalled(Expression e, std::string_view text);  // Requires: awaits(e)
   // A lower bound of the bytes of its texts, and what has as short a one (least_length.h).
-  std::uint32_t least_behind(Expression later);
+  std::uint32_t least_after(Expression later);
   Expression as_short(Expression later);
   // Whether anything may await a text. Who makes awaiting expressions says so before anything is read.
   bool records() const { return records_; }
@@ -182,7 +186,7 @@ class ExpressionStore {
   void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
   std::chrono::steady_clock::time_point deadline() const { return deadline_; }
   // Or when the thread has worked for so long; nothing: for as long as it likes.
-  void set_allowance(std::optional<ThreadAllowance> allowance) { allowance_ = allowance; }
+  void set_allowance(std::optional<ThreadTimeBudget> allowance) { allowance_ = allowance; }
   // Or when this says no; asked now and then.
   void set_room(std::function<bool()> room) { room_ = std::move(room); }
   // Makers call it for every piece of work that makes no expression. False when there is no time left.
@@ -250,7 +254,7 @@ class ExpressionStore {
   bool records_ = false;
   std::uint32_t spent_ = 0;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
-  std::optional<ThreadAllowance> allowance_;
+  std::optional<ThreadTimeBudget> allowance_;
   std::function<bool()> room_;
   static constexpr std::uint32_t kOwnBits = 24;
   std::uint32_t numbered(std::uint32_t own) const { return source_ << kOwnBits | own; }
@@ -270,11 +274,11 @@ class ExpressionStore {
   StablePool<char> text_pool_;
   std::vector<const char*> texts_;  // of literals, by node.a
   std::vector<ByteSet> sets_;
-  Piecemeal<std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>> set_numbers_;
+  IncrementallyFreed<std::unordered_map<std::uint64_t, std::vector<std::uint32_t>>> set_numbers_;
   StablePool<Step> step_pool_;
   StablePool<Opening> opening_pool_;
-  Piecemeal<std::deque<Steps>> step_lists_;  // many and large: they do not move as they become more
-  Piecemeal<std::unordered_map<Expression, Expression>> expansions_;  // of `later`
+  IncrementallyFreed<std::deque<Steps>> step_lists_;  // many and large: they do not move as they become more
+  IncrementallyFreed<std::unordered_map<Expression, Expression>> expansions_;  // of `later`
   std::vector<Expression> lexemes_;
   Expression anything_ = nothing;
   std::array<Expression, 2> any_texts_{};  // by alphabet; nothing: it is not known

@@ -12,6 +12,7 @@
 
 namespace espalier::grammar {
 
+// Builds the expression of text that goes on until one of some words, or without some words.
 class FreeText {
  public:
   using Words = std::vector<std::string>;  // UTF-8, none empty where nothing else is said

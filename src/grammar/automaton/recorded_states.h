@@ -24,6 +24,7 @@
 
 namespace espalier::grammar {
 
+// The automaton's states, extended by those that carry the text since an outermost rule began.
 class RecordedStates {
  public:
   RecordedStates(Automaton& automaton, std::size_t most) : automaton_(automaton), most_(most) {}

@@ -8,10 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "base/piecemeal.h"
+#include "base/incremental_free.h"
 
 namespace espalier::grammar {
 
+// Runs of T in blocks that are never moved.
 template <class T>
 class StablePool {
  public:
@@ -34,7 +35,7 @@ class StablePool {
  private:
   static constexpr std::size_t kBlock = 4096 / sizeof(T) + 16, kLargeBlock = (std::size_t{1} << 20) / sizeof(T);
   static constexpr std::size_t kGrowth = 8;  // so an eighth may be unused; and many small blocks take long to free
-  Piecemeal<std::vector<std::unique_ptr<T[]>>> blocks_;
+  IncrementallyFreed<std::vector<std::unique_ptr<T[]>>> blocks_;
   T* next_ = nullptr;
   std::size_t left_ = 0, bytes_ = 0;
 };

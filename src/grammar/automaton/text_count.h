@@ -16,6 +16,7 @@
 
 namespace espalier::grammar {
 
+// Counts or lists the texts of expressions, up to a number that is enough.
 class TextCount {
  public:
   TextCount(ExpressionStore& store, std::uint64_t enough) : store_(store), enough_(enough) {}

@@ -7,6 +7,7 @@
 
 namespace espalier::grammar {
 
+// 256 bits, one for each byte value.
 class ByteSet {
  public:
   constexpr ByteSet() = default;

@@ -14,6 +14,7 @@
 
 namespace espalier::grammar {
 
+// Numbers the classes of characters that a list of sets tells apart.
 class CharacterKinds {
  public:
   static constexpr std::size_t kMost = 240;

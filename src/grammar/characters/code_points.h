@@ -9,11 +9,13 @@
 
 namespace espalier::grammar {
 
+// Characters from `low` to `high`.
 struct CodePointRange {
   std::uint32_t low = 0, high = 0;  // both included
   bool operator==(const CodePointRange&) const = default;
 };
 
+// A set of characters, as few ranges as possible in ascending order.
 class CodePointSet {
  public:
   CodePointSet() = default;

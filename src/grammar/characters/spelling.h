@@ -3,9 +3,9 @@
 // Two spellings: plain UTF-8, and the inside of a JSON string (between its quotes), where each character is written in
 // one way only: as it is where JSON allows that, else by its short escape, else as \u00xx with digits of either case.
 // free_json_text() has the other ways too (\/ and any \uXXXX, surrogates only in pairs). A third is no text at all:
-// each character as the number of its kind, one byte (character_kinds.h). Threads: as the store. Fails: unsupported for
-// an anchor or look-ahead under a large repetition; otherwise never. Source:  the splitting of ranges of characters
-// into ranges of bytes is Thompson's, as in RE2 and utf8-ranges.
+// each character as the number of its kind, one byte (character_kinds.h).
+// Threads: as the store. Fails: unsupported for an anchor or look-ahead under a large repetition; otherwise never.
+// Source:  the splitting of ranges of characters into ranges of bytes is Thompson's, as in RE2 and utf8-ranges.
 #pragma once
 
 #include <span>
@@ -22,6 +22,7 @@
 
 namespace espalier::grammar {
 
+// Turns sets of characters and parsed patterns into expressions over bytes, in one spelling.
 class Spelling {
  public:
   enum class Kind { plain, json };

@@ -53,7 +53,7 @@ std::uint32_t LeastLength::guess_at_node(Expression e, int depth) {
     case Op::lexeme:
       return guess_of(store_.operand(e), depth + 1);
     case Op::later:
-      return std::max(1u, store_.least_behind(e));
+      return std::max(1u, store_.least_after(e));
     case Op::either: {
       std::uint32_t least = kNone;
       for (const Expression part : store_.parts(e)) least = std::min(least, guess_of(part, depth + 1));

@@ -23,6 +23,7 @@
 
 namespace espalier::grammar {
 
+// Answers for the least bytes of expressions and states; remembers what it worked out.
 class LeastLength {
  public:
   static constexpr std::uint32_t kNone = 1u << 30;

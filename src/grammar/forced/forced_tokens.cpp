@@ -117,8 +117,8 @@ std::vector<std::string> rivals(const Vocabulary& vocabulary, Automaton& automat
 
 }  // namespace
 
-std::vector<TokenId> tokens_behind(const Vocabulary& vocabulary, std::span<const TokenId> before,
-                                   std::string_view text) {
+std::vector<TokenId> tokens_after(const Vocabulary& vocabulary, std::span<const TokenId> before,
+                                  std::string_view text) {
   const auto from = [&](const std::vector<TokenId>& tokens, std::size_t first) -> std::vector<TokenId> {
     std::string written;
     for (std::size_t i = first; i < tokens.size(); ++i) written += vocabulary.text(tokens[i]);
@@ -151,10 +151,10 @@ std::vector<TokenId> forced_tokens(const Vocabulary& vocabulary, Automaton& auto
   const std::string_view text = whole_characters(bytes);
   State end = from;
   for (const char byte : text) end = automaton.next(end, static_cast<unsigned char>(byte));
-  std::vector<TokenId> certain = tokens_behind(vocabulary, before, text);
+  std::vector<TokenId> certain = tokens_after(vocabulary, before, text);
   for (const std::string& rival : rivals(vocabulary, automaton, text, end)) {
     if (certain.empty()) break;
-    const auto its = tokens_behind(vocabulary, before, rival);
+    const auto its = tokens_after(vocabulary, before, rival);
     certain.erase(std::ranges::mismatch(certain, its).in1, certain.end());
   }
   return certain;

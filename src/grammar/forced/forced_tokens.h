@@ -23,8 +23,7 @@ inline constexpr std::size_t kContextTokens = 4;  // of those before a text that
 
 // The tokens of `text` behind those of `before`, if the tokenizer cuts the whole there; else of `text` alone. Empty
 // when it cannot write the text. Requires a vocabulary with a tokenizer, as the next one does.
-std::vector<TokenId> tokens_behind(const Vocabulary& vocabulary, std::span<const TokenId> before,
-                                   std::string_view text);
+std::vector<TokenId> tokens_after(const Vocabulary& vocabulary, std::span<const TokenId> before, std::string_view text);
 
 // Those tokens of `bytes`, read from `from`, that no continuation which the grammar allows could change. `before`: the
 // tokens that lead to `from`.

@@ -45,7 +45,7 @@ class ForcedTokens : public ::testing::TestWithParam<const char*> {
   }
   // How many tokens of `text` were forced; all must be the tokenizer's own.
   std::size_t check(Grammar& grammar, const std::string& text) const {
-    const auto tokens = tokens_behind(*vocabulary, {}, text);
+    const auto tokens = tokens_after(*vocabulary, {}, text);
     std::size_t count = 0;
     State state = grammar.start();
     for (std::size_t i = 0; i < tokens.size(); ++i) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/step_aside.h"
+#include "base/yield_to_model.h"
 #include "grammar/automaton/hashing.h"
 
 namespace espalier::grammar {
@@ -38,7 +38,7 @@ FormulaStore::Mentions FormulaStore::mentions_of(Op op, const Demand& demand, st
 }
 
 Formula FormulaStore::intern(Op op, const Demand& demand, std::span<const Formula> parts) {
-  step_aside();
+  yield_to_model();
   if (exhausted_) return never;
   std::uint64_t hash = static_cast<std::uint64_t>(op);
   hash = mix(hash, static_cast<std::uint64_t>(demand.kind));

@@ -71,6 +71,7 @@ struct Demand {
   bool operator==(const Demand&) const = default;
 };
 
+// Makes formulas, keeps each one once, and simplifies as it builds.
 class FormulaStore {
  public:
   enum class Op : std::uint8_t { never, always, one, negated, all, any };

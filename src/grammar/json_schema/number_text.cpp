@@ -114,7 +114,7 @@ class Magnitudes {
     const bool past_low = !at_low || place >= low_.at.fraction.size();
     const bool past_high = !at_high || place >= high_->at.fraction.size();
     const Expression end = may_end && fits(place, at_low, at_high) ? ExpressionStore::empty : ExpressionStore::nothing;
-    if (past_low && past_high) return store_.either(end, behind_bounds(at_low, at_high, may_end));
+    if (past_low && past_high) return store_.either(end, after_bounds(at_low, at_high, may_end));
     const auto key = std::tuple(place, at_low, at_high);
     if (const auto known = fractions_.find(key); known != fractions_.end()) return store_.either(end, known->second);
     const char low = at_low ? bound_digit(low_.at, place) : '0', high = at_high ? bound_digit(high_->at, place) : '9';
@@ -125,7 +125,7 @@ class Magnitudes {
   }
 
   // Both bounds have only zeros left.
-  Expression behind_bounds(bool at_low, bool at_high, bool may_end) {
+  Expression after_bounds(bool at_low, bool at_high, bool may_end) {
     const Expression zeros = store_.repeat(digit('0'), may_end ? 0 : 1);
     const Expression any = store_.repeat(any_digit_, may_end ? 0 : 1);
     if (at_high) return (high_->excluded || (at_low && low_.excluded)) ? ExpressionStore::nothing : zeros;

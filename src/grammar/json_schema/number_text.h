@@ -18,6 +18,7 @@
 
 namespace espalier::grammar {
 
+// A decimal number of any length, in digits.
 struct Decimal {
   bool negative = false;     // never for 0
   std::string whole = "0";   // no leading zeros
@@ -34,6 +35,7 @@ Decimal cut(Decimal value, std::size_t digits);           // what is left with s
 Decimal next_decimal(Decimal value, std::size_t digits);  // further from 0 by one of the last of so many
 int compare(const Decimal& a, const Decimal& b);          // < 0, 0, > 0
 
+// An end of a range of numbers, included or not.
 struct NumberBound {
   Decimal at;
   bool excluded = false;

@@ -19,16 +19,18 @@
 #include <utility>
 #include <vector>
 
+#include "base/incremental_free.h"
 #include "base/json.h"
-#include "base/piecemeal.h"
 #include "espalier/error.h"
 
 namespace espalier::grammar {
 
+// The versions of JSON Schema whose keywords differ.
 enum class Draft { three, four, six, seven, of_2019, of_2020 };
 
 using SchemaNumber = std::uint32_t;
 
+// Numbers the schemas of a document and resolves references between them.
 class SchemaDocument {
  public:
   // Reads on while goes_on() does; what it has not come to is not there then.
@@ -78,13 +80,13 @@ class SchemaDocument {
 
   bool combines_ = false;
   std::vector<Resource> resources_;
-  Piecemeal<std::vector<Schema>> schemas_;
+  IncrementallyFreed<std::vector<Schema>> schemas_;
   struct KeyHash {
     std::size_t operator()(const std::pair<const Json*, std::uint32_t>& key) const {
       return std::hash<const Json*>()(key.first) ^ (std::size_t{key.second} << 48);
     }
   };
-  Piecemeal<std::unordered_map<std::pair<const Json*, std::uint32_t>, SchemaNumber, KeyHash>>
+  IncrementallyFreed<std::unordered_map<std::pair<const Json*, std::uint32_t>, SchemaNumber, KeyHash>>
       numbers_;  // by place and scope
   std::vector<Scope> scopes_;
   std::unordered_map<const Json*, std::uint32_t> resource_of_;  // of schemas that begin one

@@ -297,8 +297,7 @@ Expression SchemaGrammar::later(const Container& container) {
 Expression SchemaGrammar::expand(std::uint32_t payload) {
   if (payload % kPayloads == kMultiple) return expand(Multiple(multiples_[payload / kPayloads]));
   if (payload % kPayloads == kEntry) return settled(expand(Entry(entries_[payload / kPayloads])));
-  if (payload % kPayloads == kOpenName)
-    return settled(behind_open_name(open_names_[payload / kPayloads], std::nullopt));
+  if (payload % kPayloads == kOpenName) return settled(after_open_name(open_names_[payload / kPayloads], std::nullopt));
   return settled(expand(Container(containers_[payload / kPayloads])));
 }
 
@@ -311,7 +310,7 @@ Expression SchemaGrammar::awaiting(const Container& at, const Member& item) {
 
 // What follows an item, now that its value is known, or a name.
 Expression SchemaGrammar::recall(std::uint32_t payload, std::string_view text) {
-  if (payload % kPayloads == kOpenName) return settled(behind_open_name(open_names_[payload / kPayloads], text));
+  if (payload % kPayloads == kOpenName) return settled(after_open_name(open_names_[payload / kPayloads], text));
   Container next = containers_[payload / kPayloads];
   next.written = with_written(next.written, reader_.equal_to_text(last_value(text)));
   return settled(possible(next) ? later(next) : ExpressionStore::nothing);

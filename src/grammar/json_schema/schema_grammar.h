@@ -24,11 +24,12 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/piecemeal.h"
+#include "base/incremental_free.h"
 #include "grammar/json_schema/schema_reader.h"
 
 namespace espalier::grammar {
 
+// The ExpressionSource of a schema: makes expressions of values as texts reach them.
 class SchemaGrammar final : public ExpressionSource {
  public:
   static Result<std::unique_ptr<SchemaGrammar>> make(ExpressionStore& store, const Json& schema,
@@ -49,7 +50,7 @@ class SchemaGrammar final : public ExpressionSource {
 
   struct Shape {                       // what an object's formula says outright, member by member
     std::vector<std::uint32_t> names;  // in order
-    Piecemeal<std::unordered_map<std::uint32_t, std::size_t>> places;
+    IncrementallyFreed<std::unordered_map<std::uint32_t, std::size_t>> places;
     std::vector<Formula> values;  // by place: what its value must satisfy
     std::vector<bool> required;
     std::vector<std::uint32_t> required_places;
@@ -134,7 +135,7 @@ class SchemaGrammar final : public ExpressionSource {
     int steps_left = 0;
   };
   struct Outline {  // what a formula says of objects, whatever it says of alternatives
-    Piecemeal<std::unordered_map<std::uint32_t, std::vector<Formula>>> values;  // by name
+    IncrementallyFreed<std::unordered_map<std::uint32_t, std::vector<Formula>>> values;  // by name
     std::unordered_set<std::uint32_t> required;
     std::vector<Demand> general;  // on values under any name
     bool counts = false;          // members, or speaks of names
@@ -219,7 +220,7 @@ class SchemaGrammar final : public ExpressionSource {
   bool can_go_on(const Multiple& state) const;
   std::uint32_t least(const Multiple& state) const;
   Expression multiple(const Multiple& state);
-  std::optional<Multiple> behind_digit(Multiple state, Multiple::Phase phase, unsigned digit) const;
+  std::optional<Multiple> after_digit(Multiple state, Multiple::Phase phase, unsigned digit) const;
   Expression digit_steps(const Multiple& state, Multiple::Phase phase);
   Expression expand(const Multiple& state);
 
@@ -299,7 +300,7 @@ class SchemaGrammar final : public ExpressionSource {
   std::optional<Rule> name_rule(Rule rule) const;
   void open_members(const Container& at, Formula rest, std::vector<Expression>& bodies);
   Expression open_member(const Container& at, Formula rest, const Member& like);
-  Expression behind_open_name(OpenName open, std::optional<std::string_view> text);
+  Expression after_open_name(OpenName open, std::optional<std::string_view> text);
   Container with_name(const Container& at, Container next, bool settles, std::string_view text);
   Container with_unknown_name(const Container& at, Formula rest, const Member& way);
   static Container without_needless_names(Container object);
@@ -343,39 +344,40 @@ class SchemaGrammar final : public ExpressionSource {
   Expression each_text_once_ = ExpressionStore::nothing;  // made when it is needed
   Expression colon_, quote_and_colon_;                    // with the space around: words
 
-  Piecemeal<std::unordered_map<std::uint64_t, Formula>> restricted_;
+  IncrementallyFreed<std::unordered_map<std::uint64_t, Formula>> restricted_;
   std::unordered_set<std::uint64_t> restricting_;
-  Piecemeal<std::unordered_map<Formula, Expression>> bodies_, strings_, numbers_;
-  Piecemeal<std::unordered_map<Formula, bool>> possible_, finished_;
+  IncrementallyFreed<std::unordered_map<Formula, Expression>> bodies_, strings_, numbers_;
+  IncrementallyFreed<std::unordered_map<Formula, bool>> possible_, finished_;
   std::unordered_map<Formula, ValueCount> value_counts_;
   std::unordered_set<Formula> asking_;
   std::unordered_set<std::uint32_t> searching_;
   bool assumed_ = false;  // an answer under way rests on one that was not known yet
-  Piecemeal<std::vector<Shape>> shapes_;
+  IncrementallyFreed<std::vector<Shape>> shapes_;
   std::size_t shape_bytes_ = 0;
-  Piecemeal<std::unordered_map<Formula, std::uint32_t>> shapes_of_;
+  IncrementallyFreed<std::unordered_map<Formula, std::uint32_t>> shapes_of_;
   std::unordered_map<std::uint32_t, std::uint32_t> required_first_;  // shapes with those names first, by shape
   bool any_order_ = false;
-  Piecemeal<std::vector<std::vector<std::uint64_t>>> seen_sets_;  // bits by place; places beyond the end have not come
+  IncrementallyFreed<std::vector<std::vector<std::uint64_t>>>
+      seen_sets_;  // bits by place; places beyond the end have not come
   std::unordered_multimap<std::uint64_t, std::uint32_t> seen_numbers_;  // by hash
   std::vector<std::vector<Formula>> written_sets_;                      // ascending; of unknown items with repetitions
   std::map<std::vector<Formula>, std::uint32_t> written_numbers_;
   // Values of which some array's items may have to leave one to others, so that all can differ.
   std::set<Formula> scarce_values_;
   std::vector<Container> containers_;
-  Piecemeal<std::unordered_map<Container, std::uint32_t, ContainerHash>> container_numbers_;
-  Piecemeal<std::unordered_map<std::uint32_t, bool>> container_possible_;
-  Piecemeal<std::unordered_map<std::uint32_t, Ending>> endings_;  // of containers
+  IncrementallyFreed<std::unordered_map<Container, std::uint32_t, ContainerHash>> container_numbers_;
+  IncrementallyFreed<std::unordered_map<std::uint32_t, bool>> container_possible_;
+  IncrementallyFreed<std::unordered_map<std::uint32_t, Ending>> endings_;  // of containers
   std::vector<Entry> entries_;
   std::vector<OpenName> open_names_;
   std::vector<Expression> name_rules_;  // their bodies
   std::unordered_map<Expression, Rule> name_rules_of_;
   std::unordered_map<Formula, bool> counts_members_;
-  Piecemeal<std::unordered_map<std::uint64_t, std::vector<Choice>>> decided_;
+  IncrementallyFreed<std::unordered_map<std::uint64_t, std::vector<Choice>>> decided_;
   std::vector<Multiple> multiples_;
   std::unordered_map<Multiple, std::uint32_t, MultipleHash> multiple_numbers_;
-  Piecemeal<std::unordered_map<std::uint32_t, Expression>> key_texts_;
-  Piecemeal<std::unordered_map<std::uint64_t, bool>> name_matches_;
+  IncrementallyFreed<std::unordered_map<std::uint32_t, Expression>> key_texts_;
+  IncrementallyFreed<std::unordered_map<std::uint64_t, bool>> name_matches_;
 };
 
 }  // namespace espalier::grammar

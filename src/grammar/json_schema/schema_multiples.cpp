@@ -54,7 +54,7 @@ class SchemaGrammar::MultiplesBetween {
   Expression digits(const Multiple& state, Phase phase, char least, char most, Rest rest) {
     std::vector<Expression> ways;
     for (char digit = least; digit <= most; ++digit) {
-      const auto next = grammar_.behind_digit(state, phase, static_cast<unsigned>(digit - '0'));
+      const auto next = grammar_.after_digit(state, phase, static_cast<unsigned>(digit - '0'));
       if (!next) continue;
       ways.push_back(store_.concat(store_.bytes(ByteSet::of(static_cast<unsigned char>(digit))), rest(*next, digit)));
     }
@@ -202,8 +202,8 @@ std::uint32_t SchemaGrammar::least(const Multiple& state) const {
   return digits;
 }
 
-std::optional<SchemaGrammar::Multiple> SchemaGrammar::behind_digit(Multiple state, Multiple::Phase phase,
-                                                                   unsigned digit) const {
+std::optional<SchemaGrammar::Multiple> SchemaGrammar::after_digit(Multiple state, Multiple::Phase phase,
+                                                                  unsigned digit) const {
   using Phase = Multiple::Phase;
   const Factor factor = factor_of(state);
   const bool first = state.phase != phase;
@@ -227,7 +227,7 @@ std::optional<SchemaGrammar::Multiple> SchemaGrammar::behind_digit(Multiple stat
 Expression SchemaGrammar::digit_steps(const Multiple& state, Multiple::Phase phase) {
   std::vector<Expression> ways;
   for (unsigned digit = 0; digit <= 9; ++digit) {
-    const auto next = behind_digit(state, phase, digit);
+    const auto next = after_digit(state, phase, digit);
     if (!next || !can_go_on(*next)) continue;
     ways.push_back(store_.concat(store_.bytes(ByteSet::of(static_cast<unsigned char>('0' + digit))), multiple(*next)));
   }
@@ -244,8 +244,8 @@ Expression SchemaGrammar::expand(const Multiple& state) {
   const bool whole = state.phase == Phase::start || state.phase == Phase::sign || state.phase == Phase::whole;
   if (whole && state.most > 0) ways.push_back(digit_steps(state, Phase::whole));
   if (!state.integers && state.least == 0 && (state.phase == Phase::zero || state.phase == Phase::whole)) {
-    const Multiple behind_point{state.factor, state.remainder, 0, Phase::fraction, false};
-    if (can_go_on(behind_point)) ways.push_back(store_.concat(store_.text("."), multiple(behind_point)));
+    const Multiple after_point{state.factor, state.remainder, 0, Phase::fraction, false};
+    if (can_go_on(after_point)) ways.push_back(store_.concat(store_.text("."), multiple(after_point)));
   }
   if (state.phase == Phase::fraction) ways.push_back(digit_steps(state, Phase::fraction));
   if (state.phase == Phase::zeros) ways.push_back(store_.concat(store_.text("0"), multiple(state)));

@@ -55,7 +55,7 @@ void SchemaGrammar::open_members(const Container& at, Formula rest, std::vector<
 Expression SchemaGrammar::open_member(const Container& at, Formula rest, const Member& like) {
   open_names_.push_back({payload_of(at) / kPayloads, rest, like.names});
   const OpenName& open = open_names_.back();
-  if (!store_.possible(behind_open_name(open, std::nullopt))) return ExpressionStore::nothing;
+  if (!store_.possible(after_open_name(open, std::nullopt))) return ExpressionStore::nothing;
   const auto [known, fresh] = name_rules_of_.try_emplace(like.names, static_cast<Rule>(name_rules_.size()));
   if (fresh) name_rules_.push_back(like.word);
   store_.set_records();
@@ -65,7 +65,7 @@ Expression SchemaGrammar::open_member(const Container& at, Formula rest, const M
 }
 
 // `text` ends with the name; without one what any name could be followed by.
-Expression SchemaGrammar::behind_open_name(OpenName open, std::optional<std::string_view> text) {
+Expression SchemaGrammar::after_open_name(OpenName open, std::optional<std::string_view> text) {
   const Container at = containers_[open.container];
   std::vector<Member> ways;
   other_members(at, open.rest, ways);

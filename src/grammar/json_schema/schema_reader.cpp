@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/step_aside.h"
+#include "base/yield_to_model.h"
 #include "grammar/json_schema/formats.h"
 
 namespace espalier::grammar {
@@ -141,7 +141,7 @@ Formula SchemaReader::condition(const Reading& in, const Json& value, std::strin
 Result<Formula> SchemaReader::formula(SchemaNumber number, bool as_written) {
   const std::uint64_t key = std::uint64_t{number} * 2 + (as_written ? 1 : 0);
   if (const auto known = formulas_.find(key); known != formulas_.end()) return known->second;
-  step_aside();
+  yield_to_model();
   const Json& schema = document_.schema(number);
   Reading in{number, schema, as_written};
   if (schema.is_boolean()) return formulas_[key] = schema.get<bool>() ? FormulaStore::always : FormulaStore::never;

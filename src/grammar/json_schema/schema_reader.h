@@ -22,7 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/piecemeal.h"
+#include "base/incremental_free.h"
 #include "espalier/grammar.h"
 #include "grammar/automaton/stable_pool.h"
 #include "grammar/characters/spelling.h"
@@ -78,6 +78,7 @@ struct NameSet {  // what additionalProperties leaves out
   std::vector<std::uint32_t> sorted;  // the names, once it has a number: each name of a schema is looked for
 };
 
+// What reading and expanding a schema share: the stores of expressions and formulas, patterns, names.
 struct SchemaTables {
   explicit SchemaTables(ExpressionStore& store) : spelling(store, Spelling::Kind::json), expressions(store) {}
   // False when there is no time left: formulas stop growing, and whoever asked for them looks at the store.
@@ -110,12 +111,14 @@ struct SchemaTables {
   std::size_t name_bytes = 0;
 };
 
+// In which order the members of objects may come.
 enum class MemberOrder {
   declared,   // as the schema names them
   any,        // whatever order
   automatic,  // any for schemas that describe documents (SchemaReader::describes_documents), else declared
 };
 
+// How values are written: whitespace, order of members, whether objects are closed.
 struct SchemaOptions {
   // Whitespace between tokens: none, or as JSON allows it in runs of bounded length.
   bool flexible_whitespace = false;
@@ -124,6 +127,7 @@ struct SchemaOptions {
   std::uint32_t most_space = 0xffffffff;  // bytes of whitespace at one place, where it is flexible
 };
 
+// Reads schemas into formulas, keyword by keyword.
 class SchemaReader {
  public:
   SchemaReader(SchemaDocument& document, SchemaTables& tables, SchemaOptions options)
@@ -264,8 +268,9 @@ class SchemaReader {
   bool compares_items_ = false;
   bool reads_written_ =
       false;  // values, not a schema, whose spellings of numbers are ways in which they may be written
-  Piecemeal<std::unordered_map<std::uint64_t, Formula>> formulas_;  // by number, and whether it is read as written
-  std::vector<SchemaNumber> conditions_;                            // that are to be read as written
+  IncrementallyFreed<std::unordered_map<std::uint64_t, Formula>>
+      formulas_;                          // by number, and whether it is read as written
+  std::vector<SchemaNumber> conditions_;  // that are to be read as written
   std::unordered_set<SchemaNumber> known_conditions_;
   std::unordered_map<std::string, Expression> patterns_;
   std::unordered_map<const Regex*, Expression> formats_;

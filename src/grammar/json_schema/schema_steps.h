@@ -1,5 +1,6 @@
 // schema_steps.h: what the files that SchemaGrammar is written in share (schema_grammar.cpp and those for strings,
-// numbers, arrays and objects). Nobody else includes it. Threads: pure functions.
+// numbers, arrays and objects). Nobody else includes it.
+// Threads: pure functions.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // unevaluatedProperties and unevaluatedItems as formulas.
 //
 // What is evaluated depends on which of the schemas that are applied to the same value hold (anyOf, if,
-// dependentSchemas
-// ...). For every set of these the formula has a case: they hold, and what they do not evaluate satisfies the keyword.
-// Nobody needs to say that the others do not hold: more that holds evaluates more, so that its case asks for less.
+// dependentSchemas ...). For every set of these the formula has a case: they hold, and what they do not evaluate
+// satisfies the keyword. Nobody needs to say that the others do not hold: more that holds evaluates more, so that its
+// case asks for less.
 #include <algorithm>
 #include <utility>
 

@@ -17,6 +17,7 @@
 
 namespace espalier::grammar {
 
+// The tokens of a trie indexed by the classes of their bytes.
 class ClassTokens {
  public:
   // `words`: of a mask of all tokens of the trie.

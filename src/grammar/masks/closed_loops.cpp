@@ -178,7 +178,7 @@ void ClosedLoops::read_wide(Seen at, Classes inside) {
     if ((inside & its & ~failing_) == 0) continue;
     const Expression rest = automaton_.store().after(wide_, lead);
     if (to != last || rest != last_rest) {
-      const auto ends = behind_lead(to, rest);
+      const auto ends = after_lead(to, rest);
       fails = !ends;
       for (const State end : ends.value_or(std::vector<State>())) add(end, at, lead);
       last = to;
@@ -188,7 +188,7 @@ void ClosedLoops::read_wide(Seen at, Classes inside) {
   }
 }
 
-std::optional<std::vector<State>> ClosedLoops::behind_lead(State state, Expression rest) {
+std::optional<std::vector<State>> ClosedLoops::after_lead(State state, Expression rest) {
   std::vector<State> at{state};
   const auto stops = [&](State one) { return one == Automaton::dead || automaton_.leaves(one); };
   for (;;) {

@@ -18,6 +18,7 @@
 
 namespace espalier::grammar {
 
+// Classes of bytes that lead from a state only to states where they may all come again.
 struct ClosedLoop {
   Classes inside = 0;   // 0: there is none
   Classes leaving = 0;  // of other bytes that may come in one of its states
@@ -26,6 +27,7 @@ struct ClosedLoop {
 // How many tokens have bytes of these classes, as a number to compare.
 int tokens_with(Classes classes);
 
+// Finds the closed loop of a state, and remembers it.
 class ClosedLoops {
  public:
   explicit ClosedLoops(Automaton& automaton);
@@ -49,7 +51,7 @@ class ClosedLoops {
   void add(State state, const Seen& before, unsigned char with);
   void fail(const Seen& at, unsigned char what);
   // Where all characters lead that begin with what led to `state`; none: some cannot come.
-  std::optional<std::vector<State>> behind_lead(State state, Expression rest);
+  std::optional<std::vector<State>> after_lead(State state, Expression rest);
 
   Automaton& automaton_;
   Expression wide_;                                     // any one character that is not ASCII

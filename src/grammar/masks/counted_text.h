@@ -25,6 +25,7 @@ struct CountedText {  // the shape that is counted
   static std::optional<CountedText> of(const ExpressionStore& store, Expression e);
 };
 
+// The tokens of `item* tail`, grouped by how many items each has.
 class CountedTokens {
  public:
   // None when the items cannot be told apart. `unbounded`: the tokens of `item* tail`.

@@ -239,15 +239,15 @@ std::optional<Expression> FarBounds::loosened(Expression e) {
   const auto is_far = [&](const Bound& bound) { return bound.bytes >= far_ && (bound.marks == 0 || bound.count > 1); };
   if (found.empty() || !std::ranges::all_of(found, is_far)) return std::nullopt;
   const Expression loose = without_bounds(e);
-  const auto like = likeness(e, loose);
+  const auto like = similarity(e, loose);
   return like && like->holds(kLeastUseful, 0, 0) ? std::optional(loose) : std::nullopt;
 }
 
 // Of a text that goes on behind a part only what the part reads counts towards its bounds, and what completes the part
 // completes it whatever follows: so each part has its own.
-std::optional<FarBounds::Likeness> FarBounds::likeness(Expression bounded, Expression loose) {
+std::optional<FarBounds::Similarity> FarBounds::similarity(Expression bounded, Expression loose) {
   if (bounds(bounded, 0).empty() || without_bounds(bounded) != loose) return std::nullopt;
-  Likeness like;
+  Similarity like;
   std::uint32_t distance = 0;
   const auto add = [&](Expression part) {
     const std::vector<Bound>& found = bounds(part, 0);
@@ -266,7 +266,7 @@ std::optional<FarBounds::Likeness> FarBounds::likeness(Expression bounded, Expre
   return distance >= kFarthest || add(rest) ? std::optional(std::move(like)) : std::nullopt;
 }
 
-bool FarBounds::Likeness::holds(std::uint32_t height, Classes classes, std::uint32_t word_ends) const {
+bool FarBounds::Similarity::holds(std::uint32_t height, Classes classes, std::uint32_t word_ends) const {
   if (height > known) return false;
   const auto marks_in_text = [&](Classes marks) {
     if ((classes & marks) == 0) return std::uint32_t{0};

@@ -22,6 +22,7 @@
 
 namespace espalier::grammar {
 
+// Compares expressions with the same ones without far bounds, and says for which tokens they agree.
 class FarBounds {
  public:
   struct Bound {
@@ -38,7 +39,7 @@ class FarBounds {
     std::span<const Bound> bounds;
     Completion completion;
   };
-  struct Likeness {  // of two expressions that differ in bounds only
+  struct Similarity {  // of two expressions that differ in bounds only
     std::vector<Segment> segments;
     std::uint32_t known = 0;  // nothing is known of longer texts
     // Whether both go on alike with all texts of at most `height` bytes of these classes, at most `word_ends` of them
@@ -54,7 +55,7 @@ class FarBounds {
   // The same without far bounds. Nothing when there are none, or when it would not help.
   std::optional<Expression> loosened(Expression e);
   // Of what is left of an expression and of it without far bounds, behind the same text.
-  std::optional<Likeness> likeness(Expression bounded, Expression loose);
+  std::optional<Similarity> similarity(Expression bounded, Expression loose);
 
  private:
   using Completions = std::unordered_map<Expression, std::optional<Completion>>;

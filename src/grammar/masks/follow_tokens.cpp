@@ -65,7 +65,7 @@ void TokenMasks::follow(const Place& place, Expression at, Behind behind) {
     case Op::nothing:
       break;
     case Op::empty:
-      follow_behind(place, behind);
+      follow_after(place, behind);
       break;
     case Op::bytes:
       follow_bytes(place, at, behind);
@@ -102,7 +102,7 @@ void TokenMasks::follow(const Place& place, Expression at, Behind behind) {
   --nesting_;
 }
 
-void TokenMasks::follow_behind(const Place& place, Behind behind) {
+void TokenMasks::follow_after(const Place& place, Behind behind) {
   if (behind.rest != nullptr) {
     const Expression at = behind.rest->at;
     behind.rest = behind.rest->next;
@@ -117,7 +117,7 @@ void TokenMasks::follow_bytes(const Place& place, Expression at, Behind behind) 
   const ByteSet set = store_.set(at);
   if (set.size() > kFewBytes) return follow_states(place, at, behind);
   behind.moved = true;
-  set.each([&](unsigned byte) { follow_behind(descend(place, static_cast<unsigned char>(byte)), behind); });
+  set.each([&](unsigned byte) { follow_after(descend(place, static_cast<unsigned char>(byte)), behind); });
 }
 
 void TokenMasks::follow_literal(const Place& place, Expression at, Behind behind) {
@@ -127,7 +127,7 @@ void TokenMasks::follow_literal(const Place& place, Expression at, Behind behind
     if (below.empty()) return;
   }
   behind.moved = true;
-  follow_behind(below, behind);
+  follow_after(below, behind);
 }
 
 // Whether an alternative is worth being followed apart from the others.
@@ -156,7 +156,7 @@ void TokenMasks::follow_either(const Place& place, Expression at, Behind behind)
 void TokenMasks::follow_repeat(const Place& place, Expression at, Behind behind) {
   const Expression item = store_.operand(at);
   const std::uint32_t low = store_.low(at), high = store_.high(at);
-  if (low == 0) follow_behind(place, behind);
+  if (low == 0) follow_after(place, behind);
   if (high == 1) return follow(place, item, behind);
   if (!store_.calls(item) && !store_.nullable(item))
     return follow_states(place, low == 0 ? store_.repeat(item, 1, high) : at, behind);
@@ -175,20 +175,20 @@ void TokenMasks::follow_call(const Place& place, Rule rule, Behind behind) {
 }
 
 void TokenMasks::follow_lexeme(const Place& place, Expression at, Behind behind) {
-  if (store_.nullable(at)) follow_behind(place, behind);
+  if (store_.nullable(at)) follow_after(place, behind);
   behind.moved = true;
   if (is_top(place)) {
     const auto tokens = lexeme_tokens(at);
     unite(*mask_, tokens->inside);
-    if (tokens->behind != nullptr) return follow_behind(top_of(*tokens->behind), behind);
+    if (tokens->behind != nullptr) return follow_after(top_of(*tokens->behind), behind);
     const TokenTrie& trie = vocabulary_->trie();
-    for (const Node leaf : tokens->leaves) follow_behind({&trie, {trie.children(leaf), {}}, false}, behind);
+    for (const Node leaf : tokens->leaves) follow_after({&trie, {trie.children(leaf), {}}, false}, behind);
     return;
   }
   if (!spend(kPartWalk)) return;
   const auto part = part_tokens(place, store_.operand(at));
   set_bits(*mask_, part->inside);
-  for (const Node leaf : part->leaves) follow_behind({place.trie, {place.trie->children(leaf), {}}, false}, behind);
+  for (const Node leaf : part->leaves) follow_after({place.trie, {place.trie->children(leaf), {}}, false}, behind);
 }
 
 // The same words follow the same words in most states of a grammar. A limit that is met leaves tries that nobody keeps,

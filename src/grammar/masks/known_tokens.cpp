@@ -13,20 +13,21 @@ namespace {
 
 constexpr std::size_t kMostCounters = 16;         // that are told apart
 constexpr std::size_t kMostComparedNodes = 4000;  // nodes; a walk of its own costs no more
-constexpr std::uint32_t kLikenessHolds = 8;       // bytes until it is worth being found anew
+constexpr std::uint32_t kSimilarityHolds = 8;     // bytes until it is worth being found anew
 
-struct TextBehind {  // of a place where the likeness of two texts was found
+struct FollowingText {  // of a place where the similarity of two texts was found
   std::uint32_t bytes = 0, word_ends = 0;
   Classes classes = 0;
 
-  TextBehind with(unsigned char byte) const {
+  FollowingText with(unsigned char byte) const {
     const Classes its = class_of(byte);
     return {bytes + 1, word_ends + ((its & kWordEnds) != 0), classes | its};
   }
   // With what may stand behind it: a node's texts, of these classes.
-  bool goes_on_alike(const std::optional<FarBounds::Likeness>& likeness, const TokenTrie& trie, Node node,
+  bool goes_on_alike(const std::optional<FarBounds::Similarity>& similarity, const TokenTrie& trie, Node node,
                      Classes below) const {
-    return likeness && likeness->holds(bytes + trie.height(node), classes | below, word_ends + trie.word_ends(node));
+    return similarity &&
+           similarity->holds(bytes + trie.height(node), classes | below, word_ends + trie.word_ends(node));
   }
 };
 
@@ -59,7 +60,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::within_bounds(Expression operand
   };
   if (std::erase_if(tokens->leaves, ends) > 0) {
     tokens->behind = nullptr;
-    merge_behind(*tokens);
+    merge_after(*tokens);
   }
   return tokens;
 }
@@ -71,11 +72,11 @@ void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose,
   const TokenTrie& trie = vocabulary_->trie();
   struct Side {  // of a level
     State bounded, loose;
-    std::optional<FarBounds::Likeness> likeness;
-    std::size_t known;  // the level of which the likeness is the last one that was found
-    TextBehind behind;  // what has been read since
+    std::optional<FarBounds::Similarity> similarity;
+    std::size_t known;     // the level of which the similarity is the last one that was found
+    FollowingText behind;  // what has been read since
   };
-  std::vector<Side> sides{{bounded, loose, likeness(bounded, loose, bounds), 0, {}}};
+  std::vector<Side> sides{{bounded, loose, similarity(bounded, loose, bounds), 0, {}}};
   levels_[0] = {trie.children(part), 0, {}, automaton_.row(loose)};
   while (!sides.empty()) {
     const Side& side = sides.back();
@@ -87,10 +88,10 @@ void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose,
     const std::size_t place = level.next++;
     const unsigned char byte = level.children.bytes[place];
     const Node node = level.children.nodes[place];
-    const TextBehind behind = side.behind.with(byte);
+    const FollowingText behind = side.behind.with(byte);
     const State its = level.other.next(byte);
     if (its == Automaton::dead) continue;
-    if (behind.goes_on_alike(sides[side.known].likeness, trie, node, level.children.below[place])) continue;
+    if (behind.goes_on_alike(sides[side.known].similarity, trie, node, level.children.below[place])) continue;
     const State mine = automaton_.next_once(side.bounded, byte);
     if (mine == its) continue;
     if (mine == Automaton::dead) {
@@ -101,8 +102,8 @@ void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose,
     if (!trie.has_children(node)) continue;
     if (automaton_.leaves(its) && !automaton_.leaves(mine)) ended.emplace_back(node, node + 1);
     Side below{mine, its, {}, side.known, behind};
-    if (behind.bytes >= kLikenessHolds) below.likeness = likeness(mine, its, bounds);
-    if (below.likeness) {
+    if (behind.bytes >= kSimilarityHolds) below.similarity = similarity(mine, its, bounds);
+    if (below.similarity) {
       below.known = sides.size();
       below.behind = {};
     }
@@ -111,10 +112,10 @@ void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose,
   }
 }
 
-std::optional<FarBounds::Likeness> TokenMasks::likeness(State bounded, State loose, FarBounds& bounds) {
+std::optional<FarBounds::Similarity> TokenMasks::similarity(State bounded, State loose, FarBounds& bounds) {
   const auto mine = automaton_.frames(bounded), its = automaton_.frames(loose);
   if (mine.size() != 1 || its.size() != 1) return std::nullopt;
-  return bounds.likeness(mine[0].at, its[0].at);
+  return bounds.similarity(mine[0].at, its[0].at);
 }
 
 // Alternatives apart from one another, where that makes them simpler. Where a text may go on with anything that is
@@ -174,7 +175,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::united(std::span<const std::shar
   if (same != found.end())
     tokens->behind = (*same)->behind;
   else
-    merge_behind(*tokens);
+    merge_after(*tokens);
   return tokens;
 }
 

@@ -23,11 +23,11 @@ constexpr int kManyFirstBytes = 8;                       // whose tokens are wor
 void set_made_of_behind(Vocabulary& vocabulary, Node first, Classes classes, MaskWords& mask) {
   const TokenTrie& trie = vocabulary.trie();
   const auto tokens = trie.tokens_in(first);
-  if (tokens.size() > kWorthAMask) return unite(mask, *vocabulary.made_of_behind(first, classes));
+  if (tokens.size() > kWorthAMask) return unite(mask, *vocabulary.made_of_after(first, classes));
   auto place = static_cast<std::uint32_t>(tokens.data() - trie.ids().data());
   for (const TokenId token : tokens) {
     const auto id = static_cast<std::uint32_t>(token);
-    mask[id / 32] |= std::uint32_t{(trie.classes_behind_first(place++) & ~classes) == 0} << (id % 32);
+    mask[id / 32] |= std::uint32_t{(trie.classes_after_first(place++) & ~classes) == 0} << (id % 32);
   }
 }
 
@@ -92,7 +92,7 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
     unite(mask, *vocabulary_->made_of(around->inside, around->characters));
     levels_[0].around = around;
   }
-  const Classes known = all_tokens && levels_[0].around == nullptr ? set_loops_behind(top, from, mask) : 0;
+  const Classes known = all_tokens && levels_[0].around == nullptr ? set_loops_after(top, from, mask) : 0;
   for (;;) {
     const Level& level = levels_[depth];
     std::size_t place = 0;
@@ -134,7 +134,7 @@ void TokenMasks::walk_whole(const TokenTrie& trie, TokenTrie::Children top, Stat
 
 // Most first bytes lead to states that the same classes loop in. Sets all tokens that begin with one of these classes
 // and are made of them, at once; returns the classes. 0: nothing has been set.
-Classes TokenMasks::set_loops_behind(TokenTrie::Children top, State from, MaskWords& mask) {
+Classes TokenMasks::set_loops_after(TokenTrie::Children top, State from, MaskWords& mask) {
   const TokenTrie& trie = vocabulary_->trie();
   const Automaton::Row row = automaton_.row(from);
   std::vector<Classes> loops(top.bytes.size());  // by place
@@ -171,9 +171,9 @@ std::shared_ptr<const LexemeTokens> TokenMasks::lexeme_tokens(Expression lexeme)
 
 // The tokens of a text that nothing follows.
 std::shared_ptr<const LexemeTokens> TokenMasks::tokens_of_whole(Expression operand) {
-  behind_words_ = Automaton::outside;
+  after_words_ = Automaton::outside;
   auto tokens = tokens_of(operand);
-  behind_words_ = Automaton::unknown;
+  after_words_ = Automaton::unknown;
   return tokens;
 }
 
@@ -181,7 +181,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::tokens_of(Expression operand, Ex
   auto& known = known_of(operand);
   if (known != nullptr) return known;
   const bool shared = !store_.local(operand);
-  const std::uint64_t fingerprint = mix(store_.fingerprint(operand), 2 + behind_words_);
+  const std::uint64_t fingerprint = mix(store_.fingerprint(operand), 2 + after_words_);
   if (shared) {
     if (auto found = vocabulary_->find(fingerprint)) return known = found;
   }
@@ -192,7 +192,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::tokens_of(Expression operand, Ex
   const bool is_like = like != ExpressionStore::nothing && find_like(operand, *tokens_of(like), like, *tokens);
   if (!is_like) {
     find_lexeme(operand, *tokens);
-    merge_behind(*tokens);
+    merge_after(*tokens);
   }
   if (automaton_.exhausted()) return tokens;  // incomplete: not to be remembered
   if (shared) vocabulary_->keep(fingerprint, tokens);
@@ -209,7 +209,7 @@ void TokenMasks::find_lexeme(Expression operand, LexemeTokens& tokens) {
 // Of a text of counted items, from the tokens of any number of them.
 std::shared_ptr<const LexemeTokens> TokenMasks::find_counted(Expression operand) {
   const auto text = CountedText::of(store_, operand);
-  if (!text || store_.local(operand) || behind_words_ != Automaton::unknown) return nullptr;
+  if (!text || store_.local(operand) || after_words_ != Automaton::unknown) return nullptr;
   const auto all = counted(*text);
   if (all == nullptr) return nullptr;
   const std::uint32_t low = std::min(text->low, all->most_low()), high = std::min(text->high, all->most_high());
@@ -218,7 +218,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::find_counted(Expression operand)
   const std::uint64_t fingerprint = mix(store_.fingerprint(bounded), 1);  // what it stands for has other bounds, maybe
   if (auto found = vocabulary_->find(fingerprint)) return found;
   auto tokens = std::make_shared<LexemeTokens>(all->within(low, high));
-  merge_behind(*tokens);
+  merge_after(*tokens);
   vocabulary_->keep(fingerprint, tokens);
   return tokens;
 }
@@ -248,30 +248,30 @@ void TokenMasks::prepare(const std::shared_ptr<Vocabulary>& vocabulary) {
 }
 
 // Where they begin, then behind a letter: a pattern that may stand anywhere is mostly at neither of its words' letters.
-void TokenMasks::find_lexemes(ThreadAllowance& allowance) {
-  for (const bool behind_letter : {false, true}) {
+void TokenMasks::find_lexemes(ThreadTimeBudget& allowance) {
+  for (const bool after_letter : {false, true}) {
     for (std::size_t i = 0; i < store_.lexemes().size(); ++i) {  // more may come meanwhile
       if (automaton_.exhausted() || allowance.used_up()) return;
       const Expression made = store_.lexemes()[i];
       if (store_.calls(made)) continue;
-      if (!behind_letter)
+      if (!after_letter)
         lexeme_tokens(made);
-      else if (const Expression inside = behind_a_letter(made); store_.op(inside) == Op::lexeme)
+      else if (const Expression inside = after_a_letter(made); store_.op(inside) == Op::lexeme)
         lexeme_tokens(inside);
     }
   }
 }
 
 // `nothing` where it is hardly another word.
-Expression TokenMasks::behind_a_letter(Expression lexeme) {
+Expression TokenMasks::after_a_letter(Expression lexeme) {
   return store_.like(lexeme) == ExpressionStore::nothing ? store_.after(lexeme, 'e') : ExpressionStore::nothing;
 }
 
 // Where many tokens go on behind the lexeme in the same ways, the ways become a trie of their own. Most words of JSON
 // end with the same tokens.
-void TokenMasks::merge_behind(LexemeTokens& tokens) {
+void TokenMasks::merge_after(LexemeTokens& tokens) {
   if (tokens.leaves.size() < kWorthATrie) return;
-  if (tokens.behind = vocabulary_->find_behind(tokens.leaves); tokens.behind != nullptr) return;
+  if (tokens.behind = vocabulary_->find_after(tokens.leaves); tokens.behind != nullptr) return;
   const TokenTrie& trie = vocabulary_->trie();
   std::vector<std::pair<std::string_view, TokenId>> behind;
   for (const Node node : tokens.leaves) {
@@ -282,7 +282,7 @@ void TokenMasks::merge_behind(LexemeTokens& tokens) {
     if (behind.size() > kMostMerged && !merges_all_) return;
   }
   tokens.behind = std::make_shared<TokenTrie>(TokenTrie::make(std::move(behind)));
-  vocabulary_->keep_behind(tokens.leaves, tokens.behind);
+  vocabulary_->keep_after(tokens.leaves, tokens.behind);
 }
 
 // ---- loops

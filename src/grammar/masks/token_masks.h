@@ -26,7 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/thread_allowance.h"
+#include "base/thread_time_budget.h"
 #include "grammar/automaton/automaton.h"
 #include "grammar/masks/closed_loops.h"
 #include "grammar/masks/counted_text.h"
@@ -35,6 +35,7 @@
 
 namespace espalier::grammar {
 
+// Works out the mask of a state by reading the vocabulary's trie along the automaton.
 class TokenMasks {
  public:
   TokenMasks(Automaton& automaton, std::shared_ptr<Vocabulary> vocabulary);
@@ -44,7 +45,7 @@ class TokenMasks {
 
   // The same for lexemes of a grammar that have been made so far, and for what they are behind their first letter, one
   // after another until the allowance is used up.
-  void find_lexemes(ThreadAllowance& allowance);
+  void find_lexemes(ThreadTimeBudget& allowance);
 
   std::size_t memory() const;  // bytes, about; of words' tokens too, which other grammars may share
 
@@ -107,7 +108,7 @@ class TokenMasks {
   static Place top_of(const TokenTrie& trie);
   Place descend(const Place& place, unsigned char byte);
   void follow(const Place& place, Expression at, Behind behind);
-  void follow_behind(const Place& place, Behind behind);
+  void follow_after(const Place& place, Behind behind);
   void follow_bytes(const Place& place, Expression at, Behind behind);
   void follow_literal(const Place& place, Expression at, Behind behind);
   void follow_either(const Place& place, Expression at, Behind behind);
@@ -122,19 +123,19 @@ class TokenMasks {
   void walk(State from, MaskWords& mask, std::vector<TokenTrie::Node>* leaves);
   void walk_whole(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                   std::vector<TokenTrie::Node>* leaves);
-  Classes set_loops_behind(TokenTrie::Children top, State from, MaskWords& mask);
+  Classes set_loops_after(TokenTrie::Children top, State from, MaskWords& mask);
   void walk_all(const TokenTrie& trie, TokenTrie::Children top, State from, MaskWords& mask,
                 std::vector<TokenTrie::Node>* leaves);
   template <class Visit>
   void visit_all(const TokenTrie& trie, TokenTrie::Children top, State from, Visit visit);
   std::shared_ptr<const PartTokens> part_tokens(const Place& place, Expression word);
   std::shared_ptr<const LexemeTokens> lexeme_tokens(Expression lexeme);
-  Expression behind_a_letter(Expression lexeme);
+  Expression after_a_letter(Expression lexeme);
   std::shared_ptr<const LexemeTokens> tokens_of_whole(Expression operand);
   std::shared_ptr<const LexemeTokens> tokens_of(Expression operand, Expression like = ExpressionStore::nothing);
-  State start_of_word(Expression operand) { return automaton_.start(operand, behind_words_); }
+  State start_of_word(Expression operand) { return automaton_.start(operand, after_words_); }
   std::shared_ptr<const LexemeTokens>& known_of(Expression operand) {
-    return (behind_words_ == Automaton::unknown ? lexemes_ : wholes_)[operand];
+    return (after_words_ == Automaton::unknown ? lexemes_ : wholes_)[operand];
   }
   void find_lexeme(Expression operand, LexemeTokens& tokens);
   std::shared_ptr<const LexemeTokens> find_counted(Expression operand);
@@ -144,14 +145,14 @@ class TokenMasks {
   std::shared_ptr<const LexemeTokens> within_bounds(Expression operand, Expression loose, FarBounds& bounds);
   void refuse(const TokenTrie::Part& part, State bounded, State loose, FarBounds& bounds, LexemeTokens& tokens,
               std::vector<NodeRange>& ended);
-  std::optional<FarBounds::Likeness> likeness(State bounded, State loose, FarBounds& bounds);
+  std::optional<FarBounds::Similarity> similarity(State bounded, State loose, FarBounds& bounds);
   std::shared_ptr<const LexemeTokens> find_united(Expression operand);
   std::shared_ptr<const LexemeTokens> united(std::span<const std::shared_ptr<const LexemeTokens>> found);
   bool is_wide(State state) { return automaton_.row(state).size() >= kManyBytes; }
   bool find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens);
   bool compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
                std::vector<TokenTrie::Node>& more, std::vector<TokenTrie::Node>& fewer);
-  void merge_behind(LexemeTokens& tokens);
+  void merge_after(LexemeTokens& tokens);
 
   const Loop& loop(State state);
   Loop find_loop(State state);
@@ -179,7 +180,7 @@ class TokenMasks {
   ClosedLoops closed_loops_;
   std::unordered_map<State, Loop> loops_;
   std::unordered_map<Expression, Classes> wide_items_;
-  State behind_words_ = Automaton::unknown;  // what follows the words of which tokens are looked for
+  State after_words_ = Automaton::unknown;  // what follows the words of which tokens are looked for
   std::unordered_map<Expression, std::shared_ptr<const LexemeTokens>> lexemes_, wholes_;
   std::vector<KnownPart> parts_;  // by hash, the last one of each; of tries that lexemes_ keeps
   std::unordered_map<Expression, std::shared_ptr<const CountedTokens>> counted_;  // by `item* tail`; null: not to be

@@ -79,11 +79,11 @@ TokenTrie::Part TokenTrie::add_part(std::vector<Text>& texts, bool whole) {
       if (whole && i > 0 && !continues(static_cast<unsigned char>(text[i]))) boundary_[open[i - 1]] = true;
     }
     if (whole) boundary_[open.back()] = true;
-    Classes behind_first = 0;
-    for (const char byte : text.substr(1)) behind_first |= class_of(static_cast<unsigned char>(byte));
+    Classes after_first = 0;
+    for (const char byte : text.substr(1)) after_first |= class_of(static_cast<unsigned char>(byte));
     ids_.push_back(id);
-    behind_first_.push_back(behind_first);
-    classes_.push_back(behind_first | class_of(static_cast<unsigned char>(text[0])));
+    after_first_.push_back(after_first);
+    classes_.push_back(after_first | class_of(static_cast<unsigned char>(text[0])));
     characters_.push_back(static_cast<std::uint16_t>(whole ? count_characters(text) : 0));
     depth_limit_ = std::max(depth_limit_, static_cast<std::uint32_t>(text.size()));
     last = text;

@@ -6,7 +6,8 @@
 // Two parts: tokens that are whole characters, and the rest (pieces of characters, bytes that are no UTF-8), where
 // classes mean nothing.
 // What a walk asks of a node lies side by side, and what tells whether to visit it beside its siblings: of the cost of
-// a walk most is waiting for memory. Units:   lengths in bytes; about 48 bytes a node. Threads: immutable after make().
+// a walk most is waiting for memory.
+// Units:   lengths in bytes; about 48 bytes a node. Threads: immutable after make().
 // Fails:   never. Texts longer than 65,535 bytes are left out.
 #pragma once
 
@@ -57,6 +58,7 @@ constexpr Classes make_word_ends() {
 }
 inline constexpr Classes kWordEnds = make_word_ends();
 
+// A read-only trie over the texts of tokens.
 class TokenTrie {
  public:
   using Node = std::uint32_t;
@@ -106,7 +108,7 @@ class TokenTrie {
   // Of whole(), in the order of ids(): classes and characters of each token.
   std::span<const TokenId> ids() const { return ids_; }
   Classes classes(std::uint32_t place) const { return classes_[place]; }
-  Classes classes_behind_first(std::uint32_t place) const { return behind_first_[place]; }  // byte
+  Classes classes_after_first(std::uint32_t place) const { return after_first_[place]; }  // byte
   std::uint16_t characters(std::uint32_t place) const { return characters_[place]; }
   std::size_t memory() const;  // bytes
 
@@ -142,7 +144,7 @@ class TokenTrie {
   std::vector<unsigned char> child_bytes_;
   std::vector<Classes> child_below_;
   std::vector<TokenId> ids_;
-  std::vector<Classes> classes_, behind_first_;
+  std::vector<Classes> classes_, after_first_;
   std::vector<std::uint16_t> characters_;
 };
 

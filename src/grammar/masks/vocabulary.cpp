@@ -102,14 +102,14 @@ std::shared_ptr<const MaskWords> Vocabulary::made_of(Classes classes, std::uint3
   return known_or({.classes = classes, .characters = most}, [&] { return class_tokens_.made_of(classes, most); });
 }
 
-std::shared_ptr<const MaskWords> Vocabulary::made_of_behind(TokenTrie::Node first, Classes classes) {
+std::shared_ptr<const MaskWords> Vocabulary::made_of_after(TokenTrie::Node first, Classes classes) {
   return known_or({.classes = classes, .first = first}, [&] {
     MaskWords mask(words());
     const auto tokens = trie_.tokens_in(first);
     auto place = static_cast<std::uint32_t>(tokens.data() - trie_.ids().data());
     for (const TokenId token : tokens) {
       const auto id = static_cast<std::uint32_t>(token);
-      const bool wanted = (trie_.classes_behind_first(place++) & ~classes) == 0;
+      const bool wanted = (trie_.classes_after_first(place++) & ~classes) == 0;
       mask[id / 32] |= std::uint32_t{wanted} << (id % 32);  // no branch: half of them are wanted, here and there
     }
     return mask;
@@ -134,13 +134,13 @@ void Vocabulary::keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTok
   lexemes_.pop_back();
 }
 
-std::shared_ptr<const TokenTrie> Vocabulary::find_behind(const std::vector<TokenTrie::Node>& leaves) {
+std::shared_ptr<const TokenTrie> Vocabulary::find_after(const std::vector<TokenTrie::Node>& leaves) {
   const std::lock_guard lock(mutex_);
   const auto found = behind_.find(leaves);
   return found == behind_.end() ? nullptr : found->second;
 }
 
-void Vocabulary::keep_behind(const std::vector<TokenTrie::Node>& leaves, std::shared_ptr<const TokenTrie> behind) {
+void Vocabulary::keep_after(const std::vector<TokenTrie::Node>& leaves, std::shared_ptr<const TokenTrie> behind) {
   const std::lock_guard lock(mutex_);
   if (behind_.size() >= kMostBehind) behind_.clear();
   behind_.emplace(leaves, std::move(behind));

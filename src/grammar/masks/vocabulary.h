@@ -39,6 +39,7 @@ struct LexemeTokens {
 
 class CountedTokens;  // counted_text.h
 
+// The tokens of a model as tries, with token sets that all its grammars share.
 class Vocabulary {
  public:
   // tokens[i] is the text of token i; empty = never allowed (special tokens, holes).
@@ -58,13 +59,13 @@ class Vocabulary {
   // Tokens of at most `characters` characters that have bytes of these classes only.
   std::shared_ptr<const MaskWords> made_of(Classes classes, std::uint32_t characters);
   // Tokens that begin with this node of trie().whole(), a first byte, and have bytes of these classes only behind it.
-  std::shared_ptr<const MaskWords> made_of_behind(TokenTrie::Node first, Classes classes);
+  std::shared_ptr<const MaskWords> made_of_after(TokenTrie::Node first, Classes classes);
 
   std::shared_ptr<const LexemeTokens> find(std::uint64_t fingerprint);
   void keep(std::uint64_t fingerprint, std::shared_ptr<const LexemeTokens> tokens);
   // What tokens have behind these nodes of trie().whole() and pieces(), if it has been kept.
-  std::shared_ptr<const TokenTrie> find_behind(const std::vector<TokenTrie::Node>& leaves);
-  void keep_behind(const std::vector<TokenTrie::Node>& leaves, std::shared_ptr<const TokenTrie> behind);
+  std::shared_ptr<const TokenTrie> find_after(const std::vector<TokenTrie::Node>& leaves);
+  void keep_after(const std::vector<TokenTrie::Node>& leaves, std::shared_ptr<const TokenTrie> behind);
   std::shared_ptr<const CountedTokens> find_counted(std::uint64_t fingerprint);
   void keep_counted(std::uint64_t fingerprint, std::shared_ptr<const CountedTokens> tokens);
 

@@ -19,11 +19,13 @@
 
 namespace espalier::grammar {
 
+// Whose rules decide where Python and ECMA 262 differ.
 enum class RegexDialect {
   python,  // \d \w \s are Unicode's; \Z, \A, (?P<n>...); $ is the end of the text alone
   ecma,    // \d \w are ASCII, \s is ECMA's white space; \cX, \/, [^], \p{...}; (?<n>...)
 };
 
+// The dialect of a pattern, and how large it may be.
 struct RegexOptions {
   RegexDialect dialect = RegexDialect::python;
   bool look_ahead = false;  // (?=...) and (?!...) become nodes instead of errors
@@ -32,6 +34,7 @@ struct RegexOptions {
   std::size_t nodes = 200'000;  // of the tree
 };
 
+// One node of a parsed pattern; children are indices.
 struct RegexNode {
   enum class Kind {
     empty,       // matches the empty text
@@ -52,6 +55,7 @@ struct RegexNode {
   std::vector<int> children;  // indices of nodes; always smaller than this node's own
 };
 
+// A parsed pattern: a tree of nodes and the sets that they name.
 struct Regex {
   std::vector<RegexNode> nodes;    // children before parents
   std::vector<CodePointSet> sets;  // never empty sets unless the pattern says so ([^\s\S])

@@ -20,6 +20,7 @@ struct RegexFlags {
   bool operator==(const RegexFlags&) const = default;
 };
 
+// A byte offset in a pattern, moved by the parser's parts.
 class RegexCursor {
  public:
   explicit RegexCursor(std::string_view pattern) : pattern_(pattern) {}

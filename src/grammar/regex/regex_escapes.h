@@ -10,6 +10,7 @@
 
 namespace espalier::grammar {
 
+// What an escape stands for: a character, a set or an end of the text.
 struct RegexEscape {
   enum class Kind { character, set, text_start, text_end };
 

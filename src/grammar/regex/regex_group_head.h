@@ -9,6 +9,7 @@
 
 namespace espalier::grammar {
 
+// Which kind of group an opening parenthesis begins.
 struct RegexGroupHead {
   enum class Kind {
     group,         // whatever it captures

@@ -16,6 +16,7 @@
 
 namespace espalier::grammar {
 
+// Matches texts against a parsed pattern by definition, for comparison with the automaton.
 class RegexModel {
  public:
   explicit RegexModel(const Regex& regex) : regex_(regex) {}
@@ -53,7 +54,7 @@ class RegexModel {
       case RegexNode::Kind::empty:
         return from;
       case RegexNode::Kind::chars:
-        return behind_one(regex_.sets[static_cast<std::size_t>(node.set)], from);
+        return after_one(regex_.sets[static_cast<std::size_t>(node.set)], from);
       case RegexNode::Kind::concat: {
         Places places = from;
         for (const int child : node.children) places = ends(child, places);
@@ -80,7 +81,7 @@ class RegexModel {
     });
   }
 
-  Places behind_one(const CodePointSet& set, const Places& from) const {
+  Places after_one(const CodePointSet& set, const Places& from) const {
     Places places(from.size());
     for (std::size_t i = 0; i < text_.size(); ++i) places[i + 1] = from[i] && set.contains(text_[i]);
     return places;

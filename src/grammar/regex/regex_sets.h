@@ -20,6 +20,7 @@
 
 namespace espalier::grammar {
 
+// Builds the sets of a pattern and gives equal ones the same index.
 class RegexSets {
  public:
   explicit RegexSets(RegexDialect dialect) : dialect_(dialect) {}

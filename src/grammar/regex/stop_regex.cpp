@@ -105,9 +105,9 @@ class Compiler {
     }
   }
 
-  std::int16_t first_number(Expression behind_mark) {
+  std::int16_t first_number(Expression after_mark) {
     for (std::size_t number = 0; number < count_; ++number) {
-      if (store_.after(behind_mark, static_cast<unsigned char>(number)) != ExpressionStore::nothing)
+      if (store_.after(after_mark, static_cast<unsigned char>(number)) != ExpressionStore::nothing)
         return static_cast<std::int16_t>(number);
     }
     return -1;

@@ -19,6 +19,7 @@
 
 namespace espalier::testing {
 
+// Recognises texts of a RuleText with Earley's method.
 class EarleyRecogniser {
  public:
   explicit EarleyRecogniser(const grammar::RuleText& rules) : rules_(rules) {}

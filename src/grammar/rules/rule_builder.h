@@ -16,6 +16,7 @@
 
 namespace espalier::grammar {
 
+// Collects nodes, rules and references while a parser reads, and checks them at the end.
 class RuleBuilder {
  public:
   // `cursor` is kept by reference, to place messages.

@@ -15,16 +15,19 @@
 
 namespace espalier::grammar {
 
+// The two families of grammar texts.
 enum class RuleDialect {
   ebnf,  // comments: #
   lark,  // comments: # and //; a backslash at the end of a line continues it
 };
 
+// How often something is repeated: the bounds of {m,n}, ?, * or +.
 struct RepeatCounts {
   static constexpr int kMost = 1'000'000'000;  // of one {m,n}
   int low = 0, high = 0;                       // high may be RuleNode::kUnbounded
 };
 
+// A place in a grammar's text: skips blanks and comments, reads names, literals and counts.
 class RuleCursor {
  public:
   RuleCursor(std::string_view text, RuleDialect dialect) : text_(text), dialect_(dialect) {}

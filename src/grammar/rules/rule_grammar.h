@@ -18,6 +18,7 @@
 
 namespace espalier::grammar {
 
+// The ExpressionSource of a RuleText: its rules without left recursion and empty texts.
 class RuleGrammar final : public ExpressionSource {
  public:
   static Result<std::unique_ptr<RuleGrammar>> make(ExpressionStore& store, const RuleText& rules);

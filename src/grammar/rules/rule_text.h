@@ -19,6 +19,7 @@
 
 namespace espalier::grammar {
 
+// One node of a rule's body; children are indices.
 struct RuleNode {
   enum class Kind {
     literal,  // these bytes; empty = the empty text
@@ -37,6 +38,7 @@ struct RuleNode {
   std::vector<int> children;  // indices of nodes, smaller than this node's own
 };
 
+// Parsed rules: names, bodies, sets of characters and the start rule.
 struct RuleText {
   struct Rule {
     std::string name;
@@ -48,6 +50,7 @@ struct RuleText {
   int start = 0;  // a rule
 };
 
+// How large a grammar's text and tree may be.
 struct RuleTextLimits {
   std::size_t bytes = 4 << 20;
   int depth = 200;

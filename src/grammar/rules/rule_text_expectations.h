@@ -38,6 +38,7 @@ inline std::string repeated(std::string_view text, std::size_t times) {
   return all;
 }
 
+// A grammar that must be refused, and how the message begins.
 struct Refused {
   std::string grammar, message;  // of the message, the beginning
 };

@@ -18,6 +18,7 @@
 
 namespace espalier::testing {
 
+// Writes a RuleText in one of the dialects.
 class RuleTextPrinter {
  public:
   RuleTextPrinter(const grammar::RuleText& rules, grammar::RuleDialect dialect)

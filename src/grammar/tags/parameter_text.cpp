@@ -189,7 +189,7 @@ Result<Expression> ParameterText::member(const std::string& name, const Json& sc
     ESP_TRY(const Expression inner, json(found.schemas));
     ways.push_back(store_.concat(store_.text(style_.before_json), spaced(inner)));
   }
-  Expression begin = store_.concat({store_.text(style_.begin), store_.text(name), store_.text(style_.behind_name)});
+  Expression begin = store_.concat({store_.text(style_.begin), store_.text(name), store_.text(style_.after_name)});
   if (!style_.of_value.empty()) begin = store_.concat({begin, space_, store_.text(style_.of_value)});
   return store_.concat({begin, store_.either(std::move(ways)), store_.text(style_.end), space_});
 }

@@ -26,15 +26,17 @@
 
 namespace espalier::grammar {
 
+// The marks that one family of models writes around a member's name and value.
 struct ParameterStyle {
   std::string_view name;
-  std::string_view begin;                  // the member's name follows
-  std::string_view behind_name, of_value;  // then this (and space, and of_value if there is one)
+  std::string_view begin;                 // the member's name follows
+  std::string_view after_name, of_value;  // then this (and space, and of_value if there is one)
   std::string_view before_text, before_json;
   std::string_view end;
 };
 std::span<const ParameterStyle> parameter_styles();
 
+// Builds the expression of an object's members in a style.
 class ParameterText {
  public:
   using MakeJson = std::function<Result<Expression>(const Json& schema)>;

@@ -19,6 +19,7 @@
 
 namespace espalier::grammar {
 
+// The members of one object, checked against those that its kind has.
 class TagMembers {
  public:
   static Result<TagMembers> of_format(const Json& json, std::string place);

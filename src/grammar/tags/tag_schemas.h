@@ -13,6 +13,7 @@
 
 namespace espalier::grammar {
 
+// Turns the schemas of a tag into expressions, and keeps their sources.
 class TagSchemas {
  public:
   TagSchemas(ExpressionStore& store, const SchemaOptions& options, TagSources& out)

@@ -64,6 +64,7 @@ inline std::string misfit(const Json& value, const Json& schema, const std::stri
   return {};
 }
 
+// A fake server: checks requests against schemas and answers with what the test queued.
 class ApiDouble {
  public:
   struct Route {

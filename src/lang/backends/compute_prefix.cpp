@@ -18,7 +18,7 @@ Result<> compute_prefix(Backend& backend, std::string text) {
   const std::unique_ptr<Call> under_way = context->generate(
       document, std::move(call),
       {.on_piece = {}, .on_end = [promise](Result<GenOutput> output) { promise->set_value(std::move(output)); }});
-  while (answer.wait_for(kLookUp) != std::future_status::ready) look_up();
+  while (answer.wait_for(kInterruptCheck) != std::future_status::ready) check_interrupts();
   const auto output = answer.get();
   return output.ok() ? success() : Result<>(output.error());
 }

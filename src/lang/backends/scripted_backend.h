@@ -9,16 +9,17 @@
 
 #include "espalier/backend.h"
 #include "lang/backends/compute_prefix.h"
-#include "lang/backends/let_go.h"
+#include "lang/backends/off_thread_delete.h"
 
 namespace espalier::testing {
 
+// A Backend whose answers come from a function of text and call.
 class ScriptedBackend final : public Backend {
  public:
   using Script = std::function<Result<std::string>(const std::string& text, const GenCall& call)>;
 
   static std::shared_ptr<ScriptedBackend> make(Script script) {
-    return lang::let_go_elsewhere(std::make_shared<ScriptedBackend>(std::move(script)));
+    return lang::delete_off_own_thread(std::make_shared<ScriptedBackend>(std::move(script)));
   }
   explicit ScriptedBackend(Script script) : script_(std::move(script)), thread_([this] { work(); }) {
     traits_.name = "scripted";

@@ -105,7 +105,7 @@ void Batch::start(std::size_t threads) {
 }
 
 void Batch::work() {
-  const CallAway away(queue_->over());
+  const WaitCancellation away(queue_->over());
   while (const auto i = queue_->begin_next()) {
     try {
       queue_->put(*i, begin_(*i));

@@ -26,6 +26,7 @@ struct BatchWindow {
   bool failures_in_place = false;  // who takes one item after another has all that come before one that fails
 };
 
+// Runs the items of a batch on a few threads and gives their states back in order.
 class Batch {
  public:
   // `threads`: as BatchOptions says. Fails: ProgramError when not one thread can be had.

@@ -37,7 +37,7 @@ long status(std::string_view name) {
 class Watch {
  public:
   Watch() {
-    give_back_free_memory();
+    espalier::give_back_free_memory();
     std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM begins anew
     began_kib_ = status("VmRSS");
     thread_ = std::thread([this] {

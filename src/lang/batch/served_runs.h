@@ -21,6 +21,7 @@
 
 namespace espalier::lang {
 
+// What one run of a served program came to: its variables, text or error.
 struct ServedResult {
   struct Variable {
     Result<Value> value;
@@ -32,6 +33,7 @@ struct ServedResult {
   std::optional<Error> error;  // what ended the run
 };
 
+// The runs of one request to a server that carries out programs.
 class ServedRuns {
  public:
   virtual ~ServedRuns() = default;
@@ -40,6 +42,7 @@ class ServedRuns {
   virtual void close() = 0;  // runs that are not attached by now never will be
 };
 
+// A back end's server that can carry out whole programs.
 class ProgramServer {
  public:
   virtual ~ProgramServer() = default;

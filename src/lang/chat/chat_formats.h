@@ -2,8 +2,9 @@
 //
 // Names, pieces and rules are those of SGLang's front end, so that a program's text is the same against an SGLang
 // server whichever front end wrote it. A rule looks at the path alone: a renamed folder means another format. Where the
-// model's own template can be had, chat_format_of.h is better. Threads: constants. Fails:   chat_format_named:
-// bad_request naming the formats that there are.
+// model's own template can be had, chat_format_of.h is better.
+// Threads: constants.
+// Fails:   chat_format_named: bad_request naming the formats that there are.
 #pragma once
 
 #include <string>

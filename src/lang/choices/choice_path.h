@@ -8,7 +8,7 @@
 // begin at the same place (token healing may draw some of them back), and no two children are equally likely to the
 // last bit (the method would keep both). Where one of these fails, there is no path, and all choices are scored.
 // Threads: a value.
-// Source:  reference/sglang-language.md section 3.
+// Source:  SGLang, lang/choices.py (greedy_token_selection).
 #pragma once
 
 #include <optional>
@@ -19,6 +19,7 @@
 
 namespace espalier::lang {
 
+// A walk down the tree of choices: asks for one look at each fork, and ends at a choice.
 class ChoicePath {
  public:
   // Nothing: there is none. Requires: at least one choice.

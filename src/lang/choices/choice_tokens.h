@@ -18,12 +18,14 @@ namespace espalier::lang {
 
 using Encode = std::function<Result<std::vector<TokenId>>(std::string_view text, EncodeOptions options)>;
 
+// A prompt as ids up to its last boundary, and the text behind it.
 struct ChoicePrompt {
   std::vector<TokenId> ids;  // up to the last boundary
   std::string text;          // behind it
   EncodeOptions options;     // of that text
 };
 
+// A prompt with a choice as ids, and from where on they count for the choice.
 struct ChoiceTokens {
   std::vector<TokenId> ids;  // with the prompt's
   std::size_t scored = 1;    // the first of them that counts

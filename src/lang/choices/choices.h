@@ -9,7 +9,7 @@
 // Threads: pure functions.
 // Fails:   check_select: bad_request naming the field.
 //          decided: as the method; internal for one that names a choice which is not there.
-// Source:  reference/sglang-language.md section 3.
+// Source:  SGLang, lang/choices.py.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,7 @@ namespace espalier::lang {
 // that draws.
 Result<> check_select(SelectCall& call);
 
+// The three methods of the language, by name.
 enum class ChoicesRule { token_length_normalized, greedy_token_selection, unconditional_likelihood_normalized };
 
 std::string_view name_of(ChoicesRule rule);
@@ -36,11 +37,13 @@ bool is_of_the_language(const ChoicesMethod* method);
 std::string_view name_of(SelectWay way);
 std::optional<SelectWay> select_way_named(std::string_view name);
 
+// The log-probabilities of a choice's tokens, with and without the prompt.
 struct ScoredChoice {
   std::vector<double> logprobs;       // of its tokens
   std::vector<double> unconditional;  // the same without the prompt; empty where they are not wanted
 };
 
+// Which choice a method takes, and the figures that it rests on.
 struct Decision {
   std::size_t choice = 0;
   std::vector<double> means;                // of logprobs

@@ -9,7 +9,7 @@
 
 #include "base/json_fields.h"
 #include "lang/batch/batch.h"
-#include "lang/compiler/following.h"
+#include "lang/compiler/incremental.h"
 #include "lang/compiler/passes.h"
 #include "lang/compiler/served_batch.h"
 #include "lang/compiler/tuning.h"
@@ -327,7 +327,7 @@ Result<CompiledProgram> CompiledProgram::make(Graph graph, std::optional<Functio
   impl->api_spec_tokens = pipeline.api_spec_tokens;
   if (followed) {
     auto body = [function = *followed, with = impl->options](State& s, const Arguments& arguments) {
-      lang::follow(function, s, arguments, with);
+      lang::compile_incrementally(function, s, arguments, with);
     };
     impl->runs = Function(followed->name(), followed->parameters(), std::move(body)).bind(followed->fixed());
   } else {

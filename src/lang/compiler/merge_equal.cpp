@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "lang/compiler/likeness.h"
+#include "lang/compiler/branch_comparison.h"
 #include "lang/compiler/passes.h"
 
 namespace espalier::lang {
@@ -15,7 +15,7 @@ class Merger {
  public:
   Merger(Graph& graph, const GenOptions& defaults, PassReport& report)
       : graph_(graph),
-        likeness_(graph, defaults),
+        comparison_(graph, defaults),
         report_(report),
         stands_for_(static_cast<std::size_t>(graph.streams)) {
     calls_.resize(stands_for_.size());
@@ -40,7 +40,7 @@ class Merger {
     std::map<std::pair<std::string, std::size_t>, Branch> first;
     int merged = 0;
     for (const int child : fork.children) {
-      auto branch = likeness_.branch_of(child);
+      auto branch = comparison_.branch_of(child);
       if (!branch || !branch->determined) continue;
       const auto joined_by = joined_by_[static_cast<std::size_t>(child)];
       const auto [same, is_first] = first.try_emplace({branch->form, joined_by}, *branch);
@@ -76,7 +76,7 @@ class Merger {
   }
 
   Graph& graph_;
-  const Likeness likeness_;
+  const BranchComparison comparison_;
   PassReport& report_;
   std::vector<int> stands_for_, calls_;
   std::vector<std::size_t> joined_by_;

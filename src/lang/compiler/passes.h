@@ -1,7 +1,8 @@
 // passes.h: what changes a graph, one function a pass; include/espalier/compiler.h says what each is for.
 //
 // A pass takes a graph that checks and leaves one that checks. Numbers of streams stay; a stream that is gone has no
-// nodes. Threads: pure.
+// nodes.
+// Threads: pure.
 #pragma once
 
 #include "espalier/compiler.h"

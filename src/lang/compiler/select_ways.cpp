@@ -1,12 +1,13 @@
 // How selects are carried out: by scoring, by the path of the choice that is taken, or by a grammar of the choices.
 //
-// A path finds the same choice as scoring does (lang/choices/choice_path.h), but not the scores of the others: it is taken
-// where nobody reads them. A select of one choice needs no call. A grammar may find another choice
+// A path finds the same choice as scoring does (lang/choices/choice_path.h), but not the scores of the others: it is
+// taken where nobody reads them. A select of one choice needs no call. A grammar may find another choice
 // (lang/choices/choice_grammar.h).
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "lang/choices/choices.h"
 #include "lang/compiler/passes.h"
 
 namespace espalier::lang {

@@ -34,6 +34,7 @@ class ServedProgram {
   std::shared_ptr<ProgramServer> server_;
 };
 
+// Sends the items of a batch to a program server, many in one request, and hands out their states.
 class ServedBatch {
  public:
   using Begin = std::function<State(const Arguments&)>;

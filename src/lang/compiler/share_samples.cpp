@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "lang/compiler/likeness.h"
+#include "lang/compiler/branch_comparison.h"
 #include "lang/compiler/passes.h"
 
 namespace espalier::lang {

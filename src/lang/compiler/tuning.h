@@ -5,9 +5,8 @@
 // none, and is replaced.
 // Threads: any; two processes that write at once keep one of the two files, whole.
 // Fails:   bad_file, field tuning_folder, for a file that is not of this form or larger than 16 MiB, naming the place:
-// it
-//          is not overwritten. save: not_found for a folder that cannot be written. What the measuring of a batch fails
-//          with.
+//          it is not overwritten. save: not_found for a folder that cannot be written. What the measuring of a batch
+//          fails with.
 #pragma once
 
 #include <functional>
@@ -18,6 +17,7 @@
 
 namespace espalier::lang {
 
+// What a measurement holds for: program, graph and model, and the folder it is kept in.
 struct TuningKey {
   std::string folder;   // empty: nothing is kept
   std::string program;  // its name
@@ -32,6 +32,7 @@ Result<> save_tuning(const TuningKey& key, const BatchSettings& best, const std:
 struct Tunable {
   bool groups = true, ways = true;
 };
+// The quickest settings of a batch, and all that were measured.
 struct Tuning {
   BatchSettings best;
   std::vector<MeasuredSettings> measured;

@@ -1,8 +1,8 @@
 // gather.h: a variable that joined states bring to the one that joined them, as a list in their order.
 //
 // It is there when each of them has its value, or has no more to do. The state that joined waits for it, and so do
-// those that were forked off it meanwhile: they inherit the variable, whenever it comes. Threads: any. Fails: what one
-// of the states failed to set is the list's failure.
+// those that were forked off it meanwhile: they inherit the variable, whenever it comes.
+// Threads: any. Fails: what one of the states failed to set is the list's failure.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "lang/batch/text_allowance.h"
-#include "lang/execute/awaited.h"
+#include "lang/batch/text_budget.h"
+#include "lang/execute/async_value.h"
 #include "lang/state_core.h"
 
 namespace espalier::lang {
 
+// The list of one variable of several states, there once all of them have arrived.
 class Gather {
  public:
   // `sources`: those that set it; one may stand there more than once. Each tells arrived() once.
   // `allowance`: may be null.
-  explicit Gather(std::vector<std::shared_ptr<StateCore>> sources, std::shared_ptr<TextAllowance> allowance = nullptr)
+  explicit Gather(std::vector<std::shared_ptr<StateCore>> sources, std::shared_ptr<TextBudget> allowance = nullptr)
       : sources_(std::move(sources)), allowance_(std::move(allowance)), missing_(sources_.size()) {}
 
   void arrived(const std::string& name) {
@@ -44,9 +45,9 @@ class Gather {
   }
 
   const std::vector<std::shared_ptr<StateCore>> sources_;
-  const std::shared_ptr<TextAllowance> allowance_;
+  const std::shared_ptr<TextBudget> allowance_;
   std::atomic<std::size_t> missing_;
-  Awaited<Result<Value>> list_;
+  AsyncValue<Result<Value>> list_;
 };
 
 }  // namespace espalier::lang

@@ -12,10 +12,11 @@
 #include <utility>
 
 #include "espalier/backend.h"
-#include "lang/execute/awaited.h"
+#include "lang/execute/async_value.h"
 
 namespace espalier::lang {
 
+// One call for the samples of several states.
 class SampleGroup {
  public:
   explicit SampleGroup(std::size_t size) : size_(size) {}
@@ -36,7 +37,7 @@ class SampleGroup {
  private:
   const std::size_t size_;
   std::atomic<bool> asked_{false};
-  Awaited<Result<GenOutput>> output_;
+  AsyncValue<Result<GenOutput>> output_;
   std::unique_ptr<Call> call_;  // of the one that comes first
 };
 

@@ -29,7 +29,7 @@
 // gain() is what was saved and wasted since it was last asked: for Backend::count().
 // Units:   tokens as the back end counts them; bytes of text.
 // Threads: one at a time (the state's lock).
-// Source:  reference/sglang-language.md section 8.
+// Source:  SGLang, num_api_spec_tokens of lang/interpreter.py and lang/backend/openai.py.
 #pragma once
 
 #include <optional>
@@ -68,6 +68,7 @@ class PaidText {
   Json meta_;
 };
 
+// Speculation on texts: a longer output is kept, and later generations are cut out of it.
 class CompletionSpeculation {
  public:
   // Requires: tokens >= 1.
@@ -90,6 +91,7 @@ class CompletionSpeculation {
   BackendUsage gain_;
 };
 
+// Speculation on chat turns: an assistant's turn is generated as one and divided into its parts.
 class ChatSpeculation {
  public:
   struct Part {

@@ -6,8 +6,8 @@
 
 #include "lang/chat/turns.h"
 #include "lang/choices/choice_grammar.h"
-#include "lang/execute/in_turn.h"
 #include "lang/execute/stream_executor_calls.h"
+#include "lang/execute/trampoline.h"
 #include "lang/execute/waiting.h"
 #include "lang/gen_options.h"
 #include "text/reasoning.h"
@@ -142,7 +142,7 @@ void StreamExecutor::tell(Lock& lock) {
   });
   changed_.notify_all();
   lock.unlock();
-  call_in_turn(std::move(ready));
+  run_trampolined(std::move(ready));
 }
 
 void StreamExecutor::fail(const Error& why) {

@@ -7,7 +7,7 @@
 // Order:   append* end; children begin with what their origin has when its queue comes to the fork.
 // Threads: any (see state_core.h).
 // Fails:   the first failure is the state's: its queue is dropped, with it the children that were still to begin.
-// Source:  reference/sglang-language.md section 5.
+// Source:  SGLang, lang/interpreter.py (StreamExecutor).
 // Files:   stream_executor.cpp: the queue and the nodes; stream_executor_graph.cpp: what a graph adds;
 //          stream_executor_speculation.cpp: API speculation.
 #pragma once
@@ -18,7 +18,7 @@
 #include <mutex>
 
 #include "lang/batch/served_runs.h"
-#include "lang/batch/text_allowance.h"
+#include "lang/batch/text_budget.h"
 #include "lang/execute/gather.h"
 #include "lang/execute/sample_group.h"
 #include "lang/execute/speculation.h"
@@ -42,9 +42,10 @@ struct RunSetup {
   bool stream = false;
   int api_spec_tokens = 0;
   std::function<void(const NodeEvent&)> watch = {};  // on whichever thread brings the news; must not block
-  std::shared_ptr<TextAllowance> allowance = {};     // null: as much as there is room for
+  std::shared_ptr<TextBudget> allowance = {};        // null: as much as there is room for
 };
 
+// The StateCore that runs nodes against a back end.
 class StreamExecutor final : public StateCore, public std::enable_shared_from_this<StreamExecutor> {
  public:
   static std::shared_ptr<StreamExecutor> begin(std::shared_ptr<const RunSetup> setup);

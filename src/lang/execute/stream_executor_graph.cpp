@@ -201,8 +201,8 @@ StreamExecutor::Progress StreamExecutor::take(ChainItem chain) {
   return Progress::waiting;
 }
 
-// What stands between the generations is what the document would gain there. Fails: unsupported where the back end has
-// no such call, or it does not take these generations in one.
+// What stands between the generations is what the document would gain there.
+// Fails: unsupported where the back end has no such call, or it does not take these generations in one.
 Result<ChainCall> StreamExecutor::chain_call(const std::vector<Node>& nodes) const {
   const Error piecewise{Error::Kind::unsupported, "the chain is made of single calls", {}, {}};
   if (!setup_->backend->traits().chains || setup_->stream || !document_.pictures.empty()) return piecewise;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "lang/batch/text_allowance.h"
+#include "lang/batch/text_budget.h"
 
 namespace espalier::lang {
 

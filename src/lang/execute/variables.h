@@ -20,6 +20,7 @@
 
 namespace espalier::lang {
 
+// The variables of one state by name: values, promises and failures.
 class Variables {
  public:
   void announce(const std::string& name);

@@ -22,18 +22,18 @@ TheHook& the_hook() {
 
 }  // namespace
 
-void while_waiting(Hook hook) {
+void set_wait_hook(Hook hook) {
   const std::scoped_lock lock(the_hook().mutex);
   the_hook().hook = hook ? std::make_shared<const Hook>(std::move(hook)) : nullptr;
 }
 
-CallAway::CallAway(const std::atomic<bool>& over) : before_(std::exchange(t_over, &over)) {}
+WaitCancellation::WaitCancellation(const std::atomic<bool>& over) : before_(std::exchange(t_over, &over)) {}
 
-CallAway::~CallAway() {
+WaitCancellation::~WaitCancellation() {
   t_over = before_;
 }
 
-void look_up() {
+void check_interrupts() {
   if (t_over != nullptr && *t_over) throw ProgramError({Error::Kind::cancelled, "the batch has ended", {}, {}});
   std::shared_ptr<const Hook> hook;
   {

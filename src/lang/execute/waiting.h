@@ -2,7 +2,7 @@
 //
 // All long waits of lang are wait_for(). About twenty times a second it looks whether the thread was called away (its
 // batch has ended), and lets the host see to what it must: a language with signals of its own (Python's Ctrl-C).
-// Threads: any; while_waiting() before programs run.
+// Threads: any; set_wait_hook() before programs run.
 // Fails:   ProgramError `cancelled` in a thread that was called away; what the host's function throws.
 #pragma once
 
@@ -14,41 +14,41 @@
 #include <mutex>
 #include <optional>
 
-#include "base/brief_wait.h"
+#include "base/adaptive_spin.h"
 
 namespace espalier::lang {
 
 // Called on a thread that waits, without locks; what it throws ends the wait and leaves the state as it is. The last
 // one that was set counts; empty for none.
-void while_waiting(std::function<void()> hook);
+void set_wait_hook(std::function<void()> hook);
 
 // While it lives, waits of this thread end once `over` is true.
-class CallAway {
+class WaitCancellation {
  public:
-  explicit CallAway(const std::atomic<bool>& over);
-  ~CallAway();
-  CallAway(const CallAway&) = delete;
-  CallAway& operator=(const CallAway&) = delete;
+  explicit WaitCancellation(const std::atomic<bool>& over);
+  ~WaitCancellation();
+  WaitCancellation(const WaitCancellation&) = delete;
+  WaitCancellation& operator=(const WaitCancellation&) = delete;
 
  private:
   const std::atomic<bool>* before_;
 };
 
-void look_up();  // what a wait does now and then
+void check_interrupts();  // what a wait does now and then
 
-inline constexpr std::chrono::milliseconds kLookUp{50};
+inline constexpr std::chrono::milliseconds kInterruptCheck{50};
 
-inline BriefWait& brief_wait_of_this_thread() {
-  thread_local BriefWait brief;
-  return brief;
+inline AdaptiveSpin& adaptive_spin_of_this_thread() {
+  thread_local AdaptiveSpin spin;
+  return spin;
 }
 
 // Whether it comes while one looks.
 template <class There>
 bool comes_soon(std::unique_lock<std::mutex>& lock, There there) {
-  BriefWait& brief = brief_wait_of_this_thread();
+  AdaptiveSpin& spin = adaptive_spin_of_this_thread();
   lock.unlock();
-  const bool came = brief.look([&] {
+  const bool came = spin.spin_until([&] {
     const std::lock_guard own(*lock.mutex());
     return there();
   });
@@ -62,14 +62,16 @@ bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& 
                 std::optional<std::chrono::steady_clock::time_point> until, There there) {
   using Clock = std::chrono::steady_clock;
   if (there() || comes_soon(lock, there)) return true;
-  const auto next_look = [&] { return std::min(until.value_or(Clock::time_point::max()), Clock::now() + kLookUp); };
+  const auto next_look = [&] {
+    return std::min(until.value_or(Clock::time_point::max()), Clock::now() + kInterruptCheck);
+  };
   while (!changed.wait_until(lock, next_look(), there)) {
     if (until && Clock::now() >= *until) return false;
     lock.unlock();
-    look_up();
+    check_interrupts();
     lock.lock();
   }
-  brief_wait_of_this_thread().slept();
+  adaptive_spin_of_this_thread().slept();
   return true;
 }
 

@@ -26,8 +26,8 @@ struct Interrupted : std::runtime_error {
 };
 
 struct Hook {
-  explicit Hook(std::function<void()> hook) { lang::while_waiting(std::move(hook)); }
-  ~Hook() { lang::while_waiting({}); }
+  explicit Hook(std::function<void()> hook) { lang::set_wait_hook(std::move(hook)); }
+  ~Hook() { lang::set_wait_hook({}); }
 };
 
 TEST(Waiting, WhatTheHostThrowsEndsAWaitAndLeavesTheState) {

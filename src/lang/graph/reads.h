@@ -17,6 +17,7 @@
 
 namespace espalier::lang {
 
+// Checks, node by node, that no streams of a graph wait for each other.
 class Reads {
  public:
   explicit Reads(const Graph& graph);

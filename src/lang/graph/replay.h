@@ -4,8 +4,7 @@
 // text, the calls and the values are those of the interpreter. Nothing waits: where the function waits for children to
 // join them, the graph goes on, and what does not need them runs beside them.
 // Threads: as Function::run; carry_out() never blocks. Fails: bad_request for a graph that is not whole; what goes
-// wrong
-//          while it runs is the state's error, ProgramError bad_request for a parameter without a value.
+//          wrong while it runs is the state's error, ProgramError bad_request for a parameter without a value.
 #pragma once
 
 #include <map>

@@ -5,7 +5,7 @@
 // meant for them.
 // Threads: that of the function which is traced; on others nothing is.
 // Fails:   ProgramError that ends the trace, for what a graph cannot say.
-// Source:  reference/sglang-language.md section 7.
+// Source:  SGLang, lang/tracer.py.
 #pragma once
 
 #include <optional>

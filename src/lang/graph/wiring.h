@@ -12,6 +12,7 @@ namespace espalier::lang {
 // `most`: bytes of a literal that are shown.
 std::string label_of(const Graph::Content& content, std::size_t most);
 
+// A line from one node of a picture to another.
 struct Wire {
   enum class Kind { next, fork, join, variable };
   std::size_t from = 0, to = 0;  // numbers of nodes; `from` comes first in the list

@@ -16,6 +16,7 @@
 
 namespace espalier::net {
 
+// Collects the data of each server-sent event and hands it to a function.
 class EventStreamReader {
  public:
   using OnData = std::function<Result<>(std::string_view data)>;  // its Error ends the reading and is read()'s

@@ -25,6 +25,7 @@
 
 namespace espalier::net {
 
+// A request to a URL, with limits on its time and its answer.
 struct ClientRequest {
   Method method = Method::get;  // get, head or post
   std::string url;
@@ -65,6 +66,7 @@ class BodySink {
   virtual Result<> on_body(std::string_view piece) = 0;
 };
 
+// Makes blocking requests that follow redirects; one object serves any number of threads.
 class HttpClient {
  public:
   explicit HttpClient(std::string user_agent = "espalier/" ESPALIER_VERSION);

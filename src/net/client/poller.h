@@ -17,6 +17,7 @@
 
 namespace espalier::net {
 
+// A set of watched sockets, and those of them that are ready now.
 class Poller {
  public:
   struct Interest {

@@ -138,7 +138,7 @@ TEST_F(PollerTest, ARingFromAnotherThreadEndsAWait) {
   ASSERT_TRUE(poller_.watch(wake->get(), {.readable = true}, false));
   EXPECT_TRUE(poller_.wait(0ns).empty());
   std::thread other([&] {
-    for (int i = 0; i < 3; ++i) wake->ring();
+    for (int i = 0; i < 3; ++i) wake->notify();
   });
   const auto told = poller_.wait(kLong);
   ASSERT_EQ(told.size(), 1u);
@@ -146,7 +146,7 @@ TEST_F(PollerTest, ARingFromAnotherThreadEndsAWait) {
   other.join();
   wake->clear();
   EXPECT_TRUE(poller_.wait(0ns).empty()) << "all rings are cleared at once";
-  wake->ring();
+  wake->notify();
   EXPECT_EQ(poller_.wait(kLong).size(), 1u);
 }
 

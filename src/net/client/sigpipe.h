@@ -9,6 +9,7 @@
 
 namespace espalier::net {
 
+// Blocks SIGPIPE for the calling thread, and takes away one that came meanwhile.
 class SigpipeBlocked {
  public:
   SigpipeBlocked();

@@ -17,20 +17,24 @@
 
 namespace espalier::net {
 
+// Frees libcurl's multi handles and string lists.
 struct CurlDeleter {
   void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
+// Frees libcurl's easy handles.
 struct CurlEasyDeleter {
   void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
 };
 
+// A pair of libcurl handles that may be used for one transfer after another.
 struct Session {
   std::unique_ptr<CURLM, CurlDeleter> multi;
   std::unique_ptr<CURL, CurlEasyDeleter> easy;
   static Result<Session> open();
 };
 
+// One request on an easy handle: its options, and what came back.
 class Transfer {
  public:
   using Clock = std::chrono::steady_clock;

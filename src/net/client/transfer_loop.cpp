@@ -19,7 +19,7 @@ constexpr milliseconds kPatrol{50};  // between two looks at time limits and sto
 constexpr std::size_t kKeptHandles = 256;
 constexpr long kKeptConnections = 1024;
 
-struct KeptBody : BodySink {
+struct BufferedBody : BodySink {
   Result<> on_head(const ClientResponse&) override { return success(); }
   Result<> on_body(std::string_view piece) override {
     text.append(piece);
@@ -29,17 +29,17 @@ struct KeptBody : BodySink {
 };
 
 // A request from start() to `done`; the transfer looks at the members above it.
-struct Flight {
-  Flight(ClientRequest asked, std::unique_ptr<BodySink> given, TransferLoop::Done finished)
+struct InFlight {
+  InFlight(ClientRequest asked, std::unique_ptr<BodySink> given, TransferLoop::Done finished)
       : request(std::move(asked)), sink(given ? std::move(given) : keep()), done(std::move(finished)) {}
   std::unique_ptr<BodySink> keep() {
-    auto body = std::make_unique<KeptBody>();
+    auto body = std::make_unique<BufferedBody>();
     kept = body.get();
     return body;
   }
 
   ClientRequest request;
-  KeptBody* kept = nullptr;  // the sink, when it is ours
+  BufferedBody* kept = nullptr;  // the sink, when it is ours
   std::unique_ptr<BodySink> sink;
   TransferLoop::Done done;
   Transfer::Target target;
@@ -55,15 +55,15 @@ class TransferLoopImpl {
                    std::unique_ptr<CURLM, CurlDeleter> multi);
   ~TransferLoopImpl();
 
-  void start(std::unique_ptr<Flight> flight) { waiting_.push_back(std::move(flight)); }
+  void start(std::unique_ptr<InFlight> flight) { waiting_.push_back(std::move(flight)); }
   void run(std::chrono::nanoseconds longest);
-  std::size_t active() const { return waiting_.size() + flying_.size() + finishing_; }
-  void wake() { wake_.ring(); }
+  std::size_t active() const { return waiting_.size() + in_flight_.size() + finishing_; }
+  void wake() { wake_.notify(); }
 
  private:
-  void launch(std::unique_ptr<Flight> flight);
+  void launch(std::unique_ptr<InFlight> flight);
   void land(CURL* easy, Result<ClientResponse> answer);
-  void finish(std::unique_ptr<Flight> flight, Result<ClientResponse> answer);
+  void finish(std::unique_ptr<InFlight> flight, Result<ClientResponse> answer);
   std::span<const Poller::Ready> wait_for_sockets(std::chrono::nanoseconds longest);
   void tell(std::span<const Poller::Ready> sockets);
   void collect();
@@ -76,8 +76,8 @@ class TransferLoopImpl {
   Poller poller_;
   WakeDescriptor wake_;
   std::unique_ptr<CURLM, CurlDeleter> multi_;
-  std::vector<std::unique_ptr<Flight>> waiting_;  // started, not yet libcurl's
-  std::unordered_map<CURL*, std::unique_ptr<Flight>> flying_;
+  std::vector<std::unique_ptr<InFlight>> waiting_;  // started, not yet libcurl's
+  std::unordered_map<CURL*, std::unique_ptr<InFlight>> in_flight_;
   std::vector<std::unique_ptr<CURL, CurlEasyDeleter>> spare_;
   std::optional<Clock::time_point> timer_;  // when libcurl wants to be called
   Clock::time_point next_patrol_ = Clock::now();
@@ -95,12 +95,12 @@ TransferLoopImpl::TransferLoopImpl(TransferLoop::Options options, Poller poller,
 }
 
 TransferLoopImpl::~TransferLoopImpl() {
-  for (auto& [easy, flight] : flying_) curl_multi_remove_handle(multi_.get(), easy);
+  for (auto& [easy, flight] : in_flight_) curl_multi_remove_handle(multi_.get(), easy);
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETFUNCTION, nullptr);  // closing what is kept tells nobody
   curl_multi_setopt(multi_.get(), CURLMOPT_TIMERFUNCTION, nullptr);
 }
 
-void TransferLoopImpl::launch(std::unique_ptr<Flight> flight) {
+void TransferLoopImpl::launch(std::unique_ptr<InFlight> flight) {
   auto url = parse_url(flight->request.url);
   if (!url.ok()) return finish(std::move(flight), std::move(url).error());
   const Method method = flight->request.method;
@@ -126,18 +126,18 @@ void TransferLoopImpl::launch(std::unique_ptr<Flight> flight) {
     curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
     curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
   }
-  flying_.emplace(easy, std::move(flight));
+  in_flight_.emplace(easy, std::move(flight));
   if (curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) land(easy, internal_error("libcurl refused a request"));
 }
 
 // Requires: `easy` is flying.
 void TransferLoopImpl::land(CURL* easy, Result<ClientResponse> answer) {
   curl_multi_remove_handle(multi_.get(), easy);
-  auto node = flying_.extract(easy);
+  auto node = in_flight_.extract(easy);
   finish(std::move(node.mapped()), std::move(answer));
 }
 
-void TransferLoopImpl::finish(std::unique_ptr<Flight> flight, Result<ClientResponse> answer) {
+void TransferLoopImpl::finish(std::unique_ptr<InFlight> flight, Result<ClientResponse> answer) {
   if (answer.ok() && flight->kept) answer->body = std::move(flight->kept->text);
   if (flight->easy && spare_.size() < kKeptHandles) {
     curl_easy_reset(flight->easy.get());
@@ -165,7 +165,7 @@ void TransferLoopImpl::run(std::chrono::nanoseconds longest) {
 std::span<const Poller::Ready> TransferLoopImpl::wait_for_sockets(std::chrono::nanoseconds longest) {
   const auto now = Clock::now();
   if (timer_) longest = std::min<std::chrono::nanoseconds>(longest, *timer_ - now);
-  if (!flying_.empty()) longest = std::min<std::chrono::nanoseconds>(longest, next_patrol_ - now);
+  if (!in_flight_.empty()) longest = std::min<std::chrono::nanoseconds>(longest, next_patrol_ - now);
   return poller_.wait(std::max(longest, longest.zero()));
 }
 
@@ -188,7 +188,7 @@ void TransferLoopImpl::collect() {
     if (message->msg != CURLMSG_DONE) continue;
     CURL* easy = message->easy_handle;
     const CURLcode code = message->data.result;
-    land(easy, flying_.at(easy)->transfer->conclude(code));
+    land(easy, in_flight_.at(easy)->transfer->conclude(code));
   }
 }
 
@@ -196,7 +196,7 @@ void TransferLoopImpl::patrol() {
   const auto now = Clock::now();
   next_patrol_ = now + kPatrol;
   std::vector<std::pair<CURL*, Error>> ended;
-  for (const auto& [easy, flight] : flying_) {
+  for (const auto& [easy, flight] : in_flight_) {
     milliseconds unused{0};
     if (flight->request.stop.stop_requested())
       ended.emplace_back(easy, Error{Error::Kind::cancelled, "cancelled", {}, {}});
@@ -242,7 +242,7 @@ Result<std::unique_ptr<TransferLoop>> TransferLoop::open(const Options& options)
 }
 
 void TransferLoop::start(ClientRequest request, std::unique_ptr<BodySink> sink, Done done) {
-  impl_->start(std::make_unique<Flight>(std::move(request), std::move(sink), std::move(done)));
+  impl_->start(std::make_unique<InFlight>(std::move(request), std::move(sink), std::move(done)));
 }
 
 void TransferLoop::run(std::chrono::nanoseconds longest) {

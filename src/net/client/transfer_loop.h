@@ -19,6 +19,7 @@
 
 namespace espalier::net {
 
+// The requests under way on one thread, sent and received by run().
 class TransferLoop {
  public:
   using Done = std::function<void(Result<ClientResponse>)>;

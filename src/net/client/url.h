@@ -9,6 +9,7 @@
 
 namespace espalier::net {
 
+// An http or https URL in its parts.
 struct Url {
   std::string scheme;  // "http" or "https"
   std::string host;    // lower case; an IPv6 address keeps its brackets

@@ -11,6 +11,7 @@
 
 namespace espalier::server {
 
+// The set of client-chosen ids in use.
 class ActiveIds {
  public:
   class Lease {  // gives the ids back

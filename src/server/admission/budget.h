@@ -11,6 +11,7 @@
 
 namespace espalier::server {
 
+// A limit and the sum of what is charged to it now.
 class Budget {
  public:
   class Charge {

@@ -19,8 +19,8 @@ std::optional<std::chrono::milliseconds> deadline_header(const net::HttpRequest&
 
 }  // namespace
 
-Errand::Time deadline_of(const net::HttpRequest& request, double limit_seconds) {
-  auto deadline = Errand::Time::max();
+Completion::Time deadline_of(const net::HttpRequest& request, double limit_seconds) {
+  auto deadline = Completion::Time::max();
   if (limit_seconds > 0) {
     deadline = request.received_at + std::chrono::milliseconds(static_cast<std::int64_t>(limit_seconds * 1000));
   }

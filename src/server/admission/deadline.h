@@ -2,12 +2,12 @@
 // Units: seconds, steady clock. Threads: pure. Fails: never; a header that is no number counts as none.
 #pragma once
 
-#include "engine/stream/courier.h"
+#include "engine/stream/completion_notifier.h"
 #include "net/http_types.h"
 
 namespace espalier::server {
 
 // Counted from the arrival of the head. `limit_seconds` 0: none.
-Errand::Time deadline_of(const net::HttpRequest& request, double limit_seconds);
+Completion::Time deadline_of(const net::HttpRequest& request, double limit_seconds);
 
 }  // namespace espalier::server

@@ -7,6 +7,7 @@
 
 namespace espalier::server {
 
+// Counts requests finished within the last seconds, and turns that into a Retry-After.
 class DrainRate {
  public:
   static constexpr double kWindow = 10, kMostSeconds = 60;

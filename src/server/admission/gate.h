@@ -1,8 +1,9 @@
 // gate.h: what is decided from the head of a request, before a byte of its body is accepted: key, admin key, readiness.
 //
 // Control routes without an admin key are open on a loopback bind (SGLang's tools need them), with the API key when one
-// is set; on any other bind they answer 403. Threads: io threads; looks at memory only. Fails:   the refusal is the
-// answer: 401, 403, 404, 405, 503.
+// is set; on any other bind they answer 403.
+// Threads: io threads; looks at memory only.
+// Fails:   the refusal is the answer: 401, 403, 404, 405, 503.
 #pragma once
 
 #include <optional>
@@ -12,6 +13,7 @@
 
 namespace espalier::server {
 
+// The server's admission hook: refuses by key, route and readiness, or lets the body be read.
 class Gate {
  public:
   Gate(Service& service, const net::Router& router) : service_(service), router_(router) {}

@@ -21,8 +21,10 @@ namespace espalier::server {
 
 using KeyDigest = std::array<unsigned char, 32>;
 
+// Who a presented key belongs to.
 enum class Caller { nobody, user, admin };
 
+// The digests of all keys that are accepted, from options and from a file that can be read again.
 class KeyRing {
  public:
   static Result<std::unique_ptr<KeyRing>> load(std::vector<std::string> keys, std::string file,

@@ -2,7 +2,7 @@
 //
 // What is formatted waits in `text` until the socket has room: flush() gives it all, or none of it and pauses; then
 // `room` is told once there is some, and calls resume().
-// Threads: the courier's; resume(), paused(): any.
+// Threads: the notifier's; resume(), paused(): any.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 
 namespace espalier::server {
 
+// The text of a streamed answer that is not sent yet, and the writer that it goes to.
 class AnswerStream {
  public:
   std::string text;  // formatted, not yet taken

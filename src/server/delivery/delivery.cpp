@@ -42,17 +42,17 @@ Delivery::Delivery(Service& service, std::shared_ptr<ServedModel> model, net::Ht
       request_(std::move(request)),
       responder_(std::move(responder)),
       generation_(std::move(generation)),
-      ringer_(std::make_shared<Ringer>()),
+      handle_(std::make_shared<DeliveryHandle>()),
       ready_(std::make_unique<std::atomic<bool>[]>(generation_.requests.size())),
       started_(std::chrono::steady_clock::now()),
       deadline_(deadline_of(
           request_, generation_.limit_seconds > 0 ? generation_.limit_seconds : service.options.request_timeout)) {
-  ringer_->delivery = this;
+  handle_->delivery = this;
 }
 
 Delivery::~Delivery() {
-  const std::scoped_lock lock(ringer_->mutex);
-  ringer_->delivery = nullptr;
+  const std::scoped_lock lock(handle_->mutex);
+  handle_->delivery = nullptr;
 }
 
 void Delivery::begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request,
@@ -64,7 +64,7 @@ void Delivery::begin(Service& service, std::shared_ptr<ServedModel> model, net::
     delivery->refuse(submitted.error());
     return;
   }
-  if (delivery->generation_.companion) delivery->generation_.companion->accepted();
+  if (delivery->generation_.observer) delivery->generation_.observer->accepted();
   delivery->start();
 }
 
@@ -83,22 +83,22 @@ Result<> Delivery::submit() {
   return success();
 }
 
-// From add() on the courier's thread may do anything with the streams; so it comes last.
+// From add() on the notifier's thread may do anything with the streams; so it comes last.
 void Delivery::start() {
   for (std::size_t i = 0; i < streams_.size(); ++i) listen(i);
   responder_.on_disconnect([weak = weak_from_this()] {
     if (auto self = weak.lock()) {
       self->gone_ = true;
-      self->courier().ring(*self);
+      self->notifier().notify(*self);
     }
   });
-  courier().add(shared_from_this());
+  notifier().add(shared_from_this());
 }
 
 void Delivery::listen(std::size_t prompt) {
-  streams_[prompt].stream().on_ready([ringer = ringer_, prompt] {
-    const std::scoped_lock lock(ringer->mutex);
-    if (ringer->delivery != nullptr) ringer->delivery->ring(prompt);
+  streams_[prompt].stream().on_ready([handle = handle_, prompt] {
+    const std::scoped_lock lock(handle->mutex);
+    if (handle->delivery != nullptr) handle->delivery->notify(prompt);
   });
 }
 
@@ -114,9 +114,9 @@ Result<> Delivery::go_on(Request request) {
   return success();
 }
 
-void Delivery::ring(std::size_t prompt) {
+void Delivery::notify(std::size_t prompt) {
   ready_[prompt] = true;
-  courier().ring(*this);
+  notifier().notify(*this);
 }
 
 void Delivery::cancel(Error why) {
@@ -124,7 +124,7 @@ void Delivery::cancel(Error why) {
     const std::scoped_lock lock(mutex_);
     if (!cancelled_) cancelled_ = std::move(why);
   }
-  courier().ring(*this);
+  notifier().notify(*this);
 }
 
 bool Delivery::advance() {
@@ -157,7 +157,7 @@ void Delivery::collect() {
 void Delivery::note_token(const TextEvent& event) {
   const auto* delta = std::get_if<TextDelta>(&event);
   if (delta == nullptr) return;
-  if (generation_.companion) generation_.companion->token(delta->choice, delta->token.id);
+  if (generation_.observer) generation_.observer->token(delta->choice, delta->token.id);
   if (tokens_++ == 0) first_token_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
 }
 
@@ -195,9 +195,9 @@ bool Delivery::note_end(const TextEnd& end) {
 }
 
 bool Delivery::finish() {
-  if (generation_.companion) {
-    if (auto ended = generation_.companion->ended(); !ended) return refuse(ended.error());
-    generation_.companion.reset();
+  if (generation_.observer) {
+    if (auto ended = generation_.observer->ended(); !ended) return refuse(ended.error());
+    generation_.observer.reset();
   }
   generation_.reply->finish(out_.text);
   if (generation_.stream) {
@@ -274,7 +274,7 @@ void Delivery::open_stream() {
             [weak = weak_from_this()] {
               if (auto self = weak.lock()) {
                 self->out_.resume();
-                self->courier().ring(*self);
+                self->notifier().notify(*self);
               }
             });
 }
@@ -292,7 +292,7 @@ Error Delivery::too_late() {
 void Delivery::tick(Time now) {
   // A passed deadline is seen by advance(). An abort by id wakes no reader; it is found here.
   for (std::size_t i = 0; i < streams_.size(); ++i) ready_[i] = true;
-  courier().ring(*this);
+  notifier().notify(*this);
   if (generation_.stream && !out_.opened() && !streams_.empty() && now - started_ > kSilentStart) open_stream();
 }
 

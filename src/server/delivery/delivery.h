@@ -3,10 +3,9 @@
 //
 // Order:   Delivery::begin() once a request. It owns the streams: when the client leaves, a deadline passes, or the
 //          server shuts down, dropping them cancels the work.
-// Threads: begin(): any; afterwards the courier's thread. cancel(): any.
+// Threads: begin(): any; afterwards the notifier's thread. cancel(): any.
 // Fails:   the client is told, never the caller: what Engine::submit refuses and how a stream failed become the
-// answer's
-//          status, or an error event when the stream of the answer has begun.
+//          answer's status, or an error event when the stream of the answer has begun.
 #pragma once
 
 #include <atomic>
@@ -23,10 +22,11 @@
 namespace espalier::server {
 
 // What goes along with a request beside its reply: a session that grows by it, a pin that it prepares. Dropped without
-// ended(): the request did not come to its end. Threads: the courier's, but for accepted().
-class Companion {
+// ended(): the request did not come to its end.
+// Threads: the notifier's, but for accepted().
+class RequestObserver {
  public:
-  virtual ~Companion() = default;
+  virtual ~RequestObserver() = default;
   virtual void accepted() {}  // the engine has taken the request; on the submitting thread, before any token
   virtual void token(int choice, TokenId id) = 0;
   virtual Result<>
@@ -36,9 +36,9 @@ class Companion {
 struct Generation {               // what a body asks for, ready to run
   std::vector<Request> requests;  // one a prompt
   std::unique_ptr<Reply> reply;
-  std::unique_ptr<Companion> companion;  // may be null
-  std::vector<std::string> claimed_ids;  // ids that the client chose
-  net::Headers headers;                  // of the answer, streamed or whole
+  std::unique_ptr<RequestObserver> observer;  // may be null
+  std::vector<std::string> claimed_ids;       // ids that the client chose
+  net::Headers headers;                       // of the answer, streamed or whole
   Dialect dialect = Dialect::native;
   bool stream = false;
   bool many_logprobs = false;               // formatting takes long
@@ -47,7 +47,8 @@ struct Generation {               // what a body asks for, ready to run
   Error::Kind late = Error::Kind::timeout;  // what a passed deadline is to the client
 };
 
-class Delivery final : public Errand, public std::enable_shared_from_this<Delivery> {
+// The Completion that turns a request's streams into its answer.
+class Delivery final : public Completion, public std::enable_shared_from_this<Delivery> {
  public:
   static void begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request,
                     net::Responder responder, Generation generation);
@@ -65,9 +66,9 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
     int prompt;
     TextEvent event;
   };
-  // What rings from the engine's thread hold: not the delivery itself, or its end, and that of its service behind it,
-  // could come on that thread.
-  struct Ringer {
+  // What notifications from the engine's thread hold: not the delivery itself, or its end, and that of its service
+  // behind it, could come on that thread.
+  struct DeliveryHandle {
     std::mutex mutex;
     Delivery* delivery;  // null: it has ended
   };
@@ -76,8 +77,10 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   Result<> go_on(Request request);  // of a reply that has several, one after the other
   void listen(std::size_t prompt);
   void start();  // after submit()
-  Courier& courier() { return generation_.stream && !generation_.many_logprobs ? service_.light : service_.heavy; }
-  void ring(std::size_t prompt);
+  CompletionNotifier& notifier() {
+    return generation_.stream && !generation_.many_logprobs ? service_.light : service_.heavy;
+  }
+  void notify(std::size_t prompt);
   void collect();
   bool deliver();  // false: it is over
   void note_token(const TextEvent& event);
@@ -101,7 +104,7 @@ class Delivery final : public Errand, public std::enable_shared_from_this<Delive
   ActiveIds::Lease ids_;
 
   std::vector<TextStream> streams_;
-  const std::shared_ptr<Ringer> ringer_;
+  const std::shared_ptr<DeliveryHandle> handle_;
   std::unique_ptr<std::atomic<bool>[]> ready_;  // by prompt: its stream has something
   std::deque<Pending> pending_;                 // taken from the streams, not yet formatted
   std::size_t open_choices_ = 0;

@@ -15,6 +15,7 @@
 
 namespace espalier::server {
 
+// Whose protocol a path speaks, and so what its refusals look like.
 enum class Dialect { native, openai, openai_completions, openai_chat };
 
 // What refusals before any route are shaped by; `path` begins with `api_prefix`, or is none of ours.

@@ -23,6 +23,7 @@ void append_json_escaped(std::string& out, std::string_view text);  // the same 
 void append_json_number(std::string& out, float value);
 void append_json_number(std::string& out, double value);
 
+// Appends JSON to a string, with commas where they belong.
 class JsonWriter {
  public:
   // Whatever `out` holds already is left alone and taken for text that is not ours.

@@ -2,7 +2,8 @@
 //
 // A request may hold several prompts, each with its own stream; a stream may hold several choices.
 // Order:   (add | settle)* (next (add | settle)*)* finish. add() comes in the order of each stream's events; streams
-// interleave. Threads: one (the courier's). Fails:   never: a stream that ended with an error does not reach the reply.
+//          interleave. Threads: one (the notifier's).
+// Fails:   never: a stream that ended with an error does not reach the reply.
 #pragma once
 
 #include <string>
@@ -11,6 +12,7 @@
 
 namespace espalier::server {
 
+// Formats the events of one request for one dialect.
 class Reply {
  public:
   virtual ~Reply() = default;

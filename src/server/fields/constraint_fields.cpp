@@ -229,7 +229,7 @@ bool holds_fields(std::string_view name) {
 
 Result<std::shared_ptr<grammar::Grammar>> compile(const Call& call, Constraint constraint) {
   using namespace std::chrono;
-  if (!call.patient) {
+  if (!call.may_be_slow) {
     const bool quick = constraint.text.size() < kLongText;
     return call.model->engine->compile(std::move(constraint), quick ? kQuickCompile : milliseconds(1));
   }
@@ -275,7 +275,7 @@ JsonLimits request_limits() {
 }
 
 void forget_schemas(Call& call) {
-  if (call.patient) forget_schemas_in(call.body, kBody);
+  if (call.may_be_slow) forget_schemas_in(call.body, kBody);
 }
 
 Result<> round_numbers_outside_constraints(Json& fields) {
@@ -332,7 +332,7 @@ Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fie
   }
   Error error = std::move(compiled).error();
   const bool too_large = error.kind == Error::Kind::too_large;  // whatever the time
-  if (!call.patient && error.code == "grammar_too_complex" && !too_large) error.code = kSlowCompile;
+  if (!call.may_be_slow && error.code == "grammar_too_complex" && !too_large) error.code = kSlowCompile;
   error.message = fmt::format("{}: {}", asked.place, error.message);
   error.field = asked.place;
   return error;

@@ -21,6 +21,7 @@ namespace espalier::server {
 
 struct Call;
 
+// The constraint that a body asks for, and the field that asked for it.
 struct ConstraintFields {
   Constraint constraint;
   std::string place;  // the field that asks for it
@@ -43,10 +44,10 @@ Result<> refuse_unread_constraints(const Json& object, std::span<const std::stri
 JsonLimits request_limits();
 Result<> round_numbers_outside_constraints(Json& body);
 
-// Of a body that was read and is not read again (Call::patient): the texts of its schemas, which are large.
+// Of a body that was read and is not read again (Call::may_be_slow): the texts of its schemas, which are large.
 void forget_schemas(Call& call);
 
-// A constraint that takes longer to compile is left to the slow lane: Error code kSlowCompile.
+// A constraint that takes longer to compile is left to the slow pool: Error code kSlowCompile.
 inline constexpr std::chrono::milliseconds kQuickCompile{25};
 inline constexpr std::string_view kSlowCompile = "slow_compile";
 

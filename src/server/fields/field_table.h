@@ -34,6 +34,7 @@ using FieldTarget = std::variant<bool T::*, int T::*, double T::*, std::string T
                                  std::optional<int> T::*, std::optional<double> T::*, std::optional<std::string> T::*,
                                  std::vector<TokenId> T::*, FieldReader<T>>;
 
+// One field of a body whose values go to a T.
 template <class T>
 struct FieldRow {
   std::string_view name;
@@ -73,6 +74,7 @@ Result<> read_short(T& out, const Json& value, std::string_view place) {
 bool asks_for_something(const Json& value);
 Result<> check_refused(const Json& object, std::span<const RefusedField> rows, std::string_view parent = {});
 
+// Checks one field's value and stores it where the row says.
 template <class T>
 struct FieldStore {
   T& out;

@@ -13,6 +13,7 @@
 
 namespace espalier::server {
 
+// A field of the engine, and what this client calls it.
 struct Alias {
   std::string ours, theirs;  // "max_new_tokens", "max_tokens"
 };

@@ -11,6 +11,7 @@
 
 namespace espalier::server {
 
+// Remembers which unknown fields were named in the log already.
 class UnknownFields {
  public:
   static constexpr std::size_t kMostNamed = 256;  // clients choose the names; later ones go unmentioned

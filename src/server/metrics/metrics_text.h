@@ -16,6 +16,7 @@ namespace espalier::server {
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
+// A metrics page in the making.
 class MetricsText {
  public:
   enum class Format { prometheus, open_metrics };

@@ -12,6 +12,7 @@
 
 namespace espalier::server {
 
+// What the log says of one request.
 struct RequestLine {
   std::string_view id, route;
   int status = 200;

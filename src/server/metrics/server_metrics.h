@@ -15,12 +15,14 @@
 
 namespace espalier::server {
 
+// The labels under which an answered request is counted.
 struct RequestLabels {
   std::string endpoint, finish_reason;
   int code = 200;
   auto operator<=>(const RequestLabels&) const = default;
 };
 
+// The server's own counters, by bounded labels.
 class ServerMetrics {
  public:
   void answered(std::string_view endpoint, std::string_view finish_reason, int code);

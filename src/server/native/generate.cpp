@@ -14,7 +14,7 @@
 namespace espalier::server {
 namespace {
 
-constexpr std::int64_t kManyLogprobs = 20'000;  // of one request: their formatting goes to the slow lane
+constexpr std::int64_t kManyLogprobs = 20'000;  // of one request: their formatting goes to the slow pool
 
 // Log-probabilities that the request may ask for altogether: positions times tokens at each.
 std::int64_t logprob_entries(const Request& request) {
@@ -27,7 +27,7 @@ std::int64_t logprob_entries(const Request& request) {
 }
 
 // A turn of a session takes what comes out of its request.
-class SessionTurn final : public Companion {
+class SessionTurn final : public RequestObserver {
  public:
   SessionTurn(std::shared_ptr<ServedModel> model, std::unique_ptr<Sessions::Turn> turn)
       : model_(std::move(model)), turn_(std::move(turn)) {}
@@ -51,7 +51,7 @@ Result<> continue_session(const Call& call, const SessionParams& session, Reques
   ESP_TRY(Sessions::Begun begun, call.service.sessions.begin(session, KeyRing::tenant(call.http.headers), fields.id,
                                                              std::move(fields.prompt), call.model->info().bos));
   fields.prompt = std::move(begun.prompt);
-  generation.companion = std::make_unique<SessionTurn>(call.model, std::move(begun.turn));
+  generation.observer = std::make_unique<SessionTurn>(call.model, std::move(begun.turn));
   return success();
 }
 
@@ -59,7 +59,7 @@ Result<std::optional<Thinking>> required_thinking(const Call& call, std::span<co
   if (call.service.options.reasoning_parser.empty())
     return bad_request("require_reasoning needs a server that was started with --reasoning-parser",
                        "require_reasoning");
-  const auto marks = reasoning_behind(call, prompt);
+  const auto marks = reasoning_after(call, prompt);
   return marks ? thinking_between(call, *marks) : std::nullopt;
 }
 

@@ -3,7 +3,8 @@
 // Exactly one of text and input_ids; a list is a batch, and then every per-request field may be a list of the same
 // length or one value for all.
 // Threads: values and pure functions. Fails: bad_request naming the field.
-// Source:  reference/sglang-http.md section 2, sglang-language.md section 3 for what logprob_start_len means.
+// Source:  SGLang, srt/managers/io_struct.py (GenerateReqInput); engine/stream/prompt_logprob_layout.h for what
+//          logprob_start_len means.
 #pragma once
 
 #include <optional>
@@ -40,6 +41,7 @@ struct GenerateItem {
   bool require_reasoning = false;  // the constraint begins behind the model's thinking
 };
 
+// A /generate body, read: one item a prompt, and how the reply is to look.
 struct GenerateBody {
   std::vector<GenerateItem> items;
   bool is_batch = false;  // the reply is a list even for one

@@ -4,7 +4,7 @@
 // Streamed events carry everything so far (or, with incremental output, what is new); what was known at an earlier
 // event is kept as JSON text, so an event costs a copy, not a formatting. A token's event waits for what comes with it,
 // so that the last token and the end are one event. Order, threads, failures: those of Reply.
-// Source:  reference/sglang-http.md sections 2 and 3.
+// Source:  SGLang, srt/managers/tokenizer_manager.py (meta_info, one event a step).
 #pragma once
 
 #include <string>
@@ -17,6 +17,7 @@
 
 namespace espalier::server {
 
+// What a /generate reply shows of each prompt, and how.
 struct GenerateReplyOptions {
   struct Prompt {
     std::string id;
@@ -35,6 +36,7 @@ struct GenerateReplyOptions {
   const Tokenizer* tokenizer = nullptr;  // may be null
 };
 
+// The Reply of /generate, streamed or whole.
 class GenerateReply final : public Reply {
  public:
   explicit GenerateReply(GenerateReplyOptions options);

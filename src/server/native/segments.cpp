@@ -14,7 +14,7 @@
 namespace espalier::server {
 namespace {
 
-struct Hole {
+struct Placeholder {
   std::string name, place;
   RequestFields fields;  // without the prompt
   std::string behind;    // the literal that follows
@@ -34,12 +34,13 @@ class SegmentsReply final : public Reply {
     bool stream = false;
     std::shared_ptr<const ServedModel> model;
   };
-  SegmentsReply(Options options, std::vector<Hole> holes) : options_(std::move(options)), holes_(std::move(holes)) {
+  SegmentsReply(Options options, std::vector<Placeholder> holes)
+      : options_(std::move(options)), holes_(std::move(holes)) {
     context_.settle(options_.prompt);
   }
 
   void add(int number, TextEvent event, std::string& out) override {
-    Hole& hole = holes_[static_cast<std::size_t>(number)];
+    Placeholder& hole = holes_[static_cast<std::size_t>(number)];
     if (auto* delta = std::get_if<TextDelta>(&event)) {
       hole.ids.push_back(delta->token.id);
       hole.end_token = delta->token.ends;
@@ -53,7 +54,7 @@ class SegmentsReply final : public Reply {
   }
 
   Result<std::optional<Request>> next() override {
-    Hole& hole = holes_[at_];
+    Placeholder& hole = holes_[at_];
     ESP_CHECK(go_on(hole));
     if (++at_ == holes_.size() || hole.end.reason == FinishReason::abort) return std::optional<Request>();
     ESP_TRY(Request request, request_of(at_));
@@ -76,7 +77,7 @@ class SegmentsReply final : public Reply {
   }
 
  private:
-  void tell(Hole& hole, const std::string& text, std::string& out) {
+  void tell(Placeholder& hole, const std::string& text, std::string& out) {
     hole.text += text;
     event(hole.name, text, out);
   }
@@ -91,7 +92,7 @@ class SegmentsReply final : public Reply {
   }
 
   // The hole's tokens and the literal behind it become part of the context.
-  Result<> go_on(Hole& hole) {
+  Result<> go_on(Placeholder& hole) {
     const auto came = std::span<const TokenId>(hole.ids).first(hole.ids.size() - (hole.end_token ? 1 : 0));
     context_.add_generated(*options_.model->tokenizer(), came, hole.text, hole.fields.sampling.skip_special_tokens,
                            hole.end.matched_string.has_value());
@@ -109,13 +110,13 @@ class SegmentsReply final : public Reply {
     const std::vector<TokenId> all = context_.tokens();
     json.values(std::span(all).subspan(options_.prompt.size()));
     json.key("variables").open('{');
-    for (const Hole& hole : holes_) {
+    for (const Placeholder& hole : holes_) {
       std::string name;
       append_json_escaped(name, hole.name);
       json.field(name, hole.text);
     }
     json.close('}').key("segments").open('[');
-    for (const Hole& hole : holes_) {
+    for (const Placeholder& hole : holes_) {
       const Usage& usage = hole.end.usage;
       completion += usage.completion_tokens;
       forced += usage.forced_tokens;
@@ -123,7 +124,7 @@ class SegmentsReply final : public Reply {
       write_hole(json, hole);
     }
     json.close(']').key("meta_info").open('{').field("id", options_.id);
-    const Hole& last = holes_[at_ > 0 ? at_ - 1 : 0];
+    const Placeholder& last = holes_[at_ > 0 ? at_ - 1 : 0];
     json.key("finish_reason");
     write_finish(json, last);
     json.field("prompt_tokens", options_.prompt.size()).field("completion_tokens", completion);
@@ -132,7 +133,7 @@ class SegmentsReply final : public Reply {
   }
 
   // What /generate tells of a prompt's one output, as far as a hole has it.
-  static void write_hole(JsonWriter& json, const Hole& hole) {
+  static void write_hole(JsonWriter& json, const Placeholder& hole) {
     const Usage& usage = hole.end.usage;
     json.open('{').field("name", hole.name).field("text", hole.text);
     json.key("output_ids").values(std::span<const TokenId>(hole.ids));
@@ -146,7 +147,7 @@ class SegmentsReply final : public Reply {
     json.field("e2e_latency", hole.end.timing.finished).close('}');
   }
 
-  static void write_finish(JsonWriter& json, const Hole& hole) {
+  static void write_finish(JsonWriter& json, const Placeholder& hole) {
     json.open('{').field("type", to_string(hole.end.reason));
     if (hole.end.reason == FinishReason::length) json.field("length", hole.end.usage.completion_tokens);
     if (hole.end.reason == FinishReason::abort) {
@@ -165,15 +166,16 @@ class SegmentsReply final : public Reply {
   }
 
   const Options options_;
-  std::vector<Hole> holes_;
+  std::vector<Placeholder> holes_;
   std::size_t at_ = 0;     // the hole that is being filled
   ContinuedText context_;  // everything before it
   std::string text_;       // behind the prompt
   int cached_ = 0;
 };
 
-Result<Hole> read_hole(const Call& call, const Json& segment, const std::string& place, const RequestFields& common) {
-  Hole hole;
+Result<Placeholder> read_hole(const Call& call, const Json& segment, const std::string& place,
+                              const RequestFields& common) {
+  Placeholder hole;
   hole.place = place;
   hole.fields = common;
   ESP_TRY(hole.name, get_string(segment, {"name", place}));
@@ -233,7 +235,7 @@ Result<Generation> generate_segments(Call& call) {
   ESP_TRY(const auto stream, find_boolean(call.body, "stream"));
 
   std::string prompt;
-  std::vector<Hole> holes;
+  std::vector<Placeholder> holes;
   std::set<std::string> names;
   for (std::size_t i = 0; i < list->size(); ++i) {
     const Json& segment = (*list)[i];
@@ -241,7 +243,7 @@ Result<Generation> generate_segments(Call& call) {
     if (segment.is_string()) {
       (holes.empty() ? prompt : holes.back().behind) += segment.get_ref<const std::string&>();
     } else if (segment.is_object()) {
-      ESP_TRY(Hole hole, read_hole(call, segment, place, common));
+      ESP_TRY(Placeholder hole, read_hole(call, segment, place, common));
       if (!names.insert(hole.name).second)
         return bad_request(fmt::format("{}.name is {}, as that of another hole", place, in_quotes(hole.name, 40)),
                            place + ".name");

@@ -4,8 +4,8 @@
 // once. A choice is encoded together with a prompt that is text, so its first token may take in the prompt's last one
 // (token healing), which then counts with it; behind a prompt of ids it is encoded alone.
 // The methods: lang/choices/choices.h.
-// Threads: parse: any; the reply: the courier's. Fails: bad_request naming the field.
-// Source:  reference/sglang-language.md section 3.
+// Threads: parse: any; the reply: the notifier's. Fails: bad_request naming the field.
+// Source:  SGLang, lang/choices.py and lang/backend/runtime_endpoint.py.
 #pragma once
 
 #include "server/native/generate_body.h"

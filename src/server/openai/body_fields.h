@@ -16,6 +16,7 @@
 
 namespace espalier::server {
 
+// The fields that both completion routes have, read.
 struct OpenAiFields {
   std::string model;
   bool stream = false;

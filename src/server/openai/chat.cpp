@@ -204,7 +204,7 @@ Result<Generation> chat(Call& call) {
   if (fields.prompt.empty()) {
     ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt));
   }
-  const auto reasoning = reasoning_behind(call, fields.prompt);
+  const auto reasoning = reasoning_after(call, fields.prompt);
   if (fields.grammar && reasoning) fields.thinking = thinking_between(call, *reasoning);
   fields.logprobs.enabled |= body.logprobs;
   fields.logprobs.top = body.top_logprobs;

@@ -9,6 +9,7 @@
 
 namespace espalier::server {
 
+// A chat completion's body, read.
 struct ChatBody {
   OpenAiFields common;
   SamplingParams sampling;
@@ -27,6 +28,7 @@ std::vector<std::string> unknown_chat_fields(const Json& body);
 Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, const SamplingParams& defaults);
 SamplingParams chat_defaults(const ModelInfo& model, const ServerOptions& options);
 
+// The Reply of chat completions.
 class ChatReply final : public OpenAiReply {
  public:
   explicit ChatReply(OpenAiReplyOptions options) : OpenAiReply(std::move(options)) {}

@@ -9,6 +9,7 @@
 
 namespace espalier::server {
 
+// A completion's body, read.
 struct CompletionBody {
   OpenAiFields common;
   SamplingParams sampling;
@@ -22,6 +23,7 @@ std::span<const FieldRow<CompletionBody>> completion_rows();
 std::vector<std::string> unknown_completion_fields(const Json& body);
 Result<CompletionBody> parse_completion(const Json& body, const ServerOptions& options);
 
+// The Reply of completions, with echoed prompts where asked for.
 class CompletionReply final : public OpenAiReply {
  public:
   // `echoes`: by prompt, the text that goes before the output; empty list: no echo.

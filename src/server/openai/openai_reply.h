@@ -2,8 +2,8 @@
 // chunks, usage. The two differ in how text and log-probabilities of a choice are written.
 //
 // The pieces of a stream are cut from the same state that a whole reply is made of, so their concatenation is the
-// whole. Order, threads, failures: those of Reply. Source:  OpenAI's API reference; SGLang's and vLLM's additions
-// (matched_stop, token_ids, metadata).
+// whole. Order, threads, failures: those of Reply.
+// Source:  OpenAI's API reference; SGLang's and vLLM's additions (matched_stop, token_ids, metadata).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 
 namespace espalier::server {
 
+// Ids, names and switches of an OpenAI reply.
 struct OpenAiReplyOptions {
   std::string id, model, weight_version, fingerprint;
   std::string object, chunk_object;  // "chat.completion", "chat.completion.chunk"
@@ -34,6 +35,7 @@ struct OpenAiReplyOptions {
   bool stream_reasoning = true;                  // in a stream as it comes; else in one piece
 };
 
+// The common half of ChatReply and CompletionReply: chunks, ends and usage.
 class OpenAiReply : public Reply {
  public:
   explicit OpenAiReply(OpenAiReplyOptions options);

@@ -1,7 +1,7 @@
 // program_body.h: the body of POST /v1/programs -> a graph, its arguments, and how it is run.
 //
 // Units:   calls are what the engine is asked for: samples of generations, scored choices, prefixes.
-// Threads: values and pure functions; a large graph takes a while: side pool.
+// Threads: values and pure functions; a large graph takes a while: background pool.
 // Fails:   bad_request naming the field as the client sent it ("program.nodes[3].options.temperature"), too_large.
 #pragma once
 
@@ -16,6 +16,7 @@
 
 namespace espalier::server {
 
+// A /v1/programs body, read and checked against the limits of programs.
 struct ProgramBody {
   std::string model;
   Graph graph;

@@ -54,10 +54,10 @@ Result<> ProgramDelivery::begin(Service& service, std::shared_ptr<ServedModel> m
   self->responder_.on_disconnect([weak = std::weak_ptr(self)] {
     if (auto there = weak.lock()) {
       there->gone_ = true;
-      there->courier().ring(*there);
+      there->notifier().notify(*there);
     }
   });
-  self->courier().add(self);
+  self->notifier().add(self);
   return success();
 }
 
@@ -91,7 +91,7 @@ void ProgramDelivery::run_all() {
   }
 }
 
-// ---- News, from any thread ------------------------------------------------------------------------------------------
+// ---- RunEvent, from any thread ------------------------------------------------------------------------------------------
 
 void ProgramDelivery::note(int run, const lang::NodeEvent& event) {
   {
@@ -105,16 +105,16 @@ void ProgramDelivery::note(int run, const lang::NodeEvent& event) {
         add_piece(run, event.node,
                   std::string_view(text).substr(std::min(text.size(), said_[{run, event.node}].bytes)));
       said_.erase({run, event.node});
-      news_.push_back({What::node_end, run, event.node, {}, value_to_json(*event.value), *event.meta});
+      events_.push_back({What::node_end, run, event.node, {}, value_to_json(*event.value), *event.meta});
     }
   }
-  courier().ring(*this);
+  notifier().notify(*this);
 }
 
 void ProgramDelivery::add_piece(int run, int node, std::string_view piece) {
   if (piece.empty()) return;
   Said& said = said_[{run, node}];
-  if (said.open == nullptr) said.open = &news_.emplace_back(News{What::piece, run, node, {}, {}, {}});
+  if (said.open == nullptr) said.open = &events_.emplace_back(RunEvent{What::piece, run, node, {}, {}, {}});
   said.open->piece += piece;
   said.bytes += piece.size();
 }
@@ -122,9 +122,9 @@ void ProgramDelivery::add_piece(int run, int node, std::string_view piece) {
 void ProgramDelivery::settled(int run) {
   {
     const std::lock_guard lock(mutex_);
-    news_.push_back({What::run_end, run, 0, {}, {}, {}});
+    events_.push_back({What::run_end, run, 0, {}, {}, {}});
   }
-  courier().ring(*this);
+  notifier().notify(*this);
 }
 
 void ProgramDelivery::cancel(Error why) {
@@ -132,7 +132,7 @@ void ProgramDelivery::cancel(Error why) {
     const std::lock_guard lock(mutex_);
     if (!cancelled_) cancelled_ = std::move(why);
   }
-  courier().ring(*this);
+  notifier().notify(*this);
 }
 
 void ProgramDelivery::abort() {
@@ -159,7 +159,7 @@ void ProgramDelivery::end_run(const Run& run, const Error& why) {
     if (const auto there = stream.lock()) there->cancel(why);
 }
 
-// ---- The courier's side ---------------------------------------------------------------------------------------------
+// ---- The notifier's side ---------------------------------------------------------------------------------------------
 
 bool ProgramDelivery::advance() {
   if (body_done_) return finish_stream();
@@ -177,20 +177,20 @@ bool ProgramDelivery::advance() {
   return out_.paused() || deliver();
 }
 
-std::optional<ProgramDelivery::News> ProgramDelivery::next() {
+std::optional<ProgramDelivery::RunEvent> ProgramDelivery::next() {
   const std::lock_guard lock(mutex_);
-  if (news_.empty()) return std::nullopt;
-  if (const auto said = said_.find({news_.front().run, news_.front().node});
-      said != said_.end() && said->second.open == &news_.front())
+  if (events_.empty()) return std::nullopt;
+  if (const auto said = said_.find({events_.front().run, events_.front().node});
+      said != said_.end() && said->second.open == &events_.front())
     said->second.open = nullptr;
-  News first = std::move(news_.front());
-  news_.pop_front();
+  RunEvent first = std::move(events_.front());
+  events_.pop_front();
   return first;
 }
 
 bool ProgramDelivery::deliver() {
-  while (auto news = next()) {
-    add(std::move(*news));
+  while (auto update = next()) {
+    add(std::move(*update));
     if (program_.body.stream && out_.text.size() >= kPieceBytes) flush();
     if (out_.paused()) return true;
   }
@@ -199,9 +199,9 @@ bool ProgramDelivery::deliver() {
   return true;
 }
 
-void ProgramDelivery::add(News news) {
-  const auto run = static_cast<std::size_t>(news.run);
-  if (news.what == What::run_end) {
+void ProgramDelivery::add(RunEvent update) {
+  const auto run = static_cast<std::size_t>(update.run);
+  if (update.what == What::run_end) {
     Run over;
     {
       const std::lock_guard lock(mutex_);
@@ -214,17 +214,17 @@ void ProgramDelivery::add(News news) {
       results_[run] = std::move(result);
       return;
     }
-    Json told{{"type", "run_end"}, {"run", news.run}};
+    Json told{{"type", "run_end"}, {"run", update.run}};
     told.update(result);
     return event(told);
   }
-  Json told{{"type", news.what == What::piece ? "node" : "node_end"}, {"run", news.run}, {"node", news.node}};
-  if (const auto& name = nodes_[static_cast<std::size_t>(news.node)].name; !name.empty()) told["name"] = name;
-  if (news.what == What::piece) {
-    told["delta"] = std::move(news.piece);
+  Json told{{"type", update.what == What::piece ? "node" : "node_end"}, {"run", update.run}, {"node", update.node}};
+  if (const auto& name = nodes_[static_cast<std::size_t>(update.node)].name; !name.empty()) told["name"] = name;
+  if (update.what == What::piece) {
+    told["delta"] = std::move(update.piece);
   } else {
-    told["value"] = std::move(news.value);
-    if (!news.meta.is_null()) told["meta"] = std::move(news.meta);
+    told["value"] = std::move(update.value);
+    if (!update.meta.is_null()) told["meta"] = std::move(update.meta);
   }
   event(told);
 }
@@ -304,7 +304,7 @@ void ProgramDelivery::flush() {
     out_.open(std::move(responder_), std::move(headers), service_.options.ping_after, [weak = weak_from_this()] {
       if (auto self = weak.lock()) {
         self->out_.resume();
-        self->courier().ring(*self);
+        self->notifier().notify(*self);
       }
     });
   }
@@ -312,7 +312,7 @@ void ProgramDelivery::flush() {
 }
 
 void ProgramDelivery::tick(Time) {
-  courier().ring(*this);  // a passed deadline is seen by advance()
+  notifier().notify(*this);  // a passed deadline is seen by advance()
 }
 
 void ProgramDelivery::failed(const char*) {

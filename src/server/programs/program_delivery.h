@@ -1,11 +1,11 @@
 // program_delivery.h: the runs of one /v1/programs request, from their first call to the last byte of the answer.
 //
 // The states are carried on by the thread of the local back end's calls, which brings news: pieces and ends of nodes,
-// runs that have no more to do. The courier's thread turns them into the answer. Of a client that reads slowly the
+// runs that have no more to do. The notifier's thread turns them into the answer. Of a client that reads slowly the
 // pieces of one node become one, so what waits is bounded by what the program says.
 // Order:   begin() once a request. Dropping it cancels the runs: the client has left, a deadline has passed, the server
 //          shuts down.
-// Threads: begin(): one that may take a while; note(), settled(), cancel(), abort(): any; the rest: the courier's.
+// Threads: begin(): one that may take a while; note(), settled(), cancel(), abort(): any; the rest: the notifier's.
 // Fails:   begin(): bad_request for an id that is in use; then the request is untouched. What fails in a run is part of
 //          its result, and disturbs no other.
 #pragma once
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/stream/courier.h"
+#include "engine/stream/completion_notifier.h"
 #include "lang/backends/local/local_backend.h"
 #include "lang/execute/stream_executor.h"
 #include "server/delivery/answer_stream.h"
@@ -33,11 +33,12 @@ struct Program {  // ready to run
   CompiledProgram compiled;
   std::shared_ptr<lang::LocalBackend> backend;
   std::string id;
-  std::shared_ptr<lang::TextAllowance> nodes, texts;  // what they hold before they run, and come to hold
+  std::shared_ptr<lang::TextBudget> nodes, texts;  // what they hold before they run, and come to hold
   Budget::Charge logprobs;
 };
 
-class ProgramDelivery final : public Errand, public std::enable_shared_from_this<ProgramDelivery> {
+// The Completion that turns the runs of a program into its answer.
+class ProgramDelivery final : public Completion, public std::enable_shared_from_this<ProgramDelivery> {
  public:
   static Result<> begin(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest& request,
                         net::Responder& responder, Program program);
@@ -56,7 +57,7 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
     std::shared_ptr<lang::StreamExecutor> own;            // null: its result is told
     std::vector<std::weak_ptr<lang::StateCore>> streams;  // all: some may wait for each other for ever
   };
-  struct News {
+  struct RunEvent {
     What what;
     int run = 0, node = 0;
     std::string piece;
@@ -64,7 +65,7 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
   };
 
   struct Said {
-    News* open = nullptr;  // the piece that is not told yet
+    RunEvent* open = nullptr;  // the piece that is not told yet
     std::size_t bytes = 0;
   };
 
@@ -74,11 +75,11 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
   void settled(int run);
   void end_runs(const Error& why);
   static void end_run(const Run& run, const Error& why);
-  Courier& courier() { return program_.body.stream ? service_.light : service_.heavy; }
+  CompletionNotifier& notifier() { return program_.body.stream ? service_.light : service_.heavy; }
 
-  std::optional<News> next();
+  std::optional<RunEvent> next();
   bool deliver();  // false: it is over
-  void add(News news);
+  void add(RunEvent event);
   void event(const Json& json);
   Json usage() const;
   bool finish();
@@ -105,7 +106,7 @@ class ProgramDelivery final : public Errand, public std::enable_shared_from_this
 
   mutable std::mutex mutex_;  // over the next six
   std::vector<Run> runs_;
-  std::deque<News> news_;
+  std::deque<RunEvent> events_;
   std::map<std::pair<int, int>, Said> said_;  // by run and node, of those that have not ended
   std::optional<Error> cancelled_, aborted_;
   std::optional<double> first_;  // seconds until the first news

@@ -27,6 +27,7 @@ struct ServedModel;
 // What one request's programs may hold: their nodes, texts and variables, with the copies that forks take.
 inline constexpr std::int64_t kMostProgramBytes = 64 << 20;
 
+// Opens the local back end and the chat format that a server's programs share, once.
 class ProgramHost {
  public:
   struct Opened {

@@ -2,7 +2,7 @@
 //
 // Used by chat completions, by /tokenize and by the routes that only render. Fields of a request never replace the
 // template or its own variables.
-// Threads: pure functions; rendering is bounded (text/chat_template.h) and runs on the side pool.
+// Threads: pure functions; rendering is bounded (text/chat_template.h) and runs on the background pool.
 // Fails:   bad_request naming the field ("messages[2].role"); a template's own error with its message.
 #pragma once
 
@@ -15,6 +15,7 @@
 
 namespace espalier::server {
 
+// The messages of a body with all that the template needs to render them.
 struct ChatPrompt {
   Json messages = Json::array();    // roles in lower case, content a string, arguments of tool calls parsed
   Json tools;                       // null: none

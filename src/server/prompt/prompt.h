@@ -1,7 +1,7 @@
 // prompt.h: prompts as bodies hold them, and as token ids.
 //
 // Text is always encoded canonically, with the model's begin token where its tokenizer puts one.
-// Units:   tokens. Threads: pure functions; encoding a long prompt takes milliseconds: side pool.
+// Units:   tokens. Threads: pure functions; encoding a long prompt takes milliseconds: background pool.
 // Fails:   bad_request naming the field, code context_length_exceeded for what does not fit. A text that cannot fit is
 //          refused by its bytes where they bound its tokens (exact), else by the tokens that its beginning has, so the
 //          work and memory of encoding are bounded by the context and not by what was sent.
@@ -26,6 +26,7 @@ struct PromptList {
   bool is_batch = false;  // the body held a list of prompts, perhaps of one
 };
 
+// What a body may give as a prompt.
 enum class PromptKind { any, text, ids };
 Result<PromptList> parse_prompts(const Json& value, std::string_view place, int most,
                                  PromptKind kind = PromptKind::any);

@@ -29,7 +29,7 @@ std::optional<std::size_t> behind_last(std::span<const TokenId> prompt, std::opt
 
 }  // namespace
 
-std::optional<ReasoningMarks> reasoning_behind(const Call& call, std::span<const TokenId> prompt) {
+std::optional<ReasoningMarks> reasoning_after(const Call& call, std::span<const TokenId> prompt) {
   const std::string& name = call.service.options.reasoning_parser;
   if (name.empty()) return std::nullopt;
   ReasoningMarks marks = reasoning_marks(name, "reasoning_parser").value();  // check(ServerOptions) has seen it

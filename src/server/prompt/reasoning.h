@@ -15,7 +15,7 @@
 namespace espalier::server {
 
 // How the output behind a prompt is to be split; none: no parser is set, or the prompt leaves nothing to think.
-std::optional<ReasoningMarks> reasoning_behind(const Call& call, std::span<const TokenId> prompt);
+std::optional<ReasoningMarks> reasoning_after(const Call& call, std::span<const TokenId> prompt);
 // What a constraint leaves alone between them. None: the model's vocabulary has no token for the end of thinking.
 std::optional<Thinking> thinking_between(const Call& call, const ReasoningMarks& marks);
 

@@ -14,8 +14,8 @@ namespace {
 constexpr double kLongestFlushWait = 3600;
 
 // 200 only when nothing runs or waits: what is in use cannot be flushed. With a time-out that is waited for. On the
-// heavy courier, whose other errands can spare the step that a flush waits for.
-class Flush final : public Errand {
+// heavy notifier, whose other completions can spare the step that a flush waits for.
+class Flush final : public Completion {
  public:
   Flush(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request, net::Responder responder,
         std::chrono::milliseconds limit)
@@ -35,7 +35,7 @@ class Flush final : public Errand {
                                     flushed.ok() ? "Cache flushed.\n" : flushed.error().message + "\n"));
     return false;
   }
-  void tick(Time) override { service_.heavy.ring(*this); }
+  void tick(Time) override { service_.heavy.notify(*this); }
   void failed(const char*) override {
     respond(service_, request_, responder_, Dialect::native, internal_error("the flush failed inside the server"));
   }

@@ -10,7 +10,7 @@
 namespace espalier::server {
 namespace {
 
-// Bodies from this size on wait in the slow lane: to parse and encode them takes long enough to be felt.
+// Bodies from this size on wait in the slow pool: to parse and encode them takes long enough to be felt.
 constexpr std::size_t kBulkBytes = 128 * 1024;
 // Behind bodies from this size on the allocator gives back what it keeps: their documents are many small pieces.
 constexpr std::size_t kGiveBackBytes = 1024 * 1024;
@@ -89,7 +89,7 @@ Error too_many() {
 // The same call where nobody waits behind it.
 template <class Use>
 Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
-  call.patient = true;
+  call.may_be_slow = true;
   auto kept = std::make_shared<Call>(std::move(call));
   const auto submitted = std::chrono::steady_clock::now();
   const bool taken = service.slow.submit([&service, dialect, use, job, kept, submitted](const CancelFlag&) {
@@ -100,7 +100,7 @@ Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const s
 }
 
 template <class Use>
-net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
+net::RequestHandler on_background_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
   return [&service, dialect, body_use, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
     auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder), {}});
     const std::size_t size = job->http.body.size();
@@ -111,7 +111,7 @@ net::RequestHandler on_side_pool(Service& service, Dialect dialect, BodyUse body
       if (!charge) return refuse(service, *job, dialect, charge.error());
       job->charge = std::move(charge).value();
     }
-    SidePool& lane = large ? service.bulk : service.pool;
+    BackgroundPool& pool = large ? service.bulk : service.pool;
     const bool taken = lane.submit([&service, dialect, body_use, use, job, size](const CancelFlag&) {
       answered(service, *job, dialect, [&]() -> Result<> {
         ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
@@ -186,23 +186,23 @@ void respond(Service& service, const net::HttpRequest& request, net::Responder& 
 }
 
 net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function) {
-  return on_side_pool(service, dialect, BodyUse::json, answer_with(std::move(function)));
+  return on_background_pool(service, dialect, BodyUse::json, answer_with(std::move(function)));
 }
 
 net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function) {
-  return on_side_pool(service, dialect, BodyUse::ignored, answer_with(std::move(function)));
+  return on_background_pool(service, dialect, BodyUse::ignored, answer_with(std::move(function)));
 }
 
 net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function) {
-  return on_side_pool(service, dialect, BodyUse::json, generate_with(std::move(function)));
+  return on_background_pool(service, dialect, BodyUse::json, generate_with(std::move(function)));
 }
 
 net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function) {
-  return on_side_pool(service, dialect, BodyUse::json, serve_with(std::move(function)));
+  return on_background_pool(service, dialect, BodyUse::json, serve_with(std::move(function)));
 }
 
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function) {
-  return on_side_pool(service, dialect, BodyUse::ignored, generate_with(std::move(function)));
+  return on_background_pool(service, dialect, BodyUse::ignored, generate_with(std::move(function)));
 }
 
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {

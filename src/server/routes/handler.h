@@ -1,11 +1,12 @@
 // handler.h: from a route's function to a handler of the HTTP server: body to JSON, errors to the dialect's shape.
 //
 // Large bodies are read one after another, so that short requests never wait behind them. A function that makes tokens
-// and finds that its constraint takes long to compile is run again in the slow lane (constraint_fields.h), behind which
-// no body waits. A route's function runs on the side pool, never on an io thread, with the parsed body; what it
+// and finds that its constraint takes long to compile is run again in the slow pool (constraint_fields.h), behind which
+// no body waits. A route's function runs on the background pool, never on an io thread, with the parsed body; what it
 // refuses is answered for it. Functions without a body and without work (health) run on the io thread and must be
-// quick. Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 415 for another
-// content type on /v1, 503 when too many bodies wait or the model is not there.
+// quick.
+// Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 415 for another content
+// type on /v1, 503 when too many bodies wait or the model is not there.
 #pragma once
 
 #include <functional>
@@ -16,12 +17,13 @@
 
 namespace espalier::server {
 
+// One call of a route's function: the request, its parsed body, and what the function may use.
 struct Call {
   Service& service;
   const net::HttpRequest& http;
   std::shared_ptr<ServedModel> model;
-  Json body;             // an object; null where the route looks at none
-  bool patient = false;  // in the slow lane: work may take seconds
+  Json body;                 // an object; null where the route looks at none
+  bool may_be_slow = false;  // in the slow pool: work may take seconds
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // with its whole body
   std::chrono::steady_clock::duration waited{0};                                     // in queues, since then
 };

@@ -1,4 +1,4 @@
-// GET /metrics: our series (reference/server-conventions.md section 9) and, beside them, SGLang's names.
+// GET /metrics: our series (docs/http.md) and, beside them, SGLang's names.
 #include <sys/resource.h>
 
 #include "base/log.h"

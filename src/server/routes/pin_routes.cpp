@@ -38,7 +38,7 @@ Result<std::vector<TokenId>> prefix_of(const Call& call) {
 }
 
 // Pins the prefix once a request has computed it.
-class Pinning final : public Companion {
+class Pinning final : public RequestObserver {
  public:
   Pinning(std::shared_ptr<ServedModel> model, PinWish wish, std::shared_ptr<PinInfo> made)
       : model_(std::move(model)), wish_(std::move(wish)), made_(std::move(made)) {}
@@ -94,7 +94,7 @@ Result<Generation> pin(Call& call) {
   generation.requests.push_back(std::move(request));
   const auto made = std::make_shared<PinInfo>();
   generation.reply = std::make_unique<PinReply>(made);
-  generation.companion = std::make_unique<Pinning>(call.model, std::move(wish), made);
+  generation.observer = std::make_unique<Pinning>(call.model, std::move(wish), made);
   return generation;
 }
 

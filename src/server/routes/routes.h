@@ -1,8 +1,8 @@
 // routes.h: every route there is, by group, and who may call it: one visible table.
 //
 // A route group adds its handlers to the router; the table says for each path what the gate asks for before a byte of
-// the body is read. A path that is not in the table needs the API key and a loaded model. Threads: adding at start,
-// lookups from any thread. Fails: as Router::add.
+// the body is read. A path that is not in the table needs the API key and a loaded model.
+// Threads: adding at start, lookups from any thread. Fails: as Router::add.
 #pragma once
 
 #include <span>
@@ -14,6 +14,7 @@
 
 namespace espalier::server {
 
+// Which key a route asks for.
 enum class Access {
   open,     // no key
   metrics,  // a key when --metrics-auth
@@ -22,12 +23,14 @@ enum class Access {
   control,  // the admin key when there is one; else see gate.h
 };
 
+// Which state of the server a route needs.
 enum class Needs {
   nothing,  // answers while loading and draining
   model,    // answers while draining
   work,     // starts new work
 };
 
+// One row of the table: a path, and what the gate asks for.
 struct RoutePolicy {
   std::string_view path;
   Access access = Access::user;

@@ -4,10 +4,10 @@
 // turn's prompt and output with the new tokens behind. Only token ids are kept here; that their keys and values are
 // still there is the prefix cache's business.
 // Units:   tokens, seconds of the steady clock.
-// Threads: any; a turn is ended on the courier's thread.
+// Threads: any; a turn is ended on the notifier's thread.
 // Fails:   open(): bad_request for an id in use, busy at the limits. begin(): bad_request naming the field of
 //          session_params; busy when the server keeps too many tokens.
-// Source:  reference/sglang-http.md section 2; SGLang's session controller for what offset and replace mean.
+// Source:  SGLang, srt/managers/session_controller.py, for what offset and replace mean, and its /open_session.
 #pragma once
 
 #include <chrono>
@@ -24,6 +24,7 @@
 
 namespace espalier::server {
 
+// How many sessions are kept, how large and how long.
 struct SessionLimits {
   int sessions = 1024;
   std::int64_t tokens = 16 << 20;  // in all sessions together: 64 MiB
@@ -39,6 +40,7 @@ struct SessionParams {  // the field session_params of /generate
   bool drop_previous_output = false;  // go on from its prompt
 };
 
+// All open sessions, by id, with the turns of each.
 class Sessions {
  public:
   using Time = std::chrono::steady_clock::time_point;

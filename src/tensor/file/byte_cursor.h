@@ -14,6 +14,7 @@ namespace espalier {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian and mapped as they are");
 
+// A place in bytes that moves forward with every number read.
 class ByteCursor {
  public:
   explicit ByteCursor(std::span<const std::byte> bytes) : bytes_(bytes) {}

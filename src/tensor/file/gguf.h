@@ -17,6 +17,7 @@
 
 namespace espalier {
 
+// An opened GGUF model: metadata and mapped tensors.
 class GgufFile : public TensorFile {
  public:
   // Of a split model the path is that of its first part; the others lie beside it.

@@ -22,6 +22,7 @@
 
 namespace espalier {
 
+// What a directory may hold before it is refused.
 struct GgufLimits {
   static constexpr std::uint64_t keys = 65'536, key_bytes = 65'535;
   static constexpr std::uint64_t tensors = 262'144, tensor_name_bytes = 255, dimensions = 4;
@@ -31,6 +32,7 @@ struct GgufLimits {
   static constexpr std::uint64_t least_alignment = 8, greatest_alignment = 65'536;
 };
 
+// A parsed directory: version, alignment, metadata and tensors.
 struct GgufDirectory {
   std::uint32_t version = 0;
   std::uint64_t alignment = 32;

@@ -48,6 +48,7 @@ struct GgufValue {
   std::span<const std::byte> bytes = {};  // of the elements; each string is a u64 length and its bytes
 };
 
+// The pairs of one file, asked for by key and type.
 class GgufMetadata {
  public:
   GgufMetadata() = default;

@@ -1,7 +1,8 @@
 // gguf_writer.h: the head of a GGUF file, for quantising, dummy models and tests.
 //
 // Version 3. Tensors are declared in the order in which their bytes will follow; each tensor's bytes begin at a
-// multiple of the alignment, so after `n` bytes of one come `padding(n)` zeros. Order:   (put | copy | declare)* head
+// multiple of the alignment, so after `n` bytes of one come `padding(n)` zeros.
+// Order:   (put | copy | declare)* head
 // Requires: keys and names differ, shapes suit their types, types have a GGUF number; else the file cannot be read
 // back. Threads: one per writer. Fails: never.
 #pragma once
@@ -17,6 +18,7 @@
 
 namespace espalier {
 
+// Collects keys and tensors, then writes the head and says where each tensor's bytes go.
 class GgufWriter {
  public:
   explicit GgufWriter(std::uint64_t alignment = 32) : alignment_(alignment) {}

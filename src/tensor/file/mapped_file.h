@@ -2,11 +2,9 @@
 //
 // Threads: any number may read bytes(); moving and destroying is for one, when nobody reads.
 // Fails:   open() as open_file.h says, out_of_memory when there is no room to map the file, and when it cannot be
-// mapped or
-//          changes size meanwhile. A file that
-// shrinks
-//          later does not end the process: bytes that are gone read as zeros, and intact() says so from then on. So:
-//          read, then ask intact(), then trust what was read (mapping_guard.h tells how).
+//          mapped or changes size meanwhile. A file that shrinks later does not end the process: bytes that are gone
+//          read as zeros, and intact() says so from then on. So: read, then ask intact(), then trust what was read
+//          (mapping_guard.h tells how).
 #pragma once
 
 #include <cstddef>
@@ -21,6 +19,7 @@
 
 namespace espalier {
 
+// One file mapped read-only, and whether it is still as it was.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);                                   // the operator's

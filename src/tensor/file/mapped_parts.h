@@ -15,6 +15,7 @@
 
 namespace espalier {
 
+// Tensors by name, over one or several mapped files.
 class MappedParts {
  public:
   // Requires: every tensor's bytes lie in one of the files (or are none).

@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// Names in order, each with its place in the list they came from.
 class NameIndex {
  public:
   NameIndex() = default;

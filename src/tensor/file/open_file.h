@@ -2,8 +2,9 @@
 //
 // A checkpoint's author may choose file names (an index, an adapter) and, in an archive, links. So a name must be
 // plain, what it leads to must be a regular file, and a link must end inside the model's folder or, in the Hugging Face
-// hub's store (<model>/snapshots/<revision>/), in that store's <model>/blobs/. Threads: any; an OpenFile is owned by
-// one at a time. Fails:   not_found when there is no such file, bad_file otherwise; the sentence names the file.
+// hub's store (<model>/snapshots/<revision>/), in that store's <model>/blobs/.
+// Threads: any; an OpenFile is owned by one at a time.
+// Fails:   not_found when there is no such file, bad_file otherwise; the sentence names the file.
 #pragma once
 
 #include <cstddef>

@@ -17,6 +17,7 @@
 
 namespace espalier {
 
+// An opened safetensors checkpoint: mapped tensors and the head's metadata.
 class SafetensorsFile : public TensorFile {
  public:
   // One file, such as an adapter or a golden; the operator's path.

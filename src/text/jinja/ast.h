@@ -16,6 +16,7 @@ namespace espalier::jinja {
 
 using NameId = int;
 
+// What an expression node is; the comments say what its children are.
 enum class ExpressionKind {
   constant,
   name,
@@ -35,6 +36,7 @@ enum class ExpressionKind {
   conditional,  // children: condition, then, else (may be null)
 };
 
+// The binary operators of arithmetic, comparison, joining and membership.
 enum class Operator {
   add,
   subtract,
@@ -60,6 +62,7 @@ enum class Operator {
 
 struct Expression;
 
+// The arguments of a call as written, before they are evaluated.
 struct CallArguments {
   std::vector<const Expression*> positional{};
   std::vector<std::pair<std::string, const Expression*>> named{};
@@ -67,6 +70,7 @@ struct CallArguments {
   const Expression* all_named = nullptr;       // **kwargs
 };
 
+// A node of an expression tree.
 struct Expression {
   ExpressionKind kind;
   int line = 0;
@@ -87,6 +91,7 @@ struct Target {
   std::vector<Target> parts{};  // a tuple of targets
 };
 
+// What a statement node is.
 enum class StatementKind {
   text,
   print,
@@ -107,12 +112,14 @@ enum class StatementKind {
 struct Statement;
 using Body = std::vector<const Statement*>;
 
+// A parameter of a macro, with its default.
 struct Parameter {
   NameId name;
   std::string text{};
   const Expression* fallback = nullptr;
 };
 
+// A node of the template: text, an output or a tag with its body.
 struct Statement {
   StatementKind kind;
   int line = 0;
@@ -130,6 +137,7 @@ struct Statement {
   bool uses_varargs = false, uses_kwargs = false, uses_caller = false;  // macro
 };
 
+// The parsed template: owns all nodes and names.
 struct Ast {
   std::deque<Expression> expressions;
   std::deque<Statement> statements;

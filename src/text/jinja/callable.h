@@ -18,6 +18,7 @@ class Runtime;
 struct Scope;
 struct Statement;
 
+// Evaluated arguments of a call, positional and named.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string_view, Value>> named;

@@ -13,6 +13,7 @@
 
 namespace espalier::jinja {
 
+// Reads expressions from tokens into an Ast, by precedence.
 class ExpressionParser {
  protected:
   explicit ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}

@@ -6,6 +6,7 @@
 
 namespace espalier::jinja {
 
+// What is thrown: the kind decides whose fault it is and which Error it becomes.
 struct Failure {
   enum class Kind {
     syntax,   // the template cannot be parsed

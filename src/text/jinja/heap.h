@@ -1,7 +1,8 @@
 // heap.h: memory and time of one rendering.
 //
 // Values are never freed one by one: all memory goes at once when the rendering ends. So there is no destructor that
-// could recurse, and a namespace that holds itself is harmless. Threads: one. Fails: throws Failure of kind limit.
+// could recurse, and a namespace that holds itself is harmless.
+// Threads: one. Fails: throws Failure of kind limit.
 #pragma once
 
 #include <chrono>
@@ -19,6 +20,7 @@
 
 namespace espalier::jinja {
 
+// Allocates the values of one rendering and counts its steps, memory and time.
 class Heap {
  public:
   explicit Heap(const Limits& limits);

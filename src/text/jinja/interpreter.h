@@ -23,6 +23,7 @@ struct Scope {
   std::uint32_t size = 0;
 };
 
+// Walks an Ast with variables and writes the output.
 class Interpreter : public Runtime {
  public:
   // Evaluations inside one another: the parser bounds those of one expression, macros multiply them. A level takes well

@@ -11,6 +11,7 @@
 
 namespace espalier::jinja {
 
+// The kinds of token: data, delimiters, names, literals, symbols.
 enum class TokenType {
   data,
   variable_begin,
@@ -26,6 +27,7 @@ enum class TokenType {
   end
 };
 
+// A token with its line and what it says.
 struct Token {
   TokenType type = TokenType::end;
   int line = 0;

@@ -9,6 +9,7 @@
 
 namespace espalier::jinja {
 
+// Bounds on steps, depth, output, memory and time of one rendering.
 struct Limits {
   std::int64_t steps = 1'000'000;
   int depth = 64;  // macros and recursive loops inside one another

@@ -13,6 +13,7 @@ namespace espalier::jinja {
 struct Scope;
 struct Statement;
 
+// The state of a running for loop, as `loop` shows it.
 struct LoopObject {
   std::span<const Value> items{};
   std::uint32_t index = 0;  // from 0

@@ -1,8 +1,8 @@
 // parser.h: tokens to a tree, with the grammar and precedences of Jinja 3.1.
 //
 // Tags that load other templates (include, import, extends) parse and fail when they are reached: a chat template has
-// no others. Unknown filters and tests also fail only when they are reached. Threads: pure function. Fails: throws
-// Failure of kind syntax with the line; nesting deeper than kDeepest is refused.
+// no others. Unknown filters and tests also fail only when they are reached.
+// Threads: pure function. Fails: throws Failure of kind syntax with the line; nesting deeper than kDeepest is refused.
 #pragma once
 
 #include <string_view>

@@ -10,6 +10,7 @@
 
 namespace espalier::jinja {
 
+// The heap, the clock and call() of a rendering, for filters and methods.
 class Runtime {
  public:
   Runtime(const Limits& limits, std::time_t now) : heap_(limits), now_(now) {}

@@ -3,9 +3,9 @@
 // The language is Jinja 3.1 as Hugging Face uses it for chat templates: trim_blocks, lstrip_blocks, loop controls, the
 // tag `generation`, tojson without HTML escapes, raise_exception, strftime_now; undefined variables are empty text.
 // Values are Python's. There is no way out: no attributes of the host, no other templates, no random numbers; and every
-// rendering keeps to Limits, whatever the template does. Threads: immutable after parse(); any number of threads may
-// render one. Fails:   parse(): bad_file with the line. render(): bad_request with code "template_error"; the message
-// of a
+// rendering keeps to Limits, whatever the template does.
+// Threads: immutable after parse(); any number of threads may render one.
+// Fails:   parse(): bad_file with the line. render(): bad_request with code "template_error"; the message of a
 //          raise_exception() comes unchanged.
 #pragma once
 
@@ -24,6 +24,7 @@ namespace espalier::jinja {
 
 struct Ast;
 
+// A parsed template that can be rendered any number of times.
 class Template {
  public:
   static Result<Template> parse(std::string_view source);

@@ -17,6 +17,7 @@ bool is_upper(char32_t c);
 bool is_lower(char32_t c);
 bool is_printable(char32_t c);
 
+// What letters are changed to.
 enum class Case { lower, upper, title };
 void append_case(std::string& out, char32_t c, Case to);
 std::string to_case(std::string_view text, Case to);  // lower or upper, the whole text

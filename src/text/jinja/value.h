@@ -21,6 +21,7 @@ struct Generator;
 struct DictView;
 struct Cycler;
 
+// The types that a Value can have.
 enum class Kind : std::uint8_t {
   undefined,  // text() is the name that was not found
   none,
@@ -41,6 +42,7 @@ enum class Kind : std::uint8_t {
   cycler,
 };
 
+// A value of the template language: 16 bytes, copied freely.
 struct Value {
   Kind kind = Kind::undefined;
   std::uint32_t size = 0;  // bytes of a string, items of a list, tuple or dict
@@ -115,6 +117,7 @@ struct Value {
 };
 static_assert(sizeof(Value) == 16);
 
+// A key with its value in a dict.
 struct Entry {
   Value key, value;
 };
@@ -130,17 +133,20 @@ inline std::span<const Entry> Value::pairs() const {
   return {entries, size};
 }
 
+// What range() gives: numbers that are not stored.
 struct Range {
   std::int64_t start, stop, step;
   std::int64_t length() const;
   Value at(std::int64_t i) const { return Value::of_int(start + i * step); }
 };
 
+// What a dict's items(), keys() or values() gives.
 struct DictView {
   enum class Part { items, keys, values } part;
   Value dict;
 };
 
+// A sequence that is read once, from `position` on.
 struct Generator {
   Value source;  // a list, tuple or string
   std::uint32_t position = 0;

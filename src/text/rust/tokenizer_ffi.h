@@ -5,7 +5,7 @@
 //            espalier_table belong to the tokenizer.
 // Threads:   a tokenizer never changes; any number of threads may use it.
 // Fails:     a null handle or `false`, with a sentence in *error (which then must be freed; it is not written
-// otherwise).
+//            otherwise).
 //            Panics of the library are caught and come back this way too.
 #pragma once
 
@@ -18,16 +18,19 @@ extern "C" {
 
 struct espalier_tokenizer;
 
+// Bytes that somebody else owns.
 struct espalier_slice {
   const uint8_t* data;
   size_t size;
 };
 
+// Bytes that the library allocated, to be freed by it.
 struct espalier_buffer {
   uint8_t* data;
   size_t size;
 };
 
+// Token ids that the library allocated, to be freed by it.
 struct espalier_ids {
   uint32_t* data;
   size_t size;

@@ -1,7 +1,8 @@
 // http_double.h: a small HTTP/1.1 server on 127.0.0.1 that answers as a test tells it, also badly.
 //
-// It speaks over real sockets, one thread per connection, so that clients are tested as they run: cut connections,
-// slow bodies, redirects to a second port. Threads: the handler runs on many; guard what it shares.
+// It speaks over real sockets, one thread per connection, so that clients are tested as they run: cut connections, slow
+// bodies, redirects to a second port.
+// Threads: the handler runs on many; guard what it shares.
 #pragma once
 
 #include <arpa/inet.h>

@@ -16,8 +16,8 @@ bool ends_in_blanks(const Document& document) {
 
 class AnthropicBackend final : public RemoteBackend {
  public:
-  AnthropicBackend(std::shared_ptr<Lane> lane, std::string model, ChatFormat format, int tries)
-      : RemoteBackend(std::move(lane), traits_made(), std::move(format), tries),
+  AnthropicBackend(std::shared_ptr<RequestQueue> queue, std::string model, ChatFormat format, int tries)
+      : RemoteBackend(std::move(queue), traits_made(), std::move(format), tries),
         profile_{std::move(model), format_.image_token} {}
 
   Result<Wire> write(const Document& document, const GenCall& call) const override {
@@ -25,8 +25,8 @@ class AnthropicBackend final : public RemoteBackend {
     ESP_TRY(const Json body, write_anthropic(profile_, document, call));
     return Wire{"/v1/messages", wire_text(body), [drop = ends_in_blanks(document)] { return anthropic_reader(drop); }};
   }
-  EndStrings ends(const GenCall& call) const override {
-    return split_ends(call.sampling.stop, call.sampling.stop.size(), false);
+  StopStringSplit ends(const GenCall& call) const override {
+    return split_stop_strings(call.sampling.stop, call.sampling.stop.size(), false);
   }
 
   bool constrains(const GenCall& call) const override { return anthropic_constrains(call); }
@@ -60,8 +60,8 @@ Result<std::shared_ptr<Backend>> open_anthropic(AnthropicOptions options) {
   ESP_TRY(auto driver, lang::Driver::shared());
   ESP_TRY(auto format, lang::chat_format_named(options.chat_template.empty() ? "claude" : options.chat_template));
   return std::shared_ptr<Backend>(std::make_shared<lang::anthropic::AnthropicBackend>(
-      std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint)), std::move(options.model), std::move(format),
-      options.constraint_tries));
+      std::make_shared<lang::RequestQueue>(std::move(driver), std::move(endpoint)), std::move(options.model),
+      std::move(format), options.constraint_tries));
 }
 
 }  // namespace espalier

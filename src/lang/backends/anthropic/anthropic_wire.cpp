@@ -5,7 +5,7 @@
 #include "base/base64.h"
 #include "base/json.h"
 #include "lang/backends/remote/content_parts.h"
-#include "lang/backends/remote/ends.h"
+#include "lang/backends/remote/stop_strings.h"
 
 namespace espalier::lang::anthropic {
 namespace {
@@ -92,7 +92,7 @@ bool anthropic_constrains(const GenCall& call) {
 
 Result<Json> write_anthropic(const AnthropicProfile& profile, const Document& document, const GenCall& call) {
   const SamplingParams& p = call.sampling;
-  ESP_CHECK(check_ends(p, "Anthropic's interface"));
+  ESP_CHECK(check_stop_tokens(p, "Anthropic's interface"));
   ESP_CHECK(check_pictures(document));
   Json body = Json::object();
   body["model"] = profile.model;

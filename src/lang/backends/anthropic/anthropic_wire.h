@@ -11,6 +11,7 @@
 
 namespace espalier::lang::anthropic {
 
+// The model to ask for, and the mark that stands for a picture in its turns.
 struct AnthropicProfile {
   std::string model, image_token;
 };

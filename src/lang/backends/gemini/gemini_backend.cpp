@@ -14,8 +14,8 @@ namespace {
 class GeminiBackend final : public RemoteBackend {
  public:
   // `path`: of the model, "/v1beta/models/gemini-2.5-flash".
-  GeminiBackend(std::shared_ptr<Lane> lane, std::string path, ChatFormat format, int tries, Json safety)
-      : RemoteBackend(std::move(lane), traits_made(), std::move(format), tries),
+  GeminiBackend(std::shared_ptr<RequestQueue> queue, std::string path, ChatFormat format, int tries, Json safety)
+      : RemoteBackend(std::move(queue), traits_made(), std::move(format), tries),
         path_(std::move(path)),
         safety_(std::move(safety)) {}
 
@@ -26,9 +26,9 @@ class GeminiBackend final : public RemoteBackend {
     return Wire{path_ + (call.stream ? ":streamGenerateContent?alt=sse" : ":generateContent"), wire_text(body),
                 gemini_reader};
   }
-  EndStrings ends(const GenCall& call) const override {
+  StopStringSplit ends(const GenCall& call) const override {
     constexpr std::size_t most = 5;
-    return split_ends(call.sampling.stop, most, true);
+    return split_stop_strings(call.sampling.stop, most, true);
   }
   bool constrains(const GenCall& call) const override { return gemini_constrains(call); }
 
@@ -101,8 +101,8 @@ Result<std::shared_ptr<Backend>> open_gemini(GeminiOptions options) {
   ESP_TRY(auto driver, lang::Driver::shared());
   ESP_TRY(auto format, lang::chat_format_named(options.chat_template.empty() ? "default" : options.chat_template));
   return std::shared_ptr<Backend>(std::make_shared<lang::gemini::GeminiBackend>(
-      std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint)), std::move(address.path), std::move(format),
-      options.constraint_tries, lang::gemini::safety_list(options.safety_settings)));
+      std::make_shared<lang::RequestQueue>(std::move(driver), std::move(endpoint)), std::move(address.path),
+      std::move(format), options.constraint_tries, lang::gemini::safety_list(options.safety_settings)));
 }
 
 }  // namespace espalier

@@ -5,7 +5,7 @@
 #include "base/base64.h"
 #include "base/json.h"
 #include "lang/backends/remote/content_parts.h"
-#include "lang/backends/remote/ends.h"
+#include "lang/backends/remote/stop_strings.h"
 
 namespace espalier::lang::gemini {
 namespace {
@@ -105,7 +105,7 @@ bool gemini_constrains(const GenCall& call) {
 }
 
 Result<Json> write_gemini(const std::string& image_token, const Document& document, const GenCall& call) {
-  ESP_CHECK(check_ends(call.sampling, "Gemini"));
+  ESP_CHECK(check_stop_tokens(call.sampling, "Gemini"));
   Json body = Json::object();
   ESP_CHECK(write_turns(image_token, document, body));
   ESP_TRY(body["generationConfig"], write_config(call));

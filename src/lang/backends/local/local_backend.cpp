@@ -5,8 +5,8 @@
 #include "engine/engine_metrics.h"
 #include "espalier/backends.h"
 #include "lang/backends/compute_prefix.h"
-#include "lang/backends/let_go.h"
 #include "lang/backends/local/local_context.h"
+#include "lang/backends/off_thread_delete.h"
 #include "lang/chat/chat_format_of.h"
 #include "lang/chat/chat_formats.h"
 
@@ -34,13 +34,13 @@ LocalBackend::LocalBackend(std::shared_ptr<LocalService> service, std::shared_pt
                            RequestFields treatment)
     : service_(std::move(service)),
       format_(std::move(format)),
-      lane_(std::make_shared<LocalLane>(*service_, std::move(treatment))) {
+      group_(std::make_shared<LocalCallGroup>(*service_, std::move(treatment))) {
   traits_.name = "local";
   traits_.paths = true;
 }
 
 std::unique_ptr<Context> LocalBackend::context() {
-  return std::make_unique<LocalContext>(lane_);
+  return std::make_unique<LocalContext>(group_);
 }
 
 Result<Json> LocalBackend::server_info() {
@@ -64,7 +64,7 @@ Result<Json> LocalBackend::server_info() {
 Result<std::shared_ptr<HeldPrefix>> LocalBackend::hold(const std::string& text) {
   ESP_TRY(auto tokens, service_->engine->tokenizer()->encode(text, {true, true}));
   ESP_CHECK(compute_prefix(*this, text));
-  auto pin = service_->engine->pin({"", lane_->like.scope, std::move(tokens), 0});
+  auto pin = service_->engine->pin({"", group_->like.scope, std::move(tokens), 0});
   if (!pin.ok()) return std::shared_ptr<HeldPrefix>();  // half of the pool is pinned: it stays for as long as it can
   return std::shared_ptr<HeldPrefix>(std::make_shared<EnginePin>(service_->engine, std::move(pin->id)));
 }
@@ -91,7 +91,7 @@ Result<std::shared_ptr<Backend>> open_local(LocalOptions options) {
   if (options.engine->tokenizer() == nullptr)
     return bad_request("a program's text needs a tokenizer, and this engine was opened without one", "skip_tokenizer");
   ESP_TRY(ChatFormat format, lang::local_chat_format(*options.engine, options.chat_template));
-  return std::shared_ptr<Backend>(lang::let_go_elsewhere(
+  return std::shared_ptr<Backend>(lang::delete_off_own_thread(
       std::make_shared<lang::LocalBackend>(std::make_shared<lang::LocalService>(std::move(options.engine)),
                                            std::make_shared<const ChatFormat>(std::move(format)))));
 }

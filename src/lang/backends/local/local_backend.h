@@ -10,27 +10,28 @@
 
 namespace espalier::lang {
 
+// A Backend whose calls go to an engine in this process.
 class LocalBackend final : public Backend {
  public:
-  // `treatment`: see LocalLane.
+  // `treatment`: see LocalCallGroup.
   LocalBackend(std::shared_ptr<LocalService> service, std::shared_ptr<const ChatFormat> format,
                RequestFields treatment = {});
   const BackendTraits& traits() const override { return traits_; }
   const ChatFormat& chat_format() const override { return *format_; }
   std::unique_ptr<Context> context() override;
-  BackendUsage usage() const override { return lane_->tally.usage(); }
-  std::int64_t cached_tokens() const { return lane_->cached_tokens; }
-  void count(const BackendUsage& more) override { lane_->tally.add(more); }
+  BackendUsage usage() const override { return group_->counters.usage(); }
+  std::int64_t cached_tokens() const { return group_->cached_tokens; }
+  void count(const BackendUsage& more) override { group_->counters.add(more); }
   Result<> flush_cache() override { return service_->engine->flush_cache(); }
   Result<std::shared_ptr<HeldPrefix>> hold(const std::string& text) override;
   Result<Json> server_info() override;
 
-  bool is_own_thread() const { return service_->courier.is_this_thread(); }
+  bool is_own_thread() const { return service_->notifier.is_this_thread(); }
 
  private:
   const std::shared_ptr<LocalService> service_;
   const std::shared_ptr<const ChatFormat> format_;
-  const std::shared_ptr<LocalLane> lane_;
+  const std::shared_ptr<LocalCallGroup> group_;
   BackendTraits traits_;
 };
 

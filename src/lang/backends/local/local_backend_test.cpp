@@ -346,8 +346,8 @@ TEST_F(LocalPrograms, MoreCallsThanTheQueueHoldsWaitForTheirTurn) {
   EXPECT_FALSE(s.error());
 }
 
-// Keeps the courier's thread from everything else until the latch is open.
-struct Blocker final : Errand {
+// Keeps the notifier's thread from everything else until the latch is open.
+struct Blocker final : Completion {
   explicit Blocker(std::latch& latch) : open(latch) {}
   bool advance() override {
     open.wait();
@@ -367,11 +367,11 @@ struct UnwantedCall final : lang::LocalCall {
 TEST_F(LocalPrograms, ACallThatWasDroppedBeforeItBeganIsNotBegun) {
   std::latch open(1);
   lang::LocalService service(engine);
-  service.courier.add(std::make_shared<Blocker>(open));
-  const auto call = std::make_shared<UnwantedCall>(std::make_shared<lang::LocalLane>(service, RequestFields()));
+  service.notifier.add(std::make_shared<Blocker>(open));
+  const auto call = std::make_shared<UnwantedCall>(std::make_shared<lang::LocalCallGroup>(service, RequestFields()));
   call->drop();
   call->begin(Error{Error::Kind::bad_request, "nobody hears this", {}, {}});
-  EXPECT_EQ(service.courier.count(), 1u) << "the courier has no second errand";
+  EXPECT_EQ(service.notifier.count(), 1u) << "the notifier has no second completion";
   EXPECT_EQ(call.use_count(), 1);
   open.count_down();
 }

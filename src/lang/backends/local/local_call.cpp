@@ -6,8 +6,8 @@
 namespace espalier::lang {
 
 void LocalService::stop() {
-  bell->silence();
-  courier.stop();
+  notifier_handle->detach();
+  notifier.stop();
   compilers.stop();
   const std::lock_guard lock(mutex_);
   waiting_.clear();
@@ -41,20 +41,20 @@ void LocalService::room() {
     if (waiting_.empty()) return;
     first = waiting_.front();
   }
-  courier.ring(*first);
+  notifier.notify(*first);
 }
 
 void LocalCall::begin(Result<std::vector<Request>> requests) {
   if (dropped_) return;
   if (requests.ok()) {
     requests_ = std::move(requests).value();
-    // Who waits already comes first; the courier puts this one behind them.
+    // Who waits already comes first; the notifier puts this one behind them.
     const auto sent = service_.somebody_waits() ? Result<bool>(false) : submit();
     if (!sent.ok()) refusal_ = sent.error();
   } else {
     refusal_ = std::move(requests).error();
   }
-  service_.courier.add(shared_from_this());
+  service_.notifier.add(shared_from_this());
 }
 
 Result<bool> LocalCall::submit() {
@@ -63,8 +63,8 @@ Result<bool> LocalCall::submit() {
   if (!streams.ok()) return std::move(streams).error();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     streams_.emplace_back(std::move((*streams)[i]), service_.engine->tokenizer(), TextRules(requests_[i]));
-    streams_.back().stream().on_ready([weak = weak_from_this(), bell = service_.bell] {
-      if (const auto self = weak.lock()) bell->ring(*self);
+    streams_.back().stream().on_ready([weak = weak_from_this(), handle = service_.notifier_handle] {
+      if (const auto self = weak.lock()) handle->notify(*self);
     });
   }
   requests_.clear();
@@ -73,7 +73,7 @@ Result<bool> LocalCall::submit() {
 
 void LocalCall::drop() {
   if (dropped_.exchange(true)) return;
-  service_.courier.ring(*this);
+  service_.notifier.notify(*this);
 }
 
 bool LocalCall::advance() {
@@ -132,9 +132,9 @@ void LocalCall::wait_for_room() {
   if (!std::exchange(waits_, true)) service_.wait_for_room(shared_from_this());
 }
 
-// Others than programs may use the engine: their ends ring nobody here.
+// Others than programs may use the engine: their ends notify nobody here.
 void LocalCall::tick(Time) {
-  if (waits_ && service_.is_first(*this)) service_.courier.ring(*this);
+  if (waits_ && service_.is_first(*this)) service_.notifier.notify(*this);
 }
 
 bool LocalCall::finish(Result<> result) {

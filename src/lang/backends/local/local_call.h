@@ -1,9 +1,9 @@
 // local_call.h: a request of the engine on behalf of a program's state, from submission to its result.
 //
-// The courier's thread carries it: events of the streams become pieces and at last the result. A call that the engine's
-// queue has no room for waits in the service's line.
-// Order:   begin() once; then the courier. drop() may come at any time, before begin() too: nothing is told after it.
-// Threads: begin(), drop(): any. The rest: the courier's.
+// The notifier's thread carries it: events of the streams become pieces and at last the result. A call that the
+// engine's queue has no room for waits in the service's line.
+// Order:   begin() once; then the notifier. drop() may come at any time, before begin() too: nothing is told after it.
+// Threads: begin(), drop(): any. The rest: the notifier's.
 // Fails:   as the engine's error, told like a result.
 #pragma once
 
@@ -12,16 +12,17 @@
 #include <memory>
 #include <vector>
 
-#include "engine/stream/courier.h"
+#include "engine/stream/completion_notifier.h"
 #include "engine/stream/text_stream.h"
 #include "espalier/backend.h"
 #include "lang/backends/local/local_service.h"
 
 namespace espalier::lang {
 
-class LocalCall : public Errand, public std::enable_shared_from_this<LocalCall> {
+// The common half of LocalGen and LocalSelect: submits requests, reads their streams, ends once.
+class LocalCall : public Completion, public std::enable_shared_from_this<LocalCall> {
  public:
-  explicit LocalCall(std::shared_ptr<LocalLane> lane) : lane_(std::move(lane)), service_(lane_->service) {}
+  explicit LocalCall(std::shared_ptr<LocalCallGroup> group) : group_(std::move(group)), service_(group_->service) {}
 
   // Without requests it ends with `refusal`.
   void begin(Result<std::vector<Request>> requests);
@@ -38,7 +39,7 @@ class LocalCall : public Errand, public std::enable_shared_from_this<LocalCall> 
   // All requests have ended; what is asked next. None: nothing is.
   virtual Result<std::vector<Request>> next() { return std::vector<Request>(); }
   virtual void end(Result<> result) = 0;  // nothing is asked any more, or a request failed
-  LocalLane& lane() const { return *lane_; }
+  LocalCallGroup& group() const { return *group_; }
   LocalService& service() const { return service_; }
 
  private:
@@ -48,7 +49,7 @@ class LocalCall : public Errand, public std::enable_shared_from_this<LocalCall> 
   void wait_for_room();
   bool finish(Result<> result);
 
-  const std::shared_ptr<LocalLane> lane_;
+  const std::shared_ptr<LocalCallGroup> group_;
   LocalService& service_;
   std::vector<Request> requests_;
   std::vector<TextStream> streams_;

@@ -56,12 +56,12 @@ std::unique_ptr<Context> LocalContext::fork(const Document& document) {
   follow(document);
   settle_what_stays();
   text_->share();
-  return std::make_unique<LocalContext>(lane_, *text_);
+  return std::make_unique<LocalContext>(group_, *text_);
 }
 
 Result<Request> LocalContext::request(const GenCall& call) {
   ESP_CHECK(settle());
-  RequestFields fields = lane_->fields();
+  RequestFields fields = group_->fields();
   fields.prompt = text_->tokens();
   fields.sampling = call.sampling;
   fields.constraint = call.constraint;
@@ -71,14 +71,14 @@ Result<Request> LocalContext::request(const GenCall& call) {
     fields.logprobs.prompt_start = first_scored(prompt_logprobs_asked(call, engine().model().limits.vocabulary),
                                                 static_cast<int>(fields.prompt.size()));
   fields.logprobs.top = call.top_logprobs_num.value_or(0);
-  fields.expected_output = lane_->lengths.expected(OutputLengths::kind_of(call));
+  fields.expected_output = group_->lengths.expected(OutputLengths::kind_of(call));
   if (call.prompt_only) fields.sampling.max_new_tokens = 0;
   return Request::make(std::move(fields), engine().model().limits);
 }
 
 std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall call, GenSink sink) {
   follow(document);
-  auto begun = std::make_shared<LocalGen>(lane_, text_, call, std::move(sink));
+  auto begun = std::make_shared<LocalGen>(group_, text_, call, std::move(sink));
   auto handle = std::make_unique<LocalCallHandle>(begun);
   auto made = document.pictures.empty() ? request(call) : Result<Request>(no_pictures());
   if (!made.ok()) {
@@ -95,8 +95,8 @@ std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall c
     begun->begin_constrained(std::move(made).value(), std::move(quick));
     return handle;
   }
-  const bool queued = lane_->service.compilers.submit(
-      [begun, request = std::move(made).value(), engine = lane_->service.engine](const CancelFlag&) mutable {
+  const bool queued = group_->service.compilers.submit(
+      [begun, request = std::move(made).value(), engine = group_->service.engine](const CancelFlag&) mutable {
         auto compiled = engine->compile(request.fields().constraint);
         begun->begin_constrained(std::move(request), std::move(compiled));
       });
@@ -108,7 +108,7 @@ std::unique_ptr<Call> LocalContext::select(const Document& document, SelectCall 
   follow(document);
   auto fine = check_select(call);
   if (fine.ok() && !document.pictures.empty()) fine = no_pictures();
-  auto begun = std::make_shared<LocalSelect>(lane_, std::move(call), std::move(sink));
+  auto begun = std::make_shared<LocalSelect>(group_, std::move(call), std::move(sink));
   auto handle = std::make_unique<LocalCallHandle>(begun);
   begun->begin(fine.ok() ? begun->requests(*text_) : Result<std::vector<Request>>(std::move(fine).error()));
   return handle;

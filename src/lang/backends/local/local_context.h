@@ -4,7 +4,7 @@
 // shares the ids. Text behind the last boundary is encoded when a generation needs it, as one, be it said before a fork
 // or behind: a fork shares the ids of what goes before the last word alone, as no text behind changes those.
 // Threads: as Context. Fails: bad_request for text that is not UTF-8, what Request::make and Engine::compile refuse.
-// Source:  reference/sglang-language.md section 11.
+// Source:  SGLang's fork(), which encodes the whole text again; here its ids are shared (docs/language.md).
 #pragma once
 
 #include "engine/stream/continued_text.h"
@@ -12,10 +12,11 @@
 
 namespace espalier::lang {
 
+// A Context that keeps its state's text as token ids.
 class LocalContext final : public Context {
  public:
-  explicit LocalContext(std::shared_ptr<LocalLane> lane, ContinuedText text = {})
-      : lane_(std::move(lane)), text_(std::make_shared<ContinuedText>(std::move(text))) {}
+  explicit LocalContext(std::shared_ptr<LocalCallGroup> group, ContinuedText text = {})
+      : group_(std::move(group)), text_(std::make_shared<ContinuedText>(std::move(text))) {}
 
   std::unique_ptr<Context> fork(const Document& document) override;
   std::unique_ptr<Call> generate(const Document& document, GenCall call, GenSink sink) override;
@@ -23,14 +24,14 @@ class LocalContext final : public Context {
   void rewind(std::size_t bytes) override { text_->rewind(bytes); }
 
  private:
-  Engine& engine() const { return *lane_->service.engine; }
+  Engine& engine() const { return *group_->service.engine; }
   const Tokenizer& tokenizer() const { return *engine().tokenizer(); }
   void follow(const Document& document);  // what the document has beyond the text becomes a literal
   Result<> settle();
   void settle_what_stays();
   Result<Request> request(const GenCall& call);
 
-  const std::shared_ptr<LocalLane> lane_;
+  const std::shared_ptr<LocalCallGroup> group_;
   std::shared_ptr<ContinuedText> text_;  // the call under way adds to it what it gave
 };
 

@@ -24,9 +24,9 @@ PromptLogprobsAsked prompt_logprobs_asked(const GenCall& call, int vocabulary) {
           .whole_distributions = call.top_logprobs_num.value_or(0) >= vocabulary};
 }
 
-LocalGen::LocalGen(std::shared_ptr<LocalLane> lane, std::shared_ptr<ContinuedText> text, const GenCall& call,
+LocalGen::LocalGen(std::shared_ptr<LocalCallGroup> group, std::shared_ptr<ContinuedText> text, const GenCall& call,
                    GenSink sink)
-    : LocalCall(std::move(lane)),
+    : LocalCall(std::move(group)),
       text_(std::move(text)),
       sink_(std::move(sink)),
       stream_(call.stream && sink_.on_piece),
@@ -130,14 +130,14 @@ void LocalGen::end(Result<> result) {
   const Sample& first = samples_.front();
   if (!prompt_only_)
     text_->add_generated(words_, first.ids, first.text, skip_special_, first.end.matched_string.has_value());
-  Tally& tally = lane().tally;
-  tally.calls += 1;
-  tally.prompt_tokens += static_cast<std::int64_t>(prompt_.size());
-  lane().cached_tokens += first.end.usage.cached_tokens;
+  CallCounters& counters = group().counters;
+  counters.calls += 1;
+  counters.prompt_tokens += static_cast<std::int64_t>(prompt_.size());
+  group().cached_tokens += first.end.usage.cached_tokens;
   GenOutput output;
   for (Sample& sample : samples_) {
-    tally.completion_tokens += sample.tokens;
-    if (!prompt_only_) lane().lengths.saw(kind_, sample.tokens);
+    counters.completion_tokens += sample.tokens;
+    if (!prompt_only_) group().lengths.saw(kind_, sample.tokens);
     output.meta.push_back(meta(sample, true));
     output.texts.push_back(std::move(sample.text));
   }

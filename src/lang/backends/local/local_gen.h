@@ -12,10 +12,12 @@ namespace espalier::lang {
 
 PromptLogprobsAsked prompt_logprobs_asked(const GenCall& call, int vocabulary);
 
+// One generation under way.
 class LocalGen final : public LocalCall {
  public:
   // `text` gets what the first sample gave.
-  LocalGen(std::shared_ptr<LocalLane> lane, std::shared_ptr<ContinuedText> text, const GenCall& call, GenSink sink);
+  LocalGen(std::shared_ptr<LocalCallGroup> group, std::shared_ptr<ContinuedText> text, const GenCall& call,
+           GenSink sink);
 
   void prompt_is(const Request& request);
   void begin_constrained(Request request, Result<std::shared_ptr<grammar::Grammar>> grammar);

@@ -7,11 +7,11 @@
 
 namespace espalier::lang {
 
-LocalSelect::LocalSelect(std::shared_ptr<LocalLane> lane, SelectCall call, SelectSink sink)
-    : LocalCall(std::move(lane)), call_(std::move(call)), sink_(std::move(sink)), engine_(*service().engine) {}
+LocalSelect::LocalSelect(std::shared_ptr<LocalCallGroup> group, SelectCall call, SelectSink sink)
+    : LocalCall(std::move(group)), call_(std::move(call)), sink_(std::move(sink)), engine_(*service().engine) {}
 
 Result<Request> LocalSelect::scoring(std::vector<TokenId> ids, std::size_t start) const {
-  RequestFields fields = lane().fields();
+  RequestFields fields = group().fields();
   fields.prompt = std::move(ids);
   fields.sampling.max_new_tokens = 0;
   fields.sampling.temperature = 0;
@@ -38,7 +38,7 @@ Result<std::vector<Request>> LocalSelect::requests(const ContinuedText& text) {
 }
 
 Result<std::vector<Request>> LocalSelect::look() {
-  RequestFields fields = lane().fields();
+  RequestFields fields = group().fields();
   fields.prompt = path_->before();
   fields.sampling.max_new_tokens = 1;
   fields.sampling.temperature = 0;
@@ -106,9 +106,9 @@ Result<SelectOutput> LocalSelect::output() const {
 
 void LocalSelect::end(Result<> result) {
   if (!result.ok()) return sink_(std::move(result).error());
-  lane().tally.calls += 1;
-  lane().tally.prompt_tokens += prompt_tokens_;
-  lane().cached_tokens += cached_tokens_;
+  group().counters.calls += 1;
+  group().counters.prompt_tokens += prompt_tokens_;
+  group().cached_tokens += cached_tokens_;
   sink_(output());
 }
 

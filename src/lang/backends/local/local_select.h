@@ -1,7 +1,7 @@
 // local_select.h: the choices of a select, scored at once behind a prefix that is computed once; or by their path.
 //
-// On a path (lang/choices/choice_path.h) each look is a request for one token, whose alternatives are what may follow there.
-// Where the path ends without a choice, all are scored after all.
+// On a path (lang/choices/choice_path.h) each look is a request for one token, whose alternatives are what may follow
+// there. Where the path ends without a choice, all are scored after all.
 // Threads: as LocalCall; requests() where the state is.
 #pragma once
 
@@ -12,9 +12,10 @@
 
 namespace espalier::lang {
 
+// One select under way, by scores or by a path.
 class LocalSelect final : public LocalCall {
  public:
-  LocalSelect(std::shared_ptr<LocalLane> lane, SelectCall call, SelectSink sink);
+  LocalSelect(std::shared_ptr<LocalCallGroup> group, SelectCall call, SelectSink sink);
 
   // The first that are to be made for the choices behind this text.
   Result<std::vector<Request>> requests(const ContinuedText& text);

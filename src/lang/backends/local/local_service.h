@@ -3,8 +3,8 @@
 // Constraints that take long to compile are compiled on a thread of their own, so that neither a program nor another
 // call waits for them. Calls that the engine's queue has no room for wait in a line: the first of it tries again when
 // another call has ended, and a few times a second, as others than programs may use the engine.
-// A lane is what the calls of one back end have in common: how the engine treats them, and what they have cost.
-// Order:   the service outlives lanes, contexts and calls, or is stopped before.
+// A group is what the calls of one back end have in common: how the engine treats them, and what they have cost.
+// Order:   the service outlives groups, contexts and calls, or is stopped before.
 // Threads: any; the service ends on none of its own.
 #pragma once
 
@@ -14,60 +14,62 @@
 #include <mutex>
 #include <string>
 
-#include "base/side_pool.h"
-#include "engine/stream/courier.h"
+#include "base/background_pool.h"
+#include "engine/stream/completion_notifier.h"
 #include "espalier/backend.h"
 #include "espalier/engine.h"
+#include "lang/backends/call_counters.h"
 #include "lang/backends/local/output_lengths.h"
-#include "lang/backends/tally.h"
 
 namespace espalier::lang {
 
 class LocalCall;
 
-// Rings the courier for the engine's streams, which may outlive both.
-class Bell {
+// Notifies for the engine's streams, which may outlive both.
+class NotifierHandle {
  public:
-  explicit Bell(Courier& courier) : courier_(&courier) {}
-  void ring(Errand& errand) {
+  explicit NotifierHandle(CompletionNotifier& notifier) : notifier_(&notifier) {}
+  void notify(Completion& completion) {
     const std::lock_guard lock(mutex_);
-    if (courier_ != nullptr) courier_->ring(errand);
+    if (notifier_ != nullptr) notifier_->notify(completion);
   }
-  void silence() {
+  void detach() {
     const std::lock_guard lock(mutex_);
-    courier_ = nullptr;
+    notifier_ = nullptr;
   }
 
  private:
   std::mutex mutex_;
-  Courier* courier_;
+  CompletionNotifier* notifier_;
 };
 
+// The engine, its notifier thread and the line of calls that wait for room in its queue.
 struct LocalService {
   explicit LocalService(std::shared_ptr<Engine> with) : engine(std::move(with)) {}
   ~LocalService() { stop(); }
   void stop();  // nothing is told after it; what runs is cancelled as soon as its call is dropped
 
   std::shared_ptr<Engine> engine;
-  SidePool compilers{{"lang-compile", 1, 1u << 20, true}};
+  BackgroundPool compilers{{"lang-compile", 1, 1u << 20, true}};
 
   void wait_for_room(std::shared_ptr<LocalCall> call);
   void wait_no_more(const LocalCall& call);
   bool somebody_waits() const;
   bool is_first(const LocalCall& call) const;  // of those that wait
-  void room();                                 // the first is rung
+  void room();                                 // the first is notified
 
  private:
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<LocalCall>> waiting_;
 
  public:
-  Courier courier{"lang"};
-  std::shared_ptr<Bell> bell = std::make_shared<Bell>(courier);
+  CompletionNotifier notifier{"lang"};
+  std::shared_ptr<NotifierHandle> notifier_handle = std::make_shared<NotifierHandle>(notifier);
 };
 
-struct LocalLane {
-  LocalLane(LocalService& with, RequestFields treatment) : service(with), like(std::move(treatment)) {}
+// The request fields and the counters that all calls of one back end share.
+struct LocalCallGroup {
+  LocalCallGroup(LocalService& with, RequestFields treatment) : service(with), like(std::move(treatment)) {}
   RequestFields fields() {  // of its next request
     RequestFields next = like;
     if (!like.id.empty()) next.id += "_" + std::to_string(requests++);
@@ -77,7 +79,7 @@ struct LocalLane {
   LocalService& service;
   const RequestFields like;  // without prompt and sampling; an id is where the ids of its requests begin
   std::atomic<std::uint64_t> requests{0};
-  Tally tally;
+  CallCounters counters;
   std::atomic<std::int64_t> cached_tokens{0};
   OutputLengths lengths;
 };

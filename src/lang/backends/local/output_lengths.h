@@ -14,6 +14,7 @@
 
 namespace espalier::lang {
 
+// Running mean and deviation of output tokens for each kind of generation.
 class OutputLengths {
  public:
   static std::uint64_t kind_of(const GenCall& call);

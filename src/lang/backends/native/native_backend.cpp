@@ -19,8 +19,8 @@ namespace {
 
 class NativeBackend final : public RemoteBackend {
  public:
-  NativeBackend(std::shared_ptr<Lane> lane, NativeServer server, ChatFormat format)
-      : RemoteBackend(std::move(lane), traits_of(server), std::move(format), 0), server_(std::move(server)) {}
+  NativeBackend(std::shared_ptr<RequestQueue> queue, NativeServer server, ChatFormat format)
+      : RemoteBackend(std::move(queue), traits_of(server), std::move(format), 0), server_(std::move(server)) {}
 
   Result<Wire> write(const Document& document, const GenCall& call) const override {
     ESP_TRY(const Json body, write_generate(server_, document, call));
@@ -28,42 +28,42 @@ class NativeBackend final : public RemoteBackend {
   }
   bool constrains(const GenCall&) const override { return true; }
   std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) override {
-    return begin_native_select(lane_, server_, document, std::move(call), std::move(sink));
+    return begin_native_select(queue_, server_, document, std::move(call), std::move(sink));
   }
 
   bool takes(const Document& document, const ChainCall& call) const override {
     return traits_.chains && fits_segments(document, call);
   }
   std::unique_ptr<Call> chain(const Document& document, ChainCall call, ChainSink sink) override {
-    return begin_native_chain(lane_, server_, document, call, std::move(sink));
+    return begin_native_chain(queue_, server_, document, call, std::move(sink));
   }
 
   // Its turns are written in the server's own format there.
   std::shared_ptr<ProgramServer> programs() override {
-    return server_.espalier && server_.own_format ? program_server(lane_) : nullptr;
+    return server_.espalier && server_.own_format ? program_server(queue_) : nullptr;
   }
 
   // Old servers have the route under GET.
   Result<> flush_cache() override {
-    auto answer = lane_->ask(lane_->request(net::Method::post, "/flush_cache", {}));
+    auto answer = queue_->ask(queue_->request(net::Method::post, "/flush_cache", {}));
     if (!answer.ok() && answer.error().kind == Error::Kind::bad_request)
-      answer = lane_->ask(lane_->request("/flush_cache"));
+      answer = queue_->ask(queue_->request("/flush_cache"));
     if (!answer.ok()) return answer.error();
     return success();
   }
   // A server whose operator keeps pins to himself, or that has none, computes the prefix all the same.
   Result<std::shared_ptr<HeldPrefix>> hold(const std::string& text) override {
     if (server_.espalier) {
-      auto pin = pin_at_server(lane_, text);
+      auto pin = pin_at_server(queue_, text);
       if (pin) return pin;
     }
     ESP_CHECK(compute_prefix(*this, text));
     return std::shared_ptr<HeldPrefix>();
   }
   Result<Json> server_info() override {
-    auto answer = lane_->ask(lane_->request("/get_server_info"));
+    auto answer = queue_->ask(queue_->request("/get_server_info"));
     if (!answer.ok() && answer.error().kind == Error::Kind::not_found)
-      answer = lane_->ask(lane_->request("/server_info"));
+      answer = queue_->ask(queue_->request("/server_info"));
     if (!answer.ok()) return answer.error();
     return read_reply_json("native", *answer);
   }
@@ -82,8 +82,8 @@ class NativeBackend final : public RemoteBackend {
   const NativeServer server_;
 };
 
-Result<NativeServer> model_info(Lane& lane) {
-  ESP_TRY(const std::string body, lane.ask(lane.request("/get_model_info")));
+Result<NativeServer> model_info(RequestQueue& queue) {
+  ESP_TRY(const std::string body, queue.ask(queue.request("/get_model_info")));
   ESP_TRY(const Json info, read_reply_json("native", body));
   const Json* path = find_field(info, "model_path");
   if (!path || !path->is_string()) return bad_reply("native", "/get_model_info tells no model_path");
@@ -100,10 +100,10 @@ Result<NativeServer> model_info(Lane& lane) {
   return server;
 }
 
-Result<ChatFormat> chat_format_for(Lane& lane, const NativeServer& server, const std::string& name) {
+Result<ChatFormat> chat_format_for(RequestQueue& queue, const NativeServer& server, const std::string& name) {
   if (!name.empty()) return chat_format_named(name);
   if (server.espalier && server.has_template) {
-    auto format = server_chat_format(lane, server.bos);
+    auto format = server_chat_format(queue, server.bos);
     if (format.ok() || format.error().kind == Error::Kind::network) return format;
     log::warning("{}; the format is chosen by the model's path instead", format.error().message);
   }
@@ -118,12 +118,12 @@ Result<std::shared_ptr<Backend>> open_native(NativeOptions options) {
   if (!options.api_key.empty()) credentials.add("Authorization", "Bearer " + options.api_key);
   ESP_TRY(auto endpoint, lang::open_endpoint("native", options.base_url, std::move(credentials), options.connection));
   ESP_TRY(auto driver, lang::Driver::shared());
-  auto lane = std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint));
-  ESP_TRY(lang::native::NativeServer server, lang::native::model_info(*lane));
+  auto queue = std::make_shared<lang::RequestQueue>(std::move(driver), std::move(endpoint));
+  ESP_TRY(lang::native::NativeServer server, lang::native::model_info(*queue));
   server.own_format = options.chat_template.empty();
-  ESP_TRY(ChatFormat format, lang::native::chat_format_for(*lane, server, options.chat_template));
+  ESP_TRY(ChatFormat format, lang::native::chat_format_for(*queue, server, options.chat_template));
   return std::shared_ptr<Backend>(
-      std::make_shared<lang::native::NativeBackend>(std::move(lane), std::move(server), std::move(format)));
+      std::make_shared<lang::native::NativeBackend>(std::move(queue), std::move(server), std::move(format)));
 }
 
 }  // namespace espalier

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/json_fields.h"
-#include "lang/backends/remote/ticket.h"
+#include "lang/backends/remote/call_handle.h"
 #include "lang/backends/remote/wire_text.h"
 
 namespace espalier::lang::native {
@@ -80,25 +80,25 @@ Result<SegmentsAnswer> read_segments(std::string_view body, std::size_t holes) {
   return answer;
 }
 
-std::unique_ptr<Call> begin_native_chain(std::shared_ptr<Lane> lane, const NativeServer& server,
+std::unique_ptr<Call> begin_native_chain(std::shared_ptr<RequestQueue> queue, const NativeServer& server,
                                          const Document& document, const ChainCall& call, ChainSink sink) {
   const auto body = write_segments(server, document, call);
-  if (!body.ok()) return refuse(*lane, [sink = std::move(sink), error = body.error()] { sink(error); });
+  if (!body.ok()) return refuse(*queue, [sink = std::move(sink), error = body.error()] { sink(error); });
   auto state = std::make_shared<CallState>();
   Outgoing outgoing;
-  outgoing.request = lane->request("/generate", wire_text(*body));
+  outgoing.request = queue->request("/generate", wire_text(*body));
   outgoing.request.stop = state->stop.get_token();
-  outgoing.on_end = [lane, state, holes = call.parts.size(), sink = std::move(sink)](Result<std::string> reply) {
+  outgoing.on_end = [queue, state, holes = call.parts.size(), sink = std::move(sink)](Result<std::string> reply) {
     if (state->ended.exchange(true) || state->stop.stop_requested()) return;
     if (!reply.ok()) return sink(std::move(reply).error());
     auto answer = read_segments(*reply, holes);
     if (!answer.ok()) return sink(std::move(answer).error());
-    lane->tally().prompt_tokens += answer->prompt_tokens;
-    lane->tally().completion_tokens += answer->completion_tokens;
+    queue->counters().prompt_tokens += answer->prompt_tokens;
+    queue->counters().completion_tokens += answer->completion_tokens;
     sink(std::move(answer->outputs));
   };
-  lane->send(std::move(outgoing));
-  return std::make_unique<Ticket>(std::move(lane), std::move(state));
+  queue->send(std::move(outgoing));
+  return std::make_unique<CallHandle>(std::move(queue), std::move(state));
 }
 
 }  // namespace espalier::lang::native

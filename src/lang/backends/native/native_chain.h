@@ -18,6 +18,7 @@ bool fits_segments(const Document& document, const ChainCall& call);
 
 Result<Json> write_segments(const NativeServer& server, const Document& document, const ChainCall& call);
 
+// A reply to /generate with segments, read.
 struct SegmentsAnswer {
   std::vector<GenOutput> outputs;  // one for each hole; meta in the words of a single call's meta_info
   std::int64_t prompt_tokens = 0;  // that were read: the prompt and the literals
@@ -25,7 +26,7 @@ struct SegmentsAnswer {
 };
 Result<SegmentsAnswer> read_segments(std::string_view body, std::size_t holes);
 
-std::unique_ptr<Call> begin_native_chain(std::shared_ptr<Lane> lane, const NativeServer& server,
+std::unique_ptr<Call> begin_native_chain(std::shared_ptr<RequestQueue> queue, const NativeServer& server,
                                          const Document& document, const ChainCall& call, ChainSink sink);
 
 }  // namespace espalier::lang::native

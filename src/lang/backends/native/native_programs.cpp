@@ -34,18 +34,18 @@ Value read_value(const Json& told) {
 
 class Runs final : public ServedRuns, public std::enable_shared_from_this<Runs> {
  public:
-  Runs(std::shared_ptr<Lane> lane, std::size_t runs) : lane_(std::move(lane)), runs_(runs) {}
+  Runs(std::shared_ptr<RequestQueue> queue, std::size_t runs) : queue_(std::move(queue)), runs_(runs) {}
 
   void send(const Json& body) {
     Outgoing outgoing;
-    outgoing.request = lane_->request("/v1/programs", wire_text(body));
-    outgoing.request.idle_timeout = lane_->endpoint().connection.timeout;  // it pings; all runs may take longer
+    outgoing.request = queue_->request("/v1/programs", wire_text(body));
+    outgoing.request.idle_timeout = queue_->endpoint().connection.timeout;  // it pings; all runs may take longer
     outgoing.request.total_timeout = std::chrono::milliseconds(0);
     outgoing.request.stop = stop_.get_token();
     outgoing.counted = false;  // the server tells how many calls it was
     outgoing.on_event = [self = shared_from_this()](std::string_view data) { return self->event(data); };
     outgoing.on_end = [self = shared_from_this()](Result<std::string> answer) { self->end(std::move(answer)); };
-    lane_->send(std::move(outgoing));
+    queue_->send(std::move(outgoing));
   }
 
   Result<> accepted() override {
@@ -101,7 +101,7 @@ class Runs final : public ServedRuns, public std::enable_shared_from_this<Runs> 
     more.calls = integer_or_zero(*usage, "calls");
     more.prompt_tokens = integer_or_zero(*usage, "prompt_tokens");
     more.completion_tokens = integer_or_zero(*usage, "completion_tokens");
-    lane_->tally().add(more);
+    queue_->counters().add(more);
   }
 
   void tell(std::size_t run, Result<ServedResult> result) {
@@ -145,10 +145,10 @@ class Runs final : public ServedRuns, public std::enable_shared_from_this<Runs> 
       if (std::ranges::all_of(runs_, [](const Run& one) { return one.result.has_value(); })) return;
     }
     stop_.request_stop();
-    lane_->forget();
+    queue_->forget();
   }
 
-  const std::shared_ptr<Lane> lane_;
+  const std::shared_ptr<RequestQueue> queue_;
   std::stop_source stop_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -174,7 +174,7 @@ std::unique_ptr<Call> Runs::attach(std::size_t run, std::function<void(Result<Se
   const std::lock_guard lock(mutex_);
   runs_[run].attached = true;
   if (runs_[run].result)  // it ended before it was asked for
-    lane_->driver().post([then = std::move(then), result = *runs_[run].result] { then(result); });
+    queue_->driver().post([then = std::move(then), result = *runs_[run].result] { then(result); });
   else
     runs_[run].then = std::move(then);
   return attached;
@@ -182,24 +182,24 @@ std::unique_ptr<Call> Runs::attach(std::size_t run, std::function<void(Result<Se
 
 class NativePrograms final : public ProgramServer {
  public:
-  explicit NativePrograms(std::shared_ptr<Lane> lane) : lane_(std::move(lane)) {}
+  explicit NativePrograms(std::shared_ptr<RequestQueue> queue) : queue_(std::move(queue)) {}
 
   std::shared_ptr<ServedRuns> begin(Json body, std::size_t runs) override {
     body["stream"] = true;
     body["nodes"] = false;
-    auto begun = std::make_shared<Runs>(lane_, runs);
+    auto begun = std::make_shared<Runs>(queue_, runs);
     begun->send(body);
     return begun;
   }
 
  private:
-  const std::shared_ptr<Lane> lane_;
+  const std::shared_ptr<RequestQueue> queue_;
 };
 
 }  // namespace
 
-std::shared_ptr<ProgramServer> program_server(std::shared_ptr<Lane> lane) {
-  return std::make_shared<NativePrograms>(std::move(lane));
+std::shared_ptr<ProgramServer> program_server(std::shared_ptr<RequestQueue> queue) {
+  return std::make_shared<NativePrograms>(std::move(queue));
 }
 
 Result<ServedResult> read_run_end(const Json& event) {

@@ -5,12 +5,12 @@
 // Source:  docs/http.md, "Programs".
 #pragma once
 
-#include "lang/backends/remote/lane.h"
+#include "lang/backends/remote/request_queue.h"
 #include "lang/batch/served_runs.h"
 
 namespace espalier::lang::native {
 
-std::shared_ptr<ProgramServer> program_server(std::shared_ptr<Lane> lane);
+std::shared_ptr<ProgramServer> program_server(std::shared_ptr<RequestQueue> queue);
 
 Result<ServedResult> read_run_end(const Json& event);
 

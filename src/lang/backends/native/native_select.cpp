@@ -1,8 +1,8 @@
 #include "lang/backends/native/native_select.h"
 
 #include "base/json_fields.h"
+#include "lang/backends/remote/call_handle.h"
 #include "lang/backends/remote/select_wire.h"
-#include "lang/backends/remote/ticket.h"
 #include "lang/backends/remote/wire_text.h"
 #include "lang/choices/choices.h"
 
@@ -27,8 +27,8 @@ Result<Json> outputs_of(std::string_view body, std::size_t count) {
 
 class NativeSelect : public std::enable_shared_from_this<NativeSelect> {
  public:
-  NativeSelect(std::shared_ptr<Lane> lane, std::string text, Json pictures, SelectCall call, SelectSink sink)
-      : lane_(std::move(lane)),
+  NativeSelect(std::shared_ptr<RequestQueue> queue, std::string text, Json pictures, SelectCall call, SelectSink sink)
+      : queue_(std::move(queue)),
         text_(std::move(text)),
         pictures_(std::move(pictures)),
         call_(std::move(call)),
@@ -39,7 +39,7 @@ class NativeSelect : public std::enable_shared_from_this<NativeSelect> {
       ask_at_once();
     else
       ask_for_length();
-    return std::make_unique<Ticket>(lane_, state_);
+    return std::make_unique<CallHandle>(queue_, state_);
   }
 
  private:
@@ -48,14 +48,14 @@ class NativeSelect : public std::enable_shared_from_this<NativeSelect> {
   void send(Json body, Step then) {
     if (!pictures_.is_null()) body["image_data"] = pictures_;
     Outgoing outgoing;
-    outgoing.request = lane_->request("/generate", wire_text(body));
+    outgoing.request = queue_->request("/generate", wire_text(body));
     outgoing.request.stop = state_->stop.get_token();
     outgoing.on_end = [self = shared_from_this(), then](Result<std::string> answer) {
       if (self->state_->over()) return;
       const auto went = answer.ok() ? ((*self).*then)(*answer) : Result<>(std::move(answer).error());
       if (!went.ok()) self->end(went.error());
     };
-    lane_->send(std::move(outgoing));
+    queue_->send(std::move(outgoing));
   }
   void end(Result<SelectOutput> result) {
     if (!state_->ended.exchange(true)) sink_(std::move(result));
@@ -131,7 +131,7 @@ class NativeSelect : public std::enable_shared_from_this<NativeSelect> {
     return success();
   }
 
-  const std::shared_ptr<Lane> lane_;
+  const std::shared_ptr<RequestQueue> queue_;
   const std::string text_;
   const Json pictures_;  // null: none
   const SelectCall call_;
@@ -193,13 +193,13 @@ Result<std::vector<TokenScore>> behind_prompt(const Json& output, std::int64_t p
   return tokens;
 }
 
-std::unique_ptr<Call> begin_native_select(std::shared_ptr<Lane> lane, const NativeServer& server,
+std::unique_ptr<Call> begin_native_select(std::shared_ptr<RequestQueue> queue, const NativeServer& server,
                                           const Document& document, SelectCall call, SelectSink sink) {
   if (auto good = check_select(call); !good.ok())
-    return refuse(*lane, [sink = std::move(sink), error = good.error()] { sink(error); });
+    return refuse(*queue, [sink = std::move(sink), error = good.error()] { sink(error); });
   Json pictures;
   if (!document.pictures.empty()) pictures = (*write_generate(server, document, {}))["image_data"];
-  return std::make_shared<NativeSelect>(std::move(lane), document.text, std::move(pictures), std::move(call),
+  return std::make_shared<NativeSelect>(std::move(queue), document.text, std::move(pictures), std::move(call),
                                         std::move(sink))
       ->begin(server.espalier);
 }

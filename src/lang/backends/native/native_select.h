@@ -5,7 +5,7 @@
 // What the first entry of such a list stands for has changed between SGLang's versions; here it is found by counting
 // from the list's end, where every version agrees.
 // Threads: begin(): the caller's; everything else the driver's.
-// Source:  reference/sglang-language.md section 3.
+// Source:  SGLang, lang/backend/runtime_endpoint.py (select).
 #pragma once
 
 #include "lang/backends/native/generate_wire.h"
@@ -13,7 +13,7 @@
 
 namespace espalier::lang::native {
 
-std::unique_ptr<Call> begin_native_select(std::shared_ptr<Lane> lane, const NativeServer& server,
+std::unique_ptr<Call> begin_native_select(std::shared_ptr<RequestQueue> queue, const NativeServer& server,
                                           const Document& document, SelectCall call, SelectSink sink);
 
 // Of an Espalier server's answer to one request with choices and choices_method. Fails: network.
@@ -23,7 +23,8 @@ Result<std::vector<ChoiceScore>> read_scores(std::string_view body, const Select
 Json write_select(Json prompt, const SelectCall& call);
 
 // The scored tokens of one choice out of an SGLang server's entries: those behind a prompt of `prompt_tokens` tokens
-// that ends as `text` does, with the last of these when the choice has changed it. Fails: network.
+// that ends as `text` does, with the last of these when the choice has changed it.
+// Fails: network.
 Result<std::vector<TokenScore>> behind_prompt(const Json& output, std::int64_t prompt_tokens, std::string_view text);
 
 }  // namespace espalier::lang::native

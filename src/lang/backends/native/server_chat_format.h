@@ -4,11 +4,11 @@
 #pragma once
 
 #include "espalier/chat_format.h"
-#include "lang/backends/remote/lane.h"
+#include "lang/backends/remote/request_queue.h"
 
 namespace espalier::lang::native {
 
 // `bos`: the id of the model's begin token; negative: it has none.
-Result<ChatFormat> server_chat_format(Lane& lane, std::int64_t bos);
+Result<ChatFormat> server_chat_format(RequestQueue& queue, std::int64_t bos);
 
 }  // namespace espalier::lang::native

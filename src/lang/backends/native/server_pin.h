@@ -7,10 +7,10 @@
 #include <string>
 
 #include "espalier/backend.h"
-#include "lang/backends/remote/lane.h"
+#include "lang/backends/remote/request_queue.h"
 
 namespace espalier::lang::native {
 
-std::shared_ptr<HeldPrefix> pin_at_server(const std::shared_ptr<Lane>& lane, const std::string& text);
+std::shared_ptr<HeldPrefix> pin_at_server(const std::shared_ptr<RequestQueue>& queue, const std::string& text);
 
 }  // namespace espalier::lang::native

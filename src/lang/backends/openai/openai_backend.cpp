@@ -15,8 +15,9 @@ namespace {
 
 class OpenAiBackend final : public RemoteBackend {
  public:
-  OpenAiBackend(std::shared_ptr<Lane> lane, OpenAiProfile profile, std::string query, ChatFormat format, int tries)
-      : RemoteBackend(std::move(lane), traits_of(profile), std::move(format), tries),
+  OpenAiBackend(std::shared_ptr<RequestQueue> queue, OpenAiProfile profile, std::string query, ChatFormat format,
+                int tries)
+      : RemoteBackend(std::move(queue), traits_of(profile), std::move(format), tries),
         profile_(std::move(profile)),
         query_(std::move(query)) {
     profile_.image_token = format_.image_token;
@@ -28,9 +29,9 @@ class OpenAiBackend final : public RemoteBackend {
     return Wire{(profile_.chat ? "/chat/completions" : "/completions") + query_, wire_text(body),
                 [n = call.sampling.n] { return openai_reader(n); }};
   }
-  EndStrings ends(const GenCall& call) const override {
+  StopStringSplit ends(const GenCall& call) const override {
     constexpr std::size_t most = 4;  // of OpenAI's own
-    return split_ends(call.sampling.stop, profile_.own_defaults ? most : call.sampling.stop.size(), true);
+    return split_stop_strings(call.sampling.stop, profile_.own_defaults ? most : call.sampling.stop.size(), true);
   }
   bool constrains(const GenCall& call) const override { return openai_constrains(profile_, call); }
   std::string amend(std::string text, const GenCall& call) const override {
@@ -38,7 +39,7 @@ class OpenAiBackend final : public RemoteBackend {
     return quoted ? '"' + text + '"' : text;
   }
   std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) override {
-    return begin_openai_select(lane_, profile_, document, std::move(call), std::move(sink));
+    return begin_openai_select(queue_, profile_, document, std::move(call), std::move(sink));
   }
 
  private:
@@ -62,8 +63,8 @@ bool is_openai_host(std::string_view base_url) {
 }
 
 // Servers say whose they are on the cards of their models. Many know no such route; these are taken as they come.
-Result<OpenAiServer> ask_kind(Lane& lane) {
-  const auto body = lane.ask(lane.request("/models"));
+Result<OpenAiServer> ask_kind(RequestQueue& queue) {
+  const auto body = queue.ask(queue.request("/models"));
   const auto kind = body.ok() ? Error::Kind::not_found : body.error().kind;
   if (kind == Error::Kind::network || kind == Error::Kind::timeout || kind == Error::Kind::unauthorized)
     return body.error();
@@ -123,14 +124,14 @@ Result<std::shared_ptr<Backend>> open_openai(OpenAiOptions options) {
   profile.chat = options.chat.value_or(lang::openai::is_chat_model(options.model));
   profile.text_is_turn = options.text_is_turn;
   profile.own_defaults = options.azure || lang::openai::is_openai_host(address.base_url);
-  auto lane = std::make_shared<lang::Lane>(std::move(driver), std::move(endpoint));
+  auto queue = std::make_shared<lang::RequestQueue>(std::move(driver), std::move(endpoint));
   if (options.kind) {
     profile.kind = *options.kind;
   } else if (!profile.own_defaults) {
-    ESP_TRY(profile.kind, lang::openai::ask_kind(*lane));
+    ESP_TRY(profile.kind, lang::openai::ask_kind(*queue));
   }
   return std::shared_ptr<Backend>(std::make_shared<lang::openai::OpenAiBackend>(
-      std::move(lane), std::move(profile), std::move(address.query), std::move(format), options.constraint_tries));
+      std::move(queue), std::move(profile), std::move(address.query), std::move(format), options.constraint_tries));
 }
 
 }  // namespace espalier

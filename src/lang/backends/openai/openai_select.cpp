@@ -4,8 +4,8 @@
 
 #include "base/json_fields.h"
 #include "lang/backends/native/native_select.h"
+#include "lang/backends/remote/call_handle.h"
 #include "lang/backends/remote/select_wire.h"
-#include "lang/backends/remote/ticket.h"
 #include "lang/backends/remote/wire_text.h"
 #include "lang/choices/choices.h"
 #include "text/utf8.h"
@@ -26,13 +26,13 @@ Error cannot_score(std::string_view why) {
 
 class OpenAiSelect : public std::enable_shared_from_this<OpenAiSelect> {
  public:
-  OpenAiSelect(std::shared_ptr<Lane> lane, OpenAiProfile profile, SelectCall call, SelectSink sink)
-      : lane_(std::move(lane)), profile_(std::move(profile)), call_(std::move(call)), sink_(std::move(sink)) {}
+  OpenAiSelect(std::shared_ptr<RequestQueue> queue, OpenAiProfile profile, SelectCall call, SelectSink sink)
+      : queue_(std::move(queue)), profile_(std::move(profile)), call_(std::move(call)), sink_(std::move(sink)) {}
 
   std::unique_ptr<Call> begin(const Document& document) {
     if (auto begun = start(document); !begun.ok())
-      return refuse(*lane_, [sink = sink_, error = begun.error()] { sink(error); });
-    return std::make_unique<Ticket>(lane_, state_);
+      return refuse(*queue_, [sink = sink_, error = begun.error()] { sink(error); });
+    return std::make_unique<CallHandle>(queue_, state_);
   }
 
  private:
@@ -53,7 +53,7 @@ class OpenAiSelect : public std::enable_shared_from_this<OpenAiSelect> {
     body["echo"] = true;
     body["logprobs"] = 1;
     body["temperature"] = 0;
-    send(lane_->request("/completions", wire_text(body)), &OpenAiSelect::take_echoes);
+    send(queue_->request("/completions", wire_text(body)), &OpenAiSelect::take_echoes);
     return success();
   }
 
@@ -73,7 +73,7 @@ class OpenAiSelect : public std::enable_shared_from_this<OpenAiSelect> {
 
   // Espalier's own routes lie beside "/v1".
   net::ClientRequest own_request(std::string_view path, const Json& body) const {
-    net::ClientRequest request = lane_->request("", wire_text(body));
+    net::ClientRequest request = queue_->request("", wire_text(body));
     if (request.url.ends_with("/v1")) request.url.resize(request.url.size() - 3);
     request.url += path;
     return request;
@@ -88,7 +88,7 @@ class OpenAiSelect : public std::enable_shared_from_this<OpenAiSelect> {
       const auto went = answer.ok() ? ((*self).*then)(*answer) : Result<>(self->refused(std::move(answer).error()));
       if (!went.ok()) self->end(went.error());
     };
-    lane_->send(std::move(outgoing));
+    queue_->send(std::move(outgoing));
   }
   Error refused(Error error) const {
     if (profile_.kind == OpenAiServer::espalier || error.kind != Error::Kind::bad_request) return error;
@@ -127,7 +127,7 @@ class OpenAiSelect : public std::enable_shared_from_this<OpenAiSelect> {
     return success();
   }
 
-  const std::shared_ptr<Lane> lane_;
+  const std::shared_ptr<RequestQueue> queue_;
   const OpenAiProfile profile_;
   SelectCall call_;
   const SelectSink sink_;
@@ -169,9 +169,9 @@ Result<std::vector<TokenScore>> echoed_tail(const Json& logprobs, std::size_t ch
   return tail;
 }
 
-std::unique_ptr<Call> begin_openai_select(std::shared_ptr<Lane> lane, const OpenAiProfile& profile,
+std::unique_ptr<Call> begin_openai_select(std::shared_ptr<RequestQueue> queue, const OpenAiProfile& profile,
                                           const Document& document, SelectCall call, SelectSink sink) {
-  return std::make_shared<OpenAiSelect>(std::move(lane), profile, std::move(call), std::move(sink))->begin(document);
+  return std::make_shared<OpenAiSelect>(std::move(queue), profile, std::move(call), std::move(sink))->begin(document);
 }
 
 }  // namespace espalier::lang::openai

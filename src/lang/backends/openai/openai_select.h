@@ -11,11 +11,12 @@
 
 namespace espalier::lang::openai {
 
-std::unique_ptr<Call> begin_openai_select(std::shared_ptr<Lane> lane, const OpenAiProfile& profile,
+std::unique_ptr<Call> begin_openai_select(std::shared_ptr<RequestQueue> queue, const OpenAiProfile& profile,
                                           const Document& document, SelectCall call, SelectSink sink);
 
 // The tokens of one choice out of an echoed text and its log-probabilities (tokens, token_logprobs, text_offset): those
-// that hold one of the last `characters`. Fails: network.
+// that hold one of the last `characters`.
+// Fails: network.
 Result<std::vector<TokenScore>> echoed_tail(const Json& logprobs, std::size_t characters);
 
 }  // namespace espalier::lang::openai

@@ -7,8 +7,8 @@
 #include "base/json_fields.h"
 #include "lang/backends/openai/strict_schema.h"
 #include "lang/backends/remote/content_parts.h"
-#include "lang/backends/remote/ends.h"
 #include "lang/backends/remote/regex_of_choices.h"
+#include "lang/backends/remote/stop_strings.h"
 
 namespace espalier::lang::openai {
 namespace {
@@ -49,7 +49,7 @@ Result<> write_sampling(const OpenAiProfile& profile, const GenCall& call, Json&
   if (p.seed) body["seed"] = *p.seed;
   if (!p.stop.empty()) body["stop"] = p.stop;
   for (const auto& [token, bias] : p.logit_bias) body["logit_bias"][std::to_string(token)] = bias;
-  if (!profile.extended()) return check_ends(p, "an OpenAI server");
+  if (!profile.extended()) return check_stop_tokens(p, "an OpenAI server");
   write_extensions(profile.kind, p, body);
   return success();
 }

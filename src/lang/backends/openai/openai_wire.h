@@ -10,6 +10,7 @@
 
 namespace espalier::lang::openai {
 
+// Which fields and forms the server at the other end understands.
 struct OpenAiProfile {
   OpenAiServer kind = OpenAiServer::openai;
   bool chat = true;

@@ -15,6 +15,7 @@
 
 namespace espalier::lang {
 
+// A stretch of text, or a picture.
 struct ContentPart {
   std::string_view text;
   const Picture* picture = nullptr;  // null: text

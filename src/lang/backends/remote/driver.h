@@ -16,6 +16,7 @@
 
 namespace espalier::lang {
 
+// The network thread of remote back ends, shared by the process.
 class Driver {
  public:
   using Clock = std::chrono::steady_clock;

@@ -11,6 +11,7 @@
 
 namespace espalier::lang {
 
+// A server's address, credentials and connection options.
 struct Endpoint {
   std::string name;      // "openai": for messages
   std::string base_url;  // without a slash at its end

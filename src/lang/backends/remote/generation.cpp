@@ -18,9 +18,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
     checked_ = call_.constraint.kind != Constraint::Kind::none && !backend_->constrains(call_);
     samples_ = backend_->traits().samples ? 1 : std::max(call_.sampling.n, 1);
     outputs_.resize(static_cast<std::size_t>(samples_));
-    EndStrings ends = backend_->ends(call_);
-    call_.sampling.stop = std::move(ends.there);
-    ends_here_ = std::move(ends.here);
+    StopStringSplit ends = backend_->ends(call_);
+    call_.sampling.stop = std::move(ends.by_server);
+    local_stops_ = std::move(ends.by_client);
     silent_ = checked_ || !backend_->amend({}, call_).empty();
     if (call_.prompt_only && !backend_->traits().prefix_cache)
       tell_later(Reply{{{std::string()}, {Json()}}});
@@ -28,7 +28,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
       start(std::move(*wire));
     else
       tell_later(std::move(wire).error());
-    return std::make_unique<Ticket>(backend_->lane().shared_from_this(), state_);
+    return std::make_unique<CallHandle>(backend_->queue().shared_from_this(), state_);
   }
 
  private:
@@ -41,7 +41,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
                                backend_->traits().name),
                    "constraint",
                    {}};
-    ESP_TRY(auto stops, StopStrings::make(ends_here_));
+    ESP_TRY(auto stops, StopStrings::make(local_stops_));
     told_.emplace(Stops{std::move(stops), {}});
     return backend_->write(document, call_);
   }
@@ -54,7 +54,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   void send(std::size_t sample) {
     Outgoing outgoing;
-    outgoing.request = backend_->lane().request(wire_.path, wire_.body);
+    outgoing.request = backend_->queue().request(wire_.path, wire_.body);
     outgoing.request.stop = state_->stop.get_token();
     std::shared_ptr<ReplyReader> reader = wire_.reader();
     if (call_.stream)
@@ -64,7 +64,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     outgoing.on_end = [self = shared_from_this(), reader, sample](Result<std::string> body) {
       self->on_end(*reader, sample, std::move(body));
     };
-    backend_->lane().send(std::move(outgoing));
+    backend_->queue().send(std::move(outgoing));
   }
 
   Result<> on_event(ReplyReader& reader, std::size_t sample, std::string_view data) {
@@ -79,8 +79,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
     if (state_->over()) return;
     auto reply = read(reader, std::move(body));
     if (!reply.ok()) return end(std::move(reply).error());
-    backend_->lane().tally().prompt_tokens += reply->prompt_tokens;
-    backend_->lane().tally().completion_tokens += reply->completion_tokens;
+    backend_->queue().counters().prompt_tokens += reply->prompt_tokens;
+    backend_->queue().counters().completion_tokens += reply->completion_tokens;
     for (std::size_t i = 0; i < reply->output.texts.size(); ++i) finish(reply->output, i);
     if (checked_) {
       auto good = all_match(reply->output.texts);
@@ -98,10 +98,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   }
 
   void finish(GenOutput& output, std::size_t i) const {
-    const auto end = first_stop(output.texts[i], ends_here_);
+    const auto end = first_stop(output.texts[i], local_stops_);
     if (end) output.texts[i].resize(end->begin);
     if (end && output.meta[i].is_object())
-      output.meta[i]["finish_reason"] = {{"type", "stop"}, {"matched", ends_here_[end->index]}};
+      output.meta[i]["finish_reason"] = {{"type", "stop"}, {"matched", local_stops_[end->index]}};
     output.texts[i] = backend_->amend(std::move(output.texts[i]), call_);
   }
 
@@ -132,7 +132,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   }
 
   void tell_later(Result<Reply> result) {
-    backend_->lane().driver().post([self = shared_from_this(), result = std::move(result)]() mutable {
+    backend_->queue().driver().post([self = shared_from_this(), result = std::move(result)]() mutable {
       if (self->state_->over()) return;
       if (result.ok())
         self->end(std::move(result->output));
@@ -145,7 +145,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void end(Result<GenOutput> result) {
     if (state_->ended.exchange(true)) return;
     state_->stop.request_stop();
-    backend_->lane().forget();
+    backend_->queue().forget();
     sink_.on_end(std::move(result));
   }
 
@@ -154,7 +154,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const GenSink sink_;
   const std::shared_ptr<CallState> state_ = std::make_shared<CallState>();
   Wire wire_;
-  std::vector<std::string> ends_here_;
+  std::vector<std::string> local_stops_;
   std::optional<StopMatcher> told_;  // of the first sample
   bool checked_ = false;             // here, not by the server
   bool silent_ = false;              // no pieces: the output may be thrown away, or is changed at its beginning

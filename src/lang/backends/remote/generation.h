@@ -7,8 +7,8 @@
 
 #include <memory>
 
+#include "lang/backends/remote/call_handle.h"
 #include "lang/backends/remote/remote_backend.h"
-#include "lang/backends/remote/ticket.h"
 
 namespace espalier::lang {
 

@@ -31,8 +31,9 @@ class RemoteContext final : public Context {
 
 }  // namespace
 
-RemoteBackend::RemoteBackend(std::shared_ptr<Lane> lane, BackendTraits traits, ChatFormat format, int constraint_tries)
-    : lane_(std::move(lane)),
+RemoteBackend::RemoteBackend(std::shared_ptr<RequestQueue> queue, BackendTraits traits, ChatFormat format,
+                             int constraint_tries)
+    : queue_(std::move(queue)),
       traits_(std::move(traits)),
       format_(std::move(format)),
       constraint_tries_(constraint_tries) {}
@@ -44,7 +45,7 @@ std::unique_ptr<Context> RemoteBackend::context() {
 Result<Json> RemoteBackend::server_info() {
   Json info = Json::object();
   info["backend"] = traits_.name;
-  info["base_url"] = lane_->endpoint().base_url;
+  info["base_url"] = queue_->endpoint().base_url;
   return info;
 }
 
@@ -56,7 +57,7 @@ std::unique_ptr<Call> RemoteBackend::select(const Document&, SelectCall, SelectS
                   traits_.name),
       "choices",
       {}};
-  return refuse(*lane_, [sink = std::move(sink), error = std::move(error)] { sink(error); });
+  return refuse(*queue_, [sink = std::move(sink), error = std::move(error)] { sink(error); });
 }
 
 void RemoteBackend::note_left_out(std::string_view field) const {
@@ -67,12 +68,12 @@ void RemoteBackend::note_left_out(std::string_view field) const {
   log::warning("{} has no {}: it is left out of every call", traits_.name, field);
 }
 
-std::unique_ptr<Call> refuse(Lane& lane, std::function<void()> tell) {
+std::unique_ptr<Call> refuse(RequestQueue& queue, std::function<void()> tell) {
   auto state = std::make_shared<CallState>();
-  lane.driver().post([state, tell = std::move(tell)] {
+  queue.driver().post([state, tell = std::move(tell)] {
     if (!state->stop.stop_requested() && !state->ended.exchange(true)) tell();
   });
-  return std::make_unique<Ticket>(lane.shared_from_this(), std::move(state));
+  return std::make_unique<CallHandle>(queue.shared_from_this(), std::move(state));
 }
 
 }  // namespace espalier::lang

@@ -1,4 +1,4 @@
-// remote_backend.h: what all back ends over HTTP share: a context without memory, calls in a lane, counts.
+// remote_backend.h: what all back ends over HTTP share: a context without memory, calls in a queue, counts.
 //
 // A back end is a dialect of it: it writes the body of a generation and says how the answer is read. A context keeps
 // nothing, since a server is sent the whole text or all messages each time.
@@ -12,24 +12,26 @@
 #include <set>
 #include <string>
 
-#include "lang/backends/remote/ends.h"
-#include "lang/backends/remote/lane.h"
 #include "lang/backends/remote/reply_reader.h"
+#include "lang/backends/remote/request_queue.h"
+#include "lang/backends/remote/stop_strings.h"
 
 namespace espalier::lang {
 
+// A call as it goes over HTTP: path, body, and a reader for its answer.
 struct Wire {
   std::string path, body;                                // a POST
   std::function<std::unique_ptr<ReplyReader>()> reader;  // of its answer; a new one for each time it is sent
 };
 
+// The base class of back ends over HTTP; a dialect overrides write() and what it can do.
 class RemoteBackend : public Backend, public std::enable_shared_from_this<RemoteBackend> {
  public:
   const BackendTraits& traits() const override { return traits_; }
   const ChatFormat& chat_format() const override { return format_; }
   std::unique_ptr<Context> context() override;
-  BackendUsage usage() const override { return lane_->tally().usage(); }
-  void count(const BackendUsage& more) override { lane_->tally().add(more); }
+  BackendUsage usage() const override { return queue_->counters().usage(); }
+  void count(const BackendUsage& more) override { queue_->counters().add(more); }
   Result<> flush_cache() override { return success(); }  // there is none that could be flushed
   Result<Json> server_info() override;
 
@@ -41,17 +43,17 @@ class RemoteBackend : public Backend, public std::enable_shared_from_this<Remote
   virtual bool takes(const Document&, const ChainCall&) const { return false; }
   virtual std::unique_ptr<Call> chain(const Document&, ChainCall, ChainSink) { return nullptr; }
 
-  virtual EndStrings ends(const GenCall& call) const { return {call.sampling.stop, {}}; }
+  virtual StopStringSplit ends(const GenCall& call) const { return {call.sampling.stop, {}}; }
   virtual bool constrains(const GenCall&) const { return false; }  // the server keeps to its constraint
   int constraint_tries() const { return constraint_tries_; }
-  Lane& lane() const { return *lane_; }
+  RequestQueue& queue() const { return *queue_; }
 
  protected:
-  RemoteBackend(std::shared_ptr<Lane> lane, BackendTraits traits, ChatFormat format, int constraint_tries);
+  RemoteBackend(std::shared_ptr<RequestQueue> queue, BackendTraits traits, ChatFormat format, int constraint_tries);
   // Something about a call that is left out, told once in the log.
   void note_left_out(std::string_view field) const;
 
-  const std::shared_ptr<Lane> lane_;
+  const std::shared_ptr<RequestQueue> queue_;
   BackendTraits traits_;
   ChatFormat format_;
 
@@ -62,6 +64,6 @@ class RemoteBackend : public Backend, public std::enable_shared_from_this<Remote
 };
 
 // A call that is refused before anything is sent: `tell` runs on the driver's thread.
-std::unique_ptr<Call> refuse(Lane& lane, std::function<void()> tell);
+std::unique_ptr<Call> refuse(RequestQueue& queue, std::function<void()> tell);
 
 }  // namespace espalier::lang

@@ -6,8 +6,8 @@
 #include "lang/backends/api_double.h"
 #include "lang/backends/remote/content_parts.h"
 #include "lang/backends/remote/driver.h"
-#include "lang/backends/remote/ends.h"
 #include "lang/backends/remote/retry.h"
+#include "lang/backends/remote/stop_strings.h"
 #include "net/test_client.h"
 
 namespace espalier::lang {
@@ -321,13 +321,13 @@ TEST(RetryRules, AnEmptyAccountIsNotAskedAgain) {
   EXPECT_FALSE(worth_retrying({Error::Kind::too_large, "", "", ""}, 0));
 }
 
-TEST(EndStrings, GoToTheServerAsFarAsItTakesThemAndEmptyOnesNowhere) {
+TEST(StopStringSplit, GoToTheServerAsFarAsItTakesThemAndEmptyOnesNowhere) {
   const std::vector<std::string> stop = {"", "a", "\n", "b", ""};
   using Strings = std::vector<std::string>;
-  EXPECT_EQ(split_ends(stop, 2, true).there, (Strings{"a", "\n"}));
-  EXPECT_EQ(split_ends(stop, 2, true).here, Strings{"b"});
-  EXPECT_EQ(split_ends(stop, 9, false).there, (Strings{"a", "b"}));
-  EXPECT_EQ(split_ends(stop, 9, false).here, Strings{"\n"});
+  EXPECT_EQ(split_stop_strings(stop, 2, true).by_server, (Strings{"a", "\n"}));
+  EXPECT_EQ(split_stop_strings(stop, 2, true).by_client, Strings{"b"});
+  EXPECT_EQ(split_stop_strings(stop, 9, false).by_server, (Strings{"a", "b"}));
+  EXPECT_EQ(split_stop_strings(stop, 9, false).by_client, Strings{"\n"});
 }
 
 TEST(ContentParts, StandWhereTheMarksAre) {

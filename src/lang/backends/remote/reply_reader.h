@@ -15,11 +15,13 @@
 
 namespace espalier::lang {
 
+// What a generation's answer held: its output and token counts.
 struct Reply {
   GenOutput output;
   std::int64_t prompt_tokens = 0, completion_tokens = 0;
 };
 
+// Reads the answer to one generation in one dialect.
 class ReplyReader {
  public:
   virtual ~ReplyReader() = default;

@@ -1,6 +1,7 @@
 // sys/event.h: as much of kqueue(2) as net/client/macos/poller.cpp uses, after its manual page, over Linux's epoll: so
 // that the file is run by poller_test.cpp on machines without it. A queue is an epoll descriptor, which forgets what is
-// closed, as a kernel queue does. Threads: one.
+// closed, as a kernel queue does.
+// Threads: one.
 #pragma once
 
 #include <sys/epoll.h>
