@@ -17,6 +17,7 @@ struct TileSoftmax {
 
   const AttentionTask& t;
   int queries, key_width, value_width;                      // rows * heads; dims rounded up to 16
+  alignas(64) float q[kTileQueries * kMaxKeyDim];           // times query_factor(), side by side
   alignas(64) float scores[kTileQueries][kAttentionBlock];  // exponents of 2
   alignas(64) float weighted[kTileQueries * kMaxValueDim];
   alignas(64) float maximum[kTileQueries], sum[kTileQueries];  // of the block at hand
@@ -44,6 +45,15 @@ struct TileSoftmax {
   const float* query_at(int query) const {
     return t.q + t.rows[query / t.heads].row * t.q_stride +
            static_cast<std::int64_t>(t.head_begin + query % t.heads) * t.dims.key;
+  }
+  void take_query(int query, const float* from, float factor) {
+    float* to = q + query * key_width;
+    for (int d = 0; d < t.dims.key; ++d) to[d] = from[d] * factor;
+    for (int d = t.dims.key; d < key_width; ++d) to[d] = 0.0f;
+  }
+  void take_queries() {
+    const float factor = query_factor();
+    for (int i = 0; i < queries; ++i) take_query(i, query_at(i), factor);
   }
   // Asking for keys ahead pays where one or two passes over the queries read a block (measured on AVX2).
   bool few_queries() const { return queries <= 8; }
@@ -153,10 +163,11 @@ struct TileSoftmax {
                                                                         // its weight is 0
   }
   void gather_rows() {
+    constexpr int kTogether = 2 * Arithmetic::kPairGroup;
     pairs.count = 0;
     for (int pair = 0; pair < kAttentionBlock / 2; ++pair) {
+      if (!here->seen.any(2 * pair / kTogether * kTogether, kTogether)) continue;
       const bool first = here->seen.at(2 * pair), second = here->seen.at(2 * pair + 1);
-      if (!first && !second) continue;
       rows[2 * pairs.count] = first ? rows[2 * pair] : kNoValues;
       rows[2 * pairs.count + 1] = second ? rows[2 * pair + 1] : kNoValues;
       pairs.pair[pairs.count] = static_cast<std::uint8_t>(pair);
@@ -194,7 +205,10 @@ struct TileSoftmax {
     for (; query < queries; ++query) part(std::integral_constant<int, 1>(), query);
   }
   void weigh_all() {
-    all_queries([&](auto count, int query) { weigh<count>(query); });
+    if constexpr (Arithmetic::kTiles)
+      arithmetic.weigh_all(queries, rows, keys_ahead, row_count, weighted);
+    else
+      all_queries([&](auto count, int query) { weigh<count>(query); });
     clear_signs();
   }
 };
