@@ -27,6 +27,7 @@ struct TileSoftmax {
   const std::byte* rows[kAttentionBlock + 1];        // of values
   const std::byte* keys_ahead[kAttentionBlock + 1];  // of the next block, called in beside the rows
   int row_count = 0;                                 // of values that are weighed
+  std::int64_t lowest;                               // position that any row sees
   WeighedPairs pairs;
   Walk walk{t.span};
   TileMask mask{t};
@@ -37,6 +38,8 @@ struct TileSoftmax {
         key_width(padded_head(task.dims.key)),
         value_width(padded_head(task.dims.value)) {
     for (int i = 0; i < kTileQueries; ++i) maximum[i] = sum[i] = 0.0f;  // lanes of the folds' vectors
+    lowest = t.rows[0].first;
+    for (int row = 1; row < t.row_count; ++row) lowest = t.rows[row].first < lowest ? t.rows[row].first : lowest;
   }
 
   // What a product of stored key and query is multiplied with: scores are exponents of 2, or with a cap what the
@@ -137,11 +140,20 @@ struct TileSoftmax {
     for (int i = 0; i < first && i < length; ++i) row[i] = -__builtin_inff();
   }
 
+  // Positions of the block at hand that lie before all that is seen: behind a window, their slots may be another's.
+  int unseen() const {
+    const std::int64_t before = lowest - here->start;
+    return before <= 0 ? 0 : before < here->count ? static_cast<int>(before) : here->count;
+  }
+
   // Scales of a row of values, by slot.
   void scale_weights(const float* of_head) {
+    const int from = unseen();
     for (int i = 0; i < here->stretch_count; ++i) {
       const Stretch& s = here->stretches[i];
-      for (int query = 0; query < queries; ++query) arithmetic.scale_weights(query, s.at, s.length, of_head + s.slot);
+      const int skip = s.at >= from ? 0 : from - s.at < s.length ? from - s.at : s.length;
+      for (int query = 0; query < queries; ++query)
+        arithmetic.scale_weights(query, s.at + skip, s.length - skip, of_head + s.slot + skip);
     }
   }
 
@@ -158,6 +170,7 @@ struct TileSoftmax {
   // Completes `rows`: of a masked tile only pairs of positions of which something is seen stay.
   void end_rows() {
     row_count = here->count;
+    for (int i = unseen() - 1; i >= 0; --i) rows[i] = kNoValues;
     if (mask.masked()) gather_rows();
     rows[row_count] = row_count > 0 ? rows[row_count - 1] : kNoValues;  // for arithmetic that takes positions in pairs:
                                                                         // its weight is 0
