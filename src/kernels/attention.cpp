@@ -316,8 +316,8 @@ void AttentionPlan::compute(const Piece& piece, const Piece* then, const Call& c
 
 // The tiles take turns over as many blocks as stay in a cache, each going on from its state.
 void AttentionPlan::compute_bundle(const Piece& piece, const Call& call) {
-  const std::size_t of_token = static_cast<std::size_t>(padded_head(shape_.key_dim) + padded_head(shape_.value_dim)) *
-                               static_cast<std::size_t>(element_bytes(call.kv.type));
+  const int read = padded_head(shape_.key_dim) + (call.kv.values ? padded_head(shape_.value_dim) : 0);
+  const auto of_token = static_cast<std::size_t>(read) * static_cast<std::size_t>(element_bytes(call.kv.type));
   const int step = std::max(1, static_cast<int>(kBundleBytes / (of_token * kAttentionBlock)));
   for (int block = piece.block_begin; block == piece.block_begin || block < piece.block_end; block += step) {
     const int end = std::min(block + step, piece.block_end);
@@ -356,8 +356,9 @@ void AttentionPlan::merge(const Tile& tile, const Call& call) const {
 }
 
 void AttentionPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv, const AttentionRows& rows) {
-  const bool short_products = kv.type == KvType::bf16 && !shape_.exact && cpu.attend_bf16;
-  const Call call{cpu, kv, rows, short_products ? cpu.attend_bf16 : cpu.attend,
+  const auto short_products = kv.form == KvForm::latent ? cpu.attend_latent_bf16 : cpu.attend_bf16;
+  const Call call{cpu, kv, rows,
+                  kv.type == KvType::bf16 && !shape_.exact && short_products ? short_products : cpu.attend,
                   rows.states.memory ? rows.states : states_at(shape_, states_.data())};
   for (const Level& level : levels_) {
     const auto pieces = static_cast<int>(level.pieces.size());

@@ -334,7 +334,8 @@ inline std::vector<const CpuKernels*> attention_kernels() {
   std::vector<const CpuKernels*> out;
   for (const CpuKernels* cpu : runnable_cpu_kernels())
     if (std::ranges::none_of(out, [&](const CpuKernels* other) {
-          return other->attend == cpu->attend && other->attend_bf16 == cpu->attend_bf16;
+          return other->attend == cpu->attend && other->attend_bf16 == cpu->attend_bf16 &&
+                 other->attend_latent_bf16 == cpu->attend_latent_bf16;
         }))
       out.push_back(cpu);
   return out;

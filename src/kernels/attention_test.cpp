@@ -97,6 +97,22 @@ TEST_P(EachAttention, RowsMaySeeBeyondTheirOwnPosition) {
   }
 }
 
+// What is behind a window may be given back: other sequences write there, or nobody ever did.
+TEST_P(EachAttention, NothingBehindAWindowIsRead) {
+  for (KvForm form : {KvForm::keys_and_values, KvForm::latent})
+    for (bool exact : {true, false}) {
+      AttentionShape shape = square(6, 1, 48, 0.2f, Visibility::window(70));
+      shape.exact = exact;
+      Problem problem(rng, shape, type, {300, 200, 90}, form);
+      const std::vector<int> rows = {1, 3, 9};
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        for (int p = 0; p < problem.sequences[i].length; ++p)
+          problem.sequences[i].stored.push_back(p > problem.sequences[i].length - rows[i] - 70);
+      problem.fill(cpu);
+      problem.expect_plain(cpu, 2, rows, testing::bound_of(shape, type));
+    }
+}
+
 TEST_P(EachAttention, SinksJoinTheDenominatorOnce) {
   AttentionShape shape = square(6, 2, 32, 0.2f, Visibility::window(150));
   Problem problem(rng, shape, type, {500, 40, 1});

@@ -13,7 +13,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # g++ 12 warns about its own undefined-value intrinsics (GCC bug 105593).
   espalier_isa_flags(avx512 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
   espalier_isa_flags(amx $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c -mamx-tile -mamx-int8 -mamx-bf16)
-  set_property(SOURCE ${kernel_dir}/avx512/matmul_bf16.cpp ${kernel_dir}/avx512/attention_bf16.cpp APPEND PROPERTY COMPILE_OPTIONS -mavx512bf16)
+  set_property(SOURCE ${kernel_dir}/avx512/matmul_bf16.cpp ${kernel_dir}/avx512/attention_bf16.cpp ${kernel_dir}/amx/attention.cpp APPEND PROPERTY COMPILE_OPTIONS -mavx512bf16)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   espalier_isa_flags(neon -march=armv8.2-a+dotprod)
   espalier_isa_flags(i8mm -march=armv8.2-a+dotprod+i8mm)

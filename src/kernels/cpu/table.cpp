@@ -15,6 +15,7 @@ void fill_bf16_dot(CpuKernels& table);
 void fill_attention_bf16(CpuKernels& table);
 }  // namespace avx512
 namespace amx {
+void fill_attention(CpuKernels& table);
 void fill_bf16(CpuKernels& table);
 void fill_int8(CpuKernels& table);
 }  // namespace amx
@@ -58,6 +59,7 @@ std::vector<CpuKernels> runnable_tables() {
   if (has_avx512() && kernels::has_tiles()) {
     CpuKernels& table = add(kernels::avx512::fill);
     kernels::amx::fill_bf16(table);
+    if (__builtin_cpu_supports("avx512bf16")) kernels::amx::fill_attention(table);
     kernels::amx::fill_int8(table);
     table.isa = "amx";
     table.matmul_rows = 32;

@@ -71,6 +71,7 @@ struct CpuKernels {
   void (*store_kv)(const KvLayer&, Slot slot, const float* k, const float* v, int kv_head, HeadDims dims);
   void (*attend)(const AttentionTask&);       // in float32
   void (*attend_bf16)(const AttentionTask&);  // queries and weights as bf16 too, for bf16 keys and values; or null
+  void (*attend_latent_bf16)(const AttentionTask&);  // the same for latent rows
   void (*merge)(const AttentionMerge&);
   void (*index_scores)(const IndexTask&);       // in float32
   void (*index_scores_bf16)(const IndexTask&);  // queries as bf16 too, for bf16 keys; or null

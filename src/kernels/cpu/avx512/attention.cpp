@@ -11,6 +11,7 @@ namespace espalier::kernels::avx512 {
 void fill_attention(CpuKernels& table) {
   table.attend = attend;
   table.attend_bf16 = nullptr;  // attention_bf16.cpp, where the processor has it
+  table.attend_latent_bf16 = nullptr;
   table.merge = merge;
   table.index_scores = index_scores;
   table.index_scores_bf16 = nullptr;

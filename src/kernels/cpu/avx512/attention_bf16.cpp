@@ -7,32 +7,18 @@
 #define ESPALIER_ISA avx512
 #include "kernels/cpu/avx512/simd.h"
 
+#include "kernels/cpu/avx512/bf16_pairs.h"
 #include "kernels/cpu/generic/attention.h"
 
 namespace espalier::kernels::avx512 {
 namespace {
 
-__m512bh as_pairs(__m512i bits) {
-  return reinterpret_cast<__m512bh>(bits);
-}
-
-// 2^x for x <= 0 to the twelve bits that survive rounding to bf16.
-__m512 short_exp2(__m512 x) {
-  x = _mm512_max_ps(x, _mm512_set1_ps(-200.0f));
-  const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 f = _mm512_sub_ps(x, whole);  // -0.5 .. 0.5
-  __m512 r = _mm512_set1_ps(5.5826318e-2f);
-  r = _mm512_fmadd_ps(r, f, _mm512_set1_ps(2.4022651e-1f));
-  r = _mm512_fmadd_ps(r, f, _mm512_set1_ps(6.9314720e-1f));
-  r = _mm512_fmadd_ps(r, f, _mm512_set1_ps(1.0f));
-  return _mm512_scalef_ps(r, whole);
-}
-
-struct Bf16Pairs {
-  static constexpr int kRows = 6, kGroups = 4;                     // 24 accumulators
-  int key_width, value_width;                                      // rounded up to 16
-  alignas(64) std::uint32_t q[kTileQueries * kMaxKeyDim / 2];      // pairs of elements
-  alignas(64) std::uint32_t p[kTileQueries][kAttentionBlock / 2];  // pairs of positions
+struct Bf16Pairs : PairWeights {
+  static constexpr int kRows = 6, kGroups = 4;  // 24 accumulators
+  static constexpr int kPairGroup = 1;
+  static constexpr bool kTiles = false;
+  int key_width, value_width;                                  // rounded up to 16
+  alignas(64) std::uint32_t q[kTileQueries * kMaxKeyDim / 2];  // pairs of elements
 
   void set_queries(const float* queries, int count, int keys, int values) {
     key_width = keys;
@@ -73,34 +59,6 @@ struct Bf16Pairs {
     for (int i = 0; i < kQ; ++i) {
 #pragma GCC unroll 8
       for (int g = 0; g < kG; ++g) _mm512_storeu_ps(to[g] + i * stride, acc[i][g]);
-    }
-  }
-
-  template <int kN>
-  void soften(int query, const float (*rows)[kAttentionBlock], const float* maximum, float* sum, int vectors) {
-    const __m512bh ones = as_pairs(_mm512_set1_epi32(0x3f803f80));
-    Simd::F total[kN];
-    for (auto& t : total) t = Simd::zero();
-    for (int i = 0; i < vectors; i += 2) {
-#pragma GCC unroll 4
-      for (int j = 0; j < kN; ++j) {
-        const __m512 top = _mm512_set1_ps(maximum[j]);
-        const __m512 low = short_exp2(_mm512_sub_ps(_mm512_loadu_ps(rows[j] + 16 * i), top));
-        const __m512 high = short_exp2(_mm512_sub_ps(_mm512_loadu_ps(rows[j] + 16 * i + 16), top));
-        const __m512bh pairs = _mm512_cvtne2ps_pbh(high, low);
-        _mm512_storeu_si512(p[query + j] + 8 * i, reinterpret_cast<__m512i>(pairs));
-        total[j].v = _mm512_dpbf16_ps(total[j].v, pairs, ones);
-      }
-    }
-    reduce_add(total, sum);
-  }
-
-  // Moves the weights of these pairs to the front; of a position that is not seen it becomes 0.
-  void gather_weights(int query, const WeighedPairs& pairs) {
-    for (int i = 0; i < pairs.count; ++i) {
-      const std::uint32_t first = (pairs.seen[i] & 1) != 0 ? 0xffffu : 0,
-                          second = (pairs.seen[i] & 2) != 0 ? 0xffff0000u : 0;
-      p[query][i] = p[query][pairs.pair[i]] & (first | second);
     }
   }
 
@@ -163,18 +121,18 @@ struct Bf16Pairs {
 
 // Latent rows: lane = query; a row's pairs of elements are broadcast.
 struct LatentPairs : Bf16Pairs {
+  static constexpr int kLatentRows = Simd::kTileRows;
+
   // q: [pair of elements][query][2]
-  void set_turned(const float* queries, int keys, int values) {
+  void turn_queries(const float* queries, int count, int keys, int values) {
     key_width = keys;
     value_width = values;
-    alignas(32) std::uint16_t first[kTileQueries], second[kTileQueries];
-    for (int pair = 0; pair < keys / 2; ++pair) {
-      for (int i = 0; i < kTileQueries; i += 16) {
-        Simd::store_bf16(first + i, Simd::load(queries + 2 * pair * kTileQueries + i));
-        Simd::store_bf16(second + i, Simd::load(queries + (2 * pair + 1) * kTileQueries + i));
-      }
-      for (int i = 0; i < kTileQueries; ++i)
-        q[pair * kTileQueries + i] = first[i] | static_cast<std::uint32_t>(second[i]) << 16;
+    alignas(64) std::uint32_t pairs[kMaxKeyDim / 2];
+    for (int i = 0; i < kTileQueries; ++i) {
+      auto* to = reinterpret_cast<std::uint16_t*>(pairs);
+      for (int d = 0; d < keys; d += 16)
+        Simd::store_bf16(to + d, i < count ? Simd::load(queries + i * keys + d) : Simd::zero());
+      for (int pair = 0; pair < keys / 2; ++pair) q[pair * kTileQueries + i] = pairs[pair];
     }
   }
 
@@ -209,10 +167,10 @@ struct LatentPairs : Bf16Pairs {
 };
 
 void attend_bf16(const AttentionTask& t) {
-  if (t.kv.form == KvForm::latent)
-    attend_with<LatentBlocks<KvType::bf16, LatentPairs>>(t);
-  else
-    attend_with<Blocks<KvType::bf16, Bf16Pairs>>(t);
+  attend_with<Blocks<KvType::bf16, Bf16Pairs>>(t);
+}
+void attend_latent_bf16(const AttentionTask& t) {
+  attend_with<LatentBlocks<KvType::bf16, LatentPairs>>(t);
 }
 
 void index_scores_bf16(const IndexTask& t) {
@@ -223,6 +181,7 @@ void index_scores_bf16(const IndexTask& t) {
 
 void fill_attention_bf16(CpuKernels& table) {
   table.attend_bf16 = attend_bf16;
+  table.attend_latent_bf16 = attend_latent_bf16;
   table.index_scores_bf16 = index_scores_bf16;
 }
 

@@ -10,6 +10,7 @@ namespace espalier::kernels::scalar {
 void fill_attention(CpuKernels& table) {
   table.attend = attend;
   table.attend_bf16 = nullptr;
+  table.attend_latent_bf16 = nullptr;
   table.merge = merge;
   table.index_scores = index_scores;
   table.index_scores_bf16 = nullptr;

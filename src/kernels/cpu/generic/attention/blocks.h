@@ -11,22 +11,15 @@ struct Blocks : TileSoftmax<kType, Arithmetic> {  // of one tile
   using Tile::arithmetic, Tile::here, Tile::key_width, Tile::mask, Tile::next, Tile::queries, Tile::rows, Tile::scores,
       Tile::t, Tile::value_width;
 
-  alignas(64) float q[kTileQueries * kMaxKeyDim];               // times the score's factor
   alignas(64) float aside[Arithmetic::kRows][kAttentionBlock];  // scores of groups that the block has only a part of
 
   explicit Blocks(const AttentionTask& task) : Tile(task) {
-    const float factor = this->query_factor();
-    for (int i = 0; i < queries; ++i) take_query(i, this->query_at(i), factor);
+    this->take_queries();
     set_queries(queries);
-  }
-  void take_query(int query, const float* from, float factor) {
-    float* to = q + query * key_width;
-    for (int d = 0; d < t.dims.key; ++d) to[d] = from[d] * factor;
-    for (int d = t.dims.key; d < key_width; ++d) to[d] = 0.0f;
   }
   void set_queries(int count) {
     queries = count;
-    arithmetic.set_queries(q, count, key_width, value_width);
+    arithmetic.set_queries(this->q, count, key_width, value_width);
   }
 
   int group_bytes() const { return key_width * kSlotGroup * element_bytes(kType); }

@@ -9,19 +9,25 @@
 
 namespace espalier::kernels::ESPALIER_ISA {
 
-inline constexpr int kLatentRows = Simd::kTileRows;  // rows that are scored together
-inline constexpr int kQueryVectors = kTileQueries / 16;
+// Scores [row][query] of some rows to where they belong: the row's position in every query's.
+inline void put_scores(const float (*found)[kTileQueries], const int* positions, int rows, int queries,
+                       float (*scores)[kAttentionBlock]) {
+  for (int r = 0; r < rows; ++r)
+    for (int query = 0; query < queries; ++query) scores[query][positions[r]] = found[r][query];
+}
 
 // Queries of a tile with the element first: lane = query.
 template <KvType kType>
 struct LatentWidening : Widening<kType> {
-  const float* turned;  // [key_width][kTileQueries]
+  static constexpr int kLatentRows = Simd::kTileRows;  // rows that are scored together
+  alignas(64) float turned[kMaxKeyDim * kTileQueries];
   alignas(64) float wide[kLatentRows][kMaxKeyDim];
 
-  void set_turned(const float* queries, int keys, int values) {
-    turned = queries;
+  void turn_queries(const float* queries, int count, int keys, int values) {
     this->key_width = keys;
     this->value_width = values;
+    for (int i = 0; i < kTileQueries; ++i)
+      for (int d = 0; d < keys; ++d) turned[d * kTileQueries + i] = i < count ? queries[i * keys + d] : 0.0f;
   }
   // Scores of kLatentRows rows against kV vectors of queries: out[row][query].
   template <int kV>
@@ -65,17 +71,12 @@ struct LatentBlocks : TileSoftmax<kType, Arithmetic> {
   using Tile::arithmetic, Tile::here, Tile::key_width, Tile::mask, Tile::next, Tile::queries, Tile::rows, Tile::t,
       Tile::value_width;
 
-  alignas(64) float turned[kMaxKeyDim * kTileQueries];  // queries times the score's factor, [element][query]
-  int wanted[kAttentionBlock + kLatentRows];            // positions of the block that are scored
+  static constexpr int kLatentRows = Arithmetic::kLatentRows;
+  int wanted[kAttentionBlock + kLatentRows];  // positions of the block that are scored
 
   explicit LatentBlocks(const AttentionTask& task) : Tile(task) {
-    const float factor = this->query_factor();
-    for (int i = 0; i < kTileQueries; ++i) {
-      const float* from = i < queries ? this->query_at(i) : nullptr;
-      for (int d = 0; d < key_width; ++d)
-        turned[d * kTileQueries + i] = from && d < t.dims.key ? from[d] * factor : 0.0f;
-    }
-    arithmetic.set_turned(turned, key_width, value_width);
+    this->take_queries();
+    arithmetic.turn_queries(this->q, queries, key_width, value_width);
   }
 
   void find_all_rows(const Located& of, const std::byte** to) const {
@@ -99,21 +100,22 @@ struct LatentBlocks : TileSoftmax<kType, Arithmetic> {
   void score_all() {
     const int count = find_wanted();
     alignas(64) float found[kLatentRows][kTileQueries];
-    alignas(64) float factors[kAttentionBlock];
-    for (int i = 0; has_scales(kType) && i < here->stretch_count; ++i) {
-      const Stretch& s = here->stretches[i];
-      for (int j = 0; j < s.length; ++j) factors[s.at + j] = scales()[s.slot + j];
-    }
     for (int i = 0; i < count; i += kLatentRows) {
       const std::byte* some[kLatentRows];
       for (int r = 0; r < kLatentRows; ++r) some[r] = rows[wanted[i + r]];
       arithmetic.template row_scores<kV>(some, found);
-      for (int r = 0; r < kLatentRows; ++r) {
-        const int at = wanted[i + r];
-        const float factor = has_scales(kType) ? factors[at] : 1.0f;
-        for (int query = 0; query < queries; ++query)
-          this->scores[query][at] = has_scales(kType) ? found[r][query] * factor : found[r][query];
-      }
+      if constexpr (Arithmetic::kTiles)
+        arithmetic.put(found, wanted + i, queries, this->scores);
+      else
+        put_scores(found, wanted + i, kLatentRows, queries, this->scores);
+    }
+    if constexpr (has_scales(kType)) scale_scores();
+  }
+  void scale_scores() {
+    for (int i = 0; i < here->stretch_count; ++i) {
+      const Stretch& s = here->stretches[i];
+      for (int query = 0; query < queries; ++query)
+        for (int j = 0; j < s.length; ++j) this->scores[query][s.at + j] *= scales()[s.slot + j];
     }
   }
 
@@ -144,7 +146,7 @@ struct LatentBlocks : TileSoftmax<kType, Arithmetic> {
     this->soften_all();
     if constexpr (has_scales(kType)) this->scale_weights(scales());
     this->end_rows();
-    if (this->few_queries()) find_rows_ahead();
+    if (this->few_queries() || Arithmetic::kTiles) find_rows_ahead();
     this->weigh_all();
   }
 };

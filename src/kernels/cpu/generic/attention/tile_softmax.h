@@ -17,6 +17,7 @@ struct TileSoftmax {
 
   const AttentionTask& t;
   int queries, key_width, value_width;                      // rows * heads; dims rounded up to 16
+  alignas(64) float q[kTileQueries * kMaxKeyDim];           // times query_factor(), side by side
   alignas(64) float scores[kTileQueries][kAttentionBlock];  // exponents of 2
   alignas(64) float weighted[kTileQueries * kMaxValueDim];
   alignas(64) float maximum[kTileQueries], sum[kTileQueries];  // of the block at hand
@@ -26,6 +27,7 @@ struct TileSoftmax {
   const std::byte* rows[kAttentionBlock + 1];        // of values
   const std::byte* keys_ahead[kAttentionBlock + 1];  // of the next block, called in beside the rows
   int row_count = 0;                                 // of values that are weighed
+  std::int64_t lowest;                               // position that any row sees
   WeighedPairs pairs;
   Walk walk{t.span};
   TileMask mask{t};
@@ -36,6 +38,8 @@ struct TileSoftmax {
         key_width(padded_head(task.dims.key)),
         value_width(padded_head(task.dims.value)) {
     for (int i = 0; i < kTileQueries; ++i) maximum[i] = sum[i] = 0.0f;  // lanes of the folds' vectors
+    lowest = t.rows[0].first;
+    for (int row = 1; row < t.row_count; ++row) lowest = t.rows[row].first < lowest ? t.rows[row].first : lowest;
   }
 
   // What a product of stored key and query is multiplied with: scores are exponents of 2, or with a cap what the
@@ -44,6 +48,15 @@ struct TileSoftmax {
   const float* query_at(int query) const {
     return t.q + t.rows[query / t.heads].row * t.q_stride +
            static_cast<std::int64_t>(t.head_begin + query % t.heads) * t.dims.key;
+  }
+  void take_query(int query, const float* from, float factor) {
+    float* to = q + query * key_width;
+    for (int d = 0; d < t.dims.key; ++d) to[d] = from[d] * factor;
+    for (int d = t.dims.key; d < key_width; ++d) to[d] = 0.0f;
+  }
+  void take_queries() {
+    const float factor = query_factor();
+    for (int i = 0; i < queries; ++i) take_query(i, query_at(i), factor);
   }
   // Asking for keys ahead pays where one or two passes over the queries read a block (measured on AVX2).
   bool few_queries() const { return queries <= 8; }
@@ -127,11 +140,20 @@ struct TileSoftmax {
     for (int i = 0; i < first && i < length; ++i) row[i] = -__builtin_inff();
   }
 
+  // Positions of the block at hand that lie before all that is seen: behind a window, their slots may be another's.
+  int unseen() const {
+    const std::int64_t before = lowest - here->start;
+    return before <= 0 ? 0 : before < here->count ? static_cast<int>(before) : here->count;
+  }
+
   // Scales of a row of values, by slot.
   void scale_weights(const float* of_head) {
+    const int from = unseen();
     for (int i = 0; i < here->stretch_count; ++i) {
       const Stretch& s = here->stretches[i];
-      for (int query = 0; query < queries; ++query) arithmetic.scale_weights(query, s.at, s.length, of_head + s.slot);
+      const int skip = s.at >= from ? 0 : from - s.at < s.length ? from - s.at : s.length;
+      for (int query = 0; query < queries; ++query)
+        arithmetic.scale_weights(query, s.at + skip, s.length - skip, of_head + s.slot + skip);
     }
   }
 
@@ -148,15 +170,17 @@ struct TileSoftmax {
   // Completes `rows`: of a masked tile only pairs of positions of which something is seen stay.
   void end_rows() {
     row_count = here->count;
+    for (int i = unseen() - 1; i >= 0; --i) rows[i] = kNoValues;
     if (mask.masked()) gather_rows();
     rows[row_count] = row_count > 0 ? rows[row_count - 1] : kNoValues;  // for arithmetic that takes positions in pairs:
                                                                         // its weight is 0
   }
   void gather_rows() {
+    constexpr int kTogether = 2 * Arithmetic::kPairGroup;
     pairs.count = 0;
     for (int pair = 0; pair < kAttentionBlock / 2; ++pair) {
+      if (!here->seen.any(2 * pair / kTogether * kTogether, kTogether)) continue;
       const bool first = here->seen.at(2 * pair), second = here->seen.at(2 * pair + 1);
-      if (!first && !second) continue;
       rows[2 * pairs.count] = first ? rows[2 * pair] : kNoValues;
       rows[2 * pairs.count + 1] = second ? rows[2 * pair + 1] : kNoValues;
       pairs.pair[pairs.count] = static_cast<std::uint8_t>(pair);
@@ -194,7 +218,10 @@ struct TileSoftmax {
     for (; query < queries; ++query) part(std::integral_constant<int, 1>(), query);
   }
   void weigh_all() {
-    all_queries([&](auto count, int query) { weigh<count>(query); });
+    if constexpr (Arithmetic::kTiles)
+      arithmetic.weigh_all(queries, rows, keys_ahead, row_count, weighted);
+    else
+      all_queries([&](auto count, int query) { weigh<count>(query); });
     clear_signs();
   }
 };

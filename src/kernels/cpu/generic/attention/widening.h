@@ -45,6 +45,8 @@ struct WeighedPairs {
 template <KvType kType>
 struct Widening {
   static constexpr int kRows = Simd::kTileRows, kGroups = Simd::kScoreGroups;
+  static constexpr int kPairGroup = 1;   // pairs of positions that are weighed together
+  static constexpr bool kTiles = false;  // all queries are weighed at once
   const float* q;
   int key_width, value_width;  // rounded up to 16
   alignas(64) float p[kTileQueries][kAttentionBlock];
