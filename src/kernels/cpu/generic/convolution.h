@@ -39,14 +39,14 @@ struct ConvolutionBlock {
 
 // kTaps: their number where it is known, else 0.
 template <int kTaps>
-inline void convolve_row(const ConvolutionBlock& b, float* newest, const float* x, float* y) {
+[[gnu::flatten]] inline void convolve_row(const ConvolutionBlock& b, float* newest, const float* x, float* y) {
   const ConvolutionTask& t = b.t;
   const float* past[kMaxTaps];
   for (int j = 0; j < t.taps - 1; ++j) past[j] = b.line(j * t.dilation);
   for_lanes(b.channels, [&](std::int64_t c, int m) {
     const float* weight = t.weights + b.first + c;
     Simd::F sum = t.bias ? load_some(t.bias + b.first + c, m) : Simd::zero();
-    const auto add = [&](int j, Simd::F input) __attribute__((always_inline)) {
+    const auto add = [&](int j, Simd::F input) {
       sum = Simd::fma(load_some(weight + j * t.channels, m), input, sum);
     };
     if constexpr (kTaps > 0)

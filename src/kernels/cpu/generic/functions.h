@@ -1,4 +1,6 @@
 // functions.h: the entries of kernels/cpu/functions.h that take each element by itself, and rotation.
+//
+// Flattened (all calls inlined): sixteen lanes passed to a function of their own would go through memory.
 #pragma once
 
 #include "kernels/cpu/generic/for_lanes.h"
@@ -6,12 +8,12 @@
 
 namespace espalier::kernels::ESPALIER_ISA::function {
 
-inline void activate(const Activation& a, const float* x, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void activate(const Activation& a, const float* x, float* y, std::int64_t n) {
   with_activation(
       a, [&](auto f) { for_lanes(n, [&](std::int64_t i, int m) { store_some(y + i, f(load_some(x + i, m)), m); }); });
 }
 
-inline void gate(const GateForm& form, const float* gate, const float* up, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void gate(const GateForm& form, const float* gate, const float* up, float* y, std::int64_t n) {
   const F offset = Simd::set1(form.up_offset);
   with_activation(form.activation, [&](auto f) {
     for_lanes(n, [&](std::int64_t i, int m) {
@@ -57,12 +59,12 @@ inline void interpolate(const float* a, const float* x, const float* z, float* y
 inline void clamp(float least, float most, const float* x, float* y, std::int64_t n) {
   map_rows(y, n, [&](F v) { return at_most(most, at_least(least, v)); }, x);
 }
-inline void soft_cap(float cap, const float* x, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void soft_cap(float cap, const float* x, float* y, std::int64_t n) {
   const F inverse = Simd::set1(1.0f / cap);
   map_rows(y, n, [&](F v) { return Simd::mul(Simd::set1(cap), tanh(Simd::mul(v, inverse))); }, x);
 }
 
-inline void time_step(const float* x, const float* bias, float least, float most, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void time_step(const float* x, const float* bias, float least, float most, float* y, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, int m) {
     F v = load_some(x + i, m);
     if (bias) v = Simd::add(v, load_some(bias + i, m));
@@ -83,7 +85,7 @@ inline void with_decay(const DecayTask& t, Use use) {
   }
 }
 
-inline void decay(const DecayTask& t) {
+[[gnu::flatten]] inline void decay(const DecayTask& t) {
   with_decay(t, [&](auto f) {
     const auto part = [&](std::int64_t at, int m, F rate) {
       F v = load_some(t.x + at, m);

@@ -31,9 +31,10 @@ template <int kVectors>
 inline void recall(const float* key, int dk, const StateLines& s, StateColumns<kVectors>& columns) {
   Simd::F memory[kVectors];
   each<kVectors>([&](auto v) { memory[v] = Simd::zero(); });
-  for (int i = 0; i < dk; ++i) {
+  const float* line = s.from;
+  const std::int64_t stride = s.from_stride;
+  for (int i = 0; i < dk; ++i, line += stride) {
     const Simd::F k = Simd::set1(key[i]);
-    const float* line = s.from + i * s.from_stride;
     each<kVectors>([&](auto v) { memory[v] = Simd::fma(Simd::load(line + 16 * v), k, memory[v]); });
   }
   each<kVectors>([&](auto v) { columns.memory[v] = memory[v]; });
@@ -52,14 +53,16 @@ inline void pass_state(const RowVectors& row, int dk, const StateLines& s, State
     u[v] = columns.u[v];
     out[v] = memory[v] = Simd::zero();
   });
-  Simd::F decay = Simd::set1(row.decay[0]);
-  for (int i = 0; i < dk; ++i) {
-    const Simd::F k = Simd::set1(row.k[i]), q = Simd::set1(row.q[i]);
+  // Copies, which stores to the state cannot change.
+  const float *keys = row.k, *queries = row.q, *decays = row.decay, *next_keys = row.next_key, *from = s.from;
+  float* to = s.to;
+  const std::int64_t from_stride = s.from_stride, to_stride = s.to_stride;
+  Simd::F decay = Simd::set1(decays[0]);
+  for (int i = 0; i < dk; ++i, from += from_stride, to += to_stride) {
+    const Simd::F k = Simd::set1(keys[i]), q = Simd::set1(queries[i]);
     Simd::F next = k;
-    if constexpr (kRecall) next = Simd::set1(row.next_key[i]);
-    if constexpr (kVectorDecay) decay = Simd::set1(row.decay[i]);
-    const float* from = s.from + i * s.from_stride;
-    float* to = s.to + i * s.to_stride;
+    if constexpr (kRecall) next = Simd::set1(next_keys[i]);
+    if constexpr (kVectorDecay) decay = Simd::set1(decays[i]);
     each<kVectors>([&](auto v) {
       const Simd::F value = Simd::fma(k, u[v], Simd::mul(decay, Simd::load(from + 16 * v)));
       Simd::store(to + 16 * v, value);

@@ -13,7 +13,7 @@ inline float sum_of_squares(const float* x, std::int64_t n) {
   });
 }
 
-inline void layer_norm(const float* x, const float* gain, const float* bias, float eps, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void layer_norm(const float* x, const float* gain, const float* bias, float eps, float* y, std::int64_t n) {
   const float count = static_cast<float>(n);
   const float mean = sum_row(n, [&](std::int64_t i, int m) { return load_some(x + i, m); }) / count;
   const F centre = Simd::set1(mean);
@@ -30,14 +30,14 @@ inline void layer_norm(const float* x, const float* gain, const float* bias, flo
   });
 }
 
-inline void l2_norm(L2Form form, const float* x, float eps, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void l2_norm(L2Form form, const float* x, float eps, float* y, std::int64_t n) {
   const float squares = sum_of_squares(x, n);
   const float size = form == L2Form::added ? __builtin_sqrtf(squares + eps) : __builtin_sqrtf(squares);
   const F factor = Simd::set1(1.0f / (form == L2Form::least && size < eps ? eps : size));
   for_lanes(n, [&](std::int64_t i, int m) { store_some(y + i, Simd::mul(load_some(x + i, m), factor), m); });
 }
 
-inline void softmax(const float* x, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void softmax(const float* x, float* y, std::int64_t n) {
   const F lowest = Simd::set1(-__builtin_inff());
   const F top = fold_row(
       n, lowest, [](F a, F b) { return Simd::max(a, b); },
@@ -63,7 +63,7 @@ inline float rms_factor(const float* x, float eps, std::int64_t n) {
   return 1.0f / __builtin_sqrtf(sum_of_squares(x, n) / static_cast<float>(n) + eps);
 }
 
-inline void gated_norm(const GatedNormTask& t) {
+[[gnu::flatten]] inline void gated_norm(const GatedNormTask& t) {
   for (std::int64_t g = 0; g < t.groups; ++g) {
     const float *x = t.x + g * t.group, *z = t.z + g * t.group, *gain = t.gain ? t.gain + g * t.gain_stride : nullptr;
     float* y = t.y + g * t.group;

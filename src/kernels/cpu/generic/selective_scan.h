@@ -38,7 +38,7 @@ struct ScannedChannels {
   }
 };
 
-inline void scan(const SelectiveScanTask& t) {
+[[gnu::flatten]] inline void scan(const SelectiveScanTask& t) {
   ScannedChannels channels;
   for (std::int64_t first = t.begin; first < t.end; first += 16) {
     const int m = t.end - first < 16 ? static_cast<int>(t.end - first) : 16;
