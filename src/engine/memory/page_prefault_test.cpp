@@ -18,10 +18,10 @@ class PagePrefaultTest : public ::testing::Test {
   static constexpr std::size_t kSegment = std::size_t{1} << 20;  // bytes: 2 x 4 layers x 2 heads x 64 x bf16 x 512
 
   void SetUp() override {
-    pool = KvPool::allocate({4, 2, 64, KvType::bf16}, kSlots).value();
+    pool = KvPool::allocate({std::vector<TokenField>(4, {2, 64, 64}), KvType::bf16}, kSlots).value();
     ASSERT_EQ(pool.bytes_of(1), kSegment);
     ASSERT_EQ(pool.data_bytes(), 64 * kSegment);
-    KvPool other = KvPool::allocate(pool.shape(), kSlots).value();
+    KvPool other = KvPool::allocate(pool.layout(), kSlots).value();
     if (!populate_pages(other.data(), kSegment)) GTEST_SKIP() << "this system gives no pages on request";
   }
 
