@@ -23,13 +23,13 @@ ModelSpec cohere_decoder(const Fields& f, const std::function<Layer(int)>& layer
 }
 
 // Which layers have a window, and turn.
-bool slides(const Fields& f, int layer) {
+bool cohere_slides(const Fields& f, int layer) {
   const int every = std::max(1, f.count_or({"sliding_window_pattern|_sliding_window_pattern"}, 4));
   return layer_is(f, layer, "sliding_attention", (layer + 1) % every != 0);
 }
 
 void let_slide(const Fields& f, int layer, const std::optional<RopeSpec>& rope, Attention& a) {
-  const bool window = slides(f, layer);
+  const bool window = cohere_slides(f, layer);
   a.visibility = window ? Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 4096))
                         : Visibility();
   a.rope = window ? rope : std::nullopt;

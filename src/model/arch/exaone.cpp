@@ -8,7 +8,7 @@ namespace espalier {
 namespace {
 
 // "LLLG" tells by a letter which layers are local, a number how many layers have one that is not.
-bool slides(const Fields& f, int layer) {
+bool exaone_slides(const Fields& f, int layer) {
   const FieldName pattern{"sliding_window_pattern"};
   bool otherwise = (layer + 1) % 4 != 0;
   if (const Json* told = f.find(pattern); told != nullptr && told->is_string()) {
@@ -27,7 +27,7 @@ Attention exaone4_attention(const Fields& f, int layer) {
   const bool none = f.is_gguf() ? !f.has({"", "attention.sliding_window"}) : f.says_null({"sliding_window"});
   const std::int64_t window = none ? 0 : f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
   if (window == 0) return a;
-  if (slides(f, layer))
+  if (exaone_slides(f, layer))
     a.visibility = Visibility::window(window);
   else
     a.rope.reset();

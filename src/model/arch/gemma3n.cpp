@@ -14,7 +14,7 @@ namespace {
 
 constexpr FieldName kSharing{"num_kv_shared_layers", "attention.shared_kv_layers"};
 
-bool slides(const Fields& f, int layer) {
+bool gemma3n_slides(const Fields& f, int layer) {
   return layer_is(f, layer, "sliding_attention", (layer + 1) % 5 != 0);
 }
 
@@ -43,12 +43,12 @@ Mlp mlp_of(const Fields& f, int layer, int layers) {
   return mlp;
 }
 
-Attention attention_of(const Fields& f, int layer, int layers) {
+Attention gemma3n_attention(const Fields& f, int layer, int layers) {
   Attention a = gemma_attention(f);
   a.scale = 1.0f;
   a.head_norm = Attention::HeadNorm::each;
   a.value_norm = a.query_norm;
-  const bool window = slides(f, layer), apart = f.at({"rope_parameters"}).has({"sliding_attention"});
+  const bool window = gemma3n_slides(f, layer), apart = f.at({"rope_parameters"}).has({"sliding_attention"});
   RopeWish wish{.head_dim = a.head_dim, .theta = window ? 10000.0 : 1e6};
   if (apart) wish.layer_type = window ? "sliding_attention" : "full_attention";
   if (window && !apart) {
@@ -59,7 +59,7 @@ Attention attention_of(const Fields& f, int layer, int layers) {
   a.rope = rope_of(f, wish);
   if (window) a.visibility = Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 512));
   const int sharing = f.count_or(kSharing, 15, layers);
-  a.reads_layer = shared_layer(f, layer, layers, sharing, [&](int other) { return slides(f, other); });
+  a.reads_layer = shared_layer(f, layer, layers, sharing, [&](int other) { return gemma3n_slides(f, other); });
   return a;
 }
 
@@ -109,7 +109,7 @@ ModelSpec gemma3n(const Fields& f) {
   const int layers = layer_count(f), rank = std::max(1, f.count_or({"laurel_rank"}, 64));
   ModelSpec spec = gemma_decoder(f, [&](int layer) {
     Layer made;
-    made.body = StreamLayer{altup, attention_of(f, layer, layers), mlp_of(f, layer, layers), inputs, rank};
+    made.body = StreamLayer{altup, gemma3n_attention(f, layer, layers), mlp_of(f, layer, layers), inputs, rank};
     return made;
   });
   spec.norm.one_plus = false;

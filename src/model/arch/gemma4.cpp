@@ -56,7 +56,7 @@ RopeSpec rope(const Fields& f, bool window, int head_dim) {
   return spec;
 }
 
-Attention attention_of(const Fields& f, int layer, int layers) {
+Attention gemma4_attention(const Fields& f, int layer, int layers) {
   const bool window = slides(f, layer, layers);
   Attention a = gemma_attention(f, f.is_gguf() ? layer : -1);
   fit_heads(f, layer, window, a);
@@ -137,7 +137,7 @@ ModelSpec gemma4(const Fields& f) {
     if (layer >= layers - sharing && f.flag_or({"use_double_wide_mlp"}, false)) mlp.inner *= 2;
     mlp.how.activation.kind = activation_of(f, "gelu_pytorch_tanh");
     Layer made;
-    made.body = Gemma4Layer{attention_of(f, layer, layers), mlp, experts_of_gemma(f), inputs};
+    made.body = Gemma4Layer{gemma4_attention(f, layer, layers), mlp, experts_of_gemma(f), inputs};
     return made;
   });
   spec.norm.one_plus = false;

@@ -27,7 +27,7 @@ RopeSpec rope(const Fields& f, bool window, int head_dim) {
   return rope_of(f, wish);
 }
 
-Attention attention_of(const Fields& f, int layer) {
+Attention mimo_attention(const Fields& f, int layer) {
   const bool window = slides(f, layer);
   Attention a = grouped_attention(f, f.is_gguf() ? layer : -1);
   if (!f.is_gguf()) {
@@ -56,7 +56,7 @@ ModelSpec mimo_v2(const Fields& f) {
   Experts experts = deepseek_experts(f, {});
   experts.shared_inner = 0;
   ModelSpec spec = decoder(f, [&](int layer) {
-    return pre_norm(attention_of(f, layer), is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
+    return pre_norm(mimo_attention(f, layer), is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.hf = {{"attn_sinks", "self_attn.attention_sink_bias"}};
   return spec;

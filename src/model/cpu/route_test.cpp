@@ -85,7 +85,7 @@ TEST(Route, ChoosesAndWeighsAsThePlainLoopDoes) {
     const auto [ids, weights] = plain(how, logits, correction);
     for (const CpuKernels* cpu : runnable_cpu_kernels()) {
       std::vector<float> out(static_cast<std::size_t>(2 * how.chosen));
-      route(*cpu, how, logits.data(), correction.empty() ? nullptr : correction.data(), out.data());
+      route(*cpu, how, logits.data(), correction.empty() ? nullptr : correction.data(), nullptr, out.data());
       for (int i = 0; i < how.chosen; ++i) {
         const auto at = static_cast<std::size_t>(i);
         ASSERT_EQ(static_cast<int>(out[at]), ids[at]) << cpu->isa << " round " << round;
@@ -101,12 +101,12 @@ TEST(Route, EqualScoresGoToTheLowerIdAndNumbersThatAreNoneToNobody) {
   how.count = 6;
   how.chosen = 2;
   std::vector<float> logits(6, 1.0f), out(4);
-  route(cpu_kernels(), how, logits.data(), nullptr, out.data());
+  route(cpu_kernels(), how, logits.data(), nullptr, nullptr, out.data());
   EXPECT_EQ(out[0], 0.0f);
   EXPECT_EQ(out[1], 1.0f);
   how.scores = Scores::sigmoid;
   logits[0] = std::nanf("");
-  route(cpu_kernels(), how, logits.data(), nullptr, out.data());
+  route(cpu_kernels(), how, logits.data(), nullptr, nullptr, out.data());
   EXPECT_EQ(out[0], 1.0f);
   EXPECT_EQ(out[1], 2.0f);
 }
