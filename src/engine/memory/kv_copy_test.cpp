@@ -121,7 +121,7 @@ TEST_P(KvCopyTest, TokensComeBackBitForBitWhereverTheyLie) {
 TEST_P(KvCopyTest, TokensMoveWithinThePool) {
   KvPool pool = random_pool();
   KvCopier copier(layout(), pool.view(), team_);
-  const int count = 1 + static_cast<int>(random_() % 200);
+  const int count = 1 + static_cast<int>(random_() % 120);  // twice as many fit between the gaps
   const ExtentList both = random_slots(2 * count), from = both.slice(0, count), to = both.slice(count, count);
   std::vector<Bytes> expected;
   for (int i = 0; i < count; ++i) expected.push_back(token(pool, from.slot_at(i)));
