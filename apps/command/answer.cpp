@@ -45,9 +45,9 @@ Result<Answer> answer(Engine& engine, std::vector<TokenId> prompt, const AnswerO
   fields.sampling = options.sampling;
   ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
   const SamplingParams params = request.sampling();
-  const TextRules rules(request);
+  const TextRules rules(request, engine.tokenizer());
   ESP_TRY(Stream stream, engine.submit(std::move(request)));
-  TextStream text(std::move(stream), engine.tokenizer(), rules);
+  TextStream text(std::move(stream), rules);
   Answer a;
   auto show = [&](const std::string& piece) {
     a.text += piece;

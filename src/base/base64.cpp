@@ -18,4 +18,29 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+std::optional<std::string> from_base64(std::string_view text) {
+  const auto value = [](char c) -> int {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+  };
+  for (int n = 0; n < 2 && text.ends_with('='); ++n) text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string out;
+  out.reserve(text.size() / 4 * 3 + 2);
+  std::uint32_t held = 0;
+  int bits = 0;
+  for (const char c : text) {
+    const int six = value(c);
+    if (six < 0) return std::nullopt;
+    held = (held << 6 | static_cast<std::uint32_t>(six)) & 0xffffu;
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    out.push_back(static_cast<char>(held >> bits & 0xffu));
+  }
+  return out;
+}
+
 }  // namespace espalier

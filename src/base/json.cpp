@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "base/checkpoint_json.h"
 #include "base/json_text.h"
 #include "base/yield_to_model.h"
 
@@ -29,9 +31,11 @@ constexpr int kTextDepth = 1000;           // of what stays text, from the docum
 // An iterative parser: each open container gathers its members in a level of its own, and levels are used again.
 class Parser {
  public:
-  Parser(std::string_view text, const JsonLimits& limits)
-      : begin_(text.data()), at_(begin_), end_(begin_ + text.size()), limits_(limits) {
+  // `as_python`: with what checkpoint_json.h allows.
+  Parser(std::string_view text, const JsonLimits& limits, bool as_python = false)
+      : begin_(text.data()), at_(begin_), end_(begin_ + text.size()), limits_(limits), as_python_(as_python) {
     if (!limits_.places.empty()) level().place = 0;
+    if (as_python_ && text.starts_with(kByteOrderMark)) at_ += kByteOrderMark.size();
   }
 
   Result<Json> run() {
@@ -127,6 +131,14 @@ class Parser {
         return literal("false", false);
       case 'n':
         return literal("null", nullptr);
+      case 'N':
+        return as_python_ ? literal("NaN", std::numeric_limits<double>::quiet_NaN()) : fail("a value");
+      case 'I':
+        return as_python_ ? literal("Infinity", std::numeric_limits<double>::infinity()) : fail("a value");
+      case '-':
+        if (as_python_ && end_ - at_ > 1 && at_[1] == 'I')
+          return literal("-Infinity", -std::numeric_limits<double>::infinity());
+        return number();
       default:
         return number();
     }
@@ -413,6 +425,7 @@ class Parser {
   const char* at_;
   const char* end_;
   JsonLimits limits_;
+  const bool as_python_;
   std::vector<Level> levels_ = std::vector<Level>(1);
   int open_ = 0;                // arrays and objects whose end has not come
   std::size_t seen_ = 0;        // values begun
@@ -432,6 +445,10 @@ int json_place(std::span<const JsonStep> steps, int from, std::string_view key) 
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   return Parser(text, limits).run();
+}
+
+Result<Json> parse_checkpoint_json(std::string_view text, const JsonLimits& limits) {
+  return Parser(text, limits, true).run();
 }
 
 std::string in_quotes(std::string_view text, std::size_t most) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/checkpoint_json.h"
 #include "base/json.h"
 
 namespace {
@@ -32,6 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto kept = espalier::parse_json(text, limits);
   if (kept.ok()) check_kept(*kept);
   if (parsed.ok() && !kept.ok()) std::abort();
+  const auto lenient = espalier::parse_checkpoint_json(text);
+  if (parsed.ok() && (!lenient.ok() || *lenient != *parsed)) std::abort();
   if (!parsed.ok()) {
     if (parsed.error().message.empty()) std::abort();
     return 0;

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/checkpoint_json.h"
 #include "testing/data.h"
 
 namespace espalier {
@@ -134,6 +136,21 @@ TEST(Json, FloatsThatOverflowAreRefusedAndTinyOnesAreZero) {
   EXPECT_EQ(parse_json("0e99999999999")->get<double>(), 0.0);
   EXPECT_EQ(parse_json("5e-324")->get<double>(), 5e-324);
   EXPECT_EQ(parse_json("1.7976931348623157e308")->get<double>(), 1.7976931348623157e308);
+}
+
+TEST(Json, WhatPythonWritesIsReadWhereItIsAskedFor) {
+  const std::string text = "\xef\xbb\xbf{\"a\": [NaN, Infinity, -Infinity, -1, null]}";
+  const auto parsed = parse_checkpoint_json(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  const Json& a = (*parsed)["a"];
+  EXPECT_TRUE(std::isnan(a[0].get<double>()));
+  EXPECT_EQ(a[1].get<double>(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(a[2].get<double>(), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(a[3], -1);
+  for (const char* strict : {"\xef\xbb\xbf{}", "[NaN]", "[Infinity]", "[-Infinity]"})
+    EXPECT_TRUE(says(strict, strict[0] == '[' ? "1" : "0", "a value")) << strict;
+  for (const char* wrong : {"[Nan]", "[Inf]", "[-Inf]", "[+Infinity]", "\xef\xbb\xbf\xef\xbb\xbf{}", "\xef\xbb\xbf"})
+    EXPECT_FALSE(parse_checkpoint_json(wrong).ok()) << wrong;
 }
 
 TEST(Json, ANumberMayHaveFourHundredCharacters) {

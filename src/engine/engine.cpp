@@ -126,7 +126,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(kv, KvPool::allocate(layout, fits.pool));
   pages = std::make_unique<PagePrefault>(kv, static_cast<std::size_t>(options.kv_touch_ahead_bytes));
   if (!files.chat_template.empty() && files.tokenizer) {
-    auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens());
+    auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens(), files.tool_template);
     if (parsed.ok())
       chat_template = std::make_unique<ChatTemplate>(std::move(parsed).value());
     else

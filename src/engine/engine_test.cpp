@@ -56,10 +56,10 @@ class EngineOnTinyModel : public ::testing::Test {
   std::pair<std::string, TextEnd> complete(RequestFields fields) {
     auto made = Request::make(std::move(fields), engine->model().limits);
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
-    const TextRules rules(*made);
+    const TextRules rules(*made, engine->tokenizer());
     auto stream = engine->submit(std::move(made).value());
     EXPECT_TRUE(stream.ok());
-    TextStream text(std::move(stream).value(), engine->tokenizer(), rules);
+    TextStream text(std::move(stream).value(), rules);
     return read(text);
   }
   void wait_until_idle() {
@@ -78,15 +78,15 @@ class EngineOnTinyModel : public ::testing::Test {
 TEST_F(EngineOnTinyModel, SixtyFourStreamsFromManyThreadsAllFinishAlike) {
   open();
   auto alone = request("hello there", 20);
-  const TextRules rules(*alone);
-  TextStream first(engine->submit(std::move(alone).value()).value(), engine->tokenizer(), rules);
+  const TextRules rules(*alone, engine->tokenizer());
+  TextStream first(engine->submit(std::move(alone).value()).value(), rules);
   const std::string want = read(first).first;
   std::vector<std::thread> clients;
   std::atomic<int> right{0};
   for (int i = 0; i < 64; ++i)
     clients.emplace_back([&] {
       auto made = request("hello there", 20);
-      TextStream text(engine->submit(std::move(made).value()).value(), engine->tokenizer(), rules);
+      TextStream text(engine->submit(std::move(made).value()).value(), rules);
       right += read(text).first == want;
     });
   for (auto& client : clients) client.join();
@@ -310,7 +310,7 @@ TEST_F(EngineOnTinyModel, DummyWeightsNeedOnlyAConfiguration) {
     const auto made = Request::make(fields, engine->model().limits);
     auto stream = engine->submit(made.value());
     ASSERT_TRUE(stream.ok());
-    TextStream text(std::move(stream).value(), nullptr, TextRules(*made));
+    TextStream text(std::move(stream).value(), TextRules(*made, nullptr));
     EXPECT_EQ(read(text).second.usage.completion_tokens, 4) << type;
   }
   std::filesystem::remove_all(folder);

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "server/prompt/chat_prompt.h"
+#include "text/chat_template.h"
 
 namespace espalier::server {
 namespace {
@@ -44,6 +45,7 @@ Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const st
   if (const auto& given = service.options.chat_template; !given.empty() && model->tokenizer() != nullptr) {
     ESP_TRY(model->own_template, load_chat_template(given, *model->tokenizer()));
   }
+  if (const auto found = model->need_template("messages"); found.ok()) (void)(*found)->content_form();  // found out now
   service.set_model(model);
   if (!service.options.skip_warmup) {
     service.readiness.progress("warming up", 1.0);

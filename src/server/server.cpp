@@ -45,6 +45,9 @@ Result<> check(const ServerOptions& options) {
   if (options.sampling_defaults != "model" && options.sampling_defaults != "openai") {
     return option_error("sampling-defaults", "model or openai");
   }
+  if (options.special_tokens_in_text != "special" && options.special_tokens_in_text != "text") {
+    return option_error("special-tokens-in-text", "special or text");
+  }
   if (!options.reasoning_parser.empty() && !reasoning_marks(options.reasoning_parser, "").ok())
     return option_error("reasoning-parser", "one of " + reasoning_names());
   if (options.default_chat_template_kwargs.empty()) return success();

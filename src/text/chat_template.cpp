@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -129,17 +130,67 @@ Result<std::string> cut_at_mark(std::string rendered, std::string_view final_mes
   return rendered;
 }
 
+std::vector<TextRange> ranges_of(std::string_view own) {
+  std::vector<TextRange> ranges;
+  for (std::size_t at = 0; at < own.size();) {
+    const std::size_t begin = own.find('\1', at);
+    if (begin == own.npos) break;
+    at = std::min(own.find('\0', begin), own.size());
+    ranges.push_back({begin, at});
+  }
+  return ranges;
+}
+
+void cut_ranges(std::vector<TextRange>& ranges, std::size_t size) {
+  while (!ranges.empty() && ranges.back().begin >= size) ranges.pop_back();
+  if (!ranges.empty()) ranges.back().end = std::min(ranges.back().end, size);
+}
+
 }  // namespace
 
-ChatTemplate::ChatTemplate(jinja::Template parsed, std::string source, SpecialTokens special)
-    : template_(std::move(parsed)), source_(std::move(source)), special_(std::move(special)) {}
+struct ChatTemplate::Found {
+  std::once_flag once;
+  ContentForm form;
+};
 
-Result<ChatTemplate> ChatTemplate::parse(std::string_view source, SpecialTokens special) {
+ChatTemplate::ChatTemplate(jinja::Template parsed, std::string source, SpecialTokens special)
+    : template_(std::move(parsed)),
+      source_(std::move(source)),
+      special_(std::move(special)),
+      found_(std::make_shared<Found>()) {}
+
+const ContentForm& ChatTemplate::content_form() const {
+  std::call_once(found_->once, [this] {
+    found_->form = ContentForm::of([this](const Json& messages) {
+      ChatInput input;
+      input.messages = &messages;
+      auto text = render(input);
+      return text.ok() ? std::optional(std::move(text).value()) : std::nullopt;
+    });
+  });
+  return found_->form;
+}
+
+Result<ChatTemplate> ChatTemplate::parse(std::string_view source, SpecialTokens special, std::string_view with_tools) {
   ESP_TRY(jinja::Template parsed, jinja::Template::parse(source));
-  return ChatTemplate(std::move(parsed), std::string(source), std::move(special));
+  ChatTemplate made(std::move(parsed), std::string(source), std::move(special));
+  if (!with_tools.empty()) {
+    ESP_TRY(made.tool_template_, jinja::Template::parse(with_tools));
+    made.tool_source_ = with_tools;
+  }
+  return made;
 }
 
 Result<std::string> ChatTemplate::render(const ChatInput& input, const jinja::Limits& limits) const {
+  ESP_TRY(RenderedChat rendered, render(input, limits, false));
+  return std::move(rendered.text);
+}
+
+Result<RenderedChat> ChatTemplate::render_traced(const ChatInput& input, const jinja::Limits& limits) const {
+  return render(input, limits, true);
+}
+
+Result<RenderedChat> ChatTemplate::render(const ChatInput& input, const jinja::Limits& limits, bool traced) const {
   ESP_CHECK(check_array(input.messages, "messages", true));
   ESP_CHECK(check_array(input.tools, "tools", false));
   ESP_CHECK(check_array(input.documents, "documents", false));
@@ -174,9 +225,22 @@ Result<std::string> ChatTemplate::render(const ChatInput& input, const jinja::Li
   if (input.kwargs && input.kwargs->is_object())
     for (auto it = input.kwargs->begin(); it != input.kwargs->end(); ++it) context.emplace_back(it.key(), &it.value());
 
-  auto rendered = template_.render(context, input.now != 0 ? input.now : std::time(nullptr), limits);
-  if (!rendered.ok() || !final_message) return rendered;
-  return cut_at_mark(std::move(*rendered), *final_message);
+  const bool has_tools = input.tools && input.tools->is_array() && !input.tools->empty();
+  const jinja::Template& chosen = has_tools && tool_template_ ? *tool_template_ : template_;
+  const std::time_t now = input.now != 0 ? input.now : std::time(nullptr);
+  RenderedChat out;
+  if (traced) {
+    std::vector<std::string_view> own;
+    for (const auto& [name, text] : special_) own.push_back(name);
+    ESP_TRY(jinja::Template::Traced rendered, chosen.render_traced(context, own, now, limits));
+    out = {std::move(rendered.text), ranges_of(rendered.own)};
+  } else {
+    ESP_TRY(out.text, chosen.render(context, now, limits));
+  }
+  if (!final_message) return out;
+  ESP_TRY(out.text, cut_at_mark(std::move(out.text), *final_message));
+  cut_ranges(out.own, out.text.size());
+  return out;
 }
 
 }  // namespace espalier

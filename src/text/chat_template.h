@@ -11,18 +11,22 @@
 #pragma once
 
 #include <ctime>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "espalier/error.h"
+#include "text/chat_content.h"
 #include "text/jinja/limits.h"
 #include "text/jinja/template.h"
 #include "text/tokenizer.h"
 
 namespace espalier {
 
-// What a template is rendered with: messages, tools, documents, further variables.
+// What a template is given.
 struct ChatInput {
   const Json* messages = nullptr;   // array of objects; required
   const Json* tools = nullptr;      // array of objects, or null
@@ -34,24 +38,46 @@ struct ChatInput {
   std::time_t now = 0;  // for strftime_now; 0 = the current time
 };
 
-// A parsed chat template with the special tokens that it may name.
+// Text with the ranges in it that the template wrote by itself.
+struct RenderedChat {
+  std::string text;
+  // Ascending, not overlapping. What stands in them comes from the template, from the model's own special tokens or from
+  // a known role; everything else may come from whoever wrote the conversation.
+  std::vector<TextRange> own;
+};
+
+// A conversation as text, by the model's own template.
 class ChatTemplate {
  public:
   // `special` are the variables bos_token, eos_token and so on; a token that the model lacks is left out, not empty.
-  static Result<ChatTemplate> parse(std::string_view source, SpecialTokens special = {});
+  // `with_tools`: the source for conversations that bring tools (the template "tool_use" of models with several);
+  // empty: the same.
+  static Result<ChatTemplate> parse(std::string_view source, SpecialTokens special = {},
+                                    std::string_view with_tools = {});
 
   Result<std::string> render(const ChatInput& input, const jinja::Limits& limits = {}) const;
+  // The same text, and who wrote it.
+  Result<RenderedChat> render_traced(const ChatInput& input, const jinja::Limits& limits = {}) const;
+
+  // How it takes contents; found out when first asked for.
+  const ContentForm& content_form() const;
 
   const std::string& source() const { return source_; }
   // Whether the template mentions the name at all: a hint that it handles tools, for example.
-  bool mentions(std::string_view name) const { return source_.find(name) != std::string::npos; }
+  bool mentions(std::string_view name) const {
+    return source_.find(name) != std::string::npos || tool_source_.find(name) != std::string::npos;
+  }
 
  private:
   ChatTemplate(jinja::Template parsed, std::string source, SpecialTokens special);
+  Result<RenderedChat> render(const ChatInput& input, const jinja::Limits& limits, bool traced) const;
 
   jinja::Template template_;
-  std::string source_;
+  std::optional<jinja::Template> tool_template_;
+  std::string source_, tool_source_;
   SpecialTokens special_;
+  struct Found;
+  std::shared_ptr<Found> found_;
 };
 
 }  // namespace espalier

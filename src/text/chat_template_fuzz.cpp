@@ -23,8 +23,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const jinja::Limits limits{
       .steps = 50'000, .depth = 20, .output_bytes = 10'000, .memory_bytes = 4 << 20, .cpu_milliseconds = 0};
   for (const bool go_on : {false, true}) {
-    const auto rendered = chat->render(
-        {.messages = &messages, .tools = &tools, .continue_final_message = go_on, .now = 1'000'000'000}, limits);
+    const ChatInput input{
+        .messages = &messages, .tools = &tools, .continue_final_message = go_on, .now = 1'000'000'000};
+    const auto rendered = chat->render(input, limits);
+    const auto traced = chat->render_traced(input, limits);
+    if (traced.ok() && rendered.ok() && traced->text != *rendered) std::abort();
+    std::size_t end = 0;
+    for (const TextRange& range : traced.ok() ? traced->own : std::vector<TextRange>()) {
+      if (range.begin < end || range.end <= range.begin || range.end > traced->text.size()) std::abort();
+      end = range.end;
+    }
     if (!rendered.ok() && rendered.error().code != "template_error") std::abort();
     if (rendered.ok() && rendered->size() > limits.output_bytes) std::abort();
     if (rendered.ok() && is_utf8(source) && !is_utf8(*rendered)) std::abort();

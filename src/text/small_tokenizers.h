@@ -18,7 +18,7 @@ struct Pair {
 
 inline Pair open_both(const Json& json) {
   const std::string text = json.dump();
-  return {*Tokenizer::Impl::make(text, {}), *Tokenizer::Impl::make(text, {}, true)};
+  return {*Tokenizer::Impl::make(text, {}), *Tokenizer::Impl::make(text, {}, {.library_only = true})};
 }
 
 inline Json added_token(int id, const char* text, const char* flag, bool special) {

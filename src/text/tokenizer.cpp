@@ -127,7 +127,7 @@ class PieceText {
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Impl::make(std::string_view tokenizer_json, TokenizerConfig config,
-                                                               bool library_only) {
+                                                               MakeOptions options) {
   if (tokenizer_json.size() > kLargestFile) return bad_file("tokenizer.json is larger than the limit of 256 MiB");
   // The Rust library ends the process when it is refused memory: whether there is some is asked before.
   constexpr std::size_t kLeast = 4u << 20, kTimes = 16;  // of the file's bytes: what its tables take, about
@@ -137,7 +137,10 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Impl::make(std::string_view 
   auto impl = std::make_unique<Impl>();
   const std::string listed = listed_json(config.listed);
   Buffer error;
-  impl->core.reset(espalier_tokenizer_parse(slice(tokenizer_json), slice(listed), library_only, error.place()));
+  std::uint32_t flags = 0;
+  if (options.library_only) flags |= ESPALIER_LIBRARY_ONLY;
+  if (options.literal_added) flags |= ESPALIER_LITERAL_ADDED;
+  impl->core.reset(espalier_tokenizer_parse(slice(tokenizer_json), slice(listed), flags, error.place()));
   if (!impl->core) return bad_file("tokenizer.json: " + std::string(error.text()));
   impl->table = espalier_tokenizer_table(impl->core.get());
   impl->rules = rules_of(impl->table);
@@ -168,8 +171,14 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_json(std::string_view t
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
   Ids ids;
   Buffer error;
-  if (!espalier_tokenizer_encode(impl_->core.get(), slice(text), options.add_special, options.parse_special,
-                                 ids.place(), error.place()))
+  static_assert(sizeof(TextRange) == 2 * sizeof(std::size_t));
+  const espalier_encoding encoding{options.add_special,
+                                   options.parse_special,
+                                   options.continues,
+                                   options.own.has_value(),
+                                   options.own ? reinterpret_cast<const std::size_t*>(options.own->data()) : nullptr,
+                                   options.own ? options.own->size() : 0};
+  if (!espalier_tokenizer_encode(impl_->core.get(), slice(text), &encoding, ids.place(), error.place()))
     return bad_request("cannot be encoded: " + std::string(error.text()), "text");
   return ids.take();
 }

@@ -30,13 +30,23 @@ namespace espalier {
 
 struct GgufVocabulary;
 
-// Whether special tokens are added, and whether those named in the text are recognised.
+// Bytes begin to end of a text.
+struct TextRange {
+  std::size_t begin = 0, end = 0;
+  bool operator==(const TextRange&) const = default;
+};
+
+// What becomes of a text beside its own tokens.
 struct EncodeOptions {
   bool add_special = true;    // put the model's begin and end tokens around the text, if it wants any
   bool parse_special = true;  // "<|im_end|>" in the text is that token; false: such strings are plain text
+  bool continues = false;     // the text goes on behind other text: no blank is put before it, as some tokenizers do
+  // Set: parse_special holds only for strings that stand as a whole inside one of these ranges, which are ascending
+  // and do not overlap. What lies outside, or in part, never becomes a special token.
+  std::optional<std::span<const TextRange>> own = std::nullopt;
 };
 
-// Whether special tokens are left out of the text.
+// What of the tokens becomes text.
 struct DecodeOptions {
   bool skip_special = false;  // leave special tokens out
 };
@@ -55,11 +65,11 @@ struct DecodeRules {
 // Names as tokenizer_config.json has them ("bos_token", ...), with the tokens' text: what chat templates may use.
 using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
 
-// An opened tokenizer: encodes, decodes and knows its special tokens.
+// Text to token ids and back.
 class Tokenizer {
  public:
-  // tokenizer.json, with what tokenizer_config.json, special_tokens_map.json and added_tokens.json say about special
-  // and added tokens.
+  // tokenizer.json or another form (text/tokenizer_files.h), with what tokenizer_config.json, special_tokens_map.json
+  // and added_tokens.json say about special and added tokens.
   static Result<std::shared_ptr<const Tokenizer>> open_hf(const std::filesystem::path& folder);
 
   // `config` is the object of tokenizer_config.json, or null.

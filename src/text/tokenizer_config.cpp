@@ -28,7 +28,12 @@ bool flag(const Json& object, const char* name) {
 
 void list_once(std::vector<ListedToken>& listed, ListedToken token) {
   const auto same = [&](const ListedToken& other) { return other.text == token.text; };
-  if (!token.text.empty() && std::none_of(listed.begin(), listed.end(), same)) listed.push_back(std::move(token));
+  const auto known = std::find_if(listed.begin(), listed.end(), same);
+  if (known == listed.end()) {
+    if (!token.text.empty()) listed.push_back(std::move(token));
+  } else if (!known->id) {
+    known->id = token.id;
+  }
 }
 
 Result<> add_named(TokenizerConfig& all, const Json& object) {
@@ -64,7 +69,8 @@ Result<> add_decoder(TokenizerConfig& all, const Json& object) {
                       "added_tokens_decoder");
     tokens.emplace_back(std::stoull(id), ListedToken{token["content"].get<std::string>(), flag(token, "single_word"),
                                                      flag(token, "lstrip"), flag(token, "rstrip"),
-                                                     flag(token, "normalized"), flag(token, "special")});
+                                                     flag(token, "normalized"), flag(token, "special"),
+                                                     static_cast<std::int64_t>(std::stoull(id))});
   }
   std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [id, token] : tokens) list_once(all.listed, std::move(token));
@@ -81,7 +87,7 @@ Result<> add_map(TokenizerConfig& all, const Json& object) {
     tokens.emplace_back(id.get<std::int64_t>(), text);
   }
   std::sort(tokens.begin(), tokens.end());
-  for (auto& [id, text] : tokens) list_once(all.listed, {.text = std::move(text), .special = false});
+  for (auto& [id, text] : tokens) list_once(all.listed, {.text = std::move(text), .special = false, .id = id});
   return success();
 }
 

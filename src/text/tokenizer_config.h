@@ -2,6 +2,8 @@
 // Threads: values. Fails: bad_file naming the field; unknown fields are ignored, for files carry many.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +15,10 @@ namespace espalier {
 struct ListedToken {
   std::string text;
   bool single_word = false, lstrip = false, rstrip = false, normalized = false, special = true;
+  std::optional<std::int64_t> id = std::nullopt;  // that the folder gives it
 };
 
-// The special and added tokens that a folder's configuration files list.
+// The tokens that a folder names.
 struct TokenizerConfig {
   SpecialTokens special;            // bos_token, eos_token, ... in the order of the file
   std::vector<ListedToken> listed;  // in the order of their ids

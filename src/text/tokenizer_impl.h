@@ -27,9 +27,15 @@ struct Tokenizer::Impl {
     return id >= 0 && static_cast<std::size_t>(id) < table.tokens ? table.flags[id] : std::uint8_t{0};
   }
 
-  // `library_only`: leave our own encoder out; tests compare the two.
+  struct MakeOptions {
+    bool library_only = false;   // leave our own encoder out; tests compare the two
+    bool literal_added = false;  // added tokens are spelled as the text that they stand for
+  };
   static Result<std::shared_ptr<const Tokenizer>> make(std::string_view tokenizer_json, TokenizerConfig config,
-                                                       bool library_only = false);
+                                                       MakeOptions options);
+  static Result<std::shared_ptr<const Tokenizer>> make(std::string_view tokenizer_json, TokenizerConfig config) {
+    return make(tokenizer_json, std::move(config), MakeOptions{});
+  }
 };
 
 }  // namespace espalier

@@ -87,7 +87,7 @@ TEST_P(GoldenTokenizer, StreamedPiecesAreThoseOfTheGolden) {
 
 TEST_P(GoldenTokenizer, OurEncoderAgreesWithTheLibraryOnRandomTexts) {
   const auto json = testing::read_file(folder_ / "tokenizer.json");
-  auto library = Tokenizer::Impl::make(json, {}, true);
+  auto library = Tokenizer::Impl::make(json, {}, {.library_only = true});
   ASSERT_TRUE(library.ok()) << library.error().message;
   std::mt19937_64 random(testing::seed());
   const auto rows = json_lines(folder_ / "encodings.jsonl");

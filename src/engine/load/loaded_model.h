@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/compute_team.h"
+#include "engine/load/model_tokenizer.h"
 #include "espalier/engine.h"
 #include "model/config.h"
 #include "model/decoder.h"
@@ -24,13 +25,11 @@ struct ModelFiles {  // opened, nothing loaded yet
   GenerationDefaults defaults;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: token ids only
   std::string chat_template;                   // source; empty when there is none
+  std::string tool_template;                   // the source for requests with tools; empty: the same
   std::string tokenizer_path;
 };
 
 Result<ModelFiles> open_model_files(const EngineOptions& options);
-
-// Of a GGUF file, a tokenizer.json, or a folder that has one.
-Result<std::shared_ptr<const Tokenizer>> open_tokenizer_at(const std::string& path);
 
 // "Q4_1", "Q4_K mixed", "BF16": the type that holds most of the parameters.
 std::string dominant_type(const TensorFile& file);

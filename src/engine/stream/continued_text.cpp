@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "text/detokenizer.h"
+
 namespace espalier {
 
 void ContinuedText::append(std::span<const TokenId> ids, std::size_t bytes) {
@@ -16,16 +18,22 @@ void ContinuedText::settle(std::span<const TokenId> ids, std::size_t bytes) {
 }
 
 void ContinuedText::add_generated(const Tokenizer& tokenizer, std::span<const TokenId> ids, std::string_view text,
-                                  bool skip_special, bool cut) {
-  std::size_t kept = ids.size(), shown = text.size();
-  // The stop string took the text of the last tokens, or of a part of one.
-  for (bool beyond = cut; beyond; kept -= beyond ? 1 : 0) {
-    const std::string whole = tokenizer.decode(ids.first(kept), {skip_special});
-    beyond = !text.starts_with(whole);  // no token at all has the text ""
-    shown = whole.size();
+                                  Shown shown) {
+  std::size_t kept = ids.size(), bytes = text.size();
+  if (shown.cut) {  // the stop string took the text of the last tokens, or of a part of one
+    IncrementalDetokenizer start(tokenizer, {shown.skip_special}, tokens());
+    if (shown.constrained) start.keep_blanks();
+    for (bool beyond = true; beyond; kept -= beyond ? 1 : 0) {
+      IncrementalDetokenizer detokenizer = start;
+      std::string whole;
+      for (const TokenId id : ids.first(kept)) whole += detokenizer.push(id);
+      whole += detokenizer.finish();
+      beyond = kept > 0 && !text.starts_with(whole);
+      bytes = std::min(whole.size(), text.size());
+    }
   }
-  append(ids.first(kept), shown);
-  pending_ += text.substr(shown);
+  append(ids.first(kept), bytes);
+  pending_ += text.substr(bytes);
 }
 
 std::vector<TokenId> ContinuedText::tokens() const {

@@ -21,13 +21,18 @@ namespace espalier {
 class ContinuedText {
  public:
   void add_literal(std::string_view text) { pending_ += text; }
-  // `ids` gave `text`; the end token is not among them. `cut`: a stop string ended it, and its text is not in `text`.
-  void add_generated(const Tokenizer& tokenizer, std::span<const TokenId> ids, std::string_view text, bool skip_special,
-                     bool cut);
+  // How generated tokens became text.
+  struct Shown {
+    bool skip_special = true;
+    bool constrained = false;  // then with all blanks (engine/text_stream.h)
+    bool cut = false;          // a stop string ended it, and its text is not in the text
+  };
+  // `ids` gave `text`; the end token is not among them.
+  void add_generated(const Tokenizer& tokenizer, std::span<const TokenId> ids, std::string_view text, Shown shown);
 
   // What is still to be encoded, and how; then settle() takes its tokens.
   const std::string& pending() const { return pending_; }
-  EncodeOptions encode_options() const { return {size() == 0, true}; }
+  EncodeOptions encode_options() const { return {.add_special = size() == 0, .continues = bytes_ > 0}; }
   void settle(std::span<const TokenId> ids) { settle(ids, pending_.size()); }
   void settle(std::span<const TokenId> ids, std::size_t bytes);  // of the first so many of them
 

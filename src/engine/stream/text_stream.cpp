@@ -1,6 +1,5 @@
 #include "engine/stream/text_stream.h"
 
-#include "text/detokenizer.h"
 #include "text/stop_matcher.h"
 #include "text/tokenizer.h"
 
@@ -10,11 +9,9 @@ namespace {
 // One choice: its text so far, and whether a stop has ended it.
 class ChoiceText {
  public:
-  ChoiceText(const Tokenizer* tokenizer, const TextRules& rules)
-      : keep_end_(rules.keep_stop), first_watched_(rules.first_watched) {
-    if (!tokenizer) return;
-    detokenizer_.emplace(*tokenizer, DecodeOptions{rules.skip_special_tokens});
-    if (rules.stops) matcher_.emplace(*rules.stops, rules.keep_stop, first_watched_ == 0);
+  explicit ChoiceText(const TextRules& rules)
+      : keep_end_(rules.keep_stop), first_watched_(rules.first_watched), detokenizer_(rules.detokenizer) {
+    if (detokenizer_ && rules.stops) matcher_.emplace(*rules.stops, rules.keep_stop, first_watched_ == 0);
   }
 
   bool stopped() const { return matcher_ && matcher_->matched().has_value(); }
@@ -47,13 +44,17 @@ class ChoiceText {
 
 }  // namespace
 
-TextRules::TextRules(const Request& request)
+TextRules::TextRules(const Request& request, const Tokenizer* tokenizer)
     : choices(request.sampling().n),
       first_watched(request.sampling().min_new_tokens),
       keep_stop(request.sampling().no_stop_trim),
-      skip_special_tokens(request.sampling().skip_special_tokens),
       stops(request.stops()),
-      constraint_place(request.fields().constraint_place) {}
+      constraint_place(request.fields().constraint_place) {
+  if (!tokenizer) return;
+  detokenizer.emplace(*tokenizer, DecodeOptions{request.sampling().skip_special_tokens}, request.prompt());
+  const RequestFields& fields = request.fields();
+  if (fields.grammar || fields.constraint.kind != Constraint::Kind::none) detokenizer->keep_blanks();
+}
 
 struct TextStream::Impl {
   Stream stream;
@@ -62,9 +63,9 @@ struct TextStream::Impl {
   std::string constraint_place;
   int open;
 
-  Impl(Stream s, const Tokenizer* tokenizer, const TextRules& rules)
+  Impl(Stream s, const TextRules& rules)
       : stream(std::move(s)), stops(rules.stops), constraint_place(rules.constraint_place), open(rules.choices) {
-    for (int i = 0; i < rules.choices; ++i) choices.emplace_back(tokenizer, rules);
+    for (int i = 0; i < rules.choices; ++i) choices.emplace_back(rules);
   }
 
   // The engine knows of a grammar, but not what it is to the caller.
@@ -104,8 +105,8 @@ struct TextStream::Impl {
   }
 };
 
-TextStream::TextStream(Stream stream, const Tokenizer* tokenizer, const TextRules& rules)
-    : impl_(std::make_unique<Impl>(std::move(stream), tokenizer, rules)) {}
+TextStream::TextStream(Stream stream, const TextRules& rules)
+    : impl_(std::make_unique<Impl>(std::move(stream), rules)) {}
 TextStream::TextStream(TextStream&&) noexcept = default;
 TextStream::~TextStream() = default;
 

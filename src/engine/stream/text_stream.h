@@ -3,7 +3,9 @@
 //
 // The engine thread knows no text. When a stop is found here, the engine is told that the choice needs no more
 // tokens; tokens that it made meanwhile are dropped, so that results depend on the request alone.
-// Pieces never end inside a character and concatenate to the whole text. The end token's text is not part of it.
+// Pieces never end inside a character and concatenate to the whole text, which is what decoding prompt and output adds
+// to decoding the prompt. The end token's text is not part of it. What a constraint read is shown with all its blanks,
+// also where no text stands before it.
 // Threads: one reader. Fails: never.
 #pragma once
 
@@ -15,10 +17,9 @@
 
 #include "espalier/request.h"
 #include "espalier/stream.h"
+#include "text/detokenizer.h"
 
 namespace espalier {
-
-class Tokenizer;
 
 // One token became known. `text` is what may be shown now; it may be empty while a character or a possible stop
 // is held back, and then belongs to several tokens.
@@ -45,11 +46,13 @@ using TextEvent = std::variant<PromptLogprobsEvent, TextDelta, TextEnd>;
 
 // How a request's tokens become its texts.
 struct TextRules {
-  explicit TextRules(const Request& request);
+  // tokenizer may be null: every text is then empty. It must outlive what is made of this.
+  TextRules(const Request& request, const Tokenizer* tokenizer);
 
   int choices;
   int first_watched;  // tokens that stops do not look at
-  bool keep_stop, skip_special_tokens;
+  bool keep_stop;
+  std::optional<IncrementalDetokenizer> detokenizer;  // behind the prompt
   std::shared_ptr<const Stops> stops;  // may be null
   std::string constraint_place;        // for its errors
 };
@@ -57,8 +60,7 @@ struct TextRules {
 // The events of a Stream with their text, cut at stop strings and patterns.
 class TextStream {
  public:
-  // tokenizer may be null: every text is then empty. It must outlive the stream.
-  TextStream(Stream stream, const Tokenizer* tokenizer, const TextRules& rules);
+  TextStream(Stream stream, const TextRules& rules);
   TextStream(TextStream&&) noexcept;
   ~TextStream();
 

@@ -75,11 +75,11 @@ Result<> Delivery::submit() {
     const SamplingParams& sampling = request.sampling();
     summary_.prompt_tokens += static_cast<int>(request.prompt().size());
     open_choices_ += static_cast<std::size_t>(sampling.n);
-    rules.emplace_back(request);
+    rules.emplace_back(request, model_->tokenizer());
   }
   ESP_TRY(std::vector<Stream> streams, model_->engine->submit(std::move(generation_.requests)));
   for (std::size_t i = 0; i < streams.size(); ++i)
-    streams_.emplace_back(std::move(streams[i]), model_->tokenizer(), rules[i]);
+    streams_.emplace_back(std::move(streams[i]), rules[i]);
   return success();
 }
 
@@ -104,10 +104,10 @@ void Delivery::listen(std::size_t prompt) {
 
 // Only replies to one prompt have more than one request.
 Result<> Delivery::go_on(Request request) {
-  const TextRules rules(request);
+  const TextRules rules(request, model_->tokenizer());
   ESP_TRY(Stream stream, model_->engine->submit(std::move(request)));
   streams_.clear();
-  streams_.emplace_back(std::move(stream), model_->tokenizer(), rules);
+  streams_.emplace_back(std::move(stream), rules);
   open_choices_ = static_cast<std::size_t>(rules.choices);
   ++part_;
   listen(0);

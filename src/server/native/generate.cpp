@@ -71,7 +71,9 @@ Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, 
   RequestFields fields = treatment(call, item, item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid);
   ConstraintFields& constraint = body.items[item.constraint_of].constraint;
   ESP_CHECK(constrain(call, constraint, fields));
-  ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, place));
+  EncodeOptions encoding{.parse_special = !is_special_text(item.special_as_text, call.service.options)};
+  encoding.continues = item.session && !item.session->rid.empty();
+  ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, encoding, place));
   if (item.session) ESP_CHECK(continue_session(call, *item.session, fields, generation));
   if (fields.grammar && item.require_reasoning) {
     ESP_TRY(fields.thinking, required_thinking(call, fields.prompt));
@@ -118,7 +120,7 @@ Generation nothing_to_do(const Call& call, const GenerateItem& item, GenerateRep
 Result<bool> has_no_token(const Call& call, const GenerateItem& item) {
   const auto* text = std::get_if<std::string>(&item.prompt);
   if (text == nullptr || !text->empty()) return false;
-  ESP_TRY(const auto ids, encode_prompt(*call.model, item.prompt, "text"));  // a begin token, perhaps
+  ESP_TRY(const auto ids, encode_prompt(*call.model, item.prompt, {}, "text"));  // a begin token, perhaps
   return ids.empty();
 }
 

@@ -73,6 +73,7 @@ constexpr FieldRow<I> kRows[] = {
     {"token_ids_logprob", &I::token_ids_logprob, "none", "ids to report at every position"},
     {"require_reasoning", &I::require_reasoning, "false",
      "the constraint begins behind the model's thinking, as --reasoning-parser knows it"},
+    {"special_tokens_in_text", &read_special_tokens<I, &I::special_as_text>, "special", kSpecialTokensMeaning},
     {"session_params", &read_session, "none", "id, rid, offset, replace, drop_previous_output: a turn of a session"},
 };
 

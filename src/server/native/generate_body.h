@@ -39,6 +39,7 @@ struct GenerateItem {
   std::vector<TokenId> token_ids_logprob;
   std::optional<SessionParams> session;
   bool require_reasoning = false;  // the constraint begins behind the model's thinking
+  SpecialAsText special_as_text;
 };
 
 // A /generate body, read: one item a prompt, and how the reply is to look.

@@ -33,6 +33,7 @@ class SegmentsReply final : public Reply {
     ModelLimits limits;
     bool stream = false;
     std::shared_ptr<const ServedModel> model;
+    bool special_as_text = false;
   };
   SegmentsReply(Options options, std::vector<Placeholder> holes)
       : options_(std::move(options)), holes_(std::move(holes)) {
@@ -94,11 +95,15 @@ class SegmentsReply final : public Reply {
   // The hole's tokens and the literal behind it become part of the context.
   Result<> go_on(Placeholder& hole) {
     const auto came = std::span<const TokenId>(hole.ids).first(hole.ids.size() - (hole.end_token ? 1 : 0));
-    context_.add_generated(*options_.model->tokenizer(), came, hole.text, hole.fields.sampling.skip_special_tokens,
-                           hole.end.matched_string.has_value());
+    context_.add_generated(*options_.model->tokenizer(), came, hole.text,
+                           {.skip_special = hole.fields.sampling.skip_special_tokens,
+                            .constrained = hole.fields.grammar != nullptr,
+                            .cut = hole.end.matched_string.has_value()});
     context_.add_literal(hole.behind);
     if (context_.pending().empty()) return success();
-    ESP_TRY(const auto ids, encode_text(*options_.model, context_.pending(), context_.encode_options(), hole.place));
+    EncodeOptions encoding = context_.encode_options();
+    encoding.parse_special = !options_.special_as_text;
+    ESP_TRY(const auto ids, encode_text(*options_.model, context_.pending(), encoding, hole.place));
     context_.settle(ids);
     return success();
   }
@@ -255,7 +260,9 @@ Result<Generation> generate_segments(Call& call) {
   if (holes.empty()) return bad_request("segments has no hole: nothing is to be generated", "segments");
 
   SegmentsReply::Options options;
-  ESP_TRY(options.prompt, encode_text(*call.model, prompt, {}, "segments[0]"));
+  options.special_as_text = is_special_text(item.special_as_text, call.service.options);
+  ESP_TRY(options.prompt,
+          encode_text(*call.model, prompt, {.parse_special = !options.special_as_text}, "segments[0]"));
   options.id = common.id;
   options.weight_version = call.service.options.weight_version;
   options.limits = call.model->limits();

@@ -128,9 +128,11 @@ class SelectReply final : public Reply {
 };
 
 // What a choice is encoded behind: with a text as one, with ids by itself.
-lang::ChoicePrompt choice_prompt(const Prompt& prompt, const std::vector<TokenId>& prompt_ids) {
-  if (const auto* text = std::get_if<std::string>(&prompt)) return {{}, *text, {}};
-  return {prompt_ids, "", {false, true}};
+lang::ChoicePrompt choice_prompt(const Prompt& prompt, const std::vector<TokenId>& prompt_ids, EncodeOptions encoding) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return {{}, *text, encoding};
+  encoding.add_special = false;
+  encoding.continues = true;
+  return {prompt_ids, "", encoding};
 }
 
 Result<Request> scoring_request(const Call& call, const GenerateItem& item, std::vector<TokenId> ids, std::size_t start,
@@ -167,7 +169,8 @@ Result<Generation> select_choice(Call& call, const GenerateBody& body) {
                                    choices.size(), call.service.options.max_prompts),
                        "sampling_params.choices");
   }
-  ESP_TRY(const auto prompt_ids, encode_prompt(*call.model, item.prompt, "text"));
+  const EncodeOptions encoding{.parse_special = !is_special_text(item.special_as_text, call.service.options)};
+  ESP_TRY(const auto prompt_ids, encode_prompt(*call.model, item.prompt, encoding, "text"));
 
   Generation generation;
   generation.stream = body.stream;
@@ -176,7 +179,7 @@ Result<Generation> select_choice(Call& call, const GenerateBody& body) {
   reply.weight_version = call.service.options.weight_version;
   reply.prompt_tokens = prompt_ids.size();
   reply.stream = body.stream;
-  const lang::ChoicePrompt behind = choice_prompt(item.prompt, prompt_ids);
+  const lang::ChoicePrompt behind = choice_prompt(item.prompt, prompt_ids, encoding);
   const std::span<const TokenId> text_ids = behind.text.empty() ? std::span<const TokenId>() : prompt_ids;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const std::string field = fmt::format("sampling_params.choices[{}]", i);

@@ -202,7 +202,7 @@ Result<Generation> chat(Call& call) {
   ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, 0, 1));
   fields.prompt = std::move(body.input_ids);
   if (fields.prompt.empty()) {
-    ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt));
+    ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt, options));
   }
   const auto reasoning = reasoning_after(call, fields.prompt);
   if (fields.grammar && reasoning) fields.thinking = thinking_between(call, *reasoning);

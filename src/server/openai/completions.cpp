@@ -33,6 +33,7 @@ constexpr FieldRow<B> kRows[] = {
     {"echo", &B::echo, "false", "the prompt before the output, also in logprobs"},
     {"logprobs", &read_logprobs, "none", "0..20 (--max-logprobs) likeliest tokens at every position"},
     {"add_special_tokens", &B::add_special_tokens, "true", "put the model's begin token before the prompt"},
+    {"special_tokens_in_text", &read_special_tokens<B, &B::special_as_text>, "special", kSpecialTokensMeaning},
 };
 
 }  // namespace
@@ -180,7 +181,8 @@ Result<Request> request_of(const Call& call, CompletionBody& body, std::size_t i
   std::string place = body.prompts.is_batch ? fmt::format("prompt[{}]", i) : "prompt";
   ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, i, body.prompts.prompts.size()));
   if (const auto* text = std::get_if<std::string>(&prompt)) {
-    ESP_TRY(fields.prompt, encode_text(*call.model, *text, {body.add_special_tokens, true}, place));
+    const bool as_text = is_special_text(body.special_as_text, call.service.options);
+    ESP_TRY(fields.prompt, encode_text(*call.model, *text, {body.add_special_tokens, !as_text}, place));
   } else {
     fields.prompt = std::get<std::vector<TokenId>>(prompt);
   }

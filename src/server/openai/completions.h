@@ -16,6 +16,7 @@ struct CompletionBody {
   PromptList prompts;
   bool echo = false;
   bool add_special_tokens = true;
+  SpecialAsText special_as_text;
   int logprobs = -1;  // -1: none wanted
 };
 

@@ -36,10 +36,11 @@ Result<std::string> read_part(const Json& part, const std::string& place) {
                      place + ".type", "unsupported_parameter");
 }
 
-Result<std::string> read_content(const Json& message, const std::string& place, const ServerOptions& options) {
+// A text, or the texts of parts as parts: the template takes them in its own form (text/chat_content.h).
+Result<Json> read_content(const Json& message, const std::string& place, const ServerOptions& options) {
   const Json* content = find_field(message, "content");
-  if (content == nullptr) return std::string();
-  if (content->is_string()) return content->get<std::string>();
+  if (content == nullptr) return Json("");
+  if (content->is_string()) return *content;
   if (!content->is_array()) {
     return bad_request(fmt::format("{}.content must be a string or a list of parts", place), place + ".content");
   }
@@ -48,13 +49,12 @@ Result<std::string> read_content(const Json& message, const std::string& place, 
                                    options.max_messages),
                        place + ".content");
   }
-  std::string text;
+  Json parts = Json::array();
   for (std::size_t i = 0; i < content->size(); ++i) {
-    ESP_TRY(const std::string part, read_part((*content)[i], fmt::format("{}.content[{}]", place, i)));
-    if (i > 0) text += ' ';
-    text += part;
+    ESP_TRY(std::string text, read_part((*content)[i], fmt::format("{}.content[{}]", place, i)));
+    parts.push_back({{"type", "text"}, {"text", std::move(text)}});
   }
-  return text;
+  return parts;
 }
 
 Result<Json> read_tool_calls(const Json& calls, const std::string& place) {
@@ -78,7 +78,7 @@ Result<Json> read_tool_calls(const Json& calls, const std::string& place) {
 Result<Json> read_message(const Json& message, const std::string& place, const ServerOptions& options) {
   if (!message.is_object()) return bad_request(place + " must be an object with role and content", place);
   ESP_TRY(std::string role, read_role(message, place));
-  ESP_TRY(std::string content, read_content(message, place, options));
+  ESP_TRY(Json content, read_content(message, place, options));
   const Json* calls = find_field(message, "tool_calls");
   const bool has_calls = calls != nullptr && !calls->empty();
   if (find_field(message, "content") == nullptr && role != "assistant") {

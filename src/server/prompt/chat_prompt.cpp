@@ -46,6 +46,7 @@ constexpr FieldRow<C> kRows[] = {
     {"add_generation_prompt", &C::add_generation_prompt, "true", "end with the opening of the assistant's turn"},
     {"continue_final_message", &C::continue_final_message, "false", "leave the last message open, so that it goes on"},
     {"chat_template_kwargs", &read_arguments, "{}", "further variables of the template"},
+    {"special_tokens_in_text", &read_special_tokens<C, &C::special_as_text>, "special", kSpecialTokensMeaning},
 };
 
 constexpr std::string_view kNames[] = {"messages", "tools"};
@@ -110,10 +111,14 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
   return prompt;
 }
 
-Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt) {
-  ESP_TRY(const std::string text, render_chat(model, prompt));
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt,
+                                         const ServerOptions& options) {
+  const bool as_text = is_special_text(prompt.special_as_text, options);
+  ESP_TRY(const RenderedChat chat, render_chat(model, prompt, as_text));
   // The template writes the begin token itself where the model wants one.
-  return encode_text(model, text, {false, true}, "messages");
+  EncodeOptions encoding{.add_special = false};
+  if (as_text) encoding.own = chat.own;
+  return encode_text(model, chat.text, encoding, "messages");
 }
 
 }  // namespace espalier::server

@@ -12,16 +12,18 @@
 #include "server/fields/field_table.h"
 #include "server/prompt/prompt.h"
 #include "server/server_options.h"
+#include "text/chat_template.h"
 
 namespace espalier::server {
 
 // The messages of a body with all that the template needs to render them.
 struct ChatPrompt {
-  Json messages = Json::array();    // roles in lower case, content a string, arguments of tool calls parsed
+  Json messages = Json::array();    // roles in lower case, content a string or parts, arguments of tool calls parsed
   Json tools;                       // null: none
   Json arguments = Json::object();  // further variables of the template
   bool add_generation_prompt = true;
   bool continue_final_message = false;
+  SpecialAsText special_as_text;  // of what the conversation says; the template's own words are always its tokens
 };
 
 std::span<const FieldRow<ChatPrompt>> chat_prompt_rows();
@@ -32,7 +34,9 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
 // --chat-template: a file, or the template itself.
 Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string& file_or_source,
                                                                const Tokenizer& tokenizer);
-Result<std::string> render_chat(const ServedModel& model, const ChatPrompt& prompt);
-Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt);
+// `traced`: the result says what the template wrote by itself; else its ranges are empty.
+Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& prompt, bool traced);
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt,
+                                         const ServerOptions& options);
 
 }  // namespace espalier::server

@@ -38,9 +38,9 @@ Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string
   return std::shared_ptr<const ChatTemplate>(std::make_shared<ChatTemplate>(std::move(parsed)));
 }
 
-Result<std::string> render_chat(const ServedModel& model, const ChatPrompt& prompt) {
+Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& prompt, bool traced) {
   ESP_TRY(const ChatTemplate* chat_template, model.need_template("messages"));
-  Json messages = prompt.messages;
+  Json messages = chat_template->content_form().adapt(prompt.messages);
   if (!chat_template->mentions("developer")) {
     // OpenAI's newer word for the same role; templates that do not know it refuse it or drop the message.
     for (Json& message : messages) {
@@ -53,11 +53,17 @@ Result<std::string> render_chat(const ServedModel& model, const ChatPrompt& prom
   input.kwargs = &prompt.arguments;
   input.add_generation_prompt = prompt.add_generation_prompt;
   input.continue_final_message = prompt.continue_final_message;
+  const auto placed = [](Error error) {
+    if (error.field.empty()) error.field = "messages";
+    return error;
+  };
+  if (traced) {
+    auto chat = chat_template->render_traced(input);
+    return chat.ok() ? std::move(chat) : Result<RenderedChat>(placed(std::move(chat).error()));
+  }
   auto text = chat_template->render(input);
-  if (text.ok() || !text.error().field.empty()) return text;
-  Error error = std::move(text).error();
-  error.field = "messages";
-  return error;
+  if (!text.ok()) return placed(std::move(text).error());
+  return RenderedChat{std::move(text).value(), {}};
 }
 
 }  // namespace espalier::server

@@ -99,10 +99,11 @@ std::string_view beginning(std::string_view text, std::size_t bytes) {
 
 // The beginning of a text has the tokens that it has in the whole text, but for those near the cut. So a beginning of
 // twice the room shows that the whole has no room, without a look at the rest.
-Result<> check_beginning(const Tokenizer& tokenizer, std::string_view text, std::size_t room, std::string_view field) {
+Result<> check_beginning(const Tokenizer& tokenizer, std::string_view text, bool parse_special, std::size_t room,
+                         std::string_view field) {
   constexpr std::size_t kBytesPerToken = 16, kEdge = 64;
   for (std::size_t bytes = room * kBytesPerToken + 4096; bytes < text.size() / 2; bytes *= 2) {
-    auto ids = tokenizer.encode(beginning(text, bytes), {false, true});
+    auto ids = tokenizer.encode(beginning(text, bytes), {false, parse_special});
     if (ids.ok() && ids->size() >= 2 * room + kEdge) return too_long(text.size(), room, room, field);
   }
   return success();
@@ -128,7 +129,7 @@ Result<std::vector<TokenId>> encode_text(const ServedModel& model, std::string_v
                                          std::string_view field) {
   ESP_TRY(const Tokenizer* tokenizer, model.need_tokenizer(field));
   ESP_CHECK(check_bytes(*tokenizer, text, room_of(model), field));
-  ESP_CHECK(check_beginning(*tokenizer, text, room_of(model), field));
+  ESP_CHECK(check_beginning(*tokenizer, text, options.parse_special, room_of(model), field));
   auto ids = tokenizer->encode(text, options);
   if (!ids) {
     Error error = std::move(ids).error();
@@ -138,9 +139,20 @@ Result<std::vector<TokenId>> encode_text(const ServedModel& model, std::string_v
   return ids;
 }
 
-Result<std::vector<TokenId>> encode_prompt(const ServedModel& model, const Prompt& prompt, std::string_view field) {
+Result<std::vector<TokenId>> encode_prompt(const ServedModel& model, const Prompt& prompt, EncodeOptions options,
+                                           std::string_view field) {
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) return *ids;
-  return encode_text(model, std::get<std::string>(prompt), {}, field);
+  return encode_text(model, std::get<std::string>(prompt), options, field);
+}
+
+Result<bool> read_special_as_text(const Json& value, std::string_view place) {
+  if (value == "special") return false;
+  if (value == "text") return true;
+  return bad_request(fmt::format("{} may be \"special\" or \"text\"", place), std::string(place));
+}
+
+bool is_special_text(const SpecialAsText& asked, const ServerOptions& options) {
+  return asked.value_or(options.special_tokens_in_text == "text");
 }
 
 }  // namespace espalier::server

@@ -7,6 +7,7 @@
 //          work and memory of encoding are bounded by the context and not by what was sent.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,11 +15,27 @@
 
 #include "base/json.h"
 #include "server/served_model.h"
+#include "server/server_options.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {
 
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
+// special_tokens_in_text of a request: whether special strings in its texts are plain text; unset = as the server's
+// --special-tokens-in-text says.
+using SpecialAsText = std::optional<bool>;
+Result<bool> read_special_as_text(const Json& value, std::string_view place);
+bool is_special_text(const SpecialAsText& asked, const ServerOptions& options);
+
+// The reader of such a row.
+template <class T, SpecialAsText T::* kMember>
+Result<> read_special_tokens(T& out, const Json& value, std::string_view place) {
+  ESP_TRY(out.*kMember, read_special_as_text(value, place));
+  return success();
+}
+inline constexpr std::string_view kSpecialTokensMeaning =
+    "special: <|im_end|> and the like in a text are the model's special tokens; text: they are plain text";
 
 // A string, a list of ids, a list of strings, or a list of lists of ids.
 struct PromptList {
@@ -37,6 +54,8 @@ Result<> check_prompt_bytes(const ServedModel& model, const Json& value, std::st
 
 Result<std::vector<TokenId>> encode_text(const ServedModel& model, std::string_view text, EncodeOptions options,
                                          std::string_view field);
-Result<std::vector<TokenId>> encode_prompt(const ServedModel& model, const Prompt& prompt, std::string_view field);
+// `options` are for a text; ids stay as they are.
+Result<std::vector<TokenId>> encode_prompt(const ServedModel& model, const Prompt& prompt, EncodeOptions options,
+                                           std::string_view field);
 
 }  // namespace espalier::server

@@ -28,13 +28,18 @@ Result<std::vector<TokenId>> prefix_of(const Call& call) {
     return bad_request("send the prefix as exactly one of text, input_ids and messages", "text");
   if (messages != nullptr) {
     ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-    return encode_chat(*call.model, prompt);
+    return encode_chat(*call.model, prompt, call.service.options);
   }
   const char* field = text != nullptr ? "text" : "input_ids";
   const Json& value = text != nullptr ? *text : *ids;
   if (text != nullptr) ESP_CHECK(check_prompt_bytes(*call.model, value, field));
   ESP_TRY(const PromptList list, parse_prompts(value, field, 1, text != nullptr ? PromptKind::text : PromptKind::ids));
-  return encode_prompt(*call.model, list.prompts.front(), field);
+  SpecialAsText as_text;
+  if (const Json* asked = find_field(call.body, "special_tokens_in_text")) {
+    ESP_TRY(as_text, read_special_as_text(*asked, "special_tokens_in_text"));
+  }
+  const EncodeOptions encoding{.parse_special = !is_special_text(as_text, call.service.options)};
+  return encode_prompt(*call.model, list.prompts.front(), encoding, field);
 }
 
 // Pins the prefix once a request has computed it.

@@ -44,6 +44,11 @@ Result<> check_model(const Call& call) {
 Result<net::HttpResponse> tokenize_texts(const Call& call, const Json& prompt) {
   ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("prompt"));
   ESP_TRY(const auto special, find_boolean(call.body, "add_special_tokens"));
+  SpecialAsText as_text;
+  if (const Json* asked = find_field(call.body, "special_tokens_in_text")) {
+    ESP_TRY(as_text, read_special_as_text(*asked, "special_tokens_in_text"));
+  }
+  const EncodeOptions encoding{special.value_or(true), !is_special_text(as_text, call.service.options)};
   ESP_TRY(const auto texts, as_strings(prompt, "prompt"));
   if (texts.size() > static_cast<std::size_t>(call.service.options.max_prompts)) {
     return bad_request(fmt::format("prompt has {} entries, but at most {} are accepted (--max-prompts)", texts.size(),
@@ -61,7 +66,7 @@ Result<net::HttpResponse> tokenize_texts(const Call& call, const Json& prompt) {
   TokenLists lists;
   if (prompt.is_array()) lists.tokens_json.open('['), lists.counts_json.open('[');
   for (const auto& text : texts) {
-    ESP_TRY(const auto ids, tokenizer->encode(text, {special.value_or(true), true}));
+    ESP_TRY(const auto ids, tokenizer->encode(text, encoding));
     lists.add(ids);
   }
   if (prompt.is_array()) lists.tokens_json.close(']'), lists.counts_json.close(']');
@@ -75,7 +80,7 @@ Result<net::HttpResponse> tokenize(Call& call) {
     return bad_request("prompt is missing; send prompt or messages", "prompt");
   }
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-  ESP_TRY(const auto ids, encode_chat(*call.model, prompt));
+  ESP_TRY(const auto ids, encode_chat(*call.model, prompt, call.service.options));
   TokenLists lists;
   lists.add(ids);
   return tokens_reply(*call.model, lists.tokens, lists.counts);
@@ -123,17 +128,17 @@ Result<net::HttpResponse> detokenize(Call& call) {
 
 Result<net::HttpResponse> apply_template(Call& call) {
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-  ESP_TRY(const std::string text, render_chat(*call.model, prompt));
+  ESP_TRY(const RenderedChat chat, render_chat(*call.model, prompt, false));
   std::string out;
   JsonWriter json(out);
-  json.open('{').field("prompt", text).close('}');
+  json.open('{').field("prompt", chat.text).close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 
 Result<net::HttpResponse> count_chat(Call& call) {
   ESP_CHECK(check_model(call));
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-  ESP_TRY(const auto ids, encode_chat(*call.model, prompt));
+  ESP_TRY(const auto ids, encode_chat(*call.model, prompt, call.service.options));
   std::string out;
   JsonWriter json(out);
   json.open('{').field("object", "response.input_tokens").field("input_tokens", ids.size()).close('}');

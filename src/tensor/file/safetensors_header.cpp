@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/checkpoint_json.h"
 #include "base/json_fields.h"
 #include "tensor/file/byte_cursor.h"
 #include "tensor/file/open_file.h"
@@ -147,7 +148,7 @@ Result<SafetensorsHeader> read_safetensors_header(std::span<const std::byte> fil
 }
 
 Result<std::vector<IndexedTensor>> read_safetensors_index(std::string_view text, const std::string& file_name) {
-  auto parsed = parse_json(text, kHeaderLimits);
+  auto parsed = parse_checkpoint_json(text, kHeaderLimits);
   if (!parsed.ok()) return in_file(std::move(parsed).error(), file_name);
   auto map = get_object(*parsed, "weight_map");
   if (!map.ok()) return in_file(std::move(map).error(), file_name);

@@ -35,7 +35,7 @@ Value Interpreter::evaluate(const Expression& e) {
   const auto child = [&](std::size_t i) { return evaluate(*e.children[i]); };
   switch (e.kind) {
     case ExpressionKind::constant:
-      return e.value;
+      return constant(e);
     case ExpressionKind::name:
       return evaluate_name(e);
     case ExpressionKind::list:
@@ -78,6 +78,13 @@ Value Interpreter::evaluate(const Expression& e) {
       return e.children[2] ? child(2) : Value::undefined("the inline if-expression without else");
   }
   return Value::undefined();
+}
+
+Value Interpreter::constant(const Expression& e) {
+  if (!heap_.traces() || !e.value.is_string()) return e.value;
+  const auto known = constants_.find(&e);
+  if (known != constants_.end()) return known->second;
+  return constants_[&e] = Value::of_string(heap_.own_text(e.value.text()));
 }
 
 Value Interpreter::evaluate_name(const Expression& e) {

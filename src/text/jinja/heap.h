@@ -2,15 +2,21 @@
 //
 // Values are never freed one by one: all memory goes at once when the rendering ends. So there is no destructor that
 // could recurse, and a namespace that holds itself is harmless.
+// Who wrote a text: when tracing, the heap knows of each of its bytes whether the template wrote it (own) or whether it
+// may come from the conversation. Strings are views, so whatever takes parts of them keeps the bytes where they are; what
+// copies bytes copies what is known of them; and bytes that lie anywhere else count as the conversation's. So nothing of
+// a conversation ever counts as the template's, whatever operation is forgotten here.
 // Threads: one. Fails: throws Failure of kind limit.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -20,10 +26,10 @@
 
 namespace espalier::jinja {
 
-// Allocates the values of one rendering and counts its steps, memory and time.
+// All memory of one rendering.
 class Heap {
  public:
-  explicit Heap(const Limits& limits);
+  explicit Heap(const Limits& limits, bool traces = false);
 
   // Time: n nodes or values are about to be looked at.
   void step(std::int64_t n = 1) {
@@ -54,11 +60,27 @@ class Heap {
   }
 
   std::string_view text(std::string_view bytes);  // a copy
+  // Copies, where it is known who wrote them: one byte of `own` for each (1: the template), as origins() gives them.
+  std::string_view text(std::string_view bytes, std::string_view own);
+  std::string_view own_text(std::string_view bytes);
+  // A copy of what was made of `source` as a whole.
+  std::string_view text_made_of(std::string_view source, std::string_view bytes);
+
+  bool traces() const { return traces_; }
+  // Appends one byte for each of `text`.
+  void origins(std::string_view text, std::string& own) const;
 
   const Limits& limits() const { return limits_; }
 
  private:
+  struct Block {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;
+    std::unique_ptr<char[]> own;  // when tracing: for each byte 1 or 0
+  };
   void* allocate(std::size_t bytes);
+  void add_block(std::size_t bytes);
+  char* own_of(std::string_view text) const;  // null: not in this heap
   void check_time();
   [[noreturn]] void out_of_memory() const;
 
@@ -67,7 +89,9 @@ class Heap {
   std::int64_t next_check_;           // look at the clock when steps_left_ falls below
   std::chrono::nanoseconds started_;  // of the thread's processor time
   std::size_t memory_left_;
-  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  bool traces_;
+  std::vector<Block> blocks_;
+  std::map<const std::byte*, std::size_t> places_;  // when tracing: the blocks by where they begin
   std::byte* free_ = nullptr;
   std::size_t free_bytes_ = 0;
 };

@@ -27,8 +27,8 @@ void Interpreter::define(std::string_view name, const Value& value) {
   if (const NameId id = ast_.find_name(name); id >= 0) store(*scope_, id, value);
 }
 
-std::string Interpreter::render() {
-  std::string result;
+Output Interpreter::render() {
+  Output result;
   output_ = &result;
   if (!scope_) scope_ = new_scope(nullptr);
   const Within globals(*this, new_scope(scope_));
@@ -57,16 +57,28 @@ const Value* Interpreter::look_up(NameId name) const {
   return nullptr;
 }
 
-void Interpreter::write(std::string_view text) {
+void Interpreter::charge(std::size_t bytes) {
+  const std::size_t written = output_->text.size();
   if (captures_ == 0) {
-    if (text.size() > heap_.limits().output_bytes - std::min(output_->size(), heap_.limits().output_bytes))
+    if (bytes > heap_.limits().output_bytes - std::min(written, heap_.limits().output_bytes))
       throw Failure{Failure::Kind::limit,
                     "the chat template writes more than " + std::to_string(heap_.limits().output_bytes >> 20) + " MiB"};
   } else {
-    heap_.reserve(output_->size() + text.size());
+    heap_.reserve(written + bytes);
   }
-  heap_.scan(text.size());
-  output_->append(text);
+  heap_.scan(bytes);
+}
+
+void Interpreter::write(std::string_view text) {
+  charge(text.size());
+  output_->text.append(text);
+  if (heap_.traces()) heap_.origins(text, output_->own);
+}
+
+void Interpreter::write_own(std::string_view text) {
+  charge(text.size());
+  output_->text.append(text);
+  if (heap_.traces()) output_->own.append(text.size(), '\1');
 }
 
 Interpreter::Flow Interpreter::run(const Body& body) {
@@ -82,7 +94,7 @@ Interpreter::Flow Interpreter::run(const Statement& s) try {
   heap_.step();
   switch (s.kind) {
     case StatementKind::text:
-      write(s.text);
+      write_own(s.text);
       break;
     case StatementKind::print:
       print(s);

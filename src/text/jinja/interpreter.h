@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,17 +24,25 @@ struct Scope {
   std::uint32_t size = 0;
 };
 
-// Walks an Ast with variables and writes the output.
+// Text that is being written.
+struct Output {
+  std::string text;
+  std::string own;  // when the heap traces: for each byte, whether the template wrote it
+};
+
+// One rendering.
 class Interpreter : public Runtime {
  public:
   // Evaluations inside one another: the parser bounds those of one expression, macros multiply them. A level takes well
   // under a kilobyte of stack.
   static constexpr int kDeepest = 1'500;
 
-  Interpreter(const Ast& ast, const Limits& limits, std::time_t now) : Runtime(limits, now), ast_(ast) {}
+  // `traces`: for each byte of the result it becomes known whether the template wrote it.
+  Interpreter(const Ast& ast, const Limits& limits, std::time_t now, bool traces = false)
+      : Runtime(limits, now, traces), ast_(ast) {}
 
   void define(std::string_view name, const Value& value);  // a variable that the template may read
-  std::string render();
+  Output render();
 
   Value call(const Value& callee, const Arguments& arguments) override;
 
@@ -56,6 +65,7 @@ class Interpreter : public Runtime {
   void assign_attribute(const Target& target, const Value& value);
 
   Value evaluate(const Expression& e);
+  Value constant(const Expression& e);
   Value evaluate_name(const Expression& e);
   Value evaluate_children(Kind kind, const Expression& e);
   Value evaluate_dict(const Expression& e);
@@ -75,6 +85,8 @@ class Interpreter : public Runtime {
   void store(Scope& scope, NameId name, const Value& value);
   const Value* look_up(NameId name) const;
   void write(std::string_view text);
+  void write_own(std::string_view text);  // of the template itself
+  void charge(std::size_t bytes);         // about to be written
 
   // Enters a scope while it lives.
   class Within {
@@ -94,7 +106,7 @@ class Interpreter : public Runtime {
   class Capture {
    public:
     explicit Capture(Interpreter& interpreter)
-        : interpreter_(interpreter), before_(std::exchange(interpreter.output_, &text_)) {
+        : interpreter_(interpreter), before_(std::exchange(interpreter.output_, &output_)) {
       ++interpreter.captures_;
     }
     ~Capture() {
@@ -103,12 +115,15 @@ class Interpreter : public Runtime {
     }
     Capture(const Capture&) = delete;
     Capture& operator=(const Capture&) = delete;
-    Value value() { return Value::of_string(interpreter_.heap_.text(text_)); }
+    Value value() {
+      Heap& heap = interpreter_.heap_;
+      return Value::of_string(heap.traces() ? heap.text(output_.text, output_.own) : heap.text(output_.text));
+    }
 
    private:
     Interpreter& interpreter_;
-    std::string text_;
-    std::string* before_;
+    Output output_;
+    Output* before_;
   };
 
   // Counts one level of something while it lives; refuses more than `most`.
@@ -125,10 +140,11 @@ class Interpreter : public Runtime {
 
   const Ast& ast_;
   Scope* scope_ = nullptr;
-  std::string* output_ = nullptr;
+  Output* output_ = nullptr;
   int captures_ = 0;  // output_ is a capture, not the result
   int depth_ = 0;     // evaluations inside one another
   int calls_ = 0;     // macros and recursive loops inside one another
+  std::unordered_map<const Expression*, Value> constants_;  // when the heap traces: as copies that count as the template's
 };
 
 }  // namespace espalier::jinja

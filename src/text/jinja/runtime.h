@@ -13,7 +13,7 @@ namespace espalier::jinja {
 // The heap, the clock and call() of a rendering, for filters and methods.
 class Runtime {
  public:
-  Runtime(const Limits& limits, std::time_t now) : heap_(limits), now_(now) {}
+  Runtime(const Limits& limits, std::time_t now, bool traces = false) : heap_(limits, traces), now_(now) {}
   virtual ~Runtime() = default;
 
   virtual Value call(const Value& callee, const Arguments& arguments) = 0;

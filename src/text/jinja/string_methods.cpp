@@ -24,7 +24,7 @@ template <Case to>
 Value change_case(Runtime& runtime, const Value& self, const Arguments&) {
   runtime.heap().reserve(std::size_t{self.size} * 3);
   runtime.heap().scan(self.size);
-  return Value::of_string(runtime.heap().text(to_case(self.text(), to)));
+  return Value::of_string(runtime.heap().text_made_of(self.text(), to_case(self.text(), to)));
 }
 
 // Lower case, but letters with a long upper form are spelled out: ß is ss.

@@ -1,5 +1,8 @@
 #include "text/jinja/template.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "text/jinja/failure.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operations.h"
@@ -45,6 +48,27 @@ Value to_value(Heap& heap, const Json& json, int depth = 0) {
   }
 }
 
+// A variable that counts as the template's own.
+Value to_own_value(Heap& heap, const Json& json) {
+  if (json.is_string()) return Value::of_string(heap.own_text(json.get_ref<const std::string&>()));
+  return to_value(heap, json);
+}
+
+// The roles in a list of messages, where they are known words: templates write them into their marks.
+void own_roles(Heap& heap, const Value& messages) {
+  constexpr std::string_view known[] = {"system", "developer", "user", "assistant", "tool", "function"};
+  if (messages.kind != Kind::list) return;
+  for (const Value& message : messages.elements()) {
+    if (message.kind != Kind::dict) continue;
+    for (const Entry& entry : message.pairs()) {
+      const bool role = entry.key.is_string() && entry.key.text() == "role" && entry.value.is_string() &&
+                        std::find(std::begin(known), std::end(known), entry.value.text()) != std::end(known);
+      // The dict was made for this rendering, and nobody has seen it yet.
+      if (role) const_cast<Value&>(entry.value) = Value::of_string(heap.own_text(entry.value.text()));
+    }
+  }
+}
+
 Error to_error(const Failure& failure) {
   const std::string line = failure.line > 0 ? " (line " + std::to_string(failure.line) + " of the chat template)" : "";
   switch (failure.kind) {
@@ -74,7 +98,25 @@ Result<std::string> Template::render(const Context& context, std::time_t now, co
   try {
     Interpreter interpreter(*ast_, limits, now);
     for (const auto& [name, json] : context) interpreter.define(name, to_value(interpreter.heap(), *json));
-    return interpreter.render();
+    return std::move(interpreter.render().text);
+  } catch (const Failure& failure) {
+    return to_error(failure);
+  }
+}
+
+Result<Template::Traced> Template::render_traced(const Context& context, std::span<const std::string_view> own,
+                                                 std::time_t now, const Limits& limits) const {
+  try {
+    Interpreter interpreter(*ast_, limits, now, true);
+    Heap& heap = interpreter.heap();
+    for (const auto& [name, json] : context) {
+      const bool is_own = std::find(own.begin(), own.end(), name) != own.end();
+      const Value value = is_own ? to_own_value(heap, *json) : to_value(heap, *json);
+      if (name == "messages") own_roles(heap, value);
+      interpreter.define(name, value);
+    }
+    Output output = interpreter.render();
+    return Traced{std::move(output.text), std::move(output.own)};
   } catch (const Failure& failure) {
     return to_error(failure);
   }

@@ -11,6 +11,7 @@
 
 #include <ctime>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,7 @@ namespace espalier::jinja {
 
 struct Ast;
 
-// A parsed template that can be rendered any number of times.
+// A parsed template.
 class Template {
  public:
   static Result<Template> parse(std::string_view source);
@@ -32,6 +33,15 @@ class Template {
   // Variables by name. They must outlive the call.
   using Context = std::vector<std::pair<std::string_view, const Json*>>;
   Result<std::string> render(const Context& context, std::time_t now, const Limits& limits = {}) const;
+
+  struct Traced {
+    std::string text;
+    std::string own;  // for each byte of the text 1 where the template wrote it, 0 where the conversation may have
+  };
+  // The same text, traced (heap.h). As the template's count also the variables named in `own`, and the roles of
+  // messages where they are words that everybody knows.
+  Result<Traced> render_traced(const Context& context, std::span<const std::string_view> own, std::time_t now,
+                               const Limits& limits = {}) const;
 
  private:
   explicit Template(std::shared_ptr<const Ast> ast) : ast_(std::move(ast)) {}

@@ -18,7 +18,7 @@ Value change_case(Runtime& runtime, const Value& subject, const Arguments&) {
   const std::string_view text = text_of(runtime.heap(), subject);
   runtime.heap().reserve(text.size() * 3);
   runtime.heap().scan(text.size());
-  return Value::of_string(runtime.heap().text(to_case(text, to)));
+  return Value::of_string(runtime.heap().text_made_of(text, to_case(text, to)));
 }
 
 Value capitalize(Runtime& runtime, const Value& subject, const Arguments&) {

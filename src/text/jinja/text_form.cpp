@@ -82,6 +82,7 @@ void add_range(Text& out, const Range& range) {
 void Text::fill(std::size_t n, char c) {
   heap_->reserve(text_.size() + n);
   heap_->scan(n);
+  if (heap_->traces()) own_.append(n, '\0');
   text_.append(n, c);
 }
 

@@ -20,6 +20,7 @@ class Text {
   Text& add(std::string_view more) {
     heap_->reserve(text_.size() + more.size());
     heap_->scan(more.size());
+    if (heap_->traces()) heap_->origins(more, own_);
     text_.append(more);
     return *this;
   }
@@ -29,12 +30,13 @@ class Text {
 
   std::string_view view() const { return text_; }
   std::size_t size() const { return text_.size(); }
-  Value value() { return Value::of_string(heap_->text(text_)); }
+  Value value() { return Value::of_string(heap_->traces() ? heap_->text(text_, own_) : heap_->text(text_)); }
   Heap& heap() { return *heap_; }
 
  private:
   Heap* heap_;
   std::string text_;
+  std::string own_;  // when the heap traces: for each byte, whether the template wrote it
 };
 
 void add_text(Text& out, const Value& value);                 // str(value)

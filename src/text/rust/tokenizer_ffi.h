@@ -59,14 +59,28 @@ enum {
   ESPALIER_TOKEN_BYTE = 8,
 };
 
+enum {
+  ESPALIER_LIBRARY_ONLY = 1,  // keep our own encoder out, to compare the two
+  ESPALIER_LITERAL_ADDED = 2  // the strings of added tokens are text already, whatever the decoder does
+};
 // `listed` is a JSON array of tokens in the form of tokenizer.json's "added_tokens"; those that the file does not list
-// are added. `library_only` keeps our own encoder out, to compare the two.
-espalier_tokenizer* espalier_tokenizer_parse(espalier_slice json, espalier_slice listed, bool library_only,
+// are added.
+espalier_tokenizer* espalier_tokenizer_parse(espalier_slice json, espalier_slice listed, uint32_t options,
                                              espalier_buffer* error);
 void espalier_tokenizer_free(espalier_tokenizer* tokenizer);
 espalier_table espalier_tokenizer_table(const espalier_tokenizer* tokenizer);
-bool espalier_tokenizer_encode(const espalier_tokenizer* tokenizer, espalier_slice text, bool add_special,
-                               bool parse_special, espalier_ids* out, espalier_buffer* error);
+
+// How a text is encoded.
+struct espalier_encoding {
+  bool add_special;    // the tokens around a text
+  bool parse_special;  // special strings in the text are those tokens
+  bool continues;      // the text goes on behind other text: no word mark is put before it
+  bool only_own;       // parse_special holds inside the ranges `own` alone; elsewhere such strings are text
+  const size_t* own;   // begin and end of each, in bytes, ascending, not overlapping
+  size_t own_ranges;
+};
+bool espalier_tokenizer_encode(const espalier_tokenizer* tokenizer, espalier_slice text,
+                               const espalier_encoding* encoding, espalier_ids* out, espalier_buffer* error);
 // No encoding of `text` is shorter, special tokens around it left out; 0 when there is no bound.
 size_t espalier_tokenizer_min_tokens(const espalier_tokenizer* tokenizer, espalier_slice text);
 bool espalier_tokenizer_decode(const espalier_tokenizer* tokenizer, const uint32_t* ids, size_t size, bool skip_special,

@@ -62,7 +62,7 @@ Result<bool> LocalCall::submit() {
   if (!streams.ok() && streams.error().kind == Error::Kind::busy) return false;
   if (!streams.ok()) return std::move(streams).error();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    streams_.emplace_back(std::move((*streams)[i]), service_.engine->tokenizer(), TextRules(requests_[i]));
+    streams_.emplace_back(std::move((*streams)[i]), TextRules(requests_[i], service_.engine->tokenizer()));
     streams_.back().stream().on_ready([weak = weak_from_this(), handle = service_.notifier_handle] {
       if (const auto self = weak.lock()) handle->notify(*self);
     });

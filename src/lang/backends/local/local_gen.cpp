@@ -35,6 +35,7 @@ LocalGen::LocalGen(std::shared_ptr<LocalCallGroup> group, std::shared_ptr<Contin
       top_(call.top_logprobs_num.value_or(0) > 0),
       texts_(call.return_text_in_logprobs),
       skip_special_(call.sampling.skip_special_tokens),
+      constrained_(call.constraint.kind != Constraint::Kind::none),
       layout_(prompt_logprob_layout(prompt_logprobs_asked(call, service().engine->model().limits.vocabulary))),
       samples_(static_cast<std::size_t>(call.sampling.n)),
       kind_(OutputLengths::kind_of(call)),
@@ -129,7 +130,10 @@ void LocalGen::end(Result<> result) {
   if (!result.ok()) return sink_.on_end(std::move(result).error());
   const Sample& first = samples_.front();
   if (!prompt_only_)
-    text_->add_generated(words_, first.ids, first.text, skip_special_, first.end.matched_string.has_value());
+    text_->add_generated(words_, first.ids, first.text,
+                         {.skip_special = skip_special_,
+                          .constrained = constrained_,
+                          .cut = first.end.matched_string.has_value()});
   CallCounters& counters = group().counters;
   counters.calls += 1;
   counters.prompt_tokens += static_cast<std::int64_t>(prompt_.size());

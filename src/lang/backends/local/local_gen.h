@@ -45,7 +45,7 @@ class LocalGen final : public LocalCall {
 
   std::shared_ptr<ContinuedText> text_;
   GenSink sink_;
-  const bool stream_, prompt_only_, logprobs_, top_, texts_, skip_special_;
+  const bool stream_, prompt_only_, logprobs_, top_, texts_, skip_special_, constrained_;
   const PromptLogprobLayout layout_;
   std::vector<Sample> samples_;
   std::string unsent_;        // of the first sample

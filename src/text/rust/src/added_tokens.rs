@@ -4,7 +4,7 @@ use crate::document::AddedToken;
 use crate::normalize::Normalizer;
 use ahash::{AHashMap, AHashSet};
 use daachorse::{DoubleArrayAhoCorasick, DoubleArrayAhoCorasickBuilder, MatchKind};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 static WORD: LazyLock<regex_automata::meta::Regex> =
     LazyLock::new(|| regex_automata::meta::Regex::new(r"^\w$").unwrap());
@@ -21,6 +21,7 @@ pub struct AddedTokens {
     specials: AHashSet<String>,
     in_raw_text: Option<DoubleArrayAhoCorasick<u32>>, // values are places in `tokens`
     in_normalized_text: Option<DoubleArrayAhoCorasick<u32>>,
+    by_content: OnceLock<Option<DoubleArrayAhoCorasick<u32>>>, // all of them as they are written; made when asked for
 }
 
 pub enum Part {
@@ -30,9 +31,11 @@ pub enum Part {
 
 impl AddedTokens {
     /// Ids are given as the library does it: a token that the model knows keeps its id, others are numbered from the
-    /// end of the vocabulary on, whatever id the file wishes for.
+    /// end of the vocabulary on, whatever id the file wishes for. `own_ids`: the file's ids count, for its tokens may be
+    /// spelled as others of the model are.
     pub fn new(
         listed: Vec<AddedToken>,
+        own_ids: bool,
         model_id: impl Fn(&str) -> Option<u32>,
         model_size: u32,
         normalizer: &Normalizer,
@@ -43,7 +46,8 @@ impl AddedTokens {
         let mut specials = AHashSet::new();
         let mut next = model_size;
         for token in listed.into_iter().filter(|t| !t.content.is_empty()) {
-            let known = ids.get(&token.content).copied().or_else(|| model_id(&token.content));
+            let own = token.id.filter(|_| own_ids);
+            let known = own.or_else(|| ids.get(&token.content).copied()).or_else(|| model_id(&token.content));
             let id = known.unwrap_or(next);
             if known.is_none() {
                 next += 1;
@@ -53,7 +57,7 @@ impl AddedTokens {
             }
             ids.insert(token.content.clone(), id);
             let normalized = match token.normalized {
-                true => Some(normalizer.apply(&token.content)?.into_owned()).filter(|n| *n != token.content),
+                true => Some(normalizer.apply_to_token(&token.content)?.into_owned()).filter(|n| *n != token.content),
                 false => None,
             };
             let added = Added { id, token, normalized };
@@ -68,7 +72,50 @@ impl AddedTokens {
         let raw = matcher(&tokens, |a| (!a.token.normalized).then_some(a.token.content.as_str()))?;
         let normalized =
             matcher(&tokens, |a| a.token.normalized.then_some(a.normalized.as_deref().unwrap_or(&a.token.content)))?;
-        Ok(AddedTokens { tokens, specials, in_raw_text: raw, in_normalized_text: normalized })
+        let by_content = OnceLock::new();
+        Ok(AddedTokens { tokens, specials, in_raw_text: raw, in_normalized_text: normalized, by_content })
+    }
+
+    /// Special tokens that stand as a whole inside one of the ranges `own`; all else is text, in which `part` is to
+    /// look for no special token.
+    pub fn split_own(
+        &self,
+        text: &str,
+        own: &[[usize; 2]],
+        mut part: impl FnMut(Part) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let matcher =
+            self.by_content.get_or_init(|| matcher(&self.tokens, |a| Some(a.token.content.as_str())).ok().flatten());
+        let mut done = 0;
+        for range in own {
+            let (from, to) = (range[0].max(done), range[1].min(text.len()));
+            if from >= to || !text.is_char_boundary(from) || !text.is_char_boundary(to) {
+                continue;
+            }
+            for found in matcher.iter().flat_map(|m| m.leftmost_find_iter(&text[from..to])) {
+                let added = &self.tokens[found.value() as usize];
+                let (mut start, mut end) = (from + found.start(), from + found.end());
+                let is_one = self.specials.contains(&added.token.content) && start >= done;
+                if !is_one || (added.token.single_word && touches_word(text, start, end)) {
+                    continue;
+                }
+                if added.token.lstrip {
+                    start = text[..start].trim_end().len().max(done);
+                }
+                if added.token.rstrip {
+                    end = text.len() - text[end..].trim_start().len();
+                }
+                if done < start {
+                    part(Part::Text(done, start))?;
+                }
+                part(Part::Token(added.id))?;
+                done = end;
+            }
+        }
+        if done < text.len() {
+            part(Part::Text(done, text.len()))?;
+        }
+        Ok(())
     }
 
     pub fn is_special(&self, text: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::bytelevel;
 use crate::decode::byte_token;
-use crate::document::BpeSpec;
+use crate::document::ModelSpec;
 use crate::merge::{Merges, Scratch};
 use crate::strings::{Index, StringTable};
 use ahash::{AHashMap, AHashSet};
@@ -37,7 +37,7 @@ const MARK: char = '▁';
 
 impl Bpe {
     /// None when the model has a feature that only the library knows.
-    pub fn from_spec(spec: &BpeSpec, byte_level: bool, whole_text: bool) -> Result<Option<Bpe>, String> {
+    pub fn from_spec(spec: &ModelSpec, byte_level: bool, whole_text: bool) -> Result<Option<Bpe>, String> {
         let affixes = [&spec.continuing_subword_prefix, &spec.end_of_word_suffix];
         let plain = affixes.iter().all(|a| a.as_deref().unwrap_or("").is_empty()) && spec.dropout.unwrap_or(0.0) == 0.0;
         if spec.kind.as_deref().unwrap_or("BPE") != "BPE" || !plain {
@@ -78,7 +78,7 @@ impl Bpe {
         Ok(Some(bpe))
     }
 
-    fn index_words(&mut self, spec: &BpeSpec, byte_level: bool) {
+    fn index_words(&mut self, spec: &ModelSpec, byte_level: bool) {
         for (text, id) in &spec.vocab.0 {
             let spelling = if byte_level { bytelevel::bytes_of(text) } else { Some(text.as_bytes().to_vec()) };
             if let Some(spelling) = spelling {
@@ -91,7 +91,7 @@ impl Bpe {
     }
 
     /// Cutting is sound if no merge can reach over the cut; unknown characters and byte tokens are kept out of it.
-    fn find_cuts(&mut self, spec: &BpeSpec) {
+    fn find_cuts(&mut self, spec: &ModelSpec) {
         let byte_ids: AHashSet<u32> =
             spec.vocab.0.iter().filter(|(t, _)| byte_token(t).is_some()).map(|(_, id)| *id).collect();
         let known = matches!(&self.alphabet, Alphabet::Characters { ids, .. } if ids.contains_key(&MARK));
@@ -215,7 +215,7 @@ impl Bpe {
 }
 
 impl Alphabet {
-    fn characters(spec: &BpeSpec, byte_fallback: bool) -> Alphabet {
+    fn characters(spec: &ModelSpec, byte_fallback: bool) -> Alphabet {
         let mut ids = AHashMap::new();
         let mut bytes = Box::new([None; 256]);
         for (text, id) in &spec.vocab.0 {
@@ -240,7 +240,7 @@ struct TokenIndex {
 }
 
 impl TokenIndex {
-    fn new(spec: &BpeSpec) -> Self {
+    fn new(spec: &ModelSpec) -> Self {
         let mut all = TokenIndex {
             texts: StringTable::default(),
             index: Index::with_capacity(spec.vocab.0.len()),
@@ -258,7 +258,23 @@ impl TokenIndex {
         self.index.get(text.as_bytes(), &self.texts).map(|i| self.ids[i as usize])
     }
 
-    fn merges(&self, spec: &BpeSpec) -> Result<Merges, String> {
+    /// Every way to cut a token in two tokens, ordered by the id of the whole.
+    fn merges_by_id(&self, spec: &ModelSpec) -> Merges {
+        let mut merges = Merges::with_capacity(spec.vocab.0.len() * 2);
+        for (text, id) in &spec.vocab.0 {
+            for (cut, _) in text.char_indices().skip(1).take(255) {
+                if let (Some(left), Some(right)) = (self.find(&text[..cut]), self.find(&text[cut..])) {
+                    merges.insert(left, right, *id, *id);
+                }
+            }
+        }
+        merges
+    }
+
+    fn merges(&self, spec: &ModelSpec) -> Result<Merges, String> {
+        if spec.merges_by_id {
+            return Ok(self.merges_by_id(spec));
+        }
         let mut merges = Merges::with_capacity(spec.merges.len());
         let mut joined = String::new();
         for (rank, merge) in spec.merges.iter().enumerate() {

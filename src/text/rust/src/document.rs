@@ -5,6 +5,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 #[derive(Deserialize)]
@@ -44,6 +45,8 @@ impl Document<'_> {
 
 #[derive(Deserialize, Clone)]
 pub struct AddedToken {
+    #[serde(default)]
+    pub id: Option<u32>,
     pub content: String,
     pub single_word: bool,
     pub lstrip: bool,
@@ -68,6 +71,19 @@ pub enum NormalizerSpec {
     Prepend { prepend: String },
     Replace { pattern: PatternSpec, content: String },
     Sequence { normalizers: Vec<NormalizerSpec> },
+    SentencePiece(SentencePieceSpec), // of no tokenizer.json
+}
+
+/// The settings of a SentencePiece model's normalizer.
+#[derive(Deserialize)]
+pub struct SentencePieceSpec {
+    pub charsmap: String, // base64; empty: every character stays
+    pub add_dummy_prefix: bool,
+    pub first_only: bool,
+    pub suffix: bool,
+    pub remove_extra_whitespaces: bool,
+    pub escape_whitespaces: bool,
+    pub kept: Vec<String>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default)]
@@ -155,8 +171,9 @@ pub enum DecoderSpec {
     Sequence { decoders: Vec<DecoderSpec> },
 }
 
+/// Byte pair encodings, and the kinds of model.rs that no tokenizer.json has: written here alone, from GGUF files.
 #[derive(Deserialize)]
-pub struct BpeSpec<'a> {
+pub struct ModelSpec<'a> {
     #[serde(rename = "type", default)]
     pub kind: Option<String>,
     #[serde(default)]
@@ -177,6 +194,15 @@ pub struct BpeSpec<'a> {
     pub vocab: VocabularySpec<'a>,
     #[serde(borrow)]
     pub merges: Vec<MergeSpec<'a>>,
+    /// Any two tokens that together are one may join, the lowest id first: as tiktoken's files have it.
+    #[serde(default)]
+    pub merges_by_id: bool,
+    /// By id, of the kinds ScoredCut and SentencePieceUnigram.
+    #[serde(default)]
+    pub scores: Option<Vec<f32>>,
+    /// Of the kind SentencePieceUnigram: ids that are never cut out of a text.
+    #[serde(default)]
+    pub left_out: HashSet<u32>,
 }
 
 /// Tokens and ids in file order, borrowed from the file where no escape had to be resolved.

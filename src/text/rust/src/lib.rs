@@ -9,12 +9,16 @@ mod decode;
 mod document;
 mod library;
 mod merge;
+mod model;
 mod native;
 mod normalize;
 mod pattern;
+mod sentencepiece;
 mod split;
 mod strings;
+mod trie;
 mod unicode;
+mod unigram;
 mod vocabulary;
 
 use decode::DecodePlan;
@@ -45,28 +49,28 @@ impl Tokenizer {
     }
 
     /// `listed` are tokens that must be recognised in text whether or not the file lists them.
-    fn parse(json: &[u8], listed: &[u8], library_only: bool) -> Result<Tokenizer, String> {
+    fn parse(json: &[u8], listed: &[u8], options: ParseOptions) -> Result<Tokenizer, String> {
         let text = std::str::from_utf8(json).map_err(|e| format!("not UTF-8 at byte {}", e.valid_up_to()))?;
         let listed: Vec<AddedToken> = serde_json::from_slice(listed).map_err(|e| format!("listed tokens: {e}"))?;
         let mut document = serde_json::from_str::<Document>(text).ok();
         let missing = document.as_mut().map_or(Vec::new(), |d| d.add_missing(listed));
-        if let (false, Some(document)) = (library_only, &document) {
-            if let Some(parts) = native::Native::from_document(document)? {
+        if let (false, Some(document)) = (options.library_only, &document) {
+            if let Some(parts) = native::Native::from_document(document, options.literal_added)? {
                 return Ok(Tokenizer::new(Engine::Native(parts.native), parts.vocabulary, parts.plan));
             }
         }
         let library = library::Library::parse(json, missing)?;
-        let (vocabulary, plan) = library.vocabulary(document.as_ref())?;
+        let (vocabulary, plan) = library.vocabulary(document.as_ref(), options.literal_added)?;
         Ok(Tokenizer::new(Engine::Library(library), vocabulary, plan))
     }
 
-    fn encode(&self, text: &[u8], add_special: bool, parse_special: bool) -> Result<Vec<u32>, String> {
+    fn encode(&self, text: &[u8], how: &Encoding) -> Result<Vec<u32>, String> {
         let text =
             std::str::from_utf8(text).map_err(|e| format!("the text is not UTF-8 at byte {}", e.valid_up_to()))?;
         let mut ids = Vec::new();
         match &self.engine {
-            Engine::Native(native) => native.encode(text, add_special, parse_special, &mut ids)?,
-            Engine::Library(library) => library.encode(text, add_special, parse_special, &mut ids)?,
+            Engine::Native(native) => native.encode(text, how, &mut ids)?,
+            Engine::Library(library) => library.encode(text, how, &mut ids)?,
         }
         Ok(ids)
     }
@@ -82,6 +86,43 @@ impl Tokenizer {
         match &self.engine {
             Engine::Native(native) => native.min_tokens(text, self.longest),
             Engine::Library(_) => 0,
+        }
+    }
+}
+
+struct ParseOptions {
+    library_only: bool,
+    literal_added: bool,
+}
+
+/// How a text is encoded; espalier_encoding of tokenizer_ffi.h.
+#[derive(Clone)]
+pub struct Encoding<'a> {
+    pub add_special: bool,
+    pub parse_special: bool,
+    pub continues: bool,
+    /// Where special strings are tokens; everywhere if None.
+    pub own: Option<&'a [[usize; 2]]>,
+}
+
+#[repr(C)]
+pub struct RawEncoding {
+    add_special: bool,
+    parse_special: bool,
+    continues: bool,
+    only_own: bool,
+    own: *const [usize; 2],
+    own_ranges: usize,
+}
+
+impl RawEncoding {
+    unsafe fn encoding(&self) -> Encoding<'_> {
+        let own = if self.own_ranges == 0 { &[] } else { slice::from_raw_parts(self.own, self.own_ranges) };
+        Encoding {
+            add_special: self.add_special,
+            parse_special: self.parse_special,
+            continues: self.continues,
+            own: (self.only_own && self.parse_special).then_some(own),
         }
     }
 }
@@ -188,10 +229,11 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>, error: *mut Buffer) -> O
 pub unsafe extern "C" fn espalier_tokenizer_parse(
     json: Slice,
     listed: Slice,
-    library_only: bool,
+    options: u32,
     error: *mut Buffer,
 ) -> *mut Tokenizer {
-    guarded(|| Tokenizer::parse(json.bytes(), listed.bytes(), library_only), error)
+    let options = ParseOptions { library_only: options & 1 != 0, literal_added: options & 2 != 0 };
+    guarded(|| Tokenizer::parse(json.bytes(), listed.bytes(), options), error)
         .map_or(std::ptr::null_mut(), |t| Box::into_raw(Box::new(t)))
 }
 
@@ -232,12 +274,12 @@ pub unsafe extern "C" fn espalier_tokenizer_table(tokenizer: *const Tokenizer) -
 pub unsafe extern "C" fn espalier_tokenizer_encode(
     tokenizer: *const Tokenizer,
     text: Slice,
-    add_special: bool,
-    parse_special: bool,
+    encoding: *const RawEncoding,
     out: *mut Ids,
     error: *mut Buffer,
 ) -> bool {
-    let Some(ids) = guarded(|| (*tokenizer).encode(text.bytes(), add_special, parse_special), error) else {
+    let how = (*encoding).encoding();
+    let Some(ids) = guarded(|| (*tokenizer).encode(text.bytes(), &how), error) else {
         return false;
     };
     out.write(Ids::new(ids));

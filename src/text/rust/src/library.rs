@@ -1,8 +1,11 @@
 //! Every other kind of tokenizer, through the library `tokenizers`.
 
+use crate::added_tokens::{AddedTokens, Part};
 use crate::decode::{DecodeKind, DecodePlan, TokenDecoder};
 use crate::document::{self, DecoderSpec, Document};
+use crate::normalize::Normalizer;
 use crate::vocabulary::{Token, Vocabulary, ADDED, ID_LIMIT, SPECIAL};
+use crate::Encoding;
 use std::sync::OnceLock;
 use tokenizers::{AddedToken, Decoder, Tokenizer};
 
@@ -10,7 +13,12 @@ pub struct Library {
     tokenizer: Tokenizer,
     /// The same with special strings taken for plain text; made when first asked for.
     plain: OnceLock<Tokenizer>,
+    /// To find special tokens in some parts of a text alone; made when first asked for.
+    added: OnceLock<Result<AddedTokens, String>>,
 }
+
+/// What a text that goes on behind other text is encoded behind: tokenizers put no word mark after a line's end.
+const BEFORE: &str = "\n";
 
 impl Library {
     pub fn parse(json: &[u8], missing: Vec<document::AddedToken>) -> Result<Library, String> {
@@ -26,10 +34,69 @@ impl Library {
             special: t.special,
         });
         tokenizer.add_tokens(added.collect::<Vec<_>>()).map_err(|e| e.to_string())?;
-        Ok(Library { tokenizer, plain: OnceLock::new() })
+        Ok(Library { tokenizer, plain: OnceLock::new(), added: OnceLock::new() })
     }
 
-    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool, out: &mut Vec<u32>) -> Result<(), String> {
+    pub fn encode(&self, text: &str, how: &Encoding, out: &mut Vec<u32>) -> Result<(), String> {
+        let Some(own) = how.own else {
+            let ids = match how.continues && !text.is_empty() {
+                true => self.encode_behind(text, how.parse_special)?,
+                false => self.encode_plain(text, how.add_special, how.parse_special)?,
+            };
+            out.extend(ids);
+            return Ok(());
+        };
+        let (before, after) = if how.add_special { self.around()? } else { Default::default() };
+        out.extend(before);
+        self.added()?.split_own(text, own, |found| {
+            match found {
+                Part::Token(id) => out.push(id),
+                Part::Text(0, end) if how.continues => out.extend(self.encode_behind(&text[..end], false)?),
+                Part::Text(start, end) => out.extend(self.encode_plain(&text[start..end], false, false)?),
+            }
+            Ok(())
+        })?;
+        out.extend(after);
+        Ok(())
+    }
+
+    /// As behind other text, where the ids of both together tell which are the text's; else as by itself.
+    fn encode_behind(&self, text: &str, parse_special: bool) -> Result<Vec<u32>, String> {
+        let before = self.encode_plain(BEFORE, false, parse_special)?;
+        let both = self.encode_plain(&format!("{BEFORE}{text}"), false, parse_special)?;
+        match both.strip_prefix(before.as_slice()) {
+            Some(ids) if !before.is_empty() => Ok(ids.to_vec()),
+            _ => self.encode_plain(text, false, parse_special),
+        }
+    }
+
+    /// The ids put around a text.
+    fn around(&self) -> Result<(Vec<u32>, Vec<u32>), String> {
+        let alone = self.encode_plain("a", false, true)?;
+        let whole = self.encode_plain("a", true, true)?;
+        let at = (0..=whole.len().saturating_sub(alone.len())).find(|&i| whole[i..].starts_with(&alone)).unwrap_or(0);
+        Ok((whole[..at].to_vec(), whole[(at + alone.len()).min(whole.len())..].to_vec()))
+    }
+
+    fn added(&self) -> Result<&AddedTokens, String> {
+        let made = self.added.get_or_init(|| {
+            let mut known: Vec<_> = self.tokenizer.get_added_tokens_decoder().into_iter().collect();
+            known.sort_by_key(|(id, _)| *id);
+            let listed = known.into_iter().map(|(_, t)| document::AddedToken {
+                id: None,
+                content: t.content,
+                single_word: t.single_word,
+                lstrip: t.lstrip,
+                rstrip: t.rstrip,
+                normalized: false,
+                special: t.special,
+            });
+            AddedTokens::new(listed.collect(), false, |text| self.tokenizer.token_to_id(text), 0, &Normalizer::default())
+        });
+        made.as_ref().map_err(String::clone)
+    }
+
+    fn encode_plain(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<u32>, String> {
         let tokenizer = if parse_special {
             &self.tokenizer
         } else {
@@ -40,15 +107,18 @@ impl Library {
             })
         };
         let encoding = tokenizer.encode_fast(text, add_special).map_err(|e| e.to_string())?;
-        out.extend_from_slice(encoding.get_ids());
-        Ok(())
+        Ok(encoding.get_ids().to_vec())
     }
 
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, String> {
         self.tokenizer.decode(ids, skip_special).map_err(|e| e.to_string())
     }
 
-    pub fn vocabulary(&self, document: Option<&Document>) -> Result<(Vocabulary, DecodePlan), String> {
+    pub fn vocabulary(
+        &self,
+        document: Option<&Document>,
+        literal_added: bool,
+    ) -> Result<(Vocabulary, DecodePlan), String> {
         let texts = self.tokenizer.get_vocab(true);
         let added = self.tokenizer.get_added_vocabulary();
         let decoded: Vec<(&String, u32, String)> =
@@ -62,7 +132,7 @@ impl Library {
                 let is_added = added.get_added_tokens_decoder().contains_key(id);
                 let flags =
                     if is_added { ADDED } else { 0 } | if added.is_special_token(decoded) { SPECIAL } else { 0 };
-                Token { id: *id, text, decoded_from: Some(decoded), flags }
+                Token { id: *id, text, decoded_from: Some(decoded), literal: literal_added && is_added, flags }
             })
             .collect();
         let decoder = self.token_decoder(document);

@@ -1,13 +1,15 @@
 //! Our own encoder for byte pair encodings: the same ids as the library, in linear time and without its memory.
 
 use crate::added_tokens::{AddedTokens, Part};
-use crate::bpe::Bpe;
 use crate::decode::{DecodePlan, TokenDecoder};
-use crate::document::{BpeSpec, DecoderSpec, Document, NormalizerSpec, PieceSpec, PostProcessorSpec, PreTokenizerSpec};
+use crate::document::{DecoderSpec, Document, NormalizerSpec, PieceSpec, PostProcessorSpec, PreTokenizerSpec};
+use crate::document::{ModelSpec, VocabularySpec};
 use crate::merge::Scratch;
+use crate::model::Model;
 use crate::normalize::Normalizer;
-use crate::split::Splitter;
+use crate::split::{Begin, Splitter};
 use crate::vocabulary::{Token, Vocabulary, ADDED, SPECIAL};
+use crate::Encoding;
 use ahash::AHashMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +18,7 @@ pub struct Native {
     added: AddedTokens,
     normalizer: Normalizer,
     splitter: Splitter,
-    bpe: Bpe,
+    model: Model,
     before: Vec<u32>, // ids put around the text when special tokens are asked for
     after: Vec<u32>,
 }
@@ -30,8 +32,8 @@ pub struct Parts {
 
 impl Native {
     /// None when the file needs the library, which then also finds what is wrong with it.
-    pub fn from_document(document: &Document) -> Result<Option<Parts>, String> {
-        let Some(spec) = part::<BpeSpec>(Some(document.model)).flatten() else { return Ok(None) };
+    pub fn from_document(document: &Document, literal_added: bool) -> Result<Option<Parts>, String> {
+        let Some(spec) = part::<ModelSpec>(Some(document.model)).flatten() else { return Ok(None) };
         let Some(normalizer_spec) = part::<NormalizerSpec>(document.normalizer) else { return Ok(None) };
         let Some(splitter_spec) = part::<PreTokenizerSpec>(document.pre_tokenizer) else { return Ok(None) };
         let Some(decoder_spec) = part::<DecoderSpec>(document.decoder) else { return Ok(None) };
@@ -41,45 +43,73 @@ impl Native {
         let Some(splitter) = Splitter::from_spec(splitter_spec.as_ref())? else { return Ok(None) };
         let Some(decoder) = decoder_spec.as_ref().and_then(TokenDecoder::from_spec) else { return Ok(None) };
         let Some((before, after)) = ends(ends_spec.as_ref()) else { return Ok(None) };
-        let Some(bpe) = Bpe::from_spec(&spec, splitter.byte_level, splitter.is_whole_text())? else { return Ok(None) };
+        let Some(model) = Model::from_spec(&spec, splitter.byte_level, splitter.is_whole_text())? else {
+            return Ok(None);
+        };
 
         let ids: AHashMap<&str, u32> = spec.vocab.0.iter().map(|(text, id)| (text.as_ref(), *id)).collect();
         let added = AddedTokens::new(
             document.added_tokens.clone(),
+            literal_added,
             |text| ids.get(text).copied(),
             ids.len() as u32,
             &normalizer,
         )?;
-        let vocabulary = Vocabulary::new(&all_tokens(&spec, &added), &decoder)?;
-        let native = Native { added, normalizer, splitter, bpe, before, after };
+        let vocabulary = Vocabulary::new(&all_tokens(&spec.vocab, &added, literal_added), &decoder)?;
+        let native = Native { added, normalizer, splitter, model, before, after };
         Ok(Some(Parts { native, vocabulary, plan: decoder.plan }))
     }
 
-    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool, out: &mut Vec<u32>) -> Result<(), String> {
+    pub fn encode(&self, text: &str, how: &Encoding, out: &mut Vec<u32>) -> Result<(), String> {
         let mut scratch = Scratch::default();
-        if add_special {
+        let begin = if how.continues { Begin::Behind } else { Begin::Text };
+        if how.add_special {
             out.extend_from_slice(&self.before);
         }
+        match how.own {
+            None => self.encode_raw(text, begin, how.parse_special, out, &mut scratch)?,
+            Some(own) => self.added.split_own(text, own, |found| match found {
+                Part::Token(id) => {
+                    out.push(id);
+                    Ok(())
+                }
+                Part::Text(start, end) => {
+                    let begin = if start == 0 { begin } else { Begin::Part };
+                    self.encode_raw(&text[start..end], begin, false, out, &mut scratch)
+                }
+            })?,
+        }
+        if how.add_special {
+            out.extend_from_slice(&self.after);
+        }
+        Ok(())
+    }
+
+    fn encode_raw(
+        &self,
+        text: &str,
+        begin: Begin,
+        parse_special: bool,
+        out: &mut Vec<u32>,
+        scratch: &mut Scratch,
+    ) -> Result<(), String> {
         self.added.split_raw(text, parse_special, |found| match found {
             Part::Token(id) => {
                 out.push(id);
                 Ok(())
             }
             Part::Text(start, end) => {
-                let normalized = self.normalizer.apply(&text[start..end])?;
-                self.encode_normalized(&normalized, start == 0, parse_special, out, &mut scratch)
+                let begin = if start == 0 { begin } else { Begin::Part };
+                let normalized = self.normalizer.apply(&text[start..end], begin)?;
+                self.encode_normalized(&normalized, begin, parse_special, out, scratch)
             }
-        })?;
-        if add_special {
-            out.extend_from_slice(&self.after);
-        }
-        Ok(())
+        })
     }
 
     fn encode_normalized(
         &self,
         text: &str,
-        at_start: bool,
+        begin: Begin,
         parse_special: bool,
         out: &mut Vec<u32>,
         scratch: &mut Scratch,
@@ -89,9 +119,10 @@ impl Native {
                 out.push(id);
                 Ok(())
             }
-            Part::Text(start, end) => self
-                .splitter
-                .words(&text[start..end], at_start && start == 0, &mut |word| self.bpe.encode(word, out, scratch)),
+            Part::Text(start, end) => {
+                let begin = if start == 0 { begin } else { Begin::Part };
+                self.splitter.words(&text[start..end], begin, &mut |word| self.model.encode(word, out, scratch))
+            }
         })
     }
 
@@ -103,12 +134,12 @@ impl Native {
             return text.len().div_ceil(most as usize);
         }
         let unchanged = self.normalizer.is_empty() && self.splitter.keeps_all() && !self.added.swallows_space();
-        if unchanged { self.bpe.spelled_bytes(text).div_ceil(longest) } else { 0 }
+        if unchanged { self.model.spelled_bytes(text).div_ceil(longest) } else { 0 }
     }
 
     /// Bytes of input that can end in one token of `longest` bytes; None when there is no bound.
     pub fn most_input_bytes(&self, longest: u32) -> Option<u32> {
-        let bounded = self.bpe.spells_everything() && self.splitter.keeps_all() && !self.added.swallows_space();
+        let bounded = self.model.spells_everything() && self.splitter.keeps_all() && !self.added.swallows_space();
         self.normalizer.greatest_shrinkage().filter(|_| bounded).and_then(|factor| factor.checked_mul(longest))
     }
 }
@@ -121,15 +152,22 @@ fn part<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<Option<T>> 
     }
 }
 
-fn all_tokens<'a>(spec: &'a BpeSpec, added: &'a AddedTokens) -> Vec<Token<'a>> {
+fn all_tokens<'a>(vocabulary: &'a VocabularySpec, added: &'a AddedTokens, literal_added: bool) -> Vec<Token<'a>> {
     let flags = |decoded: &str| if added.is_special(decoded) { SPECIAL } else { 0 };
-    let model = spec.vocab.0.iter().map(|(text, id)| Token { id: *id, text, decoded_from: None, flags: flags(text) });
+    let model = vocabulary.0.iter().map(|(text, id)| Token {
+        id: *id,
+        text,
+        decoded_from: None,
+        literal: false,
+        flags: flags(text),
+    });
     let extra = added.tokens.iter().map(|a| {
         let decoded_from = a.normalized.as_deref();
         Token {
             id: a.id,
             text: &a.token.content,
             decoded_from,
+            literal: literal_added,
             flags: ADDED | flags(decoded_from.unwrap_or(&a.token.content)),
         }
     });

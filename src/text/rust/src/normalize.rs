@@ -2,6 +2,8 @@
 
 use crate::document::{NormalizerSpec, PatternSpec};
 use crate::pattern::Pattern;
+use crate::sentencepiece::SentencePiece;
+use crate::split::Begin;
 use std::borrow::Cow;
 use unicode_normalization_alignments::{is_nfc_quick, is_nfkc_quick, IsNormalized, UnicodeNormalization};
 
@@ -12,6 +14,7 @@ enum Step {
     Nfkd,
     Prepend(String),
     Replace { pattern: Pattern, content: String },
+    SentencePiece(Box<SentencePiece>),
 }
 
 #[derive(Default)]
@@ -44,6 +47,7 @@ impl Normalizer {
                 let Some(pattern) = pattern else { return Ok(false) };
                 Step::Replace { pattern, content: content.clone() }
             }
+            NormalizerSpec::SentencePiece(spec) => Step::SentencePiece(Box::new(SentencePiece::from_spec(spec)?)),
             NormalizerSpec::Sequence { normalizers } => {
                 for part in normalizers {
                     if !self.add(part)? {
@@ -56,10 +60,26 @@ impl Normalizer {
         Ok(true)
     }
 
-    pub fn apply<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
+    pub fn apply<'t>(&self, text: &'t str, begin: Begin) -> Result<Cow<'t, str>, String> {
+        self.apply_with(text, |step, text| step.apply(text, begin))
+    }
+
+    /// An added token as it stands in text that was rewritten.
+    pub fn apply_to_token<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, String> {
+        self.apply_with(text, |step, text| match step {
+            Step::SentencePiece(rules) => Ok(Some(rules.as_written(text))),
+            _ => step.apply(text, Begin::Text),
+        })
+    }
+
+    fn apply_with<'t>(
+        &self,
+        text: &'t str,
+        apply: impl Fn(&Step, &str) -> Result<Option<String>, String>,
+    ) -> Result<Cow<'t, str>, String> {
         let mut text = Cow::Borrowed(text);
         for step in &self.steps {
-            if let Some(changed) = step.apply(&text)? {
+            if let Some(changed) = apply(step, &text)? {
                 text = Cow::Owned(changed);
             }
         }
@@ -77,7 +97,7 @@ impl Normalizer {
 }
 
 impl Step {
-    fn apply(&self, text: &str) -> Result<Option<String>, String> {
+    fn apply(&self, text: &str, begin: Begin) -> Result<Option<String>, String> {
         Ok(match self {
             Step::Nfc if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes => None,
             Step::Nfc => Some(text.nfc().map(|(c, _)| c).collect()),
@@ -86,7 +106,7 @@ impl Step {
             Step::Nfd | Step::Nfkd if text.is_ascii() => None,
             Step::Nfd => Some(text.nfd().map(|(c, _)| c).collect()),
             Step::Nfkd => Some(text.nfkd().map(|(c, _)| c).collect()),
-            Step::Prepend(_) if text.is_empty() => None,
+            Step::Prepend(_) if text.is_empty() || begin == Begin::Behind => None,
             Step::Prepend(mark) => Some(format!("{mark}{text}")),
             Step::Replace { pattern, content } => {
                 let mut out = String::with_capacity(text.len());
@@ -95,6 +115,7 @@ impl Step {
                 })?;
                 Some(out)
             }
+            Step::SentencePiece(rules) => Some(rules.apply(text, begin == Begin::Text, begin == Begin::Behind)),
         })
     }
 
@@ -108,6 +129,7 @@ impl Step {
             Step::Nfkd => Some(4),
             Step::Replace { pattern: Pattern::Literal(from), content } if content.len() >= from.len() => Some(1),
             Step::Replace { .. } => None,
+            Step::SentencePiece(rules) => rules.shrinkage(),
         }
     }
 }

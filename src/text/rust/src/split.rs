@@ -98,10 +98,21 @@ impl Splitter {
         self.stages.iter().all(|s| matches!(s, Stage::PrefixSpace | Stage::WordMarks { .. }))
     }
 
-    /// Calls `word` for each word of `text`; `at_start` says that it begins the whole input.
-    pub fn words(&self, text: &str, at_start: bool, word: &mut dyn FnMut(&str)) -> Result<(), String> {
-        run(&self.stages, text, at_start, word)
+    /// Calls `word` for each word of `text`.
+    pub fn words(&self, text: &str, begin: Begin, word: &mut dyn FnMut(&str)) -> Result<(), String> {
+        run(&self.stages, text, begin, word)
     }
+}
+
+/// What stands before a part of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// Nothing: it begins the whole input.
+    Text,
+    /// A token of the same input.
+    Part,
+    /// Text that was encoded before: no word mark is put there.
+    Behind,
 }
 
 fn pattern_of(spec: &PatternSpec) -> Result<Option<Pattern>, String> {
@@ -115,7 +126,7 @@ fn is_punctuation(c: char) -> bool {
     c.is_ascii_punctuation() || c.is_punctuation()
 }
 
-fn run(stages: &[Stage], text: &str, at_start: bool, word: &mut dyn FnMut(&str)) -> Result<(), String> {
+fn run(stages: &[Stage], text: &str, begin: Begin, word: &mut dyn FnMut(&str)) -> Result<(), String> {
     if text.is_empty() {
         return Ok(());
     }
@@ -126,7 +137,7 @@ fn run(stages: &[Stage], text: &str, at_start: bool, word: &mut dyn FnMut(&str))
     let mut failure = Ok(());
     let mut next = |start: usize, end: usize| {
         if failure.is_ok() {
-            failure = run(rest, &text[start..end], at_start && start == 0, word);
+            failure = run(rest, &text[start..end], if start == 0 { begin } else { Begin::Part }, word);
         }
     };
     match stage {
@@ -141,16 +152,21 @@ fn run(stages: &[Stage], text: &str, at_start: bool, word: &mut dyn FnMut(&str))
             group.finish(&mut next);
         }
         Stage::PrefixSpace => {
-            let text = if text.starts_with(' ') { Cow::Borrowed(text) } else { Cow::Owned(format!(" {text}")) };
-            return run(rest, &text, at_start, word);
+            let there = text.starts_with(' ') || begin == Begin::Behind;
+            let text = if there { Cow::Borrowed(text) } else { Cow::Owned(format!(" {text}")) };
+            return run(rest, &text, begin, word);
         }
-        Stage::WordMarks { scheme } => return run(rest, &with_word_marks(text, *scheme, at_start), at_start, word),
+        Stage::WordMarks { scheme } => return run(rest, &with_word_marks(text, *scheme, begin), begin, word),
     }
     failure
 }
 
-fn with_word_marks(text: &str, scheme: PrependScheme, at_start: bool) -> Cow<'_, str> {
-    let prepend = scheme == PrependScheme::Always || (scheme == PrependScheme::First && at_start);
+fn with_word_marks(text: &str, scheme: PrependScheme, begin: Begin) -> Cow<'_, str> {
+    let prepend = match scheme {
+        PrependScheme::Always => begin != Begin::Behind,
+        PrependScheme::First => begin == Begin::Text,
+        PrependScheme::Never => false,
+    };
     let mark = if prepend && !text.starts_with([' ', '▁']) { "▁" } else { "" };
     if mark.is_empty() && !text.contains(' ') {
         return Cow::Borrowed(text);

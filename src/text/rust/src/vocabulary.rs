@@ -23,6 +23,8 @@ pub struct Token<'a> {
     pub id: u32,
     pub text: &'a str,
     pub decoded_from: Option<&'a str>,
+    /// The string is text already: the decoder leaves it alone.
+    pub literal: bool,
     pub flags: u8,
 }
 
@@ -54,7 +56,10 @@ impl Vocabulary {
                 all.flags.push(0);
                 continue;
             };
-            let (bytes, is_byte) = piece(token.decoded_from.unwrap_or(token.text));
+            let (bytes, is_byte) = match token.literal {
+                true => (token.text.as_bytes().to_vec(), false),
+                false => piece(token.decoded_from.unwrap_or(token.text)),
+            };
             all.text.push(token.text.as_bytes());
             all.pieces.push(&bytes);
             all.flags.push(PRESENT | token.flags | if is_byte { BYTE } else { 0 });

@@ -14,6 +14,7 @@ struct GgufPreTokenizer {
   bool nfc = false;                            // text is normalised to NFC first
   bool ignore_merges = false;                  // a piece that is a token as a whole is that token
   bool add_bos = false;                        // unless the file says otherwise
+  bool add_sep = false;                        // likewise
 };
 
 const GgufPreTokenizer* find_gguf_pre_tokenizer(std::string_view name);

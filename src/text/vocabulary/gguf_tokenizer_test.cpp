@@ -4,9 +4,10 @@
 #include <map>
 
 #include "testing/golden_name.h"
-#include "text/gguf_vocabulary.h"
+#include "text/detokenizer.h"
 #include "text/golden_tokenizers.h"
 #include "text/tokenizer.h"
+#include "text/vocabulary/gguf_vocabulary.h"
 
 namespace espalier {
 namespace {
@@ -160,7 +161,22 @@ TEST(GgufVocabulary, EveryKnownPreTokenizerOpensAndKeepsAllText) {
                           "codeshell",
                           "megrez",
                           "smaug-bpe",
-                          "jina-v2-code"}) {
+                          "jina-v2-code",
+                          "youtu",
+                          "exaone-moe",
+                          "jais-2",
+                          "mellum2",
+                          "tiny_aya",
+                          "cohere2moe",
+                          "cohere2_moe",
+                          "laguna",
+                          "openpangu",
+                          "minicpm5",
+                          "spark2_5",
+                          "hy_v4",
+                          "ufakzeka",
+                          "kimi-k25",
+                          "granite-embed-multi-97m"}) {
     GgufVocabulary v = small();
     v.pre = pre;
     v.add_bos = false;
@@ -183,6 +199,12 @@ TEST(GgufVocabulary, DigitsAreCutAsTheNameSays) {
   EXPECT_EQ(digits("llama3"), 1u);
   EXPECT_EQ(digits("qwen2"), 3u);
   EXPECT_EQ(digits("smollm"), 3u);
+  EXPECT_EQ(digits("mellum2"), 3u);
+  EXPECT_EQ(digits("laguna"), 3u);
+  EXPECT_EQ(digits("exaone-moe"), 3u);
+  EXPECT_EQ(digits("youtu"), 3u);
+  EXPECT_EQ(digits("jais-2"), 1u);
+  EXPECT_EQ(digits("tiny_aya"), 1u);
 }
 
 TEST(GgufVocabulary, UnknownNamesAreRefusedByName) {
@@ -192,10 +214,121 @@ TEST(GgufVocabulary, UnknownNamesAreRefusedByName) {
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().field, "tokenizer.ggml.pre");
   EXPECT_NE(opened.error().message.find("no-such-cut"), std::string::npos);
-  opened = Tokenizer::from_gguf(small("rwkv"));
+  opened = Tokenizer::from_gguf(small("no-such-model"));
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().field, "tokenizer.ggml.model");
-  EXPECT_NE(opened.error().message.find("rwkv"), std::string::npos);
+  EXPECT_NE(opened.error().message.find("no-such-model"), std::string::npos);
+}
+
+// The tokens of "12345" where only three digits together are one, and single ones.
+TEST(GgufVocabulary, DigitsAreGroupedFromTheRightWhereTheNameSaysSo) {
+  GgufVocabulary v = small();
+  v.tokens = {"1", "2", "3", "4", "5", "12", "34", "123", "345", "45"};
+  v.types.assign(v.tokens.size(), 1);
+  v.merges = {"1 2", "4 5", "12 3", "3 45"};
+  v.eos.reset();
+  v.pre = "tiny_aya";
+  EXPECT_EQ(*(*Tokenizer::from_gguf(v))->encode("12345"), (Ids{5, 8}));
+  v.pre = "llama3";
+  EXPECT_EQ(*(*Tokenizer::from_gguf(v))->encode("12345", {.add_special = false}), (Ids{7, 9}));
+}
+
+TEST(GgufVocabulary, UserDefinedTokensAreLiteralText) {
+  GgufVocabulary v = small();
+  v.tokens.insert(v.tokens.end(), {"ü", "F", "Ã", "¼", "Ã¼", "h", "<|x|>", "Ġtool"});
+  v.types.insert(v.types.end(), {4, 1, 1, 1, 1, 1, 3, 4});
+  v.merges.push_back("Ã ¼");
+  const auto opened = Tokenizer::from_gguf(v);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ(*(*opened)->encode("Füh"), (Ids{11, 10, 15}));
+  EXPECT_EQ((*opened)->decode(Ids{11, 10, 15}), "Füh");
+  EXPECT_EQ((*opened)->decode(Ids{11, 14, 15}), "Füh");  // the same in the alphabet of bytes
+  EXPECT_EQ((*opened)->token_bytes(10), "ü");
+  EXPECT_EQ((*opened)->token_bytes(17), "Ġtool");
+  IncrementalDetokenizer stream(**opened);
+  EXPECT_EQ(stream.push(10) + stream.push(15) + stream.finish(), "üh");
+}
+
+TEST(GgufVocabulary, AUserDefinedTokenMayBeSpelledAsAByteIs) {
+  for (const bool first : {false, true}) {
+    GgufVocabulary v = small();
+    v.tokens.insert(v.tokens.end(), {"ü", "ü", "h", "Ã", "¼"});
+    v.types.insert(v.types.end(), {first ? 4 : 1, first ? 1 : 4, 1, 1, 1});
+    const TokenId literal = first ? 10 : 11, byte = first ? 11 : 10;
+    const auto opened = Tokenizer::from_gguf(v);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    EXPECT_EQ(*(*opened)->encode("hüh"), (Ids{12, literal, 12}));
+    EXPECT_EQ((*opened)->decode(Ids{12, literal, 12}), "hüh");
+    EXPECT_EQ((*opened)->token_bytes(byte), "\xfc");
+  }
+}
+
+TEST(GgufVocabulary, WordPiecesAreMarkedWhereWordsBegin) {
+  GgufVocabulary v;
+  v.model = "bert";
+  v.tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁play", "ing", "▁now", "▁.", "▁ü", "▁u"};
+  v.types = {3, 2, 3, 3, 1, 1, 1, 1, 1, 1};
+  v.bos = 2;
+  v.sep = 3;
+  v.unk = 1;
+  const auto opened = Tokenizer::from_gguf(v);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ(*(*opened)->encode("Playing NOW. xyz Ü"), (Ids{2, 4, 5, 6, 7, 1, 9, 3}));
+  EXPECT_EQ((*opened)->decode(Ids{2, 4, 5, 6, 7, 3}, {.skip_special = true}), "playing now.");
+  v.lowercase = false;
+  EXPECT_EQ(*(*Tokenizer::from_gguf(v))->encode("playing ü Now"), (Ids{2, 4, 5, 8, 1, 3}));
+  v.unk.reset();
+  EXPECT_EQ(Tokenizer::from_gguf(v).error().field, "tokenizer.ggml.unknown_token_id");
+}
+
+TEST(GgufVocabulary, RwkvTakesTheLongestTokenAndSpellsBytes) {
+  GgufVocabulary v;
+  v.model = "rwkv";
+  v.tokens = {"<s>", "a", "ab", "abc", "\\n", "\\t\\x20", "\\xc3", "\\xa9", "\\\\", "b", " "};
+  v.types = {3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  v.eos = 0;
+  const auto opened = Tokenizer::from_gguf(v);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ(*(*opened)->encode("abcab\n\t é\\b"), (Ids{3, 2, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ((*opened)->decode(Ids{3, 2, 4, 5, 6, 7, 8, 9}), "abcab\n\t é\\b");
+  EXPECT_EQ((*opened)->eos(), 0);
+}
+
+TEST(GgufVocabulary, PlamoTakesTheCutOfTheBestSum) {
+  GgufVocabulary v;
+  v.model = "plamo2";
+  v.tokens = {"<|plamo:unk|>", "<|plamo:bos|>", "a", "b", "ab", "aba", "ba", "日本"};
+  v.scores = {0, 0, -1, -2, -2.5f, -5, -2.9f, -3};
+  v.types = {2, 3, 1, 1, 1, 1, 1, 1};
+  std::vector<std::string> bytes;
+  for (int byte = 0; byte < 256; ++byte) {
+    constexpr char hex[] = "0123456789ABCDEF";
+    bytes.push_back(std::string("<0x") + hex[byte / 16] + hex[byte % 16] + ">");
+  }
+  for (const std::string& byte : bytes) {
+    v.tokens.push_back(byte);
+    v.scores.push_back(0);
+    v.types.push_back(6);
+  }
+  const auto opened = Tokenizer::from_gguf(v);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ(*(*opened)->encode("aba"), (Ids{4, 2}));  // -3.5; the others have -3.9, -5 and -4
+  EXPECT_EQ(*(*opened)->encode("日本é"), (Ids{7, 8 + 0xc3, 8 + 0xa9}));
+  EXPECT_EQ((*opened)->decode(Ids{7, 8 + 0xc3, 8 + 0xa9}), "日本é");
+  v.tokens.pop_back(), v.scores.pop_back(), v.types.pop_back();
+  EXPECT_NE(Tokenizer::from_gguf(v).error().message.find("<0xFF>"), std::string::npos);
+}
+
+TEST(GgufVocabulary, WordsOfAWhitespaceVocabularyAreCutAtSpaces) {
+  GgufVocabulary v = small("whitespace");
+  v.tokens = {"<unk>", "a", "b", "ab", "日", "本", "日本"};
+  v.types = {2, 1, 1, 1, 1, 1, 1};
+  v.merges = {"a b", "日 本"};
+  v.unk = 0;
+  v.eos.reset();
+  const auto opened = Tokenizer::from_gguf(v);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ(*(*opened)->encode(" ab  日本 ba"), (Ids{3, 6, 2, 1}));
 }
 
 TEST(GgufVocabulary, WhatDoesNotFitTogetherIsRefused) {

@@ -1,4 +1,4 @@
-#include "text/gguf_pre_tokenizers.h"
+#include "text/vocabulary/gguf_pre_tokenizers.h"
 
 #include <algorithm>
 #include <array>
@@ -28,6 +28,21 @@ constexpr std::array kBailing{Pattern(
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)")};
 constexpr std::array kSeedCoder{Pattern(
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)")};
+// As Qwen 2's without English contractions: Turkish suffixes stay behind their apostrophe.
+constexpr std::array kUfakzeka{
+    Pattern(R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
+constexpr std::array kLaguna{Pattern(R"([^\n]+|[\n]+)"), kQwen2[0]};
+constexpr std::array kMiniCpm5{
+    kUpToThreeDigits,
+    Pattern(
+        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
+// Korean words may go on behind a blank.
+constexpr std::array kExaoneMoe{Pattern(
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)")};
+// As Llama 3's, with runs of white space cut in powers of two.
+constexpr std::array kJais2{Pattern(
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|)"
+    R"(\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})")};
 constexpr std::array kTekken{Pattern(
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
     R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
@@ -35,6 +50,20 @@ constexpr std::array kGpt4o{Pattern(
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
+// Marks count as letters.
+constexpr std::array kGraniteMulti{Pattern(
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
+// Digits in groups of three from the right.
+constexpr std::array kTinyAya{Pattern(R"(\d{1,3}(?=(?:\d{3})*\b))"), kGpt4o[0]};
+constexpr std::array kYoutu{
+    Pattern(R"([\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+|[\x{FF01}\x{2026}\x{201C}\x{201D}\x{2018}\x{2019}\x{2014}\x{FF1A}\x{FF1B})"
+            R"(\x{FF0C}\x{3001}-\x{303F}\x{FE30}-\x{FE4F}]+|[\x{3105}-\x{312F}]+|[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)"),
+    Pattern(
+        R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+        R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+        R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 constexpr std::array kKimi{Pattern(
     R"([\p{Han}]+|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
@@ -73,6 +102,12 @@ constexpr Pattern kWordsAndSigns =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::array kDeepseekV3{kUpToThreeDigits, Pattern(R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)"),
                                  kWordsAndSigns};
+// As DeepSeek V3's, but that line ends stand alone, and so does every digit.
+constexpr std::array kSpark25{
+    kUpToThreeDigits, kDeepseekV3[1],
+    Pattern(
+        R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)"),
+    kDigit};
 // Digits in groups of three from the right; then as above with more scripts.
 constexpr std::array kAfmoe{
     Pattern(R"(\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})))"),
@@ -87,6 +122,7 @@ constexpr std::array kChameleon{Pattern("<sentinel:[0-9]+>"),       Pattern("(IM
 
 constexpr GgufPreTokenizer kGpt2Family{kGpt2Only};
 constexpr GgufPreTokenizer kGpt2Nfc{kGpt2Only, true};
+constexpr GgufPreTokenizer kGpt2Encoder{.patterns = kGpt2Only, .add_sep = true};
 constexpr GgufPreTokenizer kStarcoderFamily{kDigitsThenGpt2};
 constexpr GgufPreTokenizer kLlama3Family{kLlama3, false, true, true};
 constexpr GgufPreTokenizer kLlama3Plain{kLlama3};
@@ -105,11 +141,11 @@ constexpr std::pair<std::string_view, GgufPreTokenizer> kTable[] = {
     {"phi-2", kGpt2Family},
     {"jina-es", kGpt2Family},
     {"jina-de", kGpt2Family},
-    {"jina-v1-en", kGpt2Family},
+    {"jina-v1-en", kGpt2Encoder},
     {"jina-v2-es", kGpt2Family},
     {"jina-v2-de", kGpt2Family},
-    {"jina-v2-code", kGpt2Family},
-    {"roberta-bpe", kGpt2Family},
+    {"jina-v2-code", kGpt2Encoder},
+    {"roberta-bpe", kGpt2Encoder},
     {"modern-bert", kGpt2Nfc},
     {"gigachat", kGpt2Family},
     {"a.x-4.0", kGpt2Family},
@@ -124,6 +160,7 @@ constexpr std::pair<std::string_view, GgufPreTokenizer> kTable[] = {
     {"refact", kStarcoderFamily},
     {"command-r", {kDigitsThenGpt2, true}},
     {"smollm", kStarcoderFamily},
+    {"mellum2", kStarcoderFamily},
     {"codeshell", kStarcoderFamily},
     {"exaone", kStarcoderFamily},
     {"minerva-7b", kStarcoderFamily},
@@ -136,6 +173,8 @@ constexpr std::pair<std::string_view, GgufPreTokenizer> kTable[] = {
     {"midm-2.0", kLlama3Family},
     {"lfm2", kLlama3Family},
     {"jina-v5-nano", kLlama3Family},
+    {"jais-2", {kJais2}},
+    {"minicpm5", {kMiniCpm5, false, true}},
     {"dbrx", kLlama3Plain},
     {"smaug-bpe", kLlama3Plain},
     {"glm4", kLlama3Plain},
@@ -149,6 +188,10 @@ constexpr std::pair<std::string_view, GgufPreTokenizer> kTable[] = {
     {"stablelm2", kQwen2Nfc},
     {"hunyuan", kQwen2Plain},
     {"solar-open", kQwen2Plain},
+    {"openpangu", kQwen2Plain},
+    {"laguna", {kLaguna}},
+    {"ufakzeka", {kUfakzeka}},
+    {"exaone-moe", {kExaoneMoe}},
     {"grok-2", kQwen2Plain},
     {"bailingmoe", kBailingFamily},
     {"bailingmoe2", kBailingFamily},
@@ -160,7 +203,13 @@ constexpr std::pair<std::string_view, GgufPreTokenizer> kTable[] = {
     {"kanana2", kGpt4oFamily},
     {"talkie", kGpt4oFamily},
     {"minimax-m2", kGpt4oFamily},
+    {"tiny_aya", {kTinyAya}},
+    {"cohere2moe", {kTinyAya}},
+    {"cohere2_moe", {kTinyAya}},
+    {"granite-embed-multi-97m", {kGraniteMulti, false, true}},
+    {"youtu", {kYoutu, false, true}},
     {"kimi-k2", {kKimi}},
+    {"kimi-k25", {kKimi}},
     {"falcon", {kFalcon}},
     {"bloom", kBloomFamily},
     {"poro-chat", kBloomFamily},
@@ -170,6 +219,8 @@ constexpr std::pair<std::string_view, GgufPreTokenizer> kTable[] = {
     {"deepseek-coder", {kDeepseekCoder}},
     {"deepseek-v3", kDeepseekV3Family},
     {"hunyuan-dense", kDeepseekV3Family},
+    {"hy_v4", kDeepseekV3Family},
+    {"spark2_5", {kSpark25}},
     {"joyai-llm", kDeepseekV3Family},
     {"afmoe", {kAfmoe}},
     {"superbpe", {kSuperBpe}},
