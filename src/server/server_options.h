@@ -87,9 +87,10 @@ struct ServerOptions {
     field(o.json_whitespace, "json-whitespace", "compact|flexible",
           "between the tokens of constrained JSON, where the request does not say: none, or some");
     field(o.chat_template, "chat-template", "FILE", "a Jinja file, or the template itself, instead of the model's own");
-    field(o.special_tokens_in_text, "special-tokens-in-text", "special|text",
-          "what <|im_end|> and the like are in texts of requests, where these do not say: the model's special tokens, or "
-          "plain text; a chat template's own words are always its tokens");
+    field(
+        o.special_tokens_in_text, "special-tokens-in-text", "special|text",
+        "what <|im_end|> and the like are in texts of requests, where these do not say: the model's special tokens, or "
+        "plain text; a chat template's own words are always its tokens");
     field(
         o.reasoning_parser, "reasoning-parser", "NAME",
         "how the model marks its thinking (deepseek-r1, qwen3, ...): chat replies tell it apart, constraints leave it "

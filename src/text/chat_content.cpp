@@ -20,9 +20,8 @@ Json conversation(std::string_view role, Json content) {
   if (role == "system") return {message, asked};
   if (role == "user") return Json::array({message});
   if (role == "assistant") return {asked, message, asked};
-  const Json call = {{"id", "callabc12"},
-                     {"type", "function"},
-                     {"function", {{"name", "Rqxname7"}, {"arguments", Json::object()}}}};
+  const Json call = {
+      {"id", "callabc12"}, {"type", "function"}, {"function", {{"name", "Rqxname7"}, {"arguments", Json::object()}}}};
   message["tool_call_id"] = "callabc12";
   message["name"] = "Rqxname7";
   return {asked, {{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array({call})}}, message};

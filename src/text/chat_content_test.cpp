@@ -19,7 +19,8 @@ TEST(ContentForm, TemplatesThatWriteTheContentTakeTexts) {
   for (const char* body : {"{{ m.content }}", "{{ m.content | trim }}", "{{ '<' + m.content + '>' }}",
                            "{% if m.content is string %}{{ m.content }}{% endif %}", "{{ m['content'].strip() }}"}) {
     const ContentForm form = form_of(kLoop + body + "{% endfor %}");
-    for (const char* role : {"system", "user", "assistant", "tool", "developer"}) EXPECT_FALSE(form.takes_parts(role)) << body;
+    for (const char* role : {"system", "user", "assistant", "tool", "developer"})
+      EXPECT_FALSE(form.takes_parts(role)) << body;
   }
 }
 
@@ -44,7 +45,8 @@ TEST(ContentForm, EachRoleIsAskedByItself) {
 }
 
 TEST(ContentForm, ContentsAreGivenAsTheTemplateTakesThem) {
-  const Json messages = Json::parse(R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+  const Json messages =
+      Json::parse(R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
                                         {"role": "user", "content": "c"}, {"role": "assistant", "content": null}])");
   const std::string through = "{% for p in m.content %}{{ p.text }}{% endfor %}";
   const Json texts = form_of(kLoop + "{{ m.content }}{% endfor %}").adapt(messages);
@@ -55,7 +57,8 @@ TEST(ContentForm, ContentsAreGivenAsTheTemplateTakesThem) {
   EXPECT_EQ(parts[0], messages[0]);
   EXPECT_EQ(parts[1]["content"], Json::parse(R"([{"type": "text", "text": "c"}])"));
   const Json either =
-      form_of(kLoop + "{% if m.content is string %}{{ m.content }}{% else %}" + through + "{% endif %}{% endfor %}").adapt(messages);
+      form_of(kLoop + "{% if m.content is string %}{{ m.content }}{% else %}" + through + "{% endif %}{% endfor %}")
+          .adapt(messages);
   EXPECT_EQ(either, messages);
 }
 

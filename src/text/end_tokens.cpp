@@ -9,10 +9,10 @@ namespace {
 
 // Nothing else is called so.
 constexpr std::string_view kEnds[] = {
-    "<|eot_id|>",      "<|eom_id|>",        "<|im_end|>", "<|end|>",   "<|return|>", "<|call|>",           "<|calls|>",
-    "<|flush|>",       "<end_of_turn>",     "<turn|>",    "<|eot|>",   "<|eom|>",    "<end_of_utterance>", "<|endoftext|>",
-    "<|end_of_text|>", "<|tool_response>", "[e~[",       "<｜end▁of▁sentence｜>",
-    "<|fim_pad|>",     "<|fim_repo|>",     "<|repo_name|>", "<|file_sep|>"};
+    "<|eot_id|>",         "<|eom_id|>",    "<|im_end|>",      "<|end|>",          "<|return|>", "<|call|>",
+    "<|calls|>",          "<|flush|>",     "<end_of_turn>",   "<turn|>",          "<|eot|>",    "<|eom|>",
+    "<end_of_utterance>", "<|endoftext|>", "<|end_of_text|>", "<|tool_response>", "[e~[",       "<｜end▁of▁sentence｜>",
+    "<|fim_pad|>",        "<|fim_repo|>",  "<|repo_name|>",   "<|file_sep|>"};
 
 // Ends where they are special tokens.
 constexpr std::string_view kSpecialEnds[] = {"</s>", "<eos>", "[EOS]", "[EOT]", "<EOT>", "_<EOT>"};

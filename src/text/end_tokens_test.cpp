@@ -26,8 +26,12 @@ std::shared_ptr<const Tokenizer> with_tokens(const std::vector<std::string>& spe
                        {"special", list == &special}});
     }
   }
-  const Json file = {{"version", "1.0"},         {"added_tokens", added},     {"normalizer", nullptr},
-                     {"pre_tokenizer", nullptr}, {"post_processor", nullptr}, {"decoder", {{"type", "Fuse"}}},
+  const Json file = {{"version", "1.0"},
+                     {"added_tokens", added},
+                     {"normalizer", nullptr},
+                     {"pre_tokenizer", nullptr},
+                     {"post_processor", nullptr},
+                     {"decoder", {{"type", "Fuse"}}},
                      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}};
   auto made = Tokenizer::from_json(file.dump(), config);
   EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
@@ -72,8 +76,8 @@ TEST(EndTokens, WhatTheTemplateWritesBehindAnAnswerCounts) {
   const std::string loop = "{% for m in messages %}[|turn|]{{ m.content }}";
   EXPECT_EQ(ends(*tokenizer, loop + "[|over|]\n{% endfor %}"), Ids{2});
   EXPECT_EQ(ends(*tokenizer, loop + " \n[|over|]{% endfor %}"), Ids{2});
-  EXPECT_EQ(ends(*tokenizer, loop + "{% endfor %}"), Ids{});             // nothing closes a turn
-  EXPECT_EQ(ends(*tokenizer, loop + "[|plain|]{% endfor %}"), Ids{});    // no special token
+  EXPECT_EQ(ends(*tokenizer, loop + "{% endfor %}"), Ids{});               // nothing closes a turn
+  EXPECT_EQ(ends(*tokenizer, loop + "[|plain|]{% endfor %}"), Ids{});      // no special token
   EXPECT_EQ(ends(*tokenizer, loop + " and [|over|]{% endfor %}"), Ids{});  // text comes first
   EXPECT_EQ(ends(*tokenizer, "{{ raise_exception('no') }}"), Ids{});
 }

@@ -26,8 +26,12 @@ std::shared_ptr<const Tokenizer> marked_tokenizer() {
     vocab[character] = next++;
   }
   const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-  const Json file = {{"version", "1.0"},        {"added_tokens", Json::array()}, {"normalizer", nullptr},
-                     {"pre_tokenizer", level},  {"post_processor", nullptr},     {"decoder", level},
+  const Json file = {{"version", "1.0"},
+                     {"added_tokens", Json::array()},
+                     {"normalizer", nullptr},
+                     {"pre_tokenizer", level},
+                     {"post_processor", nullptr},
+                     {"decoder", level},
                      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}};
   auto made = Tokenizer::from_json(file.dump(), config);
   EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
@@ -99,7 +103,8 @@ TEST_F(OwnText, WhateverTheTemplateDoesToAText) {
            "{{ '<|a|>%s'|format(messages[0].content) }}",
            "{% set x %}<|a|>{{ messages[0].content }}{% endset %}{{ x }}",
            "{% macro m(c) %}<|a|>{{ c }}{% endmacro %}{{ m(messages[0].content) }}",
-           "{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t + '<|a|>' + m.content %}{% endfor %}{{ ns.t }}",
+           "{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t + '<|a|>' + m.content %}{% endfor "
+           "%}{{ ns.t }}",
            "{% filter trim %}<|a|>{{ messages[0].content }}{% endfilter %}",
            "{{ '<|a|>' }}{% for c in messages[0].content %}{{ c }}{% endfor %}",
            "{{ '<|a|>' }}{{ messages[0].content|list|join }}",
@@ -131,7 +136,8 @@ TEST_F(OwnText, NeitherTwoTextsNorATextAndATemplateMakeATokenTogether) {
   EXPECT_EQ(special_in("{{ messages[0].content }}|>", user("<|b")), Strings{});
   const Json tools = Json::parse(R"([{"type": "function", "function": {"name": "s", "parameters": {"b|": 1}}}])");
   EXPECT_EQ(special_in("<{{ tools[0].function.name }}>", user("x"), tools), Strings{});
-  EXPECT_EQ(special_in("{% for k in tools[0].function.parameters %}<|{{ k }}>{% endfor %}", user("x"), tools), Strings{});
+  EXPECT_EQ(special_in("{% for k in tools[0].function.parameters %}<|{{ k }}>{% endfor %}", user("x"), tools),
+            Strings{});
 }
 
 TEST_F(OwnText, MarksMadeOfARoleAreTheTemplates) {

@@ -67,10 +67,10 @@ Result<> add_decoder(TokenizerConfig& all, const Json& object) {
       return bad_file("tokenizer_config.json: added_tokens_decoder[\"" + id +
                           "\"] must be an object with a string \"content\" under a decimal id",
                       "added_tokens_decoder");
-    tokens.emplace_back(std::stoull(id), ListedToken{token["content"].get<std::string>(), flag(token, "single_word"),
-                                                     flag(token, "lstrip"), flag(token, "rstrip"),
-                                                     flag(token, "normalized"), flag(token, "special"),
-                                                     static_cast<std::int64_t>(std::stoull(id))});
+    tokens.emplace_back(std::stoull(id),
+                        ListedToken{token["content"].get<std::string>(), flag(token, "single_word"),
+                                    flag(token, "lstrip"), flag(token, "rstrip"), flag(token, "normalized"),
+                                    flag(token, "special"), static_cast<std::int64_t>(std::stoull(id))});
   }
   std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [id, token] : tokens) list_once(all.listed, std::move(token));

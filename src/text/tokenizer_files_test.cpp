@@ -215,8 +215,7 @@ TEST_F(FolderOf, FilesThatAreNoneAreRefusedWithASentence) {
         std::tuple{"tokenizer.model", std::string("IQ== zero\n"), "SentencePiece"},
         std::tuple{"a.tiktoken", std::string("IQ== 0\nIg== 9999999\n"), "line 2"},
         std::tuple{"a.tiktoken", std::string("I! 0\n"), "base64"},
-        std::tuple{"tekken.json", std::string("{}"), "config"},
-        std::tuple{"vocab.txt", std::string(), "no tokens"}}) {
+        std::tuple{"tekken.json", std::string("{}"), "config"}, std::tuple{"vocab.txt", std::string(), "no tokens"}}) {
     write(name, bytes);
     EXPECT_NE(refusal().find(wanted), std::string::npos) << name << ": " << refusal();
     std::filesystem::remove(folder_.path() / name);
@@ -228,7 +227,8 @@ TEST_F(FolderOf, ConfigurationsMayBeginWithAByteOrderMarkAndHoldPythonsNumbers) 
   const std::string mark = "\xef\xbb\xbf";
   const Json kinds = Json::parse(testing::read_file(testing::data("tokenizers/kinds.json")));
   write("tokenizer.json", mark + kinds["bpe-roberta"]["tokenizer"].dump());
-  write("tokenizer_config.json", mark + R"({"eos_token": "</s>", "model_max_length": Infinity, "x": [NaN, -Infinity]})");
+  write("tokenizer_config.json",
+        mark + R"({"eos_token": "</s>", "model_max_length": Infinity, "x": [NaN, -Infinity]})");
   write("special_tokens_map.json", mark + R"({"bos_token": "<s>"})");
   const auto opened = open();
   ASSERT_TRUE(opened.ok()) << opened.error().message;

@@ -53,8 +53,8 @@ struct TextRules {
   int first_watched;  // tokens that stops do not look at
   bool keep_stop;
   std::optional<IncrementalDetokenizer> detokenizer;  // behind the prompt
-  std::shared_ptr<const Stops> stops;  // may be null
-  std::string constraint_place;        // for its errors
+  std::shared_ptr<const Stops> stops;                 // may be null
+  std::string constraint_place;                       // for its errors
 };
 
 // The events of a Stream with their text, cut at stop strings and patterns.

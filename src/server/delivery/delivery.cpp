@@ -78,8 +78,7 @@ Result<> Delivery::submit() {
     rules.emplace_back(request, model_->tokenizer());
   }
   ESP_TRY(std::vector<Stream> streams, model_->engine->submit(std::move(generation_.requests)));
-  for (std::size_t i = 0; i < streams.size(); ++i)
-    streams_.emplace_back(std::move(streams[i]), rules[i]);
+  for (std::size_t i = 0; i < streams.size(); ++i) streams_.emplace_back(std::move(streams[i]), rules[i]);
   return success();
 }
 

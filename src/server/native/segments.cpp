@@ -261,8 +261,7 @@ Result<Generation> generate_segments(Call& call) {
 
   SegmentsReply::Options options;
   options.special_as_text = is_special_text(item.special_as_text, call.service.options);
-  ESP_TRY(options.prompt,
-          encode_text(*call.model, prompt, {.parse_special = !options.special_as_text}, "segments[0]"));
+  ESP_TRY(options.prompt, encode_text(*call.model, prompt, {.parse_special = !options.special_as_text}, "segments[0]"));
   options.id = common.id;
   options.weight_version = call.service.options.weight_version;
   options.limits = call.model->limits();

@@ -144,7 +144,8 @@ class Interpreter : public Runtime {
   int captures_ = 0;  // output_ is a capture, not the result
   int depth_ = 0;     // evaluations inside one another
   int calls_ = 0;     // macros and recursive loops inside one another
-  std::unordered_map<const Expression*, Value> constants_;  // when the heap traces: as copies that count as the template's
+  std::unordered_map<const Expression*, Value>
+      constants_;  // when the heap traces: as copies that count as the template's
 };
 
 }  // namespace espalier::jinja

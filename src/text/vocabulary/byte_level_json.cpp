@@ -31,9 +31,10 @@ Result<std::string> byte_level_json(const GgufVocabulary& v) {
   const GgufPreTokenizer own{.patterns = patterns, .ignore_merges = v.merges_by_id};
   const GgufPreTokenizer* pre = v.pattern.empty() ? find_gguf_pre_tokenizer(v.pre) : &own;
   if (!pre) {
-    return bad_file("the pre-tokenizer \"" + v.pre +
-                        "\" is not known. A file with the same model's tokenizer.json beside it can be served from that",
-                    "tokenizer.ggml.pre");
+    return bad_file(
+        "the pre-tokenizer \"" + v.pre +
+            "\" is not known. A file with the same model's tokenizer.json beside it can be served from that",
+        "tokenizer.ggml.pre");
   }
   ESP_TRY(const auto merges, listed_merges(v));
   JsonText json;

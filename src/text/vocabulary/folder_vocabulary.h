@@ -18,9 +18,9 @@ namespace espalier {
 
 // What stands beside a vocabulary file.
 struct FolderSettings {
-  Json config;              // tokenizer_config.json, or null
-  TokenizerConfig tokens;   // the tokens that it and its companions name
-  std::string file_name;    // of the vocabulary
+  Json config;             // tokenizer_config.json, or null
+  TokenizerConfig tokens;  // the tokens that it and its companions name
+  std::string file_name;   // of the vocabulary
 
   std::string tokenizer_class() const;  // "LlamaTokenizer"; empty when none is named. Without "Fast"
   std::optional<bool> flag(const char* name) const;
@@ -37,7 +37,8 @@ struct OwnedVocabulary {
   void set(std::size_t id, std::string token);  // the vocabulary becomes long enough
   std::optional<TokenId> find(const std::string& token) const;
   // The token that the folder names so ("bos_token"), else the one with this text.
-  std::optional<TokenId> named(const FolderSettings& settings, const char* name, const std::string& otherwise = {}) const;
+  std::optional<TokenId> named(const FolderSettings& settings, const char* name,
+                               const std::string& otherwise = {}) const;
   // Under this name among the folder's special tokens, unless it says something else.
   void name_it(FolderSettings& settings, const char* name, std::optional<TokenId> id) const;
   const GgufVocabulary& view();

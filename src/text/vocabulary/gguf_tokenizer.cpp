@@ -48,7 +48,7 @@ Result<> check_sizes(const GgufVocabulary& v) {
 
 Result<> check_ids(const GgufVocabulary& v) {
   const std::pair<const char*, std::optional<TokenId>> ids[] = {
-      {"bos", v.bos}, {"eos", v.eos},     {"eot", v.eot},       {"eom", v.eom},
+      {"bos", v.bos},     {"eos", v.eos},       {"eot", v.eot},    {"eom", v.eom},
       {"unknown", v.unk}, {"seperator", v.sep}, {"padding", v.pad}};
   for (const auto& [name, id] : ids) {
     if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < v.tokens.size())) continue;

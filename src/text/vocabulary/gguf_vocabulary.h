@@ -42,21 +42,21 @@ struct GgufVocabulary {
   std::vector<TokenId> fim_ends;  // tokenizer.ggml.fim_{pad,rep,sep}_token_id: they end an answer too
   // tokenizer.ggml.add_{bos,eos,sep}_token; unset = as is usual for the model
   std::optional<bool> add_bos, add_eos, add_sep;
-  std::optional<bool> add_space_prefix;               // tokenizer.ggml.add_space_prefix
-  std::optional<bool> remove_extra_whitespaces;       // tokenizer.ggml.remove_extra_whitespaces
-  std::optional<bool> treat_whitespace_as_suffix;     // of SentencePiece files
-  std::string_view precompiled_charsmap;              // tokenizer.ggml.precompiled_charsmap (bytes)
-  std::optional<bool> lowercase, strip_accents;       // tokenizer.ggml.normalizer.*, for "bert" and "whitespace"
+  std::optional<bool> add_space_prefix;            // tokenizer.ggml.add_space_prefix
+  std::optional<bool> remove_extra_whitespaces;    // tokenizer.ggml.remove_extra_whitespaces
+  std::optional<bool> treat_whitespace_as_suffix;  // of SentencePiece files
+  std::string_view precompiled_charsmap;           // tokenizer.ggml.precompiled_charsmap (bytes)
+  std::optional<bool> lowercase, strip_accents;    // tokenizer.ggml.normalizer.*, for "bert" and "whitespace"
 
   // Of other files; GGUF files have them as here.
-  std::string pattern;                    // cuts text instead of what `pre` names
-  bool merges_by_id = false;              // no merges are listed: any two tokens that are one may join, the lowest id first
-  bool word_piece_names = false;          // "bert": tokens are spelled as in tokenizer.json, "##" before what goes on
-  bool clean_chinese = true;              // "bert": Chinese characters are words
-  bool byte_fallback = true;              // of "llama"; "t5" has none
-  bool escape_whitespaces = true;         // spaces are written as word marks
-  bool prefix_first_only = false;         // the blank before a text stands at its start only, not behind tokens found in it
-  bool user_defined_in_rewritten = false; // user-defined pieces are searched for in the rewritten text
+  std::string pattern;             // cuts text instead of what `pre` names
+  bool merges_by_id = false;       // no merges are listed: any two tokens that are one may join, the lowest id first
+  bool word_piece_names = false;   // "bert": tokens are spelled as in tokenizer.json, "##" before what goes on
+  bool clean_chinese = true;       // "bert": Chinese characters are words
+  bool byte_fallback = true;       // of "llama"; "t5" has none
+  bool escape_whitespaces = true;  // spaces are written as word marks
+  bool prefix_first_only = false;  // the blank before a text stands at its start only, not behind tokens found in it
+  bool user_defined_in_rewritten = false;  // user-defined pieces are searched for in the rewritten text
 };
 
 }  // namespace espalier

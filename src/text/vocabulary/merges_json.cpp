@@ -18,14 +18,10 @@ struct ByteLevelClass {
   const char* pre;
   bool cls_sep = false;  // <s> and </s> around every text
 };
-constexpr ByteLevelClass kClasses[] = {{"Qwen2Tokenizer", "qwen2"},
-                                       {"RobertaTokenizer", "gpt-2", true},
-                                       {"BartTokenizer", "gpt-2", true},
-                                       {"LongformerTokenizer", "gpt-2", true},
-                                       {"LEDTokenizer", "gpt-2", true},
-                                       {"MvpTokenizer", "gpt-2", true},
-                                       {"GPTNeoXTokenizer", "olmo"},
-                                       {"CohereTokenizer", "command-r"},
+constexpr ByteLevelClass kClasses[] = {{"Qwen2Tokenizer", "qwen2"},        {"RobertaTokenizer", "gpt-2", true},
+                                       {"BartTokenizer", "gpt-2", true},   {"LongformerTokenizer", "gpt-2", true},
+                                       {"LEDTokenizer", "gpt-2", true},    {"MvpTokenizer", "gpt-2", true},
+                                       {"GPTNeoXTokenizer", "olmo"},       {"CohereTokenizer", "command-r"},
                                        {"DebertaTokenizer", "gpt-2", true}};
 
 std::string_view next_line(std::string_view& text) {
@@ -65,7 +61,8 @@ Result<std::string> merges_json(std::string_view vocab, std::string_view merges,
   GgufVocabulary& v = own.vocabulary;
   v.model = "gpt2";
   const std::string name = settings.tokenizer_class();
-  const auto* known = std::find_if(std::begin(kClasses), std::end(kClasses), [&](const auto& c) { return c.name == name; });
+  const auto* known =
+      std::find_if(std::begin(kClasses), std::end(kClasses), [&](const auto& c) { return c.name == name; });
   const bool is_known = known != std::end(kClasses);
   v.pre = is_known ? known->pre : "gpt-2";
   v.add_space_prefix = settings.flag("add_prefix_space");
@@ -99,9 +96,9 @@ Result<std::string> word_list_json(std::string_view vocab, FolderSettings& setti
   v.sep = own.named(settings, "sep_token", "[SEP]");
   v.unk = own.named(settings, "unk_token", "[UNK]");
   v.pad = own.named(settings, "pad_token", "[PAD]");
-  for (const auto& [key, id] : {std::pair("cls_token", v.bos), std::pair("sep_token", v.sep),
-                                std::pair("unk_token", v.unk), std::pair("pad_token", v.pad),
-                                std::pair("mask_token", own.named(settings, "mask_token", "[MASK]"))}) {
+  for (const auto& [key, id] :
+       {std::pair("cls_token", v.bos), std::pair("sep_token", v.sep), std::pair("unk_token", v.unk),
+        std::pair("pad_token", v.pad), std::pair("mask_token", own.named(settings, "mask_token", "[MASK]"))}) {
     own.name_it(settings, key, id);
     if (!id) continue;
     v.types[static_cast<std::size_t>(*id)] = static_cast<std::int32_t>(GgufTokenType::control);

@@ -69,7 +69,11 @@ Result<std::string> word_piece_json(const GgufVocabulary& v) {
   json.raw("{\"version\":\"1.0\",");
   write_added_tokens(json, v);
   json.raw(R"(,"normalizer":{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":)");
-  json.boolean(v.clean_chinese).raw(",\"strip_accents\":").boolean(v.strip_accents.value_or(lower)).raw(",\"lowercase\":").boolean(lower);
+  json.boolean(v.clean_chinese)
+      .raw(",\"strip_accents\":")
+      .boolean(v.strip_accents.value_or(lower))
+      .raw(",\"lowercase\":")
+      .boolean(lower);
   json.raw(R"(},"pre_tokenizer":{"type":"BertPreTokenizer"},)");
   ESP_CHECK(write_post_processor(json, v, {.bos = true, .sep = true}));
   json.raw(R"(,"decoder":{"type":"WordPiece","prefix":"##","cleanup":true},"model":{"type":"WordPiece",)");
@@ -100,7 +104,8 @@ Result<std::string> whitespace_json(const GgufVocabulary& v) {
 }
 
 Result<std::string> longest_match_json(const GgufVocabulary& v) {
-  constexpr std::string_view level = R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false})";
+  constexpr std::string_view level =
+      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false})";
   JsonText json;
   json.raw("{\"version\":\"1.0\",");
   write_added_tokens(json, v);

@@ -131,7 +131,9 @@ void add_special(OwnedVocabulary& own, FolderSettings& settings, const std::vect
                  std::size_t ranks) {
   for (std::size_t i = 0; i < special.size(); ++i) {
     const std::size_t id = ranks + i;
-    const auto same = [&](const ListedToken& t) { return t.text == special[i] || t.id == static_cast<std::int64_t>(id); };
+    const auto same = [&](const ListedToken& t) {
+      return t.text == special[i] || t.id == static_cast<std::int64_t>(id);
+    };
     auto& listed = settings.tokens.listed;
     if (!special[i].empty() && std::none_of(listed.begin(), listed.end(), same) && !own.find(special[i]))
       listed.push_back({.text = special[i], .id = static_cast<std::int64_t>(id)});
@@ -188,11 +190,28 @@ Result<std::string> tekken_json(std::string_view bytes, FolderSettings& settings
       ESP_TRY(own.tokens[static_cast<std::size_t>(rank)], get_string(token, "token_str"));
     }
   } else {
-    constexpr const char* known[] = {"<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]",
-                                     "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]",
-                                     "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]",
-                                     "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"};
-    for (std::size_t i = 0; i < std::size(known) && i < static_cast<std::size_t>(special); ++i) own.tokens[i] = known[i];
+    constexpr const char* known[] = {"<unk>",
+                                     "<s>",
+                                     "</s>",
+                                     "[INST]",
+                                     "[/INST]",
+                                     "[AVAILABLE_TOOLS]",
+                                     "[/AVAILABLE_TOOLS]",
+                                     "[TOOL_RESULTS]",
+                                     "[/TOOL_RESULTS]",
+                                     "[TOOL_CALLS]",
+                                     "[IMG]",
+                                     "<pad>",
+                                     "[IMG_BREAK]",
+                                     "[IMG_END]",
+                                     "[PREFIX]",
+                                     "[MIDDLE]",
+                                     "[SUFFIX]",
+                                     "[SYSTEM_PROMPT]",
+                                     "[/SYSTEM_PROMPT]",
+                                     "[TOOL_CONTENT]"};
+    for (std::size_t i = 0; i < std::size(known) && i < static_cast<std::size_t>(special); ++i)
+      own.tokens[i] = known[i];
   }
   for (std::int64_t i = 0; i < special; ++i)
     v.types[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(GgufTokenType::control);

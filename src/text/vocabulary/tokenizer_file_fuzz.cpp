@@ -50,7 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (opened.error().message.empty()) std::abort();
     return 0;
   }
-  for (const std::string_view text : {"", " ", "Hello the  world\n\n12345 é😀 <s></s> ab  ", "\xe2\x96\x81\xef\xac\x81x"}) {
+  for (const std::string_view text :
+       {"", " ", "Hello the  world\n\n12345 é😀 <s></s> ab  ", "\xe2\x96\x81\xef\xac\x81x"}) {
     for (const bool continues : {false, true}) {
       const auto ids = (*opened)->encode(text, {.continues = continues});
       if (ids.ok() && !is_utf8((*opened)->decode(*ids))) std::abort();

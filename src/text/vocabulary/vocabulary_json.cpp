@@ -74,7 +74,8 @@ void write_vocabulary(JsonText& json, const GgufVocabulary& v, const std::unorde
   json.raw("\"vocab\":{");
   bool first = true;
   for (std::size_t i = 0; i < v.tokens.size(); ++i)
-    if (but.empty() || !but.contains(i)) json.next(first).string(name_of(v, i)).raw(":").number(static_cast<std::int64_t>(i));
+    if (but.empty() || !but.contains(i))
+      json.next(first).string(name_of(v, i)).raw(":").number(static_cast<std::int64_t>(i));
   json.raw("}");
 }
 

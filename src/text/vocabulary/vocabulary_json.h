@@ -49,7 +49,8 @@ struct UsualEnds {
 };
 Result<> write_post_processor(JsonText& json, const GgufVocabulary& v, UsualEnds usual);
 
-Result<std::string> byte_level_json(const GgufVocabulary& v);  // pairs of bytes, cut by the pattern of tokenizer.ggml.pre
+Result<std::string> byte_level_json(
+    const GgufVocabulary& v);  // pairs of bytes, cut by the pattern of tokenizer.ggml.pre
 Result<std::string> character_level_json(const GgufVocabulary& v);  // pairs of characters, spaces as word marks
 Result<std::string> unigram_json(const GgufVocabulary& v);          // the most likely cut
 Result<std::string> word_piece_json(const GgufVocabulary& v);       // BERT

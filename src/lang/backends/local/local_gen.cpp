@@ -130,10 +130,9 @@ void LocalGen::end(Result<> result) {
   if (!result.ok()) return sink_.on_end(std::move(result).error());
   const Sample& first = samples_.front();
   if (!prompt_only_)
-    text_->add_generated(words_, first.ids, first.text,
-                         {.skip_special = skip_special_,
-                          .constrained = constrained_,
-                          .cut = first.end.matched_string.has_value()});
+    text_->add_generated(
+        words_, first.ids, first.text,
+        {.skip_special = skip_special_, .constrained = constrained_, .cut = first.end.matched_string.has_value()});
   CallCounters& counters = group().counters;
   counters.calls += 1;
   counters.prompt_tokens += static_cast<std::int64_t>(prompt_.size());

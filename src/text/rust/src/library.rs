@@ -91,7 +91,13 @@ impl Library {
                 normalized: false,
                 special: t.special,
             });
-            AddedTokens::new(listed.collect(), false, |text| self.tokenizer.token_to_id(text), 0, &Normalizer::default())
+            AddedTokens::new(
+                listed.collect(),
+                false,
+                |text| self.tokenizer.token_to_id(text),
+                0,
+                &Normalizer::default(),
+            )
         });
         made.as_ref().map_err(String::clone)
     }

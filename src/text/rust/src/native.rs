@@ -134,7 +134,11 @@ impl Native {
             return text.len().div_ceil(most as usize);
         }
         let unchanged = self.normalizer.is_empty() && self.splitter.keeps_all() && !self.added.swallows_space();
-        if unchanged { self.model.spelled_bytes(text).div_ceil(longest) } else { 0 }
+        if unchanged {
+            self.model.spelled_bytes(text).div_ceil(longest)
+        } else {
+            0
+        }
     }
 
     /// Bytes of input that can end in one token of `longest` bytes; None when there is no bound.

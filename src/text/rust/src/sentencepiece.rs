@@ -81,7 +81,11 @@ impl SentencePiece {
 
     /// A piece as it stands in rewritten text.
     pub fn as_written(&self, piece: &str) -> String {
-        if self.escape { piece.replace(' ', "▁") } else { piece.to_owned() }
+        if self.escape {
+            piece.replace(' ', "▁")
+        } else {
+            piece.to_owned()
+        }
     }
 
     pub fn shrinkage(&self) -> Option<u32> {
