@@ -2,7 +2,6 @@
 // layers chosen by the token. Source: DeepSeek-V4's report; transformers' DeepseekV4Model.
 #include <fmt/format.h>
 
-#include "kernels/cpu/attention_task.h"  // kMaxValueDim
 #include "model/arch/families.h"
 #include "model/arch/latent.h"
 #include "model/blocks/compressed_attention.h"
@@ -60,7 +59,7 @@ CompressedAttention attention_of(const Fields& f, int layer) {
   CompressedAttention a;
   const Compression compression = compression_of(f, layer);
   a.heads = f.count({"num_attention_heads", "attention.head_count"}, ConfigLimits::heads);
-  a.head_dim = f.count_or({"head_dim", "attention.key_length"}, 512, kMaxValueDim);
+  a.head_dim = f.count_or({"head_dim", "attention.key_length"}, 512, ConfigLimits::value_dim);
   a.query_rank = f.count({"q_lora_rank", "attention.q_lora_rank"}, ConfigLimits::inner);
   a.window = f.integer_or({"sliding_window", "attention.sliding_window"}, 128, 1);
   a.groups = f.count({"o_groups", "attention.output_group_count"}, ConfigLimits::heads);
@@ -71,7 +70,7 @@ CompressedAttention attention_of(const Fields& f, int layer) {
   a.overlapping = compression.chosen;
   if (compression.chosen) {
     a.index_heads = f.count_or({"index_n_heads", "attention.indexer.head_count"}, 64, ConfigLimits::heads);
-    a.index_dim = f.count_or({"index_head_dim", "attention.indexer.key_length"}, 128, kMaxIndexDim);
+    a.index_dim = f.count_or({"index_head_dim", "attention.indexer.key_length"}, 128, ConfigLimits::key_dim);
     a.index_kept = f.count_or({"index_topk", "attention.indexer.top_k"}, 512, ConfigLimits::positions);
   }
   if (a.head_dim < 1 || a.heads * a.head_dim > ConfigLimits::attention_width || a.heads % a.groups != 0 || a.every > 1 << 16 ||

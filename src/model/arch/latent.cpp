@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "kernels/cpu/attention_task.h"  // kMaxKeyDim
 
 namespace espalier {
 namespace {
@@ -28,9 +27,9 @@ double yarn_score_factor(const Fields& f) {
 }
 
 void check_sizes(const Fields& f, const LatentAttention& a) {
-  if (a.rank > kMaxValueDim || a.width() > kMaxKeyDim)
+  if (a.rank > ConfigLimits::value_dim || a.width() > ConfigLimits::key_dim)
     f.refuse(kRank, fmt::format("{} is {} beside {} rotated dimensions, but at most {} and {} together are supported here",
-                                f.path(kRank), a.rank, a.rotated, kMaxValueDim, kMaxKeyDim));
+                                f.path(kRank), a.rank, a.rotated, ConfigLimits::value_dim, ConfigLimits::key_dim));
   if (std::int64_t{a.heads} * std::max(a.width(), a.plain + a.value) > ConfigLimits::attention_width)
     f.refuse(kRank, fmt::format("{} heads over {} {} are more than the limit of {}", a.heads, f.path(kRank), a.rank,
                                 ConfigLimits::attention_width));

@@ -12,7 +12,6 @@ namespace espalier {
 // Sizes, scale and rotation; YaRN's scores grow by the square of its magnitude over all dimensions.
 LatentAttention latent_attention(const Fields& f, double theta = 10000);
 
-inline constexpr int kMaxIndexDim = 576;  // of index keys
 float rms_eps(const Fields& f);
 
 }  // namespace espalier

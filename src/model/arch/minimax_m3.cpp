@@ -27,7 +27,7 @@ Indexer run_indexer(const Fields& f, const Attention& attention) {
   if (i.heads != attention.kv_heads && i.heads != 1)
     f.refuse(heads, fmt::format("{} is {}, but there must be one index head for each of the {} KV heads, or one for all",
                                 f.path(heads), i.heads, attention.kv_heads));
-  if (i.dim < attention.rope->dims() || i.dim > kMaxIndexDim || i.run < 1 || i.kept < 1 || i.local_runs > i.kept)
+  if (i.dim < attention.rope->dims() || i.dim > ConfigLimits::key_dim || i.run < 1 || i.kept < 1 || i.local_runs > i.kept)
     f.refuse(heads, fmt::format("an indexer of {} dimensions that keeps {} runs of {} positions, {} of them the last, is "
                                 "not possible",
                                 i.dim, i.kept, i.run, i.local_runs));

@@ -13,7 +13,7 @@ namespace {
 Indexer indexer_of(const Fields& f, const LatentAttention& a, int heads, bool pairs) {
   Indexer i;
   i.heads = f.count_or({"index_n_heads", "attention.indexer.head_count"}, heads, ConfigLimits::heads);
-  i.dim = f.count_or({"index_head_dim", "attention.indexer.key_length"}, 128, kMaxIndexDim);
+  i.dim = f.count_or({"index_head_dim", "attention.indexer.key_length"}, 128, ConfigLimits::key_dim);
   i.kept = f.count_or({"index_topk", "attention.indexer.top_k"}, 2048, ConfigLimits::positions);
   i.rope = a.rope;
   i.pairs = pairs;

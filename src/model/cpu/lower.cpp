@@ -1,5 +1,7 @@
 #include "model/cpu/lower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "model/cpu/attend_stage.h"
@@ -22,6 +24,7 @@ class Lowering {
         out_{{}, BufferMemory(max_rows), {}} {}
 
   Result<Lowered> run() {
+    ESP_CHECK(check_fields());
     use_buffers();
     ESP_CHECK(out_.memory.allocate());
     out_.logits = {reinterpret_cast<float*>(out_.memory.at(logits_)), program_.vocabulary};
@@ -41,6 +44,16 @@ class Lowering {
   }
 
  private:
+  Result<> check_fields() const {
+    for (const TokenField& field : program_.keeps.per_token)
+      if (field.key_dim > kMaxKeyDim || field.value_dim > kMaxValueDim)
+        return Error{Error::Kind::unsupported,
+                     fmt::format("keys of {} and values of {} dimensions are more than attention computes here: {} and {}",
+                                 field.key_dim, field.value_dim, kMaxKeyDim, kMaxValueDim),
+                     "head_dim", {}};
+    return success();
+  }
+
   // --- memory ---
 
   void use_buffers() {
