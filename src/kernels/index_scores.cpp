@@ -68,6 +68,13 @@ void SelectedPositions::reset(int rows, int selections, std::int64_t positions) 
   words_.assign(static_cast<std::size_t>(row_stride_) * static_cast<std::size_t>(rows), 0);
 }
 
+void SelectedPositions::keep_rows(std::span<const int> rows) {
+  for (std::int64_t to = 0; const int row : rows) {
+    std::copy_n(words_.data() + row * row_stride_, row_stride_, words_.data() + to * row_stride_);
+    ++to;
+  }
+}
+
 void choose_top(std::span<const float> scores, int top, std::span<std::uint64_t> bits) {
   if (top <= 0) return;
   if (std::cmp_greater_equal(top, scores.size()))

@@ -33,6 +33,7 @@ struct IndexShape {
   int local_runs = 0;    // at most top
   int entry_stride = 1;  // run is 1 where this is more
   int selections() const { return each_head ? heads : 1; }
+  bool operator==(const IndexShape&) const = default;
 };
 
 // The chosen positions of every row, as attention takes them.
@@ -40,6 +41,7 @@ class SelectedPositions {
  public:
   Selection view() const { return {words_.data(), row_stride_, head_stride_}; }
   void reset(int rows, int selections, std::int64_t positions);  // no bit is set
+  void keep_rows(std::span<const int> rows);                          // row i is now what row rows[i] was; ascending
   std::uint64_t* of(int row, int selection) { return words_.data() + row * row_stride_ + selection * head_stride_; }
 
  private:

@@ -128,7 +128,9 @@ TEST_P(EachGgufModel, EveryFileMeetsItsTolerance) {
           ids.resize(static_cast<std::size_t>(safe));
           EXPECT_EQ(greedy(**decoder, fresh, tokens, safe), ids) << name;
         } else {
-          EXPECT_LE(rms, 0.15) << name << " int8, prompt " << p;
+          // Where a choice of experts or positions hangs on rounding, the reference's own bf16 run says how much.
+          const auto own = golden.value("bf16_reference", nlohmann::json::object()).value("rms", 0.0);
+          EXPECT_LE(rms, std::max(0.15, 1.3 * own)) << name << " int8, prompt " << p;
         }
       }
     }
@@ -137,7 +139,10 @@ TEST_P(EachGgufModel, EveryFileMeetsItsTolerance) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EachGgufModel,
-                         ::testing::Values("gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3", "gguf-qwen3moe"),
+                         ::testing::Values("gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3", "gguf-gemma2",
+                                           "gguf-gemma3", "gguf-qwen3moe",
+                                           "gguf-deepseek2", "gguf-deepseek2-old", "gguf-glm4-moe-lite", "gguf-mistral4",
+                                           "gguf-deepseek32", "gguf-glm-dsa", "gguf-deepseek4", "gguf-minimax-m3"),
                          testing::golden_name);
 
 }  // namespace

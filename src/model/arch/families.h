@@ -8,9 +8,18 @@ namespace espalier {
 
 ModelSpec apertus(const Fields&);
 ModelSpec arcee(const Fields&);
+ModelSpec axk1(const Fields&);
+ModelSpec bailing_moe(const Fields&);
+ModelSpec bailing_moe_v2(const Fields&);
 ModelSpec cohere(const Fields&);
 ModelSpec cohere2(const Fields&);
 ModelSpec cohere2_moe(const Fields&);
+ModelSpec deepseek(const Fields&);
+ModelSpec deepseek_v2(const Fields&);
+ModelSpec deepseek_v3(const Fields&);
+ModelSpec deepseek_v32(const Fields&);
+ModelSpec deepseek_v4(const Fields&);
+ModelSpec dots1(const Fields&);
 ModelSpec ernie4_5(const Fields&);
 ModelSpec ernie4_5_moe(const Fields&);
 ModelSpec exaone(const Fields&);
@@ -24,6 +33,8 @@ ModelSpec gemma4(const Fields&);
 ModelSpec glm(const Fields&);
 ModelSpec glm4(const Fields&);
 ModelSpec glm4_moe(const Fields&);
+ModelSpec glm4_moe_lite(const Fields&);
+ModelSpec glm_moe_dsa(const Fields&);
 ModelSpec gpt2(const Fields&);
 ModelSpec gpt_neox(const Fields&);
 ModelSpec gpt_oss(const Fields&);
@@ -32,13 +43,18 @@ ModelSpec granite_swa(const Fields&);
 ModelSpec hunyuan_dense(const Fields&);
 ModelSpec hunyuan_moe(const Fields&);
 ModelSpec hy_v3(const Fields&);
+ModelSpec hy_v4(const Fields&);
 ModelSpec llama(const Fields&);
 ModelSpec llama4(const Fields&);
+ModelSpec longcat_flash(const Fields&);
 ModelSpec mimo_v2(const Fields&);
+ModelSpec minicpm3(const Fields&);
 ModelSpec minimax_m2(const Fields&);
+ModelSpec minimax_m3(const Fields&);
 ModelSpec ministral(const Fields&);
 ModelSpec ministral3(const Fields&);
 ModelSpec mistral(const Fields&);
+ModelSpec mistral4(const Fields&);
 ModelSpec mixtral(const Fields&);
 ModelSpec olmo2(const Fields&);
 ModelSpec olmo3(const Fields&);
@@ -53,6 +69,7 @@ ModelSpec seed_oss(const Fields&);
 ModelSpec smollm3(const Fields&);
 ModelSpec stablelm(const Fields&);
 ModelSpec starcoder2(const Fields&);
+ModelSpec youtu(const Fields&);
 
 // --- what relatives share ---
 

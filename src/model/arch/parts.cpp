@@ -44,7 +44,7 @@ int hidden_size(const Fields& f) {
   return f.count(kHidden, ConfigLimits::hidden);
 }
 
-ModelSpec decoder(const Fields& f, const std::function<Layer(int)>& layer) {
+ModelSpec decoder(const Fields& f, const std::function<Layer(int)>& layer, int layers) {
   ModelSpec spec;
   spec.vocabulary = f.count({"vocab_size", "vocab_size"}, ConfigLimits::vocabulary);
   spec.hidden = hidden_size(f);
@@ -52,7 +52,7 @@ ModelSpec decoder(const Fields& f, const std::function<Layer(int)>& layer) {
                                                   "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
                                                  1e-6, {.low = 0, .high = 1, .above_low = true}));
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, false);
-  const int layers = layer_count(f);
+  if (layers == 0) layers = layer_count(f);
   for (int i = 0; i < layers && !f.problem(); ++i) spec.layers.push_back(layer(i));
   return spec;
 }
@@ -80,7 +80,10 @@ Attention grouped_attention(const Fields& f, int layer) {
 }
 
 ActivationKind activation_of(const Fields& f, std::string_view otherwise) {
-  const FieldName field{"hidden_activation|hidden_act|activation_function|mlp_hidden_act"};
+  return activation_in(f, {"hidden_activation|hidden_act|activation_function|mlp_hidden_act"}, otherwise);
+}
+
+ActivationKind activation_in(const Fields& f, FieldName field, std::string_view otherwise) {
   const std::string name = f.word_or(field, otherwise);
   if (const auto known = activation_named(name)) return *known;
   f.refuse(field, fmt::format("{} is {}, which is not supported here; silu, gelu, gelu_pytorch_tanh, relu2 and their "

@@ -14,17 +14,21 @@ Experts deepseek_experts(const Fields& f, const RouterHabits& habits) {
   bool sigmoid = f.word_or({"scoring_func"}, habits.sigmoid ? "sigmoid" : "softmax") == "sigmoid";
   bool corrected = f.has({"topk_method"}) ? f.word_or({"topk_method"}, "") == "noaux_tc" : habits.corrected;
   if (f.is_gguf()) {
-    sigmoid = f.count_or({"", "expert_gating_func"}, habits.sigmoid ? 2 : 1) == 2;
+    // GLM-4.7-Flash's first files do not say; they are known by their vocabulary.
+    const bool usual = habits.sigmoid || f.count_or({"", "vocab_size"}, 0) == 154880;
+    sigmoid = f.count_or({"", "expert_gating_func"}, usual ? 2 : 1) == 2;
     corrected = sigmoid || habits.corrected;
   }
   r.scores = sigmoid ? RouterSpec::Scores::sigmoid : RouterSpec::Scores::softmax;
   e.correction = corrected;
   r.group_by_two = corrected;
   r.renormalise = f.flag_or({"norm_topk_prob", "expert_weights_norm"}, habits.renormalise);
+  if (habits.never_renormalise_softmax && !sigmoid && !f.is_gguf()) r.renormalise = false;
   r.renormalise_eps = 1e-20f;
   r.scale = static_cast<float>(f.number_or({"routed_scaling_factor|router_scaling_factor", "expert_weights_scale"}, 1.0));
   const FieldName groups{"n_group", "expert_group_count"};
   r.groups = std::max(1, f.count_or(groups, 1, r.count));
+  if (f.word_or({"topk_method"}, "") == "greedy") r.groups = 1;
   r.kept_groups = std::max(1, f.count_or({"topk_group", "expert_group_used_count"}, r.groups, r.groups));
   const FieldName shared{"n_shared_experts|num_shared_experts|num_shared_expert|moe_num_shared_experts",
                          "expert_shared_count"};

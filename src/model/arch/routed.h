@@ -13,6 +13,7 @@ struct RouterHabits {
   bool sigmoid = true;    // else softmax
   bool corrected = true;  // a correction takes part in the choice, groups count by their two best
   bool renormalise = true;
+  bool never_renormalise_softmax = false;  // HF's DeepSeek-V2 does not, whatever norm_topk_prob says
 };
 // Routed and shared experts, by the names of DeepSeek's checkpoints.
 Experts deepseek_experts(const Fields& f, const RouterHabits& habits);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/blocks/indexer.h"
 #include "model/program/rope_spec.h"
 #include "model/spec.h"
 #include "model/weights/needs.h"
@@ -36,6 +37,7 @@ struct Attention {
   std::optional<Norm> value_norm;
 
   Visibility visibility;
+  std::optional<Indexer> indexer;  // chooses which of these positions are read; GGUF files: in layers that have its tensors
   bool sinks = false;  // GGUF files: where they have them
   float cap = 0.0f;
   std::vector<float> slopes;  // ALiBi, of each head

@@ -44,7 +44,8 @@ std::string Experts::fused_tensor(const Builder& b, std::string_view name) const
 }
 
 FusedExperts Experts::layout(const Builder& b) const {
-  if (fused != FusedExperts::no || b.is_gguf()) return fused;
+  if (b.is_gguf() || b.has_tensor(fmt::format("{}.0.{}.weight", b.name("ffn_exps"), down))) return FusedExperts::no;
+  if (fused != FusedExperts::no) return fused;
   return b.has_tensor(fused_tensor(b, gated ? fused_gate_up : up)) ? FusedExperts::rows : FusedExperts::no;
 }
 
@@ -118,7 +119,9 @@ Rows Experts::route(Builder& b, Rows x) const {
   const Rows logits = b.matmul(x, {b.matrix("ffn_gate_inp", router.count + passing, x.width, router_bias)}, true);
   RouteOp op{router, logits, b.buffer(2 * router.chosen)};
   op.how.count += passing;
-  if (correction && (!b.is_gguf() || b.has("exp_probs_b", ".bias")))
+  if (by_token)
+    op.by_token = b.table(b.name("ffn_gate_tid2eid") + (b.is_gguf() ? ".weight" : ""), {b.spec().vocabulary, router.chosen});
+  else if (correction && (!b.is_gguf() || b.has("exp_probs_b", ".bias")))
     op.how.correction = b.vector("exp_probs_b", {op.how.count}, b.is_gguf() ? ".bias" : "");
   b.emit(op);
   return op.out;
@@ -151,7 +154,9 @@ Rows Experts::apply(Builder& b, Rows x, Rows routed) const {
 void Experts::add_shared(Builder& b, Rows x, Rows out) const {
   Mlp mlp;
   mlp.inner = b.outputs_of(shared_up, shared_inner);
-  mlp.how = how;
+  mlp.how = shared_how.value_or(how);
+  mlp.fused = shared_fused;
+  mlp.gate_up = "ffn_gate_up_shexp";
   mlp.gated = gated;
   mlp.bias = shared_bias;
   mlp.gate = shared_gate;

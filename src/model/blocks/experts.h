@@ -1,10 +1,11 @@
 // experts.h: a mixture of experts in place of an MLP: a router chooses a few for each token.
 //
-// Roles: ffn_gate_inp (router), exp_probs_b (its correction), ffn_exps with the experts' own names (HF: a tensor an
+// Roles: ffn_gate_inp (router), exp_probs_b (its correction), ffn_gate_tid2eid, ffn_exps with the experts' own names (HF: a tensor an
 // expert, or all in one; GGUF: ffn_gate_exps, ffn_up_exps, ffn_down_exps), and those of a shared expert. Keeps nothing.
 // Source: Switch Transformer (arXiv 2101.03961); DeepSeekMoE (arXiv 2401.06066).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,12 +32,15 @@ struct Experts {
   bool correction = false;
   bool weight_inputs = false;
   int passing = 0;  // experts behind the others that give their input back
+  bool by_token = false;  // the token's id decides who computes (ffn_gate_tid2eid), the router only how much
   FusedExperts fused = FusedExperts::no;
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
   std::string_view fused_gate_up = "gate_up_proj", fused_down = "down_proj";
 
   int shared_inner = 0;      // of an expert that every token passes; 0: none
   bool shared_bias = false;
+  std::optional<GateForm> shared_how;  // its own; else that of the others
+  bool shared_fused = false;  // HF checkpoints keep its gate and up in one tensor
   bool shared_gated = false;  // it counts as much as the sigmoid of ffn_gate_inp_shexp says
   std::string_view shared_gate = "ffn_gate_shexp", shared_up = "ffn_up_shexp", shared_down = "ffn_down_shexp";
 
@@ -44,6 +48,7 @@ struct Experts {
   // Of rows that a router of its own inputs has routed: [ids | weights].
   Rows apply(Builder& builder, Rows x, Rows routed) const;
   Rows route(Builder& builder, Rows x) const;
+  void add_shared(Builder& b, Rows x, Rows out) const;
 
  private:
   bool joined() const;
@@ -54,7 +59,6 @@ struct Experts {
   MatrixNeed up_need(Builder& b, int expert, int inputs) const;
   MatrixNeed fused_up(Builder& b, FusedExperts layout, int expert, int inputs) const;
   MatrixNeed down_need(Builder& b, int expert, int outputs) const;
-  void add_shared(Builder& b, Rows x, Rows out) const;
 };
 
 }  // namespace espalier

@@ -26,7 +26,7 @@ Rows Mlp::inside(Builder& b, Rows x) const {
     const Rows wide = b.matmul(x, {b.matrix(up, inner, x.width, bias)});
     return b.activate(wide, xielu ? learned(b) : how.activation);
   }
-  if (fused && (!b.is_gguf() || !b.has(gate))) {
+  if (fused && !b.has(gate)) {
     // GGUF files keep such a tensor under the name of `up`.
     MatrixPart first = b.matrix(b.is_gguf() ? up : gate_up, 2 * inner, x.width, bias), second = first;
     first.outputs = second.outputs = inner;

@@ -1,4 +1,5 @@
-// attend_stage.h: attention of one layer over what is stored of the tokens before.
+// attend_stage.h: attention of one layer over what is stored of the tokens before, in one part or in two under one
+// softmax.
 #pragma once
 
 #include <optional>
@@ -10,14 +11,20 @@ namespace espalier {
 
 class AttendStage final : public Stage {
  public:
-  AttendStage(const AttendOp& op, const Program& program, Place queries, Place out,
+  // states: [rows][state_width() floats] where there is a second part.
+  AttendStage(const AttendOp& op, const Program& program, Place queries, Place out, float* states,
               std::optional<ConvertedRows> converted, bool exact);
   void run(Pass& pass) override;
 
+  // Floats that stand between two parts, of one row.
+  static std::int64_t state_width(const AttendOp& op, const Program& program);
+
  private:
-  FieldId field_;
-  AttentionShape shape_;
+  FieldId field_, then_;
+  MaskId mask_, then_mask_;
+  AttentionShape shape_, then_shape_;
   Place queries_, out_;
+  float* states_;
   std::optional<ConvertedRows> converted_;
   const float* sinks_;
 };

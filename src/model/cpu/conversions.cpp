@@ -1,6 +1,7 @@
 #include "model/cpu/conversions.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace espalier {
 namespace {
@@ -17,8 +18,24 @@ bool is_one_of(const Op& op) {
 }  // namespace
 
 bool is_of_rows(const Op& op) {
-  return !is_one_of<MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, ConvolveOp, RecurrenceOp,
-                    ScanOp, KeepRowsOp, HeadOp>(op);
+  return !is_one_of<MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, ConvolveOp,
+                    RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>(op);
+}
+
+int first_of_stage(const Program& program, int op) {
+  const auto of_rows = [&](int i) { return i >= 0 && is_of_rows(program.ops[static_cast<std::size_t>(i)]); };
+  if (of_rows(op))
+    while (of_rows(op - 1)) --op;
+  return op;
+}
+
+int last_of_stage(const Program& program, int op) {
+  const auto of_rows = [&](int i) {
+    return std::cmp_less(i, program.ops.size()) && is_of_rows(program.ops[static_cast<std::size_t>(i)]);
+  };
+  if (of_rows(op))
+    while (of_rows(op + 1)) ++op;
+  return op;
 }
 
 Conversions::Conversions(const Program& program, const ComputeWith& with, const std::vector<Linear>& matrices)
@@ -106,7 +123,8 @@ void Conversions::place(BufferMemory& memory) {
     int last = c.maker;
     for (const Service& service : services_)
       if (service.conversion == static_cast<int>(i)) last = std::max(last, service.op);
-    c.memory = memory.use(row_bytes(c.format, c.rows.width), c.maker, last);
+    const int first = first_of_stage(program_, c.before && c.maker > 0 ? c.maker - 1 : c.maker);
+    c.memory = memory.use(row_bytes(c.format, c.rows.width), first, last);
   }
 }
 

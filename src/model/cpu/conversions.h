@@ -62,4 +62,9 @@ class Conversions {
 // Whether the operation computes each row by itself.
 bool is_of_rows(const Op& op);
 
+// Operations of rows that follow one another are one stage, which takes a row through all of them before the next row:
+// what any of them uses is in use from the first to the last.
+int first_of_stage(const Program& program, int op);
+int last_of_stage(const Program& program, int op);
+
 }  // namespace espalier

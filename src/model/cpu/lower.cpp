@@ -1,8 +1,12 @@
 #include "model/cpu/lower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "model/cpu/attend_stage.h"
+#include "model/cpu/choose_stage.h"
+#include "model/cpu/compress_stage.h"
 #include "model/cpu/conversions.h"
 #include "model/cpu/experts_stage.h"
 #include "model/cpu/rows_stage.h"
@@ -20,6 +24,7 @@ class Lowering {
         out_{{}, BufferMemory(max_rows), {}} {}
 
   Result<Lowered> run() {
+    ESP_CHECK(check_fields());
     use_buffers();
     ESP_CHECK(out_.memory.allocate());
     out_.logits = {reinterpret_cast<float*>(out_.memory.at(logits_)), program_.vocabulary};
@@ -39,6 +44,16 @@ class Lowering {
   }
 
  private:
+  Result<> check_fields() const {
+    for (const TokenField& field : program_.keeps.per_token)
+      if (field.key_dim > kMaxKeyDim || field.value_dim > kMaxValueDim)
+        return Error{Error::Kind::unsupported,
+                     fmt::format("keys of {} and values of {} dimensions are more than attention computes here: {} and {}",
+                                 field.key_dim, field.value_dim, kMaxKeyDim, kMaxValueDim),
+                     "head_dim", {}};
+    return success();
+  }
+
   // --- memory ---
 
   void use_buffers() {
@@ -47,8 +62,8 @@ class Lowering {
     for (int i = 0; i < ops; ++i)
       for_each_place(program_.ops[static_cast<std::size_t>(i)], [&](const Rows& rows, bool) {
         auto& [first, last] = spans[static_cast<std::size_t>(rows.buffer)];
-        first = std::min(first, i);
-        last = std::max(last, i);
+        first = std::min(first, first_of_stage(program_, i));
+        last = std::max(last, last_of_stage(program_, i));
       });
     for (std::size_t b = 0; b < spans.size(); ++b)
       buffers_.push_back(out_.memory.use(static_cast<std::size_t>(program_.buffers[b]) * sizeof(float),
@@ -56,8 +71,14 @@ class Lowering {
     conversions_.place(out_.memory);
     logits_ = out_.memory.use(static_cast<std::size_t>(program_.vocabulary) * sizeof(float), 0, ops);
     scratch_.resize(static_cast<std::size_t>(ops));
-    for (int i = 0; i < ops; ++i)
-      if (const auto* o = std::get_if<ExpertsOp>(&program_.ops[static_cast<std::size_t>(i)])) use_scratch(i, *o);
+    states_.assign(static_cast<std::size_t>(ops), -1);
+    for (int i = 0; i < ops; ++i) {
+      const Op& op = program_.ops[static_cast<std::size_t>(i)];
+      if (const auto* o = std::get_if<ExpertsOp>(&op)) use_scratch(i, *o);
+      if (const auto* o = std::get_if<AttendOp>(&op); o != nullptr && o->then >= 0)
+        states_[static_cast<std::size_t>(i)] = out_.memory.use(
+            static_cast<std::size_t>(AttendStage::state_width(*o, program_)) * sizeof(float), i, i);
+    }
   }
 
   struct ScratchBuffers {
@@ -179,8 +200,17 @@ class Lowering {
     push(std::make_unique<ExpertsStage>(o, std::move(experts), input(o.in), place(o.routed), place(o.out), scratch));
   }
   void add(const AttendOp& o) {
-    push(std::make_unique<AttendStage>(o, program_, place(o.queries), place(o.out), converted_output(),
+    const int states = states_[static_cast<std::size_t>(op_)];
+    push(std::make_unique<AttendStage>(o, program_, place(o.queries), place(o.out),
+                                       states < 0 ? nullptr : reinterpret_cast<float*>(out_.memory.at(states)),
+                                       converted_output(), loaded_.with.mode == Activations::f32));
+  }
+  void add(const ChooseOp& o) {
+    push(std::make_unique<ChooseStage>(o, program_, place(o.queries), o.weights ? place(o.weights) : Place(),
                                        loaded_.with.mode == Activations::f32));
+  }
+  void add(const CompressOp& o) {
+    push(std::make_unique<CompressStage>(o, program_, place(o.values), place(o.gates), place(o.out)));
   }
   void add(const ConvolveOp& o) {
     push(std::make_unique<ConvolveStage>(o, program_, place(o.in), place(o.out)));
@@ -222,6 +252,7 @@ class Lowering {
   Lowered out_;
   std::vector<int> buffers_;
   std::vector<ScratchBuffers> scratch_;
+  std::vector<int> states_;  // between two parts of attention
   int logits_ = -1, op_ = 0;
   bool kept_ = false;
   RowsStage* open_rows_ = nullptr;

@@ -23,12 +23,32 @@ Pass::Pass(const Batch& batch, const KvView& kv, const ComputeWith& with)
   }
 }
 
+std::vector<AttentionSequence> Pass::attention_sequences() const {
+  std::vector<AttentionSequence> sequences;
+  for (const BatchSequence& s : sequences_) sequences.push_back({s.row_begin, s.rows, s.first_position, s.runs});
+  return sequences;
+}
+
 AttentionPlan& Pass::plan(const AttentionShape& shape) {
   for (auto& [known, plan] : plans_)
     if (known == shape) return plan;
-  std::vector<AttentionSequence> sequences;
-  for (const BatchSequence& s : sequences_) sequences.push_back({s.row_begin, s.rows, s.first_position, s.runs});
-  return plans_.emplace_back(shape, AttentionPlan(shape, sequences, with_.team.size())).second;
+  return plans_.emplace_back(shape, AttentionPlan(shape, attention_sequences(), with_.team.size())).second;
+}
+
+IndexPlan& Pass::index_plan(const IndexShape& shape) {
+  for (auto& [known, plan] : index_plans_)
+    if (known == shape) return plan;
+  return index_plans_.emplace_back(shape, IndexPlan(shape, attention_sequences(), with_.team.size())).second;
+}
+
+void Pass::set_mask(MaskId id, SelectedPositions& chosen) {
+  const auto at = static_cast<std::size_t>(id);
+  if (masks_.size() <= at) masks_.resize(at + 1);
+  masks_[at] = &chosen;
+}
+
+Selection Pass::mask(MaskId id) const {
+  return id < 0 ? Selection{} : masks_[static_cast<std::size_t>(id)]->view();
 }
 
 void Pass::keep_wanted_rows() {
@@ -55,6 +75,9 @@ void Pass::keep_wanted_rows() {
   tokens_.resize(batch_.logit_rows.size());
   sequences_ = std::move(kept);
   plans_.clear();
+  index_plans_.clear();
+  for (SelectedPositions* mask : masks_)
+    if (mask != nullptr) mask->keep_rows(batch_.logit_rows);
 }
 
 }  // namespace espalier

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/index_scores.h"
 #include "model/batch.h"
 #include "model/cpu/linear.h"
 #include "model/program/op.h"
@@ -36,6 +37,10 @@ class Pass {
   const KvLayer& field(FieldId id) const { return kv_.layers[static_cast<std::size_t>(id)]; }
 
   AttentionPlan& plan(const AttentionShape& shape);  // made once for all layers of a shape
+  IndexPlan& index_plan(const IndexShape& shape);
+  // What an operation has chosen for the rows, until another replaces it; `chosen` outlives the pass.
+  void set_mask(MaskId id, SelectedPositions& chosen);
+  Selection mask(MaskId id) const;  // -1: all
 
   // From now on row i is what row batch().logit_rows[i] was.
   void keep_wanted_rows();
@@ -48,7 +53,10 @@ class Pass {
   std::vector<std::int64_t> position_, rope_length_;
   std::vector<BatchSequence> sequences_;
   std::int64_t positions_end_ = 0;
+  std::vector<AttentionSequence> attention_sequences() const;
   std::vector<std::pair<AttentionShape, AttentionPlan>> plans_;
+  std::vector<std::pair<IndexShape, IndexPlan>> index_plans_;
+  std::vector<SelectedPositions*> masks_;
 };
 
 }  // namespace espalier

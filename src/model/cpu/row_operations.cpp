@@ -165,11 +165,18 @@ RowFunction make(const RotateOp& o, const RowParts& parts) {
   const Place heads = parts.place(o.heads);
   const RopeTables* tables = &parts.ropes[static_cast<std::size_t>(o.rope)];
   const auto rotate = o.pairs ? parts.cpu.functions.rotate_pairs : parts.cpu.rotate_halves;
-  return [=](const Pass& pass, int row) {
+  return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     const RopeTable& table = tables->of(pass.rope_length(row));
-    const std::int64_t position = pass.position(row);
+    const std::int64_t position = std::max<std::int64_t>(0, pass.position(row) + o.shift);
+    const float* sines = table.sines(position);
+    if (o.back) {
+      thread_local std::vector<float> negated;
+      negated.resize(static_cast<std::size_t>(table.half()));
+      cpu.functions.scale(-1.0f, sines, negated.data(), table.half());
+      sines = negated.data();
+    }
     for (int h = 0; h < o.count; ++h)
-      rotate(heads.row(row) + h * o.stride + o.offset, table.cosines(position), table.sines(position), table.half());
+      rotate(heads.row(row) + h * o.stride + o.offset, table.cosines(position), sines, table.half());
   };
 }
 
@@ -246,6 +253,50 @@ RowFunction make(const CutOffOp& o, const RowParts& parts) {
     for (std::int64_t i = 0; i < o.in.width; ++i) squares += std::pow(static_cast<double>(x[i]) - mean, 2);
     const auto from = static_cast<float>(mean + std::sqrt(squares / n) * static_cast<double>(o.deviations));
     for (std::int64_t i = 0; i < o.in.width; ++i) out.row(row)[i] = std::max(0.0f, x[i] - from);
+  };
+}
+
+// Rows of the mixing matrix add up to one, then columns and rows in turn. Source: Sinkhorn and Knopp, 1967.
+void balance(std::vector<float>& m, int n, int rounds, float eps) {
+  const auto at = [&](int i, int j) -> float& { return m[static_cast<std::size_t>(i * n + j)]; };
+  const auto norm = [&](bool columns) {
+    for (int i = 0; i < n; ++i) {
+      float sum = eps;
+      for (int j = 0; j < n; ++j) sum += columns ? at(j, i) : at(i, j);
+      for (int j = 0; j < n; ++j) (columns ? at(j, i) : at(i, j)) /= sum;
+    }
+  };
+  norm(true);
+  for (int round = 1; round < rounds; ++round) {
+    norm(false);
+    norm(true);
+  }
+}
+
+RowFunction make(const StreamGatesOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out);
+  const float *scale = values(parts, o.scale), *base = values(parts, o.base);
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    const int n = o.streams, width = o.in.width;
+    thread_local std::vector<float> logits, mixing;
+    logits.resize(static_cast<std::size_t>(width));
+    for (int i = 0; i < width; ++i)
+      logits[static_cast<std::size_t>(i)] = scale[std::min(i / n, 2)] * in.row(row)[i] + base[i];
+    float* to = out.row(row);
+    const int gates = std::min(o.parts, 2) * n;
+    cpu.functions.activate({ActivationKind::sigmoid}, logits.data(), to, gates);
+    cpu.functions.affine(1.0f, o.eps, to, to, n);
+    if (o.parts > 1) cpu.functions.affine(o.after_factor, o.after_eps, to + n, to + n, n);
+    if (o.parts < 3) return;
+    mixing.assign(logits.begin() + 2 * n, logits.end());
+    for (int i = 0; i < n; ++i) {
+      float* of = mixing.data() + i * n;
+      cpu.functions.softmax(of, of, n);
+      cpu.functions.affine(1.0f, o.eps, of, of, n);
+    }
+    balance(mixing, n, o.rounds, o.eps);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) to[2 * n + j * n + i] = mixing[static_cast<std::size_t>(i * n + j)];
   };
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 // Whether later tokens read what the operation writes.
 bool stores(const Op& op) {
-  return std::holds_alternative<StoreOp>(op) || std::holds_alternative<ConvolveOp>(op) ||
-         std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op);
+  return std::holds_alternative<StoreOp>(op) || std::holds_alternative<CompressOp>(op) ||
+         std::holds_alternative<ConvolveOp>(op) || std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op);
 }
 
 bool covers(const Rows& all, const Rows& some) {
@@ -50,6 +50,13 @@ void Builder::fail(Error error) {
 }
 
 // --- what is stored ---
+
+std::string Builder::name(std::string_view role) const {
+  return spec_.names.of(naming_, role, layer_, part_, [this](const std::string& name) {
+    return has_tensor(name + ".weight") || has_tensor(name) || has_tensor(name + ".down_proj") ||
+           has_tensor(name + ".0.down_proj.weight") || has_tensor(name + ".0.w2.weight");
+  });
+}
 
 bool Builder::has(std::string_view role, std::string_view ending) const {
   return has_tensor(name(role).append(ending));

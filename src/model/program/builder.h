@@ -32,7 +32,9 @@ class Builder {
   bool is_gguf() const { return naming_ == Naming::gguf; }
 
   // --- what is stored ---
-  std::string name(std::string_view role) const { return spec_.names.of(naming_, role, layer_); }
+  std::string name(std::string_view role) const;
+  // Which of several like parts of the layer the names are of ("{}" in them).
+  void set_part(int part) { part_ = part; }
   bool has(std::string_view role, std::string_view ending = ".weight") const;  // in the file
   bool has_tensor(const std::string& name) const { return weights_ != nullptr && weights_->find(name) != nullptr; }
   // How many outputs a matrix of a GGUF file has, whose metadata do not always tell.
@@ -55,7 +57,8 @@ class Builder {
   // --- operations ---
   Rows buffer(int width);
   RopeId rope(const RopeSpec& spec);
-  MaskId mask() { return program_.masks++; }
+  MaskId mask() { return last_mask_ = program_.masks++; }
+  MaskId last_mask() const { return last_mask_; }  // of this layer or the last one that made any; -1: none has
   void emit(Op op) { program_.ops.push_back(std::move(op)); }
   Rows norm(Rows in, const Norm& norm, std::string_view role);
   // The gain and bias of a norm, one_plus applied.
@@ -87,7 +90,8 @@ class Builder {
   const ModelSpec& spec_;
   const Weights* weights_;
   Naming naming_;
-  int layer_ = -1;
+  int layer_ = -1, part_ = 0;
+  MaskId last_mask_ = -1;
   Program program_;
   std::vector<FieldId> field_of_layer_;
   std::vector<std::pair<std::string_view, Rows>> remembered_;

@@ -94,12 +94,14 @@ struct CopyOp {
 };
 
 // Turns dimensions [offset, offset + the table's) of each of `count` heads, `stride` apart. pairs: (2 i, 2 i + 1) turn
-// together instead of (i, i + half).
+// together instead of (i, i + half). By the angles of position + shift (0 where that is below), backwards where `back`.
 struct RotateOp {
   RopeId rope;
   Rows heads;
   int count = 0, stride = 0, offset = 0;
   bool pairs = false;
+  int shift = 0;
+  bool back = false;
 };
 
 // heads *= 1 + beta * log(1 + floor((position + offset) / period))
@@ -155,6 +157,17 @@ struct CutOffOp {
   float deviations = 0.0f;
 };
 
+// The coefficients by which `streams` rows are joined and renewed (hyper-connections), of raw values in = [before |
+// after | mixing, streams x streams]: before = sigmoid(scale[0] * in + base) + eps; after = after_factor * sigmoid(scale[1]
+// * in + base) + after_eps; mixing = softmax(scale[2] * in + base) by rows + eps, its columns and rows normed in turn
+// `rounds` times, and out has it transposed. parts: how many of the three there are.
+struct StreamGatesOp {
+  Rows in, out;
+  VectorId scale = -1, base = -1;  // [parts]; as wide as the row
+  int streams = 0, parts = 3, rounds = 0;
+  float eps = 0.0f, after_factor = 1.0f, after_eps = 0.0f;
+};
+
 // --- operations over several rows, or split inside a row ---
 
 // out = in * matrix^T (+ bias), or added to out. wide: inputs whose rounding hurts most keep more bits.
@@ -200,17 +213,33 @@ struct AttendOp {
   VectorId slopes = -1;  // [heads], ALiBi
   float cap = 0.0f;      // of scores; 0: none
   MaskId mask = -1;      // which positions each row may see at all
-  FieldId then = -1;     // the same softmax goes on over this field, under then_mask
+  FieldId then = -1;     // the same softmax goes on over this field, from position 0 on, under then_mask
   MaskId then_mask = -1;
+  int then_every = 1;  // it has entries only at the last of so many positions
 };
 
-// The `kept` positions of the field of index keys with the best sum over heads of weight * relu(query * key * scale).
+// The `kept` positions of the field of index keys with the best sum over heads of weight * relu(query * key * scale); or,
+// without weights, those of the best query * key * scale for each head, which stands for the KV head of its number (one
+// head: for all). Positions may compete in runs; see kernels/index_scores.h.
 struct ChooseOp {
   FieldId field;
   Rows queries, weights;
   int heads = 0, kept = 0;
   float scale = 1.0f;
   MaskId mask = -1;
+  int run = 1, local_runs = 0;
+  int every = 1;  // there are entries only at the last of so many positions
+};
+
+// At the last of every `every` positions: out = sum of values * softmax of (gates + bias) over these positions, channel by
+// channel; zeros elsewhere. overlapping: values and gates are [next | own], and the sum goes over `next` of the positions
+// of the window before and `own` of this one's.
+struct CompressOp {
+  Rows values, gates, out;
+  int every = 1;
+  bool overlapping = false;
+  VectorId bias = -1;     // [every][width of gates]
+  std::size_t state = 0;  // [1 or, overlapping, 2][greatest gate, sum, weighted sum][width of out]
 };
 
 // out = silu(bias + sum over j of weights[j][c] * in[t - taps + 1 + j][c]); state: the last taps - 1 inputs.
@@ -271,7 +300,7 @@ struct HeadOp {
 };
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, StoreOp,
-                        RouteOp, MixOp, ScaleToOp, CutOffOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp,
-                        ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
+                        RouteOp, MixOp, ScaleToOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp,
+                        CompressOp, ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

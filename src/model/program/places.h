@@ -64,6 +64,10 @@ struct Visit {
     read(o.in);
     write(o.out);
   }
+  void operator()(const StreamGatesOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
   void operator()(const DecayOp& o) const {
     read(o.in);
     write(o.out);
@@ -96,6 +100,11 @@ struct Visit {
   void operator()(const ChooseOp& o) const {
     read(o.queries);
     read(o.weights);
+  }
+  void operator()(const CompressOp& o) const {
+    read(o.values);
+    read(o.gates);
+    write(o.out);
   }
   void operator()(const ConvolveOp& o) const {
     read(o.in);

@@ -34,6 +34,7 @@ constexpr std::pair<std::string_view, std::string_view> kHfNames[] = {
     {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
     {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
     {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+    {"ffn_gate_up_shexp", "mlp.shared_experts.gate_up_proj"},
     {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
     {"attn_q_a", "self_attn.q_a_proj"},
     {"attn_q_a_norm", "self_attn.q_a_layernorm"},
@@ -41,23 +42,38 @@ constexpr std::pair<std::string_view, std::string_view> kHfNames[] = {
     {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
     {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
     {"attn_kv_b", "self_attn.kv_b_proj"},
+    {"indexer.attn_q_b", "self_attn.indexer.wq_b"},
+    {"indexer.attn_k", "self_attn.indexer.wk"},
+    {"indexer.k_norm", "self_attn.indexer.k_norm"},
+    {"indexer.proj", "self_attn.indexer.weights_proj"},
 };
 
 }  // namespace
 
-std::string Names::of(Naming naming, std::string_view role, int layer) const {
+std::string Names::of(Naming naming, std::string_view role, int layer, int part,
+                      const std::function<bool(const std::string&)>& known) const {
   const bool is_hf = naming == Naming::hf;
   const auto& own = is_hf ? hf : gguf;
   const auto found = std::ranges::find(own, role, &Entry::role);
-  std::string name(role);
+  std::string_view names = role;
   if (found != own.end())
-    name = found->name;
+    names = found->name;
   else if (is_hf)
     if (const auto* shared = std::ranges::find(kHfNames, role, &std::pair<std::string_view, std::string_view>::first);
         shared != std::end(kHfNames))
-      name = shared->second;
-  if (layer < 0) return name;
-  return fmt::format(fmt::runtime(is_hf ? layer_prefix : "blk.{}."), layer) + name;
+      names = shared->second;
+  const std::string prefix =
+      layer < 0 ? std::string() : fmt::format(fmt::runtime(is_hf ? layer_prefix : "blk.{}."), layer);
+  std::string first;
+  while (!names.empty()) {
+    const std::string_view one = names.substr(0, names.find('|'));
+    std::string whole = prefix + fmt::format(fmt::runtime(one), part);
+    names.remove_prefix(std::min(names.size(), one.size() + 1));
+    if (names.empty() && first.empty()) return whole;
+    if (known && known(whole)) return whole;
+    if (first.empty()) first = std::move(whole);
+  }
+  return first;
 }
 
 }  // namespace espalier

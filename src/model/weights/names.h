@@ -5,6 +5,7 @@
 // Source: the checkpoints of each family; gguf-py's tensor mapping for the roles.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +19,18 @@ enum class Naming { hf, gguf };
 struct Names {
   struct Entry {
     std::string_view role;
-    std::string name;  // of the layer's tensors below the layer's prefix, else whole; without ".weight"
+    // Of the layer's tensors below the layer's prefix, else whole; without ".weight". Several spellings apart by '|'; {} is
+    // the number of a part of the layer.
+    std::string name;
   };
   std::string layer_prefix = "model.layers.{}.";  // HF; GGUF's is "blk.{}."
   std::vector<Entry> hf;                          // where they are not Llama's
   std::vector<Entry> gguf;                        // where they are not the role itself
 
-  // layer -1: a tensor of the whole model. Without ".weight" or ".bias".
-  std::string of(Naming naming, std::string_view role, int layer) const;
+  // layer -1: a tensor of the whole model. Without ".weight" or ".bias". The first spelling that the file has by `known`;
+  // else the first.
+  std::string of(Naming naming, std::string_view role, int layer, int part = 0,
+                 const std::function<bool(const std::string&)>& known = {}) const;
 };
 
 }  // namespace espalier

@@ -1,0 +1,35 @@
+// indexer.h: chooses which earlier positions a layer's attention reads, by small index keys kept of every token.
+//
+// Two kinds. weighted: queries come from what attention's queries are made of, one selection serves all heads, the sum
+// over index heads of weight * relu(query * key) decides (DeepSeek's lightning indexer). Otherwise: queries come from the
+// row, each index head chooses runs of positions for the KV head of its number (MiniMax-M3).
+// Roles: indexer.attn_q_b (weighted) or indexer.attn_q, indexer.attn_k, indexer.proj (weights), indexer.k_norm,
+// indexer.q_norm. Keeps: an index key of every token. Source: DeepSeek-V3.2-Exp; transformers' models.
+#pragma once
+
+#include <optional>
+
+#include "model/program/rope_spec.h"
+#include "model/spec.h"
+
+namespace espalier {
+
+struct Indexer {
+  int heads = 0, dim = 0, kept = 0;
+  bool weighted = true;
+  int run = 1, local_runs = 0;  // positions that are chosen together; the last runs up to the row's own always are
+  std::optional<RopeSpec> rope;
+  bool pairs = false;
+  int rotate_from = 0;  // first dimension that turns
+  Norm key_norm;
+  std::optional<Norm> query_norm;
+
+  // Chooses for every row; query_base: what attention's queries are made of.
+  MaskId operator()(Builder& builder, Rows x, Rows query_base) const;
+
+ private:
+  void rotate(Builder& b, Rows rows, int count) const;
+  static void norm(Builder& b, Rows rows, int count, const Norm& norm, std::string_view role);
+};
+
+}  // namespace espalier
