@@ -16,15 +16,16 @@ namespace espalier {
 int layer_count(const Fields& f);
 int hidden_size(const Fields& f);
 
-// Vocabulary, width, norm, tied head; and the layers, as `layer` gives them.
-ModelSpec decoder(const Fields& f, const std::function<Layer(int layer)>& layer);
+// Vocabulary, width, norm, tied head; and the layers, as `layer` gives them: so many, or (0) as the checkpoint says.
+ModelSpec decoder(const Fields& f, const std::function<Layer(int layer)>& layer, int layers = 0);
 
 // Heads, grouped keys and values; rotation of whole heads by halves. layer: where heads may differ between layers, as
-// in GGUF files of models whose other layers have none.
-Attention grouped_attention(const Fields& f, int layer = -1);
+// in GGUF files of models whose other layers have none. layer_type: whose rotation, where types of layers differ in it.
+Attention grouped_attention(const Fields& f, int layer = -1, std::string_view layer_type = {});
 // Taps of a short convolution, in the range that is computed here.
 int taps_of(const Fields& f, FieldName name, int otherwise);
 ActivationKind activation_of(const Fields& f, std::string_view otherwise = "silu");
+ActivationKind activation_in(const Fields& f, FieldName field, std::string_view otherwise);
 Mlp gated_mlp(const Fields& f);
 
 // A norm before each half: attn_norm, ffn_norm.

@@ -44,6 +44,7 @@ struct Experts {
   // Of rows that a router of its own inputs has routed: [ids | weights].
   Rows apply(Builder& builder, Rows x, Rows routed) const;
   Rows route(Builder& builder, Rows x) const;
+  void add_shared(Builder& b, Rows x, Rows out) const;
 
  private:
   bool joined() const;
@@ -54,7 +55,6 @@ struct Experts {
   MatrixNeed up_need(Builder& b, int expert, int inputs) const;
   MatrixNeed fused_up(Builder& b, FusedExperts layout, int expert, int inputs) const;
   MatrixNeed down_need(Builder& b, int expert, int outputs) const;
-  void add_shared(Builder& b, Rows x, Rows out) const;
 };
 
 }  // namespace espalier
