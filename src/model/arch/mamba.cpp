@@ -10,6 +10,7 @@ namespace {
 
 ModelSpec mixers_alone(const Fields& f, const Block& mixer) {
   ModelSpec spec = decoder(f, [&](int) { return Layer{{{mixer, "attn_norm"}}}; });
+  spec.longest = 1 << 20;  // as llama.cpp has it: no layer counts positions
   spec.names.layer_prefix = "backbone.layers.{}.";
   spec.names.hf = mamba_names("mixer");
   for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{

@@ -49,7 +49,7 @@ constexpr Architecture kTable[] = {
     {"lfm3", "Lfm3", "", lfm3},
     {"llama", "Llama", "llama", llama},
     {"llama4", "Llama4", "llama4", llama4, "llama4_text"},
-    {"mamba", "Mamba|MambaLMHead", "mamba", mamba},
+    {"mamba", "Mamba", "mamba", mamba},
     {"mamba2", "Mamba2", "mamba2", mamba2},
     {"mimo_v2_flash", "MiMoV2Flash|MiMoV2", "mimo2", mimo_v2, "mimo_v2"},
     {"minimax", "MiniMax|MiniMaxText01|MiniMaxM1", "", minimax, "minimax_text_01|minimax_m1"},
