@@ -78,6 +78,76 @@ TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
   std::printf("%-24s worst error %.1e of the logits' spread\n", GetParam().c_str(), worst_of_all);
 }
 
+// How far logits lie from the reference's, in parts of their spread: of 95 % of positions, and over all.
+struct Distance {
+  std::vector<double> worst;  // of each position
+  double squares = 0;
+  std::size_t values = 0;
+
+  void add(std::span<const float> got, std::span<const float> want, std::size_t vocabulary, double spread) {
+    for (std::size_t row = 0; row < got.size(); row += vocabulary) {
+      double most = 0;
+      for (std::size_t i = row; i < row + vocabulary; ++i) {
+        const double difference = (static_cast<double>(got[i]) - static_cast<double>(want[i])) / spread;
+        most = std::max(most, std::abs(difference));
+        squares += difference * difference;
+      }
+      worst.push_back(most);
+    }
+    values += got.size();
+  }
+  double p95() {
+    std::ranges::sort(worst);
+    return worst[worst.size() * 95 / 100];
+  }
+  double root_mean_square() const { return std::sqrt(squares / static_cast<double>(values)); }
+};
+
+bool has_experts(const Program& program) {
+  return std::ranges::any_of(program.ops, [](const Op& op) { return std::holds_alternative<ExpertsOp>(op); });
+}
+
+// A changed choice of experts changes all that follows: mixtures are judged by the mean alone. Where the reference's own
+// run in bf16 lies near a bound, the golden says how far, and 1.3 times that is the bound.
+TEST_P(EachTextModel, DefaultModeStaysNearTheReference) {
+  const auto folder = testing::golden(std::string("models/") + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  auto file = SafetensorsFile::open_folder(folder);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  auto config = load_hf_config(folder);
+  if (!config.ok() && config.error().message.find("which is not supported") != std::string::npos)
+    GTEST_SKIP() << "left out: no architecture for " << GetParam() << " yet";
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  ComputeTeam team(2);
+  const Weights weights(*file, Naming::hf);
+  auto decoder = Decoder::load(config->spec, weights, {Activations::int8, 512}, team);
+  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
+  const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
+  auto logits_file = SafetensorsFile::open(folder / "logits.safetensors");
+  ASSERT_TRUE(logits_file.ok());
+  Distance distance;
+  for (std::size_t p = 0; p < golden["prompts"].size(); ++p) {
+    const std::vector<TokenId> tokens = golden["prompts"][p]["tokens"];
+    SmallPool pool((*decoder)->keeps(), KvType::bf16, 256);
+    const auto got = all_logits(**decoder, pool, tokens, 512);
+    const auto want = decode(*logits_file->find("p" + std::to_string(p) + ".logits"));
+    ASSERT_EQ(got.size(), want.size());
+    distance.add(got, want, static_cast<std::size_t>((*decoder)->vocabulary()), golden["logit_std"]);
+  }
+  const bool experts = has_experts((*decoder)->program());
+  double most_p95 = 0.25, most_rms = experts ? 0.2 : 0.05;
+  if (const auto own = golden.find("bf16_reference"); own != golden.end()) {
+    most_p95 = std::max(most_p95, 1.3 * own->value("p95", 0.0));
+    most_rms = std::max(most_rms, 1.3 * own->value("rms", 0.0));
+  }
+  if (!experts) {
+    EXPECT_LE(distance.p95(), most_p95);
+  }
+  EXPECT_LE(distance.root_mean_square(), most_rms);
+  std::printf("%-24s default mode: p95 %.3f, root mean square %.3f of the logits' spread\n", GetParam().c_str(), distance.p95(),
+              distance.root_mean_square());
+}
+
 INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModel,
                          ::testing::ValuesIn(testing::text_goldens()),
                          testing::golden_name);

@@ -29,7 +29,7 @@ class Reader {
     made_.architecture = architecture->name;
     made_.class_name = std::string(architecture->classes.substr(0, architecture->classes.find('|'))) + "ForCausalLM";
     made_.spec = architecture->declare(fields);
-    made_.context_length = context_length_of(fields);
+    made_.context_length = context_length_of(fields, made_.spec.longest);
     if (fields.problem()) return in_file(*fields.problem(), file_.name());
     made_.vocabulary = made_.spec.vocabulary;
     ESP_CHECK(read_tokens());

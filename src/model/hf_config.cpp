@@ -138,7 +138,7 @@ Result<ModelConfig> read_fields(const Json& whole, const std::string& file) {
   config.head = head_of(named.class_name);
   const Fields fields(root, Naming::hf, "");
   config.spec = named.architecture->declare(fields);
-  config.context_length = context_length_of(fields);
+  config.context_length = context_length_of(fields, config.spec.longest);
   if (fields.problem()) return *fields.problem();
   config.vocabulary = config.spec.vocabulary;
   ESP_CHECK(read_tokens(root, config));

@@ -6,6 +6,7 @@
 // model. Threads: values.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -58,6 +59,7 @@ struct ModelSpec {
   bool tied_head = false;  // the head is the embedding
   bool head_bias = false;
   float logit_scale = 1.0f, logit_cap = 0.0f;
+  std::int64_t longest = 2048;  // text, where the checkpoint does not say
   Block enter = {}, leave = {};  // behind the embedding, before the last norm; for several residual streams
 };
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "model/arch/parts.h"
+#include "model/arch/routed.h"
+#include "model/blocks/delta_rule.h"
 #include "model/blocks/experts.h"
 
 namespace espalier {
@@ -11,6 +13,7 @@ ModelSpec arcee(const Fields&);
 ModelSpec axk1(const Fields&);
 ModelSpec bailing_moe(const Fields&);
 ModelSpec bailing_moe_v2(const Fields&);
+ModelSpec bamba(const Fields&);
 ModelSpec cohere(const Fields&);
 ModelSpec cohere2(const Fields&);
 ModelSpec cohere2_moe(const Fields&);
@@ -25,6 +28,8 @@ ModelSpec ernie4_5_moe(const Fields&);
 ModelSpec exaone(const Fields&);
 ModelSpec exaone4(const Fields&);
 ModelSpec exaone_moe(const Fields&);
+ModelSpec falcon_h1(const Fields&);
+ModelSpec falcon_mamba(const Fields&);
 ModelSpec gemma(const Fields&);
 ModelSpec gemma2(const Fields&);
 ModelSpec gemma3(const Fields&);
@@ -39,16 +44,25 @@ ModelSpec gpt2(const Fields&);
 ModelSpec gpt_neox(const Fields&);
 ModelSpec gpt_oss(const Fields&);
 ModelSpec granite(const Fields&);
+ModelSpec granite_hybrid(const Fields&);
+ModelSpec granite_moe(const Fields&);
 ModelSpec granite_swa(const Fields&);
 ModelSpec hunyuan_dense(const Fields&);
 ModelSpec hunyuan_moe(const Fields&);
 ModelSpec hy_v3(const Fields&);
 ModelSpec hy_v4(const Fields&);
+ModelSpec jamba(const Fields&);
+ModelSpec lfm2(const Fields&);
+ModelSpec lfm2_moe(const Fields&);
+ModelSpec lfm3(const Fields&);
 ModelSpec llama(const Fields&);
 ModelSpec llama4(const Fields&);
 ModelSpec longcat_flash(const Fields&);
+ModelSpec mamba(const Fields&);
+ModelSpec mamba2(const Fields&);
 ModelSpec mimo_v2(const Fields&);
 ModelSpec minicpm3(const Fields&);
+ModelSpec minimax(const Fields&);
 ModelSpec minimax_m2(const Fields&);
 ModelSpec minimax_m3(const Fields&);
 ModelSpec ministral(const Fields&);
@@ -56,15 +70,20 @@ ModelSpec ministral3(const Fields&);
 ModelSpec mistral(const Fields&);
 ModelSpec mistral4(const Fields&);
 ModelSpec mixtral(const Fields&);
+ModelSpec nemotron_h(const Fields&);
 ModelSpec olmo2(const Fields&);
 ModelSpec olmo3(const Fields&);
+ModelSpec olmo_hybrid(const Fields&);
 ModelSpec olmoe(const Fields&);
 ModelSpec phi(const Fields&);
 ModelSpec phi3(const Fields&);
 ModelSpec qwen2(const Fields&);
 ModelSpec qwen2_moe(const Fields&);
 ModelSpec qwen3(const Fields&);
+ModelSpec qwen3_5(const Fields&);
+ModelSpec qwen3_5_moe(const Fields&);
 ModelSpec qwen3_moe(const Fields&);
+ModelSpec qwen3_next(const Fields&);
 ModelSpec seed_oss(const Fields&);
 ModelSpec smollm3(const Fields&);
 ModelSpec stablelm(const Fields&);
@@ -75,7 +94,10 @@ ModelSpec youtu(const Fields&);
 
 Visibility qwen_window(const Fields&, int layer);
 Experts experts_of(const Fields&);  // count, chosen and width; a plain softmax router
-Attention granite_attention(const Fields&);
+bool qwen_layer_is_dense(const Fields&, int layer);
+Experts qwen_experts(const Fields&);
+Attention granite_attention(const Fields&, int layer = -1);
+DeltaRule delta_net(const Fields&);
 void granite_scales(const Fields&, ModelSpec&);
 
 }  // namespace espalier

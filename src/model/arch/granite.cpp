@@ -13,11 +13,11 @@ void granite_scales(const Fields& f, ModelSpec& spec) {
     for (Half& half : layer.halves) half.scale = residual;
 }
 
-Attention granite_attention(const Fields& f) {
-  Attention a = grouped_attention(f);
+Attention granite_attention(const Fields& f, int layer) {
+  Attention a = grouped_attention(f, layer);
   a.pairs_in_gguf = true;
   a.qkv_bias = a.out_bias = f.flag_or({"attention_bias"}, false);
-  a.scale = static_cast<float>(f.number_or({"attention_multiplier", "attention.scale"}, 1));
+  a.scale = static_cast<float>(f.number_or({"attention_multiplier", "attention.scale"}, f.is_gguf() ? 0 : 1));
   return a;
 }
 

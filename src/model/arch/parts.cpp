@@ -36,7 +36,8 @@ int layer_count(const Fields& f) {
   const FieldName name{"num_hidden_layers|n_layer|n_layers|num_layers", "block_count"};
   const int all = f.count(name, ConfigLimits::layers);
   const int drafts = f.is_gguf() ? f.count_or({"", "nextn_predict_layers"}, 0, ConfigLimits::layers) : 0;
-  if (drafts >= all) f.refuse(name, fmt::format("{} is {}, but {} of these layers are said to draft", f.path(name), all, drafts));
+  if (drafts >= all)
+    f.refuse(name, fmt::format("{} is {}, but {} of these layers are said to draft", f.path(name), all, drafts));
   return std::max(1, all - drafts);
 }
 
@@ -48,9 +49,10 @@ ModelSpec decoder(const Fields& f, const std::function<Layer(int)>& layer, int l
   ModelSpec spec;
   spec.vocabulary = f.count({"vocab_size", "vocab_size"}, ConfigLimits::vocabulary);
   spec.hidden = hidden_size(f);
-  spec.norm.eps = static_cast<float>(f.number_or({"rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps",
-                                                  "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
-                                                 1e-6, {.low = 0, .high = 1, .above_low = true}));
+  spec.norm.eps =
+      static_cast<float>(f.number_or({"rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps",
+                                      "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
+                                     1e-6, {.low = 0, .high = 1, .above_low = true}));
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, false);
   if (layers == 0) layers = layer_count(f);
   for (int i = 0; i < layers && !f.problem(); ++i) spec.layers.push_back(layer(i));
@@ -61,10 +63,11 @@ int taps_of(const Fields& f, FieldName name, int otherwise) {
   return static_cast<int>(f.integer_or(name, otherwise, 2, ConfigLimits::taps));
 }
 
-Attention grouped_attention(const Fields& f, int layer) {
+Attention grouped_attention(const Fields& f, int layer, std::string_view layer_type) {
   Attention a;
   a.heads = layer < 0 ? f.count(kHeads, ConfigLimits::heads) : f.count_of(kHeads, layer, 0, ConfigLimits::heads);
-  if (a.heads < 1) f.refuse(kHeads, fmt::format("{} gives layer {} no heads, but it has attention", f.path(kHeads), layer));
+  if (a.heads < 1)
+    f.refuse(kHeads, fmt::format("{} gives layer {} no heads, but it has attention", f.path(kHeads), layer));
   a.heads = std::max(1, a.heads);
   const int kv_heads = layer < 0 ? static_cast<int>(f.integer_or(kKvHeads, a.heads, 1, a.heads))
                                  : f.count_of(kKvHeads, layer, a.heads, a.heads);
@@ -72,10 +75,10 @@ Attention grouped_attention(const Fields& f, int layer) {
   a.head_dim = head_dim_of(f, hidden_size(f), a.heads);
   check_heads(f, a.heads, a.kv_heads, a.head_dim);
   a.value_dim = f.count_or({"", "attention.value_length"}, a.head_dim, ConfigLimits::head_dim);
-  a.query_norm.eps = static_cast<float>(
-      f.number_or({"rms_norm_eps|layer_norm_eps|norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
-                  1e-6, {.low = 0, .high = 1, .above_low = true}));
-  a.rope = rope_of(f, {.head_dim = a.head_dim});
+  a.query_norm.eps = static_cast<float>(f.number_or(
+      {"rms_norm_eps|layer_norm_eps|norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"}, 1e-6,
+      {.low = 0, .high = 1, .above_low = true}));
+  a.rope = rope_of(f, {.head_dim = a.head_dim, .layer_type = layer_type});
   return a;
 }
 

@@ -20,8 +20,8 @@ int hidden_size(const Fields& f);
 ModelSpec decoder(const Fields& f, const std::function<Layer(int layer)>& layer, int layers = 0);
 
 // Heads, grouped keys and values; rotation of whole heads by halves. layer: where heads may differ between layers, as
-// in GGUF files of models whose other layers have none.
-Attention grouped_attention(const Fields& f, int layer = -1);
+// in GGUF files of models whose other layers have none. layer_type: whose rotation, where types of layers differ in it.
+Attention grouped_attention(const Fields& f, int layer = -1, std::string_view layer_type = {});
 // Taps of a short convolution, in the range that is computed here.
 int taps_of(const Fields& f, FieldName name, int otherwise);
 ActivationKind activation_of(const Fields& f, std::string_view otherwise = "silu");

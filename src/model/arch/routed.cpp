@@ -22,11 +22,11 @@ Experts deepseek_experts(const Fields& f, const RouterHabits& habits) {
   r.scores = sigmoid ? RouterSpec::Scores::sigmoid : RouterSpec::Scores::softmax;
   e.correction = corrected;
   r.group_by_two = corrected;
-  r.renormalise = f.flag_or({"norm_topk_prob", "expert_weights_norm"}, habits.renormalise);
+  r.renormalise = f.flag_or({"norm_topk_prob|moe_renormalize", "expert_weights_norm"}, habits.renormalise);
   if (habits.never_renormalise_softmax && !sigmoid && !f.is_gguf()) r.renormalise = false;
   r.renormalise_eps = 1e-20f;
   r.scale = static_cast<float>(f.number_or({"routed_scaling_factor|router_scaling_factor", "expert_weights_scale"}, 1.0));
-  const FieldName groups{"n_group", "expert_group_count"};
+  const FieldName groups{"n_group|num_expert_group", "expert_group_count"};
   r.groups = std::max(1, f.count_or(groups, 1, r.count));
   if (f.word_or({"topk_method"}, "") == "greedy") r.groups = 1;
   r.kept_groups = std::max(1, f.count_or({"topk_group", "expert_group_used_count"}, r.groups, r.groups));

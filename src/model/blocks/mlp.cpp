@@ -33,14 +33,13 @@ Rows Mlp::inside(Builder& b, Rows x) const {
     second.rows.first = inner;
     return b.gated(x, first, second, how);
   }
-  if (cut_off) {
-    const Rows both = b.matmul(x, {b.matrix(gate, inner, x.width, bias), b.matrix(up, inner, x.width, bias)});
-    const Rows first = both.part(0, inner);
-    b.emit(CutOffOp{first, first, *cut_off});
-    b.emit(GateOp{how, first, both.part(inner, inner), first});
-    return first;
-  }
-  return b.gated(x, b.matrix(gate, inner, x.width, bias), b.matrix(up, inner, x.width, bias), how);
+  MatrixPart by = b.matrix(gate, inner, x.width, bias), value = b.matrix(up, inner, x.width, bias);
+  if (!cut_off && gate_scale == 1.0f) return b.gated(x, std::move(by), std::move(value), how);
+  const Rows both = b.matmul(x, {std::move(by), std::move(value)}), first = both.part(0, inner);
+  if (gate_scale != 1.0f) b.scale(first, gate_scale);
+  if (cut_off) b.emit(CutOffOp{first, first, *cut_off});
+  b.emit(GateOp{how, first, both.part(inner, inner), first});
+  return first;
 }
 
 Rows Mlp::operator()(Builder& b, Rows x) const {

@@ -58,7 +58,7 @@ RecurrenceStage::RecurrenceStage(const RecurrenceOp& op, const Program& program,
     : op_(op), at_(places), constant_decay_(values(program, op.constant_decay)), skip_(values(program, op.skip)) {}
 
 LinearRecurrenceTask RecurrenceStage::task_of(const BatchSequence& s, int head) const {
-  const int key_head = head / (op_.heads / op_.key_heads);
+  const int key_head = op_.in_turns ? head % op_.key_heads : head / (op_.heads / op_.key_heads);
   LinearRecurrenceTask task{};
   task.q = at_.queries.row(s.row_begin) + key_head * op_.key_dim;
   task.k = at_.keys.row(s.row_begin) + key_head * op_.key_dim;

@@ -148,6 +148,22 @@ std::vector<std::int64_t> Fields::integers(FieldName name, std::size_t most) con
   return out;
 }
 
+std::pair<double, double> Fields::ends_or(FieldName name, std::pair<double, double> otherwise) const {
+  const Json* value = find(name);
+  if (value == nullptr) return otherwise;
+  const auto end = [&](const Json& one) {
+    const Json* spelled = find_field(one, "__float__");
+    if (spelled != nullptr && *spelled == "Infinity") return std::numeric_limits<double>::infinity();
+    return one.is_number() ? one.get<double>() : std::numeric_limits<double>::quiet_NaN();
+  };
+  if (value->is_array() && value->size() == 2) {
+    const std::pair<double, double> ends = {end(value->front()), end(value->back())};
+    if (ends.first <= ends.second) return ends;
+  }
+  refuse(name, fmt::format("{} must be a list of two numbers, the smaller one first", path(name)));
+  return otherwise;
+}
+
 bool Fields::lists(FieldName name, std::int64_t value) const {
   const auto all = integers(name);
   return std::ranges::find(all, value) != all.end();

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json_fields.h"
@@ -65,6 +66,8 @@ class Fields {
   std::string word_of(FieldName name, int layer, std::string_view otherwise) const;
   std::vector<double> numbers(FieldName name, std::size_t most = 4096) const;  // empty when absent
   std::vector<std::int64_t> integers(FieldName name, std::size_t most = 4096) const;
+  // The two ends of a range, either of which may be infinite (transformers writes {"__float__": "Infinity"}).
+  std::pair<double, double> ends_or(FieldName name, std::pair<double, double> otherwise) const;
   bool lists(FieldName name, std::int64_t value) const;  // whether a list of integers has it
   // The fields of an object within; problems are kept here. Empty when absent.
   Fields at(FieldName name) const;

@@ -231,8 +231,8 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish) {
 
 // Where a checkpoint does not say for how many positions it was trained, max_position_embeddings is that number and the
 // factor extends it; else max_position_embeddings already is the extended one.
-std::int64_t context_length_of(const Fields& f) {
-  const std::int64_t positions = f.integer_or(kPositions, 2048, 1);
+std::int64_t context_length_of(const Fields& f, std::int64_t otherwise) {
+  const std::int64_t positions = f.integer_or(kPositions, otherwise, 1);
   const Parameters p(f, f.at({"rope_parameters"}).has({"full_attention"}) ? "full_attention" : "");
   const std::string kind = p.kind();
   if (f.is_gguf() || p.says(kOriginal) || (kind != "linear" && kind != "dynamic" && kind != "yarn")) return positions;

@@ -31,7 +31,7 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish);
 // 0.1 * mscale * ln(factor) + 1, by which YaRN and DeepSeek's scores grow.
 double yarn_magnitude(double factor, double mscale = 1.0);
 
-// The longest text in tokens that the checkpoint is made for, its scaling considered.
-std::int64_t context_length_of(const Fields& f);
+// The longest text in tokens that the checkpoint is made for, its scaling considered; `otherwise` where it does not say.
+std::int64_t context_length_of(const Fields& f, std::int64_t otherwise = 2048);
 
 }  // namespace espalier

@@ -252,12 +252,14 @@ struct ConvolveOp {
 };
 
 // A matrix S [key_dim][value_dim] a head: S = decay * S; u = beta * (v - S^T k) (delta) or beta * v; S += k u^T;
-// out = S^T q * scale + skip * v. Heads share queries and keys evenly: head h reads those of head h / (heads / key_heads).
+// out = S^T q * scale + skip * v. Heads share queries and keys evenly: head h reads those of head h / (heads / key_heads),
+// or (in_turns) h % key_heads.
 struct RecurrenceOp {
   Rows queries, keys, values, out;
   Rows decay = {}, beta = {};  // [heads] or [heads * key_dim]; [heads]; decay may be constant instead
   VectorId constant_decay = -1, skip = -1;  // [heads]
   int heads = 0, key_heads = 0, key_dim = 0, value_dim = 0;
+  bool in_turns = false;
   bool delta = false;
   float scale = 1.0f;
   std::size_t state = 0;  // [heads][key_dim][value_dim]

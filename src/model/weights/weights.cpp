@@ -38,9 +38,15 @@ const Tensor* Weights::find(std::string_view name) const {
     return file_.find("language_model." + std::string(name));
   }
   // Checkpoints of a model without its head leave the first part of names away.
+  // Those of Mamba's relatives begin with "backbone.", "model." or both.
   for (const std::string_view first : {"model.", "transformer.", "backbone."})
-    if (name.starts_with(first)) return file_.find(name.substr(first.size()));
-  return nullptr;
+    if (name.starts_with(first)) {
+      const std::string_view rest = name.substr(first.size());
+      if (const Tensor* found = file_.find(rest)) return found;
+      if (first == "backbone.")
+        if (const Tensor* found = file_.find("model." + std::string(rest))) return found;
+    }
+  return naming_ == Naming::hf ? file_.find("model." + std::string(name)) : nullptr;
 }
 
 Result<const Tensor*> Weights::get(std::string_view name, const Shape& shape) const {

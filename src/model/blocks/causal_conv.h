@@ -1,0 +1,26 @@
+// causal_conv.h: a short convolution over the tokens before, each channel by itself; part of recurrent layers.
+//
+// Tensors: weights [channels, taps] (a dimension of 1 between), of one role or of several side by side; a bias
+// [channels], in GGUF files where there is one. Keeps: the last taps - 1 rows of each sequence.
+// Source: Mamba (arXiv 2312.00752).
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/spec.h"
+
+namespace espalier {
+
+struct CausalConv {
+  std::vector<std::pair<std::string_view, int>> parts = {};  // roles and their channels
+  int taps = 4;
+  bool bias = false;
+  ActivationKind activation = ActivationKind::silu;
+
+  // In the place of the rows.
+  void operator()(Builder& builder, Rows rows) const;
+};
+
+}  // namespace espalier
