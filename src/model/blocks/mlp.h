@@ -17,6 +17,7 @@ struct Mlp {
   bool fused = false;        // HF checkpoints keep gate and up in one tensor
   bool bias = false;
   std::optional<float> cut_off = {};  // a gate counts only by what it is so many deviations above its row's mean
+  bool inner_norm = false;   // what goes into `down` is normed by ffn_sub_norm
   bool xielu = false;        // the activation is xIELU, whose shape the checkpoint has learned
   std::string_view gate = "ffn_gate", up = "ffn_up", down = "ffn_down", gate_up = "ffn_gate_up";
 
