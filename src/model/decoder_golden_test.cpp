@@ -152,6 +152,48 @@ INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModel,
                          ::testing::ValuesIn(testing::text_goldens()),
                          testing::golden_name);
 
+// GGUF files of checkpoints that have goldens, with the same weights: made as llama.cpp's converter makes them
+// (tools/goldens/make_gguf_relatives.py).
+std::vector<std::string> gguf_families() {
+  std::vector<std::string> names;
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(testing::data("goldens/gguf-families"), absent))
+    names.push_back(entry.path().stem());
+  std::ranges::sort(names);
+  return names;
+}
+
+class EachFamilyInGguf : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EachFamilyInGguf, GivesItsCheckpointsLogits) {
+  const auto folder = testing::golden("models/" + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  auto file = GgufFile::open(testing::data("goldens/gguf-families") / (GetParam() + ".gguf"));
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  auto config = read_gguf_config(*file);
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  ComputeTeam team(2);
+  const Weights weights(*file, Naming::gguf);
+  auto decoder = Decoder::load(config->spec, weights, {Activations::f32, 512}, team);
+  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
+  const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
+  auto logits_file = SafetensorsFile::open(folder / "logits.safetensors");
+  ASSERT_TRUE(logits_file.ok());
+  for (std::size_t p = 0; p < golden["prompts"].size(); ++p) {
+    const std::vector<TokenId> tokens = golden["prompts"][p]["tokens"];
+    const auto want = decode(*logits_file->find("p" + std::to_string(p) + ".logits"));
+    SmallPool pool((*decoder)->keeps(), KvType::f32, 256);
+    const auto got = all_logits(**decoder, pool, tokens, 512);
+    ASSERT_EQ(got.size(), want.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      worst = std::max(worst, std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
+    EXPECT_LE(worst / golden["logit_std"].get<double>(), 1e-3) << GetParam() << " prompt " << p;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, EachFamilyInGguf, ::testing::ValuesIn(gguf_families()), testing::golden_name);
+
 class EachGgufModel : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EachGgufModel, EveryFileMeetsItsTolerance) {

@@ -49,8 +49,9 @@ class Reader {
   Result<Json> object_of_fields() const {
     Json object = Json::object();
     for (const GgufValue& value : metadata_.entries()) {
-      if (!value.key.starts_with(prefix_ + ".")) continue;
-      const std::string name(value.key.substr(prefix_.size() + 1));
+      const bool own = value.key.starts_with(prefix_ + ".");
+      if (!own && !value.key.starts_with("xielu.")) continue;  // Apertus' stand beside them
+      const std::string name(own ? value.key.substr(prefix_.size() + 1) : value.key);
       ESP_TRY(object[name], json_of(value));
     }
     return object;

@@ -39,7 +39,8 @@ void let_slide(const Fields& f, int layer, const std::optional<RopeSpec>& rope, 
 
 ModelSpec cohere(const Fields& f) {
   Attention attention = cohere_attention(f);
-  if (f.flag_or({"use_qk_norm"}, false)) {
+  attention.head_norm_may_lack = true;
+  if (f.flag_or({"use_qk_norm"}, f.is_gguf())) {
     attention.head_norm = Attention::HeadNorm::each_own;
     attention.query_norm.kind = NormOp::Kind::layer;
   }
@@ -51,7 +52,8 @@ ModelSpec cohere2_moe(const Fields& f) {
   Attention attention = cohere_attention(f);
   const auto rope = attention.rope;
   Experts experts = deepseek_experts(f, {.sigmoid = f.is_gguf(), .corrected = false});
-  const bool sigmoid = f.word_or({"expert_selection_fn"}, f.is_gguf() ? "sigmoid" : "softmax") == "sigmoid";
+  const bool sigmoid = f.is_gguf() ? f.count_or({"", "expert_gating_func"}, 2) == 2
+                                   : f.word_or({"expert_selection_fn"}, "softmax") == "sigmoid";
   experts.router.scores = sigmoid ? RouterSpec::Scores::sigmoid : RouterSpec::Scores::softmax_of_chosen;
   if (!sigmoid) experts.router.renormalise = false;
   const bool average = experts.shared_inner > 0 && f.word_or({"shared_expert_combination_strategy"}, "average") == "average";

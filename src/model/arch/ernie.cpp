@@ -34,7 +34,6 @@ bool has_experts(const Fields& f, int layer) {
 ModelSpec ernie4_5(const Fields& f) {
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(ernie_attention(f), ernie_mlp(f)); });
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
-  spec.head_bias = f.flag_or({"use_bias"}, false);
   return spec;
 }
 

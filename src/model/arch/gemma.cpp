@@ -23,10 +23,18 @@ static float root(double x) {
   return static_cast<float>(std::sqrt(x));
 }
 
+// GGUF files do not say by what scores are divided: the width of heads, but in the largest models that of the model over
+// their number.
+static double query_scalar(const Fields& f, const Attention& a) {
+  const int layers = f.is_gguf() ? layer_count(f) : 0;
+  const bool largest = (layers == 46 && f.has({"", "attn_logit_softcapping"})) || layers == 62;
+  return largest ? static_cast<double>(hidden_size(f)) / a.heads : a.head_dim;
+}
+
 Attention gemma_attention(const Fields& f, int layer) {
-  Attention a = grouped_attention(f, layer);
+  Attention a = attention_heads(f, layer);
   a.qkv_bias = a.out_bias = f.flag_or({"attention_bias"}, false);
-  a.scale = 1.0f / root(f.number_or({"query_pre_attn_scalar"}, a.head_dim, {.low = 0, .above_low = true}));
+  a.scale = 1.0f / root(f.number_or({"query_pre_attn_scalar"}, query_scalar(f, a), {.low = 0, .above_low = true}));
   a.cap = static_cast<float>(f.number_or({"attn_logit_softcapping", "attn_logit_softcapping"}, 0));
   return a;
 }
@@ -57,6 +65,7 @@ int shared_layer(const Fields& f, int layer, int layers, int sharing, const std:
 ModelSpec gemma(const Fields& f) {
   Attention attention = gemma_attention(f);
   attention.scale = 0;
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim});
   ModelSpec spec = gemma_decoder(f, [&](int) { return pre_norm(attention, gemma_mlp(f)); });
   spec.names.hf.clear();
   return spec;
@@ -64,10 +73,22 @@ ModelSpec gemma(const Fields& f) {
 
 ModelSpec gemma2(const Fields& f) {
   Attention attention = gemma_attention(f);
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim});
   const std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
   return gemma_decoder(f, [&](int layer) {
     attention.visibility = Visibility::window(layer_is(f, layer, "sliding_attention", layer % 2 == 0) ? window : 0);
     return sandwich(attention, gemma_mlp(f));
+  });
+}
+
+// VaultGemma: the same without norms behind the halves.
+ModelSpec vaultgemma(const Fields& f) {
+  Attention attention = gemma_attention(f);
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim});
+  const std::int64_t window = f.integer_or({"sliding_window"}, 4096);
+  return gemma_decoder(f, [&](int layer) {
+    attention.visibility = Visibility::window(layer_is(f, layer, "sliding_attention", layer % 2 == 0) ? window : 0);
+    return pre_norm(attention, gemma_mlp(f));
   });
 }
 

@@ -2,6 +2,7 @@
 // each layer, a cut-off in the first layers' gates; the last layers share keys and values.
 // Source: Gemma 3n model card; transformers' Gemma3nTextModel; llama.cpp for its files.
 #include <cmath>
+#include <limits>
 
 #include "model/arch/families.h"
 #include "model/arch/gemma.h"
@@ -28,13 +29,24 @@ double quantile(double share) {
   return low;
 }
 
+// Of a GGUF file; minus infinity: none.
+double told_cut(const Fields& f, int layer) {
+  const Json* all = f.find({"", "activation_sparsity_scale"});
+  if (all == nullptr) return layer < 10 ? quantile(0.95) : -std::numeric_limits<double>::infinity();
+  if (all->is_number()) return all->get<double>();
+  const auto at = static_cast<std::size_t>(layer);
+  if (all->is_array() && at < all->size() && (*all)[at].is_number()) return (*all)[at].get<double>();
+  f.refuse({"", "activation_sparsity_scale"}, "activation_sparsity_scale must have a number for each layer");
+  return 0;
+}
+
 Mlp mlp_of(const Fields& f, int layer, int layers) {
   Mlp mlp;
   mlp.inner = f.count_of({"intermediate_size", "feed_forward_length"}, layer, 16384, ConfigLimits::inner);
   mlp.how.activation.kind = activation_of(f, "gelu_pytorch_tanh");
   if (f.is_gguf()) {
-    const double cut = f.number_of({"", "activation_sparsity_scale"}, layer, layer < 10 ? quantile(0.95) : -1e30);
-    if (cut > -1e9) mlp.cut_off = static_cast<float>(cut);
+    const double cut = told_cut(f, layer);
+    if (std::isfinite(cut)) mlp.cut_off = static_cast<float>(cut);
   } else {
     const double share = f.number_of({"activation_sparsity_pattern"}, layer, layers > 10 && layer < 10 ? 0.95 : 0.0,
                                      {.low = 0, .high = 0.999999});

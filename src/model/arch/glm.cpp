@@ -32,18 +32,27 @@ ModelSpec glm4(const Fields& f) {
   return spec;
 }
 
-// GLM-4.5: whole tensors, experts, halves of a head turn. Solar Open is the same.
-ModelSpec glm4_moe(const Fields& f) {
-  Attention attention = grouped_attention(f);
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 0.5});
+// GLM-4.5: whole tensors, experts, halves of a head turn. Solar Open: whole heads, and no layer without experts.
+static ModelSpec glm_experts(const Fields& f, const RopeSpec& rope, int dense_first) {
+  Attention attention = attention_heads(f);
+  attention.rope = rope;
   attention.qkv_bias = f.flag_or({"attention_bias"}, false);
   if (f.flag_or({"use_qk_norm"}, f.is_gguf())) attention.head_norm = Attention::HeadNorm::each;
+  attention.head_norm_may_lack = true;
   const Experts experts = deepseek_experts(f, {});
   ModelSpec spec = decoder(f, [&](int layer) {
-    return pre_norm(attention, is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
+    return pre_norm(attention, is_dense_layer(f, layer, dense_first) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.gguf = {{"ffn_norm", "post_attention_norm"}};
   return spec;
+}
+
+ModelSpec glm4_moe(const Fields& f) {
+  return glm_experts(f, rope_of(f, {.head_dim = attention_heads(f).head_dim, .part = 0.5}), 1);
+}
+
+ModelSpec solar_open(const Fields& f) {
+  return glm_experts(f, rope_of(f, {.head_dim = attention_heads(f).head_dim, .theta = 1e6}), 0);
 }
 
 }  // namespace espalier

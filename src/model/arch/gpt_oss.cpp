@@ -6,7 +6,8 @@
 namespace espalier {
 
 ModelSpec gpt_oss(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 150000, .truncated = !f.is_gguf()});
   attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, true);
   attention.sinks = true;
   Experts experts;

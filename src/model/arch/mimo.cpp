@@ -29,7 +29,7 @@ RopeSpec rope(const Fields& f, bool window, int head_dim) {
 
 Attention mimo_attention(const Fields& f, int layer) {
   const bool window = slides(f, layer);
-  Attention a = grouped_attention(f, f.is_gguf() ? layer : -1);
+  Attention a = attention_heads(f, f.is_gguf() ? layer : -1);
   if (!f.is_gguf()) {
     a.heads = of_kind(f, window, {"swa_num_attention_heads"}, a.heads);
     a.kv_heads = of_kind(f, window, {"swa_num_key_value_heads"}, window ? 2 * a.kv_heads : a.kv_heads);

@@ -11,6 +11,7 @@ Attention olmo_attention(const Fields& f) {
   Attention a = grouped_attention(f);
   a.head_norm = Attention::HeadNorm::whole;
   a.qkv_bias = a.out_bias = f.flag_or({"attention_bias"}, false);
+  a.clip = static_cast<float>(f.number_or({"clip_qkv", "attention.clamp_kqv"}, 0, {.low = 0}));
   return a;
 }
 
@@ -19,7 +20,28 @@ const std::vector<Names::Entry> kPostNorms = {{"post_attention_norm", "post_atte
 
 }  // namespace
 
+ModelSpec olmo(const Fields& f) {
+  Attention attention = olmo_attention(f);
+  attention.head_norm = Attention::HeadNorm::none;
+  attention.pairs_in_gguf = true;
+  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
+  spec.norm = {NormOp::Kind::layer, 1e-5f, false, false};
+  return spec;
+}
+
+// FlexOlmo: OLMo 2 with experts.
+ModelSpec flex_olmo(const Fields& f) {
+  Attention attention = olmo_attention(f);
+  attention.clip = 0;
+  Experts experts = experts_of(f);
+  experts.router.renormalise = f.flag_or({"norm_topk_prob"}, false);
+  ModelSpec spec = decoder(f, [&](int) { return post_norm(attention, experts); });
+  spec.names.hf = kPostNorms;
+  return spec;
+}
+
 ModelSpec olmo2(const Fields& f) {
+  if (f.is_gguf() && f.has({"", "attention.sliding_window"})) return olmo3(f);  // such files call OLMo 3 so
   ModelSpec spec = decoder(f, [&](int) { return post_norm(olmo_attention(f), gated_mlp(f)); });
   spec.names.hf = kPostNorms;
   return spec;
@@ -42,7 +64,9 @@ ModelSpec olmo3(const Fields& f) {
 ModelSpec olmoe(const Fields& f) {
   Experts experts = experts_of(f);
   experts.router.renormalise = f.flag_or({"norm_topk_prob"}, false);
-  return decoder(f, [&](int) { return pre_norm(olmo_attention(f), experts); });
+  Attention attention = olmo_attention(f);
+  attention.clip_behind_norm = true;
+  return decoder(f, [&](int) { return pre_norm(attention, experts); });
 }
 
 }  // namespace espalier

@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cmath>
+
 #include "model/activation.h"
 
 namespace espalier {
 namespace {
 
-constexpr FieldName kHeads{"num_attention_heads|n_head|num_heads", "attention.head_count"};
+constexpr FieldName kHeads{"num_attention_heads|n_head|n_heads|num_heads", "attention.head_count"};
 constexpr FieldName kKvHeads{"num_key_value_heads|num_kv_heads", "attention.head_count_kv"};
-constexpr FieldName kHeadDim{"head_dim", "attention.key_length"};
+constexpr FieldName kHeadDim{"head_dim|kv_channels", "attention.key_length"};
 constexpr FieldName kHidden{"hidden_size|n_embd|d_model", "embedding_length"};
 
 void check_heads(const Fields& f, int heads, int kv_heads, int head_dim) {
@@ -47,12 +50,12 @@ int hidden_size(const Fields& f) {
 
 ModelSpec decoder(const Fields& f, const std::function<Layer(int)>& layer, int layers) {
   ModelSpec spec;
-  spec.vocabulary = f.count({"vocab_size", "vocab_size"}, ConfigLimits::vocabulary);
+  spec.vocabulary = f.count({"padded_vocab_size|vocab_size", "vocab_size"}, ConfigLimits::vocabulary);
   spec.hidden = hidden_size(f);
-  spec.norm.eps =
-      static_cast<float>(f.number_or({"rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps",
-                                      "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
-                                     1e-6, {.low = 0, .high = 1, .above_low = true}));
+  spec.norm.eps = static_cast<float>(
+      f.number_or({"rms_norm_eps|layer_norm_eps|layer_norm_epsilon|layernorm_epsilon|norm_epsilon|norm_eps",
+                   "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
+                  1e-6, {.low = 0, .high = 1, .above_low = true}));
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, false);
   if (layers == 0) layers = layer_count(f);
   for (int i = 0; i < layers && !f.problem(); ++i) spec.layers.push_back(layer(i));
@@ -64,6 +67,23 @@ int taps_of(const Fields& f, FieldName name, int otherwise) {
 }
 
 Attention grouped_attention(const Fields& f, int layer, std::string_view layer_type) {
+  Attention a = attention_heads(f, layer);
+  a.rope = rope_of(f, {.head_dim = a.head_dim, .layer_type = layer_type});
+  return a;
+}
+
+// Powers of one base for the greatest power of two of heads, odd powers of its root for the rest.
+std::vector<float> alibi_slopes(int heads, double steepest) {
+  const double even = std::bit_floor(static_cast<unsigned>(heads));
+  std::vector<float> slopes;
+  for (int h = 0; h < heads; ++h) {
+    const double power = h < even ? (h + 1) / even : (2 * (h - even) + 1) / (2 * even);
+    slopes.push_back(static_cast<float>(std::exp2(-steepest * power)));
+  }
+  return slopes;
+}
+
+Attention attention_heads(const Fields& f, int layer) {
   Attention a;
   a.heads = layer < 0 ? f.count(kHeads, ConfigLimits::heads) : f.count_of(kHeads, layer, 0, ConfigLimits::heads);
   if (a.heads < 1)
@@ -78,7 +98,6 @@ Attention grouped_attention(const Fields& f, int layer, std::string_view layer_t
   a.query_norm.eps = static_cast<float>(f.number_or(
       {"rms_norm_eps|layer_norm_eps|norm_eps", "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"}, 1e-6,
       {.low = 0, .high = 1, .above_low = true}));
-  a.rope = rope_of(f, {.head_dim = a.head_dim, .layer_type = layer_type});
   return a;
 }
 

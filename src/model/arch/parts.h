@@ -22,6 +22,10 @@ ModelSpec decoder(const Fields& f, const std::function<Layer(int layer)>& layer,
 // Heads, grouped keys and values; rotation of whole heads by halves. layer: where heads may differ between layers, as
 // in GGUF files of models whose other layers have none. layer_type: whose rotation, where types of layers differ in it.
 Attention grouped_attention(const Fields& f, int layer = -1, std::string_view layer_type = {});
+// The same without rotation, for models whose layers turn differently.
+Attention attention_heads(const Fields& f, int layer = -1);
+// ALiBi's slope of each head.
+std::vector<float> alibi_slopes(int heads, double steepest = 8.0);
 // Taps of a short convolution, in the range that is computed here.
 int taps_of(const Fields& f, FieldName name, int otherwise);
 ActivationKind activation_of(const Fields& f, std::string_view otherwise = "silu");

@@ -1,6 +1,7 @@
 #include "model/blocks/attention.h"
 
 #include <cmath>
+#include <string>
 
 #include "model/program/builder.h"
 
@@ -21,6 +22,9 @@ std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {
     const MatrixPart all = b.matrix("attn_qkv", q + k + v, inputs, qkv_bias);
     if (fused == FusedQkv::side_by_side || b.is_gguf())
       return {some_rows(all, {.first = 0}, q), some_rows(all, {.first = q}, k), some_rows(all, {.first = q + k}, v)};
+    if (fused == FusedQkv::by_quarter)
+      return {some_rows(all, {0, q / 4, 3 * q / 4}, q), some_rows(all, {q / 2, k / 4, 3 * q / 4}, k),
+              some_rows(all, {q / 4, v / 4, 3 * q / 4}, v)};
     const int of_group = heads / kv_heads * head_dim, period = of_group + head_dim + values_dim();
     return {some_rows(all, {0, of_group, period}, q), some_rows(all, {of_group, head_dim, period}, k),
             some_rows(all, {of_group + head_dim, values_dim(), period}, v)};
@@ -41,6 +45,7 @@ std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {
 
 Attention::Projected Attention::project(Builder& b, Rows x) const {
   const Rows all = b.matmul(x, parts(b, x.width), true);
+  if (clip > 0 && !clip_behind_norm) b.emit(ClipOp{all, all, clip});
   Projected p;
   int at = 0;
   const auto next = [&](int width) {
@@ -55,14 +60,27 @@ Attention::Projected Attention::project(Builder& b, Rows x) const {
   return p;
 }
 
+// The gains of heads out of a tensor each.
+VectorId Attention::gains(Builder& b, int count, std::string_view role) const {
+  std::vector<float> all;
+  for (int h = 0; h < count; ++h) {
+    const auto& own = b.values(b.vector_of(b.name(role) + "." + std::to_string(h) + ".weight", {head_dim}));
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return b.constant(std::move(all));
+}
+
 void Attention::norm_heads(Builder& b, Rows rows, int count, std::string_view role) const {
-  if (head_norm == HeadNorm::none) return;
+  if (head_norm == HeadNorm::none || (head_norm_may_lack && b.is_gguf() && !b.has(role))) return;
   NormOp op{.kind = query_norm.kind, .in = rows, .out = rows, .eps = query_norm.eps};
   Shape shape = {rows.width};
   if (head_norm == HeadNorm::each) shape = {head_dim};
-  if (head_norm == HeadNorm::each_own) shape = {count, head_dim};
+  if (head_norm == HeadNorm::each_own || head_norm == HeadNorm::each_apart) shape = {count, head_dim};
   if (head_norm != HeadNorm::whole) op.groups = count;
-  b.take_gain(op, query_norm, role, std::move(shape));
+  if (head_norm == HeadNorm::each_apart && !b.is_gguf())
+    op.gain = gains(b, count, role);
+  else
+    b.take_gain(op, query_norm, role, std::move(shape));
   b.emit(op);
 }
 
@@ -72,6 +90,7 @@ void Attention::rotate(Builder& b, Rows rows, int count) const {
 
 void Attention::prepare(Builder& b, Rows rows, int count, std::string_view norm_role) const {
   if (!norm_behind_rope) norm_heads(b, rows, count, norm_role);
+  if (clip > 0 && clip_behind_norm) b.emit(ClipOp{rows, rows, clip});
   rotate(b, rows, count);
   if (norm_behind_rope) norm_heads(b, rows, count, norm_role);
 }
@@ -97,6 +116,7 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   const Projected p = project(b, x);
   if (value_norm && p.value)
     b.emit(NormOp{.in = p.value, .out = p.value, .eps = value_norm->eps, .groups = kv_heads});
+  if (clip > 0 && clip_behind_norm && p.value) b.emit(ClipOp{p.value, p.value, clip});
   if (value_scale != 1.0f && p.value) b.scale(p.value, value_scale);
   prepare(b, p.query, heads, "attn_q_norm");
   if (query_scale.beta != 0.0f) {
@@ -113,7 +133,8 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   if (sinks && (!b.is_gguf() || b.has("attn_sinks"))) attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
   if (!slopes.empty()) attend.slopes = b.constant(slopes);
   b.emit(attend);
-  const Rows out = gated(b, attend.out, x, p.gate);
+  Rows out = gated(b, attend.out, x, p.gate);
+  if (out_norm) out = b.norm(out, b.spec().norm, "attn_sub_norm");
   return b.matmul(out, {b.matrix("attn_output", b.spec().hidden, out.width, out_bias)});
 }
 

@@ -1,6 +1,7 @@
 // attention.h: softmax attention over keys and values of the tokens before, in all its switches.
 //
-// Roles: attn_q, attn_k, attn_v (or attn_qkv), attn_output; attn_q_norm, attn_k_norm, attn_sinks, attn_gate.
+// Roles: attn_q, attn_k, attn_v (or attn_qkv), attn_output; attn_q_norm, attn_k_norm, attn_sub_norm, attn_sinks,
+// attn_gate.
 // Keeps: keys and values of every head, unless it reads those of an earlier layer.
 // Source: Attention Is All You Need; GQA (arXiv 2305.13245); RoFormer.
 #pragma once
@@ -16,8 +17,8 @@
 namespace espalier {
 
 // One tensor of queries, keys and values: as they follow one another, or group by group (the queries of a KV head, its
-// key, its value).
-enum class FusedQkv { no, side_by_side, by_group };
+// key, its value); CodeGen has four parts, each with queries, values and keys.
+enum class FusedQkv { no, side_by_side, by_group, by_quarter };
 
 struct Attention {
   int heads = 0, kv_heads = 0, head_dim = 0;
@@ -30,8 +31,10 @@ struct Attention {
   bool pairs = false;           // neighbours turn together
   bool pairs_in_gguf = false;   // GGUF files store rows of q and k pair by pair for halves that turn together
 
-  enum class HeadNorm { none, each, each_own, whole };  // each_own: every head has a gain of its own
+  // each_own: every head has a gain of its own, in HF checkpoints all in one tensor, or (each_apart) one for each
+  enum class HeadNorm { none, each, each_own, each_apart, whole };
   HeadNorm head_norm = HeadNorm::none;
+  bool head_norm_may_lack = false;  // GGUF files do not tell but by having it
   Norm query_norm;
   bool norm_behind_rope = false;
   std::optional<Norm> value_norm;
@@ -49,6 +52,9 @@ struct Attention {
   // heads *= 1 + beta * log(1 + floor((position + offset) / period)); beta 0: none
   ScaleByPositionOp query_scale = {};
   float value_scale = 1.0f;
+  float clip = 0.0f;        // queries, keys and values lie within -clip..clip; 0: no limit
+  bool clip_behind_norm = false;
+  bool out_norm = false;    // what attention gives is normed by attn_sub_norm
   bool keys_are_values = false;  // values are the keys before norm and rotation
   int reads_layer = -1;          // whose keys and values are read instead of own ones
 
@@ -66,6 +72,7 @@ struct Attention {
   void norm_heads(Builder& b, Rows rows, int count, std::string_view role) const;
   void rotate(Builder& b, Rows rows, int count) const;
   void prepare(Builder& b, Rows rows, int count, std::string_view norm_role) const;
+  VectorId gains(Builder& b, int count, std::string_view role) const;
   FieldId store(Builder& b, const Projected& p) const;
   Rows gated(Builder& b, Rows out, Rows x, Rows gate) const;
 };

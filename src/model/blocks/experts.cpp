@@ -49,8 +49,21 @@ FusedExperts Experts::layout(const Builder& b) const {
   return b.has_tensor(fused_tensor(b, gated ? fused_gate_up : up)) ? FusedExperts::rows : FusedExperts::no;
 }
 
+// An expert's matrix out of those of all, one below the other.
+MatrixPart Experts::stacked_part(Builder& b, int expert, int outputs, int inputs, std::string_view name) const {
+  MatrixPart part;
+  part.tensor = fused_tensor(b, name);
+  part.outputs = outputs;
+  part.transposed = outputs != inner;
+  part.shape = {std::int64_t{router.count} * inner, part.transposed ? outputs : inputs};
+  (part.transposed ? part.first_input : part.rows.first) = std::int64_t{expert} * inner;
+  return part;
+}
+
 // Gate and up of one expert, or its up alone, out of one tensor of all.
 MatrixNeed Experts::fused_up(Builder& b, FusedExperts layout, int expert, int inputs) const {
+  if (layout == FusedExperts::stacked)
+    return {{stacked_part(b, expert, inner, inputs, gate), stacked_part(b, expert, inner, inputs, up)}, inputs, joined()};
   const bool turned = layout == FusedExperts::turned || layout == FusedExperts::by_turns;
   if (!gated) {
     MatrixPart part{fused_tensor(b, up), {router.count, inner, inputs}, inner};
@@ -97,6 +110,7 @@ MatrixNeed Experts::down_need(Builder& b, int expert, int outputs) const {
   const FusedExperts how_stored = layout(b);
   if (b.is_gguf() || how_stored == FusedExperts::no)
     return {{expert_part(b, expert, outputs, inner, "ffn_down_exps", down)}, inner};
+  if (how_stored == FusedExperts::stacked) return {{stacked_part(b, expert, outputs, inner, down)}, inner};
   const std::string tensor = fmt::format("{}.{}", b.name("ffn_exps"), fused_down);
   MatrixPart part;
   part.tensor = fused_tensor(b, fused_down);

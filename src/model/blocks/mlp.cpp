@@ -43,7 +43,8 @@ Rows Mlp::inside(Builder& b, Rows x) const {
 }
 
 Rows Mlp::operator()(Builder& b, Rows x) const {
-  const Rows out = inside(b, x);
+  Rows out = inside(b, x);
+  if (inner_norm) out = b.norm(out, b.spec().norm, "ffn_sub_norm");
   return b.matmul(out, {b.matrix(down, b.spec().hidden, inner, bias)});
 }
 

@@ -67,7 +67,7 @@ class Lowering {
       });
     for (std::size_t b = 0; b < spans.size(); ++b)
       buffers_.push_back(out_.memory.use(static_cast<std::size_t>(program_.buffers[b]) * sizeof(float),
-                                         spans[b].first, std::max(spans[b].first, spans[b].second)));
+                                         spans[b].first, behind_rows(std::max(spans[b].first, spans[b].second))));
     conversions_.place(out_.memory);
     logits_ = out_.memory.use(static_cast<std::size_t>(program_.vocabulary) * sizeof(float), 0, ops);
     scratch_.resize(static_cast<std::size_t>(ops));
@@ -79,6 +79,15 @@ class Lowering {
         states_[static_cast<std::size_t>(i)] = out_.memory.use(
             static_cast<std::size_t>(AttendStage::state_width(*o, program_)) * sizeof(float), i, i);
     }
+  }
+
+  // Functions of rows that follow one another take one row after the other through all of them: what an early one reads
+  // must stand until the last row is through. Gives the operation behind them, whose inputs are converted with them.
+  int behind_rows(int op) const {
+    const auto count = static_cast<int>(program_.ops.size());
+    if (op >= count || !is_of_rows(program_.ops[static_cast<std::size_t>(op)])) return op;
+    while (op < count && is_of_rows(program_.ops[static_cast<std::size_t>(op)])) ++op;
+    return op;
   }
 
   struct ScratchBuffers {

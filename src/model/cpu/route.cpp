@@ -24,6 +24,7 @@ void scores_of(const CpuKernels& cpu, Scores kind, const float* logits, std::vec
       return cpu.functions.activate({ActivationKind::sqrt_softplus}, logits, out.data(), n);
     case Scores::softmax_of_chosen:
     case Scores::sigmoid_of_chosen:
+    case Scores::sparse_mixer:
       std::copy_n(logits, n, out.data());
   }
 }
@@ -56,6 +57,32 @@ void drop_groups(const RouterSpec& how, std::vector<float>& choice) {
       choice[static_cast<std::size_t>(e)] = -std::numeric_limits<float>::infinity();
 }
 
+// PhiMoE's choice of one expert after the other: its weight is its share among the logits that come near it, those chosen
+// before left out. Source: GRIN (arXiv 2409.12136); transformers' PhimoeTopKRouter.
+void mix_sparsely(const RouterSpec& how, const std::vector<float>& logits, float* out) {
+  std::vector<std::pair<int, float>> chosen;
+  std::vector<bool> taken(logits.size());
+  for (int i = 0; i < how.chosen; ++i) {
+    int top = -1;
+    for (int e = 0; e < how.count; ++e)
+      if (!taken[static_cast<std::size_t>(e)] &&
+          (top < 0 || logits[static_cast<std::size_t>(e)] > logits[static_cast<std::size_t>(top)]))
+        top = e;
+    const float most = logits[static_cast<std::size_t>(top)];
+    float sum = 0;
+    for (std::size_t e = 0; e < logits.size(); ++e)
+      if (!taken[e] && !((most - logits[e]) / std::max(std::abs(logits[e]), most) > 2 * how.jitter))
+        sum += std::exp(logits[e] - most);
+    chosen.emplace_back(top, 1 / sum);
+    taken[static_cast<std::size_t>(top)] = true;
+  }
+  std::ranges::sort(chosen);
+  for (int i = 0; i < how.chosen; ++i) {
+    out[i] = static_cast<float>(chosen[static_cast<std::size_t>(i)].first);
+    out[how.chosen + i] = chosen[static_cast<std::size_t>(i)].second;
+  }
+}
+
 void write(const CpuKernels& cpu, const RouterSpec& how, std::vector<int> chosen, const std::vector<float>& scores,
            float* out) {
   std::ranges::sort(chosen);
@@ -77,9 +104,15 @@ void write(const CpuKernels& cpu, const RouterSpec& how, std::vector<int> chosen
 
 void route(const CpuKernels& cpu, const RouterSpec& how, const float* logits, const float* correction,
            const float* by_expert, float* out) {
-  thread_local std::vector<float> scores, choice;
+  thread_local std::vector<float> scores, choice, capped;
   scores.resize(static_cast<std::size_t>(how.count));
+  if (how.cap > 0) {
+    capped.resize(scores.size());
+    cpu.functions.soft_cap(how.cap, logits, capped.data(), how.count);
+    logits = capped.data();
+  }
   scores_of(cpu, how.scores, logits, scores);
+  if (how.scores == Scores::sparse_mixer) return mix_sparsely(how, scores, out);
   choice = scores;
   if (correction) cpu.functions.add(choice.data(), correction, choice.data(), how.count);
   for (float& c : choice)

@@ -61,7 +61,8 @@ std::pair<std::vector<int>, std::vector<double>> plain(const RouterSpec& how, co
     weights = scores_of(how.scores == Scores::softmax_of_chosen ? Scores::softmax : Scores::sigmoid, chosen);
   }
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (double& w : weights) w *= static_cast<double>(how.scale) / (how.renormalise ? sum : 1.0);
+  const double by = std::max(sum, static_cast<double>(how.renormalise_least));
+  for (double& w : weights) w *= static_cast<double>(how.scale) / (how.renormalise ? by : 1.0);
   return {ids, weights};
 }
 
@@ -78,22 +79,55 @@ TEST(Route, ChoosesAndWeighsAsThePlainLoopDoes) {
     how.chosen = 1 + static_cast<int>(rng() % static_cast<unsigned>(how.kept_groups * how.count / how.groups));
     how.renormalise = rng() % 2 != 0;
     how.scale = 0.5f + static_cast<float>(rng() % 4);
+    how.renormalise_least = rng() % 2 != 0 ? 0.0f : 0.7f;
     std::vector<float> logits(static_cast<std::size_t>(how.count)), correction;
     for (float& x : logits) x = normal(rng);
     if (rng() % 2 != 0)
       for (int e = 0; e < how.count; ++e) correction.push_back(0.1f * normal(rng));
     const auto [ids, weights] = plain(how, logits, correction);
+    std::vector<float> by_expert;
+    for (int e = 0; e < how.count; ++e) by_expert.push_back(0.5f + static_cast<float>(rng() % 3));
     for (const CpuKernels* cpu : runnable_cpu_kernels()) {
       std::vector<float> out(static_cast<std::size_t>(2 * how.chosen));
-      route(*cpu, how, logits.data(), correction.empty() ? nullptr : correction.data(), nullptr, out.data());
+      route(*cpu, how, logits.data(), correction.empty() ? nullptr : correction.data(), by_expert.data(), out.data());
       for (int i = 0; i < how.chosen; ++i) {
         const auto at = static_cast<std::size_t>(i);
         ASSERT_EQ(static_cast<int>(out[at]), ids[at]) << cpu->isa << " round " << round;
-        ASSERT_NEAR(static_cast<double>(out[static_cast<std::size_t>(how.chosen) + at]), weights[at], 1e-5)
+        ASSERT_NEAR(static_cast<double>(out[static_cast<std::size_t>(how.chosen) + at]),
+                    weights[at] * static_cast<double>(by_expert[static_cast<std::size_t>(ids[at])]), 3e-5)
             << cpu->isa << " round " << round;
       }
     }
   }
+}
+
+TEST(Route, LogitsAreCappedBeforeTheyBecomeScores) {
+  RouterSpec how;
+  how.count = 3;
+  how.chosen = 1;
+  how.scores = Scores::sigmoid;
+  how.cap = 2.0f;
+  const std::vector<float> logits = {1.0f, 50.0f, -3.0f};
+  std::vector<float> out(2);
+  route(cpu_kernels(), how, logits.data(), nullptr, nullptr, out.data());
+  EXPECT_EQ(out[0], 1.0f);
+  EXPECT_NEAR(out[1], 1 / (1 + std::exp(-2.0f)), 1e-5f);
+}
+
+// Worked out by hand from the published loop: each choice is weighed among what lies within 2 * jitter of it.
+TEST(Route, SparseMixerChoosesOneExpertAfterTheOther) {
+  RouterSpec how;
+  how.count = 4;
+  how.chosen = 2;
+  how.scores = Scores::sparse_mixer;
+  how.jitter = 0.1f;
+  const std::vector<float> logits = {2.0f, 0.5f, 1.7f, 1.5f};
+  std::vector<float> out(4);
+  route(cpu_kernels(), how, logits.data(), nullptr, nullptr, out.data());
+  EXPECT_EQ(out[0], 0.0f);
+  EXPECT_EQ(out[1], 2.0f);
+  EXPECT_NEAR(out[2], 1 / (1 + std::exp(-0.3f)), 1e-6f);  // 1.5 lies a quarter below 2, 1.7 three twentieths
+  EXPECT_NEAR(out[3], 1 / (1 + std::exp(-0.2f)), 1e-6f);
 }
 
 TEST(Route, EqualScoresGoToTheLowerIdAndNumbersThatAreNoneToNobody) {

@@ -242,6 +242,13 @@ RowFunction make(const ScaleToOp& o, const RowParts& parts) {
   };
 }
 
+RowFunction make(const ClipOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out);
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    cpu.functions.clamp(-o.limit, o.limit, in.row(row), out.row(row), o.in.width);
+  };
+}
+
 RowFunction make(const CutOffOp& o, const RowParts& parts) {
   const Place in = parts.place(o.in), out = parts.place(o.out);
   return [=](const Pass&, int row) {

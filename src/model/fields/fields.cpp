@@ -170,14 +170,21 @@ bool Fields::lists(FieldName name, std::int64_t value) const {
 }
 
 Fields Fields::at(FieldName name) const {
-  const Json* value = find(name);
+  return within(name, find(name), path(name));
+}
+
+Fields Fields::at_layer(FieldName name, int layer) const {
+  return within(name, element(name, layer), fmt::format("{}[{}]", path(name), layer));
+}
+
+Fields Fields::within(FieldName name, const Json* value, const std::string& at) const {
   if (value != nullptr && !value->is_object()) {
-    refuse(name, fmt::format("{} must be an object, but is {}", path(name), type_name(*value)));
+    refuse(name, fmt::format("{} must be an object, but is {}", at, type_name(*value)));
     value = nullptr;
   }
-  Fields within(value != nullptr ? *value : Json::object(), naming_, path(name) + ".");
-  within.problem_ = problem_;
-  return within;
+  Fields inner(value != nullptr ? *value : Json::object(), naming_, at + ".");
+  inner.problem_ = problem_;
+  return inner;
 }
 
 }  // namespace espalier

@@ -72,6 +72,9 @@ class Fields {
   // The fields of an object within; problems are kept here. Empty when absent.
   Fields at(FieldName name) const;
 
+  // The same of a layer's object in a list of them.
+  Fields at_layer(FieldName name, int layer) const;
+
   // Whether anybody has asked for a field of this name.
   bool was_asked(std::string_view name) const { return asked_->contains(name); }
 
@@ -81,6 +84,7 @@ class Fields {
 
  private:
   const Json* element(FieldName name, int layer) const;
+  Fields within(FieldName name, const Json* value, const std::string& at) const;
   template <class T>
   T taken(Result<T> result, T otherwise) const;
 

@@ -102,7 +102,7 @@ void scale_llama3(const Parameters& p, std::vector<double>& frequencies) {
 }
 
 // Dimensions that turn often keep their frequency, those that turn rarely are stretched, a ramp lies between.
-void scale_yarn(const Parameters& p, double theta, int dims, RopeSpec& spec, std::vector<double>& frequencies) {
+void scale_yarn(const Parameters& p, const RopeWish& wish, double theta, int dims, RopeSpec& spec, std::vector<double>& frequencies) {
   const auto original = static_cast<double>(p.original());
   const double factor = p.factor(p.says(kOriginal) || p.top().has(kOriginal) ? static_cast<double>(p.longest()) / original : 0);
   const double fast = p.own().number_or({"beta_fast", "rope.scaling.yarn_beta_fast"}, 32, kPositive),
@@ -115,7 +115,7 @@ void scale_yarn(const Parameters& p, double theta, int dims, RopeSpec& spec, std
     return dims * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
   };
   double low = dimension_of(fast), high = dimension_of(slow);
-  if (p.own().flag_or({"truncate"}, true)) {
+  if (p.own().flag_or({"truncate"}, wish.truncated)) {
     low = std::floor(low);
     high = std::ceil(high);
   }
@@ -214,7 +214,7 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish) {
   } else if (kind == "llama3") {
     scale_llama3(p, frequencies);
   } else if (kind == "yarn" || kind == "deepseek_yarn") {
-    scale_yarn(p, theta, dims, spec, frequencies);
+    scale_yarn(p, wish, theta, dims, spec, frequencies);
   } else if (kind == "longrope" || kind == "su") {
     scale_longrope(p, theta, dims, spec, frequencies);
   } else if (kind == "dynamic" || kind == "xdrope") {

@@ -156,6 +156,11 @@ RopeId Builder::rope(const RopeSpec& spec) {
   if (table.factors_in_file) {
     const std::string factors = spec_.names.of(naming_, "rope_freqs", -1) + ".weight";
     if (naming_ == Naming::gguf && has_tensor(factors)) divide(table.inverse_frequency, factors);
+    if (naming_ == Naming::gguf && table.long_after > 0 && has_tensor("rope_factors_long.weight")) {
+      table.long_inverse_frequency = table.inverse_frequency;
+      divide(table.long_inverse_frequency, "rope_factors_long.weight");
+      divide(table.inverse_frequency, "rope_factors_short.weight");
+    }
     table.factors_in_file = false;
   }
   const auto known = std::ranges::find(program_.ropes, table);
@@ -272,10 +277,11 @@ void Builder::emit_all() {
 }
 
 Rows Builder::embed() {
-  Rows x = buffer(spec_.hidden);
-  emit(LookUpOp{.table = table(name("token_embd") + ".weight", {spec_.vocabulary, spec_.hidden}),
+  Rows x = buffer(embedding_width());
+  emit(LookUpOp{.table = table(name("token_embd") + ".weight", {spec_.vocabulary, embedding_width()}),
                 .out = x,
                 .scale = spec_.embedding_scale});
+  if (x.width != spec_.hidden) x = matmul(x, {matrix("project_in", spec_.hidden, x.width)});
   if (spec_.positions > 0)
     emit(LookUpOp{.table = table(name("position_embd") + ".weight", {spec_.positions, spec_.hidden}),
                   .out = x,
@@ -290,7 +296,7 @@ Rows Builder::embed() {
 // config says so may carry another one all the same, which counts, as in transformers.
 MatrixId Builder::head_matrix() {
   const std::string embedding = name("token_embd") + ".weight";
-  MatrixPart part{name("output") + ".weight", {spec_.vocabulary, spec_.hidden}, spec_.vocabulary};
+  MatrixPart part{name("output") + ".weight", {spec_.vocabulary, embedding_width()}, spec_.vocabulary};
   const bool own = weights_ == nullptr ? !spec_.tied_head
                                        : has_tensor(part.tensor) &&
                                              (!spec_.tied_head || !weights_->equal(part.tensor, embedding));
@@ -299,10 +305,11 @@ MatrixId Builder::head_matrix() {
     part.bias = name("output") + ".bias";
     part.bias_shape = {spec_.vocabulary};
   }
-  return need({{part}, spec_.hidden});
+  return need({{part}, embedding_width()});
 }
 
 void Builder::head(Rows x) {
+  if (embedding_width() != spec_.hidden) x = matmul(x, {matrix("project_out", embedding_width(), spec_.hidden)});
   emit(HeadOp{head_matrix(), x, spec_.logit_scale, spec_.logit_cap});
 }
 

@@ -83,6 +83,7 @@ class Builder {
   void head(Rows x);
   void keep_wanted_rows();
   MatrixId head_matrix();
+  int embedding_width() const { return spec_.embedding > 0 ? spec_.embedding : spec_.hidden; }
   bool finishes_into(Rows what, Rows to);
   void divide(std::vector<float>& values, const std::string& by);
   void fail(Error error);

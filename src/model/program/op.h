@@ -120,8 +120,10 @@ struct StoreOp {
 
 // The experts of a row: out = [ids ascending | their weights], `chosen` of each.
 struct RouterSpec {
-  enum class Scores : std::uint8_t { softmax, sigmoid, sqrt_softplus, softmax_of_chosen, sigmoid_of_chosen };
+  enum class Scores : std::uint8_t { softmax, sigmoid, sqrt_softplus, softmax_of_chosen, sigmoid_of_chosen, sparse_mixer };
   Scores scores = Scores::softmax;
+  float cap = 0.0f;     // logits become cap * tanh(logit / cap); 0: they stay
+  float jitter = 0.0f;  // sparse_mixer: each choice is weighed among logits not further below it than 2 * jitter of it
   int count = 0, chosen = 0;
   VectorId correction = -1;        // added for the choice, not to the weights
   int groups = 1, kept_groups = 1;  // only experts of the best groups may be chosen
@@ -149,6 +151,12 @@ struct MixOp {
 struct ScaleToOp {
   Rows in, like, out;
   float least = 0.0f;
+};
+
+// out = in, within -limit..limit
+struct ClipOp {
+  Rows in, out;
+  float limit = 0.0f;
 };
 
 // out = max(0, in - (mean + deviations * standard deviation)), both of the row.
@@ -302,7 +310,8 @@ struct HeadOp {
 };
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, StoreOp,
-                        RouteOp, MixOp, ScaleToOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp,
-                        CompressOp, ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
+                        RouteOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp,
+                        GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, ConvolveOp,
+                        RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

@@ -60,6 +60,10 @@ struct Visit {
     read(o.like);
     write(o.out);
   }
+  void operator()(const ClipOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
   void operator()(const CutOffOp& o) const {
     read(o.in);
     write(o.out);
