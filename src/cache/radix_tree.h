@@ -205,6 +205,7 @@ class RadixTree {
     std::uint64_t last_use = 0;
   };
   std::vector<SnapshotView> states() const;
+  StateCells* cells() const { return cells_; }  // null: of a model that keeps no state
 
   // The last positions before `end`, on the path to and into `node`, lie in `slots` from now on, which hold the same
   // bits, and their old slots are free: lists of slots that were handed out for them are stale. Requires: a live
