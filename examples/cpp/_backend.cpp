@@ -35,6 +35,7 @@ Opened open_model(const std::string& name) {
   ESP_TRY(const espalier::store::Model model, models.resolve(name, *progress));
   espalier::EngineOptions options;
   options.model_path = model.path.string();
+  options.activations = variable("ESPALIER_ACTIVATIONS", "int8");
   ESP_TRY(auto engine, espalier::Engine::open(std::move(options)));
   return espalier::open_local({.engine = std::move(engine)});
 }

@@ -10,12 +10,17 @@ def open_backend():
 
     A server that speaks Espalier's or SGLang's own interface is used by it, with the key of ESPALIER_API_KEY or
     OPENAI_API_KEY; any other by OpenAI's, with the model of OPENAI_MODEL. The model in process is that of ESPALIER_MODEL
-    (smollm2-135m).
+    (smollm2-135m), computed with ESPALIER_ACTIVATIONS (int8; f32: exact, the same on every processor).
     """
     url = os.environ.get("ESPALIER_BASE_URL") or os.environ.get("OPENAI_BASE_URL")
-    backend = _server(url) if url else sgl.Engine(model_path=os.environ.get("ESPALIER_MODEL", "smollm2-135m"))
+    backend = _server(url) if url else _model()
     sgl.set_default_backend(backend)
     return backend
+
+
+def _model():
+    return sgl.Engine(model_path=os.environ.get("ESPALIER_MODEL", "smollm2-135m"),
+                      activations=os.environ.get("ESPALIER_ACTIVATIONS", "int8"))
 
 
 def _server(url):

@@ -84,7 +84,7 @@ class FollowedFunction {
 
   Function function(nb::object body) const {
     return [options = options_, followed = python_function(std::move(body))](State& s) {
-      lang::follow(followed, s, {}, *options);
+      lang::compile_incrementally(followed, s, {}, *options);
     };
   }
   RunOptions run_options(bool stream) const { return {options_->backend, options_->defaults, stream, 0}; }

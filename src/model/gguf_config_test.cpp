@@ -7,8 +7,7 @@
 #include <functional>
 
 #include "base/json.h"
-#include "model/blocks/attention.h"
-#include "model/blocks/mlp.h"
+#include "model/declared_blocks.h"
 #include "model/program/builder.h"
 #include "tensor/file/gguf_writer.h"
 #include "testing/data.h"
@@ -17,6 +16,8 @@
 namespace espalier {
 namespace {
 
+using testing::attention_of;
+using testing::mlp_of;
 using ::testing::HasSubstr;
 
 // A file with the metadata of a small model; `change` may add keys or leave out the plain ones.
@@ -51,22 +52,16 @@ std::string refusal(const std::string& arch, const std::function<void(GgufWriter
 
 void nothing(GgufWriter&) {}
 
-const Attention& attention(const Result<ModelConfig>& config, std::size_t layer = 0) {
-  return *config->spec.layers.at(layer).halves.front().block.target<Attention>();
-}
-const Mlp& mlp(const Result<ModelConfig>& config) {
-  return *config->spec.layers.front().halves.back().block.target<Mlp>();
-}
 
 TEST(GgufConfig, ReadsAPlainLlamaWithDefaults) {
   auto config = read("llama", nothing);
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->vocabulary, 32);
-  EXPECT_EQ(attention(config).kv_heads, 4);
-  EXPECT_EQ(attention(config).head_dim, 16);
-  EXPECT_EQ(attention(config).rope->dims(), 16);
-  EXPECT_EQ(attention(config).rope->inverse_frequency[1], static_cast<float>(1 / std::pow(10000.0, 2.0 / 16)));
-  EXPECT_TRUE(attention(config).pairs_in_gguf);
+  EXPECT_EQ(attention_of(config).kv_heads, 4);
+  EXPECT_EQ(attention_of(config).head_dim, 16);
+  EXPECT_EQ(attention_of(config).rope->dims(), 16);
+  EXPECT_EQ(attention_of(config).rope->inverse_frequency[1], static_cast<float>(1 / std::pow(10000.0, 2.0 / 16)));
+  EXPECT_TRUE(attention_of(config).pairs_in_gguf);
   EXPECT_EQ(config->spec.layers.size(), 3u);
 }
 
@@ -79,11 +74,11 @@ TEST(GgufConfig, ScalingsAndWindowsAreRead) {
     w.put("qwen2.rope.freq_base", 1e6f);
   });
   ASSERT_TRUE(yarn.ok()) << yarn.error().message;
-  EXPECT_FLOAT_EQ(attention(yarn).rope->magnitude, static_cast<float>(0.1 * std::log(4.0) + 1));
-  EXPECT_EQ(attention(yarn).rope->inverse_frequency[7], static_cast<float>(1 / std::pow(1e6, 14.0 / 16) / 4));
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(attention(yarn, i).visibility.size, 24);
+  EXPECT_FLOAT_EQ(attention_of(yarn).rope->magnitude, static_cast<float>(0.1 * std::log(4.0) + 1));
+  EXPECT_EQ(attention_of(yarn).rope->inverse_frequency[7], static_cast<float>(1 / std::pow(1e6, 14.0 / 16) / 4));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(attention_of(yarn, i).visibility.size, 24);
   const auto linear = read("llama", [](GgufWriter& w) { w.put("llama.rope.scale_linear", 4.0f); });
-  EXPECT_EQ(attention(linear).rope->inverse_frequency[0], 0.25f);
+  EXPECT_EQ(attention_of(linear).rope->inverse_frequency[0], 0.25f);
   EXPECT_THAT(refusal("llama", [](GgufWriter& w) { w.put("llama.rope.scaling.type", "spiral"); }),
               HasSubstr("rope.scaling.type"));
 }
@@ -153,10 +148,10 @@ TEST(GgufConfig, GoldenFilesAreReadAsTheirDocumentsSay) {
       ASSERT_TRUE(config.ok()) << config.error().message;
       EXPECT_EQ(config->vocabulary, documented["vocab_size"]);
       EXPECT_EQ(config->spec.hidden, documented["hidden_size"]);
-      EXPECT_EQ(mlp(config).inner, documented["intermediate_size"]);
+      EXPECT_EQ(mlp_of(config).inner, documented["intermediate_size"]);
       EXPECT_EQ(config->spec.layers.size(), documented["num_hidden_layers"]);
-      EXPECT_EQ(attention(config).heads, documented["num_attention_heads"]);
-      EXPECT_EQ(attention(config).kv_heads, documented["num_key_value_heads"]);
+      EXPECT_EQ(attention_of(config).heads, documented["num_attention_heads"]);
+      EXPECT_EQ(attention_of(config).kv_heads, documented["num_key_value_heads"]);
       EXPECT_NEAR(config->spec.norm.eps, documented["rms_norm_eps"].get<double>(), 1e-12);
       EXPECT_EQ(config->context_length, documented["max_position_embeddings"]);
       EXPECT_EQ(config->eos, std::vector<TokenId>{2});

@@ -7,8 +7,7 @@
 #include <random>
 
 #include "base/json.h"
-#include "model/blocks/attention.h"
-#include "model/blocks/mlp.h"
+#include "model/declared_blocks.h"
 #include "model/fields/fields.h"
 #include "testing/data.h"
 #include "testing/temp_folder.h"
@@ -16,6 +15,8 @@
 namespace espalier {
 namespace {
 
+using testing::attention_of;
+using testing::mlp_of;
 using ::testing::HasSubstr;
 
 Json plain_llama() {
@@ -46,20 +47,14 @@ std::string refusal(const Json& root) {
   return config.error().message;
 }
 
-const Attention& attention(const Result<ModelConfig>& config, std::size_t layer = 0) {
-  return *config->spec.layers.at(layer).halves.front().block.target<Attention>();
-}
-const Mlp& mlp(const Result<ModelConfig>& config) {
-  return *config->spec.layers.front().halves.back().block.target<Mlp>();
-}
 std::vector<std::int64_t> windows(const Result<ModelConfig>& config) {
   std::vector<std::int64_t> out;
-  for (std::size_t i = 0; i < config->spec.layers.size(); ++i) out.push_back(attention(config, i).visibility.size);
+  for (std::size_t i = 0; i < config->spec.layers.size(); ++i) out.push_back(attention_of(config, i).visibility.size);
   return out;
 }
 // The frequency of one pair of dimensions, of eight.
 float frequency(const Result<ModelConfig>& config, std::size_t pair) {
-  return attention(config).rope->inverse_frequency.at(pair);
+  return attention_of(config).rope->inverse_frequency.at(pair);
 }
 
 TEST(HfConfig, ReadsAPlainLlama) {
@@ -73,14 +68,14 @@ TEST(HfConfig, ReadsAPlainLlama) {
   EXPECT_EQ(config->spec.norm.eps, 1e-5f);
   EXPECT_FALSE(config->spec.tied_head);
   EXPECT_EQ(config->context_length, 512);
-  EXPECT_EQ(attention(config).heads, 4);
-  EXPECT_EQ(attention(config).kv_heads, 2);
-  EXPECT_EQ(attention(config).head_dim, 16);
-  EXPECT_EQ(attention(config).rope->dims(), 16);
+  EXPECT_EQ(attention_of(config).heads, 4);
+  EXPECT_EQ(attention_of(config).kv_heads, 2);
+  EXPECT_EQ(attention_of(config).head_dim, 16);
+  EXPECT_EQ(attention_of(config).rope->dims(), 16);
   EXPECT_EQ(frequency(config, 1), static_cast<float>(1 / std::pow(10000.0, 2.0 / 16)));
-  EXPECT_FALSE(attention(config).qkv_bias || attention(config).out_bias || mlp(config).bias);
+  EXPECT_FALSE(attention_of(config).qkv_bias || attention_of(config).out_bias || mlp_of(config).bias);
   EXPECT_EQ(windows(config), (std::vector<std::int64_t>{0, 0, 0}));
-  EXPECT_EQ(mlp(config).inner, 160);
+  EXPECT_EQ(mlp_of(config).inner, 160);
   EXPECT_EQ(config->bos, 1);
   EXPECT_EQ(config->eos, (std::vector<TokenId>{2, 7}));
   EXPECT_EQ(config->pad, std::nullopt);
@@ -100,7 +95,7 @@ TEST(HfConfig, BothStylesOfRopeAndDtypeMeanTheSame) {
     EXPECT_EQ(config->stored_type, DType::bf16);
     EXPECT_EQ(frequency(config, 0), 1.0f);
     EXPECT_EQ(frequency(config, 7), static_cast<float>(1 / std::pow(500000.0, 14.0 / 16) / 4));
-    EXPECT_FLOAT_EQ(attention(config).rope->magnitude, static_cast<float>(0.1 * std::log(4.0) + 1));
+    EXPECT_FLOAT_EQ(attention_of(config).rope->magnitude, static_cast<float>(0.1 * std::log(4.0) + 1));
     EXPECT_EQ(config->context_length, 512);
   }
 }
@@ -112,8 +107,8 @@ TEST(HfConfig, ScalingsAreReadWithTheirParameters) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(frequency(linear, i), frequency(plain, i) / 4);
   EXPECT_EQ(linear->context_length, 2048);
   const auto dynamic = scaled(R"({"rope_type":"dynamic","factor":2.0})");
-  EXPECT_EQ(attention(dynamic).rope->long_after, 512);
-  EXPECT_EQ(attention(dynamic).rope->dynamic_factor, 2);
+  EXPECT_EQ(attention_of(dynamic).rope->long_after, 512);
+  EXPECT_EQ(attention_of(dynamic).rope->dynamic_factor, 2);
   EXPECT_EQ(dynamic->context_length, 1024);
   const auto llama3 = scaled(R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
                                  "original_max_position_embeddings":64})");
@@ -123,12 +118,12 @@ TEST(HfConfig, ScalingsAreReadWithTheirParameters) {
   const auto longrope = scaled(R"({"type":"su","short_factor":[1,1,1,1,1,1,1,1],"long_factor":[2,2,2,2,2,2,2,2],
                                    "original_max_position_embeddings":128})");
   ASSERT_TRUE(longrope.ok()) << longrope.error().message;
-  EXPECT_EQ(attention(longrope).rope->long_after, 128);
-  EXPECT_FLOAT_EQ(attention(longrope).rope->long_inverse_frequency.at(3), frequency(plain, 3) / 2);
-  EXPECT_FLOAT_EQ(attention(longrope).rope->magnitude,
+  EXPECT_EQ(attention_of(longrope).rope->long_after, 128);
+  EXPECT_FLOAT_EQ(attention_of(longrope).rope->long_inverse_frequency.at(3), frequency(plain, 3) / 2);
+  EXPECT_FLOAT_EQ(attention_of(longrope).rope->magnitude,
                   static_cast<float>(std::sqrt(1 + std::log(4.0) / std::log(128.0))));
   for (const char* text : {R"({"rope_type":"default"})", R"({"type":"mrope","mrope_section":[2,3,3]})"})
-    EXPECT_EQ(attention(scaled(text)).rope, attention(plain).rope);
+    EXPECT_EQ(attention_of(scaled(text)).rope, attention_of(plain).rope);
 }
 
 TEST(HfConfig, BadScalingsAreRefusedByName) {
@@ -267,11 +262,11 @@ TEST(HfConfig, WindowsFollowEachFamilysRule) {
 TEST(HfConfig, BiasesFollowEachFamilysRule) {
   auto llama = with("attention_bias", true);
   llama["mlp_bias"] = true;
-  EXPECT_TRUE(attention(read(llama)).qkv_bias && attention(read(llama)).out_bias && mlp(read(llama)).bias);
+  EXPECT_TRUE(attention_of(read(llama)).qkv_bias && attention_of(read(llama)).out_bias && mlp_of(read(llama)).bias);
   const auto qwen2 = read(with("architectures", Json::array({"Qwen2ForCausalLM"})));
-  EXPECT_TRUE(attention(qwen2).qkv_bias);
-  EXPECT_FALSE(attention(qwen2).out_bias);
-  EXPECT_FALSE(attention(read(with("architectures", Json::array({"Qwen3ForCausalLM"})))).qkv_bias);
+  EXPECT_TRUE(attention_of(qwen2).qkv_bias);
+  EXPECT_FALSE(attention_of(qwen2).out_bias);
+  EXPECT_FALSE(attention_of(read(with("architectures", Json::array({"Qwen3ForCausalLM"})))).qkv_bias);
 }
 
 TEST(HfConfig, MinusOneStandsForNoToken) {
@@ -321,7 +316,7 @@ TEST(HfConfig, RandomlyChangedFieldsNeverCrash) {
     }
     ++accepted;
     ASSERT_FALSE(config->spec.layers.empty());
-    const Attention& a = attention(config);
+    const Attention& a = attention_of(config);
     ASSERT_TRUE(a.rope->dims() % 2 == 0 && a.rope->dims() >= 2 && a.rope->dims() <= a.head_dim);
     ASSERT_EQ(a.heads % a.kv_heads, 0);
   }

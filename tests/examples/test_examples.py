@@ -67,7 +67,7 @@ def setUpModule():
 def run(language, name, **variables):
     """What it prints; without `variables` with the model in its own process."""
     kept = {key: value for key, value in os.environ.items() if not key.endswith("_BASE_URL") and key != "ESPALIER_MODEL"}
-    kept.update(variables or {"ESPALIER_MODEL": model.path}, PYTHONPATH=PACKAGE or "", PYTHONDONTWRITEBYTECODE="1")
+    kept.update(variables or {"ESPALIER_MODEL": model.path, "ESPALIER_ACTIVATIONS": "f32"}, PYTHONPATH=PACKAGE or "", PYTHONDONTWRITEBYTECODE="1")
     done = subprocess.run(COMMANDS[language](name), env=kept, cwd=model.folder.name, capture_output=True, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, timeout=PATIENCE)
     expect_no_report(done.stderr)

@@ -8,14 +8,14 @@
 namespace espalier::bench {
 namespace {
 
-constexpr std::size_t kBeyondCaches = std::size_t{256} << 20;
+constexpr std::size_t kStatesBeyondCaches = std::size_t{256} << 20;
 constexpr int kChannelsTogether = 256, kMostSequences = 128, kLeastPrompt = 64;
 using KernelReport = std::function<void(const KernelResult&)>;
 
 Result<KernelResult> recurrence(const RecurrentShape& shape, int sequences, int rows, double budget,
                                 const KernelMachine& on) {
   ESP_TRY(MeasuredRecurrence measured,
-          MeasuredRecurrence::allocate(shape, sequences, rows, sequences > 1 || rows == 1 ? kBeyondCaches : 0));
+          MeasuredRecurrence::allocate(shape, sequences, rows, sequences > 1 || rows == 1 ? kStatesBeyondCaches : 0));
   KernelResult r{"recurrent", shape.model, fmt::format("recurrence, {} a sequence", rows), "F32", sequences * rows};
   std::size_t layer = 0;
   r.seconds = best_seconds(budget, [&] {

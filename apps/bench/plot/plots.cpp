@@ -13,7 +13,7 @@
 namespace espalier::bench {
 namespace {
 
-constexpr double kWidth = 920, kPanelHeight = 260, kHead = 62;
+constexpr double kPlotWidth = 920, kPanelHeight = 260, kHead = 62;
 
 using Rows = std::vector<std::vector<std::string>>;  // the first is the head
 
@@ -40,7 +40,7 @@ std::string page(const Picture& picture) {
       "border-bottom:1px solid "
       "var(--grid);white-space:nowrap}}th:first-child,td:first-child{{text-align:left}}</style></head>\n"
       "<body>\n{}<div class=\"wide\"><table>\n{}</table></div>\n</body></html>\n",
-      escape_xml(picture.title), style_sheet(), kWidth, picture.svg, rows);
+      escape_xml(picture.title), style_sheet(), kPlotWidth, picture.svg, rows);
 }
 
 Result<> write(const std::string& path, const Picture& picture) {
@@ -91,7 +91,7 @@ double draw_panels(Svg& svg, const std::vector<NamedReports>& servers, double y)
       chart.series.push_back(series_of(servers[i], i, panel.solid, false));
     }
     const int row = place / 2;
-    draw(svg, chart, {place % 2 == 0 ? 0 : kWidth / 2, y + row * kPanelHeight, kWidth / 2, kPanelHeight});
+    draw(svg, chart, {place % 2 == 0 ? 0 : kPlotWidth / 2, y + row * kPanelHeight, kPlotWidth / 2, kPanelHeight});
     ++place;
   }
   return y + 2 * kPanelHeight;
@@ -168,7 +168,7 @@ Result<> plot_sweep(const std::string& path, const std::vector<NamedReports>& se
     svg.text(12, y - 12, workload, Svg::Anchor::start, "sub");
     y = draw_panels(svg, of_it, y + 10) + 30;
   }
-  picture.svg = svg.document(kWidth, y - 10, picture.title + ": latency against request rate");
+  picture.svg = svg.document(kPlotWidth, y - 10, picture.title + ": latency against request rate");
   return write(path, picture);
 }
 
@@ -185,7 +185,7 @@ Result<> plot_comparison(const std::string& path, const Comparison& comparison) 
     for (std::size_t i = 1; i < comparison.servers.size(); ++i) {
       const RatioChart chart = ratio_chart(comparison, compared, i);
       if (chart.bars.empty()) continue;
-      draw(svg, chart, {0, y, kWidth, 0});
+      draw(svg, chart, {0, y, kPlotWidth, 0});
       y += height_of(chart);
     }
   std::map<std::string, int> rates;
@@ -197,7 +197,7 @@ Result<> plot_comparison(const std::string& path, const Comparison& comparison) 
     svg.text(12, y + 8, name + ": median repetition", Svg::Anchor::start, "sub");
     y = draw_panels(svg, servers, y + 30) + 30;
   }
-  picture.svg = svg.document(kWidth, y, picture.title + ": ratios to " + comparison.servers.front().name);
+  picture.svg = svg.document(kPlotWidth, y, picture.title + ": ratios to " + comparison.servers.front().name);
   return write(path, picture);
 }
 

@@ -228,7 +228,7 @@ TEST_P(AgainstAModel, EveryRequestFindsTheSameCachedTokens) {
   espalier::testing::GoldenModel model("models/qwen3-tied", Activations::f32);
   if (!model.decoder) GTEST_SKIP() << "left out: no goldens here";
   constexpr int kPool = 300, kOutput = 6;
-  Workload workload = shared_prefixes(model.spec.vocabulary, 5, 8, 60, 20, kOutput);
+  Workload workload = shared_prefixes(model.vocabulary, 5, 8, 60, 20, kOutput);
   CoreOptions options;
   options.eviction = GetParam();
   espalier::testing::CoreHarness harness(model, options, kPool);

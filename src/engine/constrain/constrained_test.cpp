@@ -351,7 +351,7 @@ TEST_F(ConstrainedRequests, WhatTakesLongBehindATokenHoldsUpNobodyElse) {
   slow.grammar = closed.grammar = cache->compile(word).value();
   GrammarQueue queue({"mask", 1, 64});
   std::promise<void> go_on;
-  ASSERT_TRUE(turns.submit(nullptr, [held = go_on.get_future().share()] { held.wait(); }));
+  ASSERT_TRUE(queue.submit(nullptr, [held = go_on.get_future().share()] { held.wait(); }));
   CoreHarness harness(model, with(true), 1024);
   harness.core.attach(queue);
   for (const RequestFields& fields : {slow, closed, free}) harness.add(fields);

@@ -1,12 +1,14 @@
 // Gemma: embeddings scaled by the root of their width, norms of 1 + w, gelu. Gemma 2: norms before and behind each half,
 // soft caps, every second layer with a window. Gemma 3: query and key norms, two bases of rotation.
 // Source: Gemma, Gemma 2 and Gemma 3 reports.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "model/arch/families.h"
+#include "model/arch/gemma.h"
 
 namespace espalier {
-namespace {
 
 Mlp gemma_mlp(const Fields& f) {
   Mlp mlp = gated_mlp(f);
@@ -17,12 +19,12 @@ Mlp gemma_mlp(const Fields& f) {
   return mlp;
 }
 
-float root(double x) {
+static float root(double x) {
   return static_cast<float>(std::sqrt(x));
 }
 
-Attention gemma_attention(const Fields& f) {
-  Attention a = grouped_attention(f);
+Attention gemma_attention(const Fields& f, int layer) {
+  Attention a = grouped_attention(f, layer);
   a.qkv_bias = a.out_bias = f.flag_or({"attention_bias"}, false);
   a.scale = 1.0f / root(f.number_or({"query_pre_attn_scalar"}, a.head_dim, {.low = 0, .above_low = true}));
   a.cap = static_cast<float>(f.number_or({"attn_logit_softcapping", "attn_logit_softcapping"}, 0));
@@ -41,7 +43,16 @@ ModelSpec gemma_decoder(const Fields& f, const std::function<Layer(int)>& layer)
   return spec;
 }
 
-}  // namespace
+int shared_layer(const Fields& f, int layer, int layers, int sharing, const std::function<bool(int)>& slides) {
+  const int first = layers - sharing;
+  if (layer < first) return -1;
+  for (int from = first - 1; from >= 0; --from)
+    if (slides(from) == slides(layer)) return from;
+  const FieldName field{"num_kv_shared_layers", "attention.shared_kv_layers"};
+  f.refuse(field, fmt::format("{} is {} of {} layers, so that layer {} finds none of its kind whose keys it could read",
+                              f.path(field), sharing, layers, layer));
+  return -1;
+}
 
 ModelSpec gemma(const Fields& f) {
   Attention attention = gemma_attention(f);

@@ -1,6 +1,7 @@
 // GLM-4 (ChatGLM's successor as HF has it): half of each head turns, by neighbours; gate and up in one tensor.
 // GLM-4-0414 ("Glm4") adds a norm behind each half. Source: GLM-4 report; transformers' GlmModel and Glm4Model.
 #include "model/arch/families.h"
+#include "model/arch/routed.h"
 
 namespace espalier {
 namespace {
@@ -28,6 +29,20 @@ ModelSpec glm(const Fields& f) {
 ModelSpec glm4(const Fields& f) {
   ModelSpec spec = decoder(f, [&](int) { return sandwich(glm_attention(f), glm_mlp(f)); });
   spec.names.hf = {{"post_attention_norm", "post_self_attn_layernorm"}, {"post_ffw_norm", "post_mlp_layernorm"}};
+  return spec;
+}
+
+// GLM-4.5: whole tensors, experts, halves of a head turn. Solar Open is the same.
+ModelSpec glm4_moe(const Fields& f) {
+  Attention attention = grouped_attention(f);
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 0.5});
+  attention.qkv_bias = f.flag_or({"attention_bias"}, false);
+  if (f.flag_or({"use_qk_norm"}, f.is_gguf())) attention.head_norm = Attention::HeadNorm::each;
+  const Experts experts = deepseek_experts(f, {});
+  ModelSpec spec = decoder(f, [&](int layer) {
+    return pre_norm(attention, is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
+  });
+  spec.names.gguf = {{"ffn_norm", "post_attention_norm"}};
   return spec;
 }
 

@@ -29,4 +29,28 @@ ModelSpec granite(const Fields& f) {
   return spec;
 }
 
+// Granite 4.1: sinks, windows in most layers, a base of rotation for each (0: none).
+void granite_slides(const Fields& f, int layer, Attention& a) {
+  const bool window = layer_is(f, layer, "sliding_attention", layer % 4 != 0);
+  const std::int64_t size = f.says_null({"sliding_window"}) ? 0 : f.integer_or({"sliding_window", "attention.sliding_window"}, 128);
+  a.visibility = Visibility::window(window ? size : 0);
+  a.sinks = true;
+  if (!f.has({"layer_rope_theta"})) return;
+  const double theta = f.number_of({"layer_rope_theta"}, layer, 0, {.low = 0});
+  a.rope.reset();
+  if (theta > 0) a.rope = rope_of(f, {.head_dim = a.head_dim, .theta = theta, .own_theta = true});
+}
+
+ModelSpec granite_swa(const Fields& f) {
+  Attention attention = granite_attention(f);
+  Mlp mlp = gated_mlp(f);
+  mlp.bias = f.flag_or({"mlp_bias"}, false);
+  ModelSpec spec = decoder(f, [&](int layer) {
+    granite_slides(f, layer, attention);
+    return pre_norm(attention, mlp);
+  });
+  granite_scales(f, spec);
+  return spec;
+}
+
 }  // namespace espalier

@@ -33,7 +33,11 @@ int head_dim_of(const Fields& f, int hidden, int heads) {
 }  // namespace
 
 int layer_count(const Fields& f) {
-  return f.count({"num_hidden_layers|n_layer|n_layers|num_layers", "block_count"}, ConfigLimits::layers);
+  const FieldName name{"num_hidden_layers|n_layer|n_layers|num_layers", "block_count"};
+  const int all = f.count(name, ConfigLimits::layers);
+  const int drafts = f.is_gguf() ? f.count_or({"", "nextn_predict_layers"}, 0, ConfigLimits::layers) : 0;
+  if (drafts >= all) f.refuse(name, fmt::format("{} is {}, but {} of these layers are said to draft", f.path(name), all, drafts));
+  return std::max(1, all - drafts);
 }
 
 int hidden_size(const Fields& f) {
@@ -53,10 +57,18 @@ ModelSpec decoder(const Fields& f, const std::function<Layer(int)>& layer) {
   return spec;
 }
 
-Attention grouped_attention(const Fields& f) {
+int taps_of(const Fields& f, FieldName name, int otherwise) {
+  return static_cast<int>(f.integer_or(name, otherwise, 2, ConfigLimits::taps));
+}
+
+Attention grouped_attention(const Fields& f, int layer) {
   Attention a;
-  a.heads = f.count(kHeads, ConfigLimits::heads);
-  a.kv_heads = std::max(1, static_cast<int>(f.integer_or(kKvHeads, a.heads, 1, a.heads)));
+  a.heads = layer < 0 ? f.count(kHeads, ConfigLimits::heads) : f.count_of(kHeads, layer, 0, ConfigLimits::heads);
+  if (a.heads < 1) f.refuse(kHeads, fmt::format("{} gives layer {} no heads, but it has attention", f.path(kHeads), layer));
+  a.heads = std::max(1, a.heads);
+  const int kv_heads = layer < 0 ? static_cast<int>(f.integer_or(kKvHeads, a.heads, 1, a.heads))
+                                 : f.count_of(kKvHeads, layer, a.heads, a.heads);
+  a.kv_heads = std::max(1, kv_heads);
   a.head_dim = head_dim_of(f, hidden_size(f), a.heads);
   check_heads(f, a.heads, a.kv_heads, a.head_dim);
   a.value_dim = f.count_or({"", "attention.value_length"}, a.head_dim, ConfigLimits::head_dim);
@@ -97,7 +109,14 @@ Layer parallel(Block mixer, Block mlp) {
   return {{{std::move(mixer), "attn_norm"}, {std::move(mlp), "attn_norm"}}, true};
 }
 
+// GGUF files tell by a flag for each layer, or by which of so many has no window.
 bool layer_is(const Fields& f, int layer, std::string_view type, bool otherwise) {
+  const FieldName pattern{"", "attention.sliding_window_pattern"};
+  if (const Json* told = f.find(pattern); told != nullptr && type == "sliding_attention") {
+    if (told->is_array() || told->is_boolean()) return f.flag_of(pattern, layer, otherwise);
+    const int every = f.count_or(pattern, 0);
+    return every > 0 && (layer + 1) % every != 0;
+  }
   return f.has({"layer_types"}) ? f.word_of({"layer_types"}, layer, "") == type : otherwise;
 }
 

@@ -19,8 +19,11 @@ int hidden_size(const Fields& f);
 // Vocabulary, width, norm, tied head; and the layers, as `layer` gives them.
 ModelSpec decoder(const Fields& f, const std::function<Layer(int layer)>& layer);
 
-// Heads, grouped keys and values; rotation of whole heads by halves.
-Attention grouped_attention(const Fields& f);
+// Heads, grouped keys and values; rotation of whole heads by halves. layer: where heads may differ between layers, as
+// in GGUF files of models whose other layers have none.
+Attention grouped_attention(const Fields& f, int layer = -1);
+// Taps of a short convolution, in the range that is computed here.
+int taps_of(const Fields& f, FieldName name, int otherwise);
 ActivationKind activation_of(const Fields& f, std::string_view otherwise = "silu");
 Mlp gated_mlp(const Fields& f);
 

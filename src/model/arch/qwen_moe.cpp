@@ -4,9 +4,8 @@
 #include "model/blocks/experts.h"
 
 namespace espalier {
-namespace {
 
-bool is_dense(const Fields& f, int layer) {
+bool qwen_layer_is_dense(const Fields& f, int layer) {
   const int every = f.count_or({"decoder_sparse_step"}, 1);
   return f.lists({"mlp_only_layers"}, layer) || every == 0 || (layer + 1) % every != 0;
 }
@@ -17,8 +16,6 @@ Experts qwen_experts(const Fields& f) {
   return e;
 }
 
-}  // namespace
-
 ModelSpec qwen2_moe(const Fields& f) {
   Attention attention = grouped_attention(f);
   attention.qkv_bias = f.flag_or({"qkv_bias"}, true);
@@ -28,7 +25,7 @@ ModelSpec qwen2_moe(const Fields& f) {
   experts.shared_gated = true;
   ModelSpec spec = decoder(f, [&](int layer) {
     attention.visibility = qwen_window(f, layer);
-    return pre_norm(attention, is_dense(f, layer) ? Block(gated_mlp(f)) : Block(experts));
+    return pre_norm(attention, qwen_layer_is_dense(f, layer) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.hf = {{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
                    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
@@ -44,7 +41,7 @@ ModelSpec qwen3_moe(const Fields& f) {
   experts.router.renormalise = f.flag_or({"norm_topk_prob"}, f.is_gguf());
   return decoder(f, [&](int layer) {
     attention.visibility = qwen_window(f, layer);
-    return pre_norm(attention, is_dense(f, layer) ? Block(gated_mlp(f)) : Block(experts));
+    return pre_norm(attention, qwen_layer_is_dense(f, layer) ? Block(gated_mlp(f)) : Block(experts));
   });
 }
 

@@ -109,7 +109,7 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   attend.scale = scale != 0.0f ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
   attend.visibility = visibility;
   attend.cap = cap;
-  if (sinks) attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
+  if (sinks && (!b.is_gguf() || b.has("attn_sinks"))) attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
   if (!slopes.empty()) attend.slopes = b.constant(slopes);
   b.emit(attend);
   const Rows out = gated(b, attend.out, x, p.gate);

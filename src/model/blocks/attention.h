@@ -36,7 +36,7 @@ struct Attention {
   std::optional<Norm> value_norm;
 
   Visibility visibility;
-  bool sinks = false;
+  bool sinks = false;  // GGUF files: where they have them
   float cap = 0.0f;
   std::vector<float> slopes;  // ALiBi, of each head
 

@@ -38,12 +38,27 @@ MatrixPart Experts::expert_part(Builder& b, int expert, int outputs, int inputs,
   return part;
 }
 
-// Gate and up of one expert out of one tensor of all.
-MatrixNeed Experts::fused_up(Builder& b, int expert, int inputs) const {
-  const std::string tensor = b.name("ffn_exps") + ".gate_up_proj";
-  const bool turned = fused == FusedExperts::turned || fused == FusedExperts::by_turns;
+std::string Experts::fused_tensor(const Builder& b, std::string_view name) const {
+  const std::string tensor = fmt::format("{}.{}", b.name("ffn_exps"), name);
+  return b.has_tensor(tensor + ".weight") ? tensor + ".weight" : tensor;
+}
+
+FusedExperts Experts::layout(const Builder& b) const {
+  if (fused != FusedExperts::no || b.is_gguf()) return fused;
+  return b.has_tensor(fused_tensor(b, gated ? fused_gate_up : up)) ? FusedExperts::rows : FusedExperts::no;
+}
+
+// Gate and up of one expert, or its up alone, out of one tensor of all.
+MatrixNeed Experts::fused_up(Builder& b, FusedExperts layout, int expert, int inputs) const {
+  const bool turned = layout == FusedExperts::turned || layout == FusedExperts::by_turns;
+  if (!gated) {
+    MatrixPart part{fused_tensor(b, up), {router.count, inner, inputs}, inner};
+    part.rows.first = std::int64_t{expert} * inner;
+    return {{part}, inputs};
+  }
+  const std::string tensor = fmt::format("{}.{}", b.name("ffn_exps"), fused_gate_up);
   MatrixPart gate_part;
-  gate_part.tensor = b.has_tensor(tensor + ".weight") ? tensor + ".weight" : tensor;
+  gate_part.tensor = fused_tensor(b, fused_gate_up);
   gate_part.outputs = inner;
   gate_part.shape = turned ? Shape{router.count, inputs, 2 * inner} : Shape{router.count, 2 * inner, inputs};
   gate_part.transposed = turned;
@@ -56,14 +71,15 @@ MatrixNeed Experts::fused_up(Builder& b, int expert, int inputs) const {
   }
   MatrixPart up_part = gate_part;
   const std::int64_t first = turned ? 0 : all;
-  const bool by_turns = fused == FusedExperts::by_turns;
+  const bool by_turns = layout == FusedExperts::by_turns;
   gate_part.rows = by_turns ? RowOrder{first, 1, 2} : RowOrder{first};
   up_part.rows = by_turns ? RowOrder{first + 1, 1, 2} : RowOrder{first + inner};
   return {{gate_part, up_part}, inputs, joined()};
 }
 
 MatrixNeed Experts::up_need(Builder& b, int expert, int inputs) const {
-  if (!b.is_gguf() && gated && fused != FusedExperts::no) return fused_up(b, expert, inputs);
+  if (const FusedExperts how_stored = layout(b); !b.is_gguf() && how_stored != FusedExperts::no)
+    return fused_up(b, how_stored, expert, inputs);
   if (b.is_gguf() && gated && b.has("ffn_gate_up_exps")) {
     MatrixPart first = expert_part(b, expert, 2 * inner, inputs, "ffn_gate_up_exps", ""), second = first;
     first.outputs = second.outputs = inner;
@@ -77,13 +93,14 @@ MatrixNeed Experts::up_need(Builder& b, int expert, int inputs) const {
 }
 
 MatrixNeed Experts::down_need(Builder& b, int expert, int outputs) const {
-  if (b.is_gguf() || fused == FusedExperts::no)
+  const FusedExperts how_stored = layout(b);
+  if (b.is_gguf() || how_stored == FusedExperts::no)
     return {{expert_part(b, expert, outputs, inner, "ffn_down_exps", down)}, inner};
-  const std::string tensor = b.name("ffn_exps") + ".down_proj";
+  const std::string tensor = fmt::format("{}.{}", b.name("ffn_exps"), fused_down);
   MatrixPart part;
-  part.tensor = b.has_tensor(tensor + ".weight") ? tensor + ".weight" : tensor;
+  part.tensor = fused_tensor(b, fused_down);
   part.outputs = outputs;
-  part.transposed = fused != FusedExperts::rows;
+  part.transposed = how_stored != FusedExperts::rows;
   part.shape = part.transposed ? Shape{router.count, inner, outputs} : Shape{router.count, outputs, inner};
   if (part.transposed)
     part.first_input = std::int64_t{expert} * inner;
@@ -98,10 +115,10 @@ MatrixNeed Experts::down_need(Builder& b, int expert, int outputs) const {
 }
 
 Rows Experts::route(Builder& b, Rows x) const {
-  const Rows logits = b.matmul(x, {b.matrix("ffn_gate_inp", router.count + passing, x.width, router_bias)});
+  const Rows logits = b.matmul(x, {b.matrix("ffn_gate_inp", router.count + passing, x.width, router_bias)}, true);
   RouteOp op{router, logits, b.buffer(2 * router.chosen)};
   op.how.count += passing;
-  if (correction)
+  if (correction && (!b.is_gguf() || b.has("exp_probs_b", ".bias")))
     op.how.correction = b.vector("exp_probs_b", {op.how.count}, b.is_gguf() ? ".bias" : "");
   b.emit(op);
   return op.out;
@@ -133,9 +150,10 @@ Rows Experts::apply(Builder& b, Rows x, Rows routed) const {
 
 void Experts::add_shared(Builder& b, Rows x, Rows out) const {
   Mlp mlp;
-  mlp.inner = shared_inner;
+  mlp.inner = b.outputs_of(shared_up, shared_inner);
   mlp.how = how;
   mlp.gated = gated;
+  mlp.bias = shared_bias;
   mlp.gate = shared_gate;
   mlp.up = shared_up;
   mlp.down = shared_down;

@@ -16,7 +16,7 @@ namespace espalier {
 
 // How the tensors of all experts lie in an HF checkpoint, where they are not one by one.
 enum class FusedExperts {
-  no,        // <experts>.7.gate_proj.weight
+  no,        // <experts>.7.gate_proj.weight; or as rows, where the file has these instead
   rows,      // <experts>.gate_up_proj [experts, 2 * inner, hidden], down_proj [experts, hidden, inner]
   turned,    // the same with inputs before outputs
   by_turns,  // turned, and the columns of gate and up take turns
@@ -33,8 +33,10 @@ struct Experts {
   int passing = 0;  // experts behind the others that give their input back
   FusedExperts fused = FusedExperts::no;
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
+  std::string_view fused_gate_up = "gate_up_proj", fused_down = "down_proj";
 
   int shared_inner = 0;      // of an expert that every token passes; 0: none
+  bool shared_bias = false;
   bool shared_gated = false;  // it counts as much as the sigmoid of ffn_gate_inp_shexp says
   std::string_view shared_gate = "ffn_gate_shexp", shared_up = "ffn_up_shexp", shared_down = "ffn_down_shexp";
 
@@ -45,10 +47,12 @@ struct Experts {
 
  private:
   bool joined() const;
+  FusedExperts layout(const Builder& b) const;
+  std::string fused_tensor(const Builder& b, std::string_view name) const;
   MatrixPart expert_part(Builder& b, int expert, int outputs, int inputs, std::string_view role,
                          std::string_view name) const;
   MatrixNeed up_need(Builder& b, int expert, int inputs) const;
-  MatrixNeed fused_up(Builder& b, int expert, int inputs) const;
+  MatrixNeed fused_up(Builder& b, FusedExperts layout, int expert, int inputs) const;
   MatrixNeed down_need(Builder& b, int expert, int outputs) const;
   void add_shared(Builder& b, Rows x, Rows out) const;
 };

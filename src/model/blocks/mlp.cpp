@@ -33,6 +33,13 @@ Rows Mlp::inside(Builder& b, Rows x) const {
     second.rows.first = inner;
     return b.gated(x, first, second, how);
   }
+  if (cut_off) {
+    const Rows both = b.matmul(x, {b.matrix(gate, inner, x.width, bias), b.matrix(up, inner, x.width, bias)});
+    const Rows first = both.part(0, inner);
+    b.emit(CutOffOp{first, first, *cut_off});
+    b.emit(GateOp{how, first, both.part(inner, inner), first});
+    return first;
+  }
   return b.gated(x, b.matrix(gate, inner, x.width, bias), b.matrix(up, inner, x.width, bias), how);
 }
 

@@ -3,6 +3,7 @@
 // Roles: ffn_gate, ffn_up, ffn_down; or ffn_gate_up, the gate's rows before the others. Keeps nothing.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "model/spec.h"
@@ -15,6 +16,7 @@ struct Mlp {
   bool gated = true;
   bool fused = false;        // HF checkpoints keep gate and up in one tensor
   bool bias = false;
+  std::optional<float> cut_off = {};  // a gate counts only by what it is so many deviations above its row's mean
   bool xielu = false;        // the activation is xIELU, whose shape the checkpoint has learned
   std::string_view gate = "ffn_gate", up = "ffn_up", down = "ffn_down", gate_up = "ffn_gate_up";
 

@@ -68,13 +68,15 @@ void write(const CpuKernels& cpu, const RouterSpec& how, std::vector<int> chosen
   if (how.scores == Scores::sigmoid_of_chosen)
     cpu.functions.activate({ActivationKind::sigmoid}, weights, weights, how.chosen);
   float factor = how.scale;
-  if (how.renormalise) factor /= std::accumulate(weights, weights + how.chosen, 0.0f) + how.renormalise_eps;
+  if (how.renormalise)
+    factor /= std::max(std::accumulate(weights, weights + how.chosen, 0.0f) + how.renormalise_eps, how.renormalise_least);
   for (int i = 0; i < how.chosen; ++i) weights[i] *= factor;
 }
 
 }  // namespace
 
-void route(const CpuKernels& cpu, const RouterSpec& how, const float* logits, const float* correction, float* out) {
+void route(const CpuKernels& cpu, const RouterSpec& how, const float* logits, const float* correction,
+           const float* by_expert, float* out) {
   thread_local std::vector<float> scores, choice;
   scores.resize(static_cast<std::size_t>(how.count));
   scores_of(cpu, how.scores, logits, scores);
@@ -84,6 +86,8 @@ void route(const CpuKernels& cpu, const RouterSpec& how, const float* logits, co
     if (std::isnan(c)) c = -std::numeric_limits<float>::infinity();
   if (how.groups > 1) drop_groups(how, choice);
   write(cpu, how, best(choice.data(), how.count, how.chosen), scores, out);
+  if (by_expert)
+    for (int i = 0; i < how.chosen; ++i) out[how.chosen + i] *= by_expert[static_cast<int>(out[i])];
 }
 
 void route_by_token(const CpuKernels& cpu, const RouterSpec& how, const Tensor& table, TokenId token,

@@ -11,7 +11,9 @@
 
 namespace espalier {
 
-void route(const CpuKernels& cpu, const RouterSpec& how, const float* logits, const float* correction, float* out);
+// correction, by_expert: [count] as RouterSpec has them, or null.
+void route(const CpuKernels& cpu, const RouterSpec& how, const float* logits, const float* correction,
+           const float* by_expert, float* out);
 
 // The experts of a token stand in a table [vocabulary][chosen] of integers.
 void route_by_token(const CpuKernels& cpu, const RouterSpec& how, const Tensor& table, TokenId token,

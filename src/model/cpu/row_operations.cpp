@@ -26,7 +26,9 @@ RowFunction make(const LookUpOp& o, const RowParts& parts) {
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     const std::int64_t at = o.by == LookUpOp::By::token ? pass.token(row) : pass.position(row) + o.offset;
     float* to = out.row(row);
-    const auto stored = table->row(std::min(at, table->rows() - 1)).subspan(skip);
+    const std::int64_t last = table->rows() - 1;
+    const std::int64_t outside = o.by == LookUpOp::By::token ? 0 : last;
+    const auto stored = table->row(at <= last ? at : outside).subspan(skip);
     if (!o.add) {
       decode_row(table->dtype, stored, {to, static_cast<std::size_t>(width)});
       if (o.scale != 1.0f) cpu.functions.scale(o.scale, to, to, width);
@@ -194,13 +196,13 @@ RowFunction make(const StoreOp& o, const RowParts& parts) {
 
 RowFunction make(const RouteOp& o, const RowParts& parts) {
   const Place logits = parts.place(o.logits), out = parts.place(o.out);
-  const float* correction = values(parts, o.how.correction);
+  const float *correction = values(parts, o.how.correction), *by_expert = values(parts, o.how.by_expert);
   const Tensor* by_token = o.by_token >= 0 ? parts.tables[static_cast<std::size_t>(o.by_token)] : nullptr;
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     if (by_token)
       route_by_token(cpu, o.how, *by_token, pass.token(row), logits.row(row), out.row(row));
     else
-      route(cpu, o.how, logits.row(row), correction, out.row(row));
+      route(cpu, o.how, logits.row(row), correction, by_expert, out.row(row));
   };
 }
 
@@ -215,6 +217,35 @@ RowFunction make(const MixOp& o, const RowParts& parts) {
       for (int j = 0; j < o.inputs; ++j)
         cpu.functions.add_scaled(by.row(row)[i * o.inputs + j], in.row(row) + j * width, mixed.data() + i * width, width);
     std::copy(mixed.begin(), mixed.end(), out.row(row));
+  };
+}
+
+double mean_square(const float* x, std::int64_t n) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return sum / static_cast<double>(n);
+}
+
+RowFunction make(const ScaleToOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), like = parts.place(o.like), out = parts.place(o.out);
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    const double is = std::max(mean_square(in.row(row), o.in.width), static_cast<double>(o.least)),
+                 wanted = mean_square(like.row(row), o.like.width);
+    cpu.functions.scale(static_cast<float>(std::sqrt(wanted / is)), in.row(row), out.row(row), o.in.width);
+  };
+}
+
+RowFunction make(const CutOffOp& o, const RowParts& parts) {
+  const Place in = parts.place(o.in), out = parts.place(o.out);
+  return [=](const Pass&, int row) {
+    const float* x = in.row(row);
+    const auto n = static_cast<double>(o.in.width);
+    double sum = 0, squares = 0;
+    for (std::int64_t i = 0; i < o.in.width; ++i) sum += static_cast<double>(x[i]);
+    const double mean = sum / n;
+    for (std::int64_t i = 0; i < o.in.width; ++i) squares += std::pow(static_cast<double>(x[i]) - mean, 2);
+    const auto from = static_cast<float>(mean + std::sqrt(squares / n) * static_cast<double>(o.deviations));
+    for (std::int64_t i = 0; i < o.in.width; ++i) out.row(row)[i] = std::max(0.0f, x[i] - from);
   };
 }
 

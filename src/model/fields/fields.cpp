@@ -35,6 +35,11 @@ const Json* Fields::find(FieldName name) const {
   return nullptr;
 }
 
+bool Fields::says_null(FieldName name) const {
+  const auto there = object_.find(std::string(is_gguf() ? name.gguf : name.hf));
+  return there != object_.end() && there->is_null();
+}
+
 void Fields::refuse(Error error) const {
   if (!*problem_) *problem_ = std::move(error);
 }

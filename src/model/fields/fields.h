@@ -30,6 +30,7 @@ struct FieldName {
 struct ConfigLimits {
   static constexpr std::int64_t vocabulary = 16'777'216, hidden = 1 << 18, inner = 1 << 20, layers = 1024;
   static constexpr std::int64_t heads = 4096, head_dim = 4096, attention_width = 1 << 20;  // heads * head_dim
+  static constexpr std::int64_t taps = 16, state_keys = 512, scan_states = 256;  // of convolutions and recurrences
   static constexpr std::int64_t experts = 4096, positions = std::int64_t{1} << 30, window = positions, labels = 1 << 20;
 };
 
@@ -43,6 +44,7 @@ class Fields {
   std::string path(FieldName name) const;  // as messages call it: the spelling that is there, else the first
   const Json* find(FieldName name) const;  // null when absent or null
   bool has(FieldName name) const { return find(name) != nullptr; }
+  bool says_null(FieldName name) const;  // it is there, as null: none, where its absence means a default
 
   // In 1..most; it must be there. One value per layer is fine where all agree.
   int count(FieldName name, std::int64_t most = 1 << 20) const;

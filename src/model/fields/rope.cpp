@@ -129,8 +129,8 @@ void scale_yarn(const Parameters& p, double theta, int dims, RopeSpec& spec, std
   const double mscale = p.own().number_or({"mscale"}, 0), all_dims = p.own().number_or({"mscale_all_dim"}, 0);
   const double plain = mscale != 0 && all_dims != 0 ? yarn_magnitude(factor, mscale) / yarn_magnitude(factor, all_dims)
                                                     : yarn_magnitude(factor);
-  spec.magnitude = static_cast<float>(
-      p.own().number_or({"attention_factor", "rope.scaling.attn_factor"}, plain, kPositive));
+  spec.magnitude = static_cast<float>(p.own().number_or({"attention_factor"}, plain, kPositive) *
+                                      p.own().number_or({"", "rope.scaling.attn_factor"}, 1, kPositive));
 }
 
 void scale_longrope(const Parameters& p, double theta, int dims, RopeSpec& spec, std::vector<double>& frequencies) {
@@ -178,6 +178,7 @@ std::vector<double> proportional_frequencies(double theta, int head_dim, double 
 int dims_of(const Fields& f, const Parameters& p, const RopeWish& wish) {
   if (wish.dims > 0) return wish.dims;
   if (f.is_gguf()) return f.count_or({"", "rope.dimension_count"}, wish.head_dim, ConfigLimits::head_dim);
+  if (f.has({"rotary_dim"})) return f.count_or({"rotary_dim"}, wish.head_dim, ConfigLimits::head_dim);
   const double part = p.number({"partial_rotary_factor|rotary_pct"}, wish.part, {.low = 0, .high = 1, .above_low = true});
   return part < 1 ? static_cast<int>(part * wish.head_dim) : wish.head_dim;
 }
@@ -194,8 +195,9 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish) {
   spec.factors_in_file = true;
   double theta = wish.theta;
   if (!wish.own_theta) theta = p.number({"rope_theta|rotary_emb_base", "rope.freq_base"}, theta, kTheta);
-  const int dims = dims_of(f, p, wish);
-  const std::string kind = wish.scaled ? p.kind() : "default";
+  std::string kind = wish.scaled ? p.kind() : "default";
+  if (kind == "default" && !wish.kind.empty() && !p.says({"rope_type|type"})) kind = wish.kind;
+  const int dims = kind == "proportional" ? wish.head_dim : dims_of(f, p, wish);
   if (dims < 2 || dims % 2 != 0 || dims > wish.head_dim) {
     const FieldName field{"partial_rotary_factor", "rope.dimension_count"};
     f.refuse(field, fmt::format("{} gives {} rotated dimensions, but an even number in 2..{} (the head's size) is needed",

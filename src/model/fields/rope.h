@@ -22,6 +22,7 @@ struct RopeWish {
   std::string_view layer_type = {};  // where parameters differ between types of layers
   double part = 1.0;                // of the head, unless the checkpoint says
   int dims = 0;                     // turned dimensions, whatever the checkpoint says
+  std::string_view kind = {};       // of scaling, unless the checkpoint says
   bool scaled = true;               // false: the scaling is for other layers
   bool own_theta = false;           // theta counts, not the checkpoint's
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "model/fields/fields.h"
+
 namespace espalier {
 namespace {
 
@@ -51,6 +53,11 @@ void Builder::fail(Error error) {
 
 bool Builder::has(std::string_view role, std::string_view ending) const {
   return has_tensor(name(role).append(ending));
+}
+
+int Builder::outputs_of(std::string_view role, int otherwise) const {
+  const Tensor* stored = is_gguf() && weights_ != nullptr ? weights_->find(name(role) + ".weight") : nullptr;
+  return stored != nullptr && stored->rows() <= ConfigLimits::inner ? static_cast<int>(stored->rows()) : otherwise;
 }
 
 MatrixPart Builder::matrix(std::string_view role, int outputs, int inputs, bool bias) const {
@@ -217,6 +224,12 @@ Rows Builder::copy(Rows rows) {
   const Rows out = buffer(rows.width);
   emit(CombineOp{.in = rows, .out = out});
   return out;
+}
+
+Rows Builder::remembered(std::string_view name) const {
+  for (const auto& [known, rows] : remembered_)
+    if (known == name) return rows;
+  return {};
 }
 
 // --- layers ---

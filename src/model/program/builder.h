@@ -35,6 +35,8 @@ class Builder {
   std::string name(std::string_view role) const { return spec_.names.of(naming_, role, layer_); }
   bool has(std::string_view role, std::string_view ending = ".weight") const;  // in the file
   bool has_tensor(const std::string& name) const { return weights_ != nullptr && weights_->find(name) != nullptr; }
+  // How many outputs a matrix of a GGUF file has, whose metadata do not always tell.
+  int outputs_of(std::string_view role, int otherwise) const;
   MatrixPart matrix(std::string_view role, int outputs, int inputs, bool bias = false) const;
   MatrixId need(MatrixNeed matrix);
   VectorId vector(std::string_view role, Shape shape, std::string_view ending = ".weight");
@@ -65,6 +67,9 @@ class Builder {
   void add(Rows to, Rows what, float scale = 1.0f, float keep = 1.0f);
   void scale(Rows rows, float factor);
   Rows copy(Rows rows);
+  // Rows that later layers read again, by a name.
+  void remember(std::string_view name, Rows rows) { remembered_.emplace_back(name, rows); }
+  Rows remembered(std::string_view name) const;
 
   Rows run(const Layer& layer, Rows x);
 
@@ -85,6 +90,7 @@ class Builder {
   int layer_ = -1;
   Program program_;
   std::vector<FieldId> field_of_layer_;
+  std::vector<std::pair<std::string_view, Rows>> remembered_;
   std::optional<Error> error_;
 };
 

@@ -35,7 +35,8 @@ using MaskId = int;    // of Program::masks; -1: none
 
 // --- row operations ---
 
-// out = row `token` (or `position + offset`) of the table, times `scale`; added to what is there if `add`.
+// out = row `token` (or `position + offset`) of the table, times `scale`; added to what is there if `add`. Tokens that
+// the table lacks have its first row, positions its last.
 struct LookUpOp {
   enum class By : std::uint8_t { token, position };
   TableId table;
@@ -124,8 +125,10 @@ struct RouterSpec {
   int groups = 1, kept_groups = 1;  // only experts of the best groups may be chosen
   bool group_by_two = false;        // a group counts by its two best experts' sum instead of its best
   bool renormalise = false;
-  float renormalise_eps = 0.0f;  // added to the sum
+  float renormalise_eps = 0.0f;    // added to the sum
+  float renormalise_least = 0.0f;  // the sum counts as no less
   float scale = 1.0f;            // of the weights
+  VectorId by_expert = -1;       // [count], multiplied to the weights last
 };
 struct RouteOp {
   RouterSpec how;
@@ -138,6 +141,18 @@ struct MixOp {
   Rows in, out, coefficients;
   int inputs = 0, outputs = 0;
   bool add = false;
+};
+
+// out = in * (root mean square of like) / (that of in, whose square counts as no less than `least`)
+struct ScaleToOp {
+  Rows in, like, out;
+  float least = 0.0f;
+};
+
+// out = max(0, in - (mean + deviations * standard deviation)), both of the row.
+struct CutOffOp {
+  Rows in, out;
+  float deviations = 0.0f;
 };
 
 // --- operations over several rows, or split inside a row ---
@@ -256,7 +271,7 @@ struct HeadOp {
 };
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, StoreOp,
-                        RouteOp, MixOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp,
+                        RouteOp, MixOp, ScaleToOp, CutOffOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp,
                         ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

@@ -55,6 +55,15 @@ struct Visit {
     read(o.coefficients);
     write(o.out, o.add);
   }
+  void operator()(const ScaleToOp& o) const {
+    read(o.in);
+    read(o.like);
+    write(o.out);
+  }
+  void operator()(const CutOffOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
   void operator()(const DecayOp& o) const {
     read(o.in);
     write(o.out);

@@ -112,7 +112,7 @@ net::RequestHandler on_background_pool(Service& service, Dialect dialect, BodyUs
       job->charge = std::move(charge).value();
     }
     BackgroundPool& pool = large ? service.bulk : service.pool;
-    const bool taken = lane.submit([&service, dialect, body_use, use, job, size](const CancelFlag&) {
+    const bool taken = pool.submit([&service, dialect, body_use, use, job, size](const CancelFlag&) {
       answered(service, *job, dialect, [&]() -> Result<> {
         ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
         auto done = use(call, *job);

@@ -46,9 +46,7 @@ template <int kTaps>
   for_lanes(b.channels, [&](std::int64_t c, int m) {
     const float* weight = t.weights + b.first + c;
     Simd::F sum = t.bias ? load_some(t.bias + b.first + c, m) : Simd::zero();
-    const auto add = [&](int j, Simd::F input) {
-      sum = Simd::fma(load_some(weight + j * t.channels, m), input, sum);
-    };
+    const auto add = [&](int j, Simd::F input) { sum = Simd::fma(load_some(weight + j * t.channels, m), input, sum); };
     if constexpr (kTaps > 0)
       each<kTaps - 1>([&](auto j) { add(j, load_some(past[j] + c, m)); });
     else

@@ -13,8 +13,8 @@ inline void for_lanes(std::int64_t n, F f) {
   if (i < n) f(i, static_cast<int>(n - i));
 }
 
-// Sixteen floats, or the first m of them. Masks cost on some processors (a masked store of Zen 3: 12 cycles), and m is
-// mostly known to be 16 where for_lanes is inlined.
+// Sixteen floats, or the first m of them. Masked stores are slow on some processors, and m is mostly known to be 16
+// where for_lanes is inlined.
 [[gnu::always_inline]] inline Simd::F load_some(const float* p, int m) {
   return m == 16 ? Simd::load(p) : Simd::load_n(p, m);
 }

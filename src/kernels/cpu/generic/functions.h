@@ -64,7 +64,8 @@ inline void clamp(float least, float most, const float* x, float* y, std::int64_
   map_rows(y, n, [&](F v) { return Simd::mul(Simd::set1(cap), tanh(Simd::mul(v, inverse))); }, x);
 }
 
-[[gnu::flatten]] inline void time_step(const float* x, const float* bias, float least, float most, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void time_step(const float* x, const float* bias, float least, float most, float* y,
+                                       std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, int m) {
     F v = load_some(x + i, m);
     if (bias) v = Simd::add(v, load_some(bias + i, m));

@@ -2,8 +2,9 @@
 //
 // Some sixteens of columns go over all rows with their part of the state in the first cache. One pass over it does a
 // row's work and the delta rule's first sum of the next row (S^T k), so that a float of the state is read and written
-// once a row: four operations a float (decay, add k u, add to out, add to the next S^T k), which is the multipliers'
-// limit. A decay that is one number a row is multiplied into that sum at its end; one that is a vector, into the keys.
+// once a row, for four instructions of the multipliers (decay, add k u, add to out, add to the next S^T k): seven
+// operations where eight could be done. A decay that is one number a row is multiplied into that sum at its end; one
+// that is a vector, into the keys.
 #pragma once
 
 #include "kernels/cpu/generic/for_lanes.h"
@@ -109,12 +110,15 @@ class RecurrentColumns {
   // What S^T is multiplied with before a row's decay: its key, times the decay where that is a vector.
   const float* decayed_key(int row) {
     const float* key = t_.k + row * t_.k_stride;
-    if constexpr (!kVectorDecay) return key;
-    const float* decay = decay_of(row);
-    for_lanes(t_.dk, [&](std::int64_t i, int m) {
-      store_some(decayed_ + i, Simd::mul(load_some(key + i, m), load_some(decay + i, m)), m);
-    });
-    return decayed_;
+    if constexpr (kVectorDecay) {
+      const float* decay = decay_of(row);
+      for_lanes(t_.dk, [&](std::int64_t i, int m) {
+        store_some(decayed_ + i, Simd::mul(load_some(key + i, m), load_some(decay + i, m)), m);
+      });
+      return decayed_;
+    } else {
+      return key;
+    }
   }
 
   void set_update(int row) {

@@ -13,7 +13,8 @@ inline float sum_of_squares(const float* x, std::int64_t n) {
   });
 }
 
-[[gnu::flatten]] inline void layer_norm(const float* x, const float* gain, const float* bias, float eps, float* y, std::int64_t n) {
+[[gnu::flatten]] inline void layer_norm(const float* x, const float* gain, const float* bias, float eps, float* y,
+                                        std::int64_t n) {
   const float count = static_cast<float>(n);
   const float mean = sum_row(n, [&](std::int64_t i, int m) { return load_some(x + i, m); }) / count;
   const F centre = Simd::set1(mean);

@@ -1,0 +1,19 @@
+// declared_blocks.h: the blocks that a configuration's architecture has declared; for tests of readers.
+#pragma once
+
+#include "model/blocks/attention.h"
+#include "model/blocks/mlp.h"
+#include "model/config.h"
+
+namespace espalier::testing {
+
+// Requires: the layer's first half is an attention.
+inline const Attention& attention_of(const Result<ModelConfig>& config, std::size_t layer = 0) {
+  return *config->spec.layers.at(layer).halves.front().block.target<Attention>();
+}
+// Requires: the first layer's last half is an MLP.
+inline const Mlp& mlp_of(const Result<ModelConfig>& config) {
+  return *config->spec.layers.front().halves.back().block.target<Mlp>();
+}
+
+}  // namespace espalier::testing
