@@ -45,9 +45,8 @@ Match RadixTree::match(const CacheKey& key, MatchLimit limit) {
     result.length = state.position;
     if (result.length < result.held) result.end = MatchEnd::no_state;
     if (state.cell >= 0) {
-      Snapshot& snapshot = snapshots_[static_cast<std::size_t>(state.cell)];
-      snapshot.last_use = ++clock_;
-      result.state = snapshot.share.share();
+      use_state(state.cell);
+      result.state = snapshots_[static_cast<std::size_t>(state.cell)].share.share();
     }
   }
   std::uint32_t last = climb(full, result.length).node;

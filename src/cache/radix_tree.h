@@ -21,6 +21,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -194,7 +195,8 @@ class RadixTree {
   // The state after the first `position` tokens of the prefix stays with them. Where one is already, that one stays:
   // it has the same bits. Requires: with cells, 0 < position <= prefix.length(). Else nothing is kept.
   void leave_state(const PinnedPrefix& prefix, int position, StateCell state);
-  // Lets go of up to so many snapshots that nobody else has a share of, the least recently used first; how many.
+  // Lets go of up to so many snapshots that nobody else has a share of; how many. First goes what saves least: the tokens
+  // to the snapshot before it, times its uses, ageing as others go (GreedyDual, as EvictionKind::cost of tokens).
   int evict_states(int wanted);
   int evictable_states() const;
   void forget_state(int cell);  // lets go of the snapshot in this cell, if there is one, whoever shares it
@@ -263,12 +265,20 @@ class RadixTree {
     std::uint32_t last = none;     // the node it ends with
   };
 
+  struct SnapshotRank {  // the lowest goes first
+    std::uint64_t value = 0;
+    std::uint64_t last_use = 0;
+    int cell = -1;
+    auto operator<=>(const SnapshotRank&) const = default;
+  };
+
   // What is known of the snapshot in a cell.
   struct Snapshot {
     StateCell share;  // empty: there is none
     std::uint32_t run = none;
     int position = 0;
-    std::uint64_t last_use = 0;
+    std::uint32_t uses = 1;
+    SnapshotRank rank = {};
   };
 
   struct Node {
@@ -315,6 +325,7 @@ class RadixTree {
   StateAt last_state(Walk at) const;
   StateAt last_fitting_state(Walk at, const CacheKey& key, MatchLimit limit) const;
   std::uint32_t node_of(const Snapshot& snapshot) const;
+  void use_state(int cell);
   void drop_state(int cell);
   void drop_states_behind(std::uint32_t r, int position);
   Result<> check_states() const;
@@ -348,6 +359,8 @@ class RadixTree {
   SlotAllocator& allocator_;
   StateCells* const cells_;
   std::vector<Snapshot> snapshots_;  // [cells]
+  std::set<SnapshotRank> snapshot_ranks_;
+  std::uint64_t snapshot_age_ = 0;  // the value of the last one that went
   std::unique_ptr<EvictionPolicy> policy_;
   EvictionObserver* observer_ = nullptr;
 

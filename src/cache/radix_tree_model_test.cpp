@@ -50,14 +50,20 @@ class Model {
     return tokens.empty() ? -1 : held_.at({scope, tokens}).cell;
   }
   void use_state(const std::string& scope, const Tokens& tokens) {
-    if (!tokens.empty()) held_.at({scope, tokens}).state_use = ++clock_;
+    if (tokens.empty()) return;
+    Entry& entry = held_.at({scope, tokens});
+    int before = static_cast<int>(tokens.size()) - 1;
+    while (before > 0 && cell(scope, prefix(tokens, before)) < 0) --before;
+    entry.uses = std::min(entry.uses + 1, 64);
+    entry.state_value = age_ + static_cast<std::uint64_t>(entry.uses) * (tokens.size() - static_cast<std::size_t>(before));
+    entry.state_use = ++clock_;
   }
   // Keeps it unless one is there; `taken` says whether it was.
   void leave_state(const std::string& scope, const Tokens& tokens, int new_cell, bool& taken) {
     Entry& entry = held_.at({scope, tokens});
     taken = entry.cell < 0;
-    if (taken) entry.cell = new_cell;
-    entry.state_use = ++clock_;
+    if (taken) entry.cell = new_cell, entry.uses = 0;
+    use_state(scope, tokens);
   }
   // The cells of the snapshots that go, in order; `in_use` are shared by others.
   std::vector<int> evict_states(int wanted, const std::vector<int>& in_use) {
@@ -66,9 +72,11 @@ class Model {
       Entry* oldest = nullptr;
       for (auto& [key, entry] : held_) {
         if (entry.cell < 0 || std::ranges::find(in_use, entry.cell) != in_use.end()) continue;
-        if (oldest == nullptr || entry.state_use < oldest->state_use) oldest = &entry;
+        const auto rank = [](const Entry& e) { return std::pair(e.state_value, e.state_use); };
+        if (oldest == nullptr || rank(entry) < rank(*oldest)) oldest = &entry;
       }
       if (oldest == nullptr) break;
+      age_ = std::max(age_, oldest->state_value);
       gone.push_back(std::exchange(oldest->cell, -1));
     }
     return gone;
@@ -139,7 +147,8 @@ class Model {
     int pins = 0;
     std::uint64_t last_use = 0;
     int cell = -1;
-    std::uint64_t state_use = 0;
+    int uses = 0;
+    std::uint64_t state_value = 0, state_use = 0;
   };
   static bool begins_with(const Tokens& tokens, const Tokens& start) {
     return tokens.size() >= start.size() && std::equal(start.begin(), start.end(), tokens.begin());
@@ -148,7 +157,7 @@ class Model {
     return length < static_cast<int>(tokens.size()) && tokens[length] > picture;
   }
   std::map<std::pair<std::string, Tokens>, Entry> held_;
-  std::uint64_t clock_ = 0;
+  std::uint64_t clock_ = 0, age_ = 0;
 };
 
 std::vector<Slot> flat(const ExtentList& list) {

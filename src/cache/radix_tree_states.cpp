@@ -8,6 +8,11 @@
 #include "cache/radix_tree.h"
 
 namespace espalier {
+namespace {
+
+constexpr std::uint32_t kMostCountedUses = 64;
+
+}  // namespace
 
 // The last snapshot at or before the end of the walk, on its path.
 RadixTree::StateAt RadixTree::last_state(Walk at) const {
@@ -40,12 +45,13 @@ void RadixTree::leave_state(const PinnedPrefix& prefix, int position, StateCell 
   auto& states = runs_[r].states;
   const auto at = std::partition_point(states.begin(), states.end(), [&](StateAt s) { return s.position < position; });
   if (at != states.end() && at->position == position) {
-    snapshots_[static_cast<std::size_t>(at->cell)].last_use = ++clock_;
+    use_state(at->cell);
     return;
   }
   const int cell = state.index();
   states.insert(at, {position, cell});
-  snapshots_[static_cast<std::size_t>(cell)] = {std::move(state), r, position, ++clock_};
+  snapshots_[static_cast<std::size_t>(cell)] = {.share = std::move(state), .run = r, .position = position, .uses = 0};
+  use_state(cell);
   ++counters_.left_states;
   ++version_;
 }
@@ -53,17 +59,24 @@ void RadixTree::leave_state(const PinnedPrefix& prefix, int position, StateCell 
 int RadixTree::evict_states(int wanted) {
   int freed = 0;
   for (; freed < wanted; ++freed) {
-    int oldest = -1;
-    for (std::size_t cell = 0; cell < snapshots_.size(); ++cell) {
-      const Snapshot& s = snapshots_[cell];
-      const bool older = oldest < 0 || s.last_use < snapshots_[static_cast<std::size_t>(oldest)].last_use;
-      if (older && s.share.sole()) oldest = static_cast<int>(cell);
-    }
-    if (oldest < 0) break;
-    drop_state(oldest);
+    const auto sole = [&](const SnapshotRank& r) { return snapshots_[static_cast<std::size_t>(r.cell)].share.sole(); };
+    const auto lowest = std::find_if(snapshot_ranks_.begin(), snapshot_ranks_.end(), sole);
+    if (lowest == snapshot_ranks_.end()) break;
+    snapshot_age_ = std::max(snapshot_age_, lowest->value);
+    drop_state(lowest->cell);
     ++counters_.evicted_states;
   }
   return freed;
+}
+
+// Its rank is taken anew: what it saves may be more than it was, since others went.
+void RadixTree::use_state(int cell) {
+  Snapshot& s = snapshots_[static_cast<std::size_t>(cell)];
+  snapshot_ranks_.erase(s.rank);
+  s.uses = std::min(s.uses + 1, kMostCountedUses);
+  const auto saves = static_cast<std::uint64_t>(s.position - last_state({node_of(s), s.position - 1}).position);
+  s.rank = {snapshot_age_ + s.uses * saves, ++clock_, cell};
+  snapshot_ranks_.insert(s.rank);
 }
 
 int RadixTree::evictable_states() const {
@@ -86,6 +99,7 @@ void RadixTree::drop_state(int cell) {
   Snapshot& snapshot = snapshots_[static_cast<std::size_t>(cell)];
   if (observer_ != nullptr) observer_->evicting_state(*this, handle(node_of(snapshot)), snapshot.position, cell);
   std::erase_if(runs_[snapshot.run].states, [&](StateAt s) { return s.cell == cell; });
+  snapshot_ranks_.erase(snapshot.rank);
   snapshot = {};
   ++version_;
 }
@@ -102,7 +116,7 @@ std::vector<RadixTree::SnapshotView> RadixTree::states() const {
   std::vector<SnapshotView> all;
   for (std::size_t cell = 0; cell < snapshots_.size(); ++cell) {
     const Snapshot& s = snapshots_[cell];
-    if (s.share) all.push_back({handle(node_of(s)), s.position, static_cast<int>(cell), s.last_use});
+    if (s.share) all.push_back({handle(node_of(s)), s.position, static_cast<int>(cell), s.rank.last_use});
   }
   return all;
 }
@@ -121,13 +135,15 @@ Result<> RadixTree::check_states() const {
           (i > 0 && run.states[i - 1].position >= s.position))
         return internal_error(fmt::format("a snapshot at {} stands outside its run, or out of order", s.position));
       const Snapshot& known = snapshots_[static_cast<std::size_t>(s.cell)];
-      if (!known.share || known.share.index() != s.cell || known.run != r || known.position != s.position)
+      if (!known.share || known.share.index() != s.cell || known.run != r || known.position != s.position ||
+          !snapshot_ranks_.contains(known.rank))
         return internal_error(fmt::format("the snapshot at {} is not the one of its cell {}", s.position, s.cell));
     }
   }
   const auto held = std::count_if(snapshots_.begin(), snapshots_.end(), [](const Snapshot& s) { return bool(s.share); });
-  if (static_cast<std::size_t>(held) != standing)
-    return internal_error(fmt::format("{} snapshots are held, {} stand in runs", held, standing));
+  if (static_cast<std::size_t>(held) != standing || snapshot_ranks_.size() != standing)
+    return internal_error(fmt::format("{} snapshots are held, {} stand in runs, {} have a rank", held, standing,
+                                      snapshot_ranks_.size()));
   return success();
 }
 
