@@ -196,7 +196,7 @@ class RadixTree {
   // it has the same bits. Requires: with cells, 0 < position <= prefix.length(). Else nothing is kept.
   void leave_state(const PinnedPrefix& prefix, int position, StateCell state);
   // Lets go of up to so many snapshots that nobody else has a share of; how many. First goes what saves least: the tokens
-  // to the snapshot before it, times its uses, ageing as others go (GreedyDual, as EvictionKind::cost of tokens).
+  // to the snapshot before it, times its uses but one, ageing as others go (GreedyDual, as EvictionKind::cost of tokens).
   int evict_states(int wanted);
   int evictable_states() const;
   void forget_state(int cell);  // lets go of the snapshot in this cell, if there is one, whoever shares it
@@ -277,7 +277,7 @@ class RadixTree {
     StateCell share;  // empty: there is none
     std::uint32_t run = none;
     int position = 0;
-    std::uint32_t uses = 1;
+    std::uint32_t uses = 0;  // its being left is one
     SnapshotRank rank = {};
   };
 

@@ -54,8 +54,10 @@ class Model {
     Entry& entry = held_.at({scope, tokens});
     int before = static_cast<int>(tokens.size()) - 1;
     while (before > 0 && cell(scope, prefix(tokens, before)) < 0) --before;
+    const auto saves = static_cast<std::uint64_t>(tokens.size()) - static_cast<std::uint64_t>(before);
+    const std::uint64_t fresh = age_ + static_cast<std::uint64_t>(std::max(entry.uses, 1)) * saves;
+    entry.state_value = entry.uses == 1 ? std::min(entry.state_value, age_ + saves / 2) : fresh;
     entry.uses = std::min(entry.uses + 1, 64);
-    entry.state_value = age_ + static_cast<std::uint64_t>(entry.uses) * (tokens.size() - static_cast<std::size_t>(before));
     entry.state_use = ++clock_;
   }
   // Keeps it unless one is there; `taken` says whether it was.

@@ -69,13 +69,17 @@ int RadixTree::evict_states(int wanted) {
   return freed;
 }
 
-// Its rank is taken anew: what it saves may be more than it was, since others went.
+// Its rank is taken anew: what it saves may be more than it was, since others went. The first to use one makes it
+// less worth: a conversation goes on from each of its snapshots once, and never again; where many begin, more come.
 void RadixTree::use_state(int cell) {
   Snapshot& s = snapshots_[static_cast<std::size_t>(cell)];
   snapshot_ranks_.erase(s.rank);
-  s.uses = std::min(s.uses + 1, kMostCountedUses);
+  const std::uint32_t before = std::exchange(s.uses, std::min(s.uses + 1, kMostCountedUses));
   const auto saves = static_cast<std::uint64_t>(s.position - last_state({node_of(s), s.position - 1}).position);
-  s.rank = {snapshot_age_ + s.uses * saves, ++clock_, cell};
+  s.rank.value = before == 1 ? std::min(s.rank.value, snapshot_age_ + saves / 2)
+                             : snapshot_age_ + std::max(before, 1u) * saves;
+  s.rank.last_use = ++clock_;
+  s.rank.cell = cell;
   snapshot_ranks_.insert(s.rank);
 }
 

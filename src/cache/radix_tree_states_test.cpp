@@ -128,13 +128,13 @@ TEST(RadixTreeStates, ASnapshotThatSavesLittleGoesBeforeOneThatSavesMuch) {
   EXPECT_EQ(cache.tree.match({"", text}).length, 180);
 }
 
-TEST(RadixTreeStates, OfEqualsTheLeastRecentlyUsedSnapshotThatNobodySharesGoesFirst) {
+TEST(RadixTreeStates, OfThoseThatWereUsedOnceTheOldestThatNobodySharesGoesFirst) {
   Cache cache;
   const Tokens text = counting(0, 100);
   cache.insert(text);
   for (const int position : {10, 20, 30, 40}) cache.leave(text, position);
   const Match user = cache.tree.match({"", counting(0, 10)});  // uses and shares the one at 10
-  for (const int position : {20, 40}) (void)cache.tree.match({"", counting(0, position)});
+  for (const int position : {30, 40}) (void)cache.tree.match({"", counting(0, position)});
   EXPECT_EQ(cache.tree.evictable_states(), 3);
   EXPECT_EQ(cache.tree.evict_states(1), 1);
   EXPECT_EQ(cache.tree.match({"", counting(0, 39)}, {.length = 39}).length, 20) << "the one at 30 went";

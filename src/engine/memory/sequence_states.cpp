@@ -11,8 +11,7 @@ namespace {
 constexpr int kEvery = 512;         // tokens of a long prompt between snapshots, doubled until ...
 constexpr int kMostPeriodic = 16;   // ... there are so few of them,
 constexpr int kPeriodicShare = 8;   // and at most this part of all cells
-constexpr int kRound = 64;          // before a prompt's end, one at a multiple of this
-constexpr int kBeforeEnd = 16;      // so many tokens before it: a template's last words differ once a turn is history
+constexpr int kBeforeEnd = 16;      // of a prompt: a template's last words differ once a turn is history
 constexpr int kLeastGap = 16;       // tokens that a snapshot saves, or it is not worth its cell
 constexpr std::size_t kMostWanted = 32;
 
@@ -39,7 +38,7 @@ void SequenceStates::begin(Sequence& s, Match& match) {
   if (!on() || !leaves_) return;
   const int text = s.known();
   want(s, text - 1);
-  want(s, (text - kBeforeEnd) / kRound * kRound);
+  want(s, text - kBeforeEnd);
   if (match.held - match.length >= kLeastGap) want(s, match.held);
   const int most = std::clamp(cells_.capacity() / kPeriodicShare, 1, kMostPeriodic);
   int every = kEvery;

@@ -5,9 +5,9 @@
 // writes the one behind its chunk: into the same cell if nobody else has a share and all rows are sure to count, else
 // into a fresh one. So a snapshot is a share that the tree keeps, a fork is a share, a refused draft is a return to the
 // state before it, and nothing is ever copied. Snapshots inside a chunk are marks that the model writes on its way.
-// Left behind: the end of a prompt but one token (the last one is computed again for its logits), an earlier round
-// position, every so many tokens of a long prompt, where what the tree holds diverges or another request waits for a
-// beginning, and where a sequence stops running. docs/decisions/recurrent-state.md says why.
+// Left behind: the end of a prompt but one token (the last one is computed again for its logits) and but a few, every so
+// many tokens of a long prompt, where what the tree holds diverges or another request waits for a beginning, and where a
+// sequence stops running. docs/decisions/recurrent-state.md says why.
 //
 // Units: positions in tokens; a position's state is the one behind so many tokens. Threads: the engine thread.
 // Fails: take() when there is no cell. Order: cells and tree outlive it. Without cells everything here does nothing.
