@@ -79,6 +79,9 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
   add.value("--kv-memory,--kv-cache-memory-bytes,--mem-fraction-static,--gpu-memory-utilization", o.kv_memory, "SIZE",
             "of the token pool: bytes (4G), or a share (40%, 0.4) of what machine, container and ulimit leave once the "
             "weights are there; empty = 25%, but not more than all running sequences at full length take");
+  add.value("--max-mamba-cache-size", o.max_states, "N",
+            "recurrent states that are kept, of models with recurrent layers: those of running sequences and snapshots "
+            "in the prefix cache; 0 = four a running sequence, but not more than half of the pool's memory");
   add.size("--kv-touch-ahead", o.kv_touch_ahead_bytes,
            "of the pool that is given its memory before a prompt needs it, while nothing runs (K, M, G; 0 = none)");
   add.value("--speculative-algorithm", o.speculative, "NAME",

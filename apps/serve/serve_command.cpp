@@ -129,6 +129,8 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"pool_tokens", std::int64_t{info.limits.pool_tokens}},
                        {"kv_type", info.kv_type},
                        {"kv_bytes", info.kv_bytes},
+                       {"state_bytes", info.state_bytes},
+                       {"state_cells", std::int64_t{info.state_cells}},
                        {"threads", std::int64_t{info.threads}},
                        {"isa", info.isa},
                        {"activations", info.activations},
@@ -146,6 +148,8 @@ void announce(const server::Server& server, const Engine& engine, const std::str
       info.limits.context_length, info.limits.pool_tokens, info.kv_type, mib(info.kv_bytes), info.threads,
       info.processors_left_out.empty() ? "" : fmt::format(" (left out: {})", info.processors_left_out), info.isa,
       info.activations));
+  if (info.state_cells > 0)
+    say(fmt::format("  states   {} recurrent states of {:.1f} MiB\n", info.state_cells, mib(info.state_bytes)));
   if (!info.packed_weights.empty()) say(fmt::format("  weights  {}\n", info.packed_weights));
   if (!info.draft_model.empty()) say(fmt::format("  drafts   {}\n", info.draft_model));
   say(fmt::format("  cache    {}\n", info.disk_cache.empty() ? "evicted prefixes are dropped" : info.disk_cache));

@@ -40,6 +40,8 @@ struct EngineOptions {
   int max_total_tokens = 0;          // slots of the token pool; 0 = what kv_memory says
   std::string kv_memory;             // of the pool: "4G", "40%" of the free memory, "0.4"; empty = "25%", but not more
                                      // than all running sequences at full length take
+  int max_states = 0;                // cells of recurrent states, of a model that keeps one of each sequence; 0 = four a
+                                     // running sequence, but not more than half of the pool's memory
   // Bytes of the pool, behind what was used, that get their pages while nothing runs.
   std::int64_t kv_touch_ahead_bytes = 512 << 20;
   int max_running = 0;                  // sequences in one batch; 0 = 64
@@ -88,6 +90,8 @@ struct ModelInfo {
   std::int64_t attention_width = 0;   // of a layer's queries: heads * head_dim
   std::vector<std::int64_t> windows;  // of each layer: positions a query sees; 0 = all
   std::int64_t weight_bytes = 0, kv_bytes = 0;
+  std::int64_t state_bytes = 0;  // of the recurrent state of one sequence; 0: the model keeps none
+  int state_cells = 0;           // that there are for them, snapshots included
   std::string isa, activations, kv_type;
   std::string draft_model;     // what guesses, and its memory, in words; empty = no model does
   std::string packed_weights;  // where they came from or are kept, in words; empty without a folder for them
@@ -102,6 +106,7 @@ struct ModelInfo {
 struct EngineStatus {
   int running = 0, waiting = 0;
   std::int64_t waiting_tokens = 0;
+  int state_cells = 0, free_state_cells = 0, snapshots = 0;  // of recurrent states: all, unused, kept in the tree
   int pool_tokens = 0, free_tokens = 0, cached_tokens = 0,
       pinned_tokens = 0;  // free + cached + pinned + private = pool
   std::uint64_t steps = 0;

@@ -30,10 +30,16 @@ inline std::vector<Value> values_of(std::string_view scope, std::span<const Toke
   return values;
 }
 
-// A SlotCopier over one number a token instead of keys and values.
+// A SlotCopier over one number a token instead of keys and values, and a few a state.
 class NumberCopier final : public SlotCopier {
  public:
   explicit NumberCopier(std::vector<Value>& pool) : pool_(pool) {}
+  NumberCopier(std::vector<Value>& pool, std::vector<Value>& states, std::size_t values_each)
+      : pool_(pool), states_(&states), each_(values_each) {}
+  std::span<std::byte> state(int cell) override {
+    if (states_ == nullptr) return {};
+    return std::as_writable_bytes(std::span(*states_).subspan(static_cast<std::size_t>(cell) * each_, each_));
+  }
   void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override {
     for (int i = 0; i < slots.length(); ++i)
       std::memcpy(place(blocks, stride, i), &pool_[static_cast<std::size_t>(slots.slot_at(i))], sizeof(Value));
@@ -50,6 +56,8 @@ class NumberCopier final : public SlotCopier {
     return &blocks[at / kBlockTokens * stride + at % kBlockTokens * sizeof(Value)];
   }
   std::vector<Value>& pool_;
+  std::vector<Value>* states_ = nullptr;
+  std::size_t each_ = 0;
 };
 
 }  // namespace espalier::testing

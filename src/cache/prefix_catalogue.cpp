@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cache/state_path.h"
+
 namespace espalier {
 namespace {
 
@@ -46,6 +48,31 @@ std::vector<PrefixCatalogue::Range> PrefixCatalogue::find(std::string_view scope
     return true;
   });
   return ranges;
+}
+
+std::vector<int> PrefixCatalogue::states(std::string_view scope, std::span<const TokenId> tokens) const {
+  std::vector<int> positions;
+  const auto look_behind = [&](std::uint32_t b, int blocks) {
+    std::array<TokenId, kBlockTokens> next;
+    next.fill(kStatesFollow);
+    const std::uint32_t follow = child(b, next, 0);
+    if (follow == none) return;
+    const auto behind = tokens.subspan(static_cast<std::size_t>(blocks) * kBlockTokens);
+    next.fill(kFiller);
+    for (int i = 0; i < kBlockTokens; ++i) {
+      if (child(follow, next, 0) != none) positions.push_back(blocks * kBlockTokens + i);
+      if (static_cast<std::size_t>(i) >= behind.size()) break;
+      next[static_cast<std::size_t>(i)] = behind[static_cast<std::size_t>(i)];
+    }
+  };
+  const auto root = scopes_.find(scope);
+  if (root != scopes_.end()) look_behind(root->second, 0);
+  walk(scope, tokens, [&](int i, std::uint32_t b) {
+    look_behind(b, i + 1);
+    return true;
+  });
+  std::reverse(positions.begin(), positions.end());
+  return positions;
 }
 
 std::vector<bool> PrefixCatalogue::held(std::string_view scope, std::span<const TokenId> tokens) const {

@@ -53,6 +53,10 @@ class PrefixCatalogue {
   // The consecutive blocks from `first_block` on that can be read; fewer than there are whole blocks of `tokens`.
   std::vector<Range> find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const;
 
+  // At which positions of `tokens` the state is known (state_path.h), the last one first; not whether all of it can be
+  // read.
+  std::vector<int> states(std::string_view scope, std::span<const TokenId> tokens) const;
+
   // For each whole block of `tokens`, whether a file holds it or is about to. Shorter when nothing deeper is known.
   std::vector<bool> held(std::string_view scope, std::span<const TokenId> tokens) const;
 

@@ -24,8 +24,11 @@ void PinnedPrefix::reset() {
   length_ = 0;
 }
 
-RadixTree::RadixTree(SlotAllocator& allocator, EvictionKind eviction)
-    : allocator_(allocator), policy_(make_eviction_policy(eviction)) {}
+RadixTree::RadixTree(SlotAllocator& allocator, EvictionKind eviction, StateCells* cells)
+    : allocator_(allocator),
+      cells_(cells),
+      snapshots_(cells == nullptr ? 0 : static_cast<std::size_t>(cells->capacity())),
+      policy_(make_eviction_policy(eviction)) {}
 
 RadixTree::~RadixTree() {
   for (const Run& run : runs_) allocator_.release(run.slots);
@@ -35,8 +38,17 @@ Match RadixTree::match(const CacheKey& key, MatchLimit limit) {
   std::uint32_t root = root_of(key.scope);
   Walk full = walk({root, 0}, key.tokens, 0, std::clamp(limit.length, 0, static_cast<int>(key.tokens.size())));
   Match result;
-  result.length = shorten(full.length, key, limit);
+  result.length = result.held = shorten(full.length, key, limit);
   result.end = why(key, full, result.length);
+  if (cells_ != nullptr && limit.with_state) {
+    const StateAt state = last_fitting_state(climb(full, result.held), key, limit);
+    result.length = state.position;
+    if (result.length < result.held) result.end = MatchEnd::no_state;
+    if (state.cell >= 0) {
+      use_state(state.cell);
+      result.state = snapshots_[static_cast<std::size_t>(state.cell)].share.share();
+    }
+  }
   std::uint32_t last = climb(full, result.length).node;
   if (result.length < nodes_[last].end) last = split(last, result.length);
   pin(last);
@@ -126,6 +138,7 @@ void RadixTree::append_leaf(PinnedPrefix& prefix, std::span<const TokenId> token
     nodes_[n].begin = nodes_[n].end = begin;
     runs_[nodes_[n].run].begin = begin;
     runs_[nodes_[n].run].nodes = 1;
+    runs_[nodes_[n].run].last = n;
   }
   Run& run = runs_[nodes_[n].run];
   run.tokens.insert(run.tokens.end(), tokens.begin(), tokens.end());
@@ -170,6 +183,7 @@ int RadixTree::evict_from(std::uint32_t leaf, int wanted, int more) {
     if (span->begin < cut) cut = std::max(begin, span->begin);
   }
   if (observer_ != nullptr) observer_->evicting(*this, handle(leaf), cut);
+  drop_states_behind(nodes_[leaf].run, cut);
   std::string_view scope = scope_of_root_.at(nodes_[leaf].root)->first;
   TokenId first_evicted = tokens_of(nodes_[leaf])[cut - begin];
   if (cut == begin)
@@ -192,7 +206,10 @@ void RadixTree::remove_leaf(std::uint32_t leaf) {
   leaves_.remove(leaf);
   std::uint32_t p = nodes_[leaf].parent;
   std::uint32_t r = nodes_[leaf].run;
-  if (--runs_[r].nodes == 0) release_run(r);
+  if (--runs_[r].nodes == 0)
+    release_run(r);
+  else
+    runs_[r].last = p;
   Node& parent = nodes_[p];
   // Whoever used the child used the parent: match() and unpin() need not stamp the whole path.
   parent.last_use = std::max(parent.last_use, nodes_[leaf].last_use);

@@ -3,14 +3,16 @@
 // A tree per scope (the key's name space); an edge is a run of tokens with the slots of their keys and values. Prefixes
 // are shared at any token. What a sequence uses is pinned; everything else may be evicted, leaf first and from the end
 // of a leaf, exactly as many tokens as are wanted.
+// Of a model that keeps a recurrent state, tokens alone are of no use: snapshots of the state stand at some positions,
+// and a match goes back to the last one. They have an order of eviction of their own, and go with their tokens.
 //
 // Units:   lengths and positions in tokens; one slot a token.
 // Threads: the engine thread owns it; nobody else calls it.
 // Cost:    match: O(matched tokens), at memory speed, plus the nodes on the path; O(1) when the first token differs.
 //          extend: O(given tokens). split: O(1) (both halves look into one shared run). evict: O(log leaves) a leaf.
-//          Nothing recurses.
+//          Nothing recurses. Going back to a snapshot: O(nodes passed); letting go of one: O(all cells).
 // Fails:   never; evict() says how many tokens it freed. Time is a counter: the same calls give the same tree.
-// Order:   allocator outlives tree, tree outlives its pins.
+// Order:   allocator and cells outlive tree, tree outlives its pins.
 // Source:  RadixAttention, from the SGLang paper (arXiv 2312.07104).
 #pragma once
 
@@ -19,6 +21,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +32,7 @@
 #include "cache/extent.h"
 #include "cache/recent_set.h"
 #include "cache/slot_allocator.h"
+#include "cache/state_cells.h"
 #include "espalier/error.h"
 #include "espalier/types.h"
 
@@ -54,6 +58,7 @@ struct CacheKey {
 struct MatchLimit {
   int length = std::numeric_limits<int>::max();  // e.g. prompt length - 1, or where log-probabilities start
   int multiple = 1;                              // the match is a multiple of this many tokens
+  bool with_state = true;                        // false: tokens are asked for, whether their state was kept or not
 };
 
 // Why a match is no longer than it is.
@@ -64,6 +69,7 @@ enum class MatchEnd {
   diverged,   // other sequences continue differently here
   tree_end,   // what is held ends here and was never longer
   evicted,    // what followed here was evicted not long ago
+  no_state,   // more tokens are held, but the state behind them was not kept
 };
 std::string_view name(MatchEnd end);
 
@@ -103,14 +109,17 @@ class PinnedPrefix {
 // The longest held prefix of a key: its slots, pinned for as long as `pin` lives.
 struct Match {
   int length = 0;
+  int held = 0;  // with a state, the tokens that are held: length goes back to the last snapshot at or before them
   ExtentList extents;  // of the tokens [0, length)
   MatchEnd end = MatchEnd::cold;
   PinnedPrefix pin;  // valid also at length 0: later extend() calls start from it
+  StateCell state;   // after `length` tokens; empty at length 0
 };
 
 // As Match, without pinning and without counting as a use.
 struct Peek {
   int length = 0;
+  int held = 0;  // as in Match
   MatchEnd end = MatchEnd::cold;
   NodeHandle node;  // holds the last matched token; stale when length is 0
 };
@@ -140,6 +149,7 @@ struct TreeStatistics {
   std::int64_t evictable_tokens = 0, protected_tokens = 0;
   std::int64_t matches = 0, hit_tokens = 0, asked_tokens = 0;
   std::int64_t inserted_tokens = 0, duplicate_tokens = 0, evicted_tokens = 0;
+  std::int64_t states = 0, left_states = 0, evicted_states = 0;  // snapshots: now; since the start
   std::int64_t faults = 0;  // calls that broke a "Requires"; nothing was changed by them
 };
 
@@ -148,12 +158,15 @@ class EvictionObserver {
  public:
   virtual ~EvictionObserver() = default;
   virtual void evicting(const RadixTree& tree, NodeHandle node, int first_evicted_position) = 0;
+  // And of every snapshot: of the state after `position` tokens, which stands in the node.
+  virtual void evicting_state(const RadixTree& /*tree*/, NodeHandle /*node*/, int /*position*/, int /*cell*/) {}
 };
 
 // The prefixes that are held, by scope and tokens; owns their slots, and evicts the unpinned.
 class RadixTree {
  public:
-  explicit RadixTree(SlotAllocator& allocator, EvictionKind eviction = EvictionKind::lru);
+  // With cells, of a model that keeps a state.
+  explicit RadixTree(SlotAllocator& allocator, EvictionKind eviction = EvictionKind::lru, StateCells* cells = nullptr);
   RadixTree(const RadixTree&) = delete;
   RadixTree& operator=(const RadixTree&) = delete;
   ~RadixTree();
@@ -177,6 +190,24 @@ class RadixTree {
   // extent begins (beyond that only to keep a span whole); returns how many.
   int evict(int wanted, int more = 0);
   int evict_all() { return evict(std::numeric_limits<int>::max()); }
+
+  // --- snapshots (radix_tree_states.cpp) ---
+  // The state after the first `position` tokens of the prefix stays with them. Where one is already, that one stays:
+  // it has the same bits. Requires: with cells, 0 < position <= prefix.length(). Else nothing is kept.
+  void leave_state(const PinnedPrefix& prefix, int position, StateCell state);
+  // Lets go of up to so many snapshots that nobody else has a share of; how many. First goes what saves least: the tokens
+  // to the snapshot before it, times its uses but one, ageing as others go (GreedyDual, as EvictionKind::cost of tokens).
+  int evict_states(int wanted);
+  int evictable_states() const;
+  void forget_state(int cell);  // lets go of the snapshot in this cell, if there is one, whoever shares it
+  bool holds_state(int cell) const { return cell >= 0 && snapshots_[static_cast<std::size_t>(cell)].share; }
+  struct SnapshotView {
+    NodeHandle node;
+    int position = 0, cell = 0;
+    std::uint64_t last_use = 0;
+  };
+  std::vector<SnapshotView> states() const;
+  StateCells* cells() const { return cells_; }  // null: of a model that keeps no state
 
   // The last positions before `end`, on the path to and into `node`, lie in `slots` from now on, which hold the same
   // bits, and their old slots are free: lists of slots that were handed out for them are stale. Requires: a live
@@ -217,14 +248,37 @@ class RadixTree {
   friend class PinnedPrefix;
   static constexpr std::uint32_t none = UINT32_MAX;
 
+  struct StateAt {
+    int position = 0;  // tokens before it
+    int cell = -1;     // -1: none, the state of an empty text
+  };
+
   // Tokens and slots that came in together; the nodes cut out of it follow each other from parent to child, and the
   // last one ends where the run ends.
   struct Run {
     std::vector<TokenId> tokens;
     ExtentList slots;
     std::vector<TokenSpan> whole;  // positions in the sequence
+    std::vector<StateAt> states;   // ascending, each behind the run's first token
     int begin = 0;                 // position of tokens[0]
     int nodes = 0;                 // 0: this place is free
+    std::uint32_t last = none;     // the node it ends with
+  };
+
+  struct SnapshotRank {  // the lowest goes first
+    std::uint64_t value = 0;
+    std::uint64_t last_use = 0;
+    int cell = -1;
+    auto operator<=>(const SnapshotRank&) const = default;
+  };
+
+  // What is known of the snapshot in a cell.
+  struct Snapshot {
+    StateCell share;  // empty: there is none
+    std::uint32_t run = none;
+    int position = 0;
+    std::uint32_t uses = 0;  // its being left is one
+    SnapshotRank rank = {};
   };
 
   struct Node {
@@ -267,6 +321,15 @@ class RadixTree {
   }
   std::uint64_t ghost(std::uint32_t parent, std::string_view scope, TokenId first) const;
 
+  // Snapshots (radix_tree_states.cpp)
+  StateAt last_state(Walk at) const;
+  StateAt last_fitting_state(Walk at, const CacheKey& key, MatchLimit limit) const;
+  std::uint32_t node_of(const Snapshot& snapshot) const;
+  void use_state(int cell);
+  void drop_state(int cell);
+  void drop_states_behind(std::uint32_t r, int position);
+  Result<> check_states() const;
+
   // Changing (radix_tree.cpp)
   std::uint32_t root_of(std::string_view scope);
   std::uint32_t new_node();
@@ -294,6 +357,10 @@ class RadixTree {
   Result<> check_slots() const;
 
   SlotAllocator& allocator_;
+  StateCells* const cells_;
+  std::vector<Snapshot> snapshots_;  // [cells]
+  std::set<SnapshotRank> snapshot_ranks_;
+  std::uint64_t snapshot_age_ = 0;  // the value of the last one that went
   std::unique_ptr<EvictionPolicy> policy_;
   EvictionObserver* observer_ = nullptr;
 

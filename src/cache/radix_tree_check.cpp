@@ -12,7 +12,8 @@ Result<> RadixTree::check() const {
   ESP_CHECK(check_runs());
   ESP_CHECK(check_counts());
   ESP_CHECK(allocator_.check());
-  return check_slots();
+  ESP_CHECK(check_slots());
+  return check_states();
 }
 
 // Links in both directions, positions that continue those of the parent, children found by their first token alone.

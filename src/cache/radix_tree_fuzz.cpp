@@ -34,6 +34,7 @@ struct Sequence {
   SlotCursor cursor;
   OwnedSlots slots;  // private: not given to the tree yet
   std::vector<TokenId> pending;
+  StateCell state;
 };
 
 std::vector<TokenId> some_tokens(Bytes& bytes) {
@@ -45,12 +46,12 @@ std::vector<TokenId> some_tokens(Bytes& bytes) {
 
 class Program {
  public:
-  explicit Program(EvictionKind kind) : tree_(pool_, kind) {}
+  Program(EvictionKind kind, bool with_states) : tree_(pool_, kind, with_states ? &cells_ : nullptr) {}
 
   void step(Bytes& bytes) {
     int code = bytes.next();
     Sequence& s = sequences_[bytes.next() % std::size(sequences_)];
-    switch (code % 10) {
+    switch (code % 13) {
       case 0: {
         auto tokens = some_tokens(bytes);
         const TokenSpan whole[] = {{2, 5}, {bytes.next() % 20 + 5, 40}};
@@ -61,6 +62,8 @@ class Program {
         s.slots.reset();
         s.cursor.follow(match.extents.last_slot(), match.length);
         s.pin = std::move(match.pin);
+        demand(match.length <= match.held && static_cast<bool>(match.state) <= (match.length > 0));
+        s.state = std::move(match.state);
         break;
       }
       case 1: {
@@ -79,6 +82,7 @@ class Program {
         if (valid) demand(s.pin.length() == before + static_cast<int>(s.pending.size()));
         if (valid) demand(done.extents.length() == static_cast<int>(s.pending.size()));
         s.pending.clear();
+        s.state.reset();
         break;
       }
       case 3:
@@ -108,6 +112,22 @@ class Program {
       case 8:
         demand(static_cast<int>(tree_.tokens(s.pin).size()) == s.pin.length());
         break;
+      case 9: {
+        if (!s.state || tree_.holds_state(s.state.index())) s.state = cells_.take();
+        const bool kept = valid_state(s);
+        const int position = 1 + bytes.next() % 40, cell = s.state.index();
+        if (kept && position <= s.pin.length()) tree_.leave_state(s.pin, position, s.state.share());
+        if (cell >= 0) demand(cells_.shares(cell) > 0);
+        break;
+      }
+      case 10: {
+        const int wanted = bytes.next() % 4, evictable = tree_.evictable_states();
+        demand(tree_.evict_states(wanted) == std::min(wanted, evictable));
+        break;
+      }
+      case 11:
+        tree_.forget_state(bytes.next() % cells_.capacity());
+        break;
       default: {
         int drop = bytes.next() % 8;
         drop = std::min(drop, s.slots.length());
@@ -120,7 +140,10 @@ class Program {
   }
 
  private:
+  bool valid_state(const Sequence& s) const { return s.state && !tree_.holds_state(s.state.index()); }
+
   SlotAllocator pool_{200};
+  StateCells cells_{9};
   RadixTree tree_;
   Sequence sequences_[5];
 };
@@ -132,7 +155,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   espalier::Bytes bytes(data, size);
   constexpr espalier::EvictionKind kinds[] = {espalier::EvictionKind::lru, espalier::EvictionKind::lfu,
                                               espalier::EvictionKind::cost};
-  espalier::Program program(kinds[bytes.next() % 3]);
+  const int first = bytes.next();
+  espalier::Program program(kinds[first % 3], first / 3 % 2 == 1);
   while (!bytes.empty()) program.step(bytes);
   return 0;
 }

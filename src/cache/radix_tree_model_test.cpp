@@ -1,5 +1,5 @@
 // The radix tree against a model that knows nothing of nodes: a map from each held prefix to the slot of its last
-// token, its pins and its last use. ESPALIER_OPERATIONS sets the number of operations (100,000).
+// token, its pins, its last use, and the snapshot that stands behind it. Without states, and with a few cells for them. ESPALIER_OPERATIONS sets the number of operations (100,000).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -36,6 +36,60 @@ class Model {
     while (length < most && held_.contains({scope, prefix(tokens, length + 1)})) ++length;
     while (length > 0 && (length % limit.multiple != 0 || inside_picture(tokens, length))) --length;
     return length;
+  }
+  // The last snapshot at which a match of `length` tokens may end.
+  int with_state(const std::string& scope, const Tokens& tokens, MatchLimit limit, int length) const {
+    const auto fits = [&](int at) {
+      return at == 0 || (held_.at({scope, prefix(tokens, at)}).cell >= 0 && at % limit.multiple == 0 &&
+                         !inside_picture(tokens, at));
+    };
+    while (!fits(length)) --length;
+    return length;
+  }
+  int cell(const std::string& scope, const Tokens& tokens) const {
+    return tokens.empty() ? -1 : held_.at({scope, tokens}).cell;
+  }
+  void use_state(const std::string& scope, const Tokens& tokens) {
+    if (tokens.empty()) return;
+    Entry& entry = held_.at({scope, tokens});
+    int before = static_cast<int>(tokens.size()) - 1;
+    while (before > 0 && cell(scope, prefix(tokens, before)) < 0) --before;
+    const auto saves = static_cast<std::uint64_t>(tokens.size()) - static_cast<std::uint64_t>(before);
+    const std::uint64_t fresh = age_ + static_cast<std::uint64_t>(std::max(entry.uses, 1)) * saves;
+    entry.state_value = entry.uses == 1 ? std::min(entry.state_value, age_ + saves / 2) : fresh;
+    entry.uses = std::min(entry.uses + 1, 64);
+    entry.state_use = ++clock_;
+  }
+  // Keeps it unless one is there; `taken` says whether it was.
+  void leave_state(const std::string& scope, const Tokens& tokens, int new_cell, bool& taken) {
+    Entry& entry = held_.at({scope, tokens});
+    taken = entry.cell < 0;
+    if (taken) entry.cell = new_cell, entry.uses = 0;
+    use_state(scope, tokens);
+  }
+  // The cells of the snapshots that go, in order; `in_use` are shared by others.
+  std::vector<int> evict_states(int wanted, const std::vector<int>& in_use) {
+    std::vector<int> gone;
+    while (static_cast<int>(gone.size()) < wanted) {
+      Entry* oldest = nullptr;
+      for (auto& [key, entry] : held_) {
+        if (entry.cell < 0 || std::ranges::find(in_use, entry.cell) != in_use.end()) continue;
+        const auto rank = [](const Entry& e) { return std::pair(e.state_value, e.state_use); };
+        if (oldest == nullptr || rank(entry) < rank(*oldest)) oldest = &entry;
+      }
+      if (oldest == nullptr) break;
+      age_ = std::max(age_, oldest->state_value);
+      gone.push_back(std::exchange(oldest->cell, -1));
+    }
+    return gone;
+  }
+  void forget_state(int cell) {
+    for (auto& [key, entry] : held_)
+      if (entry.cell == cell) entry.cell = -1;
+  }
+  int states() const {
+    return static_cast<int>(
+        std::count_if(held_.begin(), held_.end(), [](const auto& e) { return e.second.cell >= 0; }));
   }
   bool holds(const std::string& scope, const Tokens& tokens) const { return held_.contains({scope, tokens}); }
   bool has_children(const std::string& scope, const Tokens& tokens) const {
@@ -94,6 +148,9 @@ class Model {
     Slot slot = -1;
     int pins = 0;
     std::uint64_t last_use = 0;
+    int cell = -1;
+    int uses = 0;
+    std::uint64_t state_value = 0, state_use = 0;
   };
   static bool begins_with(const Tokens& tokens, const Tokens& start) {
     return tokens.size() >= start.size() && std::equal(start.begin(), start.end(), tokens.begin());
@@ -102,7 +159,7 @@ class Model {
     return length < static_cast<int>(tokens.size()) && tokens[length] > picture;
   }
   std::map<std::pair<std::string, Tokens>, Entry> held_;
-  std::uint64_t clock_ = 0;
+  std::uint64_t clock_ = 0, age_ = 0;
 };
 
 std::vector<Slot> flat(const ExtentList& list) {
@@ -113,13 +170,21 @@ std::vector<Slot> flat(const ExtentList& list) {
   return result;
 }
 
-class RadixTreeModel : public ::testing::Test {
+class RadixTreeModel : public ::testing::TestWithParam<bool> {  // with states
  protected:
   struct Sequence {
     std::string scope;
     Tokens tokens;  // as far as pinned
     PinnedPrefix pin;
+    StateCell state = {};  // of an earlier match, perhaps
   };
+
+  std::vector<int> shared_cells() const {
+    std::vector<int> cells;
+    for (const Sequence& s : sequences_)
+      if (s.state) cells.push_back(s.state.index());
+    return cells;
+  }
 
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   std::string some_scope() { return below(4) == 0 ? "b" : ""; }
@@ -154,8 +219,10 @@ class RadixTreeModel : public ::testing::Test {
     return key;
   }
   MatchLimit some_limit() {
-    if (below(2) == 0) return {};
-    return {below(60), below(3) == 0 ? 4 : 1};
+    MatchLimit limit;
+    if (below(2) == 0) limit = {below(60), below(3) == 0 ? 4 : 1};
+    limit.with_state = below(5) != 0;
+    return limit;
   }
 
   void start() {
@@ -164,18 +231,25 @@ class RadixTreeModel : public ::testing::Test {
     auto spans = pictures(key);
     MatchLimit limit = some_limit();
     Match match = tree_.match({scope, key, spans}, limit);
-    ASSERT_EQ(match.length, model_.match(scope, key, limit));
+    const int held = model_.match(scope, key, limit);
+    const bool stateful = GetParam() && limit.with_state;
+    ASSERT_EQ(match.held, held);
+    ASSERT_EQ(match.length, stateful ? model_.with_state(scope, key, limit, held) : held);
+    ASSERT_EQ(match.state.index(), stateful ? model_.cell(scope, prefix(key, match.length)) : -1);
+    if (stateful) model_.use_state(scope, prefix(key, match.length));
     ASSERT_EQ(flat(match.extents), model_.slots(scope, key, 0, match.length));
     ASSERT_EQ(match.pin.length(), match.length);
     expect_reason(match, scope, key);
     key.resize(match.length);
     model_.pin(scope, key, 1);
-    sequences_.push_back({scope, std::move(key), std::move(match.pin)});
+    sequences_.push_back({scope, std::move(key), std::move(match.pin), std::move(match.state)});
   }
 
   void expect_reason(const Match& match, const std::string& scope, const Tokens& key) {
     auto length = static_cast<std::size_t>(match.length);
-    if (length == key.size()) {
+    if (match.length < match.held) {
+      ASSERT_EQ(match.end, MatchEnd::no_state);
+    } else if (length == key.size()) {
       ASSERT_EQ(match.end, MatchEnd::whole_key);
     } else if (model_.holds(scope, prefix(key, match.length + 1))) {
       ASSERT_EQ(match.end, MatchEnd::limit);
@@ -247,6 +321,32 @@ class RadixTreeModel : public ::testing::Test {
     ASSERT_EQ(model_.evict(more == 0 ? want : freed), freed);
   }
 
+  void leave_state(const Sequence& s) {
+    if (s.tokens.empty() || !GetParam()) return;
+    StateCell cell = cells_.take();
+    if (!cell) {
+      ASSERT_EQ(tree_.evict_states(1), static_cast<int>(model_.evict_states(1, shared_cells()).size()));
+      cell = cells_.take();
+    }
+    if (!cell) return;
+    const int position = 1 + below(static_cast<int>(s.tokens.size())), index = cell.index();
+    bool taken = false;
+    model_.leave_state(s.scope, prefix(s.tokens, position), index, taken);
+    tree_.leave_state(s.pin, position, std::move(cell));
+    ASSERT_EQ(tree_.holds_state(index), taken);
+  }
+
+  void evict_states() {
+    const int want = below(3);
+    const auto gone = model_.evict_states(want, shared_cells());
+    ASSERT_EQ(tree_.evict_states(want), static_cast<int>(gone.size()));
+    for (const int cell : gone) ASSERT_EQ(cells_.shares(cell), 0);
+    const int cell = below(cells_.capacity());
+    if (below(4) != 0 || !tree_.holds_state(cell)) return;
+    tree_.forget_state(cell);
+    model_.forget_state(cell);
+  }
+
   void drop(int i) {
     model_.pin(sequences_[i].scope, sequences_[i].tokens, -1);
     sequences_.erase(sequences_.begin() + i);
@@ -256,9 +356,13 @@ class RadixTreeModel : public ::testing::Test {
     for (auto& [key, memory] : watched_) {
       auto spans = pictures(key);
       int length = model_.match("", key, {50, 1});
+      const int held = length;
+      if (GetParam()) length = model_.with_state("", key, {50, 1}, held);
       Peek fresh = tree_.peek({"", key, spans}, {50, 1});
       Peek remembered = tree_.peek({"", key, spans}, {50, 1}, &memory);
       ASSERT_EQ(fresh.length, length);
+      ASSERT_EQ(fresh.held, held);
+      ASSERT_EQ(remembered.held, held);
       ASSERT_EQ(remembered.length, length);
       ASSERT_EQ(remembered.end, fresh.end);
       ASSERT_EQ(remembered.node, fresh.node);
@@ -267,7 +371,7 @@ class RadixTreeModel : public ::testing::Test {
 
   void step() {
     auto running = static_cast<int>(sequences_.size());
-    switch (below(20)) {
+    switch (below(GetParam() ? 24 : 20)) {
       case 0:
       case 1:
       case 2:
@@ -292,7 +396,7 @@ class RadixTreeModel : public ::testing::Test {
           const Sequence& s = sequences_[below(running)];
           model_.pin(s.scope, s.tokens, 1);
           model_.pin(s.scope, s.tokens, 0);
-          sequences_.push_back({s.scope, s.tokens, s.pin.share()});
+          sequences_.push_back({s.scope, s.tokens, s.pin.share(), s.state.share()});
         }
         break;
       case 14:
@@ -307,6 +411,14 @@ class RadixTreeModel : public ::testing::Test {
         peek_all();
         if (running > 0) move(sequences_[below(running)]);
         break;
+      case 20:
+      case 21:
+      case 22:
+        if (running > 0) leave_state(sequences_[below(running)]);
+        break;
+      case 23:
+        evict_states();
+        break;
       default:
         if (below(50) == 0) {
           ASSERT_EQ(tree_.evict_all(), model_.evict(1 << 20));
@@ -318,18 +430,20 @@ class RadixTreeModel : public ::testing::Test {
     }
     ASSERT_EQ(tree_.held_tokens(), model_.size());
     ASSERT_EQ(tree_.evictable_tokens(), model_.evictable());
+    ASSERT_EQ(tree_.statistics().states, model_.states());
   }
 
   std::mt19937_64 random_{testing::seed()};
   SlotAllocator pool_{300};
-  RadixTree tree_{pool_};
+  StateCells cells_{15};
+  RadixTree tree_{pool_, EvictionKind::lru, GetParam() ? &cells_ : nullptr};
   Model model_;
   std::vector<Tokens> known_;
   std::vector<Sequence> sequences_;
   std::vector<std::pair<Tokens, PeekMemory>> watched_;
 };
 
-TEST_F(RadixTreeModel, AgreesUnderRandomOperations) {
+TEST_P(RadixTreeModel, AgreesUnderRandomOperations) {
   const long operations = testing::operations(100'000, 100'000);
   for (int i = 0; i < 8; ++i) watched_.emplace_back(some_key(), PeekMemory());
   for (long i = 0; i < operations; ++i) {
@@ -344,8 +458,11 @@ TEST_F(RadixTreeModel, AgreesUnderRandomOperations) {
   EXPECT_EQ(pool_.free_slots(), pool_.capacity());
   EXPECT_EQ(pool_.faults(), 0);
   EXPECT_EQ(tree_.statistics().faults, 0);
+  EXPECT_EQ(cells_.used(), 0);
   std::printf("%ld operations agreed with the model\n", operations);
 }
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutStates, RadixTreeModel, ::testing::Bool());
 
 }  // namespace
 }  // namespace espalier

@@ -31,6 +31,8 @@ std::string_view name(MatchEnd end) {
       return "tree_end";
     case MatchEnd::evicted:
       return "evicted";
+    case MatchEnd::no_state:
+      return "no_state";
   }
   return "unknown";
 }
@@ -114,8 +116,12 @@ Peek RadixTree::peek(const CacheKey& key, MatchLimit limit, PeekMemory* memory) 
   }
   if (at.node != none) at = walk(at, key.tokens, 0, most);
   Peek result;
-  result.length = shorten(at.length, key, limit);
+  result.length = result.held = shorten(at.length, key, limit);
   result.end = why(key, at, result.length);
+  if (cells_ != nullptr && limit.with_state && result.held > 0) {
+    result.length = last_fitting_state(climb(at, result.held), key, limit).position;
+    if (result.length < result.held) result.end = MatchEnd::no_state;
+  }
   if (result.length > 0) result.node = handle(climb(at, result.length).node);
   if (memory != nullptr) *memory = {result, version_};
   return result;
@@ -217,6 +223,8 @@ TreeStatistics RadixTree::statistics() const {
   now.scopes = static_cast<std::int64_t>(scopes_.size());
   now.evictable_tokens = evictable_;
   now.protected_tokens = protected_;
+  now.states = static_cast<std::int64_t>(
+      std::count_if(snapshots_.begin(), snapshots_.end(), [](const Snapshot& s) { return static_cast<bool>(s.share); }));
   return now;
 }
 

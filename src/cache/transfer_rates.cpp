@@ -23,14 +23,14 @@ int TransferRates::break_even_tokens() const {
   return tokens < 1e9 ? static_cast<int>(std::ceil(tokens)) : -1;
 }
 
-bool TransferRates::pays(int tokens, int files) const {
+bool TransferRates::pays(int tokens, int files, int tokens_read) const {
   const double read = bytes_per_second(), compute = tokens_per_second();
   if (read <= 0 || compute <= 0) return true;
-  return opening_ * files + tokens * bytes_per_token_ / read < tokens / compute;
+  return opening_ * files + tokens_read * bytes_per_token_ / read < tokens / compute;
 }
 
-bool TransferRates::pays_or_retry(int tokens, int files) {
-  if (!pays(tokens, files) && ++refused_ < retry_after) return false;
+bool TransferRates::pays_or_retry(int tokens, int files, int tokens_read) {
+  if (!pays(tokens, files, tokens_read) && ++refused_ < retry_after) return false;
   refused_ = 0;
   return true;
 }

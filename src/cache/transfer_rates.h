@@ -44,8 +44,11 @@ class TransferRates {
 
   // The shortest run in one file that is worth reading; 0 when not both sides are measured, -1 when none is.
   int break_even_tokens() const;
-  bool pays(int tokens, int files) const;  // reading `tokens` out of `files` files, against computing them
-  bool pays_or_retry(int tokens, int files);
+  // Reading `tokens` out of `files` files, against computing them; with a state more is read than is saved.
+  bool pays(int tokens, int files) const { return pays(tokens, files, tokens); }
+  bool pays(int tokens, int files, int tokens_read) const;
+  bool pays_or_retry(int tokens, int files) { return pays_or_retry(tokens, files, tokens); }
+  bool pays_or_retry(int tokens, int files, int tokens_read);
 
  private:
   double bytes_per_token_;

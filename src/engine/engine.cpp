@@ -22,6 +22,7 @@
 #include "engine/load/loaded_model.h"
 #include "engine/memory/disk_cache.h"
 #include "engine/memory/page_prefault.h"
+#include "engine/memory/state_pool.h"
 #include "engine/schedule/queue_bound.h"
 #include "engine/step/engine_core.h"
 #include "engine/step/model_runner.h"
@@ -64,6 +65,7 @@ struct Engine::Impl {
   std::unique_ptr<ComputeTeam> team;
   std::unique_ptr<Decoder> decoder;
   KvPool kv;
+  StatePool states;
   std::unique_ptr<PagePrefault> pages;
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<ChatTemplate> chat_template;
@@ -83,6 +85,7 @@ struct Engine::Impl {
   std::atomic<std::chrono::steady_clock::rep> last_step{std::chrono::steady_clock::now().time_since_epoch().count()};
 
   Result<> open(const Progress& progress);
+  Result<> allocate_states(const MemoryRoom& room);
   void describe(const Capacity& capacity);
   void start_masks();
   void run();
@@ -122,7 +125,9 @@ Result<> Engine::Impl::open(const Progress& progress) {
   MemoryRoom room = memory_room();
   room.pages -=
       std::min(room.pages, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));  // the weights' pages are to stay
-  const Capacity fits{context, pool_of(options, chosen, context, layout.bytes_per_token() + beside, room)};
+  ESP_CHECK(allocate_states(room));
+  const Capacity fits{context,
+                      pool_of(options, chosen, context, layout.bytes_per_token() + beside, room, states.bytes())};
   ESP_TRY(kv, KvPool::allocate(layout, fits.pool));
   pages = std::make_unique<PagePrefault>(kv, static_cast<std::size_t>(options.kv_touch_ahead_bytes));
   if (!files.chat_template.empty() && files.tokenizer) {
@@ -152,7 +157,10 @@ Result<> Engine::Impl::open(const Progress& progress) {
   core_options.conservativeness = options.conservativeness;
   core_options.end_tokens = info.end_tokens;
   core_options.jump_forward = options.jump_forward;
-  runner = std::make_unique<ModelRunner>(*decoder, kv, *team, info.end_tokens);
+  core_options.state_cells = states.cells();
+  core_options.rope_lengths =
+      RopeLengths(decoder->program().ropes, chosen.activations == Activations::f32 ? 1 : kDynamicStep);
+  runner = std::make_unique<ModelRunner>(*decoder, kv, states.cells() > 0 ? &states : nullptr, *team, info.end_tokens);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   if (draft) core->attach(*draft->model);
   grammars = std::make_unique<GrammarCache>(files.tokenizer, options.grammar_limits,
@@ -163,6 +171,21 @@ Result<> Engine::Impl::open(const Progress& progress) {
             name_this_thread("esp-engine");
             run();
           }));
+  return success();
+}
+
+// Every running sequence needs a cell, and one more must be there for what they share.
+Result<> Engine::Impl::allocate_states(const MemoryRoom& room) {
+  const std::size_t floats = decoder->keeps().state_floats, bytes = StatePool::stride_bytes(floats);
+  ESP_TRY(states, StatePool::allocate(floats, state_cells_of(options, chosen, bytes, room)));
+  info.state_bytes = static_cast<std::int64_t>(floats * sizeof(float));
+  info.state_cells = states.cells();
+  if (floats == 0 || chosen.max_running < states.cells()) return success();
+  log::warning(
+      "--max-running-requests is {} instead of {}: there are {} cells for recurrent states, of {:.1f} MiB each; a larger "
+      "--max-mamba-cache-size or --kv-memory would give more",
+      states.cells() - 1, chosen.max_running, states.cells(), static_cast<double>(bytes) / 0x1p20);
+  chosen.max_running = states.cells() - 1;
   return success();
 }
 
@@ -251,9 +274,9 @@ void Engine::Impl::run() {
 }
 
 void Engine::Impl::open_disk_cache() {
-  copier = std::make_unique<KvCopier>(kv.layout(), kv.view(), *team);
+  copier = std::make_unique<KvCopier>(kv.layout(), kv.view(), *team, states.cells() > 0 ? &states : nullptr);
   const DiskCacheParts parts{
-      options, files, *decoder, kv, *copier, info.kv_type, info.limits.vocabulary, info.limits.pool_tokens};
+      options, files, *decoder, kv, states, *copier, info.kv_type, info.limits.vocabulary, info.limits.pool_tokens};
   DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->wake(); });
   info.disk_cache = disk.description;
   if (disk.tier) core->attach(std::move(disk.tier), *copier, disk.store_evicted);

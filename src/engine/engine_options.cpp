@@ -20,6 +20,8 @@ constexpr int kMostThreads = 1024;
 constexpr int kMostDraftTokens = 64;
 constexpr int kMostContext = 1 << 24;
 constexpr int kMostRunning = 65536;
+constexpr int kLeastStates = 4, kMostStates = 1 << 20;
+constexpr int kStatesEach = 4;  // cells for each running sequence: its own, one to write to, two for snapshots
 constexpr int kMostQueued = 1'000'000'000;
 constexpr std::int64_t kMostQueuedTokens = 1'000'000'000'000'000;
 constexpr std::int64_t kMostGrammarText = 1 << 30, kMostGrammarMemory = std::int64_t{1} << 40,
@@ -46,6 +48,7 @@ Result<> check_integers(const EngineOptions& o) {
       {"context-length", o.context_length, 0, kMostContext, "the model's"},
       {"max-total-tokens", o.max_total_tokens, 0, SlotAllocator::most_slots, "what fits"},
       {"max-running-requests", o.max_running, 0, kMostRunning, "64"},
+      {"max-mamba-cache-size", o.max_states, 0, kMostStates, "what fits"},
       {"max-queued-requests", o.max_queued, 0, kMostQueued, ""},
       {"max-queued-tokens", o.max_queued_tokens, 0, kMostQueuedTokens, "max(4 x pool, 262144)"},
       {"chunked-prefill-size", o.prefill_chunk, -1, INT32_MAX, "512, -1 = no limit"},
@@ -68,6 +71,7 @@ Result<> check_integers(const EngineOptions& o) {
       return refused(
           r.flag, std::to_string(r.value),
           fmt::format("{} to {}{}", r.low, r.high, *r.zero == 0 ? std::string() : fmt::format(" (0 = {})", r.zero)));
+  if (o.max_states == 1) return refused("max-mamba-cache-size", "1", "at least 2 (0 = what fits)");
   if (o.max_total_tokens == 1) return refused("max-total-tokens", "1", "at least 2 (0 = what fits)");
   return success();
 }
@@ -234,15 +238,30 @@ Result<int> context_of(const EngineOptions& o, std::int64_t of_the_model) {
   return static_cast<int>(std::min<std::int64_t>(o.context_length > 0 ? o.context_length : of_the_model, kMost));
 }
 
+std::int64_t pool_bytes(const KvMemory& memory, const MemoryRoom& room) {
+  return memory.bytes > 0 ? memory.bytes
+                          : static_cast<std::int64_t>(static_cast<double>(room.least()) * memory.share);
+}
+
+int state_cells_of(const EngineOptions& o, const EngineChoices& chosen, std::size_t state_bytes,
+                   const MemoryRoom& room) {
+  if (state_bytes == 0 || o.max_states > 0) return state_bytes == 0 ? 0 : o.max_states;
+  const std::int64_t affordable = pool_bytes(chosen.kv_memory, room) / 2 / static_cast<std::int64_t>(state_bytes);
+  const std::int64_t useful = std::max<std::int64_t>(kLeastStates, std::int64_t{kStatesEach} * chosen.max_running);
+  return static_cast<int>(std::clamp<std::int64_t>(affordable, kLeastStates, std::min<std::int64_t>(useful, kMostStates)));
+}
+
 // Slots of the token pool, once the weights are there.
 int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, std::size_t bytes_per_token,
-            const MemoryRoom& room) {
+            const MemoryRoom& room, std::size_t beside) {
   if (o.max_total_tokens > 0) return o.max_total_tokens;
   const KvMemory& memory = chosen.kv_memory;
-  const auto bytes =
-      memory.bytes > 0 ? memory.bytes : static_cast<std::int64_t>(static_cast<double>(room.least()) * memory.share);
+  const std::int64_t all = pool_bytes(memory, room), bytes = all - std::min(all, static_cast<std::int64_t>(beside));
+  // Of a model that stores nothing for its tokens only their ids and places take memory.
+  constexpr std::size_t kTokenAlone = 64;
   // Whole segments: that is how a pool is laid out, and it must not take more than it was given.
-  const std::int64_t affordable = bytes / static_cast<std::int64_t>(bytes_per_token) / kSegmentSlots * kSegmentSlots;
+  const std::int64_t affordable =
+      bytes / static_cast<std::int64_t>(std::max(bytes_per_token, kTokenAlone)) / kSegmentSlots * kSegmentSlots;
   const std::int64_t useful = static_cast<std::int64_t>(context) * chosen.max_running;
   const std::int64_t wanted = memory.asked ? affordable : std::min(affordable, useful);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 256, 1 << 24));

@@ -38,8 +38,12 @@ struct EngineChoices {
 Result<EngineChoices> choices_of(const EngineOptions& options);
 // Tokens of context and of the pool. The model's own context is 0 when its files do not tell it.
 Result<int> context_of(const EngineOptions& options, std::int64_t of_the_model);
+// `beside`: bytes of the pool's memory that states take.
 int pool_of(const EngineOptions& options, const EngineChoices& chosen, int context, std::size_t bytes_per_token,
-            const MemoryRoom& room);
+            const MemoryRoom& room, std::size_t beside = 0);
+// Cells of recurrent states of so many bytes each; 0 where the model keeps none.
+int state_cells_of(const EngineOptions& options, const EngineChoices& chosen, std::size_t state_bytes,
+                   const MemoryRoom& room);
 std::string_view name(KvType type);
 
 }  // namespace espalier

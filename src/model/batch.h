@@ -13,6 +13,12 @@
 
 namespace espalier {
 
+// Where the state goes that stands behind some of a sequence's rows: the first `rows` of them, fewer than all.
+struct StateMark {
+  int rows;
+  float* out;
+};
+
 // One sequence's rows of a batch.
 struct BatchSequence {
   int row_begin, rows;
@@ -22,6 +28,8 @@ struct BatchSequence {
   // each. They may be the same memory. state_in null: the state of an empty text. Both null where none is kept.
   const float* state_in = nullptr;
   float* state_out = nullptr;
+  // Further states that are wanted, by ascending rows, each in memory of its own. Whatever carries a state writes them.
+  std::span<const StateMark> state_marks = {};
   // The length of text by which angles are chosen that depend on it (RopeSpec::long_after); 0: this chunk's end.
   std::int64_t rope_length = 0;
 };

@@ -109,7 +109,7 @@ Result<MeasuredTimes> measure_times(const EngineOptions& options) {
   ESP_TRY(const auto decoder, Decoder::load(files.config.spec, weights, decoder_options, team));
   constexpr int kPool = 16384;
   ESP_TRY(KvPool kv, KvPool::allocate({decoder->keeps().per_token, chosen.kv}, kPool));
-  ModelRunner runner(*decoder, kv, team, {});
+  ModelRunner runner(*decoder, kv, nullptr, team, {});
   ObservedRunner observed(runner);
   EngineMetrics metrics;
   EngineCore core(core_options, observed, kPool, metrics);

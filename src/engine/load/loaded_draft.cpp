@@ -59,13 +59,19 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
   auto loaded = load_decoder(options, draft->files, {chosen.activations, kRows + chosen.max_running}, team);
   if (!loaded.ok()) return of_draft(loaded.error());
   draft->decoder = std::move(loaded->decoder);
+  if (draft->decoder->keeps().state_floats > 0)
+    return bad_request(
+        "--speculative-draft-model keeps a recurrent state, which cannot go back to where a guess was refused; a model "
+        "of attention layers alone would work, or --speculative-algorithm tree",
+        "speculative_draft_model");
   draft->layout = {draft->decoder->keeps().per_token, chosen.kv};
   draft->mapped_bytes = loaded->mapped_bytes;
   return draft;
 }
 
 std::size_t LoadedDraft::bytes_per_token(const CacheLayout& target) const {
-  return std::min(layout.bytes_per_token(), target.bytes_per_token() / 2);
+  const std::size_t own = layout.bytes_per_token(), targets = target.bytes_per_token();
+  return targets == 0 ? own : std::min(own, targets / 2);  // recurrent layers alone keep nothing of a token
 }
 
 Result<> LoadedDraft::give_pool(const CacheLayout& target, int target_tokens, std::vector<TokenId> end_tokens,

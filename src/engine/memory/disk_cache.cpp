@@ -78,11 +78,14 @@ std::string computed_print(const DiskCacheParts& parts) {
     slots[static_cast<std::size_t>(i)] = i;
   }
   const KvRun run{0, kTokens};
-  const BatchSequence sequence{0, kTokens, 0, std::span(&run, 1)};
+  BatchSequence sequence{0, kTokens, 0, std::span(&run, 1)};
+  sequence.state_out = parts.states.cells() > 0 ? parts.states.at(0) : nullptr;
   parts.decoder.forward({tokens, slots, std::span(&sequence, 1), {}}, parts.kv.view());
   std::vector<std::byte> bytes(parts.copier.block_bytes());
   parts.copier.copy_out(ExtentList(Extent{kTokens - kBlockTokens, kBlockTokens}), bytes, bytes.size());
-  return fmt::format("{:016x}", checksum(bytes));
+  std::string print = fmt::format("{:016x}", checksum(bytes));
+  if (sequence.state_out != nullptr) print += fmt::format("{:016x}", checksum(parts.states.bytes_of(0)));
+  return print;
 }
 
 std::string size_text(std::int64_t bytes) {
@@ -97,11 +100,10 @@ std::string disk_cache_key(const DiskCacheParts& p) {
   for (const TokenField& f : p.decoder.keeps().per_token)
     fields += fmt::format("{}{}x{}x{}", fields.empty() ? "" : "+", f.heads, f.key_dim, f.latent ? "latent" : std::to_string(f.value_dim));
   return fmt::format(
-      "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; numerics {}; "
+      "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; state {}; numerics {}; "
       "computed {}",
       weights_print(p.options, *p.files.weights), tokenizer_print(p.options, p.files), p.decoder.isa(),
-      p.options.activations, p.kv_type, fields, kNumericsVersion,
-      computed_print(p));
+      p.options.activations, p.kv_type, fields, p.decoder.keeps().state_floats, kNumericsVersion, computed_print(p));
 }
 
 DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, std::function<void()> wake) {
@@ -112,10 +114,13 @@ DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, s
   DiskTierOptions tier;
   tier.base = keep ? o.cache_dir : o.cache_scratch;
   tier.keep = keep;
-  tier.block_bytes = p.copier.block_bytes();
+  // A state takes blocks too, and each is named by tokens: where tokens store little, blocks are larger than they need.
+  constexpr std::size_t kMostStateBlocks = 1024;
+  tier.block_bytes = std::max(p.copier.block_bytes(), p.states.cell_bytes() / kMostStateBlocks);
   cache.store_evicted = o.cache_disk_bytes > 0;
-  // Without a tier for what is evicted, a snapshot is never larger than the pool (and its headers).
-  const auto pool_bytes = static_cast<std::uint64_t>(p.pool_tokens) / kBlockTokens * p.copier.block_bytes();
+  // Without a tier for what is evicted, what is saved is never larger than the pools (and their headers).
+  const auto pool_bytes = static_cast<std::uint64_t>(p.pool_tokens) / kBlockTokens * tier.block_bytes +
+                          static_cast<std::uint64_t>(p.states.cells()) * (p.states.cell_bytes() + 2 * tier.block_bytes);
   tier.capacity =
       cache.store_evicted ? static_cast<std::uint64_t>(o.cache_disk_bytes) : pool_bytes + pool_bytes / 8 + (64 << 20);
   if (keep) tier.key = disk_cache_key(p);

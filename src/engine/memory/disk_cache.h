@@ -1,8 +1,8 @@
 // disk_cache.h: whether prefixes go to disk, where, and which of them this engine may use again.
 //
 // The key names everything that keys and values depend on: the weights' files (sizes, times, sampled bytes of every
-// tensor and of the headers), tokenizer, instruction set, activations, KV type and shape, version of the numerics and
-// of the files' form, and the bits that this very engine computes for a short text. So a file of another model, machine
+// tensor and of the headers), tokenizer, instruction set, activations, KV type and shape, size of a recurrent state,
+// version of the numerics and of the files' form, and the bits that this very engine computes for a short text. So a file of another model, machine
 // or version is never looked at; docs/decisions/cache-tiers.md says why sampling is enough.
 //
 // Threads: before the engine thread starts. Fails: a tier that cannot be had is a warning and no tier.
@@ -26,6 +26,7 @@ struct DiskCacheParts {
   const ModelFiles& files;
   Decoder& decoder;
   KvPool& kv;
+  const StatePool& states;
   KvCopier& copier;
   std::string_view kv_type;
   int vocabulary, pool_tokens;

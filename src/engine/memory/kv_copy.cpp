@@ -11,7 +11,8 @@ static_assert(kBlockTokens == kSlotGroup, "a block of the files is a group of th
 
 }  // namespace
 
-KvCopier::KvCopier(const CacheLayout& layout, KvView pool, ComputeTeam& team) : type_(layout.type), team_(team) {
+KvCopier::KvCopier(const CacheLayout& layout, KvView pool, ComputeTeam& team, const StatePool* states)
+    : type_(layout.type), states_(states), team_(team) {
   for (std::size_t i = 0; i < layout.fields.size(); ++i) {
     const TokenField& field = layout.fields[i];
     const auto heads = static_cast<std::size_t>(field.heads);

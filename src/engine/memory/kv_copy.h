@@ -12,18 +12,22 @@
 #include "base/compute_team.h"
 #include "cache/disk_prefixes.h"
 #include "engine/memory/kv_pool.h"
+#include "engine/memory/state_pool.h"
 
 namespace espalier {
 
 // Moves tokens between the pool and blocks of bytes.
 class KvCopier final : public SlotCopier {
  public:
-  KvCopier(const CacheLayout& layout, KvView pool, ComputeTeam& team);
+  KvCopier(const CacheLayout& layout, KvView pool, ComputeTeam& team, const StatePool* states = nullptr);
 
   std::size_t block_bytes() const { return block_bytes_; }
   void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override;
   void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                const ExtentList& slots) override;
+  std::span<std::byte> state(int cell) override {
+    return states_ != nullptr ? states_->bytes_of(cell) : std::span<std::byte>{};
+  }
   void copy_within(const ExtentList& from, const ExtentList& to);  // as many slots, in order, none in both
 
  private:
@@ -47,6 +51,7 @@ class KvCopier final : public SlotCopier {
   void copy(const Field& field, const Piece& piece, std::byte* block) const;
 
   KvType type_;
+  const StatePool* states_;
   std::vector<Field> fields_;
   ComputeTeam& team_;
   std::size_t block_bytes_ = 0;

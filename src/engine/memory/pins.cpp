@@ -10,7 +10,7 @@ namespace espalier {
 Result<PinInfo> Pins::hold(const PinWish& wish, Match match, Time now) {
   drop_expired(now);
   const auto taken = [&](const std::string& id) { return std::ranges::find(pins_, id, &Pin::id) != pins_.end(); };
-  Pin pin{wish.id, std::move(match.pin), std::nullopt};
+  Pin pin{wish.id, std::move(match.pin), std::nullopt, std::move(match.state)};
   while (pin.id.empty() || (wish.id.empty() && taken(pin.id))) pin.id = fmt::format("pin-{}", ++made_);
   if (taken(pin.id))
     return bad_request(fmt::format("the pin {} exists; release it, or take another name", pin.id), "id");
@@ -22,6 +22,13 @@ Result<PinInfo> Pins::hold(const PinWish& wish, Match match, Time now) {
                     all, most_tokens_),
         {},
         "pins_full"};
+  if (pin.state && states_with(pin.state) > most_states_)
+    return Error{Error::Kind::busy,
+                 fmt::format("the pins would hold more than {} recurrent states (half of the cells); release others "
+                             "first, or give the server a larger --max-mamba-cache-size",
+                             most_states_),
+                 {},
+                 "pins_full"};
   if (wish.seconds > 0)
     pin.until = now + std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(wish.seconds));
   pins_.push_back(std::move(pin));
@@ -59,6 +66,13 @@ int Pins::tokens_with(const PinnedPrefix& another) const {
   add(another);
   for (const Pin& pin : pins_) add(pin.prefix);
   return tokens;
+}
+
+int Pins::states_with(const StateCell& another) const {
+  std::set<int> cells = {another.index()};
+  for (const Pin& pin : pins_)
+    if (pin.state) cells.insert(pin.state.index());
+  return static_cast<int>(cells.size());
 }
 
 PinInfo Pins::info(const Pin& pin, Time now) {

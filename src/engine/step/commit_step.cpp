@@ -12,7 +12,8 @@ namespace espalier {
 void EngineCore::choose_rows(StepPlan& plan) const {
   int tokens = 0;
   std::uint64_t read = 0, extents = 0;
-  int places = options_.max_running - static_cast<int>(running_.size());
+  int places =
+      std::min(options_.max_running - static_cast<int>(running_.size()), states_.room(running_, admitted_now_));
   int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   for (const auto& [s, count] : plan.chunks) {
     tokens += count;
@@ -92,6 +93,9 @@ void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
     const bool finished = commit_chunk({s, count}, std::span(outcomes).subspan(row, own_end - row),
                                        std::span(plan.rows).subspan(row, own_end - row), events);
     row = own_end;
+    StateCell at_prompt_end;  // for the choices that go on from there
+    if (row < plan.rows.size() && plan.rows[row].computed_by == s && s->computed == s->prompt_tokens())
+      at_prompt_end = s->state.now.share();
     if (finished) {
       drafts_.finished(*s);
       release(*s);
@@ -99,18 +103,19 @@ void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
     }
     s->channel->publish(std::move(events));
     for (; row < plan.rows.size() && plan.rows[row].computed_by == s; ++row)
-      if (fork(plan.rows[row].sequence, outcomes[row])) done.push_back(plan.rows[row].sequence);
+      if (fork(plan.rows[row].sequence, outcomes[row], at_prompt_end)) done.push_back(plan.rows[row].sequence);
   }
   remove(done);
 }
 
 // A waiting choice begins to decode with the token it was given, on the prompt that the tree holds by now. True when it
 // has ended with that. Where the tree does not hold all of it, it goes on waiting and computes its part itself.
-bool EngineCore::fork(const Sequence* choice, Outcome& outcome) {
+bool EngineCore::fork(const Sequence* choice, Outcome& outcome, const StateCell& at_prompt_end) {
   const auto at = std::ranges::find_if(waiting_, [&](const auto& s) { return s.get() == choice; });
   Sequence& s = **at;
-  Match match = tree_.match(s.key(), {.length = s.prompt_tokens()});
-  if (match.length < s.prompt_tokens()) return false;
+  Match match = tree_.match(s.key(), {.length = s.prompt_tokens(), .with_state = false});
+  if (match.length < s.prompt_tokens() || (states_.on() && !at_prompt_end)) return false;
+  match.state = at_prompt_end.share();
   if (outcome.late || (!outcome.error && !knows_next(s, outcome.token))) return false;
   begin(s, std::move(match));
   std::vector<StreamEvent> events;
@@ -159,25 +164,26 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   }
   const int rejected = static_cast<int>(draft.size() - accepted);
   const int again = late ? 1 : 0;  // its last row
-  s.computed += chunk.count - rejected - again;
+  const int held = chunk.count - rejected - again, computed = states_.settle(s, chunk.count, held);
+  s.computed += computed;
+  s.read_again = held - computed;
   if (drafts_.on() && row > 0 && !of_prompt) {  // the first token comes with the prompt
     ++s.draft_steps;
     metrics_.draft_steps.add();
   }
   if (!draft.empty()) settle_draft(s, static_cast<int>(accepted), rejected);
-  if (again > 0) s.held.keep_first(s.held.length() - again);
+  s.held.keep_first(s.computed);  // what was stored behind it is never read
   if (of_prompt || s.to_compute() > 1) s.held.give_to(tree_, s.tokens, s.computed);
+  states_.leave_snapshots(s);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
     s.last_token = s.first_token = now_();
     finished = finish(s, FinishReason::length, std::nullopt, events);
   }
-  const bool prompt_done = s.computed + again >= s.prompt_tokens();
+  const bool prompt_done = s.computed + s.read_again + again >= s.prompt_tokens();
   return finished || (prompt_done && jump(s, events));
 }
 
-// The slots of rejected tokens go back; what was stored in them is never read.
 void EngineCore::settle_draft(Sequence& s, int accepted, int rejected) {
-  s.held.keep_first(s.held.length() - rejected);
   if (std::exchange(s.draft_is_forced, false)) {
     s.passes_saved += accepted;
     metrics_.passes_saved.add(static_cast<std::uint64_t>(accepted));
@@ -314,6 +320,7 @@ void EngineCore::close(Sequence& s, std::vector<StreamEvent>& events) {
 // Everything the sequence holds goes back: what is computed to the tree, the rest to the allocator.
 void EngineCore::release(Sequence& s) {
   s.held.give_to(tree_, s.tokens, s.computed);
+  states_.release(s);
   s.held.reset();
   drafts_.let_go(s);
 }

@@ -1,4 +1,4 @@
-// core_harness.h: an EngineCore on a golden model, driven step by step; for tests.
+// core_harness.h: an EngineCore on a golden model or a double of one, driven step by step; for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,6 +29,15 @@ struct Answer {
   }
 };
 
+// What a core needs of a model.
+struct ModelParts {
+  Model& model;
+  Keeps keeps;
+  std::vector<RopeSpec> ropes;
+  ComputeTeam& team;
+  int vocabulary;
+};
+
 // A small model of tests/data with its expected outputs, or a mark that it is not there.
 class GoldenModel {
  public:
@@ -53,6 +62,9 @@ class GoldenModel {
     const Weights weights(*file, naming);
     decoder = Decoder::load(config->spec, weights, {mode, max_rows}, team).value();
   }
+  ModelParts parts() {
+    return {*decoder, decoder->keeps(), decoder->program().ropes, team, vocabulary};
+  }
   CacheLayout layout(KvType type) const { return {decoder->keeps().per_token, type}; }
   ComputeTeam team;
   std::unique_ptr<TensorFile> file;
@@ -60,19 +72,22 @@ class GoldenModel {
   std::unique_ptr<Decoder> decoder;  // null when the golden is not here
 };
 
-// One EngineCore with pool and runner over a golden model, stepped by the test.
+// One EngineCore with pool and runner over a model, stepped by the test.
 class CoreHarness {
  public:
   CoreHarness(GoldenModel& model, CoreOptions options, int slots, KvType type = KvType::f32)
-      : model_(model),
+      : CoreHarness(model.parts(), std::move(options), slots, type) {}
+  CoreHarness(const ModelParts& model, CoreOptions options, int slots, KvType type = KvType::f32)
+      : vocabulary_(model.vocabulary),
         slots_(slots),
-        kv_(KvPool::allocate(model.layout(type), slots).value()),
-        runner_(*model.decoder, kv_, model.team, options.end_tokens),
-        core(std::move(options), runner_, slots, metrics) {}
+        kv_(KvPool::allocate({model.keeps.per_token, type}, slots).value()),
+        states_(StatePool::allocate(model.keeps.state_floats, cells_for(model, options)).value()),
+        runner_(model.model, kv_, states_.cells() > 0 ? &states_ : nullptr, model.team, options.end_tokens),
+        core(for_model(std::move(options), model), runner_, slots, metrics) {}
 
   // Puts a request in; its answers appear under the returned number.
   int add(RequestFields fields) {
-    ModelLimits limits{model_.vocabulary, 512, slots_, true, 0};
+    ModelLimits limits{vocabulary_, context, slots_, true, 0};
     auto request = Request::make(std::move(fields), limits);
     EXPECT_TRUE(request.ok()) << (request.ok() ? "" : request.error().message);
     auto shared = std::make_shared<const Request>(std::move(request).value());
@@ -106,9 +121,21 @@ class CoreHarness {
   const DraftModel* draft_model() const { return draft_.get(); }
 
   KvPool& pool() { return kv_; }
+  const StatePool& states() const { return states_; }
   EngineMetrics metrics;
+  int context = 512;  // tokens
 
  private:
+  // Of a model that keeps a state; options may say how many.
+  static int cells_for(const ModelParts& model, const CoreOptions& options) {
+    if (model.keeps.state_floats == 0) return 0;
+    return options.state_cells > 0 ? options.state_cells : 256;
+  }
+  static CoreOptions for_model(CoreOptions options, const ModelParts& model) {
+    options.state_cells = cells_for(model, options);
+    options.rope_lengths = RopeLengths(model.ropes, 1);
+    return options;
+  }
   static void collect(std::vector<Answer>& choices, StreamEvent& event) {
     if (auto* token = std::get_if<TokenEvent>(&event)) {
       Answer& a = choices[static_cast<std::size_t>(token->choice)];
@@ -126,9 +153,9 @@ class CoreHarness {
     }
   }
 
-  GoldenModel& model_;
-  int slots_;
+  const int vocabulary_, slots_;
   KvPool kv_, draft_kv_;
+  StatePool states_;
   ModelRunner runner_;
   std::unique_ptr<DraftModel> draft_;  // outlives the core
 

@@ -1,5 +1,7 @@
 #include "engine/step/engine_core.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -16,8 +18,10 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       metrics_(metrics),
       now_(std::move(now)),
       allocator_(slots),
-      tree_(allocator_, options_.eviction),
-      pins_(tree_, slots),
+      state_cells_(options_.state_cells),
+      tree_(allocator_, options_.eviction, options_.state_cells > 0 ? &state_cells_ : nullptr),
+      states_(state_cells_, tree_, options_.radix_cache),
+      pins_(tree_, slots, options_.state_cells),
       ratio_(options_.conservativeness),
       drafts_(options_.drafts, tree_, options_.draft_limits),
       compaction_(options_.compaction, tree_, allocator_, runner, metrics) {}
@@ -43,6 +47,7 @@ void EngineCore::add(const Arrival& arrival) {
     sequence->choice = choice;
     sequence->arrival = arrivals_++;
     sequence->tokens = arrival.request->prompt();
+    name_scope(*sequence);
     sequence->submitted = now;
     sequence->view = {.arrival = sequence->arrival,
                       .output = sequence->remaining_output(),
@@ -154,7 +159,12 @@ bool EngineCore::flush_cache() {
 Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   if (!options_.radix_cache)
     return bad_request("nothing can be pinned: the prefix cache is off", "disable_radix_cache");
-  Match match = tree_.match({wish.scope, wish.tokens});
+  // All tokens that are held, and the last state among them.
+  const std::string scope =
+      options_.rope_lengths.scope(wish.scope, options_.rope_lengths.of(static_cast<std::int64_t>(wish.tokens.size())));
+  StateCell state = tree_.match({scope, wish.tokens}).state;
+  Match match = tree_.match({scope, wish.tokens}, {.with_state = false});
+  match.state = std::move(state);
   if (match.length == 0) return bad_request("nothing of this prefix is in the cache; run it first");
   return pins_.hold(wish, std::move(match), now_());
 }
@@ -167,6 +177,9 @@ EngineStatus EngineCore::status() const {
   status.pool_tokens = allocator_.capacity();
   status.free_tokens = allocator_.free_slots();
   status.cached_tokens = tree_.held_tokens();
+  status.state_cells = state_cells_.capacity();
+  status.free_state_cells = state_cells_.free();
+  status.snapshots = static_cast<int>(tree_.statistics().states);
   status.pinned_tokens = tree_.held_tokens() - tree_.evictable_tokens();
   status.steps = steps_;
   status.new_token_ratio = ratio_.value();
@@ -176,6 +189,7 @@ EngineStatus EngineCore::status() const {
 Result<> EngineCore::check() const {
   ESP_CHECK(allocator_.check());
   ESP_CHECK(tree_.check());
+  ESP_CHECK(check_states());
   int owned = 0, drafted = 0;
   for (const auto& s : running_) {
     owned += s->held.own_length();
@@ -184,13 +198,37 @@ Result<> EngineCore::check() const {
       return internal_error("sequence " + s->request->id() + " has computed more tokens than it has slots");
   }
   for (const auto& s : waiting_)
-    if (s->held.own_length() > 0 || s->held.in_tree())
+    if (s->held.own_length() > 0 || s->held.in_tree() || s->state.now)
       return internal_error("waiting sequence " + s->request->id() + " holds slots");
   ESP_CHECK(drafts_.check(drafted));
   const int held = tree_.held_tokens() + owned;
   if (held != allocator_.used_slots())
     return internal_error("tree and sequences hold " + std::to_string(held) + " slots, but " +
                           std::to_string(allocator_.used_slots()) + " are in use");
+  return success();
+}
+
+// Every share of a cell is the tree's, a sequence's, a pin's or a load's.
+Result<> EngineCore::check_states() const {
+  std::vector<int> shares(static_cast<std::size_t>(state_cells_.capacity()));
+  const auto count = [&](const StateCell& cell) {
+    if (cell) ++shares[static_cast<std::size_t>(cell.index())];
+  };
+  for (const auto& snapshot : tree_.states()) ++shares[static_cast<std::size_t>(snapshot.cell)];
+  for (const auto& s : running_) {
+    count(s->state.now);
+    count(s->state.next);
+    for (const auto& mark : s->state.marks) count(mark.cell);
+    if (states_.on() && (s->computed > 0) != static_cast<bool>(s->state.now))
+      return internal_error(fmt::format("sequence {} has computed {} tokens and has {} state", s->request->id(),
+                                        s->computed, s->state.now ? "a" : "no"));
+  }
+  pins_.for_each_state(count);
+  if (disk_) disk_->for_each_state(count);
+  for (int cell = 0; cell < state_cells_.capacity(); ++cell)
+    if (shares[static_cast<std::size_t>(cell)] != state_cells_.shares(cell))
+      return internal_error(fmt::format("state cell {} has {} shares, {} are known", cell, state_cells_.shares(cell),
+                                        shares[static_cast<std::size_t>(cell)]));
   return success();
 }
 

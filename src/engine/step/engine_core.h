@@ -17,9 +17,11 @@
 #include "engine/engine_metrics.h"
 #include "engine/memory/compaction.h"
 #include "engine/memory/pins.h"
+#include "engine/memory/sequence_states.h"
 #include "engine/schedule/fair_share.h"
 #include "engine/schedule/inbox.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/step/rope_lengths.h"
 #include "engine/step/sequence.h"
 #include "engine/step/step.h"
 #include "engine/step/step_cost.h"
@@ -42,6 +44,8 @@ struct CoreOptions {
   CompactionLimits compaction;
   std::vector<TokenId> end_tokens;
   bool jump_forward = true;  // text that a constraint forces is appended at once
+  int state_cells = 0;       // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none
+  RopeLengths rope_lengths;
 };
 
 // Whether an id has to be equal, or only to begin with what is given.
@@ -80,6 +84,7 @@ class EngineCore {
   Result<> check() const;
 
  private:
+  Result<> check_states() const;
   using SequenceList = std::vector<std::unique_ptr<Sequence>>;
 
   void charge(const StepPlan& plan);
@@ -94,12 +99,14 @@ class EngineCore {
   std::vector<WaitingView> view_waiting();
   void peek(Sequence& waiting) const;
   void refresh_peeks();
-  bool prefix_is_being_computed(const Sequence& waiting) const;
+  bool prefix_is_being_computed(const Sequence& waiting);
   bool prefix_is_being_read(Sequence& waiting);
   bool no_place() const;
   bool make_room_for(const Sequence& sequence, StepPlan& plan);
   bool fits(const Sequence& sequence) const;
   bool admit(Sequence& sequence);
+  void name_scope(Sequence& sequence) const;
+  void read_anew(Sequence& sequence);
   void begin(Sequence& sequence, Match match);
   const char* why_reuse_ended(const Sequence& sequence, const Match& match) const;
   int expected_demand() const;
@@ -108,6 +115,7 @@ class EngineCore {
   void make_place(const Sequence& sequence, int count);
   void secure_slots(StepPlan& plan);
   bool take_slots(Sequence& sequence, int count);
+  bool take_state(ScheduledChunk& chunk);
   void retract(Sequence& sequence, StepPlan& plan);
   void put_back(Sequence& sequence, StepPlan& plan, SequenceList& to);
 
@@ -120,7 +128,7 @@ class EngineCore {
   void start_masks(const StepPlan& plan);
   void add_other_choices(StepPlan& plan, const Sequence& first, int& places, int& room) const;
   void commit(const StepPlan& plan, std::vector<Outcome> outcomes);
-  bool fork(const Sequence* choice, Outcome& outcome);
+  bool fork(const Sequence* choice, Outcome& outcome, const StateCell& at_prompt_end);
   bool commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes, std::span<const WantedRow> rows,
                     std::vector<StreamEvent>& events);
   void settle_draft(Sequence& sequence, int accepted, int rejected);
@@ -145,8 +153,10 @@ class EngineCore {
   EngineMetrics& metrics_;
   Now now_;
 
-  SlotAllocator allocator_;  // outlives the tree and every sequence
+  SlotAllocator allocator_;  // this and the next outlive the tree and every sequence
+  StateCells state_cells_;
   RadixTree tree_;
+  SequenceStates states_;
   Pins pins_;
   std::unique_ptr<DiskPrefixes> disk_;         // null: no disk tier
   FairShare shares_;                           // outlives every sequence

@@ -1,6 +1,6 @@
-// Scheduler, tree, pool, pins, drafts and disk tier together under random operations, with a model whose keys and
-// values are numbers: a function of every token up to there. So a single wrong slot is seen, and every answer is known
-// beforehand. ESPALIER_OPERATIONS sets the number of operations (20,000; a million with ESPALIER_LONG_TESTS).
+// Scheduler, tree, pool, states, pins, drafts and disk tier together under random operations, with a model whose keys,
+// values and state are numbers: a function of every token up to there, and of the class of the text's length. So a single
+// wrong slot or cell is seen, and every answer is known beforehand. ESPALIER_OPERATIONS sets the number of operations (20,000; a million with ESPALIER_LONG_TESTS).
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -18,7 +18,12 @@ namespace {
 
 using testing::Value;
 
-constexpr int kVocabulary = 60, kSlots = 700, kContext = 400;
+constexpr int kVocabulary = 60, kSlots = 700, kContext = 400, kMostCells = 40;
+
+// Of an empty text of that class of lengths.
+Value start_of(std::string_view scope, std::int64_t rope_length) {
+  return testing::first_value(scope) ^ mix_bits(static_cast<Value>(rope_length));
+}
 
 // What follows a sequence. Few distinct tokens and a habit of repeating itself, so that drafts come true.
 TokenId successor(Value at, const Request& request, int choice) {
@@ -30,7 +35,7 @@ TokenId successor(Value at, const Request& request, int choice) {
 // Stores numbers, and looks whether what was stored before is right.
 class NumberRunner final : public StepRunner {
  public:
-  explicit NumberRunner(std::mt19937_64& random) : memory(kSlots), random_(random) {}
+  explicit NumberRunner(std::mt19937_64& random) : memory(kSlots), states(kMostCells), random_(random) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override {
     std::vector<Outcome> outcomes;
@@ -53,15 +58,34 @@ class NumberRunner final : public StepRunner {
       memory[static_cast<std::size_t>(to.slot_at(i))] = memory[static_cast<std::size_t>(from.slot_at(i))];
   }
 
-  std::vector<Value> memory;
+  std::vector<Value> memory, states;
+  bool keeps_state = false;
   std::uint64_t computed = 0;
   Sequence::Clock::time_point now;
 
  private:
   Value& stored(const Sequence& s, int position) { return memory[static_cast<std::size_t>(s.held.slot_at(position))]; }
 
+  Value& state(const StateCell& cell) { return states[static_cast<std::size_t>(cell.index())]; }
+
+  // As a recurrent layer does: only from the state before, and into one that nobody else reads.
+  void carry_state(Sequence& s, std::span<const Value> before_and_after) {
+    const auto value = [&](int position) { return before_and_after[static_cast<std::size_t>(position - s.computed)]; };
+    const int end = s.computed + static_cast<int>(before_and_after.size()) - 1;
+    if (s.computed > 0) {
+      EXPECT_EQ(state(s.state.now), value(s.computed)) << s.request->id() << " goes on from another state";
+    }
+    EXPECT_EQ(static_cast<bool>(s.state.now), s.computed > 0);
+    EXPECT_TRUE(s.state.next ? s.state.next.sole() : s.state.now.sole()) << "a state that others read is written over";
+    for (const auto& [position, cell] : s.state.marks) {
+      ASSERT_TRUE(position > s.computed && position < end && cell.sole());
+      state(cell) = value(position);
+    }
+    state(s.state.next ? s.state.next : s.state.now) = value(end);
+  }
+
   std::vector<Value> compute(Sequence& s, int count) {
-    Value value = testing::first_value(s.request->fields().scope);
+    Value value = start_of(s.request->fields().scope, s.rope_length);
     const int looked_at =
         random_() % 16 == 0 || s.computed == s.held.tree_slots().length() ? 1 : 64;  // all of them, or some
     for (int position = 0; position < s.computed; ++position) {
@@ -70,11 +94,13 @@ class NumberRunner final : public StepRunner {
         EXPECT_EQ(stored(s, position), value) << s.request->id() << " reads a wrong slot at " << position;
       }
     }
-    std::vector<Value> at;
+    std::vector<Value> at = {value};
     for (int i = 0; i < count; ++i) {
       at.push_back(value = testing::next_value(value, s.token_at(s.computed + i)));
       stored(s, s.computed + i) = value;
     }
+    if (keeps_state) carry_state(s, at);
+    at.erase(at.begin());
     return at;
   }
 
@@ -125,6 +151,15 @@ class RandomEngine : public ::testing::Test {
     o.target_itl = one_in(4) ? 1e-5 : 0;
     o.compaction = {16 << below(5), 1 + below(40)};
     o.end_tokens = {1};
+    o.state_cells = one_in(2) ? 0 : 2 + below(kMostCells - 1);
+    runner_.keeps_state = o.state_cells > 0;
+    ropes_ = {};
+    for (const double dynamic : {0, 2})
+      if (one_in(3)) {
+        ropes_.emplace_back().long_after = 20 + below(200);
+        ropes_.back().dynamic_factor = dynamic;
+      }
+    lengths_ = o.rope_lengths = RopeLengths(ropes_, 8 + below(60));
     core_ = std::make_unique<EngineCore>(std::move(o), runner_, kSlots, metrics_, [this] { return runner_.now; });
     if (!one_in(4)) attach_disk();
     ++restarts_;
@@ -214,11 +249,12 @@ class RandomEngine : public ::testing::Test {
     const Request& request = *a.request;
     const auto& said = a.said[static_cast<std::size_t>(end.choice)];
     std::vector<TokenId> tokens = request.prompt(), expected;
-    Value value = testing::values_of(request.fields().scope, tokens).back();
     bool stopped = false;
-    while (!stopped && static_cast<int>(expected.size()) < request.max_new_tokens()) {
+    for (std::vector<TokenId> text = tokens; !stopped && static_cast<int>(expected.size()) < request.max_new_tokens();) {
+      Value value = start_of(request.fields().scope, lengths_.of(static_cast<std::int64_t>(text.size())));
+      for (const TokenId token : text) value = testing::next_value(value, token);
       expected.push_back(successor(value, request, end.choice));
-      value = testing::next_value(value, expected.back());
+      text.push_back(expected.back());
       const auto& stops = request.sampling().stop_token_ids;
       stopped = std::ranges::find(stops, expected.back()) != stops.end();
     }
@@ -295,8 +331,10 @@ class RandomEngine : public ::testing::Test {
   testing::TestFolder folder_{testing::TestFolder::Where::memory};
   EngineMetrics metrics_;
   NumberRunner runner_{random_};
-  testing::NumberCopier copier_{runner_.memory};
+  testing::NumberCopier copier_{runner_.memory, runner_.states, 1};
   std::atomic<bool> failing_{false};
+  std::vector<RopeSpec> ropes_;
+  RopeLengths lengths_;
   std::unique_ptr<EngineCore> core_;
   std::vector<Asked> asked_;
   std::vector<std::vector<TokenId>> texts_;
@@ -319,6 +357,7 @@ TEST_F(RandomEngine, EveryAnswerIsTheModelsAndNoSlotIsEverWrong) {
   core_->flush_cache();
   check(count);
   EXPECT_EQ(core_->status().free_tokens, kSlots);
+  EXPECT_EQ(core_->status().free_state_cells, core_->status().state_cells);
   const auto number = [](const Counter& counter) { return static_cast<unsigned long>(counter.value()); };
   std::printf(
       "%ld operations: %ld choices whole, %ld tokens computed, %ld from the cache, %lu back from disk, "

@@ -43,6 +43,8 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
   std::size_t wanted = 0;
   for (const auto& [s, count] : plan.chunks) {
     const int row_begin = batch_.add(*s, s->held, s->computed, count);
+    batch_.set_rope_length(s->rope_length);
+    if (states_ != nullptr) add_states(*s);
     for (; wanted < plan.rows.size() && plan.rows[wanted].computed_by == s; ++wanted) {
       const WantedRow& row = plan.rows[wanted];
       const int logits = needs_logits(row) ? batch_.want_logits(row_begin + row.position - s->computed) : -1;
@@ -60,6 +62,12 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
   Batch batch = batch_.finish();
   batch.reader = &scanned_;
   return model_.forward(batch, kv_.view());
+}
+
+void ModelRunner::add_states(const Sequence& s) {
+  const int to = s.state.next ? s.state.next.index() : s.state.now.index();
+  batch_.add_states(states_->at(s.state.now.index()), states_->at(to));
+  for (const auto& [position, cell] : s.state.marks) batch_.add_mark(position - s.computed, states_->at(cell.index()));
 }
 
 void ScannedRows::add(int row, std::size_t vocabulary, const SamplingParams& params) {

@@ -9,6 +9,7 @@
 
 #include "base/compute_team.h"
 #include "engine/memory/kv_copy.h"
+#include "engine/memory/state_pool.h"
 #include "engine/step/ragged_batch.h"
 #include "engine/step/step.h"
 #include "model/model.h"
@@ -35,14 +36,21 @@ class ScannedRows : public LogitReader {
 // The StepRunner that computes with the model.
 class ModelRunner : public StepRunner {
  public:
-  ModelRunner(Model& model, KvPool& kv, ComputeTeam& team, std::vector<TokenId> end_tokens)
-      : model_(model), kv_(kv), team_(team), end_tokens_(std::move(end_tokens)), copier_(kv.layout(), kv.view(), team) {}
+  // `states`: null for a model that keeps none.
+  ModelRunner(Model& model, KvPool& kv, const StatePool* states, ComputeTeam& team, std::vector<TokenId> end_tokens)
+      : model_(model),
+        kv_(kv),
+        states_(states),
+        team_(team),
+        end_tokens_(std::move(end_tokens)),
+        copier_(kv.layout(), kv.view(), team) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override;
   void copy(const ExtentList& from, const ExtentList& to) override { copier_.copy_within(from, to); }
 
  private:
   std::span<float> forward(const StepPlan& plan);
+  void add_states(const Sequence& sequence);
   bool needs_logits(const WantedRow& row) const;
   bool is_shared(std::size_t wanted) const { return readers_[static_cast<std::size_t>(logits_of_[wanted])] > 1; }
   bool is_only_scanned(const WantedRow& row) const;
@@ -51,6 +59,7 @@ class ModelRunner : public StepRunner {
 
   Model& model_;
   KvPool& kv_;
+  const StatePool* states_;
   ComputeTeam& team_;
   std::vector<TokenId> end_tokens_;
   KvCopier copier_;

@@ -54,7 +54,7 @@ StepPlan EngineCore::plan() {
 // Under a wanted latency between tokens, as many prompt tokens beside the decoding rows as fit into its time.
 int EngineCore::prompt_budget() const {
   if (options_.target_itl <= 0 || !cost_.known()) return options_.prefill_chunk;
-  const auto decoding = std::ranges::count_if(running_, [](const auto& s) { return s->to_compute() == 1; });
+  const auto decoding = std::ranges::count_if(running_, [](const auto& s) { return s->decodes(); });
   if (decoding == 0) return options_.prefill_chunk;
   return std::clamp(cost_.rows_within(options_.target_itl) - static_cast<int>(decoding),
                     std::min(kLeastChunk, options_.prefill_chunk), options_.prefill_chunk);
@@ -85,6 +85,8 @@ void EngineCore::take_back_retracted() {
 }
 
 void EngineCore::plan_running(StepPlan& plan, int& prompt_budget) {
+  for (const auto& s : running_)
+    if (options_.rope_lengths.of(s->known()) != s->rope_length) read_anew(*s);
   std::vector<RunningNeed> needs;
   for (const auto& s : running_) needs.push_back({s->to_compute(), s->generated() > 0});
   const std::vector<int> chunks = running_chunks(needs, prompt_budget);
@@ -144,15 +146,17 @@ void EngineCore::refresh_peeks() {
 
 // Waiting requests whose prefix a running sequence is computing right now stay back until it is there: then they share
 // it.
-bool EngineCore::prefix_is_being_computed(const Sequence& waiting) const {
+bool EngineCore::prefix_is_being_computed(const Sequence& waiting) {
   if (!options_.radix_cache) return false;
   const auto wanted = std::span<const TokenId>(waiting.tokens).first(static_cast<std::size_t>(waiting.match_limit()));
   const int rest = waiting.known() - waiting.peeked.last.length;
   const int least = std::min(kLeastSharedWait, 1 + rest / kLeastSharedPart);
   auto computes_it = [&](const auto& other) {
-    if (other->to_compute() <= 1 || other->request->fields().scope != waiting.request->fields().scope) return false;
+    if (other->to_compute() <= 1 || other->scope != waiting.scope) return false;
     const int from = std::max(waiting.peeked.last.length, other->computed);
-    return from + least <= static_cast<int>(wanted.size()) && common_prefix(wanted, other->tokens) - from >= least;
+    if (from + least > static_cast<int>(wanted.size())) return false;
+    const int common = common_prefix(wanted, other->tokens);
+    return common - from >= least && states_.leaves_for_others(*other, common) - from >= least;
   };
   return std::ranges::any_of(running_, computes_it) || std::ranges::any_of(admitted_now_, computes_it);
 }
@@ -230,12 +234,15 @@ void EngineCore::add_drafts(StepPlan& plan, int budget) {
   if (drafts_.on() && plan.decoding_rows() > 0) {  // beside a prompt chunk a row is dear
     std::vector<Sequence*> sequences;
     for (const ScheduledChunk& chunk : plan.chunks)
-      if (chunk.sequence->draft.empty()) sequences.push_back(chunk.sequence);
+      if (chunk.sequence->draft.empty() && chunk.count == chunk.sequence->to_compute())
+        sequences.push_back(chunk.sequence);
     if (!sequences.empty()) drafts_.propose(sequences, room);
   }
   for (ScheduledChunk& chunk : plan.chunks) {
     Sequence& s = *chunk.sequence;
     if (s.text.busy()) s.draft.clear();
+    const std::int64_t alike = options_.rope_lengths.longest_alike(s.known()) - s.known();
+    if (std::cmp_greater(s.draft.size(), alike)) s.draft.resize(static_cast<std::size_t>(alike));
     if (s.text && !s.draft.empty()) {
       auto places = s.text.along(s.draft, s.output(), {grammar_queue_, kGrammarWait});
       if (places.ok())
@@ -284,6 +291,7 @@ int EngineCore::expected_further(const Sequence& s) const {
 
 bool EngineCore::fits(const Sequence& s) const {
   if (running_.empty() && admitted_now_.empty()) return true;
+  if (states_.room(running_, admitted_now_) < 1) return false;
   const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   return s.known() - s.peeked.last.length + expected_further(s) <= room;
 }
@@ -294,10 +302,29 @@ bool EngineCore::admit(Sequence& s) {
   // Measured again with the prefix pinned: what it pins is no longer room for others.
   const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   const int need = s.known() - match.length + expected_further(s);
-  if (!(running_.empty() && admitted_now_.empty()) && need > room) return false;
+  if (!(running_.empty() && admitted_now_.empty()) &&
+      (need > room || states_.room(running_, admitted_now_) < 1))
+    return false;
 
   begin(s, std::move(match));
+  if (options_.rope_lengths.of(s.known()) != s.rope_length) read_anew(s);
   return true;
+}
+
+void EngineCore::name_scope(Sequence& s) const {
+  s.rope_length = options_.rope_lengths.of(s.known());
+  s.scope = options_.rope_lengths.scope(s.request->fields().scope, s.rope_length);
+}
+
+// It has grown into another class of lengths, under which all of its angles are others.
+void EngineCore::read_anew(Sequence& s) {
+  release(s);
+  s.computed = 0;
+  s.drafting.peeked = {};
+  name_scope(s);
+  Match match;
+  if (options_.radix_cache) match = tree_.match(s.key(), {.length = s.match_limit()});
+  begin(s, std::move(match));
 }
 
 // "salt": without its own name space the request would have found more. That is told of the common one only, whose
@@ -306,7 +333,8 @@ const char* EngineCore::why_reuse_ended(const Sequence& s, const Match& match) c
   if (!options_.radix_cache) return "disabled";
   const bool all = match.end == MatchEnd::whole_key || match.end == MatchEnd::limit;
   if (!all && !s.request->fields().scope.empty() &&
-      tree_.peek({{}, s.tokens, {}}, {.length = s.match_limit()}).length > match.length)
+      tree_.peek({options_.rope_lengths.scope({}, s.rope_length), s.tokens, {}}, {.length = s.match_limit()}).length >
+          match.length)
     return "salt";
   return name(match.end).data();
 }
@@ -314,7 +342,9 @@ const char* EngineCore::why_reuse_ended(const Sequence& s, const Match& match) c
 // From waiting to running, on what the cache has of it.
 void EngineCore::begin(Sequence& s, Match match) {
   s.computed = match.length;
+  s.read_again = 0;
   s.extents_left = 0;
+  states_.begin(s, match);
   s.held.begin(std::move(match.pin), std::move(match.extents));
   const int from_disk = disk_ ? disk_->forget(s.arrival) : 0;
   if (std::exchange(s.was_admitted, true)) return;
@@ -344,20 +374,35 @@ void EngineCore::make_place(const Sequence& s, int count) {
   metrics_.evicted_tokens.add(static_cast<std::uint64_t>(tree_.evict(wanted, kWholeExtent)));
 }
 
+// For so many tokens behind the computed ones.
 bool EngineCore::take_slots(Sequence& s, int count) {
-  make_place(s, count);
-  if (s.held.grow(allocator_, count)) return true;
-  const int freed = tree_.evict(count - allocator_.free_slots());
+  const int more = s.computed + count - s.held.length();
+  if (more <= 0) return true;
+  make_place(s, more);
+  if (s.held.grow(allocator_, more)) return true;
+  const int freed = tree_.evict(more - allocator_.free_slots());
   metrics_.evicted_tokens.add(static_cast<std::uint64_t>(freed));
-  if (s.held.grow(allocator_, count)) return true;
+  if (s.held.grow(allocator_, more)) return true;
   return disk_ && disk_->give_up() && take_slots(s, count);
+}
+
+// Without a second cell for what might be refused nothing is guessed.
+bool EngineCore::take_state(ScheduledChunk& chunk) {
+  Sequence& s = *chunk.sequence;
+  if (states_.take(s)) return true;
+  if (s.draft.empty()) return disk_ && disk_->give_up() && states_.take(s);
+  chunk.count -= static_cast<int>(s.draft.size());
+  s.draft.clear();
+  s.draft_is_forced = false;
+  s.held.keep_first(s.computed + chunk.count);
+  return states_.take(s) || (disk_ && disk_->give_up() && states_.take(s));
 }
 
 // Every chunk of the plan gets its slots; when the pool is full even after eviction, running sequences give up theirs.
 void EngineCore::secure_slots(StepPlan& plan) {
   for (std::size_t i = 0; i < plan.chunks.size();) {
-    const ScheduledChunk chunk = plan.chunks[i];
-    if (take_slots(*chunk.sequence, chunk.count)) {
+    ScheduledChunk& chunk = plan.chunks[i];
+    if (take_slots(*chunk.sequence, chunk.count) && take_state(chunk)) {
       ++i;
       continue;
     }
@@ -373,6 +418,7 @@ void EngineCore::secure_slots(StepPlan& plan) {
     if (at != plan.chunks.end() && at < plan.chunks.begin() + static_cast<std::ptrdiff_t>(i)) --i;
     retract(victim, plan);
   }
+  for (const ScheduledChunk& chunk : plan.chunks) states_.take_marks(*chunk.sequence, chunk.count);
 }
 
 void EngineCore::retract(Sequence& victim, StepPlan& plan) {
@@ -393,9 +439,11 @@ void EngineCore::put_back(Sequence& victim, StepPlan& plan, SequenceList& to) {
   release(victim);
   ++victim.retractions;
   victim.computed = 0;
+  victim.read_again = 0;
+  name_scope(victim);
   victim.draft.clear();
   victim.draft_is_forced = false;
-  victim.peeked = {};
+  victim.peeked = victim.drafting.peeked = {};
   victim.view.matched = 0;
   victim.view.output = victim.remaining_output();
   if (!victim.prompt_logprobs_sent) victim.prompt_logprobs = {};

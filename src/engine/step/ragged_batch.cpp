@@ -10,14 +10,17 @@ void RaggedBatch::clear() {
   sequences_.clear();
   runs_.clear();
   run_ends_.clear();
+  marks_.clear();
+  mark_ends_.clear();
   logit_rows_.clear();
 }
 
 int RaggedBatch::add(const Sequence& sequence, const HeldTokens& held, int first, int count) {
   const int row_begin = static_cast<int>(tokens_.size());
-  sequences_.push_back({row_begin, count, first, {}});
+  sequences_.push_back({.row_begin = row_begin, .rows = count, .first_position = first, .runs = {}});
   held.for_each_extent([&](const Extent& e) { runs_.push_back({e.start, e.length}); });
   run_ends_.push_back(runs_.size());
+  mark_ends_.push_back(marks_.size());
   for (int position = first; position < first + count; ++position) {
     tokens_.push_back(sequence.token_at(position));
     slots_.push_back(held.slot_at(position));
@@ -31,9 +34,13 @@ int RaggedBatch::want_logits(int row) {
 }
 
 Batch RaggedBatch::finish() {
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < sequences_.size(); begin = run_ends_[i++])
+  std::size_t begin = 0, mark = 0;
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
     sequences_[i].runs = std::span(runs_).subspan(begin, run_ends_[i] - begin);
+    sequences_[i].state_marks = std::span(marks_).subspan(mark, mark_ends_[i] - mark);
+    begin = run_ends_[i];
+    mark = mark_ends_[i];
+  }
   return {tokens_, slots_, sequences_, logit_rows_};
 }
 

@@ -18,6 +18,7 @@
 #include "engine/constrain/row_mask.h"
 #include "engine/draft/drafts.h"
 #include "engine/memory/held_tokens.h"
+#include "engine/memory/sequence_states.h"
 #include "engine/schedule/fair_share.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/stream/stream_channel.h"
@@ -36,6 +37,8 @@ struct Sequence {
   std::shared_ptr<StreamChannel> channel;
   int choice = 0;
   std::uint64_t arrival = 0;  // order of submission, also across retraction
+  std::int64_t rope_length = 0;  // the class of its length (rope_lengths.h), which is part of
+  std::string scope;             // the name space of its tokens
 
   std::vector<TokenId> tokens;                 // prompt, then what was generated
   ConstrainedText text;                        // empty: no constraint
@@ -45,6 +48,8 @@ struct Sequence {
   std::vector<TokenId> draft;  // guesses of what follows, in this step's chunk to be verified
   int computed = 0;            // leading tokens whose keys and values are stored
   HeldTokens held;             // in the pool
+  SequenceState state;         // of a model that keeps one
+  int read_again = 0;          // tokens behind `computed` that were computed before: the state went back
 
   FairShare::Place share;
   DiskMemory on_disk;
@@ -86,7 +91,9 @@ struct Sequence {
     const int start = request->fields().logprobs.prompt_start;
     return std::min(all, start > 1 ? start - 1 : 0);
   }
-  CacheKey key() const { return {request->fields().scope, tokens, {}}; }
+  // Beside what it must read again, the next token is all that it computes.
+  bool decodes() const { return generated() > 0 && to_compute() - read_again == 1; }
+  CacheKey key() const { return {scope, tokens, {}}; }
 };
 
 }  // namespace espalier

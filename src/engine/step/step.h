@@ -42,7 +42,7 @@ struct StepPlan {
   int decoding_rows() const {
     int all = 0;
     for (const auto& [sequence, count] : chunks) {
-      if (sequence->to_compute() != 1 || sequence->generated() == 0) return 0;
+      if (!sequence->decodes()) return 0;
       all += count;
     }
     return all;
@@ -61,7 +61,7 @@ struct Outcome {       // of a wanted row
 class StepRunner {
  public:
   virtual ~StepRunner() = default;
-  // One outcome for every wanted row. Keys and values of all chunks are stored when it returns.
+  // One outcome for every wanted row. Keys and values of all chunks are stored when it returns, and their states.
   virtual std::vector<Outcome> run(const StepPlan& plan) = 0;
   // Keys and values in `from` are wanted in `to` too: as many slots, in order, none in both.
   virtual void copy(const ExtentList& from, const ExtentList& to) = 0;

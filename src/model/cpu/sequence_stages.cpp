@@ -16,6 +16,23 @@ float* state_out(const BatchSequence& s, std::size_t first) {
   return s.state_out != nullptr ? s.state_out + first : nullptr;
 }
 
+// Calls body(part) for the rows of a sequence up to each state that is wanted of it, one part after the other.
+template <class Body>
+void over_parts(BatchSequence s, Body body) {
+  const int end = s.row_begin + s.rows, begin = s.row_begin;
+  float* const state_out = s.state_out;
+  for (const StateMark& mark : s.state_marks) {
+    s.rows = begin + mark.rows - s.row_begin;
+    s.state_out = mark.out;
+    body(s);
+    s.row_begin += s.rows;
+    s.state_in = mark.out;
+  }
+  s.rows = end - s.row_begin;
+  s.state_out = state_out;
+  body(s);
+}
+
 // Calls body(sequence, begin, end) for pieces of `width` columns of every sequence, a multiple of sixteen each.
 template <class Body>
 void over_columns(Pass& pass, int width, int each, Body body) {
@@ -23,7 +40,8 @@ void over_columns(Pass& pass, int width, int each, Body body) {
   const auto sequences = pass.sequences();
   pass.with().team.run(static_cast<int>(sequences.size()) * pieces, [&](int chunk) {
     const int begin = chunk % pieces * each;
-    body(sequences[static_cast<std::size_t>(chunk / pieces)], begin, std::min(width, begin + each));
+    over_parts(sequences[static_cast<std::size_t>(chunk / pieces)],
+               [&](const BatchSequence& part) { body(part, begin, std::min(width, begin + each)); });
   });
 }
 

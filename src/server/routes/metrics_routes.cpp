@@ -94,6 +94,12 @@ constexpr GaugeRow kGauges[] = {
      [](const ServedModel&, const EngineStatus& s) -> double { return s.free_tokens; }},
     {"kv_evictable_tokens", "kv_evictable_tokens", "Slots that only the prefix cache holds",
      [](const ServedModel&, const EngineStatus& s) -> double { return s.cached_tokens; }},
+    {"state_cells_capacity", "", "Cells for recurrent states",
+     [](const ServedModel&, const EngineStatus& s) -> double { return s.state_cells; }},
+    {"state_cells_free", "", "Cells for recurrent states that nobody uses",
+     [](const ServedModel&, const EngineStatus& s) -> double { return s.free_state_cells; }},
+    {"state_snapshots", "", "Recurrent states that the prefix cache holds",
+     [](const ServedModel&, const EngineStatus& s) -> double { return s.snapshots; }},
     {"prefix_cache_hit_ratio", "cache_hit_rate", "Prompt tokens found in the cache, of those looked up, since start",
      [](const ServedModel& m, const EngineStatus&) {
        const EngineMetrics& e = m.engine->metrics();

@@ -1,0 +1,36 @@
+#include "engine/memory/state_pool.h"
+
+#include <fmt/format.h>
+
+namespace espalier {
+
+// Cells begin at cache lines, so that threads that write neighbouring cells do not meet.
+std::size_t StatePool::stride_bytes(std::size_t floats) {
+  constexpr std::size_t kLine = 64;
+  return (floats * sizeof(float) + kLine - 1) / kLine * kLine;
+}
+
+Result<StatePool> StatePool::allocate(std::size_t floats, int cells) {
+  StatePool pool;
+  if (floats == 0 || cells <= 0) return pool;
+  const std::size_t bytes = stride_bytes(floats) * static_cast<std::size_t>(cells);
+  auto memory = PageBuffer::allocate(bytes);
+  if (!memory.ok()) {
+    Error error = memory.error();
+    error.message = fmt::format("{} recurrent states need {:.1f} MiB: {}; a smaller --max-mamba-cache-size would fit", cells,
+                                static_cast<double>(bytes) / 0x1p20, error.message);
+    error.field = "max_mamba_cache_size";
+    return error;
+  }
+  pool.memory_ = std::move(memory).value();
+  pool.floats_ = floats;
+  pool.cells_ = cells;
+  return pool;
+}
+
+float* StatePool::at(int cell) const {
+  if (cell < 0) return nullptr;
+  return reinterpret_cast<float*>(memory_.data() + static_cast<std::size_t>(cell) * stride_bytes(floats_));
+}
+
+}  // namespace espalier
