@@ -11,7 +11,7 @@
 #include "model/weights/dummy_weights.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::any_cut {
 namespace {
 
 using testing::SmallPool;
@@ -148,4 +148,4 @@ INSTANTIATE_TEST_SUITE_P(Models, AnyCut,
                          });
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::any_cut

@@ -18,7 +18,7 @@
 #include "model/small_pool.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::recurrent_bits {
 namespace {
 
 using testing::SmallPool;
@@ -195,4 +195,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentLayers,
                          name_of);
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::recurrent_bits

@@ -11,7 +11,7 @@
 #include "model/program/builder.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::sparse_config {
 namespace {
 
 using ::testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(SparseConfig, RandomlyChangedFieldsNeverCrash) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::sparse_config

@@ -9,7 +9,7 @@
 #include "model/small_pool.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::wanted_rows {
 namespace {
 
 using testing::SmallPool;
@@ -86,4 +86,4 @@ INSTANTIATE_TEST_SUITE_P(Models, WantedRows,
                                             ::testing::Values(0, 9), ::testing::Values(1, 2)));
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::wanted_rows

@@ -54,18 +54,4 @@ ModelSpec bailing_moe_v2(const Fields& f) {
   return spec;
 }
 
-ModelSpec dots1(const Fields& f) {
-  Attention attention = grouped_attention(f);
-  attention.head_norm = Attention::HeadNorm::each;
-  attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
-  const std::int64_t window = f.integer_or({"sliding_window"}, 0), full = f.integer_or({"max_window_layers"}, 62);
-  const bool dense = !f.has({"n_routed_experts|num_local_experts", "expert_count"});
-  Experts experts;
-  if (!dense) experts = deepseek_experts(f, {.renormalise = false});
-  return decoder(f, [&](int layer) {
-    attention.visibility = Visibility::window(layer_is(f, layer, "sliding_attention", layer >= full) ? window : 0);
-    return pre_norm(attention, dense || is_dense_layer(f, layer, 0) ? Block(gated_mlp(f)) : Block(experts));
-  });
-}
-
 }  // namespace espalier
