@@ -1,5 +1,7 @@
 // The `espalier` command: finds the verb and runs it. What verbs do lies in command/ and serve/.
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -174,18 +176,33 @@ constexpr std::string_view kNoMemory =
     "out of memory: more of it (ulimit -v, a container's memory.max), a smaller model or a smaller --max-total-tokens "
     "would work";
 
-// An allocation that fails on a thread of the engine or the server ends up here: nothing may be allocated any more.
+// Nothing may be allocated any more.
+[[noreturn]] void end_without_memory() {
+  for (const std::string_view part : {std::string_view("espalier: "), kNoMemory, std::string_view("\n")})
+    if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
+  std::_Exit(Error{Error::Kind::out_of_memory, {}, {}, {}}.exit_code());
+}
+
+// An allocation that fails on a thread of the engine or the server ends up here.
 [[noreturn]] void terminated() {
   try {
     if (const auto failure = std::current_exception()) std::rethrow_exception(failure);
   } catch (const std::bad_alloc&) {
-    for (const std::string_view part : {std::string_view("espalier: "), kNoMemory, std::string_view("\n")})
-      if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
-    std::_Exit(Error{Error::Kind::out_of_memory, {}, {}, {}}.exit_code());
+    end_without_memory();
   } catch (...) {
     std::abort();  // a bug: the core is wanted
   }
   std::abort();
+}
+
+// Libraries abort where an allocation of theirs fails: glibc when a thread first uses a variable of its own, Rust's always.
+// Whether that was the reason shows a mapping as large as what malloc asks for last.
+void aborted(int) {
+  constexpr std::size_t kLastTry = 1 << 20;
+  void* const probe = ::mmap(nullptr, kLastTry, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe == MAP_FAILED) end_without_memory();
+  ::munmap(probe, kLastTry);
+  std::signal(SIGABRT, SIG_DFL);  // and abort() raises it again
 }
 
 }  // namespace
@@ -194,6 +211,7 @@ constexpr std::string_view kNoMemory =
 int main(int argc, char** argv) {
   using espalier::Error;
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGABRT, espalier::aborted);
   std::set_terminate(espalier::terminated);
   try {
     return espalier::run(argc, argv);

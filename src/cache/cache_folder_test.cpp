@@ -9,7 +9,7 @@
 #include "cache/prefix_file.h"
 #include "cache/test_folder.h"
 
-namespace espalier {
+namespace espalier::cache_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ TEST_F(CacheFolderTest, APlaceThatCannotBeHadIsRefusedWithItsName) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::cache_folder_test

@@ -19,7 +19,7 @@
 #include "cache/test_folder.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::disk_prefixes_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -463,4 +463,4 @@ TEST_F(RandomOperations, NoWrongSlotIsEverHandedOutAndNobodyWaitsForEver) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::disk_prefixes_test

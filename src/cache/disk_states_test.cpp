@@ -10,7 +10,7 @@
 #include "cache/test_folder.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::disk_states_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -229,4 +229,4 @@ TEST_P(DiskStates, WithoutACellTheTextIsComputed) {
 INSTANTIATE_TEST_SUITE_P(OfOneBlockAndOfMany, DiskStates, ::testing::Values(1, 2000));
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::disk_states_test

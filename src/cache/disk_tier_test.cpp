@@ -14,7 +14,7 @@
 #include "cache/test_folder.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::disk_tier_test {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -387,4 +387,4 @@ TEST_F(DiskTierTest, ClearingRemovesTheFiles) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::disk_tier_test

@@ -7,7 +7,7 @@
 
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::extent_test {
 namespace {
 
 std::vector<Slot> slots(const ExtentList& list) {
@@ -79,4 +79,4 @@ TEST(ExtentList, AgreesWithAVectorOfSlotsUnderRandomOperations) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::extent_test

@@ -8,7 +8,7 @@
 
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::prefix_catalogue_test {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -153,4 +153,4 @@ TEST(PrefixCatalogue, RandomOperationsAgreeWithASimpleModel) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::prefix_catalogue_test

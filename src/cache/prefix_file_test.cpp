@@ -7,7 +7,7 @@
 
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::prefix_file_test {
 namespace {
 
 PrefixFile example(int first_block, int blocks) {
@@ -99,4 +99,4 @@ TEST(PrefixFile, WhatIsBeyondTheLimitsIsNotWritten) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::prefix_file_test

@@ -8,7 +8,7 @@
 #include "cache/radix_tree.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::radix_tree_model_test {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -465,4 +465,4 @@ TEST_P(RadixTreeModel, AgreesUnderRandomOperations) {
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutStates, RadixTreeModel, ::testing::Bool());
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::radix_tree_model_test

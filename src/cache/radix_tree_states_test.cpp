@@ -5,7 +5,7 @@
 
 #include "cache/radix_tree.h"
 
-namespace espalier {
+namespace espalier::radix_tree_states_test {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -192,4 +192,4 @@ TEST(RadixTreeStates, AnObserverIsToldOfEverySnapshotBeforeItGoes) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::radix_tree_states_test

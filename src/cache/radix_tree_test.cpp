@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-namespace espalier {
+namespace espalier::radix_tree_test {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -327,4 +327,4 @@ TEST(RadixTree, TheSlotsComeBackWhenTheTreeGoes) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::radix_tree_test

@@ -8,7 +8,7 @@
 
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::slot_allocator_test {
 namespace {
 
 TEST(SlotAllocator, RefusesMoreThanIsFreeAndChangesNothing) {
@@ -226,4 +226,4 @@ TEST(SlotAllocator, AgreesWithASetOfSlotsUnderRandomOperations) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::slot_allocator_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier {
+namespace espalier::transfer_rates_test {
 namespace {
 
 TEST(TransferRates, ReadingPaysUntilBothSidesAreMeasured) {
@@ -44,4 +44,4 @@ TEST(TransferRates, OldMeasurementsAreForgotten) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::transfer_rates_test

@@ -13,7 +13,7 @@
 #include "testing/data.h"
 #include "text/tokenizer.h"
 
-namespace espalier {
+namespace espalier::engine_test {
 namespace {
 
 class EngineOnTinyModel : public ::testing::Test {
@@ -317,4 +317,4 @@ TEST_F(EngineOnTinyModel, DummyWeightsNeedOnlyAConfiguration) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::engine_test

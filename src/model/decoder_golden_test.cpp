@@ -14,7 +14,7 @@
 #include "testing/data.h"
 #include "testing/golden_name.h"
 
-namespace espalier {
+namespace espalier::decoder_golden_test {
 namespace {
 
 using testing::all_logits;
@@ -258,4 +258,4 @@ INSTANTIATE_TEST_SUITE_P(Goldens, EachGgufModel,
                          testing::golden_name);
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::decoder_golden_test

@@ -13,7 +13,7 @@
 #include "testing/data.h"
 #include "testing/temp_folder.h"
 
-namespace espalier {
+namespace espalier::gguf_config_test {
 namespace {
 
 using testing::attention_of;
@@ -163,4 +163,4 @@ TEST(GgufConfig, GoldenFilesAreReadAsTheirDocumentsSay) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::gguf_config_test

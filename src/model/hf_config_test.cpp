@@ -12,7 +12,7 @@
 #include "testing/data.h"
 #include "testing/temp_folder.h"
 
-namespace espalier {
+namespace espalier::hf_config_test {
 namespace {
 
 using testing::attention_of;
@@ -349,4 +349,4 @@ TEST(GenerationConfig, AFolderWithoutOneHasNoProposals) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::hf_config_test

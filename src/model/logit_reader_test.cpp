@@ -10,7 +10,7 @@
 #include "model/small_pool.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::logit_reader_test {
 namespace {
 
 using testing::SmallPool;
@@ -93,4 +93,4 @@ INSTANTIATE_TEST_SUITE_P(Weights, TilesOfLogits,
                                             ::testing::Values(1, 3)));
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::logit_reader_test

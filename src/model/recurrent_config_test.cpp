@@ -6,7 +6,7 @@
 #include "model/blocks/short_conv.h"
 #include "model/hf_config.h"
 
-namespace espalier {
+namespace espalier::recurrent_config_test {
 namespace {
 
 Json mamba2_config() {
@@ -87,4 +87,4 @@ TEST(RecurrentConfig, Lfm2WidensItsMlpAsItsCheckpointsMeanIt) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::recurrent_config_test

@@ -14,7 +14,7 @@
 #include "tensor/file/gguf.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::recurrent_gguf_test {
 namespace {
 
 using testing::all_logits;
@@ -64,4 +64,4 @@ INSTANTIATE_TEST_SUITE_P(Goldens, RecurrentGguf,
                          });
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::recurrent_gguf_test

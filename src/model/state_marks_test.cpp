@@ -11,7 +11,7 @@
 #include "testing/data.h"
 #include "testing/golden_name.h"
 
-namespace espalier {
+namespace espalier::state_marks_test {
 namespace {
 
 constexpr int kTokens = 80;
@@ -76,4 +76,4 @@ TEST_P(EachStatefulModel, LeavesInAChunkWhatAChunkThatEndsThereLeaves) {
 INSTANTIATE_TEST_SUITE_P(Goldens, EachStatefulModel, ::testing::ValuesIn(testing::text_goldens()), testing::golden_name);
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::state_marks_test

@@ -14,7 +14,7 @@
 #include "engine/step/core_requests.h"
 #include "text/tokenizer.h"
 
-namespace espalier {
+namespace espalier::constrained_test {
 namespace {
 
 using testing::Answer;
@@ -482,4 +482,4 @@ TEST_F(ConstrainedRequests, AConstraintThatHasWaitedForOthersIsToldToComeAgain) 
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::constrained_test

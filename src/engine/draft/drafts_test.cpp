@@ -6,7 +6,7 @@
 
 #include "engine/step/core_requests.h"
 
-namespace espalier {
+namespace espalier::drafts_test {
 namespace {
 
 using testing::Answers;
@@ -202,4 +202,4 @@ TEST(DraftTimeCredit, RestsWhenTheAllowanceIsLostAndTriesAgainAfterAHundredTimes
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::drafts_test

@@ -10,7 +10,7 @@
 #include "engine/engine_metrics.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::loaded_draft_test {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -133,4 +133,4 @@ TEST_F(EngineWithDraftModel, WordsAndModelMustFit) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::loaded_draft_test

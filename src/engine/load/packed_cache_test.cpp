@@ -13,7 +13,7 @@
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::packed_cache_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -214,4 +214,4 @@ TEST_F(EngineWithPackedWeights, ACopyIsNotMadeWhereItWouldTakeMostOfTheMemory) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::packed_cache_test

@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace espalier {
+namespace espalier::compaction_test {
 namespace {
 
 // Knows which token lies in which slot.
@@ -89,4 +89,4 @@ TEST_F(CompactionTest, NothingIsMovedWithoutRoom) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::compaction_test

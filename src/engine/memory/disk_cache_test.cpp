@@ -15,7 +15,7 @@
 #include "engine/step/core_requests.h"
 #include "espalier/stream.h"
 
-namespace espalier {
+namespace espalier::disk_cache_test {
 namespace {
 
 using testing::Answers;
@@ -324,4 +324,4 @@ TEST_F(EngineWithDiskCache, AFolderThatCannotBeHadIsNoReasonNotToServe) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::disk_cache_test

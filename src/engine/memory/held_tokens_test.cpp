@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace espalier {
+namespace espalier::held_tokens_test {
 namespace {
 
 std::vector<Extent> extents_of(const HeldTokens& held) {
@@ -58,4 +58,4 @@ TEST_F(HeldTokensTest, WhatLiesElsewhereIsAnExtentOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::held_tokens_test

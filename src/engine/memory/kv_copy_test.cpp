@@ -9,7 +9,7 @@
 
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::kv_copy_test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -152,4 +152,4 @@ INSTANTIATE_TEST_SUITE_P(Types, KvCopyTest,
                                             ::testing::Values(16, 24, 64)));
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::kv_copy_test

@@ -9,7 +9,7 @@
 
 #include "tensor/huge_pages.h"
 
-namespace espalier {
+namespace espalier::page_prefault_test {
 namespace {
 
 class PagePrefaultTest : public ::testing::Test {
@@ -88,4 +88,4 @@ TEST_F(PagePrefaultTest, SlotsThatWereUsedMeanwhileAreNotTouchedAgain) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::page_prefault_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier {
+namespace espalier::branch_order_test {
 namespace {
 
 class BranchOrder : public ::testing::Test {
@@ -44,4 +44,4 @@ TEST_F(BranchOrder, WhoSharesOnlyTheBeginningComesBehindItsBranchesAndWhoSharesN
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::branch_order_test

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace espalier {
+namespace espalier::scheduler_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -113,4 +113,4 @@ TEST(Scheduler, TheVictimIsBackgroundThenUnimportantThenCheapThenLate) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::scheduler_test

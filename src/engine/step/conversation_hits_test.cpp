@@ -9,7 +9,7 @@
 #include "engine/step/engine_core.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::conversation_hits_test {
 namespace {
 
 constexpr int kVocabulary = 5000, kSlots = 200'000;
@@ -131,4 +131,4 @@ TEST(ConversationHits, AreNearlyThoseOfAModelWithoutAState) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::conversation_hits_test

@@ -13,7 +13,7 @@
 #include "engine/step/engine_core.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::engine_core_random_test {
 namespace {
 
 using testing::Value;
@@ -371,4 +371,4 @@ TEST_F(RandomEngine, EveryAnswerIsTheModelsAndNoSlotIsEverWrong) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::engine_core_random_test

@@ -9,7 +9,7 @@
 
 #include "engine/step/core_requests.h"
 
-namespace espalier {
+namespace espalier::engine_core_test {
 namespace {
 
 using testing::Answer;
@@ -459,4 +459,4 @@ TEST_F(EngineCoreOnTinyModel, ChoicesShareTheWholePromptItsLastPositionIncluded)
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::engine_core_test

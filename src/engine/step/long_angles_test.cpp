@@ -6,7 +6,7 @@
 
 #include "engine/step/core_requests.h"
 
-namespace espalier {
+namespace espalier::long_angles_test {
 namespace {
 
 using testing::Answers;
@@ -107,4 +107,4 @@ TEST_F(LongAngles, AShortTextIsNoPrefixOfALongOne) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::long_angles_test

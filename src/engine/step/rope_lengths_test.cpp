@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace espalier {
+namespace espalier::rope_lengths_test {
 namespace {
 
 RopeSpec longrope(std::int64_t after) {
@@ -71,4 +71,4 @@ TEST(RopeLengths, NoScopeIsAnotherScopesClass) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::rope_lengths_test

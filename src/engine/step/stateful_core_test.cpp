@@ -7,7 +7,7 @@
 #include "engine/step/chain_model.h"
 #include "engine/step/core_requests.h"
 
-namespace espalier {
+namespace espalier::stateful_core_test {
 namespace {
 
 using testing::Answers;
@@ -246,4 +246,4 @@ INSTANTIATE_TEST_SUITE_P(Goldens, OnGoldenHybrids,
                          });
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::stateful_core_test

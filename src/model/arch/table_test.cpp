@@ -10,7 +10,7 @@
 #include "model/small_pool.h"
 #include "model/weights/dummy_weights.h"
 
-namespace espalier {
+namespace espalier::table_test {
 namespace {
 
 // What any of the families asks for, small; fields that a family does not know do no harm.
@@ -62,4 +62,4 @@ TEST(Table, NamesAreTold) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::table_test

@@ -10,7 +10,7 @@
 
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::route_test {
 namespace {
 
 using Scores = RouterSpec::Scores;
@@ -146,4 +146,4 @@ TEST(Route, EqualScoresGoToTheLowerIdAndNumbersThatAreNoneToNobody) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::route_test

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 
-namespace espalier {
+namespace espalier::fields_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -59,4 +59,4 @@ TEST(Fields, WithinAnObjectNameTheirWholePath) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::fields_test

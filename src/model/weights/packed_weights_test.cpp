@@ -19,7 +19,7 @@
 #include "testing/data.h"
 #include "testing/temp_folder.h"
 
-namespace espalier {
+namespace espalier::packed_weights_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -264,4 +264,4 @@ TEST_F(PackedFile, StaysAsItWasWhenThereIsNoRoomForANewOne) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::packed_weights_test

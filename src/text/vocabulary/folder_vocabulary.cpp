@@ -5,12 +5,6 @@
 #include "base/json_fields.h"
 
 namespace espalier {
-namespace {
-
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 22;
-
-}  // namespace
-
 std::string FolderSettings::tokenizer_class() const {
   std::string name = text("tokenizer_class").value_or("");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);

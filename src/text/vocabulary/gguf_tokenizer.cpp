@@ -11,7 +11,6 @@
 namespace espalier {
 namespace {
 
-constexpr std::size_t kMostTokens = std::size_t{1} << 22;
 constexpr std::size_t kMostTextBytes = std::size_t{128} << 20;  // of all tokens and merges
 
 Error refused(const std::string& message, const char* field) {
@@ -20,7 +19,7 @@ Error refused(const std::string& message, const char* field) {
 
 Result<> check_sizes(const GgufVocabulary& v) {
   if (v.tokens.empty()) return refused("tokenizer.ggml.tokens is empty", "tokenizer.ggml.tokens");
-  if (v.tokens.size() > kMostTokens)
+  if (v.tokens.size() > static_cast<std::size_t>(kMostTokens))
     return refused("tokenizer.ggml.tokens has " + std::to_string(v.tokens.size()) + " tokens; the limit is " +
                        std::to_string(kMostTokens),
                    "tokenizer.ggml.tokens");

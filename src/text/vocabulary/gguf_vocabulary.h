@@ -15,6 +15,8 @@
 
 namespace espalier {
 
+inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 22;  // of a vocabulary
+
 // Numbered as in GGUF and SentencePiece files.
 enum class GgufTokenType : std::int32_t {
   undefined = 0,

@@ -10,8 +10,6 @@
 namespace espalier {
 namespace {
 
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 22;
-
 // How the classes that transformers has for this form cut text, and what they put around it.
 struct ByteLevelClass {
   std::string_view name;

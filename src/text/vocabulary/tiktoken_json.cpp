@@ -15,8 +15,6 @@
 namespace espalier {
 namespace {
 
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 22;
-
 // A family of models: how it is known, how its text is cut (a name of gguf_pre_tokenizers.h), and its special tokens.
 struct Family {
   std::string_view tokenizer_class, file;  // either may be empty
