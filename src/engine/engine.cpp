@@ -123,8 +123,8 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(draft, load_draft(options, chosen, files, *team));
   const std::size_t beside = draft ? draft->bytes_per_token(layout) : 0;
   MemoryRoom room = memory_room();
-  room.pages -=
-      std::min(room.pages, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));  // the weights' pages are to stay
+  // The weights' pages are to stay; those of a model that is larger than memory leave a quarter.
+  room.pages -= std::min(room.pages / 4 * 3, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
   ESP_CHECK(allocate_states(room));
   const Capacity fits{context,
                       pool_of(options, chosen, context, layout.bytes_per_token() + beside, room, states.bytes())};

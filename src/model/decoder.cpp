@@ -12,6 +12,8 @@ struct Decoder::Impl {
   Program program;
   Loaded loaded;
   Lowered lowered{{}, BufferMemory(0), {}};
+  std::shared_ptr<PanelFile> overflow;
+  bool all_overflow = false;
 
   Impl(Program p, const DecoderOptions& o, ComputeTeam& team)
       : options(o), program(std::move(p)), loaded{program, {cpu_kernels(), team, o.activations}, {}, {}, {}} {}
@@ -27,6 +29,20 @@ struct Decoder::Impl {
     return success();
   }
 
+  // The file for what does not fit into memory, and from which matrices on it is used.
+  Result<> place_matrices(const Weights& weights) {
+    if (!weights.overflow()) return success();
+    std::uint64_t seldom = 0, often = 0;
+    for (const MatrixNeed& need : program.needs.matrices)
+      (need.seldom ? seldom : often) += Linear::room_needed(need, weights);
+    if (seldom + often <= weights.overflow()->memory) return success();
+    all_overflow = often > weights.overflow()->memory;
+    const std::uint64_t bytes = all_overflow ? seldom + often : seldom;
+    if (bytes == 0) return success();
+    ESP_TRY(overflow, PanelFile::create(weights.overflow()->folder, bytes));
+    return success();
+  }
+
   // A file's pages may go once the last matrix of a tensor is packed.
   Result<> load_matrices(const Weights& weights, const Progress& progress) {
     const std::vector<MatrixNeed>& needs = program.needs.matrices;
@@ -34,9 +50,11 @@ struct Decoder::Impl {
     for (const MatrixNeed& need : needs)
       for (const MatrixPart& part : need.parts) ++uses[part.tensor];
     loaded.matrices.reserve(needs.size());
+    ESP_CHECK(place_matrices(weights));
     for (const MatrixNeed& need : needs) {
       if (progress) progress(static_cast<int>(loaded.matrices.size()), static_cast<int>(needs.size()));
-      ESP_TRY(Linear linear, Linear::load(need, weights, loaded.with.team));
+      ESP_TRY(Linear linear, Linear::load(need, weights, loaded.with.team,
+                                          need.seldom || all_overflow ? overflow.get() : nullptr));
       loaded.matrices.push_back(std::move(linear));
       for (const MatrixPart& part : need.parts)
         if (--uses[part.tensor] == 0) weights.forget(*weights.find(part.tensor));
@@ -73,6 +91,10 @@ std::size_t Decoder::weight_bytes() const {
   for (const Linear& linear : impl_->loaded.matrices) sum += linear.bytes();
   for (const auto& vector : impl_->program.vectors) sum += vector.size() * sizeof(float);
   return sum;
+}
+
+std::size_t Decoder::overflow_bytes() const {
+  return impl_->overflow ? impl_->overflow->kept() : 0;
 }
 
 std::vector<NamedMatrix> Decoder::matrices() const {

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
 #include "base/memory_room.h"
 #include "engine/load/packed_cache.h"
 
@@ -16,6 +20,27 @@ Error short_of_memory(Error error) {
   return error;
 }
 
+// On a disk, most likely: /tmp often lies in memory.
+std::filesystem::path overflow_folder(const EngineOptions& options) {
+  std::error_code none;
+  if (!options.packed_weights_dir.empty() && std::filesystem::is_directory(options.packed_weights_dir, none))
+    return options.packed_weights_dir;
+  const char* named = std::getenv("TMPDIR");
+  return named != nullptr && *named != '\0' ? named : "/var/tmp";
+}
+
+// What the packed weights may take of memory: the token pool and what computes need some too.
+std::uint64_t memory_for_weights() {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, memory_room().pages / 4 * 3));
+}
+
+std::string described(const PackedCache& packed, std::size_t overflow, const std::filesystem::path& folder) {
+  if (overflow == 0) return packed.description();
+  const std::string file = fmt::format("{:.1f} GiB are more than memory holds and are read from a file in {}",
+                                       static_cast<double>(overflow) / 0x1p30, folder.string());
+  return packed.description().empty() ? file : fmt::format("{}; {}", packed.description(), file);
+}
+
 }  // namespace
 
 Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFiles& files,
@@ -28,8 +53,9 @@ Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFile
   PackedCache packed = PackedCache::open(options, files, memory_room());
   LoadedDecoder loaded;
   loaded.mapped_bytes = packed.mapped_bytes();
-  if (loaded.mapped_bytes == 0) ESP_CHECK(refuse_too_large(*files.weights));
-  const Weights weights(*files.weights, files.naming, packed.weights());
+  Weights weights(*files.weights, files.naming, packed.weights());
+  const std::filesystem::path folder = overflow_folder(options);
+  if (loaded.mapped_bytes == 0) weights.may_overflow({folder, memory_for_weights()});
   auto decoder = Decoder::load(files.config.spec, weights, decoder_options, team, report);
   if (!decoder.ok() && decoder.error().kind == Error::Kind::out_of_memory) return short_of_memory(decoder.error());
   ESP_TRY(loaded.decoder, std::move(decoder));
@@ -37,7 +63,9 @@ Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFile
   packed.save(*loaded.decoder, team, [&](double share) {
     if (progress) progress("keeping packed weights", share);
   });
-  loaded.packed_weights = packed.description();
+  const std::size_t overflow = loaded.decoder->overflow_bytes();
+  loaded.mapped_bytes += static_cast<std::int64_t>(overflow);
+  loaded.packed_weights = described(packed, overflow, folder);
   return loaded;
 }
 

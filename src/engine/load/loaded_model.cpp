@@ -124,18 +124,4 @@ std::int64_t parameter_count(const TensorFile& file) {
   return sum;
 }
 
-Result<> refuse_too_large(const TensorFile& weights) {
-  std::int64_t bytes = 0;
-  for (const Tensor& tensor : weights.tensors()) bytes += static_cast<std::int64_t>(tensor.data.size());
-  const MemoryRoom room = memory_room();
-  if (bytes <= room.pages) return success();
-  return Error{
-      Error::Kind::out_of_memory,
-      fmt::format("the weights need {:.0f} MiB, but {:.0f} MiB of memory are left: {}; a smaller or more "
-                  "strongly quantised model would fit",
-                  static_cast<double>(bytes) / 0x1p20, static_cast<double>(room.pages) / 0x1p20, room.pages_limit),
-      "model",
-      {}};
-}
-
 }  // namespace espalier

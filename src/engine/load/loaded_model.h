@@ -35,7 +35,4 @@ Result<ModelFiles> open_model_files(const EngineOptions& options);
 std::string dominant_type(const TensorFile& file);
 std::int64_t parameter_count(const TensorFile& file);
 
-// Weights are packed into memory of their own; better a sentence now than the kernel's killer in the middle.
-Result<> refuse_too_large(const TensorFile& weights);
-
 }  // namespace espalier

@@ -141,6 +141,15 @@ Rows Experts::route(Builder& b, Rows x) const {
   return op.out;
 }
 
+namespace {
+
+MatrixNeed seldom(MatrixNeed need) {
+  need.seldom = true;
+  return need;
+}
+
+}  // namespace
+
 Rows Experts::apply(Builder& b, Rows x, Rows routed) const {
   ExpertsOp op = {};
   op.count = router.count;
@@ -154,11 +163,11 @@ Rows Experts::apply(Builder& b, Rows x, Rows routed) const {
   op.routed = routed;
   op.out = b.buffer(x.width);
   for (int e = 0; e < router.count; ++e) {
-    const MatrixId id = b.need(up_need(b, e, x.width));
+    const MatrixId id = b.need(seldom(up_need(b, e, x.width)));
     if (e == 0) op.gate_up = id;
   }
   for (int e = 0; e < router.count; ++e) {
-    const MatrixId id = b.need(down_need(b, e, x.width));
+    const MatrixId id = b.need(seldom(down_need(b, e, x.width)));
     if (e == 0) op.down = id;
   }
   b.emit(op);

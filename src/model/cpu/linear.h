@@ -12,6 +12,7 @@
 #include "base/compute_team.h"
 #include "kernels/matmul.h"
 #include "model/weights/needs.h"
+#include "model/weights/panel_file.h"
 #include "model/weights/weights.h"
 
 namespace espalier {
@@ -53,8 +54,11 @@ struct ComputeWith {
 
 class Linear {
  public:
-  // Out of the weights' packed file what it has.
-  static Result<Linear> load(const MatrixNeed& need, const Weights& weights, ComputeTeam& team);
+  // Out of the weights' packed file what it has. overflow: where what has to be packed is put; null: memory.
+  static Result<Linear> load(const MatrixNeed& need, const Weights& weights, ComputeTeam& team,
+                             PanelFile* overflow = nullptr);
+  // At least what a PanelFile needs to hold it; 0 if a tensor is missing.
+  static std::uint64_t room_needed(const MatrixNeed& need, const Weights& weights);
 
   struct Options {
     Finish finish = Finish::store;  // gate_... of gated parts, the others of parts side by side

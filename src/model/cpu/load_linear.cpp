@@ -12,8 +12,8 @@ struct PartRows {
   std::string made_of;  // where they come from and in which order: equal names, equal rows
   DType type = DType::f32;
   std::int64_t outputs = 0;
-  PackedMatrix::RowSource row;
-  std::shared_ptr<std::vector<std::byte>> turned;  // of a transposed part
+  std::function<PackedMatrix::RowSource()> open;  // before rows are read
+  PackedMatrix::RowSource row = {};
 };
 
 // Columns of the stored matrix become rows: whole values as they are, quantised ones decoded.
@@ -55,8 +55,8 @@ class Turned {
 
 class LinearLoader {
  public:
-  LinearLoader(const MatrixNeed& need, const Weights& weights, ComputeTeam& team)
-      : need_(need), weights_(weights), team_(team) {}
+  LinearLoader(const MatrixNeed& need, const Weights& weights, ComputeTeam& team, PanelFile* overflow)
+      : need_(need), weights_(weights), team_(team), overflow_(overflow) {}
 
   Result<Linear> load() {
     for (const MatrixPart& part : need_.parts) {
@@ -83,18 +83,21 @@ class LinearLoader {
     if (auto layout = panel_layout(tensor->dtype); !layout.ok())
       return Error{Error::Kind::unsupported, fmt::format("tensor {}: {}", tensor->name, layout.error().message),
                    tensor->name, {}};
-    PartRows rows{tensor->name + part.rows.text(), tensor->dtype, part.outputs, {}, {}};
+    PartRows rows{tensor->name + part.rows.text(), tensor->dtype, part.outputs, {}};
     if (!part.transposed) {
-      rows.row = [tensor, order = part.rows](std::int64_t i) { return tensor->row(order.stored(i)); };
+      rows.open = [tensor, &part] {
+        return [tensor, &part](std::int64_t i) { return tensor->row(part.rows.stored(i)); };
+      };
       return rows;
     }
     const Turned turned(*tensor, part, need_.inputs);
     rows.made_of += fmt::format("/turned{}", part.first_input);
     rows.type = turned.type();
-    rows.turned = turned.make(team_);
-    const std::size_t bytes = turned.value_bytes() * static_cast<std::size_t>(need_.inputs);
-    rows.row = [values = rows.turned.get(), bytes](std::int64_t i) {
-      return std::span<const std::byte>(*values).subspan(static_cast<std::size_t>(i) * bytes, bytes);
+    rows.open = [turned, this] {
+      const std::size_t bytes = turned.value_bytes() * static_cast<std::size_t>(need_.inputs);
+      return [values = turned.make(team_), bytes](std::int64_t i) {
+        return std::span<const std::byte>(*values).subspan(static_cast<std::size_t>(i) * bytes, bytes);
+      };
     };
     return rows;
   }
@@ -115,11 +118,17 @@ class LinearLoader {
     return success();
   }
 
-  Result<> add(const std::string& made_of, DType type, std::int64_t outputs, const PackedMatrix::RowSource& row) {
+  // Of parts [begin, end).
+  Result<> add(const std::string& made_of, std::int64_t outputs, std::size_t begin, std::size_t end,
+               const PackedMatrix::RowSource& row) {
+    const DType type = parts_[begin].type;
     const PackedWeights* packed = weights_.packed();
     auto found = packed != nullptr ? packed->find(made_of, type, outputs, need_.inputs, team_) : std::nullopt;
     if (!found) {
+      for (std::size_t i = begin; i < end; ++i) parts_[i].row = parts_[i].open();
       ESP_TRY(found, PackedMatrix::pack(type, outputs, need_.inputs, row, &team_));
+      if (overflow_ != nullptr) ESP_TRY(found, overflow_->keep(*found));
+      for (std::size_t i = begin; i < end; ++i) parts_[i].row = {};
     }
     linear_.parts_.push_back(std::move(*found));
     linear_.made_of_.push_back(made_of);
@@ -135,7 +144,7 @@ class LinearLoader {
         made_of += (end == begin ? "" : "+") + parts_[end].made_of;
         outputs += parts_[end++].outputs;
       }
-      ESP_CHECK(add(made_of, parts_[begin].type, outputs, [this, begin](std::int64_t column) {
+      ESP_CHECK(add(made_of, outputs, begin, end, [this, begin](std::int64_t column) {
         std::size_t part = begin;
         while (column >= parts_[part].outputs) column -= parts_[part++].outputs;
         return parts_[part].row(column);
@@ -149,7 +158,7 @@ class LinearLoader {
     constexpr std::int64_t kPanel = kPanelColumns;
     const PartRows &first = parts_[0], &second = parts_[1];
     const std::int64_t outputs = 2 * ((first.outputs + kPanel - 1) / kPanel * kPanel);
-    return add(first.made_of + "|" + second.made_of, first.type, outputs,
+    return add(first.made_of + "|" + second.made_of, outputs, 0, 2,
                [&first, &second](std::int64_t column) -> std::span<const std::byte> {
                  const std::int64_t panel = column / kPanel, row = panel / 2 * kPanel + column % kPanel;
                  if (row >= first.outputs) return {};
@@ -160,12 +169,26 @@ class LinearLoader {
   const MatrixNeed& need_;
   const Weights& weights_;
   ComputeTeam& team_;
+  PanelFile* overflow_;
   std::vector<PartRows> parts_;
   Linear linear_;
 };
 
-Result<Linear> Linear::load(const MatrixNeed& need, const Weights& weights, ComputeTeam& team) {
-  return LinearLoader(need, weights, team).load();
+Result<Linear> Linear::load(const MatrixNeed& need, const Weights& weights, ComputeTeam& team, PanelFile* overflow) {
+  return LinearLoader(need, weights, team, overflow).load();
+}
+
+std::uint64_t Linear::room_needed(const MatrixNeed& need, const Weights& weights) {
+  std::uint64_t sum = 0;
+  for (const MatrixPart& part : need.parts) {
+    const Tensor* tensor = weights.find(part.tensor);
+    if (tensor == nullptr) return 0;
+    const DType type = part.transposed ? Turned(*tensor, part, need.inputs).type() : tensor->dtype;
+    const std::int64_t outputs = (part.outputs + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
+    const auto bytes = PackedMatrix::bytes_of(type, outputs, need.inputs);
+    if (bytes.ok()) sum += PanelFile::room_for(*bytes);
+  }
+  return sum;
 }
 
 }  // namespace espalier

@@ -82,6 +82,10 @@ MatrixPart Builder::matrix(std::string_view role, int outputs, int inputs, bool 
 }
 
 MatrixId Builder::need(MatrixNeed matrix) {
+  if (program_.needs.matrices.size() >= ConfigLimits::matrices) {
+    fail(bad_file(fmt::format("the model has more than {} matrices (experts of all layers)", ConfigLimits::matrices)));
+    return 0;
+  }
   program_.needs.matrices.push_back(std::move(matrix));
   return static_cast<MatrixId>(program_.needs.matrices.size()) - 1;
 }
@@ -269,7 +273,7 @@ Rows Builder::run(const Layer& layer, Rows x) {
 
 void Builder::emit_all() {
   Rows x = embed();
-  for (layer_ = 0; layer_ < program_.layers; ++layer_) x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
+  for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_) x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
   layer_ = -1;
   if (spec_.leave) x = spec_.leave(*this, x);
   head(spec_.final_norm ? norm(x, spec_.norm, "output_norm") : x);

@@ -43,6 +43,7 @@ struct MatrixNeed {
   std::vector<MatrixPart> parts;
   std::int64_t inputs = 0;
   bool gated = false;
+  bool seldom = false;  // one of many of which a row reads few: what may be left on a disk
   std::int64_t outputs() const {
     std::int64_t sum = 0;
     for (const MatrixPart& part : parts) sum += part.outputs;

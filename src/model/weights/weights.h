@@ -5,6 +5,9 @@
 // Threads: const calls from any thread. Fails: bad_file naming the tensor, its shape and the shape that was needed.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +26,14 @@ class Weights {
 
   Naming naming() const { return naming_; }
   const PackedWeights* packed() const { return packed_; }
+  // What does not fit into so many bytes of memory is put into a file in `folder` (panel_file.h): first what is read
+  // seldom, then all.
+  struct Overflow {
+    std::filesystem::path folder;
+    std::uint64_t memory = 0;
+  };
+  void may_overflow(Overflow overflow) { overflow_ = std::move(overflow); }
+  const std::optional<Overflow>& overflow() const { return overflow_; }
   const Tensor* find(std::string_view name) const;
   // With this shape. A vector may be stored with dimensions of 1 beside its own.
   Result<const Tensor*> get(std::string_view name, const Shape& shape) const;
@@ -35,6 +46,7 @@ class Weights {
   const TensorFile& file_;
   Naming naming_;
   const PackedWeights* packed_;
+  std::optional<Overflow> overflow_;
   std::string_view prefix_ = {}, instead_ = {};  // names that begin with the one are stored with the other
 };
 
