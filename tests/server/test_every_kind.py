@@ -21,10 +21,10 @@ SHARED, OWN, NEW = 90, 40, 24  # tokens that all prompts begin with, of each, an
 
 def requests():
     draw = random.Random(7)
-    beginning = [draw.randrange(3, 300) for _ in range(SHARED)]
+    beginning = [draw.randrange(3, 150) for _ in range(SHARED)]
     for i in range(6):
         sampling = {"temperature": 0} if i % 2 == 0 else {"temperature": 1.1, "top_p": 0.9, "sampling_seed": i}
-        tokens = beginning[: SHARED - 13 * (i % 3)] + [draw.randrange(3, 300) for _ in range(OWN)]
+        tokens = beginning[: SHARED - 13 * (i % 3)] + [draw.randrange(3, 150) for _ in range(OWN)]
         yield {"input_ids": tokens, "return_logprob": True, "sampling_params": {**sampling, "max_new_tokens": NEW, "ignore_eos": True}}
 
 

@@ -102,7 +102,7 @@ Experts experts_of_layer(const Fields& f, int layer) {
 
 ModelSpec deepseek_v4(const Fields& f) {
   HyperConnections streams;
-  streams.streams = f.count_or({"hc_mult", "hyper_connection.count"}, 4, 64);
+  streams.streams = static_cast<int>(f.integer_or({"hc_mult", "hyper_connection.count"}, 4, 1, 64));
   streams.rounds = std::max(1, f.count_or({"hc_sinkhorn_iters", "hyper_connection.sinkhorn_iterations"}, 20, 1000));
   streams.eps = static_cast<float>(f.number_or({"hc_eps", "hyper_connection.epsilon"}, 1e-6));
   streams.norm_eps = rms_eps(f);

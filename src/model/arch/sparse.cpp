@@ -78,7 +78,7 @@ ModelSpec hy_v4(const Fields& f) {
   a.pairs = false;
   a.sinks = a.gated = true;
   HyperConnections streams;
-  streams.streams = f.count_or({"hc_mult"}, 4, 64);
+  streams.streams = static_cast<int>(f.integer_or({"hc_mult"}, 4, 1, 64));
   streams.eps = streams.after_eps = static_cast<float>(f.number_or({"hc_eps"}, 1e-6));
   streams.after_factor = static_cast<float>(f.number_or({"hc_magnitude"}, 2.0));
   streams.norm_eps = rms_eps(f);

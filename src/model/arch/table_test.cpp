@@ -20,11 +20,17 @@ const char* const kSmall = R"({
   "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "num_key_value_heads": 2,
   "max_position_embeddings": 256, "n_positions": 256, "max_seq_len": 256, "sliding_window": 16,
   "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "moe_num_experts": 4,
-  "num_experts_per_tok": 2, "moe_topk": 2, "moe_k": 2, "moe_intermediate_size": 32,
+  "num_experts_per_tok": 2, "moe_topk": 2, "moe_k": 2, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 32,
   "shared_expert_intermediate_size": 32, "intermediate_size_mlp": 64, "prefix_dense_intermediate_size": 64,
   "attn_config": {"kv_n_heads": 2}, "ffn_config": {"moe_num_experts": 4, "moe_top_k": 2, "ffn_hidden_size": 32},
   "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96, "num_kv_shared_layers": 0, "laurel_rank": 8,
-  "global_head_dim": 32, "rotary_dim": 8, "v_head_dim": 16, "word_embed_proj_dim": 32})";
+  "global_head_dim": 32, "rotary_dim": 8, "v_head_dim": 16, "word_embed_proj_dim": 32, "kv_lora_rank": 32,
+  "q_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "index_n_heads": 2, "index_head_dim": 16,
+  "index_topk": 8, "o_groups": 2, "o_lora_rank": 16, "hc_mult": 2, "state_size": 16, "conv_kernel": 4, "expand": 2,
+  "time_step_rank": 4, "n_groups": 1, "ssm_state_size": 16, "mamba_n_groups": 1, "mamba_d_state": 16,
+  "mamba_d_conv": 4, "mamba_n_heads": 4, "mamba_d_head": 32, "mamba_d_ssm": 128, "mamba_num_heads": 4,
+  "mamba_head_dim": 32, "hybrid_override_pattern": "M*-E", "linear_num_key_heads": 2, "linear_num_value_heads": 2,
+  "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_conv_kernel_dim": 4})";
 
 class EachArchitecture : public ::testing::TestWithParam<int> {};
 

@@ -127,7 +127,9 @@ class LinearLoader {
     if (!found) {
       for (std::size_t i = begin; i < end; ++i) parts_[i].row = parts_[i].open();
       ESP_TRY(found, PackedMatrix::pack(type, outputs, need_.inputs, row, &team_));
-      if (overflow_ != nullptr) ESP_TRY(found, overflow_->keep(*found));
+      if (overflow_ != nullptr) {
+        ESP_TRY(found, overflow_->keep(*found));
+      }
       for (std::size_t i = begin; i < end; ++i) parts_[i].row = {};
     }
     linear_.parts_.push_back(std::move(*found));
