@@ -86,16 +86,18 @@ Result<net::HttpResponse> tokenize(Call& call) {
   return tokens_reply(*call.model, lists.tokens, lists.counts);
 }
 
-Result<std::string> decode(const Tokenizer& tokenizer, const Json& value, std::string_view place, bool skip_special) {
+// `ids_end`: a model may give ids that its tokenizer has no text for, whose number of rows is often rounded up.
+Result<std::string> decode(const Tokenizer& tokenizer, int ids_end, const Json& value, std::string_view place,
+                           bool skip_special) {
   ESP_TRY(const auto ids, as_token_ids(value, place));
   if (ids.size() > kMostIds) {
     return bad_request(fmt::format("{} has {} ids, but at most {} are accepted", place, ids.size(), kMostIds),
                        std::string(place));
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= tokenizer.size()) {
+    if (ids[i] >= ids_end) {
       return bad_request(
-          fmt::format("{}[{}] is {}, but the ids of this model are 0 to {}", place, i, ids[i], tokenizer.size() - 1),
+          fmt::format("{}[{}] is {}, but the ids of this model are 0 to {}", place, i, ids[i], ids_end - 1),
           std::string(place));
     }
   }
@@ -107,6 +109,7 @@ Result<net::HttpResponse> detokenize(Call& call) {
   ESP_TRY(const Json* tokens, get_array(call.body, "tokens"));
   ESP_TRY(const auto skip, find_boolean(call.body, "skip_special_tokens"));
   ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("tokens"));
+  const int ids_end = std::max(tokenizer->size(), call.model->engine->model().limits.vocabulary);
   std::string out;
   JsonWriter json(out);
   json.open('{').key("text");
@@ -114,12 +117,12 @@ Result<net::HttpResponse> detokenize(Call& call) {
     json.open('[');
     for (std::size_t i = 0; i < tokens->size(); ++i) {
       ESP_TRY(const std::string text,
-              decode(*tokenizer, (*tokens)[i], fmt::format("tokens[{}]", i), skip.value_or(true)));
+              decode(*tokenizer, ids_end, (*tokens)[i], fmt::format("tokens[{}]", i), skip.value_or(true)));
       json.value(text);
     }
     json.close(']');
   } else {
-    ESP_TRY(const std::string text, decode(*tokenizer, *tokens, "tokens", skip.value_or(true)));
+    ESP_TRY(const std::string text, decode(*tokenizer, ids_end, *tokens, "tokens", skip.value_or(true)));
     json.value(text);
   }
   json.close('}');
