@@ -57,14 +57,19 @@ class FirstBlank(unittest.TestCase):
     def check(self, server):
         prompt = "The capital of France is"
         ids = tokens(server, prompt=prompt)
-        for seed in range(6):
+        compared = 0
+        for seed in range(40):
             body = {"text": prompt, "return_prompt_token_ids": True,
-                    "sampling_params": {"max_new_tokens": 12, "ignore_eos": True, "temperature": 1, "sampling_seed": seed}}
+                    "sampling_params": {"max_new_tokens": 6, "ignore_eos": True, "temperature": 1, "sampling_seed": seed}}
             answer = server.generate(**body)
             out = answer["output_ids"]
-            self.assertEqual(decoded(server, ids) + answer["text"], decoded(server, ids + out))
+            whole = decoded(server, ids + out)
+            if "\ufffd" not in whole:  # bytes that make no character are told when they come, not when their run has ended
+                self.assertEqual(decoded(server, ids) + answer["text"], whole)
+                compared += 1
             streamed = server.post("/generate", {**body, "stream": True}).events
             self.assertEqual(streamed[-2]["text"], answer["text"])
+        self.assertGreater(compared, 0)
         forced = lambda **constraint: server.generate(text=prompt, sampling_params={"temperature": 0, "max_new_tokens": 40, **constraint})
         self.assertEqual(forced(regex=" Paris")["text"], " Paris")
         self.assertEqual(forced(regex="Paris")["text"], "Paris")
