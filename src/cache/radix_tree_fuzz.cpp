@@ -46,12 +46,13 @@ std::vector<TokenId> some_tokens(Bytes& bytes) {
 
 class Program {
  public:
-  Program(EvictionKind kind, bool with_states) : tree_(pool_, kind, with_states ? &cells_ : nullptr) {}
+  Program(EvictionKind kind, bool with_states)
+      : with_states_(with_states), tree_(pool_, kind, with_states ? &cells_ : nullptr) {}
 
   void step(Bytes& bytes) {
     int code = bytes.next();
     Sequence& s = sequences_[bytes.next() % std::size(sequences_)];
-    switch (code % 13) {
+    switch (code % (with_states_ ? 13 : 10)) {
       case 0: {
         auto tokens = some_tokens(bytes);
         const TokenSpan whole[] = {{2, 5}, {bytes.next() % 20 + 5, 40}};
@@ -112,7 +113,7 @@ class Program {
       case 8:
         demand(static_cast<int>(tree_.tokens(s.pin).size()) == s.pin.length());
         break;
-      case 9: {
+      case 10: {
         if (!s.state || tree_.holds_state(s.state.index())) s.state = cells_.take();
         const bool kept = valid_state(s);
         const int position = 1 + bytes.next() % 40, cell = s.state.index();
@@ -120,12 +121,12 @@ class Program {
         if (cell >= 0) demand(cells_.shares(cell) > 0);
         break;
       }
-      case 10: {
+      case 11: {
         const int wanted = bytes.next() % 4, evictable = tree_.evictable_states();
         demand(tree_.evict_states(wanted) == std::min(wanted, evictable));
         break;
       }
-      case 11:
+      case 12:
         tree_.forget_state(bytes.next() % cells_.capacity());
         break;
       default: {
@@ -142,6 +143,7 @@ class Program {
  private:
   bool valid_state(const Sequence& s) const { return s.state && !tree_.holds_state(s.state.index()); }
 
+  const bool with_states_;
   SlotAllocator pool_{200};
   StateCells cells_{9};
   RadixTree tree_;

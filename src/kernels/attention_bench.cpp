@@ -2,7 +2,7 @@
 // each reading the same slots (plain, which lie in the processor's cache), or all together (shared); and prompt chunks.
 // GB/s counts the keys and values that must be read at least once in that form, GFLOP/s two operations a product; the
 // share is of the nearer limit, both measured here. Latent rows (DeepSeek-V3's 128 heads over 512 + 64, or its smaller
-// relatives' 16) are read once for keys and values.
+// relatives' 16) are read once for keys and values; "expanded" measures them beside keys and values of every head.
 //
 //   attention_bench [threads] [part of a case's name]
 #include <fmt/format.h>
@@ -122,6 +122,19 @@ void measure(const Work& w, const Machine& on) {
   fmt::print("  {:.3f} of own copies, {:.3f} of plain\n", shared / own, shared / plain);
 }
 
+// DeepSeek's attention over 4096 tokens: latent vectors that all heads read, beside the keys (192) and values (128) of
+// every head, expanded once and kept.
+void measure_latent(int heads, int sequences, const Machine& on) {
+  constexpr int kBefore = 4095;
+  const AttentionShape absorbed{.heads = heads, .kv_heads = 1, .key_dim = 576, .value_dim = 512, .scale = 0.1f},
+      expanded{.heads = heads, .kv_heads = heads, .key_dim = 192, .value_dim = 128, .scale = 0.1f};
+  const std::string name = fmt::format("decode {} of 4096, {} heads", sequences, heads);
+  const double slow = measure({name, expanded, sequences, kBefore, 0, 1, false}, "expanded", PrefixSharing::off, on);
+  fmt::print("\n");
+  const Work latent{name, absorbed, sequences, kBefore, 0, 1, false, 0, KvForm::latent};
+  fmt::print("  {:.2f} times as fast\n", slow / measure(latent, "absorbed", PrefixSharing::off, on));
+}
+
 int run(int threads, const char* only) {
   ComputeTeam team(threads);
   const CpuKernels& cpu = cpu_kernels();
@@ -156,6 +169,9 @@ int run(int threads, const char* only) {
         Work{"latent, decode 16 of 2048, 16 heads", latent(16), 16, 2047, 0, 1, false, 0, KvForm::latent},
         Work{"latent, prefill 64 after 1984, 16 heads", latent(16), 1, 1984, 0, 64, false, 0, KvForm::latent}})
     if (!only || w.name.find(only) != std::string::npos) measure(w, {cpu, team, limits});
+  for (const int heads : {16, 128})
+    for (const int sequences : {1, 4})
+      if (!only || std::string_view("expanded").find(only) == 0) measure_latent(heads, sequences, {cpu, team, limits});
   return 0;
 }
 
