@@ -9,7 +9,7 @@ namespace espalier {
 namespace {
 
 Attention ernie_attention(const Fields& f) {
-  Attention a = grouped_attention(f);
+  Attention a = attention_heads(f);
   a.rope = rope_of(f, {.head_dim = a.head_dim, .theta = 500000});
   a.pairs = true;
   a.qkv_bias = a.out_bias = f.flag_or({"use_bias"}, false);

@@ -26,7 +26,7 @@ void learned_positions(const Fields& f, ModelSpec& spec) {
 }
 
 ModelSpec side_by_side(const Fields& f, Attention attention) {
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim});
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 1});
   attention.pairs = true;
   ModelSpec spec = decoder(f, [&](int) { return parallel(attention, plain_mlp(f, "gelu_new")); });
   layer_norms(f, spec);

@@ -40,7 +40,7 @@ Block lfm2_mixer(const Fields& f, int layer) {
     conv.bias = f.flag_or({"conv_bias"}, false);
     return conv;
   }
-  Attention attention = grouped_attention(f, layer);
+  Attention attention = attention_heads(f, layer);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 1e6});
   attention.head_norm = Attention::HeadNorm::each;
   return attention;

@@ -38,7 +38,7 @@ bool turns(const Fields& f, int layer) {
 }  // namespace
 
 ModelSpec llama4(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 500000});
   const auto rope = attention.rope;
   attention.pairs = attention.norm_behind_rope = true;

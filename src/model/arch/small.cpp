@@ -48,7 +48,7 @@ ModelSpec smollm3(const Fields& f) {
 }
 
 ModelSpec stablelm(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 0.25});
   attention.qkv_bias = f.flag_or({"use_qkv_bias"}, false);
   const bool beside = f.flag_or({"use_parallel_residual", "use_parallel_residual"}, false);

@@ -213,6 +213,15 @@ RowFunction make(const RouteOp& o, const RowParts& parts) {
   };
 }
 
+RowFunction make(const SpreadWeightsOp& o, const RowParts& parts) {
+  const Place routed = parts.place(o.routed), out = parts.place(o.out);
+  return [=](const Pass&, int row) {
+    const float* from = routed.row(row);
+    std::fill_n(out.row(row), o.out.width, 0.0f);
+    for (int i = 0; i < o.chosen; ++i) out.row(row)[static_cast<int>(from[i])] = from[o.chosen + i];
+  };
+}
+
 RowFunction make(const MixOp& o, const RowParts& parts) {
   const Place in = parts.place(o.in), out = parts.place(o.out), by = parts.place(o.coefficients);
   const std::int64_t width = o.in.width / o.inputs;
