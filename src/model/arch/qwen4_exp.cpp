@@ -19,8 +19,9 @@ GatedNormForm qwen4_gate(const Fields& f) {
 }
 
 Indexer window_indexer(const Fields& f, const Attention& attention) {
-  Indexer i{.heads = f.count({"indexer_n_heads"}, ConfigLimits::heads),
-            .dim = f.count({"indexer_head_dim"}, ConfigLimits::key_dim)};
+  Indexer i;
+  i.heads = f.count({"indexer_n_heads"}, ConfigLimits::heads);
+  i.dim = f.count({"indexer_head_dim"}, ConfigLimits::key_dim);
   const int budget = f.count({"indexer_budget"}, ConfigLimits::window);
   i.weighted = false;
   i.summed = true;
@@ -73,8 +74,9 @@ ModelSpec qwen4_exp(const Fields& f) {
   Attention attention = qwen_gated_attention(f);
   if (f.has({"indexer_n_heads"})) attention.indexer = window_indexer(f, attention);
   const Experts experts = qwen_shared_experts(f);
-  GatedResidual streams{.streams = static_cast<int>(f.integer_or({"hc_count"}, 4, 2, 64)),
-                        .rank = static_cast<int>(f.integer_or({"hc_lowrank"}, 320, 1, ConfigLimits::inner))};
+  GatedResidual streams;
+  streams.streams = static_cast<int>(f.integer_or({"hc_count"}, 4, 2, 64));
+  streams.rank = static_cast<int>(f.integer_or({"hc_lowrank"}, 320, 1, ConfigLimits::inner));
   streams.norm = attention.query_norm;
   ModelSpec spec = decoder(f, [&](int layer) {
     const Block mixer = qwen4_recurs(f, layer) ? Block(delta) : Block(attention);

@@ -114,7 +114,7 @@ class LinearLoader {
       ESP_TRY(const std::vector<float> values, weights_.floats(part.bias, part.bias_shape));
       for (std::int64_t i = 0; i < part.outputs; ++i)
         to.push_back(values.at(static_cast<std::size_t>(
-            part.same_bias ? i : (part.transposed ? part.first_bias : 0) + part.rows.stored(i))));
+            part.same_bias ? i : (part.transposed ? part.first_bias : 0) + part.rows.stored(i) / part.bias_rows)));
     }
     return success();
   }
@@ -128,7 +128,9 @@ class LinearLoader {
     if (!found) {
       for (std::size_t i = begin; i < end; ++i) parts_[i].row = parts_[i].open();
       ESP_TRY(found, PackedMatrix::pack(type, outputs, need_.inputs, row, &team_));
-      if (overflow_ != nullptr) ESP_TRY(found, overflow_->keep(*found));
+      if (overflow_ != nullptr) {
+        ESP_TRY(found, overflow_->keep(*found));
+      }
       for (std::size_t i = begin; i < end; ++i) parts_[i].row = {};
     }
     linear_.parts_.push_back(std::move(*found));

@@ -183,8 +183,11 @@ RowFunction make(const RotateOp& o, const RowParts& parts) {
 RowFunction make(const ScaleByPositionOp& o, const RowParts& parts) {
   const Place heads = parts.place(o.heads);
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
-    const auto periods = static_cast<double>((pass.position(row) + o.offset) / o.period);
-    const auto factor = static_cast<float>(1.0 + static_cast<double>(o.beta) * std::log1p(periods));
+    const std::int64_t at = pass.position(row) + o.offset;
+    const double grown = o.power != 0.0f
+                             ? std::pow(1.0 + static_cast<double>(at) / static_cast<double>(o.period), static_cast<double>(o.power))
+                             : 1.0 + static_cast<double>(o.beta) * std::log1p(static_cast<double>(at / o.period));
+    const auto factor = static_cast<float>(grown);
     if (factor != 1.0f) cpu.functions.scale(factor, heads.row(row), heads.row(row), o.heads.width);
   };
 }

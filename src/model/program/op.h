@@ -104,10 +104,10 @@ struct RotateOp {
   bool back = false;
 };
 
-// heads *= 1 + beta * log(1 + floor((position + offset) / period))
+// heads *= 1 + beta * log(1 + floor((position + offset) / period)); or, with a power, (1 + (position + offset) / period)^power
 struct ScaleByPositionOp {
   Rows heads;
-  float beta = 0.0f;
+  float beta = 0.0f, power = 0.0f;
   std::int64_t period = 1;
   int offset = 0;
 };
