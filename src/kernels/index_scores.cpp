@@ -167,11 +167,12 @@ void IndexPlan::choose(std::span<const float> scores, std::span<std::uint64_t> b
   chosen.assign((places.size() + 63) / 64, 0);
   choose_top(places, shape_.top, chosen);
   each_bit(chosen, [&](std::int64_t place) {
-    if (stride > 1)
+    if (stride > run)
       set_bits(bits.data(), (place + 1) * stride - 1, (place + 1) * stride);
     else
       set_bits(bits.data(), place * run, std::min((place + 1) * run, seen));
   });
+  if (stride > 1 && stride == run) set_bits(bits.data(), seen / stride * stride, seen);
 }
 
 void IndexPlan::choose_row(const Tile& tile, int row, SelectedPositions& out) const {

@@ -9,7 +9,8 @@
 //   each_head   scale * q . k, a selection for each index head, which stands for the KV head of its number. MiniMax-M3.
 // Positions may be chosen in runs: the score of a run is its highest, `top` counts runs, and a chosen run is kept as
 // far as the row sees it; the last `local_runs` runs up to the row's own always come first. Entries may stand only at
-// every entry_stride-th position. Every score is one chain in float32 over the index key, then over heads, so the
+// every entry_stride-th position; with a run as long, each of them stands for the positions up to its own, and a row also
+// keeps those behind the last entry (Qwen4's). Every score is one chain in float32 over the index key, then over heads, so the
 // choice is the same however the work is split (promise 1). Threads: one caller; the team computes. Fails: never.
 // Source: transformers' modelling of these models.
 #pragma once
@@ -31,7 +32,7 @@ struct IndexShape {
   int top = 0;
   int run = 1;           // positions chosen together
   int local_runs = 0;    // at most top
-  int entry_stride = 1;  // run is 1 where this is more
+  int entry_stride = 1;  // where this is more, run is 1 or as much
   int selections() const { return each_head ? heads : 1; }
   bool operator==(const IndexShape&) const = default;
 };

@@ -1,6 +1,7 @@
 // Configurations of recurrent models: spellings of published checkpoints, and values that no layer can have.
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "model/blocks/mamba2.h"
 #include "model/blocks/mlp.h"
 #include "model/blocks/short_conv.h"

@@ -51,6 +51,7 @@ struct ModelSpec {
   Names names;
   bool transposed = false;             // HF checkpoints store matrices [inputs, outputs] (GPT-2)
   Norm norm;                           // of layers and before the head
+  int embedded = 0;   // tokens that have an embedding, where the head gives fewer; 0: vocabulary
   int embedding = 0;  // width of embeddings, where project_in and project_out lead to and from the layers' ; 0: hidden
   float embedding_scale = 1.0f;
   std::string_view embedding_norm = {};  // role

@@ -9,7 +9,7 @@ namespace espalier {
 namespace {
 
 Attention ernie_attention(const Fields& f) {
-  Attention a = grouped_attention(f);
+  Attention a = attention_heads(f);
   a.rope = rope_of(f, {.head_dim = a.head_dim, .theta = 500000});
   a.pairs = true;
   a.qkv_bias = a.out_bias = f.flag_or({"use_bias"}, false);
@@ -22,7 +22,7 @@ Mlp ernie_mlp(const Fields& f) {
   return mlp;
 }
 
-bool has_experts(const Fields& f, int layer) {
+bool ernie_has_experts(const Fields& f, int layer) {
   const int first = f.count_or({"moe_layer_start_index", "leading_dense_block_count"}, 1);
   const auto last = f.integer_or({"moe_layer_end_index"}, -1, -1);
   const int every = std::max(1, f.count_or({"moe_layer_interval", "interleave_moe_layer_step"}, 1));
@@ -44,7 +44,7 @@ ModelSpec ernie4_5_moe(const Fields& f) {
   experts.router.renormalise_least = static_cast<float>(f.number_or({"moe_norm_min"}, 1e-12, {.low = 0}));
   if (f.flag_or({"use_bias"}, false)) experts.shared_bias = true;
   ModelSpec spec = decoder(f, [&](int layer) {
-    return pre_norm(ernie_attention(f), has_experts(f, layer) ? Block(experts) : Block(ernie_mlp(f)));
+    return pre_norm(ernie_attention(f), ernie_has_experts(f, layer) ? Block(experts) : Block(ernie_mlp(f)));
   });
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.head_bias = f.flag_or({"use_bias"}, false);

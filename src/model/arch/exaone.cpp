@@ -37,7 +37,7 @@ Attention exaone4_attention(const Fields& f, int layer) {
 }  // namespace
 
 ModelSpec exaone(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 500000});
   attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
   Mlp mlp = gated_mlp(f);

@@ -9,7 +9,7 @@
 namespace espalier {
 namespace {
 
-Mlp plain_mlp(int inner, ActivationKind kind, bool bias) {
+Mlp falcon_mlp(int inner, ActivationKind kind, bool bias) {
   Mlp mlp;
   mlp.inner = inner;
   mlp.how.activation.kind = kind;
@@ -57,7 +57,7 @@ ModelSpec falcon(const Fields& f) {
   const bool two = grouped && f.flag_or({"parallel_attn"}, true) && f.count_or({"num_ln_in_parallel_attn"}, 2, 2) == 2;
   const Attention attention = falcon_attention(f, grouped);
   const int inner = f.count_or({"ffn_hidden_size", "feed_forward_length"}, 4 * hidden_size(f), ConfigLimits::inner);
-  const Mlp mlp = plain_mlp(inner, activation_of(f, "gelu"), f.flag_or({"bias"}, false));
+  const Mlp mlp = falcon_mlp(inner, activation_of(f, "gelu"), f.flag_or({"bias"}, false));
   ModelSpec spec = decoder(f, [&](int) {
     Layer layer = pre_norm(attention, mlp);
     layer.parallel = beside;
@@ -81,7 +81,7 @@ ModelSpec bloom(const Fields& f) {
   const int inner = f.count_or({"n_inner", "feed_forward_length"}, 4 * hidden_size(f), ConfigLimits::inner);
   const bool normed = f.flag_or({"apply_residual_connection_post_layernorm"}, false);
   ModelSpec spec = decoder(f, [&](int) {
-    Layer layer = pre_norm(attention, plain_mlp(inner, ActivationKind::gelu_tanh, true));
+    Layer layer = pre_norm(attention, falcon_mlp(inner, ActivationKind::gelu_tanh, true));
     for (Half& half : layer.halves) half.keep_normed = normed;
     return layer;
   });
@@ -106,7 +106,7 @@ ModelSpec mpt(const Fields& f) {
   if (steepest > 0) attention.slopes = alibi_slopes(attention.heads, steepest);
   const int ratio = f.count_or({"expansion_ratio"}, 4, 64);
   const int inner = f.count_or({"", "feed_forward_length"}, ratio * hidden_size(f), ConfigLimits::inner);
-  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, plain_mlp(inner, ActivationKind::gelu_erf, false)); });
+  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, falcon_mlp(inner, ActivationKind::gelu_erf, false)); });
   spec.norm.kind = NormOp::Kind::layer;
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.names.layer_prefix = "transformer.blocks.{}.";

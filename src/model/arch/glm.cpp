@@ -7,7 +7,7 @@ namespace espalier {
 namespace {
 
 Attention glm_attention(const Fields& f) {
-  Attention a = grouped_attention(f);
+  Attention a = attention_heads(f);
   a.rope = rope_of(f, {.head_dim = a.head_dim, .part = 0.5});
   a.pairs = true;
   a.qkv_bias = f.flag_or({"attention_bias"}, false);
@@ -52,7 +52,7 @@ ModelSpec glm4_moe(const Fields& f) {
 }
 
 ModelSpec solar_open(const Fields& f) {
-  return glm_experts(f, rope_of(f, {.head_dim = attention_heads(f).head_dim, .theta = 1e6}), 0);
+  return glm_experts(f, rope_of(f, {.head_dim = attention_heads(f).head_dim, .theta = 1e6, .part = 1}), 0);
 }
 
 }  // namespace espalier

@@ -28,7 +28,7 @@ ModelSpec gpt2(const Fields& f) {
 }
 
 ModelSpec gpt_neox(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 0.25});
   attention.fused = FusedQkv::by_group;
   attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, true);

@@ -7,7 +7,7 @@
 namespace espalier {
 namespace {
 
-Mlp plain_mlp(const Fields& f, std::string_view activation) {
+Mlp gptj_mlp(const Fields& f, std::string_view activation) {
   Mlp mlp;
   mlp.inner = f.count_or({"n_inner|intermediate_size|ffn_dim", "feed_forward_length"}, 4 * hidden_size(f), ConfigLimits::inner);
   mlp.how.activation.kind = activation_of(f, activation);
@@ -26,9 +26,9 @@ void learned_positions(const Fields& f, ModelSpec& spec) {
 }
 
 ModelSpec side_by_side(const Fields& f, Attention attention) {
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim});
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 1});
   attention.pairs = true;
-  ModelSpec spec = decoder(f, [&](int) { return parallel(attention, plain_mlp(f, "gelu_new")); });
+  ModelSpec spec = decoder(f, [&](int) { return parallel(attention, gptj_mlp(f, "gelu_new")); });
   layer_norms(f, spec);
   spec.head_bias = true;
   spec.names.layer_prefix = "transformer.h.{}.";
@@ -72,7 +72,7 @@ ModelSpec gpt_bigcode(const Fields& f) {
   attention.fused = one ? FusedQkv::side_by_side : FusedQkv::by_group;
   attention.qkv_bias = attention.out_bias = true;
   if (!f.flag_or({"scale_attn_weights"}, true)) attention.scale = 1.0f;
-  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, plain_mlp(f, "gelu_pytorch_tanh")); });
+  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gptj_mlp(f, "gelu_pytorch_tanh")); });
   layer_norms(f, spec);
   learned_positions(f, spec);
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
@@ -105,7 +105,7 @@ ModelSpec gpt_neo(const Fields& f) {
   attention.scale = 1.0f;
   ModelSpec spec = decoder(f, [&](int layer) {
     attention.visibility = Visibility::window(is_local(f, layer) ? f.integer_or({"window_size"}, 256) : 0);
-    return pre_norm(attention, plain_mlp(f, "gelu_new"));
+    return pre_norm(attention, gptj_mlp(f, "gelu_new"));
   });
   layer_norms(f, spec);
   learned_positions(f, spec);
@@ -122,7 +122,7 @@ ModelSpec gpt_neo(const Fields& f) {
 ModelSpec opt(const Fields& f) {
   Attention attention = attention_heads(f);
   attention.qkv_bias = attention.out_bias = f.flag_or({"enable_bias"}, true);
-  Mlp mlp = plain_mlp(f, "relu");
+  Mlp mlp = gptj_mlp(f, "relu");
   mlp.bias = attention.qkv_bias;
   const bool before = f.flag_or({"do_layer_norm_before"}, true);
   ModelSpec spec = decoder(f, [&](int) { return before ? pre_norm(attention, mlp) : norm_behind(attention, mlp); });

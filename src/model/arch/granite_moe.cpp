@@ -34,10 +34,14 @@ Block granite_mlp(const Fields& f) {
   experts.fused_gate_up = "input_linear";
   experts.fused_down = "output_linear";
   const Mlp shared = shared_mlp(f, false);
-  if (shared.inner == 0) return experts;
   return [experts, shared](Builder& b, Rows x) {
-    const Rows out = experts(b, x);
-    b.add(out, shared(b, x));
+    Experts of_file = experts;
+    if (b.has_tensor(b.name("ffn_exps") + ".gate_up_proj")) {  // checkpoints of GraniteMoeSWA
+      of_file.fused_gate_up = "gate_up_proj";
+      of_file.fused_down = "down_proj";
+    }
+    const Rows out = of_file(b, x);
+    if (shared.inner > 0) b.add(out, shared(b, x));
     return out;
   };
 }
@@ -47,8 +51,8 @@ ModelSpec granite_experts(const Fields& f, const std::function<Block(int layer)>
   granite_scales(f, spec);
   spec.names.hf = mamba_names("mamba");
   for (const Names::Entry& entry : std::initializer_list<Names::Entry>{{"ssm_dt", "mamba.dt_bias"},
-                                                                       {"ffn_gate_inp", "block_sparse_moe.router.layer"},
-                                                                       {"ffn_exps", "block_sparse_moe"},
+                                                                       {"ffn_gate_inp", "block_sparse_moe.router.layer|block_sparse_moe.router"},
+                                                                       {"ffn_exps", "block_sparse_moe|block_sparse_moe.experts"},
                                                                        {"ffn_gate_up", "shared_mlp.input_linear"},
                                                                        {"ffn_down", "shared_mlp.output_linear"},
                                                                        {"ffn_gate_up_shexp", "shared_mlp.input_linear"},
@@ -66,6 +70,14 @@ bool rotates(const Fields& f) {
 
 ModelSpec granite_moe(const Fields& f) {
   return granite_experts(f, [&](int) { return Block(granite_attention(f)); });
+}
+
+ModelSpec granite_moe_swa(const Fields& f) {
+  return granite_experts(f, [&](int layer) {
+    Attention attention = granite_attention(f);
+    granite_slides(f, layer, attention);
+    return Block(attention);
+  });
 }
 
 ModelSpec granite_hybrid(const Fields& f) {

@@ -50,7 +50,7 @@ ModelSpec hunyuan_moe(const Fields& f) {
 }
 
 ModelSpec hy_v3(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 11158840});
   attention.head_norm = Attention::HeadNorm::each;
   attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);

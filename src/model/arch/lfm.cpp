@@ -27,20 +27,20 @@ std::vector<Names::Entry> lfm_names() {
           {"ffn_exps", "feed_forward.experts"}};
 }
 
-bool attends(const Fields& f, int layer) {
+bool lfm_attends(const Fields& f, int layer) {
   if (f.is_gguf()) return has_key_heads(f, layer);
   if (f.has({"layer_types"})) return f.word_of({"layer_types"}, layer, "conv") != "conv";
   return !f.has({"full_attn_idxs"}) || f.lists({"full_attn_idxs"}, layer);
 }
 
 Block lfm2_mixer(const Fields& f, int layer) {
-  if (!attends(f, layer)) {
+  if (!lfm_attends(f, layer)) {
     ShortConv conv;
     conv.taps = taps_of(f, {"conv_L_cache", "shortconv.l_cache"}, 3);
     conv.bias = f.flag_or({"conv_bias"}, false);
     return conv;
   }
-  Attention attention = grouped_attention(f, layer);
+  Attention attention = attention_heads(f, layer);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 1e6});
   attention.head_norm = Attention::HeadNorm::each;
   return attention;

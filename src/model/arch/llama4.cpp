@@ -21,7 +21,7 @@ Experts llama4_experts(const Fields& f) {
   return e;
 }
 
-bool has_experts(const Fields& f, int layer) {
+bool llama4_has_experts(const Fields& f, int layer) {
   if (f.count_or({"num_local_experts", "expert_count"}, 0) == 0) return false;
   if (f.has({"moe_layers"})) return f.lists({"moe_layers"}, layer);
   const int every = f.count_or({"interleave_moe_layer_step", "interleave_moe_layer_step"}, 1);
@@ -38,7 +38,7 @@ bool turns(const Fields& f, int layer) {
 }  // namespace
 
 ModelSpec llama4(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 500000});
   const auto rope = attention.rope;
   attention.pairs = attention.norm_behind_rope = true;
@@ -59,7 +59,7 @@ ModelSpec llama4(const Fields& f) {
     attention.head_norm = turning && normed ? Attention::HeadNorm::each : Attention::HeadNorm::none;
     attention.query_scale = turning ? ScaleByPositionOp{} : grows;
     attention.visibility = layer_is(f, layer, "chunked_attention", turning) ? Visibility::chunk(chunk) : Visibility();
-    return pre_norm(attention, has_experts(f, layer) ? Block(llama4_experts(f)) : Block(mlp));
+    return pre_norm(attention, llama4_has_experts(f, layer) ? Block(llama4_experts(f)) : Block(mlp));
   });
   spec.names.hf = {{"ffn_gate", "feed_forward.gate_proj"}, {"ffn_up", "feed_forward.up_proj"},
                    {"ffn_down", "feed_forward.down_proj"}, {"ffn_gate_inp", "feed_forward.router"},

@@ -96,7 +96,7 @@ ModelSpec bamba(const Fields& f) {
   mlp.bias = f.flag_or({"mlp_bias"}, false);
   ModelSpec spec = decoder(f, [&](int layer) {
     if (!f.lists({"attn_layer_indices"}, layer)) return pre_norm(mixer, mlp);
-    Attention attention = grouped_attention(f);
+    Attention attention = attention_heads(f);
     attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 0.5});
     attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
     return pre_norm(attention, mlp);

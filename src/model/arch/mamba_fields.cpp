@@ -7,9 +7,9 @@
 namespace espalier {
 namespace {
 
-constexpr FieldName kHeads{"mamba_n_heads|mamba_num_heads|num_heads|n_mamba_heads", "ssm.time_step_rank"};
+constexpr FieldName kMambaHeads{"mamba_n_heads|mamba_num_heads|num_heads|n_mamba_heads", "ssm.time_step_rank"};
 constexpr FieldName kGroups{"mamba_n_groups|mamba_ngroups|n_groups|ngroups", "ssm.group_count"};
-constexpr FieldName kHeadDim{"mamba_d_head|mamba_head_dim|mamba_headdim|head_dim"};
+constexpr FieldName kMambaHeadDim{"mamba_d_head|mamba_head_dim|mamba_headdim|head_dim"};
 constexpr FieldName kState{"mamba_d_state|ssm_state_size|state_size", "ssm.state_size"};
 constexpr FieldName kTaps{"mamba_d_conv|conv_kernel", "ssm.conv_kernel"};
 constexpr FieldName kConvBias{"mamba_conv_bias|use_conv_bias"};
@@ -29,13 +29,13 @@ int expanded(const Fields& f) {
 
 Mamba2 mamba2_of(const Fields& f) {
   Mamba2 m;
-  m.heads = f.count(kHeads, ConfigLimits::heads);
+  m.heads = f.count(kMambaHeads, ConfigLimits::heads);
   m.groups = f.count(kGroups, ConfigLimits::heads);
   m.state = f.count(kState, ConfigLimits::state_keys);
   if (f.is_gguf())
     m.head_dim = std::max(1, f.count({"", "ssm.inner_size"}) / m.heads);
   else
-    m.head_dim = is_auto(f, kHeadDim) ? std::max(1, expanded(f) / m.heads) : f.count(kHeadDim, ConfigLimits::head_dim);
+    m.head_dim = is_auto(f, kMambaHeadDim) ? std::max(1, expanded(f) / m.heads) : f.count(kMambaHeadDim, ConfigLimits::head_dim);
   m.taps = taps_of(f, kTaps, 4);
   m.conv_bias = f.flag_or(kConvBias, true);
   m.in_bias = m.out_bias = f.flag_or(kBias, false);
@@ -46,9 +46,9 @@ Mamba2 mamba2_of(const Fields& f) {
       {"rms_norm_eps|layer_norm_epsilon|layer_norm_eps", "attention.layer_norm_rms_epsilon"}, 1e-5, {.low = 0, .high = 1}));
   if (m.heads % m.groups != 0)
     f.refuse(kGroups, fmt::format("{} is {}, but must divide {}, which is {}", f.path(kGroups), m.groups,
-                                  f.path(kHeads), m.heads));
+                                  f.path(kMambaHeads), m.heads));
   if (std::int64_t{m.heads} * m.head_dim > ConfigLimits::attention_width || std::int64_t{m.groups} * m.state > ConfigLimits::attention_width)
-    f.refuse(kHeads, fmt::format("{} {} of {} are more than the limit of {}", f.path(kHeads), m.heads, m.head_dim,
+    f.refuse(kMambaHeads, fmt::format("{} {} of {} are more than the limit of {}", f.path(kMambaHeads), m.heads, m.head_dim,
                                  ConfigLimits::attention_width));
   return m;
 }

@@ -16,7 +16,7 @@ int of_kind(const Fields& f, bool window, FieldName in_windows, int otherwise) {
   return window ? f.count_or(in_windows, otherwise, ConfigLimits::head_dim) : otherwise;
 }
 
-RopeSpec rope(const Fields& f, bool window, int head_dim) {
+RopeSpec mimo_rope(const Fields& f, bool window, int head_dim) {
   const bool apart = f.at({"rope_parameters"}).has({"sliding_attention"});
   RopeWish wish{.head_dim = head_dim, .theta = 5e6, .part = 0.334};
   if (apart) wish.layer_type = window ? "sliding_attention" : "full_attention";
@@ -43,7 +43,7 @@ Attention mimo_attention(const Fields& f, int layer) {
   a.qkv_bias = f.flag_or({"attention_bias"}, false);
   a.value_scale = static_cast<float>(
       f.says_null({"attention_value_scale"}) ? 1 : f.number_or({"attention_value_scale", "attention.value_scale"}, f.is_gguf() ? 1 : 0.707));
-  a.rope = rope(f, window, a.head_dim);
+  a.rope = mimo_rope(f, window, a.head_dim);
   const std::int64_t size = f.has({"sliding_window_size"}) ? f.integer_or({"sliding_window_size"}, 128) + 1
                                                            : f.integer_or({"sliding_window", "attention.sliding_window"}, 129);
   if (window) a.visibility = Visibility::window(size);

@@ -9,7 +9,7 @@ namespace espalier {
 namespace {
 
 // 1: softmax attention, 0: lightning (attn_type_list of published checkpoints).
-bool attends(const Fields& f, int layer) {
+bool minimax_attends(const Fields& f, int layer) {
   if (f.has({"attn_type_list"})) return f.count_of({"attn_type_list"}, layer, 0) == 1;
   return layer_is(f, layer, "full_attention", layer % 2 == 0);
 }
@@ -38,14 +38,14 @@ Half normed_half(const Fields& f, Block block, std::string_view norm, std::strin
 ModelSpec minimax(const Fields& f) {
   Attention attention = grouped_attention(f);
   attention.visibility = Visibility::window(f.integer_or({"sliding_window"}, 0));
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 1e6});
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 1e6, .part = f.has({"rotary_dim"}) ? 1.0 : 0.0});
   Experts experts = experts_of(f);
   experts.router.renormalise = true;
   experts.gate = "w1";
   experts.down = "w2";
   experts.up = "w3";
   ModelSpec spec = decoder(f, [&](int layer) {
-    Half mixer = attends(f, layer)
+    Half mixer = minimax_attends(f, layer)
                      ? normed_half(f, attention, "attn_norm", "full_attn_alpha_factor|layernorm_full_attention_alpha",
                                    "full_attn_beta_factor|layernorm_full_attention_beta")
                      : normed_half(f, lightning(f, attention, layer), "attn_norm",

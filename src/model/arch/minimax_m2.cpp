@@ -6,8 +6,8 @@
 namespace espalier {
 
 ModelSpec minimax_m2(const Fields& f) {
-  Attention attention = grouped_attention(f);
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 5e6});
+  Attention attention = attention_heads(f);
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 5e6, .part = 1});
   if (f.flag_or({"use_qk_norm"}, true)) attention.head_norm = Attention::HeadNorm::whole;
   Experts experts = deepseek_experts(f, {});
   experts.router.renormalise = true;

@@ -47,9 +47,9 @@ bool is_dense(const Fields& f, int layer) {
 }
 
 Attention minimax_attention(const Fields& f) {
-  Attention a = grouped_attention(f);
+  Attention a = attention_heads(f);
   const bool says = f.has({"partial_rotary_factor"}) || f.at({"rope_parameters"}).has({"partial_rotary_factor"});
-  a.rope = rope_of(f, {.head_dim = a.head_dim, .theta = 5e6, .dims = says ? 0 : f.count_or({"rotary_dim"}, 0, a.head_dim)});
+  a.rope = rope_of(f, {.head_dim = a.head_dim, .theta = 5e6, .part = 1, .dims = says ? 0 : f.count_or({"rotary_dim"}, 0, a.head_dim)});
   a.head_norm = Attention::HeadNorm::each;
   a.query_norm.one_plus = true;
   return a;

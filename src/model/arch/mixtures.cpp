@@ -122,7 +122,7 @@ ModelSpec mellum(const Fields& f) {
   return decoder(f, [&](int layer) {
     const bool slides = layer_is(f, layer, "sliding_attention", false);
     attention.visibility = Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 1024) : 0);
-    RopeWish wish{.head_dim = attention.head_dim};
+    RopeWish wish{.head_dim = attention.head_dim, .part = 1};
     if (apart) wish.layer_type = slides ? "sliding_attention" : "full_attention";
     attention.rope = rope_of(f, wish);
     return pre_norm(attention, is_dense_layer(f, layer, 0) ? Block(gated_mlp(f)) : Block(experts));

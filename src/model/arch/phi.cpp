@@ -6,7 +6,7 @@
 namespace espalier {
 
 ModelSpec phi(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 0.5});
   attention.qkv_bias = attention.out_bias = true;
   if (f.is_gguf()) attention.fused = FusedQkv::side_by_side;
@@ -53,7 +53,8 @@ ModelSpec phimoe(const Fields& f) {
 }
 
 ModelSpec phi3(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 1});
   attention.fused = FusedQkv::side_by_side;
   attention.visibility = Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 0));
   Mlp mlp = gated_mlp(f);

@@ -9,7 +9,7 @@
 namespace espalier {
 namespace {
 
-const std::vector<Names::Entry> kNames = {{"attn_qkv", "linear_attn.in_proj_qkv"},
+const std::vector<Names::Entry> kQwenNextNames = {{"attn_qkv", "linear_attn.in_proj_qkv"},
                                           {"attn_gate", "linear_attn.in_proj_z"},
                                           {"ssm_in", "linear_attn.in_proj_qkvz"},
                                           {"ssm_ba", "linear_attn.in_proj_ba"},
@@ -30,8 +30,14 @@ bool has_attention(const Fields& f, int layer) {
   return layer_is(f, layer, "full_attention", (layer + 1) % every == 0);
 }
 
-Attention gated_attention(const Fields& f) {
-  Attention a = grouped_attention(f);
+}  // namespace
+
+const std::vector<Names::Entry>& qwen_next_names() {
+  return kQwenNextNames;
+}
+
+Attention qwen_gated_attention(const Fields& f) {
+  Attention a = attention_heads(f);
   a.rope = rope_of(f, {.head_dim = a.head_dim, .part = 0.25});
   a.qkv_bias = a.out_bias = f.flag_or({"attention_bias"}, false);
   a.head_norm = Attention::HeadNorm::each;
@@ -40,28 +46,30 @@ Attention gated_attention(const Fields& f) {
   return a;
 }
 
+namespace {
+
 ModelSpec hybrid(const Fields& f, DeltaRule::Stored stored, const std::function<Block(int layer)>& mlp) {
   DeltaRule delta = delta_net(f);
   delta.stored = stored;
   delta.tiled_in_gguf = stored == DeltaRule::Stored::together;
   ModelSpec spec = decoder(f, [&](int layer) {
-    return has_attention(f, layer) ? pre_norm(gated_attention(f), mlp(layer)) : pre_norm(delta, mlp(layer));
+    return has_attention(f, layer) ? pre_norm(qwen_gated_attention(f), mlp(layer)) : pre_norm(delta, mlp(layer));
   });
   spec.norm.one_plus = true;
-  spec.names.hf = kNames;
+  spec.names.hf = kQwenNextNames;
   spec.names.gguf = {{"ffn_norm", "post_attention_norm"}};
   return spec;
 }
 
-Experts shared_experts(const Fields& f) {
+}  // namespace
+
+Experts qwen_shared_experts(const Fields& f) {
   Experts e = qwen_experts(f);
   e.router.renormalise = f.flag_or({"norm_topk_prob"}, true);
   e.shared_inner = f.count({"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
   e.shared_gated = true;
   return e;
 }
-
-}  // namespace
 
 DeltaRule delta_net(const Fields& f) {
   const FieldName key_heads{"linear_num_key_heads", "ssm.group_count"},
@@ -83,7 +91,7 @@ DeltaRule delta_net(const Fields& f) {
 
 ModelSpec qwen3_next(const Fields& f) {
   return hybrid(f, DeltaRule::Stored::by_key_head, [&](int layer) {
-    return qwen_layer_is_dense(f, layer) ? Block(gated_mlp(f)) : Block(shared_experts(f));
+    return qwen_layer_is_dense(f, layer) ? Block(gated_mlp(f)) : Block(qwen_shared_experts(f));
   });
 }
 
@@ -92,7 +100,7 @@ ModelSpec qwen3_5(const Fields& f) {
 }
 
 ModelSpec qwen3_5_moe(const Fields& f) {
-  return hybrid(f, DeltaRule::Stored::together, [&](int) { return Block(shared_experts(f)); });
+  return hybrid(f, DeltaRule::Stored::together, [&](int) { return Block(qwen_shared_experts(f)); });
 }
 
 }  // namespace espalier

@@ -8,7 +8,7 @@
 namespace espalier {
 namespace {
 
-Mlp plain_mlp(const Fields& f, std::string_view activation) {
+Mlp small_plain_mlp(const Fields& f, std::string_view activation) {
   Mlp mlp;
   mlp.inner = f.count({"intermediate_size", "feed_forward_length"}, ConfigLimits::inner);
   mlp.how.activation.kind = activation_of(f, activation);
@@ -48,7 +48,7 @@ ModelSpec smollm3(const Fields& f) {
 }
 
 ModelSpec stablelm(const Fields& f) {
-  Attention attention = grouped_attention(f);
+  Attention attention = attention_heads(f);
   attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = 0.25});
   attention.qkv_bias = f.flag_or({"use_qkv_bias"}, false);
   const bool beside = f.flag_or({"use_parallel_residual", "use_parallel_residual"}, false);
@@ -77,7 +77,7 @@ ModelSpec starcoder2(const Fields& f) {
   Attention attention = grouped_attention(f);
   attention.qkv_bias = attention.out_bias = f.flag_or({"use_bias"}, true);
   attention.visibility = Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 0));
-  Mlp mlp = plain_mlp(f, "gelu_pytorch_tanh");
+  Mlp mlp = small_plain_mlp(f, "gelu_pytorch_tanh");
   mlp.bias = f.flag_or({"use_bias"}, true);
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, mlp); });
   spec.norm.kind = NormOp::Kind::layer;
@@ -91,7 +91,7 @@ ModelSpec arcee(const Fields& f) {
   Attention attention = grouped_attention(f);
   attention.pairs_in_gguf = true;
   attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
-  return decoder(f, [&](int) { return pre_norm(attention, plain_mlp(f, "relu2")); });
+  return decoder(f, [&](int) { return pre_norm(attention, small_plain_mlp(f, "relu2")); });
 }
 
 ModelSpec apertus(const Fields& f) {
@@ -111,6 +111,10 @@ ModelSpec apertus(const Fields& f) {
     }
     return pre_norm(attention, mlp);
   });
+  if (f.has({"output_vocab_size"})) {  // Apertus 1.5: the head knows no tokens of pictures and sounds
+    spec.embedded = spec.vocabulary;
+    spec.vocabulary = f.count({"output_vocab_size"}, spec.vocabulary);
+  }
   spec.names.hf = {{"attn_norm", "attention_layernorm"}, {"ffn_norm", "feedforward_layernorm"},
                    {"xielu_alpha_p", "mlp.act_fn.alpha_p"}, {"xielu_alpha_n", "mlp.act_fn.alpha_n"},
                    {"xielu_beta", "mlp.act_fn.beta"}, {"xielu_eps", "mlp.act_fn.eps"}};

@@ -76,7 +76,8 @@ ModelSpec glm_moe_dsa(const Fields& f) {
 ModelSpec hy_v4(const Fields& f) {
   LatentAttention a = latent_attention(f);
   a.pairs = false;
-  a.sinks = a.gated = true;
+  a.sinks = true;
+  a.gate = LatentAttention::Gate::by_value;
   HyperConnections streams;
   streams.streams = static_cast<int>(f.integer_or({"hc_mult"}, 4, 1, 64));
   streams.eps = streams.after_eps = static_cast<float>(f.number_or({"hc_eps"}, 1e-6));

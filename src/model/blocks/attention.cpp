@@ -107,7 +107,16 @@ FieldId Attention::store(Builder& b, const Projected& p) const {
 Rows Attention::gated(Builder& b, Rows out, Rows x, Rows in_query) const {
   if (gate == Gate::none) return out;
   const int width = gate == Gate::own_by_head ? heads : heads * values_dim();
-  const Rows by = in_query ? in_query : b.matmul(x, {b.matrix("attn_gate", width, x.width)});
+  Rows by = in_query;
+  if (!by) {
+    MatrixPart part = b.matrix("attn_gate", width, x.width);
+    if (gate_bias_by_head) {
+      part.bias = b.name("attn_gate_bias");
+      part.bias_shape = {heads};
+      part.bias_rows = width / heads;
+    }
+    by = b.matmul(x, {std::move(part)});
+  }
   b.emit(CombineOp{.in = out, .out = out, .gate = by, .gate_activation = gate_activation});
   return out;
 }
@@ -119,7 +128,7 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   if (clip > 0 && clip_behind_norm && p.value) b.emit(ClipOp{p.value, p.value, clip});
   if (value_scale != 1.0f && p.value) b.scale(p.value, value_scale);
   prepare(b, p.query, heads, "attn_q_norm");
-  if (query_scale.beta != 0.0f) {
+  if (query_scale.beta != 0.0f || query_scale.power != 0.0f) {
     ScaleByPositionOp op = query_scale;
     op.heads = p.query;
     b.emit(op);

@@ -48,8 +48,9 @@ struct Attention {
   enum class Gate { none, in_query, own, own_by_head };  // in_query: attn_q has [query | gate] of each head
   Gate gate = Gate::none;
   ActivationKind gate_activation = ActivationKind::sigmoid;
+  bool gate_bias_by_head = false;  // attn_gate_bias, a value for each head
 
-  // heads *= 1 + beta * log(1 + floor((position + offset) / period)); beta 0: none
+  // Of queries; neither beta nor power: none.
   ScaleByPositionOp query_scale = {};
   float value_scale = 1.0f;
   float clip = 0.0f;        // queries, keys and values lie within -clip..clip; 0: no limit

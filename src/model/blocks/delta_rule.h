@@ -4,7 +4,7 @@
 // [key_dim][value_dim] that decays by one number (gated delta nets) or by one for each of its rows (Kimi delta
 // attention); what comes out is normed and gated.
 // Roles: attn_qkv (rows of queries, keys, values), attn_gate, ssm_beta, ssm_alpha; or (by_key_head) ssm_in and ssm_ba,
-// which have these rows key head by key head; or (apart) attn_q, attn_k, attn_v, ssm_beta, ssm_f_a for the decay and
+// which have these rows key head by key head; or (in_one, where the file has it) ssm_in_all; or (apart) attn_q, attn_k, attn_v, ssm_beta, ssm_f_a for the decay and
 // ssm_g_a for the gate, followed by ssm_f_b and ssm_g_b where these have a rank; ssm_conv1d (apart: ssm_conv1d_q and so
 // on, where the file has no other), ssm_dt, ssm_a, ssm_norm, ssm_out.
 // Keeps: of each sequence the states and the last inputs of the convolution.
@@ -20,7 +20,7 @@
 namespace espalier {
 
 struct DeltaRule {
-  enum class Stored { together, by_key_head, apart };
+  enum class Stored { together, by_key_head, apart, in_one };
   Stored stored = Stored::together;
   int key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
   int taps = 4;

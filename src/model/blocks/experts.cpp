@@ -122,6 +122,11 @@ MatrixNeed Experts::down_need(Builder& b, int expert, int outputs) const {
   else
     part.rows.first = std::int64_t{expert} * outputs;
   part.first_bias = std::int64_t{expert} * outputs;
+  if (!sum_bias.empty()) {
+    part.bias = b.name(sum_bias);
+    part.bias_shape = {outputs};
+    part.same_bias = true;
+  }
   if (bias) {
     part.bias = tensor + "_bias";
     part.bias_shape = {router.count, outputs};

@@ -32,6 +32,7 @@ struct Experts {
   bool bias = false, router_bias = false;
   bool correction = false;
   bool weight_inputs = false;
+  std::string_view sum_bias = {};  // role of a bias of what all give; their weights must add up to 1
   int passing = 0;  // experts behind the others that give their input back
   bool by_token = false;  // the token's id decides who computes (ffn_gate_tid2eid), the router only how much
   FusedExperts fused = FusedExperts::no;

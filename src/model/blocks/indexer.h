@@ -1,10 +1,13 @@
 // indexer.h: chooses which earlier positions a layer's attention reads, by small index keys kept of every token.
 //
-// Two kinds. weighted: queries come from what attention's queries are made of, one selection serves all heads, the sum
+// Three kinds. weighted: queries come from what attention's queries are made of, one selection serves all heads, the sum
 // over index heads of weight * relu(query * key) decides (DeepSeek's lightning indexer). Otherwise: queries come from the
-// row, each index head chooses runs of positions for the KV head of its number (MiniMax-M3).
-// Roles: indexer.attn_q_b (weighted) or indexer.attn_q, indexer.attn_k, indexer.proj (weights), indexer.k_norm,
-// indexer.q_norm. Keeps: an index key of every token. Source: DeepSeek-V3.2-Exp; transformers' models.
+// row, each index head chooses runs of positions for the KV head of its number (MiniMax-M3); or (summed) one selection
+// serves all, by the sum over index heads of relu(query * key) (Qwen4). Keys may be means over windows of `every`
+// positions, which are chosen as a whole; those of the unfinished window are always read.
+// Roles: indexer.attn_qk (summed; queries and key) or indexer.attn_q_b (weighted) or indexer.attn_q, indexer.attn_k, indexer.proj (weights), indexer.k_norm,
+// indexer.q_norm. Keeps: an index key of every token or window, and the sum of an unfinished window's.
+// Source: DeepSeek-V3.2-Exp; transformers' models.
 #pragma once
 
 #include <optional>
@@ -16,7 +19,8 @@ namespace espalier {
 
 struct Indexer {
   int heads = 0, dim = 0, kept = 0;
-  bool weighted = true;
+  bool weighted = true, summed = false;
+  int every = 1;
   int run = 1, local_runs = 0;  // positions that are chosen together; the last runs up to the row's own always are
   std::optional<RopeSpec> rope;
   bool pairs = false;
@@ -29,6 +33,9 @@ struct Indexer {
 
  private:
   void rotate(Builder& b, Rows rows, int count) const;
+  Rows mean_keys(Builder& builder, Rows keys) const;
+  MaskId choose_windows(Builder& builder, Rows x) const;
+  FieldId store(Builder& builder, Rows keys) const;
   static void norm(Builder& b, Rows rows, int count, const Norm& norm, std::string_view role);
 };
 

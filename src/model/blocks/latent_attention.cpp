@@ -113,9 +113,9 @@ Rows LatentAttention::operator()(Builder& b, Rows x) const {
   if (sinks) attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
   b.emit(attend);
   const Rows out = expand_values(b, attend.out);
-  if (gated) {
-    const Rows gate = b.matmul(x, {b.matrix("attn_gate", out.width, x.width)});
-    b.emit(CombineOp{.in = out, .out = out, .gate = gate, .gate_activation = ActivationKind::sigmoid});
+  if (gate != Gate::none) {
+    const Rows by = b.matmul(x, {b.matrix("attn_gate", gate == Gate::by_head ? heads : out.width, x.width)});
+    b.emit(CombineOp{.in = out, .out = out, .gate = by, .gate_activation = ActivationKind::sigmoid});
   }
   return b.matmul(out, {b.matrix("attn_output", b.spec().hidden, out.width, bias)});
 }

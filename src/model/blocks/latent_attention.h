@@ -33,7 +33,8 @@ struct LatentAttention {
   std::optional<Indexer> indexer;      // chooses the positions that are read
   bool shares_choice = false;          // reads those that an earlier layer's indexer has chosen
   bool sinks = false;
-  bool gated = false;  // the output passes as much as the sigmoid of attn_gate says
+  enum class Gate { none, by_value, by_head };
+  Gate gate = Gate::none;  // the output passes as much as the sigmoid of attn_gate says
 
   int width() const { return rank + rotated; }  // of what is kept
   Rows operator()(Builder& builder, Rows x) const;

@@ -16,7 +16,11 @@ class ChooseStage final : public Stage {
   FieldId field_;
   MaskId mask_;
   IndexShape shape_;
-  Place queries_, weights_;
+  Place queries_;
+  struct {
+    const float* first;  // null: each head chooses for itself
+    std::int64_t stride;
+  } weights_;
   SelectedPositions chosen_;  // of the last run
 };
 

@@ -33,7 +33,7 @@ struct CompressStage::Channels {
   void add(const CpuKernels& cpu, const float* value, const float* gate, const float* bias) {
     float logit[kChannels], before[kChannels], now[kChannels];
     for (int i = 0; i < count; ++i) {
-      logit[i] = bias ? gate[i] + bias[i] : gate[i];
+      logit[i] = (gate ? gate[i] : 0.0f) + (bias ? bias[i] : 0.0f);
       const float top = std::max(greatest[i], logit[i]);
       before[i] = greatest[i] - top;
       now[i] = logit[i] - top;
@@ -71,24 +71,28 @@ void CompressStage::run_part(const Pass& pass, const BatchSequence& s, int begin
     own.read(s.state_in + at, width);
     if (op_.overlapping) next.read(s.state_in + at + each, width);
   }
+  const auto keep = [&](float* state) {
+    own.write(state + at, width);
+    if (op_.overlapping) next.write(state + at + each, width);
+  };
+  auto mark = s.state_marks.begin();
   for (int i = 0; i < s.rows; ++i) {
     const int row = s.row_begin + i, place = static_cast<int>((s.first_position + i) % op_.every);
-    const float *value = values_.row(row) + begin, *gate = gates_.row(row) + begin;
+    const float *value = values_.row(row) + begin, *gate = gates_ ? gates_.row(row) + begin : nullptr;
     const float* bias = bias_ ? bias_ + std::int64_t{place} * op_.gates.width + begin : nullptr;
-    own.add(cpu, value + beside, gate + beside, bias ? bias + beside : nullptr);
+    own.add(cpu, value + beside, gate ? gate + beside : nullptr, bias ? bias + beside : nullptr);
     if (op_.overlapping) next.add(cpu, value, gate, bias);
     float* out = out_.row(row) + begin;
     if (place + 1 < op_.every) {
       std::fill_n(out, end - begin, 0.0f);
-      continue;
+    } else {
+      own.finish(out);
+      own = next;
+      next.clear();
     }
-    own.finish(out);
-    own = next;
-    next.clear();
+    for (; mark != s.state_marks.end() && mark->rows == i + 1; ++mark) keep(mark->out);
   }
-  if (s.state_out == nullptr) return;
-  own.write(s.state_out + at, width);
-  if (op_.overlapping) next.write(s.state_out + at + each, width);
+  if (s.state_out != nullptr) keep(s.state_out);
 }
 
 void CompressStage::run(Pass& pass) {

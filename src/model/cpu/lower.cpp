@@ -219,7 +219,7 @@ class Lowering {
                                        loaded_.with.mode == Activations::f32));
   }
   void add(const CompressOp& o) {
-    push(std::make_unique<CompressStage>(o, program_, place(o.values), place(o.gates), place(o.out)));
+    push(std::make_unique<CompressStage>(o, program_, place(o.values), o.gates ? place(o.gates) : Place(), place(o.out)));
   }
   void add(const ConvolveOp& o) {
     push(std::make_unique<ConvolveStage>(o, program_, place(o.in), place(o.out)));

@@ -183,8 +183,11 @@ RowFunction make(const RotateOp& o, const RowParts& parts) {
 RowFunction make(const ScaleByPositionOp& o, const RowParts& parts) {
   const Place heads = parts.place(o.heads);
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
-    const auto periods = static_cast<double>((pass.position(row) + o.offset) / o.period);
-    const auto factor = static_cast<float>(1.0 + static_cast<double>(o.beta) * std::log1p(periods));
+    const std::int64_t at = pass.position(row) + o.offset;
+    const double grown = o.power != 0.0f
+                             ? std::pow(1.0 + static_cast<double>(at) / static_cast<double>(o.period), static_cast<double>(o.power))
+                             : 1.0 + static_cast<double>(o.beta) * std::log1p(static_cast<double>(at / o.period));
+    const auto factor = static_cast<float>(grown);
     if (factor != 1.0f) cpu.functions.scale(factor, heads.row(row), heads.row(row), o.heads.width);
   };
 }
@@ -210,6 +213,15 @@ RowFunction make(const RouteOp& o, const RowParts& parts) {
       route_by_token(cpu, o.how, *by_token, pass.token(row), logits.row(row), out.row(row));
     else
       route(cpu, o.how, logits.row(row), correction, by_expert, out.row(row));
+  };
+}
+
+RowFunction make(const SpreadWeightsOp& o, const RowParts& parts) {
+  const Place routed = parts.place(o.routed), out = parts.place(o.out);
+  return [=](const Pass&, int row) {
+    const float* from = routed.row(row);
+    std::fill_n(out.row(row), o.out.width, 0.0f);
+    for (int i = 0; i < o.chosen; ++i) out.row(row)[static_cast<int>(from[i])] = from[o.chosen + i];
   };
 }
 

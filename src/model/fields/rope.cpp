@@ -178,6 +178,7 @@ std::vector<double> proportional_frequencies(double theta, int head_dim, double 
 int dims_of(const Fields& f, const Parameters& p, const RopeWish& wish) {
   if (wish.dims > 0) return wish.dims;
   if (f.is_gguf()) return f.count_or({"", "rope.dimension_count"}, wish.head_dim, ConfigLimits::head_dim);
+  if (wish.part == 0) return wish.head_dim;
   if (f.has({"rotary_dim"})) return f.count_or({"rotary_dim"}, wish.head_dim, ConfigLimits::head_dim);
   const double part = p.number({"partial_rotary_factor|rotary_pct"}, wish.part, {.low = 0, .high = 1, .above_low = true});
   return part < 1 ? static_cast<int>(part * wish.head_dim) : wish.head_dim;
@@ -206,7 +207,8 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish) {
   }
   std::vector<double> frequencies = plain_frequencies(theta, dims);
   if (kind == "proportional") {
-    const double part = p.number({"partial_rotary_factor"}, wish.part, {.low = 0, .high = 1, .above_low = true});
+    const double part =
+        p.number({"partial_rotary_factor"}, wish.part > 0 ? wish.part : 1, {.low = 0, .high = 1, .above_low = true});
     frequencies = proportional_frequencies(theta, wish.head_dim, part, p.factor(1));
   } else if (kind == "linear") {
     const double factor = p.factor(0);

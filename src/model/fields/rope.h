@@ -20,7 +20,7 @@ struct RopeWish {
   int head_dim = 0;                 // of which the checkpoint may turn a part
   double theta = 10000;             // unless the checkpoint has one
   std::string_view layer_type = {};  // where parameters differ between types of layers
-  double part = 1.0;                // of the head, unless the checkpoint says
+  double part = 0;                  // of the head, unless the checkpoint says; 0: all, whatever config.json says
   int dims = 0;                     // turned dimensions, whatever the checkpoint says
   std::string_view kind = {};       // of scaling, unless the checkpoint says
   bool truncated = true;            // YaRN's ramp begins and ends at whole dimensions, unless the checkpoint says

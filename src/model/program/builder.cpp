@@ -282,7 +282,8 @@ void Builder::emit_all() {
 
 Rows Builder::embed() {
   Rows x = buffer(embedding_width());
-  emit(LookUpOp{.table = table(name("token_embd") + ".weight", {spec_.vocabulary, embedding_width()}),
+  const int tokens = spec_.embedded > 0 ? spec_.embedded : spec_.vocabulary;
+  emit(LookUpOp{.table = table(name("token_embd") + ".weight", {tokens, embedding_width()}),
                 .out = x,
                 .scale = spec_.embedding_scale});
   if (x.width != spec_.hidden) x = matmul(x, {matrix("project_in", spec_.hidden, x.width)});

@@ -104,10 +104,10 @@ struct RotateOp {
   bool back = false;
 };
 
-// heads *= 1 + beta * log(1 + floor((position + offset) / period))
+// heads *= 1 + beta * log(1 + floor((position + offset) / period)); or, with a power, (1 + (position + offset) / period)^power
 struct ScaleByPositionOp {
   Rows heads;
-  float beta = 0.0f;
+  float beta = 0.0f, power = 0.0f;
   std::int64_t period = 1;
   int offset = 0;
 };
@@ -138,6 +138,12 @@ struct RouteOp {
   RouterSpec how;
   Rows logits, out;
   TableId by_token = -1;  // the experts of a token id stand here; logits give only their weights
+};
+
+// out = the weight of every expert, 0 of those that are not chosen; routed: what a RouteOp gives.
+struct SpreadWeightsOp {
+  Rows routed, out;
+  int chosen = 0;
 };
 
 // out_i = sum over j of coefficient[i * inputs + j] * in_j  (+ in_i where `keep`); streams of equal width.
@@ -226,21 +232,23 @@ struct AttendOp {
   int then_every = 1;  // it has entries only at the last of so many positions
 };
 
-// The `kept` positions of the field of index keys with the best sum over heads of weight * relu(query * key * scale); or,
-// without weights, those of the best query * key * scale for each head, which stands for the KV head of its number (one
-// head: for all). Positions may compete in runs; see kernels/index_scores.h.
+// The `kept` positions of the field of index keys with the best sum over heads of weight * relu(query * key * scale), where
+// weights come from the row or are the same for all; or, without weights, those of the best query * key * scale for each
+// head, which stands for the KV head of its number (one head: for all). Positions may compete in runs; see
+// kernels/index_scores.h.
 struct ChooseOp {
   FieldId field;
   Rows queries, weights;
+  VectorId constant_weights = -1;  // [heads]
   int heads = 0, kept = 0;
   float scale = 1.0f;
   MaskId mask = -1;
   int run = 1, local_runs = 0;
-  int every = 1;  // there are entries only at the last of so many positions
+  int every = 1;  // there are entries only at the last of so many positions; with run as many, each stands for all of them
 };
 
 // At the last of every `every` positions: out = sum of values * softmax of (gates + bias) over these positions, channel by
-// channel; zeros elsewhere. overlapping: values and gates are [next | own], and the sum goes over `next` of the positions
+// channel, or without gates their mean; zeros elsewhere. overlapping: values and gates are [next | own], and the sum goes over `next` of the positions
 // of the window before and `own` of this one's.
 struct CompressOp {
   Rows values, gates, out;
@@ -310,7 +318,7 @@ struct HeadOp {
 };
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, StoreOp,
-                        RouteOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp,
+                        RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp,
                         GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, ConvolveOp,
                         RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
 

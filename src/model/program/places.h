@@ -50,6 +50,10 @@ struct Visit {
     read(o.logits);
     write(o.out);
   }
+  void operator()(const SpreadWeightsOp& o) const {
+    read(o.routed);
+    write(o.out);
+  }
   void operator()(const MixOp& o) const {
     read(o.in);
     read(o.coefficients);

@@ -36,6 +36,8 @@ struct MatrixPart {
   std::string bias = {};  // name of the bias tensor, whose values are ordered as the rows; empty: none
   Shape bias_shape = {};
   std::int64_t first_bias = 0;  // of a transposed part: where its values begin
+  int bias_rows = 1;            // so many stored rows share one value of the bias
+  bool same_bias = false;       // the bias has the part's outputs alone, in their order, whichever rows they are
 };
 
 // What one product multiplies. gated: two parts, the first decides how much of the second passes.
