@@ -72,7 +72,7 @@ ModelSpec cohere2_moe(const Fields& f) {
     if (average && !dense) made.halves.back().scale = 0.5f;
     return made;
   });
-  if (f.has({"rms_norm_eps"})) spec.norm.kind = NormOp::Kind::rms;
+  if (f.has({"rms_norm_eps", "attention.layer_norm_rms_epsilon"})) spec.norm.kind = NormOp::Kind::rms;
   return spec;
 }
 

@@ -306,7 +306,7 @@ MatrixId Builder::head_matrix() {
                                        : has_tensor(part.tensor) &&
                                              (!spec_.tied_head || !weights_->equal(part.tensor, embedding));
   if (!own) part.tensor = embedding;
-  if (spec_.head_bias) {
+  if (is_gguf() ? has_tensor(name("output") + ".bias") : spec_.head_bias) {  // GGUF metadata does not tell
     part.bias = name("output") + ".bias";
     part.bias_shape = {spec_.vocabulary};
   }
