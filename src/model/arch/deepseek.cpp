@@ -9,12 +9,13 @@
 namespace espalier {
 namespace {
 
-ModelSpec latent_decoder(const Fields& f, const RouterHabits& habits, int dense_first, const Block& attention) {
+ModelSpec latent_decoder(const Fields& f, const RouterHabits& habits, int dense_first, const Block& attention, bool bias = false) {
   Mlp mlp = gated_mlp(f);
-  mlp.bias = f.flag_or({"mlp_bias"}, false);
+  mlp.bias = bias;
   if (!f.has({"n_routed_experts|num_local_experts|num_experts", "expert_count"}))
     return decoder(f, [&](int) { return pre_norm(attention, mlp); });
-  const Experts experts = deepseek_experts(f, habits);
+  Experts experts = deepseek_experts(f, habits);
+  experts.shared_bias = bias;
   return decoder(f, [&](int layer) {
     return pre_norm(attention, is_dense_layer(f, layer, dense_first) ? Block(mlp) : Block(experts));
   });
@@ -26,7 +27,8 @@ ModelSpec latent_decoder(const Fields& f, const RouterHabits& habits, int dense_
 ModelSpec deepseek_v2(const Fields& f) {
   const RouterHabits habits{.sigmoid = false, .corrected = false, .renormalise = false, .never_renormalise_softmax = true};
   return latent_decoder(f, habits, 0,
-                        f.flag_or({"use_mla"}, true) ? Block(latent_attention(f)) : Block(grouped_attention(f)));
+                        f.flag_or({"use_mla"}, true) ? Block(latent_attention(f)) : Block(grouped_attention(f)),
+                        f.flag_or({"mlp_bias"}, false));
 }
 
 ModelSpec deepseek_v3(const Fields& f) {

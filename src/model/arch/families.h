@@ -13,6 +13,7 @@ ModelSpec apertus(const Fields&);
 ModelSpec arcee(const Fields&);
 ModelSpec aria_text(const Fields&);
 ModelSpec axk1(const Fields&);
+ModelSpec axk2(const Fields&);
 ModelSpec baichuan(const Fields&);
 ModelSpec bailing_moe(const Fields&);
 ModelSpec bailing_moe_v2(const Fields&);

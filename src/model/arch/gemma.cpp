@@ -94,6 +94,7 @@ ModelSpec vaultgemma(const Fields& f) {
 
 ModelSpec gemma3(const Fields& f) {
   Attention attention = gemma_attention(f);
+  attention.cap = 0;  // of final logits alone, whatever attn_logit_softcapping says
   attention.head_norm = Attention::HeadNorm::each;
   attention.query_norm.one_plus = true;
   const std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);

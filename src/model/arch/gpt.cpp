@@ -1,5 +1,7 @@
 // GPT-2: learned positions, matrices stored inputs first, LayerNorms and biases everywhere. GPT-NeoX (Pythia): a part of
 // each head turns; attention and MLP side by side. Source: GPT-2 report; GPT-NeoX-20B (arXiv 2204.06745).
+#include <cmath>
+
 #include "model/arch/families.h"
 
 namespace espalier {
@@ -14,7 +16,12 @@ ModelSpec gpt2(const Fields& f) {
   mlp.how.activation.kind = activation_of(f, "gelu_new");
   mlp.gated = false;
   mlp.bias = true;
-  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, mlp); });
+  const float scale = f.flag_or({"scale_attn_weights"}, true) ? 1.0f / std::sqrt(static_cast<float>(attention.head_dim)) : 1.0f;
+  const bool by_layer = f.flag_or({"scale_attn_by_inverse_layer_idx"}, false);
+  ModelSpec spec = decoder(f, [&](int layer) {
+    attention.scale = by_layer ? scale / static_cast<float>(layer + 1) : scale;
+    return pre_norm(attention, mlp);
+  });
   spec.norm = {NormOp::Kind::layer, static_cast<float>(f.number_or({"layer_norm_epsilon", "attention.layer_norm_epsilon"}, 1e-5)), true, true};
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.transposed = true;

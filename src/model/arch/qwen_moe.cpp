@@ -23,8 +23,11 @@ ModelSpec qwen2_moe(const Fields& f) {
   experts.router.renormalise = f.flag_or({"norm_topk_prob"}, false);
   experts.shared_inner = f.count({"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
   experts.shared_gated = true;
+  const bool slides = !f.is_gguf() && f.flag_or({"use_sliding_window"}, false);
   ModelSpec spec = decoder(f, [&](int layer) {
-    attention.visibility = qwen_window(f, layer);
+    const bool lower = layer % 2 == 0 && layer < f.integer_or({"max_window_layers"}, 28);
+    const bool window = slides && layer_is(f, layer, "sliding_attention", lower);
+    attention.visibility = Visibility::window(window ? f.integer_or({"sliding_window"}, 4096) : 0);
     return pre_norm(attention, qwen_layer_is_dense(f, layer) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.hf = {{"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
@@ -39,8 +42,9 @@ ModelSpec qwen3_moe(const Fields& f) {
   attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
   Experts experts = qwen_experts(f);
   experts.router.renormalise = f.flag_or({"norm_topk_prob"}, f.is_gguf());
+  const bool slides = !f.is_gguf() && f.flag_or({"use_sliding_window"}, false);
+  attention.visibility = Visibility::window(slides ? f.integer_or({"sliding_window"}, 4096) : 0);
   return decoder(f, [&](int layer) {
-    attention.visibility = qwen_window(f, layer);
     return pre_norm(attention, qwen_layer_is_dense(f, layer) ? Block(gated_mlp(f)) : Block(experts));
   });
 }

@@ -18,6 +18,7 @@ struct CausalConv {
   int taps = 4;
   bool bias = false;
   ActivationKind activation = ActivationKind::silu;
+  int apart = 1;  // rows from one tap to the next
 
   // In the place of the rows.
   void operator()(Builder& builder, Rows rows) const;

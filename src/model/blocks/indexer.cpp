@@ -39,7 +39,9 @@ FieldId Indexer::store(Builder& b, Rows keys) const {
 }
 
 MaskId Indexer::choose_windows(Builder& b, Rows x) const {
-  const Rows all = b.matmul(x, {b.matrix("indexer.attn_qk", (heads + 1) * dim, x.width)}, true);
+  std::vector<MatrixPart> parts = {b.matrix("indexer.attn_qk", (heads + 1) * dim, x.width)};
+  if (b.is_gguf()) parts = {b.matrix("indexer.attn_q", heads * dim, x.width), b.matrix("indexer.attn_k", dim, x.width)};
+  const Rows all = b.matmul(x, std::move(parts), true);
   const Rows queries = all.part(0, heads * dim);
   const FieldId field = store(b, mean_keys(b, all.part(heads * dim, dim)));
   if (query_norm) norm(b, queries, heads, *query_norm, "indexer.q_norm");

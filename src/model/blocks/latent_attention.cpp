@@ -20,16 +20,32 @@ LatentAttention::Projected LatentAttention::project(Builder& b, Rows x) const {
                             {b.matrix(low_rank ? "attn_q_a" : "attn_q", first, x.width, bias && low_rank),
                              b.matrix("attn_kv_a_mqa", width(), x.width, bias)},
                             true);
-  const Projected p{all.part(0, first), all.part(first, width())};
+  Projected p{all.part(0, first), all.part(first, width()), {}};
+  if (gate == Gate::in_query) {
+    p.both = b.buffer(2 * first);
+    for (int i = 0; i < 2; ++i) b.emit(CombineOp{.in = p.first, .out = p.both.part(i * first, first)});
+    p.first = p.both.part(0, first);
+  }
   normed(b, p.kept.part(0, rank), "attn_kv_a_norm", latent_factor);
   if (rope && rotated > 0) b.emit(RotateOp{b.rope(*rope), p.kept, 1, width(), rank, pairs});
   if (low_rank) normed(b, p.first, "attn_q_a_norm", 1.0f);
   return p;
 }
 
-Rows LatentAttention::queries(Builder& b, Rows base) const {
-  if (query_rank == 0) return base;
-  return b.matmul(base, {b.matrix("attn_q_b", heads * (plain + rotated), query_rank)}, true);
+std::pair<Rows, Rows> LatentAttention::queries(Builder& b, const Projected& p, Rows x) const {
+  const int of_head = plain + rotated, all = heads * of_head;
+  if (gate == Gate::in_query) {
+    MatrixPart query = b.matrix("attn_q_b", heads * (of_head + value), 2 * query_rank), by = query;
+    query.rows = {0, of_head, of_head + value};
+    by.rows = {of_head, value, of_head + value};
+    query.outputs = all;
+    by.outputs = heads * value;
+    const Rows out = b.matmul(p.both, {std::move(query), std::move(by)}, true);
+    return {out.part(0, all), out.part(all, heads * value)};
+  }
+  const Rows query = query_rank == 0 ? p.first : b.matmul(p.first, {b.matrix("attn_q_b", all, query_rank)}, true);
+  if (gate == Gate::none) return {query, Rows{}};
+  return {query, b.matmul(x, {b.matrix("attn_gate", gate == Gate::by_head ? heads : heads * value, x.width)})};
 }
 
 // attn_kv_b has, head by head, the rows that make its keys and those that make its values. The first ones, their inputs
@@ -107,16 +123,14 @@ Rows LatentAttention::operator()(Builder& b, Rows x) const {
   attend.heads = heads;
   if (indexer) attend.mask = (*indexer)(b, x, p.first);
   if (shares_choice) attend.mask = b.last_mask();
-  attend.queries = absorb_keys(b, queries(b, p.first));
+  const auto [query, by] = queries(b, p, x);
+  attend.queries = absorb_keys(b, query);
   attend.out = b.buffer(heads * rank);
   attend.scale = scale != 0.0f ? scale : 1.0f / std::sqrt(static_cast<float>(plain + rotated));
   if (sinks) attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
   b.emit(attend);
   const Rows out = expand_values(b, attend.out);
-  if (gate != Gate::none) {
-    const Rows by = b.matmul(x, {b.matrix("attn_gate", gate == Gate::by_head ? heads : out.width, x.width)});
-    b.emit(CombineOp{.in = out, .out = out, .gate = by, .gate_activation = ActivationKind::sigmoid});
-  }
+  if (by) b.emit(CombineOp{.in = out, .out = out, .gate = by, .gate_activation = ActivationKind::sigmoid});
   return b.matmul(out, {b.matrix("attn_output", b.spec().hidden, out.width, bias)});
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "model/blocks/indexer.h"
 #include "model/program/rope_spec.h"
@@ -33,8 +34,10 @@ struct LatentAttention {
   std::optional<Indexer> indexer;      // chooses the positions that are read
   bool shares_choice = false;          // reads those that an earlier layer's indexer has chosen
   bool sinks = false;
-  enum class Gate { none, by_value, by_head };
-  Gate gate = Gate::none;  // the output passes as much as the sigmoid of attn_gate says
+  // The output passes as much as the sigmoid of attn_gate says; in_query: attn_q_b has [query | gate] of each head, made of
+  // the short vector normed and as it was, side by side.
+  enum class Gate { none, by_value, by_head, in_query };
+  Gate gate = Gate::none;
 
   int width() const { return rank + rotated; }  // of what is kept
   Rows operator()(Builder& builder, Rows x) const;
@@ -42,9 +45,11 @@ struct LatentAttention {
  private:
   struct Projected {
     Rows first, kept;  // queries, or what they are made of
+    Rows both;         // the latter behind its norm and before
   };
   Projected project(Builder& b, Rows x) const;
-  Rows queries(Builder& b, Rows base) const;
+  // Also the gate, where it comes with them.
+  std::pair<Rows, Rows> queries(Builder& b, const Projected& p, Rows x) const;
   void normed(Builder& b, Rows rows, std::string_view role, float factor) const;
   MatrixPart key_part(Builder& b, int head) const;
   MatrixPart value_part(Builder& b, int head) const;

@@ -18,7 +18,7 @@ bool is_one_of(const Op& op) {
 }  // namespace
 
 bool is_of_rows(const Op& op) {
-  return !is_one_of<MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, ConvolveOp,
+  return !is_one_of<MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, NgramOp, ConvolveOp,
                     RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>(op);
 }
 

@@ -9,6 +9,7 @@
 #include "model/cpu/compress_stage.h"
 #include "model/cpu/conversions.h"
 #include "model/cpu/experts_stage.h"
+#include "model/cpu/ngram_stage.h"
 #include "model/cpu/rows_stage.h"
 #include "model/cpu/sequence_stages.h"
 
@@ -220,6 +221,11 @@ class Lowering {
   }
   void add(const CompressOp& o) {
     push(std::make_unique<CompressStage>(o, program_, place(o.values), o.gates ? place(o.gates) : Place(), place(o.out)));
+  }
+  void add(const NgramOp& o) {
+    std::vector<const Tensor*> tables;
+    for (const TableId id : o.tables) tables.push_back(loaded_.tables[static_cast<std::size_t>(id)]);
+    push(std::make_unique<NgramStage>(o, std::move(tables), place(o.out)));
   }
   void add(const ConvolveOp& o) {
     push(std::make_unique<ConvolveStage>(o, program_, place(o.in), place(o.out)));

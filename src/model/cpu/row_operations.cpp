@@ -192,6 +192,21 @@ RowFunction make(const ScaleByPositionOp& o, const RowParts& parts) {
   };
 }
 
+RowFunction make(const DotOp& o, const RowParts& parts) {
+  const Place left = parts.place(o.left), right = parts.place(o.right), out = parts.place(o.out);
+  const std::int64_t each = o.left.width / o.out.width;
+  return [=](const Pass&, int row) {
+    for (std::int64_t g = 0; g < o.out.width; ++g) {
+      const float *a = left.row(row) + g * each, *b = right.row(row) + g * each;
+      double sum = 0;
+      for (std::int64_t i = 0; i < each; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+      sum *= static_cast<double>(o.scale);
+      if (o.root && sum != 0) sum = std::copysign(std::sqrt(std::max(std::abs(sum), 1e-6)), sum);
+      out.row(row)[g] = static_cast<float>(sum);
+    }
+  };
+}
+
 RowFunction make(const StoreOp& o, const RowParts& parts) {
   const Place keys = parts.place(o.keys), values = o.values ? parts.place(o.values) : Place();
   const TokenField field = parts.program.keeps.per_token[static_cast<std::size_t>(o.field)];

@@ -13,6 +13,7 @@ namespace {
 // Whether later tokens read what the operation writes.
 bool stores(const Op& op) {
   return std::holds_alternative<StoreOp>(op) || std::holds_alternative<CompressOp>(op) ||
+         std::holds_alternative<NgramOp>(op) ||
          std::holds_alternative<ConvolveOp>(op) || std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op);
 }
 
@@ -119,6 +120,23 @@ VectorId Builder::constant(std::vector<float> values) {
 TableId Builder::table(const std::string& tensor, Shape shape) {
   program_.needs.tables.push_back({tensor, std::move(shape)});
   return static_cast<TableId>(program_.needs.tables.size()) - 1;
+}
+
+std::vector<TableId> Builder::table_parts(const std::string& stem, std::int64_t rows, int width) {
+  const auto rows_of = [&](const std::string& name) {
+    const Tensor* part = weights_ != nullptr ? weights_->find(name) : nullptr;
+    return part != nullptr ? part->rows() : 0;
+  };
+  const std::string whole = stem + ".weight";
+  if (weights_ == nullptr || has_tensor(whole)) return {table(whole, {std::max(rows, rows_of(whole)), width})};
+  std::vector<TableId> parts;
+  while (rows > 0) {
+    const std::string name = fmt::format("{}.shard_{}.weight", stem, parts.size());
+    const std::int64_t each = rows_of(name) > 0 ? rows_of(name) : rows;
+    parts.push_back(table(name, {each, width}));
+    rows -= each;
+  }
+  return parts;
 }
 
 // --- what is kept ---

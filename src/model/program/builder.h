@@ -46,6 +46,8 @@ class Builder {
   std::vector<float>& values(VectorId id) { return program_.vectors[static_cast<std::size_t>(id)]; }
   VectorId constant(std::vector<float> values);
   TableId table(const std::string& tensor, Shape shape);
+  // One table, which checkpoints may have in shards: <stem>.shard_0.weight and so on.
+  std::vector<TableId> table_parts(const std::string& stem, std::int64_t rows, int width);
 
   // --- what is kept ---
   FieldId field(TokenField field);

@@ -112,6 +112,14 @@ struct ScaleByPositionOp {
   int offset = 0;
 };
 
+// out[g] = scale * sum of left * right over the g-th of as many equal parts as `out` is wide; root: then
+// sign(out) * sqrt(max(|out|, 1e-6)).
+struct DotOp {
+  Rows left, right, out;
+  float scale = 1.0f;
+  bool root = false;
+};
+
 // Writes the row's keys and values (or latent, or keys alone) into its slot.
 struct StoreOp {
   FieldId field;
@@ -258,6 +266,19 @@ struct CompressOp {
   std::size_t state = 0;  // [1 or, overlapping, 2][greatest gate, sum, weighted sum][width of out]
 };
 
+// Rows of a table (in parts, one behind the other), those of some heads side by side. The n-gram of the last n tokens,
+// 2 <= n <= longest, is hashed by heads_each heads: the tokens times their multipliers, newest first, joined by exclusive
+// or, modulo the head's size, counted from the head's offset. Tokens at or before the last `end` count as `end`, and so
+// do those before the text. State: the last longest - 1 tokens.
+struct NgramOp {
+  std::vector<TableId> tables;
+  int longest = 0, heads_each = 0;
+  std::vector<std::int64_t> multipliers, offsets, sizes;  // [longest], [heads], [heads]
+  std::int64_t end = 0;
+  Rows out;
+  std::size_t state = 0;
+};
+
 // out = silu(bias + sum over j of weights[j][c] * in[t - taps + 1 + j][c]); state: the last taps - 1 inputs.
 struct ConvolveOp {
   Rows in, out;
@@ -317,9 +338,9 @@ struct HeadOp {
   float scale = 1.0f, cap = 0.0f;
 };
 
-using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, StoreOp,
+using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp, StoreOp,
                         RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp,
-                        GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, ConvolveOp,
+                        GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, NgramOp, ConvolveOp,
                         RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

@@ -42,6 +42,12 @@ struct Visit {
   }
   void operator()(const RotateOp& o) const { write(o.heads, true); }
   void operator()(const ScaleByPositionOp& o) const { write(o.heads, true); }
+  void operator()(const DotOp& o) const {
+    read(o.left);
+    read(o.right);
+    write(o.out);
+  }
+  void operator()(const NgramOp& o) const { write(o.out); }
   void operator()(const StoreOp& o) const {
     read(o.keys);
     read(o.values);
