@@ -113,6 +113,7 @@ ModelSpec olmo_hybrid(const Fields&);
 ModelSpec olmoe(const Fields&);
 ModelSpec opt(const Fields&);
 ModelSpec orion(const Fields&);
+ModelSpec pangu_embedded(const Fields&);
 ModelSpec persimmon(const Fields&);
 ModelSpec phi(const Fields&);
 ModelSpec phi3(const Fields&);

@@ -15,6 +15,13 @@ ModelSpec llama(const Fields& f) {
   return decoder(f, [&](int) { return pre_norm(attention, mlp); });
 }
 
+// openPangu Embedded: biases of attention, and rotation by halves in GGUF files too.
+ModelSpec pangu_embedded(const Fields& f) {
+  Attention attention = grouped_attention(f);
+  attention.qkv_bias = attention.out_bias = f.flag_or({"bias|attention_bias"}, true);
+  return decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
+}
+
 // Ministral: layers with and without a window.
 ModelSpec ministral(const Fields& f) {
   Attention attention = grouped_attention(f);

@@ -119,6 +119,7 @@ constexpr Architecture kTable[] = {
     {"olmoe", "Olmoe", "olmoe", olmoe},
     {"opt", "OPT", "", opt},
     {"orion", "Orion", "orion", orion},
+    {"pangu_embedded", "PanguEmbedded", "pangu-embedded", pangu_embedded, "PanguEmbedded"},
     {"persimmon", "Persimmon", "", persimmon},
     {"phi", "Phi", "phi2", phi},
     {"phi3", "Phi3", "phi3", phi3},
