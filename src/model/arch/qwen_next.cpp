@@ -70,7 +70,7 @@ ModelSpec hybrid(const Fields& f, DeltaRule::Stored stored, const std::function<
   spec.norm.one_plus = true;
   spec.names.hf = kQwenNextNames;
   spec.names.gguf = {{"ffn_norm", "post_attention_norm"}};
-  spec.draft = DraftLayer{pre_norm(gated_attention(f), mlp(0)), draft_names(spec.names), true};
+  spec.draft = DraftLayer{pre_norm(qwen_gated_attention(f), mlp(0)), draft_names(spec.names), true};
   return spec;
 }
 
