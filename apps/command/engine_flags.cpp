@@ -85,14 +85,15 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
   add.size("--kv-touch-ahead", o.kv_touch_ahead_bytes,
            "of the pool that is given its memory before a prompt needs it, while nothing runs (K, M, G; 0 = none)");
   add.value("--speculative-algorithm", o.speculative, "NAME",
-            "none, ngram (drafts from the request's own text), tree (also from other texts) or draft (also by a small "
-            "model); same bits, fewer steps");
+            "none, ngram (drafts from the request's own text), tree (also from other texts), draft (also by a small "
+            "model) or NEXTN (also by the layer that predicts further tokens which some checkpoints bring; EAGLE is the "
+            "same); same bits, fewer steps");
   add.value("--speculative-draft-model,--speculative-draft-model-path,--model-draft", o.draft_model, "MODEL",
             "the small model of draft: same vocabulary; named as MODEL is");
   add.value("--speculative-num-draft-tokens,--draft-max", o.draft_tokens, "TOKENS",
             "guesses that are verified at once, at most; fewer when fewer pay; 0 = 16");
   add.value("--speculative-num-steps", o.draft_steps, "N",
-            "steps of the draft model for them, at most; 0 = as many as draft tokens");
+            "steps of the draft model or layer for them, at most; 0 = as many as draft tokens");
   add.value("--random-seed", o.random_seed, "SEED", "of requests that bring none; -1 = from the system");
 }
 

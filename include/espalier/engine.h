@@ -53,10 +53,10 @@ struct EngineOptions {
   bool fair_tenants = false;            // tenants take turns by tokens computed
   bool radix_cache = true;
   std::string eviction = "lru";      // of cached prefixes: lru | lfu | cost (cheapest to compute again for its use)
-  std::string speculative = "none";  // none | ngram | tree | draft, verified in one chunk; results are the same bits
+  std::string speculative = "none";  // none | ngram | tree | draft | NEXTN, verified in one chunk; the same bits
   std::string draft_model;           // of draft: a small model of the same vocabulary, as model_path
   int draft_tokens = 0;              // guesses in one chunk, at most; as many as pay; 0 = 16
-  int draft_steps = 0;               // of the draft model for one chunk, at most; 0 = as draft_tokens
+  int draft_steps = 0;               // of the draft model or layer for one chunk, at most; 0 = as draft_tokens
   double conservativeness = 1.0;     // of the estimate of output lengths at admission
   bool jump_forward = true;          // text that a constraint forces is read as a prompt is, not token by token
   GrammarLimits grammar_limits;      // of each constraint

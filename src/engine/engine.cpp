@@ -70,7 +70,8 @@ struct Engine::Impl {
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
-  std::unique_ptr<LoadedDraft> draft;  // null: no model guesses
+  std::unique_ptr<LoadedDraft> draft;  // null: no other model guesses
+  std::unique_ptr<LayerGuesser> layer;  // null: the model has no layer that does
   std::unique_ptr<GrammarCache> grammars;
   std::unique_ptr<GrammarQueue> masks;  // null until the first constraint
   std::once_flag masks_started;
@@ -143,6 +144,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   describe(fits);
   if (draft) ESP_CHECK(draft->give_pool(layout, fits.pool, info.end_tokens, *team));
   if (draft) info.draft_model = draft->description;
+  if (decoder->draft_layer() != nullptr) info.draft_model = "the layer that the checkpoint brings (NEXTN)";
 
   CoreOptions core_options;
   core_options.max_running = chosen.max_running;
@@ -163,6 +165,10 @@ Result<> Engine::Impl::open(const Progress& progress) {
   runner = std::make_unique<ModelRunner>(*decoder, kv, states.cells() > 0 ? &states : nullptr, *team, info.end_tokens);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   if (draft) core->attach(*draft->model);
+  if (decoder->draft_layer() != nullptr) {
+    layer = std::make_unique<LayerGuesser>(*decoder->draft_layer(), kv.view(), *team, info.end_tokens);
+    core->attach(*layer);
+  }
   grammars = std::make_unique<GrammarCache>(files.tokenizer, options.grammar_limits,
                                             static_cast<std::size_t>(options.grammar_cache_bytes));
   open_disk_cache();

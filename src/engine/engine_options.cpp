@@ -117,14 +117,17 @@ Result<EvictionKind> eviction_of(const EngineOptions& o) {
   return meaning(kKinds, "radix-eviction-policy", o.eviction, "lru, lfu or cost");
 }
 
+}  // namespace
+
 Result<DraftSource> draft_source_of(const EngineOptions& o) {
   constexpr std::pair<std::string_view, DraftSource> kSources[] = {
       {"none", DraftSource::none}, {"", DraftSource::none},       {"ngram", DraftSource::ngram},
-      {"tree", DraftSource::tree}, {"draft", DraftSource::model}, {"standalone", DraftSource::model}};
+      {"tree", DraftSource::tree}, {"draft", DraftSource::model}, {"standalone", DraftSource::model},
+      {"nextn", DraftSource::layer}, {"eagle", DraftSource::layer}};
   std::string word = o.speculative;
   for (char& c : word)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  ESP_TRY(const DraftSource source, meaning(kSources, "speculative-algorithm", word, "none, ngram, tree or draft"));
+  ESP_TRY(const DraftSource source, meaning(kSources, "speculative-algorithm", word, "none, ngram, tree, draft or NEXTN"));
   if (source == DraftSource::model && o.draft_model.empty())
     return bad_request("--speculative-algorithm draft needs a small model to draft with: --speculative-draft-model",
                        "speculative_draft_model");
@@ -135,6 +138,8 @@ Result<DraftSource> draft_source_of(const EngineOptions& o) {
         "speculative_algorithm");
   return source;
 }
+
+namespace {
 
 Result<Activations> activations_of(const EngineOptions& o) {
   constexpr std::pair<std::string_view, Activations> kModes[] = {{"int8", Activations::int8},

@@ -36,6 +36,7 @@ struct EngineChoices {
 };
 
 Result<EngineChoices> choices_of(const EngineOptions& options);
+Result<DraftSource> draft_source_of(const EngineOptions& options);
 // Tokens of context and of the pool. The model's own context is 0 when its files do not tell it.
 Result<int> context_of(const EngineOptions& options, std::int64_t of_the_model);
 // `beside`: bytes of the pool's memory that states take.

@@ -8,15 +8,66 @@
 namespace espalier {
 
 struct Decoder::Impl {
+  // A program that is carried out with what was loaded.
+  class Running {
+   public:
+    Result<> lower(const Program& program, Loaded& loaded, int max_rows) {
+      loaded_ = &loaded;
+      vocabulary_ = program.vocabulary;
+      ESP_TRY(lowered_, espalier::lower(program, loaded, max_rows));
+      return success();
+    }
+    std::span<float> forward(const Batch& batch, const KvView& kv) {
+      Pass pass(batch, kv, loaded_->with);
+      for (RopeTables& rope : loaded_->ropes) rope.reserve(pass.positions(), pass.rope_lengths());
+      for (const auto& stage : lowered_.stages) stage->run(pass);
+      return {lowered_.logits.first, static_cast<std::size_t>(pass.rows()) * static_cast<std::size_t>(vocabulary_)};
+    }
+    void logits_again(int row, int first, std::span<float> out) const {
+      lowered_.head->again(loaded_->with.cpu, row, first, out);
+    }
+
+   private:
+    Loaded* loaded_ = nullptr;
+    int vocabulary_ = 0;
+    Lowered lowered_{{}, BufferMemory(0), {}};
+  };
+
+  // The program of the layer that drafts.
+  class DraftProgram final : public Model {
+   public:
+    // Its operations are over the model's buffers, fields and needs.
+    static Result<std::unique_ptr<DraftProgram>> make(const Program& of_model, Loaded& loaded, int max_rows) {
+      auto draft = std::make_unique<DraftProgram>();
+      draft->program_ = of_model;
+      draft->program_.ops = std::move(draft->program_.draft_ops);
+      draft->max_rows_ = max_rows;
+      ESP_CHECK(draft->running_.lower(draft->program_, loaded, max_rows));
+      return draft;
+    }
+    int vocabulary() const override { return program_.vocabulary; }
+    int max_rows() const override { return max_rows_; }
+    std::span<float> forward(const Batch& batch, const KvView& kv) override { return running_.forward(batch, kv); }
+    void logits_again(int row, int first, std::span<float> out) const override {
+      running_.logits_again(row, first, out);
+    }
+
+   private:
+    Program program_;
+    int max_rows_ = 0;
+    Running running_;
+  };
+
   DecoderOptions options;
   Program program;
   Loaded loaded;
-  Lowered lowered{{}, BufferMemory(0), {}};
+  Running running;
+  std::unique_ptr<DraftProgram> draft;  // null: the program has no layer that drafts
   std::shared_ptr<PanelFile> overflow;
   bool all_overflow = false;
 
   Impl(Program p, const DecoderOptions& o, ComputeTeam& team)
-      : options(o), program(std::move(p)), loaded{program, {cpu_kernels(), team, o.activations}, {}, {}, {}} {}
+      : options(o), program(std::move(p)), loaded{{cpu_kernels(), team, o.activations}, {}, {}, {}} {}
 
   Result<> load(const Weights& weights, const Progress& progress) {
     ESP_CHECK(load_matrices(weights, progress));
@@ -25,7 +76,9 @@ struct Decoder::Impl {
       loaded.tables.push_back(table);
     }
     for (const RopeSpec& rope : program.ropes) loaded.ropes.emplace_back(rope);
-    ESP_TRY(lowered, lower(loaded, options.max_rows));
+    ESP_CHECK(running.lower(program, loaded, options.max_rows));
+    if (program.draft_ops.empty()) return success();
+    ESP_TRY(draft, DraftProgram::make(program, loaded, options.max_rows));
     return success();
   }
 
@@ -104,14 +157,15 @@ std::vector<NamedMatrix> Decoder::matrices() const {
 }
 
 std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {
-  Pass pass(batch, kv, impl_->loaded.with);
-  for (RopeTables& rope : impl_->loaded.ropes) rope.reserve(pass.positions(), pass.rope_lengths());
-  for (const auto& stage : impl_->lowered.stages) stage->run(pass);
-  return {impl_->lowered.logits.first, static_cast<std::size_t>(pass.rows()) * static_cast<std::size_t>(vocabulary())};
+  return impl_->running.forward(batch, kv);
 }
 
 void Decoder::logits_again(int row, int first, std::span<float> out) const {
-  impl_->lowered.head->again(impl_->loaded.with.cpu, row, first, out);
+  impl_->running.logits_again(row, first, out);
+}
+
+Model* Decoder::draft_layer() {
+  return impl_->draft.get();
 }
 
 }  // namespace espalier

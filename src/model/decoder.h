@@ -45,6 +45,10 @@ class Decoder final : public Model {
   int max_rows() const override;
   std::span<float> forward(const Batch& batch, const KvView& kv) override;
   void logits_again(int row, int first, std::span<float> out) const override;
+  // The layer that drafts, over the same pool: given a sequence's last token, whose position the model has not computed,
+  // logits of the token behind it; then of the token behind that guess, and so on. It writes into the rows' slots what the
+  // model will write there again. Null: the program has none (ModelSpec::drafts).
+  Model* draft_layer();
 
  private:
   struct Impl;

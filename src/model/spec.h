@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,18 @@ struct Layer {
   Block body = {};  // instead: x -> x of the next layer
 };
 
+// A layer behind the last one that guesses the token after the next (multi-token prediction). Its input is one matrix times
+// [embedding of a token | what the model made of the token before, behind the last norm], both normed. Applied again to
+// what it made itself it guesses further.
+// Roles: nextn.eh_proj, nextn.enorm, nextn.hnorm, nextn.shared_head_norm; nextn.embed_tokens and nextn.shared_head_head
+// where the file has them; those of the layer.
+// Source: DeepSeek-V3 (arXiv 2412.19437), section 2.2.
+struct DraftLayer {
+  Layer layer;
+  Names names;
+  bool ends_apart = false;  // HF: what is not of the layer itself stands outside its prefix
+};
+
 struct ModelSpec {
   int vocabulary = 0, hidden = 0;
   Names names;
@@ -63,6 +76,8 @@ struct ModelSpec {
   float logit_scale = 1.0f, logit_cap = 0.0f;
   std::int64_t longest = 2048;  // text, where the checkpoint does not say
   Block enter = {}, leave = {};  // behind the embedding, before the last norm; for several residual streams
+  std::optional<DraftLayer> draft;  // that checkpoints of the family may bring
+  bool drafts = false;              // it is wanted
 };
 
 }  // namespace espalier

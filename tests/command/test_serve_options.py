@@ -150,7 +150,7 @@ class Values(unittest.TestCase):
                       ("--activations", "int4"), ("--load-format", "pickle"), ("--cache-disk", "-4"), ("--cache-disk", "much"),
                       ("--random-seed", "-2"), ("--schedule-conservativeness", "0"), ("--target-itl", "-1"), ("--io-threads", "0"),
                       ("--sampling-defaults", "mine"), ("--default-chat-template-kwargs", "[1]"), ("--max-running-requests", "-1"),
-                      ("--speculative-algorithm", "EAGLE"), ("--api-key", ""), ("--chunked-prefill-size", "-2"), ("--nothing", "1")):
+                      ("--speculative-algorithm", "EAGLE3"), ("--api-key", ""), ("--chunked-prefill-size", "-2"), ("--nothing", "1")):
             ended = config(*flags, code=2)
             self.assertIn(flags[0][2:] if flags[0] != "--nothing" else "--nothing is not known here", ended.err, flags)
             self.assertEqual(ended.out, "")

@@ -1,7 +1,8 @@
-"""A server with a draft model: tokens and log-probabilities of one without, drafts that come true, vocabularies that differ."""
+"""A server with a draft model, or a checkpoint that brings a layer to draft with: tokens and log-probabilities of one without, drafts that
+come true, what cannot draft."""
 import unittest
 
-from harness import GOLDEN, MODEL, Server, in_parallel
+from harness import GOLDEN, MODEL, SOURCE, Server, in_parallel
 
 ROUNDS = 100  # whether a draft pays is for the clock to say, so one that comes true is waited for
 
@@ -18,7 +19,7 @@ def told(reply):
     """What a client gets that must not depend on drafts."""
     meta = reply["meta_info"]
     return (reply["text"], reply["output_ids"],
-            *(meta[key] for key in ("output_token_logprobs", "output_top_logprobs", "input_token_logprobs", "finish_reason")))
+            *(meta.get(key) for key in ("output_token_logprobs", "output_top_logprobs", "input_token_logprobs", "finish_reason")))
 
 
 def answers(server):
@@ -61,6 +62,38 @@ class DraftModel(unittest.TestCase):
         self.assertEqual(server.process.wait(60), 2, server.text())
         self.assertIn("--speculative-draft-model has another vocabulary than the model: 288 ids instead of 320; a smaller model of the same "
                       "family would do", server.text())
+
+
+def constrained():
+    """Outputs of a form: guesses ride along where the form leaves a choice, what is forced comes at once."""
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "n": {"type": "integer"}}, "required": ["name", "n"]}
+    for i, form in enumerate(({"json_schema": schema}, {"regex": "[a-z ]{20,60}"}, {"json_schema": schema})):
+        yield {"text": "Say what you know.", "return_logprob": i == 2,
+               "sampling_params": {**form, "temperature": 0.8 * (i % 2), "sampling_seed": 5, "max_new_tokens": 60}}
+
+
+class OwnLayer(unittest.TestCase):
+    """Checkpoints that bring a layer which predicts further tokens: with recurrent layers and without."""
+
+    def test_the_layer_changes_no_answer_and_its_guesses_come_true(self):
+        for name in ("nextn-glm4-moe", "nextn-qwen3-next"):
+            model = SOURCE / "tests" / "data" / "goldens" / "nextn" / name
+            with Server(model=model) as server:
+                plain, formed = answers(server), [told(server.generate(**body))[:2] for body in constrained()]
+            with Server("--speculative-algorithm", "NEXTN", "--speculative-num-steps", "3", "--speculative-num-draft-tokens", "3", model=model) as server:
+                for _ in range(ROUNDS):
+                    self.assertEqual(answers(server), plain, name)
+                    self.assertEqual([told(server.generate(**body))[:2] for body in constrained()], formed, name)
+                    if server.metric("espalier_spec_accepted_tokens_total") > 0:
+                        break
+                self.assertGreater(server.metric("espalier_spec_accepted_tokens_total"), 0, name)
+
+    def test_a_checkpoint_without_one_is_refused_at_start(self):
+        for word in ("NEXTN", "EAGLE"):
+            server = Server("--speculative-algorithm", word, wait=False)
+            self.addCleanup(server.kill)
+            self.assertEqual(server.process.wait(60), 2, server.text())
+            self.assertIn("needs a checkpoint with a layer that predicts further tokens, but models of this architecture bring none", server.text())
 
 
 if __name__ == "__main__":

@@ -1,17 +1,11 @@
 #include "engine/draft/draft_model.h"
 
-#include <chrono>
-#include <cmath>
-
-#include "engine/step/choose_token.h"
-#include "sampling/logprobs.h"
+#include "engine/step/sequence.h"
 
 namespace espalier {
 
 DraftModel::DraftModel(Model& model, KvView kv, ComputeTeam& team, DraftModelOptions options)
-    : model_(model),
-      kv_(kv),
-      team_(team),
+    : Guesser(model, kv, team, options.end_tokens),
       options_(std::move(options)),
       allocator_(options_.slots),
       tree_(allocator_) {}
@@ -57,48 +51,17 @@ bool DraftModel::make_room(Sequence& s, int rows) {
   return cache.held.grow(allocator_, wanted);
 }
 
-double DraftModel::step(std::span<Turn> turns) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::span<float> logits = forward(turns);
-  const auto vocabulary = static_cast<std::size_t>(model_.vocabulary());
-  std::vector<Turn*> guessing;
-  for (Turn& turn : turns)
-    if (turn.wants_guess) guessing.push_back(&turn);
-  team_.run(static_cast<int>(guessing.size()), [&](int i) {
-    const auto at = static_cast<std::size_t>(i);
-    guess(*guessing[at], logits.subspan(at * vocabulary, vocabulary));
-  });
-  for (const Turn& turn : turns) {
-    constexpr int kText = 32;  // rows that others may well have in common with it
-    DraftCache& cache = turn.sequence->drafting.cache;
-    for (int i = 0; i < turn.rows; ++i, ++cache.stored)
-      if (cache.stored >= turn.sequence->known()) cache.guessed.push_back(turn.sequence->token_at(cache.stored));
-    if (turn.rows >= kText) cache.held.give_to(tree_, turn.sequence->tokens, cache.stored);
-  }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+int DraftModel::add(RaggedBatch& batch, const Turn& turn) const {
+  const DraftCache& cache = turn.sequence->drafting.cache;
+  return batch.add(*turn.sequence, cache.held, cache.stored, turn.rows);
 }
 
-std::span<float> DraftModel::forward(std::span<const Turn> turns) {
-  batch_.clear();
-  for (const Turn& turn : turns) {
-    const DraftCache& cache = turn.sequence->drafting.cache;
-    const int row_begin = batch_.add(*turn.sequence, cache.held, cache.stored, turn.rows);
-    if (turn.wants_guess) batch_.want_logits(row_begin + turn.rows - 1);
-  }
-  return model_.forward(batch_.finish(), kv_);
-}
-
-// Runs on any member of the team. A row that is not numbers gives no guess: it is the target that answers for those.
-void DraftModel::guess(Turn& turn, std::span<float> logits) const {
-  thread_local Logprobs logprobs;
-  const Sequence& s = *turn.sequence;
-  const int position = s.drafting.cache.stored + turn.rows;  // of the guess
-  const auto pick = choose_token(logits, s, position - s.prompt_tokens(), options_.end_tokens);
-  if (!pick.ok()) return;
-  turn.guess = pick->token;
-  turn.confidence = pick->probability;
-  if (s.request->sampling().greedy() && logprobs.read(logits).ok())
-    turn.confidence = std::exp(logprobs.of(pick->token));
+void DraftModel::computed(const Turn& turn) {
+  constexpr int kText = 32;  // rows that others may well have in common with it
+  DraftCache& cache = turn.sequence->drafting.cache;
+  for (int i = 0; i < turn.rows; ++i, ++cache.stored)
+    if (cache.stored >= turn.sequence->known()) cache.guessed.push_back(turn.sequence->token_at(cache.stored));
+  if (turn.rows >= kText) cache.held.give_to(tree_, turn.sequence->tokens, cache.stored);
 }
 
 void DraftModel::let_go(Sequence& s) {

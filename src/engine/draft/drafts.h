@@ -2,7 +2,7 @@
 //
 // Guesses come from texts, longest agreement first: the radix tree (another sequence went on from the very same
 // tokens), the sequence's own text, finished texts of the same scope (what followed the same suffix before); or from a
-// small draft model (draft_model.h), which several sequences ask in one batch. A guess costs one more row in the next
+// guesser (guesser.h: a small draft model, a layer of the model itself), which several sequences ask in one batch. A guess costs one more row in the next
 // step, a model's also its own time, and gives a token when the target model would have said it; results do not depend
 // on guesses, only time does. How many pay follows from what rows and the draft model's steps cost (measured) and how
 // often guesses came true.
@@ -17,7 +17,7 @@
 
 #include "cache/radix_tree.h"
 #include "engine/draft/draft_acceptance.h"
-#include "engine/draft/draft_model.h"
+#include "engine/draft/guesser.h"
 #include "engine/draft/suffix_index.h"
 #include "engine/step/step_cost.h"
 #include "engine/step/undrafted_step_times.h"
@@ -26,8 +26,9 @@ namespace espalier {
 
 struct Sequence;
 
-// ngram: own text; tree: also the radix tree and finished texts; model: also a draft model.
-enum class DraftSource { none, ngram, tree, model };
+// ngram: own text; tree: also the radix tree and finished texts; model: also a draft model; layer: also a layer that the
+// checkpoint brings.
+enum class DraftSource { none, ngram, tree, model, layer };
 
 // Part of a sequence; empty until it first decodes.
 struct DraftState {
@@ -54,8 +55,9 @@ class Drafts {
   Drafts(DraftSource source, const RadixTree& tree, DraftLimits limits = {})
       : source_(source), limits_(limits), tree_(tree) {}
 
-  void use(DraftModel& model) { model_ = &model; }
+  void use(Guesser& model) { model_ = &model; }
   bool on() const { return source_ != DraftSource::none; }
+  bool by_layer() const { return source_ == DraftSource::layer; }
 
   // Puts guesses behind the last tokens of decoding sequences, at most `room` in all.
   void propose(std::span<Sequence* const> sequences, int room);
@@ -102,7 +104,7 @@ class Drafts {
   bool round_pays(std::vector<Asked>& asked) const;
   bool take_round(std::vector<Asked>& asked);
   void charge_round(int rows, int turns, double seconds);
-  bool take_guess(Asked& asked, const DraftModel::Turn& turn, double seconds);
+  bool take_guess(Asked& asked, const Guesser::Turn& turn, double seconds);
   void trim(Sequence& sequence);
   void model_verified(Sequence& sequence, int accepted, int rejected);
 
@@ -110,7 +112,7 @@ class Drafts {
   DraftSource source_;
   DraftLimits limits_;
   const RadixTree& tree_;
-  DraftModel* model_ = nullptr;
+  Guesser* model_ = nullptr;  // the draft model, or what stands for one
   StepCost cost_, model_cost_;     // of decoding steps; of the draft model's
   double worth_ = 0;               // of a token: the time that one takes now
   double catch_up_row_ = 0;        // seconds of a row of text that the draft model reads

@@ -69,7 +69,7 @@ bool Drafts::round_pays(std::vector<Asked>& asked) const {
 // One step of the draft model: the next guess of everybody that has caught up. Texts are read one in a step: another
 // may turn out to be the same. False when nobody can go on.
 bool Drafts::take_round(std::vector<Asked>& asked) {
-  std::vector<DraftModel::Turn> turns;
+  std::vector<Guesser::Turn> turns;
   int all = 0;
   bool reads = false;
   std::erase_if(asked, [&](const Asked& a) {
@@ -99,7 +99,7 @@ void Drafts::charge_round(int rows, int turns, double seconds) {
 }
 
 // False when the sequence has no more guesses to expect in this draft.
-bool Drafts::take_guess(Asked& a, const DraftModel::Turn& turn, double seconds) {
+bool Drafts::take_guess(Asked& a, const Guesser::Turn& turn, double seconds) {
   if (turn.guess < 0) return false;
   DraftState& state = a.sequence->drafting;
   if (!std::exchange(state.by_model, true)) {  // in place of what texts gave

@@ -8,6 +8,7 @@
 
 #include "base/memory_room.h"
 #include "engine/load/packed_cache.h"
+#include "model/weights/check.h"
 
 namespace espalier {
 namespace {
@@ -56,6 +57,7 @@ Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFile
   Weights weights(*files.weights, files.naming, packed.weights());
   const std::filesystem::path folder = overflow_folder(options);
   if (loaded.mapped_bytes == 0) weights.may_overflow({folder, memory_for_weights()});
+  if (files.config.spec.drafts) ESP_CHECK(check_draft_layer(weights, files.config.spec));
   auto decoder = Decoder::load(files.config.spec, weights, decoder_options, team, report);
   if (!decoder.ok() && decoder.error().kind == Error::Kind::out_of_memory) return short_of_memory(decoder.error());
   ESP_TRY(loaded.decoder, std::move(decoder));

@@ -91,6 +91,35 @@ TEST_F(EngineWithDraftModel, AnswersAsWithoutAlsoFromDisk) {
   EXPECT_EQ(talk(options), plain);
 }
 
+TEST_F(EngineWithDraftModel, ALayerOfTheCheckpointsOwnAnswersAsWithoutAlsoFromDisk) {
+  for (const char* model : {"nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next"}) {
+    options.model_path = testing::data(std::string("goldens/nextn/") + model).string();
+    options.draft_model.clear();
+    options.cache_scratch.clear();
+    options.cache_disk_bytes = 0;
+    options.speculative = "none";
+    const auto plain = talk(options);
+    std::uint64_t accepted = 0;
+    options.speculative = "NEXTN";
+    EXPECT_EQ(talk(options, &accepted), plain) << model;
+    EXPECT_GT(accepted, 0u) << model;
+    options.speculative = "eagle";
+    options.cache_scratch = (scratch / model).string();
+    options.cache_disk_bytes = 64 << 20;
+    EXPECT_EQ(talk(options), plain) << model << ", from disk";
+  }
+}
+
+TEST_F(EngineWithDraftModel, ACheckpointWithoutALayerThatDraftsIsRefused) {
+  options.draft_model.clear();
+  options.speculative = "NEXTN";
+  EXPECT_EQ(refusal(options).field, "speculative_algorithm");
+  options.model_path = testing::golden("models/deepseek-v3").string();
+  if (options.model_path.empty()) GTEST_SKIP() << "left out: the whole set of goldens is not here";
+  EXPECT_NE(refusal(options).message.find("tensor model.layers.3.eh_proj.weight is missing"), std::string::npos)
+      << refusal(options).message;
+}
+
 TEST_F(EngineWithDraftModel, SaysWhatItIsAndStaysWithinHalfOfThePool) {
   auto opened = Engine::open(options);
   ASSERT_TRUE(opened.ok()) << opened.error().message;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory_room.h"
+#include "engine/engine_options.h"
 #include "model/gguf_config.h"
 #include "model/hf_config.h"
 #include "model/weights/dummy_weights.h"
@@ -31,11 +32,18 @@ void take_text(ModelText text, ModelFiles& files) {
   }
 }
 
+// Whether the program is to have the layer that drafts, where the checkpoint brings one.
+void choose_draft_layer(const EngineOptions& options, ModelFiles& files) {
+  const auto source = draft_source_of(options);
+  files.config.spec.drafts = source.ok() && *source == DraftSource::layer;
+}
+
 // --- GGUF: everything in one file ---
 
 Result<> open_gguf(const fs::path& path, const EngineOptions& options, ModelFiles& files) {
   ESP_TRY(GgufFile gguf, GgufFile::open(path));
   ESP_TRY(files.config, read_gguf_config(gguf));
+  choose_draft_layer(options, files);
   files.naming = Naming::gguf;
   if (!options.skip_tokenizer && options.tokenizer_path.empty()) {
     ESP_TRY(ModelText text, text_of_gguf(gguf.metadata(), path));
@@ -57,6 +65,7 @@ Result<DType> dummy_type(const EngineOptions& options, const ModelConfig& config
 
 Result<> open_folder(const fs::path& folder, const EngineOptions& options, ModelFiles& files) {
   ESP_TRY(files.config, load_hf_config(folder));
+  choose_draft_layer(options, files);
   ESP_TRY(files.defaults, load_generation_config(folder));
   if (!options.skip_tokenizer && options.tokenizer_path.empty()) {
     ESP_TRY(ModelText text, text_of_folder(folder));

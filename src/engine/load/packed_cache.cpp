@@ -15,14 +15,16 @@ double mib_of(std::uint64_t bytes) {
   return static_cast<double>(bytes) / 0x1p20;
 }
 
-// One file a model's path and layout of panels: a changed checkpoint takes the place of the old one.
-fs::path packed_path(const EngineOptions& options) {
+// One file a model's path and layout of panels: a changed checkpoint takes the place of the old one. With the layer that
+// drafts there are more matrices.
+fs::path packed_path(const EngineOptions& options, bool drafts) {
   std::error_code ignored;
   const fs::path model = fs::weakly_canonical(options.model_path, ignored);
   Fingerprint print;
   print.add(model.string());
   print.add_number(panels_print());
   print.add_number(kPackedWeightsVersion);
+  if (drafts) print.add("drafts");
   return fs::path(options.packed_weights_dir) / fmt::format("{}-{}.packed", model.stem().string(), print.text());
 }
 
@@ -49,7 +51,7 @@ std::string packed_key(const TensorFile& weights) {
 PackedCache PackedCache::open(const EngineOptions& options, const ModelFiles& files, const MemoryRoom& room) {
   PackedCache cache;
   if (options.packed_weights_dir.empty() || files.weights->stamps().empty()) return cache;
-  cache.path_ = packed_path(options);
+  cache.path_ = packed_path(options, files.config.spec.drafts);
   cache.key_ = packed_key(*files.weights);
   auto opened = PackedWeights::open(cache.path_, cache.key_);
   if (opened.ok())

@@ -94,6 +94,11 @@ void SequenceStates::take_marks(Sequence& s, int count) {
   // A constraint's mask may come late: then the last row alone is computed again.
   const bool marked = !s.state.marks.empty() && s.state.marks.back().position == end - 1;
   if (s.text && s.draft.empty() && !marked) mark(end - 1);
+  // Tokens that are read again because a guess was refused must not have to be once more when the next one is.
+  const int known = s.known();
+  if (s.draft.empty() || s.read_again == 0 || known <= begin || known >= end) return;
+  if (!s.state.marks.empty() && s.state.marks.back().position >= known) return;
+  if (StateCell cell = cells_.take()) s.state.marks.push_back({known, std::move(cell)});
 }
 
 int SequenceStates::settle(Sequence& s, int count, int held) {

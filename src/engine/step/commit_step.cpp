@@ -172,7 +172,8 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
     metrics_.draft_steps.add();
   }
   if (!draft.empty()) settle_draft(s, static_cast<int>(accepted), rejected);
-  s.held.keep_first(s.computed);  // what was stored behind it is never read
+  // What was stored behind is read by a layer that drafts alone: it goes on from tokens that are to be read again.
+  s.held.keep_first(s.computed + (drafts_.by_layer() ? s.read_again : 0));
   if (of_prompt || s.to_compute() > 1) s.held.give_to(tree_, s.tokens, s.computed);
   states_.leave_snapshots(s);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt

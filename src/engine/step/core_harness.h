@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "engine/draft/draft_model.h"
 #include "engine/step/engine_core.h"
 #include "engine/step/model_runner.h"
 #include "model/decoder.h"
@@ -41,7 +42,9 @@ struct ModelParts {
 // A small model of tests/data with its expected outputs, or a mark that it is not there.
 class GoldenModel {
  public:
-  explicit GoldenModel(const std::string& name, Activations mode, int threads = 1, int max_rows = 600) : team(threads) {
+  // drafts: with the layer that its checkpoint brings to draft with.
+  explicit GoldenModel(const std::string& name, Activations mode, int threads = 1, int max_rows = 600, bool drafts = false)
+      : team(threads) {
     const auto path = golden(name);
     if (path.empty()) return;
     Naming naming = Naming::hf;
@@ -59,6 +62,7 @@ class GoldenModel {
       config = load_hf_config(path);
     }
     vocabulary = config->vocabulary;
+    config->spec.drafts = drafts;
     const Weights weights(*file, naming);
     decoder = Decoder::load(config->spec, weights, {mode, max_rows}, team).value();
   }
@@ -119,6 +123,11 @@ class CoreHarness {
     core.attach(*draft_);
   }
   const DraftModel* draft_model() const { return draft_.get(); }
+  // From now on the model's own layer guesses too.
+  void attach_layer(GoldenModel& model) {
+    layer_ = std::make_unique<LayerGuesser>(*model.decoder->draft_layer(), kv_.view(), model.team, std::vector<TokenId>{});
+    core.attach(*layer_);
+  }
 
   KvPool& pool() { return kv_; }
   const StatePool& states() const { return states_; }
@@ -157,7 +166,8 @@ class CoreHarness {
   KvPool kv_, draft_kv_;
   StatePool states_;
   ModelRunner runner_;
-  std::unique_ptr<DraftModel> draft_;  // outlives the core
+  std::unique_ptr<DraftModel> draft_;    // outlives the core, as does
+  std::unique_ptr<LayerGuesser> layer_;
 
  public:
   EngineCore core;

@@ -30,6 +30,11 @@ void EngineCore::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool
   disk_ = std::make_unique<DiskPrefixes>(std::move(tier), tree_, allocator_, copier, store_evicted);
 }
 
+void EngineCore::attach(LayerGuesser& layer) {
+  layer.use([this](Sequence& s, int length) { return take_slots_to_guess(s, length); });
+  drafts_.use(layer);
+}
+
 std::int64_t EngineCore::save_cache(DiskTier::Time until) {
   return disk_ ? disk_->save(until) : 0;
 }

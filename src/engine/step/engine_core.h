@@ -14,6 +14,7 @@
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
 #include "cache/transfer_rates.h"
+#include "engine/draft/layer_guesser.h"
 #include "engine/engine_metrics.h"
 #include "engine/memory/compaction.h"
 #include "engine/memory/pins.h"
@@ -64,7 +65,8 @@ class EngineCore {
 
   // Evicted prefixes go to `tier` from now on, and come back when a request needs them.
   void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted);
-  void attach(DraftModel& model) { drafts_.use(model); }         // it outlives the core
+  void attach(Guesser& model) { drafts_.use(model); }            // it outlives the core
+  void attach(LayerGuesser& layer);                              // likewise
   void attach(GrammarQueue& queue) { grammar_queue_ = &queue; }  // for constraints' masks; it outlives the core
   std::int64_t save_cache(DiskTier::Time until);  // what the tree holds, to the tier; the tokens that were written
 
@@ -115,6 +117,7 @@ class EngineCore {
   void make_place(const Sequence& sequence, int count);
   void secure_slots(StepPlan& plan);
   bool take_slots(Sequence& sequence, int count);
+  bool take_slots_to_guess(Sequence& sequence, int length);
   bool take_state(ScheduledChunk& chunk);
   void retract(Sequence& sequence, StepPlan& plan);
   void put_back(Sequence& sequence, StepPlan& plan, SequenceList& to);

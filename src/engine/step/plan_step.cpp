@@ -386,6 +386,16 @@ bool EngineCore::take_slots(Sequence& s, int count) {
   return disk_ && disk_->give_up() && take_slots(s, count);
 }
 
+// Before it is known how far the chunk will reach; what is left over goes back with what was refused.
+bool EngineCore::take_slots_to_guess(Sequence& s, int length) {
+  const int more = length - s.held.length();
+  if (more <= 0) return true;
+  make_place(s, more);
+  if (s.held.grow(allocator_, more)) return true;
+  metrics_.evicted_tokens.add(static_cast<std::uint64_t>(tree_.evict(more - allocator_.free_slots())));
+  return s.held.grow(allocator_, more);
+}
+
 // Without a second cell for what might be refused nothing is guessed.
 bool EngineCore::take_state(ScheduledChunk& chunk) {
   Sequence& s = *chunk.sequence;

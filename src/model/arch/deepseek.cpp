@@ -16,9 +16,11 @@ ModelSpec latent_decoder(const Fields& f, const RouterHabits& habits, int dense_
     return decoder(f, [&](int) { return pre_norm(attention, mlp); });
   Experts experts = deepseek_experts(f, habits);
   experts.shared_bias = bias;
-  return decoder(f, [&](int layer) {
+  ModelSpec spec = decoder(f, [&](int layer) {
     return pre_norm(attention, is_dense_layer(f, layer, dense_first) ? Block(mlp) : Block(experts));
   });
+  bring_draft_layer(spec, pre_norm(attention, experts));
+  return spec;
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ static ModelSpec glm_experts(const Fields& f, const RopeSpec& rope, int dense_fi
     return pre_norm(attention, is_dense_layer(f, layer, dense_first) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.gguf = {{"ffn_norm", "post_attention_norm"}};
+  bring_draft_layer(spec, pre_norm(attention, experts));
   return spec;
 }
 

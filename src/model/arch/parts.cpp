@@ -134,6 +134,10 @@ Layer parallel(Block mixer, Block mlp) {
   return {{{std::move(mixer), "attn_norm"}, {std::move(mlp), "attn_norm"}}, true};
 }
 
+void bring_draft_layer(ModelSpec& spec, Layer layer) {
+  spec.draft = DraftLayer{std::move(layer), spec.names};
+}
+
 // GGUF files tell by a flag for each layer, or by which of so many has no window.
 bool layer_is(const Fields& f, int layer, std::string_view type, bool otherwise) {
   const FieldName pattern{"", "attention.sliding_window_pattern"};

@@ -41,6 +41,10 @@ Layer post_norm(Block mixer, Block mlp);
 // Both halves from one norm (attn_norm) of the same rows.
 Layer parallel(Block mixer, Block mlp);
 
+// The layer behind the last that checkpoints of the family may bring to draft with (DeepSeek's names of its tensors).
+// Requires: the spec's names are told.
+void bring_draft_layer(ModelSpec& spec, Layer layer);
+
 // Whether a layer's attention is of this type ("sliding_attention"); `otherwise` where the checkpoint has no list.
 bool layer_is(const Fields& f, int layer, std::string_view type, bool otherwise);
 

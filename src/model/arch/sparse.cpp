@@ -70,7 +70,9 @@ ModelSpec deepseek_v32(const Fields& f) {
   a.pairs = true;
   a.indexer = indexer_of(f, a, 64, false);
   const Experts experts = deepseek_experts(f, {});
-  return decoder(f, [&](int layer) { return pre_norm(a, mlp_of(f, layer, 3, experts)); });
+  ModelSpec spec = decoder(f, [&](int layer) { return pre_norm(a, mlp_of(f, layer, 3, experts)); });
+  bring_draft_layer(spec, pre_norm(a, experts));
+  return spec;
 }
 
 ModelSpec glm_moe_dsa(const Fields& f) {
@@ -79,9 +81,13 @@ ModelSpec glm_moe_dsa(const Fields& f) {
   const Indexer indexer = indexer_of(f, a, 32, true);
   const Experts experts = deepseek_experts(f, {});
   const int every = f.count_or({"index_topk_freq"}, 1), offset = f.count_or({"index_skip_topk_offset"}, 2);
-  return decoder(f, [&](int layer) {
+  ModelSpec spec = decoder(f, [&](int layer) {
     return pre_norm(sharing(f, a, indexer, layer, every, offset), mlp_of(f, layer, 3, experts));
   });
+  LatentAttention drafting = a;
+  drafting.indexer = indexer;
+  bring_draft_layer(spec, pre_norm(drafting, experts));
+  return spec;
 }
 
 ModelSpec axk2(const Fields& f) {

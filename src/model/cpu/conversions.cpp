@@ -18,8 +18,8 @@ bool is_one_of(const Op& op) {
 }  // namespace
 
 bool is_of_rows(const Op& op) {
-  return !is_one_of<MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, NgramOp, ConvolveOp,
-                    RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>(op);
+  return !is_one_of<MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp,
+                    NgramOp, ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>(op);
 }
 
 int first_of_stage(const Program& program, int op) {

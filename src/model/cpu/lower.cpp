@@ -9,6 +9,7 @@
 #include "model/cpu/compress_stage.h"
 #include "model/cpu/conversions.h"
 #include "model/cpu/experts_stage.h"
+#include "model/cpu/load_before_stage.h"
 #include "model/cpu/ngram_stage.h"
 #include "model/cpu/rows_stage.h"
 #include "model/cpu/sequence_stages.h"
@@ -18,9 +19,9 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(Loaded& loaded, int max_rows)
+  Lowering(const Program& program, Loaded& loaded, int max_rows)
       : loaded_(loaded),
-        program_(loaded.program),
+        program_(program),
         conversions_(program_, loaded.with, loaded.matrices),
         out_{{}, BufferMemory(max_rows), {}} {}
 
@@ -209,6 +210,9 @@ class Lowering {
                                 bytes(s.inner_converted)};
     push(std::make_unique<ExpertsStage>(o, std::move(experts), input(o.in), place(o.routed), place(o.out), scratch));
   }
+  void add(const LoadBeforeOp& o) {
+    push(std::make_unique<LoadBeforeStage>(o, program_, place(o.out)));
+  }
   void add(const AttendOp& o) {
     const int states = states_[static_cast<std::size_t>(op_)];
     push(std::make_unique<AttendStage>(o, program_, place(o.queries), place(o.out),
@@ -277,8 +281,8 @@ class Lowering {
 
 }  // namespace
 
-Result<Lowered> lower(Loaded& loaded, int max_rows) {
-  return Lowering(loaded, max_rows).run();
+Result<Lowered> lower(const Program& program, Loaded& loaded, int max_rows) {
+  return Lowering(program, loaded, max_rows).run();
 }
 
 }  // namespace espalier

@@ -15,9 +15,8 @@
 
 namespace espalier {
 
-// What a lowered program is made of; all of it outlives the stages.
+// What programs over the same needs are made of; all of it outlives the stages, as the program does.
 struct Loaded {
-  const Program& program;
   ComputeWith with;
   std::vector<Linear> matrices;  // of the program's needs
   std::vector<const Tensor*> tables;
@@ -32,6 +31,6 @@ struct Lowered {
   HeadStage* head = nullptr;
 };
 
-Result<Lowered> lower(Loaded& loaded, int max_rows);
+Result<Lowered> lower(const Program& program, Loaded& loaded, int max_rows);
 
 }  // namespace espalier

@@ -29,6 +29,20 @@ std::vector<AttentionSequence> Pass::attention_sequences() const {
   return sequences;
 }
 
+std::vector<Slot> Pass::slots_before() const {
+  std::vector<Slot> before(tokens_.size(), -1);
+  for (const BatchSequence& s : sequences_) {
+    std::int64_t left = s.first_position - 1;  // of the position wanted, in the runs at hand
+    for (const KvRun& run : s.runs) {
+      if (left < 0) break;
+      if (left < run.length) before[static_cast<std::size_t>(s.row_begin)] = run.start + static_cast<Slot>(left);
+      left -= run.length;
+    }
+    for (int i = 1; i < s.rows; ++i) before[static_cast<std::size_t>(s.row_begin + i)] = slot(s.row_begin + i - 1);
+  }
+  return before;
+}
+
 AttentionPlan& Pass::plan(const AttentionShape& shape) {
   for (auto& [known, plan] : plans_)
     if (known == shape) return plan;

@@ -38,6 +38,8 @@ class Pass {
 
   AttentionPlan& plan(const AttentionShape& shape);  // made once for all layers of a shape
   IndexPlan& index_plan(const IndexShape& shape);
+  // Where the position before each row lies; -1: there is none. Before rows were dropped.
+  std::vector<Slot> slots_before() const;
   // What an operation has chosen for the rows, until another replaces it; `chosen` outlives the pass.
   void set_mask(MaskId id, SelectedPositions& chosen);
   Selection mask(MaskId id) const;  // -1: all

@@ -10,13 +10,6 @@
 namespace espalier {
 namespace {
 
-// Whether later tokens read what the operation writes.
-bool stores(const Op& op) {
-  return std::holds_alternative<StoreOp>(op) || std::holds_alternative<CompressOp>(op) ||
-         std::holds_alternative<NgramOp>(op) ||
-         std::holds_alternative<ConvolveOp>(op) || std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op);
-}
-
 bool covers(const Rows& all, const Rows& some) {
   return all.buffer == some.buffer && all.first <= some.first && all.first + all.width >= some.first + some.width;
 }
@@ -32,12 +25,17 @@ void widen(std::vector<Rows>& list, const Rows& rows) {
 
 }  // namespace
 
+bool stores(const Op& op) {
+  return std::holds_alternative<StoreOp>(op) || std::holds_alternative<CompressOp>(op) ||
+         std::holds_alternative<NgramOp>(op) || std::holds_alternative<ConvolveOp>(op) || std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op);
+}
+
 Builder::Builder(const ModelSpec& spec, const Weights* weights)
-    : spec_(spec), weights_(weights), naming_(weights != nullptr ? weights->naming() : Naming::hf) {
+    : spec_(spec), names_(&spec.names), weights_(weights), naming_(weights != nullptr ? weights->naming() : Naming::hf) {
   program_.vocabulary = spec.vocabulary;
   program_.hidden = spec.hidden;
   program_.layers = static_cast<int>(spec.layers.size());
-  field_of_layer_.assign(spec.layers.size(), -1);
+  field_of_layer_.assign(spec.layers.size() + 1, -1);
 }
 
 Result<Program> Builder::build(const ModelSpec& spec, const Weights* weights) {
@@ -53,7 +51,7 @@ void Builder::fail(Error error) {
 // --- what is stored ---
 
 std::string Builder::name(std::string_view role) const {
-  return spec_.names.of(naming_, role, layer_, part_, [this](const std::string& name) {
+  return names_->of(naming_, role, layer_, part_, [this](const std::string& name) {
     return has_tensor(name + ".weight") || has_tensor(name) || has_tensor(name + ".down_proj") ||
            has_tensor(name + ".0.down_proj.weight") || has_tensor(name + ".0.w2.weight");
   });
@@ -294,7 +292,12 @@ void Builder::emit_all() {
   for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_) x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
   layer_ = -1;
   if (spec_.leave) x = spec_.leave(*this, x);
-  head(spec_.final_norm ? norm(x, spec_.norm, "output_norm") : x);
+  if (spec_.final_norm) x = norm(x, spec_.norm, "output_norm");
+  const Rows hidden = x;
+  if (embedding_width() != spec_.hidden) x = matmul(x, {matrix("project_out", embedding_width(), spec_.hidden)});
+  const MatrixId output = head_matrix();
+  if (spec_.draft && spec_.drafts) draft(hidden, output);
+  emit(head(output, x));
   keep_wanted_rows();
 }
 
@@ -329,11 +332,6 @@ MatrixId Builder::head_matrix() {
     part.bias_shape = {spec_.vocabulary};
   }
   return need({{part}, embedding_width()});
-}
-
-void Builder::head(Rows x) {
-  if (embedding_width() != spec_.hidden) x = matmul(x, {matrix("project_out", embedding_width(), spec_.hidden)});
-  emit(HeadOp{head_matrix(), x, spec_.logit_scale, spec_.logit_cap});
 }
 
 // Once the last operation has stored what later tokens read, rows whose logits nobody wants are dropped: all but one of

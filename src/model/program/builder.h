@@ -19,6 +19,9 @@
 
 namespace espalier {
 
+// Whether later tokens read what the operation writes.
+bool stores(const Op& op);
+
 class Builder {
  public:
   // `weights` may be null; it is read for names, shapes and vectors, and must outlive the call of finish().
@@ -82,15 +85,23 @@ class Builder {
   Result<Program> finish();
   void emit_all();
   Rows embed();
-  void head(Rows x);
   void keep_wanted_rows();
   MatrixId head_matrix();
+  HeadOp head(MatrixId matrix, Rows x) const { return {matrix, x, spec_.logit_scale, spec_.logit_cap}; }
+  // draft_layer.cpp
+  void draft(Rows hidden, MatrixId head);
+  void name_draft(bool ends);
+  FieldId hidden_field();
+  Rows draft_input(FieldId hidden);
+  Rows draft_norm(Rows x);
+  MatrixId draft_head(MatrixId of_model);
   int embedding_width() const { return spec_.embedding > 0 ? spec_.embedding : spec_.hidden; }
   bool finishes_into(Rows what, Rows to);
   void divide(std::vector<float>& values, const std::string& by);
   void fail(Error error);
 
   const ModelSpec& spec_;
+  const Names* names_;  // of the tensors at hand
   const Weights* weights_;
   Naming naming_;
   int layer_ = -1, part_ = 0;

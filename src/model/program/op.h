@@ -225,6 +225,13 @@ struct ExpertsOp {
   bool add = false;
 };
 
+// out = what the field has of the position before, in a latent form; zeros at position 0. All rows of the batch have stored
+// theirs.
+struct LoadBeforeOp {
+  FieldId field;
+  Rows out;
+};
+
 struct AttendOp {
   FieldId field;
   Rows queries, out;
@@ -340,7 +347,8 @@ struct HeadOp {
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp, StoreOp,
                         RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp,
-                        GatedMatmulOp, GroupedMatmulOp, ExpertsOp, AttendOp, ChooseOp, CompressOp, NgramOp, ConvolveOp,
+                        GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp, NgramOp,
+                        ConvolveOp,
                         RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

@@ -107,6 +107,7 @@ struct Visit {
     read(o.routed);
     write(o.out, o.add);
   }
+  void operator()(const LoadBeforeOp& o) const { write(o.out); }
   void operator()(const AttendOp& o) const {
     read(o.queries);
     write(o.out);

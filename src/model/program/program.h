@@ -23,6 +23,7 @@ struct Program {
   std::vector<RopeSpec> ropes;
   int masks = 0;
   std::vector<Op> ops;
+  std::vector<Op> draft_ops;  // one more guess of the layer that drafts, over the same buffers and fields; empty: none
   Keeps keeps;
 };
 

@@ -21,4 +21,19 @@ Result<> check_weights(const Weights& weights, const ModelSpec& spec) {
   return success();
 }
 
+Result<> check_draft_layer(const Weights& weights, const ModelSpec& spec) {
+  const auto refused = [](const std::string& why) {
+    return bad_request(fmt::format("--speculative-algorithm NEXTN needs a checkpoint with a layer that predicts further "
+                                   "tokens, but {}; tree, or draft with a small model, would work",
+                                   why),
+                       "speculative_algorithm");
+  };
+  if (!spec.draft) return refused("models of this architecture bring none that is known here");
+  const bool outside = spec.draft->ends_apart && weights.naming() == Naming::hf;
+  const std::string tensor =
+      spec.draft->names.of(weights.naming(), "nextn.eh_proj", outside ? -1 : static_cast<int>(spec.layers.size())) + ".weight";
+  if (weights.find(tensor) == nullptr) return refused(fmt::format("this one has none: tensor {} is missing", tensor));
+  return success();
+}
+
 }  // namespace espalier

@@ -11,4 +11,7 @@ namespace espalier {
 
 Result<> check_weights(const Weights& weights, const ModelSpec& spec);
 
+// Whether the checkpoint brings the layer that drafts. Fails: bad_request, field speculative_algorithm.
+Result<> check_draft_layer(const Weights& weights, const ModelSpec& spec);
+
 }  // namespace espalier

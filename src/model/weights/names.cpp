@@ -46,6 +46,12 @@ constexpr std::pair<std::string_view, std::string_view> kHfNames[] = {
     {"indexer.attn_k", "self_attn.indexer.wk"},
     {"indexer.k_norm", "self_attn.indexer.k_norm"},
     {"indexer.proj", "self_attn.indexer.weights_proj"},
+    {"nextn.eh_proj", "eh_proj"},
+    {"nextn.enorm", "enorm"},
+    {"nextn.hnorm", "hnorm"},
+    {"nextn.embed_tokens", "embed_tokens"},
+    {"nextn.shared_head_norm", "shared_head.norm"},
+    {"nextn.shared_head_head", "shared_head.head"},
 };
 
 }  // namespace

@@ -1,0 +1,105 @@
+// Builder: the layer that guesses the token after the next.
+//
+// What it keeps of a token follows from that token and what the model made of the one before. So its input at a position
+// needs the position's token and, out of a field, the hidden row of the position before: it lies in the token's slot and
+// belongs to the prefix that ends there, as all that is kept does. The model's program computes no more of the layer than
+// what it stores. A program of its own computes all of it for one row, and puts its own row in place of the model's, from
+// which the next guess goes on; the model writes over both as soon as it reads the guessed tokens.
+#include <algorithm>
+#include <numeric>
+
+#include "model/program/builder.h"
+
+namespace espalier {
+namespace {
+
+// Width of the pieces of a hidden row, which are kept as heads are.
+int piece_of(int hidden) {
+  return std::gcd(hidden, 256);
+}
+
+// Position 0 has no token before: what the layer made of it is not to be read.
+void hide_first_position(std::span<Op> ops) {
+  for (Op& op : ops)
+    if (auto* attend = std::get_if<AttendOp>(&op)) attend->visibility.begin = 1;
+}
+
+}  // namespace
+
+// From now on names are those of the draft layer; ends: of what stands around the layer itself.
+void Builder::name_draft(bool ends) {
+  names_ = &spec_.draft->names;
+  layer_ = ends && spec_.draft->ends_apart && !is_gguf() ? -1 : program_.layers;
+}
+
+FieldId Builder::hidden_field() {
+  const int piece = piece_of(spec_.hidden);
+  return field({.heads = spec_.hidden / piece, .key_dim = piece, .value_dim = 0, .latent = true});
+}
+
+// What the layer reads: [embedding | hidden row of the position before], both normed, times one matrix.
+Rows Builder::draft_input(FieldId hidden) {
+  const int width = spec_.hidden;
+  const std::string own = name("nextn.embed_tokens") + ".weight";
+  const std::string embedding = spec_.names.of(naming_, "token_embd", -1) + ".weight";
+  const Rows token = buffer(width), before = buffer(width), both = buffer(2 * width);
+  const int tokens = spec_.embedded > 0 ? spec_.embedded : spec_.vocabulary;
+  emit(LookUpOp{.table = table(has_tensor(own) ? own : embedding, {tokens, width}),
+                .out = token,
+                .scale = spec_.embedding_scale});
+  emit(LoadBeforeOp{hidden, before});
+  const auto normed = [&](Rows in, Rows out, std::string_view role) {
+    NormOp op{.kind = spec_.norm.kind, .in = in, .out = out, .eps = spec_.norm.eps};
+    take_gain(op, spec_.norm, role, {width});
+    emit(op);
+  };
+  normed(token, both.part(0, width), "nextn.enorm");
+  normed(before, both.part(width, width), "nextn.hnorm");
+  return matmul(both, {matrix("nextn.eh_proj", width, 2 * width)});
+}
+
+// GGUF files leave it away where it is the model's.
+Rows Builder::draft_norm(Rows x) {
+  if (is_gguf() && !has("nextn.shared_head_norm")) {
+    names_ = &spec_.names;
+    layer_ = -1;
+    return norm(x, spec_.norm, "output_norm");
+  }
+  return norm(x, spec_.norm, "nextn.shared_head_norm");
+}
+
+// Checkpoints repeat the model's head; one that is another counts.
+MatrixId Builder::draft_head(MatrixId of_model) {
+  const std::string own = name("nextn.shared_head_head") + ".weight";
+  const std::string models = program_.needs.matrices[static_cast<std::size_t>(of_model)].parts.front().tensor;
+  if (!has_tensor(own) || weights_->equal(own, models)) return of_model;
+  return need({{MatrixPart{own, {spec_.vocabulary, spec_.hidden}, spec_.vocabulary}}, spec_.hidden});
+}
+
+void Builder::draft(Rows hidden, MatrixId output) {
+  auto& ops = program_.ops;
+  const FieldId field = hidden_field();
+  const auto store = [&](Rows rows) { emit(StoreOp{field, rows, {}}); };
+  store(hidden);
+  const std::size_t begin = ops.size();
+  name_draft(true);
+  Rows x = draft_input(field);
+  name_draft(false);
+  x = run(spec_.draft->layer, x);
+  const std::size_t end = ops.size();
+  name_draft(true);
+  const MatrixId guesses = draft_head(output);
+  x = draft_norm(x);
+  store(x);
+  emit(head(guesses, x));
+  names_ = &spec_.names;
+  layer_ = -1;
+
+  const auto from = ops.begin() + static_cast<std::ptrdiff_t>(begin), to = ops.begin() + static_cast<std::ptrdiff_t>(end);
+  hide_first_position({from, to});
+  program_.draft_ops.assign(from, ops.end());
+  const auto last = std::find_if(std::make_reverse_iterator(to), std::make_reverse_iterator(from), stores);
+  ops.erase(last.base(), ops.end());
+}
+
+}  // namespace espalier
