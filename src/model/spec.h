@@ -46,6 +46,7 @@ struct Layer {
   Block body = {};  // instead: x -> x of the next layer
 };
 
+// One architecture with its numbers: layers, and what stands before and behind them.
 struct ModelSpec {
   int vocabulary = 0, hidden = 0;
   Names names;

@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// Makes one program, block by block.
 class Builder {
  public:
   // `weights` may be null; it is read for names, shapes and vectors, and must outlive the call of finish().
