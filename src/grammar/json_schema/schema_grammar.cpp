@@ -19,14 +19,14 @@ Result<std::unique_ptr<SchemaGrammar>> SchemaGrammar::make(ExpressionStore& stor
                                                            const SchemaOptions& options) {
   ESP_TRY(SchemaDocument document, SchemaDocument::open(schema, [&] { return store.spend(); }));
   std::unique_ptr<SchemaGrammar> grammar(new SchemaGrammar(store, std::move(document), options));
-  store.add_source(*grammar);
+  store.sources().add(*grammar);
   ESP_CHECK(grammar->open());
   return grammar;
 }
 
 Result<> SchemaGrammar::open() {
   ESP_CHECK(read_all());
-  if (reader_.traits().compares_items) tables_.expressions.set_records();
+  if (reader_.traits().compares_items) tables_.expressions.sources().set_records();
   values_.shapes().set_orders(options_.order, reader_.traits());
   // Nobody asked for declared objects to be closed: where that would leave nothing (alternatives of a oneOf that then
   // let in the same), they are as they are written.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Rule kFirstNameRule = 1u << 23;  // behind all formulas, below what a source may number
 constexpr std::size_t kMostNames = 1000;   // of one object
-constexpr std::uint64_t kManyNames = 64;        // more names than a token can hold
+constexpr std::uint64_t kManyNames = 64;   // more names than a token can hold
 
 }  // namespace
 
@@ -56,7 +56,7 @@ Expression OpenNames::member(const Container& at, Formula rest, const Member& li
   if (!store_.possible(after_name(number, std::nullopt))) return ExpressionStore::nothing;
   const auto [known, fresh] = name_rules_of_.try_emplace(like.names, static_cast<Rule>(name_rules_.size()));
   if (fresh) name_rules_.push_back(like.word);
-  store_.set_records();
+  store_.sources().set_records();
   const std::uint32_t payload = payload_of(Payload::open_name, number);
   const bool few = left(at, like.names, kManyNames) < kManyNames;
   return store_.concat(store_.call(kFirstNameRule + known->second), store_.awaiting(payload, few));
