@@ -6,7 +6,7 @@
 #include <memory>
 #include <stop_token>
 
-#include "lang/backends/remote/request_queue.h"
+#include "lang/backends/remote/calls/request_queue.h"
 
 namespace espalier::lang {
 

@@ -1,4 +1,4 @@
-#include "lang/backends/remote/endpoint.h"
+#include "lang/backends/remote/calls/endpoint.h"
 
 #include <fmt/format.h>
 

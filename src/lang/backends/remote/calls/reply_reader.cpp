@@ -1,4 +1,4 @@
-#include "lang/backends/remote/reply_reader.h"
+#include "lang/backends/remote/calls/reply_reader.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "lang/backends/remote/request_queue.h"
+#include "lang/backends/remote/calls/request_queue.h"
 
 #include <fmt/format.h>
 
 #include <future>
 
-#include "lang/backends/remote/retry.h"
+#include "lang/backends/remote/calls/retry.h"
 #include "net/client/event_stream.h"
 
 namespace espalier::lang {

@@ -19,7 +19,7 @@
 
 #include "lang/backends/call_counters.h"
 #include "lang/backends/remote/driver.h"
-#include "lang/backends/remote/endpoint.h"
+#include "lang/backends/remote/calls/endpoint.h"
 
 namespace espalier::lang {
 

@@ -1,4 +1,4 @@
-#include "lang/backends/remote/retry.h"
+#include "lang/backends/remote/calls/retry.h"
 
 #include <curl/curl.h>
 

@@ -1,4 +1,4 @@
-#include "lang/backends/remote/constraint_check.h"
+#include "lang/backends/remote/wire/constraint_check.h"
 
 #include <string>
 #include <vector>

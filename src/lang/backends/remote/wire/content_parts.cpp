@@ -1,4 +1,4 @@
-#include "lang/backends/remote/content_parts.h"
+#include "lang/backends/remote/wire/content_parts.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-#include "lang/backends/remote/select_wire.h"
+#include "lang/backends/remote/wire/select_wire.h"
 
-#include "lang/backends/remote/reply_reader.h"
+#include "lang/backends/remote/calls/reply_reader.h"
 
 namespace espalier::lang {
 namespace {

@@ -1,4 +1,4 @@
-#include "lang/backends/remote/select_wire.h"
+#include "lang/backends/remote/wire/select_wire.h"
 
 #include <gtest/gtest.h>
 

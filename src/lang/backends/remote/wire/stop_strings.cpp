@@ -1,4 +1,4 @@
-#include "lang/backends/remote/stop_strings.h"
+#include "lang/backends/remote/wire/stop_strings.h"
 
 #include <fmt/format.h>
 
