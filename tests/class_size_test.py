@@ -9,6 +9,9 @@ import re
 import sys
 
 MOST = 40  # functions of one class
+# Those that are larger still, with their number: they may only become smaller. (Simd is an instruction set, a line for each
+# instruction; nobody reads it from end to end.)
+LARGER = {"StreamExecutor": 92, "EngineCore": 73, "RadixTree": 72, "Simd": 69, "TokenMasks": 56, "Builder": 48, "ExpressionParser": 43}
 
 SKIPPED = re.compile(r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![\w])'(?:\\.|[^'\\\n])+'|^[ \t]*\#(?:\\\n|[^\n])*""", re.S | re.M)
 TYPE = re.compile(r"^(?:template\s*<.*>\s*)?(?:class|struct|union)\s+(?:alignas\s*\([^)]*\)\s*|\[\[.*?\]\]\s*|[A-Z_]+\s+(?=[A-Z]))*(\w[\w:<>, ]*?)\s*(?:final\s*)?(?::(?!:).*)?$", re.S)
@@ -37,6 +40,8 @@ def is_function(statement):
         elif angles == 0 and letter in "=[":
             return False
         elif angles == 0 and letter == "(":
+            if head[place + 1:].lstrip().startswith("*"):
+                return False  # a pointer to a function
             name = NAME.search(head[:place])
             if not name or name[0].strip() in {"alignas", "decltype", "requires", "noexcept", "explicit", "sizeof"}:
                 continue
@@ -100,9 +105,12 @@ def main():
     if "--list" in sys.argv:
         for count, name, path in found[:int(sys.argv[sys.argv.index("--list") + 1])]:
             print(f"{count:4}  {name}  {path}")
-    problems = [f"{path}: {name} has {count} functions, more than {MOST}: which part of it is a thing of its own?"
-                for count, name, path in found if count > MOST]
-    print("\n".join(problems) or f"none of {len(found)} classes has more than {MOST} functions")
+    problems = [f"{path}: {name} has {count} functions, more than {LARGER.get(name, MOST)}: which part of it is a thing of its own?"
+                for count, name, path in found if count > LARGER.get(name, MOST)]
+    largest = {name: max((count for count, other, _ in found if other == name), default=0) for name in LARGER}
+    problems += [f"class_size_test.py: {name} has {largest[name]} functions by now, not {most}"
+                 for name, most in LARGER.items() if largest[name] < most]
+    print("\n".join(problems) or f"none of {len(found)} classes has more than {MOST} functions, but for {len(LARGER)} that are known")
     return 1 if problems or not found else 0
 
 
