@@ -7,8 +7,7 @@ import pathlib
 import re
 import sys
 
-MODULES = "base cache engine grammar lang net sampling server tensor text".split()
-TYPE = re.compile(r"^(?:template <.*> )?(?:class|struct|enum class|enum|union) (?:\[\[\w+\]\] |alignas\(\w+\) )*([A-Za-z]\w*)\b")
+TYPE = re.compile(r"^(?:template <.*> )?(?:class|struct|enum class|enum|union) (?:\[\[\w+\]\] |alignas\(\w+\) )*([A-Za-z]\w*)\b(?![>,])")
 DECLARED = re.compile(r"^[^{]*;\s*(?://.*)?$")  # and no more
 
 
@@ -28,7 +27,8 @@ def without_sentence(path):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    folders = [root / "src" / module for module in sys.argv[2:] or MODULES]
+    modules = sys.argv[2:] or sorted(path.name for path in (root / "src").iterdir() if path.is_dir())
+    folders = [root / "src" / module for module in modules]
     if not sys.argv[2:]:
         folders.append(root / "include" / "espalier")
     headers = [path for folder in folders for path in sorted(folder.rglob("*.h"))]

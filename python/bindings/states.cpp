@@ -10,7 +10,7 @@
 
 #include "errors.h"
 #include "expressions.h"
-#include "lang/backends/remote/content_parts.h"
+#include "lang/backends/remote/wire/content_parts.h"
 #include "python_json.h"
 #include "values.h"
 #include "waiting.h"

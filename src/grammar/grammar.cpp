@@ -89,7 +89,7 @@ Result<Expression> choice_of(ExpressionStore& store, const Json& list) {
 Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, const GrammarLimits& limits,
                  std::shared_ptr<MemoryBudget> budget)
     : limits_(limits), vocabulary_(std::move(vocabulary)), store_(limits.nodes), memory_(std::move(budget)) {
-  store_.set_room([this] { return grows(); });
+  store_.limits().set_room([this] { return grows(); });
 }
 
 Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, std::shared_ptr<Vocabulary> vocabulary,
@@ -104,7 +104,7 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
   const SharedResources company{std::move(vocabulary), std::move(budget)};
   ESP_TRY(auto grammar, make(constraint, company, limits, until));
   const auto taken = std::chrono::steady_clock::now() - begun;
-  grammar->store_.set_allowance(ThreadTimeBudget(limits.foresight_time));
+  grammar->store_.limits().set_allowance(ThreadTimeBudget(limits.foresight_time));
   using Kind = Constraint::Kind;
   if (!grammar->foresee(constraint.kind == Kind::json_schema || constraint.kind == Kind::json_object)) {
     const bool in_time = std::chrono::steady_clock::now() + taken < until;
@@ -114,7 +114,7 @@ Result<std::shared_ptr<Grammar>> Grammar::compile(const Constraint& constraint, 
     free_what_is_left();  // else there are two of the largest ones at once
     ESP_TRY(grammar, make(constraint, company, limits, until));
   }
-  grammar->store_.set_allowance(std::nullopt);
+  grammar->store_.limits().set_allowance(std::nullopt);
   grammar->nodes_at_start_ = grammar->store_.size();
   grammar->grows();
   return grammar;
@@ -132,7 +132,7 @@ Result<std::shared_ptr<Grammar>> Grammar::make(const Constraint& constraint, con
 
 Result<> Grammar::begin(const Constraint& constraint, Moment until) {
   kind_ = constraint.kind;
-  store_.set_deadline(until);
+  store_.limits().set_deadline(until);
   ESP_TRY(const Expression whole, read_constraint(constraint, until));
   const bool possible = store_.possible(whole);
   ESP_CHECK(limit_met());  // else what was not looked at to the end would seem impossible
@@ -214,11 +214,11 @@ bool Grammar::foresee(bool json) {
 
 Result<> Grammar::first_masks(bool json) {
   ThreadTimeBudget foresight(kForesight);
-  if (!store_.records()) ESP_CHECK(plain_mask(start_));  // else it is also the text's
+  if (!store_.sources().records()) ESP_CHECK(plain_mask(start_));  // else it is also the text's
   if (json) {
     const State name = automaton_->next(automaton_->next(start_, '{'), '"');
-    if (!store_.records() && name != Automaton::dead) ESP_CHECK(plain_mask(name));
-    if (store_.records()) known_masks_.clear();  // it began only now: some tokens depend on the text
+    if (!store_.sources().records() && name != Automaton::dead) ESP_CHECK(plain_mask(name));
+    if (store_.sources().records()) known_masks_.clear();  // it began only now: some tokens depend on the text
     expand_values();
   }
   masks_->find_lexemes(foresight);
@@ -235,7 +235,7 @@ void Grammar::expand_values() {
   for (Expression e = 0; e < store_.size() && !stops(); ++e) {
     if (store_.op(e) == Op::later && !store_.awaits(e)) store_.expanded(e);
     if (store_.op(e) != Op::call) continue;
-    const Expression value = store_.rule_body(store_.operand(e));
+    const Expression value = store_.sources().rule_body(store_.operand(e));
     if (store_.op(value) == Op::either)
       for (const Expression way : store_.parts(value)) expand(way);
     else
@@ -244,7 +244,7 @@ void Grammar::expand_values() {
 }
 
 Grammar::Work::Work(Grammar& grammar) : grammar_(grammar), begun_(std::chrono::steady_clock::now()) {
-  grammar.store_.set_deadline(begun_ + kBriefWork + grammar.limits_.step_time - grammar.laboured_);
+  grammar.store_.limits().set_deadline(begun_ + kBriefWork + grammar.limits_.step_time - grammar.laboured_);
 }
 
 Grammar::Work::~Work() {

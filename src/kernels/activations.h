@@ -27,6 +27,7 @@ namespace espalier {
 inline constexpr int kActivationBlock = 32;
 inline constexpr int kBf16Block = 32;  // rows and panels of bf16 have zeros up to a whole one
 
+// How a block of codes stands for floats, and the sums that formats with a zero point need.
 struct ActivationScale {
   float scale;          // x is about q * scale
   std::int32_t sum[2];  // of the block's first 16 values of q, and of the others
@@ -46,6 +47,7 @@ inline constexpr std::size_t kLine = 64;
 }
 }  // namespace activation_layout
 
+// Where the parts of a row of one-byte activations lie.
 struct ActivationLayout {
   std::size_t scales;  // where the scales begin
   std::size_t bytes;   // of a row
@@ -59,6 +61,7 @@ struct ActivationLayout {
   }
 };
 
+// Where the parts of a row of two-byte activations lie.
 struct WideLayout {
   ActivationLayout byte;          // of the high bytes' part, and of the low bytes'
   std::size_t low, marks;         // where the low bytes' part begins, and the words

@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// The types in which keys and values are stored.
 enum class KvType : std::uint8_t { f32, bf16, f16, i8, f8_e4m3, f8_e5m2 };
 
 constexpr int element_bytes(KvType type) {

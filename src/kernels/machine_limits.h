@@ -17,6 +17,7 @@ struct ReadRate {
   double bytes_per_second = 0;  // 0: there was no memory for the buffer
   bool huge_pages = false;      // whether the kernel granted them (AnonHugePages)
 };
+// Measures how fast memory is read.
 class ReadProbe {
  public:
   explicit ReadProbe(PageBuffer::Pages pages);
@@ -28,6 +29,7 @@ class ReadProbe {
 };
 ReadRate measure_reads(const CpuKernels& cpu, ComputeTeam& team, PageBuffer::Pages pages, int passes);
 
+// What was measured.
 struct MachineLimits {
   double read_bytes_per_second = 0;  // best pass over a buffer larger than the caches, huge pages asked for
   double f32_flops = 0, bf16_flops = 0, int8_ops = 0;

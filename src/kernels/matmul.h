@@ -16,6 +16,7 @@ namespace espalier {
 
 enum class Activations { int8, f32 };  // f32 = exact mode
 
+// The forms of a row that micro-kernels read.
 enum class RowFormat { f32, bf16, int8, int16 };
 // What rows become for these weights. `wide`: quantised weights get two-byte activations instead of one-byte ones.
 RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide = false);
@@ -48,6 +49,7 @@ struct ConvertedRows {
 void convert_part(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t k, std::int64_t begin,
                   std::int64_t end, std::byte* row);
 
+// What becomes of a product's results.
 struct MatmulOptions {
   const float* bias = nullptr;  // [outputs]; with pairs [2][pairs]
   Finish finish = Finish::store;
@@ -79,6 +81,7 @@ void matmul_all(const CpuKernels& cpu, ComputeTeam& team, std::span<const Produc
 void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, bool paired, RowFormat format,
             int rows);
 
+// Columns that one call computes.
 struct ColumnRange {
   std::int64_t first, count;  // the first of a panel
   std::int64_t next;          // where the calling thread probably goes on, or -1: called in from memory meanwhile

@@ -31,6 +31,7 @@ inline constexpr RecurrentShape kRecurrentShapes[] = {
     {"granite-4", 48, 128, 64, StateDecay::scalar, false},   // Mamba-2
 };
 
+// Such inputs and states, and the task over them.
 class MeasuredRecurrence {
  public:
   static constexpr int kColumnsTogether = 64;  // of a task

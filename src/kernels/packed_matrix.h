@@ -52,6 +52,7 @@ Result<PanelLayout> panel_layout(DType type);
 // A checksum of what packing makes of some made-up values of every type: it changes with any layout above.
 std::uint64_t panels_print();
 
+// A matrix in panels, in memory of its own or in a file's pages.
 class PackedMatrix {
  public:
   PackedMatrix() = default;

@@ -22,6 +22,7 @@ namespace espalier {
 // What the checkpoint has on top of the decoder.
 enum class Head { language_model, none, classification };
 
+// A checkpoint's model, its numbers checked.
 struct ModelConfig {
   std::string architecture;  // of the table: "llama"
   std::string class_name;    // as config.json has it, or as HF would call it: "LlamaForCausalLM"

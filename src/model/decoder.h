@@ -25,6 +25,7 @@ struct DecoderOptions {
   int max_rows = 512;  // of one batch
 };
 
+// A model that was loaded from a checkpoint.
 class Decoder final : public Model {
  public:
   using Progress = std::function<void(int done, int total)>;  // matrices; called on the loading thread

@@ -11,6 +11,7 @@ namespace espalier {
 
 inline constexpr int kLogitTile = 1024;  // columns; the last tile has fewer
 
+// Reads the logits of some rows tile by tile.
 class LogitReader {
  public:
   virtual ~LogitReader() = default;

@@ -7,6 +7,7 @@
 
 namespace espalier {
 
+// Whatever gives logits for a batch.
 class Model {
  public:
   virtual ~Model() = default;

@@ -14,6 +14,7 @@
 
 namespace espalier::testing {
 
+// Such tensors, as a file would have them.
 class RandomWeights final : public TensorFile {
  public:
   RandomWeights(const ModelSpec& spec, std::uint64_t seed) : rng_(seed) {

@@ -59,6 +59,7 @@ struct DraftLayer {
   bool ends_apart = false;  // HF: what is not of the layer itself stands outside its prefix
 };
 
+// One architecture with its numbers: layers, and what stands before and behind them.
 struct ModelSpec {
   int vocabulary = 0, hidden = 0;
   Names names;

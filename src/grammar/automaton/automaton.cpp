@@ -164,7 +164,7 @@ std::vector<Automaton::Read> Automaton::reads(State state) {
       const Steps steps = store_.steps(frame.at);
       for (const Step& step : steps.bytes) found.push_back({step.on, {step.to, frame.caller}});
       for (const Opening& opening : steps.calls) {
-        const Expression body = store_.rule_body(opening.rule);
+        const Expression body = store_.sources().rule_body(opening.rule);
         const State caller =
             open(opening.rest == ExpressionStore::empty ? frame.caller : closure({{opening.rest, frame.caller}}));
         if (caller == dead || body == ExpressionStore::nothing) continue;

@@ -60,7 +60,7 @@ TEST(Expressions, FingerprintsAreTheSameInEveryStore) {
 
 TEST(Expressions, TextsThatBeginAlikeAreReadTogether) {
   Store store(1'000'000);
-  store.set_room([&] { return store.memory() <= 256u << 20; });
+  store.limits().set_room([&] { return store.memory() <= 256u << 20; });
   std::vector<std::string> texts{"", "a", "ab", "ac", "b"};
   const std::vector<std::string_view> few(texts.begin(), texts.end());
   const Expression any = store.any_of(few);
@@ -81,7 +81,7 @@ TEST(Expressions, TextsThatBeginAlikeAreReadTogether) {
 // Each the beginning of the next: nested as deep as there are texts.
 TEST(Expressions, TextsThatGoOnEachOtherAreReadTogether) {
   Store store(10'000'000);
-  store.set_room([&] { return store.memory() <= 256u << 20; });
+  store.limits().set_room([&] { return store.memory() <= 256u << 20; });
   const std::string longest(20'000, 'a');
   std::vector<std::string_view> texts;
   for (std::size_t i = 1; i <= longest.size(); ++i) texts.push_back(std::string_view(longest).substr(0, i));
@@ -229,7 +229,7 @@ TEST(Expressions, OneByteReadByItselfLeadsWhereItDoesAmongAll) {
 TEST(Expressions, TakeNoMoreMemoryThanTheyMay) {
   constexpr std::size_t kMost = 4u << 20;
   Store store(10'000'000);
-  store.set_room([&] { return store.memory() <= kMost; });
+  store.limits().set_room([&] { return store.memory() <= kMost; });
   for (int i = 0; i < 1'000'000 && !store.exhausted(); ++i) store.text(std::to_string(i) + " is a text of its own");
   EXPECT_TRUE(store.exhausted());
   EXPECT_LT(store.memory(), 2 * kMost);

@@ -122,7 +122,7 @@ const std::vector<TokenId>& RecordedStates::crossing(State from, const Vocabular
 
 std::vector<TokenId> RecordedStates::refused(State from, const Vocabulary& vocabulary, const MaskWords& mask) {
   std::vector<TokenId> wrong;
-  if (!automaton_.store().records()) return wrong;
+  if (!automaton_.store().sources().records()) return wrong;
   for (const TokenId token : std::vector<TokenId>(crossing(plain(from), vocabulary, mask))) {
     State state = from;
     for (const char byte : vocabulary.text(token)) {

@@ -30,7 +30,7 @@ class RecordedStates {
   RecordedStates(Automaton& automaton, std::size_t most) : automaton_(automaton), most_(most) {}
 
   State read(State from, unsigned char byte) {
-    return automaton_.store().records() ? read_recorded(from, byte) : automaton_.next(from, byte);
+    return automaton_.store().sources().records() ? read_recorded(from, byte) : automaton_.next(from, byte);
   }
   // The automaton's state, without the text.
   State plain(State state) const { return is_recorded(state) ? recorded_[state - kRecorded].state : state; }

@@ -180,7 +180,7 @@ class ClosingSearch {
 
 std::optional<std::string> shortest_closing(Automaton& automaton, RecordedStates& recorded, State from,
                                             const SearchLimits& limits) {
-  const bool records = automaton.store().records();
+  const bool records = automaton.store().sources().records();
   SearchBudget budget(automaton, recorded, limits);
   ClosingSearch first(automaton, recorded, budget, {});
   std::optional<std::string> found = first.run(from);

@@ -143,7 +143,7 @@ void LeastLength::open_expression(Node& node) {
     case Op::lexeme:
       return only(store_.operand(e));
     case Op::call:
-      return only(store_.rule_body(store_.operand(e)));
+      return only(store_.sources().rule_body(store_.operand(e)));
     case Op::later: {
       const Expression alike = store_.as_short(e);
       return only(alike != e ? alike : store_.expanded(e));

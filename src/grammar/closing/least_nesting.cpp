@@ -46,7 +46,7 @@ class Nesting {
   // Nothing has to be opened in it.
   bool is_free(Expression at) const {
     return store_.nullable(at) || !store_.calls(at) || store_.op(at) == Op::later ||
-           (store_.op(at) == Op::call && !store_.has_body(store_.operand(at)));
+           (store_.op(at) == Op::call && !store_.sources().has_body(store_.operand(at)));
   }
 
   void wait_for(std::uint32_t user, Expression at, bool followed) {
@@ -77,7 +77,7 @@ class Nesting {
       case Op::repeat:
         return wait_for(i, store_.operand(at), followed || store_.low(at) > 1);
       case Op::call: {
-        const Expression body = store_.rule_body(store_.operand(at));
+        const Expression body = store_.sources().rule_body(store_.operand(at));
         if (body == ExpressionStore::nothing)
           parts_[i].waits = 1;  // for ever
         else

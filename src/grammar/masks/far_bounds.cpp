@@ -10,10 +10,10 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr std::uint32_t kMost = 0xffffffff;
-constexpr std::size_t kMostPlaces = 400;     // that may be looked through for the longest completion
+constexpr std::uint32_t kMostBound = 0xffffffff;
+constexpr std::size_t kMostBoundPlaces = 400;     // that may be looked through for the longest completion
 constexpr std::size_t kMostBounds = 8;       // of one expression that are told apart
-constexpr int kDeepest = 500;                // of expressions; what is deeper counts as without bounds and as short
+constexpr int kDeepestBound = 500;                // of expressions; what is deeper counts as without bounds and as short
 constexpr std::uint32_t kLeastUseful = 16;   // bytes of tokens that need no look at bounds
 constexpr std::uint32_t kFarthest = 256;     // bytes; what stands behind them is of interest to no token
 constexpr std::uint32_t kMostCounted = 255;  // bytes of kWordEnds; of more it is not known how many
@@ -21,7 +21,7 @@ constexpr int kRare = 48;                    // tokens_with() of rare bytes
 constexpr Classes kAnyClass = ~Classes{0};
 
 std::uint32_t limited(std::uint64_t count) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kMost - 1));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kMostBound - 1));
 }
 
 int weight(Classes classes) {
@@ -42,7 +42,7 @@ Classes classes_in(const ByteSet& set) {
 
 // The length of a text that it reads is this or more.
 std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
-  if (store_.nullable(e) || nesting == kDeepest) return 0;
+  if (store_.nullable(e) || nesting == kDeepestBound) return 0;
   if (const auto known = least_.find(e); known != least_.end()) return known->second;
   std::uint64_t least = 1;
   switch (store_.op(e)) {
@@ -53,7 +53,7 @@ std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
       least = std::uint64_t{least_bytes(store_.operand(e), nesting + 1)} + least_bytes(store_.rest(e), nesting + 1);
       break;
     case Op::either:
-      least = kMost;
+      least = kMostBound;
       for (const Expression part : store_.parts(e)) {
         least = std::min<std::uint64_t>(least, least_bytes(part, nesting + 1));
         if (least <= 1) break;  // none is shorter: of a class of characters the first one tells
@@ -77,7 +77,7 @@ std::uint32_t FarBounds::least_bytes(Expression e, int nesting) {
 
 // Of these every text that it reads has a byte. As rare as can be found; all classes when there are none.
 Classes FarBounds::marks(Expression e, int nesting) {
-  if (store_.nullable(e) || nesting == kDeepest) return kAnyClass;
+  if (store_.nullable(e) || nesting == kDeepestBound) return kAnyClass;
   if (const auto known = marks_.find(e); known != marks_.end()) return known->second;
   return marks_[e] = find_marks(e, nesting + 1);
 }
@@ -122,7 +122,7 @@ std::optional<FarBounds::Bound> FarBounds::own_bound(Expression repeat, int nest
 
 const std::vector<FarBounds::Bound>& FarBounds::bounds(Expression e, int nesting) {
   static const std::vector<Bound> none;
-  if (nesting == kDeepest || !store_.counts(e)) return none;
+  if (nesting == kDeepestBound || !store_.counts(e)) return none;
   if (const auto known = bounds_.find(e); known != bounds_.end()) return known->second;
   std::vector<Bound> found;
   const auto add = [&](const Bound& bound) {
@@ -205,7 +205,7 @@ void FarBounds::find_completion(Expression e, Classes marks, Completions& found)
       const bool is_marked = (classes_in(step.on) & ~marks) == 0;
       before[place->second].push_back({i, is_marked ? kMark + 1 : 1});
     }
-    if (places.size() > kMostPlaces || store_.exhausted()) return;
+    if (places.size() > kMostBoundPlaces || store_.exhausted()) return;
   }
   std::vector<std::uint64_t> costs(places.size(), kNever);
   using Reached = std::pair<std::uint64_t, std::size_t>;
@@ -262,7 +262,7 @@ std::optional<FarBounds::Similarity> FarBounds::similarity(Expression bounded, E
   for (; store_.op(rest) == Op::concat && distance < kFarthest; rest = store_.rest(rest)) {
     if (!add(store_.operand(rest))) return std::nullopt;
   }
-  like.known = distance < kFarthest ? kMost : distance;
+  like.known = distance < kFarthest ? kMostBound : distance;
   return distance >= kFarthest || add(rest) ? std::optional(std::move(like)) : std::nullopt;
 }
 
@@ -270,7 +270,7 @@ bool FarBounds::Similarity::holds(std::uint32_t height, Classes classes, std::ui
   if (height > known) return false;
   const auto marks_in_text = [&](Classes marks) {
     if ((classes & marks) == 0) return std::uint32_t{0};
-    return (marks & ~kWordEnds) == 0 && word_ends < kMostCounted ? word_ends : kMost;
+    return (marks & ~kWordEnds) == 0 && word_ends < kMostCounted ? word_ends : kMostBound;
   };
   return std::ranges::all_of(segments, [&](const Segment& segment) {
     if (height <= segment.distance) return true;  // anything that it reads will do

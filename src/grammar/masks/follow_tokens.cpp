@@ -168,7 +168,7 @@ void TokenMasks::follow_repeat(const Place& place, Expression at, Behind behind)
 
 // As the automaton does: what stands behind the call becomes its caller.
 void TokenMasks::follow_call(const Place& place, Rule rule, Behind behind) {
-  const Expression body = store_.rule_body(rule);
+  const Expression body = store_.sources().rule_body(rule);
   const State caller =
       automaton_.open(behind.rest == nullptr ? behind.caller : start(frame_of(ExpressionStore::empty, behind)));
   if (caller != Automaton::dead) follow(place, body, {nullptr, caller, false});

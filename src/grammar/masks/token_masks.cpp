@@ -15,7 +15,7 @@ constexpr std::size_t kMostMerged = 8192;                // tokens behind a lexe
 constexpr std::size_t kWorthATrie = 64;                  // nodes where a lexeme ends, to merge what stands behind them
 constexpr std::uint32_t kMostCompletion = 64;            // bytes that a text beyond a token may need to be whole
 constexpr int kFewLeave = 8;                             // tokens_with() of the classes that leave a loop
-constexpr unsigned kFirstLead = 0xc2, kLastLead = 0xf4;  // first bytes of characters beyond ASCII
+constexpr unsigned kFirstLeadByte = 0xc2, kLastLeadByte = 0xf4;  // first bytes of characters beyond ASCII
 constexpr std::size_t kWorthAMask = 1024;                // tokens with the same first byte
 constexpr int kManyFirstBytes = 8;                       // whose tokens are worth being found together
 
@@ -387,7 +387,7 @@ Classes TokenMasks::wide_items(Expression item) {
   const auto [known, fresh] = wide_items_.try_emplace(item, 0);
   if (!fresh) return known->second;
   Classes all = 0, not_all = 0;
-  for (unsigned lead = kFirstLead; lead <= kLastLead; ++lead) {
+  for (unsigned lead = kFirstLeadByte; lead <= kLastLeadByte; ++lead) {
     const auto byte = static_cast<unsigned char>(lead);
     (store_.after(item, byte) == store_.after(wide_, byte) ? all : not_all) |= class_of(byte);
   }
@@ -402,7 +402,7 @@ Classes TokenMasks::wide_loops(State state, Classes& leaving) {
   State last = Automaton::dead;
   Expression last_rest = ExpressionStore::nothing;
   bool stays = false;
-  for (unsigned lead = kFirstLead; lead <= kLastLead; ++lead) {
+  for (unsigned lead = kFirstLeadByte; lead <= kLastLeadByte; ++lead) {
     const auto byte = static_cast<unsigned char>(lead);
     const State to = row.next(byte);
     const Expression rest = store_.after(wide_, byte);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostLexemes = 2048;  // of 16 KiB each for 128 k tokens
 constexpr std::size_t kMostClassSets = 1024;
-constexpr std::size_t kMostCounted = 64;  // of about 500 KiB each
+constexpr std::size_t kMostCountedWords = 64;  // of about 500 KiB each
 constexpr std::size_t kMostBehind = 256;  // of about 50 KiB each
 
 std::vector<std::pair<std::string_view, TokenId>> numbered(const std::vector<std::string>& tokens) {
@@ -154,7 +154,7 @@ std::shared_ptr<const CountedTokens> Vocabulary::find_counted(std::uint64_t fing
 
 void Vocabulary::keep_counted(std::uint64_t fingerprint, std::shared_ptr<const CountedTokens> tokens) {
   const std::lock_guard lock(mutex_);
-  if (counted_.size() >= kMostCounted) counted_.clear();
+  if (counted_.size() >= kMostCountedWords) counted_.clear();
   counted_.emplace(fingerprint, std::move(tokens));
 }
 

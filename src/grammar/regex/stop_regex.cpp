@@ -49,7 +49,7 @@ Result<Regex> parsed(const std::string& pattern) {
 class Compiler {
  public:
   explicit Compiler(const CharacterKinds& kinds) : kinds_(kinds), store_(kMostNodes), spelling_(store_, kinds) {
-    store_.set_deadline(std::chrono::steady_clock::now() + kMostTime);
+    store_.limits().set_deadline(std::chrono::steady_clock::now() + kMostTime);
   }
 
   // What is left of a match at its begin, for a match at the text's start and for one behind it.

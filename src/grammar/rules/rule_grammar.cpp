@@ -22,7 +22,7 @@ RuleGrammar::RuleGrammar(ExpressionStore& store, const RuleText& rules)
 
 Result<std::unique_ptr<RuleGrammar>> RuleGrammar::make(ExpressionStore& store, const RuleText& rules) {
   std::unique_ptr<RuleGrammar> grammar(new RuleGrammar(store, rules));
-  store.add_source(*grammar);
+  store.sources().add(*grammar);
   ESP_CHECK(grammar->build());
   return grammar;
 }

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/json_fields.h"
-#include "grammar/json_schema/formats.h"
-#include "grammar/json_schema/schema_document.h"
+#include "grammar/json_schema/reading/formats.h"
+#include "grammar/json_schema/reading/schema_document.h"
 #include "grammar/regex/regex.h"
 
 namespace espalier::grammar {

@@ -16,7 +16,7 @@
 namespace espalier::grammar {
 namespace {
 
-constexpr int kMostNesting = 64;
+constexpr int kMostTagNesting = 64;
 
 class TagReader {
  public:
@@ -117,9 +117,9 @@ Result<Expression> TagReader::format(const Json& json, const std::string& place,
 }
 
 Result<Expression> TagReader::format(const TagMembers& in, const Words& ends) {
-  if (++depth_ > kMostNesting)
+  if (++depth_ > kMostTagNesting)
     return bad_request(
-        fmt::format("structural tag: formats are nested more than {} deep at {}", kMostNesting, in.place()), in.place(),
+        fmt::format("structural tag: formats are nested more than {} deep at {}", kMostTagNesting, in.place()), in.place(),
         "grammar_too_complex");
   struct Leave {
     int& depth;

@@ -22,7 +22,7 @@
 
 #include "base/json_fields.h"
 #include "grammar/automaton/expression.h"
-#include "grammar/json_schema/schema_reader.h"
+#include "grammar/json_schema/schema_options.h"
 #include "grammar/rules/rule_text.h"
 
 namespace espalier::grammar {

@@ -79,10 +79,10 @@ Result<SchemaOptions> TagSchemas::schema_options(const TagMembers& in) const {
 }
 
 Result<Expression> TagSchemas::schema(const Json& schema, const SchemaOptions& options, const std::string& place) {
-  if (out_.sources.size() >= ExpressionStore::kMostSources - 1)
+  if (out_.sources.size() >= ExpressionSources::kMost - 1)
     return bad_request(fmt::format("structural tag: the schema at {} is one too many: {} schemas and grammars are "
                                    "accepted",
-                                   place, ExpressionStore::kMostSources - 1),
+                                   place, ExpressionSources::kMost - 1),
                        place, "grammar_too_complex");
   auto made = SchemaGrammar::make(store_, schema, options);
   if (!made.ok()) {
@@ -97,8 +97,8 @@ Result<Expression> TagSchemas::schema(const Json& schema, const SchemaOptions& o
 
 Result<Expression> TagSchemas::older(const Json& json, const std::string& place, const std::string& schema_place) {
   if (!json.is_string()) return schema(json, options_, place);
-  ESP_TRY(const Json read,
-          read_schema(json.get_ref<const std::string&>(), schema_place, schema_text_limits(store_.deadline())));
+  ESP_TRY(const Json read, read_schema(json.get_ref<const std::string&>(), schema_place,
+                                       schema_text_limits(store_.limits().deadline())));
   return schema(read, options_, place);
 }
 

@@ -39,6 +39,7 @@ struct DecayTask {
   float bound;  // of DecayForm::bounded
 };
 
+// The kernels for rows of floats of one instruction set.
 struct FunctionKernels {
   void (*activate)(const Activation&, const float* x, float* y, std::int64_t n);
   void (*gate)(const GateForm&, const float* gate, const float* up, float* y, std::int64_t n);

@@ -90,6 +90,7 @@ struct SelectiveScanTask {
   int rows;                 // >= 0
 };
 
+// The kernels for states of one instruction set.
 struct RecurrenceKernels {
   void (*convolve)(const ConvolutionTask&);
   void (*recur)(const LinearRecurrenceTask&);

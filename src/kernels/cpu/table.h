@@ -43,6 +43,7 @@ struct MatmulTask {
 };
 using MatmulKernel = void (*)(const MatmulTask&);
 
+// All kernels of one instruction set.
 struct CpuKernels {
   std::string_view isa;
 

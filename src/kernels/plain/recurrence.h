@@ -9,6 +9,7 @@
 
 namespace espalier::plain {
 
+// What a layer gives and keeps.
 struct Recurred {
   std::vector<double> y;      // [rows][columns of the task]
   std::vector<double> state;  // the whole state behind the last row, as its task lays it out

@@ -11,7 +11,7 @@
 #include "lang/backends/native/native_chain.h"
 #include "lang/backends/native/native_select.h"
 #include "lang/backends/openai/openai_select.h"
-#include "lang/backends/remote/endpoint.h"
+#include "lang/backends/remote/calls/endpoint.h"
 #include "lang/choices/choices.h"
 
 namespace {

@@ -10,6 +10,7 @@
 
 namespace espalier {
 
+// The block that predicts the streams and corrects them.
 struct AltUp {
   int streams = 0, active = 0;
   bool scaled = true;  // what leaves the active stream for the layer's inputs is multiplied by a vector

@@ -20,6 +20,7 @@ namespace espalier {
 // key, its value); CodeGen has four parts, each with queries, values and keys.
 enum class FusedQkv { no, side_by_side, by_group, by_quarter };
 
+// The block, with its switches.
 struct Attention {
   int heads = 0, kv_heads = 0, head_dim = 0;
   int value_dim = 0;    // 0: head_dim

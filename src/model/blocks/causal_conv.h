@@ -13,6 +13,7 @@
 
 namespace espalier {
 
+// The convolution, as other blocks have it inside.
 struct CausalConv {
   std::vector<std::pair<std::string_view, int>> parts = {};  // roles and their channels
   int taps = 4;

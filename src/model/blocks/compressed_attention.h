@@ -20,6 +20,7 @@
 
 namespace espalier {
 
+// The block, with its windows.
 struct CompressedAttention {
   int heads = 0, head_dim = 0, query_rank = 0;
   std::int64_t window = 0;

@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// The block, and how checkpoints store its matrices.
 struct DeltaRule {
   enum class Stored { together, by_key_head, apart, in_one };
   Stored stored = Stored::together;

@@ -10,6 +10,7 @@
 
 namespace espalier {
 
+// The block, with its heads.
 struct DifferentialAttention {
   int heads = 0, kv_heads = 0, head_dim = 0;  // both numbers of heads even
   bool bias = false;

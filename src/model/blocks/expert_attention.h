@@ -12,6 +12,7 @@
 
 namespace espalier {
 
+// The block: router, experts, and the shared keys and values.
 struct ExpertAttention {
   RouterSpec router;
   int kv_heads = 0, head_dim = 0;  // an expert has as many query heads

@@ -24,6 +24,7 @@ enum class FusedExperts {
   stacked,   // <experts>.w1, .v1 [experts * inner, hidden], w2 the same with outputs behind inputs
 };
 
+// The block: router, experts, and those that every token takes.
 struct Experts {
   RouterSpec router;
   int inner = 0;

@@ -11,6 +11,7 @@
 
 namespace espalier {
 
+// How blocks read the streams and write them.
 struct GatedResidual {
   int streams = 0, rank = 0;
   Norm norm;  // of each stream, its gain as wide as all

@@ -20,6 +20,7 @@ struct Joint {
   std::string_view fn = {}, base = {}, scale = {};
 };
 
+// How blocks read the streams and write them.
 struct HyperConnections {
   int streams = 0;
   int rounds = 0;  // of norming rows and columns of the mixing matrix; 0: streams do not mix

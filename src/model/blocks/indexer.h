@@ -17,6 +17,7 @@
 
 namespace espalier {
 
+// The index heads, as blocks of attention have them inside.
 struct Indexer {
   int heads = 0, dim = 0, kept = 0;
   bool weighted = true, summed = false;

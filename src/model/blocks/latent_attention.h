@@ -18,6 +18,7 @@
 
 namespace espalier {
 
+// The block, with the ranks of its short vectors.
 struct LatentAttention {
   int heads = 0;
   int query_rank = 0;  // 0: queries come straight from the row

@@ -11,6 +11,7 @@
 
 namespace espalier {
 
+// The block, with each head's decay.
 struct LightningAttention {
   int heads = 0, head_dim = 0;
   ActivationKind activation = ActivationKind::silu;  // of queries, keys and values

@@ -11,6 +11,7 @@
 
 namespace espalier {
 
+// The block, with its sizes.
 struct Mamba1 {
   int inner = 0, state = 0, rank = 0;
   int taps = 4;

@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// The block, with its sizes.
 struct Mamba2 {
   int heads = 0, head_dim = 0, groups = 1, state = 0;
   int taps = 4;

@@ -10,6 +10,7 @@
 
 namespace espalier {
 
+// The block, with its activation or gate.
 struct Mlp {
   int inner = 0;
   GateForm how = {};         // a plain one has its activation alone

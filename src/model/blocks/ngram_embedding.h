@@ -29,6 +29,7 @@ struct NgramHash {
   static NgramHash drawn(int longest, int heads_each, std::int64_t least, std::int64_t seed, int vocabulary, int module);
 };
 
+// The block, with its n-grams and its table.
 struct NgramEmbedding {
   NgramHash hash = {};
   int streams = 0, width = 0;  // of the heads' rows side by side

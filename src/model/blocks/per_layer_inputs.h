@@ -10,6 +10,7 @@
 
 namespace espalier {
 
+// The table of such embeddings, and how a layer adds its own.
 struct PerLayerInputs {
   int width = 0, vocabulary = 0;
   Activation activation = {};

@@ -9,6 +9,7 @@
 
 namespace espalier {
 
+// The block, with its taps.
 struct ShortConv {
   int taps = 3;
   bool bias = false;

@@ -9,6 +9,7 @@
 
 namespace espalier {
 
+// Attends for all rows of a batch.
 class AttendStage final : public Stage {
  public:
   // states: [rows][state_width() floats] where there is a second part.

@@ -7,6 +7,7 @@
 
 namespace espalier {
 
+// Chooses positions for all rows of a batch.
 class ChooseStage final : public Stage {
  public:
   ChooseStage(const ChooseOp& op, const Program& program, Place queries, Place weights, bool exact);

@@ -9,6 +9,7 @@
 
 namespace espalier {
 
+// Adds the rows of a batch to their windows.
 class CompressStage final : public Stage {
  public:
   CompressStage(const CompressOp& op, const Program& program, Place values, Place gates, Place out);

@@ -24,6 +24,7 @@ struct Conversion {
   int memory = -1;
 };
 
+// The conversions of one program, found before it runs.
 class Conversions {
  public:
   Conversions(const Program& program, const ComputeWith& with, const std::vector<Linear>& matrices);

@@ -25,6 +25,7 @@ struct ExpertScratch {
   std::byte* inner_converted = nullptr;  // in the form that `down` reads
 };
 
+// Runs the experts for all rows of a batch.
 class ExpertsStage final : public Stage {
  public:
   ExpertsStage(const ExpertsOp& op, std::vector<ExpertLayers> experts, InputPlaces in, Place routed, Place out,

@@ -52,6 +52,7 @@ struct ComputeWith {
   Activations mode;
 };
 
+// The stored matrices of one layer, and their product.
 class Linear {
  public:
   // Out of the weights' packed file what it has. overflow: where what has to be packed is put; null: memory.

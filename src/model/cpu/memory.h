@@ -21,6 +21,7 @@ struct Place {
   explicit operator bool() const { return first != nullptr; }
 };
 
+// Gives every buffer its place.
 class BufferMemory {
  public:
   explicit BufferMemory(int max_rows) : max_rows_(max_rows) {}

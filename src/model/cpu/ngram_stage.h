@@ -8,6 +8,7 @@
 
 namespace espalier {
 
+// Gathers the rows of the table for all rows of a batch.
 class NgramStage final : public Stage {
  public:
   // tables: the parts of one table, in order.

@@ -8,6 +8,7 @@
 
 namespace espalier {
 
+// Multiplies all rows of a batch with a layer.
 class MatmulStage final : public Stage {
  public:
   MatmulStage(const Linear& linear, InputPlaces in, Place out, Linear::Options options)

@@ -6,6 +6,7 @@
 
 namespace espalier {
 
+// Does row operations for all rows of a batch.
 class RowsStage final : public Stage {
  public:
   // values: that one row's work touches, which tells how many rows are worth a turn of a thread.

@@ -7,6 +7,7 @@
 
 namespace espalier {
 
+// Convolves the rows of each sequence.
 class ConvolveStage final : public Stage {
  public:
   ConvolveStage(const ConvolveOp& op, const Program& program, Place in, Place out);
@@ -18,6 +19,7 @@ class ConvolveStage final : public Stage {
   const float *weights_, *bias_;
 };
 
+// Carries matrix states through the rows of each sequence.
 class RecurrenceStage final : public Stage {
  public:
   struct Places {
@@ -33,6 +35,7 @@ class RecurrenceStage final : public Stage {
   const float *constant_decay_, *skip_;
 };
 
+// Carries Mamba-1's states through the rows of each sequence.
 class ScanStage final : public Stage {
  public:
   struct Places {

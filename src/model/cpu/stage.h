@@ -13,6 +13,7 @@
 
 namespace espalier {
 
+// One such piece of work.
 class Stage {
  public:
   virtual ~Stage() = default;

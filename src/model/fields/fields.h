@@ -37,6 +37,7 @@ struct ConfigLimits {
   static constexpr std::int64_t experts = 4096, positions = std::int64_t{1} << 30, window = positions, labels = 1 << 20;
 };
 
+// The fields of one object of a configuration.
 class Fields {
  public:
   // The fields of one object; `prefix` stands before names in messages ("llama.", "rope_parameters.").

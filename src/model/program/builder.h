@@ -22,6 +22,7 @@ namespace espalier {
 // Whether later tokens read what the operation writes.
 bool stores(const Op& op);
 
+// Makes one program, block by block.
 class Builder {
  public:
   // `weights` may be null; it is read for names, shapes and vectors, and must outlive the call of finish().

@@ -142,6 +142,7 @@ struct RouterSpec {
   float scale = 1.0f;            // of the weights
   VectorId by_expert = -1;       // [count], multiplied to the weights last
 };
+// Chooses the experts of each row.
 struct RouteOp {
   RouterSpec how;
   Rows logits, out;
@@ -232,6 +233,7 @@ struct LoadBeforeOp {
   Rows out;
 };
 
+// Attends to what is kept of the tokens before.
 struct AttendOp {
   FieldId field;
   Rows queries, out;

@@ -6,6 +6,7 @@
 namespace espalier {
 namespace places {
 
+// Shows each place of an operation to a function, with whether it is written.
 template <class F>
 struct Visit {
   F& f;

@@ -15,6 +15,7 @@
 
 namespace espalier {
 
+// A model's operations and all that they refer to.
 struct Program {
   int vocabulary = 0, hidden = 0, layers = 0;
   Needs needs;

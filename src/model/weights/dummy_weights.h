@@ -14,6 +14,7 @@
 
 namespace espalier {
 
+// Such weights, as a file would have them.
 class DummyWeights final : public TensorFile {
  public:
   static Result<std::unique_ptr<DummyWeights>> make(const ModelSpec& spec, DType type);  // HF names

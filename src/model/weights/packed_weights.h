@@ -34,11 +34,13 @@ namespace espalier {
 // the file. (Layouts of panels are recognised by themselves: panels_print().)
 inline constexpr int kPackedWeightsVersion = 2;
 
+// A matrix and the name that it has in the file.
 struct NamedMatrix {
   std::string name;
   const PackedMatrix* matrix;
 };
 
+// The packed matrices of one file.
 class PackedWeights {
  public:
   // map: panels stay in the file's pages, which processes share and the kernel may drop; their checksums are not looked

@@ -19,6 +19,7 @@
 
 namespace espalier {
 
+// The tensors of one checkpoint, by the names that a text model has.
 class Weights {
  public:
   // What `packed` has of the file's matrices is not packed again; both outlive this.

@@ -12,6 +12,7 @@
 
 namespace espalier::kernels::amx {
 
+// The shapes of the tile registers, as the instruction that configures them reads them.
 class TileShapes {
  public:
   void set(int tile, int rows, int bytes) {

@@ -7,6 +7,7 @@
 
 namespace espalier::kernels::avx2 {
 
+// Sixteen lanes in AVX2.
 struct Simd {
   static constexpr int kInt8Rows = 3, kInt8Panels = 1;  // sixteen registers: 6 integer accumulators
   static constexpr int kFloatRows = 3, kHalfRows = 4;   // of the float micro-kernels' tiles; weights of 16 bits

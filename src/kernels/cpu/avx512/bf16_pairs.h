@@ -22,6 +22,7 @@ inline __m512 short_exp2(__m512 x) {
   return _mm512_scalef_ps(r, whole);
 }
 
+// A tile's weights of one block of positions, in pairs.
 struct PairWeights {
   alignas(64) std::uint32_t p[kTileQueries][kAttentionBlock / 2];  // pairs of positions
 

@@ -7,6 +7,7 @@
 
 namespace espalier::kernels::avx512 {
 
+// Sixteen lanes in AVX-512.
 struct Simd {
   static constexpr int kInt8Rows = 6, kInt8Panels = 2;  // tile of the int8 micro-kernel: 24 accumulators
   static constexpr int kFloatRows = 6, kHalfRows = 6;   // of the float micro-kernels' tiles; weights of 16 bits

@@ -6,6 +6,7 @@
 
 namespace espalier::kernels::avxvnni {
 
+// Sixteen lanes in AVX2 with AVX-VNNI.
 struct Simd : avx2::Simd {
   static constexpr int kInt8Rows = 4, kInt8Panels = 1;  // 8 integer accumulators
   static constexpr int kPeakChains = 6;

@@ -19,6 +19,7 @@ struct ComingNext {
   std::int64_t begin, end;
 };
 
+// Calls in the next panels, a part with each step.
 template <int kStreams>
 class CallAhead {
  public:

@@ -12,6 +12,7 @@ namespace espalier::kernels::ESPALIER_ISA {
 
 inline constexpr int kConvolvedChannels = 128;  // that go over the rows together
 
+// The channels that are convolved together.
 struct ConvolutionBlock {
   const ConvolutionTask& t;
   std::int64_t first;  // channel

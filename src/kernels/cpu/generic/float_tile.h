@@ -9,6 +9,7 @@
 
 namespace espalier::kernels::ESPALIER_ISA {
 
+// The micro-kernel for weights that are multiplied as floats.
 template <DType kType>
 struct FloatTile : WithoutRest {
   static constexpr int kMaxRows = kType == DType::f32 ? Simd::kFloatRows : Simd::kHalfRows, kRowsTogether = 1;

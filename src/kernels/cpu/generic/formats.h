@@ -37,6 +37,7 @@ inline Simd::B two_bits(const std::uint8_t* p, int j, int to) {  // p: the two w
   return Simd::shift_left(Simd::band(Simd::shift_right(word, 2 * (j & 3)), Simd::bset1(3)), to);
 }
 
+// What formats with one scale for 32 values have in common.
 struct LegacyBlock {
   static constexpr int kBlock = 32, kSubs = 1, kGroups = 1, kZeroPoint = 0;
   static constexpr bool kHasMinimum = false;
@@ -44,18 +45,21 @@ struct LegacyBlock {
   static Simd::F minimum(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b + kHalfRow)); }
 };
 
+// Codes of eight bits and a scale.
 struct Q8_0 : LegacyBlock {
   static constexpr DType kType = DType::q8_0;
   static constexpr int kBytes = kHalfRow + 512, kZeroPoint = 128, kMostCode = 255;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::bload(b + kHalfRow + 64 * j); }
 };
 
+// Codes of four bits around 8 and a scale.
 struct Q4_0 : LegacyBlock {
   static constexpr DType kType = DType::q4_0;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 8, kMostCode = 15;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + kHalfRow, j); }
 };
 
+// Codes of four bits, a scale and a minimum.
 struct Q4_1 : LegacyBlock {
   static constexpr DType kType = DType::q4_1;
   static constexpr int kBytes = 2 * kHalfRow + kNibbleBytes, kMostCode = 15;
@@ -63,6 +67,7 @@ struct Q4_1 : LegacyBlock {
   static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + 2 * kHalfRow, j); }
 };
 
+// Codes of five bits around 16 and a scale.
 struct Q5_0 : LegacyBlock {
   static constexpr DType kType = DType::q5_0;
   static constexpr int kBytes = kHalfRow + kBitBytes + kNibbleBytes, kZeroPoint = 16, kMostCode = 31;
@@ -71,6 +76,7 @@ struct Q5_0 : LegacyBlock {
   }
 };
 
+// Codes of five bits, a scale and a minimum.
 struct Q5_1 : LegacyBlock {
   static constexpr DType kType = DType::q5_1;
   static constexpr int kBytes = 2 * kHalfRow + kBitBytes + kNibbleBytes, kMostCode = 31;
@@ -84,17 +90,20 @@ struct Q5_1 : LegacyBlock {
 inline constexpr std::uint8_t kNonLinear[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 
+// Codes of four bits into a table of unequal steps, and a scale.
 struct IQ4_NL : LegacyBlock {
   static constexpr DType kType = DType::iq4_nl;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;
   static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kNonLinear); }
 };
 
+// What formats with scales for parts of 256 values have in common.
 struct SuperBlock {
   static constexpr int kBlock = 256, kSubs = 8, kGroups = 1, kZeroPoint = 0;
   static constexpr bool kHasMinimum = false;
 };
 
+// Codes of four or five bits, with a scale and a minimum for each 32 values.
 template <bool kFifthBit>
 struct Q45_K : SuperBlock {
   static constexpr DType kType = kFifthBit ? DType::q5_k : DType::q4_k;
@@ -117,6 +126,7 @@ struct Q45_K : SuperBlock {
 using Q4_K = Q45_K<false>;
 using Q5_K = Q45_K<true>;
 
+// Codes of six bits around 32, with a scale for each 16 values.
 struct Q6_K : SuperBlock {
   static constexpr DType kType = DType::q6_k;
   static constexpr int kSub = 32 + 2 * kBitBytes + kNibbleBytes, kGroups = 2, kZeroPoint = 32, kMostCode = 63;
@@ -133,6 +143,7 @@ struct Q6_K : SuperBlock {
   }
 };
 
+// Codes of three bits around 4, with a scale for each 16 values.
 struct Q3_K : SuperBlock {
   static constexpr DType kType = DType::q3_k;
   static constexpr int kSub = 32 + 3 * kBitBytes, kGroups = 2, kZeroPoint = 4, kMostCode = 7;
@@ -149,6 +160,7 @@ struct Q3_K : SuperBlock {
   }
 };
 
+// Codes of two bits, with a scale and a minimum for each 16 values.
 struct Q2_K : SuperBlock {
   static constexpr DType kType = DType::q2_k;
   static constexpr int kSub = 32 + 2 * kBitBytes, kGroups = 2, kMostCode = 3;
@@ -178,6 +190,7 @@ struct Q2_K : SuperBlock {
   static Simd::B codes(const std::uint8_t* b, int s, int j) { return two_bits(sub(b, s) + 32, j, 0); }
 };
 
+// Codes of four bits into a table of unequal steps, with a scale for each 32 values.
 struct IQ4_XS : SuperBlock {
   static constexpr DType kType = DType::iq4_xs;
   static constexpr int kSub = 16 + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;

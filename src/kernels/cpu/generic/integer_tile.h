@@ -58,6 +58,7 @@ struct UnpackedFormat {
     }
   }
 };
+// Operands of a format that was unpacked before.
 template <class Format>
 struct Operands<UnpackedFormat<Format>> {
   static constexpr bool kUnpacked = true;
@@ -86,6 +87,7 @@ constexpr int pair_run(int steps, int most_code) {
   return fit < steps ? fit : steps;
 }
 
+// The micro-kernel for codes and activations in whole numbers.
 template <class Format>
 struct IntegerTile : WithoutRest {
   static constexpr bool kUnpacked = Operands<Format>::kUnpacked;

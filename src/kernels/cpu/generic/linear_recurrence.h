@@ -22,6 +22,7 @@ struct StateLines {
   std::int64_t from_stride, to_stride;
 };
 
+// What goes along with some columns of the state from row to row.
 template <int kVectors>
 struct StateColumns {
   Simd::F u[kVectors], out[kVectors], memory[kVectors];  // memory: S^T k of the row to come

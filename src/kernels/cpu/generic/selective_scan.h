@@ -10,6 +10,7 @@
 
 namespace espalier::kernels::ESPALIER_ISA {
 
+// The states and decay rates of sixteen channels.
 struct ScannedChannels {
   alignas(64) float state[kMaxScanStates][16];
   float rate[kMaxScanStates][16];  // a * log2(e): exp(dt a) = 2^(dt rate)

@@ -63,6 +63,7 @@ inline void finish_pair(const MatmulTask& t, int panel, int row, Simd::F gate, S
 inline constexpr int kGroupPanels = 4;        // that rows pass over together (matmul.h)
 using WaitingSums = float[kGroupPanels][16];  // of one row
 
+// The sums of a tile, in registers.
 template <int kRows, int kPanels>
 struct Tile {
   Simd::F acc[kRows][kPanels];

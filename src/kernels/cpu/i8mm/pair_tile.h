@@ -19,6 +19,7 @@ struct Octet {
   uint8x16_t v[2];
 };
 
+// The operands of a format, eight values of K of two columns each.
 template <class Format>
 struct Octets {
   static constexpr bool kUnpacked = false;
@@ -60,6 +61,7 @@ struct OctetForm {
     }
   }
 };
+// The operands of a format, eight values of K of two columns each.
 template <class Format>
 struct Octets<OctetForm<Format>> {
   static constexpr bool kUnpacked = true;
@@ -69,6 +71,7 @@ struct Octets<OctetForm<Format>> {
   }
 };
 
+// The micro-kernel for rows in pairs.
 template <class Format>
 struct PairTile : WithoutRest {
   static constexpr bool kUnpacked = Octets<Format>::kUnpacked;

@@ -7,6 +7,7 @@
 
 namespace espalier::kernels::i8mm {
 
+// Sixteen lanes in NEON with I8MM.
 struct Simd : neon::Simd {
   template <bool kSmall>
   static inline I dot4(I acc, B w, A a) {

@@ -7,6 +7,7 @@
 
 namespace espalier::kernels::neon {
 
+// Sixteen lanes in NEON.
 struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;  // 32 registers: 8 integer and 8 float accumulators
   static constexpr int kFloatRows = 4, kHalfRows = 4;   // of the float micro-kernels' tiles; weights of 16 bits

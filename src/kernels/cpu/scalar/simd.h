@@ -9,6 +9,7 @@
 
 namespace espalier::kernels::scalar {
 
+// Sixteen lanes as plain loops.
 struct Simd {
   static constexpr int kInt8Rows = 2, kInt8Panels = 1;
   static constexpr int kFloatRows = 2, kHalfRows = 2;  // of the float micro-kernels' tiles; weights of 16 bits

@@ -1,7 +1,7 @@
 // open_anthropic(): Claude models by Anthropic's Messages interface.
 #include "lang/backends/anthropic/anthropic_wire.h"
 #include "lang/backends/remote/remote_backend.h"
-#include "lang/backends/remote/wire_text.h"
+#include "lang/backends/remote/wire/wire_text.h"
 #include "lang/chat/chat_formats.h"
 
 namespace espalier {

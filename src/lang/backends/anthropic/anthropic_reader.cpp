@@ -1,7 +1,7 @@
 // Reads the answers of Anthropic's Messages interface.
 #include "base/json_fields.h"
 #include "lang/backends/anthropic/anthropic_wire.h"
-#include "lang/backends/remote/endpoint.h"
+#include "lang/backends/remote/calls/endpoint.h"
 
 namespace espalier::lang::anthropic {
 namespace {

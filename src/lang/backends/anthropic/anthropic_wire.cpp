@@ -4,8 +4,8 @@
 
 #include "base/base64.h"
 #include "base/json.h"
-#include "lang/backends/remote/content_parts.h"
-#include "lang/backends/remote/stop_strings.h"
+#include "lang/backends/remote/wire/content_parts.h"
+#include "lang/backends/remote/wire/stop_strings.h"
 
 namespace espalier::lang::anthropic {
 namespace {

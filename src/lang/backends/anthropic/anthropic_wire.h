@@ -7,7 +7,7 @@
 // Fails:   unsupported for what the interface does not have and what cannot be left out.
 #pragma once
 
-#include "lang/backends/remote/reply_reader.h"
+#include "lang/backends/remote/calls/reply_reader.h"
 
 namespace espalier::lang::anthropic {
 

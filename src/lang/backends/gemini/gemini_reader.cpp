@@ -3,7 +3,7 @@
 
 #include "base/json_fields.h"
 #include "lang/backends/gemini/gemini_wire.h"
-#include "lang/backends/remote/endpoint.h"
+#include "lang/backends/remote/calls/endpoint.h"
 
 namespace espalier::lang::gemini {
 namespace {

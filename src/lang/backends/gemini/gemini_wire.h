@@ -6,7 +6,7 @@
 //          turn that has said something already.
 #pragma once
 
-#include "lang/backends/remote/reply_reader.h"
+#include "lang/backends/remote/calls/reply_reader.h"
 
 namespace espalier::lang::gemini {
 

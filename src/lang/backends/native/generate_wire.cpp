@@ -4,9 +4,9 @@
 
 #include "base/base64.h"
 #include "base/json_fields.h"
-#include "lang/backends/remote/content_parts.h"
-#include "lang/backends/remote/endpoint.h"
-#include "lang/backends/remote/regex_of_choices.h"
+#include "lang/backends/remote/wire/content_parts.h"
+#include "lang/backends/remote/calls/endpoint.h"
+#include "lang/backends/remote/wire/regex_of_choices.h"
 
 namespace espalier::lang::native {
 namespace {

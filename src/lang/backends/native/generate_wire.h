@@ -3,7 +3,7 @@
 // Fails:   writing: unsupported for a constraint that this kind of server does not know.
 #pragma once
 
-#include "lang/backends/remote/reply_reader.h"
+#include "lang/backends/remote/calls/reply_reader.h"
 
 namespace espalier::lang::native {
 

@@ -10,7 +10,7 @@
 #include "lang/backends/native/server_chat_format.h"
 #include "lang/backends/native/server_pin.h"
 #include "lang/backends/remote/remote_backend.h"
-#include "lang/backends/remote/wire_text.h"
+#include "lang/backends/remote/wire/wire_text.h"
 #include "lang/chat/chat_formats.h"
 
 namespace espalier {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/json_fields.h"
-#include "lang/backends/remote/call_handle.h"
-#include "lang/backends/remote/wire_text.h"
+#include "lang/backends/remote/calls/call_handle.h"
+#include "lang/backends/remote/wire/wire_text.h"
 
 namespace espalier::lang::native {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/error_kind.h"
 #include "base/json_fields.h"
-#include "lang/backends/remote/reply_reader.h"
-#include "lang/backends/remote/wire_text.h"
+#include "lang/backends/remote/calls/reply_reader.h"
+#include "lang/backends/remote/wire/wire_text.h"
 #include "lang/execute/waiting.h"
 
 namespace espalier::lang::native {

@@ -5,7 +5,7 @@
 // Source:  docs/http.md, "Programs".
 #pragma once
 
-#include "lang/backends/remote/request_queue.h"
+#include "lang/backends/remote/calls/request_queue.h"
 #include "lang/batch/served_runs.h"
 
 namespace espalier::lang::native {

@@ -1,9 +1,9 @@
 #include "lang/backends/native/native_select.h"
 
 #include "base/json_fields.h"
-#include "lang/backends/remote/call_handle.h"
-#include "lang/backends/remote/select_wire.h"
-#include "lang/backends/remote/wire_text.h"
+#include "lang/backends/remote/calls/call_handle.h"
+#include "lang/backends/remote/wire/select_wire.h"
+#include "lang/backends/remote/wire/wire_text.h"
 #include "lang/choices/choices.h"
 
 namespace espalier::lang::native {

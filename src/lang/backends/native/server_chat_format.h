@@ -4,7 +4,7 @@
 #pragma once
 
 #include "espalier/chat_format.h"
-#include "lang/backends/remote/request_queue.h"
+#include "lang/backends/remote/calls/request_queue.h"
 
 namespace espalier::lang::native {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "espalier/backend.h"
-#include "lang/backends/remote/request_queue.h"
+#include "lang/backends/remote/calls/request_queue.h"
 
 namespace espalier::lang::native {
 

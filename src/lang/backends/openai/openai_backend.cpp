@@ -5,7 +5,7 @@
 #include "lang/backends/openai/openai_select.h"
 #include "lang/backends/openai/openai_wire.h"
 #include "lang/backends/remote/remote_backend.h"
-#include "lang/backends/remote/wire_text.h"
+#include "lang/backends/remote/wire/wire_text.h"
 #include "lang/chat/chat_formats.h"
 #include "net/client/url.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/json_fields.h"
 #include "lang/backends/openai/openai_wire.h"
-#include "lang/backends/remote/endpoint.h"
+#include "lang/backends/remote/calls/endpoint.h"
 
 namespace espalier::lang::openai {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "base/json_fields.h"
 #include "lang/backends/openai/strict_schema.h"
-#include "lang/backends/remote/content_parts.h"
-#include "lang/backends/remote/regex_of_choices.h"
-#include "lang/backends/remote/stop_strings.h"
+#include "lang/backends/remote/wire/content_parts.h"
+#include "lang/backends/remote/wire/regex_of_choices.h"
+#include "lang/backends/remote/wire/stop_strings.h"
 
 namespace espalier::lang::openai {
 namespace {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "espalier/backends.h"
-#include "lang/backends/remote/reply_reader.h"
+#include "lang/backends/remote/calls/reply_reader.h"
 
 namespace espalier::lang::openai {
 

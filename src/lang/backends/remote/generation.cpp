@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "lang/backends/remote/constraint_check.h"
+#include "lang/backends/remote/wire/constraint_check.h"
 #include "text/stop_matcher.h"
 
 namespace espalier::lang {

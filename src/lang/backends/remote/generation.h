@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "lang/backends/remote/call_handle.h"
+#include "lang/backends/remote/calls/call_handle.h"
 #include "lang/backends/remote/remote_backend.h"
 
 namespace espalier::lang {

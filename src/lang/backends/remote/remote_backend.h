@@ -12,9 +12,9 @@
 #include <set>
 #include <string>
 
-#include "lang/backends/remote/reply_reader.h"
-#include "lang/backends/remote/request_queue.h"
-#include "lang/backends/remote/stop_strings.h"
+#include "lang/backends/remote/calls/reply_reader.h"
+#include "lang/backends/remote/calls/request_queue.h"
+#include "lang/backends/remote/wire/stop_strings.h"
 
 namespace espalier::lang {
 

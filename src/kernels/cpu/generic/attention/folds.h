@@ -9,6 +9,7 @@
 
 namespace espalier::kernels::ESPALIER_ISA {
 
+// What the blocks so far have given each query of a tile.
 struct Folds {
   static constexpr float kNothing = -__builtin_inff();  // the maximum of a query that has seen nothing
   static constexpr float kLog2e = 1.44269504088896340736f;

@@ -65,6 +65,7 @@ struct LatentWidening : Widening<kType> {
   }
 };
 
+// The blocks of a tile whose keys and values are parts of the same rows.
 template <KvType kType, class Arithmetic>
 struct LatentBlocks : TileSoftmax<kType, Arithmetic> {
   using Tile = TileSoftmax<kType, Arithmetic>;

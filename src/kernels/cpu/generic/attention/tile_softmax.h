@@ -11,6 +11,7 @@
 
 namespace espalier::kernels::ESPALIER_ISA {
 
+// A tile's softmax, whatever its keys and values look like.
 template <KvType kType, class Arithmetic>
 struct TileSoftmax {
   static constexpr float kLog2e = 1.44269504088896340736f;
