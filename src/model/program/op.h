@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/forms.h"
-#include "kernels/visibility.h"
+#include "base/visibility.h"
 
 namespace espalier {
 
