@@ -6,11 +6,11 @@
 
 namespace espalier {
 
-WindowSlots::WindowSlots(int slots, int window_slots, Visibility visible)
+WindowSlots::WindowSlots(int slots, int window_slots, WindowRule rule)
     : of_(static_cast<std::size_t>(slots), -1),
       last_use_(static_cast<std::size_t>(window_slots / SlotAllocator::group + 1)),
       pool_(window_slots),
-      visible_(visible) {}
+      rule_(std::move(rule)) {}
 
 bool WindowSlots::give(const ExtentList& slots, SlotCursor& cursor) {
   auto got = pool_.allocate(slots.length(), cursor);

@@ -14,22 +14,27 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "base/visibility.h"
 #include "cache/slot_allocator.h"
 
 namespace espalier {
 
+// Which positions a row reads through the window, at most.
+struct WindowRule {
+  std::function<int(int)> first;  // of a row at this position
+  int most = 0;                   // positions, its own too
+};
+
 // Which slot has which window slot, and who gets the next ones.
 class WindowSlots {
  public:
-  // A row at some position reads the second space as `visible` says, at most. Requires: not all positions.
-  WindowSlots(int slots, int window_slots, Visibility visible);
+  WindowSlots(int slots, int window_slots, WindowRule rule);
 
   // Behind so many tokens: the first position that the next one reads. What lies before is read never again.
-  int first_read(int tokens) const { return static_cast<int>(visible_.first(tokens)); }
-  int most_read() const { return static_cast<int>(visible_.size); }  // positions that a row reads at most, its own too
+  int first_read(int tokens) const { return rule_.first(tokens); }
+  int most_read() const { return rule_.most; }
 
   // Each of the slots gets a window slot. Requires: they have none. False: not so many are free, and nothing changes.
   bool give(const ExtentList& slots, SlotCursor& cursor);
@@ -65,7 +70,7 @@ class WindowSlots {
   std::vector<Slot> of_;                  // [slots]
   std::vector<std::uint64_t> last_use_;   // [window slots / SlotAllocator::group]
   SlotAllocator pool_;
-  Visibility visible_;
+  WindowRule rule_;
 };
 
 }  // namespace espalier

@@ -19,7 +19,7 @@
 #include "base/compute_team.h"
 #include "kernels/cpu/table.h"
 #include "kernels/matmul.h"
-#include "base/visibility.h"
+#include "kernels/visibility.h"
 
 namespace espalier {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/forms.h"
-#include "base/visibility.h"
+#include "kernels/visibility.h"
 
 namespace espalier {
 
