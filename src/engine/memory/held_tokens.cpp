@@ -3,7 +3,7 @@
 namespace espalier {
 namespace {
 
-constexpr int kPiece = 32;  // window slots that go back together, so that extents stay long
+constexpr int kBackTogether = 32;  // window slots that go back together, so that extents stay long
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void HeldTokens::keep_first(int length) {
 void HeldTokens::forget_behind_window(int tokens) {
   if (windows_ == nullptr) return;
   const int from = std::max(window_from_, shared_.length()), to = std::min(windows_->first_read(tokens), length());
-  if (to - from < kPiece) return;
+  if (to - from < kBackTogether) return;
   windows_->drop(own_.extents().slice(from - shared_.length(), to - from));
   window_from_ = to;
 }

@@ -7,29 +7,17 @@ namespace espalier {
 namespace {
 
 // Slots of a running sequence beside its window and its chunk: pieces that are freed together, and guesses.
-constexpr int kBesideWindow = 256;
+constexpr int kWindowReserve = 256;
 constexpr int kShares = 2;            // windows for each running sequence: its own, and one of a cached prefix
 constexpr double kLeastSaving = 0.1;  // of the pool's bytes
 // Of a model that stores nothing for its tokens only their ids and places take memory.
 constexpr std::size_t kTokenAlone = 64;
 
-std::size_t bytes_of(const CacheLayout& layout, const WindowPlan& windows, bool in_window) {
+std::size_t part_bytes(const CacheLayout& layout, const WindowPlan& windows, bool in_window) {
   CacheLayout part{{}, layout.type};
   for (std::size_t i = 0; i < layout.fields.size(); ++i)
     if (windows.fields[i] == in_window) part.fields.push_back(layout.fields[i]);
   return part.bytes_per_token();
-}
-
-// The fields whose windows are shorter than half of the context.
-WindowPlan windows_of(std::span<const Visibility> seen, int context) {
-  WindowPlan plan;
-  bool any = false;
-  for (const Visibility& of_field : seen) {
-    const bool apart = of_field.rule != Visibility::Rule::all && of_field.size < context / 2;
-    plan.fields.push_back(apart);
-    if (apart) plan.seen = std::exchange(any, true) ? widest(plan.seen, of_field) : of_field;
-  }
-  return plan;
 }
 
 WindowPlan none_apart(const CacheLayout& layout) {
@@ -44,10 +32,10 @@ std::int64_t whole_segments(std::int64_t slots) {
 
 PoolCost::PoolCost(const PoolWish& wish, const WindowPlan& windows)
     : token_(static_cast<std::int64_t>(
-          std::max(bytes_of(wish.layout, windows, false) + wish.bytes_beside, kTokenAlone))) {
+          std::max(part_bytes(wish.layout, windows, false) + wish.bytes_beside, kTokenAlone))) {
   if (windows.seen.rule == Visibility::Rule::all) return;
-  window_ = static_cast<std::int64_t>(bytes_of(wish.layout, windows, true));
-  const std::int64_t each = windows.seen.size + kBesideWindow;
+  window_ = static_cast<std::int64_t>(part_bytes(wish.layout, windows, true));
+  const std::int64_t each = windows.seen.size + kWindowReserve;
   least_ = each + wish.chosen.chunk;
   useful_ = kShares * each * wish.chosen.max_running + wish.chosen.chunk;
   ratio_ = wish.options.window_ratio;
@@ -70,6 +58,17 @@ std::int64_t PoolCost::slots_in(std::int64_t bytes) const {
     if (fits + step <= bytes / token_ / kSegmentSlots && this->bytes((fits + step) * kSegmentSlots) <= bytes)
       fits += step;
   return fits * kSegmentSlots;
+}
+
+WindowPlan windows_of(std::span<const Visibility> seen, int context) {
+  WindowPlan plan;
+  bool any = false;
+  for (const Visibility& of_field : seen) {
+    const bool apart = of_field.rule != Visibility::Rule::all && of_field.size < context / 2;
+    plan.fields.push_back(apart);
+    if (apart) plan.seen = std::exchange(any, true) ? widest(plan.seen, of_field) : of_field;
+  }
+  return plan;
 }
 
 WindowRule rule_of(const Visibility& seen) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cache/window_slots.h"
@@ -42,6 +43,8 @@ struct PoolWish {
   int context;
   std::size_t bytes_beside;  // of a token, in a draft model's pool
 };
+// The fields whose windows are shorter than half of the context, without slots as yet.
+WindowPlan windows_of(std::span<const Visibility> seen, int context);
 WindowRule rule_of(const Visibility& seen);
 PoolPlan plan_pool(const PoolWish& wish, const MemoryRoom& room, std::size_t states_bytes);
 

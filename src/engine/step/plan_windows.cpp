@@ -7,7 +7,7 @@
 namespace espalier {
 namespace {
 
-constexpr int kBesideWindow = 64;  // slots of a sequence that its window has passed and that have not gone back yet
+constexpr int kNotYetBack = 64;  // slots of a sequence that its window has passed and that have not gone back yet
 
 }  // namespace
 
@@ -26,7 +26,7 @@ std::vector<WindowUse> EngineCore::windows_in_use() const {
 
 // Window slots of a sequence that reaches so many tokens behind the first that it reads now.
 int EngineCore::windows_for(int tokens) const {
-  return std::min(tokens, windows_->most_read() + kBesideWindow);
+  return std::min(tokens, windows_->most_read() + kNotYetBack);
 }
 
 // Window slots that are left when the running sequences have what they will want. What several of them share counts
