@@ -101,7 +101,9 @@ Result<KvPools> KvPools::allocate(const CacheLayout& layout, int slots, const st
   for (std::size_t i = 0; i < layout.fields.size(); ++i)
     parts[is_in_window(i) ? 1 : 0].fields.push_back(layout.fields[i]);
   ESP_TRY(pools.tokens_, KvPool::allocate(parts[0], slots));
-  if (window_slots > 0) ESP_TRY(pools.windows_, KvPool::allocate(parts[1], window_slots));
+  if (window_slots > 0) {
+    ESP_TRY(pools.windows_, KvPool::allocate(parts[1], window_slots));
+  }
   std::size_t next[2] = {0, 0};
   for (std::size_t i = 0; i < layout.fields.size(); ++i) {
     const bool apart = is_in_window(i);
