@@ -7,6 +7,9 @@
 namespace espalier {
 namespace {
 
+// Tokens before the end of a pinned prefix from which a text may go on: its last one is computed again for its logits,
+// and a template may write the words behind a turn otherwise.
+constexpr int kBeforePinEnd = 16;
 constexpr int kNotYetBack = 64;  // slots of a sequence that its window has passed and that have not gone back yet
 
 }  // namespace
@@ -19,7 +22,8 @@ std::vector<WindowUse> EngineCore::windows_in_use() const {
     for (const auto& s : *list)
       if (s->held.in_tree()) uses.push_back({&s->held.prefix(), windows_->first_read(s->computed)});
   pins_.for_each_prefix([&](const PinnedPrefix& prefix) {
-    uses.push_back({&prefix, windows_->first_read(tree_.last_readable(prefix))});
+    const int from = std::max(tree_.last_readable(prefix) - kBeforePinEnd, 0);
+    uses.push_back({&prefix, windows_->first_read(from)});
   });
   return uses;
 }
