@@ -82,6 +82,9 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
   add.value("--max-mamba-cache-size", o.max_states, "N",
             "recurrent states that are kept, of models with recurrent layers: those of running sequences and snapshots "
             "in the prefix cache; 0 = four a running sequence, but not more than half of the pool's memory");
+  add.value("--swa-full-tokens-ratio", o.window_ratio, "RATIO",
+            "of models that read some layers through a window: slots for these layers, as a share of the pool's; 1 = all, "
+            "in one space; 0 = two windows for each running sequence, but not more than half of the pool's");
   add.size("--kv-touch-ahead", o.kv_touch_ahead_bytes,
            "of the pool that is given its memory before a prompt needs it, while nothing runs (K, M, G; 0 = none)");
   add.value("--speculative-algorithm", o.speculative, "NAME",

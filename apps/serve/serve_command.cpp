@@ -127,6 +127,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"weight_bytes", info.weight_bytes},
                        {"context_length", std::int64_t{info.limits.context_length}},
                        {"pool_tokens", std::int64_t{info.limits.pool_tokens}},
+                       {"window_tokens", std::int64_t{info.window_tokens}},
                        {"kv_type", info.kv_type},
                        {"kv_bytes", info.kv_bytes},
                        {"state_bytes", info.state_bytes},
@@ -148,6 +149,8 @@ void announce(const server::Server& server, const Engine& engine, const std::str
       info.limits.context_length, info.limits.pool_tokens, info.kv_type, mib(info.kv_bytes), info.threads,
       info.processors_left_out.empty() ? "" : fmt::format(" (left out: {})", info.processors_left_out), info.isa,
       info.activations));
+  if (info.window_tokens > 0)
+    say(fmt::format("  windows  {} slots for layers that are read through a window\n", info.window_tokens));
   if (info.state_cells > 0)
     say(fmt::format("  states   {} recurrent states of {:.1f} MiB\n", info.state_cells, mib(info.state_bytes)));
   if (!info.packed_weights.empty()) say(fmt::format("  weights  {}\n", info.packed_weights));

@@ -42,6 +42,9 @@ struct EngineOptions {
                                      // than all running sequences at full length take
   int max_states = 0;                // cells of recurrent states, of a model that keeps one of each sequence; 0 = four a
                                      // running sequence, but not more than half of the pool's memory
+  // Of a model that reads some layers through a window: how many of the pool's slots these layers have; 1 = all, 0 = what
+  // windows of running sequences and cached prefixes need.
+  double window_ratio = 0;
   // Bytes of the pool, behind what was used, that get their pages while nothing runs.
   std::int64_t kv_touch_ahead_bytes = 512 << 20;
   int max_running = 0;                  // sequences in one batch; 0 = 64
@@ -92,6 +95,7 @@ struct ModelInfo {
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::int64_t state_bytes = 0;  // of the recurrent state of one sequence; 0: the model keeps none
   int state_cells = 0;           // that there are for them, snapshots included
+  int window_tokens = 0;         // slots of what is read through a window; 0: all lies in the pool's slots
   std::string isa, activations, kv_type;
   std::string draft_model;     // what guesses, and its memory, in words; empty = no model does
   std::string packed_weights;  // where they came from or are kept, in words; empty without a folder for them
@@ -107,6 +111,7 @@ struct EngineStatus {
   int running = 0, waiting = 0;
   std::int64_t waiting_tokens = 0;
   int state_cells = 0, free_state_cells = 0, snapshots = 0;  // of recurrent states: all, unused, kept in the tree
+  int window_tokens = 0, free_window_tokens = 0;  // slots of what is read through a window
   int pool_tokens = 0, free_tokens = 0, cached_tokens = 0,
       pinned_tokens = 0;  // free + cached + pinned + private = pool
   std::uint64_t steps = 0;

@@ -26,6 +26,7 @@ void PinnedPrefix::reset() {
 
 RadixTree::RadixTree(SlotAllocator& allocator, EvictionKind eviction, StateCells* cells)
     : allocator_(allocator),
+      windows_(allocator.windows()),
       cells_(cells),
       snapshots_(cells == nullptr ? 0 : static_cast<std::size_t>(cells->capacity())),
       policy_(make_eviction_policy(eviction)) {}
@@ -40,19 +41,17 @@ Match RadixTree::match(const CacheKey& key, MatchLimit limit) {
   Match result;
   result.length = result.held = shorten(full.length, key, limit);
   result.end = why(key, full, result.length);
-  if (cells_ != nullptr && limit.with_state) {
-    const StateAt state = last_fitting_state(climb(full, result.held), key, limit);
-    result.length = state.position;
-    if (result.length < result.held) result.end = MatchEnd::no_state;
-    if (state.cell >= 0) {
-      use_state(state.cell);
-      result.state = snapshots_[static_cast<std::size_t>(state.cell)].share.share();
-    }
+  StateAt state;
+  result.length = usable(climb(full, result.held), key, limit, state, result.end).length;
+  if (state.cell >= 0) {
+    use_state(state.cell);
+    result.state = snapshots_[static_cast<std::size_t>(state.cell)].share.share();
   }
   std::uint32_t last = climb(full, result.length).node;
   if (result.length < nodes_[last].end) last = split(last, result.length);
   pin(last);
   touch_path(last);
+  if (windows_ != nullptr) touch_windows(last, windows_->first_read(result.length), result.length);
   result.pin = PinnedPrefix(this, last, result.length);
   result.extents = slots_between(last, 0, result.length);
   counters_.matches += 1;
@@ -77,6 +76,10 @@ Insertion RadixTree::extend(PinnedPrefix& prefix, std::span<const TokenId> token
   result.already_held = at.length - base;
   result.extents = slots_between(at.node, base, at.length);
   result.duplicates = slots.take_front(result.already_held);
+  if (windows_ != nullptr && result.already_held > 0) {
+    windows_->move(result.duplicates.extents(), result.extents);
+    ++version_;
+  }
   if (at.length < nodes_[at.node].end) at.node = split(at.node, at.length);
   if (at.node != prefix.node_) {
     pin(at.node);
@@ -91,6 +94,7 @@ Insertion RadixTree::extend(PinnedPrefix& prefix, std::span<const TokenId> token
     ++version_;
   }
   nodes_[prefix.node_].last_use = ++clock_;
+  if (windows_ != nullptr) touch_windows(prefix.node_, base, prefix.length_);
   return result;
 }
 
@@ -113,8 +117,10 @@ bool RadixTree::move(NodeHandle last, int end, OwnedSlots slots) {
     const Node& node = nodes_[n];
     Run& run = runs_[node.run];
     const int from = std::max(begin, node.begin), count = std::min(end, node.end) - from;
-    allocator_.release(run.slots.slice(from - run.begin, count));
-    run.slots.replace(from - run.begin, fresh.take_back(count));
+    const ExtentList old = run.slots.slice(from - run.begin, count), now = fresh.take_back(count);
+    if (windows_ != nullptr) windows_->move(old, now);
+    allocator_.release(old);
+    run.slots.replace(from - run.begin, now);
   }
   return true;
 }

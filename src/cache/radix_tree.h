@@ -5,12 +5,15 @@
 // of a leaf, exactly as many tokens as are wanted.
 // Of a model that keeps a recurrent state, tokens alone are of no use: snapshots of the state stand at some positions,
 // and a match goes back to the last one. They have an order of eviction of their own, and go with their tokens.
+// Of a model that reads some fields through a window, tokens may have lost their window slots (window_slots.h): a match
+// goes back to where all that the window reaches is there. These too go in an order of their own, or with their tokens.
 //
 // Units:   lengths and positions in tokens; one slot a token.
 // Threads: the engine thread owns it; nobody else calls it.
 // Cost:    match: O(matched tokens), at memory speed, plus the nodes on the path; O(1) when the first token differs.
 //          extend: O(given tokens). split: O(1) (both halves look into one shared run). evict: O(log leaves) a leaf.
 //          Nothing recurses. Going back to a snapshot: O(nodes passed); letting go of one: O(all cells).
+//          Window slots: match: O(window) more, O(what is held) where some are gone; evict_windows: O(tree).
 // Fails:   never; evict() says how many tokens it freed. Time is a counter: the same calls give the same tree.
 // Order:   allocator and cells outlive tree, tree outlives its pins.
 // Source:  RadixAttention, from the SGLang paper (arXiv 2312.07104).
@@ -33,6 +36,7 @@
 #include "cache/recent_set.h"
 #include "cache/slot_allocator.h"
 #include "cache/state_cells.h"
+#include "cache/window_slots.h"
 #include "espalier/error.h"
 #include "espalier/types.h"
 
@@ -59,6 +63,7 @@ struct MatchLimit {
   int length = std::numeric_limits<int>::max();  // e.g. prompt length - 1, or where log-probabilities start
   int multiple = 1;                              // the match is a multiple of this many tokens
   bool with_state = true;                        // false: tokens are asked for, whether their state was kept or not
+  bool with_window = true;                       // false: whether what a window reads was kept or not
 };
 
 // Why a match is no longer than it is.
@@ -70,6 +75,7 @@ enum class MatchEnd {
   tree_end,   // what is held ends here and was never longer
   evicted,    // what followed here was evicted not long ago
   no_state,   // more tokens are held, but the state behind them was not kept
+  no_window,  // more tokens are held, but what a window reads of them was not kept
 };
 std::string_view name(MatchEnd end);
 
@@ -109,7 +115,7 @@ class PinnedPrefix {
 // The longest held prefix of a key: its slots, pinned for as long as `pin` lives.
 struct Match {
   int length = 0;
-  int held = 0;  // with a state, the tokens that are held: length goes back to the last snapshot at or before them
+  int held = 0;  // the tokens that are held: length goes back to the last snapshot and window at or before them
   ExtentList extents;  // of the tokens [0, length)
   MatchEnd end = MatchEnd::cold;
   PinnedPrefix pin;  // valid also at length 0: later extend() calls start from it
@@ -137,6 +143,12 @@ struct Insertion {
   OwnedSlots duplicates;  // the given slots of the tokens that were held; drop them once nothing reads them
 };
 
+// What somebody reads through the window: the positions of a prefix from this one on.
+struct WindowUse {
+  const PinnedPrefix* prefix = nullptr;
+  int from = 0;
+};
+
 // One node on the way from the root to a leaf, and which positions its tokens have.
 struct PathStep {
   NodeHandle node;
@@ -150,6 +162,7 @@ struct TreeStatistics {
   std::int64_t matches = 0, hit_tokens = 0, asked_tokens = 0;
   std::int64_t inserted_tokens = 0, duplicate_tokens = 0, evicted_tokens = 0;
   std::int64_t states = 0, left_states = 0, evicted_states = 0;  // snapshots: now; since the start
+  std::int64_t evicted_windows = 0;                              // window slots of tokens that stayed
   std::int64_t faults = 0;  // calls that broke a "Requires"; nothing was changed by them
 };
 
@@ -208,6 +221,15 @@ class RadixTree {
   };
   std::vector<SnapshotView> states() const;
   StateCells* cells() const { return cells_; }  // null: of a model that keeps no state
+
+  // --- what is read through a window (radix_tree_windows.cpp) ---
+  // Frees at least so many window slots, as far as there are any that nobody reads; how many. First go those that lie
+  // before every window from which a sequence is likely to go on: from the ends of nodes, and every so many tokens of a
+  // long run. Within both the least recently used first, of those the ones in front.
+  int evict_windows(int wanted, std::span<const WindowUse> in_use);
+  int windows_in_use(std::span<const WindowUse> in_use) const;  // window slots, each counted once
+  int last_readable(const PinnedPrefix& prefix) const;  // how much of it a match may end in, of what windows read
+  WindowSlots* windows() const { return windows_; }     // null: nothing is read through a window
 
   // The last positions before `end`, on the path to and into `node`, lie in `slots` from now on, which hold the same
   // bits, and their old slots are free: lists of slots that were handed out for them are stale. Requires: a live
@@ -330,6 +352,23 @@ class RadixTree {
   void drop_states_behind(std::uint32_t r, int position);
   Result<> check_states() const;
 
+  // Windows (radix_tree_windows.cpp)
+  struct WindowPiece {  // positions of a node that go together, the lowest first
+    int rank = 0;       // 1: a sequence may go on from where it is read
+    std::uint64_t last_use = 0;
+    int begin = 0, end = 0;
+    std::uint32_t node = none;
+    auto operator<=>(const WindowPiece&) const = default;
+  };
+  Walk readable(Walk at, const CacheKey& key, MatchLimit limit) const;
+  Walk usable(Walk at, const CacheKey& key, MatchLimit limit, StateAt& state, MatchEnd& end) const;
+  int last_lacking(const Node& node, int begin, int end) const;
+  using NeededFrom = boost::unordered_flat_map<std::uint32_t, int>;
+  NeededFrom needed_from(std::span<const WindowUse> in_use) const;
+  void add_pieces(std::uint32_t n, int needed_from, std::vector<WindowPiece>& to) const;
+  bool is_gone_on_from(const Node& node, int begin, int end) const;
+  void touch_windows(std::uint32_t n, int begin, int end);
+
   // Changing (radix_tree.cpp)
   std::uint32_t root_of(std::string_view scope);
   std::uint32_t new_node();
@@ -357,6 +396,7 @@ class RadixTree {
   Result<> check_slots() const;
 
   SlotAllocator& allocator_;
+  WindowSlots* const windows_;
   StateCells* const cells_;
   std::vector<Snapshot> snapshots_;  // [cells]
   std::set<SnapshotRank> snapshot_ranks_;

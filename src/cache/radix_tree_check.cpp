@@ -13,6 +13,7 @@ Result<> RadixTree::check() const {
   ESP_CHECK(check_counts());
   ESP_CHECK(allocator_.check());
   ESP_CHECK(check_slots());
+  if (windows_ != nullptr) ESP_CHECK(windows_->check(allocator_));
   return check_states();
 }
 

@@ -33,6 +33,8 @@ std::string_view name(MatchEnd end) {
       return "evicted";
     case MatchEnd::no_state:
       return "no_state";
+    case MatchEnd::no_window:
+      return "no_window";
   }
   return "unknown";
 }
@@ -118,10 +120,8 @@ Peek RadixTree::peek(const CacheKey& key, MatchLimit limit, PeekMemory* memory) 
   Peek result;
   result.length = result.held = shorten(at.length, key, limit);
   result.end = why(key, at, result.length);
-  if (cells_ != nullptr && limit.with_state && result.held > 0) {
-    result.length = last_fitting_state(climb(at, result.held), key, limit).position;
-    if (result.length < result.held) result.end = MatchEnd::no_state;
-  }
+  if (StateAt state; result.held > 0)
+    result.length = usable(climb(at, result.held), key, limit, state, result.end).length;
   if (result.length > 0) result.node = handle(climb(at, result.length).node);
   if (memory != nullptr) *memory = {result, version_};
   return result;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cache/window_slots.h"
+
 namespace espalier {
 
 OwnedSlots::OwnedSlots(OwnedSlots&& other) noexcept
@@ -79,7 +81,8 @@ void SlotCursor::reset() {
   position_ = reserve_ = 0;
 }
 
-SlotAllocator::SlotAllocator(int capacity) : capacity_(std::clamp(capacity, 0, most_slots)) {
+SlotAllocator::SlotAllocator(int capacity, WindowSlots* windows)
+    : windows_(windows), capacity_(std::clamp(capacity, 0, most_slots)) {
   if (capacity_ > 0) add_run(0, capacity_, 0);
 }
 
@@ -149,6 +152,7 @@ bool SlotAllocator::release(Extent slots) {
     if (previous->first + previous->second.length > slots.start) return false;
   }
   add_plain(slots.start, slots.length);
+  if (windows_ != nullptr) windows_->drop(slots);
   return true;
 }
 

@@ -28,6 +28,7 @@
 namespace espalier {
 
 class SlotAllocator;
+class WindowSlots;
 
 // Slots somebody holds privately. The destructor gives them back.
 class OwnedSlots {
@@ -90,7 +91,8 @@ class SlotAllocator {
   static constexpr int first_reserve = 64;  // slots kept behind a sequence at first,
   static constexpr int last_reserve = 512;  // and at most, doubling whenever it had to move on
 
-  explicit SlotAllocator(int capacity);  // 0..most_slots; cut to that range
+  // 0..most_slots; cut to that range. windows: those of these slots go when they do; null: there are none.
+  explicit SlotAllocator(int capacity, WindowSlots* windows = nullptr);
   SlotAllocator(const SlotAllocator&) = delete;
   SlotAllocator& operator=(const SlotAllocator&) = delete;
 
@@ -101,6 +103,7 @@ class SlotAllocator {
   // Gives back slots that were handed over. Requires: allocated and owned by nobody else.
   void release(const ExtentList& slots);
 
+  WindowSlots* windows() const { return windows_; }
   int capacity() const { return capacity_; }
   int free_slots() const { return free_; }
   int reserved_slots() const { return reserved_; }      // free, but kept for some sequence
@@ -141,6 +144,7 @@ class SlotAllocator {
   void unreserve(const SlotCursor& cursor);
   BySize& index_of(std::uint64_t owner) { return owner == 0 ? plain_ : kept_; }
 
+  WindowSlots* const windows_;
   int capacity_ = 0;
   int free_ = 0;
   int reserved_ = 0;

@@ -23,6 +23,7 @@
 #include "engine/memory/disk_cache.h"
 #include "engine/memory/page_prefault.h"
 #include "engine/memory/state_pool.h"
+#include "engine/memory/window_plan.h"
 #include "engine/schedule/queue_bound.h"
 #include "engine/step/engine_core.h"
 #include "engine/step/model_runner.h"
@@ -64,9 +65,9 @@ struct Engine::Impl {
   ModelFiles files;
   std::unique_ptr<ComputeTeam> team;
   std::unique_ptr<Decoder> decoder;
-  KvPool kv;
+  KvPools kv;
   StatePool states;
-  std::unique_ptr<PagePrefault> pages;
+  std::unique_ptr<PagePrefault> pages, window_pages;  // window_pages: null where all lies in one space
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
@@ -127,10 +128,13 @@ Result<> Engine::Impl::open(const Progress& progress) {
   // The weights' pages are to stay; those of a model that is larger than memory leave a quarter.
   room.pages -= std::min(room.pages / 4 * 3, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
   ESP_CHECK(allocate_states(room));
-  const Capacity fits{context,
-                      pool_of(options, chosen, context, layout.bytes_per_token() + beside, room, states.bytes())};
-  ESP_TRY(kv, KvPool::allocate(layout, fits.pool));
-  pages = std::make_unique<PagePrefault>(kv, static_cast<std::size_t>(options.kv_touch_ahead_bytes));
+  const PoolPlan plan = plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
+  const Capacity fits{context, plan.slots};
+  ESP_TRY(kv, KvPools::allocate(layout, plan.slots, plan.windows.fields, plan.windows.slots));
+  const auto touch_ahead = static_cast<std::size_t>(options.kv_touch_ahead_bytes);
+  pages = std::make_unique<PagePrefault>(kv.tokens(), touch_ahead);
+  if (plan.windows.apart()) window_pages = std::make_unique<PagePrefault>(kv.windows(), touch_ahead);
+  info.window_tokens = plan.windows.slots;
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens(), files.tool_template);
     if (parsed.ok())
@@ -160,6 +164,8 @@ Result<> Engine::Impl::open(const Progress& progress) {
   core_options.end_tokens = info.end_tokens;
   core_options.jump_forward = options.jump_forward;
   core_options.state_cells = states.cells();
+  core_options.window_slots = plan.windows.slots;
+  core_options.window = rule_of(plan.windows.seen);
   core_options.rope_lengths =
       RopeLengths(decoder->program().ropes, chosen.activations == Activations::f32 ? 1 : kDynamicStep);
   runner = std::make_unique<ModelRunner>(*decoder, kv, states.cells() > 0 ? &states : nullptr, *team, info.end_tokens);
@@ -267,10 +273,12 @@ void Engine::Impl::run() {
     if (!worked) {
       queue.publish(core->status(), 0, 0);
       pages->idle(core->slots_reached());
+      if (window_pages) window_pages->idle(core->window_slots_reached());
       computing.reset();
       inbox->wait();
       computing.emplace(team->size());
       pages->busy();
+      if (window_pages) window_pages->busy();
     }
   }
   core->abort_all({Error::Kind::unavailable, "the engine is shutting down", {}, {}});
@@ -279,10 +287,18 @@ void Engine::Impl::run() {
                      std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.cache_save_seconds)));
 }
 
+// A block of the tier holds all of its tokens, which is not there where windows have slots of their own.
 void Engine::Impl::open_disk_cache() {
-  copier = std::make_unique<KvCopier>(kv.layout(), kv.view(), *team, states.cells() > 0 ? &states : nullptr);
-  const DiskCacheParts parts{
-      options, files, *decoder, kv, states, *copier, info.kv_type, info.limits.vocabulary, info.limits.pool_tokens};
+  if (info.window_tokens > 0) {
+    if (options.cache_disk_bytes > 0)
+      info.disk_cache = "nothing: layers that are read through a window have slots of their own; "
+                        "--swa-full-tokens-ratio 1 gives them all of the pool's, and prefixes can go to disk";
+    return;
+  }
+  copier = std::make_unique<KvCopier>(kv.tokens().layout(), kv.tokens().view(), *team,
+                                      states.cells() > 0 ? &states : nullptr);
+  const DiskCacheParts parts{options, files,   *decoder,     kv.tokens(),            states,
+                             *copier, info.kv_type, info.limits.vocabulary, info.limits.pool_tokens};
   DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->wake(); });
   info.disk_cache = disk.description;
   if (disk.tier) core->attach(std::move(disk.tier), *copier, disk.store_evicted);

@@ -79,6 +79,8 @@ Result<> check_integers(const EngineOptions& o) {
 Result<> check_fractions(const EngineOptions& o) {
   if (!(o.target_itl_ms >= 0 && o.target_itl_ms <= 1e6))
     return refused("target-itl", fmt::format("{}", o.target_itl_ms), "0 to 1000000 milliseconds (0 = no target)");
+  if (!(o.window_ratio >= 0 && o.window_ratio <= 1))
+    return refused("swa-full-tokens-ratio", fmt::format("{}", o.window_ratio), "0 to 1 (0 = what windows need)");
   if (!(o.conservativeness > 0 && o.conservativeness <= 100))
     return refused("schedule-conservativeness", fmt::format("{}", o.conservativeness), "above 0 and at most 100");
   return success();
@@ -257,16 +259,13 @@ int state_cells_of(const EngineOptions& o, const EngineChoices& chosen, std::siz
 }
 
 // Slots of the token pool, once the weights are there.
-int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, std::size_t bytes_per_token,
-            const MemoryRoom& room, std::size_t beside) {
+int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, const MemoryRoom& room,
+            const std::function<std::int64_t(std::int64_t)>& slots_in, std::size_t beside) {
   if (o.max_total_tokens > 0) return o.max_total_tokens;
   const KvMemory& memory = chosen.kv_memory;
   const std::int64_t all = pool_bytes(memory, room), bytes = all - std::min(all, static_cast<std::int64_t>(beside));
-  // Of a model that stores nothing for its tokens only their ids and places take memory.
-  constexpr std::size_t kTokenAlone = 64;
   // Whole segments: that is how a pool is laid out, and it must not take more than it was given.
-  const std::int64_t affordable =
-      bytes / static_cast<std::int64_t>(std::max(bytes_per_token, kTokenAlone)) / kSegmentSlots * kSegmentSlots;
+  const std::int64_t affordable = slots_in(bytes);
   const std::int64_t useful = static_cast<std::int64_t>(context) * chosen.max_running;
   const std::int64_t wanted = memory.asked ? affordable : std::min(affordable, useful);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 256, 1 << 24));

@@ -2,6 +2,8 @@
 // Threads: pure functions. Fails: bad_request naming the flag, its value and what it may be.
 #pragma once
 
+#include <functional>
+
 #include "base/compute_team.h"
 #include "base/memory_room.h"
 #include "cache/eviction.h"
@@ -39,9 +41,9 @@ Result<EngineChoices> choices_of(const EngineOptions& options);
 Result<DraftSource> draft_source_of(const EngineOptions& options);
 // Tokens of context and of the pool. The model's own context is 0 when its files do not tell it.
 Result<int> context_of(const EngineOptions& options, std::int64_t of_the_model);
-// `beside`: bytes of the pool's memory that states take.
-int pool_of(const EngineOptions& options, const EngineChoices& chosen, int context, std::size_t bytes_per_token,
-            const MemoryRoom& room, std::size_t beside = 0);
+// `slots_in`: how many fit in so many bytes (memory/window_plan.h). `beside`: bytes of the pool's memory that states take.
+int pool_of(const EngineOptions& options, const EngineChoices& chosen, int context, const MemoryRoom& room,
+            const std::function<std::int64_t(std::int64_t)>& slots_in, std::size_t beside = 0);
 // Cells of recurrent states of so many bytes each; 0 where the model keeps none.
 int state_cells_of(const EngineOptions& options, const EngineChoices& chosen, std::size_t state_bytes,
                    const MemoryRoom& room);

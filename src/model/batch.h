@@ -2,7 +2,7 @@
 //
 // A batch is ragged: decoding sequences (one row each), prompt chunks and verified drafts stand side by side, row after
 // row. The model knows nothing of caches: slots, runs and states are plain numbers and memory, and runs already cover
-// the rows of this batch.
+// the rows of this batch. Layers that are read through a window may lie in slots of their own (KvView::in_window_slots).
 #pragma once
 
 #include <span>
@@ -32,6 +32,9 @@ struct BatchSequence {
   std::span<const StateMark> state_marks = {};
   // The length of text by which angles are chosen that depend on it (RopeSpec::long_after); 0: this chunk's end.
   std::int64_t rope_length = 0;
+  // Where they lie in the window slots. Before the first position that the first row sees through a window, runs need
+  // only cover positions: what their slots hold may be anything.
+  std::span<const KvRun> window_runs = {};
 };
 
 // Rows of several sequences, computed in one walk through the model.
@@ -41,12 +44,15 @@ struct Batch {
   std::span<const BatchSequence> sequences;  // in row order, covering all rows
   std::span<const int> logit_rows;           // rows whose logits are wanted, ascending
   LogitReader* reader = nullptr;             // of some of these, or null
+  std::span<const Slot> window_slots = {};   // [rows], of layers in window slots; empty where there are none
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 
 // Where a batch's keys and values lie.
 struct KvView {
   std::span<const KvLayer> layers;  // one for each of Keeps::per_token
+  // [layers] or empty: not 0 where it lies in window slots.
+  std::span<const unsigned char> in_window_slots = {};
 };
 
 }  // namespace espalier

@@ -108,7 +108,7 @@ Result<MeasuredTimes> measure_times(const EngineOptions& options) {
   const DecoderOptions decoder_options{chosen.activations, core_options.prefill_chunk + kRunning};
   ESP_TRY(const auto decoder, Decoder::load(files.config.spec, weights, decoder_options, team));
   constexpr int kPool = 16384;
-  ESP_TRY(KvPool kv, KvPool::allocate({decoder->keeps().per_token, chosen.kv}, kPool));
+  ESP_TRY(KvPools kv, KvPools::allocate({decoder->keeps().per_token, chosen.kv}, kPool));
   ModelRunner runner(*decoder, kv, nullptr, team, {});
   ObservedRunner observed(runner);
   EngineMetrics metrics;

@@ -77,7 +77,7 @@ std::vector<TokenId> Drafts::guess(Sequence& s, int most) {
 }
 
 std::vector<TokenId> Drafts::from_tree(Sequence& s, int most) const {
-  const Peek peek = tree_.peek(s.key(), {.with_state = false}, &s.drafting.peeked);
+  const Peek peek = tree_.peek(s.key(), {.with_state = false, .with_window = false}, &s.drafting.peeked);
   if (peek.length < s.known() || !tree_.alive(peek.node)) return {};
   const RadixTree::NodeView node = tree_.view(peek.node);
   return continuation(node.tokens, peek.length - node.begin, std::min(most, node.end - peek.length), false);

@@ -1,6 +1,11 @@
 #include "engine/memory/held_tokens.h"
 
 namespace espalier {
+namespace {
+
+constexpr int kBackTogether = 32;  // window slots that go back together, so that extents stay long
+
+}  // namespace
 
 Slot HeldTokens::slot_at(int position) const {
   const int behind = position - shared_.length();
@@ -20,8 +25,14 @@ void HeldTokens::begin(PinnedPrefix prefix, ExtentList slots) {
 }
 
 bool HeldTokens::grow(SlotAllocator& allocator, int count) {
+  if (windows_ == nullptr && allocator.windows() != nullptr) {
+    windows_ = allocator.windows();
+    follow(length());
+  }
+  if (windows_ != nullptr && windows_->pool().free_slots() < count) return false;
   auto slots = allocator.allocate(count, cursor_);
   if (!slots) return false;
+  if (windows_ != nullptr) windows_->give(slots->extents(), window_cursor_);
   own_.append(std::move(*slots));
   return true;
 }
@@ -31,6 +42,14 @@ void HeldTokens::keep_first(int length) {
   if (unused <= 0) return;
   own_.take_back(unused).reset();
   follow(length);
+}
+
+void HeldTokens::forget_behind_window(int tokens) {
+  if (windows_ == nullptr) return;
+  const int from = std::max(window_from_, shared_.length()), to = std::min(windows_->first_read(tokens), length());
+  if (to - from < kBackTogether) return;
+  windows_->drop(own_.extents().slice(from - shared_.length(), to - from));
+  window_from_ = to;
 }
 
 void HeldTokens::give_to(RadixTree& tree, std::span<const TokenId> tokens, int end) {
@@ -49,7 +68,9 @@ void HeldTokens::look_up(const RadixTree& tree) {
 }
 
 void HeldTokens::follow(int length) {
-  cursor_.follow(own_.empty() ? shared_.last_slot() : own_.extents().last_slot(), length);
+  const Slot last = own_.empty() ? shared_.last_slot() : own_.extents().last_slot();
+  cursor_.follow(last, length);
+  if (windows_ != nullptr) window_cursor_.follow(last < 0 ? -1 : windows_->of(last), length);
 }
 
 }  // namespace espalier

@@ -1,14 +1,18 @@
 // held_tokens.h: what one sequence holds in a token pool: a prefix that a radix tree keeps, and slots of its own behind
 // it. The target model's pool and the draft model's have one each of every sequence.
+// Where the model reads some layers through a window, its slots have window slots (cache/window_slots.h), its own ones as
+// long as the window reaches them.
 //
 // Units: positions and lengths in tokens. Threads: the engine thread. Fails: grow() when the pool has no room. Order:
 // pool and tree outlive it; dropping it gives everything back.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "cache/radix_tree.h"
 #include "cache/slot_allocator.h"
+#include "cache/window_slots.h"
 
 namespace espalier {
 
@@ -38,11 +42,30 @@ class HeldTokens {
     if (last.length > 0) visit(last);
   }
 
+  // The window slots of all positions, in their order, for rows from position `first` on. Positions that these do not
+  // see lie anywhere. Requires: those that they see have their window slots. Nothing where all lies in one space.
+  template <class F>
+  void for_each_window_extent(int first, F&& visit) const {
+    if (windows_ == nullptr) return;
+    const int from = windows_->first_read(first);
+    for (int unseen = from; unseen > 0; unseen -= windows_->pool().capacity())
+      visit(Extent{0, std::min(unseen, windows_->pool().capacity())});
+    int position = 0;
+    for_each_extent([&](Extent extent) {
+      const int skipped = std::clamp(from - position, 0, extent.length);
+      position += extent.length;
+      windows_->for_each_extent({extent.start + skipped, extent.length - skipped}, visit);
+    });
+  }
+  const WindowSlots* windows() const { return windows_; }  // null: there are none, or nothing was given yet
+
   // On what the tree has: a match. Requires: no slots of its own are held.
   void begin(PinnedPrefix prefix, ExtentList slots);
   int room_in_place(const SlotAllocator& allocator) const { return allocator.room_in_place(cursor_); }
   bool grow(SlotAllocator& allocator, int count);
   void keep_first(int length);  // its own slots behind so many positions go back
+  // Its own window slots that no row behind so many tokens reads go back, in pieces.
+  void forget_behind_window(int tokens);
   // The positions before `end` are the tree's from now on, in slots that it may have had for them: those hold the same
   // bits (promise 1). `tokens` are the sequence's. Without a cache nothing happens.
   void give_to(RadixTree& tree, std::span<const TokenId> tokens, int end);
@@ -60,6 +83,9 @@ class HeldTokens {
   ExtentList shared_;    // its slots
   OwnedSlots own_;       // slots of the tokens behind it
   SlotCursor cursor_;
+  WindowSlots* windows_ = nullptr;
+  SlotCursor window_cursor_;
+  int window_from_ = 0;  // own positions before it have no window slots any more
 };
 
 }  // namespace espalier

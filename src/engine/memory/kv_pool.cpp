@@ -93,4 +93,24 @@ Result<KvPool> KvPool::allocate(const CacheLayout& layout, int slots) {
   return pool;
 }
 
+Result<KvPools> KvPools::allocate(const CacheLayout& layout, int slots, const std::vector<bool>& in_window,
+                                  int window_slots) {
+  KvPools pools;
+  CacheLayout parts[2] = {{{}, layout.type}, {{}, layout.type}};
+  const auto is_in_window = [&](std::size_t field) { return window_slots > 0 && in_window[field]; };
+  for (std::size_t i = 0; i < layout.fields.size(); ++i)
+    parts[is_in_window(i) ? 1 : 0].fields.push_back(layout.fields[i]);
+  ESP_TRY(pools.tokens_, KvPool::allocate(parts[0], slots));
+  if (window_slots > 0) {
+    ESP_TRY(pools.windows_, KvPool::allocate(parts[1], window_slots));
+  }
+  std::size_t next[2] = {0, 0};
+  for (std::size_t i = 0; i < layout.fields.size(); ++i) {
+    const bool apart = is_in_window(i);
+    pools.layers_.push_back((apart ? pools.windows_ : pools.tokens_).view().layers[next[apart ? 1 : 0]++]);
+    if (window_slots > 0) pools.in_windows_.push_back(apart ? 1 : 0);
+  }
+  return pools;
+}
+
 }  // namespace espalier

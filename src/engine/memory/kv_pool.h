@@ -40,4 +40,22 @@ class KvPool {
   std::vector<KvLayer> layers_;
 };
 
+// The pools of a model: what lies in the slots of its tokens, and what lies in window slots, if anything does.
+class KvPools {
+ public:
+  // `in_window`: of each field, whether it lies in one of the `window_slots`; empty: none does.
+  static Result<KvPools> allocate(const CacheLayout& layout, int slots, const std::vector<bool>& in_window = {},
+                                  int window_slots = 0);
+  KvPool& tokens() { return tokens_; }
+  const KvPool& tokens() const { return tokens_; }
+  const KvPool& windows() const { return windows_; }
+  KvView view() const { return {layers_, in_windows_}; }  // of all fields, in their order
+  std::size_t bytes() const { return tokens_.bytes() + windows_.bytes(); }
+
+ private:
+  KvPool tokens_, windows_;
+  std::vector<KvLayer> layers_;
+  std::vector<unsigned char> in_windows_;  // [layers_]; empty: none is
+};
+
 }  // namespace espalier

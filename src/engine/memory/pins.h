@@ -37,6 +37,10 @@ class Pins {
   bool empty() const { return pins_.empty(); }
   std::vector<PinInfo> list(Time now) const;  // oldest first
   template <class F>
+  void for_each_prefix(F&& visit) const {
+    for (const Pin& pin : pins_) visit(pin.prefix);
+  }
+  template <class F>
   void for_each_state(F&& visit) const {
     for (const Pin& pin : pins_) visit(pin.state);
   }

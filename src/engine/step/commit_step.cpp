@@ -14,7 +14,7 @@ void EngineCore::choose_rows(StepPlan& plan) const {
   std::uint64_t read = 0, extents = 0;
   int places =
       std::min(options_.max_running - static_cast<int>(running_.size()), states_.room(running_, admitted_now_));
-  int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
+  int room = std::min(allocator_.free_slots() + tree_.evictable_tokens() - expected_demand(), window_room());
   for (const auto& [s, count] : plan.chunks) {
     tokens += count;
     read += static_cast<std::uint64_t>(s->held.length());
@@ -175,6 +175,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   // What was stored behind is read by a layer that drafts alone: it goes on from tokens that are to be read again.
   s.held.keep_first(s.computed + (drafts_.by_layer() ? s.read_again : 0));
   if (of_prompt || s.to_compute() > 1) s.held.give_to(tree_, s.tokens, s.computed);
+  s.held.forget_behind_window(s.computed);
   states_.leave_snapshots(s);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
     s.last_token = s.first_token = now_();

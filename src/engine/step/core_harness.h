@@ -7,6 +7,7 @@
 
 #include "engine/draft/draft_model.h"
 #include "engine/step/engine_core.h"
+#include "engine/memory/window_plan.h"
 #include "engine/step/model_runner.h"
 #include "model/decoder.h"
 #include "model/gguf_config.h"
@@ -37,6 +38,7 @@ struct ModelParts {
   std::vector<RopeSpec> ropes;
   ComputeTeam& team;
   int vocabulary;
+  std::vector<Visibility> seen = {};  // of each field that is kept; empty: all is seen of all
 };
 
 // A small model of tests/data with its expected outputs, or a mark that it is not there.
@@ -67,7 +69,7 @@ class GoldenModel {
     decoder = Decoder::load(config->spec, weights, {mode, max_rows}, team).value();
   }
   ModelParts parts() {
-    return {*decoder, decoder->keeps(), decoder->program().ropes, team, vocabulary};
+    return {*decoder, decoder->keeps(), decoder->program().ropes, team, vocabulary, seen_fields(decoder->program())};
   }
   CacheLayout layout(KvType type) const { return {decoder->keeps().per_token, type}; }
   ComputeTeam team;
@@ -76,7 +78,8 @@ class GoldenModel {
   std::unique_ptr<Decoder> decoder;  // null when the golden is not here
 };
 
-// One EngineCore with pool and runner over a model, stepped by the test.
+// One EngineCore with pool and runner over a model, stepped by the test. With CoreOptions::window_slots what the model
+// reads through windows lies in as many slots of its own.
 class CoreHarness {
  public:
   CoreHarness(GoldenModel& model, CoreOptions options, int slots, KvType type = KvType::f32)
@@ -84,10 +87,11 @@ class CoreHarness {
   CoreHarness(const ModelParts& model, CoreOptions options, int slots, KvType type = KvType::f32)
       : vocabulary_(model.vocabulary),
         slots_(slots),
-        kv_(KvPool::allocate({model.keeps.per_token, type}, slots).value()),
+        windows_(options.window_slots > 0 ? windows_of(model.seen, INT32_MAX) : WindowPlan{}),
+        kv_(KvPools::allocate({model.keeps.per_token, type}, slots, windows_.fields, options.window_slots).value()),
         states_(StatePool::allocate(model.keeps.state_floats, cells_for(model, options)).value()),
         runner_(model.model, kv_, states_.cells() > 0 ? &states_ : nullptr, model.team, options.end_tokens),
-        core(for_model(std::move(options), model), runner_, slots, metrics) {}
+        core(for_model(std::move(options), model, windows_), runner_, slots, metrics) {}
 
   // Puts a request in; its answers appear under the returned number.
   int add(RequestFields fields) {
@@ -129,7 +133,7 @@ class CoreHarness {
     core.attach(*layer_);
   }
 
-  KvPool& pool() { return kv_; }
+  KvPool& pool() { return kv_.tokens(); }
   const StatePool& states() const { return states_; }
   EngineMetrics metrics;
   int context = 512;  // tokens
@@ -140,7 +144,8 @@ class CoreHarness {
     if (model.keeps.state_floats == 0) return 0;
     return options.state_cells > 0 ? options.state_cells : 256;
   }
-  static CoreOptions for_model(CoreOptions options, const ModelParts& model) {
+  static CoreOptions for_model(CoreOptions options, const ModelParts& model, const WindowPlan& windows) {
+    if (options.window_slots > 0) options.window = rule_of(windows.seen);
     options.state_cells = cells_for(model, options);
     options.rope_lengths = RopeLengths(model.ropes, 1);
     return options;
@@ -163,7 +168,9 @@ class CoreHarness {
   }
 
   const int vocabulary_, slots_;
-  KvPool kv_, draft_kv_;
+  WindowPlan windows_;
+  KvPools kv_;
+  KvPool draft_kv_;
   StatePool states_;
   ModelRunner runner_;
   std::unique_ptr<DraftModel> draft_;    // outlives the core, as does

@@ -17,7 +17,10 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       runner_(runner),
       metrics_(metrics),
       now_(std::move(now)),
-      allocator_(slots),
+      windows_(options_.window_slots > 0
+                   ? std::make_unique<WindowSlots>(slots, options_.window_slots, options_.window)
+                   : nullptr),
+      allocator_(slots, windows_.get()),
       state_cells_(options_.state_cells),
       tree_(allocator_, options_.eviction, options_.state_cells > 0 ? &state_cells_ : nullptr),
       states_(state_cells_, tree_, options_.radix_cache),
@@ -168,7 +171,7 @@ Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   const std::string scope =
       options_.rope_lengths.scope(wish.scope, options_.rope_lengths.of(static_cast<std::int64_t>(wish.tokens.size())));
   StateCell state = tree_.match({scope, wish.tokens}).state;
-  Match match = tree_.match({scope, wish.tokens}, {.with_state = false});
+  Match match = tree_.match({scope, wish.tokens}, {.with_state = false, .with_window = false});
   match.state = std::move(state);
   if (match.length == 0) return bad_request("nothing of this prefix is in the cache; run it first");
   return pins_.hold(wish, std::move(match), now_());
@@ -182,6 +185,8 @@ EngineStatus EngineCore::status() const {
   status.pool_tokens = allocator_.capacity();
   status.free_tokens = allocator_.free_slots();
   status.cached_tokens = tree_.held_tokens();
+  status.window_tokens = windows_ ? windows_->pool().capacity() : 0;
+  status.free_window_tokens = windows_ ? windows_->pool().free_slots() : 0;
   status.state_cells = state_cells_.capacity();
   status.free_state_cells = state_cells_.free();
   status.snapshots = static_cast<int>(tree_.statistics().states);
@@ -195,6 +200,7 @@ Result<> EngineCore::check() const {
   ESP_CHECK(allocator_.check());
   ESP_CHECK(tree_.check());
   ESP_CHECK(check_states());
+  ESP_CHECK(check_windows());
   int owned = 0, drafted = 0;
   for (const auto& s : running_) {
     owned += s->held.own_length();
@@ -210,6 +216,17 @@ Result<> EngineCore::check() const {
   if (held != allocator_.used_slots())
     return internal_error("tree and sequences hold " + std::to_string(held) + " slots, but " +
                           std::to_string(allocator_.used_slots()) + " are in use");
+  return success();
+}
+
+// All that the next row of a sequence sees through the window is there.
+Result<> EngineCore::check_windows() const {
+  if (!windows_) return success();
+  for (const auto& s : running_)
+    for (int position = windows_->first_read(s->computed); position < s->computed; ++position)
+      if (windows_->of(s->held.slot_at(position)) < 0)
+        return internal_error(fmt::format("sequence {} has computed {} tokens and lacks the window slot of position {}",
+                                          s->request->id(), s->computed, position));
   return success();
 }
 

@@ -14,6 +14,7 @@
 #include "cache/disk_prefixes.h"
 #include "cache/radix_tree.h"
 #include "cache/transfer_rates.h"
+#include "cache/window_slots.h"
 #include "engine/draft/layer_guesser.h"
 #include "engine/engine_metrics.h"
 #include "engine/memory/compaction.h"
@@ -47,6 +48,8 @@ struct CoreOptions {
   bool jump_forward = true;  // text that a constraint forces is appended at once
   int state_cells = 0;       // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none
   RopeLengths rope_lengths;
+  int window_slots = 0;     // of a model that reads some layers through a window; 0 = all lies in one space
+  WindowRule window = {};   // what a row reads of these layers
 };
 
 // Whether an id has to be equal, or only to begin with what is given.
@@ -83,10 +86,12 @@ class EngineCore {
   Sequence::Clock::time_point now() const { return now_(); }
   EngineStatus status() const;
   int slots_reached() const { return allocator_.reached(); }
+  int window_slots_reached() const { return windows_ ? windows_->pool().reached() : 0; }
   Result<> check() const;
 
  private:
   Result<> check_states() const;
+  Result<> check_windows() const;
   using SequenceList = std::vector<std::unique_ptr<Sequence>>;
 
   void charge(const StepPlan& plan);
@@ -119,6 +124,13 @@ class EngineCore {
   bool take_slots(Sequence& sequence, int count);
   bool take_slots_to_guess(Sequence& sequence, int length);
   bool take_state(ScheduledChunk& chunk);
+  // plan_windows.cpp: slots of what is read through a window
+  std::vector<WindowUse> windows_in_use() const;
+  int window_room(std::vector<WindowUse> in_use) const;
+  int window_room() const { return window_room(windows_in_use()); }
+  int windows_for(int tokens) const;
+  bool windows_fit(const Sequence& waiting, const PinnedPrefix& prefix) const;
+  void make_window_place(int count);
   void retract(Sequence& sequence, StepPlan& plan);
   void put_back(Sequence& sequence, StepPlan& plan, SequenceList& to);
 
@@ -156,7 +168,8 @@ class EngineCore {
   EngineMetrics& metrics_;
   Now now_;
 
-  SlotAllocator allocator_;  // this and the next outlive the tree and every sequence
+  std::unique_ptr<WindowSlots> windows_;  // null: all lies in one space
+  SlotAllocator allocator_;             // this and the next outlive the tree and every sequence
   StateCells state_cells_;
   RadixTree tree_;
   SequenceStates states_;

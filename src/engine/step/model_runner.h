@@ -37,13 +37,13 @@ class ScannedRows : public LogitReader {
 class ModelRunner : public StepRunner {
  public:
   // `states`: null for a model that keeps none.
-  ModelRunner(Model& model, KvPool& kv, const StatePool* states, ComputeTeam& team, std::vector<TokenId> end_tokens)
+  ModelRunner(Model& model, KvPools& kv, const StatePool* states, ComputeTeam& team, std::vector<TokenId> end_tokens)
       : model_(model),
         kv_(kv),
         states_(states),
         team_(team),
         end_tokens_(std::move(end_tokens)),
-        copier_(kv.layout(), kv.view(), team) {}
+        copier_(kv.tokens().layout(), kv.tokens().view(), team) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override;
   void copy(const ExtentList& from, const ExtentList& to) override { copier_.copy_within(from, to); }
@@ -58,7 +58,7 @@ class ModelRunner : public StepRunner {
   Outcome evaluate(std::span<float> logits, const WantedRow& row, bool alone) const;
 
   Model& model_;
-  KvPool& kv_;
+  KvPools& kv_;
   const StatePool* states_;
   ComputeTeam& team_;
   std::vector<TokenId> end_tokens_;

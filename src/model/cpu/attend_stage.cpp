@@ -52,15 +52,15 @@ void AttendStage::run(Pass& pass) {
   if (two_parts) {
     rows.states = AttentionPlan::states_at(shape_, states_);
     rows.end_in_states = true;
-    pass.plan(shape_).run(pass.with().cpu, pass.with().team, pass.field(field_), rows);
+    pass.plan(shape_, field_).run(pass.with().cpu, pass.with().team, pass.field(field_), rows);
     rows.selection = pass.mask(then_mask_);
     rows.begin_in_states = true;
     rows.end_in_states = false;
   }
   rows.converted = converted_;
   rows.sinks = sinks_;
-  pass.plan(two_parts ? then_shape_ : shape_)
-      .run(pass.with().cpu, pass.with().team, pass.field(two_parts ? then_ : field_), rows);
+  const FieldId last = two_parts ? then_ : field_;
+  pass.plan(two_parts ? then_shape_ : shape_, last).run(pass.with().cpu, pass.with().team, pass.field(last), rows);
 }
 
 }  // namespace espalier

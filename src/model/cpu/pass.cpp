@@ -23,9 +23,10 @@ Pass::Pass(const Batch& batch, const KvView& kv, const ComputeWith& with)
   }
 }
 
-std::vector<AttentionSequence> Pass::attention_sequences() const {
+std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots) const {
   std::vector<AttentionSequence> sequences;
-  for (const BatchSequence& s : sequences_) sequences.push_back({s.row_begin, s.rows, s.first_position, s.runs});
+  for (const BatchSequence& s : sequences_)
+    sequences.push_back({s.row_begin, s.rows, s.first_position, in_window_slots ? s.window_runs : s.runs});
   return sequences;
 }
 
@@ -43,16 +44,18 @@ std::vector<Slot> Pass::slots_before() const {
   return before;
 }
 
-AttentionPlan& Pass::plan(const AttentionShape& shape) {
-  for (auto& [known, plan] : plans_)
-    if (known == shape) return plan;
-  return plans_.emplace_back(shape, AttentionPlan(shape, attention_sequences(), with_.team.size())).second;
+AttentionPlan& Pass::plan(const AttentionShape& shape, FieldId of) {
+  const bool in_windows = in_window_slots(of);
+  for (Planned& known : plans_)
+    if (known.shape == shape && known.in_window_slots == in_windows) return known.plan;
+  plans_.push_back({shape, in_windows, AttentionPlan(shape, attention_sequences(in_windows), with_.team.size())});
+  return plans_.back().plan;
 }
 
 IndexPlan& Pass::index_plan(const IndexShape& shape) {
   for (auto& [known, plan] : index_plans_)
     if (known == shape) return plan;
-  return index_plans_.emplace_back(shape, IndexPlan(shape, attention_sequences(), with_.team.size())).second;
+  return index_plans_.emplace_back(shape, IndexPlan(shape, attention_sequences(false), with_.team.size())).second;
 }
 
 void Pass::set_mask(MaskId id, SelectedPositions& chosen) {

@@ -32,11 +32,13 @@ class Pass {
   std::int64_t position(int row) const { return position_[static_cast<std::size_t>(row)]; }
   std::span<const std::int64_t> rope_lengths() const { return rope_length_; }
   std::int64_t rope_length(int row) const { return rope_length_[static_cast<std::size_t>(row)]; }
-  Slot slot(int row) const { return batch_.slots[static_cast<std::size_t>(row)]; }  // before rows were dropped
+  Slot slot(int row, FieldId of) const {  // before rows were dropped
+    return (in_window_slots(of) ? batch_.window_slots : batch_.slots)[static_cast<std::size_t>(row)];
+  }
   std::span<const BatchSequence> sequences() const { return sequences_; }
   const KvLayer& field(FieldId id) const { return kv_.layers[static_cast<std::size_t>(id)]; }
 
-  AttentionPlan& plan(const AttentionShape& shape);  // made once for all layers of a shape
+  AttentionPlan& plan(const AttentionShape& shape, FieldId of);  // made once for all layers of a shape
   IndexPlan& index_plan(const IndexShape& shape);
   // Where the position before each row lies; -1: there is none. Before rows were dropped.
   std::vector<Slot> slots_before() const;
@@ -48,6 +50,10 @@ class Pass {
   void keep_wanted_rows();
 
  private:
+  bool in_window_slots(FieldId id) const {
+    return !kv_.in_window_slots.empty() && kv_.in_window_slots[static_cast<std::size_t>(id)] != 0;
+  }
+
   const Batch& batch_;
   const KvView& kv_;
   const ComputeWith& with_;
@@ -55,8 +61,13 @@ class Pass {
   std::vector<std::int64_t> position_, rope_length_;
   std::vector<BatchSequence> sequences_;
   std::int64_t positions_end_ = 0;
-  std::vector<AttentionSequence> attention_sequences() const;
-  std::vector<std::pair<AttentionShape, AttentionPlan>> plans_;
+  struct Planned {
+    AttentionShape shape;
+    bool in_window_slots;
+    AttentionPlan plan;
+  };
+  std::vector<AttentionSequence> attention_sequences(bool in_window_slots) const;
+  std::vector<Planned> plans_;
   std::vector<std::pair<IndexShape, IndexPlan>> index_plans_;
   std::vector<SelectedPositions*> masks_;
 };

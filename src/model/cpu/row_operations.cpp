@@ -212,7 +212,7 @@ RowFunction make(const StoreOp& o, const RowParts& parts) {
   const TokenField field = parts.program.keeps.per_token[static_cast<std::size_t>(o.field)];
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     const KvLayer& kv = pass.field(o.field);
-    const Slot slot = pass.slot(row);
+    const Slot slot = pass.slot(row, o.field);
     for (int h = 0; h < field.heads; ++h)
       cpu.store_kv(kv, slot, keys.row(row) + h * field.key_dim,
                    values ? values.row(row) + h * field.value_dim : nullptr, h, {field.key_dim, field.value_dim});

@@ -91,6 +91,7 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("target_itl", options.target_itl_ms).field("fair_tenants", options.fair_tenants);
   json.field("speculative_algorithm", options.speculative).field("speculative_draft_model_path", options.draft_model);
   json.field("max_mamba_cache_size", info.state_cells).field("state_bytes", info.state_bytes);
+  json.field("swa_full_tokens_ratio", options.window_ratio).field("window_tokens", info.window_tokens);
   json.field("max_total_num_tokens", info.limits.pool_tokens).field("max_total_tokens", info.limits.pool_tokens);
 }
 
@@ -111,6 +112,7 @@ Result<net::HttpResponse> server_info(Service& service, const ServedModel& model
   json.field("free_tokens", status.free_tokens).field("cached_tokens", status.cached_tokens);
   json.field("state_cells", status.state_cells).field("free_state_cells", status.free_state_cells);
   json.field("state_snapshots", status.snapshots);
+  json.field("window_tokens", status.window_tokens).field("free_window_tokens", status.free_window_tokens);
   json.field("new_token_ratio", status.new_token_ratio).field("steps", status.steps);
   const EngineMetrics& metrics = model.engine->metrics();
   if (const auto steps = static_cast<double>(metrics.draft_steps.value()); steps > 0)

@@ -1,0 +1,97 @@
+#include "engine/memory/window_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier {
+namespace {
+
+// Slots of a running sequence beside its window and its chunk: pieces that are freed together, and guesses.
+constexpr int kWindowReserve = 256;
+constexpr int kShares = 2;            // windows for each running sequence: its own, and one of a cached prefix
+constexpr double kLeastSaving = 0.1;  // of the pool's bytes
+// Of a model that stores nothing for its tokens only their ids and places take memory.
+constexpr std::size_t kTokenAlone = 64;
+
+std::size_t part_bytes(const CacheLayout& layout, const WindowPlan& windows, bool in_window) {
+  CacheLayout part{{}, layout.type};
+  for (std::size_t i = 0; i < layout.fields.size(); ++i)
+    if (windows.fields[i] == in_window) part.fields.push_back(layout.fields[i]);
+  return part.bytes_per_token();
+}
+
+WindowPlan none_apart(const CacheLayout& layout) {
+  return {std::vector<bool>(layout.fields.size()), {}, 0};
+}
+
+std::int64_t whole_segments(std::int64_t slots) {
+  return (slots + kSegmentSlots - 1) / kSegmentSlots * kSegmentSlots;
+}
+
+}  // namespace
+
+PoolCost::PoolCost(const PoolWish& wish, const WindowPlan& windows)
+    : token_(static_cast<std::int64_t>(
+          std::max(part_bytes(wish.layout, windows, false) + wish.bytes_beside, kTokenAlone))) {
+  if (windows.seen.rule == Visibility::Rule::all) return;
+  window_ = static_cast<std::int64_t>(part_bytes(wish.layout, windows, true));
+  const std::int64_t each = windows.seen.size + kWindowReserve;
+  least_ = each + wish.chosen.chunk;
+  useful_ = kShares * each * wish.chosen.max_running + wish.chosen.chunk;
+  ratio_ = wish.options.window_ratio;
+}
+
+int PoolCost::window_slots(std::int64_t slots) const {
+  if (window_ == 0) return 0;
+  const std::int64_t wanted = ratio_ > 0 ? static_cast<std::int64_t>(ratio_ * static_cast<double>(slots))
+                                         : std::min(useful_, slots / 2);
+  return static_cast<int>(whole_segments(std::max(wanted, least_)));
+}
+
+std::int64_t PoolCost::bytes(std::int64_t slots) const {
+  return token_ * slots + window_ * window_slots(slots);
+}
+
+std::int64_t PoolCost::slots_in(std::int64_t bytes) const {
+  std::int64_t fits = 0;  // segments
+  for (std::int64_t step = std::int64_t{1} << 32; step > 0; step /= 2)
+    if (fits + step <= bytes / token_ / kSegmentSlots && this->bytes((fits + step) * kSegmentSlots) <= bytes)
+      fits += step;
+  return fits * kSegmentSlots;
+}
+
+WindowPlan windows_of(std::span<const Visibility> seen, int context) {
+  WindowPlan plan;
+  bool any = false;
+  for (const Visibility& of_field : seen) {
+    const bool apart = of_field.rule != Visibility::Rule::all && of_field.size < context / 2;
+    plan.fields.push_back(apart);
+    if (apart) plan.seen = std::exchange(any, true) ? widest(plan.seen, of_field) : of_field;
+  }
+  return plan;
+}
+
+WindowRule rule_of(const Visibility& seen) {
+  return {[seen](int position) { return static_cast<int>(seen.first(position)); }, static_cast<int>(seen.size)};
+}
+
+PoolPlan plan_pool(const PoolWish& wish, const MemoryRoom& room, std::size_t states_bytes) {
+  const WindowPlan one_space = none_apart(wish.layout);
+  const PoolCost whole(wish, one_space);
+  const auto slots_with = [&](const PoolCost& cost) {
+    return pool_of(wish.options, wish.chosen, wish.context, room,
+                   [&](std::int64_t bytes) { return cost.slots_in(bytes); }, states_bytes);
+  };
+  WindowPlan windows = windows_of(wish.seen, wish.context);
+  // Blocks of the disk tier hold all fields of a token, and a folder of prefixes is asked for by name.
+  const bool together = wish.options.window_ratio >= 1 || !wish.options.cache_dir.empty();
+  if (windows.seen.rule == Visibility::Rule::all || together) return {slots_with(whole), one_space};
+  const PoolCost apart(wish, windows);
+  const int slots = slots_with(apart);
+  const auto limit = (1 - kLeastSaving) * static_cast<double>(whole.bytes(slots));
+  if (static_cast<double>(apart.bytes(slots)) > limit) return {slots_with(whole), one_space};
+  windows.slots = apart.window_slots(slots);
+  return {slots, std::move(windows)};
+}
+
+}  // namespace espalier

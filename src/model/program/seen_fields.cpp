@@ -1,0 +1,35 @@
+#include "model/program/seen_fields.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace espalier {
+
+Visibility widest(const Visibility& a, const Visibility& b) {
+  using Rule = Visibility::Rule;
+  if (a == b) return a;
+  if (a.rule == Rule::all || b.rule == Rule::all) return {};
+  return Visibility::window(std::max(a.size, b.size));  // a row never sees more of its chunk than the chunk's size
+}
+
+std::vector<Visibility> seen_fields(const Program& program) {
+  std::vector<std::optional<Visibility>> seen(program.keeps.per_token.size());
+  const auto sees = [&](FieldId field, Visibility what) {
+    if (field < 0) return;
+    auto& known = seen[static_cast<std::size_t>(field)];
+    known = known ? widest(*known, what) : what;
+  };
+  for (const Op& op : program.ops) {
+    if (const auto* attend = std::get_if<AttendOp>(&op)) {
+      sees(attend->field, attend->visibility);
+      sees(attend->then, {});
+    } else if (const auto* choose = std::get_if<ChooseOp>(&op)) {
+      sees(choose->field, {});
+    }
+  }
+  std::vector<Visibility> result;
+  for (const auto& one : seen) result.push_back(one.value_or(Visibility{}));
+  return result;
+}
+
+}  // namespace espalier
