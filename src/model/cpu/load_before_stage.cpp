@@ -7,7 +7,7 @@
 namespace espalier {
 
 void LoadBeforeStage::run(Pass& pass) {
-  const std::vector<Slot> before = pass.slots_before();
+  const std::vector<Slot> before = pass.slots_before(id_);
   const KvLayer& kv = pass.field(id_);
   pass.with().team.run(pass.rows(), [&](int row) {
     const Slot slot = before[static_cast<std::size_t>(row)];

@@ -30,7 +30,7 @@ std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots) c
   return sequences;
 }
 
-std::vector<Slot> Pass::slots_before() const {
+std::vector<Slot> Pass::slots_before(FieldId of) const {
   std::vector<Slot> before(tokens_.size(), -1);
   for (const BatchSequence& s : sequences_) {
     std::int64_t left = s.first_position - 1;  // of the position wanted, in the runs at hand
@@ -39,7 +39,7 @@ std::vector<Slot> Pass::slots_before() const {
       if (left < run.length) before[static_cast<std::size_t>(s.row_begin)] = run.start + static_cast<Slot>(left);
       left -= run.length;
     }
-    for (int i = 1; i < s.rows; ++i) before[static_cast<std::size_t>(s.row_begin + i)] = slot(s.row_begin + i - 1);
+    for (int i = 1; i < s.rows; ++i) before[static_cast<std::size_t>(s.row_begin + i)] = slot(s.row_begin + i - 1, of);
   }
   return before;
 }

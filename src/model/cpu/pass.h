@@ -40,8 +40,8 @@ class Pass {
 
   AttentionPlan& plan(const AttentionShape& shape, FieldId of);  // made once for all layers of a shape
   IndexPlan& index_plan(const IndexShape& shape);
-  // Where the position before each row lies; -1: there is none. Before rows were dropped.
-  std::vector<Slot> slots_before() const;
+  // Where the position before each row lies in a field of whole texts; -1: there is none. Before rows were dropped.
+  std::vector<Slot> slots_before(FieldId of) const;
   // What an operation has chosen for the rows, until another replaces it; `chosen` outlives the pass.
   void set_mask(MaskId id, SelectedPositions& chosen);
   Selection mask(MaskId id) const;  // -1: all
