@@ -91,8 +91,13 @@ TokenId qwen4_end(const Fields& f) {
 NgramHash qwen4_hash(const Fields& f, int module) {
   const int longest = static_cast<int>(f.integer_or({"ngram_size", "ple.ngram_size"}, 3, 2, 4)),
             each = static_cast<int>(f.integer_or({"heads_per_ngram", "ple.heads_per_ngram"}, 8, 1, 64));
+  constexpr int kMostHeads = 256;  // of all layers; each has a prime of its own to be found
+  if (!f.is_gguf() && (module + 1) * (longest - 1) * each > kMostHeads) {
+    f.refuse({"heads_per_ngram"}, fmt::format("n-gram embeddings of more than {} heads are not supported here", kMostHeads));
+    module = 0;
+  }
   if (!f.is_gguf())
-    return NgramHash::drawn(longest, each, f.integer_or({"ngram_vocab_size_base"}, 20'000'000, 2, 1 << 30),
+    return NgramHash::drawn(longest, each, f.integer_or({"ngram_vocab_size_base"}, 20'000'000, 2, 1 << 28),
                             f.integer_or({"seed"}, 1234), f.count({"vocab_size"}, ConfigLimits::vocabulary), module);
   NgramHash h{.longest = longest, .heads_each = each};
   h.multipliers = f.integers({"", "ple.layer_multipliers"});
@@ -129,7 +134,7 @@ std::optional<NgramEmbedding> qwen4_ngrams(const Fields& f, int layer, const Gat
   e.table_rows = (e.hash.rows() + multiple - 1) / multiple * multiple;
   e.taps = static_cast<int>(f.integer_or({"ple_conv_kernel_size", "ple.conv_kernel"}, 4, 2, ConfigLimits::taps));
   e.norm = streams.norm;
-  if (e.width % heads != 0 || (e.taps - 1) * e.hash.longest + 1 > ConfigLimits::taps)
+  if (e.width < heads || e.width % heads != 0 || (e.taps - 1) * e.hash.longest + 1 > ConfigLimits::taps)
     f.refuse({"ple_embed_dim"}, fmt::format("n-gram embeddings of {} values by {} heads, with {} taps {} tokens apart, are not "
                                             "supported here", e.width, heads, e.taps, e.hash.longest));
   return e;
