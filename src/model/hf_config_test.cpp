@@ -152,6 +152,17 @@ TEST(HfConfig, RopeParametersPerLayerTypeMustAgree) {
   EXPECT_THAT(refusal(same), HasSubstr("rope_parameters differ"));
 }
 
+// Llama's class turns whole heads whatever its configuration says; GLM's turns a part.
+TEST(HfConfig, ThePartOfAHeadThatTurnsHasARange) {
+  for (const auto& [part, says] : {std::pair(0.01, "partial_rotary_factor"), std::pair(0.2, "even number"),
+                                   std::pair(1.5, "partial_rotary_factor")}) {
+    Json root = with("partial_rotary_factor", part);
+    root["architectures"] = Json::array({"GlmForCausalLM"});
+    root["model_type"] = "glm";
+    EXPECT_THAT(refusal(root), HasSubstr(says)) << part;
+  }
+}
+
 TEST(HfConfig, EveryNumberHasARangeAndTheRefusalNamesIt) {
   struct Case {
     const char* field;
@@ -178,9 +189,6 @@ TEST(HfConfig, EveryNumberHasARangeAndTheRefusalNamesIt) {
       {"max_position_embeddings", 2147483648, "max_position_embeddings"},
       {"rms_norm_eps", 0, "rms_norm_eps"},
       {"rms_norm_eps", "1e-5", "rms_norm_eps"},
-      {"partial_rotary_factor", 0.01, "partial_rotary_factor"},
-      {"partial_rotary_factor", 0.2, "even number"},
-      {"partial_rotary_factor", 1.5, "partial_rotary_factor"},
       {"hidden_act", "gallop", "hidden_act is \"gallop\""},
       {"tie_word_embeddings", 1, "tie_word_embeddings must be true or false"},
       {"eos_token_id", 320, "eos_token_id is 320, but the vocabulary has 320"},

@@ -13,6 +13,7 @@
 
 namespace espalier {
 
+// A layer that the checkpoint brings, as a source of guesses.
 class LayerGuesser final : public Guesser {
  public:
   // kv: the target's pool.

@@ -8,6 +8,7 @@
 
 namespace espalier {
 
+// Reads the stored row of the position before each row.
 class LoadBeforeStage final : public Stage {
  public:
   LoadBeforeStage(const LoadBeforeOp& op, const Program& program, Place out)
