@@ -8,7 +8,7 @@
 #include "cache/radix_tree.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::radix_tree_windows_test {
 namespace {
 
 WindowRule last_positions(int size) {
@@ -241,4 +241,4 @@ INSTANTIATE_TEST_SUITE_P(Rules, RandomWindows, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "Chunks" : "Windows"; });
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::radix_tree_windows_test
