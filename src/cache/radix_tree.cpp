@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cache/tree_windows.h"
+
 namespace espalier {
 
 PinnedPrefix& PinnedPrefix::operator=(PinnedPrefix&& other) noexcept {
@@ -42,7 +44,7 @@ Match RadixTree::match(const CacheKey& key, MatchLimit limit) {
   result.length = result.held = shorten(full.length, key, limit);
   result.end = why(key, full, result.length);
   StateAt state;
-  result.length = usable(climb(full, result.held), key, limit, state, result.end).length;
+  result.length = TreeWindows(*this).usable(climb(full, result.held), key, limit, state, result.end).length;
   if (state.cell >= 0) {
     use_state(state.cell);
     result.state = snapshots_[static_cast<std::size_t>(state.cell)].share.share();
@@ -51,7 +53,7 @@ Match RadixTree::match(const CacheKey& key, MatchLimit limit) {
   if (result.length < nodes_[last].end) last = split(last, result.length);
   pin(last);
   touch_path(last);
-  if (windows_ != nullptr) touch_windows(last, windows_->first_read(result.length), result.length);
+  if (windows_ != nullptr) TreeWindows(*this).touch(last, windows_->first_read(result.length), result.length);
   result.pin = PinnedPrefix(this, last, result.length);
   result.extents = slots_between(last, 0, result.length);
   counters_.matches += 1;
@@ -94,7 +96,7 @@ Insertion RadixTree::extend(PinnedPrefix& prefix, std::span<const TokenId> token
     ++version_;
   }
   nodes_[prefix.node_].last_use = ++clock_;
-  if (windows_ != nullptr) touch_windows(prefix.node_, base, prefix.length_);
+  if (windows_ != nullptr) TreeWindows(*this).touch(prefix.node_, base, prefix.length_);
   return result;
 }
 

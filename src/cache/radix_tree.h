@@ -105,6 +105,7 @@ class PinnedPrefix {
 
  private:
   friend class RadixTree;
+  friend class TreeWindows;
   PinnedPrefix(RadixTree* tree, std::uint32_t node, int length) : tree_(tree), node_(node), length_(length) {}
 
   RadixTree* tree_ = nullptr;
@@ -141,12 +142,6 @@ struct Insertion {
   int already_held = 0;   // of the given tokens, how many (from the first) the tree had before
   ExtentList extents;     // the tree's slots for all given tokens: what the sequence uses from now on
   OwnedSlots duplicates;  // the given slots of the tokens that were held; drop them once nothing reads them
-};
-
-// What somebody reads through the window: the positions of a prefix from this one on.
-struct WindowUse {
-  const PinnedPrefix* prefix = nullptr;
-  int from = 0;
 };
 
 // One node on the way from the root to a leaf, and which positions its tokens have.
@@ -222,15 +217,6 @@ class RadixTree {
   std::vector<SnapshotView> states() const;
   StateCells* cells() const { return cells_; }  // null: of a model that keeps no state
 
-  // --- what is read through a window (radix_tree_windows.cpp) ---
-  // Frees at least so many window slots, as far as there are any that nobody reads; how many. First go those that lie
-  // before every window from which a sequence is likely to go on: from the ends of nodes, and every so many tokens of a
-  // long run. Within both the least recently used first, of those the ones in front.
-  int evict_windows(int wanted, std::span<const WindowUse> in_use);
-  int windows_in_use(std::span<const WindowUse> in_use) const;  // window slots, each counted once
-  int last_readable(const PinnedPrefix& prefix) const;  // how much of it a match may end in, of what windows read
-  WindowSlots* windows() const { return windows_; }     // null: nothing is read through a window
-
   // The last positions before `end`, on the path to and into `node`, lie in `slots` from now on, which hold the same
   // bits, and their old slots are free: lists of slots that were handed out for them are stale. Requires: a live
   // handle, end in its node, no more slots than positions, of this allocator. Else false, and nothing changes.
@@ -268,6 +254,7 @@ class RadixTree {
 
  private:
   friend class PinnedPrefix;
+  friend class TreeWindows;
   static constexpr std::uint32_t none = UINT32_MAX;
 
   struct StateAt {
@@ -351,23 +338,6 @@ class RadixTree {
   void drop_state(int cell);
   void drop_states_behind(std::uint32_t r, int position);
   Result<> check_states() const;
-
-  // Windows (radix_tree_windows.cpp)
-  struct WindowPiece {  // positions of a node that go together, the lowest first
-    int rank = 0;       // 1: a sequence may go on from where it is read
-    std::uint64_t last_use = 0;
-    int begin = 0, end = 0;
-    std::uint32_t node = none;
-    auto operator<=>(const WindowPiece&) const = default;
-  };
-  Walk readable(Walk at, const CacheKey& key, MatchLimit limit) const;
-  Walk usable(Walk at, const CacheKey& key, MatchLimit limit, StateAt& state, MatchEnd& end) const;
-  int last_lacking(const Node& node, int begin, int end) const;
-  using NeededFrom = boost::unordered_flat_map<std::uint32_t, int>;
-  NeededFrom needed_from(std::span<const WindowUse> in_use) const;
-  void add_pieces(std::uint32_t n, int needed_from, std::vector<WindowPiece>& to) const;
-  bool is_gone_on_from(const Node& node, int begin, int end) const;
-  void touch_windows(std::uint32_t n, int begin, int end);
 
   // Changing (radix_tree.cpp)
   std::uint32_t root_of(std::string_view scope);

@@ -3,6 +3,7 @@
 
 #include "cache/radix_tree.h"
 #include "cache/token_compare.h"
+#include "cache/tree_windows.h"
 
 namespace espalier {
 namespace {
@@ -121,7 +122,7 @@ Peek RadixTree::peek(const CacheKey& key, MatchLimit limit, PeekMemory* memory) 
   result.length = result.held = shorten(at.length, key, limit);
   result.end = why(key, at, result.length);
   if (StateAt state; result.held > 0)
-    result.length = usable(climb(at, result.held), key, limit, state, result.end).length;
+    result.length = TreeWindows(*this).usable(climb(at, result.held), key, limit, state, result.end).length;
   if (result.length > 0) result.node = handle(climb(at, result.length).node);
   if (memory != nullptr) *memory = {result, version_};
   return result;

@@ -6,7 +6,7 @@
 
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::window_slots_test {
 namespace {
 
 WindowRule sliding(int size) {
@@ -86,4 +86,4 @@ TEST_F(WindowSlotsTest, TheLastGapIsFoundWhereverItIs) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::window_slots_test

@@ -272,8 +272,8 @@ void Engine::Impl::run() {
     last_step = std::chrono::steady_clock::now().time_since_epoch().count();
     if (!worked) {
       queue.publish(core->status(), 0, 0);
-      pages->idle(core->slots_reached());
-      if (window_pages) window_pages->idle(core->window_slots_reached());
+      pages->idle(core->slots().reached());
+      if (window_pages) window_pages->idle(core->slots().windows()->pool().reached());
       computing.reset();
       inbox->wait();
       computing.emplace(team->size());

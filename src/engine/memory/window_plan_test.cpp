@@ -5,7 +5,7 @@
 #include "model/program/builder.h"
 #include "model/small_pool.h"
 
-namespace espalier {
+namespace espalier::window_plan_test {
 namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
@@ -94,4 +94,4 @@ TEST(WindowPlan, AFieldIsSeenAsItsWidestReaderSeesIt) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::window_plan_test

@@ -17,14 +17,16 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       runner_(runner),
       metrics_(metrics),
       now_(std::move(now)),
-      windows_(options_.window_slots > 0
+      window_slots_(options_.window_slots > 0
                    ? std::make_unique<WindowSlots>(slots, options_.window_slots, options_.window)
                    : nullptr),
-      allocator_(slots, windows_.get()),
+      allocator_(slots, window_slots_.get()),
       state_cells_(options_.state_cells),
       tree_(allocator_, options_.eviction, options_.state_cells > 0 ? &state_cells_ : nullptr),
       states_(state_cells_, tree_, options_.radix_cache),
       pins_(tree_, slots, options_.state_cells),
+      windows_(window_slots_.get(), tree_, pins_, options_.prefill_chunk,
+               [this](const Sequence& s) { return expected_further(s); }),
       ratio_(options_.conservativeness),
       drafts_(options_.drafts, tree_, options_.draft_limits),
       compaction_(options_.compaction, tree_, allocator_, runner, metrics) {}
@@ -185,8 +187,8 @@ EngineStatus EngineCore::status() const {
   status.pool_tokens = allocator_.capacity();
   status.free_tokens = allocator_.free_slots();
   status.cached_tokens = tree_.held_tokens();
-  status.window_tokens = windows_ ? windows_->pool().capacity() : 0;
-  status.free_window_tokens = windows_ ? windows_->pool().free_slots() : 0;
+  status.window_tokens = window_slots_ ? window_slots_->pool().capacity() : 0;
+  status.free_window_tokens = window_slots_ ? window_slots_->pool().free_slots() : 0;
   status.state_cells = state_cells_.capacity();
   status.free_state_cells = state_cells_.free();
   status.snapshots = static_cast<int>(tree_.statistics().states);
@@ -200,7 +202,7 @@ Result<> EngineCore::check() const {
   ESP_CHECK(allocator_.check());
   ESP_CHECK(tree_.check());
   ESP_CHECK(check_states());
-  ESP_CHECK(check_windows());
+  ESP_CHECK(windows_.check(running_));
   int owned = 0, drafted = 0;
   for (const auto& s : running_) {
     owned += s->held.own_length();
@@ -216,17 +218,6 @@ Result<> EngineCore::check() const {
   if (held != allocator_.used_slots())
     return internal_error("tree and sequences hold " + std::to_string(held) + " slots, but " +
                           std::to_string(allocator_.used_slots()) + " are in use");
-  return success();
-}
-
-// All that the next row of a sequence sees through the window is there.
-Result<> EngineCore::check_windows() const {
-  if (!windows_) return success();
-  for (const auto& s : running_)
-    for (int position = windows_->first_read(s->computed); position < s->computed; ++position)
-      if (windows_->of(s->held.slot_at(position)) < 0)
-        return internal_error(fmt::format("sequence {} has computed {} tokens and lacks the window slot of position {}",
-                                          s->request->id(), s->computed, position));
   return success();
 }
 

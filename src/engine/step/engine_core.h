@@ -20,6 +20,7 @@
 #include "engine/memory/compaction.h"
 #include "engine/memory/pins.h"
 #include "engine/memory/sequence_states.h"
+#include "engine/memory/sequence_windows.h"
 #include "engine/schedule/fair_share.h"
 #include "engine/schedule/inbox.h"
 #include "engine/schedule/scheduler.h"
@@ -85,13 +86,11 @@ class EngineCore {
   Pins& pins() { return pins_; }
   Sequence::Clock::time_point now() const { return now_(); }
   EngineStatus status() const;
-  int slots_reached() const { return allocator_.reached(); }
-  int window_slots_reached() const { return windows_ ? windows_->pool().reached() : 0; }
+  const SlotAllocator& slots() const { return allocator_; }
   Result<> check() const;
 
  private:
   Result<> check_states() const;
-  Result<> check_windows() const;
   using SequenceList = std::vector<std::unique_ptr<Sequence>>;
 
   void charge(const StepPlan& plan);
@@ -124,13 +123,6 @@ class EngineCore {
   bool take_slots(Sequence& sequence, int count);
   bool take_slots_to_guess(Sequence& sequence, int length);
   bool take_state(ScheduledChunk& chunk);
-  // plan_windows.cpp: slots of what is read through a window
-  std::vector<WindowUse> windows_in_use() const;
-  int window_room(std::vector<WindowUse> in_use) const;
-  int window_room() const { return window_room(windows_in_use()); }
-  int windows_for(int tokens) const;
-  bool windows_fit(const Sequence& waiting, const PinnedPrefix& prefix) const;
-  void make_window_place(int count);
   void retract(Sequence& sequence, StepPlan& plan);
   void put_back(Sequence& sequence, StepPlan& plan, SequenceList& to);
 
@@ -168,12 +160,13 @@ class EngineCore {
   EngineMetrics& metrics_;
   Now now_;
 
-  std::unique_ptr<WindowSlots> windows_;  // null: all lies in one space
+  std::unique_ptr<WindowSlots> window_slots_;  // null: all lies in one space
   SlotAllocator allocator_;             // this and the next outlive the tree and every sequence
   StateCells state_cells_;
   RadixTree tree_;
   SequenceStates states_;
   Pins pins_;
+  SequenceWindows windows_;
   std::unique_ptr<DiskPrefixes> disk_;         // null: no disk tier
   FairShare shares_;                           // outlives every sequence
   SequenceList waiting_, running_;             // in order of arrival

@@ -229,7 +229,7 @@ void EngineCore::add_drafts(StepPlan& plan, int budget) {
   const auto constrained = [](const ScheduledChunk& chunk) { return static_cast<bool>(chunk.sequence->text); };
   if (!drafts_.on() && std::ranges::none_of(plan.chunks, constrained)) return;
   const int free = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
-  int room = std::min({budget, free, window_room()});
+  int room = std::min({budget, free, windows_.room(running_, admitted_now_)});
   draft_forced(plan, room);
   if (drafts_.on() && plan.decoding_rows() > 0) {  // beside a prompt chunk a row is dear
     std::vector<Sequence*> sequences;
@@ -293,7 +293,7 @@ bool EngineCore::fits(const Sequence& s) const {
   if (running_.empty() && admitted_now_.empty()) return true;
   if (states_.room(running_, admitted_now_) < 1) return false;
   const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
-  return s.known() - s.peeked.last.length + expected_further(s) <= room && windows_fit(s, {});
+  return s.known() - s.peeked.last.length + expected_further(s) <= room && windows_.fits(s, {}, running_, admitted_now_);
 }
 
 bool EngineCore::admit(Sequence& s) {
@@ -303,7 +303,7 @@ bool EngineCore::admit(Sequence& s) {
   const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   const int need = s.known() - match.length + expected_further(s);
   if (!(running_.empty() && admitted_now_.empty()) &&
-      (need > room || states_.room(running_, admitted_now_) < 1 || !windows_fit(s, match.pin)))
+      (need > room || states_.room(running_, admitted_now_) < 1 || !windows_.fits(s, match.pin, running_, admitted_now_)))
     return false;
 
   begin(s, std::move(match));
@@ -379,7 +379,7 @@ bool EngineCore::take_slots(Sequence& s, int count) {
   const int more = s.computed + count - s.held.length();
   if (more <= 0) return true;
   make_place(s, more);
-  make_window_place(more);
+  windows_.make_place(more, running_);
   if (s.held.grow(allocator_, more)) return true;
   const int freed = tree_.evict(more - allocator_.free_slots());
   metrics_.evicted_tokens.add(static_cast<std::uint64_t>(freed));

@@ -6,7 +6,7 @@
 
 #include "engine/step/core_requests.h"
 
-namespace espalier {
+namespace espalier::windowed_core_test {
 namespace {
 
 using testing::Answers;
@@ -175,4 +175,4 @@ TEST_F(OnWindowedModel, ManyRequestsAtRandomKeepEverythingInOrder) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::windowed_core_test

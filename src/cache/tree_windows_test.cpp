@@ -5,10 +5,10 @@
 #include <map>
 #include <random>
 
-#include "cache/radix_tree.h"
+#include "cache/tree_windows.h"
 #include "testing/data.h"
 
-namespace espalier {
+namespace espalier::tree_windows_test {
 namespace {
 
 WindowRule last_positions(int size) {
@@ -55,7 +55,7 @@ struct WindowedTree {
   MatchEnd last_end = MatchEnd::cold;
 };
 
-TEST(RadixTreeWindows, AMatchNeedsOnlyWhatTheNextRowReads) {
+TEST(TreeWindows, AMatchNeedsOnlyWhatTheNextRowReads) {
   WindowedTree t(256, 128, last_positions(9));
   t.insert(numbers(0, 100), 60);
   EXPECT_EQ(t.matched(numbers(0, 100)), 100);
@@ -66,7 +66,7 @@ TEST(RadixTreeWindows, AMatchNeedsOnlyWhatTheNextRowReads) {
   EXPECT_EQ(t.matched(numbers(0, 67), {.with_window = false}), 67);
 }
 
-TEST(RadixTreeWindows, AChunksBorderNeedsNothing) {
+TEST(TreeWindows, AChunksBorderNeedsNothing) {
   WindowedTree t(256, 128, own_chunk(16));
   t.insert(numbers(0, 100), 70);
   EXPECT_EQ(t.matched(numbers(0, 100)), 100);
@@ -75,7 +75,7 @@ TEST(RadixTreeWindows, AChunksBorderNeedsNothing) {
   EXPECT_EQ(t.matched(numbers(0, 31)), 16);
 }
 
-TEST(RadixTreeWindows, WhatIsComputedAgainIsThereForTheNext) {
+TEST(TreeWindows, WhatIsComputedAgainIsThereForTheNext) {
   WindowedTree t(512, 256, last_positions(9));
   t.insert(numbers(0, 100), 60);
   auto other = numbers(0, 50);
@@ -87,25 +87,25 @@ TEST(RadixTreeWindows, WhatIsComputedAgainIsThereForTheNext) {
   EXPECT_EQ(t.matched(numbers(0, 100)), 100);
 }
 
-TEST(RadixTreeWindows, WhatIsReadStaysAndOldFrontsGoFirst) {
+TEST(TreeWindows, WhatIsReadStaysAndOldFrontsGoFirst) {
   WindowedTree t(8192, 4096, last_positions(129));
   t.insert(numbers(0, 2000));
   t.insert(numbers(5000, 1500));
   Match used = t.tree.match({"", numbers(0, 2000)}, {.length = 1000});
   const WindowUse use{&used.pin, 872};
-  EXPECT_EQ(t.tree.windows_in_use({&use, 1}), 128);
-  t.tree.evict_windows(2600, {&use, 1});
+  EXPECT_EQ(TreeWindows(t.tree).in_use({&use, 1}), 128);
+  TreeWindows::evict(t.tree, 2600, {&use, 1});
   EXPECT_EQ(t.matched(numbers(0, 2000)), 2000) << "the end of a text";
   EXPECT_EQ(t.matched(numbers(5000, 1500)), 1500);
   EXPECT_EQ(t.matched(numbers(5000, 1490)), 1490) << "and a few tokens before it";
   EXPECT_EQ(t.matched(numbers(5000, 1300)), 1024) << "and every so many of a long one";
-  t.tree.evict_windows(1 << 20, {&use, 1});
+  TreeWindows::evict(t.tree, 1 << 20, {&use, 1});
   EXPECT_EQ(t.windows.pool().used_slots(), 128);
   EXPECT_EQ(t.matched(numbers(0, 1000)), 1000);
   EXPECT_EQ(t.matched(numbers(5000, 1500)), 0);
 }
 
-TEST(RadixTreeWindows, MovedTokensKeepTheirWindowSlots) {
+TEST(TreeWindows, MovedTokensKeepTheirWindowSlots) {
   WindowedTree t(256, 128, last_positions(9));
   t.insert(numbers(0, 60));
   Match match = t.tree.match({"", numbers(0, 60)});
@@ -194,7 +194,7 @@ TEST_P(RandomWindows, AgreeWithASimpleModel) {
         Running& r = running[rng() % running.size()];
         const int count = 1 + below(12), before = r.pin.length();
         if (t.slots.free_slots() < count) break;
-        if (t.windows.pool().free_slots() < count) t.tree.evict_windows(count, uses()), compare();
+        if (t.windows.pool().free_slots() < count) TreeWindows::evict(t.tree, count, uses()), compare();
         if (t.windows.pool().free_slots() < count) break;
         const int lacking = std::min(below(count + 1), std::max(rule.first(before + count) - before, 0));
         auto slots = t.take(count, lacking);
@@ -220,11 +220,11 @@ TEST_P(RandomWindows, AgreeWithASimpleModel) {
       }
       case 5: {
         const auto in_use = uses();
-        const int wanted = below(20), had = t.windows.pool().used_slots(), kept = t.tree.windows_in_use(in_use);
-        const int freed = t.tree.evict_windows(wanted, in_use);
+        const int wanted = below(20), had = t.windows.pool().used_slots(), kept = TreeWindows(t.tree).in_use(in_use);
+        const int freed = TreeWindows::evict(t.tree, wanted, in_use);
         EXPECT_EQ(t.windows.pool().used_slots(), had - freed);
         EXPECT_TRUE(freed >= wanted || had - freed == kept);
-        EXPECT_EQ(t.tree.windows_in_use(in_use), kept);
+        EXPECT_EQ(TreeWindows(t.tree).in_use(in_use), kept);
         compare();
         break;
       }
@@ -241,4 +241,4 @@ INSTANTIATE_TEST_SUITE_P(Rules, RandomWindows, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "Chunks" : "Windows"; });
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::tree_windows_test
