@@ -256,13 +256,13 @@ class EachRecurrenceSet : public ::testing::TestWithParam<const CpuKernels*> {
   std::mt19937_64 rng{testing::seed()};
 
   // Against the judge, in parts of the outputs' size; nothing between rows is touched.
-  void expect_judged(const Layer& layer, double bound) {
+  void expect_judged(const Layer& layer, double bound, double least = 0.1) {
     const Written got = layer.whole(cpu);
     const plain::Recurred want = layer.judge();
     double error = 0, size = 0;
     const auto compare = [&](float a, double b) {
       error += (static_cast<double>(a) - b) * (static_cast<double>(a) - b);
-      size += std::max(b * b, 0.1);  // a number alone may have cancelled; they are around 1
+      size += std::max(b * b, least);  // a number alone may have cancelled; they are around 1
     };
     for (std::int64_t row = 0; row < layer.rows(); ++row)
       for (std::int64_t c = 0; c < layer.stride(); ++c) {
@@ -376,7 +376,9 @@ TEST_P(EachRecurrenceSet, SelectiveScansAgreeWithThePlainLoopAndKeepTheirBitsInP
       for (const int rows : {0, 1, 5, 18}) {
         SCOPED_TRACE(::testing::Message() << states << " states, " << channels << " channels, " << rows << " rows");
         const SelectiveScan layer(rng, rows, channels, states, rows == 5);
-        expect_judged(layer, 2e-6);
+        // The sums of all states may have cancelled in each of few outputs.
+        const bool few = channels * rows < 16;
+        expect_judged(layer, few ? 2e-6 * std::sqrt(states) : 2e-6, few ? 0.1 * states : 0.1);
         expect_same_bits_in_pieces(layer);
       }
 }
