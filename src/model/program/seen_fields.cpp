@@ -25,6 +25,8 @@ std::vector<Visibility> seen_fields(const Program& program) {
       sees(attend->then, {});
     } else if (const auto* choose = std::get_if<ChooseOp>(&op)) {
       sees(choose->field, {});
+    } else if (const auto* load = std::get_if<LoadBeforeOp>(&op)) {
+      sees(load->field, {});
     }
   }
   std::vector<Visibility> result;
