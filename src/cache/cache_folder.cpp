@@ -13,7 +13,7 @@
 
 #include "base/file_times.h"
 #include "base/unique_fd.h"
-#include "cache/file_calls.h"
+#include "base/file_calls.h"
 
 namespace espalier {
 namespace {

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/compute_team.h"
+#include "base/file_calls.h"
 #include "base/unique_fd.h"
 #include "model/weights/packed_form.h"
 #include "model/weights/packed_weights.h"
@@ -92,12 +93,8 @@ class Draft {
     return success();
   }
   Result<> append(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return refusal("writing", path_);
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
+    if (write_at(file_.get(), bytes, bytes_) != 0) return refusal("writing", path_);
+    bytes_ += bytes.size();
     return success();
   }
   // Its bytes are on the device before its name is there: after a loss of power there is no name over holes.
@@ -114,6 +111,7 @@ class Draft {
   fs::path target_;
   std::string path_;
   UniqueFd file_;
+  std::uint64_t bytes_ = 0;  // appended
 };
 
 Result<> append_panels(Draft& draft, std::span<const NamedMatrix> matrices, const PackedWeights::Progress& progress) {

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/vfs.h>
-#endif
 
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+
+#include "base/file_calls.h"
 
 namespace espalier {
 namespace {
@@ -29,16 +27,6 @@ std::string errno_text() {
   return std::generic_category().message(errno);
 }
 
-bool lies_in_memory([[maybe_unused]] int descriptor) {
-#ifdef __linux__
-  constexpr long kTmpfs = 0x01021994, kRamfs = 0x858458f6;
-  struct statfs info{};
-  return ::fstatfs(descriptor, &info) == 0 && (info.f_type == kTmpfs || info.f_type == kRamfs);
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 std::uint64_t PanelFile::room_for(std::uint64_t bytes) {
@@ -54,10 +42,8 @@ Result<std::shared_ptr<PanelFile>> PanelFile::create(const fs::path& folder, std
   if (!made->file_) return no_file(folder, errno_text());
   ::unlink(name.c_str());
   if (lies_in_memory(made->file_.get())) return no_file(folder, "it lies in memory itself");
-  struct statvfs room{};
-  if (::fstatvfs(made->file_.get(), &room) != 0) return no_file(folder, errno_text());
-  const std::uint64_t left = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
-  if (left < bytes) return no_file(folder, fmt::format("it has {} MiB left, {} are needed", left >> 20, bytes >> 20));
+  if (reserve_space(made->file_.get(), bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+    return no_file(folder, fmt::format("{} MiB are needed: {}", bytes >> 20, errno_text()));
   if (::ftruncate(made->file_.get(), static_cast<off_t>(bytes)) != 0) return no_file(folder, errno_text());
   void* const map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, made->file_.get(), 0);
   if (map == MAP_FAILED) return no_file(folder, errno_text());
@@ -74,27 +60,15 @@ PanelFile::~PanelFile() {
 Result<PackedMatrix> PanelFile::keep(const PackedMatrix& matrix) {
   const std::uint64_t room = room_for(matrix.bytes());
   if (room > bytes_ - kept_) return internal_error("a file of panels was made too short");
-  ESP_CHECK(write(matrix.memory()));
+  if (write_at(file_.get(), matrix.memory(), kept_) != 0) return no_file(folder_, errno_text());
   const std::byte* const panels = map_ + kept_;
   kept_ += room;
   if (kept_ - flushed_ >= kFlushEach || kept_ == bytes_) ESP_CHECK(flush());
   return PackedMatrix::over(matrix.type(), matrix.outputs(), matrix.k(), panels, shared_from_this());
 }
 
-Result<> PanelFile::write(std::span<const std::byte> bytes) {
-  std::uint64_t at = kept_;
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return no_file(folder_, errno_text());
-    at += static_cast<std::uint64_t>(written);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return success();
-}
-
 Result<> PanelFile::flush() {
-  if (::fsync(file_.get()) != 0) return no_file(folder_, errno_text());
+  if (flush_content(file_.get()) != 0) return no_file(folder_, errno_text());
   flushed_ = kept_;
   return success();
 }

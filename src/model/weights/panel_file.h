@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 
 #include "base/unique_fd.h"
 #include "espalier/error.h"
@@ -38,7 +37,6 @@ class PanelFile : public std::enable_shared_from_this<PanelFile> {
 
  private:
   PanelFile() = default;
-  Result<> write(std::span<const std::byte> bytes);
   Result<> flush();  // what was written since the last time
 
   std::filesystem::path folder_;

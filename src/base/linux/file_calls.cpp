@@ -1,6 +1,7 @@
-#include "cache/file_calls.h"
+#include "base/file_calls.h"
 
 #include <fcntl.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,12 @@ int reserve_space(int file, std::uint64_t bytes) {
 
 int flush_content(int file) {
   return ::fdatasync(file);
+}
+
+bool lies_in_memory(int file) {
+  constexpr long kTmpfs = 0x01021994, kRamfs = 0x858458f6;
+  struct statfs info{};
+  return ::fstatfs(file, &info) == 0 && (info.f_type == kTmpfs || info.f_type == kRamfs);
 }
 
 }  // namespace espalier
