@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -30,11 +29,6 @@ std::filesystem::path overflow_folder(const EngineOptions& options) {
   return named != nullptr && *named != '\0' ? named : "/var/tmp";
 }
 
-// What the packed weights may take of memory: the token pool and what computes need some too.
-std::uint64_t memory_for_weights() {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, memory_room().pages / 4 * 3));
-}
-
 std::string described(const PackedCache& packed, std::size_t overflow, const std::filesystem::path& folder) {
   if (overflow == 0) return packed.description();
   const std::string file = fmt::format("{:.1f} GiB are more than memory holds and are read from a file in {}",
@@ -51,12 +45,13 @@ Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFile
   auto report = [&](int done, int total) {
     if (progress) progress("loading weights", static_cast<double>(done) / total);
   };
-  PackedCache packed = PackedCache::open(options, files, memory_room());
+  const MemoryRoom room = memory_room();
+  PackedCache packed = PackedCache::open(options, files, room);
   LoadedDecoder loaded;
   loaded.mapped_bytes = packed.mapped_bytes();
   Weights weights(*files.weights, files.naming, packed.weights());
   const std::filesystem::path folder = overflow_folder(options);
-  if (loaded.mapped_bytes == 0) weights.may_overflow({folder, memory_for_weights()});
+  if (loaded.mapped_bytes == 0) weights.may_overflow({folder, static_cast<std::uint64_t>(memory_for_weights(room))});
   if (files.config.spec.drafts) ESP_CHECK(check_draft_layer(weights, files.config.spec));
   auto decoder = Decoder::load(files.config.spec, weights, decoder_options, team, report);
   if (!decoder.ok() && decoder.error().kind == Error::Kind::out_of_memory) return short_of_memory(decoder.error());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/fingerprint.h"
 #include "base/log.h"
 #include "engine/load/tensor_samples.h"
@@ -37,6 +39,10 @@ Result<> make_folder(const fs::path& folder) {
 
 }  // namespace
 
+std::int64_t memory_for_weights(const MemoryRoom& room) {
+  return std::max<std::int64_t>(0, room.pages / 4 * 3);
+}
+
 std::string packed_key(const TensorFile& weights) {
   Fingerprint tensors;
   add_tensors(tensors, weights);
@@ -65,7 +71,7 @@ PackedCache PackedCache::open(const EngineOptions& options, const ModelFiles& fi
 
 void PackedCache::use(PackedWeights weights, const EngineOptions& options, const MemoryRoom& room) {
   const auto bytes = static_cast<std::int64_t>(weights.bytes());
-  const bool short_of_memory = bytes > room.pages / 4 * 3;
+  const bool short_of_memory = bytes > memory_for_weights(room);
   const bool map = options.packed_weights_load == "mmap" || (options.packed_weights_load == "auto" && short_of_memory);
   weights.choose(map ? PackedWeights::Access::map : PackedWeights::Access::read);
   weights_ = std::move(weights);

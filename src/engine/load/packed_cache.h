@@ -38,6 +38,9 @@ class PackedCache {
   std::string description_;
 };
 
+// What packed weights may take of the memory that is left: the token pool and what computes need some too. Bytes.
+std::int64_t memory_for_weights(const MemoryRoom& room);
+
 // What a file must have been made for to be of use; a test looks at it.
 std::string packed_key(const TensorFile& weights);
 

@@ -6,15 +6,6 @@
 #include "model/program/builder.h"
 
 namespace espalier {
-namespace {
-
-MatrixPart some_rows(MatrixPart of, RowOrder rows, int outputs) {
-  of.rows = rows;
-  of.outputs = outputs;
-  return of;
-}
-
-}  // namespace
 
 std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {
   const int q = queries(), k = kv_heads * head_dim, v = keys_are_values ? 0 : kv_heads * values_dim();

@@ -7,24 +7,15 @@
 #include "model/program/builder.h"
 
 namespace espalier {
-namespace {
-
-MatrixPart delta_rows(MatrixPart of, RowOrder rows, int outputs) {
-  of.rows = rows;
-  of.outputs = outputs;
-  return of;
-}
-
-}  // namespace
 
 // Queries, keys, values and gate.
 std::vector<MatrixPart> DeltaRule::qkvz(Builder& b, int inputs) const {
   const int k = keys(), v = values(), of_head = value_heads / key_heads * value_dim, period = 2 * (key_dim + of_head);
   if (stored == Stored::by_key_head && (!b.is_gguf() || b.has("ssm_in"))) {
     const MatrixPart all = b.matrix("ssm_in", 2 * (k + v), inputs);
-    return {delta_rows(all, {0, key_dim, period}, k), delta_rows(all, {key_dim, key_dim, period}, k),
-            delta_rows(all, {2 * key_dim, of_head, period}, v),
-            delta_rows(all, {2 * key_dim + of_head, of_head, period}, v)};
+    return {some_rows(all, {0, key_dim, period}, k), some_rows(all, {key_dim, key_dim, period}, k),
+            some_rows(all, {2 * key_dim, of_head, period}, v),
+            some_rows(all, {2 * key_dim + of_head, of_head, period}, v)};
   }
   if (stored != Stored::apart) return {b.matrix("attn_qkv", 2 * k + v, inputs), b.matrix("attn_gate", v, inputs)};
   return {b.matrix(query, k, inputs), b.matrix(key, k, inputs), b.matrix(value, v, inputs),
@@ -38,8 +29,8 @@ std::vector<MatrixPart> DeltaRule::parts(Builder& b, int inputs) const {
   if (stored == Stored::by_key_head) {
     const MatrixPart both = b.matrix("ssm_ba", 2 * value_heads, inputs);
     const int each = value_heads / key_heads;
-    out.push_back(delta_rows(both, {0, each, 2 * each}, value_heads));
-    out.push_back(delta_rows(both, {each, each, 2 * each}, value_heads));
+    out.push_back(some_rows(both, {0, each, 2 * each}, value_heads));
+    out.push_back(some_rows(both, {each, each, 2 * each}, value_heads));
     return out;
   }
   out.push_back(b.matrix("ssm_beta", value_heads, inputs));

@@ -40,6 +40,13 @@ struct MatrixPart {
   bool same_bias = false;       // the bias has the part's outputs alone, in their order, whichever rows they are
 };
 
+// So many output rows of the same tensor, in this order.
+inline MatrixPart some_rows(MatrixPart of, RowOrder rows, int outputs) {
+  of.rows = rows;
+  of.outputs = outputs;
+  return of;
+}
+
 // What one product multiplies. gated: two parts, the first decides how much of the second passes.
 struct MatrixNeed {
   std::vector<MatrixPart> parts;
