@@ -4,22 +4,14 @@
 #include <numeric>
 
 #include "cache/radix_tree.h"
+#include "cache/test_tokens.h"
 
 namespace espalier::radix_tree_states_test {
 namespace {
 
-using Tokens = std::vector<TokenId>;
-
-Tokens counting(TokenId first, int count) {
-  Tokens tokens(static_cast<std::size_t>(count));
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-Tokens join(Tokens a, const Tokens& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+using testing::counting;
+using testing::join;
+using testing::Tokens;
 
 struct Cache {
   void insert(const Tokens& tokens) {

@@ -4,21 +4,14 @@
 
 #include <numeric>
 
+#include "cache/test_tokens.h"
+
 namespace espalier::radix_tree_test {
 namespace {
 
-using Tokens = std::vector<TokenId>;
-
-Tokens counting(TokenId first, int count) {
-  Tokens tokens(count);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-Tokens join(Tokens a, const Tokens& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+using testing::counting;
+using testing::join;
+using testing::Tokens;
 
 struct Cache {
   explicit Cache(int capacity = 4096, EvictionKind kind = EvictionKind::lru) : pool(capacity), tree(pool, kind) {}

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "model/decoder.h"
 #include "model/gguf_config.h"
@@ -43,32 +46,61 @@ std::vector<TokenId> greedy(Decoder& decoder, SmallPool& pool, std::vector<Token
   return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt), tokens.end()};
 }
 
+// A golden checkpoint's folder, and what is expected of it. `folder` is empty where it is not here.
+struct GoldenFolder {
+  explicit GoldenFolder(const std::string& golden_name)
+      : name(golden_name), folder(testing::golden("models/" + golden_name)) {
+    if (folder.empty()) return;
+    golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
+    logits = SafetensorsFile::open(folder / "logits.safetensors").value();
+  }
+
+  // Null, and the test has failed, when it cannot be had. `file` outlives it.
+  template <class File>
+  std::unique_ptr<Decoder> load(const Result<File>& file, const Result<ModelConfig>& config, Naming naming,
+                                Activations mode) {
+    EXPECT_TRUE(file.ok()) << file.error().message;
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    if (!file.ok() || !config.ok()) return nullptr;
+    auto decoder = Decoder::load(config->spec, Weights(*file, naming), {mode, 512}, team);
+    EXPECT_TRUE(decoder.ok()) << decoder.error().message;
+    return decoder.ok() ? std::move(decoder).value() : nullptr;
+  }
+  std::vector<float> logits_of(std::size_t prompt) const {
+    return decode(*logits->find("p" + std::to_string(prompt) + ".logits"));
+  }
+  // How far the reference's own run in bf16 is from its run in float32, where that is noted; else an empty object.
+  nlohmann::json own_run_in_bf16() const {
+    if (const auto noted = golden.find("bf16_reference"); noted != golden.end()) return *noted;
+    const auto all = nlohmann::json::parse(testing::read_file(testing::data("goldens/bf16_reference.json")));
+    return all.value(name, nlohmann::json::object());
+  }
+
+  std::string name;
+  std::filesystem::path folder;
+  nlohmann::json golden;
+  std::optional<SafetensorsFile> logits;
+  ComputeTeam team{2};
+};
+
 class EachTextModel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
-  const auto folder = testing::golden(std::string("models/") + GetParam());
-  if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
-  auto file = SafetensorsFile::open_folder(folder);
-  ASSERT_TRUE(file.ok()) << file.error().message;
-  auto config = load_hf_config(folder);
-  ASSERT_TRUE(config.ok()) << config.error().message;
-  ComputeTeam team(2);
-  const Weights weights(*file, Naming::hf);
-  auto decoder = Decoder::load(config->spec, weights, {Activations::f32, 512}, team);
-  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
-
-  const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
-  auto logits_file = SafetensorsFile::open(folder / "logits.safetensors");
-  ASSERT_TRUE(logits_file.ok());
-  const double std = golden["logit_std"];
+  GoldenFolder g(GetParam());
+  if (g.folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  auto file = SafetensorsFile::open_folder(g.folder);
+  auto config = load_hf_config(g.folder);
+  const auto decoder = g.load(file, config, Naming::hf, Activations::f32);
+  ASSERT_TRUE(decoder);
+  const double std = g.golden["logit_std"];
   double worst_of_all = 0;
-  for (std::size_t p = 0; p < golden["prompts"].size(); ++p) {
-    const auto& prompt = golden["prompts"][p];
+  for (std::size_t p = 0; p < g.golden["prompts"].size(); ++p) {
+    const auto& prompt = g.golden["prompts"][p];
     const std::vector<TokenId> tokens = prompt["tokens"];
-    const auto want = decode(*logits_file->find("p" + std::to_string(p) + ".logits"));
+    const auto want = g.logits_of(p);
     for (int chunk : {512, 16, 1}) {
-      SmallPool pool((*decoder)->keeps(), KvType::f32, 256);
-      const auto got = all_logits(**decoder, pool, tokens, chunk);
+      SmallPool pool(decoder->keeps(), KvType::f32, 256);
+      const auto got = all_logits(*decoder, pool, tokens, chunk);
       ASSERT_EQ(got.size(), want.size());
       double worst = 0;
       for (std::size_t i = 0; i < got.size(); ++i)
@@ -76,8 +108,8 @@ TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
       EXPECT_LE(worst / std, 1e-3) << GetParam() << " prompt " << p << " chunk " << chunk;
       worst_of_all = std::max(worst_of_all, worst / std);
     }
-    SmallPool pool((*decoder)->keeps(), KvType::f32, 256);
-    EXPECT_EQ(greedy(**decoder, pool, tokens, static_cast<int>(prompt["greedy"].size())),
+    SmallPool pool(decoder->keeps(), KvType::f32, 256);
+    EXPECT_EQ(greedy(*decoder, pool, tokens, static_cast<int>(prompt["greedy"].size())),
               prompt["greedy"].get<std::vector<TokenId>>());
   }
   std::printf("%-24s worst error %.1e of the logits' spread\n", GetParam().c_str(), worst_of_all);
@@ -113,40 +145,28 @@ bool has_experts(const Program& program) {
 }
 
 // A changed choice of experts changes all that follows: mixtures are judged by the mean alone. Where the reference's own
-// run in bf16 lies near a bound, the golden says how far, and 1.3 times that is the bound.
+// run in bf16 lies near a bound, the golden says how far (or goldens/bf16_reference.json), and 1.3 times that is the bound.
 TEST_P(EachTextModel, DefaultModeStaysNearTheReference) {
-  const auto folder = testing::golden(std::string("models/") + GetParam());
-  if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
-  auto file = SafetensorsFile::open_folder(folder);
-  ASSERT_TRUE(file.ok()) << file.error().message;
-  auto config = load_hf_config(folder);
-  ASSERT_TRUE(config.ok()) << config.error().message;
-  ComputeTeam team(2);
-  const Weights weights(*file, Naming::hf);
-  auto decoder = Decoder::load(config->spec, weights, {Activations::int8, 512}, team);
-  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
-  const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
-  auto logits_file = SafetensorsFile::open(folder / "logits.safetensors");
-  ASSERT_TRUE(logits_file.ok());
+  GoldenFolder g(GetParam());
+  if (g.folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  auto file = SafetensorsFile::open_folder(g.folder);
+  auto config = load_hf_config(g.folder);
+  const auto decoder = g.load(file, config, Naming::hf, Activations::int8);
+  ASSERT_TRUE(decoder);
   Distance distance;
-  for (std::size_t p = 0; p < golden["prompts"].size(); ++p) {
-    const std::vector<TokenId> tokens = golden["prompts"][p]["tokens"];
-    SmallPool pool((*decoder)->keeps(), KvType::bf16, 256);
-    const auto got = all_logits(**decoder, pool, tokens, 512);
-    const auto want = decode(*logits_file->find("p" + std::to_string(p) + ".logits"));
+  for (std::size_t p = 0; p < g.golden["prompts"].size(); ++p) {
+    const std::vector<TokenId> tokens = g.golden["prompts"][p]["tokens"];
+    SmallPool pool(decoder->keeps(), KvType::bf16, 256);
+    const auto got = all_logits(*decoder, pool, tokens, 512);
+    const auto want = g.logits_of(p);
     ASSERT_EQ(got.size(), want.size());
-    distance.add(got, want, static_cast<std::size_t>((*decoder)->vocabulary()), golden["logit_std"]);
+    distance.add(got, want, static_cast<std::size_t>(decoder->vocabulary()), g.golden["logit_std"]);
   }
-  const bool experts = has_experts((*decoder)->program());
+  const bool experts = has_experts(decoder->program());
   double most_p95 = 0.25, most_rms = experts ? 0.2 : 0.05;
-  if (GetParam() == std::string("n26-gemma4")) {  // scores of 512 values, not divided; the golden does not note its own run
-    most_p95 = 1.3 * 1.209;
-    most_rms = 1.3 * 0.170;
-  }
-  if (const auto own = golden.find("bf16_reference"); own != golden.end()) {
-    most_p95 = std::max(most_p95, 1.3 * own->value("p95", 0.0));
-    most_rms = std::max(most_rms, 1.3 * own->value("rms", 0.0));
-  }
+  const nlohmann::json own = g.own_run_in_bf16();
+  most_p95 = std::max(most_p95, 1.3 * own.value("p95", 0.0));
+  most_rms = std::max(most_rms, 1.3 * own.value("rms", 0.0));
   if (!experts) {
     EXPECT_LE(distance.p95(), most_p95);
   }
@@ -160,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModel,
                          testing::golden_name);
 
 // GGUF files of checkpoints that have goldens, with the same weights: made as llama.cpp's converter makes them
-// (tools/goldens/make_gguf_relatives.py).
+// (tools/goldens/make_gguf_families.py).
 std::vector<std::string> gguf_families() {
   std::vector<std::string> names;
   std::error_code absent;
@@ -173,29 +193,23 @@ std::vector<std::string> gguf_families() {
 class EachFamilyInGguf : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EachFamilyInGguf, GivesItsCheckpointsLogits) {
-  const auto folder = testing::golden("models/" + GetParam());
-  if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  GoldenFolder g(GetParam());
+  if (g.folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
   auto file = GgufFile::open(testing::data("goldens/gguf-families") / (GetParam() + ".gguf"));
   ASSERT_TRUE(file.ok()) << file.error().message;
   auto config = read_gguf_config(*file);
-  ASSERT_TRUE(config.ok()) << config.error().message;
-  ComputeTeam team(2);
-  const Weights weights(*file, Naming::gguf);
-  auto decoder = Decoder::load(config->spec, weights, {Activations::f32, 512}, team);
-  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
-  const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
-  auto logits_file = SafetensorsFile::open(folder / "logits.safetensors");
-  ASSERT_TRUE(logits_file.ok());
-  for (std::size_t p = 0; p < golden["prompts"].size(); ++p) {
-    const std::vector<TokenId> tokens = golden["prompts"][p]["tokens"];
-    const auto want = decode(*logits_file->find("p" + std::to_string(p) + ".logits"));
-    SmallPool pool((*decoder)->keeps(), KvType::f32, 256);
-    const auto got = all_logits(**decoder, pool, tokens, 512);
+  const auto decoder = g.load(file, config, Naming::gguf, Activations::f32);
+  ASSERT_TRUE(decoder);
+  for (std::size_t p = 0; p < g.golden["prompts"].size(); ++p) {
+    const std::vector<TokenId> tokens = g.golden["prompts"][p]["tokens"];
+    const auto want = g.logits_of(p);
+    SmallPool pool(decoder->keeps(), KvType::f32, 256);
+    const auto got = all_logits(*decoder, pool, tokens, 512);
     ASSERT_EQ(got.size(), want.size());
     double worst = 0;
     for (std::size_t i = 0; i < got.size(); ++i)
       worst = std::max(worst, std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
-    EXPECT_LE(worst / golden["logit_std"].get<double>(), 1e-3) << GetParam() << " prompt " << p;
+    EXPECT_LE(worst / g.golden["logit_std"].get<double>(), 1e-3) << GetParam() << " prompt " << p;
   }
 }
 

@@ -17,14 +17,6 @@ using Ids = std::vector<TokenId>;
 // Every byte, and the special tokens <|a|>, <|b|>, <s>.
 std::shared_ptr<const Tokenizer> marked_tokenizer() {
   const Json config = Json::parse(R"({"additional_special_tokens": ["<|a|>", "<|b|>", "<s>", "<|user|>"]})");
-  Json vocab = Json::object();
-  int next = 0, beyond = 256;
-  for (int byte = 0; byte < 256; ++byte) {
-    const bool printable = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
-    std::string character;
-    append_character(character, static_cast<char32_t>(printable ? byte : beyond++));
-    vocab[character] = next++;
-  }
   const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
   const Json file = {{"version", "1.0"},
                      {"added_tokens", Json::array()},
@@ -32,7 +24,7 @@ std::shared_ptr<const Tokenizer> marked_tokenizer() {
                      {"pre_tokenizer", level},
                      {"post_processor", nullptr},
                      {"decoder", level},
-                     {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}};
+                     {"model", {{"type", "BPE"}, {"vocab", testing::byte_vocabulary()}, {"merges", Json::array()}}}};
   auto made = Tokenizer::from_json(file.dump(), config);
   EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
   return *made;

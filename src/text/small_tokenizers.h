@@ -28,16 +28,23 @@ inline Json added_token(int id, const char* text, const char* flag, bool special
   return token;
 }
 
-// Bytes, a cut into words and digits, added tokens with every flag.
-inline Pair byte_level() {
+// Each byte's character of GPT-2's alphabet, with the byte as its id.
+inline Json byte_vocabulary() {
   Json vocab = Json::object();
-  int next = 0, beyond = 256;
+  int beyond = 256;
   for (int byte = 0; byte < 256; ++byte) {
     const bool printable = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
     std::string character;
     append_character(character, static_cast<char32_t>(printable ? byte : beyond++));
-    vocab[character] = next++;
+    vocab[character] = byte;
   }
+  return vocab;
+}
+
+// Bytes, a cut into words and digits, added tokens with every flag.
+inline Pair byte_level() {
+  Json vocab = byte_vocabulary();
+  int next = 256;
   Json merges = Json::array();
   for (const char* merge :
        {"t h", "Ġ th", "Ġth e", "a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "i n", "Ã ©", "Ġ a", "1 2", "Ċ Ċ"}) {
