@@ -92,25 +92,10 @@ impl AddedTokens {
             if from >= to || !text.is_char_boundary(from) || !text.is_char_boundary(to) {
                 continue;
             }
-            for found in matcher.iter().flat_map(|m| m.leftmost_find_iter(&text[from..to])) {
-                let added = &self.tokens[found.value() as usize];
-                let (mut start, mut end) = (from + found.start(), from + found.end());
-                let is_one = self.specials.contains(&added.token.content) && start >= done;
-                if !is_one || (added.token.single_word && touches_word(text, start, end)) {
-                    continue;
-                }
-                if added.token.lstrip {
-                    start = text[..start].trim_end().len().max(done);
-                }
-                if added.token.rstrip {
-                    end = text.len() - text[end..].trim_start().len();
-                }
-                if done < start {
-                    part(Part::Text(done, start))?;
-                }
-                part(Part::Token(added.id))?;
-                done = end;
-            }
+            let one = |added: &Added, start: usize, done: usize| {
+                self.specials.contains(&added.token.content) && start >= done
+            };
+            self.cut(matcher, text, [from, to], &mut done, one, &mut part)?;
         }
         if done < text.len() {
             part(Part::Text(done, text.len()))?;
@@ -153,27 +138,42 @@ impl AddedTokens {
         mut part: impl FnMut(Part) -> Result<(), String>,
     ) -> Result<(), String> {
         let mut done = 0;
-        for found in matcher.iter().flat_map(|m| m.leftmost_find_iter(text)) {
+        let one = |added: &Added, _: usize, _: usize| specials || !self.specials.contains(&added.token.content);
+        self.cut(matcher, text, [0, text.len()], &mut done, one, &mut part)?;
+        if done < text.len() {
+            part(Part::Text(done, text.len()))?;
+        }
+        Ok(())
+    }
+
+    /// The tokens in `range` that `one` is content with (given where each starts), and the text before each from `done` on.
+    fn cut(
+        &self,
+        matcher: &Option<DoubleArrayAhoCorasick<u32>>,
+        text: &str,
+        range: [usize; 2],
+        done: &mut usize,
+        one: impl Fn(&Added, usize, usize) -> bool,
+        part: &mut impl FnMut(Part) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let [from, to] = range;
+        for found in matcher.iter().flat_map(|m| m.leftmost_find_iter(&text[from..to])) {
             let added = &self.tokens[found.value() as usize];
-            let (mut start, mut end) = (found.start(), found.end());
-            let as_text = !specials && self.specials.contains(&added.token.content);
-            if as_text || (added.token.single_word && touches_word(text, start, end)) {
+            let (mut start, mut end) = (from + found.start(), from + found.end());
+            if !one(added, start, *done) || (added.token.single_word && touches_word(text, start, end)) {
                 continue;
             }
             if added.token.lstrip {
-                start = text[..start].trim_end().len().max(done);
+                start = text[..start].trim_end().len().max(*done);
             }
             if added.token.rstrip {
                 end = text.len() - text[end..].trim_start().len();
             }
-            if done < start {
-                part(Part::Text(done, start))?;
+            if *done < start {
+                part(Part::Text(*done, start))?;
             }
             part(Part::Token(added.id))?;
-            done = end;
-        }
-        if done < text.len() {
-            part(Part::Text(done, text.len()))?;
+            *done = end;
         }
         Ok(())
     }
