@@ -82,15 +82,17 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
   add.value("--max-mamba-cache-size", o.max_states, "N",
             "recurrent states that are kept, of models with recurrent layers: those of running sequences and snapshots "
             "in the prefix cache; 0 = four a running sequence, but not more than half of the pool's memory");
-  add.value("--swa-full-tokens-ratio", o.window_ratio, "RATIO",
-            "of models that read some layers through a window: slots for these layers, as a share of the pool's; 1 = all, "
-            "in one space; 0 = two windows for each running sequence, but not more than half of the pool's");
+  add.value(
+      "--swa-full-tokens-ratio", o.window_ratio, "RATIO",
+      "of models that read some layers through a window: slots for these layers, as a share of the pool's; 1 = all, "
+      "in one space; 0 = two windows for each running sequence, but not more than half of the pool's");
   add.size("--kv-touch-ahead", o.kv_touch_ahead_bytes,
            "of the pool that is given its memory before a prompt needs it, while nothing runs (K, M, G; 0 = none)");
-  add.value("--speculative-algorithm", o.speculative, "NAME",
-            "none, ngram (drafts from the request's own text), tree (also from other texts), draft (also by a small "
-            "model) or NEXTN (also by the layer that predicts further tokens which some checkpoints bring; EAGLE is the "
-            "same); same bits, fewer steps");
+  add.value(
+      "--speculative-algorithm", o.speculative, "NAME",
+      "none, ngram (drafts from the request's own text), tree (also from other texts), draft (also by a small "
+      "model) or NEXTN (also by the layer that predicts further tokens which some checkpoints bring; EAGLE is the "
+      "same); same bits, fewer steps");
   add.value("--speculative-draft-model,--speculative-draft-model-path,--model-draft", o.draft_model, "MODEL",
             "the small model of draft: same vocabulary; named as MODEL is");
   add.value("--speculative-num-draft-tokens,--draft-max", o.draft_tokens, "TOKENS",

@@ -38,7 +38,8 @@ double token_operations(const ModelInfo& model, int length) {
 double step_bytes(const ModelInfo& model, int sequences, int length) {
   const double of_token = static_cast<double>(model.kv_bytes) / std::max(1, model.limits.pool_tokens);
   // Of a sequence; what a token keeps is shared out evenly among the layers.
-  const double kept = positions_seen(model, length - 1, length) / static_cast<double>(std::max<std::size_t>(1, model.windows.size()));
+  const double kept =
+      positions_seen(model, length - 1, length) / static_cast<double>(std::max<std::size_t>(1, model.windows.size()));
   const double state = 2.0 * static_cast<double>(model.state_bytes);  // read and written
   return static_cast<double>(model.weight_bytes) + sequences * (kept * of_token + state);
 }

@@ -40,8 +40,8 @@ struct EngineOptions {
   int max_total_tokens = 0;          // slots of the token pool; 0 = what kv_memory says
   std::string kv_memory;             // of the pool: "4G", "40%" of the free memory, "0.4"; empty = "25%", but not more
                                      // than all running sequences at full length take
-  int max_states = 0;                // cells of recurrent states, of a model that keeps one of each sequence; 0 = four a
-                                     // running sequence, but not more than half of the pool's memory
+  int max_states = 0;  // cells of recurrent states, of a model that keeps one of each sequence; 0 = four a
+                       // running sequence, but not more than half of the pool's memory
   // Of a model that reads some layers through a window: how many of the pool's slots these layers have; 1 = all, 0 = what
   // windows of running sequences and cached prefixes need.
   double window_ratio = 0;
@@ -111,7 +111,7 @@ struct EngineStatus {
   int running = 0, waiting = 0;
   std::int64_t waiting_tokens = 0;
   int state_cells = 0, free_state_cells = 0, snapshots = 0;  // of recurrent states: all, unused, kept in the tree
-  int window_tokens = 0, free_window_tokens = 0;  // slots of what is read through a window
+  int window_tokens = 0, free_window_tokens = 0;             // slots of what is read through a window
   int pool_tokens = 0, free_tokens = 0, cached_tokens = 0,
       pinned_tokens = 0;  // free + cached + pinned + private = pool
   std::uint64_t steps = 0;

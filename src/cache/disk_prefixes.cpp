@@ -76,7 +76,8 @@ bool DiskPrefixes::store_state(const RadixTree::SnapshotView& snapshot, DiskTier
         into = into.subspan(stride);
         ++block;
       }
-      const auto state = copier_.state(snapshot.cell).subspan(static_cast<std::size_t>(block - blocks.bytes_from()) * stride);
+      const auto state =
+          copier_.state(snapshot.cell).subspan(static_cast<std::size_t>(block - blocks.bytes_from()) * stride);
       std::copy_n(state.begin(), std::min(state.size(), into.size()), into.begin());
     };
     if (tier_->store(tree_.view(snapshot.node).scope, tokens, piece, fill, wait_limit) != DiskTier::Store::queued)
@@ -120,7 +121,8 @@ void DiskPrefixes::evicting(const RadixTree& tree, NodeHandle node, int cut) {
 std::vector<NodeHandle> DiskPrefixes::nodes_by_use() const {
   std::vector<std::pair<std::uint64_t, NodeHandle>> nodes;
   tree_.for_each([&](const RadixTree::NodeView& view) {
-    if (view.end / kBlockTokens > view.begin / kBlockTokens || tree_.cells() != nullptr) nodes.emplace_back(view.use.last_use, view.node);
+    if (view.end / kBlockTokens > view.begin / kBlockTokens || tree_.cells() != nullptr)
+      nodes.emplace_back(view.use.last_use, view.node);
   });
   std::stable_sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<NodeHandle> handles;
@@ -195,7 +197,8 @@ int DiskPrefixes::Plan::tokens_read() const {
 }
 
 DiskPrefixes::Plan DiskPrefixes::plan_of(const LoadRequest& request) const {
-  const int usable = std::min(static_cast<int>(request.key.tokens.size()), blocks_of_tokens(request.limit) * kBlockTokens);
+  const int usable =
+      std::min(static_cast<int>(request.key.tokens.size()), blocks_of_tokens(request.limit) * kBlockTokens);
   const auto tokens = request.key.tokens.first(static_cast<std::size_t>(std::max(usable, 0)));
   Plan plan;
   plan.from = request.matched / kBlockTokens;
@@ -206,7 +209,8 @@ DiskPrefixes::Plan DiskPrefixes::plan_of(const LoadRequest& request) const {
 
 // The last state that can be read, and the tokens before it that the tree lacks.
 DiskPrefixes::Plan DiskPrefixes::plan_to_state(const LoadRequest& request) const {
-  const auto limit = static_cast<std::size_t>(std::clamp(request.limit, 0, static_cast<int>(request.key.tokens.size())));
+  const auto limit =
+      static_cast<std::size_t>(std::clamp(request.limit, 0, static_cast<int>(request.key.tokens.size())));
   const auto tokens = request.key.tokens.first(limit);
   const int held = tree_.peek(request.key, {.length = request.limit, .with_state = false}).length;
   for (const int position : tier_->catalogue().states(request.key.scope, tokens)) {
@@ -218,7 +222,8 @@ DiskPrefixes::Plan DiskPrefixes::plan_to_state(const LoadRequest& request) const
     plan.state = tier_->find(request.key.scope, state_path(tokens, blocks), blocks.first());
     if (plan.tokens_read() != blocks.count() * kBlockTokens) continue;
     if (plan.from < blocks.whole())
-      plan.tokens = tier_->find(request.key.scope, tokens.first(static_cast<std::size_t>(blocks.whole()) * kBlockTokens), plan.from);
+      plan.tokens = tier_->find(request.key.scope,
+                                tokens.first(static_cast<std::size_t>(blocks.whole()) * kBlockTokens), plan.from);
     if (plan.tokens_read() == (blocks.count() + blocks.whole() - plan.from) * kBlockTokens) return plan;
   }
   return {};
@@ -283,7 +288,8 @@ bool DiskPrefixes::place_state(Load& load, const DiskTier::Loaded& piece) {
     bytes = bytes.subspan(stride);
     ++block;
   }
-  const auto state = copier_.state(load.state.index()).subspan(static_cast<std::size_t>(block - blocks.bytes_from()) * stride);
+  const auto state =
+      copier_.state(load.state.index()).subspan(static_cast<std::size_t>(block - blocks.bytes_from()) * stride);
   std::copy_n(bytes.begin(), std::min(bytes.size(), state.size()), state.begin());
   if (!piece.last) return true;
   if (load.pin.length() != end) return false;

@@ -88,7 +88,7 @@ class DiskPrefixes final : public EvictionObserver {
 
  private:
   struct Load {
-    DiskTier::LoadId id = 0;        // of the last tokens, or of the state
+    DiskTier::LoadId id = 0;         // of the last tokens, or of the state
     DiskTier::LoadId tokens_id = 0;  // of the tokens before the state, if there are any
     std::string scope;
     std::vector<TokenId> tokens;  // up to where it will hold them

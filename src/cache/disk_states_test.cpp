@@ -64,8 +64,8 @@ struct World {
       if (cells.free() == 0) tree.evict_states(1);
       StateCell cell = cells.take();
       ASSERT_TRUE(cell);
-      std::ranges::copy(state_of(tokens, position), states.begin() + static_cast<std::ptrdiff_t>(
-                                                                         static_cast<std::size_t>(cell.index()) * each));
+      std::ranges::copy(state_of(tokens, position),
+                        states.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(cell.index()) * each));
       tree.leave_state(match.pin, position, std::move(cell));
     }
   }
@@ -87,7 +87,8 @@ struct World {
       EXPECT_EQ(numbers[static_cast<std::size_t>(match.extents.slot_at(i))], values[static_cast<std::size_t>(i)]);
     EXPECT_EQ(static_cast<bool>(match.state), match.length > 0);
     if (match.state) {
-      const auto begin = states.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(match.state.index()) * each);
+      const auto begin =
+          states.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(match.state.index()) * each);
       EXPECT_EQ(std::vector(begin, begin + static_cast<std::ptrdiff_t>(each)), state_of(tokens, match.length));
     }
     return match.length;

@@ -116,7 +116,7 @@ class PinnedPrefix {
 // The longest held prefix of a key: its slots, pinned for as long as `pin` lives.
 struct Match {
   int length = 0;
-  int held = 0;  // the tokens that are held: length goes back to the last snapshot and window at or before them
+  int held = 0;        // the tokens that are held: length goes back to the last snapshot and window at or before them
   ExtentList extents;  // of the tokens [0, length)
   MatchEnd end = MatchEnd::cold;
   PinnedPrefix pin;  // valid also at length 0: later extend() calls start from it

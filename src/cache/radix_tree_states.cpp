@@ -19,7 +19,8 @@ RadixTree::StateAt RadixTree::last_state(Walk at) const {
   for (std::uint32_t n = at.node; n != none && !nodes_[n].is_root(); n = nodes_[n].parent) {
     const auto& states = runs_[nodes_[n].run].states;
     const int end = std::min(at.length, nodes_[n].end);
-    const auto behind = std::partition_point(states.begin(), states.end(), [&](StateAt s) { return s.position <= end; });
+    const auto behind =
+        std::partition_point(states.begin(), states.end(), [&](StateAt s) { return s.position <= end; });
     if (behind != states.begin() && std::prev(behind)->position > nodes_[n].begin) return *std::prev(behind);
   }
   return {};
@@ -76,8 +77,8 @@ void RadixTree::use_state(int cell) {
   snapshot_ranks_.erase(s.rank);
   const std::uint32_t before = std::exchange(s.uses, std::min(s.uses + 1, kMostCountedUses));
   const auto saves = static_cast<std::uint64_t>(s.position - last_state({node_of(s), s.position - 1}).position);
-  s.rank.value = before == 1 ? std::min(s.rank.value, snapshot_age_ + saves / 2)
-                             : snapshot_age_ + std::max(before, 1u) * saves;
+  s.rank.value =
+      before == 1 ? std::min(s.rank.value, snapshot_age_ + saves / 2) : snapshot_age_ + std::max(before, 1u) * saves;
   s.rank.last_use = ++clock_;
   s.rank.cell = cell;
   snapshot_ranks_.insert(s.rank);
@@ -131,7 +132,8 @@ Result<> RadixTree::check_states() const {
   std::size_t standing = 0;
   for (std::size_t r = 0; r < runs_.size(); ++r) {
     const Run& run = runs_[r];
-    if (run.nodes > 0 && (nodes_[run.last].run != r || nodes_[run.last].end != run.begin + static_cast<int>(run.tokens.size())))
+    if (run.nodes > 0 &&
+        (nodes_[run.last].run != r || nodes_[run.last].end != run.begin + static_cast<int>(run.tokens.size())))
       return internal_error(fmt::format("run {} does not end with its last node", r));
     for (std::size_t i = 0; i < run.states.size(); ++i, ++standing) {
       const StateAt& s = run.states[i];
@@ -144,10 +146,11 @@ Result<> RadixTree::check_states() const {
         return internal_error(fmt::format("the snapshot at {} is not the one of its cell {}", s.position, s.cell));
     }
   }
-  const auto held = std::count_if(snapshots_.begin(), snapshots_.end(), [](const Snapshot& s) { return bool(s.share); });
+  const auto held =
+      std::count_if(snapshots_.begin(), snapshots_.end(), [](const Snapshot& s) { return bool(s.share); });
   if (static_cast<std::size_t>(held) != standing || snapshot_ranks_.size() != standing)
-    return internal_error(fmt::format("{} snapshots are held, {} stand in runs, {} have a rank", held, standing,
-                                      snapshot_ranks_.size()));
+    return internal_error(
+        fmt::format("{} snapshots are held, {} stand in runs, {} have a rank", held, standing, snapshot_ranks_.size()));
   return success();
 }
 

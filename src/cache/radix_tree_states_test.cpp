@@ -14,9 +14,7 @@ using testing::join;
 using testing::Tokens;
 
 struct Cache {
-  void insert(const Tokens& tokens) {
-    tree.insert({"", tokens}, *pool.allocate(static_cast<int>(tokens.size())));
-  }
+  void insert(const Tokens& tokens) { tree.insert({"", tokens}, *pool.allocate(static_cast<int>(tokens.size()))); }
   // Leaves a state behind so many tokens; the number of its cell.
   int leave(const Tokens& tokens, int position) {
     const Match match = tree.match({"", tokens}, {.with_state = false});

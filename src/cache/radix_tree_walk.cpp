@@ -224,8 +224,8 @@ TreeStatistics RadixTree::statistics() const {
   now.scopes = static_cast<std::int64_t>(scopes_.size());
   now.evictable_tokens = evictable_;
   now.protected_tokens = protected_;
-  now.states = static_cast<std::int64_t>(
-      std::count_if(snapshots_.begin(), snapshots_.end(), [](const Snapshot& s) { return static_cast<bool>(s.share); }));
+  now.states = static_cast<std::int64_t>(std::count_if(snapshots_.begin(), snapshots_.end(),
+                                                       [](const Snapshot& s) { return static_cast<bool>(s.share); }));
   return now;
 }
 

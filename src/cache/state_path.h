@@ -28,7 +28,7 @@ inline constexpr TokenId kFiller = kStatesFollow + 1;
 
 // Which blocks of its path hold a state.
 struct StateBlocks {
-  int position = 0, payload = 0;  // tokens; blocks that the state's bytes take
+  int position = 0, payload = 0;                         // tokens; blocks that the state's bytes take
   int whole() const { return position / kBlockTokens; }  // blocks of the sequence itself
   int first() const { return whole() + 1; }              // the first that holds anything: the tokens behind them
   int bytes_from() const { return first() + 1; }

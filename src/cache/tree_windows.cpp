@@ -5,12 +5,13 @@
 namespace espalier {
 namespace {
 
-constexpr int kPiece = 128;           // positions that go together, at multiples of so many
-constexpr int kBehindTurn = 16;       // tokens that a template writes behind a turn, and otherwise once it is history
-constexpr int kLeastPeriod = 512;     // tokens between the windows that stay within a long run,
-constexpr int kWindowsApart = 4;      // at least so many windows,
-constexpr int kMostWithin = 16;       // and of one run at most so many
-constexpr int kFreedAtOnce = 64;      // part of all window slots that is freed at least: what is to go is looked for in the whole tree
+constexpr int kPiece = 128;        // positions that go together, at multiples of so many
+constexpr int kBehindTurn = 16;    // tokens that a template writes behind a turn, and otherwise once it is history
+constexpr int kLeastPeriod = 512;  // tokens between the windows that stay within a long run,
+constexpr int kWindowsApart = 4;   // at least so many windows,
+constexpr int kMostWithin = 16;    // and of one run at most so many
+constexpr int kFreedAtOnce =
+    64;  // part of all window slots that is freed at least: what is to go is looked for in the whole tree
 
 }  // namespace
 
@@ -72,7 +73,8 @@ TreeWindows::NeededFrom TreeWindows::needed_from(std::span<const WindowUse> in_u
   NeededFrom from;
   for (const WindowUse& use : in_use) {
     if (use.prefix->tree_ != &tree_) continue;
-    for (std::uint32_t n = use.prefix->node_; !tree_.nodes_[n].is_root() && tree_.nodes_[n].end > use.from; n = tree_.nodes_[n].parent) {
+    for (std::uint32_t n = use.prefix->node_; !tree_.nodes_[n].is_root() && tree_.nodes_[n].end > use.from;
+         n = tree_.nodes_[n].parent) {
       const auto [known, added] = from.emplace(n, use.from);
       if (!added) known->second = std::min(known->second, use.from);
     }

@@ -185,8 +185,7 @@ TEST_P(RandomWindows, AgreeWithASimpleModel) {
         Match match = t.tree.match({"", tokens}, limit);
         ASSERT_EQ(match.length, expected);
         ASSERT_EQ(peek.length, expected);
-        if (running.size() < 4)
-          running.push_back({std::move(match.pin), HeldPrefixes::first(tokens, match.length)});
+        if (running.size() < 4) running.push_back({std::move(match.pin), HeldPrefixes::first(tokens, match.length)});
         break;
       }
       case 2: {  // and computes some tokens, of which it has lost those in front

@@ -67,8 +67,8 @@ class WindowSlots {
   Result<> check(const SlotAllocator& slots) const;  // no window slot twice, and none of a free slot
 
  private:
-  std::vector<Slot> of_;                  // [slots]
-  std::vector<std::uint64_t> last_use_;   // [window slots / SlotAllocator::group]
+  std::vector<Slot> of_;                 // [slots]
+  std::vector<std::uint64_t> last_use_;  // [window slots / SlotAllocator::group]
   SlotAllocator pool_;
   WindowRule rule_;
 };

@@ -71,7 +71,7 @@ struct Engine::Impl {
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
-  std::unique_ptr<LoadedDraft> draft;  // null: no other model guesses
+  std::unique_ptr<LoadedDraft> draft;   // null: no other model guesses
   std::unique_ptr<LayerGuesser> layer;  // null: the model has no layer that does
   std::unique_ptr<GrammarCache> grammars;
   std::unique_ptr<GrammarQueue> masks;  // null until the first constraint
@@ -128,7 +128,8 @@ Result<> Engine::Impl::open(const Progress& progress) {
   // The weights' pages are to stay; those of a model that is larger than memory leave a quarter.
   room.pages -= std::min(room.pages / 4 * 3, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
   ESP_CHECK(allocate_states(room));
-  const PoolPlan plan = plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
+  const PoolPlan plan =
+      plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
   const Capacity fits{context, plan.slots};
   ESP_TRY(kv, KvPools::allocate(layout, plan.slots, plan.windows.fields, plan.windows.slots));
   const auto touch_ahead = static_cast<std::size_t>(options.kv_touch_ahead_bytes);
@@ -194,7 +195,8 @@ Result<> Engine::Impl::allocate_states(const MemoryRoom& room) {
   info.state_cells = states.cells();
   if (floats == 0 || chosen.max_running < states.cells()) return success();
   log::warning(
-      "--max-running-requests is {} instead of {}: there are {} cells for recurrent states, of {:.1f} MiB each; a larger "
+      "--max-running-requests is {} instead of {}: there are {} cells for recurrent states, of {:.1f} MiB each; a "
+      "larger "
       "--max-mamba-cache-size or --kv-memory would give more",
       states.cells() - 1, chosen.max_running, states.cells(), static_cast<double>(bytes) / 0x1p20);
   chosen.max_running = states.cells() - 1;
@@ -291,14 +293,22 @@ void Engine::Impl::run() {
 void Engine::Impl::open_disk_cache() {
   if (info.window_tokens > 0) {
     if (options.cache_disk_bytes > 0)
-      info.disk_cache = "nothing: layers that are read through a window have slots of their own; "
-                        "--swa-full-tokens-ratio 1 gives them all of the pool's, and prefixes can go to disk";
+      info.disk_cache =
+          "nothing: layers that are read through a window have slots of their own; "
+          "--swa-full-tokens-ratio 1 gives them all of the pool's, and prefixes can go to disk";
     return;
   }
   copier = std::make_unique<KvCopier>(kv.tokens().layout(), kv.tokens().view(), *team,
                                       states.cells() > 0 ? &states : nullptr);
-  const DiskCacheParts parts{options, files,   *decoder,     kv.tokens(),            states,
-                             *copier, info.kv_type, info.limits.vocabulary, info.limits.pool_tokens};
+  const DiskCacheParts parts{options,
+                             files,
+                             *decoder,
+                             kv.tokens(),
+                             states,
+                             *copier,
+                             info.kv_type,
+                             info.limits.vocabulary,
+                             info.limits.pool_tokens};
   DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->wake(); });
   info.disk_cache = disk.description;
   if (disk.tier) core->attach(std::move(disk.tier), *copier, disk.store_evicted);

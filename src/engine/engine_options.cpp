@@ -123,13 +123,14 @@ Result<EvictionKind> eviction_of(const EngineOptions& o) {
 
 Result<DraftSource> draft_source_of(const EngineOptions& o) {
   constexpr std::pair<std::string_view, DraftSource> kSources[] = {
-      {"none", DraftSource::none}, {"", DraftSource::none},       {"ngram", DraftSource::ngram},
-      {"tree", DraftSource::tree}, {"draft", DraftSource::model}, {"standalone", DraftSource::model},
+      {"none", DraftSource::none},   {"", DraftSource::none},       {"ngram", DraftSource::ngram},
+      {"tree", DraftSource::tree},   {"draft", DraftSource::model}, {"standalone", DraftSource::model},
       {"nextn", DraftSource::layer}, {"eagle", DraftSource::layer}};
   std::string word = o.speculative;
   for (char& c : word)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  ESP_TRY(const DraftSource source, meaning(kSources, "speculative-algorithm", word, "none, ngram, tree, draft or NEXTN"));
+  ESP_TRY(const DraftSource source,
+          meaning(kSources, "speculative-algorithm", word, "none, ngram, tree, draft or NEXTN"));
   if (source == DraftSource::model && o.draft_model.empty())
     return bad_request("--speculative-algorithm draft needs a small model to draft with: --speculative-draft-model",
                        "speculative_draft_model");
@@ -246,8 +247,7 @@ Result<int> context_of(const EngineOptions& o, std::int64_t of_the_model) {
 }
 
 std::int64_t pool_bytes(const KvMemory& memory, const MemoryRoom& room) {
-  return memory.bytes > 0 ? memory.bytes
-                          : static_cast<std::int64_t>(static_cast<double>(room.least()) * memory.share);
+  return memory.bytes > 0 ? memory.bytes : static_cast<std::int64_t>(static_cast<double>(room.least()) * memory.share);
 }
 
 int state_cells_of(const EngineOptions& o, const EngineChoices& chosen, std::size_t state_bytes,
@@ -255,7 +255,8 @@ int state_cells_of(const EngineOptions& o, const EngineChoices& chosen, std::siz
   if (state_bytes == 0 || o.max_states > 0) return state_bytes == 0 ? 0 : o.max_states;
   const std::int64_t affordable = pool_bytes(chosen.kv_memory, room) / 2 / static_cast<std::int64_t>(state_bytes);
   const std::int64_t useful = std::max<std::int64_t>(kLeastStates, std::int64_t{kStatesEach} * chosen.max_running);
-  return static_cast<int>(std::clamp<std::int64_t>(affordable, kLeastStates, std::min<std::int64_t>(useful, kMostStates)));
+  return static_cast<int>(
+      std::clamp<std::int64_t>(affordable, kLeastStates, std::min<std::int64_t>(useful, kMostStates)));
 }
 
 // Slots of the token pool, once the weights are there.

@@ -10,22 +10,22 @@ namespace espalier {
 // What is applied to each element of a row; x is the element, a.xxx a field of Activation.
 enum class ActivationKind : std::uint8_t {
   identity,
-  silu,           // x * sigmoid(a.slope * x)
-  gelu_quick,     // x * sigmoid(1.702 x)
-  gelu_tanh,      // x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
-  gelu_erf,       // x * (1 + erf(x / sqrt(2))) / 2
-  relu,           // max(x, 0)
-  relu2,          // max(x, 0)^2
-  sigmoid,        // 1 / (1 + exp(-x))
-  log_sigmoid,    // log(sigmoid(x))
+  silu,         // x * sigmoid(a.slope * x)
+  gelu_quick,   // x * sigmoid(1.702 x)
+  gelu_tanh,    // x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
+  gelu_erf,     // x * (1 + erf(x / sqrt(2))) / 2
+  relu,         // max(x, 0)
+  relu2,        // max(x, 0)^2
+  sigmoid,      // 1 / (1 + exp(-x))
+  log_sigmoid,  // log(sigmoid(x))
   tanh,
   softplus,       // log(1 + exp(x)); above 20 that is x in float32, as torch has it
   sqrt_softplus,  // its square root
   exp,
-  minus_exp,      // -exp(x)
-  elu,            // x above 0, else a.negative * (exp(x) - 1)
-  mish,           // x * tanh(softplus(x))
-  xielu,          // above 0: a.positive x^2 + a.linear x, else a.negative (exp(min(x, a.least)) - 1 - x) + a.linear x
+  minus_exp,  // -exp(x)
+  elu,        // x above 0, else a.negative * (exp(x) - 1)
+  mish,       // x * tanh(softplus(x))
+  xielu,      // above 0: a.positive x^2 + a.linear x, else a.negative (exp(min(x, a.least)) - 1 - x) + a.linear x
 };
 
 // A function of one element with its parameters (https://arxiv.org/abs/2411.13010 for xielu: its `positive` is

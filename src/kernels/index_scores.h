@@ -42,7 +42,7 @@ class SelectedPositions {
  public:
   Selection view() const { return {words_.data(), row_stride_, head_stride_}; }
   void reset(int rows, int selections, std::int64_t positions);  // no bit is set
-  void keep_rows(std::span<const int> rows);                          // row i is now what row rows[i] was; ascending
+  void keep_rows(std::span<const int> rows);                     // row i is now what row rows[i] was; ascending
   std::uint64_t* of(int row, int selection) { return words_.data() + row * row_stride_ + selection * head_stride_; }
 
  private:

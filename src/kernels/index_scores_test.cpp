@@ -203,14 +203,16 @@ TEST_P(EachIndex, EntriesStandForTheirPositionsAndTheRestIsKept) {
   Problem problem = indexed(apart, {310, 3, 8});
   const std::vector<float> weights = random_floats(rng, 4 * 321);
   const std::vector<int> rows = {100, 3, 8};
-  const SelectedPositions entries = choose(problem, apart, weights, rows, 2), got = choose(problem, together, weights, rows, 2);
+  const SelectedPositions entries = choose(problem, apart, weights, rows, 2),
+                          got = choose(problem, together, weights, rows, 2);
   int row = 0;
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (int p = problem.sequences[i].length - rows[i]; p < problem.sequences[i].length; ++p, ++row) {
       const auto wanted = bits_of(entries, row, 0, p + 1), bits = bits_of(got, row, 0, p + 1);
       for (int at = 0; at <= p; ++at) {
         const int last = at / 4 * 4 + 3;
-        ASSERT_EQ(bits[static_cast<std::size_t>(at)], last > p || wanted[static_cast<std::size_t>(last)]) << p << " " << at;
+        ASSERT_EQ(bits[static_cast<std::size_t>(at)], last > p || wanted[static_cast<std::size_t>(last)])
+            << p << " " << at;
       }
     }
 }

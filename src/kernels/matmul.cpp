@@ -106,7 +106,8 @@ class CutProduct {
  public:
   CutProduct(const CpuKernels& cpu, const ComputeTeam& team, const Product& product)
       : task_(task_of(*product.weights, product.x, product.out, product.out_stride)),
-        cut_(cpu, team, *product.weights, product.options.pairs > 0, product.x.format, product.x.rows, product.x.stride),
+        cut_(cpu, team, *product.weights, product.options.pairs > 0, product.x.format, product.x.rows,
+             product.x.stride),
         kernel_(choose(cpu, product.weights->type(), product.x.format)),
         converted_(product.options.converted) {
     if (product.options.pairs > 0) task_.outputs = product.options.pairs;

@@ -27,7 +27,8 @@ DType number_of(KvType type) {
 
 void load_row(const KvLayer& kv, int head, Slot slot, std::span<float> row) {
   const auto width = static_cast<int>(row.size());
-  const std::size_t bytes = static_cast<std::size_t>(padded_head(width)) * static_cast<std::size_t>(element_bytes(kv.type));
+  const std::size_t bytes =
+      static_cast<std::size_t>(padded_head(width)) * static_cast<std::size_t>(element_bytes(kv.type));
   const std::byte* stored =
       kv.keys + key_offset(kv, head, slot) + static_cast<std::size_t>(slot % kSegmentSlots) * bytes;
   decode_row(number_of(kv.type), {stored, bytes}, row);

@@ -18,7 +18,8 @@ using testing::SmallPool;
 
 constexpr int kVocabulary = 300, kSequences = 4, kLongest = 200, kSlots = kSequences * kLongest;
 
-constexpr const char* kLatent = R"("vocab_size": 300, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3,
+constexpr const char* kLatent =
+    R"("vocab_size": 300, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3,
     "num_attention_heads": 4, "q_lora_rank": 32, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
     "v_head_dim": 16, "moe_intermediate_size": 32, "n_routed_experts": 8, "num_experts_per_tok": 3, "n_shared_experts": 1,
     "first_k_dense_replace": 1, "n_group": 4, "topk_group": 2, "routed_scaling_factor": 2.5, "norm_topk_prob": true,

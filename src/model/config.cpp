@@ -38,7 +38,8 @@ Error unsupported_architecture(std::string_view file, std::string_view field, st
                                const std::vector<std::string>& unknown) {
   std::string list;
   for (const Architecture* a : nearest_architectures(found))
-    list += fmt::format("{}{} ({}ForCausalLM)", list.empty() ? "" : ", ", a->name, a->classes.substr(0, a->classes.find('|')));
+    list += fmt::format("{}{} ({}ForCausalLM)", list.empty() ? "" : ", ", a->name,
+                        a->classes.substr(0, a->classes.find('|')));
   std::string sentence = fmt::format("{}: {} is {}, which is not supported; of the {} that are, the nearest are {}",
                                      file, field, in_quotes(found), architectures().size(), list);
   if (!unknown.empty())

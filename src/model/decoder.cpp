@@ -106,8 +106,8 @@ struct Decoder::Impl {
     ESP_CHECK(place_matrices(weights));
     for (const MatrixNeed& need : needs) {
       if (progress) progress(static_cast<int>(loaded.matrices.size()), static_cast<int>(needs.size()));
-      ESP_TRY(Linear linear, Linear::load(need, weights, loaded.with.team,
-                                          need.seldom || all_overflow ? overflow.get() : nullptr));
+      ESP_TRY(Linear linear,
+              Linear::load(need, weights, loaded.with.team, need.seldom || all_overflow ? overflow.get() : nullptr));
       loaded.matrices.push_back(std::move(linear));
       for (const MatrixPart& part : need.parts)
         if (--uses[part.tensor] == 0) weights.forget(*weights.find(part.tensor));

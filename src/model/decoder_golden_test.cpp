@@ -171,13 +171,11 @@ TEST_P(EachTextModel, DefaultModeStaysNearTheReference) {
     EXPECT_LE(distance.p95(), most_p95);
   }
   EXPECT_LE(distance.root_mean_square(), most_rms);
-  std::printf("%-24s default mode: p95 %.3f, root mean square %.3f of the logits' spread\n", GetParam().c_str(), distance.p95(),
-              distance.root_mean_square());
+  std::printf("%-24s default mode: p95 %.3f, root mean square %.3f of the logits' spread\n", GetParam().c_str(),
+              distance.p95(), distance.root_mean_square());
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModel,
-                         ::testing::ValuesIn(testing::text_goldens()),
-                         testing::golden_name);
+INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModel, ::testing::ValuesIn(testing::text_goldens()), testing::golden_name);
 
 // GGUF files of checkpoints that have goldens, with the same weights: made as llama.cpp's converter makes them
 // (tools/goldens/make_gguf_families.py).
@@ -273,7 +271,8 @@ TEST_P(EachGgufModel, EveryFileMeetsItsTolerance) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EachGgufModel,
                          ::testing::Values("gguf-llama3", "gguf-smollm2", "gguf-qwen2", "gguf-qwen3", "gguf-gemma2",
-                                           "gguf-gemma3", "gguf-mixtral", "gguf-qwen3moe", "gguf-deepseek2", "gguf-deepseek2-old", "gguf-glm4-moe-lite", "gguf-mistral4",
+                                           "gguf-gemma3", "gguf-mixtral", "gguf-qwen3moe", "gguf-deepseek2",
+                                           "gguf-deepseek2-old", "gguf-glm4-moe-lite", "gguf-mistral4",
                                            "gguf-deepseek32", "gguf-glm-dsa", "gguf-deepseek4", "gguf-minimax-m3"),
                          testing::golden_name);
 

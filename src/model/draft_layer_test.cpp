@@ -54,7 +54,9 @@ class EachDraftLayer : public ::testing::TestWithParam<std::string> {
     EXPECT_TRUE(decoder.ok()) << decoder.error().message;
     return std::move(decoder).value();
   }
-  std::vector<TokenId> prompt(std::size_t i) const { return golden["prompts"][i]["tokens"].get<std::vector<TokenId>>(); }
+  std::vector<TokenId> prompt(std::size_t i) const {
+    return golden["prompts"][i]["tokens"].get<std::vector<TokenId>>();
+  }
 
   ComputeTeam team{2};
   std::filesystem::path folder;
@@ -152,9 +154,10 @@ TEST(DraftLayer, ACheckpointWithoutOneIsRefusedByASentence) {
   ASSERT_TRUE(file.ok() && config.ok());
   const auto refused = check_draft_layer(Weights(*file, Naming::hf), config->spec);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().message,
-            "--speculative-algorithm NEXTN needs a checkpoint with a layer that predicts further tokens, but models of this "
-            "architecture bring none that is known here; tree, or draft with a small model, would work");
+  EXPECT_EQ(
+      refused.error().message,
+      "--speculative-algorithm NEXTN needs a checkpoint with a layer that predicts further tokens, but models of this "
+      "architecture bring none that is known here; tree, or draft with a small model, would work");
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ class Reader {
   Result<Json> list_of(const GgufValue& value) const {
     Json list = Json::array();
     if (value.count > kMostValues)
-      return bad(std::string(value.key), fmt::format("{} has {} values, more than {}", value.key, value.count, kMostValues));
+      return bad(std::string(value.key),
+                 fmt::format("{} has {} values, more than {}", value.key, value.count, kMostValues));
     if (value.element == GgufType::string) {
       ESP_TRY(const auto strings, metadata_.get_strings(value.key));
       for (const auto text : strings) list.push_back(text);

@@ -17,8 +17,8 @@ namespace espalier::gguf_config_test {
 namespace {
 
 using testing::attention_of;
-using testing::mlp_of;
 using ::testing::HasSubstr;
+using testing::mlp_of;
 
 // A file with the metadata of a small model; `change` may add keys or leave out the plain ones.
 Result<ModelConfig> read(const std::string& arch, const std::function<void(GgufWriter&)>& change,
@@ -51,7 +51,6 @@ std::string refusal(const std::string& arch, const std::function<void(GgufWriter
 }
 
 void nothing(GgufWriter&) {}
-
 
 TEST(GgufConfig, ReadsAPlainLlamaWithDefaults) {
   auto config = read("llama", nothing);
@@ -100,8 +99,9 @@ TEST(GgufConfig, EndTokensAreCollected) {
 TEST(GgufConfig, OneNumberPerLayerIsTakenWhereAllAgree) {
   const std::vector<std::int32_t> same = {160, 160, 160}, different = {160, 128, 160};
   EXPECT_EQ((read(
-                "llama", [&](GgufWriter& w) { w.put("llama.feed_forward_length", same); }, "feed_forward_length")
-).value().spec.layers.size(),
+                 "llama", [&](GgufWriter& w) { w.put("llama.feed_forward_length", same); }, "feed_forward_length"))
+                .value()
+                .spec.layers.size(),
             3u);
   EXPECT_THAT(
       refusal(
@@ -126,8 +126,7 @@ TEST(GgufConfig, WrongOrMissingKeysAreNamed) {
   EXPECT_THAT(key("vocab_size", 33u), HasSubstr("token_embd.weight has 32 rows"));
   EXPECT_THAT(refusal("llama", [](GgufWriter& w) { w.put("tokenizer.ggml.eos_token_id", 32u); }),
               HasSubstr("has 32 tokens"));
-  for (const char* name :
-       {"embedding_length", "feed_forward_length", "block_count", "attention.head_count"}) {
+  for (const char* name : {"embedding_length", "feed_forward_length", "block_count", "attention.head_count"}) {
     EXPECT_THAT(refusal("llama", nothing, name), HasSubstr(std::string("llama.") + name + " is missing"));
   }
   EXPECT_THAT(refusal("lama", nothing), HasSubstr("\"lama\", which is not supported"));

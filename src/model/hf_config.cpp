@@ -56,7 +56,8 @@ Result<Named> architecture(const Json& root, const std::string& file) {
   if (classes != nullptr && !classes->empty()) {
     ESP_TRY(const std::string name, as_string(classes->front(), "architectures[0]"));
     if (const auto* found = architecture_of_class(name)) return Named{found, name};
-    if (const auto* found = type ? architecture_of_type(*type) : nullptr; found && name.ends_with("ForConditionalGeneration"))
+    if (const auto* found = type ? architecture_of_type(*type) : nullptr;
+        found && name.ends_with("ForConditionalGeneration"))
       return Named{found, name};
     return unsupported_architecture(file, "architectures", name, unknown_fields(root, name));
   }

@@ -16,8 +16,8 @@ namespace espalier::hf_config_test {
 namespace {
 
 using testing::attention_of;
-using testing::mlp_of;
 using ::testing::HasSubstr;
+using testing::mlp_of;
 
 Json plain_llama() {
   return Json::parse(R"({"architectures":["LlamaForCausalLM"],"vocab_size":320,"hidden_size":64,"intermediate_size":160,
@@ -200,8 +200,8 @@ TEST(HfConfig, EveryNumberHasARangeAndTheRefusalNamesIt) {
   for (const auto& c : cases) {
     EXPECT_THAT(refusal(with(c.field, c.bad)), HasSubstr(c.says)) << c.field << " = " << c.bad.dump();
   }
-  for (const char* field : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
-                            "num_attention_heads"}) {
+  for (const char* field :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"}) {
     EXPECT_THAT(refusal(without(field)), HasSubstr(std::string(field) + " is missing"));
   }
 }
@@ -229,7 +229,8 @@ TEST(HfConfig, UnknownArchitecturesListTheNearestAndWhatIsNotUnderstood) {
 }
 
 TEST(HfConfig, TextModelsOfLargerOnesAreReadFromTheirObject) {
-  Json whole = {{"architectures", {"Qwen3ForConditionalGeneration"}}, {"tie_word_embeddings", true}, {"hidden_size", 7}};
+  Json whole = {
+      {"architectures", {"Qwen3ForConditionalGeneration"}}, {"tie_word_embeddings", true}, {"hidden_size", 7}};
   whole["text_config"] = plain_llama();
   whole["text_config"].erase("architectures");
   whole["text_config"]["model_type"] = "qwen3";

@@ -52,10 +52,35 @@ class Mutator {
   }
 
   void change_one(Json& value) {
-    static const std::vector<Json> kOdd = {
-        nullptr, 0,     -1,   1,    2,           3,      7,  64, 513, 65537, 1 << 20, 2147483647, INT64_MIN, 1e308, -0.5, 1e-300,
-        "",      "abc", true, false, Json::array(), Json::object(), Json::array({0, -1, 3}), Json::array({nullptr}),
-        Json::array({"full_attention"}), "silu", "gelu", "sliding_attention", "linear_attention"};
+    static const std::vector<Json> kOdd = {nullptr,
+                                           0,
+                                           -1,
+                                           1,
+                                           2,
+                                           3,
+                                           7,
+                                           64,
+                                           513,
+                                           65537,
+                                           1 << 20,
+                                           2147483647,
+                                           INT64_MIN,
+                                           1e308,
+                                           -0.5,
+                                           1e-300,
+                                           "",
+                                           "abc",
+                                           true,
+                                           false,
+                                           Json::array(),
+                                           Json::object(),
+                                           Json::array({0, -1, 3}),
+                                           Json::array({nullptr}),
+                                           Json::array({"full_attention"}),
+                                           "silu",
+                                           "gelu",
+                                           "sliding_attention",
+                                           "linear_attention"};
     const int how = below(4);
     if (how == 0 && value.is_number_integer() && std::abs(value.get<double>()) < 1e15)
       value = value.get<std::int64_t>() * (1 + below(4)) + below(5) - 2;

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <random>
 
-#include "model/weights/dummy_weights.h"
 #include "model/small_pool.h"
+#include "model/weights/dummy_weights.h"
 #include "testing/data.h"
 
 namespace espalier::logit_reader_test {
@@ -52,8 +52,7 @@ TEST_P(TilesOfLogits, AreThoseOfTheWholeRows) {
   ComputeTeam team(threads);
   const auto dummy = DummyWeights::make(spec, type).value();
   const Weights weights(*dummy, Naming::hf);
-  const auto decoder =
-      Decoder::load(spec, weights, {Activations::int8, 128}, team).value();
+  const auto decoder = Decoder::load(spec, weights, {Activations::int8, 128}, team).value();
   SmallPool pool(decoder->keeps(), KvType::f32, 128);
   std::vector<TokenId> tokens;
   std::vector<Slot> slots;

@@ -11,8 +11,15 @@ namespace espalier::recurrent_config_test {
 namespace {
 
 Json mamba2_config() {
-  return {{"architectures", {"Mamba2ForCausalLM"}}, {"vocab_size", 320}, {"hidden_size", 64}, {"num_hidden_layers", 2},
-          {"num_heads", 8}, {"head_dim", 16}, {"n_groups", 2}, {"state_size", 16}, {"conv_kernel", 4}};
+  return {{"architectures", {"Mamba2ForCausalLM"}},
+          {"vocab_size", 320},
+          {"hidden_size", 64},
+          {"num_hidden_layers", 2},
+          {"num_heads", 8},
+          {"head_dim", 16},
+          {"n_groups", 2},
+          {"state_size", 16},
+          {"conv_kernel", 4}};
 }
 
 std::string problem_of(const Json& config) {
@@ -34,9 +41,16 @@ TEST(RecurrentConfig, LimitsOfTimeStepsMayBeInfinite) {
 }
 
 TEST(RecurrentConfig, AHeadsSizeMayBeAuto) {
-  Json config = {{"architectures", {"BambaForCausalLM"}}, {"vocab_size", 320}, {"hidden_size", 64},
-                 {"num_hidden_layers", 1}, {"num_attention_heads", 4}, {"intermediate_size", 96},
-                 {"mamba_n_heads", 8}, {"mamba_d_head", "auto"}, {"mamba_n_groups", 1}, {"mamba_d_state", 16}};
+  Json config = {{"architectures", {"BambaForCausalLM"}},
+                 {"vocab_size", 320},
+                 {"hidden_size", 64},
+                 {"num_hidden_layers", 1},
+                 {"num_attention_heads", 4},
+                 {"intermediate_size", 96},
+                 {"mamba_n_heads", 8},
+                 {"mamba_d_head", "auto"},
+                 {"mamba_n_groups", 1},
+                 {"mamba_d_state", 16}};
   const auto read = read_hf_config(config.dump(), "config.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(first_mixer(*read).head_dim, 16);
@@ -49,10 +63,17 @@ TEST(RecurrentConfig, LengthsWithoutPositionsAreLong) {
 }
 
 TEST(RecurrentConfig, RefusesWhatNoLayerCanHave) {
-  const std::pair<const char*, Json> values[] = {
-      {"conv_kernel", 1}, {"conv_kernel", 1000}, {"state_size", 100000}, {"state_size", 0}, {"n_groups", 3},
-      {"num_heads", 4097}, {"head_dim", -1}, {"time_step_limit", {1.0, 0.5}}, {"time_step_limit", "all"},
-      {"time_step_limit", Json::array()}, {"hidden_act", "swirl"}};
+  const std::pair<const char*, Json> values[] = {{"conv_kernel", 1},
+                                                 {"conv_kernel", 1000},
+                                                 {"state_size", 100000},
+                                                 {"state_size", 0},
+                                                 {"n_groups", 3},
+                                                 {"num_heads", 4097},
+                                                 {"head_dim", -1},
+                                                 {"time_step_limit", {1.0, 0.5}},
+                                                 {"time_step_limit", "all"},
+                                                 {"time_step_limit", Json::array()},
+                                                 {"hidden_act", "swirl"}};
   for (const auto& [field, value] : values) {
     Json config = mamba2_config();
     config[field] = value;
@@ -61,9 +82,17 @@ TEST(RecurrentConfig, RefusesWhatNoLayerCanHave) {
 }
 
 TEST(RecurrentConfig, NemotronNamesALayerByALetterOrAWord) {
-  Json config = {{"architectures", {"NemotronHForCausalLM"}}, {"vocab_size", 320}, {"hidden_size", 64},
-                 {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 16}, {"intermediate_size", 96},
-                 {"mamba_num_heads", 8}, {"mamba_head_dim", 16}, {"n_groups", 2}, {"ssm_state_size", 16}};
+  Json config = {{"architectures", {"NemotronHForCausalLM"}},
+                 {"vocab_size", 320},
+                 {"hidden_size", 64},
+                 {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2},
+                 {"head_dim", 16},
+                 {"intermediate_size", 96},
+                 {"mamba_num_heads", 8},
+                 {"mamba_head_dim", 16},
+                 {"n_groups", 2},
+                 {"ssm_state_size", 16}};
   config["hybrid_override_pattern"] = "M-*M";
   const auto read = read_hf_config(config.dump(), "config.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
@@ -77,9 +106,15 @@ TEST(RecurrentConfig, NemotronNamesALayerByALetterOrAWord) {
 }
 
 TEST(RecurrentConfig, Lfm2WidensItsMlpAsItsCheckpointsMeanIt) {
-  Json config = {{"architectures", {"Lfm2ForCausalLM"}}, {"vocab_size", 320}, {"hidden_size", 64},
-                 {"num_hidden_layers", 1}, {"num_attention_heads", 4}, {"block_ff_dim", 12288},
-                 {"block_auto_adjust_ff_dim", true}, {"block_multiple_of", 256}, {"layer_types", {"conv"}}};
+  Json config = {{"architectures", {"Lfm2ForCausalLM"}},
+                 {"vocab_size", 320},
+                 {"hidden_size", 64},
+                 {"num_hidden_layers", 1},
+                 {"num_attention_heads", 4},
+                 {"block_ff_dim", 12288},
+                 {"block_auto_adjust_ff_dim", true},
+                 {"block_multiple_of", 256},
+                 {"layer_types", {"conv"}}};
   const auto read = read_hf_config(config.dump(), "config.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
   const auto& halves = read->spec.layers.front().halves;

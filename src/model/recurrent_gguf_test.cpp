@@ -42,7 +42,8 @@ TEST_P(RecurrentGguf, GivesTheCheckpointsNumbers) {
     auto got = all_logits(**decoder, pool, tokens, 16);
     double worst = 0;
     for (std::size_t i = 0; i < want.size(); ++i)
-      worst = std::max(worst, std::abs(static_cast<double>(got[got.size() - vocabulary + i]) - static_cast<double>(want[i])));
+      worst = std::max(worst,
+                       std::abs(static_cast<double>(got[got.size() - vocabulary + i]) - static_cast<double>(want[i])));
     EXPECT_LE(worst, 1e-3 * golden["logit_std"].get<double>()) << "prompt " << p;
     for (std::size_t i = 0; i < golden["prompts"][p]["greedy"].size(); ++i) {
       const auto last = std::span(got).last(vocabulary);

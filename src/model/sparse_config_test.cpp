@@ -57,9 +57,13 @@ TEST(SparseConfig, ATokenKeepsOneVectorForAllHeads) {
 }
 
 TEST(SparseConfig, ScoresGrowByYarnsMagnitudeSquared) {
-  const Json yarn = {{"type", "yarn"}, {"factor", 40}, {"mscale", 0.707}, {"mscale_all_dim", 0.707},
+  const Json yarn = {{"type", "yarn"},
+                     {"factor", 40},
+                     {"mscale", 0.707},
+                     {"mscale_all_dim", 0.707},
                      {"original_max_position_embeddings", 64}};
-  const auto plain = read_hf_config(latent(kV3).dump()), scaled = read_hf_config(with(latent(kV3), "rope_scaling", yarn).dump());
+  const auto plain = read_hf_config(latent(kV3).dump()),
+             scaled = read_hf_config(with(latent(kV3), "rope_scaling", yarn).dump());
   ASSERT_TRUE(plain.ok() && scaled.ok());
   const double magnitude = 0.1 * 0.707 * std::log(40.0) + 1;
   EXPECT_FLOAT_EQ(attention_of(scaled).scale, attention_of(plain).scale * static_cast<float>(magnitude * magnitude));
@@ -91,8 +95,20 @@ TEST(SparseConfig, WhatCannotBeComputedIsRefused) {
 // Numbers that make no sense are refused or computed with, never an accident.
 TEST(SparseConfig, RandomlyChangedFieldsNeverCrash) {
   std::mt19937_64 rng(testing::seed());
-  const Json values[] = {0,    1,       -1,    7,    1024, 1'000'000, 0.5, "full", true, nullptr, Json::array(), Json::array({1, 0, 2}),
-                         Json::array({"full", "shared", "dense"}), Json::object()};
+  const Json values[] = {0,
+                         1,
+                         -1,
+                         7,
+                         1024,
+                         1'000'000,
+                         0.5,
+                         "full",
+                         true,
+                         nullptr,
+                         Json::array(),
+                         Json::array({1, 0, 2}),
+                         Json::array({"full", "shared", "dense"}),
+                         Json::object()};
   for (long i = 0; i < testing::operations(1500, 30000); ++i) {
     Json root = latent(kClasses[rng() % std::size(kClasses)]);
     for (auto changes = rng() % 4; changes > 0; --changes) {

@@ -63,20 +63,20 @@ struct DraftLayer {
 struct ModelSpec {
   int vocabulary = 0, hidden = 0;
   Names names;
-  bool transposed = false;             // HF checkpoints store matrices [inputs, outputs] (GPT-2)
-  Norm norm;                           // of layers and before the head
-  int embedded = 0;   // tokens that have an embedding, where the head gives fewer; 0: vocabulary
+  bool transposed = false;  // HF checkpoints store matrices [inputs, outputs] (GPT-2)
+  Norm norm;                // of layers and before the head
+  int embedded = 0;         // tokens that have an embedding, where the head gives fewer; 0: vocabulary
   int embedding = 0;  // width of embeddings, where project_in and project_out lead to and from the layers' ; 0: hidden
   float embedding_scale = 1.0f;
-  std::string_view embedding_norm = {};  // role
+  std::string_view embedding_norm = {};   // role
   int positions = 0, first_position = 0;  // learned ones: how many, and the row of position 0
   std::vector<Layer> layers;
   bool final_norm = true;
   bool tied_head = false;  // the head is the embedding
   bool head_bias = false;
   float logit_scale = 1.0f, logit_cap = 0.0f;
-  std::int64_t longest = 2048;  // text, where the checkpoint does not say
-  Block enter = {}, leave = {};  // behind the embedding, before the last norm; for several residual streams
+  std::int64_t longest = 2048;      // text, where the checkpoint does not say
+  Block enter = {}, leave = {};     // behind the embedding, before the last norm; for several residual streams
   std::optional<DraftLayer> draft;  // that checkpoints of the family may bring
   bool drafts = false;              // it is wanted
 };

@@ -27,7 +27,8 @@ void run(Decoder& decoder, testing::SmallPool& pool, std::span<const TokenId> te
   sequence.state_out = pool.state.data();
   sequence.state_marks = marks;
   sequence.rope_length = kTokens;
-  decoder.forward({text.subspan(static_cast<std::size_t>(begin), slots.size()), slots, {&sequence, 1}, {}}, {pool.layers});
+  decoder.forward({text.subspan(static_cast<std::size_t>(begin), slots.size()), slots, {&sequence, 1}, {}},
+                  {pool.layers});
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
@@ -51,9 +52,11 @@ TEST_P(EachStatefulModel, LeavesInAChunkWhatAChunkThatEndsThereLeaves) {
   if (floats == 0) GTEST_SKIP() << "keeps no state";
   std::mt19937 random(3);
   std::vector<TokenId> text(kTokens);
-  for (TokenId& token : text) token = static_cast<TokenId>(3 + random() % static_cast<unsigned>(config->vocabulary - 3));
+  for (TokenId& token : text)
+    token = static_cast<TokenId>(3 + random() % static_cast<unsigned>(config->vocabulary - 3));
 
-  testing::SmallPool cut((*decoder)->keeps(), KvType::f32, kTokens), whole = testing::SmallPool((*decoder)->keeps(), KvType::f32, kTokens);
+  testing::SmallPool cut((*decoder)->keeps(), KvType::f32, kTokens),
+      whole = testing::SmallPool((*decoder)->keeps(), KvType::f32, kTokens);
   constexpr int kFirst = 9;  // the chunk with marks begins with a state
   run(**decoder, whole, text, 0, kFirst);
   const int places[] = {kFirst + 1, kFirst + 2, 40, kTokens - 1};
@@ -73,7 +76,8 @@ TEST_P(EachStatefulModel, LeavesInAChunkWhatAChunkThatEndsThereLeaves) {
   EXPECT_TRUE(same_bits(whole.state, cut.state)) << "at the end";
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, EachStatefulModel, ::testing::ValuesIn(testing::text_goldens()), testing::golden_name);
+INSTANTIATE_TEST_SUITE_P(Goldens, EachStatefulModel, ::testing::ValuesIn(testing::text_goldens()),
+                         testing::golden_name);
 
 }  // namespace
 }  // namespace espalier::state_marks_test

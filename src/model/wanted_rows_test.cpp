@@ -5,8 +5,8 @@
 #include <numeric>
 #include <random>
 
-#include "model/weights/dummy_weights.h"
 #include "model/small_pool.h"
+#include "model/weights/dummy_weights.h"
 #include "testing/data.h"
 
 namespace espalier::wanted_rows {

@@ -112,7 +112,7 @@ class Drafts {
   DraftSource source_;
   DraftLimits limits_;
   const RadixTree& tree_;
-  Guesser* model_ = nullptr;  // the draft model, or what stands for one
+  Guesser* model_ = nullptr;       // the draft model, or what stands for one
   StepCost cost_, model_cost_;     // of decoding steps; of the draft model's
   double worth_ = 0;               // of a token: the time that one takes now
   double catch_up_row_ = 0;        // seconds of a row of text that the draft model reads

@@ -41,7 +41,8 @@ struct Guesses {
 class ByTheModelsOwnLayer : public ::testing::TestWithParam<std::string> {
  protected:
   // The forty requests twice over; the second time the tree knows them.
-  Guesses answers_alike(GoldenModel& model, const Answers& plain, CoreOptions o, int slots, KvType type, const char* how) {
+  Guesses answers_alike(GoldenModel& model, const Answers& plain, CoreOptions o, int slots, KvType type,
+                        const char* how) {
     CoreHarness harness(model, std::move(o), slots, type);
     harness.attach_layer(model);
     for (int round = 0; round < 2; ++round) {
@@ -60,7 +61,8 @@ class ByTheModelsOwnLayer : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(ByTheModelsOwnLayer, AnswersAreThoseWithoutIt) {
-  for (const auto& [mode, type] : {std::pair(Activations::f32, KvType::f32), std::pair(Activations::int8, KvType::bf16)}) {
+  for (const auto& [mode, type] :
+       {std::pair(Activations::f32, KvType::f32), std::pair(Activations::int8, KvType::bf16)}) {
     GoldenModel without(name(), mode, 2), with(name(), mode, 2, 600, true);
     const Answers plain = burst(without, options(), 8192, type);
     const Guesses g = answers_alike(with, plain, guessing(), 8192, type, "one burst");
@@ -135,7 +137,8 @@ TEST_P(ByTheModelsOwnLayer, AdaptiveLengthsChangeNoAnswer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Nextn, ByTheModelsOwnLayer,
-                         ::testing::Values("nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next"), testing::golden_name);
+                         ::testing::Values("nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next"),
+                         testing::golden_name);
 
 }  // namespace
 }  // namespace espalier::layer_guesser_test

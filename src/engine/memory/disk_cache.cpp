@@ -98,7 +98,8 @@ std::string size_text(std::int64_t bytes) {
 std::string disk_cache_key(const DiskCacheParts& p) {
   std::string fields;
   for (const TokenField& f : p.decoder.keeps().per_token)
-    fields += fmt::format("{}{}x{}x{}", fields.empty() ? "" : "+", f.heads, f.key_dim, f.latent ? "latent" : std::to_string(f.value_dim));
+    fields += fmt::format("{}{}x{}x{}", fields.empty() ? "" : "+", f.heads, f.key_dim,
+                          f.latent ? "latent" : std::to_string(f.value_dim));
   return fmt::format(
       "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; state {}; numerics {}; "
       "computed {}",

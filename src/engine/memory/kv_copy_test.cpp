@@ -41,9 +41,9 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
         const std::byte* keys = layer.keys + key_offset(layer, h, slot);
         for (int i = 0; i < k; ++i) {
           const int group = in / kSlotGroup, lane = in % kSlotGroup;
-          const int at = field.latent                    ? in * k + i
-                         : layout.type == KvType::bf16   ? ((group * k / 2 + i / 2) * kSlotGroup + lane) * 2 + i % 2
-                                                         : (group * k + i) * kSlotGroup + lane;
+          const int at = field.latent                  ? in * k + i
+                         : layout.type == KvType::bf16 ? ((group * k / 2 + i / 2) * kSlotGroup + lane) * 2 + i % 2
+                                                       : (group * k + i) * kSlotGroup + lane;
           put(keys + at * e, static_cast<std::size_t>(e));
         }
         if (layer.values != nullptr)

@@ -48,7 +48,8 @@ Result<KvPool> KvPool::allocate(const CacheLayout& layout, int slots) {
   const std::size_t segments = segments_of(slots), slots_held = segments * kSegmentSlots;
   std::size_t segment = 0, scales = 0;
   for (const TokenField& field : layout.fields) {
-    segment += kSegmentSlots * (CacheLayout::key_bytes(field, layout.type) + CacheLayout::value_bytes(field, layout.type));
+    segment +=
+        kSegmentSlots * (CacheLayout::key_bytes(field, layout.type) + CacheLayout::value_bytes(field, layout.type));
     scales += slots_held * CacheLayout::scale_bytes(field, layout.type);
   }
   auto short_of_memory = [&](Error error) {

@@ -8,11 +8,11 @@
 namespace espalier {
 namespace {
 
-constexpr int kEvery = 512;         // tokens of a long prompt between snapshots, doubled until ...
-constexpr int kMostPeriodic = 16;   // ... there are so few of them,
-constexpr int kPeriodicShare = 8;   // and at most this part of all cells
-constexpr int kBeforeEnd = 16;      // of a prompt: a template's last words differ once a turn is history
-constexpr int kLeastGap = 16;       // tokens that a snapshot saves, or it is not worth its cell
+constexpr int kEvery = 512;        // tokens of a long prompt between snapshots, doubled until ...
+constexpr int kMostPeriodic = 16;  // ... there are so few of them,
+constexpr int kPeriodicShare = 8;  // and at most this part of all cells
+constexpr int kBeforeEnd = 16;     // of a prompt: a template's last words differ once a turn is history
+constexpr int kLeastGap = 16;      // tokens that a snapshot saves, or it is not worth its cell
 constexpr std::size_t kMostWanted = 32;
 
 }  // namespace

@@ -53,7 +53,7 @@ class SequenceStates {
   int leaves_for_others(Sequence& sequence, int common) const;
 
   // --- a step ---
-  bool take(Sequence& sequence);              // what its chunk must have; false: no cell
+  bool take(Sequence& sequence);                   // what its chunk must have; false: no cell
   void take_marks(Sequence& sequence, int count);  // what its chunk of `count` tokens may have, once all have theirs
   // `held` of the chunk's `count` rows count; how many tokens are computed with that: fewer when the state goes back.
   int settle(Sequence& sequence, int count, int held);

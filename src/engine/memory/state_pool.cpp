@@ -17,8 +17,8 @@ Result<StatePool> StatePool::allocate(std::size_t floats, int cells) {
   auto memory = PageBuffer::allocate(bytes);
   if (!memory.ok()) {
     Error error = memory.error();
-    error.message = fmt::format("{} recurrent states need {:.1f} MiB: {}; a smaller --max-mamba-cache-size would fit", cells,
-                                static_cast<double>(bytes) / 0x1p20, error.message);
+    error.message = fmt::format("{} recurrent states need {:.1f} MiB: {}; a smaller --max-mamba-cache-size would fit",
+                                cells, static_cast<double>(bytes) / 0x1p20, error.message);
     error.field = "max_mamba_cache_size";
     return error;
   }

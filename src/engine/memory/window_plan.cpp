@@ -43,8 +43,8 @@ PoolCost::PoolCost(const PoolWish& wish, const WindowPlan& windows)
 
 int PoolCost::window_slots(std::int64_t slots) const {
   if (window_ == 0) return 0;
-  const std::int64_t wanted = ratio_ > 0 ? static_cast<std::int64_t>(ratio_ * static_cast<double>(slots))
-                                         : std::min(useful_, slots / 2);
+  const std::int64_t wanted =
+      ratio_ > 0 ? static_cast<std::int64_t>(ratio_ * static_cast<double>(slots)) : std::min(useful_, slots / 2);
   return static_cast<int>(whole_segments(std::max(wanted, least_)));
 }
 
@@ -79,8 +79,9 @@ PoolPlan plan_pool(const PoolWish& wish, const MemoryRoom& room, std::size_t sta
   const WindowPlan one_space = none_apart(wish.layout);
   const PoolCost whole(wish, one_space);
   const auto slots_with = [&](const PoolCost& cost) {
-    return pool_of(wish.options, wish.chosen, wish.context, room,
-                   [&](std::int64_t bytes) { return cost.slots_in(bytes); }, states_bytes);
+    return pool_of(
+        wish.options, wish.chosen, wish.context, room, [&](std::int64_t bytes) { return cost.slots_in(bytes); },
+        states_bytes);
   };
   WindowPlan windows = windows_of(wish.seen, wish.context);
   // Blocks of the disk tier hold all fields of a token, and a folder of prefixes is asked for by name.

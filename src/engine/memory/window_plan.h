@@ -57,7 +57,7 @@ class PoolCost {
   std::int64_t bytes(std::int64_t slots) const;
   std::int64_t slots_in(std::int64_t bytes) const;  // whole segments
  private:
-  std::int64_t token_, window_ = 0;  // bytes of a slot of either space
+  std::int64_t token_, window_ = 0;      // bytes of a slot of either space
   std::int64_t least_ = 0, useful_ = 0;  // window slots
   double ratio_ = 0;                     // that was asked for; 0: none was
 };

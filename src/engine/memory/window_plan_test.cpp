@@ -29,8 +29,7 @@ struct Gemma3 {
 
 TEST(WindowPlan, MoreTokensFitIntoTheSameBytes) {
   Gemma3 model;
-  for (const auto& [gib, running, times] :
-       {std::tuple(4, 64, 1.7), {16, 64, 1.7}, {16, 16, 4.5}, {64, 64, 4.0}}) {
+  for (const auto& [gib, running, times] : {std::tuple(4, 64, 1.7), {16, 64, 1.7}, {16, 16, 4.5}, {64, 64, 4.0}}) {
     model.chosen.max_running = running;
     const PoolPlan before = model.with(gib * kGiB, 1), now = model.with(gib * kGiB);
     EXPECT_FALSE(before.windows.apart());

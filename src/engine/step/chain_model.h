@@ -29,7 +29,8 @@ class ChainModel final : public Model {
       EXPECT_EQ(s.state_in != nullptr, s.first_position > 0);
       const StateMark* mark = s.state_marks.data();
       for (int i = 0; i < s.rows; ++i) {
-        if (i > 0 && mark != s.state_marks.data() + s.state_marks.size() && mark->rows == i) write((mark++)->out, value);
+        if (i > 0 && mark != s.state_marks.data() + s.state_marks.size() && mark->rows == i)
+          write((mark++)->out, value);
         const int row = s.row_begin + i;
         value = mix_bits(value * 31 + static_cast<std::uint32_t>(batch.tokens[static_cast<std::size_t>(row)]) + 1);
         if (next < batch.logit_rows.size() && batch.logit_rows[next] == row) {

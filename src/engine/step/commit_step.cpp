@@ -14,7 +14,8 @@ void EngineCore::choose_rows(StepPlan& plan) const {
   std::uint64_t read = 0, extents = 0;
   int places =
       std::min(options_.max_running - static_cast<int>(running_.size()), states_.room(running_, admitted_now_));
-  int room = std::min(allocator_.free_slots() + tree_.evictable_tokens() - expected_demand(), windows_.room(running_, admitted_now_));
+  int room = std::min(allocator_.free_slots() + tree_.evictable_tokens() - expected_demand(),
+                      windows_.room(running_, admitted_now_));
   for (const auto& [s, count] : plan.chunks) {
     tokens += count;
     read += static_cast<std::uint64_t>(s->held.length());

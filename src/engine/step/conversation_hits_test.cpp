@@ -123,9 +123,10 @@ TEST(ConversationHits, AreNearlyThoseOfAModelWithoutAState) {
   const std::uint64_t seed = testing::seed();
   // 64: four for each of sixteen running sequences, as is usual, of as many conversations.
   for (const auto& [conversations, cells] : {std::pair{40, 256}, {16, 64}}) {
-    const double without = Conversations(0, seed).run(conversations), with = Conversations(cells, seed).run(conversations);
-    std::printf("%d conversations: cached %.4f of prompts without a state, %.4f with %d cells\n", conversations, without,
-                with, cells);
+    const double without = Conversations(0, seed).run(conversations),
+                 with = Conversations(cells, seed).run(conversations);
+    std::printf("%d conversations: cached %.4f of prompts without a state, %.4f with %d cells\n", conversations,
+                without, with, cells);
     EXPECT_GE(with, 0.95 * without) << "seed " << seed;
   }
 }

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "engine/draft/draft_model.h"
-#include "engine/step/engine_core.h"
 #include "engine/memory/window_plan.h"
+#include "engine/step/engine_core.h"
 #include "engine/step/model_runner.h"
 #include "model/decoder.h"
 #include "model/gguf_config.h"
@@ -45,7 +45,8 @@ struct ModelParts {
 class GoldenModel {
  public:
   // drafts: with the layer that its checkpoint brings to draft with.
-  explicit GoldenModel(const std::string& name, Activations mode, int threads = 1, int max_rows = 600, bool drafts = false)
+  explicit GoldenModel(const std::string& name, Activations mode, int threads = 1, int max_rows = 600,
+                       bool drafts = false)
       : team(threads) {
     const auto path = golden(name);
     if (path.empty()) return;
@@ -129,7 +130,8 @@ class CoreHarness {
   const DraftModel* draft_model() const { return draft_.get(); }
   // From now on the model's own layer guesses too.
   void attach_layer(GoldenModel& model) {
-    layer_ = std::make_unique<LayerGuesser>(*model.decoder->draft_layer(), kv_.view(), model.team, std::vector<TokenId>{});
+    layer_ =
+        std::make_unique<LayerGuesser>(*model.decoder->draft_layer(), kv_.view(), model.team, std::vector<TokenId>{});
     core.attach(*layer_);
   }
 
@@ -173,7 +175,7 @@ class CoreHarness {
   KvPool draft_kv_;
   StatePool states_;
   ModelRunner runner_;
-  std::unique_ptr<DraftModel> draft_;    // outlives the core, as does
+  std::unique_ptr<DraftModel> draft_;  // outlives the core, as does
   std::unique_ptr<LayerGuesser> layer_;
 
  public:

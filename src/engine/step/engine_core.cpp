@@ -18,8 +18,8 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       metrics_(metrics),
       now_(std::move(now)),
       window_slots_(options_.window_slots > 0
-                   ? std::make_unique<WindowSlots>(slots, options_.window_slots, options_.window)
-                   : nullptr),
+                        ? std::make_unique<WindowSlots>(slots, options_.window_slots, options_.window)
+                        : nullptr),
       allocator_(slots, window_slots_.get()),
       state_cells_(options_.state_cells),
       tree_(allocator_, options_.eviction, options_.state_cells > 0 ? &state_cells_ : nullptr),

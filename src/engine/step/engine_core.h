@@ -49,8 +49,8 @@ struct CoreOptions {
   bool jump_forward = true;  // text that a constraint forces is appended at once
   int state_cells = 0;       // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none
   RopeLengths rope_lengths;
-  int window_slots = 0;     // of a model that reads some layers through a window; 0 = all lies in one space
-  WindowRule window = {};   // what a row reads of these layers
+  int window_slots = 0;    // of a model that reads some layers through a window; 0 = all lies in one space
+  WindowRule window = {};  // what a row reads of these layers
 };
 
 // Whether an id has to be equal, or only to begin with what is given.
@@ -161,7 +161,7 @@ class EngineCore {
   Now now_;
 
   std::unique_ptr<WindowSlots> window_slots_;  // null: all lies in one space
-  SlotAllocator allocator_;             // this and the next outlive the tree and every sequence
+  SlotAllocator allocator_;                    // this and the next outlive the tree and every sequence
   StateCells state_cells_;
   RadixTree tree_;
   SequenceStates states_;

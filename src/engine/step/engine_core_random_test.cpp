@@ -250,7 +250,8 @@ class RandomEngine : public ::testing::Test {
     const auto& said = a.said[static_cast<std::size_t>(end.choice)];
     std::vector<TokenId> tokens = request.prompt(), expected;
     bool stopped = false;
-    for (std::vector<TokenId> text = tokens; !stopped && static_cast<int>(expected.size()) < request.max_new_tokens();) {
+    for (std::vector<TokenId> text = tokens;
+         !stopped && static_cast<int>(expected.size()) < request.max_new_tokens();) {
       Value value = start_of(request.fields().scope, lengths_.of(static_cast<std::int64_t>(text.size())));
       for (const TokenId token : text) value = testing::next_value(value, token);
       expected.push_back(successor(value, request, end.choice));

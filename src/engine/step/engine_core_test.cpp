@@ -76,8 +76,7 @@ TEST_P(SameAnswerAlways, AsForksOfOnePrefix) {
   GoldenModel two(name, mode, 2);
   if (!two.decoder) GTEST_SKIP() << "left out: no goldens of " << name << " here";
   std::mt19937_64 rng(11);
-  const auto trunk = random_tokens(rng, 270, two.vocabulary),
-             branch = random_tokens(rng, 140, two.vocabulary);
+  const auto trunk = random_tokens(rng, 270, two.vocabulary), branch = random_tokens(rng, 140, two.vocabulary);
   std::vector<RequestFields> forks;
   for (int i = 0; i < 14; ++i) {
     auto prompt = trunk;

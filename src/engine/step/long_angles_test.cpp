@@ -27,7 +27,8 @@ class LongAngles : public ::testing::Test {
   std::vector<TokenId> seventy(std::size_t prompt) const {
     auto text = ids("tokens", prompt);
     const auto said = ids("greedy", prompt);
-    while (text.size() < 70) text.insert(text.end(), said.begin(), said.begin() + std::min<std::ptrdiff_t>(32, 70 - std::ssize(text)));
+    while (text.size() < 70)
+      text.insert(text.end(), said.begin(), said.begin() + std::min<std::ptrdiff_t>(32, 70 - std::ssize(text)));
     return text;
   }
   GoldenModel model{"models/phi3-longrope", Activations::f32};

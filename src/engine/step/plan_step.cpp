@@ -293,7 +293,8 @@ bool EngineCore::fits(const Sequence& s) const {
   if (running_.empty() && admitted_now_.empty()) return true;
   if (states_.room(running_, admitted_now_) < 1) return false;
   const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
-  return s.known() - s.peeked.last.length + expected_further(s) <= room && windows_.fits(s, {}, running_, admitted_now_);
+  return s.known() - s.peeked.last.length + expected_further(s) <= room &&
+         windows_.fits(s, {}, running_, admitted_now_);
 }
 
 bool EngineCore::admit(Sequence& s) {
@@ -302,8 +303,8 @@ bool EngineCore::admit(Sequence& s) {
   // Measured again with the prefix pinned: what it pins is no longer room for others.
   const int room = allocator_.free_slots() + tree_.evictable_tokens() - expected_demand();
   const int need = s.known() - match.length + expected_further(s);
-  if (!(running_.empty() && admitted_now_.empty()) &&
-      (need > room || states_.room(running_, admitted_now_) < 1 || !windows_.fits(s, match.pin, running_, admitted_now_)))
+  if (!(running_.empty() && admitted_now_.empty()) && (need > room || states_.room(running_, admitted_now_) < 1 ||
+                                                       !windows_.fits(s, match.pin, running_, admitted_now_)))
     return false;
 
   begin(s, std::move(match));

@@ -37,7 +37,7 @@ class RaggedBatch {
  private:
   std::vector<TokenId> tokens_;
   std::vector<Slot> slots_, window_slots_;  // window slots: none where all lies in one space
-  std::vector<BatchSequence> sequences_;  // their runs only once all are there: growing moves them
+  std::vector<BatchSequence> sequences_;    // their runs only once all are there: growing moves them
   std::vector<KvRun> runs_, window_runs_;
   std::vector<StateMark> marks_;
   std::vector<std::size_t> run_ends_, window_run_ends_, mark_ends_;  // [sequences]

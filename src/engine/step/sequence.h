@@ -36,7 +36,7 @@ struct Sequence {
   std::shared_ptr<const Request> request;
   std::shared_ptr<StreamChannel> channel;
   int choice = 0;
-  std::uint64_t arrival = 0;  // order of submission, also across retraction
+  std::uint64_t arrival = 0;     // order of submission, also across retraction
   std::int64_t rope_length = 0;  // the class of its length (rope_lengths.h), which is part of
   std::string scope;             // the name space of its tokens
 

@@ -36,7 +36,8 @@ struct Together {
   Answers answers;
   std::uint64_t preemptions = 0, accepted = 0, drafted = 0, cached = 0;
 };
-Together together(const ModelParts& model, const std::vector<RequestFields>& requests, CoreOptions o, int slots = 8192) {
+Together together(const ModelParts& model, const std::vector<RequestFields>& requests, CoreOptions o,
+                  int slots = 8192) {
   CoreHarness harness(model, std::move(o), slots);
   for (const RequestFields& fields : requests) harness.add(fields);
   harness.run();

@@ -54,15 +54,16 @@ TEST_P(WindowsApart, GiveTheAnswersOfOneSpace) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, WindowsApart,
-    ::testing::Values(std::tuple("models/gemma3-v5", Activations::f32, KvType::f32),        // alternating
+    ::testing::Values(std::tuple("models/gemma3-v5", Activations::f32, KvType::f32),  // alternating
                       std::tuple("models/gemma3-v5", Activations::int8, KvType::bf16),
-                      std::tuple("models/mistral-sliding", Activations::f32, KvType::i8),   // nothing but windows
-                      std::tuple("models/mimo-plain", Activations::f32, KvType::f16),       // sinks, other heads
+                      std::tuple("models/mistral-sliding", Activations::f32, KvType::i8),  // nothing but windows
+                      std::tuple("models/mimo-plain", Activations::f32, KvType::f16),      // sinks, other heads
                       std::tuple("models/gpt-oss", Activations::f32, KvType::f32),
-                      std::tuple("models/llama4-text", Activations::f32, KvType::f32),      // chunks
+                      std::tuple("models/llama4-text", Activations::f32, KvType::f32),        // chunks
                       std::tuple("models/gemma3n-four", Activations::f32, KvType::f8_e4m3)),  // layers that share
     [](const auto& param) {
-      std::string name = std::string(std::get<0>(param.param) + 7) + (std::get<1>(param.param) == Activations::f32 ? "_f32" : "_int8");
+      std::string name =
+          std::string(std::get<0>(param.param) + 7) + (std::get<1>(param.param) == Activations::f32 ? "_f32" : "_int8");
       std::ranges::replace_if(name, [](char c) { return !std::isalnum(c); }, '_');
       return name;
     });

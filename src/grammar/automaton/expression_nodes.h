@@ -72,7 +72,7 @@ class ExpressionNodes {
   bool calls(Expression e) const { return nodes_[e].flags & ExpressionNode::kCalls; }  // a rule, somewhere
   bool boolean(Expression e) const {
     return nodes_[e].flags & ExpressionNode::kBoolean;
-  }                                                                                      // an intersection or negation
+  }  // an intersection or negation
   bool local(Expression e) const { return nodes_[e].flags & ExpressionNode::kLocal; }    // means something here only
   bool counts(Expression e) const { return nodes_[e].flags & ExpressionNode::kCounts; }  // some repetition ends
   bool reads_characters(Expression e, std::uint8_t of) const { return (nodes_[e].flags & of) != 0; }

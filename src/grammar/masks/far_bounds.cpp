@@ -11,13 +11,13 @@ namespace espalier::grammar {
 namespace {
 
 constexpr std::uint32_t kMostBound = 0xffffffff;
-constexpr std::size_t kMostBoundPlaces = 400;     // that may be looked through for the longest completion
-constexpr std::size_t kMostBounds = 8;       // of one expression that are told apart
-constexpr int kDeepestBound = 500;                // of expressions; what is deeper counts as without bounds and as short
-constexpr std::uint32_t kLeastUseful = 16;   // bytes of tokens that need no look at bounds
-constexpr std::uint32_t kFarthest = 256;     // bytes; what stands behind them is of interest to no token
-constexpr std::uint32_t kMostCounted = 255;  // bytes of kWordEnds; of more it is not known how many
-constexpr int kRare = 48;                    // tokens_with() of rare bytes
+constexpr std::size_t kMostBoundPlaces = 400;  // that may be looked through for the longest completion
+constexpr std::size_t kMostBounds = 8;         // of one expression that are told apart
+constexpr int kDeepestBound = 500;             // of expressions; what is deeper counts as without bounds and as short
+constexpr std::uint32_t kLeastUseful = 16;     // bytes of tokens that need no look at bounds
+constexpr std::uint32_t kFarthest = 256;       // bytes; what stands behind them is of interest to no token
+constexpr std::uint32_t kMostCounted = 255;    // bytes of kWordEnds; of more it is not known how many
+constexpr int kRare = 48;                      // tokens_with() of rare bytes
 constexpr Classes kAnyClass = ~Classes{0};
 
 std::uint32_t limited(std::uint64_t count) {

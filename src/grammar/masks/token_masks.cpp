@@ -10,14 +10,14 @@ namespace {
 
 using Node = TokenTrie::Node;
 
-constexpr std::uint32_t kWorthALoop = 48;                // nodes of a subtree for which a loop is looked for
-constexpr std::size_t kMostMerged = 8192;                // tokens behind a lexeme for which merging pays
-constexpr std::size_t kWorthATrie = 64;                  // nodes where a lexeme ends, to merge what stands behind them
-constexpr std::uint32_t kMostCompletion = 64;            // bytes that a text beyond a token may need to be whole
-constexpr int kFewLeave = 8;                             // tokens_with() of the classes that leave a loop
+constexpr std::uint32_t kWorthALoop = 48;      // nodes of a subtree for which a loop is looked for
+constexpr std::size_t kMostMerged = 8192;      // tokens behind a lexeme for which merging pays
+constexpr std::size_t kWorthATrie = 64;        // nodes where a lexeme ends, to merge what stands behind them
+constexpr std::uint32_t kMostCompletion = 64;  // bytes that a text beyond a token may need to be whole
+constexpr int kFewLeave = 8;                   // tokens_with() of the classes that leave a loop
 constexpr unsigned kFirstLeadByte = 0xc2, kLastLeadByte = 0xf4;  // first bytes of characters beyond ASCII
-constexpr std::size_t kWorthAMask = 1024;                // tokens with the same first byte
-constexpr int kManyFirstBytes = 8;                       // whose tokens are worth being found together
+constexpr std::size_t kWorthAMask = 1024;                        // tokens with the same first byte
+constexpr int kManyFirstBytes = 8;                               // whose tokens are worth being found together
 
 // Most first bytes have few tokens: a mask of their own, for each of 200 of them, would cost more than it saves.
 void set_made_of_behind(Vocabulary& vocabulary, Node first, Classes classes, MaskWords& mask) {

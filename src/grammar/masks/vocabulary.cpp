@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMostLexemes = 2048;  // of 16 KiB each for 128 k tokens
 constexpr std::size_t kMostClassSets = 1024;
 constexpr std::size_t kMostCountedWords = 64;  // of about 500 KiB each
-constexpr std::size_t kMostBehind = 256;  // of about 50 KiB each
+constexpr std::size_t kMostBehind = 256;       // of about 50 KiB each
 
 std::vector<std::pair<std::string_view, TokenId>> numbered(const std::vector<std::string>& tokens) {
   std::vector<std::pair<std::string_view, TokenId>> texts;

@@ -119,8 +119,8 @@ Result<Expression> TagReader::format(const Json& json, const std::string& place,
 Result<Expression> TagReader::format(const TagMembers& in, const Words& ends) {
   if (++depth_ > kMostTagNesting)
     return bad_request(
-        fmt::format("structural tag: formats are nested more than {} deep at {}", kMostTagNesting, in.place()), in.place(),
-        "grammar_too_complex");
+        fmt::format("structural tag: formats are nested more than {} deep at {}", kMostTagNesting, in.place()),
+        in.place(), "grammar_too_complex");
   struct Leave {
     int& depth;
     ~Leave() { --depth; }

@@ -22,9 +22,9 @@ inline constexpr int kMaxScanStates = 256;       // states of a channel in a sel
 //   y[t][c] = act(bias[c] + sum over j of weights[j][c] * x[t - (taps - 1 - j) * dilation][c])
 // summed in ascending j; inputs before the first row come from the state.
 struct ConvolutionTask {
-  const float* x;           // row 0: [rows][channels]
-  std::int64_t x_stride;    // floats from row to row
-  float* y;                 // [rows][channels]; may be x
+  const float* x;         // row 0: [rows][channels]
+  std::int64_t x_stride;  // floats from row to row
+  float* y;               // [rows][channels]; may be x
   std::int64_t y_stride;
   const float* weights;     // [taps][channels], the last of them for the row itself
   const float* bias;        // [channels], or null
@@ -50,20 +50,20 @@ enum class StateDecay : std::uint8_t { none, scalar, vector };
 // decay, delta rule), lightning attention (constant decay: decay_stride 0), Mamba-2 (k = B, q = C, v = x, beta = the
 // time step, skip = D). Heads that share q and k pass the same pointers.
 struct LinearRecurrenceTask {
-  const float *q, *k;                      // row 0 of this head: [rows][dk]
-  const float* v;                          // [rows][dv]
-  const float* decay;                      // factors: [rows] or [rows][dk]; null with StateDecay::none
-  const float* beta;                       // [rows]; null: 1
-  std::int64_t q_stride, k_stride;         // floats from row to row, here and below
+  const float *q, *k;               // row 0 of this head: [rows][dk]
+  const float* v;                   // [rows][dv]
+  const float* decay;               // factors: [rows] or [rows][dk]; null with StateDecay::none
+  const float* beta;                // [rows]; null: 1
+  std::int64_t q_stride, k_stride;  // floats from row to row, here and below
   std::int64_t v_stride;
   std::int64_t decay_stride, beta_stride;
-  float* out;                              // [rows][dv]; may be v
+  float* out;  // [rows][dv]; may be v
   std::int64_t out_stride;
-  const float* state_in;                   // [dk][dv]; null: zeros
-  float* state_out;                        // [dk][dv]
-  int dk, dv;                              // dk 1..kMaxStateKeys; dv any
-  int column_begin, column_end;            // of dv; any, but whole sixteens waste nothing
-  int rows;                                // >= 0
+  const float* state_in;         // [dk][dv]; null: zeros
+  float* state_out;              // [dk][dv]
+  int dk, dv;                    // dk 1..kMaxStateKeys; dv any
+  int column_begin, column_end;  // of dv; any, but whole sixteens waste nothing
+  int rows;                      // >= 0
   StateDecay state_decay = StateDecay::none;
   bool delta_rule = false;
   float scale = 1.0f;
@@ -78,9 +78,9 @@ struct SelectiveScanTask {
   const float* dt;     // [rows][channels]: time steps, > 0 (FunctionKernels::time_step)
   const float *b, *c;  // [rows][states]
   std::int64_t x_stride, dt_stride, b_stride, c_stride;  // floats from row to row
-  const float* a;           // [states][channels]: -exp(A_log), a checkpoint's [channels][states] transposed
-  const float* d;           // [channels], or null
-  float* y;                 // [rows][channels]; may be x or dt
+  const float* a;  // [states][channels]: -exp(A_log), a checkpoint's [channels][states] transposed
+  const float* d;  // [channels], or null
+  float* y;        // [rows][channels]; may be x or dt
   std::int64_t y_stride;
   const float* state_in;    // [states][channels]; null: zeros
   float* state_out;         // [states][channels]

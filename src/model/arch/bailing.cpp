@@ -8,7 +8,8 @@ namespace {
 
 void refuse_normed_head(const Fields& f) {
   if (f.flag_or({"norm_head"}, false))
-    f.refuse({"norm_head"}, "norm_head is true, which is supported in GGUF files alone: their converter norms the head");
+    f.refuse({"norm_head"},
+             "norm_head is true, which is supported in GGUF files alone: their converter norms the head");
 }
 
 Attention bailing_attention(const Fields& f) {
@@ -20,9 +21,9 @@ Attention bailing_attention(const Fields& f) {
 }
 
 std::vector<Names::Entry> bailing_names() {
-  return {{"token_embd", "model.word_embeddings"},     {"attn_qkv", "attention.query_key_value"},
-          {"attn_output", "attention.dense"},          {"attn_q_norm", "attention.query_layernorm"},
-          {"attn_k_norm", "attention.key_layernorm"},  {"exp_probs_b", "mlp.gate.expert_bias"}};
+  return {{"token_embd", "model.word_embeddings"},    {"attn_qkv", "attention.query_key_value"},
+          {"attn_output", "attention.dense"},         {"attn_q_norm", "attention.query_layernorm"},
+          {"attn_k_norm", "attention.key_layernorm"}, {"exp_probs_b", "mlp.gate.expert_bias"}};
 }
 
 }  // namespace

@@ -27,16 +27,20 @@ ModelSpec chatglm(const Fields& f) {
   mlp.fused = true;
   mlp.bias = all;
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, mlp); });
-  if (!f.flag_or({"rmsnorm"}, true)) f.refuse({"rmsnorm"}, "rmsnorm is false, but ChatGLM is supported with RMS norms only");
+  if (!f.flag_or({"rmsnorm"}, true))
+    f.refuse({"rmsnorm"}, "rmsnorm is false, but ChatGLM is supported with RMS norms only");
   if (f.flag_or({"apply_residual_connection_post_layernorm"}, false))
     for (Layer& layer : spec.layers)
       for (Half& half : layer.halves) half.keep_normed = true;
   spec.final_norm = f.flag_or({"post_layer_norm"}, true);
   spec.names.layer_prefix = "transformer.encoder.layers.{}.";
   spec.names.hf = {{"token_embd", "transformer.embedding.word_embeddings"},
-                   {"output_norm", "transformer.encoder.final_layernorm"}, {"output", "transformer.output_layer"},
-                   {"attn_qkv", "self_attention.query_key_value"}, {"attn_output", "self_attention.dense"},
-                   {"ffn_gate_up", "mlp.dense_h_to_4h"}, {"ffn_down", "mlp.dense_4h_to_h"}};
+                   {"output_norm", "transformer.encoder.final_layernorm"},
+                   {"output", "transformer.output_layer"},
+                   {"attn_qkv", "self_attention.query_key_value"},
+                   {"attn_output", "self_attention.dense"},
+                   {"ffn_gate_up", "mlp.dense_h_to_4h"},
+                   {"ffn_down", "mlp.dense_4h_to_h"}};
   return spec;
 }
 
@@ -46,9 +50,11 @@ ModelSpec internlm2(const Fields& f) {
   attention.fused = FusedQkv::by_group;
   attention.qkv_bias = attention.out_bias = f.flag_or({"bias"}, false);
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
-  spec.names.hf = {{"token_embd", "model.tok_embeddings"}, {"output", "output"}, {"attn_norm", "attention_norm"},
-                   {"ffn_norm", "ffn_norm"}, {"attn_qkv", "attention.wqkv"}, {"attn_output", "attention.wo"},
-                   {"ffn_gate", "feed_forward.w1"}, {"ffn_up", "feed_forward.w3"}, {"ffn_down", "feed_forward.w2"}};
+  spec.names.hf = {{"token_embd", "model.tok_embeddings"}, {"output", "output"},
+                   {"attn_norm", "attention_norm"},        {"ffn_norm", "ffn_norm"},
+                   {"attn_qkv", "attention.wqkv"},         {"attn_output", "attention.wo"},
+                   {"ffn_gate", "feed_forward.w1"},        {"ffn_up", "feed_forward.w3"},
+                   {"ffn_down", "feed_forward.w2"}};
   return spec;
 }
 
@@ -62,7 +68,8 @@ ModelSpec baichuan(const Fields& f) {
   attention.pairs_in_gguf = true;
   attention.fused = FusedQkv::side_by_side;
   if (!f.is_gguf() && f.count_or({"vocab_size"}, 0) == 125696)
-    f.refuse({"vocab_size"}, "checkpoints of Baichuan 2 norm their head as they run, which is not supported; GGUF files of it are");
+    f.refuse({"vocab_size"},
+             "checkpoints of Baichuan 2 norm their head as they run, which is not supported; GGUF files of it are");
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
   spec.names.hf = {{"attn_qkv", "self_attn.W_pack"}};
   return spec;
@@ -80,9 +87,15 @@ ModelSpec qwen(const Fields& f) {
   mlp.bias = attention.out_bias;
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, mlp); });
   spec.names.layer_prefix = "transformer.h.{}.";
-  spec.names.hf = {{"token_embd", "transformer.wte"}, {"output_norm", "transformer.ln_f"}, {"attn_norm", "ln_1"},
-                   {"ffn_norm", "ln_2"}, {"attn_qkv", "attn.c_attn"}, {"attn_output", "attn.c_proj"},
-                   {"ffn_gate", "mlp.w2"}, {"ffn_up", "mlp.w1"}, {"ffn_down", "mlp.c_proj"}};
+  spec.names.hf = {{"token_embd", "transformer.wte"},
+                   {"output_norm", "transformer.ln_f"},
+                   {"attn_norm", "ln_1"},
+                   {"ffn_norm", "ln_2"},
+                   {"attn_qkv", "attn.c_attn"},
+                   {"attn_output", "attn.c_proj"},
+                   {"ffn_gate", "mlp.w2"},
+                   {"ffn_up", "mlp.w1"},
+                   {"ffn_down", "mlp.c_proj"}};
   return spec;
 }
 
@@ -104,7 +117,8 @@ DeciPart attention_part(const Fields& f, int layer, int heads) {
     const int kv = f.count_of({"", "attention.head_count_kv"}, layer, own, heads);
     return {own == 0, own > 0 && kv == 0, kv};
   }
-  if (!f.has({"block_configs"})) return {false, false, f.count_of({"num_key_value_heads_per_layer|num_key_value_heads"}, layer, heads, heads)};
+  if (!f.has({"block_configs"}))
+    return {false, false, f.count_of({"num_key_value_heads_per_layer|num_key_value_heads"}, layer, heads, heads)};
   const Fields own = f.at_layer({"block_configs"}, layer).at({"attention"});
   const bool linear = own.flag_or({"replace_with_linear"}, false);
   const int group = own.count_or({"n_heads_in_group"}, 0, heads);
@@ -127,7 +141,8 @@ Attention deci_attention(const Fields& f, int heads, int kv_heads) {
   Attention a;
   a.heads = heads;
   a.kv_heads = std::max(1, kv_heads);
-  a.head_dim = f.count_or({"head_dim", "attention.key_length|rope.dimension_count"}, std::max(1, hidden_size(f) / heads), ConfigLimits::head_dim);
+  a.head_dim = f.count_or({"head_dim", "attention.key_length|rope.dimension_count"},
+                          std::max(1, hidden_size(f) / heads), ConfigLimits::head_dim);
   if (heads % a.kv_heads != 0 || std::int64_t{heads} * a.head_dim > ConfigLimits::attention_width)
     f.refuse({"block_configs", "attention.head_count_kv"}, "the KV heads of each layer must divide its heads");
   a.rope = rope_of(f, {.head_dim = a.head_dim});

@@ -30,8 +30,8 @@ bool cohere_slides(const Fields& f, int layer) {
 
 void let_slide(const Fields& f, int layer, const std::optional<RopeSpec>& rope, Attention& a) {
   const bool window = cohere_slides(f, layer);
-  a.visibility = window ? Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 4096))
-                        : Visibility();
+  a.visibility =
+      window ? Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 4096)) : Visibility();
   a.rope = window ? rope : std::nullopt;
 }
 
@@ -56,7 +56,8 @@ ModelSpec cohere2_moe(const Fields& f) {
                                    : f.word_or({"expert_selection_fn"}, "softmax") == "sigmoid";
   experts.router.scores = sigmoid ? RouterSpec::Scores::sigmoid : RouterSpec::Scores::softmax_of_chosen;
   if (!sigmoid) experts.router.renormalise = false;
-  const bool average = experts.shared_inner > 0 && f.word_or({"shared_expert_combination_strategy"}, "average") == "average";
+  const bool average =
+      experts.shared_inner > 0 && f.word_or({"shared_expert_combination_strategy"}, "average") == "average";
   const int every_dense = std::max(1, f.count_or({"prefix_dense_sliding_window_pattern"}, 1));
   const int leading = f.count_or({"first_k_dense_replace"}, 0);
   const int every = std::max(1, f.count_or({"sliding_window_pattern"}, 4));
@@ -64,7 +65,8 @@ ModelSpec cohere2_moe(const Fields& f) {
     const bool dense = is_dense_layer(f, layer, 0);
     const bool otherwise = layer < leading ? (layer + 1) % every_dense != 0 : (layer - leading + 1) % every != 0;
     const bool window = layer_is(f, layer, "sliding_attention", otherwise);
-    attention.visibility = Visibility::window(window ? f.integer_or({"sliding_window", "attention.sliding_window"}, 4096) : 0);
+    attention.visibility =
+        Visibility::window(window ? f.integer_or({"sliding_window", "attention.sliding_window"}, 4096) : 0);
     attention.rope = window || (dense && every_dense == 1) ? rope : std::nullopt;
     Mlp mlp = gated_mlp(f);
     mlp.inner = f.count_or({"prefix_dense_intermediate_size"}, mlp.inner, ConfigLimits::inner);

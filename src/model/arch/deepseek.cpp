@@ -9,7 +9,8 @@
 namespace espalier {
 namespace {
 
-ModelSpec latent_decoder(const Fields& f, const RouterHabits& habits, int dense_first, const Block& attention, bool bias = false) {
+ModelSpec latent_decoder(const Fields& f, const RouterHabits& habits, int dense_first, const Block& attention,
+                         bool bias = false) {
   Mlp mlp = gated_mlp(f);
   mlp.bias = bias;
   if (!f.has({"n_routed_experts|num_local_experts|num_experts", "expert_count"}))
@@ -27,7 +28,8 @@ ModelSpec latent_decoder(const Fields& f, const RouterHabits& habits, int dense_
 
 // Small models of the class keep plain attention (use_mla false).
 ModelSpec deepseek_v2(const Fields& f) {
-  const RouterHabits habits{.sigmoid = false, .corrected = false, .renormalise = false, .never_renormalise_softmax = true};
+  const RouterHabits habits{
+      .sigmoid = false, .corrected = false, .renormalise = false, .never_renormalise_softmax = true};
   return latent_decoder(f, habits, 0,
                         f.flag_or({"use_mla"}, true) ? Block(latent_attention(f)) : Block(grouped_attention(f)),
                         f.flag_or({"mlp_bias"}, false));
@@ -82,9 +84,11 @@ ModelSpec minicpm3(const Fields& f) {
 ModelSpec mistral4(const Fields& f) {
   LatentAttention attention = latent_attention(f);
   const Fields rope = f.is_gguf() ? f : f.at({"rope_parameters"});
-  attention.query_scale.beta = static_cast<float>(rope.number_or({"llama_4_scaling_beta", "attention.temperature_scale"}, 0));
+  attention.query_scale.beta =
+      static_cast<float>(rope.number_or({"llama_4_scaling_beta", "attention.temperature_scale"}, 0));
   attention.query_scale.period = rope.integer_or(
-      {"original_max_position_embeddings", "attention.temperature_length|rope.scaling.original_context_length"}, 8192, 1);
+      {"original_max_position_embeddings", "attention.temperature_length|rope.scaling.original_context_length"}, 8192,
+      1);
   Experts experts = deepseek_experts(f, {.sigmoid = false, .corrected = false, .renormalise = true});
   experts.router.group_by_two = true;
   experts.fused = FusedExperts::rows;

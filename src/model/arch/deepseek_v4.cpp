@@ -22,7 +22,8 @@ Compression compression_of(const Fields& f, int layer) {
     const int every = f.count_of(ratios, layer, 0, 1 << 16);
     return {every, every > 0 && every < 16};
   }
-  const std::string otherwise = layer < 2 || layer % 2 == 0 ? "heavily_compressed_attention" : "compressed_sparse_attention";
+  const std::string otherwise =
+      layer < 2 || layer % 2 == 0 ? "heavily_compressed_attention" : "compressed_sparse_attention";
   const std::string type = f.word_of({"layer_types"}, layer, otherwise);
   const Fields rates = f.at({"compress_rates"});
   if (type == "compressed_sparse_attention")
@@ -73,7 +74,8 @@ CompressedAttention attention_of(const Fields& f, int layer) {
     a.index_dim = f.count_or({"index_head_dim", "attention.indexer.key_length"}, 128, ConfigLimits::key_dim);
     a.index_kept = f.count_or({"index_topk", "attention.indexer.top_k"}, 512, ConfigLimits::positions);
   }
-  if (a.head_dim < 1 || a.heads * a.head_dim > ConfigLimits::attention_width || a.heads % a.groups != 0 || a.every > 1 << 16 ||
+  if (a.head_dim < 1 || a.heads * a.head_dim > ConfigLimits::attention_width || a.heads % a.groups != 0 ||
+      a.every > 1 << 16 ||
       (compression.chosen && (a.index_dim < a.rope.dims() || a.index_heads < 1 || a.index_kept < 1)))
     f.refuse({"o_groups", "attention.output_group_count"},
              fmt::format("{} heads of {} values in {} groups, with {} index heads of {} that keep {}, are not possible",
@@ -90,7 +92,8 @@ Experts experts_of_layer(const Fields& f, int layer) {
   e.shared_inner = e.inner;
   const int hashed = f.count_or({"num_hash_layers", "hash_layer_count"}, 3);
   e.by_token = f.has({"mlp_layer_types"}) ? f.word_of({"mlp_layer_types"}, layer, "moe") == "hash_moe" : layer < hashed;
-  const auto limit = static_cast<float>(f.number_of({"swiglu_limit", "swiglu_clamp_exp"}, f.is_gguf() ? layer : -1, 10));
+  const auto limit =
+      static_cast<float>(f.number_of({"swiglu_limit", "swiglu_clamp_exp"}, f.is_gguf() ? layer : -1, 10));
   if (limit > 0) e.how.gate_limit = e.how.up_limit = limit;
   e.gate = "w1";
   e.down = "w2";
@@ -108,10 +111,13 @@ ModelSpec deepseek_v4(const Fields& f) {
   streams.norm_eps = rms_eps(f);
   // GGUF files count layers without those that predict further tokens.
   const int layers = f.count({"num_hidden_layers", "block_count"}, ConfigLimits::layers);
-  ModelSpec spec = decoder(f, [&](int layer) {
-    return streams.layer({{attention_of(f, layer), "attn_norm", "hc_attn_fn", "hc_attn_base", "hc_attn_scale"},
-                          {experts_of_layer(f, layer), "ffn_norm", "hc_ffn_fn", "hc_ffn_base", "hc_ffn_scale"}});
-  }, layers);
+  ModelSpec spec = decoder(
+      f,
+      [&](int layer) {
+        return streams.layer({{attention_of(f, layer), "attn_norm", "hc_attn_fn", "hc_attn_base", "hc_attn_scale"},
+                              {experts_of_layer(f, layer), "ffn_norm", "hc_ffn_fn", "hc_ffn_base", "hc_ffn_scale"}});
+      },
+      layers);
   spec.enter = [streams](Builder& b, Rows x) { return streams.enter(b, x); };
   spec.leave = [streams](Builder& b, Rows x) { return streams.leave(b, x); };
   spec.names.hf = {{"token_embd", "model.embed_tokens|model.embed"},

@@ -44,17 +44,24 @@ ModelSpec exaone(const Fields& f) {
   mlp.bias = f.flag_or({"mlp_bias"}, false);
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, mlp); });
   spec.names.layer_prefix = "transformer.h.{}.";
-  spec.names.hf = {{"token_embd", "transformer.wte"}, {"output_norm", "transformer.ln_f"},
-                   {"attn_norm", "ln_1"}, {"ffn_norm", "ln_2"},
-                   {"attn_q", "attn.attention.q_proj"}, {"attn_k", "attn.attention.k_proj"},
-                   {"attn_v", "attn.attention.v_proj"}, {"attn_output", "attn.attention.out_proj"},
-                   {"ffn_gate", "mlp.c_fc_0"}, {"ffn_up", "mlp.c_fc_1"}, {"ffn_down", "mlp.c_proj"}};
+  spec.names.hf = {{"token_embd", "transformer.wte"},
+                   {"output_norm", "transformer.ln_f"},
+                   {"attn_norm", "ln_1"},
+                   {"ffn_norm", "ln_2"},
+                   {"attn_q", "attn.attention.q_proj"},
+                   {"attn_k", "attn.attention.k_proj"},
+                   {"attn_v", "attn.attention.v_proj"},
+                   {"attn_output", "attn.attention.out_proj"},
+                   {"ffn_gate", "mlp.c_fc_0"},
+                   {"ffn_up", "mlp.c_fc_1"},
+                   {"ffn_down", "mlp.c_proj"}};
   return spec;
 }
 
 ModelSpec exaone4(const Fields& f) {
   ModelSpec spec = decoder(f, [&](int layer) { return post_norm(exaone4_attention(f, layer), gated_mlp(f)); });
-  spec.names.hf = {{"post_attention_norm", "post_attention_layernorm"}, {"post_ffw_norm", "post_feedforward_layernorm"}};
+  spec.names.hf = {{"post_attention_norm", "post_attention_layernorm"},
+                   {"post_ffw_norm", "post_feedforward_layernorm"}};
   return spec;
 }
 

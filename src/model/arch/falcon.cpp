@@ -21,7 +21,8 @@ Mlp falcon_mlp(int inner, ActivationKind kind, bool bias) {
 Attention falcon_attention(const Fields& f, bool grouped) {
   Attention a = attention_heads(f);
   const bool many = f.flag_or({"multi_query"}, true);
-  if (!f.is_gguf()) a.kv_heads = grouped ? std::max(1, f.count_or({"num_kv_heads|n_head_kv"}, a.heads, a.heads)) : many ? 1 : a.heads;
+  if (!f.is_gguf())
+    a.kv_heads = grouped ? std::max(1, f.count_or({"num_kv_heads|n_head_kv"}, a.heads, a.heads)) : many ? 1 : a.heads;
   if (a.heads % a.kv_heads != 0) f.refuse({"num_kv_heads"}, "num_kv_heads must divide num_attention_heads");
   a.fused = FusedQkv::by_group;
   a.qkv_bias = a.out_bias = f.flag_or({"bias"}, false);
@@ -42,12 +43,15 @@ Rows falcon_layer(Builder& b, Layer layer, Rows x) {
   return b.run(layer, x);
 }
 
-const std::vector<Names::Entry> kBloomNames = {
-    {"attn_qkv", "self_attention.query_key_value"}, {"attn_output", "self_attention.dense"},
-    {"attn_norm", "input_layernorm"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_up", "mlp.dense_h_to_4h"}, {"ffn_down", "mlp.dense_4h_to_h"},
-    {"token_embd", "transformer.word_embeddings"}, {"output_norm", "transformer.ln_f"},
-    {"token_embd_norm", "transformer.word_embeddings_layernorm"}};
+const std::vector<Names::Entry> kBloomNames = {{"attn_qkv", "self_attention.query_key_value"},
+                                               {"attn_output", "self_attention.dense"},
+                                               {"attn_norm", "input_layernorm"},
+                                               {"ffn_norm", "post_attention_layernorm"},
+                                               {"ffn_up", "mlp.dense_h_to_4h"},
+                                               {"ffn_down", "mlp.dense_4h_to_h"},
+                                               {"token_embd", "transformer.word_embeddings"},
+                                               {"output_norm", "transformer.ln_f"},
+                                               {"token_embd_norm", "transformer.word_embeddings_layernorm"}};
 
 }  // namespace
 
@@ -100,19 +104,22 @@ ModelSpec mpt(const Fields& f) {
   attention.scale = static_cast<float>(own.number_or({"softmax_scale"}, 0));
   attention.clip = static_cast<float>(own.number_or({"clip_qkv", "attention.clamp_kqv"}, 0, {.low = 0}));
   if (own.flag_or({"qk_ln"}, false) || own.word_or({"attn_type"}, "multihead_attention") != "multihead_attention")
-    own.refuse({"qk_ln"}, "normed query and key heads, and attn_type other than multihead_attention, are not supported for MPT");
+    own.refuse({"qk_ln"},
+               "normed query and key heads, and attn_type other than multihead_attention, are not supported for MPT");
   const double steepest = own.number_or({"alibi_bias_max", "attention.max_alibi_bias"}, f.is_gguf() ? 0 : 8);
   if (!own.flag_or({"alibi"}, true)) own.refuse({"alibi"}, "alibi is false, but MPT without ALiBi is not supported");
   if (steepest > 0) attention.slopes = alibi_slopes(attention.heads, steepest);
   const int ratio = f.count_or({"expansion_ratio"}, 4, 64);
   const int inner = f.count_or({"", "feed_forward_length"}, ratio * hidden_size(f), ConfigLimits::inner);
-  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, falcon_mlp(inner, ActivationKind::gelu_erf, false)); });
+  ModelSpec spec =
+      decoder(f, [&](int) { return pre_norm(attention, falcon_mlp(inner, ActivationKind::gelu_erf, false)); });
   spec.norm.kind = NormOp::Kind::layer;
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.names.layer_prefix = "transformer.blocks.{}.";
   spec.names.hf = {{"token_embd", "transformer.wte"}, {"output_norm", "transformer.norm_f"},
-                   {"attn_norm", "norm_1"}, {"ffn_norm", "norm_2"}, {"attn_qkv", "attn.Wqkv"},
-                   {"attn_output", "attn.out_proj"}, {"ffn_up", "ffn.up_proj"}, {"ffn_down", "ffn.down_proj"}};
+                   {"attn_norm", "norm_1"},           {"ffn_norm", "norm_2"},
+                   {"attn_qkv", "attn.Wqkv"},         {"attn_output", "attn.out_proj"},
+                   {"ffn_up", "ffn.up_proj"},         {"ffn_down", "ffn.down_proj"}};
   return spec;
 }
 

@@ -73,10 +73,13 @@ ModelSpec falcon_h1(const Fields& f) {
   spec.embedding_scale = multiplier(f, "embedding_multiplier");
   spec.logit_scale = multiplier(f, "lm_head_multiplier");
   spec.names.hf = mamba_names("mamba");
-  for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{
-           {"output_norm", "model.final_layernorm"}, {"ffn_norm", "pre_ff_layernorm"}, {"ssm_dt", "mamba.dt_bias"},
-           {"ffn_gate", "feed_forward.gate_proj"}, {"ffn_up", "feed_forward.up_proj"},
-           {"ffn_down", "feed_forward.down_proj"}})
+  for (const auto& [role, name] :
+       std::initializer_list<std::pair<std::string_view, const char*>>{{"output_norm", "model.final_layernorm"},
+                                                                       {"ffn_norm", "pre_ff_layernorm"},
+                                                                       {"ssm_dt", "mamba.dt_bias"},
+                                                                       {"ffn_gate", "feed_forward.gate_proj"},
+                                                                       {"ffn_up", "feed_forward.up_proj"},
+                                                                       {"ffn_down", "feed_forward.down_proj"}})
     spec.names.hf.push_back({role, name});
   return spec;
 }

@@ -100,7 +100,8 @@ struct StreamLayer {
     altup.correct(b, predicted, x);
     const Rows first = b.copy(altup.stream(predicted, altup.active));
     if (altup.scaled)
-      b.emit(CombineOp{.in = first, .out = first, .by = b.vector("altup_correct_scale", {x.width}, b.is_gguf() ? ".weight" : "")});
+      b.emit(CombineOp{
+          .in = first, .out = first, .by = b.vector("altup_correct_scale", {x.width}, b.is_gguf() ? ".weight" : "")});
     const Rows more = inputs(b, first);
     for (int i = 1; i < altup.streams; ++i) b.add(altup.stream(predicted, i), more);
     return predicted;
@@ -116,7 +117,8 @@ ModelSpec gemma3n(const Fields& f) {
   altup.scaled = f.flag_or({"altup_correct_scale"}, true);
   PerLayerInputs inputs;
   inputs.width = std::max(1, f.count_or({"hidden_size_per_layer_input", "embedding_length_per_layer_input"}, 256));
-  inputs.vocabulary = static_cast<int>(f.integer_or({"vocab_size_per_layer_input"}, 262144, 1, ConfigLimits::vocabulary));
+  inputs.vocabulary =
+      static_cast<int>(f.integer_or({"vocab_size_per_layer_input"}, 262144, 1, ConfigLimits::vocabulary));
   inputs.activation.kind = activation_of(f, "gelu_pytorch_tanh");
   const int layers = layer_count(f), rank = std::max(1, f.count_or({"laurel_rank"}, 64));
   ModelSpec spec = gemma_decoder(f, [&](int layer) {
@@ -129,15 +131,22 @@ ModelSpec gemma3n(const Fields& f) {
                                                   f.says_null({"final_logit_softcapping"}) ? 0 : 30));
   spec.enter = [=](Builder& b, Rows x) { return altup.enter(b, inputs.enter(b, x)); };
   spec.leave = [=](Builder& b, Rows x) { return altup.leave(b, x); };
-  const std::vector<Names::Entry> names = {
-      {"per_layer_token_embd", "model.embed_tokens_per_layer"}, {"per_layer_model_proj", "model.per_layer_model_projection"},
-      {"per_layer_proj_norm", "model.per_layer_projection_norm"}, {"inp_gate", "per_layer_input_gate"},
-      {"proj", "per_layer_projection"}, {"post_norm", "post_per_layer_input_norm"},
-      {"altup_proj", "model.altup_projections"}, {"altup_unembd_proj", "model.altup_unembed_projections"},
-      {"altup_router", "altup.modality_router"}, {"altup_router_norm", "altup.router_norm"},
-      {"altup_predict_coef", "altup.prediction_coefs"}, {"altup_correct_coef", "altup.correction_coefs"},
-      {"altup_correct_scale", "altup.correct_output_scale"}, {"laurel_l", "laurel.linear_left"},
-      {"laurel_r", "laurel.linear_right"}, {"laurel_post_norm", "laurel.post_laurel_norm"}};
+  const std::vector<Names::Entry> names = {{"per_layer_token_embd", "model.embed_tokens_per_layer"},
+                                           {"per_layer_model_proj", "model.per_layer_model_projection"},
+                                           {"per_layer_proj_norm", "model.per_layer_projection_norm"},
+                                           {"inp_gate", "per_layer_input_gate"},
+                                           {"proj", "per_layer_projection"},
+                                           {"post_norm", "post_per_layer_input_norm"},
+                                           {"altup_proj", "model.altup_projections"},
+                                           {"altup_unembd_proj", "model.altup_unembed_projections"},
+                                           {"altup_router", "altup.modality_router"},
+                                           {"altup_router_norm", "altup.router_norm"},
+                                           {"altup_predict_coef", "altup.prediction_coefs"},
+                                           {"altup_correct_coef", "altup.correction_coefs"},
+                                           {"altup_correct_scale", "altup.correct_output_scale"},
+                                           {"laurel_l", "laurel.linear_left"},
+                                           {"laurel_r", "laurel.linear_right"},
+                                           {"laurel_post_norm", "laurel.post_laurel_norm"}};
   spec.names.hf.insert(spec.names.hf.end(), names.begin(), names.end());
   return spec;
 }

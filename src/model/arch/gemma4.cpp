@@ -20,7 +20,8 @@ bool slides(const Fields& f, int layer, int layers) {
 // Heads of full layers, or what the checkpoint says of a single one.
 void fit_heads(const Fields& f, int layer, bool window, Attention& a) {
   if (f.is_gguf()) {
-    if (window) a.head_dim = a.value_dim = f.count_or({"", "attention.key_length_swa"}, a.head_dim, ConfigLimits::head_dim);
+    if (window)
+      a.head_dim = a.value_dim = f.count_or({"", "attention.key_length_swa"}, a.head_dim, ConfigLimits::head_dim);
     return;
   }
   if (const Fields all = f.at({"per_layer_config"}); f.has({"per_layer_config"})) {
@@ -29,7 +30,12 @@ void fit_heads(const Fields& f, int layer, bool window, Attention& a) {
     a.head_dim = std::max(1, own.count_or({"head_dim"}, a.head_dim, ConfigLimits::head_dim));
     a.kv_heads = std::max(1, own.count_or({"num_key_value_heads"}, a.kv_heads, a.heads));
     for (const auto& [field, value] : own.object().items())
-      if (!own.was_asked(field)) own.refuse({field}, fmt::format("per_layer_config has {}, but only head_dim and num_key_value_heads may differ between layers here", field));
+      if (!own.was_asked(field))
+        own.refuse(
+            {field},
+            fmt::format(
+                "per_layer_config has {}, but only head_dim and num_key_value_heads may differ between layers here",
+                field));
   } else if (!window) {
     a.head_dim = std::max(1, f.count_or({"global_head_dim"}, 512, ConfigLimits::head_dim));
     if (f.flag_or({"attention_k_eq_v"}, false))
@@ -108,12 +114,14 @@ struct Gemma4Layer {
 };
 
 std::optional<Experts> experts_of_gemma(const Fields& f) {
-  if (f.is_gguf() ? f.count_or({"", "expert_count"}, 0) == 0 : !f.flag_or({"enable_moe_block"}, false)) return std::nullopt;
+  if (f.is_gguf() ? f.count_or({"", "expert_count"}, 0) == 0 : !f.flag_or({"enable_moe_block"}, false))
+    return std::nullopt;
   Experts e;
   e.router.count = f.count({"num_experts", "expert_count"}, ConfigLimits::experts);
   e.router.chosen = f.count({"top_k_experts", "expert_used_count"}, e.router.count);
   e.router.renormalise = true;
-  e.inner = f.count({"moe_intermediate_size|expert_intermediate_size", "expert_feed_forward_length"}, ConfigLimits::inner);
+  e.inner =
+      f.count({"moe_intermediate_size|expert_intermediate_size", "expert_feed_forward_length"}, ConfigLimits::inner);
   e.how.activation.kind = activation_of(f, "gelu_pytorch_tanh");
   return e;
 }
@@ -125,11 +133,13 @@ ModelSpec gemma4(const Fields& f) {
   const FieldName width{"hidden_size_per_layer_input", "embedding_length_per_layer_input"};
   const bool small = f.word_or({"model_type"}, "").starts_with("gemma4_unified") || f.says_null(width) || f.is_gguf();
   inputs->width = f.count_or(width, small ? 0 : 256);
-  inputs->vocabulary = static_cast<int>(f.integer_or({"vocab_size_per_layer_input"}, 262144, 1, ConfigLimits::vocabulary));
+  inputs->vocabulary =
+      static_cast<int>(f.integer_or({"vocab_size_per_layer_input"}, 262144, 1, ConfigLimits::vocabulary));
   inputs->activation.kind = activation_of(f, "gelu_pytorch_tanh");
   if (inputs->width == 0) inputs.reset();
   if (f.word_or({"use_bidirectional_attention"}, "") == "all")
-    f.refuse({"use_bidirectional_attention"}, "use_bidirectional_attention is \"all\", but such a model embeds texts and cannot generate");
+    f.refuse({"use_bidirectional_attention"},
+             "use_bidirectional_attention is \"all\", but such a model embeds texts and cannot generate");
   const int layers = layer_count(f), sharing = f.count_or({"num_kv_shared_layers"}, 0, layers);
   ModelSpec spec = gemma_decoder(f, [&](int layer) {
     Mlp mlp;
@@ -142,14 +152,20 @@ ModelSpec gemma4(const Fields& f) {
   });
   spec.norm.one_plus = false;
   if (inputs) spec.enter = [inputs](Builder& b, Rows x) { return inputs->enter(b, x); };
-  const std::vector<Names::Entry> names = {
-      {"per_layer_token_embd", "model.embed_tokens_per_layer"}, {"per_layer_model_proj", "model.per_layer_model_projection"},
-      {"per_layer_proj_norm", "model.per_layer_projection_norm"}, {"inp_gate", "per_layer_input_gate"},
-      {"proj", "per_layer_projection"}, {"post_norm", "post_per_layer_input_norm"},
-      {"layer_output_scale", "layer_scalar"}, {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
-      {"post_ffw_norm_1", "post_feedforward_layernorm_1"}, {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
-      {"ffn_gate_inp", "router.proj"}, {"router_scale", "router.scale"}, {"router_by_expert", "router.per_expert_scale"},
-      {"ffn_exps", "experts"}};
+  const std::vector<Names::Entry> names = {{"per_layer_token_embd", "model.embed_tokens_per_layer"},
+                                           {"per_layer_model_proj", "model.per_layer_model_projection"},
+                                           {"per_layer_proj_norm", "model.per_layer_projection_norm"},
+                                           {"inp_gate", "per_layer_input_gate"},
+                                           {"proj", "per_layer_projection"},
+                                           {"post_norm", "post_per_layer_input_norm"},
+                                           {"layer_output_scale", "layer_scalar"},
+                                           {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+                                           {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+                                           {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
+                                           {"ffn_gate_inp", "router.proj"},
+                                           {"router_scale", "router.scale"},
+                                           {"router_by_expert", "router.per_expert_scale"},
+                                           {"ffn_exps", "experts"}};
   spec.names.hf.insert(spec.names.hf.end(), names.begin(), names.end());
   return spec;
 }

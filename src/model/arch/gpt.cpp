@@ -16,20 +16,28 @@ ModelSpec gpt2(const Fields& f) {
   mlp.how.activation.kind = activation_of(f, "gelu_new");
   mlp.gated = false;
   mlp.bias = true;
-  const float scale = f.flag_or({"scale_attn_weights"}, true) ? 1.0f / std::sqrt(static_cast<float>(attention.head_dim)) : 1.0f;
+  const float scale =
+      f.flag_or({"scale_attn_weights"}, true) ? 1.0f / std::sqrt(static_cast<float>(attention.head_dim)) : 1.0f;
   const bool by_layer = f.flag_or({"scale_attn_by_inverse_layer_idx"}, false);
   ModelSpec spec = decoder(f, [&](int layer) {
     attention.scale = by_layer ? scale / static_cast<float>(layer + 1) : scale;
     return pre_norm(attention, mlp);
   });
-  spec.norm = {NormOp::Kind::layer, static_cast<float>(f.number_or({"layer_norm_epsilon", "attention.layer_norm_epsilon"}, 1e-5)), true, true};
+  spec.norm = {NormOp::Kind::layer,
+               static_cast<float>(f.number_or({"layer_norm_epsilon", "attention.layer_norm_epsilon"}, 1e-5)), true,
+               true};
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.transposed = true;
   spec.positions = f.count({"n_positions|max_position_embeddings", "context_length"}, 1 << 20);
   spec.names.layer_prefix = "transformer.h.{}.";
-  spec.names.hf = {{"token_embd", "transformer.wte"}, {"position_embd", "transformer.wpe"},
-                   {"output_norm", "transformer.ln_f"}, {"attn_norm", "ln_1"}, {"ffn_norm", "ln_2"},
-                   {"attn_qkv", "attn.c_attn"}, {"attn_output", "attn.c_proj"}, {"ffn_up", "mlp.c_fc"},
+  spec.names.hf = {{"token_embd", "transformer.wte"},
+                   {"position_embd", "transformer.wpe"},
+                   {"output_norm", "transformer.ln_f"},
+                   {"attn_norm", "ln_1"},
+                   {"ffn_norm", "ln_2"},
+                   {"attn_qkv", "attn.c_attn"},
+                   {"attn_output", "attn.c_proj"},
+                   {"ffn_up", "mlp.c_fc"},
                    {"ffn_down", "mlp.c_proj"}};
   return spec;
 }
@@ -53,9 +61,12 @@ ModelSpec gpt_neox(const Fields& f) {
   spec.norm.kind = NormOp::Kind::layer;
   spec.norm.bias = true;
   spec.names.layer_prefix = "gpt_neox.layers.{}.";
-  spec.names.hf = {{"token_embd", "gpt_neox.embed_in"}, {"output_norm", "gpt_neox.final_layer_norm"},
-                   {"output", "embed_out"}, {"attn_qkv", "attention.query_key_value"},
-                   {"attn_output", "attention.dense"}, {"ffn_up", "mlp.dense_h_to_4h"},
+  spec.names.hf = {{"token_embd", "gpt_neox.embed_in"},
+                   {"output_norm", "gpt_neox.final_layer_norm"},
+                   {"output", "embed_out"},
+                   {"attn_qkv", "attention.query_key_value"},
+                   {"attn_output", "attention.dense"},
+                   {"ffn_up", "mlp.dense_h_to_4h"},
                    {"ffn_down", "mlp.dense_4h_to_h"}};
   return spec;
 }

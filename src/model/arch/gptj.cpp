@@ -9,7 +9,8 @@ namespace {
 
 Mlp gptj_mlp(const Fields& f, std::string_view activation) {
   Mlp mlp;
-  mlp.inner = f.count_or({"n_inner|intermediate_size|ffn_dim", "feed_forward_length"}, 4 * hidden_size(f), ConfigLimits::inner);
+  mlp.inner =
+      f.count_or({"n_inner|intermediate_size|ffn_dim", "feed_forward_length"}, 4 * hidden_size(f), ConfigLimits::inner);
   mlp.how.activation.kind = activation_of(f, activation);
   mlp.gated = false;
   mlp.bias = true;
@@ -17,8 +18,10 @@ Mlp gptj_mlp(const Fields& f, std::string_view activation) {
 }
 
 void layer_norms(const Fields& f, ModelSpec& spec) {
-  spec.norm = {NormOp::Kind::layer,
-               static_cast<float>(f.number_or({"layer_norm_epsilon|layer_norm_eps", "attention.layer_norm_epsilon"}, 1e-5)), true, true};
+  spec.norm = {
+      NormOp::Kind::layer,
+      static_cast<float>(f.number_or({"layer_norm_epsilon|layer_norm_eps", "attention.layer_norm_epsilon"}, 1e-5)),
+      true, true};
 }
 
 void learned_positions(const Fields& f, ModelSpec& spec) {
@@ -33,8 +36,8 @@ ModelSpec side_by_side(const Fields& f, Attention attention) {
   spec.head_bias = true;
   spec.names.layer_prefix = "transformer.h.{}.";
   spec.names.hf = {{"token_embd", "transformer.wte"}, {"output_norm", "transformer.ln_f"}, {"attn_norm", "ln_1"},
-                   {"attn_q", "attn.q_proj"}, {"attn_k", "attn.k_proj"}, {"attn_v", "attn.v_proj"},
-                   {"attn_qkv", "attn.qkv_proj"}, {"attn_output", "attn.out_proj"}, {"ffn_up", "mlp.fc_in"},
+                   {"attn_q", "attn.q_proj"},         {"attn_k", "attn.k_proj"},           {"attn_v", "attn.v_proj"},
+                   {"attn_qkv", "attn.qkv_proj"},     {"attn_output", "attn.out_proj"},    {"ffn_up", "mlp.fc_in"},
                    {"ffn_down", "mlp.fc_out"}};
   return spec;
 }
@@ -61,7 +64,8 @@ ModelSpec codegen(const Fields& f) {
   Attention attention = attention_heads(f);
   attention.fused = FusedQkv::by_quarter;
   attention.kv_heads = attention.heads;
-  if (attention.heads % 4 != 0) f.refuse({"n_head"}, "n_head must be a multiple of 4, as CodeGen's tensors have four parts");
+  if (attention.heads % 4 != 0)
+    f.refuse({"n_head"}, "n_head must be a multiple of 4, as CodeGen's tensors have four parts");
   return side_by_side(f, attention);
 }
 
@@ -77,9 +81,14 @@ ModelSpec gpt_bigcode(const Fields& f) {
   learned_positions(f, spec);
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.names.layer_prefix = "transformer.h.{}.";
-  spec.names.hf = {{"token_embd", "transformer.wte"}, {"position_embd", "transformer.wpe"},
-                   {"output_norm", "transformer.ln_f"}, {"attn_norm", "ln_1"}, {"ffn_norm", "ln_2"},
-                   {"attn_qkv", "attn.c_attn"}, {"attn_output", "attn.c_proj"}, {"ffn_up", "mlp.c_fc"},
+  spec.names.hf = {{"token_embd", "transformer.wte"},
+                   {"position_embd", "transformer.wpe"},
+                   {"output_norm", "transformer.ln_f"},
+                   {"attn_norm", "ln_1"},
+                   {"ffn_norm", "ln_2"},
+                   {"attn_qkv", "attn.c_attn"},
+                   {"attn_output", "attn.c_proj"},
+                   {"ffn_up", "mlp.c_fc"},
                    {"ffn_down", "mlp.c_proj"}};
   return spec;
 }
@@ -89,13 +98,16 @@ static bool is_local(const Fields& f, int layer) {
   const Json* groups = f.find({"attention_types"});
   if (groups == nullptr || !groups->is_array()) return layer % 2 == 1;
   for (const Json& group : *groups) {
-    if (!group.is_array() || group.size() != 2 || !group[0].is_array() || group[0].empty() || !group[1].is_number_integer()) break;
+    if (!group.is_array() || group.size() != 2 || !group[0].is_array() || group[0].empty() ||
+        !group[1].is_number_integer())
+      break;
     const auto each = static_cast<int>(group[0].size());
     const auto count = group[1].get<std::int64_t>() * each;
     if (layer < count) return group[0][static_cast<std::size_t>(layer % each)] == "local";
     layer -= static_cast<int>(count);
   }
-  f.refuse({"attention_types"}, "attention_types must be a list of [[kinds of layers], repetitions] that covers all layers");
+  f.refuse({"attention_types"},
+           "attention_types must be a list of [[kinds of layers], repetitions] that covers all layers");
   return false;
 }
 
@@ -111,11 +123,17 @@ ModelSpec gpt_neo(const Fields& f) {
   learned_positions(f, spec);
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.names.layer_prefix = "transformer.h.{}.";
-  spec.names.hf = {{"token_embd", "transformer.wte"}, {"position_embd", "transformer.wpe"},
-                   {"output_norm", "transformer.ln_f"}, {"attn_norm", "ln_1"}, {"ffn_norm", "ln_2"},
-                   {"attn_q", "attn.attention.q_proj"}, {"attn_k", "attn.attention.k_proj"},
-                   {"attn_v", "attn.attention.v_proj"}, {"attn_output", "attn.attention.out_proj"},
-                   {"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}};
+  spec.names.hf = {{"token_embd", "transformer.wte"},
+                   {"position_embd", "transformer.wpe"},
+                   {"output_norm", "transformer.ln_f"},
+                   {"attn_norm", "ln_1"},
+                   {"ffn_norm", "ln_2"},
+                   {"attn_q", "attn.attention.q_proj"},
+                   {"attn_k", "attn.attention.k_proj"},
+                   {"attn_v", "attn.attention.v_proj"},
+                   {"attn_output", "attn.attention.out_proj"},
+                   {"ffn_up", "mlp.c_fc"},
+                   {"ffn_down", "mlp.c_proj"}};
   return spec;
 }
 
@@ -135,10 +153,15 @@ ModelSpec opt(const Fields& f) {
   spec.embedding = f.count_or({"word_embed_proj_dim"}, 0, ConfigLimits::hidden);
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.names.layer_prefix = "model.decoder.layers.{}.";
-  spec.names.hf = {{"token_embd", "model.decoder.embed_tokens"}, {"position_embd", "model.decoder.embed_positions"},
-                   {"output_norm", "model.decoder.final_layer_norm"}, {"project_in", "model.decoder.project_in"},
-                   {"project_out", "model.decoder.project_out"}, {"attn_norm", "self_attn_layer_norm"},
-                   {"ffn_norm", "final_layer_norm"}, {"attn_output", "self_attn.out_proj"}, {"ffn_up", "fc1"},
+  spec.names.hf = {{"token_embd", "model.decoder.embed_tokens"},
+                   {"position_embd", "model.decoder.embed_positions"},
+                   {"output_norm", "model.decoder.final_layer_norm"},
+                   {"project_in", "model.decoder.project_in"},
+                   {"project_out", "model.decoder.project_out"},
+                   {"attn_norm", "self_attn_layer_norm"},
+                   {"ffn_norm", "final_layer_norm"},
+                   {"attn_output", "self_attn.out_proj"},
+                   {"ffn_up", "fc1"},
                    {"ffn_down", "fc2"}};
   return spec;
 }

@@ -9,7 +9,8 @@ namespace espalier {
 
 void granite_scales(const Fields& f, ModelSpec& spec) {
   spec.embedding_scale = static_cast<float>(f.number_or({"embedding_multiplier", "embedding_scale"}, 1));
-  spec.logit_scale = static_cast<float>(1 / f.number_or({"logits_scaling", "logit_scale"}, 1, {.low = 0, .above_low = true}));
+  spec.logit_scale =
+      static_cast<float>(1 / f.number_or({"logits_scaling", "logit_scale"}, 1, {.low = 0, .above_low = true}));
   const auto residual = static_cast<float>(f.number_or({"residual_multiplier", "residual_scale"}, 1));
   for (Layer& layer : spec.layers)
     for (Half& half : layer.halves) half.scale = residual;
@@ -34,7 +35,8 @@ ModelSpec granite(const Fields& f) {
 // Granite 4.1: sinks, windows in most layers, a base of rotation for each (0: none).
 void granite_slides(const Fields& f, int layer, Attention& a) {
   const bool window = layer_is(f, layer, "sliding_attention", layer % 4 != 0);
-  const std::int64_t size = f.says_null({"sliding_window"}) ? 0 : f.integer_or({"sliding_window", "attention.sliding_window"}, 128);
+  const std::int64_t size =
+      f.says_null({"sliding_window"}) ? 0 : f.integer_or({"sliding_window", "attention.sliding_window"}, 128);
   a.visibility = Visibility::window(window ? size : 0);
   a.sinks = true;
   if (!f.has({"layer_rope_theta"})) return;
@@ -57,7 +59,8 @@ ModelSpec minicpm(const Fields& f) {
   for (Layer& layer : spec.layers)
     for (Half& half : layer.halves) half.scale = static_cast<float>(depth);
   if (f.has({"dim_model_base"}))
-    spec.logit_scale = static_cast<float>(f.number_or({"dim_model_base"}, 1, {.low = 0, .above_low = true}) / spec.hidden);
+    spec.logit_scale =
+        static_cast<float>(f.number_or({"dim_model_base"}, 1, {.low = 0, .above_low = true}) / spec.hidden);
   return spec;
 }
 

@@ -50,13 +50,14 @@ ModelSpec granite_experts(const Fields& f, const std::function<Block(int layer)>
   ModelSpec spec = decoder(f, [&](int layer) { return pre_norm(mixer(layer), granite_mlp(f)); });
   granite_scales(f, spec);
   spec.names.hf = mamba_names("mamba");
-  for (const Names::Entry& entry : std::initializer_list<Names::Entry>{{"ssm_dt", "mamba.dt_bias"},
-                                                                       {"ffn_gate_inp", "block_sparse_moe.router.layer|block_sparse_moe.router"},
-                                                                       {"ffn_exps", "block_sparse_moe|block_sparse_moe.experts"},
-                                                                       {"ffn_gate_up", "shared_mlp.input_linear"},
-                                                                       {"ffn_down", "shared_mlp.output_linear"},
-                                                                       {"ffn_gate_up_shexp", "shared_mlp.input_linear"},
-                                                                       {"ffn_down_shexp", "shared_mlp.output_linear"}})
+  for (const Names::Entry& entry :
+       std::initializer_list<Names::Entry>{{"ssm_dt", "mamba.dt_bias"},
+                                           {"ffn_gate_inp", "block_sparse_moe.router.layer|block_sparse_moe.router"},
+                                           {"ffn_exps", "block_sparse_moe|block_sparse_moe.experts"},
+                                           {"ffn_gate_up", "shared_mlp.input_linear"},
+                                           {"ffn_down", "shared_mlp.output_linear"},
+                                           {"ffn_gate_up_shexp", "shared_mlp.input_linear"},
+                                           {"ffn_down_shexp", "shared_mlp.output_linear"}})
     spec.names.hf.push_back(entry);
   return spec;
 }

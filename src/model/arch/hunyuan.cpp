@@ -37,14 +37,17 @@ ModelSpec hunyuan_moe(const Fields& f) {
     e.inner = f.count({"intermediate_size", "expert_feed_forward_length|feed_forward_length"}, ConfigLimits::inner);
     e.inner = f.count_of({"moe_intermediate_size"}, layer, e.inner, ConfigLimits::inner);
     e.how.activation.kind = activation_of(f);
-    e.shared_inner = f.count({"intermediate_size", "expert_shared_feed_forward_length|feed_forward_length"}, ConfigLimits::inner) *
-                     f.count_of({"num_shared_expert"}, layer, 1, 64);
+    e.shared_inner =
+        f.count({"intermediate_size", "expert_shared_feed_forward_length|feed_forward_length"}, ConfigLimits::inner) *
+        f.count_of({"num_shared_expert"}, layer, 1, 64);
     if (e.router.count < 1 || e.router.chosen < 1)
       f.refuse({"num_experts", "expert_count"}, "a layer has no experts, or chooses none");
     return pre_norm(hunyuan_attention(f), e);
   });
-  spec.names.hf = {{"ffn_gate_inp", "mlp.gate.wg"}, {"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
-                   {"ffn_up_shexp", "mlp.shared_mlp.up_proj"}, {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}};
+  spec.names.hf = {{"ffn_gate_inp", "mlp.gate.wg"},
+                   {"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
+                   {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
+                   {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}};
   spec.names.hf.insert(spec.names.hf.end(), kHeadNorms.begin(), kHeadNorms.end());
   return spec;
 }
@@ -59,11 +62,12 @@ ModelSpec hy_v3(const Fields& f) {
   Experts experts = deepseek_experts(f, {});
   experts.router.renormalise = true;
   experts.shared_bias = mlp.bias;
-  ModelSpec spec = decoder(f, [&](int layer) {
-    return pre_norm(attention, is_dense_layer(f, layer, 1) ? Block(mlp) : Block(experts));
-  });
-  spec.names.hf = {{"ffn_gate_inp", "mlp.router.gate"}, {"exp_probs_b", "mlp.expert_bias"},
-                   {"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"}, {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
+  ModelSpec spec = decoder(
+      f, [&](int layer) { return pre_norm(attention, is_dense_layer(f, layer, 1) ? Block(mlp) : Block(experts)); });
+  spec.names.hf = {{"ffn_gate_inp", "mlp.router.gate"},
+                   {"exp_probs_b", "mlp.expert_bias"},
+                   {"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
+                   {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
                    {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}};
   return spec;
 }

@@ -20,7 +20,8 @@ ModelSpec jetmoe(const Fields& f) {
   experts.fused_down = "output_linear";
   experts.sum_bias = "ffn_moe_bias";
   const Attention heads = grouped_attention(f);
-  const ExpertAttention attention{.router = experts.router, .kv_heads = heads.kv_heads, .head_dim = heads.head_dim, .rope = *heads.rope};
+  const ExpertAttention attention{
+      .router = experts.router, .kv_heads = heads.kv_heads, .head_dim = heads.head_dim, .rope = *heads.rope};
   if (std::int64_t{heads.kv_heads} * heads.head_dim * experts.router.count > ConfigLimits::attention_width)
     f.refuse({"num_local_experts"}, "the heads of all experts are wider than is supported here");
   ModelSpec spec = decoder(f, [&](int) {
@@ -46,8 +47,12 @@ ModelSpec jetmoe(const Fields& f) {
 
 ModelSpec diffllama(const Fields& f) {
   const Attention heads = grouped_attention(f);
-  const DifferentialAttention attention{.heads = heads.heads, .kv_heads = heads.kv_heads, .head_dim = heads.head_dim,
-                                        .bias = f.flag_or({"attention_bias"}, false), .rope = *heads.rope, .norm_eps = heads.query_norm.eps};
+  const DifferentialAttention attention{.heads = heads.heads,
+                                        .kv_heads = heads.kv_heads,
+                                        .head_dim = heads.head_dim,
+                                        .bias = f.flag_or({"attention_bias"}, false),
+                                        .rope = *heads.rope,
+                                        .norm_eps = heads.query_norm.eps};
   if (heads.kv_heads % 2 != 0 || 2 * heads.head_dim > ConfigLimits::value_dim)
     f.refuse({"num_key_value_heads"}, "num_key_value_heads must be even, and head_dim at most 256, in DiffLlama");
   Mlp mlp = gated_mlp(f);

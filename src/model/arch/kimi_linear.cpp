@@ -53,10 +53,18 @@ Experts kimi_experts(const Fields& f) {
 
 std::vector<Names::Entry> delta_names(const std::string& stem) {
   std::vector<Names::Entry> names;
-  for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{
-           {"ssm_conv1d_q", "q_conv1d"}, {"ssm_conv1d_k", "k_conv1d"}, {"ssm_conv1d_v", "v_conv1d"}, {"ssm_a", "A_log"},
-           {"ssm_dt", "dt_bias"}, {"ssm_norm", "o_norm"}, {"ssm_beta", "b_proj"}, {"ssm_f_a", "f_a_proj"},
-           {"ssm_f_b", "f_b_proj"}, {"ssm_g_a", "g_a_proj"}, {"ssm_g_b", "g_b_proj"}})
+  for (const auto& [role, name] :
+       std::initializer_list<std::pair<std::string_view, const char*>>{{"ssm_conv1d_q", "q_conv1d"},
+                                                                       {"ssm_conv1d_k", "k_conv1d"},
+                                                                       {"ssm_conv1d_v", "v_conv1d"},
+                                                                       {"ssm_a", "A_log"},
+                                                                       {"ssm_dt", "dt_bias"},
+                                                                       {"ssm_norm", "o_norm"},
+                                                                       {"ssm_beta", "b_proj"},
+                                                                       {"ssm_f_a", "f_a_proj"},
+                                                                       {"ssm_f_b", "f_b_proj"},
+                                                                       {"ssm_g_a", "g_a_proj"},
+                                                                       {"ssm_g_b", "g_b_proj"}})
     names.push_back({role, stem + "." + name});
   return names;
 }
@@ -64,11 +72,16 @@ std::vector<Names::Entry> delta_names(const std::string& stem) {
 // Some checkpoints keep all under block_sparse_moe, the MLP of a dense layer too.
 std::vector<Names::Entry> kimi_names() {
   std::vector<Names::Entry> names = delta_names("self_attn");
-  for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{
-           {"ffn_gate", "gate_proj"}, {"ffn_up", "up_proj"}, {"ffn_down", "down_proj"}, {"ffn_gate_inp", "gate"},
-           {"exp_probs_b", "gate.e_score_correction_bias"}, {"ffn_exps", "experts"},
-           {"ffn_gate_shexp", "shared_experts.gate_proj"}, {"ffn_up_shexp", "shared_experts.up_proj"},
-           {"ffn_down_shexp", "shared_experts.down_proj"}})
+  for (const auto& [role, name] :
+       std::initializer_list<std::pair<std::string_view, const char*>>{{"ffn_gate", "gate_proj"},
+                                                                       {"ffn_up", "up_proj"},
+                                                                       {"ffn_down", "down_proj"},
+                                                                       {"ffn_gate_inp", "gate"},
+                                                                       {"exp_probs_b", "gate.e_score_correction_bias"},
+                                                                       {"ffn_exps", "experts"},
+                                                                       {"ffn_gate_shexp", "shared_experts.gate_proj"},
+                                                                       {"ffn_up_shexp", "shared_experts.up_proj"},
+                                                                       {"ffn_down_shexp", "shared_experts.down_proj"}})
     names.push_back({role, std::string("block_sparse_moe.") + name + "|mlp." + name});
   return names;
 }
@@ -106,12 +119,19 @@ ModelSpec bailing_hybrid(const Fields& f) {
   });
   spec.names.hf = delta_names("attention");
   for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{
-           {"token_embd", "model.word_embeddings|model.embed_tokens"}, {"attn_q", "attention.q_proj"},
-           {"attn_k", "attention.k_proj"}, {"attn_v", "attention.v_proj"}, {"attn_output", "attention.dense|attention.o_proj"},
-           {"attn_gate", "attention.g_proj"}, {"attn_q_a", "attention.q_a_proj"},
-           {"attn_q_a_norm", "attention.q_a_layernorm"}, {"attn_q_b", "attention.q_b_proj"},
-           {"attn_kv_a_mqa", "attention.kv_a_proj_with_mqa"}, {"attn_kv_a_norm", "attention.kv_a_layernorm"},
-           {"attn_kv_b", "attention.kv_b_proj"}, {"exp_probs_b", "mlp.gate.expert_bias|mlp.gate.e_score_correction_bias"}})
+           {"token_embd", "model.word_embeddings|model.embed_tokens"},
+           {"attn_q", "attention.q_proj"},
+           {"attn_k", "attention.k_proj"},
+           {"attn_v", "attention.v_proj"},
+           {"attn_output", "attention.dense|attention.o_proj"},
+           {"attn_gate", "attention.g_proj"},
+           {"attn_q_a", "attention.q_a_proj"},
+           {"attn_q_a_norm", "attention.q_a_layernorm"},
+           {"attn_q_b", "attention.q_b_proj"},
+           {"attn_kv_a_mqa", "attention.kv_a_proj_with_mqa"},
+           {"attn_kv_a_norm", "attention.kv_a_layernorm"},
+           {"attn_kv_b", "attention.kv_b_proj"},
+           {"exp_probs_b", "mlp.gate.expert_bias|mlp.gate.e_score_correction_bias"}})
     spec.names.hf.push_back({role, name});
   for (Names::Entry& entry : spec.names.hf) {
     if (entry.role == "ssm_f_a") entry.name = "attention.f_proj";

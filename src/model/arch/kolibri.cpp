@@ -122,9 +122,13 @@ ModelSpec beam(const Fields& f) {
     }
     return made;
   });
-  spec.logit_cap = f.says_null({"final_logit_softcapping"}) ? 0 : static_cast<float>(f.number_or({"final_logit_softcapping"}, 30, {.low = 0}));
-  spec.names.hf = {{"post_attention_norm", "post_attention_layernorm"}, {"ffn_norm", "pre_feedforward_layernorm"},
-                   {"post_ffw_norm", "post_feedforward_layernorm"}, {"attn_gate", "self_attn.gate_proj"},
+  spec.logit_cap = f.says_null({"final_logit_softcapping"})
+                       ? 0
+                       : static_cast<float>(f.number_or({"final_logit_softcapping"}, 30, {.low = 0}));
+  spec.names.hf = {{"post_attention_norm", "post_attention_layernorm"},
+                   {"ffn_norm", "pre_feedforward_layernorm"},
+                   {"post_ffw_norm", "post_feedforward_layernorm"},
+                   {"attn_gate", "self_attn.gate_proj"},
                    {"attn_gate_bias", "self_attn.gate_bias"}};
   return spec;
 }

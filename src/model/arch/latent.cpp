@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-
 namespace espalier {
 namespace {
 
@@ -28,8 +27,9 @@ double yarn_score_factor(const Fields& f) {
 
 void check_sizes(const Fields& f, const LatentAttention& a) {
   if (a.rank > ConfigLimits::value_dim || a.width() > ConfigLimits::key_dim)
-    f.refuse(kRank, fmt::format("{} is {} beside {} rotated dimensions, but at most {} and {} together are supported here",
-                                f.path(kRank), a.rank, a.rotated, ConfigLimits::value_dim, ConfigLimits::key_dim));
+    f.refuse(kRank,
+             fmt::format("{} is {} beside {} rotated dimensions, but at most {} and {} together are supported here",
+                         f.path(kRank), a.rank, a.rotated, ConfigLimits::value_dim, ConfigLimits::key_dim));
   if (std::int64_t{a.heads} * std::max(a.width(), a.plain + a.value) > ConfigLimits::attention_width)
     f.refuse(kRank, fmt::format("{} heads over {} {} are more than the limit of {}", a.heads, f.path(kRank), a.rank,
                                 ConfigLimits::attention_width));
@@ -38,8 +38,8 @@ void check_sizes(const Fields& f, const LatentAttention& a) {
 }  // namespace
 
 float rms_eps(const Fields& f) {
-  return static_cast<float>(
-      f.number_or({"rms_norm_eps", "attention.layer_norm_rms_epsilon"}, 1e-6, {.low = 0, .high = 1, .above_low = true}));
+  return static_cast<float>(f.number_or({"rms_norm_eps", "attention.layer_norm_rms_epsilon"}, 1e-6,
+                                        {.low = 0, .high = 1, .above_low = true}));
 }
 
 LatentAttention latent_attention(const Fields& f, double theta) {

@@ -42,8 +42,8 @@ ModelSpec ministral3(const Fields& f) {
   grow.beta = static_cast<float>(rope.number_or({"llama_4_scaling_beta", "attention.temperature_scale"}, 0));
   grow.period = rope.integer_or({"original_max_position_embeddings", "rope.scaling.original_context_length"}, 16384, 1);
   if (f.is_gguf() && attention.rope && f.has({"", "rope.scaling.yarn_log_multiplier"}))
-    attention.rope->magnitude /= static_cast<float>(
-        yarn_magnitude(f.number_or({"", "rope.scaling.factor"}, 1), f.number_or({"", "rope.scaling.yarn_log_multiplier"}, 1)));
+    attention.rope->magnitude /= static_cast<float>(yarn_magnitude(
+        f.number_or({"", "rope.scaling.factor"}, 1), f.number_or({"", "rope.scaling.yarn_log_multiplier"}, 1)));
   return decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
 }
 

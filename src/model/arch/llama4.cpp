@@ -61,9 +61,12 @@ ModelSpec llama4(const Fields& f) {
     attention.visibility = layer_is(f, layer, "chunked_attention", turning) ? Visibility::chunk(chunk) : Visibility();
     return pre_norm(attention, llama4_has_experts(f, layer) ? Block(llama4_experts(f)) : Block(mlp));
   });
-  spec.names.hf = {{"ffn_gate", "feed_forward.gate_proj"}, {"ffn_up", "feed_forward.up_proj"},
-                   {"ffn_down", "feed_forward.down_proj"}, {"ffn_gate_inp", "feed_forward.router"},
-                   {"ffn_exps", "feed_forward.experts"}, {"ffn_gate_shexp", "feed_forward.shared_expert.gate_proj"},
+  spec.names.hf = {{"ffn_gate", "feed_forward.gate_proj"},
+                   {"ffn_up", "feed_forward.up_proj"},
+                   {"ffn_down", "feed_forward.down_proj"},
+                   {"ffn_gate_inp", "feed_forward.router"},
+                   {"ffn_exps", "feed_forward.experts"},
+                   {"ffn_gate_shexp", "feed_forward.shared_expert.gate_proj"},
                    {"ffn_up_shexp", "feed_forward.shared_expert.up_proj"},
                    {"ffn_down_shexp", "feed_forward.shared_expert.down_proj"}};
   return spec;

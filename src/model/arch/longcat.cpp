@@ -42,25 +42,37 @@ ModelSpec longcat_flash(const Fields& f) {
   experts.router_bias = f.flag_or({"router_bias"}, false);
   experts.passing = f.count_or({"zero_expert_num"}, 256, ConfigLimits::experts);
   if (f.word_or({"zero_expert_type"}, "identity") != "identity")
-    f.refuse({"zero_expert_type"}, "zero_expert_type must be identity: other experts without weights are not supported here");
+    f.refuse({"zero_expert_type"},
+             "zero_expert_type must be identity: other experts without weights are not supported here");
   Mlp mlp;
   mlp.inner = f.count({"ffn_hidden_size|intermediate_size"}, ConfigLimits::inner);
   mlp.how.activation.kind = activation_of(f);
   const int layers = f.has({"num_layers"}) ? f.count({"num_layers"}, ConfigLimits::layers) : (layer_count(f) + 1) / 2;
-  ModelSpec spec = decoder(f, [&](int) {
-    Layer layer;
-    layer.body = [=](Builder& b, Rows x) { return run(b, x, attention, mlp, experts); };
-    return layer;
-  }, layers);
-  for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
-           {"attn_q_a", "q_a_proj"}, {"attn_q_a_norm", "q_a_layernorm"}, {"attn_q_b", "q_b_proj"},
-           {"attn_kv_a_mqa", "kv_a_proj_with_mqa"}, {"attn_kv_a_norm", "kv_a_layernorm"}, {"attn_kv_b", "kv_b_proj"},
-           {"attn_output", "o_proj"}})
+  ModelSpec spec = decoder(
+      f,
+      [&](int) {
+        Layer layer;
+        layer.body = [=](Builder& b, Rows x) { return run(b, x, attention, mlp, experts); };
+        return layer;
+      },
+      layers);
+  for (const auto& [role, name] :
+       std::initializer_list<std::pair<std::string_view, std::string_view>>{{"attn_q_a", "q_a_proj"},
+                                                                            {"attn_q_a_norm", "q_a_layernorm"},
+                                                                            {"attn_q_b", "q_b_proj"},
+                                                                            {"attn_kv_a_mqa", "kv_a_proj_with_mqa"},
+                                                                            {"attn_kv_a_norm", "kv_a_layernorm"},
+                                                                            {"attn_kv_b", "kv_b_proj"},
+                                                                            {"attn_output", "o_proj"}})
     spec.names.hf.push_back({role, "self_attn.{}." + std::string(name)});
   for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
-           {"attn_norm", "input_layernorm.{}"}, {"ffn_norm", "post_attention_layernorm.{}"},
-           {"ffn_gate", "mlps.{}.gate_proj"}, {"ffn_up", "mlps.{}.up_proj"}, {"ffn_down", "mlps.{}.down_proj"},
-           {"ffn_gate_inp", "mlp.router.classifier"}, {"exp_probs_b", "mlp.router.e_score_correction_bias"}})
+           {"attn_norm", "input_layernorm.{}"},
+           {"ffn_norm", "post_attention_layernorm.{}"},
+           {"ffn_gate", "mlps.{}.gate_proj"},
+           {"ffn_up", "mlps.{}.up_proj"},
+           {"ffn_down", "mlps.{}.down_proj"},
+           {"ffn_gate_inp", "mlp.router.classifier"},
+           {"exp_probs_b", "mlp.router.e_score_correction_bias"}})
     spec.names.hf.push_back({role, std::string(name)});
   return spec;
 }

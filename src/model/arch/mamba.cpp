@@ -37,11 +37,14 @@ bool jamba_attends(const Fields& f, int layer) {
 
 std::vector<Names::Entry> feed_forward_names() {
   std::vector<Names::Entry> names = mamba_names("mamba");
-  for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{
-           {"output_norm", "model.final_layernorm"}, {"ffn_norm", "pre_ff_layernorm"},
-           {"ffn_gate", "feed_forward.gate_proj"}, {"ffn_up", "feed_forward.up_proj"},
-           {"ffn_down", "feed_forward.down_proj"}, {"ffn_gate_inp", "feed_forward.router"},
-           {"ffn_exps", "feed_forward.experts"}})
+  for (const auto& [role, name] :
+       std::initializer_list<std::pair<std::string_view, const char*>>{{"output_norm", "model.final_layernorm"},
+                                                                       {"ffn_norm", "pre_ff_layernorm"},
+                                                                       {"ffn_gate", "feed_forward.gate_proj"},
+                                                                       {"ffn_up", "feed_forward.up_proj"},
+                                                                       {"ffn_down", "feed_forward.down_proj"},
+                                                                       {"ffn_gate_inp", "feed_forward.router"},
+                                                                       {"ffn_exps", "feed_forward.experts"}})
     names.push_back({role, name});
   return names;
 }

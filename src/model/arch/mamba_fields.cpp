@@ -35,26 +35,30 @@ Mamba2 mamba2_of(const Fields& f) {
   if (f.is_gguf())
     m.head_dim = std::max(1, f.count({"", "ssm.inner_size"}) / m.heads);
   else
-    m.head_dim = is_auto(f, kMambaHeadDim) ? std::max(1, expanded(f) / m.heads) : f.count(kMambaHeadDim, ConfigLimits::head_dim);
+    m.head_dim =
+        is_auto(f, kMambaHeadDim) ? std::max(1, expanded(f) / m.heads) : f.count(kMambaHeadDim, ConfigLimits::head_dim);
   m.taps = taps_of(f, kTaps, 4);
   m.conv_bias = f.flag_or(kConvBias, true);
   m.in_bias = m.out_bias = f.flag_or(kBias, false);
   const auto [least, most] = f.ends_or({"time_step_limit|mamba_dt_limit"}, {m.least_step, m.most_step});
   m.least_step = static_cast<float>(least);
   m.most_step = static_cast<float>(most);
-  m.norm_eps = static_cast<float>(f.number_or(
-      {"rms_norm_eps|layer_norm_epsilon|layer_norm_eps", "attention.layer_norm_rms_epsilon"}, 1e-5, {.low = 0, .high = 1}));
+  m.norm_eps = static_cast<float>(
+      f.number_or({"rms_norm_eps|layer_norm_epsilon|layer_norm_eps", "attention.layer_norm_rms_epsilon"}, 1e-5,
+                  {.low = 0, .high = 1}));
   if (m.heads % m.groups != 0)
     f.refuse(kGroups, fmt::format("{} is {}, but must divide {}, which is {}", f.path(kGroups), m.groups,
                                   f.path(kMambaHeads), m.heads));
-  if (std::int64_t{m.heads} * m.head_dim > ConfigLimits::attention_width || std::int64_t{m.groups} * m.state > ConfigLimits::attention_width)
-    f.refuse(kMambaHeads, fmt::format("{} {} of {} are more than the limit of {}", f.path(kMambaHeads), m.heads, m.head_dim,
-                                 ConfigLimits::attention_width));
+  if (std::int64_t{m.heads} * m.head_dim > ConfigLimits::attention_width ||
+      std::int64_t{m.groups} * m.state > ConfigLimits::attention_width)
+    f.refuse(kMambaHeads, fmt::format("{} {} of {} are more than the limit of {}", f.path(kMambaHeads), m.heads,
+                                      m.head_dim, ConfigLimits::attention_width));
   return m;
 }
 
 Mamba1 mamba1_of(const Fields& f) {
-  const FieldName rank{"mamba_dt_rank|time_step_rank", "ssm.time_step_rank"}, inner{"intermediate_size", "ssm.inner_size"};
+  const FieldName rank{"mamba_dt_rank|time_step_rank", "ssm.time_step_rank"},
+      inner{"intermediate_size", "ssm.inner_size"};
   Mamba1 m;
   m.inner = f.is_gguf() ? f.count(inner, ConfigLimits::inner) : expanded(f);
   m.state = f.count(kState, ConfigLimits::scan_states);
@@ -64,16 +68,24 @@ Mamba1 mamba1_of(const Fields& f) {
   m.bias = f.flag_or(kBias, false);
   m.activation = activation_of(f);
   if (m.inner > ConfigLimits::inner)
-    f.refuse({"mamba_expand|expand"}, fmt::format("{} channels are more than the limit of {}", m.inner, ConfigLimits::inner));
+    f.refuse({"mamba_expand|expand"},
+             fmt::format("{} channels are more than the limit of {}", m.inner, ConfigLimits::inner));
   return m;
 }
 
 std::vector<Names::Entry> mamba_names(const std::string& stem) {
   std::vector<Names::Entry> names;
-  for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{
-           {"ssm_in", "in_proj"}, {"ssm_conv1d", "conv1d"}, {"ssm_x", "x_proj"}, {"ssm_a", "A_log"}, {"ssm_d", "D"},
-           {"ssm_norm", "norm"}, {"ssm_out", "out_proj"}, {"ssm_dt_norm", "dt_layernorm"},
-           {"ssm_b_norm", "b_layernorm"}, {"ssm_c_norm", "c_layernorm"}})
+  for (const auto& [role, name] :
+       std::initializer_list<std::pair<std::string_view, const char*>>{{"ssm_in", "in_proj"},
+                                                                       {"ssm_conv1d", "conv1d"},
+                                                                       {"ssm_x", "x_proj"},
+                                                                       {"ssm_a", "A_log"},
+                                                                       {"ssm_d", "D"},
+                                                                       {"ssm_norm", "norm"},
+                                                                       {"ssm_out", "out_proj"},
+                                                                       {"ssm_dt_norm", "dt_layernorm"},
+                                                                       {"ssm_b_norm", "b_layernorm"},
+                                                                       {"ssm_c_norm", "c_layernorm"}})
     names.push_back({role, stem + "." + name});
   return names;
 }

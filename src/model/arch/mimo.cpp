@@ -42,10 +42,13 @@ Attention mimo_attention(const Fields& f, int layer) {
   if (f.is_gguf()) a.sinks = true;
   a.qkv_bias = f.flag_or({"attention_bias"}, false);
   a.value_scale = static_cast<float>(
-      f.says_null({"attention_value_scale"}) ? 1 : f.number_or({"attention_value_scale", "attention.value_scale"}, f.is_gguf() ? 1 : 0.707));
+      f.says_null({"attention_value_scale"})
+          ? 1
+          : f.number_or({"attention_value_scale", "attention.value_scale"}, f.is_gguf() ? 1 : 0.707));
   a.rope = mimo_rope(f, window, a.head_dim);
-  const std::int64_t size = f.has({"sliding_window_size"}) ? f.integer_or({"sliding_window_size"}, 128) + 1
-                                                           : f.integer_or({"sliding_window", "attention.sliding_window"}, 129);
+  const std::int64_t size = f.has({"sliding_window_size"})
+                                ? f.integer_or({"sliding_window_size"}, 128) + 1
+                                : f.integer_or({"sliding_window", "attention.sliding_window"}, 129);
   if (window) a.visibility = Visibility::window(size);
   return a;
 }

@@ -38,7 +38,8 @@ Half normed_half(const Fields& f, Block block, std::string_view norm, std::strin
 ModelSpec minimax(const Fields& f) {
   Attention attention = grouped_attention(f);
   attention.visibility = Visibility::window(f.integer_or({"sliding_window"}, 0));
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 1e6, .part = f.has({"rotary_dim"}) ? 1.0 : 0.0});
+  attention.rope =
+      rope_of(f, {.head_dim = attention.head_dim, .theta = 1e6, .part = f.has({"rotary_dim"}) ? 1.0 : 0.0});
   Experts experts = experts_of(f);
   experts.router.renormalise = true;
   experts.gate = "w1";

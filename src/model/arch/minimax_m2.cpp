@@ -17,7 +17,8 @@ ModelSpec minimax_m2(const Fields& f) {
   experts.down = "w2";
   experts.up = "w3";
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, experts); });
-  spec.names.hf = {{"ffn_gate_inp", "block_sparse_moe.gate"}, {"ffn_exps", "block_sparse_moe.experts"},
+  spec.names.hf = {{"ffn_gate_inp", "block_sparse_moe.gate"},
+                   {"ffn_exps", "block_sparse_moe.experts"},
                    {"exp_probs_b", "block_sparse_moe.e_score_correction_bias"}};
   return spec;
 }

@@ -25,12 +25,15 @@ Indexer run_indexer(const Fields& f, const Attention& attention) {
   i.query_norm = attention.query_norm;
   const FieldName heads{"index_n_heads", "attention.indexer.head_count"};
   if (i.heads != attention.kv_heads && i.heads != 1)
-    f.refuse(heads, fmt::format("{} is {}, but there must be one index head for each of the {} KV heads, or one for all",
-                                f.path(heads), i.heads, attention.kv_heads));
-  if (i.dim < attention.rope->dims() || i.dim > ConfigLimits::key_dim || i.run < 1 || i.kept < 1 || i.local_runs > i.kept)
-    f.refuse(heads, fmt::format("an indexer of {} dimensions that keeps {} runs of {} positions, {} of them the last, is "
-                                "not possible",
-                                i.dim, i.kept, i.run, i.local_runs));
+    f.refuse(heads,
+             fmt::format("{} is {}, but there must be one index head for each of the {} KV heads, or one for all",
+                         f.path(heads), i.heads, attention.kv_heads));
+  if (i.dim < attention.rope->dims() || i.dim > ConfigLimits::key_dim || i.run < 1 || i.kept < 1 ||
+      i.local_runs > i.kept)
+    f.refuse(heads,
+             fmt::format("an indexer of {} dimensions that keeps {} runs of {} positions, {} of them the last, is "
+                         "not possible",
+                         i.dim, i.kept, i.run, i.local_runs));
   return i;
 }
 
@@ -49,7 +52,9 @@ bool is_dense(const Fields& f, int layer) {
 Attention minimax_attention(const Fields& f) {
   Attention a = attention_heads(f);
   const bool says = f.has({"partial_rotary_factor"}) || f.at({"rope_parameters"}).has({"partial_rotary_factor"});
-  a.rope = rope_of(f, {.head_dim = a.head_dim, .theta = 5e6, .part = 1, .dims = says ? 0 : f.count_or({"rotary_dim"}, 0, a.head_dim)});
+  a.rope = rope_of(
+      f,
+      {.head_dim = a.head_dim, .theta = 5e6, .part = 1, .dims = says ? 0 : f.count_or({"rotary_dim"}, 0, a.head_dim)});
   a.head_norm = Attention::HeadNorm::each;
   a.query_norm.one_plus = true;
   return a;
@@ -62,7 +67,8 @@ ModelSpec minimax_m3(const Fields& f) {
   Attention sparse = full;
   sparse.indexer = run_indexer(f, full);
   Experts experts = deepseek_experts(f, {});
-  experts.how.activation = {.kind = ActivationKind::silu, .slope = static_cast<float>(f.number_or({"swiglu_alpha"}, 1.702))};
+  experts.how.activation = {.kind = ActivationKind::silu,
+                            .slope = static_cast<float>(f.number_or({"swiglu_alpha"}, 1.702))};
   experts.how.gate_limit = experts.how.up_limit = static_cast<float>(f.number_or({"swiglu_limit"}, 7.0));
   experts.how.up_offset = 1.0f;
   experts.fused = FusedExperts::rows;
@@ -82,17 +88,18 @@ ModelSpec minimax_m3(const Fields& f) {
   });
   spec.norm.one_plus = true;
   spec.names.gguf = {{"indexer.attn_q", "indexer.q_proj"}, {"indexer.attn_k", "indexer.k_proj"}};
-  spec.names.hf = {{"indexer.attn_q", "self_attn.indexer.q_proj|self_attn.index_q_proj"},
-                   {"indexer.attn_k", "self_attn.indexer.k_proj|self_attn.index_k_proj"},
-                   {"indexer.q_norm", "self_attn.indexer.q_norm|self_attn.index_q_norm"},
-                   {"indexer.k_norm", "self_attn.indexer.k_norm|self_attn.index_k_norm"},
-                   {"ffn_gate_inp", "mlp.gate|block_sparse_moe.gate"},
-                   {"exp_probs_b", "mlp.gate.e_score_correction_bias|block_sparse_moe.e_score_correction_bias"},
-                   {"ffn_exps", "mlp.experts|block_sparse_moe.experts"},
-                   {"ffn_gate_up_shexp", "mlp.shared_experts.gate_up_proj|block_sparse_moe.shared_experts.gate_up_proj"},
-                   {"ffn_gate_shexp", "mlp.shared_experts.gate_proj|block_sparse_moe.shared_experts.gate_proj"},
-                   {"ffn_up_shexp", "mlp.shared_experts.up_proj|block_sparse_moe.shared_experts.up_proj"},
-                   {"ffn_down_shexp", "mlp.shared_experts.down_proj|block_sparse_moe.shared_experts.down_proj"}};
+  spec.names.hf = {
+      {"indexer.attn_q", "self_attn.indexer.q_proj|self_attn.index_q_proj"},
+      {"indexer.attn_k", "self_attn.indexer.k_proj|self_attn.index_k_proj"},
+      {"indexer.q_norm", "self_attn.indexer.q_norm|self_attn.index_q_norm"},
+      {"indexer.k_norm", "self_attn.indexer.k_norm|self_attn.index_k_norm"},
+      {"ffn_gate_inp", "mlp.gate|block_sparse_moe.gate"},
+      {"exp_probs_b", "mlp.gate.e_score_correction_bias|block_sparse_moe.e_score_correction_bias"},
+      {"ffn_exps", "mlp.experts|block_sparse_moe.experts"},
+      {"ffn_gate_up_shexp", "mlp.shared_experts.gate_up_proj|block_sparse_moe.shared_experts.gate_up_proj"},
+      {"ffn_gate_shexp", "mlp.shared_experts.gate_proj|block_sparse_moe.shared_experts.gate_proj"},
+      {"ffn_up_shexp", "mlp.shared_experts.up_proj|block_sparse_moe.shared_experts.up_proj"},
+      {"ffn_down_shexp", "mlp.shared_experts.down_proj|block_sparse_moe.shared_experts.down_proj"}};
   return spec;
 }
 

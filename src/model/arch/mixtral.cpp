@@ -6,9 +6,12 @@ namespace espalier {
 
 Experts experts_of(const Fields& f) {
   Experts e;
-  e.router.count = f.count({"num_local_experts|num_experts|n_routed_experts|moe_num_experts", "expert_count"}, ConfigLimits::experts);
-  e.router.chosen = f.count({"num_experts_per_tok|moe_topk|num_experts_per_token|moe_k", "expert_used_count"}, e.router.count);
-  e.inner = f.count({"moe_intermediate_size|expert_ffn_hidden_size|intermediate_size", "expert_feed_forward_length|feed_forward_length"},
+  e.router.count = f.count({"num_local_experts|num_experts|n_routed_experts|moe_num_experts", "expert_count"},
+                           ConfigLimits::experts);
+  e.router.chosen =
+      f.count({"num_experts_per_tok|moe_topk|num_experts_per_token|moe_k", "expert_used_count"}, e.router.count);
+  e.inner = f.count({"moe_intermediate_size|expert_ffn_hidden_size|intermediate_size",
+                     "expert_feed_forward_length|feed_forward_length"},
                     ConfigLimits::inner);
   e.how.activation.kind = activation_of(f);
   return e;

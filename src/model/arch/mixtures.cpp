@@ -13,7 +13,9 @@ ModelSpec dbrx(const Fields& f) {
   Attention attention = attention_heads(f);
   if (!f.is_gguf()) attention.kv_heads = std::max(1, own.count_or({"kv_n_heads"}, 1, attention.heads));
   if (attention.heads % attention.kv_heads != 0) own.refuse({"kv_n_heads"}, "kv_n_heads must divide n_heads");
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = own.number_or({"rope_theta", "rope.freq_base"}, 10000, {.low = 0, .above_low = true})});
+  attention.rope =
+      rope_of(f, {.head_dim = attention.head_dim,
+                  .theta = own.number_or({"rope_theta", "rope.freq_base"}, 10000, {.low = 0, .above_low = true})});
   attention.fused = FusedQkv::side_by_side;
   attention.clip = static_cast<float>(own.number_or({"clip_qkv", "attention.clamp_kqv"}, 0, {.low = 0}));
   Experts experts;
@@ -31,10 +33,10 @@ ModelSpec dbrx(const Fields& f) {
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, experts); });
   spec.norm = {NormOp::Kind::layer, 1e-5f, true, false};
   spec.names.layer_prefix = "transformer.blocks.{}.";
-  spec.names.hf = {{"token_embd", "transformer.wte"}, {"output_norm", "transformer.norm_f"},
-                   {"attn_norm", "norm_attn_norm.norm_1"}, {"ffn_norm", "norm_attn_norm.norm_2"},
+  spec.names.hf = {{"token_embd", "transformer.wte"},        {"output_norm", "transformer.norm_f"},
+                   {"attn_norm", "norm_attn_norm.norm_1"},   {"ffn_norm", "norm_attn_norm.norm_2"},
                    {"attn_qkv", "norm_attn_norm.attn.Wqkv"}, {"attn_output", "norm_attn_norm.attn.out_proj"},
-                   {"ffn_gate_inp", "ffn.router.layer"}, {"ffn_exps", "ffn.experts.mlp"}};
+                   {"ffn_gate_inp", "ffn.router.layer"},     {"ffn_exps", "ffn.experts.mlp"}};
   spec.names.gguf = {{"ffn_norm", "attn_output_norm"}};
   return spec;
 }
@@ -46,7 +48,8 @@ ModelSpec dots1(const Fields& f) {
   const Experts experts = deepseek_experts(f, {.renormalise = false});
   const std::int64_t window = f.integer_or({"sliding_window"}, 4096), upper = f.integer_or({"max_window_layers"}, 62);
   return decoder(f, [&](int layer) {
-    const bool slides = layer_is(f, layer, "sliding_attention", !f.is_gguf() && !f.says_null({"sliding_window"}) && layer >= upper);
+    const bool slides =
+        layer_is(f, layer, "sliding_attention", !f.is_gguf() && !f.says_null({"sliding_window"}) && layer >= upper);
     attention.visibility = Visibility::window(slides ? window : 0);
     return pre_norm(attention, is_dense_layer(f, layer, 0) ? Block(gated_mlp(f)) : Block(experts));
   });
@@ -64,13 +67,16 @@ ModelSpec afmoe(const Fields& f) {
   const int every = std::max(1, f.count_or({"global_attn_every_n_layers"}, 4));
   ModelSpec spec = decoder(f, [&](int layer) {
     const bool slides = layer_is(f, layer, "sliding_attention", (layer + 1) % every != 0);
-    attention.visibility = Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 1024) : 0);
+    attention.visibility =
+        Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 1024) : 0);
     attention.rope = slides ? rope : std::nullopt;
     return sandwich(attention, is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
   });
   if (f.flag_or({"mup_enabled"}, f.is_gguf())) spec.embedding_scale = std::sqrt(static_cast<float>(spec.hidden));
-  spec.names.hf = {{"post_attention_norm", "post_attention_layernorm"}, {"ffn_norm", "pre_mlp_layernorm"},
-                   {"post_ffw_norm", "post_mlp_layernorm"}, {"ffn_gate_inp", "mlp.router.gate"},
+  spec.names.hf = {{"post_attention_norm", "post_attention_layernorm"},
+                   {"ffn_norm", "pre_mlp_layernorm"},
+                   {"post_ffw_norm", "post_mlp_layernorm"},
+                   {"ffn_gate_inp", "mlp.router.gate"},
                    {"exp_probs_b", "mlp.expert_bias"}};
   return spec;
 }
@@ -102,12 +108,15 @@ ModelSpec laguna(const Fields& f) {
   experts.router.cap = static_cast<float>(f.number_or({"moe_router_logit_softcapping"}, 0, {.low = 0}));
   experts.shared_inner = f.count_or({"shared_expert_intermediate_size"}, 512, ConfigLimits::inner);
   if (f.flag_or({"moe_apply_router_weight_on_input"}, false))
-    f.refuse({"moe_apply_router_weight_on_input"}, "moe_apply_router_weight_on_input is true, which is not supported for Laguna");
+    f.refuse({"moe_apply_router_weight_on_input"},
+             "moe_apply_router_weight_on_input is true, which is not supported for Laguna");
   ModelSpec spec = decoder(f, [&](int layer) {
     return pre_norm(laguna_attention(f, layer), is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
   });
-  spec.names.hf = {{"attn_gate", "self_attn.g_proj"}, {"exp_probs_b", "mlp.experts.e_score_correction_bias"},
-                   {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"}, {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+  spec.names.hf = {{"attn_gate", "self_attn.g_proj"},
+                   {"exp_probs_b", "mlp.experts.e_score_correction_bias"},
+                   {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+                   {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
                    {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
   return spec;
 }
@@ -121,7 +130,8 @@ ModelSpec mellum(const Fields& f) {
   const bool apart = f.at({"rope_parameters"}).has({"sliding_attention"});
   return decoder(f, [&](int layer) {
     const bool slides = layer_is(f, layer, "sliding_attention", false);
-    attention.visibility = Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 1024) : 0);
+    attention.visibility =
+        Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 1024) : 0);
     RopeWish wish{.head_dim = attention.head_dim, .part = 1};
     if (apart) wish.layer_type = slides ? "sliding_attention" : "full_attention";
     attention.rope = rope_of(f, wish);

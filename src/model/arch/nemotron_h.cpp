@@ -17,7 +17,9 @@ std::string kinds_of(const Fields& f) {
   std::string kinds;
   if (f.is_gguf()) {
     for (int i = 0; i < layer_count(f); ++i)
-      kinds += has_key_heads(f, i) ? '*' : f.count_of({"", "feed_forward_length"}, i, 0, ConfigLimits::inner) > 0 ? 'E' : 'M';
+      kinds += has_key_heads(f, i)                                                      ? '*'
+               : f.count_of({"", "feed_forward_length"}, i, 0, ConfigLimits::inner) > 0 ? 'E'
+                                                                                        : 'M';
     return kinds;
   }
   if (!f.has(kTypes)) {
@@ -25,7 +27,7 @@ std::string kinds_of(const Fields& f) {
     std::erase(kinds, '|');
   } else if (const Json* types = f.find(kTypes); types->is_array()) {
     for (const Json& type : *types)
-      kinds += type == "mamba" || type == "linear_attention"      ? 'M'
+      kinds += type == "mamba" || type == "linear_attention"     ? 'M'
                : type == "attention" || type == "full_attention" ? '*'
                : type == "mlp"                                   ? '-'
                : type == "moe"                                   ? 'E'
@@ -54,7 +56,8 @@ Block experts_block(const Fields& f) {
   Experts e = deepseek_experts(f, {});
   e.gated = false;
   e.how.activation.kind = activation_of(f, "relu2");
-  e.shared_inner = f.count({"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
+  e.shared_inner =
+      f.count({"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
   const int latent = f.count_or({"moe_latent_size", "moe_latent_size"}, 0, ConfigLimits::hidden);
   if (latent == 0) return e;
   const bool bias = f.flag_or({"mlp_bias"}, false);
@@ -104,12 +107,22 @@ ModelSpec nemotron_h(const Fields& f) {
   spec.names.layer_prefix = "backbone.layers.{}.";
   spec.names.hf = mamba_names("mixer");
   for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{
-           {"token_embd", "backbone.embeddings"}, {"output_norm", "backbone.norm_f"}, {"attn_norm", "norm"},
-           {"attn_q", "mixer.q_proj"}, {"attn_k", "mixer.k_proj"}, {"attn_v", "mixer.v_proj"},
-           {"attn_output", "mixer.o_proj"}, {"ssm_dt", "mixer.dt_bias"}, {"ffn_up", "mixer.up_proj"},
-           {"ffn_down", "mixer.down_proj"}, {"ffn_gate_inp", "mixer.gate"}, {"ffn_exps", "mixer.experts"},
-           {"exp_probs_b", "mixer.gate.e_score_correction_bias"}, {"ffn_up_shexp", "mixer.shared_experts.up_proj"},
-           {"ffn_down_shexp", "mixer.shared_experts.down_proj"}, {"ffn_latent_down", "mixer.fc1_latent_proj"},
+           {"token_embd", "backbone.embeddings"},
+           {"output_norm", "backbone.norm_f"},
+           {"attn_norm", "norm"},
+           {"attn_q", "mixer.q_proj"},
+           {"attn_k", "mixer.k_proj"},
+           {"attn_v", "mixer.v_proj"},
+           {"attn_output", "mixer.o_proj"},
+           {"ssm_dt", "mixer.dt_bias"},
+           {"ffn_up", "mixer.up_proj"},
+           {"ffn_down", "mixer.down_proj"},
+           {"ffn_gate_inp", "mixer.gate"},
+           {"ffn_exps", "mixer.experts"},
+           {"exp_probs_b", "mixer.gate.e_score_correction_bias"},
+           {"ffn_up_shexp", "mixer.shared_experts.up_proj"},
+           {"ffn_down_shexp", "mixer.shared_experts.down_proj"},
+           {"ffn_latent_down", "mixer.fc1_latent_proj"},
            {"ffn_latent_up", "mixer.fc2_latent_proj"}})
     spec.names.hf.push_back({role, name});
   return spec;

@@ -45,7 +45,7 @@ ModelSpec persimmon(const Fields& f) {
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, relu2_mlp(f, true)); });
   spec.norm = {NormOp::Kind::layer, spec.norm.eps, true, true};
   spec.names.hf = {{"output_norm", "model.final_layernorm"}, {"attn_qkv", "self_attn.query_key_value"},
-                   {"attn_output", "self_attn.dense"}, {"attn_q_norm", "self_attn.q_layernorm"},
+                   {"attn_output", "self_attn.dense"},       {"attn_q_norm", "self_attn.q_layernorm"},
                    {"attn_k_norm", "self_attn.k_layernorm"}, {"ffn_up", "mlp.dense_h_to_4h"},
                    {"ffn_down", "mlp.dense_4h_to_h"}};
   return spec;
@@ -62,8 +62,8 @@ ModelSpec nanochat(const Fields& f) {
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, relu2_mlp(f, false)); });
   spec.norm.gain = false;
   spec.embedding_norm = "token_embd_norm";
-  spec.logit_cap = static_cast<float>(
-      f.says_null({"final_logit_softcapping"}) ? 0 : f.number_or({"final_logit_softcapping"}, 15));
+  spec.logit_cap =
+      static_cast<float>(f.says_null({"final_logit_softcapping"}) ? 0 : f.number_or({"final_logit_softcapping"}, 15));
   spec.names.hf = {{"ffn_up", "mlp.fc1"}, {"ffn_down", "mlp.fc2"}};
   return spec;
 }

@@ -50,7 +50,8 @@ ModelSpec olmo2(const Fields& f) {
 ModelSpec olmo3(const Fields& f) {
   Attention attention = olmo_attention(f);
   const std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
-  const RopeSpec full = *attention.rope, local = rope_of(f, {.head_dim = attention.head_dim, .theta = 500000, .scaled = false});
+  const RopeSpec full = *attention.rope,
+                 local = rope_of(f, {.head_dim = attention.head_dim, .theta = 500000, .scaled = false});
   ModelSpec spec = decoder(f, [&](int layer) {
     const bool slides = layer_is(f, layer, "sliding_attention", (layer + 1) % 4 != 0);
     attention.visibility = Visibility::window(slides ? window : 0);

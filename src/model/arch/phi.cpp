@@ -22,9 +22,12 @@ ModelSpec phi(const Fields& f) {
   ModelSpec spec = decoder(f, [&](int) { return parallel(attention, mlp); });
   spec.norm.kind = NormOp::Kind::layer;
   spec.norm.bias = spec.head_bias = true;
-  spec.names.hf = {{"output_norm", "model.final_layernorm"}, {"attn_output", "self_attn.dense"},
-                   {"attn_q_norm", "self_attn.q_layernorm"}, {"attn_k_norm", "self_attn.k_layernorm"},
-                   {"ffn_up", "mlp.fc1"}, {"ffn_down", "mlp.fc2"}};
+  spec.names.hf = {{"output_norm", "model.final_layernorm"},
+                   {"attn_output", "self_attn.dense"},
+                   {"attn_q_norm", "self_attn.q_layernorm"},
+                   {"attn_k_norm", "self_attn.k_layernorm"},
+                   {"ffn_up", "mlp.fc1"},
+                   {"ffn_down", "mlp.fc2"}};
   return spec;
 }
 
@@ -36,7 +39,8 @@ ModelSpec phimoe(const Fields& f) {
   const Fields scaling = f.at({f.has({"rope_parameters"}) ? "rope_parameters" : "rope_scaling"});
   if (scaling.has({"short_mscale"})) {
     attention.rope->magnitude = static_cast<float>(scaling.number_or({"short_mscale"}, 1));
-    if (scaling.number_or({"long_mscale"}, scaling.number_or({"short_mscale"}, 1)) != scaling.number_or({"short_mscale"}, 1))
+    if (scaling.number_or({"long_mscale"}, scaling.number_or({"short_mscale"}, 1)) !=
+        scaling.number_or({"short_mscale"}, 1))
       scaling.refuse({"long_mscale"}, "long_mscale and short_mscale differ, which is not supported here");
   }
   Experts experts = experts_of(f);

@@ -15,7 +15,8 @@ namespace {
 
 // GatedNorms of delta nets: silu or sigmoid.
 GatedNormForm qwen4_gate(const Fields& f) {
-  const ActivationKind kind = activation_in(f, {f.has({"output_gate_type"}) ? "output_gate_type" : "hidden_act"}, "silu");
+  const ActivationKind kind =
+      activation_in(f, {f.has({"output_gate_type"}) ? "output_gate_type" : "hidden_act"}, "silu");
   if (kind == ActivationKind::sigmoid) return GatedNormForm::norm_then_sigmoid;
   if (kind != ActivationKind::silu) f.refuse({"output_gate_type"}, "output_gate_type must be silu or sigmoid");
   return GatedNormForm::norm_then_silu;
@@ -43,10 +44,11 @@ Indexer window_indexer(const Fields& f, const Attention& attention) {
   i.key_norm = i.query_norm.emplace(attention.query_norm);
   if (f.count_or({"indexer_kv_heads"}, 1) != 1) f.refuse({"indexer_kv_heads"}, "indexer_kv_heads must be 1");
   if (budget % i.every != 0 || i.rope->dims() > i.dim || std::int64_t{i.heads} * i.dim > ConfigLimits::attention_width)
-    f.refuse({"indexer_budget"},
-             fmt::format("an indexer of {} heads of {} dimensions, {} of them turned, that keeps {} positions in windows of "
-                         "{} is not possible",
-                         i.heads, i.dim, i.rope->dims(), budget, i.every));
+    f.refuse(
+        {"indexer_budget"},
+        fmt::format("an indexer of {} heads of {} dimensions, {} of them turned, that keeps {} positions in windows of "
+                    "{} is not possible",
+                    i.heads, i.dim, i.rope->dims(), budget, i.every));
   return i;
 }
 
@@ -65,10 +67,14 @@ std::vector<Names::Entry> qwen4_names() {
   mixer(kOfMixer, "attn_hyper_connection");
   mixer(kOfExperts, "mlp_hyper_connection");
   mixer(kOfModel, "model.hyper_connection_mixer");
-  for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, const char*>>{
-           {"ple_table", "ple_embedding.ngram_embedding"}, {"ple_key", "key_proj"}, {"ple_value", "value_proj"},
-           {"ple_norm_key", "norm_key"}, {"ple_norm_query", "norm_query"}, {"ple_norm_conv", "norm_conv"},
-           {"ple_conv1d", "conv1d"}})
+  for (const auto& [role, name] :
+       std::initializer_list<std::pair<std::string_view, const char*>>{{"ple_table", "ple_embedding.ngram_embedding"},
+                                                                       {"ple_key", "key_proj"},
+                                                                       {"ple_value", "value_proj"},
+                                                                       {"ple_norm_key", "norm_key"},
+                                                                       {"ple_norm_query", "norm_query"},
+                                                                       {"ple_norm_conv", "norm_conv"},
+                                                                       {"ple_conv1d", "conv1d"}})
     names.push_back({role, std::string("ple.") + name});
   names.push_back({"indexer.attn_qk", "self_attn.indexer.index_qk_proj"});
   names.push_back({"indexer.q_norm", "self_attn.indexer.q_layernorm"});
@@ -93,7 +99,8 @@ NgramHash qwen4_hash(const Fields& f, int module) {
             each = static_cast<int>(f.integer_or({"heads_per_ngram", "ple.heads_per_ngram"}, 8, 1, 64));
   constexpr int kMostHeads = 256;  // of all layers; each has a prime of its own to be found
   if (!f.is_gguf() && (module + 1) * (longest - 1) * each > kMostHeads) {
-    f.refuse({"heads_per_ngram"}, fmt::format("n-gram embeddings of more than {} heads are not supported here", kMostHeads));
+    f.refuse({"heads_per_ngram"},
+             fmt::format("n-gram embeddings of more than {} heads are not supported here", kMostHeads));
     module = 0;
   }
   if (!f.is_gguf())
@@ -135,8 +142,10 @@ std::optional<NgramEmbedding> qwen4_ngrams(const Fields& f, int layer, const Gat
   e.taps = static_cast<int>(f.integer_or({"ple_conv_kernel_size", "ple.conv_kernel"}, 4, 2, ConfigLimits::taps));
   e.norm = streams.norm;
   if (e.width < heads || e.width % heads != 0 || (e.taps - 1) * e.hash.longest + 1 > ConfigLimits::taps)
-    f.refuse({"ple_embed_dim"}, fmt::format("n-gram embeddings of {} values by {} heads, with {} taps {} tokens apart, are not "
-                                            "supported here", e.width, heads, e.taps, e.hash.longest));
+    f.refuse({"ple_embed_dim"},
+             fmt::format("n-gram embeddings of {} values by {} heads, with {} taps {} tokens apart, are not "
+                         "supported here",
+                         e.width, heads, e.taps, e.hash.longest));
   return e;
 }
 
@@ -158,7 +167,8 @@ ModelSpec qwen4_exp(const Fields& f) {
   const Experts experts = qwen_shared_experts(f);
   GatedResidual streams;
   streams.streams = static_cast<int>(f.integer_or({"hc_count", "hyper_connection.count"}, 4, 2, 64));
-  streams.rank = static_cast<int>(f.integer_or({"hc_lowrank", "hyper_connection.low_rank"}, 320, 1, ConfigLimits::inner));
+  streams.rank =
+      static_cast<int>(f.integer_or({"hc_lowrank", "hyper_connection.low_rank"}, 320, 1, ConfigLimits::inner));
   streams.norm = attention.query_norm;
   ModelSpec spec = decoder(f, [&](int layer) {
     const Block mixer = qwen4_recurs(f, layer) ? Block(delta) : Block(attention);

@@ -21,7 +21,8 @@ ModelSpec qwen2_moe(const Fields& f) {
   attention.qkv_bias = f.flag_or({"qkv_bias"}, true);
   Experts experts = qwen_experts(f);
   experts.router.renormalise = f.flag_or({"norm_topk_prob"}, false);
-  experts.shared_inner = f.count({"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
+  experts.shared_inner =
+      f.count({"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
   experts.shared_gated = true;
   const bool slides = !f.is_gguf() && f.flag_or({"use_sliding_window"}, false);
   ModelSpec spec = decoder(f, [&](int layer) {

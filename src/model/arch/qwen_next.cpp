@@ -10,19 +10,19 @@ namespace espalier {
 namespace {
 
 const std::vector<Names::Entry> kQwenNextNames = {{"attn_qkv", "linear_attn.in_proj_qkv"},
-                                          {"attn_gate", "linear_attn.in_proj_z"},
-                                          {"ssm_in", "linear_attn.in_proj_qkvz"},
-                                          {"ssm_ba", "linear_attn.in_proj_ba"},
-                                          {"ssm_beta", "linear_attn.in_proj_b"},
-                                          {"ssm_alpha", "linear_attn.in_proj_a"},
-                                          {"ssm_conv1d", "linear_attn.conv1d"},
-                                          {"ssm_dt", "linear_attn.dt_bias"},
-                                          {"ssm_a", "linear_attn.A_log"},
-                                          {"ssm_norm", "linear_attn.norm"},
-                                          {"ssm_out", "linear_attn.out_proj"},
-                                          {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-                                          {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-                                          {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
+                                                  {"attn_gate", "linear_attn.in_proj_z"},
+                                                  {"ssm_in", "linear_attn.in_proj_qkvz"},
+                                                  {"ssm_ba", "linear_attn.in_proj_ba"},
+                                                  {"ssm_beta", "linear_attn.in_proj_b"},
+                                                  {"ssm_alpha", "linear_attn.in_proj_a"},
+                                                  {"ssm_conv1d", "linear_attn.conv1d"},
+                                                  {"ssm_dt", "linear_attn.dt_bias"},
+                                                  {"ssm_a", "linear_attn.A_log"},
+                                                  {"ssm_norm", "linear_attn.norm"},
+                                                  {"ssm_out", "linear_attn.out_proj"},
+                                                  {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
+                                                  {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
+                                                  {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
 
 // The layer that drafts, all of whose tensors stand beside the model's.
 Names draft_names(Names names) {
@@ -79,7 +79,8 @@ ModelSpec hybrid(const Fields& f, DeltaRule::Stored stored, const std::function<
 Experts qwen_shared_experts(const Fields& f) {
   Experts e = qwen_experts(f);
   e.router.renormalise = f.flag_or({"norm_topk_prob"}, true);
-  e.shared_inner = f.count({"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
+  e.shared_inner =
+      f.count({"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
   e.shared_gated = true;
   return e;
 }

@@ -25,7 +25,8 @@ Experts deepseek_experts(const Fields& f, const RouterHabits& habits) {
   r.renormalise = f.flag_or({"norm_topk_prob|moe_renormalize", "expert_weights_norm"}, habits.renormalise);
   if (habits.never_renormalise_softmax && !sigmoid && !f.is_gguf()) r.renormalise = false;
   r.renormalise_eps = 1e-20f;
-  r.scale = static_cast<float>(f.number_or({"routed_scaling_factor|router_scaling_factor", "expert_weights_scale"}, 1.0));
+  r.scale =
+      static_cast<float>(f.number_or({"routed_scaling_factor|router_scaling_factor", "expert_weights_scale"}, 1.0));
   const FieldName groups{"n_group|num_expert_group", "expert_group_count"};
   r.groups = std::max(1, f.count_or(groups, 1, r.count));
   if (f.word_or({"topk_method"}, "") == "greedy") r.groups = 1;

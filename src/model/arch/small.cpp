@@ -57,9 +57,8 @@ ModelSpec stablelm(const Fields& f) {
   attention.query_norm = {NormOp::Kind::layer, attention.query_norm.eps};
   attention.head_norm_may_lack = true;
   if (f.flag_or({"qk_layernorm"}, f.is_gguf())) attention.head_norm = Attention::HeadNorm::each_apart;
-  ModelSpec spec = decoder(f, [&](int) {
-    return beside ? parallel(attention, gated_mlp(f)) : pre_norm(attention, gated_mlp(f));
-  });
+  ModelSpec spec =
+      decoder(f, [&](int) { return beside ? parallel(attention, gated_mlp(f)) : pre_norm(attention, gated_mlp(f)); });
   spec.norm.kind = NormOp::Kind::layer;
   spec.norm.bias = true;
   spec.names.hf = {{"attn_q_norm", "self_attn.q_layernorm.norms"}, {"attn_k_norm", "self_attn.k_layernorm.norms"}};
@@ -117,9 +116,9 @@ ModelSpec apertus(const Fields& f) {
     spec.embedded = spec.vocabulary;
     spec.vocabulary = f.count({"output_vocab_size"}, spec.vocabulary);
   }
-  spec.names.hf = {{"attn_norm", "attention_layernorm"}, {"ffn_norm", "feedforward_layernorm"},
+  spec.names.hf = {{"attn_norm", "attention_layernorm"},    {"ffn_norm", "feedforward_layernorm"},
                    {"xielu_alpha_p", "mlp.act_fn.alpha_p"}, {"xielu_alpha_n", "mlp.act_fn.alpha_n"},
-                   {"xielu_beta", "mlp.act_fn.beta"}, {"xielu_eps", "mlp.act_fn.eps"}};
+                   {"xielu_beta", "mlp.act_fn.beta"},       {"xielu_eps", "mlp.act_fn.eps"}};
   return spec;
 }
 

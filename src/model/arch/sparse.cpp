@@ -24,7 +24,8 @@ Indexer indexer_of(const Fields& f, const LatentAttention& a, int heads, bool pa
              fmt::format("an indexer of {} heads of {} dimensions that keeps {} positions is not possible; it needs at "
                          "least one head, one position and the {} rotated dimensions",
                          i.heads, i.dim, i.kept, a.rotated));
-  if (a.query_rank == 0) f.refuse({"q_lora_rank", "attention.q_lora_rank"}, "q_lora_rank is missing, but the indexer reads its vector");
+  if (a.query_rank == 0)
+    f.refuse({"q_lora_rank", "attention.q_lora_rank"}, "q_lora_rank is missing, but the indexer reads its vector");
   return i;
 }
 
@@ -55,7 +56,8 @@ LatentAttention sharing(const Fields& f, LatentAttention a, const Indexer& index
   a.shares_choice = shares(f, layer, every, offset);
   if (!a.shares_choice) a.indexer = indexer;
   if (a.shares_choice && layer == 0)
-    f.refuse({"indexer_types", "attention.indexer.types"}, "the first layer shares the choice of an indexer, but none is before it");
+    f.refuse({"indexer_types", "attention.indexer.types"},
+             "the first layer shares the choice of an indexer, but none is before it");
   return a;
 }
 
@@ -103,7 +105,8 @@ ModelSpec axk2(const Fields& f) {
     sparse.halves.back().before = "ffn_norm_gated";
     return sparse;
   });
-  spec.names.hf = {{"attn_norm", "input_layernorm.norm"}, {"ffn_norm_gated", "post_attention_layernorm.norm"},
+  spec.names.hf = {{"attn_norm", "input_layernorm.norm"},
+                   {"ffn_norm_gated", "post_attention_layernorm.norm"},
                    {"attn_norm_down", "input_layernorm.W_down|input_layernorm.mlp.fc1"},
                    {"attn_norm_up", "input_layernorm.W_up|input_layernorm.mlp.fc2"},
                    {"ffn_norm_down", "post_attention_layernorm.W_down|post_attention_layernorm.mlp.fc1"},
@@ -131,8 +134,9 @@ ModelSpec hy_v4(const Fields& f) {
   if (const auto limit = static_cast<float>(f.number_or({"swiglu_limit"}, 10)); limit > 0)
     experts.how.gate_limit = experts.how.up_limit = limit;
   ModelSpec spec = decoder(f, [&](int layer) {
-    return streams.layer({{sharing(f, a, indexer, layer, 4, 1), "attn_norm", "hc_attn_fn", "hc_attn_base", "hc_attn_scale"},
-                          {mlp_of(f, layer, 1, experts), "ffn_norm", "hc_ffn_fn", "hc_ffn_base", "hc_ffn_scale"}});
+    return streams.layer(
+        {{sharing(f, a, indexer, layer, 4, 1), "attn_norm", "hc_attn_fn", "hc_attn_base", "hc_attn_scale"},
+         {mlp_of(f, layer, 1, experts), "ffn_norm", "hc_ffn_fn", "hc_ffn_base", "hc_ffn_scale"}});
   });
   spec.enter = [streams](Builder& b, Rows x) { return streams.enter(b, x); };
   spec.leave = [streams](Builder& b, Rows x) { return streams.leave(b, x); };

@@ -35,7 +35,8 @@ constexpr Architecture kTable[] = {
     {"deci", "DeciLM", "deci", deci, "nemotron-nas|deci_lm"},
     {"deepseek", "Deepseek", "deepseek", deepseek},
     {"deepseek_v2", "DeepseekV2", "deepseek2", deepseek_v2},
-    {"deepseek_v3", "DeepseekV3|SarvamMLA|SarvamMla", "", deepseek_v3, "kimi_k2|sarvam_mla"},  // GGUF files say "deepseek2"
+    {"deepseek_v3", "DeepseekV3|SarvamMLA|SarvamMla", "", deepseek_v3,
+     "kimi_k2|sarvam_mla"},  // GGUF files say "deepseek2"
     {"deepseek_v32", "DeepseekV32", "deepseek32", deepseek_v32},
     {"deepseek_v4", "DeepseekV4", "deepseek4", deepseek_v4},
     {"diffllama", "DiffLlama", "", diffllama},

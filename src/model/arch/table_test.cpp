@@ -57,7 +57,9 @@ TEST_P(EachArchitecture, BuildsAndComputesFiniteLogits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EachArchitecture, ::testing::Range(0, static_cast<int>(architectures().size())),
-                         [](const auto& test) { return std::string(architectures()[static_cast<std::size_t>(test.param)].name); });
+                         [](const auto& test) {
+                           return std::string(architectures()[static_cast<std::size_t>(test.param)].name);
+                         });
 
 TEST(Table, NamesAreTold) {
   EXPECT_EQ(architecture_of_class("RWForCausalLM"), architecture_of_type("falcon"));

@@ -114,8 +114,7 @@ Rows Attention::gated(Builder& b, Rows out, Rows x, Rows in_query) const {
 
 Rows Attention::operator()(Builder& b, Rows x) const {
   const Projected p = project(b, x);
-  if (value_norm && p.value)
-    b.emit(NormOp{.in = p.value, .out = p.value, .eps = value_norm->eps, .groups = kv_heads});
+  if (value_norm && p.value) b.emit(NormOp{.in = p.value, .out = p.value, .eps = value_norm->eps, .groups = kv_heads});
   if (clip > 0 && clip_behind_norm && p.value) b.emit(ClipOp{p.value, p.value, clip});
   if (value_scale != 1.0f && p.value) b.scale(p.value, value_scale);
   prepare(b, p.query, heads, "attn_q_norm");
@@ -130,7 +129,8 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   attend.visibility = visibility;
   if (indexer && (!b.is_gguf() || b.has("indexer.k_norm"))) attend.mask = (*indexer)(b, x, x);
   attend.cap = cap;
-  if (sinks && (!b.is_gguf() || b.has("attn_sinks"))) attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
+  if (sinks && (!b.is_gguf() || b.has("attn_sinks")))
+    attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
   if (!slopes.empty()) attend.slopes = b.constant(slopes);
   b.emit(attend);
   Rows out = gated(b, attend.out, x, p.gate);

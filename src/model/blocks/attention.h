@@ -23,14 +23,14 @@ enum class FusedQkv { no, side_by_side, by_group, by_quarter };
 // The block, with its switches.
 struct Attention {
   int heads = 0, kv_heads = 0, head_dim = 0;
-  int value_dim = 0;    // 0: head_dim
-  float scale = 0.0f;   // of scores; 0: 1 / sqrt(head_dim)
+  int value_dim = 0;   // 0: head_dim
+  float scale = 0.0f;  // of scores; 0: 1 / sqrt(head_dim)
   bool qkv_bias = false, out_bias = false;
   FusedQkv fused = FusedQkv::no;
 
   std::optional<RopeSpec> rope;
-  bool pairs = false;           // neighbours turn together
-  bool pairs_in_gguf = false;   // GGUF files store rows of q and k pair by pair for halves that turn together
+  bool pairs = false;          // neighbours turn together
+  bool pairs_in_gguf = false;  // GGUF files store rows of q and k pair by pair for halves that turn together
 
   // each_own: every head has a gain of its own, in HF checkpoints all in one tensor, or (each_apart) one for each
   enum class HeadNorm { none, each, each_own, each_apart, whole };
@@ -41,7 +41,8 @@ struct Attention {
   std::optional<Norm> value_norm;
 
   Visibility visibility;
-  std::optional<Indexer> indexer;  // chooses which of these positions are read; GGUF files: in layers that have its tensors
+  std::optional<Indexer>
+      indexer;         // chooses which of these positions are read; GGUF files: in layers that have its tensors
   bool sinks = false;  // GGUF files: where they have them
   float cap = 0.0f;
   std::vector<float> slopes;  // ALiBi, of each head
@@ -54,9 +55,9 @@ struct Attention {
   // Of queries; neither beta nor power: none.
   ScaleByPositionOp query_scale = {};
   float value_scale = 1.0f;
-  float clip = 0.0f;        // queries, keys and values lie within -clip..clip; 0: no limit
+  float clip = 0.0f;  // queries, keys and values lie within -clip..clip; 0: no limit
   bool clip_behind_norm = false;
-  bool out_norm = false;    // what attention gives is normed by attn_sub_norm
+  bool out_norm = false;         // what attention gives is normed by attn_sub_norm
   bool keys_are_values = false;  // values are the keys before norm and rotation
   int reads_layer = -1;          // whose keys and values are read instead of own ones
 

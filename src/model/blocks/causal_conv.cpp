@@ -13,7 +13,8 @@ void CausalConv::operator()(Builder& b, Rows rows) const {
     const std::vector<float> stored = b.values(b.vector(role, {channels, taps}));
     for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c)
       for (std::size_t j = 0; j < static_cast<std::size_t>(taps); ++j)
-        weights[j * static_cast<std::size_t>(apart) * static_cast<std::size_t>(rows.width) + first + c] = stored[c * static_cast<std::size_t>(taps) + j];
+        weights[j * static_cast<std::size_t>(apart) * static_cast<std::size_t>(rows.width) + first + c] =
+            stored[c * static_cast<std::size_t>(taps) + j];
     if (biased) {
       const std::vector<float>& own = b.values(b.vector(role, {channels}, ".bias"));
       biases.insert(biases.end(), own.begin(), own.end());

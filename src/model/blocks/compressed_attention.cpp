@@ -49,7 +49,11 @@ MaskId CompressedAttention::choose(Builder& b, Rows x, Rows query_base) const {
   const Rows queries =
       b.matmul(query_base, {b.matrix("indexer.attn_q_b", index_heads * index_dim, query_base.width)}, true);
   b.emit(rotation(b, queries, index_heads));
-  ChooseOp op{.field = field, .queries = queries, .weights = of_row.part(entries, index_heads), .heads = index_heads, .kept = index_kept};
+  ChooseOp op{.field = field,
+              .queries = queries,
+              .weights = of_row.part(entries, index_heads),
+              .heads = index_heads,
+              .kept = index_kept};
   op.scale = 1.0f / std::sqrt(static_cast<float>(index_dim * index_heads));
   op.every = every;
   op.mask = b.mask();

@@ -27,8 +27,8 @@ struct CompressedAttention {
   int groups = 1, group_rank = 0;  // of the output: heads by groups, each to so many values, then all to the row
   RopeSpec rope;                   // of the last dimensions, by neighbours
   Norm norm;
-  int every = 0;             // positions of a compressed entry; 0: none
-  bool overlapping = false;  // the window before takes part
+  int every = 0;                                       // positions of a compressed entry; 0: none
+  bool overlapping = false;                            // the window before takes part
   int index_heads = 0, index_dim = 0, index_kept = 0;  // index_heads 0: all entries are read
 
   Rows operator()(Builder& builder, Rows x) const;

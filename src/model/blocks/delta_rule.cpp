@@ -34,7 +34,8 @@ std::vector<MatrixPart> DeltaRule::parts(Builder& b, int inputs) const {
     return out;
   }
   out.push_back(b.matrix("ssm_beta", value_heads, inputs));
-  out.push_back(b.matrix(stored == Stored::apart ? "ssm_f_a" : "ssm_alpha", decay_rank > 0 ? decay_rank : decays(), inputs));
+  out.push_back(
+      b.matrix(stored == Stored::apart ? "ssm_f_a" : "ssm_alpha", decay_rank > 0 ? decay_rank : decays(), inputs));
   return out;
 }
 

@@ -36,7 +36,10 @@ Rows DifferentialAttention::operator()(Builder& b, Rows x) const {
   const Rows query = all.part(0, q), key = all.part(q, kv);
   b.emit(RotateOp{b.rope(rope), query, heads, head_dim});
   b.emit(RotateOp{b.rope(rope), key, kv_heads, head_dim});
-  AttendOp attend{.field = b.field({kv_heads, head_dim, wide, false, 0}), .queries = query, .out = b.buffer(heads * wide), .heads = heads};
+  AttendOp attend{.field = b.field({kv_heads, head_dim, wide, false, 0}),
+                  .queries = query,
+                  .out = b.buffer(heads * wide),
+                  .heads = heads};
   b.emit(StoreOp{attend.field, key, double_values(b, all.part(q + kv, kv))});
   attend.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
   b.emit(attend);

@@ -47,14 +47,17 @@ Rows ExpertAttention::operator()(Builder& b, Rows x) const {
   const Rows all = project(b, x), query = all.part(0, queries), key = all.part(queries, width());
   b.emit(RotateOp{b.rope(rope), query, heads, head_dim});
   b.emit(RotateOp{b.rope(rope), key, kv_heads, head_dim});
-  AttendOp attend{.field = b.field({kv_heads, head_dim, head_dim, false, 0}), .queries = query, .out = b.buffer(queries), .heads = heads};
+  AttendOp attend{.field = b.field({kv_heads, head_dim, head_dim, false, 0}),
+                  .queries = query,
+                  .out = b.buffer(queries),
+                  .heads = heads};
   b.emit(StoreOp{attend.field, key, all.part(queries + width(), width())});
   attend.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
   b.emit(attend);
   const Rows by_expert = b.buffer(queries);
   for (int expert = 0; expert < router.count; ++expert)
-    b.emit(CopyOp{attend.out.part(expert * head_dim, queries - expert * head_dim), by_expert.part(expert * width(), width()),
-                  kv_heads, head_dim, router.count * head_dim, head_dim});
+    b.emit(CopyOp{attend.out.part(expert * head_dim, queries - expert * head_dim),
+                  by_expert.part(expert * width(), width()), kv_heads, head_dim, router.count * head_dim, head_dim});
   return weigh(b, by_expert, all.part(queries + 2 * width(), router.count));
 }
 

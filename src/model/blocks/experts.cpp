@@ -63,7 +63,8 @@ MatrixPart Experts::stacked_part(Builder& b, int expert, int outputs, int inputs
 // Gate and up of one expert, or its up alone, out of one tensor of all.
 MatrixNeed Experts::fused_up(Builder& b, FusedExperts layout, int expert, int inputs) const {
   if (layout == FusedExperts::stacked)
-    return {{stacked_part(b, expert, inner, inputs, gate), stacked_part(b, expert, inner, inputs, up)}, inputs, joined()};
+    return {
+        {stacked_part(b, expert, inner, inputs, gate), stacked_part(b, expert, inner, inputs, up)}, inputs, joined()};
   const bool turned = layout == FusedExperts::turned || layout == FusedExperts::by_turns;
   if (!gated) {
     MatrixPart part{fused_tensor(b, up), {router.count, inner, inputs}, inner};
@@ -139,7 +140,8 @@ Rows Experts::route(Builder& b, Rows x) const {
   RouteOp op{router, logits, b.buffer(2 * router.chosen)};
   op.how.count += passing;
   if (by_token)
-    op.by_token = b.table(b.name("ffn_gate_tid2eid") + (b.is_gguf() ? ".weight" : ""), {b.spec().vocabulary, router.chosen});
+    op.by_token =
+        b.table(b.name("ffn_gate_tid2eid") + (b.is_gguf() ? ".weight" : ""), {b.spec().vocabulary, router.chosen});
   else if (correction && (!b.is_gguf() || b.has("exp_probs_b", ".bias")))
     op.how.correction = b.vector("exp_probs_b", {op.how.count}, b.is_gguf() ? ".bias" : "");
   b.emit(op);

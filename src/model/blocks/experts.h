@@ -34,17 +34,17 @@ struct Experts {
   bool correction = false;
   bool weight_inputs = false;
   std::string_view sum_bias = {};  // role of a bias of what all give; their weights must add up to 1
-  int passing = 0;  // experts behind the others that give their input back
-  bool by_token = false;  // the token's id decides who computes (ffn_gate_tid2eid), the router only how much
+  int passing = 0;                 // experts behind the others that give their input back
+  bool by_token = false;           // the token's id decides who computes (ffn_gate_tid2eid), the router only how much
   FusedExperts fused = FusedExperts::no;
   std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";
   std::string_view fused_gate_up = "gate_up_proj", fused_down = "down_proj";
 
-  int shared_inner = 0;      // of an expert that every token passes; 0: none
+  int shared_inner = 0;  // of an expert that every token passes; 0: none
   bool shared_bias = false;
   std::optional<GateForm> shared_how;  // its own; else that of the others
-  bool shared_fused = false;  // HF checkpoints keep its gate and up in one tensor
-  bool shared_gated = false;  // it counts as much as the sigmoid of ffn_gate_inp_shexp says
+  bool shared_fused = false;           // HF checkpoints keep its gate and up in one tensor
+  bool shared_gated = false;           // it counts as much as the sigmoid of ffn_gate_inp_shexp says
   std::string_view shared_gate = "ffn_gate_shexp", shared_up = "ffn_up_shexp", shared_down = "ffn_down_shexp";
 
   Rows operator()(Builder& builder, Rows x) const;

@@ -23,9 +23,9 @@ struct Joint {
 // How blocks read the streams and write them.
 struct HyperConnections {
   int streams = 0;
-  int rounds = 0;  // of norming rows and columns of the mixing matrix; 0: streams do not mix
-  float eps = 1e-6f;                                // of the gates
-  float after_factor = 2.0f, after_eps = 0.0f;      // of what spreads a block's output
+  int rounds = 0;     // of norming rows and columns of the mixing matrix; 0: streams do not mix
+  float eps = 1e-6f;  // of the gates
+  float after_factor = 2.0f, after_eps = 0.0f;  // of what spreads a block's output
   float norm_eps = 1e-6f;
 
   Rows enter(Builder& builder, Rows x) const;  // every stream begins as the embedding

@@ -21,14 +21,14 @@ namespace espalier {
 // The block, with the ranks of its short vectors.
 struct LatentAttention {
   int heads = 0;
-  int query_rank = 0;  // 0: queries come straight from the row
-  int rank = 0;        // of keys and values
+  int query_rank = 0;                     // 0: queries come straight from the row
+  int rank = 0;                           // of keys and values
   int plain = 0, rotated = 0, value = 0;  // values of a head: of its key without and with rotation, and of its value
   float scale = 0.0f;                     // of scores; 0: 1 / sqrt(plain + rotated)
   bool bias = false;                      // of attn_q_a, attn_kv_a_mqa and attn_output
   std::optional<RopeSpec> rope;
-  bool pairs = true;  // neighbours turn together
-  Norm norm;          // of both short vectors
+  bool pairs = true;                                // neighbours turn together
+  Norm norm;                                        // of both short vectors
   float query_factor = 1.0f, latent_factor = 1.0f;  // of queries; of the kept vector behind its norm
 
   ScaleByPositionOp query_scale = {};  // beta 0: none

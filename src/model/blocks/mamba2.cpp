@@ -24,8 +24,7 @@ Rows Mamba2::project(Builder& b, Rows x) const {
 Rows Mamba2::recur(Builder& b, Rows mixed, Rows steps) const {
   b.emit(TimeStepOp{steps, steps, b.vector("ssm_dt", {heads}, b.is_gguf() ? ".bias" : ""), least_step, most_step});
   const Rows decay = b.buffer(heads);
-  b.emit(DecayOp{
-      .in = steps, .out = decay, .rate = decay_rates(b, {heads}), .heads = heads, .form = DecayForm::step});
+  b.emit(DecayOp{.in = steps, .out = decay, .rate = decay_rates(b, {heads}), .heads = heads, .form = DecayForm::step});
   RecurrenceOp op{.queries = mixed.part(inner() + shared(), shared()),
                   .keys = mixed.part(inner(), shared()),
                   .values = mixed.part(0, inner()),

@@ -34,10 +34,12 @@ std::int64_t NgramHash::rows() const {
   return end_of_all;
 }
 
-NgramHash NgramHash::drawn(int longest, int heads_each, std::int64_t least, std::int64_t seed, int vocabulary, int module) {
+NgramHash NgramHash::drawn(int longest, int heads_each, std::int64_t least, std::int64_t seed, int vocabulary,
+                           int module) {
   NgramHash h{.longest = longest, .heads_each = heads_each};
   constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15ull;
-  const std::int64_t bound = std::max<std::int64_t>(1, std::numeric_limits<std::int64_t>::max() / std::max(vocabulary, 1) / 2);
+  const std::int64_t bound =
+      std::max<std::int64_t>(1, std::numeric_limits<std::int64_t>::max() / std::max(vocabulary, 1) / 2);
   const auto base = static_cast<std::uint64_t>(seed + 10007 * static_cast<std::int64_t>(module));
   for (int i = 0; i < longest; ++i) {
     const std::uint64_t drawn = splitmix64(base + kStep * static_cast<std::uint64_t>(i + 1));
@@ -57,7 +59,8 @@ NgramHash NgramHash::drawn(int longest, int heads_each, std::int64_t least, std:
 
 Rows NgramEmbedding::look_up(Builder& b) const {
   NgramOp op;
-  op.tables = b.table_parts(b.is_gguf() ? "per_layer_token_embd" : b.name("ple_table"), table_rows, width / hash.heads());
+  op.tables =
+      b.table_parts(b.is_gguf() ? "per_layer_token_embd" : b.name("ple_table"), table_rows, width / hash.heads());
   op.longest = hash.longest;
   op.heads_each = hash.heads_each;
   op.multipliers = hash.multipliers;
@@ -84,7 +87,8 @@ void NgramEmbedding::operator()(Builder& b, Rows x) const {
   const Rows all = b.matmul(found, {b.matrix("ple_key", x.width, width), b.matrix("ple_value", each, width)}, true);
   const Rows keys = normed(b, all.part(0, x.width), "ple_norm_key"), queries = normed(b, x, "ple_norm_query");
   const Rows gates = b.buffer(streams), values = b.buffer(x.width);
-  b.emit(DotOp{.left = keys, .right = queries, .out = gates, .scale = 1.0f / std::sqrt(static_cast<float>(each)), .root = true});
+  b.emit(DotOp{
+      .left = keys, .right = queries, .out = gates, .scale = 1.0f / std::sqrt(static_cast<float>(each)), .root = true});
   for (int i = 0; i < streams; ++i)
     b.emit(CombineOp{.in = all.part(x.width, each),
                      .out = values.part(i * each, each),

@@ -17,16 +17,17 @@ namespace espalier {
 
 // What a token and those before it hash to. See NgramOp.
 struct NgramHash {
-  int longest = 3, heads_each = 8;            // n-grams of 2 .. longest tokens; heads of each length
-  std::vector<std::int64_t> multipliers = {}; // [longest]
+  int longest = 3, heads_each = 8;                     // n-grams of 2 .. longest tokens; heads of each length
+  std::vector<std::int64_t> multipliers = {};          // [longest]
   std::vector<std::int64_t> offsets = {}, sizes = {};  // of each head's rows
-  TokenId end = 0;                            // before which no n-gram reaches back
+  TokenId end = 0;                                     // before which no n-gram reaches back
 
   int heads() const { return (longest - 1) * heads_each; }
   std::int64_t rows() const;
   // As Qwen4's checkpoints are made: head sizes are the primes from `least` on, those of module `module`; multipliers are
   // drawn by splitmix64.
-  static NgramHash drawn(int longest, int heads_each, std::int64_t least, std::int64_t seed, int vocabulary, int module);
+  static NgramHash drawn(int longest, int heads_each, std::int64_t least, std::int64_t seed, int vocabulary,
+                         int module);
 };
 
 // The block, with its n-grams and its table.

@@ -16,8 +16,12 @@ Rows PerLayerInputs::enter(Builder& b, Rows x) const {
                   .scale = std::sqrt(static_cast<float>(width)) * half});
   const Rows projected = b.matmul(x, {b.matrix("per_layer_model_proj", all, x.width)});
   // The projection counts 1 / sqrt(hidden), which only eps notices.
-  NormOp op{.in = projected, .out = inputs, .eps = b.spec().norm.eps * static_cast<float>(x.width), .groups = layers,
-            .scale = half, .add = true};
+  NormOp op{.in = projected,
+            .out = inputs,
+            .eps = b.spec().norm.eps * static_cast<float>(x.width),
+            .groups = layers,
+            .scale = half,
+            .add = true};
   b.take_gain(op, b.spec().norm, "per_layer_proj_norm", {width});
   b.emit(op);
   b.remember(kRows, inputs);

@@ -5,7 +5,7 @@
 namespace espalier {
 namespace {
 
-constexpr int kChannels = 64;      // of a task
+constexpr int kChannels = 64;       // of a task
 constexpr float kNothing = -1e30f;  // the greatest gate of no token: exp(kNothing - any) is 0
 
 }  // namespace

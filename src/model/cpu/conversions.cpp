@@ -57,8 +57,10 @@ void Conversions::collect(int op, const Op& operation) {
     uses_.push_back({op, o->in, formats(o->gate_up)});
   if (const auto* o = std::get_if<GroupedMatmulOp>(&operation))
     for (int g = 0; g < o->groups; ++g)
-      uses_.push_back({op, o->in.part(g * o->in_stride, static_cast<int>(matrices_[static_cast<std::size_t>(o->first + g)].inputs())),
-                       formats(o->first + g)});
+      uses_.push_back(
+          {op,
+           o->in.part(g * o->in_stride, static_cast<int>(matrices_[static_cast<std::size_t>(o->first + g)].inputs())),
+           formats(o->first + g)});
 }
 
 int Conversions::last_writer(const Rows& rows, int before) const {
@@ -96,8 +98,8 @@ Conversion Conversions::make(const Use& use, RowFormat format) const {
         attend && part_by_part && attend->out == use.rows && use.rows.width / attend->heads % kActivationBlock == 0)
       return {use.rows, format, writer, false, Conversion::By::attention};
     if (const auto* gated = std::get_if<GatedMatmulOp>(&op);
-        gated && part_by_part && gated->out == use.rows && matrices_[static_cast<std::size_t>(gated->matrix)].paired() &&
-        only_read_as(use.rows, format, writer))
+        gated && part_by_part && gated->out == use.rows &&
+        matrices_[static_cast<std::size_t>(gated->matrix)].paired() && only_read_as(use.rows, format, writer))
       return {use.rows, format, writer, false, Conversion::By::gated_product};
     if (is_of_rows(op)) return {use.rows, format, writer, false, Conversion::By::row_function};
   }

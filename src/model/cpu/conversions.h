@@ -18,8 +18,8 @@ struct Conversion {
   enum class By { row_function, attention, gated_product };
   Rows rows;
   RowFormat format;
-  int maker;         // the operation behind (or, for row functions, before) which it is made
-  bool before;       // a function of rows that runs before `maker`, not behind it
+  int maker;    // the operation behind (or, for row functions, before) which it is made
+  bool before;  // a function of rows that runs before `maker`, not behind it
   By by;
   int memory = -1;
 };

@@ -106,15 +106,17 @@ void ExpertsStage::multiply_up(Pass& pass) {
 }
 
 Product ExpertsStage::gated_product(const ComputeWith& with, const Share& share, const Linear& up) const {
-  Product product{&up.parts().front(), input_of(share), scratch_.inner.row(share.begin), scratch_.inner.stride,
+  Product product{&up.parts().front(),
+                  input_of(share),
+                  scratch_.inner.row(share.begin),
+                  scratch_.inner.stride,
                   {.bias = up.bias()}};
-  product.options.finish =
-      op_.gate.activation.kind == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
+  product.options.finish = op_.gate.activation.kind == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
   product.options.pairs = op_.inner;
   if (finishes_converted(with))
     product.options.converted =
-        ConvertedRows{down_format_, scratch_.inner_converted + static_cast<std::size_t>(share.begin) *
-                                                                   row_bytes(down_format_, op_.inner)};
+        ConvertedRows{down_format_, scratch_.inner_converted +
+                                        static_cast<std::size_t>(share.begin) * row_bytes(down_format_, op_.inner)};
   return product;
 }
 
@@ -122,7 +124,10 @@ Product ExpertsStage::gated_product(const ComputeWith& with, const Share& share,
 void ExpertsStage::add_products(const Share& share, const Linear& up, std::vector<Product>& to) const {
   std::int64_t column = 0;
   for (const PackedMatrix& part : up.parts()) {
-    to.push_back({&part, input_of(share), scratch_.up.row(share.begin) + column, scratch_.up.stride,
+    to.push_back({&part,
+                  input_of(share),
+                  scratch_.up.row(share.begin) + column,
+                  scratch_.up.stride,
                   {.bias = up.bias() ? up.bias() + column : nullptr}});
     column += part.outputs();
   }
@@ -156,7 +161,9 @@ void ExpertsStage::multiply_down(Pass& pass) {
     const Linear& down = *experts_[static_cast<std::size_t>(share.expert)].down;
     products.push_back({&down.parts().front(),
                         {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows},
-                        scratch_.down.row(share.begin), scratch_.down.stride, {.bias = down.bias()}});
+                        scratch_.down.row(share.begin),
+                        scratch_.down.stride,
+                        {.bias = down.bias()}});
   }
   matmul_all(pass.with().cpu, pass.with().team, products);
 }

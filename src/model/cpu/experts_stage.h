@@ -19,9 +19,9 @@ struct ExpertLayers {
 
 // Memory of one batch: `chosen` rows for each row.
 struct ExpertScratch {
-  Place up, inner, down;               // floats: [2 * inner or inner], [inner], [hidden]
-  std::byte* gathered = nullptr;       // rows of the input in the form that `up` reads
-  Place gathered_floats;               // where weights scale inputs, and in exact mode
+  Place up, inner, down;                 // floats: [2 * inner or inner], [inner], [hidden]
+  std::byte* gathered = nullptr;         // rows of the input in the form that `up` reads
+  Place gathered_floats;                 // where weights scale inputs, and in exact mode
   std::byte* inner_converted = nullptr;  // in the form that `down` reads
 };
 

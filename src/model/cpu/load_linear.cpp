@@ -81,8 +81,10 @@ class LinearLoader {
     if (last >= most || (part.transposed && part.first_input + need_.inputs > tensor->rows()))
       return internal_error(fmt::format("a matrix is to have more rows than {} has", part.tensor));
     if (auto layout = panel_layout(tensor->dtype); !layout.ok())
-      return Error{Error::Kind::unsupported, fmt::format("tensor {}: {}", tensor->name, layout.error().message),
-                   tensor->name, {}};
+      return Error{Error::Kind::unsupported,
+                   fmt::format("tensor {}: {}", tensor->name, layout.error().message),
+                   tensor->name,
+                   {}};
     PartRows rows{tensor->name + part.rows.text(), tensor->dtype, part.outputs, {}};
     if (!part.transposed) {
       rows.open = [tensor, &part] {

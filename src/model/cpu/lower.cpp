@@ -49,10 +49,12 @@ class Lowering {
   Result<> check_fields() const {
     for (const TokenField& field : program_.keeps.per_token)
       if (field.key_dim > kMaxKeyDim || field.value_dim > kMaxValueDim)
-        return Error{Error::Kind::unsupported,
-                     fmt::format("keys of {} and values of {} dimensions are more than attention computes here: {} and {}",
-                                 field.key_dim, field.value_dim, kMaxKeyDim, kMaxValueDim),
-                     "head_dim", {}};
+        return Error{
+            Error::Kind::unsupported,
+            fmt::format("keys of {} and values of {} dimensions are more than attention computes here: {} and {}",
+                        field.key_dim, field.value_dim, kMaxKeyDim, kMaxValueDim),
+            "head_dim",
+            {}};
     return success();
   }
 
@@ -68,8 +70,8 @@ class Lowering {
         last = std::max(last, last_of_stage(program_, i));
       });
     for (std::size_t b = 0; b < spans.size(); ++b)
-      buffers_.push_back(out_.memory.use(static_cast<std::size_t>(program_.buffers[b]) * sizeof(float),
-                                         spans[b].first, behind_rows(std::max(spans[b].first, spans[b].second))));
+      buffers_.push_back(out_.memory.use(static_cast<std::size_t>(program_.buffers[b]) * sizeof(float), spans[b].first,
+                                         behind_rows(std::max(spans[b].first, spans[b].second))));
     conversions_.place(out_.memory);
     logits_ = out_.memory.use(static_cast<std::size_t>(program_.vocabulary) * sizeof(float), 0, ops);
     scratch_.resize(static_cast<std::size_t>(ops));
@@ -78,8 +80,8 @@ class Lowering {
       const Op& op = program_.ops[static_cast<std::size_t>(i)];
       if (const auto* o = std::get_if<ExpertsOp>(&op)) use_scratch(i, *o);
       if (const auto* o = std::get_if<AttendOp>(&op); o != nullptr && o->then >= 0)
-        states_[static_cast<std::size_t>(i)] = out_.memory.use(
-            static_cast<std::size_t>(AttendStage::state_width(*o, program_)) * sizeof(float), i, i);
+        states_[static_cast<std::size_t>(i)] =
+            out_.memory.use(static_cast<std::size_t>(AttendStage::state_width(*o, program_)) * sizeof(float), i, i);
     }
   }
 
@@ -98,9 +100,7 @@ class Lowering {
   const Linear& matrix(MatrixId id) const { return loaded_.matrices[static_cast<std::size_t>(id)]; }
 
   // One pass gates where the kernels know the gate; else gates and values become floats.
-  bool gates_in_product(const ExpertsOp& o) const {
-    return o.gated && matrix(o.gate_up).paired();
-  }
+  bool gates_in_product(const ExpertsOp& o) const { return o.gated && matrix(o.gate_up).paired(); }
   void use_scratch(int op, const ExpertsOp& o) {
     const auto use = [&](std::size_t bytes) {
       return out_.memory.use(static_cast<std::size_t>(o.chosen) * bytes, op, op);
@@ -179,8 +179,8 @@ class Lowering {
   }
   void add(const GatedMatmulOp& o) {
     const Finish gate = o.activation == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
-    auto& stage = push(
-        std::make_unique<GatedStage>(matrix(o.matrix), input(o.in), place(o.out), gate, converted_output()));
+    auto& stage =
+        push(std::make_unique<GatedStage>(matrix(o.matrix), input(o.in), place(o.out), gate, converted_output()));
     stage.behind_keep = kept_;
     announced_.push_back({&matrix(o.matrix), false, kept_});
     announcers_.push_back(&stage.next);
@@ -210,9 +210,7 @@ class Lowering {
                                 bytes(s.inner_converted)};
     push(std::make_unique<ExpertsStage>(o, std::move(experts), input(o.in), place(o.routed), place(o.out), scratch));
   }
-  void add(const LoadBeforeOp& o) {
-    push(std::make_unique<LoadBeforeStage>(o, program_, place(o.out)));
-  }
+  void add(const LoadBeforeOp& o) { push(std::make_unique<LoadBeforeStage>(o, program_, place(o.out))); }
   void add(const AttendOp& o) {
     const int states = states_[static_cast<std::size_t>(op_)];
     push(std::make_unique<AttendStage>(o, program_, place(o.queries), place(o.out),
@@ -224,27 +222,24 @@ class Lowering {
                                        loaded_.with.mode == Activations::f32));
   }
   void add(const CompressOp& o) {
-    push(std::make_unique<CompressStage>(o, program_, place(o.values), o.gates ? place(o.gates) : Place(), place(o.out)));
+    push(std::make_unique<CompressStage>(o, program_, place(o.values), o.gates ? place(o.gates) : Place(),
+                                         place(o.out)));
   }
   void add(const NgramOp& o) {
     std::vector<const Tensor*> tables;
     for (const TableId id : o.tables) tables.push_back(loaded_.tables[static_cast<std::size_t>(id)]);
     push(std::make_unique<NgramStage>(o, std::move(tables), place(o.out)));
   }
-  void add(const ConvolveOp& o) {
-    push(std::make_unique<ConvolveStage>(o, program_, place(o.in), place(o.out)));
-  }
+  void add(const ConvolveOp& o) { push(std::make_unique<ConvolveStage>(o, program_, place(o.in), place(o.out))); }
   void add(const RecurrenceOp& o) {
     const auto maybe = [&](const Rows& rows) { return rows ? place(rows) : Place(); };
-    push(std::make_unique<RecurrenceStage>(
-        o, program_,
-        RecurrenceStage::Places{place(o.queries), place(o.keys), place(o.values), maybe(o.decay), maybe(o.beta),
-                                place(o.out)}));
+    push(std::make_unique<RecurrenceStage>(o, program_,
+                                           RecurrenceStage::Places{place(o.queries), place(o.keys), place(o.values),
+                                                                   maybe(o.decay), maybe(o.beta), place(o.out)}));
   }
   void add(const ScanOp& o) {
     push(std::make_unique<ScanStage>(
-        o, program_,
-        ScanStage::Places{place(o.in), place(o.step), place(o.input), place(o.output), place(o.out)}));
+        o, program_, ScanStage::Places{place(o.in), place(o.step), place(o.input), place(o.output), place(o.out)}));
   }
   void add(const KeepRowsOp& o) {
     std::vector<KeepStage::Live> live;

@@ -30,7 +30,8 @@ void NgramStage::copy(std::int64_t row, float* out) const {
 void NgramStage::compute(const Pass& pass, const BatchSequence& s, int row) const {
   float* out = out_.row(s.row_begin + row);
   const int heads = static_cast<int>(op_.sizes.size()), each = op_.out.width / heads;
-  std::uint64_t mixed = static_cast<std::uint64_t>(token(pass, s, row)) * static_cast<std::uint64_t>(op_.multipliers[0]);
+  std::uint64_t mixed =
+      static_cast<std::uint64_t>(token(pass, s, row)) * static_cast<std::uint64_t>(op_.multipliers[0]);
   bool ended = false;
   for (int back = 1; back < op_.longest; ++back) {
     const std::int64_t before = token(pass, s, row - back);

@@ -16,7 +16,8 @@ class NgramStage final : public Stage {
   void run(Pass& pass) override;
 
  private:
-  std::int64_t token(const Pass& pass, const BatchSequence& s, int row) const;  // row -1: the one before the sequence's first
+  std::int64_t token(const Pass& pass, const BatchSequence& s,
+                     int row) const;  // row -1: the one before the sequence's first
   void compute(const Pass& pass, const BatchSequence& s, int row) const;
   void copy(std::int64_t row, float* out) const;
 

@@ -34,9 +34,8 @@ std::vector<int> best(const float* score, int count, int kept) {
   std::vector<int> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), 0);
   kept = std::min(kept, count);
-  std::partial_sort(order.begin(), order.begin() + kept, order.end(), [&](int a, int b) {
-    return score[a] > score[b] || (score[a] == score[b] && a < b);
-  });
+  std::partial_sort(order.begin(), order.begin() + kept, order.end(),
+                    [&](int a, int b) { return score[a] > score[b] || (score[a] == score[b] && a < b); });
   order.resize(static_cast<std::size_t>(kept));
   return order;
 }
@@ -96,7 +95,8 @@ void write(const CpuKernels& cpu, const RouterSpec& how, std::vector<int> chosen
     cpu.functions.activate({ActivationKind::sigmoid}, weights, weights, how.chosen);
   float factor = how.scale;
   if (how.renormalise)
-    factor /= std::max(std::accumulate(weights, weights + how.chosen, 0.0f) + how.renormalise_eps, how.renormalise_least);
+    factor /=
+        std::max(std::accumulate(weights, weights + how.chosen, 0.0f) + how.renormalise_eps, how.renormalise_least);
   for (int i = 0; i < how.chosen; ++i) weights[i] *= factor;
 }
 

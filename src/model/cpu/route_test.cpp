@@ -51,7 +51,8 @@ std::pair<std::vector<int>, std::vector<double>> plain(const RouterSpec& how, co
   }
   std::vector<int> ids(static_cast<std::size_t>(how.count));
   std::iota(ids.begin(), ids.end(), 0);
-  std::ranges::stable_sort(ids, [&](int a, int b) { return choice[static_cast<std::size_t>(a)] > choice[static_cast<std::size_t>(b)]; });
+  std::ranges::stable_sort(
+      ids, [&](int a, int b) { return choice[static_cast<std::size_t>(a)] > choice[static_cast<std::size_t>(b)]; });
   ids.resize(static_cast<std::size_t>(how.chosen));
   std::ranges::sort(ids);
   std::vector<double> weights;

@@ -22,7 +22,8 @@ RowFunction make(const LookUpOp& o, const RowParts& parts) {
   const Place out = parts.place(o.out);
   const std::int64_t width = o.out.width;
   const auto block = static_cast<std::int64_t>(block_shape(table->dtype).elements);
-  const std::size_t skip = static_cast<std::size_t>(o.first / block * static_cast<std::int64_t>(block_shape(table->dtype).bytes));
+  const std::size_t skip =
+      static_cast<std::size_t>(o.first / block * static_cast<std::int64_t>(block_shape(table->dtype).bytes));
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     const std::int64_t at = o.by == LookUpOp::By::token ? pass.token(row) : pass.position(row) + o.offset;
     float* to = out.row(row);
@@ -63,8 +64,8 @@ RowFunction make(const NormOp& o, const RowParts& parts) {
                      bias_step = count(parts, o.bias) > group ? group : 0;
   if (gate)
     return [=, &cpu = parts.cpu](const Pass&, int row) {
-      cpu.functions.gated_norm({in.row(row), gate.row(row), gain, gain_step, out.row(row), group, o.groups, o.eps,
-                                o.gate_form});
+      cpu.functions.gated_norm(
+          {in.row(row), gate.row(row), gain, gain_step, out.row(row), group, o.groups, o.eps, o.gate_form});
     };
   return [=, &cpu = parts.cpu](const Pass&, int row) {
     thread_local std::vector<float> aside;
@@ -184,9 +185,10 @@ RowFunction make(const ScaleByPositionOp& o, const RowParts& parts) {
   const Place heads = parts.place(o.heads);
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     const std::int64_t at = pass.position(row) + o.offset;
-    const double grown = o.power != 0.0f
-                             ? std::pow(1.0 + static_cast<double>(at) / static_cast<double>(o.period), static_cast<double>(o.power))
-                             : 1.0 + static_cast<double>(o.beta) * std::log1p(static_cast<double>(at / o.period));
+    const double grown =
+        o.power != 0.0f
+            ? std::pow(1.0 + static_cast<double>(at) / static_cast<double>(o.period), static_cast<double>(o.power))
+            : 1.0 + static_cast<double>(o.beta) * std::log1p(static_cast<double>(at / o.period));
     const auto factor = static_cast<float>(grown);
     if (factor != 1.0f) cpu.functions.scale(factor, heads.row(row), heads.row(row), o.heads.width);
   };
@@ -249,7 +251,8 @@ RowFunction make(const MixOp& o, const RowParts& parts) {
     if (o.add) std::copy_n(out.row(row), mixed.size(), mixed.data());
     for (int i = 0; i < o.outputs; ++i)
       for (int j = 0; j < o.inputs; ++j)
-        cpu.functions.add_scaled(by.row(row)[i * o.inputs + j], in.row(row) + j * width, mixed.data() + i * width, width);
+        cpu.functions.add_scaled(by.row(row)[i * o.inputs + j], in.row(row) + j * width, mixed.data() + i * width,
+                                 width);
     std::copy(mixed.begin(), mixed.end(), out.row(row));
   };
 }

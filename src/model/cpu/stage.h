@@ -28,7 +28,11 @@ struct Upcoming {
   bool behind_keep = false;  // it computes only rows whose logits are wanted
   void expect(const Pass& pass, bool behind_keep_now) const {
     if (linear != nullptr)
-      linear->expect(pass.with(), behind_keep == behind_keep_now ? pass.rows() : behind_keep ? pass.kept() : pass.batch().rows(), wide);
+      linear->expect(pass.with(),
+                     behind_keep == behind_keep_now ? pass.rows()
+                     : behind_keep                  ? pass.kept()
+                                                    : pass.batch().rows(),
+                     wide);
   }
 };
 
@@ -43,7 +47,8 @@ struct InputPlaces {
 
   InputForms forms(int rows) const {
     InputForms out;
-    out.as(RowFormat::f32) = {RowFormat::f32, floats.first, static_cast<std::size_t>(floats.stride) * sizeof(float), rows};
+    out.as(RowFormat::f32) = {RowFormat::f32, floats.first, static_cast<std::size_t>(floats.stride) * sizeof(float),
+                              rows};
     for (const RowFormat format : {RowFormat::bf16, RowFormat::int8, RowFormat::int16})
       if (const Form& form = converted[index_of(format)]; form.data != nullptr)
         out.as(format) = {format, form.data, form.stride, rows};

@@ -32,8 +32,8 @@ struct ConfigLimits {
   static constexpr std::int64_t vocabulary = 16'777'216, hidden = 1 << 18, inner = 1 << 20, layers = 1024;
   static constexpr std::int64_t heads = 4096, head_dim = 4096, attention_width = 1 << 20;  // heads * head_dim
   static constexpr std::int64_t taps = 16, state_keys = 512, scan_states = 256;  // of convolutions and recurrences
-  static constexpr std::int64_t key_dim = 576, value_dim = 512;  // of attention, index keys among them
-  static constexpr std::size_t matrices = 1 << 18;  // of all layers and experts
+  static constexpr std::int64_t key_dim = 576, value_dim = 512;                  // of attention, index keys among them
+  static constexpr std::size_t matrices = 1 << 18;                               // of all layers and experts
   static constexpr std::int64_t experts = 4096, positions = std::int64_t{1} << 30, window = positions, labels = 1 << 20;
 };
 

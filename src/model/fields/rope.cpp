@@ -12,8 +12,9 @@ namespace {
 constexpr NumberRange kFactor{.low = 0, .high = 1e6, .above_low = true};
 constexpr NumberRange kPositive{.low = 0, .high = 1e9, .above_low = true};
 constexpr NumberRange kTheta{.low = 0, .high = 1e15, .above_low = true};
-constexpr FieldName kPositions{"max_position_embeddings|n_positions|max_sequence_length|model_max_length|n_ctx|max_seq_len|seq_length",
-                               "context_length"};
+constexpr FieldName kPositions{
+    "max_position_embeddings|n_positions|max_sequence_length|model_max_length|n_ctx|max_seq_len|seq_length",
+    "context_length"};
 constexpr FieldName kOriginal{"original_max_position_embeddings", "rope.scaling.original_context_length"};
 
 // Where the parameters of a table stand: inside rope_parameters, or rope_scaling with the rest at the top.
@@ -58,9 +59,7 @@ class Parameters {
     return own_.number_or(name, otherwise == 0 ? 1 : otherwise, kFactor);
   }
   std::int64_t longest() const { return top_.integer_or(kPositions, 2048, 1); }
-  std::int64_t original() const {
-    return own_.integer_or(kOriginal, top_.integer_or(kOriginal, longest(), 1), 1);
-  }
+  std::int64_t original() const { return own_.integer_or(kOriginal, top_.integer_or(kOriginal, longest(), 1), 1); }
 
  private:
   // Parameters per layer type, where one table serves all layers.
@@ -102,9 +101,11 @@ void scale_llama3(const Parameters& p, std::vector<double>& frequencies) {
 }
 
 // Dimensions that turn often keep their frequency, those that turn rarely are stretched, a ramp lies between.
-void scale_yarn(const Parameters& p, const RopeWish& wish, double theta, int dims, RopeSpec& spec, std::vector<double>& frequencies) {
+void scale_yarn(const Parameters& p, const RopeWish& wish, double theta, int dims, RopeSpec& spec,
+                std::vector<double>& frequencies) {
   const auto original = static_cast<double>(p.original());
-  const double factor = p.factor(p.says(kOriginal) || p.top().has(kOriginal) ? static_cast<double>(p.longest()) / original : 0);
+  const double factor =
+      p.factor(p.says(kOriginal) || p.top().has(kOriginal) ? static_cast<double>(p.longest()) / original : 0);
   const double fast = p.own().number_or({"beta_fast", "rope.scaling.yarn_beta_fast"}, 32, kPositive),
                slow = p.own().number_or({"beta_slow", "rope.scaling.yarn_beta_slow"}, 1, kPositive);
   if (fast < slow)
@@ -137,7 +138,8 @@ void scale_longrope(const Parameters& p, double theta, int dims, RopeSpec& spec,
   const auto original = p.original();
   const double factor = p.factor(static_cast<double>(p.longest()) / static_cast<double>(original));
   const double plain = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
-  spec.magnitude = static_cast<float>(p.own().number_or({"attention_factor", "rope.scaling.attn_factor"}, plain, kPositive));
+  spec.magnitude =
+      static_cast<float>(p.own().number_or({"attention_factor", "rope.scaling.attn_factor"}, plain, kPositive));
   spec.long_after = original;
   const std::vector<double> plain_ones = plain_frequencies(theta, dims);
   const auto stretched = [&](FieldName name) {
@@ -180,7 +182,8 @@ int dims_of(const Fields& f, const Parameters& p, const RopeWish& wish) {
   if (f.is_gguf()) return f.count_or({"", "rope.dimension_count"}, wish.head_dim, ConfigLimits::head_dim);
   if (wish.part == 0) return wish.head_dim;
   if (f.has({"rotary_dim"})) return f.count_or({"rotary_dim"}, wish.head_dim, ConfigLimits::head_dim);
-  const double part = p.number({"partial_rotary_factor|rotary_pct"}, wish.part, {.low = 0, .high = 1, .above_low = true});
+  const double part =
+      p.number({"partial_rotary_factor|rotary_pct"}, wish.part, {.low = 0, .high = 1, .above_low = true});
   return part < 1 ? static_cast<int>(part * wish.head_dim) : wish.head_dim;
 }
 
@@ -201,8 +204,10 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish) {
   const int dims = kind == "proportional" ? wish.head_dim : dims_of(f, p, wish);
   if (dims < 2 || dims % 2 != 0 || dims > wish.head_dim) {
     const FieldName field{"partial_rotary_factor", "rope.dimension_count"};
-    f.refuse(field, fmt::format("{} gives {} rotated dimensions, but an even number in 2..{} (the head's size) is needed",
-                                dims == wish.head_dim ? "head_dim (or hidden_size over num_attention_heads)" : f.path(field), dims, std::max(wish.head_dim, 2)));
+    f.refuse(field,
+             fmt::format("{} gives {} rotated dimensions, but an even number in 2..{} (the head's size) is needed",
+                         dims == wish.head_dim ? "head_dim (or hidden_size over num_attention_heads)" : f.path(field),
+                         dims, std::max(wish.head_dim, 2)));
     return spec;
   }
   std::vector<double> frequencies = plain_frequencies(theta, dims);
@@ -222,10 +227,11 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish) {
   } else if (kind == "dynamic" || kind == "xdrope") {
     scale_dynamic(p, theta, dims, spec, frequencies);
   } else if (kind != "default") {
-    p.own().refuse({"rope_type", "rope.scaling.type"},
-                   fmt::format("{} is {}, but only default, linear, dynamic, yarn, llama3, longrope and proportional are "
-                               "supported here",
-                               p.own().path({"rope_type", "rope.scaling.type"}), in_quotes(kind)));
+    p.own().refuse(
+        {"rope_type", "rope.scaling.type"},
+        fmt::format("{} is {}, but only default, linear, dynamic, yarn, llama3, longrope and proportional are "
+                    "supported here",
+                    p.own().path({"rope_type", "rope.scaling.type"}), in_quotes(kind)));
   }
   for (const double frequency : frequencies) spec.inverse_frequency.push_back(static_cast<float>(frequency));
   return spec;

@@ -17,15 +17,15 @@ namespace espalier {
 
 // What an architecture says about one of its tables of angles.
 struct RopeWish {
-  int head_dim = 0;                 // of which the checkpoint may turn a part
-  double theta = 10000;             // unless the checkpoint has one
+  int head_dim = 0;                  // of which the checkpoint may turn a part
+  double theta = 10000;              // unless the checkpoint has one
   std::string_view layer_type = {};  // where parameters differ between types of layers
-  double part = 0;                  // of the head, unless the checkpoint says; 0: all, whatever config.json says
-  int dims = 0;                     // turned dimensions, whatever the checkpoint says
-  std::string_view kind = {};       // of scaling, unless the checkpoint says
-  bool truncated = true;            // YaRN's ramp begins and ends at whole dimensions, unless the checkpoint says
-  bool scaled = true;               // false: the scaling is for other layers
-  bool own_theta = false;           // theta counts, not the checkpoint's
+  double part = 0;                   // of the head, unless the checkpoint says; 0: all, whatever config.json says
+  int dims = 0;                      // turned dimensions, whatever the checkpoint says
+  std::string_view kind = {};        // of scaling, unless the checkpoint says
+  bool truncated = true;             // YaRN's ramp begins and ends at whole dimensions, unless the checkpoint says
+  bool scaled = true;                // false: the scaling is for other layers
+  bool own_theta = false;            // theta counts, not the checkpoint's
 };
 RopeSpec rope_of(const Fields& f, const RopeWish& wish);
 

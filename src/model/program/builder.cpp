@@ -27,11 +27,15 @@ void widen(std::vector<Rows>& list, const Rows& rows) {
 
 bool stores(const Op& op) {
   return std::holds_alternative<StoreOp>(op) || std::holds_alternative<CompressOp>(op) ||
-         std::holds_alternative<NgramOp>(op) || std::holds_alternative<ConvolveOp>(op) || std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op);
+         std::holds_alternative<NgramOp>(op) || std::holds_alternative<ConvolveOp>(op) ||
+         std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op);
 }
 
 Builder::Builder(const ModelSpec& spec, const Weights* weights)
-    : spec_(spec), names_(&spec.names), weights_(weights), naming_(weights != nullptr ? weights->naming() : Naming::hf) {
+    : spec_(spec),
+      names_(&spec.names),
+      weights_(weights),
+      naming_(weights != nullptr ? weights->naming() : Naming::hf) {
   program_.vocabulary = spec.vocabulary;
   program_.hidden = spec.hidden;
   program_.layers = static_cast<int>(spec.layers.size());
@@ -289,7 +293,8 @@ Rows Builder::run(const Layer& layer, Rows x) {
 
 void Builder::emit_all() {
   Rows x = embed();
-  for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_) x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
+  for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_)
+    x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
   layer_ = -1;
   if (spec_.leave) x = spec_.leave(*this, x);
   if (spec_.final_norm) x = norm(x, spec_.norm, "output_norm");
@@ -323,9 +328,9 @@ Rows Builder::embed() {
 MatrixId Builder::head_matrix() {
   const std::string embedding = name("token_embd") + ".weight";
   MatrixPart part{name("output") + ".weight", {spec_.vocabulary, embedding_width()}, spec_.vocabulary};
-  const bool own = weights_ == nullptr ? !spec_.tied_head
-                                       : has_tensor(part.tensor) &&
-                                             (!spec_.tied_head || !weights_->equal(part.tensor, embedding));
+  const bool own = weights_ == nullptr
+                       ? !spec_.tied_head
+                       : has_tensor(part.tensor) && (!spec_.tied_head || !weights_->equal(part.tensor, embedding));
   if (!own) part.tensor = embedding;
   if (is_gguf() ? has_tensor(name("output") + ".bias") : spec_.head_bias) {  // GGUF metadata does not tell
     part.bias = name("output") + ".bias";

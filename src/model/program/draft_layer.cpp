@@ -95,7 +95,8 @@ void Builder::draft(Rows hidden, MatrixId output) {
   names_ = &spec_.names;
   layer_ = -1;
 
-  const auto from = ops.begin() + static_cast<std::ptrdiff_t>(begin), to = ops.begin() + static_cast<std::ptrdiff_t>(end);
+  const auto from = ops.begin() + static_cast<std::ptrdiff_t>(begin),
+             to = ops.begin() + static_cast<std::ptrdiff_t>(end);
   hide_first_position({from, to});
   program_.draft_ops.assign(from, ops.end());
   const auto last = std::find_if(std::make_reverse_iterator(to), std::make_reverse_iterator(from), stores);

@@ -128,19 +128,26 @@ struct StoreOp {
 
 // The experts of a row: out = [ids ascending | their weights], `chosen` of each.
 struct RouterSpec {
-  enum class Scores : std::uint8_t { softmax, sigmoid, sqrt_softplus, softmax_of_chosen, sigmoid_of_chosen, sparse_mixer };
+  enum class Scores : std::uint8_t {
+    softmax,
+    sigmoid,
+    sqrt_softplus,
+    softmax_of_chosen,
+    sigmoid_of_chosen,
+    sparse_mixer
+  };
   Scores scores = Scores::softmax;
   float cap = 0.0f;     // logits become cap * tanh(logit / cap); 0: they stay
   float jitter = 0.0f;  // sparse_mixer: each choice is weighed among logits not further below it than 2 * jitter of it
   int count = 0, chosen = 0;
-  VectorId correction = -1;        // added for the choice, not to the weights
+  VectorId correction = -1;         // added for the choice, not to the weights
   int groups = 1, kept_groups = 1;  // only experts of the best groups may be chosen
   bool group_by_two = false;        // a group counts by its two best experts' sum instead of its best
   bool renormalise = false;
   float renormalise_eps = 0.0f;    // added to the sum
   float renormalise_least = 0.0f;  // the sum counts as no less
-  float scale = 1.0f;            // of the weights
-  VectorId by_expert = -1;       // [count], multiplied to the weights last
+  float scale = 1.0f;              // of the weights
+  VectorId by_expert = -1;         // [count], multiplied to the weights last
 };
 // Chooses the experts of each row.
 struct RouteOp {
@@ -220,8 +227,8 @@ struct ExpertsOp {
   int count = 0, chosen = 0, inner = 0;
   int passing = 0;  // ids count .. count + passing - 1 give their input back
   bool gated = true;
-  GateForm gate = {};           // of gated ones; else its activation alone
-  bool weight_inputs = false;   // the weight scales the expert's input instead of its output
+  GateForm gate = {};          // of gated ones; else its activation alone
+  bool weight_inputs = false;  // the weight scales the expert's input instead of its output
   Rows in, routed, out;
   bool add = false;
 };
@@ -261,7 +268,8 @@ struct ChooseOp {
   float scale = 1.0f;
   MaskId mask = -1;
   int run = 1, local_runs = 0;
-  int every = 1;  // there are entries only at the last of so many positions; with run as many, each stands for all of them
+  int every =
+      1;  // there are entries only at the last of so many positions; with run as many, each stands for all of them
 };
 
 // At the last of every `every` positions: out = sum of values * softmax of (gates + bias) over these positions, channel by
@@ -302,7 +310,7 @@ struct ConvolveOp {
 // or (in_turns) h % key_heads.
 struct RecurrenceOp {
   Rows queries, keys, values, out;
-  Rows decay = {}, beta = {};  // [heads] or [heads * key_dim]; [heads]; decay may be constant instead
+  Rows decay = {}, beta = {};               // [heads] or [heads * key_dim]; [heads]; decay may be constant instead
   VectorId constant_decay = -1, skip = -1;  // [heads]
   int heads = 0, key_heads = 0, key_dim = 0, value_dim = 0;
   bool in_turns = false;
@@ -347,10 +355,9 @@ struct HeadOp {
   float scale = 1.0f, cap = 0.0f;
 };
 
-using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp, StoreOp,
-                        RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp,
-                        GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp, NgramOp,
-                        ConvolveOp,
-                        RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
+using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp,
+                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp,
+                        TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp,
+                        ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

@@ -9,12 +9,12 @@ namespace espalier {
 // One table of angles. Texts longer than `long_after` positions (0: none) have other frequencies for all of their
 // positions: the long ones, or (dynamic NTK) those of a base that grows with the text's length.
 struct RopeSpec {
-  std::vector<float> inverse_frequency;       // [rotated dimensions / 2], scaling already applied
-  float magnitude = 1.0f;                     // of cosines and sines (YaRN, longrope)
-  bool factors_in_file = false;               // GGUF: divide inverse_frequency by rope_freqs.weight when the file has it
+  std::vector<float> inverse_frequency;  // [rotated dimensions / 2], scaling already applied
+  float magnitude = 1.0f;                // of cosines and sines (YaRN, longrope)
+  bool factors_in_file = false;          // GGUF: divide inverse_frequency by rope_freqs.weight when the file has it
   std::int64_t long_after = 0;
   std::vector<float> long_inverse_frequency = {};  // as many
-  double dynamic_theta = 0, dynamic_factor = 0;  // dynamic NTK
+  double dynamic_theta = 0, dynamic_factor = 0;    // dynamic NTK
   int dims() const { return 2 * static_cast<int>(inverse_frequency.size()); }
   bool operator==(const RopeSpec&) const = default;
 };

@@ -18,9 +18,7 @@ class Fold {
     const MatrixNeed& need = program_.needs.matrices[static_cast<std::size_t>(id)];
     return need.inputs * need.outputs() * (need.gated ? 2 : 1);
   }
-  void count(std::int64_t parameters) {
-    (behind_keep_ ? work_.end_parameters : work_.layer_parameters) += parameters;
-  }
+  void count(std::int64_t parameters) { (behind_keep_ ? work_.end_parameters : work_.layer_parameters) += parameters; }
   void add(const MatmulOp& o) { count(values(o.matrix)); }
   void add(const GatedMatmulOp& o) { count(values(o.matrix)); }
   void add(const HeadOp& o) { count(values(o.matrix)); }

@@ -34,8 +34,8 @@ Result<> check_rows(const Shape& shape, DType type) {
 
 Result<std::unique_ptr<DummyWeights>> DummyWeights::make(const ModelSpec& spec, DType type) {
   if (!can_encode(type))
-    return unsupported(fmt::format("dummy weights of type {} cannot be made; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 can",
-                                   name(type)));
+    return unsupported(
+        fmt::format("dummy weights of type {} cannot be made; F32, F16, BF16, Q8_0, Q4_0 and Q4_1 can", name(type)));
   ESP_TRY(const Program program, Builder::build(spec, nullptr));
   const Needs& needs = program.needs;
   std::int64_t largest = 0, longest = 0;

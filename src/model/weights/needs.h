@@ -27,8 +27,8 @@ struct RowOrder {
 
 // Some output rows of a matrix, out of one stored tensor.
 struct MatrixPart {
-  std::string tensor;       // its name in the file
-  Shape shape;              // that it must have; [.., outputs, inputs]
+  std::string tensor;  // its name in the file
+  Shape shape;         // that it must have; [.., outputs, inputs]
   std::int64_t outputs = 0;
   RowOrder rows = {};       // counted through all dimensions but the last
   bool transposed = false;  // [.., inputs, outputs]: output i is column rows.stored(i) of stored rows first_input, ...

@@ -1,7 +1,7 @@
 #include "model/weights/panel_file.h"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,7 +20,10 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kFlushEach = std::uint64_t{64} << 20;  // dirty pages cannot be dropped
 
 Error no_file(const fs::path& folder, std::string_view reason) {
-  return {Error::Kind::out_of_memory, fmt::format("{} cannot hold what memory cannot: {}", folder.string(), reason), {}, {}};
+  return {Error::Kind::out_of_memory,
+          fmt::format("{} cannot hold what memory cannot: {}", folder.string(), reason),
+          {},
+          {}};
 }
 
 std::string errno_text() {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "espalier/error.h"
-#include "model/weights/packed_weights.h"
 #include "model/weights/names.h"
+#include "model/weights/packed_weights.h"
 #include "tensor/tensor_file.h"
 
 namespace espalier {

@@ -475,7 +475,8 @@ TEST(ChatBody, MessagesAreCheckedOneByOne) {
   const auto with = [](const char* messages) { return chat_body(fmt::format("{{\"messages\":{}}}", messages)); };
   EXPECT_TRUE(with(R"([{"role":"USER","content":"x"}])").ok());
   EXPECT_TRUE(with(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])").ok());
-  const Json parts = Json::parse(R"([{"type":"text","text":"a"},{"type":"text","text":"b"}])");  // a template may want them
+  const Json parts =
+      Json::parse(R"([{"type":"text","text":"a"},{"type":"text","text":"b"}])");  // a template may want them
   EXPECT_EQ(with(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])")
                 ->prompt.messages[0]["content"],
             parts);

@@ -10,7 +10,7 @@ using Kind = Demand::Kind;
 
 namespace {
 
-constexpr int kMostCountSteps = 256;    // members that one count looks at
+constexpr int kMostCountSteps = 256;     // members that one count looks at
 constexpr std::size_t kMostListed = 32;  // values in a list
 
 }  // namespace

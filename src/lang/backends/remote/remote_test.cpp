@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "lang/backends/api_double.h"
-#include "lang/backends/remote/wire/content_parts.h"
-#include "lang/backends/remote/driver.h"
 #include "lang/backends/remote/calls/retry.h"
+#include "lang/backends/remote/driver.h"
+#include "lang/backends/remote/wire/content_parts.h"
 #include "lang/backends/remote/wire/stop_strings.h"
 #include "net/test_client.h"
 

@@ -18,8 +18,8 @@
 #include <string>
 
 #include "lang/backends/call_counters.h"
-#include "lang/backends/remote/driver.h"
 #include "lang/backends/remote/calls/endpoint.h"
+#include "lang/backends/remote/driver.h"
 
 namespace espalier::lang {
 
