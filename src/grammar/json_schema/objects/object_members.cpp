@@ -34,8 +34,10 @@ Member ObjectMembers::named(const Container& at, std::uint32_t place, const Choi
 }
 
 void ObjectMembers::add_others(const Container& at, Formula rest, std::vector<Member>& out) {
-  for (const Region& region : regions_of(unwritten(shapes_[at.shape].other_names, at), shapes_[at.shape].patterns))
-    add_region(at, rest, region, out);
+  const ObjectShape& shape = shapes_[at.shape];
+  const Others others{shape.patterns, shape.rest};  // copies: shapes move when more come
+  for (const Region& region : regions_of(unwritten(shape.other_names, at), others.patterns))
+    add_region(at, rest, others, region, out);
 }
 
 // The names, told apart by which of the patterns they match.
@@ -57,13 +59,12 @@ std::vector<ObjectMembers::Region> ObjectMembers::regions_of(Expression names,
   return regions;
 }
 
-void ObjectMembers::add_region(const Container& at, Formula rest, const Region& region, std::vector<Member>& out) {
-  const std::vector<Expression> patterns = shapes_[at.shape].patterns;
-  const std::vector<Formula> outright = shapes_[at.shape].rest;
-  const Formula asked = steps_.at_other_member(rest, patterns, region.matched);
+void ObjectMembers::add_region(const Container& at, Formula rest, const Others& others, const Region& region,
+                               std::vector<Member>& out) {
+  const Formula asked = steps_.at_other_member(rest, others.patterns, region.matched);
   Formula wanted = FormulaStore::always;
-  for (const Formula part : outright) {
-    const Formula of_part = steps_.at_other_member(part, patterns, region.matched);
+  for (const Formula part : others.outright) {
+    const Formula of_part = steps_.at_other_member(part, others.patterns, region.matched);
     if (of_part == FormulaStore::never) wanted = FormulaStore::never;
     for (const Choice& choice : decisions_.of(of_part, FormulaStore::always))
       wanted = formulas_.all(wanted, choice.value);

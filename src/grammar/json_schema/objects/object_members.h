@@ -56,7 +56,12 @@ class ObjectMembers {
     std::uint64_t matched = 0;  // patterns, by bit
   };
   std::vector<Region> regions_of(Expression names, const std::vector<Expression>& patterns);
-  void add_region(const Container& at, Formula rest, const Region& region, std::vector<Member>& out);
+  struct Others {  // what tells names apart that the schema does not mention, and what is asked of their values
+    std::vector<Expression> patterns;
+    std::vector<Formula> outright;
+  };
+  void add_region(const Container& at, Formula rest, const Others& others, const Region& region,
+                  std::vector<Member>& out);
   Expression unwritten(Expression names, const Container& at);
 
   ExpressionStore& store_;
