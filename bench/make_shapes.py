@@ -36,9 +36,9 @@ class Shape:
     def vocabulary(self, size):
         self.writer.add_tokenizer_model("gpt2")
         self.writer.add_tokenizer_pre("gpt-2")
-        self.writer.add_token_list([f"t{i}" for i in range(size)])
+        self.writer.add_token_list([f"t{i}" for i in range(size - 2)] + ["t", "0"])
         self.writer.add_token_types([1] * size)
-        self.writer.add_token_merges([])
+        self.writer.add_token_merges(["t 0"])  # llama.cpp loads no vocabulary without one
         self.writer.add_bos_token_id(0)
         self.writer.add_eos_token_id(1)
 

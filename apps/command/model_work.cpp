@@ -1,6 +1,7 @@
 #include "command/model_work.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace espalier::command {
 namespace {
@@ -25,6 +26,16 @@ double operations(const ModelInfo& model, int begin, int end) {
          4.0 * static_cast<double>(model.attention_width) * positions_seen(model, begin, end);
 }
 
+// Bytes of the weights that a step of some sequences reads: of the experts only those that one of them is expected to
+// choose, each sequence choosing on its own.
+double weights_read(const ModelInfo& model, int sequences) {
+  const auto all = static_cast<double>(model.weight_bytes);
+  if (model.expert_parameters == 0 || model.parameters == 0) return all;
+  const double share = static_cast<double>(model.expert_parameters) / static_cast<double>(model.parameters);
+  const double chosen = static_cast<double>(model.chosen_parameters) / static_cast<double>(model.expert_parameters);
+  return all * (1 - std::min(1.0, share) * std::pow(1 - chosen, sequences));
+}
+
 }  // namespace
 
 double prompt_operations(const ModelInfo& model, int length) {
@@ -41,7 +52,7 @@ double step_bytes(const ModelInfo& model, int sequences, int length) {
   const double kept =
       positions_seen(model, length - 1, length) / static_cast<double>(std::max<std::size_t>(1, model.windows.size()));
   const double state = 2.0 * static_cast<double>(model.state_bytes);  // read and written
-  return static_cast<double>(model.weight_bytes) + sequences * (kept * of_token + state);
+  return weights_read(model, sequences) + sequences * (kept * of_token + state);
 }
 
 }  // namespace espalier::command

@@ -1,8 +1,8 @@
 // model_work.h: what a model's tokens cost at least: operations (a multiply-add counts as two) and bytes from memory.
 //
 // Operations: every matrix that a token passes, and attention over the positions it sees; the last layer behind its
-// keys and values and the head only where another token follows. Bytes: all weights and the keys and values of all
-// sequences, once a step.
+// keys and values and the head only where another token follows. Bytes: all weights (of experts those that are expected
+// to be chosen) and the keys and values of all sequences, once a step.
 // Threads: pure. Fails: never.
 #pragma once
 

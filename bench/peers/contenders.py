@@ -58,7 +58,7 @@ class LlamaCpp(Contender):
     name = "llamacpp"
 
     def __init__(self, options, runner):
-        self.options, self.runner, self.flash = options, runner, {}
+        self.options, self.runner, self.flash, self.own_prompts = options, runner, {}, set()
         self.folder = (options.llamacpp_avx2 if options.isa else options.llamacpp) or ""
         if options.isa and not self.folder:
             self.missing = "no build for this instruction set was given (--llamacpp-avx2)"
@@ -77,11 +77,20 @@ class LlamaCpp(Contender):
         return max(rows[0]["samples_ts"])
 
     def _batched(self, model, load, flash, bursts):
-        """Many sequences; their common prompt is computed once and copied, for only decoding counts here."""
+        """Many sequences; their common prompt is computed once and copied, for only decoding counts here. Models with a recurrent
+        state can't copy it there: each sequence computes its own."""
+        if model not in self.own_prompts:
+            try:
+                return self._batched_rate(model, load, flash, bursts, ["-pps"])
+            except Failed:
+                self.own_prompts.add(model)
+        return self._batched_rate(model, load, flash, bursts, [])
+
+    def _batched_rate(self, model, load, flash, bursts, sharing):
         threads, tokens = str(self.options.threads), load.sequences * (load.prompt + load.generated) + 64
         printed = self.runner.run([f"{self.folder}/llama-batched-bench", "-m", model.gguf, "-c", str(tokens), "-npp", str(load.prompt),
-                                   "-ntg", str(load.generated), "-npl", ",".join([str(load.sequences)] * bursts), "-pps", "-t", threads,
-                                   "-tb", threads, "-fa", "on" if flash == "1" else "off"])
+                                   "-ntg", str(load.generated), "-npl", ",".join([str(load.sequences)] * bursts), *sharing,
+                                   "-t", threads, "-tb", threads, "-fa", "on" if flash == "1" else "off"])
         rates = [float(row.split("|")[8]) for row in re.findall(r"^\|\s*\d+ \|.*$", printed, re.M)]  # S_TG t/s
         if not rates:
             raise Failed("llama-batched-bench printed no rates")

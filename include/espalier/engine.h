@@ -91,6 +91,7 @@ struct ModelInfo {
   std::int64_t layer_parameters = 0;  // of the matrices that every token passes
   std::int64_t end_parameters = 0;    // of those that only tokens pass which another follows: last layer's end, head
   std::int64_t attention_width = 0;   // of a layer's queries: heads * head_dim
+  std::int64_t expert_parameters = 0, chosen_parameters = 0;  // of all experts, and of those that a token passes
   std::vector<std::int64_t> windows;  // of each layer: positions a query sees; 0 = all
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::int64_t state_bytes = 0;  // of the recurrent state of one sequence; 0: the model keeps none

@@ -226,6 +226,8 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.layer_parameters = work.layer_parameters;
   info.end_parameters = work.end_parameters;
   info.attention_width = work.attention_width;
+  info.expert_parameters = work.expert_parameters;
+  info.chosen_parameters = work.chosen_parameters;
   info.windows = std::move(work.windows);
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());

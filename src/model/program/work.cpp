@@ -25,7 +25,12 @@ class Fold {
   void add(const GroupedMatmulOp& o) {
     for (int g = 0; g < o.groups; ++g) count(values(o.first + g));
   }
-  void add(const ExpertsOp& o) { count(o.chosen * (values(o.gate_up) + values(o.down))); }
+  void add(const ExpertsOp& o) {
+    const std::int64_t one = values(o.gate_up) + values(o.down);
+    count(o.chosen * one);
+    work_.chosen_parameters += o.chosen * one;
+    work_.expert_parameters += o.count * one;
+  }
   void add(const AttendOp& o) {
     work_.attention_width = std::max<std::int64_t>(work_.attention_width, o.queries.width);
     work_.windows.push_back(o.visibility.rule == Visibility::Rule::all ? 0 : o.visibility.size);

@@ -152,7 +152,7 @@ template <int kBytes>
 [[gnu::always_inline]] inline void ask_ahead(const std::uint8_t* at) {
   constexpr int kAhead = 4096, kLine = 64;
 #pragma GCC unroll 16
-  for (int i = 0; i < kBytes; i += kLine) __builtin_prefetch(at + kAhead + i);
+  for (int i = 0; i < kBytes; i += kLine) call_in(at + kAhead + i);
 }
 
 }  // namespace espalier::kernels::ESPALIER_ISA
