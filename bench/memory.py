@@ -5,7 +5,7 @@
 
 The pool has --tokens tokens, and --sequences requests at once fill it with prompts that share nothing. Printed for each model: the
 largest resident size since the start (VmHWM), what of it belongs to files and what to the process alone at the end, weights and
-pool as /get_server_info tells them (states of recurrent layers are in the pool), and the first by the sum of these two.
+pool as /get_server_info tells them, states of recurrent layers too, and the first by their sum.
 Only Python's own library is needed.
 """
 import argparse
@@ -49,9 +49,10 @@ def measure(model, options, flags):
     finally:
         process.terminate()
         process.wait()
-    declared = memory["weight"] + memory["kvcache"]
+    declared = memory["weight"] + memory["kvcache"] + memory["states"]
     print(f"{model}: at most {kept['VmHWM']:.2f} GB resident (now {kept['RssFile']:.2f} of files, {kept['RssAnon']:.2f} its own); weights "
-          f"{memory['weight']:.2f} + pool of {memory['token_capacity']} tokens {memory['kvcache']:.2f} GB: {kept['VmHWM'] / declared:.2f} times",
+          f"{memory['weight']:.2f} + pool of {memory['token_capacity']} tokens {memory['kvcache']:.2f} + states {memory['states']:.2f} GB: "
+          f"{kept['VmHWM'] / declared:.2f} times",
           flush=True)
 
 

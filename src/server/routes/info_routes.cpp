@@ -119,6 +119,7 @@ Result<net::HttpResponse> server_info(Service& service, const ServedModel& model
     json.field("avg_spec_accept_length", 1 + static_cast<double>(metrics.accepted_tokens.value()) / steps);
   json.key("memory_usage").open('{').field("weight", static_cast<double>(model.info().weight_bytes) / 1e9);
   json.field("kvcache", static_cast<double>(model.info().kv_bytes) / 1e9);
+  json.field("states", static_cast<double>(model.info().state_bytes) * model.info().state_cells / 1e9);
   json.field("token_capacity", status.pool_tokens).close('}').close('}').close(']');
   json.field("version", ESPALIER_VERSION).field("startup_time", service.started_at).close('}');
   return net::HttpResponse::json(200, std::move(out));
