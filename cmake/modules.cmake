@@ -1,7 +1,7 @@
 # One target per module; linking is the only way to include.
 #
 # espalier_module(cache USES base tensor) builds src/cache/**.cpp into libespalier_cache.a. A module's headers are
-# reached as "cache/radix_tree.h" through build/include-roots/cache, a folder that holds one link and nothing else,
+# reached as "cache/tree/radix_tree.h" through build/include-roots/cache, a folder that holds one link and nothing else,
 # so a module that does not link `cache` cannot include from it. tests/module_graph_test.py checks the table below.
 #
 # All presets but dev compile a dozen files at a time, which halves the time of a first build and more; dev builds again

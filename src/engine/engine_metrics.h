@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/metrics.h"
-#include "cache/disk_tier.h"
+#include "cache/disk/disk_tier.h"
 
 namespace espalier {
 

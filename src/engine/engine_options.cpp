@@ -10,7 +10,7 @@
 
 #include "base/compute_team.h"
 #include "base/processors.h"
-#include "cache/slot_allocator.h"
+#include "cache/slots/slot_allocator.h"
 #include "engine/memory/kv_pool.h"
 
 namespace espalier {

@@ -6,7 +6,7 @@
 
 #include "base/compute_team.h"
 #include "base/memory_room.h"
-#include "cache/eviction.h"
+#include "cache/tree/eviction.h"
 #include "engine/draft/drafts.h"
 #include "engine/schedule/scheduler.h"
 #include "espalier/engine.h"

@@ -1,8 +1,8 @@
 // declared_blocks.h: the blocks that a configuration's architecture has declared; for tests of readers.
 #pragma once
 
-#include "model/blocks/attention.h"
-#include "model/blocks/mlp.h"
+#include "model/blocks/attention/attention.h"
+#include "model/blocks/channels/mlp.h"
 #include "model/config.h"
 
 namespace espalier::testing {

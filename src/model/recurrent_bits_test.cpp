@@ -9,11 +9,11 @@
 #include <numeric>
 #include <random>
 
-#include "model/blocks/delta_rule.h"
-#include "model/blocks/lightning_attention.h"
-#include "model/blocks/mamba1.h"
-#include "model/blocks/mamba2.h"
-#include "model/blocks/short_conv.h"
+#include "model/blocks/recurrent/delta_rule.h"
+#include "model/blocks/recurrent/lightning_attention.h"
+#include "model/blocks/recurrent/mamba1.h"
+#include "model/blocks/recurrent/mamba2.h"
+#include "model/blocks/recurrent/short_conv.h"
 #include "model/random_weights.h"
 #include "model/small_pool.h"
 #include "testing/data.h"

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "model/blocks/mamba2.h"
-#include "model/blocks/mlp.h"
-#include "model/blocks/short_conv.h"
+#include "model/blocks/channels/mlp.h"
+#include "model/blocks/recurrent/mamba2.h"
+#include "model/blocks/recurrent/short_conv.h"
 #include "model/hf_config.h"
 
 namespace espalier::recurrent_config_test {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "model/blocks/attention.h"
-#include "model/blocks/mlp.h"
+#include "model/blocks/attention/attention.h"
+#include "model/blocks/channels/mlp.h"
 #include "model/decoder.h"
 
 namespace espalier::testing {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/json.h"
-#include "model/blocks/latent_attention.h"
+#include "model/blocks/attention/latent_attention.h"
 #include "model/hf_config.h"
 #include "model/program/builder.h"
 #include "testing/data.h"

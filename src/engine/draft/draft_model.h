@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "cache/radix_tree.h"
-#include "cache/slot_allocator.h"
+#include "cache/slots/slot_allocator.h"
+#include "cache/tree/radix_tree.h"
 #include "engine/draft/guesser.h"
 #include "engine/memory/kv_pool.h"
 

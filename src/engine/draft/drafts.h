@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/radix_tree.h"
+#include "cache/tree/radix_tree.h"
 #include "engine/draft/draft_acceptance.h"
 #include "engine/draft/guesser.h"
 #include "engine/draft/suffix_index.h"

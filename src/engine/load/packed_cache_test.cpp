@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "cache/test_folder.h"
+#include "cache/testing/test_folder.h"
 #include "espalier/stream.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"

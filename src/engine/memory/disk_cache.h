@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "cache/disk_tier.h"
+#include "cache/disk/disk_tier.h"
 #include "engine/load/loaded_model.h"
 #include "engine/memory/kv_copy.h"
 #include "espalier/engine.h"

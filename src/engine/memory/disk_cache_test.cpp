@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "cache/test_folder.h"
+#include "cache/testing/test_folder.h"
 #include "engine/memory/kv_copy.h"
 #include "engine/step/core_requests.h"
 #include "espalier/stream.h"

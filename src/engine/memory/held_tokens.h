@@ -1,6 +1,6 @@
 // held_tokens.h: what one sequence holds in a token pool: a prefix that a radix tree keeps, and slots of its own behind
 // it. The target model's pool and the draft model's have one each of every sequence.
-// Where the model reads some layers through a window, its slots have window slots (cache/window_slots.h), its own ones as
+// Where the model reads some layers through a window, its slots have window slots (cache/slots/window_slots.h), its own ones as
 // long as the window reaches them.
 //
 // Units: positions and lengths in tokens. Threads: the engine thread. Fails: grow() when the pool has no room. Order:
@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <span>
 
-#include "cache/radix_tree.h"
-#include "cache/slot_allocator.h"
-#include "cache/window_slots.h"
+#include "cache/slots/slot_allocator.h"
+#include "cache/slots/window_slots.h"
+#include "cache/tree/radix_tree.h"
 
 namespace espalier {
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/compute_team.h"
-#include "cache/disk_prefixes.h"
+#include "cache/disk/disk_prefixes.h"
 #include "engine/memory/kv_pool.h"
 #include "engine/memory/state_pool.h"
 

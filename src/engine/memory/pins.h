@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/radix_tree.h"
+#include "cache/tree/radix_tree.h"
 #include "espalier/engine.h"
 
 namespace espalier {

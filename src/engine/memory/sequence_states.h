@@ -1,7 +1,7 @@
 // sequence_states.h: the recurrent state of running sequences: which cells a step reads and writes, which snapshots it
 // leaves in the tree, and where a sequence goes on when some of its rows do not count.
 //
-// A state is a value in a cell (cache/state_cells.h). A step reads the state behind a sequence's computed tokens and
+// A state is a value in a cell (cache/slots/state_cells.h). A step reads the state behind a sequence's computed tokens and
 // writes the one behind its chunk: into the same cell if nobody else has a share and all rows are sure to count, else
 // into a fresh one. So a snapshot is a share that the tree keeps, a fork is a share, a refused draft is a return to the
 // state before it, and nothing is ever copied. Snapshots inside a chunk are marks that the model writes on its way.
@@ -17,8 +17,8 @@
 #include <span>
 #include <vector>
 
-#include "cache/radix_tree.h"
-#include "cache/state_cells.h"
+#include "cache/slots/state_cells.h"
+#include "cache/tree/radix_tree.h"
 
 namespace espalier {
 

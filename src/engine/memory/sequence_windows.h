@@ -1,6 +1,6 @@
 // sequence_windows.h: window slots of running sequences: whether one more finds room, and room for the next chunk.
 //
-// Which slot has which window slot is told by cache/window_slots.h; a sequence gives back its own behind its window
+// Which slot has which window slot is told by cache/slots/window_slots.h; a sequence gives back its own behind its window
 // (held_tokens.h). Without window slots everything here does nothing and has room without end.
 // docs/decisions/windows.md
 // Units: window slots. Threads: the engine thread. Fails: never. Order: slots, tree and pins outlive it.
@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "cache/tree_windows.h"
+#include "cache/tree/tree_windows.h"
 #include "engine/memory/pins.h"
 
 namespace espalier {

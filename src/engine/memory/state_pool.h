@@ -1,6 +1,6 @@
 // state_pool.h: the memory of recurrent states: equal cells of float32, each the state of one sequence after some token.
 //
-// Which cell is whose is told by cache/state_cells.h. Reserved at start; a cell's pages come when it is first written.
+// Which cell is whose is told by cache/slots/state_cells.h. Reserved at start; a cell's pages come when it is first written.
 // Threads: at() any; the engine sees to it that nobody writes what others read.
 // Fails: out_of_memory naming the size and the flag that changes it.
 #pragma once

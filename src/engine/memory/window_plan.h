@@ -1,7 +1,7 @@
 // window_plan.h: which fields of a model lie in window slots, how many of these there are, and what a pool costs.
 //
 // Layers that see the last positions only need no more of a running sequence than that, so their fields get slots of
-// their own (cache/window_slots.h), fewer than the pool has: those of all running sequences' windows, and as many again
+// their own (cache/slots/window_slots.h), fewer than the pool has: those of all running sequences' windows, and as many again
 // for cached prefixes, but at most half of the pool's. Where that would save less than a tenth of the pool's bytes,
 // where windows are not shorter than half of the context, and where nobody wants it, all lie in one space.
 // docs/decisions/windows.md
@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "cache/window_slots.h"
+#include "cache/slots/window_slots.h"
 #include "engine/engine_options.h"
 #include "engine/memory/kv_pool.h"
 #include "model/program/seen_fields.h"

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "cache/radix_tree.h"
+#include "cache/tree/radix_tree.h"
 
 namespace espalier {
 

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "cache/recent_set.h"  // mix_bits
+#include "cache/tree/recent_set.h"  // mix_bits
 #include "engine/step/core_harness.h"
 
 namespace espalier::testing {

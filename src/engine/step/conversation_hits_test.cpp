@@ -5,7 +5,7 @@
 #include <deque>
 #include <random>
 
-#include "cache/recent_set.h"  // mix_bits
+#include "cache/tree/recent_set.h"  // mix_bits
 #include "engine/step/engine_core.h"
 #include "testing/data.h"
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/background_pool.h"
-#include "cache/disk_prefixes.h"
-#include "cache/radix_tree.h"
-#include "cache/transfer_rates.h"
-#include "cache/window_slots.h"
+#include "cache/disk/disk_prefixes.h"
+#include "cache/disk/transfer_rates.h"
+#include "cache/slots/window_slots.h"
+#include "cache/tree/radix_tree.h"
 #include "engine/draft/layer_guesser.h"
 #include "engine/engine_metrics.h"
 #include "engine/memory/compaction.h"

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/log.h"
-#include "cache/number_copier.h"
-#include "cache/test_folder.h"
+#include "cache/testing/number_copier.h"
+#include "cache/testing/test_folder.h"
 #include "engine/step/engine_core.h"
 #include "testing/data.h"
 

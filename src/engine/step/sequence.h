@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "cache/disk_prefixes.h"
-#include "cache/radix_tree.h"
+#include "cache/disk/disk_prefixes.h"
+#include "cache/tree/radix_tree.h"
 #include "engine/constrain/constrained_text.h"
 #include "engine/constrain/row_mask.h"
 #include "engine/draft/drafts.h"

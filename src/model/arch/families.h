@@ -1,10 +1,10 @@
 // families.h: one function for each architecture; table.cpp says what checkpoints call them.
 #pragma once
 
+#include "model/arch/experts/routed.h"
 #include "model/arch/parts.h"
-#include "model/arch/routed.h"
-#include "model/blocks/delta_rule.h"
-#include "model/blocks/experts.h"
+#include "model/blocks/channels/experts.h"
+#include "model/blocks/recurrent/delta_rule.h"
 
 namespace espalier {
 

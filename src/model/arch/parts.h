@@ -5,8 +5,8 @@
 
 #include <functional>
 
-#include "model/blocks/attention.h"
-#include "model/blocks/mlp.h"
+#include "model/blocks/attention/attention.h"
+#include "model/blocks/channels/mlp.h"
 #include "model/fields/fields.h"
 #include "model/fields/rope.h"
 #include "model/spec.h"

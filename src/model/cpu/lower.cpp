@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "model/cpu/attend_stage.h"
-#include "model/cpu/choose_stage.h"
-#include "model/cpu/compress_stage.h"
 #include "model/cpu/conversions.h"
-#include "model/cpu/experts_stage.h"
-#include "model/cpu/load_before_stage.h"
-#include "model/cpu/ngram_stage.h"
-#include "model/cpu/rows_stage.h"
-#include "model/cpu/sequence_stages.h"
+#include "model/cpu/stages/attend_stage.h"
+#include "model/cpu/stages/choose_stage.h"
+#include "model/cpu/stages/compress_stage.h"
+#include "model/cpu/stages/experts_stage.h"
+#include "model/cpu/stages/load_before_stage.h"
+#include "model/cpu/stages/ngram_stage.h"
+#include "model/cpu/stages/rows_stage.h"
+#include "model/cpu/stages/sequence_stages.h"
 
 namespace espalier {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <vector>
 
-#include "model/cpu/products.h"
 #include "model/cpu/row_operations.h"
-#include "model/cpu/stage.h"
+#include "model/cpu/stages/products.h"
+#include "model/cpu/stages/stage.h"
 #include "model/program/program.h"
 
 namespace espalier {

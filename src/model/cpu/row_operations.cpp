@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "model/cpu/route.h"
+#include "model/cpu/stages/route.h"
 #include "tensor/decode.h"
 
 namespace espalier {

@@ -1,0 +1,149 @@
+// disk_prefixes.h: joins the radix tree and the disk tier: what the tree evicts is stored, and what a request needs is
+// brought back into the tree before the request is admitted.
+//
+// A load pins the part of the prefix that the tree holds and extends it as pieces arrive; it never blocks, and it holds
+// no slots but those in the tree. A request that shares the prefix of a load waits for it too. When the loaded tokens
+// are there, the pin stays until every waiting request was admitted or left (forget), or memory runs short (give_up).
+// Only whole blocks of tokens are stored; runs too short to be read faster than computed are not (transfer_rates.h).
+// Snapshots of recurrent states are stored as they leave the tree (state_path.h), and a prefix is loaded up to one: keys
+// and values that the tree lacks, and the state.
+//
+// Units:   tokens, positions. Threads: the engine thread. Fails: never: what cannot be had is computed.
+// Order:   tree, allocator and copier outlive it.
+#pragma once
+
+#include <deque>
+#include <limits>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/disk/disk_tier.h"
+#include "cache/disk/state_path.h"
+#include "cache/tree/radix_tree.h"
+
+namespace espalier {
+
+// Moves keys and values between slots and blocks of bytes; the form of a block is its business.
+class SlotCopier {
+ public:
+  virtual ~SlotCopier() = default;
+  // Block i of `blocks` begins at i x stride and gets the 16 slots from 16 i on; of the last one perhaps fewer.
+  virtual void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) = 0;
+  // The slots get the tokens of the blocks from number `first_token` on.
+  virtual void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
+                       const ExtentList& slots) = 0;
+  // The bytes of a cell's state; empty where the model keeps none. All are of one size.
+  virtual std::span<std::byte> state(int /*cell*/) { return {}; }
+};
+
+// What a waiting request remembers of its last question, so that asking again costs O(1) while nothing changed.
+struct DiskMemory {
+  std::uint64_t version = UINT64_MAX;
+  int matched = -1;
+  int loads = 0;
+};
+
+// Stores what the tree evicts, and loads prefixes back for requests that wait for them.
+class DiskPrefixes final : public EvictionObserver {
+ public:
+  struct LoadRequest {
+    std::uint64_t owner = 0;  // the request
+    CacheKey key;
+    int limit = 0;                               // how many of its tokens may come from a cache
+    int matched = 0;                             // how many the tree holds, with their state where one is kept
+    int room = std::numeric_limits<int>::max();  // slots that may be filled for it
+  };
+
+  DiskPrefixes(std::unique_ptr<DiskTier> tier, RadixTree& tree, SlotAllocator& allocator, SlotCopier& copier,
+               bool store_evicted = true);
+  ~DiskPrefixes() override;
+
+  // Whether the request should wait because more of its prefix is being read; begins to read it if that pays.
+  bool wait_for(const LoadRequest& request, DiskMemory& memory);
+  int forget(std::uint64_t owner);  // it was admitted, or left; how many tokens were read while it waited
+
+  // Puts what was read into the tree, at most so many pieces: while others decode, copying must not keep them waiting.
+  // Call between steps, and after a wake.
+  void collect(int most_pieces = std::numeric_limits<int>::max());
+  void computed(int tokens, double seconds);  // the engine computed that many prompt tokens
+  bool give_up();                             // memory is short: all loads end; true when that let go of anything
+  void clear();                               // empties tree (but what is pinned) and tier
+
+  // Stores what the tree holds, the last used first, until the time is up or the tier is full of what was used later.
+  // Returns the tokens that were written. The only call that waits for the disk.
+  std::int64_t save(DiskTier::Time until);
+
+  bool idle() const { return loads_.empty(); }
+  template <class F>
+  void for_each_state(F&& visit) const {  // that loads have a share of
+    for (const Load& load : loads_) visit(load.state);
+  }
+  DiskTier& tier() { return *tier_; }
+
+  void evicting(const RadixTree& tree, NodeHandle node, int first_evicted_position) override;
+  void evicting_state(const RadixTree& tree, NodeHandle node, int position, int cell) override;
+
+ private:
+  struct Load {
+    DiskTier::LoadId id = 0;         // of the last tokens, or of the state
+    DiskTier::LoadId tokens_id = 0;  // of the tokens before the state, if there are any
+    std::string scope;
+    std::vector<TokenId> tokens;  // up to where it will hold them
+    PinnedPrefix pin;             // up to where it holds them
+    int held_before = 0;          // how many of them were of use before
+    StateCell state;              // behind all of them, where one is kept
+    SlotCursor cursor;
+    std::set<std::uint64_t> owners;
+    bool done = false;
+  };
+  struct Path {  // a node's sequence from its start
+    std::vector<TokenId> tokens;
+    ExtentList slots;  // from position `slots_from` on
+    int slots_from = 0;
+  };
+
+  // What would be read for a request: tokens up to `end`, and where a state is kept, the one behind them.
+  struct Plan {
+    int end = 0, from = 0;  // tokens; the first block that is read of them
+    DiskTier::Ranges tokens, state;
+    int files() const { return static_cast<int>(tokens.size() + state.size()); }
+    int tokens_read() const;
+  };
+
+  Load* load_for(const LoadRequest& request);
+  Plan plan_of(const LoadRequest& request) const;
+  Plan plan_to_state(const LoadRequest& request) const;
+  bool begin(const LoadRequest& request, const Plan& plan);
+  void stop(const Load& load);
+  bool place(Load& load, std::span<const std::byte> blocks, int first_block, int end);
+  bool place_state(Load& load, const DiskTier::Loaded& piece);
+  void take(const DiskTier::Loaded& piece);
+  std::optional<OwnedSlots> take_slots(int count, SlotCursor& cursor);
+  Path path_to(NodeHandle node, int end, int slots_from) const;
+  DiskTier::Store store(std::string_view scope, const Path& path, DiskTier::Piece piece,
+                        DiskTier::WaitLimit wait_limit);
+  bool store_state(const RadixTree::SnapshotView& snapshot, DiskTier::WaitLimit wait_limit);
+  StateBlocks blocks_of(int position) const;
+  std::vector<NodeHandle> nodes_by_use() const;
+
+  const std::unique_ptr<DiskTier> tier_;
+  RadixTree& tree_;
+  SlotAllocator& allocator_;
+  SlotCopier& copier_;
+  const bool store_evicted_;
+  bool paused_ = false;
+  std::vector<Load> loads_;
+  std::deque<DiskTier::Loaded> arrived_;  // read, not yet placed
+
+  // Of the leaf that was evicted from last: everything from this block on is stored (or was dropped). Pools that are
+  // full evict a token here and a token there; this makes all but one of 16 of those calls cost nothing.
+  struct {
+    std::uint32_t node = UINT32_MAX;
+    int end = 0, stored_from = 0;
+  } last_;
+};
+
+}  // namespace espalier

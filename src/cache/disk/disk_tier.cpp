@@ -1,0 +1,366 @@
+#include "cache/disk/disk_tier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/checksum.h"
+#include "base/log.h"
+
+namespace espalier {
+namespace {
+
+constexpr int kBuffers = 4;                      // each way
+constexpr std::uint64_t kPieceBytes = 16 << 20;  // of a file, about
+constexpr std::size_t kMostUnpublished = 16;     // files that are flushed together
+constexpr std::size_t kMostBlocks = std::size_t{1} << 20;
+constexpr std::size_t kMostTasks = std::size_t{1} << 20;  // what is in flight is bounded by the buffers
+
+double seconds_since(DiskTier::Time start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kFileAlignment - 1) / kFileAlignment * kFileAlignment;
+}
+
+}  // namespace
+
+DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters)
+    : options_(std::move(options)),
+      folder_(std::move(folder)),
+      stride_(aligned(std::max<std::uint64_t>(options_.block_bytes, 1))),
+      rates_(stride_ / kBlockTokens),
+      counters_(counters),
+      reader_({"disk-r", 1, kMostTasks}),
+      writer_({"disk-w", 1, kMostTasks}) {
+  while (static_cast<std::uint64_t>(2 * piece_blocks_) * stride_ <= kPieceBytes && piece_blocks_ < 1024)
+    piece_blocks_ *= 2;
+  const std::size_t bytes = static_cast<std::size_t>(piece_blocks_) * stride_;
+  read_buffers_ = std::make_shared<IoBuffers>(bytes, kBuffers);
+  write_buffers_ = std::make_shared<IoBuffers>(bytes, kBuffers);
+  counters_.on.set(1);
+}
+
+DiskTier::~DiskTier() {
+  for (auto& [id, flag] : loads_) flag.cancel();
+  read_buffers_->stop();
+  reader_.stop();
+  writer_.stop();
+  if (!options_.keep) folder_->remove_all();
+}
+
+// --- storing ---
+
+std::vector<DiskTier::Piece> DiskTier::missing(std::string_view scope, std::span<const TokenId> tokens,
+                                               int first_block) const {
+  std::vector<Piece> pieces;
+  if (trouble_) return pieces;
+  const int blocks = static_cast<int>(tokens.size()) / kBlockTokens;
+  const std::vector<bool> held = catalogue_.held(scope, tokens);
+  for (int b = first_block; b < blocks; ++b) {
+    if (b < static_cast<int>(held.size()) && held[static_cast<std::size_t>(b)]) continue;
+    const bool goes_on = !pieces.empty() && pieces.back().first_block + pieces.back().blocks == b;
+    if (goes_on && b % piece_blocks_ != 0)
+      ++pieces.back().blocks;
+    else
+      pieces.push_back({b, 1});
+  }
+  return pieces;
+}
+
+DiskTier::Store DiskTier::store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill,
+                                WaitLimit wait_limit) {
+  const int end = (piece.first_block + piece.blocks) * kBlockTokens;
+  const auto count = static_cast<std::uint64_t>(piece.blocks) * kBlockTokens;
+  if (trouble_ || end > static_cast<int>(tokens.size()) || piece.blocks > piece_blocks_ || piece.blocks <= 0 ||
+      scope.size() > PrefixFileLimits::text || tokens.size() > PrefixFileLimits::tokens) {
+    counters_.dropped_tokens_full.add(count);
+    return Store::no_room;
+  }
+  tokens = tokens.first(static_cast<std::size_t>(end));
+  IoBuffer buffer = write_buffers_->acquire_until(wait_limit.until);
+  if (!buffer.valid()) {
+    counters_.dropped_tokens_busy.add(count);
+    return Store::busy;
+  }
+  PrefixFile file;
+  file.key = options_.key;
+  file.scope = scope;
+  file.tokens.assign(tokens.begin(), tokens.end());
+  file.first_block = piece.first_block;
+  file.block_stride = stride_;
+  file.checksums.resize(static_cast<std::size_t>(piece.blocks));
+  file.header_bytes = header_bytes_for(file);
+
+  catalogue_.touch(scope, tokens);  // beginnings outlive what is stored behind them
+  PrefixCatalogue::File entry;
+  entry.name = fmt::format("{:016x}.kv", next_name_++);
+  entry.bytes = file.file_bytes();
+  entry.first_block = piece.first_block;
+  entry.blocks = piece.blocks;
+  const std::string name = entry.name;
+  if (!make_room(entry.bytes, std::min(wait_limit.spare_since, catalogue_.now()))) {
+    counters_.dropped_tokens_full.add(count);
+    return Store::no_room;
+  }
+  const auto id = catalogue_.add(scope, tokens, std::move(entry));
+  if (!id) return Store::queued;  // all of it is held already
+  fill(buffer.bytes().first(static_cast<std::size_t>(piece.blocks) * stride_));
+  writer_.submit([this, id = *id, name, file = std::move(file), buffer = std::move(buffer)](const CancelFlag&) mutable {
+    write(id, name, std::move(file), std::move(buffer));
+  });
+  return Store::queued;
+}
+
+bool DiskTier::make_room(std::uint64_t bytes, std::uint64_t spare_since) {
+  if (bytes > options_.capacity) return false;
+  while (catalogue_.bytes() + bytes > options_.capacity || catalogue_.blocks() >= kMostBlocks) {
+    const auto victim = catalogue_.victim(spare_since);
+    if (!victim) return false;
+    counters_.removed_bytes.add(catalogue_.file(*victim)->bytes);
+    remove_file(*victim);
+  }
+  return true;
+}
+
+// The writing thread removes it, before anything that is stored from now on.
+void DiskTier::remove_file(FileId file) {
+  const std::string name = catalogue_.file(file)->name;
+  catalogue_.remove(file);
+  writer_.submit([this, name](const CancelFlag&) { remove(name); });
+}
+
+// --- on the writing thread ---
+
+void DiskTier::write(FileId id, const std::string& name, PrefixFile file, IoBuffer buffer) {
+  auto written = write_file(name, file, buffer.bytes());
+  buffer.reset();
+  if (written.ok()) {
+    unpublished_.files.push_back(std::move(written).value());
+    unpublished_.results.push_back({id, file.header_bytes, file.file_bytes(), std::move(file.checksums), false});
+  } else {
+    note_trouble(written.error());
+    std::lock_guard lock(mutex_);
+    write_results_.push_back({id, 0, 0, {}, false});
+  }
+  publish_when_idle();
+}
+
+Result<CacheFolder::Unnamed> DiskTier::write_file(const std::string& name, PrefixFile& file,
+                                                  std::span<const std::byte> blocks) const {
+  if (trouble_) return internal_error("the tier is off");
+  blocks = blocks.first(file.checksums.size() * stride_);
+  for (std::size_t b = 0; b < file.checksums.size(); ++b)
+    file.checksums[b] = checksum(blocks.subspan(b * stride_, stride_));
+  ESP_TRY(const PageBuffer header, encode_header(file));
+  const std::span<const std::byte> parts[] = {{header.data(), header.size()}, blocks};
+  return folder_->write(name, parts);
+}
+
+void DiskTier::remove(const std::string& name) {
+  auto& files = unpublished_.files;
+  const auto own = std::find_if(files.begin(), files.end(), [&](const auto& f) { return f.name() == name; });
+  if (own != files.end()) {
+    unpublished_.results.erase(unpublished_.results.begin() + (own - files.begin()));
+    std::vector<CacheFolder::Unnamed> others;
+    for (auto& file : files)
+      if (file.name() != name) others.push_back(std::move(file));
+    files.swap(others);
+  } else if (!trouble_) {
+    if (auto removed = folder_->remove(name); !removed.ok()) note_trouble(removed.error());
+  }
+  publish_when_idle();
+}
+
+void DiskTier::publish_when_idle() {
+  if (unpublished_.files.empty() || (writer_.waiting() > 0 && unpublished_.files.size() < kMostUnpublished)) return;
+  Unpublished now = std::exchange(unpublished_, {});
+  const bool done = !trouble_;
+  if (done) {
+    if (auto published = folder_->publish(std::move(now.files), options_.keep); !published.ok())
+      note_trouble(published.error());
+  }
+  for (WriteResult& result : now.results) {
+    result.done = done && !trouble_;
+    if (!result.done) continue;
+    counters_.stored_tokens.add(result.checksums.size() * kBlockTokens);
+    counters_.stored_bytes.add(result.bytes);
+  }
+  std::lock_guard lock(mutex_);
+  for (WriteResult& result : now.results) write_results_.push_back(std::move(result));
+}
+
+// --- loading ---
+
+void DiskTier::note_writes(std::vector<WriteResult> results) {
+  for (WriteResult& result : results) {
+    if (result.done)
+      catalogue_.finished(result.file, result.header_bytes, std::move(result.checksums));
+    else
+      catalogue_.remove(result.file);
+  }
+}
+
+DiskTier::Ranges DiskTier::find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const {
+  return trouble_ ? Ranges() : catalogue_.find(scope, tokens, first_block);
+}
+
+DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId> tokens, int first_block,
+                                const Ranges& ranges) {
+  const LoadId id = ++last_load_;
+  CancelFlag flag;
+  std::vector<Reading> readings;
+  for (const auto& range : ranges) {
+    const PrefixCatalogue::File& file = *catalogue_.file(range.file);
+    for (int done = 0; done < range.count;) {
+      const int blocks = std::min(range.count - done, piece_blocks_), first = range.first + done;
+      readings.push_back({id,
+                          range.file,
+                          file.name,
+                          file.header_bytes + static_cast<std::uint64_t>(first) * stride_,
+                          first_block,
+                          blocks,
+                          {file.checksums.begin() + first, file.checksums.begin() + first + blocks},
+                          false});
+      done += blocks;
+      first_block += blocks;
+      catalogue_.use(range.file);
+    }
+  }
+  if (!readings.empty()) readings.back().last = true;
+  catalogue_.touch(scope, tokens.first(std::min(tokens.size(), static_cast<std::size_t>(first_block * kBlockTokens))));
+  loads_.emplace(id, flag);
+  counters_.loads.add();
+  for (Reading& reading : readings)
+    reader_.submit([this, reading = std::move(reading), flag](const CancelFlag&) { read(reading, flag); });
+  return id;
+}
+
+void DiskTier::cancel(LoadId load) {
+  const auto found = loads_.find(load);
+  if (found == loads_.end()) return;
+  found->second.cancel();
+  loads_.erase(found);
+}
+
+// On the reading thread.
+void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
+  ReadResult result;
+  result.file = reading.file;
+  result.loaded.load = reading.load;
+  result.loaded.first_block = reading.first_block;
+  result.loaded.blocks = reading.blocks;
+  result.loaded.last = reading.last;
+  IoBuffer buffer;
+  if (!cancelled.cancelled() && !trouble_) buffer = read_buffers_->acquire();
+  if (!buffer.valid() || cancelled.cancelled()) {
+    result.cancelled = cancelled.cancelled();
+    result.loaded.failed = true;
+  } else {
+    const auto into = buffer.bytes().first(static_cast<std::size_t>(reading.blocks) * stride_);
+    if (auto done = read_piece(reading, into, result); !done.ok()) {
+      result.loaded.failed = true;
+      result.why = done.error().message;
+      result.damaged = done.error().kind == Error::Kind::bad_file || done.error().kind == Error::Kind::not_found;
+      if (!result.damaged) note_trouble(done.error());
+    } else {
+      result.loaded.buffer = std::move(buffer);
+    }
+  }
+  if (result.loaded.failed) cancelled.cancel();  // what follows could not be used
+  {
+    std::lock_guard lock(mutex_);
+    read_results_.push_back(std::move(result));
+  }
+  if (options_.wake) options_.wake();
+}
+
+Result<> DiskTier::read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) const {
+  const Time start = std::chrono::steady_clock::now();
+  ESP_TRY(const CacheFolder::Input file, folder_->open_file(reading.name));
+  result.opening = seconds_since(start);
+  ESP_CHECK(file.read(reading.offset, into));
+  result.reading = seconds_since(start) - result.opening;
+  for (std::size_t b = 0; b < reading.checksums.size(); ++b)
+    if (checksum(into.subspan(b * stride_, stride_)) != reading.checksums[b])
+      return bad_file(fmt::format("block {} of {} does not match its checksum", b, reading.name));
+  if (options_.keep) file.touch();  // its age for the next process
+  return success();
+}
+
+std::vector<DiskTier::Loaded> DiskTier::collect() {
+  std::vector<ReadResult> reads;
+  std::vector<WriteResult> writes;
+  {
+    std::lock_guard lock(mutex_);
+    reads.swap(read_results_);
+    writes.swap(write_results_);
+  }
+  note_writes(std::move(writes));
+  std::vector<Loaded> loaded;
+  for (ReadResult& r : reads) {
+    catalogue_.unuse(r.file);
+    if (r.damaged && catalogue_.file(r.file) != nullptr) {
+      log::warning("prefix cache: {}; the file is dropped and its tokens are computed again", r.why);
+      counters_.damaged_files.add();
+      remove_file(r.file);
+    }
+    if (!r.loaded.failed) {
+      rates_.read(static_cast<std::uint64_t>(r.loaded.blocks) * stride_, r.opening, r.reading);
+      counters_.loaded_bytes.add(static_cast<std::uint64_t>(r.loaded.blocks) * stride_);
+    }
+    const auto wanted = loads_.find(r.loaded.load);
+    if (wanted == loads_.end()) continue;
+    if (r.loaded.last || r.loaded.failed) loads_.erase(wanted);
+    loaded.push_back(std::move(r.loaded));
+  }
+  obey_trouble();
+  counters_.used_bytes.set(static_cast<double>(catalogue_.bytes()));
+  return loaded;
+}
+
+// --- all ---
+
+void DiskTier::note_trouble(const Error& error) {
+  if (trouble_.exchange(true)) return;
+  log::warning("prefix cache: the disk tier is switched off: {}", error.message);
+}
+
+// On the engine thread: what lies on a disk in trouble is no longer counted on.
+bool DiskTier::obey_trouble() {
+  if (!trouble_ || obeyed_) return obeyed_;
+  obeyed_ = true;
+  catalogue_.clear();
+  counters_.on.set(0);
+  return true;
+}
+
+void DiskTier::clear() {
+  for (auto& [id, flag] : loads_) flag.cancel();
+  loads_.clear();
+  catalogue_.clear();
+  counters_.used_bytes.set(0);
+  writer_.submit([this](const CancelFlag&) {  // also when the tier is off: what is flushed must not come back
+    unpublished_ = {};
+    for (const auto& entry : folder_->list()) (void)folder_->remove(entry.name);
+  });
+}
+
+bool DiskTier::flush(Time until) {
+  while (writer_.waiting() + writer_.running() > 0) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (options_.keep && on()) folder_->sync_names();
+  return true;
+}
+
+void DiskTier::publish_rates() {
+  counters_.read_bytes_per_second.set(rates_.bytes_per_second());
+  counters_.computed_tokens_per_second.set(rates_.tokens_per_second());
+  counters_.break_even_tokens.set(rates_.break_even_tokens());
+}
+
+}  // namespace espalier

@@ -1,0 +1,186 @@
+// disk_tier.h: keys and values on disk: what the radix tree evicted, and what a restart is to find again.
+//
+// The engine thread asks and is answered at once; two threads of the tier's own write and read. What is stored is
+// copied into one of a few buffers by the caller; when none is free it is dropped. What is loaded comes back piece by
+// piece through collect(). A file is one piece: consecutive blocks of one sequence, read in one go.
+//
+// Bounds:  `capacity` bytes on disk (least recently used files go first), four buffers each way in memory, a million
+//          blocks in the catalogue.
+// Trouble: a damaged, foreign or cut file is named in the log, dropped, and what it held is computed again. A full or
+//          failing disk switches the tier off for good: one warning, nothing else is disturbed.
+// Files:   with `keep`, base/kv-<hash of the key>, which the next process with the same key takes over; else
+//          base/run-<pid>-<n>, removed at the end (or by the next process, after a crash).
+//
+// Units:   blocks of kBlockTokens tokens; bytes. Threads: the engine thread; counters() from any.
+// Fails:   open(): busy (another process has the folder), unavailable (the system's sentence). Nothing later.
+// Order:   scope and tokens always name a sequence from its start.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/background_pool.h"
+#include "base/metrics.h"
+#include "cache/disk/cache_folder.h"
+#include "cache/disk/io_buffers.h"
+#include "cache/disk/prefix_catalogue.h"
+#include "cache/disk/transfer_rates.h"
+#include "espalier/error.h"
+
+namespace espalier {
+
+// Where a tier keeps its files, how much they may take, and what makes stored bytes valid.
+struct DiskTierOptions {
+  std::filesystem::path base;
+  bool keep = false;
+  std::string key;  // what must be equal for stored bytes to mean anything; see prefix_file.h
+  std::uint64_t capacity = 0;
+  std::uint64_t block_bytes = 0;  // keys and values of kBlockTokens tokens
+  std::function<void()> wake;     // from a thread of the tier: collect() has something
+  FileFault fault;
+};
+
+struct DiskTierCounters {  // any thread may read them
+  Counter stored_tokens, stored_bytes, loaded_tokens, loaded_bytes, loads, removed_bytes;
+  Counter dropped_tokens_busy, dropped_tokens_short, dropped_tokens_full, damaged_files;
+  Gauge used_bytes, read_bytes_per_second, computed_tokens_per_second, break_even_tokens, on;
+};
+
+// Blocks of keys and values in files, written and read by two threads, asked by the engine thread.
+class DiskTier {
+ public:
+  using LoadId = std::uint64_t;
+  using Time = std::chrono::steady_clock::time_point;
+
+  static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options, DiskTierCounters& counters);  // outlive it
+  ~DiskTier();  // what still waits to be written is lost; flush() first
+
+  bool on() const { return !trouble_; }
+  const std::filesystem::path& folder() const { return folder_->path(); }
+  std::uint64_t block_stride() const { return stride_; }
+  int piece_blocks() const { return piece_blocks_; }
+
+  // --- storing ---
+  struct Piece {
+    int first_block = 0, blocks = 0;
+  };
+  // Which whole blocks of `tokens` from `first_block` on no file holds, cut at multiples of piece_blocks().
+  std::vector<Piece> missing(std::string_view scope, std::span<const TokenId> tokens, int first_block) const;
+
+  enum class Store { queued, busy, no_room };
+  using Fill = std::function<void(std::span<std::byte>)>;  // blocks x block_stride(), called before store() returns
+  struct WaitLimit {
+    Time until = Time::min();                // how long to wait for a buffer
+    std::uint64_t spare_since = UINT64_MAX;  // files used since then (see now()) are not given up for this
+  };
+  // Stores a piece out of missing(); `tokens` end with it or go on behind it.
+  Store store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill) {
+    return store(scope, tokens, piece, fill, WaitLimit());
+  }
+  Store store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill,
+              WaitLimit wait_limit);
+  void drop_short(int tokens) { counters_.dropped_tokens_short.add(static_cast<std::uint64_t>(tokens)); }
+  std::uint64_t now() const { return catalogue_.now(); }
+
+  // --- loading ---
+  using Ranges = std::vector<PrefixCatalogue::Range>;
+  Ranges find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const;
+  std::uint64_t version() const { return catalogue_.version(); }  // while it stays, find() says the same
+  // Begins to read what find() gave for the same arguments.
+  LoadId load(std::string_view scope, std::span<const TokenId> tokens, int first_block, const Ranges& ranges);
+  void cancel(LoadId load);  // nothing more of it comes
+
+  struct Loaded {
+    LoadId load = 0;
+    int first_block = 0, blocks = 0;
+    IoBuffer buffer;  // blocks x block_stride()
+    bool last = false;
+    bool failed = false;  // nothing was read, and nothing more will be
+  };
+  // What has been read since, in order within a load. Also takes note of what was written.
+  std::vector<Loaded> collect();
+
+  // --- all ---
+  TransferRates& rates() { return rates_; }
+  void clear();            // forgets everything and removes the files
+  bool flush(Time until);  // waits until all is written; false when the time was up
+  std::uint64_t used_bytes() const { return catalogue_.bytes(); }
+  const PrefixCatalogue& catalogue() const { return catalogue_; }
+  DiskTierCounters& counters() { return counters_; }
+  void publish_rates();
+
+ private:
+  struct Reading {  // one file's part of a load
+    LoadId load;
+    FileId file;
+    std::string name;
+    std::uint64_t offset;
+    int first_block, blocks;
+    std::vector<std::uint64_t> checksums;
+    bool last;
+  };
+  struct ReadResult {
+    Loaded loaded;
+    FileId file = 0;
+    double opening = 0, reading = 0;  // seconds
+    bool damaged = false, cancelled = false;
+    std::string why;
+  };
+  struct WriteResult {
+    FileId file = 0;
+    std::uint64_t header_bytes = 0, bytes = 0;
+    std::vector<std::uint64_t> checksums;
+    bool done = false;
+  };
+  // Files that are written but not named yet: several are flushed at once. Of the writing thread.
+  struct Unpublished {
+    std::vector<CacheFolder::Unnamed> files;
+    std::vector<WriteResult> results;
+  };
+
+  DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters);
+  void take_over_files();
+  Result<PrefixFile> read_header(const CacheFolder::Entry& entry) const;
+  bool make_room(std::uint64_t bytes, std::uint64_t spare_since);
+  void remove_file(FileId file);
+  void write(FileId id, const std::string& name, PrefixFile file, IoBuffer buffer);
+  Result<CacheFolder::Unnamed> write_file(const std::string& name, PrefixFile& file,
+                                          std::span<const std::byte> blocks) const;
+  void remove(const std::string& name);
+  void publish_when_idle();
+  void read(const Reading& reading, const CancelFlag& cancelled);
+  Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) const;
+  void note_writes(std::vector<WriteResult> results);
+  void note_trouble(const Error& error);
+  bool obey_trouble();
+
+  const DiskTierOptions options_;
+  const std::unique_ptr<CacheFolder> folder_;
+  std::uint64_t stride_ = 0;
+  int piece_blocks_ = 1;
+  PrefixCatalogue catalogue_;
+  TransferRates rates_;
+  DiskTierCounters& counters_;
+  std::uint64_t next_name_ = 0;
+  LoadId last_load_ = 0;
+  std::unordered_map<LoadId, CancelFlag> loads_;
+
+  std::atomic<bool> trouble_{false};
+  bool obeyed_ = false;
+  std::mutex mutex_;  // guards the two below
+  std::vector<ReadResult> read_results_;
+  std::vector<WriteResult> write_results_;
+  Unpublished unpublished_;
+  std::shared_ptr<IoBuffers> read_buffers_, write_buffers_;
+  BackgroundPool reader_, writer_;  // last: their tasks use everything above
+};
+
+}  // namespace espalier

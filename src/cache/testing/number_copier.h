@@ -1,0 +1,63 @@
+// number_copier.h: one number for the keys and values of a token, a function of every token up to there, so that a
+// single wrong slot is seen; for tests.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cache/disk/disk_prefixes.h"
+#include "cache/tree/recent_set.h"  // mix_bits
+
+namespace espalier::testing {
+
+using Value = std::uint64_t;
+
+inline Value first_value(std::string_view scope) {
+  return std::hash<std::string_view>{}(scope);
+}
+inline Value next_value(Value before, TokenId token) {
+  return mix_bits(before * 31 + static_cast<std::uint32_t>(token) + 1);
+}
+
+// What the slots of a sequence's tokens must hold.
+inline std::vector<Value> values_of(std::string_view scope, std::span<const TokenId> tokens) {
+  std::vector<Value> values;
+  Value value = first_value(scope);
+  for (const TokenId token : tokens) values.push_back(value = next_value(value, token));
+  return values;
+}
+
+// A SlotCopier over one number a token instead of keys and values, and a few a state.
+class NumberCopier final : public SlotCopier {
+ public:
+  explicit NumberCopier(std::vector<Value>& pool) : pool_(pool) {}
+  NumberCopier(std::vector<Value>& pool, std::vector<Value>& states, std::size_t values_each)
+      : pool_(pool), states_(&states), each_(values_each) {}
+  std::span<std::byte> state(int cell) override {
+    if (states_ == nullptr) return {};
+    return std::as_writable_bytes(std::span(*states_).subspan(static_cast<std::size_t>(cell) * each_, each_));
+  }
+  void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override {
+    for (int i = 0; i < slots.length(); ++i)
+      std::memcpy(place(blocks, stride, i), &pool_[static_cast<std::size_t>(slots.slot_at(i))], sizeof(Value));
+  }
+  void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first, const ExtentList& slots) override {
+    for (int i = 0; i < slots.length(); ++i)
+      std::memcpy(&pool_[static_cast<std::size_t>(slots.slot_at(i))], place(blocks, stride, first + i), sizeof(Value));
+  }
+
+ private:
+  template <class Byte>
+  static Byte* place(std::span<Byte> blocks, std::size_t stride, int token) {
+    const auto at = static_cast<std::size_t>(token);
+    return &blocks[at / kBlockTokens * stride + at % kBlockTokens * sizeof(Value)];
+  }
+  std::vector<Value>& pool_;
+  std::vector<Value>* states_ = nullptr;
+  std::size_t each_ = 0;
+};
+
+}  // namespace espalier::testing

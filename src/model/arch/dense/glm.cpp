@@ -1,0 +1,59 @@
+// GLM-4 (ChatGLM's successor as HF has it): half of each head turns, by neighbours; gate and up in one tensor.
+// GLM-4-0414 ("Glm4") adds a norm behind each half. Source: GLM-4 report; transformers' GlmModel and Glm4Model.
+#include "model/arch/experts/routed.h"
+#include "model/arch/families.h"
+
+namespace espalier {
+namespace {
+
+Attention glm_attention(const Fields& f) {
+  Attention a = attention_heads(f);
+  a.rope = rope_of(f, {.head_dim = a.head_dim, .part = 0.5});
+  a.pairs = true;
+  a.qkv_bias = f.flag_or({"attention_bias"}, false);
+  return a;
+}
+
+Mlp glm_mlp(const Fields& f) {
+  Mlp mlp = gated_mlp(f);
+  mlp.fused = true;
+  return mlp;
+}
+
+}  // namespace
+
+ModelSpec glm(const Fields& f) {
+  return decoder(f, [&](int) { return pre_norm(glm_attention(f), glm_mlp(f)); });
+}
+
+ModelSpec glm4(const Fields& f) {
+  ModelSpec spec = decoder(f, [&](int) { return sandwich(glm_attention(f), glm_mlp(f)); });
+  spec.names.hf = {{"post_attention_norm", "post_self_attn_layernorm"}, {"post_ffw_norm", "post_mlp_layernorm"}};
+  return spec;
+}
+
+// GLM-4.5: whole tensors, experts, halves of a head turn. Solar Open: whole heads, and no layer without experts.
+static ModelSpec glm_experts(const Fields& f, const RopeSpec& rope, int dense_first) {
+  Attention attention = attention_heads(f);
+  attention.rope = rope;
+  attention.qkv_bias = f.flag_or({"attention_bias"}, false);
+  if (f.flag_or({"use_qk_norm"}, f.is_gguf())) attention.head_norm = Attention::HeadNorm::each;
+  attention.head_norm_may_lack = true;
+  const Experts experts = deepseek_experts(f, {});
+  ModelSpec spec = decoder(f, [&](int layer) {
+    return pre_norm(attention, is_dense_layer(f, layer, dense_first) ? Block(gated_mlp(f)) : Block(experts));
+  });
+  spec.names.gguf = {{"ffn_norm", "post_attention_norm"}};
+  bring_draft_layer(spec, pre_norm(attention, experts));
+  return spec;
+}
+
+ModelSpec glm4_moe(const Fields& f) {
+  return glm_experts(f, rope_of(f, {.head_dim = attention_heads(f).head_dim, .part = 0.5}), 1);
+}
+
+ModelSpec solar_open(const Fields& f) {
+  return glm_experts(f, rope_of(f, {.head_dim = attention_heads(f).head_dim, .theta = 1e6, .part = 1}), 0);
+}
+
+}  // namespace espalier

@@ -1,0 +1,141 @@
+#include "model/blocks/attention/attention.h"
+
+#include <cmath>
+#include <string>
+
+#include "model/program/builder.h"
+
+namespace espalier {
+
+std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {
+  const int q = queries(), k = kv_heads * head_dim, v = keys_are_values ? 0 : kv_heads * values_dim();
+  if (fused != FusedQkv::no && (!b.is_gguf() || b.has("attn_qkv"))) {
+    const MatrixPart all = b.matrix("attn_qkv", q + k + v, inputs, qkv_bias);
+    if (fused == FusedQkv::side_by_side || b.is_gguf())
+      return {some_rows(all, {.first = 0}, q), some_rows(all, {.first = q}, k), some_rows(all, {.first = q + k}, v)};
+    if (fused == FusedQkv::by_quarter)
+      return {some_rows(all, {0, q / 4, 3 * q / 4}, q), some_rows(all, {q / 2, k / 4, 3 * q / 4}, k),
+              some_rows(all, {q / 4, v / 4, 3 * q / 4}, v)};
+    const int of_group = heads / kv_heads * head_dim, period = of_group + head_dim + values_dim();
+    return {some_rows(all, {0, of_group, period}, q), some_rows(all, {of_group, head_dim, period}, k),
+            some_rows(all, {of_group + head_dim, values_dim(), period}, v)};
+  }
+  std::vector<MatrixPart> out;
+  if (gate == Gate::in_query) {
+    const MatrixPart both = b.matrix("attn_q", 2 * q, inputs, qkv_bias);
+    out = {some_rows(both, {0, head_dim, 2 * head_dim}, q), some_rows(both, {head_dim, head_dim, 2 * head_dim}, q)};
+  } else {
+    out.push_back(b.matrix("attn_q", q, inputs, qkv_bias));
+  }
+  if (reads_layer >= 0) return out;
+  out.push_back(b.matrix("attn_k", k, inputs, qkv_bias));
+  if (pairs_in_gguf && b.is_gguf()) out.front().rows.pairs = out.back().rows.pairs = head_dim;
+  if (v > 0) out.push_back(b.matrix("attn_v", v, inputs, qkv_bias));
+  return out;
+}
+
+Attention::Projected Attention::project(Builder& b, Rows x) const {
+  const Rows all = b.matmul(x, parts(b, x.width), true);
+  if (clip > 0 && !clip_behind_norm) b.emit(ClipOp{all, all, clip});
+  Projected p;
+  int at = 0;
+  const auto next = [&](int width) {
+    at += width;
+    return all.part(at - width, width);
+  };
+  p.query = next(queries());
+  if (gate == Gate::in_query) p.gate = next(queries());
+  if (reads_layer >= 0) return p;
+  p.key = next(kv_heads * head_dim);
+  p.value = keys_are_values ? b.copy(p.key) : next(kv_heads * values_dim());
+  return p;
+}
+
+// The gains of heads out of a tensor each.
+VectorId Attention::gains(Builder& b, int count, std::string_view role) const {
+  std::vector<float> all;
+  for (int h = 0; h < count; ++h) {
+    const auto& own = b.values(b.vector_of(b.name(role) + "." + std::to_string(h) + ".weight", {head_dim}));
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return b.constant(std::move(all));
+}
+
+void Attention::norm_heads(Builder& b, Rows rows, int count, std::string_view role) const {
+  if (head_norm == HeadNorm::none || (head_norm_may_lack && b.is_gguf() && !b.has(role))) return;
+  NormOp op{.kind = query_norm.kind, .in = rows, .out = rows, .eps = query_norm.eps};
+  Shape shape = {rows.width};
+  if (head_norm == HeadNorm::each) shape = {head_dim};
+  if (head_norm == HeadNorm::each_own || head_norm == HeadNorm::each_apart) shape = {count, head_dim};
+  if (head_norm != HeadNorm::whole) op.groups = count;
+  if (head_norm == HeadNorm::each_apart && !b.is_gguf())
+    op.gain = gains(b, count, role);
+  else
+    b.take_gain(op, query_norm, role, std::move(shape));
+  b.emit(op);
+}
+
+void Attention::rotate(Builder& b, Rows rows, int count) const {
+  if (rope) b.emit(RotateOp{b.rope(*rope), rows, count, head_dim, 0, pairs});
+}
+
+void Attention::prepare(Builder& b, Rows rows, int count, std::string_view norm_role) const {
+  if (!norm_behind_rope) norm_heads(b, rows, count, norm_role);
+  if (clip > 0 && clip_behind_norm) b.emit(ClipOp{rows, rows, clip});
+  rotate(b, rows, count);
+  if (norm_behind_rope) norm_heads(b, rows, count, norm_role);
+}
+
+FieldId Attention::store(Builder& b, const Projected& p) const {
+  if (reads_layer >= 0) return b.field_of_layer(reads_layer);
+  const std::int64_t read_back = visibility.rule == Visibility::Rule::all ? 0 : visibility.size;
+  const FieldId field = b.field({kv_heads, head_dim, values_dim(), false, read_back});
+  b.emit(StoreOp{field, p.key, p.value});
+  b.set_field_of_layer(field);
+  return field;
+}
+
+Rows Attention::gated(Builder& b, Rows out, Rows x, Rows in_query) const {
+  if (gate == Gate::none) return out;
+  const int width = gate == Gate::own_by_head ? heads : heads * values_dim();
+  Rows by = in_query;
+  if (!by) {
+    MatrixPart part = b.matrix("attn_gate", width, x.width);
+    if (gate_bias_by_head) {
+      part.bias = b.name("attn_gate_bias");
+      part.bias_shape = {heads};
+      part.bias_rows = width / heads;
+    }
+    by = b.matmul(x, {std::move(part)});
+  }
+  b.emit(CombineOp{.in = out, .out = out, .gate = by, .gate_activation = gate_activation});
+  return out;
+}
+
+Rows Attention::operator()(Builder& b, Rows x) const {
+  const Projected p = project(b, x);
+  if (value_norm && p.value) b.emit(NormOp{.in = p.value, .out = p.value, .eps = value_norm->eps, .groups = kv_heads});
+  if (clip > 0 && clip_behind_norm && p.value) b.emit(ClipOp{p.value, p.value, clip});
+  if (value_scale != 1.0f && p.value) b.scale(p.value, value_scale);
+  prepare(b, p.query, heads, "attn_q_norm");
+  if (query_scale.beta != 0.0f || query_scale.power != 0.0f) {
+    ScaleByPositionOp op = query_scale;
+    op.heads = p.query;
+    b.emit(op);
+  }
+  if (p.key) prepare(b, p.key, kv_heads, "attn_k_norm");
+  AttendOp attend{.field = store(b, p), .queries = p.query, .out = b.buffer(heads * values_dim()), .heads = heads};
+  attend.scale = scale != 0.0f ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
+  attend.visibility = visibility;
+  if (indexer && (!b.is_gguf() || b.has("indexer.k_norm"))) attend.mask = (*indexer)(b, x, x);
+  attend.cap = cap;
+  if (sinks && (!b.is_gguf() || b.has("attn_sinks")))
+    attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
+  if (!slopes.empty()) attend.slopes = b.constant(slopes);
+  b.emit(attend);
+  Rows out = gated(b, attend.out, x, p.gate);
+  if (out_norm) out = b.norm(out, b.spec().norm, "attn_sub_norm");
+  return b.matmul(out, {b.matrix("attn_output", b.spec().hidden, out.width, out_bias)});
+}
+
+}  // namespace espalier

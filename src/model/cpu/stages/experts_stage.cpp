@@ -1,0 +1,189 @@
+#include "model/cpu/stages/experts_stage.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace espalier {
+
+ExpertsStage::ExpertsStage(const ExpertsOp& op, std::vector<ExpertLayers> experts, InputPlaces in, Place routed,
+                           Place out, const ExpertScratch& scratch)
+    : op_(op), experts_(std::move(experts)), in_(in), routed_(routed), out_(out), scratch_(scratch) {}
+
+void ExpertsStage::run(Pass& pass) {
+  up_format_ = experts_.front().up->format(pass.with());
+  down_format_ = experts_.front().down->format(pass.with());
+  group(pass);
+  gather(pass);
+  multiply_up(pass);
+  activate(pass);
+  multiply_down(pass);
+  combine(pass);
+}
+
+// A counting sort of all choices by expert.
+void ExpertsStage::group(const Pass& pass) {
+  const int rows = pass.rows();
+  std::vector<int> begin(static_cast<std::size_t>(op_.count) + 1);
+  const auto expert_of = [&](int row, int choice) { return static_cast<int>(routed_.row(row)[choice]); };
+  for (int row = 0; row < rows; ++row)
+    for (int c = 0; c < op_.chosen; ++c)
+      if (const int e = expert_of(row, c); e < op_.count) ++begin[static_cast<std::size_t>(e) + 1];
+  shares_.clear();
+  for (int e = 0; e < op_.count; ++e) {
+    const int count = begin[static_cast<std::size_t>(e) + 1];
+    begin[static_cast<std::size_t>(e) + 1] += begin[static_cast<std::size_t>(e)];
+    if (count > 0) shares_.push_back({e, begin[static_cast<std::size_t>(e)], count});
+  }
+  row_of_.assign(static_cast<std::size_t>(begin.back()), 0);
+  place_of_.assign(static_cast<std::size_t>(rows * op_.chosen), -1);
+  for (int row = 0; row < rows; ++row)
+    for (int c = 0; c < op_.chosen; ++c)
+      if (const int e = expert_of(row, c); e < op_.count) {
+        const int place = begin[static_cast<std::size_t>(e)]++;
+        row_of_[static_cast<std::size_t>(place)] = row;
+        place_of_[static_cast<std::size_t>(row * op_.chosen + c)] = place;
+      }
+}
+
+void ExpertsStage::gather(Pass& pass) {
+  const auto places = static_cast<int>(row_of_.size());
+  const ComputeWith& with = pass.with();
+  const InputForms in = in_.forms(pass.rows());
+  const std::size_t bytes = row_bytes(up_format_, op_.in.width);
+  if (op_.weight_inputs) {
+    std::vector<float> weight(row_of_.size());
+    for (int row = 0; row < pass.rows(); ++row)
+      for (int c = 0; c < op_.chosen; ++c)
+        if (const int place = place_of_[static_cast<std::size_t>(row * op_.chosen + c)]; place >= 0)
+          weight[static_cast<std::size_t>(place)] = routed_.row(row)[op_.chosen + c];
+    with.team.run(places, [&](int place) {
+      float* to = scratch_.gathered_floats.row(place);
+      with.cpu.functions.scale(weight[static_cast<std::size_t>(place)],
+                               in_.floats.row(row_of_[static_cast<std::size_t>(place)]), to, op_.in.width);
+      if (up_format_ != RowFormat::f32)
+        convert_rows(with.cpu, up_format_, scratch_.gathered_floats.first, scratch_.gathered_floats.stride,
+                     op_.in.width, place, place + 1, scratch_.gathered);
+    });
+    return;
+  }
+  const RowBlock& rows = in.as(up_format_);
+  std::byte* const to =
+      up_format_ == RowFormat::f32 ? reinterpret_cast<std::byte*>(scratch_.gathered_floats.first) : scratch_.gathered;
+  constexpr int kEach = 16;
+  with.team.run((places + kEach - 1) / kEach, [&](int chunk) {
+    for (int place = chunk * kEach; place < std::min(places, (chunk + 1) * kEach); ++place)
+      std::memcpy(to + static_cast<std::size_t>(place) * bytes,
+                  static_cast<const std::byte*>(rows.data) +
+                      static_cast<std::size_t>(row_of_[static_cast<std::size_t>(place)]) * rows.stride,
+                  bytes);
+  });
+}
+
+RowBlock ExpertsStage::input_of(const Share& share) const {
+  const std::size_t bytes = row_bytes(up_format_, op_.in.width);
+  const std::byte* rows = up_format_ == RowFormat::f32
+                              ? reinterpret_cast<const std::byte*>(scratch_.gathered_floats.first)
+                              : scratch_.gathered;
+  return {up_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows};
+}
+
+// One pass over an expert's weights can gate, and leave the rows in the form that the next product reads.
+bool ExpertsStage::finishes_converted(const ComputeWith&) const {
+  return op_.gated && experts_.front().up->paired() &&
+         (down_format_ == RowFormat::int8 || down_format_ == RowFormat::bf16) && scratch_.up.first == nullptr;
+}
+
+void ExpertsStage::multiply_up(Pass& pass) {
+  std::vector<Product> products;
+  for (const Share& share : shares_) {
+    const Linear& up = *experts_[static_cast<std::size_t>(share.expert)].up;
+    if (scratch_.up.first == nullptr)
+      products.push_back(gated_product(pass.with(), share, up));
+    else
+      add_products(share, up, products);
+  }
+  matmul_all(pass.with().cpu, pass.with().team, products);
+}
+
+Product ExpertsStage::gated_product(const ComputeWith& with, const Share& share, const Linear& up) const {
+  Product product{&up.parts().front(),
+                  input_of(share),
+                  scratch_.inner.row(share.begin),
+                  scratch_.inner.stride,
+                  {.bias = up.bias()}};
+  product.options.finish = op_.gate.activation.kind == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
+  product.options.pairs = op_.inner;
+  if (finishes_converted(with))
+    product.options.converted =
+        ConvertedRows{down_format_, scratch_.inner_converted +
+                                        static_cast<std::size_t>(share.begin) * row_bytes(down_format_, op_.inner)};
+  return product;
+}
+
+// Gates and values as floats, one matrix beside the other.
+void ExpertsStage::add_products(const Share& share, const Linear& up, std::vector<Product>& to) const {
+  std::int64_t column = 0;
+  for (const PackedMatrix& part : up.parts()) {
+    to.push_back({&part,
+                  input_of(share),
+                  scratch_.up.row(share.begin) + column,
+                  scratch_.up.stride,
+                  {.bias = up.bias() ? up.bias() + column : nullptr}});
+    column += part.outputs();
+  }
+}
+
+void ExpertsStage::activate(Pass& pass) {
+  const ComputeWith& with = pass.with();
+  if (finishes_converted(with)) return;
+  const auto places = static_cast<int>(row_of_.size());
+  with.team.run(places, [&](int place) {
+    float* inner = scratch_.inner.row(place);
+    if (scratch_.up.first != nullptr) {
+      const float* up = scratch_.up.row(place);
+      if (op_.gated)
+        with.cpu.functions.gate(op_.gate, up, up + op_.inner, inner, op_.inner);
+      else
+        with.cpu.functions.activate(op_.gate.activation, up, inner, op_.inner);
+    }
+    if (down_format_ != RowFormat::f32)
+      convert_rows(with.cpu, down_format_, scratch_.inner.first, scratch_.inner.stride, op_.inner, place, place + 1,
+                   scratch_.inner_converted);
+  });
+}
+
+void ExpertsStage::multiply_down(Pass& pass) {
+  std::vector<Product> products;
+  const std::size_t bytes = row_bytes(down_format_, op_.inner);
+  const std::byte* rows = down_format_ == RowFormat::f32 ? reinterpret_cast<const std::byte*>(scratch_.inner.first)
+                                                         : scratch_.inner_converted;
+  for (const Share& share : shares_) {
+    const Linear& down = *experts_[static_cast<std::size_t>(share.expert)].down;
+    products.push_back({&down.parts().front(),
+                        {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows},
+                        scratch_.down.row(share.begin),
+                        scratch_.down.stride,
+                        {.bias = down.bias()}});
+  }
+  matmul_all(pass.with().cpu, pass.with().team, products);
+}
+
+void ExpertsStage::combine(Pass& pass) {
+  const CpuKernels& cpu = pass.with().cpu;
+  const std::int64_t width = op_.out.width;
+  pass.with().team.run(pass.rows(), [&](int row) {
+    float* out = out_.row(row);
+    const float* weights = routed_.row(row) + op_.chosen;
+    for (int c = 0; c < op_.chosen; ++c) {
+      const int place = place_of_[static_cast<std::size_t>(row * op_.chosen + c)];
+      const float* from = place >= 0 ? scratch_.down.row(place) : in_.floats.row(row);
+      const float weight = op_.weight_inputs ? 1.0f : weights[c];
+      if (c == 0 && !op_.add)
+        cpu.functions.scale(weight, from, out, width);
+      else
+        cpu.functions.add_scaled(weight, from, out, width);
+    }
+  });
+}
+
+}  // namespace espalier

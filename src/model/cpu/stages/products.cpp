@@ -1,0 +1,87 @@
+#include "model/cpu/stages/products.h"
+
+#include <algorithm>
+
+namespace espalier {
+
+void MatmulStage::run(Pass& pass) {
+  next.expect(pass, behind_keep);
+  linear_.apply(pass.with(), in_.forms(pass.rows()), out_.first, out_.stride, pass.rows(), options_);
+}
+
+void GatedStage::run(Pass& pass) {
+  next.expect(pass, behind_keep);
+  const InputForms in = in_.forms(pass.rows());
+  if (converted_)
+    linear_.apply_converted(pass.with(), in, gate_, *converted_, pass.rows());
+  else
+    linear_.apply(pass.with(), in, out_.first, out_.stride, pass.rows(), {.finish = gate_});
+}
+
+void GroupedStage::run(Pass& pass) {
+  std::vector<Product> products;
+  for (const Group& group : groups_) {
+    const Linear& linear = *group.linear;
+    products.push_back({&linear.parts().front(),
+                        group.in.forms(pass.rows()).as(linear.format(pass.with())),
+                        group.out.first,
+                        group.out.stride,
+                        {.bias = linear.bias()}});
+  }
+  matmul_all(pass.with().cpu, pass.with().team, products);
+}
+
+void HeadStage::finish(const CpuKernels& cpu, float* logits, std::int64_t n) const {
+  if (scale_ != 1.0f) cpu.functions.scale(scale_, logits, logits, n);
+  if (cap_ != 0.0f) cpu.functions.soft_cap(cap_, logits, logits, n);
+}
+
+void HeadStage::run(Pass& pass) {
+  const int rows = pass.rows();
+  const ComputeWith& with = pass.with();
+  const InputForms in = in_.forms(rows);
+  input_ = in.as(linear_.format(with));
+  next.expect(pass, true);
+  LogitReader* reader = pass.batch().reader;
+  const auto takes_any = [&] {
+    for (int row = 0; row < rows; ++row)
+      if (reader->takes(row)) return true;
+    return false;
+  };
+  if (reader != nullptr && takes_any()) return read(pass, *reader);
+  linear_.apply(with, in, logits_.first, logits_.stride, rows, {});
+  if (changes()) with.team.run(rows, [&](int row) { finish(with.cpu, logits_.row(row), logits_.stride); });
+}
+
+// Tiles of columns for some rows at a time, which stay in the second-level cache until they are read.
+void HeadStage::read(const Pass& pass, LogitReader& reader) const {
+  constexpr int kRows = 64;
+  const int rows = pass.rows(), vocabulary = static_cast<int>(logits_.stride);
+  const int tiles = (vocabulary + kLogitTile - 1) / kLogitTile, blocks = (rows + kRows - 1) / kRows;
+  const ComputeTeam& team = pass.with().team;
+  pass.with().team.run(tiles * blocks, [&](int chunk) {
+    const int tile = chunk / blocks, begin = chunk % blocks * kRows, end = std::min(rows, begin + kRows);
+    thread_local std::vector<float> memory;
+    memory.resize(static_cast<std::size_t>(kRows) * kLogitTile);
+    const int next_tile = team.behind(chunk, tiles * blocks) >= 0 ? tile + 1 : tiles;
+    const int first = tile * kLogitTile, columns = std::min(kLogitTile, vocabulary - first);
+    linear_.apply_columns(pass.with().cpu, input_.some(begin, end),
+                          {first, columns, next_tile < tiles ? next_tile * kLogitTile : -1}, memory.data(), kLogitTile);
+    for (int row = begin; row < end; ++row) {
+      const std::span logits(memory.data() + (row - begin) * kLogitTile, static_cast<std::size_t>(columns));
+      if (changes()) finish(pass.with().cpu, logits.data(), columns);
+      if (reader.takes(row))
+        reader.read(row, first, logits);
+      else
+        std::copy(logits.begin(), logits.end(), logits_.row(row) + first);
+    }
+  });
+}
+
+void HeadStage::again(const CpuKernels& cpu, int row, int first, std::span<float> out) const {
+  const auto columns = static_cast<std::int64_t>(out.size());
+  linear_.apply_columns(cpu, input_.some(row, row + 1), {first, columns, -1}, out.data(), columns);
+  if (changes()) finish(cpu, out.data(), columns);
+}
+
+}  // namespace espalier

@@ -1,0 +1,81 @@
+// products.h: stages that multiply rows with weights: plain, gated, by groups of columns, and the head.
+#pragma once
+
+#include <optional>
+
+#include "model/cpu/stages/stage.h"
+#include "model/program/op.h"
+
+namespace espalier {
+
+// Multiplies all rows of a batch with a layer.
+class MatmulStage final : public Stage {
+ public:
+  MatmulStage(const Linear& linear, InputPlaces in, Place out, Linear::Options options)
+      : linear_(linear), in_(in), out_(out), options_(options) {}
+  void run(Pass& pass) override;
+  Upcoming next;
+  bool behind_keep = false;
+
+ private:
+  const Linear& linear_;
+  InputPlaces in_;
+  Place out_;
+  Linear::Options options_;
+};
+
+// Into floats, or into the one form that all readers want.
+class GatedStage final : public Stage {
+ public:
+  GatedStage(const Linear& linear, InputPlaces in, Place out, Finish gate, std::optional<ConvertedRows> converted)
+      : linear_(linear), in_(in), out_(out), gate_(gate), converted_(converted) {}
+  void run(Pass& pass) override;
+  Upcoming next;
+  bool behind_keep = false;
+
+ private:
+  const Linear& linear_;
+  InputPlaces in_;
+  Place out_;
+  Finish gate_;
+  std::optional<ConvertedRows> converted_;
+};
+
+// Matrix g multiplies columns g of the input.
+class GroupedStage final : public Stage {
+ public:
+  struct Group {
+    const Linear* linear;
+    InputPlaces in;
+    Place out;
+  };
+  explicit GroupedStage(std::vector<Group> groups) : groups_(std::move(groups)) {}
+  void run(Pass& pass) override;
+
+ private:
+  std::vector<Group> groups_;
+};
+
+// Logits, tile by tile where somebody reads them as they are computed.
+class HeadStage final : public Stage {
+ public:
+  HeadStage(const Linear& linear, InputPlaces in, Place logits, const HeadOp& op)
+      : linear_(linear), in_(in), logits_(logits), scale_(op.scale), cap_(op.cap) {}
+  void run(Pass& pass) override;
+  // Columns of a row of the last run once more.
+  void again(const CpuKernels& cpu, int row, int first, std::span<float> out) const;
+  Upcoming next;
+
+ private:
+  void read(const Pass& pass, LogitReader& reader) const;
+  void finish(const CpuKernels& cpu, float* logits, std::int64_t n) const;
+  bool changes() const { return scale_ != 1.0f || cap_ != 0.0f; }
+
+  const Linear& linear_;
+  InputPlaces in_;
+  Place logits_;
+  float scale_, cap_;
+  RowBlock input_{};  // of the last run
+};
+
+}  // namespace espalier
