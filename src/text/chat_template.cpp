@@ -149,8 +149,9 @@ void cut_ranges(std::vector<TextRange>& ranges, std::size_t size) {
 }  // namespace
 
 struct ChatTemplate::Found {
-  std::once_flag once;
-  ContentForm form;
+  std::once_flag content_once, calls_once;
+  ContentForm content;
+  CallForm calls;
 };
 
 ChatTemplate::ChatTemplate(jinja::Template parsed, std::string source, SpecialTokens special)
@@ -160,15 +161,29 @@ ChatTemplate::ChatTemplate(jinja::Template parsed, std::string source, SpecialTo
       found_(std::make_shared<Found>()) {}
 
 const ContentForm& ChatTemplate::content_form() const {
-  std::call_once(found_->once, [this] {
-    found_->form = ContentForm::of([this](const Json& messages) {
+  std::call_once(found_->content_once, [this] {
+    found_->content = ContentForm::of([this](const Json& messages) {
       ChatInput input;
       input.messages = &messages;
       auto text = render(input);
       return text.ok() ? std::optional(std::move(text).value()) : std::nullopt;
     });
   });
-  return found_->form;
+  return found_->content;
+}
+
+const CallForm& ChatTemplate::call_form() const {
+  std::call_once(found_->calls_once, [this] {
+    const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "Rqxname7"}}}}});
+    found_->calls = CallForm::of([&](const Json& messages) {
+      ChatInput input;
+      input.messages = &messages;
+      input.tools = tool_template_ ? &tools : nullptr;
+      auto text = render(input);
+      return text.ok() ? std::optional(std::move(text).value()) : std::nullopt;
+    });
+  });
+  return found_->calls;
 }
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source, SpecialTokens special, std::string_view with_tools) {

@@ -19,6 +19,7 @@
 
 #include "base/json.h"
 #include "espalier/error.h"
+#include "text/chat_calls.h"
 #include "text/chat_content.h"
 #include "text/jinja/limits.h"
 #include "text/jinja/template.h"
@@ -59,8 +60,9 @@ class ChatTemplate {
   // The same text, and who wrote it.
   Result<RenderedChat> render_traced(const ChatInput& input, const jinja::Limits& limits = {}) const;
 
-  // How it takes contents; found out when first asked for.
+  // How it takes contents, and turns that call tools; found out when first asked for.
   const ContentForm& content_form() const;
+  const CallForm& call_form() const;
 
   const std::string& source() const { return source_; }
   // Whether the template mentions the name at all: a hint that it handles tools, for example.

@@ -503,13 +503,26 @@ TEST(ChatBody, MessagesAreCheckedOneByOne) {
   }
 }
 
-TEST(ChatBody, ArgumentsOfOldToolCallsAreParsedWhenTheyCanBe) {
+TEST(ChatBody, ArgumentsOfOldToolCallsStayAsTheyCame) {
   const auto body = chat_body(R"({"messages":[{"role":"assistant","content":"","tool_calls":[
       {"function":{"name":"f","arguments":"{\"a\":1}"}},{"function":{"name":"f","arguments":"{broken"}}]}]})");
   ASSERT_TRUE(body.ok()) << body.error().message;
   const Json& calls = body->prompt.messages[0]["tool_calls"];
-  EXPECT_EQ(calls[0]["function"]["arguments"]["a"], 1);
+  EXPECT_EQ(calls[0]["function"]["arguments"], "{\"a\":1}");
   EXPECT_EQ(calls[1]["function"]["arguments"], "{broken");
+  const auto list = chat_body(R"({"messages":[{"role":"assistant","tool_calls":[
+      {"function":{"name":"f","arguments":[1]}}]}]})");
+  ASSERT_FALSE(list.ok());
+  EXPECT_EQ(list.error().field, "messages[0].tool_calls[0].function.arguments");
+}
+
+TEST(ChatBody, NoContentBesideToolCallsStaysNull) {
+  const auto body =
+      chat_body(R"({"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]},
+      {"role":"assistant","content":null}]})");
+  ASSERT_TRUE(body.ok()) << body.error().message;
+  EXPECT_TRUE(body->prompt.messages[0]["content"].is_null());
+  EXPECT_EQ(body->prompt.messages[1]["content"], "");
 }
 
 TEST(ChatBody, ToolsAreShownAndNeverForced) {

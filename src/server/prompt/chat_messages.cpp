@@ -64,13 +64,12 @@ Result<Json> read_tool_calls(const Json& calls, const std::string& place) {
     const std::string here = fmt::format("{}[{}]", place, i);
     ESP_TRY(const Json* function, get_object(calls[i], {"function", here}));
     ESP_CHECK(get_string(*function, {"name", here + ".function"}));
-    Json call = calls[i];
     const Json* arguments = find_field(*function, "arguments");
-    if (arguments != nullptr && arguments->is_string()) {
-      auto parsed = parse_json(arguments->get_ref<const std::string&>());
-      if (parsed.ok() && parsed->is_object()) call["function"]["arguments"] = std::move(*parsed);
+    if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
+      return bad_request(here + ".function.arguments must be a string, an object or null",
+                         here + ".function.arguments");
     }
-    out.push_back(std::move(call));
+    out.push_back(calls[i]);
   }
   return out;
 }
@@ -88,6 +87,8 @@ Result<Json> read_message(const Json& message, const std::string& place, const S
   out["role"] = std::move(role);
   out["content"] = std::move(content);
   if (has_calls) {
+    if (find_field(message, "content") == nullptr)
+      out["content"] = nullptr;  // the template decides (text/chat_calls.h)
     ESP_TRY(out["tool_calls"], read_tool_calls(*calls, place + ".tool_calls"));
   }
   for (const char* name : {"name", "tool_call_id", "reasoning_content", "reasoning"}) {

@@ -7,8 +7,8 @@
 
 namespace espalier::server {
 
-// Roles in lower case; text parts joined by a space (as SGLang does); null content becomes ""; arguments of tool calls
-// that hold a JSON object become that object, others stay as they are (old turns may hold anything).
+// Roles in lower case; null content becomes "", but stays null beside tool calls. Contents and arguments of tool calls
+// stay as they came: the template takes them in its own form (text/chat_content.h, text/chat_calls.h).
 Result<Json> read_messages(const Json& value, const ServerOptions& options);
 
 Result<Json> read_tools(const Json& value, const ServerOptions& options);

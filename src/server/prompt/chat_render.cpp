@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "base/json_fields.h"
 #include "server/prompt/chat_prompt.h"
 #include "text/chat_template.h"
 
@@ -38,19 +40,35 @@ Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string
   return std::shared_ptr<const ChatTemplate>(std::make_shared<ChatTemplate>(std::move(parsed)));
 }
 
-Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& prompt, bool traced) {
-  ESP_TRY(const ChatTemplate* chat_template, model.need_template("messages"));
-  Json messages = chat_template->content_form().adapt(prompt.messages);
-  if (!chat_template->mentions("developer")) {
+namespace {
+
+// The messages as the template takes them.
+Json adapted_messages(const ChatTemplate& chat_template, const ChatPrompt& prompt) {
+  Json messages = chat_template.content_form().adapt(prompt.messages);
+  chat_template.call_form().adapt(messages);
+  if (!chat_template.mentions("developer")) {
     // OpenAI's newer word for the same role; templates that do not know it refuse it or drop the message.
     for (Json& message : messages) {
       if (message["role"] == "developer") message["role"] = "system";
     }
   }
+  return messages;
+}
+
+ChatInput input_of(const ChatPrompt& prompt, const Json& messages) {
   ChatInput input;
   input.messages = &messages;
   input.tools = prompt.tools.is_null() ? nullptr : &prompt.tools;
   input.kwargs = &prompt.arguments;
+  return input;
+}
+
+}  // namespace
+
+Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& prompt, bool traced) {
+  ESP_TRY(const ChatTemplate* chat_template, model.need_template("messages"));
+  const Json messages = adapted_messages(*chat_template, prompt);
+  ChatInput input = input_of(prompt, messages);
   input.add_generation_prompt = prompt.add_generation_prompt;
   input.continue_final_message = prompt.continue_final_message;
   const auto placed = [](Error error) {
@@ -64,6 +82,23 @@ Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& pro
   auto text = chat_template->render(input);
   if (!text.ok()) return placed(std::move(text).error());
   return RenderedChat{std::move(text).value(), {}};
+}
+
+std::string opening_of(const ServedModel& model, const ChatPrompt& prompt, std::string_view rendered) {
+  const auto chat_template = model.need_template("messages");
+  if (!chat_template.ok()) return {};
+  Json messages = adapted_messages(**chat_template, prompt);
+  if (prompt.continue_final_message) messages.erase(messages.size() - 1);
+  const auto before = (*chat_template)->render(input_of(prompt, messages));
+  std::size_t same = 0;
+  if (before.ok()) {
+    same = static_cast<std::size_t>(std::ranges::mismatch(rendered, std::string_view(*before)).in1 - rendered.begin());
+  } else if (prompt.continue_final_message && !prompt.messages.empty()) {  // alone it has no rendering
+    const Json* content = find_field(prompt.messages.back(), "content");
+    if (content != nullptr && content->is_string())
+      same = std::min(rendered.rfind(content->get_ref<const std::string&>()), rendered.size());
+  }
+  return std::string(rendered.substr(same));
 }
 
 }  // namespace espalier::server
