@@ -36,7 +36,8 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"HTTP", " host port served-model-name api-prefix cors-origin strict io-threads side-threads max-side-tasks "},
+    {"HTTP",
+     " host port served-model-name api-prefix cors-origin allowed-host strict io-threads side-threads max-side-tasks "},
     {"Keys", " api-key api-key-file admin-api-key metrics-auth cache-salt-from-key "},
     {"Answers",
      " incremental-streaming-output stream-response-default-include-usage sampling-defaults chat-template "

@@ -373,7 +373,7 @@ std::uint16_t HttpServer::port() const {
 std::string HttpServer::url() const {
   const auto& options = impl_->state().options;
   if (port() == 0) return "unix:" + impl_->listener().unix_path;
-  bool v6 = options.host.find(':') != std::string::npos;
+  const bool v6 = options.host.find(':') != std::string::npos && !options.host.starts_with('[');
   return fmt::format("http://{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", port());
 }
 

@@ -143,6 +143,8 @@ Peer name_of(const sockaddr_storage& address) {
 
 Result<Listener> open_listener(const std::string& host, std::uint16_t port, int backlog) {
   if (host.starts_with(kUnixPrefix)) return listen_unix(host.substr(kUnixPrefix.size()), backlog);
+  if (host.starts_with('[') && host.ends_with(']'))  // an IPv6 address as URLs write it
+    return listen_tcp(host.substr(1, host.size() - 2), port, backlog);
   return listen_tcp(host, port, backlog);
 }
 

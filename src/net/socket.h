@@ -20,7 +20,7 @@ struct Listener {
   std::string unix_path;   // "" for TCP; removed by the owner when it stops
 };
 
-// `host`: a name, an IPv4 or IPv6 address ("::" takes both families), or "unix:PATH". A Unix socket that a killed
+// `host`: a name, an IPv4 or IPv6 address, in brackets or not ("::" takes both families), or "unix:PATH". A Unix socket that a killed
 // server left behind is replaced; one that somebody still answers on is not.
 Result<Listener> open_listener(const std::string& host, std::uint16_t port, int backlog);
 

@@ -22,6 +22,7 @@ struct ServerOptions {
   std::vector<std::string> served_model_names;
   std::string api_prefix;
   std::vector<std::string> cors_origins;
+  std::vector<std::string> allowed_hosts;
 
   bool strict = false;
   bool log_requests = true;
@@ -72,6 +73,9 @@ struct ServerOptions {
     field(o.served_model_names, "served-model-name", "NAME", "what clients call the model; may be given several times");
     field(o.api_prefix, "api-prefix", "PATH", "stands before every route");
     field(o.cors_origins, "cors-origin", "ORIGIN", "browsers' pages from there may call us; off when none is given");
+    field(o.allowed_hosts, "allowed-host", "NAME",
+          "a further name that clients may call us by (Host) where no key is asked for and only this machine listens; "
+          "* = any");
     field(o.strict, "strict", "", "unknown JSON fields are refused instead of ignored and logged once");
     field(o.log_requests, "log-requests", "", "one line per request, without prompts and without text");
     field(o.metrics, "enable-metrics", "", "serve /metrics");

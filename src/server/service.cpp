@@ -79,7 +79,8 @@ int Service::retry_after() const {
 }
 
 bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("unix:");
+  return host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.") ||
+         host.starts_with("unix:");
 }
 
 }  // namespace espalier::server

@@ -35,6 +35,12 @@ std::string_view code_of(int status) {
 
 }  // namespace
 
+Gate::Gate(Service& service, const net::Router& router)
+    : service_(service),
+      router_(router),
+      browsers_(service.options.cors_origins, service.options.allowed_hosts,
+                service.loopback() && !service.options.host.starts_with("unix:") && !service.keys->wants_key()) {}
+
 std::optional<net::HttpError> Gate::check_key(const net::HttpRequest& head) const {
   const RoutePolicy policy = policy_of(without_prefix(head.segments, service_.options.api_prefix));
   const KeyRing& keys = *service_.keys;
@@ -70,6 +76,8 @@ void Gate::log(const net::HttpRequest& head, int status, std::string_view code) 
 
 std::optional<net::HttpResponse> Gate::operator()(const net::HttpRequest& head) const {
   const bool preflight = head.method == net::Method::options;
+  const RoutePolicy asked = policy_of(without_prefix(head.segments, service_.options.api_prefix));
+  if (auto error = browsers_.check(head, asked.access == Access::control)) return refusal(head, *error);
   if (!preflight) {
     if (auto error = check_key(head)) return refusal(head, *error);
   }
@@ -77,9 +85,8 @@ std::optional<net::HttpResponse> Gate::operator()(const net::HttpRequest& head) 
     if (refused->status >= 400) log(head, refused->status, code_of(refused->status));
     return refused;
   }
-  const RoutePolicy policy = policy_of(without_prefix(head.segments, service_.options.api_prefix));
-  if (policy.needs == Needs::nothing) return std::nullopt;
-  if (policy.needs == Needs::model && service_.model() != nullptr) return std::nullopt;
+  if (asked.needs == Needs::nothing) return std::nullopt;
+  if (asked.needs == Needs::model && service_.model() != nullptr) return std::nullopt;
   const auto ready = service_.need_model();
   if (ready.ok()) return std::nullopt;
   net::HttpError error = net::http_error(ready.error());

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "net/router.h"
+#include "server/admission/browser_guard.h"
 #include "server/service.h"
 
 namespace espalier::server {
@@ -16,7 +17,7 @@ namespace espalier::server {
 // The server's admission hook: refuses by key, route and readiness, or lets the body be read.
 class Gate {
  public:
-  Gate(Service& service, const net::Router& router) : service_(service), router_(router) {}
+  Gate(Service& service, const net::Router& router);
   std::optional<net::HttpResponse> operator()(const net::HttpRequest& head) const;
 
  private:
@@ -26,6 +27,7 @@ class Gate {
 
   Service& service_;
   const net::Router& router_;
+  BrowserGuard browsers_;
 };
 
 }  // namespace espalier::server
