@@ -92,7 +92,7 @@ struct ModelInfo {
   std::int64_t end_parameters = 0;    // of those that only tokens pass which another follows: last layer's end, head
   std::int64_t attention_width = 0;   // of a layer's queries: heads * head_dim
   std::int64_t expert_parameters = 0, chosen_parameters = 0;  // of all experts, and of those that a token passes
-  std::vector<std::int64_t> windows;  // of each layer: positions a query sees; 0 = all
+  std::vector<std::int64_t> windows;                          // of each layer: positions a query sees; 0 = all
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::int64_t state_bytes = 0;  // of the recurrent state of one sequence; 0: the model keeps none
   int state_cells = 0;           // that there are for them, snapshots included
@@ -117,6 +117,7 @@ struct EngineStatus {
       pinned_tokens = 0;  // free + cached + pinned + private = pool
   std::uint64_t steps = 0;
   double last_step_seconds_ago = 0;
+  double tokens_per_second = 0;  // generated, a mean over about the last second with work; 0 after some seconds without
   double new_token_ratio = 0;
   bool draining = false;
 };

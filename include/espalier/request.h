@@ -31,7 +31,7 @@ struct LogprobFields {
 
 // A section at the start of an output in which a model thinks.
 struct Thinking {
-  TokenId end = -1;  // its last token
+  std::vector<TokenId> end;  // its last tokens, one or more
   // Unset: the output begins within it. Set: it begins with this token, or there is none.
   std::optional<TokenId> begin;
 };

@@ -403,6 +403,9 @@ EngineStatus Engine::status() const {
   status.draining = impl_->draining;
   const auto since = std::chrono::steady_clock::now().time_since_epoch().count() - impl_->last_step.load();
   status.last_step_seconds_ago = std::chrono::duration<double>(std::chrono::steady_clock::duration(since)).count();
+  constexpr double kIdleSeconds = 5;  // the last rate is still told for so long
+  const bool idle = status.running + status.waiting == 0 && status.last_step_seconds_ago > kIdleSeconds;
+  status.tokens_per_second = idle ? 0 : impl_->metrics.generation_rate.value();
   return status;
 }
 

@@ -203,10 +203,10 @@ TEST_F(ConstrainedRequests, TheConstraintBeginsBehindThinkingThatThePromptHasBeg
   fields.sampling.temperature = 2;
   fields.sampling.seed = 5;
   fields.sampling.ignore_eos = true;
-  fields.thinking = {*tokenizer->find("a"), std::nullopt};
-  fields.sampling.logit_bias = {{fields.thinking->end, 12.0f}};
+  fields.thinking = {{*tokenizer->find("a")}, std::nullopt};
+  fields.sampling.logit_bias = {{fields.thinking->end.front(), 12.0f}};
   const Answer answer = together({fields}, with(true))[0][0];
-  const auto said = behind(answer, fields.thinking->end);
+  const auto said = behind(answer, fields.thinking->end.front());
   ASSERT_TRUE(said);
   EXPECT_TRUE(text_of(*said) == "yes" || text_of(*said) == "no") << text_of(*said);
   EXPECT_EQ(answer.finish.reason, FinishReason::stop);
@@ -218,7 +218,7 @@ TEST_F(ConstrainedRequests, AModelThatMayThinkFirstIsHeldToTheConstraintWhereItD
   fields.sampling.seed = 5;
   fields.sampling.ignore_eos = true;
   const TokenId begin = *tokenizer->find("b"), end = *tokenizer->find("c");
-  fields.thinking = {end, begin};
+  fields.thinking = {{end}, begin};
   fields.sampling.logit_bias = {{begin, -90.0f}, {end, 12.0f}};
   const Answer at_once = together({fields}, with(true))[0][0];
   EXPECT_EQ(text_of(at_once), "always the same words");

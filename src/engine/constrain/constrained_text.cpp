@@ -3,6 +3,13 @@
 #include <utility>
 
 namespace espalier {
+namespace {
+
+bool ends_with(std::span<const TokenId> tokens, std::span<const TokenId> end) {
+  return !end.empty() && tokens.size() >= end.size() && std::ranges::equal(tokens.last(end.size()), end);
+}
+
+}  // namespace
 
 Result<> ConstrainedText::begin() {
   state_ = grammar_->start();
@@ -55,8 +62,11 @@ Result<bool> ConstrainedText::follow(TokenId token, std::span<const TokenId> out
       thinking_.reset();  // there is none
       return follow(token, output);
     }
-    const bool over = !std::exchange(thinking_->begin, std::nullopt) && token == thinking_->end;
-    if (!over) return true;
+    if (std::exchange(thinking_->begin, std::nullopt)) {
+      thinks_from_ = output.size();
+      return true;
+    }
+    if (!ends_with(output.subspan(thinks_from_), thinking_->end)) return true;
     thinking_.reset();
     begins_ = output.size();
     ESP_CHECK(begin());

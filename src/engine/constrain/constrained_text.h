@@ -26,7 +26,7 @@ class ConstrainedText {
  public:
   ConstrainedText() = default;  // anything may come
   ConstrainedText(std::shared_ptr<grammar::Grammar> grammar, std::optional<Thinking> thinking)
-      : grammar_(std::move(grammar)), thinking_(thinking) {}
+      : grammar_(std::move(grammar)), thinking_(std::move(thinking)) {}
 
   explicit operator bool() const { return grammar_ != nullptr; }
   const std::shared_ptr<grammar::Grammar>& grammar() const { return grammar_; }
@@ -85,7 +85,8 @@ class ConstrainedText {
 
   std::shared_ptr<grammar::Grammar> grammar_;
   std::optional<Thinking> thinking_;  // until it is over; with `begin` until it is known whether there is any
-  std::size_t begins_ = 0;            // where in the output
+  std::size_t thinks_from_ = 0;       // where in the output
+  std::size_t begins_ = 0;            // likewise: the grammar's part
   grammar::State state_ = grammar::Automaton::dead;
   std::vector<TokenId> forced_;  // of which `taken_` have come
   std::size_t taken_ = 0;

@@ -59,8 +59,7 @@ Result<std::optional<Thinking>> required_thinking(const Call& call, std::span<co
   if (call.service.options.reasoning_parser.empty())
     return bad_request("require_reasoning needs a server that was started with --reasoning-parser",
                        "require_reasoning");
-  const auto marks = reasoning_after(call, prompt);
-  return marks ? thinking_between(call, *marks) : std::nullopt;
+  return reasoning_behind(call, prompt, true).thinking;
 }
 
 Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, Generation& generation) {

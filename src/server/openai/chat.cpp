@@ -28,23 +28,6 @@ Result<> read_tool_choice(B&, const Json& value, std::string_view place) {
   return bad_request(fmt::format("{} must be \"none\" or \"auto\"", place), std::string(place));
 }
 
-Result<> read_reasoning_effort(B& out, const Json& value, std::string_view place) {
-  ESP_TRY(const std::string effort, as_string(value, place));
-  constexpr std::string_view known[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
-  if (std::find(std::begin(known), std::end(known), effort) == std::end(known)) {
-    return bad_request(
-        fmt::format("{} is {}; it may be none, minimal, low, medium, high, xhigh or max", place, in_quotes(effort, 40)),
-        std::string(place));
-  }
-  const bool thinks = effort != "none" && effort != "minimal";
-  Json& arguments = out.prompt.arguments;
-  if (!arguments.contains("reasoning_effort")) arguments["reasoning_effort"] = effort;
-  for (const char* name : {"thinking", "enable_thinking"}) {
-    if (!arguments.contains(name)) arguments[name] = thinks;
-  }
-  return success();
-}
-
 constexpr FieldRow<B> kRows[] = {
     {"max_completion_tokens",
      &B::max_completion_tokens,
@@ -56,7 +39,6 @@ constexpr FieldRow<B> kRows[] = {
     {"top_logprobs", &B::top_logprobs, "0", "0..20 (--max-logprobs) likeliest tokens at every position", {0, 1e9}},
     {"input_ids", &B::input_ids, "none", "token ids instead of rendering the messages"},
     {"tool_choice", &read_tool_choice, "auto", "none or auto"},
-    {"reasoning_effort", &read_reasoning_effort, "none", "sets thinking and enable_thinking of the template"},
     {"separate_reasoning", &B::separate_reasoning, "true", "reasoning_content apart from content (--reasoning-parser)"},
     {"stream_reasoning", &B::stream_reasoning, "true", "in a stream as it comes; else in one piece"},
     {"parallel_tool_calls", FieldReader<B>([](B&, const Json& value, std::string_view place) -> Result<> {
@@ -200,12 +182,17 @@ Result<Generation> chat(Call& call) {
   ESP_CHECK(call.model->check_name(body.common.model));
 
   ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, 0, 1));
-  fields.prompt = std::move(body.input_ids);
-  if (fields.prompt.empty()) {
-    ESP_TRY(fields.prompt, encode_chat(*call.model, body.prompt, options));
+  const bool constrained = fields.grammar != nullptr;
+  ReasoningPlan reasoning;
+  if (body.has_ids) {
+    fields.prompt = std::move(body.input_ids);
+    reasoning = reasoning_behind(call, fields.prompt, constrained);
+  } else {
+    ESP_TRY(ChatTokens tokens, encode_chat_turn(*call.model, body.prompt, options, !options.reasoning_parser.empty()));
+    fields.prompt = std::move(tokens.ids);
+    reasoning = reasoning_in_turn(call, tokens.opening, constrained);
   }
-  const auto reasoning = reasoning_after(call, fields.prompt);
-  if (fields.grammar && reasoning) fields.thinking = thinking_between(call, *reasoning);
+  fields.thinking = std::move(reasoning.thinking);
   fields.logprobs.enabled |= body.logprobs;
   fields.logprobs.top = body.top_logprobs;
   const auto names =
@@ -217,7 +204,7 @@ Result<Generation> chat(Call& call) {
   reply.object = "chat.completion";
   reply.chunk_object = "chat.completion.chunk";
   reply.logprobs = body.logprobs;
-  if (body.separate_reasoning) reply.reasoning = reasoning;
+  if (body.separate_reasoning) reply.reasoning = reasoning.marks;
   reply.stream_reasoning = body.stream_reasoning;
   reply.prompt_ids.push_back(request.prompt());
 

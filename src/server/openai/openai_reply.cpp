@@ -1,6 +1,7 @@
 #include "server/openai/openai_reply.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json_text.h"  // utf8_sequence
 
@@ -137,7 +138,7 @@ void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
   json.close(']');
   if (options_.continuous_usage) {
     json.key("usage");
-    write_usage(json);
+    write_usage(json, usage_of(choice));
   } else if (options_.include_usage) {
     json.key("usage").null();
   }
@@ -150,19 +151,28 @@ void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
   for (auto& list : choice.logprobs) list.clear();
 }
 
-void OpenAiReply::write_usage(JsonWriter& json) const {
-  int prompt = 0, cached = 0, completion = 0, reasoning = 0;
-  for (const auto& ids : options_.prompt_ids) prompt += static_cast<int>(ids.size());
+OpenAiReply::Counts OpenAiReply::usage_of(const Choice& choice) const {
+  const auto& ids = options_.prompt_ids[static_cast<std::size_t>(choice.prompt)];
+  return {static_cast<int>(ids.size()), choice.usage.cached_tokens, choice.tokens, choice.reasoning_tokens};
+}
+
+OpenAiReply::Counts OpenAiReply::usage_of_all() const {
+  Counts all;
+  for (const auto& ids : options_.prompt_ids) all.prompt += static_cast<int>(ids.size());
   for (std::size_t i = 0; i < choices_.size(); ++i) {
-    completion += choices_[i].tokens;
-    reasoning += choices_[i].reasoning_tokens;
+    all.completion += choices_[i].tokens;
+    all.reasoning += choices_[i].reasoning_tokens;
     // The choices of a prompt share its tokens; how much of them was cached is told by the first.
-    if (i % static_cast<std::size_t>(options_.n) == 0) cached += choices_[i].usage.cached_tokens;
+    if (i % static_cast<std::size_t>(options_.n) == 0) all.cached += choices_[i].usage.cached_tokens;
   }
-  json.open('{').field("prompt_tokens", prompt).field("completion_tokens", completion);
-  json.field("total_tokens", prompt + completion);
-  json.key("prompt_tokens_details").open('{').field("cached_tokens", cached).close('}');
-  json.key("completion_tokens_details").open('{').field("reasoning_tokens", reasoning).close('}');
+  return all;
+}
+
+void OpenAiReply::write_usage(JsonWriter& json, const Counts& counts) {
+  json.open('{').field("prompt_tokens", counts.prompt).field("completion_tokens", counts.completion);
+  json.field("total_tokens", counts.prompt + counts.completion);
+  json.key("prompt_tokens_details").open('{').field("cached_tokens", counts.cached).close('}');
+  json.key("completion_tokens_details").open('{').field("reasoning_tokens", counts.reasoning).close('}');
   json.close('}');
 }
 
@@ -213,7 +223,7 @@ void OpenAiReply::finish(std::string& out) {
     for (Choice* choice : chosen()) write_choice(json, *choice, false);
   }
   json.close(']').key("usage");
-  write_usage(json);
+  write_usage(json, usage_of_all());
   if (options_.timings) {
     json.key("timings");
     write_timings(json);
@@ -229,9 +239,24 @@ std::string_view token_bytes_of(const Tokenizer* tokenizer, TokenId id) {
   return tokenizer == nullptr ? std::string_view() : tokenizer->token_bytes(id);
 }
 
+// Bytes of a token that are no whole characters are one replacement character, however many they are.
 std::string token_name(const Tokenizer* tokenizer, TokenId id) {
   if (tokenizer == nullptr) return fmt::format("token_id:{}", id);
-  return std::string(tokenizer->token_bytes(id));
+  const std::string_view bytes = tokenizer->token_bytes(id);
+  std::string name;
+  bool broken = false;
+  for (const char *at = bytes.data(), *end = at + bytes.size(); at < end;) {
+    const int length = static_cast<unsigned char>(*at) < 0x80 ? 1 : utf8_sequence(at, end);
+    if (length == 0) {
+      if (!std::exchange(broken, true)) name += "\xef\xbf\xbd";
+      ++at;
+      continue;
+    }
+    broken = false;
+    name.append(at, static_cast<std::size_t>(length));
+    at += length;
+  }
+  return name;
 }
 
 bool is_utf8(std::string_view text) {

@@ -90,7 +90,12 @@ class OpenAiReply : public Reply {
   void write_choice(JsonWriter& json, Choice& choice, bool opening);
   void write_chunk(std::string& out, Choice& choice, bool opening = false);
   std::vector<Choice*> chosen();  // what a whole reply tells, numbered anew where it is not all
-  void write_usage(JsonWriter& json) const;
+  struct Counts {
+    int prompt = 0, cached = 0, completion = 0, reasoning = 0;
+  };
+  Counts usage_of(const Choice& choice) const;
+  Counts usage_of_all() const;
+  static void write_usage(JsonWriter& json, const Counts& counts);
   void write_timings(JsonWriter& json) const;
 
   OpenAiReplyOptions options_;

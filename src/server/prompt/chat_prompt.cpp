@@ -42,10 +42,29 @@ Result<> read_arguments(C& out, const Json& value, std::string_view place) {
   return success();
 }
 
+// Arguments that the request gives itself win.
+Result<> read_reasoning_effort(C& out, const Json& value, std::string_view place) {
+  ESP_TRY(const std::string effort, as_string(value, place));
+  constexpr std::string_view known[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+  if (std::find(std::begin(known), std::end(known), effort) == std::end(known)) {
+    return bad_request(
+        fmt::format("{} is {}; it may be none, minimal, low, medium, high, xhigh or max", place, in_quotes(effort, 40)),
+        std::string(place));
+  }
+  const bool thinks = effort != "none" && effort != "minimal";
+  Json& arguments = out.arguments;
+  if (!arguments.contains("reasoning_effort")) arguments["reasoning_effort"] = effort;
+  for (const char* name : {"thinking", "enable_thinking"}) {
+    if (!arguments.contains(name)) arguments[name] = thinks;
+  }
+  return success();
+}
+
 constexpr FieldRow<C> kRows[] = {
     {"add_generation_prompt", &C::add_generation_prompt, "true", "end with the opening of the assistant's turn"},
     {"continue_final_message", &C::continue_final_message, "false", "leave the last message open, so that it goes on"},
     {"chat_template_kwargs", &read_arguments, "{}", "further variables of the template"},
+    {"reasoning_effort", &read_reasoning_effort, "none", "sets thinking and enable_thinking of the template"},
     {"special_tokens_in_text", &read_special_tokens<C, &C::special_as_text>, "special", kSpecialTokensMeaning},
 };
 
@@ -111,14 +130,23 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
   return prompt;
 }
 
-Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt,
-                                         const ServerOptions& options) {
+Result<ChatTokens> encode_chat_turn(const ServedModel& model, const ChatPrompt& prompt, const ServerOptions& options,
+                                    bool wants_opening) {
   const bool as_text = is_special_text(prompt.special_as_text, options);
   ESP_TRY(const RenderedChat chat, render_chat(model, prompt, as_text));
   // The template writes the begin token itself where the model wants one.
   EncodeOptions encoding{.add_special = false};
   if (as_text) encoding.own = chat.own;
-  return encode_text(model, chat.text, encoding, "messages");
+  ChatTokens tokens;
+  ESP_TRY(tokens.ids, encode_text(model, chat.text, encoding, "messages"));
+  if (wants_opening) tokens.opening = opening_of(model, prompt, chat.text);
+  return tokens;
+}
+
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt,
+                                         const ServerOptions& options) {
+  ESP_TRY(ChatTokens tokens, encode_chat_turn(model, prompt, options, false));
+  return std::move(tokens.ids);
 }
 
 }  // namespace espalier::server

@@ -36,6 +36,17 @@ Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string
                                                                const Tokenizer& tokenizer);
 // `traced`: the result says what the template wrote by itself; else its ranges are empty.
 Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& prompt, bool traced);
+// What the rendered text has of the turn that the model is to write: the template's beginning of it, and what a turn
+// that goes on says already. It is what the conversation before it does not give.
+std::string opening_of(const ServedModel& model, const ChatPrompt& prompt, std::string_view rendered);
+
+// A prompt's tokens, and the text of its last turn so far (when it was asked for).
+struct ChatTokens {
+  std::vector<TokenId> ids;
+  std::string opening;
+};
+Result<ChatTokens> encode_chat_turn(const ServedModel& model, const ChatPrompt& prompt, const ServerOptions& options,
+                                    bool wants_opening);
 Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt,
                                          const ServerOptions& options);
 

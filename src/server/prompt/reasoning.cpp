@@ -27,23 +27,51 @@ std::optional<std::size_t> behind_last(std::span<const TokenId> prompt, std::opt
   return static_cast<std::size_t>(at - prompt.rbegin());
 }
 
-}  // namespace
-
-std::optional<ReasoningMarks> reasoning_after(const Call& call, std::span<const TokenId> prompt) {
-  const std::string& name = call.service.options.reasoning_parser;
-  if (name.empty()) return std::nullopt;
-  ReasoningMarks marks = reasoning_marks(name, "reasoning_parser").value();  // check(ServerOptions) has seen it
-  const MarkTokens tokens = tokens_of(call.model->tokenizer(), marks);
-  const auto begun = behind_last(prompt, tokens.begin), ended = behind_last(prompt, tokens.end);
-  if (ended && *ended <= kBehindEmpty) return std::nullopt;
-  if (begun && (!ended || *begun < *ended)) marks.begins_inside = true;
-  return marks;
+// What a constraint leaves alone. Marks of several tokens count where the prompt has opened the thinking.
+std::optional<Thinking> thinking_between(const Call& call, const ReasoningMarks& marks, bool opened) {
+  const Tokenizer* tokenizer = call.model->tokenizer();
+  const MarkTokens tokens = tokens_of(tokenizer, marks);
+  if (tokens.end) {
+    if (!marks.begins_inside && !tokens.begin) return std::nullopt;
+    return Thinking{{*tokens.end}, marks.begins_inside ? std::nullopt : tokens.begin};
+  }
+  if (!opened || tokenizer == nullptr) return std::nullopt;
+  auto end = tokenizer->encode(marks.end, {.add_special = false});
+  if (!end.ok() || end->empty()) return std::nullopt;
+  return Thinking{std::move(end).value(), std::nullopt};
 }
 
-std::optional<Thinking> thinking_between(const Call& call, const ReasoningMarks& marks) {
-  const MarkTokens tokens = tokens_of(call.model->tokenizer(), marks);
-  if (!tokens.end || (!marks.begins_inside && !tokens.begin)) return std::nullopt;
-  return Thinking{*tokens.end, marks.begins_inside ? std::nullopt : tokens.begin};
+std::optional<ReasoningMarks> family_marks(const Call& call) {
+  const std::string& name = call.service.options.reasoning_parser;
+  if (name.empty()) return std::nullopt;
+  return reasoning_marks(name, "reasoning_parser").value();  // check(ServerOptions) has seen it
+}
+
+ReasoningPlan plan(const Call& call, ReasoningMarks marks, bool opened, bool constrained) {
+  marks.begins_inside |= opened;
+  if (!constrained) return {marks, std::nullopt};
+  auto thinking = thinking_between(call, marks, opened);
+  if (!thinking) return {};
+  return {marks, std::move(thinking)};
+}
+
+}  // namespace
+
+ReasoningPlan reasoning_in_turn(const Call& call, std::string_view opening, bool constrained) {
+  const auto marks = family_marks(call);
+  if (!marks) return {};
+  const std::size_t begun = opening.rfind(marks->begin), ended = opening.rfind(marks->end);
+  if (ended != opening.npos && (begun == opening.npos || begun < ended)) return {};
+  return plan(call, *marks, begun != opening.npos, constrained);
+}
+
+ReasoningPlan reasoning_behind(const Call& call, std::span<const TokenId> prompt, bool constrained) {
+  const auto marks = family_marks(call);
+  if (!marks) return {};
+  const MarkTokens tokens = tokens_of(call.model->tokenizer(), *marks);
+  const auto begun = behind_last(prompt, tokens.begin), ended = behind_last(prompt, tokens.end);
+  if (ended && *ended <= kBehindEmpty) return {};
+  return plan(call, *marks, begun && (!ended || *begun < *ended), constrained);
 }
 
 }  // namespace espalier::server

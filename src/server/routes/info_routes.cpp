@@ -106,7 +106,7 @@ Result<net::HttpResponse> server_info(Service& service, const ServedModel& model
   write_engine_options(json, model);
   const EngineStatus status = model.engine->status();
   json.key("internal_states").open('[').open('{');
-  json.field("last_gen_throughput", model.engine->metrics().generation_rate.value());
+  json.field("last_gen_throughput", status.tokens_per_second);
   json.field("num_running_reqs", status.running).field("num_waiting_reqs", status.waiting);
   json.field("waiting_tokens", status.waiting_tokens).field("pool_tokens", status.pool_tokens);
   json.field("free_tokens", status.free_tokens).field("cached_tokens", status.cached_tokens);

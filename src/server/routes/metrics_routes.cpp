@@ -109,8 +109,8 @@ constexpr GaugeRow kGauges[] = {
        const EngineMetrics& e = m.engine->metrics();
        return ratio(static_cast<double>(e.cached_tokens.value()), static_cast<double>(e.queried_tokens.value()));
      }},
-    {"generation_tokens_per_second", "gen_throughput", "Tokens per second over the last second with work",
-     [](const ServedModel& m, const EngineStatus&) { return m.engine->metrics().generation_rate.value(); }},
+    {"generation_tokens_per_second", "gen_throughput", "Tokens per second over the last second with work; 0 when idle",
+     [](const ServedModel&, const EngineStatus& s) -> double { return s.tokens_per_second; }},
     {"spec_accept_length", "spec_accept_length", "Tokens a decoding step, with drafts",
      [](const ServedModel& m, const EngineStatus&) {
        const EngineMetrics& e = m.engine->metrics();
