@@ -1,14 +1,16 @@
 """What users of other servers reported, and what is right here: each case is one example of its kind."""
+import concurrent.futures
 import contextlib
 import http.client
 import json
 import pathlib
+import resource
 import shutil
 import tempfile
 import time
 import unittest
 
-from harness import MODEL, Server
+from harness import MODEL, Server, without_sanitizers
 from test_reasoning import thinking_model
 
 USER = {"role": "user", "content": "hi"}
@@ -138,6 +140,19 @@ class Ends(unittest.TestCase):
                 body = {"prompt": "x", "max_tokens": 30, "logit_bias": {"7": 60}, "temperature": 0}
                 choice = server.post("/v1/completions", body).json["choices"][0]
                 self.assertEqual(choice["finish_reason"], "stop")
+
+
+class Schemas(unittest.TestCase):
+    @without_sanitizers
+    def test_many_different_schemas_fit_into_a_little_address_space(self):
+        with Server(limits={resource.RLIMIT_AS: 3 << 30}) as server:
+            def ask(number):
+                schema = {"type": "object", "properties": {f"a{number}": {"type": "integer"}}, "required": [f"a{number}"],
+                          "additionalProperties": False}
+                sampling = {"max_new_tokens": 8, "json_schema": json.dumps(schema)}
+                return server.post("/generate", {"text": "x", "sampling_params": sampling}).status
+            with concurrent.futures.ThreadPoolExecutor(8) as clients:
+                self.assertEqual(set(clients.map(ask, range(600))), {200})
 
 
 class Replies(unittest.TestCase):

@@ -9,13 +9,10 @@
 namespace espalier::grammar {
 Automaton::Automaton(ExpressionStore& store, AutomatonLimits limits) : store_(store), limits_(limits) {
   table_.resize(256);
-  constexpr std::size_t kRoom = 1 << 15;  // as ExpressionStore's
-  states_.reserve(kRoom);
-  hashes_.reserve(kRoom);
   maps_.emplace_back().branch.fill(kNone);
-  states_.resize(3);
+  for (int i = 0; i < 3; ++i) states_.push_back({});
   hashes_.resize(3);
-  for (Entry& entry : states_) entry.map = 0;
+  for (State s = 0; s < 3; ++s) states_[s].map = 0;
   states_[outside].complete = true;
   states_[unknown].leaves = true;
 }

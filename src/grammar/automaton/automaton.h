@@ -24,6 +24,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "grammar/automaton/block_list.h"
 #include "grammar/automaton/expression.h"
 #include "grammar/automaton/stable_pool.h"
 
@@ -160,7 +161,7 @@ class Automaton {
   ExpressionStore& store_;
   AutomatonLimits limits_;
   bool exhausted_ = false;
-  std::vector<Entry> states_;
+  BlockList<Entry> states_;
   std::vector<std::uint32_t> table_;
   std::vector<std::uint64_t> hashes_;
   StablePool<Frame> frame_pool_;

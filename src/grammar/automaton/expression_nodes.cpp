@@ -10,9 +10,6 @@
 namespace espalier::grammar {
 namespace {
 
-// For which room is kept, so that no mask waits until all have moved; what is not used of it takes no memory.
-constexpr std::size_t kRoom = 1 << 16;
-
 // Nobody outside the process can make two expressions share a fingerprint, which masks are shared by.
 std::uint64_t process_seed() {
   static const std::uint64_t seed = (std::uint64_t{std::random_device{}()} << 32) ^ std::random_device{}();
@@ -23,8 +20,6 @@ std::uint64_t process_seed() {
 
 ExpressionNodes::ExpressionNodes(std::size_t most) : most_(most) {
   table_.resize(256);
-  nodes_.reserve(kRoom);
-  part_lists_.reserve(kRoom / 2);
 }
 
 std::size_t ExpressionNodes::memory_of_nodes() const {

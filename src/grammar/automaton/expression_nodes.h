@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/incremental_free.h"
+#include "grammar/automaton/block_list.h"
 #include "grammar/automaton/expression_source.h"
 #include "grammar/automaton/stable_pool.h"
 #include "grammar/automaton/work_limits.h"
@@ -91,7 +92,7 @@ class ExpressionNodes {
   // Equal for expressions of the same shape in any store of this process; not for `local` ones.
   std::uint64_t fingerprint(Expression e) const { return nodes_[e].hash; }
 
-  ExpressionNode node(Expression e) const { return nodes_[e]; }  // a copy: they move when more come
+  ExpressionNode node(Expression e) const { return nodes_[e]; }  // a copy: later calls may change it
   KnownOfExpression& known(Expression e) { return nodes_[e].known; }
   const KnownOfExpression& known(Expression e) const { return nodes_[e].known; }
   std::size_t size() const { return nodes_.size(); }
@@ -109,7 +110,7 @@ class ExpressionNodes {
   std::uint8_t inherited(std::span<const Expression> parts) const;  // flags of what is made of them
   std::size_t memory_of_nodes() const;                              // bytes, about
 
-  std::vector<ExpressionNode> nodes_;
+  BlockList<ExpressionNode> nodes_;
 
  private:
   bool same(const ExpressionNode& node, const ExpressionNode& other, std::span<const Expression> parts,

@@ -9,8 +9,6 @@ namespace espalier::grammar {
 using Kind = Demand::Kind;
 
 FormulaStore::FormulaStore(std::size_t most) : most_(most) {
-  constexpr std::size_t kRoom = 1 << 15;  // as ExpressionStore's
-  nodes_.reserve(kRoom);
   nodes_.push_back({Op::never, {}, {}, always, 0, 0});
   nodes_.push_back({Op::always, {}, {}, never, 0, 0});
   table_.resize(256);

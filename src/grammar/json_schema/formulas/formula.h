@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "grammar/automaton/block_list.h"
 #include "grammar/automaton/expression.h"
 
 namespace espalier::grammar {
@@ -228,7 +229,7 @@ class FormulaStore {
 
   std::size_t most_;
   bool exhausted_ = false;
-  std::vector<Node> nodes_;
+  BlockList<Node> nodes_;
   StablePool<Formula> part_pool_;
   mutable std::deque<VisitTable> tables_;  // by how many visits one stands within
   mutable std::size_t visits_ = 0;
