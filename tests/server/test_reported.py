@@ -200,6 +200,40 @@ class Replies(unittest.TestCase):
         self.assertEqual(rate(), 0)
 
 
+class Fleet(unittest.TestCase):
+    """What routers before a fleet ask for: sglang-router, smg, llm-d's endpoint picker."""
+
+    def test_a_router_finds_load_owner_tokenizer_and_pages(self):
+        with Server("--max-total-tokens", "4096") as server:
+            load, = server.get("/get_load").json
+            self.assertEqual((load["dp_rank"], load["num_reqs"], load["num_waiting_reqs"], load["num_tokens"]), (0, 0, 0, 0))
+            told = server.get("/v1/loads").json
+            self.assertEqual(told["loads"][0]["max_total_num_tokens"], 4096)
+            self.assertEqual(server.get("/v1/models").json["data"][0]["owned_by"], "sglang")
+            place = server.get("/get_model_info").json["tokenizer_path"]
+            self.assertTrue(pathlib.Path(place, "tokenizer.json").exists(), place)
+            self.assertRegex(server.get("/metrics").body.decode(),
+                             r'sglang:cache_config_info\{[^}]*page_size="16"[^}]*num_pages="256"[^}]*\} 1')
+            body = {"text": "a", "model": "unknown", "sampling_params": {"max_new_tokens": 1}}
+            self.assertEqual(server.post("/generate", body).status, 200)
+            self.assertEqual(server.post("/generate", {**body, "model": "other"}).status, 404)
+
+    def test_the_load_counts_what_runs_and_waits(self):
+        with Server("--max-running-requests", "1") as server:
+            body = {"text": "a", "stream": True, "sampling_params": {"max_new_tokens": 100000, "ignore_eos": True}}
+            with concurrent.futures.ThreadPoolExecutor(3) as clients:
+                replies = [clients.submit(server.post, "/generate", {**body, "rid": f"r{i}"}) for i in range(3)]
+                end = time.monotonic() + 30
+                load = {"num_reqs": 0}
+                while load["num_reqs"] < 3 and time.monotonic() < end:
+                    load, = server.get("/get_load").json
+                self.assertEqual((load["num_reqs"], load["num_waiting_reqs"]), (3, 2))
+                self.assertGreater(load["num_tokens"], 0)
+                server.post("/abort_request", {"abort_all": True})
+                for reply in replies:
+                    reply.result()
+
+
 class Browsers(unittest.TestCase):
     """A web page in the user's browser must not drive the server."""
 

@@ -134,17 +134,20 @@ TEST(Contender, SpecificationsAreAddressesOrCommandsWithAPort) {
 }
 
 TEST(Contender, FindsOutWhatKindOfServerItIs) {
-  std::string owner = "llamacpp";
+  std::string owner = "llamacpp", more;
   testing::HttpDouble server([&](const testing::HttpDoubleRequest&) {
     testing::HttpDoubleReply reply;
-    reply.body = R"({"data":[{"id":"m","owned_by":")" + owner + "\"}]}";
+    reply.body = R"({"data":[{"id":"m","owned_by":")" + owner + "\"" + more + "}]}";
     return reply;
   });
   Server where;
   where.url = server.url();
   EXPECT_EQ(detect_backend(where), "llamacpp");
-  owner = "espalier";
+  owner = "sglang";
+  EXPECT_EQ(detect_backend(where), "sglang-oai");
+  more = R"(,"server":"espalier")";
   EXPECT_EQ(detect_backend(where), "espalier-oai");
+  more.clear();
   owner = "somebody";
   EXPECT_EQ(detect_backend(where), "openai");
 }

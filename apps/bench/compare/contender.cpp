@@ -98,7 +98,8 @@ std::string detect_backend(const Server& server) {
   if (!data || !data->is_array() || data->empty()) return "openai";
   const Json* owner = find_field((*data)[0], "owned_by");
   std::string name = owner && owner->is_string() ? owner->get<std::string>() : "";
-  if (name == "espalier") return "espalier-oai";
+  const Json* server_name = find_field((*data)[0], "server");  // ours says "sglang" as its owner, for routers
+  if (server_name && *server_name == "espalier") return "espalier-oai";
   if (name == "sglang") return "sglang-oai";
   if (name == "llamacpp" || name == "vllm" || name == "lmdeploy") return name;
   return "openai";

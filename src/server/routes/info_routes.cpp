@@ -1,6 +1,8 @@
 // What is served and how: /v1/models, /get_model_info, /get_server_info, /version.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "engine/engine_metrics.h"
 #include "server/delivery/json_writer.h"
 #include "server/routes/handler.h"
@@ -9,10 +11,19 @@
 namespace espalier::server {
 namespace {
 
+// Routers take a server for what owned_by says: "sglang" is whose routes we have.
 void write_card(JsonWriter& json, const ServedModel& model, const std::string& name) {
   json.open('{').field("id", name).field("object", "model").field("created", model.loaded_at);
-  json.field("owned_by", "espalier").field("root", model.info().path).key("parent").null();
+  json.field("owned_by", "sglang").field("server", "espalier").field("root", model.info().path).key("parent").null();
   json.field("max_model_len", model.limits().context_length).close('}');
+}
+
+// The folder with tokenizer.json where there is one: routers load the tokenizer from there, and know no GGUF.
+std::string tokenizer_place(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::path folder = fs::is_directory(path, failed) ? fs::path(path) : fs::path(path).parent_path();
+  return fs::exists(folder / "tokenizer.json", failed) ? folder.string() : path;
 }
 
 Result<net::HttpResponse> list_models(Service&, const ServedModel& model, const net::HttpRequest&) {
@@ -39,7 +50,7 @@ Result<net::HttpResponse> model_info(Service& service, const ServedModel& model,
   JsonWriter json(out);
   json.open('{').field("server", "espalier").field("model_path", info.path);
   json.field("served_model_name", model.name())
-      .field("tokenizer_path", info.tokenizer_path)
+      .field("tokenizer_path", tokenizer_place(info.tokenizer_path))
       .field("is_generation", true);
   json.key("preferred_sampling_params").null();
   json.field("weight_version", service.options.weight_version)
@@ -77,7 +88,7 @@ struct OptionWriter {
 void write_engine_options(JsonWriter& json, const ServedModel& model) {
   const EngineOptions& options = model.engine->options();
   const ModelInfo& info = model.info();
-  json.field("model_path", info.path).field("tokenizer_path", info.tokenizer_path);
+  json.field("model_path", info.path).field("tokenizer_path", tokenizer_place(info.tokenizer_path));
   json.field("context_length", info.limits.context_length).field("max_running_requests", info.max_running);
   json.field("max_queued_requests", options.max_queued).field("chunked_prefill_size", info.prefill_chunk);
   json.field("max_queued_tokens", info.max_queued_tokens);

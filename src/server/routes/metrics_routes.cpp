@@ -221,6 +221,13 @@ void write_engine(MetricsText& text, const ServedModel& model) {
     labels.emplace_back("cache_source", source);
     text.sample(tokens, labels);
   }
+  // Endpoint pickers read the pool's size from it: pages are what KV events tell of, blocks of 16 tokens.
+  constexpr int kPage = 16;
+  Labels pool = sglangs.labels;
+  pool.emplace_back("page_size", std::to_string(kPage));
+  pool.emplace_back("num_pages", std::to_string(status.pool_tokens / kPage));
+  text.gauge("sglang:cache_config_info", "The token pool in pages");
+  text.sample(1, pool);
   text.gauge("espalier_build_info", "Version and instruction set");
   text.sample(1, {{"version", ESPALIER_VERSION}, {"isa", model.info().isa}});
 }

@@ -14,6 +14,7 @@ constexpr RoutePolicy kPolicies[] = {
     {"/abort_request", Access::control, Needs::model}, {"/v1/models", Access::user, Needs::model, true},
     {"/get_model_info", Access::user, Needs::model},   {"/model_info", Access::user, Needs::model},
     {"/get_server_info", Access::user, Needs::model},  {"/server_info", Access::user, Needs::model},
+    {"/get_load", Access::user, Needs::model},         {"/v1/loads", Access::user, Needs::model},
 };
 
 }  // namespace
@@ -39,6 +40,7 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_program_routes(router, service));
   ESP_CHECK(add_text_routes(router, service));
   ESP_CHECK(add_info_routes(router, service));
+  ESP_CHECK(add_load_routes(router, service));
   ESP_CHECK(add_health_routes(router, service));
   ESP_CHECK(add_control_routes(router, service));
   ESP_CHECK(add_pin_routes(router, service));
