@@ -11,7 +11,6 @@ constexpr auto kValue = ForeignFlag::Takes::value;
 constexpr auto kNothing = ForeignFlag::Takes::nothing;
 
 constexpr std::string_view kOneProcess = "one process on one machine serves a model; only 1 would work";
-constexpr std::string_view kNoCalls = "tool calls are not parsed yet: leave it out, and read them from the text";
 constexpr std::string_view kNoReasoning = "--reasoning-parser NAME says how the model marks its thinking";
 constexpr std::string_view kNoEmbedding = "this server generates text only; leave it out to serve generation";
 constexpr std::string_view kNoLora = "adapters are not served yet; a checkpoint with the adapter merged would work";
@@ -37,8 +36,6 @@ constexpr ForeignFlag kRefused[] = {
     {"--model-url", kValue, "", "give a file, or org/name[:quant] of a hub"},
     {"--offline", kNothing, "", "HF_HUB_OFFLINE=1 opens no connection"},
     {"--download-dir", kValue, "", "HF_HOME and ESPALIER_CACHE say where downloads go"},
-    {"--tool-call-parser", kValue, "", kNoCalls},
-    {"--enable-auto-tool-choice", kNothing, "", kNoCalls},
     {"--tool-server", kValue, "", "tools are not run by this server"},
     {"--reasoning-format", kValue, "none", kNoReasoning},
     {"--reasoning-budget", kValue, "-1", kNoReasoning},

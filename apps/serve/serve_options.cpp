@@ -41,6 +41,7 @@ constexpr Section kSections[] = {
     {"Keys", " api-key api-key-file admin-api-key metrics-auth cache-salt-from-key "},
     {"Answers",
      " incremental-streaming-output stream-response-default-include-usage sampling-defaults chat-template "
+     "reasoning-parser tool-call-parser "
      "default-chat-template-kwargs weight-version "},
     {"Times", " shutdown-timeout end-with-stdin watchdog-timeout request-timeout health-generate-timeout ping-after "},
     {"Limits",

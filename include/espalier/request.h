@@ -45,6 +45,8 @@ struct RequestFields {
   std::shared_ptr<grammar::Grammar> grammar;  // `constraint` compiled (Engine::compile); else submit() does it
   std::string constraint_place;  // the caller's name for it, in errors of limits that it meets while text is generated
   std::optional<Thinking> thinking;  // what the constraint leaves alone
+  std::shared_ptr<const std::vector<TokenId>>
+      shown_special;          // special tokens that are in the text though others are not
   bool json_closing = false;  // an output that ends for its length gets a shortest text that completes it, beyond it
   LogprobFields logprobs;
   std::string scope;        // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "server/answer/answer_plan.h"
 #include "server/prompt/chat_prompt.h"
 #include "text/chat_template.h"
 
@@ -45,7 +46,14 @@ Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const st
   if (const auto& given = service.options.chat_template; !given.empty() && model->tokenizer() != nullptr) {
     ESP_TRY(model->own_template, load_chat_template(given, *model->tokenizer()));
   }
-  if (const auto found = model->need_template("messages"); found.ok()) (void)(*found)->content_form();  // found out now
+  const auto found = model->need_template("messages");
+  const ChatTemplate* chat_template = found.ok() ? *found : nullptr;
+  if (chat_template != nullptr) {  // found out now
+    (void)chat_template->content_form();
+    (void)chat_template->call_form();
+  }
+  model->thinking_format = chosen_thinking(service.options.reasoning_parser, chat_template);
+  model->call_format = chosen_calls(service.options.tool_call_parser, chat_template);
   service.set_model(model);
   if (!service.options.skip_warmup) {
     service.readiness.progress("warming up", 1.0);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/json.h"  // in_quotes
+#include "text/tokenizer.h"
 
 namespace espalier::server {
 
@@ -18,6 +19,9 @@ void ServedModel::settle() {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   }
   fingerprint = fmt::format("fp_{:010x}", hash >> 24);
+  if (tokenizer() == nullptr) return;
+  for (TokenId id = 0; id < tokenizer()->size(); ++id)
+    if (tokenizer()->is_special(id)) special_ids.push_back(id);
 }
 
 Result<const Tokenizer*> ServedModel::need_tokenizer(std::string_view field) const {

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "espalier/engine.h"
+#include "text/answer/call_format.h"
+#include "text/answer/thinking_format.h"
 
 namespace espalier::server {
 
@@ -20,6 +22,10 @@ struct ServedModel {
   std::int64_t loaded_at = 0;                        // seconds since 1970
   std::string fingerprint;                           // "fp_...": the same for whatever gives the same bits
   std::shared_ptr<const ChatTemplate> own_template;  // of --chat-template, instead of the model's; null without
+
+  std::vector<TokenId> special_ids;                 // of the tokenizer
+  const ThinkingFormat* thinking_format = nullptr;  // how it marks its thinking; null: not told apart
+  const CallFormat* call_format = nullptr;          // how it calls tools; null: not known
 
   const std::string& name() const { return names.front(); }
   const ModelInfo& info() const { return engine->model(); }

@@ -9,7 +9,8 @@
 #include "server/delivery/delivery.h"
 #include "server/metrics/request_log.h"
 #include "server/routes/routes.h"
-#include "text/reasoning.h"
+#include "text/answer/call_format.h"
+#include "text/answer/thinking_format.h"
 
 namespace espalier::server {
 namespace {
@@ -48,8 +49,11 @@ Result<> check(const ServerOptions& options) {
   if (options.special_tokens_in_text != "special" && options.special_tokens_in_text != "text") {
     return option_error("special-tokens-in-text", "special or text");
   }
-  if (!options.reasoning_parser.empty() && !reasoning_marks(options.reasoning_parser, "").ok())
-    return option_error("reasoning-parser", "one of " + reasoning_names());
+  const auto named = [](const std::string& name) { return !name.empty() && name != "auto" && name != "none"; };
+  if (named(options.reasoning_parser) && !thinking_format(options.reasoning_parser, "").ok())
+    return option_error("reasoning-parser", "auto, none or one of " + thinking_format_names());
+  if (named(options.tool_call_parser) && !call_format(options.tool_call_parser, "").ok())
+    return option_error("tool-call-parser", "auto, none or one of " + call_format_names());
   if (options.default_chat_template_kwargs.empty()) return success();
   const auto arguments = parse_json(options.default_chat_template_kwargs);
   if (!arguments.ok() || !arguments->is_object()) return option_error("default-chat-template-kwargs", "a JSON object");

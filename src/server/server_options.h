@@ -36,7 +36,8 @@ struct ServerOptions {
   std::string json_whitespace = "compact";
   std::string chat_template;
   std::string special_tokens_in_text = "special";
-  std::string reasoning_parser;
+  std::string reasoning_parser = "auto";
+  std::string tool_call_parser = "auto";
   std::string default_chat_template_kwargs;
   std::string weight_version = "default";
 
@@ -98,7 +99,11 @@ struct ServerOptions {
     field(
         o.reasoning_parser, "reasoning-parser", "NAME",
         "how the model marks its thinking (deepseek-r1, qwen3, ...): chat replies tell it apart, constraints leave it "
-        "alone");
+        "alone; auto = what its chat template shows, none = not at all");
+    field(o.tool_call_parser, "tool-call-parser", "NAME",
+          "how the model writes calls of tools (hermes, llama3, mistral, ...); auto = what its chat template shows, "
+          "none = "
+          "calls stay text");
     field(o.default_chat_template_kwargs, "default-chat-template-kwargs", "JSON", "arguments of every chat template");
     field(o.weight_version, "weight-version", "NAME", "reported in every reply");
     field(o.shutdown_timeout, "shutdown-timeout", "SECONDS", "what running requests get after SIGTERM; 0 = nothing");

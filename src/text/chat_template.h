@@ -65,6 +65,7 @@ class ChatTemplate {
   const CallForm& call_form() const;
 
   const std::string& source() const { return source_; }
+  const std::string& tool_source() const { return tool_source_.empty() ? source_ : tool_source_; }  // with tools
   // Whether the template mentions the name at all: a hint that it handles tools, for example.
   bool mentions(std::string_view name) const {
     return source_.find(name) != std::string::npos || tool_source_.find(name) != std::string::npos;

@@ -34,7 +34,7 @@ void IncrementalDetokenizer::keep_blanks() {
 }
 
 bool IncrementalDetokenizer::counts(TokenId id) const {
-  return tokenizer_->contains(id) && !(options_.skip_special && tokenizer_->is_special(id));
+  return tokenizer_->contains(id) && !tokenizer_->is_left_out(id, options_);
 }
 
 // The last tokens of `before` that what follows may still change the text of.

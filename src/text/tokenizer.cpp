@@ -187,7 +187,7 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions option
   std::vector<TokenId> kept;
   kept.reserve(ids.size());
   for (const TokenId id : ids)
-    if (contains(id) && !(options.skip_special && is_special(id))) kept.push_back(id);
+    if (contains(id) && !is_left_out(id, options)) kept.push_back(id);
 
   if (impl_->rules.kind == DecodeRules::Kind::pieces) {
     PieceText text(*this, impl_->rules);

@@ -48,7 +48,8 @@ struct EncodeOptions {
 
 // What of the tokens becomes text.
 struct DecodeOptions {
-  bool skip_special = false;  // leave special tokens out
+  bool skip_special = false;                                    // leave special tokens out
+  std::shared_ptr<const std::vector<TokenId>> shown = nullptr;  // but for these
 };
 
 // How tokens become text (a summary of tokenizer.json's decoder that needs no more than a look at each token).
@@ -102,6 +103,10 @@ class Tokenizer {
   // spelling, byte tokens <0xNN> and word marks are resolved.
   std::string_view token_bytes(TokenId id) const;
   bool is_special(TokenId id) const;
+  bool is_left_out(TokenId id, const DecodeOptions& options) const {
+    if (!options.skip_special || !is_special(id)) return false;
+    return options.shown == nullptr || std::ranges::find(*options.shown, id) == options.shown->end();
+  }
   bool is_byte(TokenId id) const;  // a byte token <0xNN>
   std::optional<TokenId> find(std::string_view token_text) const;
 

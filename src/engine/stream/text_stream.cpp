@@ -51,8 +51,9 @@ TextRules::TextRules(const Request& request, const Tokenizer* tokenizer)
       stops(request.stops()),
       constraint_place(request.fields().constraint_place) {
   if (!tokenizer) return;
-  detokenizer.emplace(*tokenizer, DecodeOptions{request.sampling().skip_special_tokens}, request.prompt());
   const RequestFields& fields = request.fields();
+  detokenizer.emplace(*tokenizer, DecodeOptions{request.sampling().skip_special_tokens, fields.shown_special},
+                      request.prompt());
   if (fields.grammar || fields.constraint.kind != Constraint::Kind::none) detokenizer->keep_blanks();
 }
 

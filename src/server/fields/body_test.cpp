@@ -525,17 +525,33 @@ TEST(ChatBody, NoContentBesideToolCallsStaysNull) {
   EXPECT_EQ(body->prompt.messages[1]["content"], "");
 }
 
-TEST(ChatBody, ToolsAreShownAndNeverForced) {
+TEST(ChatBody, ToolsAreReadWithWhatMayBeDoneWithThem) {
   const std::string start =
-      R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}])";
-  EXPECT_EQ(chat_body(start + "}")->prompt.tools.size(), 1u);
-  EXPECT_TRUE(chat_body(start + R"(,"tool_choice":"auto"})").ok());
-  EXPECT_TRUE(chat_body(start + R"(,"tool_choice":"none"})").ok());
-  for (const char* choice : {R"("required")", R"({"type":"function","function":{"name":"f"}})"}) {
-    const auto refused = chat_body(start + ",\"tool_choice\":" + choice + "}");
+      R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","strict":true,
+          "parameters":{"type":"object"}}},{"type":"function","function":{"name":"g"}}])";
+  const auto with = [&](const std::string& more) { return chat_body(start + more + "}"); };
+  using Choice = ToolFields::Choice;
+  for (const auto& [more, choice, count, parallel] :
+       {std::tuple("", Choice::automatic, 2u, true),
+        std::tuple(R"(,"tool_choice":"auto")", Choice::automatic, 2u, true),
+        std::tuple(R"(,"tool_choice":"required","parallel_tool_calls":false)", Choice::required, 2u, false),
+        std::tuple(R"(,"tool_choice":{"type":"function","function":{"name":"g"}})", Choice::required, 1u, false)}) {
+    const auto body = with(more);
+    ASSERT_TRUE(body.ok()) << body.error().message;
+    const ToolFields& tools = body->prompt.tools;
+    EXPECT_EQ(tools.choice, choice) << more;
+    EXPECT_EQ(tools.tools.size(), count) << more;
+    EXPECT_EQ(tools.parallel, parallel) << more;
+    EXPECT_EQ(tools.shown.size(), 2u) << more;
+    EXPECT_TRUE(tools.offers());
+  }
+  EXPECT_TRUE(with("")->prompt.tools.tools[0].strict);
+  EXPECT_EQ(with("")->prompt.tools.tools[0].parameters, R"({"type":"object"})");
+  EXPECT_FALSE(with(R"(,"tool_choice":"none")")->prompt.tools.offers());
+  EXPECT_TRUE(with(R"(,"tool_choice":"none")")->prompt.tools.shown.is_null());
+  for (const char* choice : {R"("must")", "7", R"({"type":"function","function":{"name":"h"}})"}) {
+    const auto refused = with(std::string(",\"tool_choice\":") + choice);
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().http_status(), 400);
-    EXPECT_EQ(refused.error().code, "unsupported_parameter");
     EXPECT_EQ(refused.error().field, "tool_choice");
   }
   EXPECT_FALSE(chat_body(R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"web"}]})").ok());

@@ -8,7 +8,7 @@ namespace espalier::server {
 namespace {
 
 using P = SamplingParams;
-using Row = FieldRow<SamplingParams>;
+using SamplingRow = FieldRow<SamplingParams>;
 using L = SamplingLimits;
 
 Result<> read_stop(P& out, const Json& value, std::string_view place) {
@@ -53,31 +53,34 @@ Result<> read_beam_width(P&, const Json& value, std::string_view place) {
                      std::string(place), "unsupported_parameter");
 }
 
-constexpr Row kStop{"stop", &read_stop, "none", "string or list of up to 16; ends the text where it is found"};
-constexpr Row kStopTokens{"stop_token_ids", &P::stop_token_ids, "none", "ids that end the output"};
-constexpr Row kStopRegex{"stop_regex", &read_stop_regex, "none",
-                         "pattern or list of up to 16; ends the text where a match ends first"};
-constexpr Row kTrim{"no_stop_trim", &P::no_stop_trim, "false",
-                    "keep what stopped it (string, match or token) in the text"};
-constexpr Row kIgnoreEos{"ignore_eos", &P::ignore_eos, "false", "the model's end tokens do not end the output"};
-constexpr Row kSkipSpecial{"skip_special_tokens", &P::skip_special_tokens, "true",
-                           "leave special tokens out of the text"};
-constexpr Row kSpaces{"spaces_between_special_tokens", &P::spaces_between_special_tokens, "true",
-                      "accepted for compatibility"};
-constexpr Row kTemperature{"temperature", &P::temperature, "1", "0 picks the likeliest token", {0, L::temperature}};
-constexpr Row kTopP{"top_p", &P::top_p, "1", "smallest set of tokens with this probability", {0, 1, true}};
-constexpr Row kTopK{"top_k", &read_top_k, "-1", "only the k likeliest tokens; -1 = all"};
-constexpr Row kMinP{"min_p", &P::min_p, "0", "only tokens this likely relative to the likeliest", {0, 1}};
-constexpr Row kFrequency{"frequency_penalty", &P::frequency_penalty, "0", "for each occurrence in the output", {-2, 2}};
-constexpr Row kPresence{"presence_penalty", &P::presence_penalty, "0", "for tokens that occur in the output", {-2, 2}};
-constexpr Row kRepetition{
+constexpr SamplingRow kStop{"stop", &read_stop, "none", "string or list of up to 16; ends the text where it is found"};
+constexpr SamplingRow kStopTokens{"stop_token_ids", &P::stop_token_ids, "none", "ids that end the output"};
+constexpr SamplingRow kStopRegex{"stop_regex", &read_stop_regex, "none",
+                                 "pattern or list of up to 16; ends the text where a match ends first"};
+constexpr SamplingRow kTrim{"no_stop_trim", &P::no_stop_trim, "false",
+                            "keep what stopped it (string, match or token) in the text"};
+constexpr SamplingRow kIgnoreEos{"ignore_eos", &P::ignore_eos, "false", "the model's end tokens do not end the output"};
+constexpr SamplingRow kSkipSpecial{"skip_special_tokens", &P::skip_special_tokens, "true",
+                                   "leave special tokens out of the text"};
+constexpr SamplingRow kSpaces{"spaces_between_special_tokens", &P::spaces_between_special_tokens, "true",
+                              "accepted for compatibility"};
+constexpr SamplingRow kTemperature{
+    "temperature", &P::temperature, "1", "0 picks the likeliest token", {0, L::temperature}};
+constexpr SamplingRow kTopP{"top_p", &P::top_p, "1", "smallest set of tokens with this probability", {0, 1, true}};
+constexpr SamplingRow kTopK{"top_k", &read_top_k, "-1", "only the k likeliest tokens; -1 = all"};
+constexpr SamplingRow kMinP{"min_p", &P::min_p, "0", "only tokens this likely relative to the likeliest", {0, 1}};
+constexpr SamplingRow kFrequency{
+    "frequency_penalty", &P::frequency_penalty, "0", "for each occurrence in the output", {-2, 2}};
+constexpr SamplingRow kPresence{
+    "presence_penalty", &P::presence_penalty, "0", "for tokens that occur in the output", {-2, 2}};
+constexpr SamplingRow kRepetition{
     "repetition_penalty", &P::repetition_penalty, "1", "multiplicative, prompt and output", {0, 10, true}};
-constexpr Row kN{"n", &P::n, "1", "continuations of each prompt", {1, L::n}};
-constexpr Row kBias{"logit_bias", &read_logit_bias, "none", "map of token id to -100..100, up to 4096 entries"};
-constexpr Row kBeams{"beam_width", &read_beam_width, "1", "only 1: no beam search"};
+constexpr SamplingRow kN{"n", &P::n, "1", "continuations of each prompt", {1, L::n}};
+constexpr SamplingRow kBias{"logit_bias", &read_logit_bias, "none", "map of token id to -100..100, up to 4096 entries"};
+constexpr SamplingRow kBeams{"beam_width", &read_beam_width, "1", "only 1: no beam search"};
 constexpr FieldRange kCount{0, 1e9};
 
-constexpr Row kNative[] = {
+constexpr SamplingRow kNativeSampling[] = {
     {"max_new_tokens", &P::max_new_tokens, "128", "null = to the context limit, 0 = only read the prompt", kCount},
     {"min_new_tokens", &P::min_new_tokens, "0", "end and stop tokens are not chosen before", kCount},
     kStop,
@@ -100,7 +103,7 @@ constexpr Row kNative[] = {
     {"sampling_seed", &read_seed, "random", "the same seed gives the same tokens, whatever else runs"},
 };
 
-constexpr Row kOpenAi[] = {
+constexpr SamplingRow kOpenAiSampling[] = {
     {"min_tokens", &P::min_new_tokens, "0", "end and stop tokens are not chosen before", kCount},
     kStop,
     kStopTokens,
@@ -153,11 +156,11 @@ constexpr RefusedField kRefusedOpenAi[] = {
 
 }  // namespace
 
-std::span<const Row> native_sampling_rows() {
-  return kNative;
+std::span<const SamplingRow> native_sampling_rows() {
+  return kNativeSampling;
 }
-std::span<const Row> openai_sampling_rows() {
-  return kOpenAi;
+std::span<const SamplingRow> openai_sampling_rows() {
+  return kOpenAiSampling;
 }
 std::span<const RefusedField> refused_sampling_fields() {
   return kRefused;

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "server/answer/answer_plan.h"
 #include "server/fields/request_names.h"
 #include "server/native/generate_reply.h"
 #include "server/native/segments.h"
 #include "server/native/select.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
-#include "server/prompt/reasoning.h"
 
 namespace espalier::server {
 namespace {
@@ -56,10 +56,10 @@ Result<> continue_session(const Call& call, const SessionParams& session, Reques
 }
 
 Result<std::optional<Thinking>> required_thinking(const Call& call, std::span<const TokenId> prompt) {
-  if (call.service.options.reasoning_parser.empty())
-    return bad_request("require_reasoning needs a server that was started with --reasoning-parser",
+  if (call.model->thinking_format == nullptr)
+    return bad_request("require_reasoning needs a model whose chat template shows how it thinks, or --reasoning-parser",
                        "require_reasoning");
-  return reasoning_behind(call, prompt, true).thinking;
+  return plan_answer(call, {.opening = std::nullopt, .prompt = prompt}, true, nullptr, nullptr).thinking;
 }
 
 Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, Generation& generation) {

@@ -5,28 +5,16 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "server/answer/answer_plan.h"
+#include "server/answer/call_constraint.h"
 #include "server/fields/request_names.h"
 #include "server/fields/sampling_fields.h"
-#include "server/prompt/reasoning.h"
 #include "text/chat_template.h"
 
 namespace espalier::server {
 namespace {
 
 using B = ChatBody;
-
-// "none" and "auto" only decide what the template shows; the others would have to be enforced.
-Result<> read_tool_choice(B&, const Json& value, std::string_view place) {
-  if (value == "none" || value == "auto") return success();
-  if (value == "required" || value.is_object()) {
-    return unsupported_parameter(
-        fmt::format("{} can only be \"none\" or \"auto\": forcing a tool needs constrained output, which comes with "
-                    "a later version",
-                    place),
-        std::string(place));
-  }
-  return bad_request(fmt::format("{} must be \"none\" or \"auto\"", place), std::string(place));
-}
 
 constexpr FieldRow<B> kRows[] = {
     {"max_completion_tokens",
@@ -38,14 +26,8 @@ constexpr FieldRow<B> kRows[] = {
     {"logprobs", &B::logprobs, "false", "log-probabilities of the output's tokens"},
     {"top_logprobs", &B::top_logprobs, "0", "0..20 (--max-logprobs) likeliest tokens at every position", {0, 1e9}},
     {"input_ids", &B::input_ids, "none", "token ids instead of rendering the messages"},
-    {"tool_choice", &read_tool_choice, "auto", "none or auto"},
     {"separate_reasoning", &B::separate_reasoning, "true", "reasoning_content apart from content (--reasoning-parser)"},
     {"stream_reasoning", &B::stream_reasoning, "true", "in a stream as it comes; else in one piece"},
-    {"parallel_tool_calls", FieldReader<B>([](B&, const Json& value, std::string_view place) -> Result<> {
-       ESP_CHECK(as_bool(value, place));
-       return success();
-     }),
-     "true", "accepted; tool calls are not parsed yet"},
 };
 
 Result<> check_logprobs(const ChatBody& body, const ServerOptions& options) {
@@ -141,16 +123,53 @@ void ChatReply::write_opening(JsonWriter& json, const Choice&) {
   json.key("delta").open('{').field("role", "assistant").field("content", "").key("refusal").null().close('}');
 }
 
-void ChatReply::write_text(JsonWriter& json, const Choice& choice) {
-  if (!options().stream) {
-    json.key("message").open('{').field("role", "assistant").field("content", choice.text);
-    if (options().reasoning) json.field_or_null("reasoning_content", choice.reasoning);
-    json.key("refusal").null().close('}');
-    return;
+namespace {
+
+void write_function(JsonWriter& json, std::string_view name, std::string_view arguments) {
+  json.key("function").open('{').field("name", name).field("arguments", arguments).close('}');
+}
+
+}  // namespace
+
+void ChatReply::write_message(JsonWriter& json, const Choice& choice) {
+  json.key("message").open('{').field("role", "assistant").key("content");
+  if (choice.text.empty() && !choice.calls.empty())
+    json.null();
+  else
+    json.value(choice.text);
+  if (options().tells_reasoning) json.field_or_null("reasoning_content", choice.reasoning);
+  if (!choice.calls.empty()) {
+    json.key("tool_calls").open('[');
+    for (const ChoiceCall& call : choice.calls) {
+      json.open('{').field("id", call.id).field("type", "function");
+      write_function(json, call.name, call.arguments);
+      json.close('}');
+    }
+    json.close(']');
   }
+  json.key("refusal").null().close('}');
+}
+
+void ChatReply::write_text(JsonWriter& json, const Choice& choice) {
+  if (!options().stream) return write_message(json, choice);
   json.key("delta").open('{');
   if (tells_reasoning(choice)) json.field("reasoning_content", choice.reasoning);
   if (!choice.text.empty()) json.field("content", choice.text);
+  if (!choice.pending.empty()) {
+    json.key("tool_calls").open('[');
+    for (const CallPiece& piece : choice.pending) {
+      json.open('{').field("index", piece.index);
+      if (piece.begins) {
+        const ChoiceCall& call = choice.calls[static_cast<std::size_t>(piece.index)];
+        json.field("id", call.id).field("type", "function");
+        write_function(json, call.name, piece.arguments);
+      } else {
+        json.key("function").open('{').field("arguments", piece.arguments).close('}');
+      }
+      json.close('}');
+    }
+    json.close(']');
+  }
   json.close('}');
 }
 
@@ -162,7 +181,7 @@ namespace {
 
 // A template that knows no tools leaves them out: the answer says so, for it looks like one that was given them.
 void note_dropped_tools(const Call& call, const ChatPrompt& prompt, net::Headers& headers) {
-  if (prompt.tools.is_null()) return;
+  if (prompt.tools.shown.is_null()) return;
   const auto chat_template = call.model->need_template("messages");
   if (!chat_template.ok() || (*chat_template)->mentions("tools")) return;
   headers.set("warning", "199 espalier \"the model's chat template knows no tools: they were left out\"");
@@ -170,6 +189,34 @@ void note_dropped_tools(const Call& call, const ChatPrompt& prompt, net::Headers
     log::warning("the chat template of {} knows no tools: those of requests are left out; this is said once",
                  call.model->name());
   }
+}
+
+// In which format an answer calls tools, and whether all of it has a form.
+struct CallForms {
+  const CallFormat* format = nullptr;
+  bool whole = false;
+};
+
+// Adds the constraint that calls need to the body's own.
+Result<CallForms> call_forms(const ServedModel& model, const ToolFields& tools, ConstraintFields& constraint) {
+  const bool asked = constraint.constraint.kind != Constraint::Kind::none;
+  if (!tools.offers()) return CallForms{nullptr, asked};
+  if (tools.choice == ToolFields::Choice::required) {
+    if (asked)
+      return bad_request(fmt::format("tool_choice forces a call, which does not go with {}", constraint.place),
+                         "tool_choice");
+    CallConstraint calls = required_calls(tools, model.call_format);
+    constraint.constraint = std::move(calls.constraint);
+    constraint.place = "tools";
+    return CallForms{calls.format, true};
+  }
+  if (!asked) {
+    if (auto calls = free_calls(tools, model.call_format)) {
+      constraint.constraint = std::move(calls->constraint);
+      constraint.place = "tools";
+    }
+  }
+  return CallForms{model.call_format, asked};
 }
 
 }  // namespace
@@ -181,18 +228,22 @@ Result<Generation> chat(Call& call) {
   forget_schemas(call);
   ESP_CHECK(call.model->check_name(body.common.model));
 
+  const ToolFields& tools = body.prompt.tools;
+  ESP_TRY(const CallForms forms, call_forms(*call.model, tools, body.common.constraint));
   ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, 0, 1));
-  const bool constrained = fields.grammar != nullptr;
-  ReasoningPlan reasoning;
+  AnswerBefore before;
+  ChatTokens tokens;
   if (body.has_ids) {
     fields.prompt = std::move(body.input_ids);
-    reasoning = reasoning_behind(call, fields.prompt, constrained);
+    before.prompt = fields.prompt;
   } else {
-    ESP_TRY(ChatTokens tokens, encode_chat_turn(*call.model, body.prompt, options, !options.reasoning_parser.empty()));
+    ESP_TRY(tokens, encode_chat_turn(*call.model, body.prompt, options, call.model->thinking_format != nullptr));
     fields.prompt = std::move(tokens.ids);
-    reasoning = reasoning_in_turn(call, tokens.opening, constrained);
+    before.opening = tokens.opening;
   }
-  fields.thinking = std::move(reasoning.thinking);
+  AnswerPlan plan = plan_answer(call, before, forms.whole, forms.format, &tools);
+  if (fields.grammar) fields.thinking = plan.thinking;
+  fields.shown_special = plan.shown_special;
   fields.logprobs.enabled |= body.logprobs;
   fields.logprobs.top = body.top_logprobs;
   const auto names =
@@ -204,7 +255,11 @@ Result<Generation> chat(Call& call) {
   reply.object = "chat.completion";
   reply.chunk_object = "chat.completion.chunk";
   reply.logprobs = body.logprobs;
-  if (body.separate_reasoning) reply.reasoning = reasoning.marks;
+  if (!body.separate_reasoning && (plan.reading.thinking == nullptr || !plan.reading.thinking->harmony))
+    plan.reading.thinking = nullptr;
+  reply.reading = std::move(plan.reading);
+  reply.only_calls = tools.offers() && tools.choice == ToolFields::Choice::required;
+  reply.tells_reasoning = body.separate_reasoning && call.model->thinking_format != nullptr;
   reply.stream_reasoning = body.stream_reasoning;
   reply.prompt_ids.push_back(request.prompt());
 

@@ -38,6 +38,7 @@ class ChatReply final : public OpenAiReply {
   void write_opening(JsonWriter& json, const Choice& choice) override;
   bool has_opening() const override { return true; }
   void write_text(JsonWriter& json, const Choice& choice) override;
+  void write_message(JsonWriter& json, const Choice& choice);
   void write_logprobs(JsonWriter& json, const Choice& choice) override;
   bool prompt_ids_in_choice() const override { return false; }
   void write_entry(std::string& out, TokenId id, double logprob, const std::vector<TokenLogprob>* top) const;

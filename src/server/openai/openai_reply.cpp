@@ -1,6 +1,10 @@
 #include "server/openai/openai_reply.h"
 
+#include <fmt/format.h>
+#include <openssl/rand.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/json_text.h"  // utf8_sequence
@@ -13,7 +17,7 @@ OpenAiReply::OpenAiReply(OpenAiReplyOptions options) : options_(std::move(option
   for (std::size_t i = 0; i < count; ++i) {
     choices_[i].index = static_cast<int>(i);
     choices_[i].prompt = static_cast<int>(i) / options_.n;
-    if (options_.reasoning) choices_[i].splitter.emplace(*options_.reasoning);
+    if (options_.reading.calls || options_.reading.thinking) choices_[i].parser.emplace(options_.reading);
   }
 }
 
@@ -46,14 +50,42 @@ void OpenAiReply::tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent
   add_prompt_logprobs(choice, event);
 }
 
-void OpenAiReply::add_text(Choice& choice, std::string_view text) {
-  if (!choice.splitter) {
-    choice.text += text;
-    return;
+namespace {
+
+// As OpenAI's look: clients take them for opaque, and some want 24 characters.
+std::string new_call_id() {
+  std::array<unsigned char, 12> bytes{};
+  RAND_bytes(bytes.data(), static_cast<int>(bytes.size()));
+  std::string id = "call_";
+  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+  return id;
+}
+
+}  // namespace
+
+void OpenAiReply::apply(Choice& choice, const std::vector<AnswerEvent>& events) {
+  for (const AnswerEvent& event : events) {
+    if (const auto* text = std::get_if<TextPiece>(&event)) {
+      if (!options_.only_calls) choice.text += text->text;
+    } else if (const auto* thinking = std::get_if<ThinkingPiece>(&event)) {
+      choice.reasoning += thinking->text;
+    } else if (const auto* begun = std::get_if<CallBegun>(&event)) {
+      choice.calls.push_back({begun->id.empty() ? new_call_id() : begun->id, begun->name, {}});
+      choice.pending.push_back({begun->index, true, {}});
+    } else if (const auto* piece = std::get_if<ArgumentsPiece>(&event)) {
+      choice.calls[static_cast<std::size_t>(piece->index)].arguments += piece->json;
+      if (choice.pending.empty() || choice.pending.back().index != piece->index)
+        choice.pending.push_back({piece->index, false, {}});
+      choice.pending.back().arguments += piece->json;
+    }
   }
-  const Reasoned split = choice.splitter->feed(text);
-  choice.reasoning += split.thinking;
-  choice.text += split.answer;
+}
+
+void OpenAiReply::add_text(Choice& choice, std::string_view text) {
+  if (choice.parser)
+    apply(choice, choice.parser->feed(text));
+  else
+    choice.text += text;
 }
 
 void OpenAiReply::on_token(Choice& choice, const TextDelta& delta, std::string& out) {
@@ -61,12 +93,12 @@ void OpenAiReply::on_token(Choice& choice, const TextDelta& delta, std::string& 
   tell_prompt_logprobs(choice, {});
   add_text(choice, delta.text);
   ++choice.tokens;
-  if (choice.splitter && choice.splitter->thinks()) ++choice.reasoning_tokens;
+  if (choice.parser && choice.parser->thinks()) ++choice.reasoning_tokens;
   choice.logprob_sum += delta.token.logprob;
   if (options_.token_ids) choice.ids.push_back(delta.token.id);
   if (options_.logprobs) add_logprob(choice, delta.token);
   // A token whose text is still held back is told when something else about it is wanted.
-  const bool says = !choice.text.empty() || tells_reasoning(choice);
+  const bool says = !choice.text.empty() || !choice.pending.empty() || tells_reasoning(choice);
   if (options_.stream && (says || options_.logprobs || options_.token_ids)) write_chunk(out, choice);
 }
 
@@ -74,11 +106,7 @@ void OpenAiReply::on_end(Choice& choice, TextEnd end, std::string& out) {
   begin(choice, out);
   tell_prompt_logprobs(choice, {});
   add_text(choice, end.text);
-  if (choice.splitter) {
-    const Reasoned rest = choice.splitter->finish();
-    choice.reasoning += rest.thinking;
-    choice.text += rest.answer;
-  }
+  if (choice.parser) apply(choice, choice.parser->finish());
   choice.ended = true;
   choice.reason = end.reason;
   choice.matched_token = end.matched_token;
@@ -106,7 +134,9 @@ void OpenAiReply::write_choice(JsonWriter& json, Choice& choice, bool opening) {
   else
     json.null();
   json.key("finish_reason");
-  if (choice.ended)
+  if (choice.ended && choice.reason == FinishReason::stop && !choice.calls.empty())
+    json.value("tool_calls");
+  else if (choice.ended)
     json.value(to_string(choice.reason));
   else
     json.null();
@@ -147,6 +177,7 @@ void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
   if (opening) return;
   if (tells_reasoning(choice)) choice.reasoning.clear();
   choice.text.clear();
+  choice.pending.clear();
   choice.ids.clear();
   for (auto& list : choice.logprobs) list.clear();
 }

@@ -13,7 +13,7 @@
 
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
-#include "text/reasoning.h"
+#include "text/answer/answer_parser.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {
@@ -31,8 +31,22 @@ struct OpenAiReplyOptions {
   int best = 0;                                  // only so many of them are told, likeliest first; 0 = all
   std::vector<std::vector<TokenId>> prompt_ids;  // by prompt
   const Tokenizer* tokenizer = nullptr;          // may be null
-  std::optional<ReasoningMarks> reasoning;       // thinking is told apart from the text
+  AnswerOptions reading;                         // thinking and calls are told apart from the text
+  bool only_calls = false;                       // calls must come: what is left of one that was cut off is no answer
+  bool tells_reasoning = false;                  // a whole reply has reasoning_content, perhaps null
   bool stream_reasoning = true;                  // in a stream as it comes; else in one piece
+};
+
+// A call of a tool by one choice.
+struct ChoiceCall {
+  std::string id, name, arguments;
+};
+
+// What is new of a call.
+struct CallPiece {
+  int index = 0;
+  bool begins = false;
+  std::string arguments;
 };
 
 // The common half of ChatReply and CompletionReply: chunks, ends and usage.
@@ -50,7 +64,9 @@ class OpenAiReply : public Reply {
     bool prompt_logprobs_told = false;  // add_prompt_logprobs() was called
     std::string text;                   // not yet written
     std::string reasoning;              // likewise
-    std::optional<ReasoningSplitter> splitter;
+    std::vector<ChoiceCall> calls;      // all so far
+    std::vector<CallPiece> pending;     // not yet written
+    std::optional<AnswerParser> parser;
     int reasoning_tokens = 0;
     std::string logprobs[4];   // not yet written: as many lists of JSON values as the dialect has
     std::vector<TokenId> ids;  // not yet written
@@ -67,7 +83,7 @@ class OpenAiReply : public Reply {
 
   const OpenAiReplyOptions& options() const { return options_; }
   bool tells_reasoning(const Choice& choice) const {  // in the next chunk
-    return !choice.reasoning.empty() && (options_.stream_reasoning || choice.ended || !choice.splitter->thinks());
+    return !choice.reasoning.empty() && (options_.stream_reasoning || choice.ended || !choice.parser->thinks());
   }
   virtual void begin_choice(Choice&) {}  // before anything else of it
   // Called once for each choice when prompt_logprobs is set; with an empty event when the engine had nothing to tell.
@@ -84,6 +100,7 @@ class OpenAiReply : public Reply {
   void begin(Choice& choice, std::string& out);
   void tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent& event);
   void add_text(Choice& choice, std::string_view text);
+  void apply(Choice& choice, const std::vector<AnswerEvent>& events);
   void on_token(Choice& choice, const TextDelta& delta, std::string& out);
   void on_end(Choice& choice, TextEnd end, std::string& out);
   void write_head(JsonWriter& json, const std::string& object) const;

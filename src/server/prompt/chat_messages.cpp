@@ -116,24 +116,4 @@ Result<Json> read_messages(const Json& value, const ServerOptions& options) {
   return out;
 }
 
-Result<Json> read_tools(const Json& value, const ServerOptions& options) {
-  if (!value.is_array()) return bad_request("tools must be a list", "tools");
-  if (value.size() > static_cast<std::size_t>(options.max_tools)) {
-    return bad_request(
-        fmt::format("tools has {} entries, but at most {} are accepted (--max-tools)", value.size(), options.max_tools),
-        "tools");
-  }
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    const std::string place = fmt::format("tools[{}]", i);
-    ESP_TRY(const auto type, find_string(value[i], {"type", place}));
-    if (type.value_or("function") != "function") {
-      return bad_request(fmt::format("{}.type is {}, but only \"function\" is supported", place, in_quotes(*type, 40)),
-                         place + ".type", "unsupported_parameter");
-    }
-    ESP_TRY(const Json* function, get_object(value[i], {"function", place}));
-    ESP_CHECK(get_string(*function, {"name", place + ".function"}));
-  }
-  return value.empty() ? Json() : value;
-}
-
 }  // namespace espalier::server

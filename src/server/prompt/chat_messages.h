@@ -11,6 +11,4 @@ namespace espalier::server {
 // stay as they came: the template takes them in its own form (text/chat_content.h, text/chat_calls.h).
 Result<Json> read_messages(const Json& value, const ServerOptions& options);
 
-Result<Json> read_tools(const Json& value, const ServerOptions& options);
-
 }  // namespace espalier::server

@@ -68,7 +68,7 @@ constexpr FieldRow<C> kRows[] = {
     {"special_tokens_in_text", &read_special_tokens<C, &C::special_as_text>, "special", kSpecialTokensMeaning},
 };
 
-constexpr std::string_view kNames[] = {"messages", "tools"};
+constexpr std::string_view kNames[] = {"messages", "tools", "tool_choice", "parallel_tool_calls"};
 
 // A template writes 4 MiB at most (jinja/limits.h), what it adds to the messages included.
 constexpr std::size_t kMostTextBytes = (std::size_t{4} << 20) - (64 << 10);
@@ -112,9 +112,7 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
   if (messages == nullptr) return bad_request("messages is missing", "messages");
   ESP_CHECK(check_message_bytes(*messages));
   ESP_TRY(prompt.messages, read_messages(*messages, options));
-  if (const Json* tools = find_field(body, "tools")) {
-    ESP_TRY(prompt.tools, read_tools(*tools, options));
-  }
+  ESP_TRY(prompt.tools, read_tool_fields(body, options));
   if (!options.default_chat_template_kwargs.empty()) {
     ESP_TRY(prompt.arguments, parse_json(options.default_chat_template_kwargs));
   }

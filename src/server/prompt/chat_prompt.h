@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "server/answer/tool_fields.h"
 #include "server/fields/field_table.h"
 #include "server/prompt/prompt.h"
 #include "server/server_options.h"
@@ -18,8 +19,8 @@ namespace espalier::server {
 
 // The messages of a body with all that the template needs to render them.
 struct ChatPrompt {
-  Json messages = Json::array();    // roles in lower case, content a string or parts, arguments of tool calls parsed
-  Json tools;                       // null: none
+  Json messages = Json::array();  // roles in lower case, content a string or parts, arguments of tool calls parsed
+  ToolFields tools;
   Json arguments = Json::object();  // further variables of the template
   bool add_generation_prompt = true;
   bool continue_final_message = false;

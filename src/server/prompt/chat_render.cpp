@@ -58,7 +58,7 @@ Json adapted_messages(const ChatTemplate& chat_template, const ChatPrompt& promp
 ChatInput input_of(const ChatPrompt& prompt, const Json& messages) {
   ChatInput input;
   input.messages = &messages;
-  input.tools = prompt.tools.is_null() ? nullptr : &prompt.tools;
+  input.tools = prompt.tools.shown.is_null() ? nullptr : &prompt.tools.shown;
   input.kwargs = &prompt.arguments;
   return input;
 }

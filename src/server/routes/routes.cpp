@@ -39,6 +39,7 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_generate_routes(router, service));
   ESP_CHECK(add_program_routes(router, service));
   ESP_CHECK(add_text_routes(router, service));
+  ESP_CHECK(add_parse_routes(router, service));
   ESP_CHECK(add_info_routes(router, service));
   ESP_CHECK(add_load_routes(router, service));
   ESP_CHECK(add_health_routes(router, service));

@@ -48,6 +48,7 @@ Result<> add_completion_routes(net::Router& router, Service& service);
 Result<> add_chat_routes(net::Router& router, Service& service);
 Result<> add_program_routes(net::Router& router, Service& service);
 Result<> add_text_routes(net::Router& router, Service& service);
+Result<> add_parse_routes(net::Router& router, Service& service);
 Result<> add_info_routes(net::Router& router, Service& service);
 Result<> add_load_routes(net::Router& router, Service& service);
 Result<> add_health_routes(net::Router& router, Service& service);
