@@ -1,4 +1,4 @@
-#include "engine/step/step_cost.h"
+#include "engine/draft/step_cost.h"
 
 #include <algorithm>
 

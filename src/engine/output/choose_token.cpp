@@ -1,4 +1,4 @@
-#include "engine/step/choose_token.h"
+#include "engine/output/choose_token.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/step/rope_lengths.h"
+#include "engine/run/rope_lengths.h"
 
 #include <gtest/gtest.h>
 

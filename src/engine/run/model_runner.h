@@ -10,7 +10,7 @@
 #include "base/compute_team.h"
 #include "engine/memory/kv_copy.h"
 #include "engine/memory/state_pool.h"
-#include "engine/step/ragged_batch.h"
+#include "engine/run/ragged_batch.h"
 #include "engine/step/step.h"
 #include "model/model.h"
 #include "sampling/tiled_row.h"

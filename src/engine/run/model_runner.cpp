@@ -1,8 +1,8 @@
-#include "engine/step/model_runner.h"
+#include "engine/run/model_runner.h"
 
 #include <algorithm>
 
-#include "engine/step/choose_token.h"
+#include "engine/output/choose_token.h"
 #include "sampling/logprobs.h"
 
 namespace espalier {

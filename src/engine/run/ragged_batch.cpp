@@ -1,4 +1,4 @@
-#include "engine/step/ragged_batch.h"
+#include "engine/run/ragged_batch.h"
 
 #include "engine/step/sequence.h"
 
