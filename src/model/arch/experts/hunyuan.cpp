@@ -1,8 +1,7 @@
 // Hunyuan: query and key heads normed behind rotation, a base of rotation that grows once by alpha; experts beside a
-// shared one of an MLP's width. Hy3: norms before rotation, a sigmoid router with a correction.
-// Source: Hunyuan-A13B report; transformers' HunYuanDenseV1Model, HunYuanMoEV1Model and HYV3Model.
-#include "model/arch/experts/routed.h"
+// shared one of an MLP's width. Source: Hunyuan-A13B report; transformers' HunYuanDenseV1Model and HunYuanMoEV1Model.
 #include "model/arch/families.h"
+#include "model/blocks/channels/experts.h"
 
 namespace espalier {
 namespace {
@@ -49,26 +48,6 @@ ModelSpec hunyuan_moe(const Fields& f) {
                    {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
                    {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}};
   spec.names.hf.insert(spec.names.hf.end(), kHeadNorms.begin(), kHeadNorms.end());
-  return spec;
-}
-
-ModelSpec hy_v3(const Fields& f) {
-  Attention attention = attention_heads(f);
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 11158840});
-  attention.head_norm = Attention::HeadNorm::each;
-  attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
-  Mlp mlp = gated_mlp(f);
-  mlp.bias = f.flag_or({"mlp_bias"}, false);
-  Experts experts = deepseek_experts(f, {});
-  experts.router.renormalise = true;
-  experts.shared_bias = mlp.bias;
-  ModelSpec spec = decoder(
-      f, [&](int layer) { return pre_norm(attention, is_dense_layer(f, layer, 1) ? Block(mlp) : Block(experts)); });
-  spec.names.hf = {{"ffn_gate_inp", "mlp.router.gate"},
-                   {"exp_probs_b", "mlp.expert_bias"},
-                   {"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
-                   {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
-                   {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}};
   return spec;
 }
 
