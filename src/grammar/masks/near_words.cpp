@@ -1,9 +1,9 @@
-// TokenMasks: tokens of words that are nearly those of other words.
+// WordTokens: tokens of words that are nearly those of other words.
 #include <algorithm>
 #include <array>
 #include <iterator>
 
-#include "grammar/masks/token_masks.h"
+#include "grammar/masks/word_tokens.h"
 
 namespace espalier::grammar {
 
@@ -35,8 +35,8 @@ struct FollowingText {  // of a place where the similarity of two texts was foun
 
 // Bounds that hardly any token reaches go first, so that in texts of 300 characters and 30 words it is the words' few
 // states that more tokens are read along.
-std::shared_ptr<const LexemeTokens> TokenMasks::find_loosened(Expression operand) {
-  if (!is_wide(start_of_word(operand))) return nullptr;
+std::shared_ptr<const LexemeTokens> WordTokens::find_loosened(Expression operand) {
+  if (!walk_.loops().is_wide(start_of_word(operand))) return nullptr;
   for (FarBounds& bounds : far_bounds_) {
     if (const auto loose = bounds.loosened(operand)) return within_bounds(operand, *loose, bounds);
   }
@@ -44,7 +44,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::find_loosened(Expression operand
 }
 
 // The tokens without bounds, less those that are counted out.
-std::shared_ptr<const LexemeTokens> TokenMasks::within_bounds(Expression operand, Expression loose, FarBounds& bounds) {
+std::shared_ptr<const LexemeTokens> WordTokens::within_bounds(Expression operand, Expression loose, FarBounds& bounds) {
   auto all = tokens_of(loose);
   auto tokens = std::make_shared<LexemeTokens>(*all);
   const TokenTrie& trie = vocabulary_->trie();
@@ -67,7 +67,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::within_bounds(Expression operand
 
 // Reads both side by side as long as a bound could make a difference. `ended`: where the text may no longer end. Few
 // tokens are long, and each goes its own way: what its bytes lead to is all that is asked of the bounded states.
-void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose, FarBounds& bounds,
+void WordTokens::refuse(const TokenTrie::Part& part, State bounded, State loose, FarBounds& bounds,
                         LexemeTokens& tokens, std::vector<NodeRange>& ended) {
   const TokenTrie& trie = vocabulary_->trie();
   struct Side {  // of a level
@@ -80,7 +80,7 @@ void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose,
   levels_[0] = {trie.children(part), 0, {}, automaton_.row(loose)};
   while (!sides.empty()) {
     const Side& side = sides.back();
-    Level& level = levels_[sides.size() - 1];
+    TrieLevel& level = levels_[sides.size() - 1];
     if (level.next == level.children.bytes.size()) {
       sides.pop_back();
       continue;
@@ -112,7 +112,7 @@ void TokenMasks::refuse(const TokenTrie::Part& part, State bounded, State loose,
   }
 }
 
-std::optional<FarBounds::Similarity> TokenMasks::similarity(State bounded, State loose, FarBounds& bounds) {
+std::optional<FarBounds::Similarity> WordTokens::similarity(State bounded, State loose, FarBounds& bounds) {
   const auto mine = automaton_.frames(bounded), its = automaton_.frames(loose);
   if (mine.size() != 1 || its.size() != 1) return std::nullopt;
   return bounds.similarity(mine[0].at, its[0].at);
@@ -122,7 +122,7 @@ std::optional<FarBounds::Similarity> TokenMasks::similarity(State bounded, State
 // allowed, whatever it goes on with besides makes no difference but where it ends: behind every letter of a name that
 // may stand anywhere the former is the same, and the latter a short walk. Counters are told apart, of which states
 // would remember every combination.
-std::shared_ptr<const LexemeTokens> TokenMasks::find_united(Expression operand) {
+std::shared_ptr<const LexemeTokens> WordTokens::find_united(Expression operand) {
   const bool has_rest = store_.op(operand) == Op::concat;
   const Expression head = has_rest ? store_.operand(operand) : operand;
   const Expression rest = has_rest ? store_.rest(operand) : ExpressionStore::empty;
@@ -140,7 +140,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::find_united(Expression operand) 
     }
     const Expression first = store_.op(part) == Op::concat ? store_.operand(part) : part;
     const bool is_counter = store_.op(first) == Op::repeat && store_.high(first) != ExpressionStore::unbounded;
-    if (!is_wide(start_of_word(store_.concat(part, rest))))
+    if (!walk_.loops().is_wide(start_of_word(store_.concat(part, rest))))
       narrow.push_back(part);
     else
       (is_counter ? counters : wide).push_back(part);
@@ -161,7 +161,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::find_united(Expression operand) 
   return automaton_.exhausted() ? nullptr : united(found);
 }
 
-std::shared_ptr<const LexemeTokens> TokenMasks::united(std::span<const std::shared_ptr<const LexemeTokens>> found) {
+std::shared_ptr<const LexemeTokens> WordTokens::united(std::span<const std::shared_ptr<const LexemeTokens>> found) {
   auto tokens = std::make_shared<LexemeTokens>();
   tokens->inside.assign(vocabulary_->words(), 0);
   for (const auto& of_group : found) {
@@ -180,7 +180,7 @@ std::shared_ptr<const LexemeTokens> TokenMasks::united(std::span<const std::shar
 }
 
 // False when they have little in common.
-bool TokenMasks::find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens) {
+bool WordTokens::find_like(Expression operand, const LexemeTokens& like, Expression other, LexemeTokens& tokens) {
   tokens.inside = like.inside;
   const State mine = start_of_word(operand), its = start_of_word(other);
   std::vector<Node> more, fewer;
@@ -195,13 +195,13 @@ bool TokenMasks::find_like(Expression operand, const LexemeTokens& like, Express
 }
 
 // Reads both side by side and looks only where they have parted. False when that is nearly everywhere.
-bool TokenMasks::compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
+bool WordTokens::compare(const TokenTrie::Part& part, State mine, State other, LexemeTokens& tokens,
                          std::vector<Node>& more, std::vector<Node>& fewer) {
   const TokenTrie& trie = vocabulary_->trie();
   std::size_t depth = 0;
   levels_[0] = {trie.children(part), 0, automaton_.row(mine), automaton_.row(other)};
   for (;;) {
-    Level& level = levels_[depth];
+    TrieLevel& level = levels_[depth];
     if (level.next == level.children.bytes.size()) {
       if (depth-- == 0) return true;
       continue;
