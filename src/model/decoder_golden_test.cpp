@@ -28,7 +28,7 @@ std::span<const float> last_row(const std::vector<float>& logits, int vocabulary
 }
 
 // Where angles depend on the text's length, every token reads the whole text again under its new length, as the engine
-// does in exact mode (engine/step/rope_lengths.h).
+// does in exact mode (engine/run/rope_lengths.h).
 bool length_decides(const Decoder& decoder) {
   return std::ranges::any_of(decoder.program().ropes, [](const RopeSpec& rope) { return rope.long_after > 0; });
 }

@@ -8,8 +8,8 @@
 #include "bench/load/statistics.h"
 #include "engine/engine_options.h"
 #include "engine/load/loaded_model.h"
+#include "engine/run/model_runner.h"
 #include "engine/step/engine_core.h"
-#include "engine/step/model_runner.h"
 
 namespace espalier::bench {
 namespace {

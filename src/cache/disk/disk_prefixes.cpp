@@ -62,7 +62,7 @@ StateBlocks DiskPrefixes::blocks_of(int position) const {
 }
 
 // False when the tier takes no more for now.
-bool DiskPrefixes::store_state(const RadixTree::SnapshotView& snapshot, DiskTier::WaitLimit wait_limit) {
+bool DiskPrefixes::store_state(const SnapshotView& snapshot, DiskTier::WaitLimit wait_limit) {
   const StateBlocks blocks = blocks_of(snapshot.position);
   const Path path = path_to(snapshot.node, snapshot.position, blocks.whole() * kBlockTokens);
   const std::vector<TokenId> tokens = state_path(path.tokens, blocks);
@@ -144,7 +144,7 @@ std::int64_t DiskPrefixes::save(DiskTier::Time until) {
     }
     return true;
   };
-  const std::vector<RadixTree::SnapshotView> states = tree_.states();
+  const std::vector<SnapshotView> states = tree_.states();
   const auto save_states = [&](NodeHandle node) {
     return std::ranges::all_of(states, [&](const auto& s) { return s.node != node || store_state(s, wait_limit); });
   };

@@ -125,7 +125,7 @@ class DiskPrefixes final : public EvictionObserver {
   Path path_to(NodeHandle node, int end, int slots_from) const;
   DiskTier::Store store(std::string_view scope, const Path& path, DiskTier::Piece piece,
                         DiskTier::WaitLimit wait_limit);
-  bool store_state(const RadixTree::SnapshotView& snapshot, DiskTier::WaitLimit wait_limit);
+  bool store_state(const SnapshotView& snapshot, DiskTier::WaitLimit wait_limit);
   StateBlocks blocks_of(int position) const;
   std::vector<NodeHandle> nodes_by_use() const;
 

@@ -29,8 +29,7 @@ void PinnedPrefix::reset() {
 RadixTree::RadixTree(SlotAllocator& allocator, EvictionKind eviction, StateCells* cells)
     : allocator_(allocator),
       windows_(allocator.windows()),
-      cells_(cells),
-      snapshots_(cells == nullptr ? 0 : static_cast<std::size_t>(cells->capacity())),
+      snapshots_(*this, *this, cells),
       policy_(make_eviction_policy(eviction)) {}
 
 RadixTree::~RadixTree() {
@@ -46,8 +45,8 @@ Match RadixTree::match(const CacheKey& key, MatchLimit limit) {
   StateAt state;
   result.length = TreeWindows(*this).usable(climb(full, result.held), key, limit, state, result.end).length;
   if (state.cell >= 0) {
-    use_state(state.cell);
-    result.state = snapshots_[static_cast<std::size_t>(state.cell)].share.share();
+    snapshots_.use(state.cell);
+    result.state = snapshots_.share(state.cell);
   }
   std::uint32_t last = climb(full, result.length).node;
   if (result.length < nodes_[last].end) last = split(last, result.length);
@@ -105,6 +104,15 @@ Insertion RadixTree::insert(const CacheKey& key, OwnedSlots slots) {
   pin(root);
   PinnedPrefix start(this, root, 0);
   return extend(start, key.tokens, std::move(slots), key.whole);
+}
+
+void RadixTree::leave_state(const PinnedPrefix& prefix, int position, StateCell state) {
+  if (snapshots_.cells() == nullptr || prefix.tree_ != this || !state || position <= 0 || position > prefix.length_ ||
+      holds_state(state.index())) {
+    ++counters_.faults;
+    return;
+  }
+  snapshots_.leave(nodes_[climb({prefix.node_, prefix.length_}, position).node].run, position, std::move(state));
 }
 
 bool RadixTree::move(NodeHandle last, int end, OwnedSlots slots) {
@@ -191,7 +199,7 @@ int RadixTree::evict_from(std::uint32_t leaf, int wanted, int more) {
     if (span->begin < cut) cut = std::max(begin, span->begin);
   }
   if (observer_ != nullptr) observer_->evicting(*this, handle(leaf), cut);
-  drop_states_behind(nodes_[leaf].run, cut);
+  snapshots_.drop_behind(nodes_[leaf].run, cut);
   std::string_view scope = scope_of_root_.at(nodes_[leaf].root)->first;
   TokenId first_evicted = tokens_of(nodes_[leaf])[cut - begin];
   if (cut == begin)
@@ -270,102 +278,6 @@ void RadixTree::touch_path(std::uint32_t n) {
     nodes_[n].last_use = clock_;
     if (nodes_[n].hits != UINT32_MAX) ++nodes_[n].hits;
   }
-}
-
-// Cuts a node in two at `position` (strictly inside); returns the upper part. The lower part keeps the index, so pins
-// and handles to its end stay right.
-std::uint32_t RadixTree::split(std::uint32_t n, int position) {
-  std::uint32_t u = new_node();
-  Node& upper = nodes_[u];
-  Node& lower = nodes_[n];
-  upper.run = lower.run;
-  ++runs_[lower.run].nodes;
-  upper.begin = lower.begin;
-  upper.end = position;
-  upper.last_use = lower.last_use;
-  upper.hits = lower.hits;
-  upper.protected_children = lower.is_protected() ? 1 : 0;
-  std::uint32_t parent = lower.parent;
-  unlink(n);
-  lower.begin = position;
-  link(parent, u);
-  link(u, n);
-  return u;
-}
-
-void RadixTree::link(std::uint32_t parent, std::uint32_t n) {
-  Node& node = nodes_[n];
-  node.parent = parent;
-  node.root = nodes_[parent].root;
-  node.previous = none;
-  node.next = nodes_[parent].first_child;
-  if (node.next != none) nodes_[node.next].previous = n;
-  nodes_[parent].first_child = n;
-  children_.emplace(edge(parent, *tokens_of(node)), n);
-}
-
-void RadixTree::unlink(std::uint32_t n) {
-  const Node& node = nodes_[n];
-  children_.erase(edge(node.parent, *tokens_of(node)));
-  if (node.next != none) nodes_[node.next].previous = node.previous;
-  if (node.previous != none)
-    nodes_[node.previous].next = node.next;
-  else
-    nodes_[node.parent].first_child = node.next;
-}
-
-std::uint32_t RadixTree::root_of(std::string_view scope) {
-  if (std::uint32_t root = scope_root(scope); root != none) return root;
-  std::uint32_t root = new_node();
-  nodes_[root].root = root;
-  scope_of_root_.emplace(root, scopes_.emplace(std::string(scope), root).first);
-  return root;
-}
-
-void RadixTree::drop_if_empty_root(std::uint32_t n) {
-  if (nodes_[n].first_child != none || nodes_[n].is_protected()) return;
-  auto scope = scope_of_root_.find(n);
-  scopes_.erase(scope->second);
-  scope_of_root_.erase(scope);
-  free_node(n);
-}
-
-std::uint32_t RadixTree::new_node() {
-  ++live_nodes_;
-  if (free_nodes_.empty()) {
-    nodes_.emplace_back();
-    nodes_.back().live = true;
-    return static_cast<std::uint32_t>(nodes_.size() - 1);
-  }
-  std::uint32_t n = free_nodes_.back();
-  free_nodes_.pop_back();
-  std::uint32_t generation = nodes_[n].generation;
-  nodes_[n] = Node();
-  nodes_[n].generation = generation;
-  nodes_[n].live = true;
-  return n;
-}
-
-void RadixTree::free_node(std::uint32_t n) {
-  --live_nodes_;
-  nodes_[n].live = false;
-  ++nodes_[n].generation;
-  free_nodes_.push_back(n);
-}
-
-std::uint32_t RadixTree::new_run() {
-  if (free_runs_.empty()) {
-    runs_.emplace_back();
-    return static_cast<std::uint32_t>(runs_.size() - 1);
-  }
-  std::uint32_t r = free_runs_.back();
-  free_runs_.pop_back();
-  return r;
-}
-
-void RadixTree::release_run(std::uint32_t r) {
-  runs_[r] = Run();
-  free_runs_.push_back(r);
 }
 
 }  // namespace espalier

@@ -19,12 +19,9 @@
 // Source:  RadixAttention, from the SGLang paper (arXiv 2312.07104).
 #pragma once
 
-#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,16 +34,12 @@
 #include "cache/slots/window_slots.h"
 #include "cache/tree/eviction.h"
 #include "cache/tree/recent_set.h"
+#include "cache/tree/tree_nodes.h"
+#include "cache/tree/tree_snapshots.h"
 #include "espalier/error.h"
 #include "espalier/types.h"
 
 namespace espalier {
-
-// Tokens of a key that are kept or dropped together, such as those of one picture.
-struct TokenSpan {
-  int begin = 0, end = 0;  // positions in the key, end exclusive
-  bool operator==(const TokenSpan&) const = default;
-};
 
 // What is looked up. Keys of different scopes share nothing: adapter, tenant salt, length class of a length-dependent
 // RoPE, all joined by the engine into one string that is compared as a whole.
@@ -66,6 +59,9 @@ struct MatchLimit {
   bool with_window = true;                       // false: whether what a window reads was kept or not
 };
 
+// The longest match of at most `length` tokens that key and limit allow.
+int shorten(int length, const CacheKey& key, MatchLimit limit);
+
 // Why a match is no longer than it is.
 enum class MatchEnd {
   whole_key,  // all of the key is held
@@ -78,14 +74,6 @@ enum class MatchEnd {
   no_window,  // more tokens are held, but what a window reads of them was not kept
 };
 std::string_view name(MatchEnd end);
-
-// Names a node until it is evicted, wholly or in part; a stale handle is recognised, also after its place was used
-// again.
-struct NodeHandle {
-  std::uint32_t index = UINT32_MAX;
-  std::uint32_t generation = 0;
-  bool operator==(const NodeHandle&) const = default;
-};
 
 class RadixTree;
 
@@ -171,7 +159,7 @@ class EvictionObserver {
 };
 
 // The prefixes that are held, by scope and tokens; owns their slots, and evicts the unpinned.
-class RadixTree {
+class RadixTree : private TreeNodes {
  public:
   // With cells, of a model that keeps a state.
   explicit RadixTree(SlotAllocator& allocator, EvictionKind eviction = EvictionKind::lru, StateCells* cells = nullptr);
@@ -199,23 +187,19 @@ class RadixTree {
   int evict(int wanted, int more = 0);
   int evict_all() { return evict(std::numeric_limits<int>::max()); }
 
-  // --- snapshots (radix_tree_states.cpp) ---
+  // --- snapshots (tree_snapshots.h) ---
   // The state after the first `position` tokens of the prefix stays with them. Where one is already, that one stays:
   // it has the same bits. Requires: with cells, 0 < position <= prefix.length(). Else nothing is kept.
   void leave_state(const PinnedPrefix& prefix, int position, StateCell state);
   // Lets go of up to so many snapshots that nobody else has a share of; how many. First goes what saves least: the tokens
   // to the snapshot before it, times its uses but one, ageing as others go (GreedyDual, as EvictionKind::cost of tokens).
-  int evict_states(int wanted);
-  int evictable_states() const;
-  void forget_state(int cell);  // lets go of the snapshot in this cell, if there is one, whoever shares it
-  bool holds_state(int cell) const { return cell >= 0 && snapshots_[static_cast<std::size_t>(cell)].share; }
-  struct SnapshotView {
-    NodeHandle node;
-    int position = 0, cell = 0;
-    std::uint64_t last_use = 0;
-  };
-  std::vector<SnapshotView> states() const;
-  StateCells* cells() const { return cells_; }  // null: of a model that keeps no state
+  int evict_states(int wanted) { return snapshots_.evict(wanted); }
+  int evictable_states() const { return snapshots_.evictable(); }
+  // Lets go of the snapshot in this cell, if there is one, whoever shares it.
+  void forget_state(int cell) { snapshots_.forget(cell); }
+  bool holds_state(int cell) const { return snapshots_.holds(cell); }
+  std::vector<SnapshotView> states() const { return snapshots_.list(); }
+  StateCells* cells() const { return snapshots_.cells(); }  // null: of a model that keeps no state
 
   // The last positions before `end`, on the path to and into `node`, lie in `slots` from now on, which hold the same
   // bits, and their old slots are free: lists of slots that were handed out for them are stale. Requires: a live
@@ -230,23 +214,15 @@ class RadixTree {
   int tokens_only_of(const PinnedPrefix& prefix) const;  // that nothing else pins: evictable once it is dropped
 
   // A walk over everything, parents first, without recursion: snapshots, reports, policies over the tree.
-  struct NodeView {
-    NodeHandle node, parent;  // parent of a scope's first nodes: the scope's root, which is not shown
-    std::string_view scope;
-    int begin = 0, end = 0;
-    std::span<const TokenId> tokens;  // [end - begin]
-    NodeUse use;
-    bool pinned = false;
-  };
   template <class F>
   void for_each(F&& visit) const {
-    for (std::uint32_t n = first_node(); n != none; n = node_after(n)) visit(view(n));
+    for (std::uint32_t n = first_node(); n != none; n = node_after(n)) visit(TreeNodes::view(n));
   }
-  bool alive(NodeHandle handle) const;
-  NodeView view(NodeHandle handle) const { return view(handle.index); }  // Requires: alive(handle).
-  ExtentList extents(NodeHandle handle) const;                           // of the node alone; empty when stale
+  using TreeNodes::NodeView, TreeNodes::alive;
+  NodeView view(NodeHandle handle) const { return TreeNodes::view(handle.index); }  // Requires: alive(handle).
+  ExtentList extents(NodeHandle handle) const;  // of the node alone; empty when stale
 
-  void observe(EvictionObserver* observer) { observer_ = observer; }
+  void observe(EvictionObserver* observer) { snapshots_.observe(observer_ = observer); }
   TreeStatistics statistics() const;
   int held_tokens() const { return static_cast<int>(evictable_ + protected_); }
   int evictable_tokens() const { return static_cast<int>(evictable_); }
@@ -254,100 +230,11 @@ class RadixTree {
 
  private:
   friend class PinnedPrefix;
+  friend class RadixTreeCheck;
   friend class TreeWindows;
-  static constexpr std::uint32_t none = UINT32_MAX;
 
-  struct StateAt {
-    int position = 0;  // tokens before it
-    int cell = -1;     // -1: none, the state of an empty text
-  };
-
-  // Tokens and slots that came in together; the nodes cut out of it follow each other from parent to child, and the
-  // last one ends where the run ends.
-  struct Run {
-    std::vector<TokenId> tokens;
-    ExtentList slots;
-    std::vector<TokenSpan> whole;  // positions in the sequence
-    std::vector<StateAt> states;   // ascending, each behind the run's first token
-    int begin = 0;                 // position of tokens[0]
-    int nodes = 0;                 // 0: this place is free
-    std::uint32_t last = none;     // the node it ends with
-  };
-
-  struct SnapshotRank {  // the lowest goes first
-    std::uint64_t value = 0;
-    std::uint64_t last_use = 0;
-    int cell = -1;
-    auto operator<=>(const SnapshotRank&) const = default;
-  };
-
-  // What is known of the snapshot in a cell.
-  struct Snapshot {
-    StateCell share;  // empty: there is none
-    std::uint32_t run = none;
-    int position = 0;
-    std::uint32_t uses = 0;  // its being left is one
-    SnapshotRank rank = {};
-  };
-
-  struct Node {
-    std::uint32_t run = none;                                                       // none: a scope's root
-    std::uint32_t root = none;                                                      // of its scope
-    std::uint32_t parent = none, first_child = none, next = none, previous = none;  // next, previous: siblings
-    std::uint32_t generation = 0;
-    int begin = 0, end = 0;  // positions of its tokens in the sequence
-    int pins = 0;            // PinnedPrefix objects that end here
-    int protected_children = 0;
-    std::uint32_t hits = 0;
-    bool live = false;
-    std::uint64_t last_use = 0;
-
-    int length() const { return end - begin; }
-    bool is_protected() const { return pins + protected_children > 0; }
-    bool is_root() const { return run == none; }
-  };
-
-  struct Walk {
-    std::uint32_t node = none;  // the last matched token lies in it, or it is the root
-    int length = 0;             // position behind the last matched token
-  };
-
-  // Reading (radix_tree_walk.cpp)
-  Walk walk(Walk from, std::span<const TokenId> tokens, int base, int limit) const;
-  Walk climb(Walk walk, int length) const;
-  int shorten(int length, const CacheKey& key, MatchLimit limit) const;
   MatchEnd why(const CacheKey& key, Walk full, int shortened) const;
-  ExtentList slots_between(std::uint32_t n, int begin, int end) const;
-  std::uint32_t child(std::uint32_t node, TokenId first) const;
-  std::uint32_t scope_root(std::string_view scope) const;
-  std::uint32_t first_node() const;
-  std::uint32_t node_after(std::uint32_t n) const;
-  NodeView view(std::uint32_t n) const;
-  NodeHandle handle(std::uint32_t n) const { return {n, nodes_[n].generation}; }
-  const TokenId* tokens_of(const Node& n) const { return runs_[n.run].tokens.data() + (n.begin - runs_[n.run].begin); }
-  std::uint64_t edge(std::uint32_t parent, TokenId first) const {
-    return std::uint64_t{parent} << 32 | static_cast<std::uint32_t>(first);
-  }
-  std::uint64_t ghost(std::uint32_t parent, std::string_view scope, TokenId first) const;
-
-  // Snapshots (radix_tree_states.cpp)
-  StateAt last_state(Walk at) const;
   StateAt last_fitting_state(Walk at, const CacheKey& key, MatchLimit limit) const;
-  std::uint32_t node_of(const Snapshot& snapshot) const;
-  void use_state(int cell);
-  void drop_state(int cell);
-  void drop_states_behind(std::uint32_t r, int position);
-  Result<> check_states() const;
-
-  // Changing (radix_tree.cpp)
-  std::uint32_t root_of(std::string_view scope);
-  std::uint32_t new_node();
-  void free_node(std::uint32_t n);
-  std::uint32_t new_run();
-  void release_run(std::uint32_t r);
-  void link(std::uint32_t parent, std::uint32_t n);
-  void unlink(std::uint32_t n);
-  std::uint32_t split(std::uint32_t n, int position);
   void append_leaf(PinnedPrefix& prefix, std::span<const TokenId> tokens, const ExtentList& slots,
                    std::span<const TokenSpan> whole);
   bool can_grow(std::uint32_t n, const PinnedPrefix& prefix) const;
@@ -357,38 +244,17 @@ class RadixTree {
   void touch_path(std::uint32_t n);
   int evict_from(std::uint32_t leaf, int wanted, int more);
   void remove_leaf(std::uint32_t leaf);
-  void drop_if_empty_root(std::uint32_t n);
-
-  // check() in parts (radix_tree_check.cpp)
-  Result<> check_structure() const;
-  Result<> check_runs() const;
-  Result<> check_counts() const;
-  Result<> check_slots() const;
 
   SlotAllocator& allocator_;
   WindowSlots* const windows_;
-  StateCells* const cells_;
-  std::vector<Snapshot> snapshots_;  // [cells]
-  std::set<SnapshotRank> snapshot_ranks_;
-  std::uint64_t snapshot_age_ = 0;  // the value of the last one that went
+  TreeSnapshots snapshots_;
   std::unique_ptr<EvictionPolicy> policy_;
   EvictionObserver* observer_ = nullptr;
 
-  std::vector<Node> nodes_;
-  std::vector<std::uint32_t> free_nodes_;
-  std::vector<Run> runs_;
-  std::vector<std::uint32_t> free_runs_;
-  boost::unordered_flat_map<std::uint64_t, std::uint32_t> children_;  // edge(parent, first token) -> child
-  using Scopes = std::map<std::string, std::uint32_t, std::less<>>;   // ordered: no hash for a tenant to attack
-  Scopes scopes_;
-  std::map<std::uint32_t, Scopes::iterator> scope_of_root_;
   EvictionHeap leaves_;  // exactly the unprotected leaves
   RecentSet ghosts_;     // edges evicted not long ago
 
-  std::uint64_t clock_ = 0;
-  std::uint64_t version_ = 0;  // rises with every insertion and eviction
   std::int64_t evictable_ = 0, protected_ = 0;
-  std::int64_t live_nodes_ = 0;
   TreeStatistics counters_;
 };
 

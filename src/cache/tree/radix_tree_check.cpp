@@ -7,25 +7,45 @@
 
 namespace espalier {
 
+// Reads all of a tree, and counts again.
+class RadixTreeCheck {
+ public:
+  explicit RadixTreeCheck(const RadixTree& tree) : tree_(tree), nodes_(tree.nodes_), runs_(tree.runs_) {}
+  Result<> structure() const;
+  Result<> runs() const;
+  Result<> counts() const;
+  Result<> slots() const;
+
+ private:
+  using Node = TreeNodes::Node;
+  using Run = TreeNodes::Run;
+  static constexpr std::uint32_t none = TreeNodes::none;
+
+  const RadixTree& tree_;
+  const std::vector<Node>& nodes_;
+  const std::vector<Run>& runs_;
+};
+
 Result<> RadixTree::check() const {
-  ESP_CHECK(check_structure());
-  ESP_CHECK(check_runs());
-  ESP_CHECK(check_counts());
+  const RadixTreeCheck all(*this);
+  ESP_CHECK(all.structure());
+  ESP_CHECK(all.runs());
+  ESP_CHECK(all.counts());
   ESP_CHECK(allocator_.check());
-  ESP_CHECK(check_slots());
+  ESP_CHECK(all.slots());
   if (windows_ != nullptr) ESP_CHECK(windows_->check(allocator_));
-  return check_states();
+  return snapshots_.check();
 }
 
 // Links in both directions, positions that continue those of the parent, children found by their first token alone.
-Result<> RadixTree::check_structure() const {
+Result<> RadixTreeCheck::structure() const {
   std::size_t children = 0;
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
     const Node& node = nodes_[n];
     if (!node.live) continue;
     if (node.is_root()) {
-      auto scope = scope_of_root_.find(n);
-      if (scope == scope_of_root_.end() || scope->second->second != n || node.end != 0 || node.parent != none) {
+      auto scope = tree_.scope_of_root_.find(n);
+      if (scope == tree_.scope_of_root_.end() || scope->second->second != n || node.end != 0 || node.parent != none) {
         return internal_error(fmt::format("node {} is no proper root", n));
       }
       if (node.first_child == none && !node.is_protected()) return internal_error("an empty scope was not forgotten");
@@ -34,7 +54,7 @@ Result<> RadixTree::check_structure() const {
       if (!parent.live || parent.end != node.begin || parent.root != node.root || node.length() <= 0) {
         return internal_error(fmt::format("node {} does not continue its parent {}", n, node.parent));
       }
-      if (child(node.parent, *tokens_of(node)) != n) {
+      if (tree_.child(node.parent, *tree_.tokens_of(node)) != n) {
         return internal_error(fmt::format("node {} is not found by its first token", n));
       }
       ++children;
@@ -52,13 +72,13 @@ Result<> RadixTree::check_structure() const {
           fmt::format("node {} counts {} protected children of {}", n, node.protected_children, protected_children));
     }
   }
-  if (children != children_.size()) return internal_error("the edge table knows edges that do not exist");
-  if (scopes_.size() != scope_of_root_.size()) return internal_error("scopes and roots differ in number");
+  if (children != tree_.children_.size()) return internal_error("the edge table knows edges that do not exist");
+  if (tree_.scopes_.size() != tree_.scope_of_root_.size()) return internal_error("scopes and roots differ in number");
   return success();
 }
 
 // The nodes of a run follow each other and cover it to its end.
-Result<> RadixTree::check_runs() const {
+Result<> RadixTreeCheck::runs() const {
   std::vector<int> nodes(runs_.size(), 0);
   std::vector<int> covered(runs_.size(), 0);
   for (const Node& node : nodes_) {
@@ -85,14 +105,14 @@ Result<> RadixTree::check_runs() const {
 }
 
 // Evictable and protected tokens, and a heap of exactly the unprotected leaves.
-Result<> RadixTree::check_counts() const {
+Result<> RadixTreeCheck::counts() const {
   std::int64_t live = 0;
   std::int64_t evictable = 0;
   std::int64_t protect = 0;
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
     const Node& node = nodes_[n];
     bool evictable_leaf = node.live && !node.is_root() && node.first_child == none && !node.is_protected();
-    if (leaves_.contains(n) != evictable_leaf) {
+    if (tree_.leaves_.contains(n) != evictable_leaf) {
       return internal_error(
           fmt::format("node {} is {}in the heap of evictable leaves", n, evictable_leaf ? "not " : ""));
     }
@@ -100,34 +120,34 @@ Result<> RadixTree::check_counts() const {
     ++live;
     (node.is_protected() ? protect : evictable) += node.length();
   }
-  if (!leaves_.consistent()) return internal_error("the heap of evictable leaves is out of order");
-  if (live != live_nodes_ || evictable != evictable_ || protect != protected_) {
+  if (!tree_.leaves_.consistent()) return internal_error("the heap of evictable leaves is out of order");
+  if (live != tree_.live_nodes_ || evictable != tree_.evictable_ || protect != tree_.protected_) {
     return internal_error(fmt::format("{} nodes, {} evictable and {} protected tokens, counted as {}, {} and {}", live,
-                                      evictable, protect, live_nodes_, evictable_, protected_));
+                                      evictable, protect, tree_.live_nodes_, tree_.evictable_, tree_.protected_));
   }
   return success();
 }
 
 // No slot twice, none of them free, and free + tree + private = capacity.
-Result<> RadixTree::check_slots() const {
-  std::vector<bool> seen(static_cast<std::size_t>(allocator_.capacity()), false);
+Result<> RadixTreeCheck::slots() const {
+  std::vector<bool> seen(static_cast<std::size_t>(tree_.allocator_.capacity()), false);
   for (const Run& run : runs_) {
     for (Extent extent : run.slots.extents()) {
-      if (extent.start < 0 || extent.length > allocator_.capacity() - extent.start) {
+      if (extent.start < 0 || extent.length > tree_.allocator_.capacity() - extent.start) {
         return internal_error(fmt::format("slots [{}, +{}) are not of the pool", extent.start, extent.length));
       }
       for (Slot slot = extent.start; slot < extent.end(); ++slot) {
         if (seen[slot]) return internal_error(fmt::format("slot {} is in the tree twice", slot));
-        if (allocator_.is_free(slot)) return internal_error(fmt::format("slot {} is in the tree and free", slot));
+        if (tree_.allocator_.is_free(slot)) return internal_error(fmt::format("slot {} is in the tree and free", slot));
         seen[slot] = true;
       }
     }
   }
-  int accounted = allocator_.free_slots() + held_tokens() + allocator_.held_slots();
-  if (accounted != allocator_.capacity()) {
+  int accounted = tree_.allocator_.free_slots() + tree_.held_tokens() + tree_.allocator_.held_slots();
+  if (accounted != tree_.allocator_.capacity()) {
     return internal_error(fmt::format("{} free + {} in the tree + {} private slots are not the capacity {}",
-                                      allocator_.free_slots(), held_tokens(), allocator_.held_slots(),
-                                      allocator_.capacity()));
+                                      tree_.allocator_.free_slots(), tree_.held_tokens(), tree_.allocator_.held_slots(),
+                                      tree_.allocator_.capacity()));
   }
   return success();
 }

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "cache/tree/radix_tree.h"
-#include "cache/tree/token_compare.h"
 #include "cache/tree/tree_windows.h"
 
 namespace espalier {
@@ -17,6 +16,15 @@ int before_span(std::span<const TokenSpan> whole, int position) {
 }
 
 }  // namespace
+
+int shorten(int length, const CacheKey& key, MatchLimit limit) {
+  for (int before = -1; before != length;) {
+    before = length;
+    length -= length % std::max(limit.multiple, 1);
+    length = before_span(key.whole, length);
+  }
+  return length;
+}
 
 std::string_view name(MatchEnd end) {
   switch (end) {
@@ -38,58 +46,6 @@ std::string_view name(MatchEnd end) {
       return "no_window";
   }
   return "unknown";
-}
-
-std::uint32_t RadixTree::child(std::uint32_t node, TokenId first) const {
-  auto found = children_.find(edge(node, first));
-  return found == children_.end() ? none : found->second;
-}
-
-std::uint32_t RadixTree::scope_root(std::string_view scope) const {
-  auto found = scopes_.find(scope);
-  return found == scopes_.end() ? none : found->second;
-}
-
-// Follows `tokens` (tokens[0] stands at position `base`) from `from`, up to position `limit`.
-RadixTree::Walk RadixTree::walk(Walk from, std::span<const TokenId> tokens, int base, int limit) const {
-  Walk at = from;
-  while (at.length < limit) {
-    if (at.length == nodes_[at.node].end) {
-      std::uint32_t next = child(at.node, tokens[at.length - base]);
-      if (next == none) break;
-      at.node = next;
-    }
-    const Node& node = nodes_[at.node];
-    int count = std::min(node.end, limit) - at.length;
-    int same = common_prefix(tokens_of(node) + (at.length - node.begin), tokens.data() + (at.length - base), count);
-    at.length += same;
-    if (same < count) break;
-  }
-  return at;
-}
-
-// The same walk, ended earlier.
-RadixTree::Walk RadixTree::climb(Walk at, int length) const {
-  at.length = std::min(at.length, length);
-  while (!nodes_[at.node].is_root() && at.length <= nodes_[at.node].begin) at.node = nodes_[at.node].parent;
-  return at;
-}
-
-int RadixTree::shorten(int length, const CacheKey& key, MatchLimit limit) const {
-  for (int before = -1; before != length;) {
-    before = length;
-    length -= length % std::max(limit.multiple, 1);
-    length = before_span(key.whole, length);
-  }
-  return length;
-}
-
-std::uint64_t RadixTree::ghost(std::uint32_t parent, std::string_view scope, TokenId first) const {
-  // A root is forgotten when its scope is empty, so it is known by its name.
-  bool at_root = parent == none || nodes_[parent].is_root();
-  std::uint64_t place =
-      at_root ? std::hash<std::string_view>{}(scope) : std::uint64_t{parent} << 32 | nodes_[parent].generation;
-  return mix_bits(place + 0x9e3779b97f4a7c15u) ^ mix_bits(static_cast<std::uint32_t>(first));
 }
 
 MatchEnd RadixTree::why(const CacheKey& key, Walk full, int shortened) const {
@@ -128,20 +84,6 @@ Peek RadixTree::peek(const CacheKey& key, MatchLimit limit, PeekMemory* memory) 
   return result;
 }
 
-// Slots of positions [begin, end), which lie in `n` and the nodes above it.
-ExtentList RadixTree::slots_between(std::uint32_t n, int begin, int end) const {
-  boost::container::small_vector<std::uint32_t, 32> path;
-  for (; n != none && nodes_[n].end > begin; n = nodes_[n].parent) path.push_back(n);
-  ExtentList slots;
-  for (std::size_t i = path.size(); i-- > 0;) {
-    const Node& node = nodes_[path[i]];
-    const Run& run = runs_[node.run];
-    int from = std::max(begin, node.begin);
-    slots.append(run.slots, from - run.begin, std::min(end, node.end) - from);
-  }
-  return slots;
-}
-
 ExtentList RadixTree::extents(const PinnedPrefix& prefix) const {
   return prefix.tree_ == this ? slots_between(prefix.node_, 0, prefix.length_) : ExtentList();
 }
@@ -176,45 +118,21 @@ std::vector<PathStep> RadixTree::path(const PinnedPrefix& prefix) const {
   return steps;
 }
 
-bool RadixTree::alive(NodeHandle handle) const {
-  return handle.index < nodes_.size() && nodes_[handle.index].live &&
-         nodes_[handle.index].generation == handle.generation;
-}
-
-RadixTree::NodeView RadixTree::view(std::uint32_t n) const {
-  const Node& node = nodes_[n];
-  NodeView result;
-  result.node = handle(n);
-  if (node.parent != none) result.parent = handle(node.parent);
-  result.scope = scope_of_root_.at(node.root)->first;
-  result.begin = node.begin;
-  result.end = node.end;
-  if (!node.is_root()) result.tokens = {tokens_of(node), static_cast<std::size_t>(node.length())};
-  result.use = {node.last_use, node.hits, node.begin, node.end};
-  result.pinned = node.is_protected();
-  return result;
-}
-
 ExtentList RadixTree::extents(NodeHandle handle) const {
   if (!alive(handle)) return {};
   return slots_between(handle.index, nodes_[handle.index].begin, nodes_[handle.index].end);
 }
 
-std::uint32_t RadixTree::first_node() const {
-  for (const auto& [scope, root] : scopes_) {
-    if (nodes_[root].first_child != none) return nodes_[root].first_child;
-  }
-  return none;
-}
+// --- snapshots ---
 
-std::uint32_t RadixTree::node_after(std::uint32_t n) const {
-  if (nodes_[n].first_child != none) return nodes_[n].first_child;
-  while (!nodes_[n].is_root() && nodes_[n].next == none) n = nodes_[n].parent;
-  if (!nodes_[n].is_root()) return nodes_[n].next;
-  for (auto scope = std::next(scope_of_root_.at(n)); scope != scopes_.end(); ++scope) {
-    if (nodes_[scope->second].first_child != none) return nodes_[scope->second].first_child;
+// The last one at which the key and the limit allow a match to end.
+RadixTree::StateAt RadixTree::last_fitting_state(Walk at, const CacheKey& key, MatchLimit limit) const {
+  for (;;) {
+    const StateAt state = snapshots_.last(at);
+    const int fitting = shorten(state.position, key, limit);
+    if (fitting == state.position) return state;
+    at = climb(at, fitting);
   }
-  return none;
 }
 
 TreeStatistics RadixTree::statistics() const {
@@ -224,8 +142,9 @@ TreeStatistics RadixTree::statistics() const {
   now.scopes = static_cast<std::int64_t>(scopes_.size());
   now.evictable_tokens = evictable_;
   now.protected_tokens = protected_;
-  now.states = static_cast<std::int64_t>(std::count_if(snapshots_.begin(), snapshots_.end(),
-                                                       [](const Snapshot& s) { return static_cast<bool>(s.share); }));
+  now.states = snapshots_.count();
+  now.left_states = snapshots_.left();
+  now.evicted_states = snapshots_.evicted();
   return now;
 }
 

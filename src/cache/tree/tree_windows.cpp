@@ -35,7 +35,7 @@ TreeWindows::Walk TreeWindows::readable(Walk at, const CacheKey& key, MatchLimit
     while (have > std::max(node.begin, tree_.windows_->first_read(end))) {
       const int from = std::max(node.begin, tree_.windows_->first_read(end)), lacking = last_lacking(node, from, have);
       have = from;
-      if (lacking >= 0) have = end = tree_.shorten(lacking, key, limit);
+      if (lacking >= 0) have = end = shorten(lacking, key, limit);
     }
     if (have <= tree_.windows_->first_read(end)) break;
   }
@@ -50,7 +50,7 @@ TreeWindows::Walk TreeWindows::usable(Walk at, const CacheKey& key, MatchLimit l
       if (read.length < at.length) end = MatchEnd::no_window;
       at = read;
     }
-    if (tree_.cells_ == nullptr || !limit.with_state) return at;
+    if (tree_.cells() == nullptr || !limit.with_state) return at;
     state = tree_.last_fitting_state(at, key, limit);
     if (state.position == at.length) return at;
     end = MatchEnd::no_state;

@@ -18,9 +18,9 @@
 #include "cache/tree/radix_tree.h"
 #include "engine/draft/draft_acceptance.h"
 #include "engine/draft/guesser.h"
+#include "engine/draft/step_cost.h"
 #include "engine/draft/suffix_index.h"
-#include "engine/step/step_cost.h"
-#include "engine/step/undrafted_step_times.h"
+#include "engine/draft/undrafted_step_times.h"
 
 namespace espalier {
 

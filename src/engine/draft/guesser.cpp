@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "engine/step/choose_token.h"
+#include "engine/output/choose_token.h"
 #include "sampling/logprobs.h"
 
 namespace espalier {

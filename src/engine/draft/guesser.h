@@ -13,7 +13,7 @@
 
 #include "base/compute_team.h"
 #include "engine/memory/held_tokens.h"
-#include "engine/step/ragged_batch.h"
+#include "engine/run/ragged_batch.h"
 #include "model/model.h"
 
 namespace espalier {

@@ -7,8 +7,8 @@
 
 #include "engine/draft/draft_model.h"
 #include "engine/memory/window_plan.h"
+#include "engine/run/model_runner.h"
 #include "engine/step/engine_core.h"
-#include "engine/step/model_runner.h"
 #include "model/decoder.h"
 #include "model/gguf_config.h"
 #include "model/hf_config.h"

@@ -5,7 +5,7 @@
 
 #include "grammar/automaton/hashing.h"
 #include "grammar/grammar.h"
-#include "grammar/masks/token_masks.h"
+#include "grammar/masks/word_tokens.h"
 #include "text/tokenizer.h"
 
 namespace espalier::grammar {
@@ -70,7 +70,7 @@ std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> toke
   }
   auto vocabulary = std::make_shared<Vocabulary>(std::move(tokens));
   vocabulary->tokenizer_ = std::move(tokenizer);
-  TokenMasks::prepare(vocabulary);
+  WordTokens::prepare(vocabulary);
   find_common_tokens(vocabulary);
   return vocabulary;
 }

@@ -121,6 +121,15 @@ Mlp gated_mlp(const Fields& f) {
   return mlp;
 }
 
+Mlp plain_mlp(const Fields& f, std::string_view activation, bool bias) {
+  Mlp mlp;
+  mlp.inner = f.count({"intermediate_size", "feed_forward_length"}, ConfigLimits::inner);
+  mlp.how.activation.kind = activation_of(f, activation);
+  mlp.gated = false;
+  mlp.bias = bias;
+  return mlp;
+}
+
 Layer pre_norm(Block mixer, Block mlp) {
   return {{{std::move(mixer), "attn_norm"}, {std::move(mlp), "ffn_norm"}}};
 }

@@ -31,6 +31,7 @@ int taps_of(const Fields& f, FieldName name, int otherwise);
 ActivationKind activation_of(const Fields& f, std::string_view otherwise = "silu");
 ActivationKind activation_in(const Fields& f, FieldName field, std::string_view otherwise);
 Mlp gated_mlp(const Fields& f);
+Mlp plain_mlp(const Fields& f, std::string_view activation, bool bias);  // without a gate
 
 // A norm before each half: attn_norm, ffn_norm.
 Layer pre_norm(Block mixer, Block mlp);

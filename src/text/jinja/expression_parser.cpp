@@ -13,50 +13,6 @@ ExpressionParser::Level::Level(ExpressionParser& parser) : parser_(parser) {
     parser.syntax_error("nested more than " + std::to_string(kDeepest) + " levels deep");
 }
 
-Token ExpressionParser::take() {
-  Token taken = tokens_[at_];
-  if (at_ + 1 < tokens_.size()) ++at_;
-  return taken;
-}
-
-bool ExpressionParser::skip_symbol(std::string_view symbol) {
-  if (!token().is_symbol(symbol)) return false;
-  take();
-  return true;
-}
-
-bool ExpressionParser::skip_name(std::string_view name) {
-  if (!token().is_name(name)) return false;
-  take();
-  return true;
-}
-
-void ExpressionParser::expect_symbol(std::string_view symbol) {
-  if (!skip_symbol(symbol)) syntax_error("expected '" + std::string(symbol) + "'");
-}
-
-std::string ExpressionParser::expect_name(std::string_view what) {
-  if (token().type != TokenType::name) syntax_error("expected " + std::string(what));
-  return take().text;
-}
-
-void ExpressionParser::syntax_error(const std::string& message) const {
-  throw Failure{Failure::Kind::syntax, message, token().line};
-}
-
-void ExpressionParser::unexpected() const {
-  switch (token().type) {
-    case TokenType::end:
-      syntax_error("unexpected end of the template");
-    case TokenType::variable_end:
-      syntax_error("unexpected '}}'");
-    case TokenType::block_end:
-      syntax_error("unexpected '%}'");
-    default:
-      syntax_error("unexpected '" + token().text.substr(0, 40) + "'");
-  }
-}
-
 NameId ExpressionParser::name_id(const std::string& name) {
   const auto [place, is_new] = ids_.try_emplace(name, static_cast<NameId>(ast_.names.size()));
   if (is_new) ast_.names.push_back(name);

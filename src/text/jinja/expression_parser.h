@@ -10,23 +10,14 @@
 
 #include "text/jinja/ast.h"
 #include "text/jinja/lexer.h"
+#include "text/jinja/token_reader.h"
 
 namespace espalier::jinja {
 
 // Reads expressions from tokens into an Ast, by precedence.
-class ExpressionParser {
+class ExpressionParser : protected TokenReader {
  protected:
-  explicit ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
-
-  const Token& token() const { return tokens_[at_]; }
-  const Token& look() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
-  Token take();
-  bool skip_symbol(std::string_view symbol);
-  bool skip_name(std::string_view name);
-  void expect_symbol(std::string_view symbol);
-  std::string expect_name(std::string_view what);
-  [[noreturn]] void syntax_error(const std::string& message) const;
-  [[noreturn]] void unexpected() const;
+  explicit ExpressionParser(std::vector<Token> tokens) : TokenReader(std::move(tokens)) {}
 
   const Expression* expression();   // with conditional
   const Expression* disjunction();  // without
@@ -80,8 +71,6 @@ class ExpressionParser {
   bool tuple_ends(std::string_view stop) const;
   Target single_target(bool with_namespace);
 
-  std::vector<Token> tokens_;
-  std::size_t at_ = 0;
   std::unordered_map<std::string, NameId> ids_;
 };
 

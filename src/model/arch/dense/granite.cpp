@@ -1,9 +1,6 @@
 // Granite: Llama with multipliers of embedding, residual, attention scores and logits.
 // Source: Granite 3.0 language models; transformers' GraniteModel.
-#include <cmath>
-
 #include "model/arch/families.h"
-#include "model/blocks/channels/experts.h"
 
 namespace espalier {
 
@@ -43,25 +40,6 @@ void granite_slides(const Fields& f, int layer, Attention& a) {
   const double theta = f.number_of({"layer_rope_theta"}, layer, 0, {.low = 0});
   a.rope.reset();
   if (theta > 0) a.rope = rope_of(f, {.head_dim = a.head_dim, .theta = theta, .own_theta = true});
-}
-
-// MiniCPM: the same multipliers in other terms; GGUF files have them as Granite's.
-ModelSpec minicpm(const Fields& f) {
-  Attention attention = grouped_attention(f);
-  attention.pairs_in_gguf = true;
-  attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
-  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
-  granite_scales(f, spec);
-  spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
-  if (f.is_gguf()) return spec;
-  spec.embedding_scale = static_cast<float>(f.number_or({"scale_emb"}, 1));
-  const double depth = f.number_or({"scale_depth"}, 1) / std::sqrt(static_cast<double>(spec.layers.size()));
-  for (Layer& layer : spec.layers)
-    for (Half& half : layer.halves) half.scale = static_cast<float>(depth);
-  if (f.has({"dim_model_base"}))
-    spec.logit_scale =
-        static_cast<float>(f.number_or({"dim_model_base"}, 1, {.low = 0, .above_low = true}) / spec.hidden);
-  return spec;
 }
 
 ModelSpec granite_swa(const Fields& f) {

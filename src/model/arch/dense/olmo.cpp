@@ -1,11 +1,10 @@
 // OLMo: LayerNorm without parameters, queries, keys and values clipped. OLMo 2: norms behind each half, queries and keys
-// normed over their whole width. OLMo 3: three of four layers with a window. OLMoE: OLMo's attention with experts.
-// Source: OLMo 2 (arXiv 2501.00656); OLMoE (arXiv 2409.02060); transformers' Olmo3Model.
+// normed over their whole width. OLMo 3: three of four layers with a window.
+// Source: OLMo 2 (arXiv 2501.00656); transformers' Olmo3Model.
+#include "model/arch/dense/olmo.h"
 #include "model/arch/families.h"
-#include "model/blocks/channels/experts.h"
 
 namespace espalier {
-namespace {
 
 Attention olmo_attention(const Fields& f) {
   Attention a = grouped_attention(f);
@@ -14,11 +13,6 @@ Attention olmo_attention(const Fields& f) {
   a.clip = static_cast<float>(f.number_or({"clip_qkv", "attention.clamp_kqv"}, 0, {.low = 0}));
   return a;
 }
-
-const std::vector<Names::Entry> kPostNorms = {{"post_attention_norm", "post_attention_layernorm"},
-                                              {"post_ffw_norm", "post_feedforward_layernorm"}};
-
-}  // namespace
 
 ModelSpec olmo(const Fields& f) {
   Attention attention = olmo_attention(f);
@@ -29,21 +23,10 @@ ModelSpec olmo(const Fields& f) {
   return spec;
 }
 
-// FlexOlmo: OLMo 2 with experts.
-ModelSpec flex_olmo(const Fields& f) {
-  Attention attention = olmo_attention(f);
-  attention.clip = 0;
-  Experts experts = experts_of(f);
-  experts.router.renormalise = f.flag_or({"norm_topk_prob"}, false);
-  ModelSpec spec = decoder(f, [&](int) { return post_norm(attention, experts); });
-  spec.names.hf = kPostNorms;
-  return spec;
-}
-
 ModelSpec olmo2(const Fields& f) {
   if (f.is_gguf() && f.has({"", "attention.sliding_window"})) return olmo3(f);  // such files call OLMo 3 so
   ModelSpec spec = decoder(f, [&](int) { return post_norm(olmo_attention(f), gated_mlp(f)); });
-  spec.names.hf = kPostNorms;
+  spec.names.hf = kOlmoPostNorms;
   return spec;
 }
 
@@ -58,16 +41,8 @@ ModelSpec olmo3(const Fields& f) {
     attention.rope = slides ? local : full;
     return post_norm(attention, gated_mlp(f));
   });
-  spec.names.hf = kPostNorms;
+  spec.names.hf = kOlmoPostNorms;
   return spec;
-}
-
-ModelSpec olmoe(const Fields& f) {
-  Experts experts = experts_of(f);
-  experts.router.renormalise = f.flag_or({"norm_topk_prob"}, false);
-  Attention attention = olmo_attention(f);
-  attention.clip_behind_norm = true;
-  return decoder(f, [&](int) { return pre_norm(attention, experts); });
 }
 
 }  // namespace espalier

@@ -1,7 +1,7 @@
-// Aria's text model: Llama with experts whose matrices stand inputs first, beside shared ones. CWM: Llama with windows.
-// HyperCLOVA X: Granite with norms behind both halves.
-// Source: Aria (arXiv 2410.05993), CWM and HyperCLOVA X model cards; transformers' classes.
+// Aria's text model: Llama with experts whose matrices stand inputs first, beside shared ones.
+// Source: Aria (arXiv 2410.05993); transformers' AriaTextModel.
 #include "model/arch/families.h"
+#include "model/blocks/channels/experts.h"
 #include "model/program/builder.h"
 
 namespace espalier {
@@ -28,32 +28,6 @@ ModelSpec aria_text(const Fields& f) {
     });
   });
   spec.names.hf = {{"ffn_gate_inp", "mlp.router"}};
-  return spec;
-}
-
-ModelSpec cwm(const Fields& f) {
-  Attention attention = attention_heads(f);
-  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .theta = 1e6});
-  Mlp mlp = gated_mlp(f);
-  mlp.bias = f.flag_or({"mlp_bias"}, false);
-  const std::int64_t window = f.says_null({"sliding_window"}) ? 0 : f.integer_or({"sliding_window"}, 8192);
-  return decoder(f, [&](int layer) {
-    attention.visibility = Visibility::window(layer_is(f, layer, "sliding_attention", layer % 4 != 0) ? window : 0);
-    return pre_norm(attention, mlp);
-  });
-}
-
-// Its logits are multiplied, where Granite's are divided.
-ModelSpec hyperclovax(const Fields& f) {
-  Attention attention = granite_attention(f);
-  if (!f.has({"attention_multiplier"})) attention.scale = 0;
-  Mlp mlp = gated_mlp(f);
-  mlp.bias = f.flag_or({"mlp_bias"}, false);
-  const bool around = f.flag_or({"use_post_norm"}, true);
-  ModelSpec spec = decoder(f, [&](int) { return around ? sandwich(attention, mlp) : pre_norm(attention, mlp); });
-  granite_scales(f, spec);
-  spec.logit_scale = static_cast<float>(f.number_or({"logits_scaling"}, 1));
-  spec.names.hf = {{"post_attention_norm", "post_norm1"}, {"post_ffw_norm", "post_norm2"}};
   return spec;
 }
 

@@ -1,14 +1,16 @@
-// Granite-MoE: Granite with experts, later beside an MLP that every token passes. Granite 4 ("GraniteMoeHybrid"):
-// Mamba-2 in most layers, attention mostly without rotation, experts only in the larger models.
-// Source: Granite 3.0 and 4.0 language models; transformers' GraniteMoeHybridModel.
+// Granite-MoE: Granite with experts, later beside an MLP that every token passes.
+// Source: Granite 3.0 language models; transformers' GraniteMoeModel.
+#include "model/arch/experts/granite_moe.h"
 #include "model/arch/families.h"
 #include "model/arch/recurrent/mamba_fields.h"
+#include "model/blocks/channels/experts.h"
 #include "model/program/builder.h"
 
 namespace espalier {
 namespace {
 
 constexpr FieldName kExperts{"num_local_experts", "expert_count"};
+
 constexpr FieldName kShared{"shared_intermediate_size", "expert_shared_feed_forward_length"};
 
 // The MLP that every token passes; alone, GGUF files call it as in a model without experts.
@@ -46,6 +48,8 @@ Block granite_mlp(const Fields& f) {
   };
 }
 
+}  // namespace
+
 ModelSpec granite_experts(const Fields& f, const std::function<Block(int layer)>& mixer) {
   ModelSpec spec = decoder(f, [&](int layer) { return pre_norm(mixer(layer), granite_mlp(f)); });
   granite_scales(f, spec);
@@ -62,13 +66,6 @@ ModelSpec granite_experts(const Fields& f, const std::function<Block(int layer)>
   return spec;
 }
 
-bool rotates(const Fields& f) {
-  return f.is_gguf() ? f.flag_or({"", "rope.scaling.finetuned"}, true)
-                     : f.word_or({"position_embedding_type"}, "nope") == "rope";
-}
-
-}  // namespace
-
 ModelSpec granite_moe(const Fields& f) {
   return granite_experts(f, [&](int) { return Block(granite_attention(f)); });
 }
@@ -77,19 +74,6 @@ ModelSpec granite_moe_swa(const Fields& f) {
   return granite_experts(f, [&](int layer) {
     Attention attention = granite_attention(f);
     granite_slides(f, layer, attention);
-    return Block(attention);
-  });
-}
-
-ModelSpec granite_hybrid(const Fields& f) {
-  return granite_experts(f, [&](int layer) {
-    if (!has_key_heads(f, layer)) {
-      Mamba2 mamba = mamba2_of(f);
-      mamba.activation = activation_of(f);
-      return Block(mamba);
-    }
-    Attention attention = granite_attention(f, layer);
-    if (!rotates(f)) attention.rope.reset();
     return Block(attention);
   });
 }

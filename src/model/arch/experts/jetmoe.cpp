@@ -1,7 +1,5 @@
-// JetMoE: experts of attention and of MLPs. DiffLlama: Llama with differential attention.
-// Source: JetMoE (arXiv 2404.07413); Differential Transformer (arXiv 2410.05258); transformers' classes.
+// JetMoE: experts of attention and of MLPs. Source: JetMoE (arXiv 2404.07413); transformers' JetMoeModel.
 #include "model/arch/families.h"
-#include "model/blocks/attention/differential_attention.h"
 #include "model/blocks/attention/expert_attention.h"
 #include "model/program/builder.h"
 
@@ -42,24 +40,6 @@ ModelSpec jetmoe(const Fields& f) {
                    {"ffn_gate_inp", "mlp.router.layer"},
                    {"ffn_exps", "mlp"},
                    {"ffn_moe_bias", "mlp.bias"}};
-  return spec;
-}
-
-ModelSpec diffllama(const Fields& f) {
-  const Attention heads = grouped_attention(f);
-  const DifferentialAttention attention{.heads = heads.heads,
-                                        .kv_heads = heads.kv_heads,
-                                        .head_dim = heads.head_dim,
-                                        .bias = f.flag_or({"attention_bias"}, false),
-                                        .rope = *heads.rope,
-                                        .norm_eps = heads.query_norm.eps};
-  if (heads.kv_heads % 2 != 0 || 2 * heads.head_dim > ConfigLimits::value_dim)
-    f.refuse({"num_key_value_heads"}, "num_key_value_heads must be even, and head_dim at most 256, in DiffLlama");
-  Mlp mlp = gated_mlp(f);
-  mlp.bias = f.flag_or({"mlp_bias"}, false);
-  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, mlp); });
-  for (const char* role : {"lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"})
-    spec.names.hf.push_back({role, std::string("self_attn.") + role});
   return spec;
 }
 

@@ -90,6 +90,20 @@ std::vector<Names::Entry> mamba_names(const std::string& stem) {
   return names;
 }
 
+std::vector<Names::Entry> feed_forward_names() {
+  std::vector<Names::Entry> names = mamba_names("mamba");
+  for (const auto& [role, name] :
+       std::initializer_list<std::pair<std::string_view, const char*>>{{"output_norm", "model.final_layernorm"},
+                                                                       {"ffn_norm", "pre_ff_layernorm"},
+                                                                       {"ffn_gate", "feed_forward.gate_proj"},
+                                                                       {"ffn_up", "feed_forward.up_proj"},
+                                                                       {"ffn_down", "feed_forward.down_proj"},
+                                                                       {"ffn_gate_inp", "feed_forward.router"},
+                                                                       {"ffn_exps", "feed_forward.experts"}})
+    names.push_back({role, name});
+  return names;
+}
+
 bool has_key_heads(const Fields& f, int layer) {
   if (f.is_gguf()) return f.count_of({"", "attention.head_count_kv"}, layer, 1, ConfigLimits::heads) > 0;
   const std::string type = f.word_of({"layer_types|layers_block_type"}, layer, "linear_attention");

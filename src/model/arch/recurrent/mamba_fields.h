@@ -18,6 +18,8 @@ Mamba1 mamba1_of(const Fields& f);
 
 // HF names of the mixers' tensors below `stem` ("mamba").
 std::vector<Names::Entry> mamba_names(const std::string& stem);
+// The same of mixers below "mamba", and of what stands behind them in Jamba and Bamba.
+std::vector<Names::Entry> feed_forward_names();
 
 // Whether a layer mixes tokens by attention. HF: by its type; GGUF files give the other layers no key heads.
 bool has_key_heads(const Fields& f, int layer);

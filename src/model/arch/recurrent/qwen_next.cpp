@@ -1,28 +1,11 @@
 // Qwen3-Next and Qwen3.5: three of four layers are gated delta nets, the others attention whose output is gated; norms
 // store their gain less one. Qwen3-Next has experts, Qwen3.5 experts or plain MLPs.
 // Source: Gated Delta Networks (arXiv 2412.06464); transformers' Qwen3NextModel, Qwen3_5TextModel.
-#include <fmt/format.h>
-
 #include "model/arch/families.h"
 #include "model/blocks/recurrent/delta_rule.h"
 
 namespace espalier {
 namespace {
-
-const std::vector<Names::Entry> kQwenNextNames = {{"attn_qkv", "linear_attn.in_proj_qkv"},
-                                                  {"attn_gate", "linear_attn.in_proj_z"},
-                                                  {"ssm_in", "linear_attn.in_proj_qkvz"},
-                                                  {"ssm_ba", "linear_attn.in_proj_ba"},
-                                                  {"ssm_beta", "linear_attn.in_proj_b"},
-                                                  {"ssm_alpha", "linear_attn.in_proj_a"},
-                                                  {"ssm_conv1d", "linear_attn.conv1d"},
-                                                  {"ssm_dt", "linear_attn.dt_bias"},
-                                                  {"ssm_a", "linear_attn.A_log"},
-                                                  {"ssm_norm", "linear_attn.norm"},
-                                                  {"ssm_out", "linear_attn.out_proj"},
-                                                  {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-                                                  {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-                                                  {"ffn_down_shexp", "mlp.shared_expert.down_proj"}};
 
 // The layer that drafts, all of whose tensors stand beside the model's.
 Names draft_names(Names names) {
@@ -42,24 +25,6 @@ bool has_attention(const Fields& f, int layer) {
   return layer_is(f, layer, "full_attention", (layer + 1) % every == 0);
 }
 
-}  // namespace
-
-const std::vector<Names::Entry>& qwen_next_names() {
-  return kQwenNextNames;
-}
-
-Attention qwen_gated_attention(const Fields& f) {
-  Attention a = attention_heads(f);
-  a.rope = rope_of(f, {.head_dim = a.head_dim, .part = 0.25});
-  a.qkv_bias = a.out_bias = f.flag_or({"attention_bias"}, false);
-  a.head_norm = Attention::HeadNorm::each;
-  a.query_norm.one_plus = true;
-  if (f.flag_or({"attn_output_gate"}, true)) a.gate = Attention::Gate::in_query;
-  return a;
-}
-
-namespace {
-
 ModelSpec hybrid(const Fields& f, DeltaRule::Stored stored, const std::function<Block(int layer)>& mlp) {
   DeltaRule delta = delta_net(f);
   delta.stored = stored;
@@ -68,40 +33,13 @@ ModelSpec hybrid(const Fields& f, DeltaRule::Stored stored, const std::function<
     return has_attention(f, layer) ? pre_norm(qwen_gated_attention(f), mlp(layer)) : pre_norm(delta, mlp(layer));
   });
   spec.norm.one_plus = true;
-  spec.names.hf = kQwenNextNames;
+  spec.names.hf = qwen_next_names();
   spec.names.gguf = {{"ffn_norm", "post_attention_norm"}};
   spec.draft = DraftLayer{pre_norm(qwen_gated_attention(f), mlp(0)), draft_names(spec.names), true};
   return spec;
 }
 
 }  // namespace
-
-Experts qwen_shared_experts(const Fields& f) {
-  Experts e = qwen_experts(f);
-  e.router.renormalise = f.flag_or({"norm_topk_prob"}, true);
-  e.shared_inner =
-      f.count({"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, ConfigLimits::inner);
-  e.shared_gated = true;
-  return e;
-}
-
-DeltaRule delta_net(const Fields& f) {
-  const FieldName key_heads{"linear_num_key_heads", "ssm.group_count"},
-      value_heads{"linear_num_value_heads", "ssm.time_step_rank"};
-  DeltaRule d;
-  d.key_heads = f.count(key_heads, ConfigLimits::heads);
-  d.value_heads = f.count(value_heads, ConfigLimits::heads);
-  d.key_dim = f.count({"linear_key_head_dim", "ssm.state_size"}, ConfigLimits::state_keys);
-  d.value_dim = f.is_gguf() ? f.count({"", "ssm.inner_size"}) / d.value_heads
-                            : f.count({"linear_value_head_dim"}, ConfigLimits::head_dim);
-  d.taps = taps_of(f, {"linear_conv_kernel_dim", "ssm.conv_kernel"}, 4);
-  d.activation = activation_of(f);
-  d.norm_eps = static_cast<float>(f.number_or({"rms_norm_eps", "attention.layer_norm_rms_epsilon"}, 1e-6));
-  if (d.value_heads % d.key_heads != 0 || d.value_dim < 1)
-    f.refuse(value_heads, fmt::format("{} is {}, but must be a multiple of {}, which is {}", f.path(value_heads),
-                                      d.value_heads, f.path(key_heads), d.key_heads));
-  return d;
-}
 
 ModelSpec qwen3_next(const Fields& f) {
   return hybrid(f, DeltaRule::Stored::by_key_head, [&](int layer) {
