@@ -149,7 +149,7 @@ class Server:
         """Sends a request and returns the raw socket, to be read slowly or closed early."""
         raw = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
         for name, value in (headers or {}).items():
             head += f"{name}: {value}\r\n"
         raw.sendall(head.encode() + b"\r\n" + data)

@@ -183,7 +183,7 @@ class Keys(unittest.TestCase):
                 self.assertEqual(server.get("/v1/models", headers=bearer("boss")).status, 200)
                 # Decided before the body: the refusal comes although the body never does.
                 raw = socket.create_connection(("127.0.0.1", server.port), timeout=10)
-                raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n")
+                raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n")
                 self.assertIn(b"401", raw.recv(1000).split(b"\r\n")[0])
                 raw.close()
                 file.seek(0)

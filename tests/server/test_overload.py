@@ -89,7 +89,7 @@ class Connections(unittest.TestCase):
         def one(_):
             try:
                 with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
-                    raw.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+                    raw.sendall(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
                     data = b""
                     while b"\r\n\r\n" not in data:
                         piece = raw.recv(4096)

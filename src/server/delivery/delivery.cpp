@@ -200,7 +200,7 @@ bool Delivery::finish() {
   }
   generation_.reply->finish(out_.text);
   if (generation_.stream) {
-    out_.text += "data: [DONE]\n\n";
+    out_.text += stream_end(generation_.dialect);
     body_done_ = true;
     return finish_stream();
   }
@@ -236,7 +236,7 @@ bool Delivery::refuse(const Error& why) {
     return false;
   }
   // Instead of what the socket has not taken: the last event tells what happened. A reader that is slow gets it later.
-  out_.text = net::sse_event(error_json(generation_.dialect, http)) + "data: [DONE]\n\n";
+  out_.text = stream_error(generation_.dialect, http);
   body_done_ = failed_ = true;
   return finish_stream();
 }

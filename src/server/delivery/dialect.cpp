@@ -1,5 +1,6 @@
 #include "server/delivery/dialect.h"
 
+#include "net/sse.h"
 #include "server/delivery/json_writer.h"
 
 namespace espalier::server {
@@ -10,17 +11,43 @@ void write_fields(JsonWriter& json, const net::HttpError& error) {
   json.field_or_null("param", error.param);
 }
 
+// Anthropic's word for a status.
+std::string_view anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
 }  // namespace
 
 Dialect dialect_of(std::string_view path, std::string_view api_prefix) {
   while (api_prefix.ends_with('/')) api_prefix.remove_suffix(1);
   if (path.starts_with(api_prefix)) path.remove_prefix(api_prefix.size());
+  if (path == "/v1/messages" || path.starts_with("/v1/messages/")) return Dialect::anthropic;
   return path.starts_with("/v1/") ? Dialect::openai : Dialect::native;
 }
 
 std::string error_json(Dialect dialect, const net::HttpError& error) {
   std::string out;
   JsonWriter json(out);
+  if (dialect == Dialect::anthropic) {
+    json.open('{').field("type", "error").key("error").open('{').field("type", anthropic_type(error.status));
+    json.field("message", error.message).close('}').close('}');
+    return out;
+  }
   json.open('{').key("error").open('{');
   write_fields(json, error);
   json.field_or_null("code", error.code).close('}');
@@ -43,6 +70,16 @@ net::HttpResponse error_response(Dialect dialect, const Error& error, int retry_
   net::HttpError http = net::http_error(error);
   if (http.retry_after_seconds > 0) http.retry_after_seconds = retry_after;
   return error_response(dialect, http);
+}
+
+std::string_view stream_end(Dialect dialect) {
+  return dialect == Dialect::anthropic ? std::string_view() : "data: [DONE]\n\n";
+}
+
+std::string stream_error(Dialect dialect, const net::HttpError& error) {
+  std::string out = net::sse_event(error_json(dialect, error), dialect == Dialect::anthropic ? "error" : "");
+  out += stream_end(dialect);
+  return out;
 }
 
 Error unsupported_parameter(std::string message, std::string field) {

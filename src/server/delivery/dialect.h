@@ -4,6 +4,7 @@
 //   openai*  {"error":{message,type,param,code}, "object":"error", message, type, param, "code": status}: OpenAI's
 //            clients read the nested object, SGLang's the flat keys
 //   native   {"error":{message,type,param,code}}
+//   anthropic  {"type":"error","error":{type,message}}; streams end without a word
 // Threads: pure functions. Fails: never.
 #pragma once
 
@@ -16,7 +17,7 @@
 namespace espalier::server {
 
 // Whose protocol a path speaks, and so what its refusals look like.
-enum class Dialect { native, openai, openai_completions, openai_chat };
+enum class Dialect { native, openai, openai_completions, openai_chat, anthropic };
 
 // What refusals before any route are shaped by; `path` begins with `api_prefix`, or is none of ours.
 Dialect dialect_of(std::string_view path, std::string_view api_prefix);
@@ -25,6 +26,10 @@ std::string error_json(Dialect dialect, const net::HttpError& error);
 net::HttpResponse error_response(Dialect dialect, const net::HttpError& error);
 // `retry_after`: seconds, used where the status asks for it (429, 503).
 net::HttpResponse error_response(Dialect dialect, const Error& error, int retry_after = 1);
+
+// The last words of a stream, and an error in the middle of one with what follows it.
+std::string_view stream_end(Dialect dialect);
+std::string stream_error(Dialect dialect, const net::HttpError& error);
 
 Error unsupported_parameter(std::string message, std::string field);
 

@@ -8,6 +8,7 @@
 #include "server/openai/completions.h"
 #include "server/programs/program_body.h"
 #include "server/prompt/chat_messages.h"
+#include "server/prompt/sampling_defaults.h"
 #include "testing/data.h"
 
 namespace espalier::server {
@@ -478,7 +479,7 @@ TEST(ChatBody, MessagesAreCheckedOneByOne) {
   const Json parts =
       Json::parse(R"([{"type":"text","text":"a"},{"type":"text","text":"b"}])");  // a template may want them
   EXPECT_EQ(with(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])")
-                ->prompt.messages[0]["content"],
+                ->turn.prompt.messages[0]["content"],
             parts);
   EXPECT_TRUE(
       with(R"([{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}])")
@@ -507,7 +508,7 @@ TEST(ChatBody, ArgumentsOfOldToolCallsStayAsTheyCame) {
   const auto body = chat_body(R"({"messages":[{"role":"assistant","content":"","tool_calls":[
       {"function":{"name":"f","arguments":"{\"a\":1}"}},{"function":{"name":"f","arguments":"{broken"}}]}]})");
   ASSERT_TRUE(body.ok()) << body.error().message;
-  const Json& calls = body->prompt.messages[0]["tool_calls"];
+  const Json& calls = body->turn.prompt.messages[0]["tool_calls"];
   EXPECT_EQ(calls[0]["function"]["arguments"], "{\"a\":1}");
   EXPECT_EQ(calls[1]["function"]["arguments"], "{broken");
   const auto list = chat_body(R"({"messages":[{"role":"assistant","tool_calls":[
@@ -521,8 +522,8 @@ TEST(ChatBody, NoContentBesideToolCallsStaysNull) {
       chat_body(R"({"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]},
       {"role":"assistant","content":null}]})");
   ASSERT_TRUE(body.ok()) << body.error().message;
-  EXPECT_TRUE(body->prompt.messages[0]["content"].is_null());
-  EXPECT_EQ(body->prompt.messages[1]["content"], "");
+  EXPECT_TRUE(body->turn.prompt.messages[0]["content"].is_null());
+  EXPECT_EQ(body->turn.prompt.messages[1]["content"], "");
 }
 
 TEST(ChatBody, ToolsAreReadWithWhatMayBeDoneWithThem) {
@@ -538,17 +539,17 @@ TEST(ChatBody, ToolsAreReadWithWhatMayBeDoneWithThem) {
         std::tuple(R"(,"tool_choice":{"type":"function","function":{"name":"g"}})", Choice::required, 1u, false)}) {
     const auto body = with(more);
     ASSERT_TRUE(body.ok()) << body.error().message;
-    const ToolFields& tools = body->prompt.tools;
+    const ToolFields& tools = body->turn.prompt.tools;
     EXPECT_EQ(tools.choice, choice) << more;
     EXPECT_EQ(tools.tools.size(), count) << more;
     EXPECT_EQ(tools.parallel, parallel) << more;
     EXPECT_EQ(tools.shown.size(), 2u) << more;
     EXPECT_TRUE(tools.offers());
   }
-  EXPECT_TRUE(with("")->prompt.tools.tools[0].strict);
-  EXPECT_EQ(with("")->prompt.tools.tools[0].parameters, R"({"type":"object"})");
-  EXPECT_FALSE(with(R"(,"tool_choice":"none")")->prompt.tools.offers());
-  EXPECT_TRUE(with(R"(,"tool_choice":"none")")->prompt.tools.shown.is_null());
+  EXPECT_TRUE(with("")->turn.prompt.tools.tools[0].strict);
+  EXPECT_EQ(with("")->turn.prompt.tools.tools[0].parameters, R"({"type":"object"})");
+  EXPECT_FALSE(with(R"(,"tool_choice":"none")")->turn.prompt.tools.offers());
+  EXPECT_TRUE(with(R"(,"tool_choice":"none")")->turn.prompt.tools.shown.is_null());
   for (const char* choice : {R"("must")", "7", R"({"type":"function","function":{"name":"h"}})"}) {
     const auto refused = with(std::string(",\"tool_choice\":") + choice);
     ASSERT_FALSE(refused.ok());

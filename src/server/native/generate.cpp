@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "server/answer/answer_plan.h"
+#include "server/answer/treatment.h"
 #include "server/fields/request_names.h"
 #include "server/native/generate_reply.h"
 #include "server/native/segments.h"

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/stream/continued_text.h"
+#include "server/answer/treatment.h"
 #include "server/delivery/json_writer.h"
 #include "server/fields/request_names.h"
 #include "server/native/generate.h"

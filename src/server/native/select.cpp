@@ -7,6 +7,7 @@
 
 #include "lang/choices/choice_tokens.h"
 #include "lang/choices/choices.h"
+#include "server/answer/treatment.h"
 #include "server/delivery/json_writer.h"
 #include "server/fields/request_names.h"
 #include "server/native/generate.h"

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 
+#include "server/answer/treatment.h"
 #include "server/fields/sampling_fields.h"
 
 namespace espalier::server {
@@ -118,14 +118,20 @@ std::string request_id(const net::HttpRequest& http, const std::string& rid, std
   return count > 1 ? fmt::format("{}_{}", base, i) : base;
 }
 
-Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
-                                     std::size_t i, std::size_t count) {
+RequestFields common_fields(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
+                            std::size_t count) {
   RequestFields fields = treatment(call, common, request_id(call.http, common.rid, i, count));
   fields.sampling = sampling;
   if (common.best_of > sampling.n) {  // chosen by their log-probabilities
     fields.sampling.n = common.best_of;
     fields.logprobs.enabled = true;
   }
+  return fields;
+}
+
+Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
+                                     std::size_t i, std::size_t count) {
+  RequestFields fields = common_fields(call, common, sampling, i, count);
   ESP_CHECK(constrain(call, common.constraint, fields));
   return fields;
 }
@@ -146,22 +152,6 @@ OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, co
   options.best = common.best_of > n ? n : 0;
   options.tokenizer = call.model->tokenizer();
   return options;
-}
-
-std::string cache_scope(const Service& service, const net::HttpRequest& http, std::string_view salt,
-                        std::string_view extra_key) {
-  const std::string tenant = service.options.cache_salt_from_key ? KeyRing::tenant(http.headers) : std::string();
-  if (salt.empty() && extra_key.empty() && tenant.empty()) return {};
-  // Lengths in front: no two different triples give the same name.
-  return fmt::format("{}:{}|{}:{}|{}", salt.size(), salt, extra_key.size(), extra_key, tenant);
-}
-
-int priority_of(const net::HttpRequest& http, int field) {
-  if (field != 0) return field;
-  const std::string_view text = http.headers.get("x-priority");
-  int priority = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), priority);
-  return error == std::errc() && end == text.data() + text.size() ? priority : 0;
 }
 
 }  // namespace espalier::server

@@ -41,30 +41,12 @@ Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& 
 
 // "RID" of a single prompt, "RID_i" of several; the HTTP request's id stands for a rid that was not given.
 std::string request_id(const net::HttpRequest& http, const std::string& rid, std::size_t i, std::size_t count);
-// Everything of prompt number i of `count` but the prompt and its log-probabilities. Compiles its constraint.
+// Everything of prompt number i of `count` but the prompt, its log-probabilities and its constraint.
+RequestFields common_fields(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
+                            std::size_t count);
+// The same with the constraint, compiled.
 Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count);
 OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, const std::string& id_prefix, int n);
-
-// The cache's name space of a request: everything in it that separates prefixes.
-std::string cache_scope(const Service& service, const net::HttpRequest& http, std::string_view salt,
-                        std::string_view extra_key);
-// The priority of a request: its field, else the header x-priority.
-int priority_of(const net::HttpRequest& http, int field);
-
-// What a body's fields (OpenAiFields, GenerateItem) say of how a request is treated; not its prompt, nor what is to be
-// made of it.
-template <typename Fields>
-RequestFields treatment(const Call& call, const Fields& asked, std::string id) {
-  RequestFields fields;
-  fields.id = std::move(id);
-  fields.scope = cache_scope(call.service, call.http, asked.cache_salt, asked.extra_key);
-  fields.priority = priority_of(call.http, asked.priority);
-  fields.background = asked.background;
-  fields.tenant = KeyRing::tenant(call.http.headers);
-  fields.user = asked.user;
-  if (asked.deadline_ms) fields.deadline = std::chrono::milliseconds(*asked.deadline_ms);
-  return fields;
-}
 
 }  // namespace espalier::server

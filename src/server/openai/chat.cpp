@@ -4,17 +4,25 @@
 
 #include <algorithm>
 
-#include "base/log.h"
-#include "server/answer/answer_plan.h"
-#include "server/answer/call_constraint.h"
 #include "server/fields/request_names.h"
 #include "server/fields/sampling_fields.h"
+#include "server/prompt/sampling_defaults.h"
 #include "text/chat_template.h"
 
 namespace espalier::server {
 namespace {
 
 using B = ChatBody;
+
+Result<> read_input_ids(B& out, const Json& value, std::string_view place) {
+  ESP_TRY(out.turn.input_ids, as_token_ids(value, place));
+  return success();
+}
+
+Result<> read_separate_reasoning(B& out, const Json& value, std::string_view place) {
+  ESP_TRY(out.turn.separate_thinking, as_bool(value, place));
+  return success();
+}
 
 constexpr FieldRow<B> kRows[] = {
     {"max_completion_tokens",
@@ -25,8 +33,9 @@ constexpr FieldRow<B> kRows[] = {
     {"max_tokens", &B::max_tokens, "none", "the older name; max_completion_tokens wins", {1, 1e9}},
     {"logprobs", &B::logprobs, "false", "log-probabilities of the output's tokens"},
     {"top_logprobs", &B::top_logprobs, "0", "0..20 (--max-logprobs) likeliest tokens at every position", {0, 1e9}},
-    {"input_ids", &B::input_ids, "none", "token ids instead of rendering the messages"},
-    {"separate_reasoning", &B::separate_reasoning, "true", "reasoning_content apart from content (--reasoning-parser)"},
+    {"input_ids", &read_input_ids, "none", "token ids instead of rendering the messages"},
+    {"separate_reasoning", &read_separate_reasoning, "true",
+     "reasoning_content apart from content (--reasoning-parser)"},
     {"stream_reasoning", &B::stream_reasoning, "true", "in a stream as it comes; else in one piece"},
 };
 
@@ -62,31 +71,19 @@ std::vector<std::string> unknown_chat_fields(const Json& body) {
   return known.unknown_in(body);
 }
 
-SamplingParams chat_defaults(const ModelInfo& model, const ServerOptions& options) {
-  SamplingParams defaults;
-  if (options.sampling_defaults != "model") return defaults;
-  defaults.temperature = model.temperature.value_or(defaults.temperature);
-  defaults.top_p = model.top_p.value_or(defaults.top_p);
-  defaults.top_k = model.top_k.value_or(defaults.top_k);
-  defaults.min_p = model.min_p.value_or(defaults.min_p);
-  defaults.repetition_penalty = model.repetition_penalty.value_or(defaults.repetition_penalty);
-  // A file may hold anything; what it gets wrong is not the client's fault.
-  return defaults.validate(std::max(model.limits.vocabulary, 1)).ok() ? defaults : SamplingParams{};
-}
-
 Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, const SamplingParams& defaults) {
   ChatBody out;
   out.sampling = defaults;
   ESP_CHECK(refuse_unread_constraints(body, unknown_chat_fields(body)));
   ESP_CHECK(read_fields(body, openai_sampling_rows(), out.sampling));
   ESP_TRY(out.common, read_openai_fields(body, out.sampling));
-  out.has_ids = find_field(body, "input_ids") != nullptr;
-  if (!out.has_ids || find_field(body, "messages") != nullptr) {
-    ESP_TRY(out.prompt, parse_chat_prompt(body, options));
+  out.turn.has_ids = find_field(body, "input_ids") != nullptr;
+  if (!out.turn.has_ids || find_field(body, "messages") != nullptr) {
+    ESP_TRY(out.turn.prompt, parse_chat_prompt(body, options));
   }
   ESP_CHECK(read_fields(body, chat_rows(), out));
   ESP_CHECK(check_logprobs(out, options));
-  if (out.has_ids && out.input_ids.empty())
+  if (out.turn.has_ids && out.turn.input_ids.empty())
     return bad_request("input_ids is empty; it needs at least one token", "input_ids");
   out.sampling.max_new_tokens = out.max_completion_tokens ? out.max_completion_tokens : out.max_tokens;
   return out;
@@ -177,50 +174,6 @@ void ChatReply::write_logprobs(JsonWriter& json, const Choice& choice) {
   json.open('{').key("content").raw("[" + choice.logprobs[0] + "]").close('}');
 }
 
-namespace {
-
-// A template that knows no tools leaves them out: the answer says so, for it looks like one that was given them.
-void note_dropped_tools(const Call& call, const ChatPrompt& prompt, net::Headers& headers) {
-  if (prompt.tools.shown.is_null()) return;
-  const auto chat_template = call.model->need_template("messages");
-  if (!chat_template.ok() || (*chat_template)->mentions("tools")) return;
-  headers.set("warning", "199 espalier \"the model's chat template knows no tools: they were left out\"");
-  if (!call.service.told_tools.exchange(true)) {
-    log::warning("the chat template of {} knows no tools: those of requests are left out; this is said once",
-                 call.model->name());
-  }
-}
-
-// In which format an answer calls tools, and whether all of it has a form.
-struct CallForms {
-  const CallFormat* format = nullptr;
-  bool whole = false;
-};
-
-// Adds the constraint that calls need to the body's own.
-Result<CallForms> call_forms(const ServedModel& model, const ToolFields& tools, ConstraintFields& constraint) {
-  const bool asked = constraint.constraint.kind != Constraint::Kind::none;
-  if (!tools.offers()) return CallForms{nullptr, asked};
-  if (tools.choice == ToolFields::Choice::required) {
-    if (asked)
-      return bad_request(fmt::format("tool_choice forces a call, which does not go with {}", constraint.place),
-                         "tool_choice");
-    CallConstraint calls = required_calls(tools, model.call_format);
-    constraint.constraint = std::move(calls.constraint);
-    constraint.place = "tools";
-    return CallForms{calls.format, true};
-  }
-  if (!asked) {
-    if (auto calls = free_calls(tools, model.call_format)) {
-      constraint.constraint = std::move(calls->constraint);
-      constraint.place = "tools";
-    }
-  }
-  return CallForms{model.call_format, asked};
-}
-
-}  // namespace
-
 Result<Generation> chat(Call& call) {
   const ServerOptions& options = call.service.options;
   ESP_TRY(ChatBody body, parse_chat(call.body, options, chat_defaults(call.model->info(), options)));
@@ -228,26 +181,12 @@ Result<Generation> chat(Call& call) {
   forget_schemas(call);
   ESP_CHECK(call.model->check_name(body.common.model));
 
-  const ToolFields& tools = body.prompt.tools;
-  ESP_TRY(const CallForms forms, call_forms(*call.model, tools, body.common.constraint));
-  ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, 0, 1));
-  AnswerBefore before;
-  ChatTokens tokens;
-  if (body.has_ids) {
-    fields.prompt = std::move(body.input_ids);
-    before.prompt = fields.prompt;
-  } else {
-    ESP_TRY(tokens, encode_chat_turn(*call.model, body.prompt, options, call.model->thinking_format != nullptr));
-    fields.prompt = std::move(tokens.ids);
-    before.opening = tokens.opening;
-  }
-  AnswerPlan plan = plan_answer(call, before, forms.whole, forms.format, &tools);
-  if (fields.grammar) fields.thinking = plan.thinking;
-  fields.shown_special = plan.shown_special;
+  RequestFields fields = common_fields(call, body.common, body.sampling, 0, 1);
+  ESP_TRY(ChatReading reading, begin_chat_turn(call, body.turn, body.common.constraint, fields));
   fields.logprobs.enabled |= body.logprobs;
   fields.logprobs.top = body.top_logprobs;
   const auto names =
-      chat_names(body.has_ids ? "input_ids" : "messages",
+      chat_names(body.turn.has_ids ? "input_ids" : "messages",
                  body.max_completion_tokens || !body.max_tokens ? "max_completion_tokens" : "max_tokens");
   ESP_TRY(Request request, make_request(std::move(fields), call.model->limits(), names));
 
@@ -255,16 +194,14 @@ Result<Generation> chat(Call& call) {
   reply.object = "chat.completion";
   reply.chunk_object = "chat.completion.chunk";
   reply.logprobs = body.logprobs;
-  if (!body.separate_reasoning && (plan.reading.thinking == nullptr || !plan.reading.thinking->harmony))
-    plan.reading.thinking = nullptr;
-  reply.reading = std::move(plan.reading);
-  reply.only_calls = tools.offers() && tools.choice == ToolFields::Choice::required;
-  reply.tells_reasoning = body.separate_reasoning && call.model->thinking_format != nullptr;
+  reply.reading = std::move(reading.options);
+  reply.only_calls = reading.only_calls;
+  reply.tells_reasoning = reading.thinks;
   reply.stream_reasoning = body.stream_reasoning;
   reply.prompt_ids.push_back(request.prompt());
 
   Generation generation;
-  if (!body.has_ids) note_dropped_tools(call, body.prompt, generation.headers);
+  generation.headers = std::move(reading.headers);
   generation.dialect = Dialect::openai_chat;
   generation.stream = body.common.stream;
   if (!body.common.rid.empty()) generation.claimed_ids.push_back(request.id());

@@ -3,9 +3,9 @@
 // Threads: parse and reply as handler.h and Reply say. Fails: bad_request naming the field as OpenAI's API calls it.
 #pragma once
 
+#include "server/answer/chat_turn.h"
 #include "server/openai/body_fields.h"
 #include "server/openai/openai_reply.h"
-#include "server/prompt/chat_prompt.h"
 
 namespace espalier::server {
 
@@ -13,20 +13,17 @@ namespace espalier::server {
 struct ChatBody {
   OpenAiFields common;
   SamplingParams sampling;
-  ChatPrompt prompt;
-  std::vector<TokenId> input_ids;  // instead of rendering the messages
-  bool has_ids = false;
+  ChatTurn turn;
   std::optional<int> max_tokens, max_completion_tokens;
   bool logprobs = false;
   int top_logprobs = 0;
-  bool separate_reasoning = true, stream_reasoning = true;
+  bool stream_reasoning = true;
 };
 
 std::span<const FieldRow<ChatBody>> chat_rows();
 std::vector<std::string> unknown_chat_fields(const Json& body);
 // `defaults`: what a body that says nothing gets, from the model's generation_config.json.
 Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, const SamplingParams& defaults);
-SamplingParams chat_defaults(const ModelInfo& model, const ServerOptions& options);
 
 // The Reply of chat completions.
 class ChatReply final : public OpenAiReply {

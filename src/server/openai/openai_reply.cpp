@@ -1,13 +1,12 @@
 #include "server/openai/openai_reply.h"
 
 #include <fmt/format.h>
-#include <openssl/rand.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/json_text.h"  // utf8_sequence
+#include "server/answer/call_id.h"
 
 namespace espalier::server {
 
@@ -50,19 +49,6 @@ void OpenAiReply::tell_prompt_logprobs(Choice& choice, const PromptLogprobsEvent
   add_prompt_logprobs(choice, event);
 }
 
-namespace {
-
-// As OpenAI's look: clients take them for opaque, and some want 24 characters.
-std::string new_call_id() {
-  std::array<unsigned char, 12> bytes{};
-  RAND_bytes(bytes.data(), static_cast<int>(bytes.size()));
-  std::string id = "call_";
-  for (const unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
-  return id;
-}
-
-}  // namespace
-
 void OpenAiReply::apply(Choice& choice, const std::vector<AnswerEvent>& events) {
   for (const AnswerEvent& event : events) {
     if (const auto* text = std::get_if<TextPiece>(&event)) {
@@ -70,7 +56,7 @@ void OpenAiReply::apply(Choice& choice, const std::vector<AnswerEvent>& events) 
     } else if (const auto* thinking = std::get_if<ThinkingPiece>(&event)) {
       choice.reasoning += thinking->text;
     } else if (const auto* begun = std::get_if<CallBegun>(&event)) {
-      choice.calls.push_back({begun->id.empty() ? new_call_id() : begun->id, begun->name, {}});
+      choice.calls.push_back({begun->id.empty() ? new_call_id("call_") : begun->id, begun->name, {}});
       choice.pending.push_back({begun->index, true, {}});
     } else if (const auto* piece = std::get_if<ArgumentsPiece>(&event)) {
       choice.calls[static_cast<std::size_t>(piece->index)].arguments += piece->json;

@@ -1,4 +1,5 @@
 // POST /v1/programs: a program as data, compiled and run beside the engine.
+#include "server/answer/treatment.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
 #include "server/programs/program_delivery.h"
 #include "server/routes/handler.h"

@@ -1,6 +1,7 @@
 // Pins: /v1/cache/pin, /v1/cache/pins, /v1/cache/unpin. Who may call them: gate.h.
 #include <fmt/format.h>
 
+#include "server/answer/treatment.h"
 #include "server/openai/body_fields.h"  // cache_scope
 #include "server/prompt/chat_prompt.h"
 #include "server/routes/handler.h"

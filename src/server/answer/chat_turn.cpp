@@ -1,0 +1,83 @@
+#include "server/answer/chat_turn.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "server/answer/call_constraint.h"
+#include "text/chat_template.h"
+
+namespace espalier::server {
+namespace {
+
+// A template that knows no tools leaves them out: the answer says so, for it looks like one that was given them.
+void note_dropped_tools(const Call& call, const ChatPrompt& prompt, net::Headers& headers) {
+  if (prompt.tools.shown.is_null()) return;
+  const auto chat_template = call.model->need_template("messages");
+  if (!chat_template.ok() || (*chat_template)->mentions("tools")) return;
+  headers.set("warning", "199 espalier \"the model's chat template knows no tools: they were left out\"");
+  if (!call.service.told_tools.exchange(true)) {
+    log::warning("the chat template of {} knows no tools: those of requests are left out; this is said once",
+                 call.model->name());
+  }
+}
+
+// In which format an answer calls tools, and whether all of it has a form.
+struct CallForms {
+  const CallFormat* format = nullptr;
+  bool whole = false;
+};
+
+// Adds the constraint that calls need to the body's own.
+Result<CallForms> call_forms(const ServedModel& model, const ToolFields& tools, ConstraintFields& constraint) {
+  const bool asked = constraint.constraint.kind != Constraint::Kind::none;
+  if (!tools.offers()) return CallForms{nullptr, asked};
+  if (tools.choice == ToolFields::Choice::required) {
+    if (asked)
+      return bad_request(fmt::format("tool_choice forces a call, which does not go with {}", constraint.place),
+                         "tool_choice");
+    CallConstraint calls = required_calls(tools, model.call_format);
+    constraint.constraint = std::move(calls.constraint);
+    constraint.place = "tools";
+    return CallForms{calls.format, true};
+  }
+  if (!asked) {
+    if (auto calls = free_calls(tools, model.call_format)) {
+      constraint.constraint = std::move(calls->constraint);
+      constraint.place = "tools";
+    }
+  }
+  return CallForms{model.call_format, asked};
+}
+
+}  // namespace
+
+Result<ChatReading> begin_chat_turn(const Call& call, ChatTurn& turn, ConstraintFields& constraint,
+                                    RequestFields& fields) {
+  const ToolFields& tools = turn.prompt.tools;
+  ChatReading reading;
+  ESP_TRY(const CallForms forms, call_forms(*call.model, tools, constraint));
+  ESP_CHECK(constrain(call, constraint, fields));
+  const bool thinks = call.model->thinking_format != nullptr;
+  AnswerBefore before;
+  ChatTokens tokens;
+  if (turn.has_ids) {
+    fields.prompt = std::move(turn.input_ids);
+    before.prompt = fields.prompt;
+  } else {
+    ESP_TRY(tokens, encode_chat_turn(*call.model, turn.prompt, call.service.options, thinks));
+    fields.prompt = std::move(tokens.ids);
+    before.opening = tokens.opening;
+    note_dropped_tools(call, turn.prompt, reading.headers);
+  }
+  AnswerPlan plan = plan_answer(call, before, forms.whole, forms.format, &tools);
+  if (fields.grammar) fields.thinking = plan.thinking;
+  fields.shown_special = plan.shown_special;
+  if (!turn.separate_thinking && plan.reading.thinking != nullptr && !plan.reading.thinking->harmony)
+    plan.reading.thinking = nullptr;
+  reading.options = std::move(plan.reading);
+  reading.only_calls = tools.offers() && tools.choice == ToolFields::Choice::required;
+  reading.thinks = turn.separate_thinking && thinks;
+  return reading;
+}
+
+}  // namespace espalier::server

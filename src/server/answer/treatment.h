@@ -1,0 +1,35 @@
+// treatment.h: how a request is treated, as bodies of all dialects say it; not its prompt, nor what is to be made of it.
+// Threads: pure functions. Fails: never.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "espalier/request.h"
+#include "server/admission/keys.h"
+#include "server/routes/handler.h"
+
+namespace espalier::server {
+
+// The cache's name space of a request: everything in it that separates prefixes.
+std::string cache_scope(const Service& service, const net::HttpRequest& http, std::string_view salt,
+                        std::string_view extra_key);
+// The priority of a request: its field, else the header x-priority.
+int priority_of(const net::HttpRequest& http, int field);
+
+// `asked`: cache_salt, extra_key, priority, background, user and deadline_ms of a body.
+template <typename Fields>
+RequestFields treatment(const Call& call, const Fields& asked, std::string id) {
+  RequestFields fields;
+  fields.id = std::move(id);
+  fields.scope = cache_scope(call.service, call.http, asked.cache_salt, asked.extra_key);
+  fields.priority = priority_of(call.http, asked.priority);
+  fields.background = asked.background;
+  fields.tenant = KeyRing::tenant(call.http.headers);
+  fields.user = asked.user;
+  if (asked.deadline_ms) fields.deadline = std::chrono::milliseconds(*asked.deadline_ms);
+  return fields;
+}
+
+}  // namespace espalier::server
