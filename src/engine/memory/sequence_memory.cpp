@@ -99,7 +99,9 @@ bool SequenceMemory::take_slots_to_guess(Sequence& s, int length) {
   const int more = length - s.held.length();
   if (more <= 0) return true;
   make_place(s, more);
+  windows_.make_place(more, sequences_.running);
   if (s.held.grow(allocator_, more)) return true;
+  if (allocator_.free_slots() >= more) return false;  // of window slots there are too few
   metrics_.evicted_tokens.add(static_cast<std::uint64_t>(tree_.evict(more - allocator_.free_slots())));
   return s.held.grow(allocator_, more);
 }
