@@ -32,8 +32,12 @@ SequenceMemory::SequenceMemory(const CoreOptions& options, int slots, const Sequ
       windows_(window_slots_.get(), tree_, pins_, options.prefill_chunk,
                [&demand](const Sequence& s) { return demand.further(s); }) {}
 
-void SequenceMemory::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted) {
+void SequenceMemory::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, WindowCopier* windows,
+                            bool store_evicted) {
   disk_ = std::make_unique<DiskPrefixes>(std::move(tier), tree_, allocator_, copier, store_evicted);
+  if (windows == nullptr) return;
+  disk_->keep_windows(*windows, [this](int count) { windows_.make_place(count, sequences_.running); });
+  windows_.spare([this](std::vector<WindowUse>& uses) { disk_->add_window_uses(uses); });
 }
 
 // --- room ---
