@@ -216,13 +216,14 @@ void print(const PromptSet& set, const std::vector<Way>& ways, const Results& r,
 
 int bench_drafts(const EngineOptions& options, const DraftsArguments& a) {
   std::vector<Way> ways;
-  std::vector<std::string> names = {"none", "ngram", "tree"};
+  std::vector<std::string> names = {"none", "ngram", "tree", "NEXTN"};
   if (!options.draft_model.empty()) names.emplace_back("draft");
   for (const std::string& way : names) {
     EngineOptions o = options;
     o.speculative = way;
     if (way != "draft") o.draft_model.clear();
     auto engine = Engine::open(std::move(o));
+    if (!engine.ok() && way == "NEXTN" && engine.error().field == "speculative_algorithm") continue;  // it brings none
     if (!engine.ok()) return fail(engine.error());
     if (!(*engine)->tokenizer()) return fail(bad_request("bench drafts needs a model with a tokenizer"));
     ways.push_back({way, std::move(*engine)});

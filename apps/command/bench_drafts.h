@@ -15,7 +15,7 @@ struct DraftsArguments {
   bool json = false;
 };
 
-// With a draft model in the options that way is measured too. Returns the exit code: 1 also when tokens differ.
+// Where the checkpoint brings a layer that drafts, and with a draft model in the options, these ways are measured too. Returns the exit code: 1 also when tokens differ.
 int bench_drafts(const EngineOptions& options, const DraftsArguments& arguments);
 
 }  // namespace espalier::command

@@ -69,6 +69,7 @@ struct Engine::Impl {
   StatePool states;
   std::unique_ptr<PagePrefault> pages, window_pages;  // window_pages: null where all lies in one space
   std::unique_ptr<KvCopier> copier;
+  std::unique_ptr<WindowKvCopier> window_copier;  // null: all lies in one space
   std::unique_ptr<ChatTemplate> chat_template;
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<LoadedDraft> draft;   // null: no other model guesses
@@ -291,29 +292,23 @@ void Engine::Impl::run() {
                      std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.cache_save_seconds)));
 }
 
-// A block of the tier holds all of its tokens, which is not there where windows have slots of their own.
 void Engine::Impl::open_disk_cache() {
-  if (info.window_tokens > 0) {
-    if (options.cache_disk_bytes > 0)
-      info.disk_cache =
-          "nothing: layers that are read through a window have slots of their own; "
-          "--swa-full-tokens-ratio 1 gives them all of the pool's, and prefixes can go to disk";
-    return;
-  }
+  if (info.window_tokens > 0) window_copier = std::make_unique<WindowKvCopier>(kv.windows(), *team);
   copier = std::make_unique<KvCopier>(kv.tokens().layout(), kv.tokens().view(), *team,
                                       states.cells() > 0 ? &states : nullptr);
   const DiskCacheParts parts{options,
                              files,
                              *decoder,
-                             kv.tokens(),
+                             kv,
                              states,
                              *copier,
+                             window_copier.get(),
                              info.kv_type,
                              info.limits.vocabulary,
                              info.limits.pool_tokens};
   DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->wake(); });
   info.disk_cache = disk.description;
-  if (disk.tier) core->attach(std::move(disk.tier), *copier, disk.store_evicted);
+  if (disk.tier) core->attach(std::move(disk.tier), *copier, window_copier.get(), disk.store_evicted);
 }
 
 Stream Engine::Impl::admit(Request request) {

@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "model/decoder.h"
+#include "model/gguf_config.h"
 #include "model/hf_config.h"
 #include "model/small_pool.h"
 #include "model/weights/check.h"
 #include "tensor/decode.h"
+#include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
 #include "testing/golden_name.h"
@@ -39,18 +41,29 @@ TokenId largest(std::span<const float> row) {
 class EachDraftLayer : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    folder = testing::data("goldens/nextn/" + GetParam());
+    const std::string name = GetParam();
+    folder = testing::data("goldens/nextn/" + name.substr(0, name.find(".gguf")));
+    golden = nlohmann::json::parse(testing::read_file(folder / "nextn.json"));
+    if (name.ends_with(".gguf")) return open_gguf(testing::data("goldens/nextn/" + name));
     auto opened = SafetensorsFile::open_folder(folder);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     file = std::make_unique<SafetensorsFile>(std::move(opened).value());
-    golden = nlohmann::json::parse(testing::read_file(folder / "nextn.json"));
     auto read = load_hf_config(folder);
     ASSERT_TRUE(read.ok()) << read.error().message;
     config = std::move(read).value();
   }
+  void open_gguf(const std::filesystem::path& path) {
+    auto opened = GgufFile::open(path);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    auto read = read_gguf_config(*opened);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    config = std::move(read).value();
+    file = std::make_unique<GgufFile>(std::move(opened).value());
+    naming = Naming::gguf;
+  }
   std::unique_ptr<Decoder> load(bool drafts, Activations mode = Activations::f32) {
     config.spec.drafts = drafts;
-    auto decoder = Decoder::load(config.spec, Weights(*file, Naming::hf), {mode, 512}, team);
+    auto decoder = Decoder::load(config.spec, Weights(*file, naming), {mode, 512}, team);
     EXPECT_TRUE(decoder.ok()) << decoder.error().message;
     return std::move(decoder).value();
   }
@@ -60,7 +73,8 @@ class EachDraftLayer : public ::testing::TestWithParam<std::string> {
 
   ComputeTeam team{2};
   std::filesystem::path folder;
-  std::unique_ptr<SafetensorsFile> file;
+  std::unique_ptr<TensorFile> file;
+  Naming naming = Naming::hf;
   nlohmann::json golden;
   ModelConfig config;
 };
@@ -143,7 +157,12 @@ TEST_P(EachDraftLayer, RowsOfManySequencesAreTheSameBitsAsAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Nextn, EachDraftLayer,
-                         ::testing::Values("nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next"),
+                         ::testing::Values("nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next", "nextn-mimo",
+                                           "nextn-mimo-v2", "nextn-ernie", "nextn-ling", "nextn-exaone-moe",
+                                           "nextn-nemotron-h", "nextn-hy-v3", "nextn-cohere2-moe", "nextn-longcat",
+                                           "nextn-deepseek-v3.gguf", "nextn-glm4-moe.gguf", "nextn-qwen3-next.gguf",
+                                           "nextn-mimo-v2.gguf", "nextn-exaone-moe.gguf", "nextn-nemotron-h.gguf",
+                                           "nextn-cohere2-moe.gguf"),
                          testing::golden_name);
 
 TEST(DraftLayer, ACheckpointWithoutOneIsRefusedByASentence) {

@@ -51,12 +51,15 @@ struct Layer {
 // [embedding of a token | what the model made of the token before, behind the last norm], both normed. Applied again to
 // what it made itself it guesses further.
 // Roles: nextn.eh_proj, nextn.enorm, nextn.hnorm, nextn.shared_head_norm; nextn.embed_tokens and nextn.shared_head_head
-// where the file has them; those of the layer.
+// where the file has them, else the model's are used; those of the layer.
 // Source: DeepSeek-V3 (arXiv 2412.19437), section 2.2.
 struct DraftLayer {
   Layer layer;
   Names names;
-  bool ends_apart = false;  // HF: what is not of the layer itself stands outside its prefix
+  bool ends_apart = false;     // HF: what is not of the layer itself stands outside its prefix
+  bool row_first = false;      // the matrix reads [row | embedding]
+  bool before_norm = false;    // rows are those before the last norm, the model's and its own
+  bool norm_may_lack = false;  // HF: where it does, the model's last norm stands before the head
 };
 
 // One architecture with its numbers: layers, and what stands before and behind them.

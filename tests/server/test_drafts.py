@@ -76,7 +76,7 @@ class OwnLayer(unittest.TestCase):
     """Checkpoints that bring a layer which predicts further tokens: with recurrent layers and without."""
 
     def test_the_layer_changes_no_answer_and_its_guesses_come_true(self):
-        for name in ("nextn-glm4-moe", "nextn-qwen3-next"):
+        for name in ("nextn-glm4-moe", "nextn-qwen3-next", "nextn-mimo-v2", "nextn-glm4-moe.gguf"):
             model = SOURCE / "tests" / "data" / "goldens" / "nextn" / name
             with Server(model=model) as server:
                 plain, formed = answers(server), [told(server.generate(**body))[:2] for body in constrained()]

@@ -1,9 +1,10 @@
 """What an operator sees: log lines and their figures, gauges, resolved settings, keys that are empty by accident."""
 import json
+import tempfile
 import time
 import unittest
 
-from harness import Server
+from harness import MODEL, Server
 
 SHORT = {"input_ids": [1], "sampling_params": {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True}}
 LONG = {"input_ids": [1], "stream": True, "sampling_params": {"temperature": 0, "max_new_tokens": 500, "ignore_eos": True}}
@@ -103,6 +104,33 @@ class Figures(unittest.TestCase):
                 self.assertGreaterEqual(info[key], least, key)
             for key in ("kv_cache_dtype", "isa", "quantization", "schedule_policy"):
                 self.assertNotIn(info[key], ("", "auto"), key)
+
+    def test_layers_with_windows_go_to_disk_and_come_back(self):
+        model = MODEL.parent / "gemma3-v5"
+        texts = [[(i * k) % 290 + 8 for i in range(230)] for k in range(3, 19)]
+        sampling = {"temperature": 0, "max_new_tokens": 6, "ignore_eos": True}
+
+        def answers(server):
+            return [server.generate(input_ids=t, sampling_params=sampling, return_logprob=True) for t in texts]
+
+        def said(replies):
+            return [(r["output_ids"], r["meta_info"]["output_token_logprobs"]) for r in replies]
+
+        with Server("--cache-disk", "0", model=model) as server:
+            plain = said(answers(server))
+        with tempfile.TemporaryDirectory() as folder:
+            flags = ("--cache-dir", folder, "--cache-disk", "64M", "--max-total-tokens", "2048", "--max-running-requests", "2",
+                     "--swa-full-tokens-ratio", "0.2", "--chunked-prefill-size", "64")
+            with Server(*flags, model=model) as server:
+                self.assertRegex(server.text(), r"windows .*slots")
+                for _ in range(3):  # four thousand tokens in turn: who comes again was evicted
+                    self.assertEqual(said(answers(server)), plain)
+                self.assertGreater(server.metric("espalier_prefix_cache_disk_loaded_tokens_total"), 0)
+                self.assertEqual(server.stop(), 0)
+            with Server(*flags, model=model) as server:  # another process finds what this one left
+                replies = answers(server)
+                self.assertEqual(said(replies), plain)
+                self.assertGreater(sum(r["meta_info"]["cached_tokens"] for r in replies), 0)
 
     def test_the_rate_of_generation_is_shown_while_there_is_work(self):
         with Server() as server:

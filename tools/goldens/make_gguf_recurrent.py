@@ -6,7 +6,7 @@ the test reads. Needs numpy and gguf.
 import json, struct, sys, re, os
 import numpy as np, gguf
 from gguf import GGMLQuantizationType as T
-SRC, OUT = (sys.argv[1].rstrip('/') + '/', sys.argv[2].rstrip('/'))
+SRC, OUT = (sys.argv[1].rstrip('/') + '/', sys.argv[2].rstrip('/')) if __name__ == '__main__' else ('', '')
 
 def load(n):
     raw = open(SRC + n + '/model.safetensors', 'rb').read()
@@ -49,6 +49,8 @@ def mamba_names(stem):
     return {stem + '.in_proj': 'ssm_in', stem + '.conv1d': 'ssm_conv1d', stem + '.x_proj': 'ssm_x', stem + '.dt_proj': 'ssm_dt', stem + '.norm': 'ssm_norm', stem + '.out_proj': 'ssm_out', stem + '.dt_layernorm': 'ssm_dt_norm', stem + '.b_layernorm': 'ssm_b_norm', stem + '.c_layernorm': 'ssm_c_norm'}
 
 def convert(n, arch, names, keys, edit, heads=0, kv=0):
+    if not OUT:
+        return  # another script uses what is here
     c = json.load(open(SRC + n + '/config.json'))
     t = load(n)
     out = {}

@@ -7,6 +7,8 @@
 // Only whole blocks of tokens are stored; runs too short to be read faster than computed are not (transfer_rates.h).
 // Snapshots of recurrent states are stored as they leave the tree (state_path.h), and a prefix is loaded up to one: keys
 // and values that the tree lacks, and the state.
+// What is read through a window is stored beside the tokens as it leaves the tree, before them or with them (disk_windows.h), and a
+// prefix is loaded up to where all is there that its next row reads.
 //
 // Units:   tokens, positions. Threads: the engine thread. Fails: never: what cannot be had is computed.
 // Order:   tree, allocator and copier outlive it.
@@ -15,14 +17,17 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cache/disk/disk_tier.h"
+#include "cache/disk/disk_windows.h"
 #include "cache/disk/state_path.h"
 #include "cache/tree/radix_tree.h"
+#include "cache/tree/tree_windows.h"
 
 namespace espalier {
 
@@ -60,6 +65,8 @@ class DiskPrefixes final : public EvictionObserver {
   DiskPrefixes(std::unique_ptr<DiskTier> tier, RadixTree& tree, SlotAllocator& allocator, SlotCopier& copier,
                bool store_evicted = true);
   ~DiskPrefixes() override;
+  // Of a model with window slots and without states. Call before anything else.
+  void keep_windows(WindowCopier& copier, DiskWindows::MakeRoom make_room);
 
   // Whether the request should wait because more of its prefix is being read; begins to read it if that pays.
   bool wait_for(const LoadRequest& request, DiskMemory& memory);
@@ -81,15 +88,19 @@ class DiskPrefixes final : public EvictionObserver {
   void for_each_state(F&& visit) const {  // that loads have a share of
     for (const Load& load : loads_) visit(load.state);
   }
+  void add_window_uses(std::vector<WindowUse>& to) const;  // what loads have brought and the next rows will read
   DiskTier& tier() { return *tier_; }
 
   void evicting(const RadixTree& tree, NodeHandle node, int first_evicted_position) override;
   void evicting_state(const RadixTree& tree, NodeHandle node, int position, int cell) override;
+  void evicting_windows(const RadixTree& tree, NodeHandle node, int begin, int end) override;
 
  private:
   struct Load {
-    DiskTier::LoadId id = 0;         // of the last tokens, or of the state
-    DiskTier::LoadId tokens_id = 0;  // of the tokens before the state, if there are any
+    DiskTier::LoadId id = 0;         // of the last tokens, the state, or the last group of a window
+    DiskTier::LoadId tokens_id = 0;  // of the tokens before these, if there are any
+    std::vector<DiskWindows::Reading> windows;
+    bool has(DiskTier::LoadId load) const;
     std::string scope;
     std::vector<TokenId> tokens;  // up to where it will hold them
     PinnedPrefix pin;             // up to where it holds them
@@ -108,24 +119,32 @@ class DiskPrefixes final : public EvictionObserver {
   // What would be read for a request: tokens up to `end`, and where a state is kept, the one behind them.
   struct Plan {
     int end = 0, from = 0;  // tokens; the first block that is read of them
+    int held = 0;           // tokens that the tree has, of use or not
     DiskTier::Ranges tokens, state;
-    int files() const { return static_cast<int>(tokens.size() + state.size()); }
+    std::vector<DiskWindows::GroupRead> windows;
+    int files() const;
     int tokens_read() const;
+    void keep_tokens(int count);  // reads no blocks behind so many
   };
 
   Load* load_for(const LoadRequest& request);
   Plan plan_of(const LoadRequest& request) const;
   Plan plan_to_state(const LoadRequest& request) const;
+  void add_windows(const LoadRequest& request, Plan& plan) const;
   bool begin(const LoadRequest& request, const Plan& plan);
   void stop(const Load& load);
   bool place(Load& load, std::span<const std::byte> blocks, int first_block, int end);
   bool place_state(Load& load, const DiskTier::Loaded& piece);
+  bool place_window(Load& load, const DiskTier::Loaded& piece);
   void take(const DiskTier::Loaded& piece);
   std::optional<OwnedSlots> take_slots(int count, SlotCursor& cursor);
   Path path_to(NodeHandle node, int end, int slots_from) const;
   DiskTier::Store store(std::string_view scope, const Path& path, DiskTier::Piece piece,
                         DiskTier::WaitLimit wait_limit);
   bool store_state(const SnapshotView& snapshot, DiskTier::WaitLimit wait_limit);
+  void store_lost_windows(NodeHandle node, int cut);
+  static int window_end(const RadixTree::NodeView& view, int end);
+  bool store_windows(NodeHandle node, int first, int end, DiskTier::WaitLimit wait_limit, bool only_if_it_pays);
   StateBlocks blocks_of(int position) const;
   std::vector<NodeHandle> nodes_by_use() const;
 
@@ -133,6 +152,7 @@ class DiskPrefixes final : public EvictionObserver {
   RadixTree& tree_;
   SlotAllocator& allocator_;
   SlotCopier& copier_;
+  std::optional<DiskWindows> windows_;  // none: all lies in one space
   const bool store_evicted_;
   bool paused_ = false;
   std::vector<Load> loads_;
@@ -140,10 +160,11 @@ class DiskPrefixes final : public EvictionObserver {
 
   // Of the leaf that was evicted from last: everything from this block on is stored (or was dropped). Pools that are
   // full evict a token here and a token there; this makes all but one of 16 of those calls cost nothing.
-  struct {
+  struct Stored {
     std::uint32_t node = UINT32_MAX;
     int end = 0, stored_from = 0;
-  } last_;
+  };
+  Stored last_, last_windows_;  // of windows: positions
 };
 
 }  // namespace espalier

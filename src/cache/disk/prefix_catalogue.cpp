@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "cache/disk/state_path.h"
+#include <limits>
 
 namespace espalier {
 namespace {
@@ -73,6 +72,35 @@ std::vector<int> PrefixCatalogue::states(std::string_view scope, std::span<const
   });
   std::reverse(positions.begin(), positions.end());
   return positions;
+}
+
+std::vector<WindowGroup> PrefixCatalogue::window_groups(std::string_view scope, std::span<const TokenId> tokens) const {
+  std::array<TokenId, kBlockTokens> follow;
+  follow.fill(kWindowFollows);
+  std::vector<WindowGroup> groups;
+  const auto look_behind = [&](std::uint32_t b, int blocks) {
+    const std::uint32_t parent = child(b, follow, 0);
+    if (parent == none) return;
+    const auto behind = tokens.subspan(static_cast<std::size_t>(blocks) * kBlockTokens);
+    Key least{parent, {}};
+    least.tokens.fill(std::numeric_limits<TokenId>::min());
+    for (auto at = places_.lower_bound(least); at != places_.end() && at->first.parent == parent; ++at) {
+      const auto& key = at->first.tokens;
+      const auto tail = std::span(key.begin() + 1, std::find(key.begin() + 1, key.end(), kFiller));
+      if (tail.size() > behind.size() || !std::ranges::equal(tail, behind.first(tail.size()))) continue;
+      if (key[0] < kTokensSkipped || key[0] >= kTokensSkipped + kGroupTokens) continue;  // not of our making
+      const WindowGroup group{blocks * kBlockTokens + static_cast<int>(tail.size()), key[0] - kTokensSkipped};
+      if (group.end > 0 && group.tokens() > 0) groups.push_back(group);
+    }
+  };
+  const auto root = scopes_.find(scope);
+  if (root != scopes_.end()) look_behind(root->second, 0);
+  walk(scope, tokens, [&](int i, std::uint32_t b) {
+    look_behind(b, i + 1);
+    return true;
+  });
+  std::ranges::sort(groups, {}, &WindowGroup::end);
+  return groups;
 }
 
 std::vector<bool> PrefixCatalogue::held(std::string_view scope, std::span<const TokenId> tokens) const {

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "cache/disk/prefix_file.h"
+#include "cache/disk/window_path.h"
 #include "espalier/error.h"
 #include "espalier/types.h"
 
@@ -56,6 +57,10 @@ class PrefixCatalogue {
   // At which positions of `tokens` the state is known (state_path.h), the last one first; not whether all of it can be
   // read.
   std::vector<int> states(std::string_view scope, std::span<const TokenId> tokens) const;
+
+  // Of which groups of `tokens` (window_path.h) what a window reads is known, in the order of their ends; not whether all of it can be
+  // read.
+  std::vector<WindowGroup> window_groups(std::string_view scope, std::span<const TokenId> tokens) const;
 
   // For each whole block of `tokens`, whether a file holds it or is about to. Shorter when nothing deeper is known.
   std::vector<bool> held(std::string_view scope, std::span<const TokenId> tokens) const;

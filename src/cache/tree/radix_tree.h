@@ -156,6 +156,8 @@ class EvictionObserver {
   virtual void evicting(const RadixTree& tree, NodeHandle node, int first_evicted_position) = 0;
   // And of every snapshot: of the state after `position` tokens, which stands in the node.
   virtual void evicting_state(const RadixTree& /*tree*/, NodeHandle /*node*/, int /*position*/, int /*cell*/) {}
+  // And of the window slots of positions [begin, end), all in the node, where a sequence may go on behind them.
+  virtual void evicting_windows(const RadixTree& /*tree*/, NodeHandle /*node*/, int /*begin*/, int /*end*/) {}
 };
 
 // The prefixes that are held, by scope and tokens; owns their slots, and evicts the unpinned.
@@ -223,6 +225,7 @@ class RadixTree : private TreeNodes {
   ExtentList extents(NodeHandle handle) const;  // of the node alone; empty when stale
 
   void observe(EvictionObserver* observer) { snapshots_.observe(observer_ = observer); }
+  void window_slots_came() { ++version_; }  // what it holds has more of them than before
   TreeStatistics statistics() const;
   int held_tokens() const { return static_cast<int>(evictable_ + protected_); }
   int evictable_tokens() const { return static_cast<int>(evictable_); }

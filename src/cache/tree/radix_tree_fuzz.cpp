@@ -1,11 +1,12 @@
 // The bytes are a program over one small pool and tree; after every operation all invariants must hold.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
 #include <vector>
 
-#include "cache/tree/radix_tree.h"
+#include "cache/tree/tree_windows.h"
 
 namespace espalier {
 namespace {
@@ -46,12 +47,16 @@ std::vector<TokenId> some_tokens(Bytes& bytes) {
 
 class Program {
  public:
-  Program(EvictionKind kind, bool with_states)
-      : with_states_(with_states), tree_(pool_, kind, with_states ? &cells_ : nullptr) {}
+  Program(EvictionKind kind, bool with_states, bool with_windows)
+      : with_states_(with_states),
+        with_windows_(with_windows),
+        pool_(200, with_windows ? &windows_ : nullptr),
+        tree_(pool_, kind, with_states ? &cells_ : nullptr) {}
 
   void step(Bytes& bytes) {
     int code = bytes.next();
     Sequence& s = sequences_[bytes.next() % std::size(sequences_)];
+    if (with_windows_ && code % 8 == 7) return windows(bytes, s);
     switch (code % (with_states_ ? 13 : 10)) {
       case 0: {
         auto tokens = some_tokens(bytes);
@@ -71,6 +76,7 @@ class Program {
         auto tokens = some_tokens(bytes);
         auto got = pool_.allocate(static_cast<int>(tokens.size()), s.cursor);
         if (!got) break;
+        if (with_windows_) windows_.give(got->extents(), window_cursor_);  // or there are none left
         s.slots.append(std::move(*got));
         s.pending.insert(s.pending.end(), tokens.begin(), tokens.end());
         break;
@@ -108,6 +114,7 @@ class Program {
         auto tokens = some_tokens(bytes);
         Peek peek = tree_.peek({"", tokens});
         demand(peek.length == tree_.match({"", tokens}).length);
+        if (with_windows_) demand(peek.length <= tree_.peek({"", tokens}, {.with_window = false}).length);
         break;
       }
       case 8:
@@ -141,10 +148,28 @@ class Program {
   }
 
  private:
+  // What is read through windows comes and goes.
+  void windows(Bytes& bytes, const Sequence& s) {
+    const WindowUse use{&s.pin, bytes.next() % 40};
+    const std::span<const WindowUse> in_use(&use, s.pin.valid() ? 1 : 0);
+    const int kept = TreeWindows(tree_).in_use(in_use);
+    if (bytes.next() % 2 == 0) {
+      TreeWindows::evict(tree_, bytes.next() % 32, in_use);
+      demand(TreeWindows(tree_).in_use(in_use) == kept);
+    } else if (s.pin.valid() && s.pin.length() > 0) {  // one of a prefix comes back, as from disk
+      const Slot slot = tree_.extents(s.pin).slot_at(bytes.next() % s.pin.length());
+      if (windows_.of(slot) < 0) windows_.give(ExtentList(Extent{slot, 1}), window_cursor_);
+      tree_.window_slots_came();
+    }
+    demand(tree_.check().ok() && windows_.check(pool_).ok());
+  }
+
   bool valid_state(const Sequence& s) const { return s.state && !tree_.holds_state(s.state.index()); }
 
-  const bool with_states_;
-  SlotAllocator pool_{200};
+  const bool with_states_, with_windows_;
+  WindowSlots windows_{200, 64, {[](int position) { return std::max(position - 5, 0); }, 6}};
+  SlotCursor window_cursor_;
+  SlotAllocator pool_;
   StateCells cells_{9};
   RadixTree tree_;
   Sequence sequences_[5];
@@ -158,7 +183,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr espalier::EvictionKind kinds[] = {espalier::EvictionKind::lru, espalier::EvictionKind::lfu,
                                               espalier::EvictionKind::cost};
   const int first = bytes.next();
-  espalier::Program program(kinds[first % 3], first / 3 % 2 == 1);
+  espalier::Program program(kinds[first % 3], first / 3 % 2 == 1, first / 6 % 2 == 1);
   while (!bytes.empty()) program.step(bytes);
   return 0;
 }

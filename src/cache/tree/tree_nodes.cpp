@@ -80,6 +80,7 @@ TreeNodes::NodeView TreeNodes::view(std::uint32_t n) const {
   if (!node.is_root()) result.tokens = {tokens_of(node), static_cast<std::size_t>(node.length())};
   result.use = {node.last_use, node.hits, node.begin, node.end};
   result.pinned = node.is_protected();
+  result.leaf = node.first_child == none;
   return result;
 }
 

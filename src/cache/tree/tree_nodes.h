@@ -43,6 +43,7 @@ class TreeNodes {
     std::span<const TokenId> tokens;  // [end - begin]
     NodeUse use;
     bool pinned = false;
+    bool leaf = false;
   };
   bool alive(NodeHandle handle) const;
 

@@ -134,8 +134,12 @@ int TreeWindows::evict(RadixTree& tree, int wanted, std::span<const WindowUse> i
   }
   std::ranges::sort(pieces);
   int freed = 0;
-  for (std::size_t i = 0; i < pieces.size() && freed < wanted; ++i)
-    freed += slots->drop(tree.slots_between(pieces[i].node, pieces[i].begin, pieces[i].end));
+  for (std::size_t i = 0; i < pieces.size() && freed < wanted; ++i) {
+    const Piece& piece = pieces[i];
+    if (tree.observer_ != nullptr && piece.rank > 0)
+      tree.observer_->evicting_windows(tree, tree.handle(piece.node), piece.begin, piece.end);
+    freed += slots->drop(tree.slots_between(piece.node, piece.begin, piece.end));
+  }
   if (freed > 0) ++tree.version_;
   tree.counters_.evicted_windows += freed;
   return freed;

@@ -28,6 +28,11 @@ CoreOptions guessing(CoreOptions o = options(), int forced = 4) {
   return o;
 }
 
+CoreOptions apart(CoreOptions o, int window_slots) {
+  o.window_slots = window_slots;
+  return o;
+}
+
 CoreOptions eager(CoreOptions o) {
   o.conservativeness = 0.0;  // admits as if nobody would say anything, so that the pool runs full
   return o;
@@ -129,6 +134,51 @@ TEST_P(ByTheModelsOwnLayer, RandomArrivalsAndDeparturesKeepEveryInvariant) {
   EXPECT_GT(harness.metrics.drafted_tokens.value(), 0u);
 }
 
+bool reads_through_windows(GoldenModel& model) {
+  return windows_of(model.parts().seen, INT32_MAX).seen.rule != Visibility::Rule::all;
+}
+
+TEST_P(ByTheModelsOwnLayer, WindowSlotsOfTheirOwnChangeNoAnswer) {
+  GoldenModel without(name(), Activations::f32, 2), with(name(), Activations::f32, 2, 600, true);
+  if (!reads_through_windows(with)) GTEST_SKIP() << "this one reads all of a text";
+  const Answers plain = burst(without, options(), 8192, KvType::f32);
+  const Guesses g = answers_alike(with, plain, apart(guessing(), 2048), 8192, KvType::f32, "many");
+  EXPECT_GT(g.true_ones, 50u);
+  const Guesses few = answers_alike(with, plain, apart(guessing(options(16)), 160), 8192, KvType::f32, "few");
+  EXPECT_GT(few.true_ones, 0u);
+  const Guesses both =
+      answers_alike(with, plain, apart(guessing(eager(options(16)), 3), 160), 260, KvType::f32, "few of both");
+  EXPECT_GT(both.retractions, 0u);
+  EXPECT_GT(both.true_ones, 0u);
+}
+
+// In steps that nobody foresees, in little memory of either space: each request says what it says alone.
+TEST_P(ByTheModelsOwnLayer, RequestsAtRandomInFewWindowSlotsSayWhatTheySayAlone) {
+  GoldenModel without(name(), Activations::f32), with(name(), Activations::f32, 1, 600, true);
+  if (!reads_through_windows(with)) GTEST_SKIP() << "this one reads all of a text";
+  std::mt19937_64 rng{testing::seed()};
+  const auto system = random_tokens(rng, 40, with.vocabulary);
+  CoreOptions o = apart(guessing(options(24), 3), 128);
+  o.conservativeness = 0.2;
+  CoreHarness alone(without, options(), 4096), harness(with, o, 500);
+  harness.attach_layer(with);
+  for (int i = 0; i < 80; ++i) {
+    RequestFields fields = random_request(rng, rng() % 2 ? system : std::vector<TokenId>{}, 90, with.vocabulary);
+    fields.sampling.temperature = rng() % 2 ? 0 : 1;
+    fields.sampling.seed = rng();
+    alone.add(fields);
+    alone.run();
+    harness.add(fields);
+    for (auto steps = rng() % 8; steps > 0; --steps) harness.step();
+  }
+  harness.run();
+  expect_all_finished(harness);
+  EXPECT_EQ(harness.answers, alone.answers);
+  EXPECT_GT(harness.metrics.accepted_tokens.value(), 0u);
+  EXPECT_TRUE(harness.core.flush_cache());
+  EXPECT_EQ(harness.core.status().free_window_tokens, 128);
+}
+
 // Left to itself, without forced lengths: whatever the clock makes it do, the answers stay.
 TEST_P(ByTheModelsOwnLayer, AdaptiveLengthsChangeNoAnswer) {
   GoldenModel without(name(), Activations::int8), with(name(), Activations::int8, 1, 600, true);
@@ -137,7 +187,8 @@ TEST_P(ByTheModelsOwnLayer, AdaptiveLengthsChangeNoAnswer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Nextn, ByTheModelsOwnLayer,
-                         ::testing::Values("nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next"),
+                         ::testing::Values("nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next", "nextn-mimo-v2",
+                                           "nextn-exaone-moe", "nextn-nemotron-h"),
                          testing::golden_name);
 
 }  // namespace

@@ -92,7 +92,8 @@ TEST_F(EngineWithDraftModel, AnswersAsWithoutAlsoFromDisk) {
 }
 
 TEST_F(EngineWithDraftModel, ALayerOfTheCheckpointsOwnAnswersAsWithoutAlsoFromDisk) {
-  for (const char* model : {"nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next"}) {
+  for (const char* model : {"nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next", "nextn-mimo", "nextn-ernie",
+                            "nextn-glm4-moe.gguf", "nextn-qwen3-next.gguf"}) {
     options.model_path = testing::data(std::string("goldens/nextn/") + model).string();
     options.draft_model.clear();
     options.cache_scratch.clear();

@@ -80,10 +80,21 @@ std::string computed_print(const DiskCacheParts& parts) {
   const KvRun run{0, kTokens};
   BatchSequence sequence{0, kTokens, 0, std::span(&run, 1)};
   sequence.state_out = parts.states.cells() > 0 ? parts.states.at(0) : nullptr;
-  parts.decoder.forward({tokens, slots, std::span(&sequence, 1), {}}, parts.kv.view());
+  Batch batch{tokens, slots, std::span(&sequence, 1), {}};
+  if (parts.window_copier != nullptr) {
+    sequence.window_runs = std::span(&run, 1);
+    batch.window_slots = slots;
+  }
+  parts.decoder.forward(batch, parts.kv.view());
+  const ExtentList last(Extent{kTokens - kBlockTokens, kBlockTokens});
   std::vector<std::byte> bytes(parts.copier.block_bytes());
-  parts.copier.copy_out(ExtentList(Extent{kTokens - kBlockTokens, kBlockTokens}), bytes, bytes.size());
+  parts.copier.copy_out(last, bytes, bytes.size());
   std::string print = fmt::format("{:016x}", checksum(bytes));
+  if (parts.window_copier != nullptr) {
+    bytes.resize(parts.window_copier->window_block_bytes());
+    parts.window_copier->copy_window_out(last, bytes);
+    print += fmt::format("{:016x}", checksum(bytes));
+  }
   if (sequence.state_out != nullptr) print += fmt::format("{:016x}", checksum(parts.states.bytes_of(0)));
   return print;
 }
@@ -97,9 +108,13 @@ std::string size_text(std::int64_t bytes) {
 
 std::string disk_cache_key(const DiskCacheParts& p) {
   std::string fields;
-  for (const TokenField& f : p.decoder.keeps().per_token)
-    fields += fmt::format("{}{}x{}x{}", fields.empty() ? "" : "+", f.heads, f.key_dim,
-                          f.latent ? "latent" : std::to_string(f.value_dim));
+  const KvView view = p.kv.view();
+  for (std::size_t i = 0; i < view.layers.size(); ++i) {
+    const TokenField& f = p.decoder.keeps().per_token[i];
+    fields += fmt::format("{}{}x{}x{}{}", fields.empty() ? "" : "+", f.heads, f.key_dim,
+                          f.latent ? "latent" : std::to_string(f.value_dim),
+                          !view.in_window_slots.empty() && view.in_window_slots[i] != 0 ? "w" : "");
+  }
   return fmt::format(
       "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; state {}; numerics {}; "
       "computed {}",
@@ -117,10 +132,14 @@ DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, s
   tier.keep = keep;
   // A state takes blocks too, and each is named by tokens: where tokens store little, blocks are larger than they need.
   constexpr std::size_t kMostStateBlocks = 1024;
-  tier.block_bytes = std::max(p.copier.block_bytes(), p.states.cell_bytes() / kMostStateBlocks);
+  constexpr std::size_t kMostWindowBlocks = 16;  // of a block's tokens
+  const std::size_t window_bytes = p.window_copier != nullptr ? p.window_copier->window_block_bytes() : 0;
+  tier.block_bytes =
+      std::max({p.copier.block_bytes(), p.states.cell_bytes() / kMostStateBlocks, window_bytes / kMostWindowBlocks});
   cache.store_evicted = o.cache_disk_bytes > 0;
   // Without a tier for what is evicted, what is saved is never larger than the pools (and their headers).
   const auto pool_bytes = static_cast<std::uint64_t>(p.pool_tokens) / kBlockTokens * tier.block_bytes +
+                          2 * p.kv.windows().bytes() +
                           static_cast<std::uint64_t>(p.states.cells()) * (p.states.cell_bytes() + 2 * tier.block_bytes);
   tier.capacity =
       cache.store_evicted ? static_cast<std::uint64_t>(o.cache_disk_bytes) : pool_bytes + pool_bytes / 8 + (64 << 20);

@@ -1,7 +1,7 @@
 // disk_cache.h: whether prefixes go to disk, where, and which of them this engine may use again.
 //
 // The key names everything that keys and values depend on: the weights' files (sizes, times, sampled bytes of every
-// tensor and of the headers), tokenizer, instruction set, activations, KV type and shape, size of a recurrent state,
+// tensor and of the headers), tokenizer, instruction set, activations, KV type and shape, what lies in window slots, size of a recurrent state,
 // version of the numerics and of the files' form, and the bits that this very engine computes for a short text. So a file of another model, machine
 // or version is never looked at; docs/decisions/cache-tiers.md says why sampling is enough.
 //
@@ -25,9 +25,10 @@ struct DiskCacheParts {
   const EngineOptions& options;
   const ModelFiles& files;
   Decoder& decoder;
-  KvPool& kv;
+  KvPools& kv;
   const StatePool& states;
   KvCopier& copier;
+  WindowKvCopier* window_copier;  // null: all lies in one space
   std::string_view kv_type;
   int vocabulary, pool_tokens;
 };

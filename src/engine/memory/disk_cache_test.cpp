@@ -32,16 +32,17 @@ class TieredCore : public testing::CoreHarness {
   TieredCore(GoldenModel& model, CoreOptions options, int slots, KvType type, const std::filesystem::path& folder,
              FileFault fault = {})
       : CoreHarness(model, std::move(options), slots, type),
-        layout_(model.layout(type)),
-        copier_(layout_, pool().view(), model.team) {
+        copier_(pool().layout(), pool().view(), model.team),
+        window_copier_(window_pool(), model.team) {
     DiskTierOptions tier;
     tier.base = folder;
     tier.keep = true;
     tier.key = "test";
     tier.capacity = 256 << 20;
-    tier.block_bytes = copier_.block_bytes();
+    tier.block_bytes = std::max(copier_.block_bytes(), window_copier_.window_block_bytes() / 16);
     tier.fault = std::move(fault);
-    core.attach(DiskTier::open(std::move(tier), metrics.disk).value(), copier_, true);
+    core.attach(DiskTier::open(std::move(tier), metrics.disk).value(), copier_,
+                window_pool().bytes() > 0 ? &window_copier_ : nullptr, true);
   }
   void run() {
     for (int i = 0; i < 200'000 && !core.idle(); ++i)
@@ -51,8 +52,8 @@ class TieredCore : public testing::CoreHarness {
   static DiskTier::Time soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
 
  private:
-  CacheLayout layout_;
   KvCopier copier_;
+  WindowKvCopier window_copier_;
 };
 
 // Every second one is sampled with a seed, the others stay greedy.
@@ -92,20 +93,23 @@ Answers alone(GoldenModel& model, KvType type) {
   return all;
 }
 
-class SameBitsFromDisk : public ::testing::TestWithParam<std::tuple<const char*, Activations, KvType>> {
+class SameBitsFromDisk : public ::testing::TestWithParam<std::tuple<const char*, Activations, KvType, int>> {
  protected:
   testing::TestFolder folder_{testing::TestFolder::Where::memory};
 };
 
 TEST_P(SameBitsFromDisk, InTurnsInABurstAndAfterARestart) {
-  const auto [name, mode, type] = GetParam();
+  const auto [name, mode, type, window_slots] = GetParam();
   GoldenModel model(name, mode, 2);
   if (!model.decoder) GTEST_SKIP() << "left out: no goldens of " << name << " here";
   const Answers expected = alone(model, type);
   const auto requests = turns(model.vocabulary);
+  CoreOptions options;
+  options.window_slots = window_slots;
+  if (window_slots > 0) options.prefill_chunk = 64;
   std::uint64_t computed = 0;
   {
-    TieredCore tiered(model, {}, 320, type, folder_.path());
+    TieredCore tiered(model, options, 320, type, folder_.path());
     for (const auto& fields : requests) {
       tiered.add(fields);
       tiered.run();
@@ -116,7 +120,7 @@ TEST_P(SameBitsFromDisk, InTurnsInABurstAndAfterARestart) {
     tiered.core.save_cache(TieredCore::soon());
   }
   {
-    TieredCore tiered(model, {}, 320, type, folder_.path());
+    TieredCore tiered(model, options, 320, type, folder_.path());
     for (const auto& fields : requests) tiered.add(fields);
     tiered.run();
     EXPECT_EQ(tiered.answers, expected) << "a burst after a restart";
@@ -132,12 +136,16 @@ TEST_P(SameBitsFromDisk, InTurnsInABurstAndAfterARestart) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, SameBitsFromDisk,
-    ::testing::Values(std::tuple("models/llama3-tied-gqa", Activations::f32, KvType::f32),
-                      std::tuple("models/llama3-tied-gqa", Activations::int8, KvType::bf16),
-                      std::tuple("models/mistral-sliding", Activations::f32, KvType::f16),
-                      std::tuple("models/qwen3-tied", Activations::int8, KvType::i8),
-                      std::tuple("gguf/gguf-smollm2/gguf-smollm2-Q8_0.gguf", Activations::int8, KvType::f8_e4m3),
-                      std::tuple("gguf/gguf-smollm2/gguf-smollm2-Q8_0.gguf", Activations::f32, KvType::f8_e5m2)));
+    ::testing::Values(std::tuple("models/llama3-tied-gqa", Activations::f32, KvType::f32, 0),
+                      std::tuple("models/llama3-tied-gqa", Activations::int8, KvType::bf16, 0),
+                      std::tuple("models/mistral-sliding", Activations::f32, KvType::f16, 0),
+                      std::tuple("models/qwen3-tied", Activations::int8, KvType::i8, 0),
+                      std::tuple("gguf/gguf-smollm2/gguf-smollm2-Q8_0.gguf", Activations::int8, KvType::f8_e4m3, 0),
+                      std::tuple("gguf/gguf-smollm2/gguf-smollm2-Q8_0.gguf", Activations::f32, KvType::f8_e5m2, 0),
+                      std::tuple("models/gemma3-v5", Activations::f32, KvType::f32, 192),  // in window slots
+                      std::tuple("models/gemma3-v5", Activations::int8, KvType::bf16, 192),
+                      std::tuple("models/mistral-sliding", Activations::f32, KvType::i8, 192),
+                      std::tuple("models/gpt-oss", Activations::f32, KvType::f16, 192)));
 
 class DiskCacheOnTinyModel : public ::testing::Test {
  protected:

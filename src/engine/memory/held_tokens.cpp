@@ -4,6 +4,8 @@ namespace espalier {
 namespace {
 
 constexpr int kBackTogether = 32;  // window slots that go back together, so that extents stay long
+constexpr int kBehindTurn =
+    16;  // tokens before its end from which a text may be gone on: a template's words, a part of a block
 
 }  // namespace
 
@@ -46,7 +48,8 @@ void HeldTokens::keep_first(int length) {
 
 void HeldTokens::forget_behind_window(int tokens) {
   if (windows_ == nullptr) return;
-  const int from = std::max(window_from_, shared_.length()), to = std::min(windows_->first_read(tokens), length());
+  const int from = std::max(window_from_, shared_.length());
+  const int to = std::min(windows_->first_read(std::max(tokens - kBehindTurn, 0)), length());
   if (to - from < kBackTogether) return;
   windows_->drop(own_.extents().slice(from - shared_.length(), to - from));
   window_from_ = to;

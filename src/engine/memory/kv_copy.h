@@ -59,4 +59,20 @@ class KvCopier final : public SlotCopier {
   std::vector<std::byte> within_;
 };
 
+// Moves what window slots hold.
+class WindowKvCopier final : public WindowCopier {
+ public:
+  WindowKvCopier(const KvPool& windows, ComputeTeam& team) : copier_(windows.layout(), windows.view(), team) {}
+  std::size_t window_block_bytes() const override { return copier_.block_bytes(); }
+  void copy_window_out(const ExtentList& window_slots, std::span<std::byte> blocks) override {
+    copier_.copy_out(window_slots, blocks, copier_.block_bytes());
+  }
+  void copy_window_in(std::span<const std::byte> blocks, int first_token, const ExtentList& window_slots) override {
+    copier_.copy_in(blocks, copier_.block_bytes(), first_token, window_slots);
+  }
+
+ private:
+  KvCopier copier_;
+};
+
 }  // namespace espalier

@@ -32,8 +32,12 @@ SequenceMemory::SequenceMemory(const CoreOptions& options, int slots, const Sequ
       windows_(window_slots_.get(), tree_, pins_, options.prefill_chunk,
                [&demand](const Sequence& s) { return demand.further(s); }) {}
 
-void SequenceMemory::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted) {
+void SequenceMemory::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, WindowCopier* windows,
+                            bool store_evicted) {
   disk_ = std::make_unique<DiskPrefixes>(std::move(tier), tree_, allocator_, copier, store_evicted);
+  if (windows == nullptr) return;
+  disk_->keep_windows(*windows, [this](int count) { windows_.make_place(count, sequences_.running); });
+  windows_.spare([this](std::vector<WindowUse>& uses) { disk_->add_window_uses(uses); });
 }
 
 // --- room ---
@@ -99,7 +103,9 @@ bool SequenceMemory::take_slots_to_guess(Sequence& s, int length) {
   const int more = length - s.held.length();
   if (more <= 0) return true;
   make_place(s, more);
+  windows_.make_place(more, sequences_.running);
   if (s.held.grow(allocator_, more)) return true;
+  if (allocator_.free_slots() >= more) return false;  // of window slots there are too few
   metrics_.evicted_tokens.add(static_cast<std::uint64_t>(tree_.evict(more - allocator_.free_slots())));
   return s.held.grow(allocator_, more);
 }

@@ -28,7 +28,8 @@ class SequenceMemory {
                  EngineMetrics& metrics);
 
   // Evicted prefixes go to `tier` from now on, and come back when a request needs them.
-  void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted);
+  // windows: null where all lies in one space.
+  void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, WindowCopier* windows, bool store_evicted);
 
   SlotAllocator& slots() { return allocator_; }
   const SlotAllocator& slots() const { return allocator_; }

@@ -60,7 +60,9 @@ bool SequenceWindows::fits(const Sequence& s, const PinnedPrefix& prefix, Sequen
 
 void SequenceWindows::make_place(int count, Sequences running) {
   if (slots_ == nullptr || slots_->pool().free_slots() >= count) return;
-  TreeWindows::evict(tree_, count - slots_->pool().free_slots(), in_use(running, {}));
+  Uses uses = in_use(running, {});
+  if (others_) others_(uses);
+  TreeWindows::evict(tree_, count - slots_->pool().free_slots(), uses);
 }
 
 Result<> SequenceWindows::check(Sequences running) const {

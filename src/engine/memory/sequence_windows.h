@@ -34,7 +34,9 @@ class SequenceWindows {
   // Whether there is room for one more on `prefix`; not matched yet: on what may be there.
   bool fits(const Sequence& waiting, const PinnedPrefix& prefix, Sequences running, Sequences admitted) const;
   void make_place(int count, Sequences running);  // so many are free, if what nobody reads is enough
-  Result<> check(Sequences running) const;        // all that the next rows read is there
+  // What else make_place() is not to take.
+  void spare(std::function<void(std::vector<WindowUse>&)> others) { others_ = std::move(others); }
+  Result<> check(Sequences running) const;  // all that the next rows read is there
 
  private:
   using Uses = std::vector<WindowUse>;
@@ -47,6 +49,7 @@ class SequenceWindows {
   const Pins& pins_;
   const int chunk_;
   const Further further_;
+  std::function<void(std::vector<WindowUse>&)> others_;
 };
 
 }  // namespace espalier

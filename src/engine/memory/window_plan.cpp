@@ -84,8 +84,9 @@ PoolPlan plan_pool(const PoolWish& wish, const MemoryRoom& room, std::size_t sta
         states_bytes);
   };
   WindowPlan windows = windows_of(wish.seen, wish.context);
-  // Blocks of the disk tier hold all fields of a token, and a folder of prefixes is asked for by name.
-  const bool together = wish.options.window_ratio >= 1 || !wish.options.cache_dir.empty();
+  // The disk tier keeps states or windows beside tokens, not both.
+  const bool to_disk = !wish.options.cache_dir.empty() || wish.options.cache_disk_bytes > 0;
+  const bool together = wish.options.window_ratio >= 1 || (to_disk && states_bytes > 0);
   if (windows.seen.rule == Visibility::Rule::all || together) return {slots_with(whole), one_space};
   const PoolCost apart(wish, windows);
   const int slots = slots_with(apart);

@@ -20,10 +20,10 @@ struct Gemma3 {
   Gemma3() {
     for (int layer = 0; layer < 34; ++layer) seen.push_back(layer % 6 == 5 ? Visibility{} : Visibility::window(1024));
   }
-  PoolPlan with(std::int64_t bytes, double ratio = 0) {
+  PoolPlan with(std::int64_t bytes, double ratio = 0, std::size_t states = 0) {
     options.window_ratio = ratio;
     chosen.kv_memory = {bytes, 0, true};
-    return plan_pool({options, chosen, layout, seen, context, 0}, {}, 0);
+    return plan_pool({options, chosen, layout, seen, context, 0}, {}, states);
   }
 };
 
@@ -57,8 +57,10 @@ TEST(WindowPlan, OneSpaceWhereThatIsAsGood) {
   Gemma3 model;
   EXPECT_FALSE(model.with(kGiB, 1.0).windows.apart()) << "asked for";
   model.options.cache_dir = "prefixes";
-  EXPECT_FALSE(model.with(kGiB).windows.apart()) << "prefixes are kept on disk";
+  EXPECT_TRUE(model.with(4 * kGiB).windows.apart());
+  EXPECT_FALSE(model.with(4 * kGiB, 0, 1 << 20).windows.apart()) << "prefixes on disk, which keeps states or windows";
   model.options.cache_dir.clear();
+  EXPECT_TRUE(model.with(4 * kGiB, 0, 1 << 20).windows.apart());
   model.context = 2048;
   EXPECT_FALSE(model.with(4 * kGiB).windows.apart()) << "windows of half the context";
   model.context = 131072;

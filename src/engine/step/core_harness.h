@@ -136,6 +136,7 @@ class CoreHarness {
   }
 
   KvPool& pool() { return kv_.tokens(); }
+  const KvPool& window_pool() const { return kv_.windows(); }  // of no bytes where all lies in one space
   const StatePool& states() const { return states_; }
   EngineMetrics metrics;
   int context = 512;  // tokens

@@ -31,8 +31,9 @@ class EngineCore {
              Now now = Sequence::Clock::now);
 
   // Evicted prefixes go to `tier` from now on, and come back when a request needs them.
-  void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, bool store_evicted) {
-    memory_.attach(std::move(tier), copier, store_evicted);
+  // windows: null where all lies in one space.
+  void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, WindowCopier* windows, bool store_evicted) {
+    memory_.attach(std::move(tier), copier, windows, store_evicted);
   }
   void attach(Guesser& model) { drafts_.use(model); }  // it outlives the core
   void attach(LayerGuesser& layer);                    // likewise

@@ -91,6 +91,7 @@ ModelSpec longcat_flash(const Fields&);
 ModelSpec mamba(const Fields&);
 ModelSpec mamba2(const Fields&);
 ModelSpec mellum(const Fields&);
+ModelSpec mimo(const Fields&);
 ModelSpec mimo_v2(const Fields&);
 ModelSpec minicpm(const Fields&);
 ModelSpec minicpm3(const Fields&);

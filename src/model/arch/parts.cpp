@@ -143,8 +143,25 @@ Layer parallel(Block mixer, Block mlp) {
   return {{{std::move(mixer), "attn_norm"}, {std::move(mlp), "attn_norm"}}, true};
 }
 
-void bring_draft_layer(ModelSpec& spec, Layer layer) {
-  spec.draft = DraftLayer{std::move(layer), spec.names};
+DraftLayer& bring_draft_layer(ModelSpec& spec, Layer layer, std::vector<Names::Entry> own, std::string_view prefix) {
+  Names names = spec.names;
+  names.hf.insert(names.hf.begin(), std::make_move_iterator(own.begin()), std::make_move_iterator(own.end()));
+  if (!prefix.empty()) names.layer_prefix = prefix;
+  names.gguf.push_back({"nextn.shared_head_norm", "nextn.shared_head_norm|layer_output_norm"});
+  return spec.draft.emplace(DraftLayer{std::move(layer), std::move(names)});
+}
+
+DraftLayer& bring_draft_beside(ModelSpec& spec, Layer layer) {
+  DraftLayer& draft = bring_draft_layer(spec, std::move(layer),
+                                        {{"nextn.eh_proj", "mtp.fc"},
+                                         {"nextn.enorm", "mtp.pre_fc_norm_embedding"},
+                                         {"nextn.hnorm", "mtp.pre_fc_norm_hidden"},
+                                         {"nextn.shared_head_norm", "mtp.norm"},
+                                         {"nextn.shared_head_head", "mtp.shared_head.head"},
+                                         {"nextn.embed_tokens", "mtp.embed_tokens"}},
+                                        "mtp.layers.0.");
+  draft.ends_apart = true;
+  return draft;
 }
 
 // GGUF files tell by a flag for each layer, or by which of so many has no window.

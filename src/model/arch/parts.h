@@ -42,9 +42,13 @@ Layer post_norm(Block mixer, Block mlp);
 // Both halves from one norm (attn_norm) of the same rows.
 Layer parallel(Block mixer, Block mlp);
 
-// The layer behind the last that checkpoints of the family may bring to draft with (DeepSeek's names of its tensors).
+// The layer behind the last that checkpoints of the family may bring to draft with. HF names: `own` before the model's before
+// DeepSeek's, under a prefix where it is not that of a further layer.
 // Requires: the spec's names are told.
-void bring_draft_layer(ModelSpec& spec, Layer layer);
+DraftLayer& bring_draft_layer(ModelSpec& spec, Layer layer, std::vector<Names::Entry> own = {},
+                              std::string_view prefix = {});
+// The same with Qwen's HF names: all of it stands beside the model (mtp.fc, mtp.layers.0.).
+DraftLayer& bring_draft_beside(ModelSpec& spec, Layer layer);
 
 // Whether a layer's attention is of this type ("sliding_attention"); `otherwise` where the checkpoint has no list.
 bool layer_is(const Fields& f, int layer, std::string_view type, bool otherwise);

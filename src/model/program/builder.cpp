@@ -297,8 +297,9 @@ void Builder::emit_all() {
     x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
   layer_ = -1;
   if (spec_.leave) x = spec_.leave(*this, x);
+  Rows hidden = x;
   if (spec_.final_norm) x = norm(x, spec_.norm, "output_norm");
-  const Rows hidden = x;
+  if (spec_.draft && !spec_.draft->before_norm) hidden = x;
   if (embedding_width() != spec_.hidden) x = matmul(x, {matrix("project_out", embedding_width(), spec_.hidden)});
   const MatrixId output = head_matrix();
   if (spec_.draft && spec_.drafts) draft(hidden, output);

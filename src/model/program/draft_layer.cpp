@@ -37,7 +37,7 @@ FieldId Builder::hidden_field() {
   return field({.heads = spec_.hidden / piece, .key_dim = piece, .value_dim = 0, .latent = true});
 }
 
-// What the layer reads: [embedding | hidden row of the position before], both normed, times one matrix.
+// What the layer reads: [embedding | hidden row of the position before], both normed, times one matrix; or the row first.
 Rows Builder::draft_input(FieldId hidden) {
   const int width = spec_.hidden;
   const std::string own = name("nextn.embed_tokens") + ".weight";
@@ -53,14 +53,15 @@ Rows Builder::draft_input(FieldId hidden) {
     take_gain(op, spec_.norm, role, {width});
     emit(op);
   };
-  normed(token, both.part(0, width), "nextn.enorm");
-  normed(before, both.part(width, width), "nextn.hnorm");
+  const int row = spec_.draft->row_first ? 0 : width;
+  normed(token, both.part(width - row, width), "nextn.enorm");
+  normed(before, both.part(row, width), "nextn.hnorm");
   return matmul(both, {matrix("nextn.eh_proj", width, 2 * width)});
 }
 
 // GGUF files leave it away where it is the model's.
 Rows Builder::draft_norm(Rows x) {
-  if (is_gguf() && !has("nextn.shared_head_norm")) {
+  if (!has("nextn.shared_head_norm") && (is_gguf() || spec_.draft->norm_may_lack)) {
     names_ = &spec_.names;
     layer_ = -1;
     return norm(x, spec_.norm, "output_norm");
@@ -89,9 +90,9 @@ void Builder::draft(Rows hidden, MatrixId output) {
   const std::size_t end = ops.size();
   name_draft(true);
   const MatrixId guesses = draft_head(output);
-  x = draft_norm(x);
-  store(x);
-  emit(head(guesses, x));
+  const Rows normed = draft_norm(x);
+  store(spec_.draft->before_norm ? x : normed);
+  emit(head(guesses, normed));
   names_ = &spec_.names;
   layer_ = -1;
 

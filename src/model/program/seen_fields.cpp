@@ -19,7 +19,7 @@ std::vector<Visibility> seen_fields(const Program& program) {
     auto& known = seen[static_cast<std::size_t>(field)];
     known = known ? widest(*known, what) : what;
   };
-  for (const Op& op : program.ops) {
+  const auto look = [&](const Op& op) {
     if (const auto* attend = std::get_if<AttendOp>(&op)) {
       sees(attend->field, attend->visibility);
       sees(attend->then, {});
@@ -28,7 +28,9 @@ std::vector<Visibility> seen_fields(const Program& program) {
     } else if (const auto* load = std::get_if<LoadBeforeOp>(&op)) {
       sees(load->field, {});
     }
-  }
+  };
+  std::ranges::for_each(program.ops, look);
+  std::ranges::for_each(program.draft_ops, look);
   std::vector<Visibility> result;
   for (const auto& one : seen) result.push_back(one.value_or(Visibility{}));
   return result;

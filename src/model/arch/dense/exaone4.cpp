@@ -22,13 +22,13 @@ bool exaone_slides(const Fields& f, int layer) {
   return layer_is(f, layer, "sliding_attention", otherwise);
 }
 
-Attention exaone4_attention(const Fields& f, int layer) {
+Attention exaone4_attention(const Fields& f, bool slides) {
   Attention a = grouped_attention(f);
   a.head_norm = Attention::HeadNorm::each;
   const bool none = f.is_gguf() ? !f.has({"", "attention.sliding_window"}) : f.says_null({"sliding_window"});
   const std::int64_t window = none ? 0 : f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
   if (window == 0) return a;
-  if (exaone_slides(f, layer))
+  if (slides)
     a.visibility = Visibility::window(window);
   else
     a.rope.reset();
@@ -38,7 +38,8 @@ Attention exaone4_attention(const Fields& f, int layer) {
 }  // namespace
 
 ModelSpec exaone4(const Fields& f) {
-  ModelSpec spec = decoder(f, [&](int layer) { return post_norm(exaone4_attention(f, layer), gated_mlp(f)); });
+  ModelSpec spec =
+      decoder(f, [&](int layer) { return post_norm(exaone4_attention(f, exaone_slides(f, layer)), gated_mlp(f)); });
   spec.names.hf = {{"post_attention_norm", "post_attention_layernorm"},
                    {"post_ffw_norm", "post_feedforward_layernorm"}};
   return spec;
@@ -47,9 +48,12 @@ ModelSpec exaone4(const Fields& f) {
 ModelSpec exaone_moe(const Fields& f) {
   const Experts experts = deepseek_experts(f, {});
   ModelSpec spec = decoder(f, [&](int layer) {
-    return pre_norm(exaone4_attention(f, layer), is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
+    return pre_norm(exaone4_attention(f, exaone_slides(f, layer)),
+                    is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.hf = {{"exp_probs_b", "mlp.e_score_correction_bias"}};
+  const bool slides = f.word_of({"mtp_layer_types"}, 0, "full_attention") == "sliding_attention";
+  bring_draft_beside(spec, pre_norm(exaone4_attention(f, slides), gated_mlp(f)));
   return spec;
 }
 

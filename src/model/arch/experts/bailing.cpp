@@ -52,6 +52,7 @@ ModelSpec bailing_moe_v2(const Fields& f) {
     return pre_norm(attention, is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.hf = bailing_names();
+  bring_draft_layer(spec, pre_norm(attention, experts), {{"nextn.shared_head_norm", "final_layernorm"}});
   return spec;
 }
 

@@ -36,6 +36,11 @@ ModelSpec cohere2_moe(const Fields& f) {
     return made;
   });
   if (f.has({"rms_norm_eps", "attention.layer_norm_rms_epsilon"})) spec.norm.kind = NormOp::Kind::rms;
+  attention.visibility = {};
+  attention.rope = rope;
+  Layer drafting = parallel(attention, experts);
+  if (average) drafting.halves.back().scale = 0.5f;
+  bring_draft_layer(spec, std::move(drafting)).norm_may_lack = true;
   return spec;
 }
 

@@ -49,6 +49,13 @@ ModelSpec ernie4_5_moe(const Fields& f) {
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.head_bias = f.flag_or({"use_bias"}, false);
   spec.names.hf = {{"exp_probs_b", "mlp.moe_statics.e_score_correction_bias"}};
+  DraftLayer& draft = bring_draft_layer(spec, pre_norm(ernie_attention(f), ernie_mlp(f)),
+                                        {{"nextn.eh_proj", "model.mtp_linear_proj.0"},
+                                         {"nextn.enorm", "model.mtp_emb_norm.0"},
+                                         {"nextn.hnorm", "model.mtp_hidden_norm.0"}},
+                                        "model.mtp_block.0.");
+  draft.ends_apart = true;
+  draft.norm_may_lack = true;
   return spec;
 }
 

@@ -22,6 +22,7 @@ ModelSpec hy_v3(const Fields& f) {
                    {"ffn_gate_shexp", "mlp.shared_mlp.gate_proj"},
                    {"ffn_up_shexp", "mlp.shared_mlp.up_proj"},
                    {"ffn_down_shexp", "mlp.shared_mlp.down_proj"}};
+  bring_draft_layer(spec, pre_norm(attention, experts), {{"nextn.shared_head_norm", "final_layernorm"}});
   return spec;
 }
 

@@ -6,7 +6,9 @@
 namespace espalier {
 namespace {
 
-bool slides(const Fields& f, int layer) {
+// Layers that draft have a window, whatever a list says of the others. GGUF files count them.
+bool slides(const Fields& f, int layer, bool drafts) {
+  if (drafts) return true;
   if (f.has({"hybrid_layer_pattern"})) return f.count_of({"hybrid_layer_pattern"}, layer, 0) != 0;
   return layer_is(f, layer, "sliding_attention", layer != 0 && (layer + 1) % 6 != 0);
 }
@@ -27,8 +29,8 @@ RopeSpec mimo_rope(const Fields& f, bool window, int head_dim) {
   return rope_of(f, wish);
 }
 
-Attention mimo_attention(const Fields& f, int layer) {
-  const bool window = slides(f, layer);
+Attention mimo_attention(const Fields& f, int layer, bool drafts = false) {
+  const bool window = slides(f, layer, drafts);
   Attention a = attention_heads(f, f.is_gguf() ? layer : -1);
   if (!f.is_gguf()) {
     a.heads = of_kind(f, window, {"swa_num_attention_heads"}, a.heads);
@@ -39,7 +41,10 @@ Attention mimo_attention(const Fields& f, int layer) {
     if (a.kv_heads > a.heads || a.heads % a.kv_heads != 0)
       f.refuse({"num_key_value_heads"}, "the KV heads of layers with a window must divide their heads");
   }
-  if (f.is_gguf()) a.sinks = true;
+  if (f.is_gguf()) {
+    a.sinks = true;
+    a.fused = FusedQkv::side_by_side;  // as converters of 2026 write them
+  }
   a.qkv_bias = f.flag_or({"attention_bias"}, false);
   a.value_scale = static_cast<float>(
       f.says_null({"attention_value_scale"})
@@ -62,6 +67,11 @@ ModelSpec mimo_v2(const Fields& f) {
     return pre_norm(mimo_attention(f, layer), is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.hf = {{"attn_sinks", "self_attn.attention_sink_bias"}};
+  DraftLayer& draft = bring_draft_layer(
+      spec, pre_norm(mimo_attention(f, static_cast<int>(spec.layers.size()), true), gated_mlp(f)),
+      {{"ffn_norm", "pre_mlp_layernorm|post_attention_layernorm"}, {"nextn.shared_head_norm", "final_layernorm"}},
+      "model.mtp.layers.0.");
+  draft.before_norm = true;
   return spec;
 }
 

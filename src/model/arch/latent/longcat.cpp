@@ -28,6 +28,37 @@ Rows run(Builder& b, Rows x, const LatentAttention& attention, const Mlp& mlp, c
   return x;
 }
 
+constexpr std::pair<std::string_view, std::string_view> kAttentionNames[] = {
+    {"attn_q_a", "q_a_proj"},   {"attn_q_a_norm", "q_a_layernorm"},
+    {"attn_q_b", "q_b_proj"},   {"attn_kv_a_mqa", "kv_a_proj_with_mqa"},
+    {"attn_kv_b", "kv_b_proj"}, {"attn_kv_a_norm", "kv_a_layernorm"},
+    {"attn_output", "o_proj"}};
+
+std::vector<Names::Entry> longcat_names() {
+  std::vector<Names::Entry> names = {{"attn_norm", "input_layernorm.{}"},
+                                     {"ffn_norm", "post_attention_layernorm.{}"},
+                                     {"ffn_gate_inp", "mlp.router.classifier"},
+                                     {"exp_probs_b", "mlp.router.e_score_correction_bias"}};
+  for (const auto& [role, name] : kAttentionNames) names.push_back({role, "self_attn.{}." + std::string(name)});
+  names.push_back({"ffn_gate", "mlps.{}.gate_proj"});
+  names.push_back({"ffn_up", "mlps.{}.up_proj"});
+  names.push_back({"ffn_down", "mlps.{}.down_proj"});
+  return names;
+}
+
+// Of the layer that drafts, which has one attention and one MLP.
+std::vector<Names::Entry> draft_names() {
+  std::vector<Names::Entry> names = {
+      {"attn_norm", "layers.0.input_layernorm"}, {"ffn_norm", "layers.0.post_attention_layernorm"},
+      {"nextn.eh_proj", "layers.0.eh_proj"},     {"nextn.enorm", "layers.0.enorm.m"},
+      {"nextn.hnorm", "layers.0.hnorm.m"},       {"nextn.shared_head_norm", "norm"}};
+  for (const auto& [role, name] : kAttentionNames) names.push_back({role, "layers.0.self_attn." + std::string(name)});
+  names.push_back({"ffn_gate", "layers.0.transformer_layer.mlp.gate_proj"});
+  names.push_back({"ffn_up", "layers.0.transformer_layer.mlp.up_proj"});
+  names.push_back({"ffn_down", "layers.0.transformer_layer.mlp.down_proj"});
+  return names;
+}
+
 }  // namespace
 
 ModelSpec longcat_flash(const Fields& f) {
@@ -56,24 +87,8 @@ ModelSpec longcat_flash(const Fields& f) {
         return layer;
       },
       layers);
-  for (const auto& [role, name] :
-       std::initializer_list<std::pair<std::string_view, std::string_view>>{{"attn_q_a", "q_a_proj"},
-                                                                            {"attn_q_a_norm", "q_a_layernorm"},
-                                                                            {"attn_q_b", "q_b_proj"},
-                                                                            {"attn_kv_a_mqa", "kv_a_proj_with_mqa"},
-                                                                            {"attn_kv_a_norm", "kv_a_layernorm"},
-                                                                            {"attn_kv_b", "kv_b_proj"},
-                                                                            {"attn_output", "o_proj"}})
-    spec.names.hf.push_back({role, "self_attn.{}." + std::string(name)});
-  for (const auto& [role, name] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
-           {"attn_norm", "input_layernorm.{}"},
-           {"ffn_norm", "post_attention_layernorm.{}"},
-           {"ffn_gate", "mlps.{}.gate_proj"},
-           {"ffn_up", "mlps.{}.up_proj"},
-           {"ffn_down", "mlps.{}.down_proj"},
-           {"ffn_gate_inp", "mlp.router.classifier"},
-           {"exp_probs_b", "mlp.router.e_score_correction_bias"}})
-    spec.names.hf.push_back({role, std::string(name)});
+  spec.names.hf = longcat_names();
+  bring_draft_layer(spec, pre_norm(attention, mlp), draft_names(), "model.mtp.");
   return spec;
 }
 

@@ -44,6 +44,7 @@ ModelSpec bailing_hybrid(const Fields& f) {
     if (entry.role == "ssm_f_a") entry.name = "attention.f_proj";
     if (entry.role == "ssm_g_a") entry.name = "attention.g_proj";
   }
+  bring_draft_layer(spec, pre_norm(latent, experts), {{"nextn.shared_head_norm", "final_layernorm"}});
   return spec;
 }
 

@@ -97,6 +97,30 @@ Block mixer(const Fields& f, char kind, int layer) {
   return mamba;
 }
 
+// What layers draft: one with attention and one with experts are known.
+bool drafts_by_attention_and_experts(const Fields& f) {
+  if (f.is_gguf()) return f.has({"", "nextn_predict_layers"}) && f.has({"", "expert_count"});
+  if (f.count_or({"num_nextn_predict_layers"}, 0) == 0) return false;
+  const FieldName types{"mtp_layers_block_type"};
+  if (!f.has(types)) return f.word_or({"mtp_hybrid_override_pattern"}, "*E") == "*E";
+  const std::string second = f.word_of(types, 1, "moe"), first = f.word_of(types, 0, "full_attention");
+  return f.find(types)->size() == 2 && (first == "full_attention" || first == "attention") && second == "moe";
+}
+
+// GGUF files have both in one block.
+void bring_draft(const Fields& f, ModelSpec& spec) {
+  Attention attention = grouped_attention(f, f.is_gguf() ? static_cast<int>(spec.layers.size()) : -1);
+  attention.rope.reset();
+  const Layer layer = {{{attention, "attn_norm"}, {experts_block(f), "post_attention_norm"}}};
+  std::vector<Names::Entry> names = {{"attn_norm", "0.norm"},        {"post_attention_norm", "1.norm"},
+                                     {"nextn.eh_proj", "0.eh_proj"}, {"nextn.enorm", "0.enorm"},
+                                     {"nextn.hnorm", "0.hnorm"},     {"nextn.shared_head_norm", "1.final_layernorm"}};
+  for (const Names::Entry& entry : spec.names.hf)
+    if (entry.name.starts_with("mixer."))
+      names.push_back({entry.role, (entry.role.starts_with("attn_") ? "0." : "1.") + entry.name});
+  bring_draft_layer(spec, layer, std::move(names), "mtp.layers.");
+}
+
 }  // namespace
 
 ModelSpec nemotron_h(const Fields& f) {
@@ -125,6 +149,7 @@ ModelSpec nemotron_h(const Fields& f) {
            {"ffn_latent_down", "mixer.fc1_latent_proj"},
            {"ffn_latent_up", "mixer.fc2_latent_proj"}})
     spec.names.hf.push_back({role, name});
+  if (drafts_by_attention_and_experts(f)) bring_draft(f, spec);
   return spec;
 }
 

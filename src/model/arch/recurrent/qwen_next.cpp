@@ -7,18 +7,6 @@
 namespace espalier {
 namespace {
 
-// The layer that drafts, all of whose tensors stand beside the model's.
-Names draft_names(Names names) {
-  names.layer_prefix = "mtp.layers.0.";
-  names.hf.insert(names.hf.end(), {{"nextn.eh_proj", "mtp.fc"},
-                                   {"nextn.enorm", "mtp.pre_fc_norm_embedding"},
-                                   {"nextn.hnorm", "mtp.pre_fc_norm_hidden"},
-                                   {"nextn.shared_head_norm", "mtp.norm"},
-                                   {"nextn.shared_head_head", "mtp.shared_head.head"},
-                                   {"nextn.embed_tokens", "mtp.embed_tokens"}});
-  return names;
-}
-
 bool has_attention(const Fields& f, int layer) {
   if (f.has({"", "attention.recurrent_layers"})) return !f.flag_of({"", "attention.recurrent_layers"}, layer, false);
   const std::int64_t every = f.integer_or({"full_attention_interval", "full_attention_interval"}, 4, 1);
@@ -35,7 +23,7 @@ ModelSpec hybrid(const Fields& f, DeltaRule::Stored stored, const std::function<
   spec.norm.one_plus = true;
   spec.names.hf = qwen_next_names();
   spec.names.gguf = {{"ffn_norm", "post_attention_norm"}};
-  spec.draft = DraftLayer{pre_norm(qwen_gated_attention(f), mlp(0)), draft_names(spec.names), true};
+  bring_draft_beside(spec, pre_norm(qwen_gated_attention(f), mlp(0)));
   return spec;
 }
 
