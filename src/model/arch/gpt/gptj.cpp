@@ -1,6 +1,9 @@
 // GPT-J and CodeGen: attention and MLP side by side from one LayerNorm, a part of each head turns by neighbours.
 // GPT-BigCode (StarCoder): GPT-2 with one KV head. GPT-Neo: every second layer with a window, scores not scaled.
-// OPT: learned positions from the second row on, ReLU. Source: model cards and transformers' classes of these names.
+// OPT: learned positions from the second row on, ReLU. BioGPT: OPT with scaled embeddings and GELU. Source: model cards
+// and transformers' classes of these names.
+#include <cmath>
+
 #include "model/arch/families.h"
 #include "model/program/builder.h"
 
@@ -158,6 +161,30 @@ ModelSpec opt(const Fields& f) {
                    {"output_norm", "model.decoder.final_layer_norm"},
                    {"project_in", "model.decoder.project_in"},
                    {"project_out", "model.decoder.project_out"},
+                   {"attn_norm", "self_attn_layer_norm"},
+                   {"ffn_norm", "final_layer_norm"},
+                   {"attn_output", "self_attn.out_proj"},
+                   {"ffn_up", "fc1"},
+                   {"ffn_down", "fc2"}};
+  return spec;
+}
+
+// Its norms have PyTorch's eps, whatever layer_norm_eps says.
+ModelSpec biogpt(const Fields& f) {
+  Attention attention = attention_heads(f);
+  attention.qkv_bias = attention.out_bias = true;
+  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gptj_mlp(f, "gelu")); });
+  spec.norm = {NormOp::Kind::layer, 1e-5f, true, true};
+  learned_positions(f, spec);
+  spec.first_position = 2;
+  spec.positions += 2;
+  if (f.flag_or({"scale_embedding"}, true)) spec.embedding_scale = std::sqrt(static_cast<float>(spec.hidden));
+  spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
+  spec.names.layer_prefix = "biogpt.layers.{}.";
+  spec.names.hf = {{"token_embd", "biogpt.embed_tokens"},
+                   {"position_embd", "biogpt.embed_positions"},
+                   {"output_norm", "biogpt.layer_norm"},
+                   {"output", "output_projection"},
                    {"attn_norm", "self_attn_layer_norm"},
                    {"ffn_norm", "final_layer_norm"},
                    {"attn_output", "self_attn.out_proj"},
