@@ -34,6 +34,7 @@ def S(name, cls, config, seed, style="v5", tune=None, dtype="bfloat16", drop=(),
 FAMILIES = [
     S("afmoe", "AfmoeForCausalLM", "AfmoeConfig", 237, **{**H, "num_hidden_layers": 4}, **M, moe_intermediate_size=24, head_dim=16, num_experts=8, num_experts_per_tok=2, num_shared_experts=1, num_dense_layers=1, route_scale=1.5, sliding_window=16, global_attn_every_n_layers=4, mup_enabled=True),
     S("bigcode-mha", "GPTBigCodeForCausalLM", "GPTBigCodeConfig", 221, vocab_size=160, n_embd=32, n_layer=2, n_head=4, n_positions=256, multi_query=False, drop=("max_position_embeddings",)),
+    S("biogpt", "BioGptForCausalLM", "BioGptConfig", 255, **ALONE, **M, tune=dict(embed=0.35)),
     S("bitnet", "BitNetForCausalLM", "BitNetConfig", 232, **H, **M),
     S("bloom", "BloomForCausalLM", "BloomConfig", 215, vocab_size=160, hidden_size=48, n_layer=2, n_head=6),
     S("codegen", "CodeGenForCausalLM", "CodeGenConfig", 222, vocab_size=160, n_embd=64, n_layer=2, n_head=8, rotary_dim=4, n_positions=256, n_ctx=256, drop=("max_position_embeddings",)),

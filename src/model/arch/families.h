@@ -20,6 +20,7 @@ ModelSpec bailing_moe_v2(const Fields&);
 ModelSpec bailing_hybrid(const Fields&);
 ModelSpec bamba(const Fields&);
 ModelSpec beam(const Fields&);
+ModelSpec biogpt(const Fields&);
 ModelSpec bitnet(const Fields&);
 ModelSpec bloom(const Fields&);
 ModelSpec chatglm(const Fields&);

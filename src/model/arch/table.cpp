@@ -23,6 +23,7 @@ constexpr Architecture kTable[] = {
     {"bailing_moe_v2", "BailingMoeV2", "bailingmoe2", bailing_moe_v2},
     {"bamba", "Bamba", "", bamba},  // GGUF files of Bamba say "granitehybrid"
     {"beam", "Beam", "", beam},
+    {"biogpt", "BioGpt", "", biogpt},
     {"bitnet", "BitNet|Bitnet", "bitnet", bitnet},
     {"bloom", "Bloom", "bloom", bloom},
     {"chatglm", "ChatGLM", "chatglm", chatglm},
