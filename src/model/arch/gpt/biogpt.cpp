@@ -11,7 +11,7 @@ namespace espalier {
 ModelSpec biogpt(const Fields& f) {
   Attention attention = attention_heads(f);
   attention.qkv_bias = attention.out_bias = true;
-  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gptj_mlp(f, "gelu")); });
+  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gpt_mlp(f, "gelu")); });
   spec.norm = {NormOp::Kind::layer, 1e-5f, true, true};
   learned_positions(f, spec);
   spec.first_position = 2;
