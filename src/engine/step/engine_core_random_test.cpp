@@ -175,7 +175,7 @@ class RandomEngine : public ::testing::Test {
     tier.fault = [this](FileCall) { return failing_ ? EIO : 0; };
     auto opened = DiskTier::open(std::move(tier), metrics_.disk);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
-    core_->attach(std::move(opened).value(), copier_, !one_in(4));
+    core_->attach(std::move(opened).value(), copier_, nullptr, !one_in(4));
   }
 
   std::vector<TokenId> some_prompt() {
