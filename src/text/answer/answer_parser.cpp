@@ -140,8 +140,10 @@ void AnswerParser::look_for_marks() {
   if (thinking && !thinks && answer_begun_) add(thinking->answer_end, Meaning::dropped);
   if (interrupted_ && !thinks)
     for (const std::string_view end : thinking->ends) add(end, Meaning::dropped);
-  if (owed_ && !thinks)
+  if (owed_ && !thinks) {
     for (const std::string_view end : options_.calls->ends) add(end, Meaning::dropped);
+    add(options_.calls->call_end, Meaning::dropped);
+  }
   Marks texts;
   for (const Mark& mark : marks_) texts.push_back(mark.text);
   finder_ = MarkFinder(std::move(texts));

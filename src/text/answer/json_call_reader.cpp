@@ -74,7 +74,7 @@ CallStep JsonCallReader::between_step(char c) {
   go_to_tail();
   if (c != ']') return tail_step(c);
   array_ = false;
-  return ends_.empty() || bare_ ? CallStep::done : CallStep::more;
+  return ends_.empty() || bare_ ? CallStep::done : CallStep::settled;
 }
 
 // Behind an object, or behind the array.
@@ -82,7 +82,7 @@ CallStep JsonCallReader::tail_step(char c) {
   if (!end_.begun()) {
     if (is_blank(c) || c == ';' || c == ',') return CallStep::more;
     if (c == '{') return begin_object();
-    if ((c == '}' || c == ']') && !ends_.empty()) return CallStep::more;  // one too many
+    if ((c == '}' || c == ']') && !ends_.empty()) return CallStep::settled;  // one too many
   }
   if (ends_.empty() || bare_) return CallStep::refused;
   const int found = end_.step(c);

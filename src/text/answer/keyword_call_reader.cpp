@@ -157,7 +157,7 @@ CallStep KeywordCallReader::behind_step(char c) {
     }
     if (c == ']' && list_) {
       list_ = false;
-      return bare_ ? CallStep::done : CallStep::more;
+      return bare_ ? CallStep::done : CallStep::settled;
     }
     if (python() && !list_ && !bare_ && is_name_letter(c)) return begin_call(c);
   }

@@ -179,12 +179,13 @@ void NamedCallReader::go_behind() {
 }
 
 CallStep NamedCallReader::behind_step(char c) {
-  if (c == '}' && !expected_.begun()) return CallStep::more;  // one too many
+  if (c == '}' && !expected_.begun()) return CallStep::settled;  // one too many
   const int found = expected_.step(c);
   if (found == OneOf::none) return CallStep::refused;
+  if (found == OneOf::more) return CallStep::more;
   if (found == 0) go_to_between();
   if (found == 1) expected_.expect({format_.call_end});
-  return CallStep::more;
+  return CallStep::settled;
 }
 
 void NamedCallReader::finish(EventList& out) {

@@ -263,7 +263,7 @@ CallStep TagCallReader::behind_step(char c) {
   const bool goes_on = mark == format_.call_end || mark == format_.behind_call;
   if (!goes_on || marks_of(format_.ends).empty()) return CallStep::done;
   go_behind();
-  return CallStep::more;
+  return CallStep::settled;
 }
 
 CallStep TagCallReader::fail(std::string_view written, EventList& out) {
