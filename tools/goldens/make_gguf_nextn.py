@@ -151,7 +151,7 @@ def qwen_keys(c):
 
 if __name__ == "__main__":
     root, out = Path(sys.argv[1]), Path(sys.argv[2])
-    for name in ("nextn-glm4-moe", "nextn-mimo-v2", "nextn-exaone-moe", "nextn-cohere2-moe"):
+    for name in ("nextn-glm4-moe", "nextn-mimo-v2", "nextn-exaone-moe"):
         write_family(root / name, out)
     write_latent(root / "nextn-deepseek-v3", out, "deepseek2")
     write_recurrent(root / "nextn-qwen3-next", out, "qwen3next", R.QWEN, R.of_qwen(False), qwen_keys)

@@ -72,7 +72,8 @@ Result<OpenAiServer> ask_kind(RequestQueue& queue) {
   const Json* data = reply.ok() ? find_field(*reply, "data") : nullptr;
   const Json* owner = data && data->is_array() && !data->empty() ? find_field(data->front(), "owned_by") : nullptr;
   if (!owner) return OpenAiServer::openai;
-  if (*owner == "espalier") return OpenAiServer::espalier;
+  const Json* server = find_field(data->front(), "server");  // ours says "sglang" as its owner, for routers
+  if ((server && *server == "espalier") || *owner == "espalier") return OpenAiServer::espalier;
   if (*owner == "sglang") return OpenAiServer::sglang;
   return *owner == "vllm" ? OpenAiServer::vllm : OpenAiServer::openai;
 }

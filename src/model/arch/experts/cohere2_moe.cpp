@@ -13,6 +13,11 @@ ModelSpec cohere2_moe(const Fields& f) {
   Attention attention = cohere_attention(f);
   const auto rope = attention.rope;
   Experts experts = deepseek_experts(f, {.sigmoid = f.is_gguf(), .corrected = false});
+  if (!f.is_gguf()) {  // the class knows no moe_intermediate_size
+    const int shared = experts.inner == 0 ? 0 : experts.shared_inner / experts.inner;
+    experts.inner = f.count({"intermediate_size"}, ConfigLimits::inner);
+    experts.shared_inner = shared * experts.inner;
+  }
   const bool sigmoid = f.is_gguf() ? f.count_or({"", "expert_gating_func"}, 2) == 2
                                    : f.word_or({"expert_selection_fn"}, "softmax") == "sigmoid";
   experts.router.scores = sigmoid ? RouterSpec::Scores::sigmoid : RouterSpec::Scores::softmax_of_chosen;
@@ -36,11 +41,6 @@ ModelSpec cohere2_moe(const Fields& f) {
     return made;
   });
   if (f.has({"rms_norm_eps", "attention.layer_norm_rms_epsilon"})) spec.norm.kind = NormOp::Kind::rms;
-  attention.visibility = {};
-  attention.rope = rope;
-  Layer drafting = parallel(attention, experts);
-  if (average) drafting.halves.back().scale = 0.5f;
-  bring_draft_layer(spec, std::move(drafting)).norm_may_lack = true;
   return spec;
 }
 

@@ -67,6 +67,7 @@ ModelSpec mimo_v2(const Fields& f) {
     return pre_norm(mimo_attention(f, layer), is_dense_layer(f, layer, 1) ? Block(gated_mlp(f)) : Block(experts));
   });
   spec.names.hf = {{"attn_sinks", "self_attn.attention_sink_bias"}};
+  if (f.is_gguf() && f.count_or({"", "nextn_predict_layers"}, 0, ConfigLimits::layers) == 0) return spec;
   DraftLayer& draft = bring_draft_layer(
       spec, pre_norm(mimo_attention(f, static_cast<int>(spec.layers.size()), true), gated_mlp(f)),
       {{"ffn_norm", "pre_mlp_layernorm|post_attention_layernorm"}, {"nextn.shared_head_norm", "final_layernorm"}},
