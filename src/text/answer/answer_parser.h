@@ -3,7 +3,7 @@
 // The events of a text put together are the same however it is cut; a whole reply is a stream that is folded. Held back
 // is only what may be part of a mark, and what of a call does not say yet that it is one; what turns out to be none is
 // text again, all of it. A call that was told is not taken back: what goes wrong in its arguments comes as written.
-// Blanks between content and calls belong to the calls.
+// Blanks between content and calls belong to the calls unless more content follows.
 // Units:   bytes of UTF-8; time is linear in them. Memory: what is held, at most some 64 KiB, and a value of 1 MiB.
 // Threads: one at a time. Fails: never.
 #pragma once

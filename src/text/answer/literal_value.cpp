@@ -123,7 +123,7 @@ LiteralValue::Step LiteralValue::value_step(char c, std::string& json) {
   if (!python() && delimiter_.may_begin(c)) {
     delimiter_.push(c);
     at_ = At::marked;
-    word_ = "<";  // the opening mark is not complete yet
+    word_.assign(1, c);  // the opening mark is not complete yet
     return Step::inside;
   }
   if (python() ? !is_python_word(c) : c == ',' || c == '}' || c == ']') return fail(c, json);

@@ -20,7 +20,7 @@ const std::vector<Fixture>& others() {
        {"Hm.", "So", {{"search", R"({"query": "[TOOL_CALLS]"})", {}}}}},
       {"mistral", "", "[TOOL_CALLS] are marks", {"", "[TOOL_CALLS] are marks", {}}},
       {"mistral", "", R"([TOOL_CALLS]search[ARGS]{"query": "a)", {"", "", {{"search", R"({"query": "a)", {}}}}},
-      {"mistral", "", R"([TOOL_CALLS]search[ARGS]{"query": "a"} and text)", {"", " and text", {{"search", R"({"query": "a"})", {}}}}},
+      {"mistral", "", R"([TOOL_CALLS]search[ARGS]{"query": "a"} and text)", {"", "and text", {{"search", R"({"query": "a"})", {}}}}},
       {"mistral", "", R"([TOOL_CALLS]search[AR)", {"", R"([TOOL_CALLS]search[AR)", {}}},
       // deepseek
       {"deepseekv3", "", "Ok<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>search\n```json\n{\"query\": \"a\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
@@ -55,7 +55,7 @@ const std::vector<Fixture>& others() {
       {"pythonic", "", "[search(query=\"a\\n\\x41\\u00e9\\U0001F600\", )]", {"", "", {{"search", "{\"query\": \"a\\nAé😀\"}", {}}}}},
       {"pythonic", "", "[search(query=\"cut", {"", "", {{"search", R"({"query": "cut)", {}}}}},
       {"pythonic", "", "[add(a=007, b=1_000)]\n", {"", "", {{"add", R"({"a": 7, "b": 1000})", {}}}}},
-      {"lfm2", "", "Ok <|tool_call_start|>[search(query=\"a]b\")]<|tool_call_end|> done", {"", "Ok done", {{"search", R"({"query": "a]b"})", {}}}}},
+      {"lfm2", "", "Ok <|tool_call_start|>[search(query=\"a]b\")]<|tool_call_end|> done", {"", "Ok  done", {{"search", R"({"query": "a]b"})", {}}}}},
       {"lfm2", "", R"(<|tool_call_start|>[{"name": "search", "arguments": {"query": "a"}}]<|tool_call_end|>)", {"", "", {{"search", R"({"query": "a"})", {}}}}},
       {"lfm2", "", "<|tool_call_start|>[]<|tool_call_end|>", {"", "<|tool_call_start|>[]<|tool_call_end|>", {}}},
       {"olmo3", "olmo3", "t</think><function_calls>\nadd(a=1, b=2)\nsearch(query=\"x\", limit=null)\n</function_calls>", {"t", "", {{"add", R"({"a": 1, "b": 2})", {}}, {"search", R"({"query": "x", "limit": null})", {}}}}},

@@ -117,8 +117,9 @@ CallStep TagCallReader::behind_name_step(char c, EventList& out) {
   const int found = expected_.step(c);
   if (found == OneOf::none) return CallStep::refused;
   if (found == OneOf::more) return CallStep::more;
+  const CallStep step = tell(out);
   go_to_members();
-  return tell(out);
+  return step;
 }
 
 CallStep TagCallReader::tell(EventList& out) {
@@ -160,29 +161,35 @@ CallStep TagCallReader::key_step(char c, EventList& out) {
   key_.drop(found);
   if (key_text_.size() > kNameMost) return fail(key_text_, out);
   if (found.mark < 0) return CallStep::more;
-  begin_value(key_text_, found.mark, out);
-  at_ = format_.value_begin.empty() ? At::value : At::before_value;
+  begin_member(key_text_, found.mark, out);
+  if (format_.value_begin.empty()) return begin_value(out);
+  at_ = At::before_value;
   expected_.expect({format_.value_begin});
   return CallStep::more;
 }
 
-void TagCallReader::begin_value(std::string_view key, int key_end, EventList& out) {
+void TagCallReader::begin_member(std::string_view key, int key_end, EventList& out) {
   types_ = context_.tools->types(name_, key);
   if (key_end == 1) types_ = {};
   if (key_end == 2) types_ = {.string = true};
   out.arguments((has_members_ ? ", " : "{") + json_quoted(key) + ": ");
   has_members_ = true;
+}
+
+CallStep TagCallReader::begin_value(EventList& out) {
+  at_ = At::value;
   value_.take();
   value_text_.clear();
   passes_on_ = types_.only_string() && !format_.cdata;
   line_begins_ = format_.line_around;
   line_held_ = false;
   if (passes_on_) out.arguments("\"");
+  return CallStep::more;
 }
 
 CallStep TagCallReader::before_value_step(char c, EventList& out) {
   const int found = expected_.step(c);
-  if (found >= 0) at_ = At::value;
+  if (found >= 0) return begin_value(out);
   return found == OneOf::none ? fail(expected_.held(), out) : CallStep::more;
 }
 

@@ -41,7 +41,8 @@ class TagCallReader : public CallReader {
   CallStep fail(std::string_view written, EventList& out);
   void go_to_members();
   void go_behind();
-  void begin_value(std::string_view key, int key_end, EventList& out);
+  void begin_member(std::string_view key, int key_end, EventList& out);
+  CallStep begin_value(EventList& out);
   void add_value(std::string_view text, EventList& out);
   void pass_on(std::string_view text, EventList& out);
   void value_ended(EventList& out);

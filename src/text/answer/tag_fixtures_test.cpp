@@ -38,7 +38,7 @@ True
       {"nanbeige", "", "<tool_call>\n{\"name\": \"search\", \"arguments\": {\"query\": \"a\"}}\n</tool_call>", {"", "", {{"search", R"({"query": "a"})", {}}}}},
       {"qwen3_coder", "", "<tool_call><function=get_weather><parameter=city>Par", {"", "", {{"get_weather", R"({"city": "Par)", {}}}}},
       {"qwen3_coder", "", "<tool_call><function=get_weather><parameter=city>Par</parameter>", {"", "", {{"get_weather", R"({"city": "Par"})", {}}}}},
-      {"qwen3_coder", "", "<tool_call><function=get_weather><parameter=city>A</parameter></tool_call> Bye", {"", " Bye", {{"get_weather", R"({"city": "A"})", {}}}}},
+      {"qwen3_coder", "", "<tool_call><function=get_weather><parameter=city>A</parameter></tool_call> Bye", {"", "Bye", {{"get_weather", R"({"city": "A"})", {}}}}},
       {"qwen3_coder", "", "<tool_call><function=get_weather>city is A</function></tool_call>", {"", "", {{"get_weather", "city is A", {}}}}},
       {"qwen3_coder", "", "<tool_call>a call</tool_call>", {"", "<tool_call>a call</tool_call>", {}}},
       {"qwen3_coder", "", "<tool_call><function=", {"", "<tool_call><function=", {}}},
@@ -65,7 +65,7 @@ True
        {"", "", {{"search", R"({"query": "a", ])", {}}}}},
       {"step3", "", "<｜tool_calls_begin｜>\n<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=\"search\">\n<steptml:parameter name=\"query\">a</steptml:parameter>\n</steptml:invoke><｜tool_call_end｜>\n<｜tool_calls_end｜>x",
        {"", "x", {{"search", R"({"query": "a"})", {}}}}},
-      {"minicpm", "", "<function name=\"run\"><param name=\"code\"><![CDATA[a\n<b>]]></param></function> ok", {"", " ok", {{"run", R"({"code": "a\n<b>"})", {}}}}},
+      {"minicpm", "", "<function name=\"run\"><param name=\"code\"><![CDATA[a\n<b>]]></param></function> ok", {"", "ok", {{"run", R"({"code": "a\n<b>"})", {}}}}},
       {"minicpm5", "", "<function name=\"add\"><param name=\"a\">1</param><param name=\"b\">2</param></function><function name=\"search\"></function>",
        {"", "", {{"add", R"({"a": 1, "b": 2})", {}}, {"search", "{}", {}}}}},
       // glm and hunyuan
