@@ -149,6 +149,16 @@ Json Variables::latest_meta(std::string_view name) const {
   return slot != nullptr ? slot->meta : Json();
 }
 
+Result<std::optional<Piece>> Variables::piece(std::string_view name, std::size_t seen) const {
+  if (const std::string* text = streamed(name); text != nullptr && text->size() > seen)
+    return std::optional<Piece>({text->substr(seen), latest_meta(name)});
+  const auto value = read(name);
+  if (!value->ok()) return value->error();
+  const std::string text = (*value)->text();
+  if (text.size() <= seen) return std::optional<Piece>();
+  return std::optional<Piece>({text.substr(seen), latest_meta(name)});
+}
+
 std::vector<std::string> Variables::names() const {
   std::vector<std::string> all;
   for (const auto& [name, slot] : slots_) all.push_back(name);

@@ -44,6 +44,8 @@ class Variables {
   // The text so far of one that is being streamed, or whole; null when there is none yet.
   const std::string* streamed(std::string_view name) const;
   Json latest_meta(std::string_view name) const;
+  // What follows the first `seen` bytes of it; none: it is complete. Requires: there is more of it, or it is settled.
+  Result<std::optional<Piece>> piece(std::string_view name, std::size_t seen) const;
   std::vector<std::string> names() const;
   std::size_t bytes() const;  // of the values
 
