@@ -31,7 +31,7 @@ DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder,
     : options_(std::move(options)),
       folder_(std::move(folder)),
       stride_(aligned(std::max<std::uint64_t>(options_.block_bytes, 1))),
-      rates_(stride_ / kBlockTokens),
+      rates_(stride_ / kBlockTokens, options_.weighs),
       counters_(counters),
       reader_({"disk-r", 1, kMostTasks}),
       writer_({"disk-w", 1, kMostTasks}) {

@@ -45,6 +45,7 @@ struct DiskTierOptions {
   std::uint64_t capacity = 0;
   std::uint64_t block_bytes = 0;  // keys and values of kBlockTokens tokens
   std::function<void()> wake;     // from a thread of the tier: collect() has something
+  bool weighs = true;             // reads what was measured to be quicker than computing; false: whatever there is
   FileFault fault;
 };
 

@@ -25,7 +25,7 @@ int TransferRates::break_even_tokens() const {
 
 bool TransferRates::pays(int tokens, int files, int tokens_read) const {
   const double read = bytes_per_second(), compute = tokens_per_second();
-  if (read <= 0 || compute <= 0) return true;
+  if (!weighs_ || read <= 0 || compute <= 0) return true;
   return opening_ * files + tokens_read * bytes_per_token_ / read < tokens / compute;
 }
 

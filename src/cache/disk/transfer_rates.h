@@ -34,7 +34,9 @@ class TransferRates {
  public:
   static constexpr int retry_after = 32;
 
-  explicit TransferRates(std::uint64_t bytes_per_token) : bytes_per_token_(static_cast<double>(bytes_per_token)) {}
+  // Without weighing reading always pays.
+  explicit TransferRates(std::uint64_t bytes_per_token, bool weighs = true)
+      : weighs_(weighs), bytes_per_token_(static_cast<double>(bytes_per_token)) {}
 
   void read(std::uint64_t bytes, double opening_seconds, double reading_seconds);
   void computed(int tokens, double seconds);
@@ -51,6 +53,7 @@ class TransferRates {
   bool pays_or_retry(int tokens, int files, int tokens_read);
 
  private:
+  bool weighs_;
   double bytes_per_token_;
   RunningRate reading_{0.5}, computing_{2.0};
   double opening_ = 0;  // seconds a file, decaying average
