@@ -159,9 +159,9 @@ TEST_P(EachDraftLayer, RowsOfManySequencesAreTheSameBitsAsAlone) {
 INSTANTIATE_TEST_SUITE_P(Nextn, EachDraftLayer,
                          ::testing::Values("nextn-deepseek-v3", "nextn-glm4-moe", "nextn-qwen3-next", "nextn-mimo",
                                            "nextn-mimo-v2", "nextn-ernie", "nextn-ling", "nextn-exaone-moe",
-                                           "nextn-nemotron-h", "nextn-hy-v3", "nextn-longcat",
-                                           "nextn-deepseek-v3.gguf", "nextn-glm4-moe.gguf", "nextn-qwen3-next.gguf",
-                                           "nextn-mimo-v2.gguf", "nextn-exaone-moe.gguf", "nextn-nemotron-h.gguf"),
+                                           "nextn-nemotron-h", "nextn-hy-v3", "nextn-longcat", "nextn-deepseek-v3.gguf",
+                                           "nextn-glm4-moe.gguf", "nextn-qwen3-next.gguf", "nextn-mimo-v2.gguf",
+                                           "nextn-exaone-moe.gguf", "nextn-nemotron-h.gguf"),
                          testing::golden_name);
 
 TEST(DraftLayer, ACheckpointWithoutOneIsRefusedByASentence) {

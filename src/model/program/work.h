@@ -14,7 +14,7 @@ struct ProgramWork {
   std::int64_t end_parameters = 0;    // of those that only tokens pass which another follows: last layer's end, head
   std::int64_t attention_width = 0;   // of one layer's queries, the widest
   std::int64_t expert_parameters = 0, chosen_parameters = 0;  // of all experts, and of those that a token passes
-  std::vector<std::int64_t> windows;  // of each attention: positions it reads at most, 0 = all
+  std::vector<std::int64_t> windows;                          // of each attention: positions it reads at most, 0 = all
 };
 ProgramWork work_of(const Program& program);
 

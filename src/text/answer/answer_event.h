@@ -77,9 +77,9 @@ class EventList {
   void end_call();  // a call that got no arguments gets "{}"
 
   bool call_open() const { return open_; }
-  int calls() const { return calls_; }         // begun so far
-  int turns() const { return turns_; }         // how often a call began or ended
-  std::vector<AnswerEvent> take();             // those since the last time
+  int calls() const { return calls_; }  // begun so far
+  int turns() const { return turns_; }  // how often a call began or ended
+  std::vector<AnswerEvent> take();      // those since the last time
 
  private:
   std::vector<AnswerEvent> events_;

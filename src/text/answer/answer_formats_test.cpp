@@ -10,17 +10,73 @@ namespace espalier::answer_formats_test {
 namespace {
 
 TEST(CallFormat, KnowsTheNamesOfOtherServers) {
-  for (const std::string_view name :
-       {"hermes",        "qwen",         "qwen25",       "trinity",      "llama3",         "llama3_json",   "llama4_json",
-        "pythonic",      "llama4_pythonic", "lfm2",      "mistral",      "qwen3_coder",    "qwen3_xml",     "step3p5",
-        "nanbeige",      "mimo",         "glm",          "glm45",        "glm47",          "ling3",         "hunyuan",
-        "hunyuan_a13b",  "deepseekv3",   "deepseek_v3",  "deepseekv31",  "deepseek_v31",   "deepseekv32",   "deepseek_v32",
-        "deepseekv4",    "deepseek_v4",  "kimi_k2",      "gpt-oss",      "openai",         "minimax-m2",    "minimax_m2",
-        "minimax",       "gemma4",       "functiongemma", "granite",     "granite-20b-fc", "granite4",      "nemotron",
-        "nemotron_json", "nemotron_3",   "internlm",     "interns1",     "phi4_mini_json", "jamba",         "xlam",
-        "ernie45",       "seed_oss",     "olmo3",        "apertus",      "apertus2509",    "cohere_command3",
-        "cohere_command4", "gigachat3",  "step3",        "minicpm5",     "dots",           "apriel",        "longcat",
-        "json",          "hy_v3",        "poolside_v1",  "Hermes",       "QWEN3-CODER"})
+  for (const std::string_view name : {"hermes",
+                                      "qwen",
+                                      "qwen25",
+                                      "trinity",
+                                      "llama3",
+                                      "llama3_json",
+                                      "llama4_json",
+                                      "pythonic",
+                                      "llama4_pythonic",
+                                      "lfm2",
+                                      "mistral",
+                                      "qwen3_coder",
+                                      "qwen3_xml",
+                                      "step3p5",
+                                      "nanbeige",
+                                      "mimo",
+                                      "glm",
+                                      "glm45",
+                                      "glm47",
+                                      "ling3",
+                                      "hunyuan",
+                                      "hunyuan_a13b",
+                                      "deepseekv3",
+                                      "deepseek_v3",
+                                      "deepseekv31",
+                                      "deepseek_v31",
+                                      "deepseekv32",
+                                      "deepseek_v32",
+                                      "deepseekv4",
+                                      "deepseek_v4",
+                                      "kimi_k2",
+                                      "gpt-oss",
+                                      "openai",
+                                      "minimax-m2",
+                                      "minimax_m2",
+                                      "minimax",
+                                      "gemma4",
+                                      "functiongemma",
+                                      "granite",
+                                      "granite-20b-fc",
+                                      "granite4",
+                                      "nemotron",
+                                      "nemotron_json",
+                                      "nemotron_3",
+                                      "internlm",
+                                      "interns1",
+                                      "phi4_mini_json",
+                                      "jamba",
+                                      "xlam",
+                                      "ernie45",
+                                      "seed_oss",
+                                      "olmo3",
+                                      "apertus",
+                                      "apertus2509",
+                                      "cohere_command3",
+                                      "cohere_command4",
+                                      "gigachat3",
+                                      "step3",
+                                      "minicpm5",
+                                      "dots",
+                                      "apriel",
+                                      "longcat",
+                                      "json",
+                                      "hy_v3",
+                                      "poolside_v1",
+                                      "Hermes",
+                                      "QWEN3-CODER"})
     EXPECT_TRUE(call_format(name, "tool_call_parser").ok()) << name;
   EXPECT_EQ(*call_format("qwen25", ""), *call_format("hermes", ""));
   const auto unknown = call_format("nobody", "tool_call_parser");
@@ -41,13 +97,47 @@ TEST(CallFormat, HasNoMarkWithinAnother) {
 }
 
 TEST(ThinkingFormat, KnowsTheNamesOfOtherServers) {
-  for (const std::string_view name :
-       {"deepseek-r1", "deepseek_r1", "deepseek-v3", "deepseek_v3", "deepseek-v4",  "deepseek_v4",  "glm45",     "glm47",
-        "gpt-oss",     "openai_gptoss", "kimi",      "kimi_k2",     "qwen3",        "qwen3-thinking", "minimax", "minimax_m2",
-        "minimax-append-think", "minimax_m2_append_think", "minimax-m3", "minimax_m3", "step3",     "step3p5",   "mistral",
-        "nemotron_3",  "nemotron_v3", "interns1",    "gemma4",      "cohere_command3", "cohere_command4", "ernie45", "granite",
-        "holo2",       "hunyuan",     "hunyuan_a13b", "hy_v3",      "mimo",         "olmo3",        "seed_oss",  "apertus2509",
-        "poolside_v1", "telechat4"})
+  for (const std::string_view name : {"deepseek-r1",
+                                      "deepseek_r1",
+                                      "deepseek-v3",
+                                      "deepseek_v3",
+                                      "deepseek-v4",
+                                      "deepseek_v4",
+                                      "glm45",
+                                      "glm47",
+                                      "gpt-oss",
+                                      "openai_gptoss",
+                                      "kimi",
+                                      "kimi_k2",
+                                      "qwen3",
+                                      "qwen3-thinking",
+                                      "minimax",
+                                      "minimax_m2",
+                                      "minimax-append-think",
+                                      "minimax_m2_append_think",
+                                      "minimax-m3",
+                                      "minimax_m3",
+                                      "step3",
+                                      "step3p5",
+                                      "mistral",
+                                      "nemotron_3",
+                                      "nemotron_v3",
+                                      "interns1",
+                                      "gemma4",
+                                      "cohere_command3",
+                                      "cohere_command4",
+                                      "ernie45",
+                                      "granite",
+                                      "holo2",
+                                      "hunyuan",
+                                      "hunyuan_a13b",
+                                      "hy_v3",
+                                      "mimo",
+                                      "olmo3",
+                                      "seed_oss",
+                                      "apertus2509",
+                                      "poolside_v1",
+                                      "telechat4"})
     EXPECT_TRUE(thinking_format(name, "reasoning_parser").ok()) << name;
   EXPECT_FALSE(thinking_format("nobody", "reasoning_parser").ok());
 }
@@ -93,7 +183,8 @@ TEST(LiteralValue, TranslatesPythonsLiterals) {
   EXPECT_EQ(json("5."), "5.0");
   EXPECT_EQ(json("007"), "7");
   EXPECT_EQ(json("'\\q\\n'"), "\"\\\\q\\n\"");
-  for (const std::string_view wrong : {"", "x", "[1", "1]", "{1}", "[,]", "{'a' 1}", "'a", "[1 2]", "1e", "--1", "{'a': }"})
+  for (const std::string_view wrong :
+       {"", "x", "[1", "1]", "{1}", "[,]", "{'a' 1}", "'a", "[1 2]", "1e", "--1", "{'a': }"})
     EXPECT_EQ(json(wrong), "none") << wrong;
 }
 
@@ -107,10 +198,11 @@ TEST(LiteralValue, TranslatesGemmasLiterals) {
 }
 
 TEST(CallTools, TypesValuesAsTheSchemaSays) {
-  const CallTools tools({{"f", R"({"properties": {"s": {"type": "string"}, "i": {"type": "integer"}, "e": {"enum": ["a", 1]},
+  const CallTools tools(
+      {{"f", R"({"properties": {"s": {"type": "string"}, "i": {"type": "integer"}, "e": {"enum": ["a", 1]},
     "n": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "r": {"$ref": "#/$defs/x"}, "ring": {"$ref": "#/$defs/ring"}, "u": {}},
     "$defs": {"x": {"type": "boolean"}, "ring": {"anyOf": [{"$ref": "#/$defs/ring"}, {"$ref": "#/$defs/ring"}]}}})"},
-                         {"broken", "{"}});
+       {"broken", "{"}});
   const auto typed = [&](std::string_view parameter, std::string_view text) {
     return typed_json(text, tools.types("f", parameter));
   };

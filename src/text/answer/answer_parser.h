@@ -29,7 +29,7 @@ enum class AnswerBegins { by_format, inside_thinking, in_answer };
 
 // How an output is to be read.
 struct AnswerOptions {
-  const CallFormat* calls = nullptr;        // null: no calls are looked for
+  const CallFormat* calls = nullptr;         // null: no calls are looked for
   const ThinkingFormat* thinking = nullptr;  // null: no thinking
   AnswerBegins begins = AnswerBegins::by_format;
   std::shared_ptr<const CallTools> tools = {};

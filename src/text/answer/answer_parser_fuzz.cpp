@@ -22,7 +22,8 @@ Answer in_pieces(std::string_view text, const AnswerOptions& options, std::size_
 
 std::shared_ptr<const CallTools> some_tools() {
   static const auto tools = std::make_shared<const CallTools>(std::vector<CallableTool>{
-      {"f", R"({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": ["object", "null"]}}})"}});
+      {"f",
+       R"({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": ["object", "null"]}}})"}});
   return tools;
 }
 

@@ -70,7 +70,8 @@ TEST(AnswerParser, BeginsWhereThePromptSays) {
   options.begins = AnswerBegins::in_answer;
   EXPECT_EQ(parse_answer("go on<|return|>", options), (Answer{"", "go on", {}}));
   options.begins = AnswerBegins::inside_thinking;
-  EXPECT_EQ(parse_answer("hm<|end|><|start|>assistant<|channel|>final<|message|>so", options), (Answer{"hm", "so", {}}));
+  EXPECT_EQ(parse_answer("hm<|end|><|start|>assistant<|channel|>final<|message|>so", options),
+            (Answer{"hm", "so", {}}));
 }
 
 TEST(AnswerParser, SaysWhetherItIsWithinThinking) {
@@ -116,17 +117,36 @@ TEST(AnswerParser, DividesThinkingAsTheSplitterDoes) {
 TEST(AnswerParser, ReadsMarksInAnyOrder) {
   std::mt19937_64 random(testing::seed());
   for (const CallFormat& format : call_formats()) {
-    std::vector<std::string> words = {"{\"name\": \"add\", \"arguments\": {", "\"a\": 1", "}", "}", "]", "[", "add", "(a=",
-                                      "1", ")", " ", "\n", "text", "<think>", "</think>", "\"", ",", "<", "call:", "日"};
+    std::vector<std::string> words = {"{\"name\": \"add\", \"arguments\": {",
+                                      "\"a\": 1",
+                                      "}",
+                                      "}",
+                                      "]",
+                                      "[",
+                                      "add",
+                                      "(a=",
+                                      "1",
+                                      ")",
+                                      " ",
+                                      "\n",
+                                      "text",
+                                      "<think>",
+                                      "</think>",
+                                      "\"",
+                                      ",",
+                                      "<",
+                                      "call:",
+                                      "日"};
     for (const std::string_view mark :
          {format.opens[0], format.opens[1], format.ends[0], format.call_begin, format.call_end, format.name_ends[0],
-          format.key_begin, format.key_ends[0], format.value_begin, format.value_end, format.wire.begin, format.wire.end,
-          format.wire.arguments_prefix})
+          format.key_begin, format.key_ends[0], format.value_begin, format.value_end, format.wire.begin,
+          format.wire.end, format.wire.arguments_prefix})
       if (!mark.empty()) words.insert(words.end(), {std::string(mark), std::string(mark.substr(0, mark.size() / 2))});
     for (int round = 0; round < 60; ++round) {
       std::string text;
       for (std::size_t i = random() % 14; i > 0; --i) text += words[random() % words.size()];
-      const AnswerOptions options{.calls = &format, .thinking = *thinking_format("qwen3", ""), .tools = testing::fixture_tools()};
+      const AnswerOptions options{
+          .calls = &format, .thinking = *thinking_format("qwen3", ""), .tools = testing::fixture_tools()};
       const Answer whole = parse_answer(text, options);
       ASSERT_EQ(cut_answer(text, options, {1}), whole) << format.name << " seed " << testing::seed() << ": " << text;
       ASSERT_EQ(cut_answer(text, options, {3, 1, 5, 2, 11}), whole) << format.name << ": " << text;
@@ -143,7 +163,8 @@ TEST(AnswerParser, ReadsMegabytesOfWhateverIsWorst) {
   };
   const std::string nested = "<tool_call>{\"name\": \"f\", \"arguments\": " + repeated("{\"a\": [", 1 << 20);
   EXPECT_EQ(parse_answer(nested, options_of("hermes")).calls.size(), 1u);
-  for (const std::string_view again : {"<tool_call>", "<tool_call>{\"a\": \"", "<tool_call>{\"arguments\": {\"x\": [", "<", " "}) {
+  for (const std::string_view again :
+       {"<tool_call>", "<tool_call>{\"a\": \"", "<tool_call>{\"arguments\": {\"x\": [", "<", " "}) {
     const std::string text = repeated(again, 1 << 20);
     EXPECT_EQ(parse_answer(text, options_of("hermes")), (Answer{"", text, {}}));
   }

@@ -122,7 +122,8 @@ ValueTypes CallTools::types(std::string_view tool, std::string_view parameter) c
 std::string typed_json(std::string_view written, ValueTypes types) {
   if (types.only_string()) return json_quoted(written);
   const std::string_view text = trimmed(written);
-  if (types.boolean && (is_word(text, "true") || is_word(text, "false"))) return is_word(text, "true") ? "true" : "false";
+  if (types.boolean && (is_word(text, "true") || is_word(text, "false")))
+    return is_word(text, "true") ? "true" : "false";
   if ((types.null || !types.string) && is_word(text, "null")) return "null";
   if (const auto value = parse_json(text, kValueLimits); value.ok() && (types.any() || allowed(*value, types)))
     return std::string(text);

@@ -168,7 +168,8 @@ TEST_P(EveryCallFormat, ReadsSeveralCalls) {
 }
 
 TEST_P(EveryCallFormat, KeepsTextAroundCalls) {
-  if (harmony()) return expect_read({kWeather}, "<|channel|>commentary<|message|>Wait.<|end|><|start|>assistant", "", "Wait.");
+  if (harmony())
+    return expect_read({kWeather}, "<|channel|>commentary<|message|>Wait.<|end|><|start|>assistant", "", "Wait.");
   expect_read({kWeather}, marked() ? "Let me look.\n\n" : "", "\n", marked() ? "Let me look." : "");
   // A format without an end mark cannot tell text from the call's own tail unless the call closes by itself.
   expect_read({kWeather}, "", "\nDone.", "Done.");
@@ -206,7 +207,8 @@ TEST_P(EveryCallFormat, GivesBackWhatIsNoCall) {
 
 // At every place: what was told stays, and text that has no call in it is there, whole.
 TEST_P(EveryCallFormat, ReadsAnswersThatBreakOff) {
-  const std::vector<Call> calls = format().wire.separator.empty() ? std::vector{kEscapes} : std::vector{kEscapes, kNested};
+  const std::vector<Call> calls =
+      format().wire.separator.empty() ? std::vector{kEscapes} : std::vector{kEscapes, kNested};
   const std::string text = written(format(), calls);
   const AnswerOptions options{.calls = &format(), .tools = tools_of(calls)};
   const Answer whole = parse_answer(text, options);
@@ -231,7 +233,8 @@ TEST_P(EveryCallFormat, ReadsAnswersThatBreakOff) {
 // Any byte of a call may be wrong: nothing fails, and the pieces are the same however it is cut.
 TEST_P(EveryCallFormat, ReadsDamagedCalls) {
   const std::string text = written(format(), {kWeather});
-  const AnswerOptions options{.calls = &format(), .thinking = *thinking_format("qwen3", ""), .tools = tools_of({kWeather})};
+  const AnswerOptions options{
+      .calls = &format(), .thinking = *thinking_format("qwen3", ""), .tools = tools_of({kWeather})};
   for (std::size_t at = 0; at < text.size(); ++at) {
     std::string without = text, changed = text;
     without.erase(at, 1);

@@ -132,7 +132,8 @@ void HarmonyReader::arguments_step(char c, EventList& out) {
 
 void HarmonyReader::body_ended(int mark, EventList& out) {
   if (out.call_open()) out.end_call();
-  if (mark == kStartMark || mark == kChannelMark) return begin_header(std::string(mark == kStartMark ? kStart : kChannel));
+  if (mark == kStartMark || mark == kChannelMark)
+    return begin_header(std::string(mark == kStartMark ? kStart : kChannel));
   at_ = At::between;
   expected_.expect({kStart, kChannel});
 }

@@ -22,7 +22,23 @@ class JsonCallReader : public CallReader {
   void finish(EventList& out) override;
 
  private:
-  enum class At { start, item, between, tail, key_or_end, key, colon, value, name, object, text, null, skip, member_end, broken };
+  enum class At {
+    start,
+    item,
+    between,
+    tail,
+    key_or_end,
+    key,
+    colon,
+    value,
+    name,
+    object,
+    text,
+    null,
+    skip,
+    member_end,
+    broken
+  };
   enum class Member { name, arguments, nest, other };
 
   CallStep start_step(char c);

@@ -223,7 +223,7 @@ LiteralValue::Step LiteralValue::escape_step(char c, std::string& json) {
 }
 
 LiteralValue::Step LiteralValue::code_step(char c, std::string& json) {
-  const int value = is_digit_letter(c)       ? c - '0'
+  const int value = is_digit_letter(c)     ? c - '0'
                     : c >= 'a' && c <= 'f' ? c - 'a' + 10
                     : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                            : 0;

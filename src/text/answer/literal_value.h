@@ -50,8 +50,8 @@ class LiteralValue {
 
   LiteralDialect dialect_ = LiteralDialect::python;
   At at_ = At::value;
-  std::string open_;       // the open containers: [ ( {
-  bool comma_ = false;     // goes before the next item
+  std::string open_;        // the open containers: [ ( {
+  bool comma_ = false;      // goes before the next item
   bool may_close_ = false;  // nothing, or a comma, came since the container was opened or had an item
   char quote_ = 0;
   bool key_ = false;  // the string is a key

@@ -22,7 +22,8 @@ NamedCallReader::NamedCallReader(const CallContext& context)
     : context_(context), format_(*context.format), objects_(context, marks_of(context.format->ends)) {}
 
 void NamedCallReader::open(int mark) {
-  const bool one_call = format_.call_begin.empty() || format_.opens[static_cast<std::size_t>(mark)] == format_.call_begin;
+  const bool one_call =
+      format_.call_begin.empty() || format_.opens[static_cast<std::size_t>(mark)] == format_.call_begin;
   if (one_call)
     begin_call();
   else

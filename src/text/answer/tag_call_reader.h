@@ -25,7 +25,20 @@ class TagCallReader : public CallReader {
   void finish(EventList& out) override;
 
  private:
-  enum class At { between, name, behind_name, members, key, before_value, value, json, behind_json, behind, objects, broken };
+  enum class At {
+    between,
+    name,
+    behind_name,
+    members,
+    key,
+    before_value,
+    value,
+    json,
+    behind_json,
+    behind,
+    objects,
+    broken
+  };
   CallStep begin_call();
   CallStep between_step(char c);
   CallStep name_step(char c, EventList& out);
