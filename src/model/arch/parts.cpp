@@ -10,8 +10,8 @@
 namespace espalier {
 namespace {
 
-constexpr FieldName kHeads{"num_attention_heads|n_head|n_heads|num_heads", "attention.head_count"};
-constexpr FieldName kKvHeads{"num_key_value_heads|num_kv_heads", "attention.head_count_kv"};
+constexpr FieldName kHeads{"num_attention_heads|n_head|n_heads|num_heads|attention_heads", "attention.head_count"};
+constexpr FieldName kKvHeads{"num_key_value_heads|num_kv_heads|num_attention_groups", "attention.head_count_kv"};
 constexpr FieldName kHeadDim{"head_dim|kv_channels", "attention.key_length"};
 constexpr FieldName kHidden{"hidden_size|n_embd|d_model", "embedding_length"};
 

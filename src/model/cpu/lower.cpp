@@ -241,6 +241,9 @@ class Lowering {
     push(std::make_unique<ScanStage>(
         o, program_, ScanStage::Places{place(o.in), place(o.step), place(o.input), place(o.output), place(o.out)}));
   }
+  void add(const FadingSumOp& o) {
+    push(std::make_unique<FadingSumStage>(o, place(o.in), place(o.decay), place(o.out)));
+  }
   void add(const KeepRowsOp& o) {
     std::vector<KeepStage::Live> live;
     for (const Rows& rows : o.live) live.push_back({place(rows), rows.width});

@@ -175,6 +175,26 @@ struct ScaleToOp {
   float least = 0.0f;
 };
 
+// out = values, or they are added to it.
+struct ConstantOp {
+  VectorId values = -1;
+  Rows out;
+  bool add = false;
+};
+
+// out += [sin(p * f) | cos(p * f)] of all frequencies, p = position + offset: positions that nobody has learned. At the
+// `silent` position (-1: none) nothing is added. Source: Attention Is All You Need, section 3.5.
+struct AddWavesOp {
+  VectorId frequencies = -1;
+  Rows out;
+  int offset = 0, silent = -1;
+};
+
+// out *= sqrt(1 - by^2), but at position 0 out stays: what a decay leaves to the input (RG-LRU, arXiv 2402.19427).
+struct ComplementOp {
+  Rows by, out;
+};
+
 // out = in, within -limit..limit
 struct ClipOp {
   Rows in, out;
@@ -327,6 +347,12 @@ struct ScanOp {
   std::size_t state = 0;
 };
 
+// Sums that fade, channel by channel: h = decay * h + in; out = h. State: h.
+struct FadingSumOp {
+  Rows in, decay, out;
+  std::size_t state = 0;  // [width]
+};
+
 // The decays of recurrent states; see DecayForm. `heads` heads of as many values each as the row has.
 struct DecayOp {
   Rows in, out;
@@ -356,8 +382,8 @@ struct HeadOp {
 };
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp,
-                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp,
+                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp,
                         TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp,
-                        ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
+                        ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

@@ -71,6 +71,12 @@ struct Visit {
     read(o.like);
     write(o.out);
   }
+  void operator()(const ConstantOp& o) const { write(o.out, o.add); }
+  void operator()(const AddWavesOp& o) const { write(o.out, true); }
+  void operator()(const ComplementOp& o) const {
+    read(o.by);
+    write(o.out, true);
+  }
   void operator()(const ClipOp& o) const {
     read(o.in);
     write(o.out);
@@ -132,6 +138,11 @@ struct Visit {
   }
   void operator()(const ScanOp& o) const {
     for (const Rows* rows : {&o.in, &o.step, &o.input, &o.output}) read(*rows);
+    write(o.out);
+  }
+  void operator()(const FadingSumOp& o) const {
+    read(o.in);
+    read(o.decay);
     write(o.out);
   }
   void operator()(const KeepRowsOp& o) const {

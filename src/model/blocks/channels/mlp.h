@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "model/blocks/adapter.h"
 #include "model/spec.h"
 
 namespace espalier {
@@ -19,6 +20,7 @@ struct Mlp {
   bool bias = false;
   std::optional<float> cut_off = {};  // a gate counts only by what it is so many deviations above its row's mean
   float gate_scale = 1.0f;            // of a gated one's gate, before its activation
+  std::optional<Adapter> adapter = {};  // of a fused one's gate and up together
   bool inner_norm = false;            // what goes into `down` is normed by ffn_sub_norm
   bool xielu = false;                 // the activation is xIELU, whose shape the checkpoint has learned
   std::string_view gate = "ffn_gate", up = "ffn_up", down = "ffn_down", gate_up = "ffn_gate_up";

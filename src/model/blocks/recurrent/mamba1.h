@@ -8,6 +8,7 @@
 #pragma once
 
 #include "model/spec.h"
+#include "model/weights/needs.h"
 
 namespace espalier {
 
@@ -15,6 +16,8 @@ namespace espalier {
 struct Mamba1 {
   int inner = 0, state = 0, rank = 0;
   int taps = 4;
+  int heads = 0;          // of equal width, each with matrices of its own for steps, keys and queries; 0: one for all
+  bool in_turns = false;  // stored rows of input and gate take turns
   bool conv_bias = true, bias = false;
   ActivationKind activation = ActivationKind::silu;  // behind the convolution
   enum class Norms { none, plain, with_gain };       // of ranks, keys and queries
@@ -25,7 +28,9 @@ struct Mamba1 {
 
  private:
   void norm(Builder& b, Rows rows, std::string_view role) const;
-  Rows scan(Builder& b, Rows in, Rows made) const;
+  Rows project(Builder& b, Rows x) const;
+  MatrixPart of_head(Builder& b, std::string_view role, int outputs, int inputs, int head) const;
+  void scan(Builder& b, Rows in, Rows out, int head) const;
 };
 
 }  // namespace espalier

@@ -153,4 +153,18 @@ void ScanStage::run(Pass& pass) {
   });
 }
 
+void FadingSumStage::run(Pass& pass) {
+  const int width = op_.in.width;
+  over_columns(pass, width, 512, [&](const BatchSequence& s, int begin, int end) {
+    for (int c = begin; c < end; ++c) {
+      float h = state_in(s, op_.state) != nullptr ? state_in(s, op_.state)[c] : 0.0f;
+      for (int row = 0; row < s.rows; ++row) {
+        h = decay_.row(s.row_begin + row)[c] * h + in_.row(s.row_begin + row)[c];
+        out_.row(s.row_begin + row)[c] = h;
+      }
+      if (state_out(s, op_.state) != nullptr) state_out(s, op_.state)[c] = h;
+    }
+  });
+}
+
 }  // namespace espalier

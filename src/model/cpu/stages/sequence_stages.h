@@ -50,4 +50,16 @@ class ScanStage final : public Stage {
   const float *rates_, *skip_;
 };
 
+// Carries fading sums through the rows of each sequence.
+class FadingSumStage final : public Stage {
+ public:
+  FadingSumStage(const FadingSumOp& op, Place in, Place decay, Place out)
+      : op_(op), in_(in), decay_(decay), out_(out) {}
+  void run(Pass& pass) override;
+
+ private:
+  FadingSumOp op_;
+  Place in_, decay_, out_;
+};
+
 }  // namespace espalier
