@@ -49,7 +49,7 @@ def biases(model):
     g = torch.Generator().manual_seed(7)
     for name, b in model.named_buffers():
         if "balancing_biases" in name or "e_score_correction_bias" in name:
-            b.data.copy_(0.2 * torch.randn(b.shape, generator=g))
+            b.data.copy_((0.2 * torch.randn(b.shape, generator=g)).bfloat16())
 
 
 def zaya_parameters(model):
@@ -70,7 +70,6 @@ SPECS = [
     T("modernbert-decoder", "ModernBertDecoderForCausalLM", "ModernBertDecoderConfig", 810, **{**ALONE, "num_hidden_layers": 4}, intermediate_size=40, local_attention=16, global_attn_every_n_layers=2),
     T("modernbert-biases", "ModernBertDecoderForCausalLM", "ModernBertDecoderConfig", 811, **{**ALONE, "num_hidden_layers": 3}, intermediate_size=40, local_attention=10, norm_bias=True, attention_bias=True, mlp_bias=True, classifier_bias=True, decoder_bias=False, tie_word_embeddings=False, hidden_activation="silu", layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
     T("doge", "DogeForCausalLM", "DogeConfig", 812, **H, **M, keep_window_size=2048, post=near_one("residual", ".A")),
-    T("doge-kept", "DogeForCausalLM", "DogeConfig", 813, **H, **M, keep_window_size=12, attention_bias=True, mlp_bias=True, post=near_one("residual", ".A")),
     T("hrm-text", "HrmTextForCausalLM", "HrmTextConfig", 814, **{**ALONE, "num_hidden_layers": 2}, intermediate_size=32, head_dim=8, H_cycles=2, L_cycles=2),
     T("zaya", "ZayaForCausalLM", "ZayaConfig", 815, **{**H, "num_hidden_layers": 3}, moe_intermediate_size=16, head_dim=8, num_experts=5, router_hidden_size=12, cca_time0=2, cca_time1=2, sliding_window=12, layer_types=["hybrid", "hybrid_sliding", "hybrid"], post=zaya_parameters),
     T("zaya-biases", "ZayaForCausalLM", "ZayaConfig", 816, **{**H, "num_hidden_layers": 2}, moe_intermediate_size=16, head_dim=8, num_experts=4, router_hidden_size=12, cca_time0=3, cca_time1=4, attention_bias=True, lm_head_bias=True, tie_word_embeddings=False, post=zaya_parameters),

@@ -7,28 +7,10 @@
 #include "model/program/builder.h"
 
 namespace espalier {
-namespace {
-
-// The rows of `back` tokens before, zeros before the first.
-Rows delayed(Builder& b, Rows in, int taps, int back) {
-  const auto width = static_cast<std::size_t>(in.width);
-  std::vector<float> weights(static_cast<std::size_t>(taps) * width, 0.0f);
-  std::fill_n(weights.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(taps - 1 - back) * width), width,
-              1.0f);
-  ConvolveOp op{.in = in, .out = b.buffer(in.width), .taps = taps};
-  op.weights = b.constant(std::move(weights));
-  op.state = b.state(static_cast<std::size_t>(taps - 1) * width);
-  b.emit(op);
-  return op.out;
-}
-
-}  // namespace
-
 // Each head's channels of the last tokens, tap by tap within a channel, times its own matrix.
 Rows ConvolvedAttention::by_heads(Builder& b, Rows taps) const {
   const int heads = like.heads + like.kv_heads, dim = like.head_dim;
-  GroupedMatmulOp op{.groups = heads, .in_stride = dim * head_taps, .out_stride = dim, .in = taps, .out = {}};
-  op.out = b.buffer(heads * dim);
+  GroupedMatmulOp op{0, heads, dim * head_taps, dim, taps, b.buffer(heads * dim)};
   for (int h = 0; h < heads; ++h) {
     MatrixPart part{b.name("attn_conv_heads") + ".weight", {heads * dim, dim, head_taps}, dim};
     part.rows.first = std::int64_t{h} * dim;
@@ -48,7 +30,7 @@ Rows ConvolvedAttention::convolve(Builder& b, Rows both) const {
   const Rows mixed = b.copy(both), taps = b.buffer(width * head_taps);
   CausalConv{{{"attn_conv_channels", width}}, channel_taps, false, ActivationKind::identity}(b, mixed);
   for (int j = 0; j < head_taps; ++j) {
-    const Rows from = j + 1 < head_taps ? delayed(b, mixed, head_taps, head_taps - 1 - j) : mixed;
+    const Rows from = j + 1 < head_taps ? row_before(b, mixed, head_taps - 1 - j, head_taps) : mixed;
     b.emit(CopyOp{from, taps.part(j, (width - 1) * head_taps + 1), width, 1, 1, head_taps});
   }
   const std::vector<float> bias = b.values(b.vector("attn_conv_channels", {width}, ".bias"));
@@ -72,7 +54,7 @@ Rows ConvolvedAttention::mean_residual(Builder& b, Rows query, Rows key) const {
 Rows ConvolvedAttention::values(Builder& b, Rows x) const {
   const int half = like.kv_heads * like.head_dim / 2;
   const Rows out = b.buffer(2 * half), own = b.matmul(x, {b.matrix("attn_v", half, x.width, like.qkv_bias)}, true);
-  const Rows before = delayed(b, b.matmul(x, {b.matrix("attn_v_before", half, x.width)}, true), 2, 1);
+  const Rows before = row_before(b, b.matmul(x, {b.matrix("attn_v_before", half, x.width)}, true));
   if (like.qkv_bias) b.emit(ConstantOp{b.vector("attn_v_before", {half}, ".bias"), before, true});
   b.emit(CombineOp{.in = own, .out = out.part(0, half)});
   b.emit(CombineOp{.in = before, .out = out.part(half, half)});

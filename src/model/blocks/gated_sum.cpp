@@ -10,7 +10,7 @@ namespace espalier {
 // Each head's columns times its own matrix, stored [heads][inputs][outputs].
 Rows GatedSum::by_heads(Builder& b, Rows in, std::string_view role) const {
   const int each = width / heads;
-  GroupedMatmulOp op{.groups = heads, .in_stride = each, .out_stride = each, .in = in, .out = b.buffer(width)};
+  GroupedMatmulOp op{0, heads, each, each, in, b.buffer(width)};
   for (int h = 0; h < heads; ++h) {
     MatrixPart part{b.name(role) + "_weight", {heads, each, each}, each};
     part.transposed = true;

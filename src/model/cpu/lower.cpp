@@ -235,7 +235,8 @@ class Lowering {
     const auto maybe = [&](const Rows& rows) { return rows ? place(rows) : Place(); };
     push(std::make_unique<RecurrenceStage>(o, program_,
                                            RecurrenceStage::Places{place(o.queries), place(o.keys), place(o.values),
-                                                                   maybe(o.decay), maybe(o.beta), place(o.out)}));
+                                                                   maybe(o.decay), maybe(o.beta), maybe(o.probe),
+                                                                   maybe(o.answer), place(o.out)}));
   }
   void add(const ScanOp& o) {
     push(std::make_unique<ScanStage>(

@@ -61,7 +61,7 @@ void Builder::read_tensors_of(int layer, const Names* names) {
 }
 
 std::string Builder::name(std::string_view role) const {
-  return names_->of(naming_, role, tensors_of_ < 0 ? layer_ : tensors_of_, part_, [this](const std::string& name) {
+  return names_->of(naming_, role, tensors_of_ == -1 ? layer_ : tensors_of_, part_, [this](const std::string& name) {
     return has_tensor(name + ".weight") || has_tensor(name) || has_tensor(name + ".down_proj") ||
            has_tensor(name + ".0.down_proj.weight") || has_tensor(name + ".0.w2.weight");
   });
@@ -103,8 +103,10 @@ MatrixId Builder::need(MatrixNeed matrix) {
   return static_cast<MatrixId>(matrices.size()) - 1;
 }
 
+// Some checkpoints have vectors under their bare names.
 VectorId Builder::vector(std::string_view role, Shape shape, std::string_view ending) {
-  return vector_of(name(role).append(ending), std::move(shape));
+  const std::string bare = name(role), whole = bare + std::string(ending);
+  return vector_of(has_tensor(bare) && !has_tensor(whole) ? bare : whole, std::move(shape));
 }
 
 VectorId Builder::vector_of(const std::string& tensor, Shape shape) {

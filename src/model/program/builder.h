@@ -38,7 +38,8 @@ class Builder {
   // --- what is stored ---
   std::string name(std::string_view role) const;
   // From here on tensors are those of that layer, under these names where given: of layers that share theirs, whose
-  // matrices are kept once. Until the layer's end, or -1: its own again.
+  // matrices are kept once; whole_model: of no layer. Until the layer's end, or -1: its own again.
+  static constexpr int whole_model = -2;
   void read_tensors_of(int layer, const Names* names = nullptr);
   // Which of several like parts of the layer the names are of ("{}" in them).
   void set_part(int part) { part_ = part; }

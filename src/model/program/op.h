@@ -325,12 +325,13 @@ struct ConvolveOp {
   std::size_t state = 0;  // first float of the sequence's state: [taps - 1][width]
 };
 
-// A matrix S [key_dim][value_dim] a head: S = decay * S; u = beta * (v - S^T k) (delta) or beta * v; S += k u^T;
-// out = S^T q * scale + skip * v. Heads share queries and keys evenly: head h reads those of head h / (heads / key_heads),
+// A matrix S [key_dim][value_dim] a head: S = decay * S (+ answer (S^T probe)^T of S before, where there are these);
+// u = beta * (v - S^T k) (delta) or beta * v; S += k u^T; out = S^T q * scale + skip * v. Heads share queries and keys evenly: head h reads those of head h / (heads / key_heads),
 // or (in_turns) h % key_heads.
 struct RecurrenceOp {
   Rows queries, keys, values, out;
   Rows decay = {}, beta = {};               // [heads] or [heads * key_dim]; [heads]; decay may be constant instead
+  Rows probe = {}, answer = {};             // [heads * key_dim], not with delta
   VectorId constant_decay = -1, skip = -1;  // [heads]
   int heads = 0, key_heads = 0, key_dim = 0, value_dim = 0;
   bool in_turns = false;

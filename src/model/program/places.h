@@ -133,7 +133,7 @@ struct Visit {
     write(o.out);
   }
   void operator()(const RecurrenceOp& o) const {
-    for (const Rows* rows : {&o.queries, &o.keys, &o.values, &o.decay, &o.beta}) read(*rows);
+    for (const Rows* rows : {&o.queries, &o.keys, &o.values, &o.decay, &o.beta, &o.probe, &o.answer}) read(*rows);
     write(o.out);
   }
   void operator()(const ScanOp& o) const {

@@ -99,6 +99,12 @@ LinearRecurrenceTask RecurrenceStage::task_of(const BatchSequence& s, int head) 
     task.beta = at_.beta.row(s.row_begin) + head;
     task.beta_stride = at_.beta.stride;
   }
+  if (at_.probe) {
+    task.probe = at_.probe.row(s.row_begin) + head * op_.key_dim;
+    task.probe_stride = at_.probe.stride;
+    task.answer = at_.answer.row(s.row_begin) + head * op_.key_dim;
+    task.answer_stride = at_.answer.stride;
+  }
   const std::size_t state = op_.state + static_cast<std::size_t>(head) * static_cast<std::size_t>(op_.key_dim) *
                                             static_cast<std::size_t>(op_.value_dim);
   task.state_in = state_in(s, state);
@@ -156,14 +162,9 @@ void ScanStage::run(Pass& pass) {
 void FadingSumStage::run(Pass& pass) {
   const int width = op_.in.width;
   over_columns(pass, width, 512, [&](const BatchSequence& s, int begin, int end) {
-    for (int c = begin; c < end; ++c) {
-      float h = state_in(s, op_.state) != nullptr ? state_in(s, op_.state)[c] : 0.0f;
-      for (int row = 0; row < s.rows; ++row) {
-        h = decay_.row(s.row_begin + row)[c] * h + in_.row(s.row_begin + row)[c];
-        out_.row(s.row_begin + row)[c] = h;
-      }
-      if (state_out(s, op_.state) != nullptr) state_out(s, op_.state)[c] = h;
-    }
+    pass.with().cpu.recurrence.fade({in_.row(s.row_begin), decay_.row(s.row_begin), out_.row(s.row_begin), in_.stride,
+                                     decay_.stride, out_.stride, state_in(s, op_.state), state_out(s, op_.state), begin,
+                                     end, s.rows});
   });
 }
 

@@ -23,7 +23,7 @@ class ConvolveStage final : public Stage {
 class RecurrenceStage final : public Stage {
  public:
   struct Places {
-    Place queries, keys, values, decay, beta, out;
+    Place queries, keys, values, decay, beta, probe, answer, out;
   };
   RecurrenceStage(const RecurrenceOp& op, const Program& program, const Places& places);
   void run(Pass& pass) override;
