@@ -69,7 +69,7 @@ std::string name_of(const ::testing::TestParamInfo<const char*>& test) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, RecurrentGguf, ::testing::Values("gguf-recurrent/qwen3next", "gguf-recurrent/qwen35", "gguf-recurrent/qwen35moe", "gguf-recurrent/granitehybrid", "gguf-recurrent/nemotron_h_moe", "gguf-recurrent/falcon-h1", "gguf-recurrent/lfm2", "gguf-recurrent/lfm2moe", "gguf-recurrent/mamba2", "gguf-recurrent/mamba", "gguf-recurrent/jamba"), name_of);
-INSTANTIATE_TEST_SUITE_P(Alone, RecurrentGguf, ::testing::Values("gguf-alone/refact", "gguf-alone/codeshell", "gguf-alone/jais", "gguf-alone/openelm", "gguf-alone/maincoder", "gguf-alone/arctic", "gguf-alone/plm", "gguf-alone/plamo", "gguf-alone/plamo2", "gguf-alone/plamo3", "gguf-alone/smallthinker", "gguf-alone/maple", "gguf-alone/spark2_5", "gguf-alone/nanbeige", "gguf-alone/rwkv7", "gguf-alone/arwkv7", "gguf-alone/step35", "gguf-alone/hrm_text"), name_of);
+INSTANTIATE_TEST_SUITE_P(Alone, RecurrentGguf, ::testing::Values("gguf-alone/refact", "gguf-alone/codeshell", "gguf-alone/jais", "gguf-alone/openelm", "gguf-alone/maincoder", "gguf-alone/arctic", "gguf-alone/plm", "gguf-alone/plamo", "gguf-alone/plamo2", "gguf-alone/plamo3", "gguf-alone/smallthinker", "gguf-alone/maple", "gguf-alone/spark2_5", "gguf-alone/nanbeige", "gguf-alone/rwkv6", "gguf-alone/rwkv6qwen2", "gguf-alone/rwkv7", "gguf-alone/arwkv7", "gguf-alone/step35", "gguf-alone/hrm_text", "gguf-alone/granite_swa"), name_of);
 
 }  // namespace
 }  // namespace espalier::recurrent_gguf_test

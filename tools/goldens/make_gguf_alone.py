@@ -109,7 +109,7 @@ def alibi(heads, steepest=8.0):
     return np.array([2 ** (-steepest / n * (h + 1)) if h < n else 2 ** (-steepest / 2 / n * (2 * (h - n) + 1)) for h in range(heads)])
 
 
-def attend(q, k, v, scale=None, window=0, slopes=None, cap=0.0):
+def attend(q, k, v, scale=None, window=0, slopes=None, sinks=None):
     """q [tokens, heads, dim]; k, v [tokens, kv heads, dim]."""
     n, heads, dim = q.shape
     each = heads // k.shape[1]
@@ -118,9 +118,10 @@ def attend(q, k, v, scale=None, window=0, slopes=None, cap=0.0):
     seen = (j <= i) & ((i - j < window) if window else True)
     for h in range(heads):
         s = q[:, h] @ k[:, h // each].T * (scale if scale is not None else dim ** -0.5)
-        if cap: s = cap * np.tanh(s / cap)
         if slopes is not None: s = s - slopes[h] * (i - j)
-        out[:, h] = softmax(np.where(seen, s, -np.inf)) @ v[:, h // each]
+        s = np.where(seen, s, -np.inf)
+        if sinks is not None: s = np.concatenate([s, np.full((n, 1), sinks[h])], 1)
+        out[:, h] = softmax(s)[:, :n] @ v[:, h // each]
     return out.reshape(n, -1)
 
 
@@ -391,7 +392,7 @@ def plamo2(f):
 
 @family
 def plamo3(f):
-    layers, window = 9, 6
+    layers, window = 5, 6
     f.usual(layers, 24)
     f.key(attention__key_length=DIM, attention__value_length=DIM, attention__sliding_window=window, rope__freq_base=1e5, rope__freq_base_swa=1e4)
     f.key(attention__sliding_window_pattern=4)
@@ -418,7 +419,7 @@ def plamo3(f):
 
 @family
 def smallthinker(f):
-    layers, count, inner = 5, 5, 16
+    layers, count, inner = 5, 4, 8
     f.usual(layers, inner)
     f.key(attention__key_length=DIM, attention__value_length=DIM, attention__sliding_window=4096, rope__freq_base=1.5e6, expert_count=count, expert_used_count=2,
           expert_feed_forward_length=inner, expert_gating_func=2, rope__dimension_count=DIM)
@@ -504,6 +505,27 @@ def nanbeige(f):
                 x = x + gated(h @ m[0].T, h @ m[1].T) @ m[2].T
             x = rms(x, g)
         return x @ head.T
+    return run
+
+
+@family
+def granite_swa(f):
+    layers, window = 4, 6
+    f.usual(layers, 40)
+    f.key(attention__sliding_window=window, attention__sliding_window_pattern=[False, True, True, True], attention__rope_pattern=[False, True, True, True], rope__freq_base=1e4,
+          rope__dimension_count=DIM, logit_scale=2.0, residual_scale=0.7, embedding_scale=1.5, attention__scale=0.3)
+    e, g, _, head = ends(f)
+    L = [(f.gain(f"blk.{i}.attn_norm.weight", D), qkv(f, i), f.vector(f"blk.{i}.attn_sinks.weight", HEADS, spread=1.0), f.gain(f"blk.{i}.ffn_norm.weight", D), gate_up_down(f, i, 40)) for i in range(layers)]
+
+    def run(t):
+        x = 1.5 * e[t]
+        for i, (an, (w, _, o), sinks, fn, (m, _)) in enumerate(L):
+            q, k, v = (heads_of(rms(x, an) @ a.T, DIM) for a in w)
+            if i: q, k = rope(q, DIM, 1e4, True), rope(k, DIM, 1e4, True)
+            x = x + 0.7 * attend(q, k, v, scale=0.3, window=window if i else 0, sinks=sinks) @ o.T
+            h = rms(x, fn)
+            x = x + 0.7 * gated(h @ m[0].T, h @ m[1].T) @ m[2].T
+        return rms(x, g) @ head.T / 2
     return run
 
 
@@ -595,12 +617,92 @@ def arwkv7(f):
     return run
 
 
+class OlderTimeMix:
+    """RWKV-6's mixer of tokens; without `bonus` QRWKV6's."""
+
+    def __init__(self, f, i, mix, fade, bonus, kv=None):
+        p, kv = f"blk.{i}.time_mix_", kv or D // DIM
+        self.x, self.lerp = f.vector(p + "lerp_x.weight", 1, 1, D, base=0.5).reshape(D), f.vector(p + "lerp_fused.weight", 5, 1, 1, D, base=0.5).reshape(5, D)
+        self.w1, self.w2 = f.matrix(p + "w1.weight", 5 * mix, D), f.matrix(p + "w2.weight", 5, D, mix, gain=0.3)
+        self.decay, self.d1, self.d2 = f.vector(p + "decay.weight", D, base=-0.7, spread=0.5), f.matrix(p + "decay_w1.weight", fade, D), f.matrix(p + "decay_w2.weight", D, fade)
+        self.u = f.vector(p + "first.weight", D // DIM, DIM, spread=0.5) if bonus else None
+        self.w = {n: f.matrix(f"{p}{n}.weight", (kv if n in ("key", "value") else D // DIM) * DIM, D) for n in ("key", "value", "receptance", "gate", "output")}
+        self.b = {n: 0.0 if bonus else f.vector(f"{p}{n}.bias", self.w[n].shape[0]) for n in ("key", "value", "receptance")}
+        self.norm = (f.gain(p + "ln.weight", D), f.vector(p + "ln.bias", D)) if bonus else None
+        self.each = D // DIM // kv
+
+    def __call__(self, x):
+        n, heads, dx = len(x), D // DIM, row_before(x) - x
+        low = np.tanh((x + dx * self.x) @ self.w1.T).reshape(n, 5, -1)
+        w, k, v, r, g = (x + dx * (self.lerp[j] + low[:, j] @ self.w2[j].T) for j in range(5))
+        decay = heads_of(np.exp(-np.exp(self.decay + np.tanh(w @ self.d1.T) @ self.d2.T)), DIM)
+        k, v, r = (heads_of(y @ self.w[m].T + self.b[m], DIM) for y, m in ((k, "key"), (v, "value"), (r, "receptance")))
+        k, v, g = np.repeat(k, self.each, 1), np.repeat(v, self.each, 1), g @ self.w["gate"].T
+        if self.u is None: k = k * (1 - decay)
+        S, out = np.zeros((heads, DIM, DIM)), np.zeros((n, heads, DIM))  # S[h][key][value]
+        for t in range(n):
+            kv = k[t][..., None] * v[t][:, None]
+            if self.u is None:
+                S = decay[t][..., None] * S + kv
+                out[t] = np.einsum("hkv,hk->hv", S, r[t]) * DIM ** -0.5
+            else:
+                out[t] = np.einsum("hkv,hk->hv", S + self.u[..., None] * kv, r[t])
+                S = decay[t][..., None] * S + kv
+        if self.norm is None: return (out.reshape(n, -1) * sigmoid(g)) @ self.w["output"].T
+        out = ((out - out.mean(-1, keepdims=True)) / np.sqrt(out.var(-1, keepdims=True) + 64e-5)).reshape(n, -1) * self.norm[0] + self.norm[1]
+        return (out * silu(g)) @ self.w["output"].T
+
+
+@family
+def rwkv6(f):
+    layers, inner = 3, 40
+    f.key(block_count=layers, embedding_length=D, context_length=1048576, feed_forward_length=inner, attention__head_count=0, attention__layer_norm_epsilon=1e-5, wkv__head_size=DIM,
+          time_mix_extra_dim=3, time_decay_extra_dim=4, rescale_every_n_layers=2)
+    e, g, gb, head = ends(f, True)
+    tn, tb = f.gain("token_embd_norm.weight", D), f.vector("token_embd_norm.bias", D)
+    L = []
+    for i in range(layers):
+        n = [f.gain(f"blk.{i}.{a}.weight", D) if w else f.vector(f"blk.{i}.{a}.bias", D) for a in ("attn_norm", "attn_norm_2") for w in (1, 0)]
+        p = f"blk.{i}.channel_mix_"
+        L.append((n, OlderTimeMix(f, i, 3, 4, True), [f.vector(p + f"lerp_{a}.weight", 1, 1, D, base=0.5).reshape(D) for a in "kr"], f.matrix(p + "key.weight", inner, D), f.matrix(p + "value.weight", D, inner),
+                  f.matrix(p + "receptance.weight", D, D)))
+
+    def run(t):
+        x = layer(e[t], tn, tb)
+        for i, (n, mix, lerp, k, v, r) in enumerate(L):
+            x = x + mix(layer(x, n[0], n[1]))
+            h = layer(x, n[2], n[3])
+            dh = row_before(h) - h
+            x = x + sigmoid((h + dh * lerp[1]) @ r.T) * (relu((h + dh * lerp[0]) @ k.T) ** 2 @ v.T)
+            if i % 2: x = x / 2
+        return layer(x, g, gb) @ head.T
+    return run
+
+
+@family
+def rwkv6qwen2(f):
+    layers = 2
+    f.key(block_count=layers, embedding_length=D, context_length=1048576, feed_forward_length=40, attention__head_count=0, attention__head_count_kv=KV, attention__layer_norm_rms_epsilon=1e-5,
+          wkv__head_size=DIM, time_mix_extra_dim=3, time_decay_extra_dim=4, token_shift_count=1)
+    e, g, _, head = ends(f)
+    L = [(f.gain(f"blk.{i}.attn_norm.weight", D), OlderTimeMix(f, i, 3, 4, False, KV), f.gain(f"blk.{i}.ffn_norm.weight", D), gate_up_down(f, i, 40)) for i in range(layers)]
+
+    def run(t):
+        x = e[t]
+        for an, mix, fn, (m, _) in L:
+            x = x + mix(rms(x, an))
+            h = rms(x, fn)
+            x = x + gated(h @ m[0].T, h @ m[1].T) @ m[2].T
+        return rms(x, g) @ head.T
+    return run
+
+
 @family
 def step35(f):
-    layers, count, inner, shared, window = 4, 6, 16, 20, 6
+    layers, count, inner, shared, window = 4, 4, 12, 12, 6
     slides = [False, True, True, False]
     heads = [6 if s else 4 for s in slides]
-    f.usual(layers, 40, heads=heads, kv=[2] * layers)
+    f.usual(layers, 24, heads=heads, kv=[2] * layers)
     f.key(attention__key_length=DIM, attention__value_length=DIM, attention__sliding_window=window, attention__sliding_window_pattern=slides, rope__freq_base=1e6, rope__freq_base_swa=1e4,
           rope__dimension_count=DIM, expert_count=count, expert_used_count=2, expert_feed_forward_length=inner, expert_shared_feed_forward_length=shared, expert_weights_scale=1.5,
           expert_weights_norm=True, leading_dense_block_count=1, swiglu_clamp_exp=[0.0, 0.0, 1.2, 1.5], swiglu_clamp_shexp=[0.0, 0.0, 0.0, 1.7])
@@ -611,7 +713,7 @@ def step35(f):
         a = [f.gain(p + "attn_norm.weight", D), qkv(f, i, heads=heads[i]), f.gain(p + "attn_q_norm.weight", DIM), f.gain(p + "attn_k_norm.weight", DIM), f.matrix(p + "attn_gate.weight", heads[i], D),
              f.gain(p + "ffn_norm.weight", D)]
         if i == 0:
-            a += [gate_up_down(f, i, 40)[0]]
+            a += [gate_up_down(f, i, 24)[0]]
         else:
             a += [f.matrix(p + "ffn_gate_inp.weight", count, D, gain=1.5), f.vector(p + "exp_probs_b.bias", count), exps(f, i, count, inner),
                   [f.matrix(p + f"ffn_{n}_shexp.weight", *s) for n, s in (("gate", (shared, D)), ("up", (shared, D)), ("down", (D, shared)))]]

@@ -50,6 +50,8 @@ def biases(model):
     for name, b in model.named_buffers():
         if "balancing_biases" in name or "e_score_correction_bias" in name:
             b.data.copy_((0.2 * torch.randn(b.shape, generator=g)).bfloat16())
+        if "balancing_biases" in name:
+            b.data[-1] = -1.0  # as the class itself sets it, whatever the checkpoint says
 
 
 def zaya_parameters(model):
@@ -73,6 +75,9 @@ SPECS = [
     T("hrm-text", "HrmTextForCausalLM", "HrmTextConfig", 814, **{**ALONE, "num_hidden_layers": 2}, intermediate_size=32, head_dim=8, H_cycles=2, L_cycles=2),
     T("zaya", "ZayaForCausalLM", "ZayaConfig", 815, **{**H, "num_hidden_layers": 3}, moe_intermediate_size=16, head_dim=8, num_experts=5, router_hidden_size=12, cca_time0=2, cca_time1=2, sliding_window=12, layer_types=["hybrid", "hybrid_sliding", "hybrid"], post=zaya_parameters),
     T("zaya-biases", "ZayaForCausalLM", "ZayaConfig", 816, **{**H, "num_hidden_layers": 2}, moe_intermediate_size=16, head_dim=8, num_experts=4, router_hidden_size=12, cca_time0=3, cca_time1=4, attention_bias=True, lm_head_bias=True, tie_word_embeddings=False, post=zaya_parameters),
+    T("step3p7", "Step3p7ForConditionalGeneration", "Step3p7Config", 817, vocab_size=64, drop=("max_position_embeddings", "bos_token_id", "eos_token_id", "pad_token_id"),
+      text_config=dict(vocab_size=64, hidden_size=24, intermediate_size=32, num_hidden_layers=4, num_attention_heads=2, num_sliding_attention_heads=4, num_key_value_heads=2, head_dim=8, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, share_expert_dim=12, sliding_window=6, layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"], mlp_layer_types=["dense", "sparse", "sparse", "sparse"], moe_router_scaling_factor=1.5, swiglu_limits=[None, None, 1.2, 1.5], swiglu_limits_shared=[0.0, None, None, 1.7], max_position_embeddings=256, rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.5}, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}}),
+      vision_config=dict(width=8, layers=1, heads=2, image_size=28, patch_size=14, mlp_ratio=2.0, max_position_embeddings=4), post=biases),
 ]
 
 

@@ -149,6 +149,8 @@ ModelSpec qwen3_next(const Fields&);
 ModelSpec qwen4_exp(const Fields&);
 ModelSpec recurrent_gemma(const Fields&);
 ModelSpec refact(const Fields&);
+ModelSpec rwkv6(const Fields&);
+ModelSpec rwkv6qwen2(const Fields&);
 ModelSpec rwkv7(const Fields&);
 ModelSpec seed_oss(const Fields&);
 ModelSpec smallthinker(const Fields&);

@@ -143,6 +143,11 @@ Layer parallel(Block mixer, Block mlp) {
   return {{{std::move(mixer), "attn_norm"}, {std::move(mlp), "attn_norm"}}, true};
 }
 
+void only_in_gguf(const Fields& f) {
+  if (!f.is_gguf())
+    f.refuse({"model_type"}, "this family is read from GGUF files only; the model's conversion would work");
+}
+
 DraftLayer& bring_draft_layer(ModelSpec& spec, Layer layer, std::vector<Names::Entry> own, std::string_view prefix) {
   Names names = spec.names;
   names.hf.insert(names.hf.begin(), std::make_move_iterator(own.begin()), std::make_move_iterator(own.end()));

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/blocks/adapter.h"
+#include "model/blocks/residual/adapter.h"
 #include "model/blocks/attention/indexer.h"
 #include "model/program/rope_spec.h"
 #include "model/spec.h"

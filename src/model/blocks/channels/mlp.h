@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "model/blocks/adapter.h"
+#include "model/blocks/residual/adapter.h"
 #include "model/spec.h"
 
 namespace espalier {

@@ -1,0 +1,58 @@
+// Spark 2.5: gates of heads, windows that turn by another part and base. Nanbeige 4.2: Llama whose layers run more than
+// once. Source: their model cards; llama.cpp.
+#include "model/arch/families.h"
+#include "model/program/builder.h"
+
+namespace espalier {
+
+ModelSpec spark2_5(const Fields& f) {
+  Attention attention = attention_heads(f);
+  attention.fused = FusedQkv::side_by_side;
+  attention.gate = Attention::Gate::own_by_head;
+  Mlp mlp = gated_mlp(f);
+  mlp.how.activation.kind = activation_of(f, "gelu");
+  const int all = attention.head_dim;
+  ModelSpec spec = decoder(f, [&](int layer) {
+    const bool slides = layer_is(f, layer, "sliding_attention", false);
+    RopeWish wish{.head_dim = all, .part = 1};
+    if (f.is_gguf()) {
+      const int dims = f.count_or({"", "rope.dimension_count"}, all, all);
+      wish.dims = slides ? f.count_or({"", "rope.dimension_count_swa"}, dims, all) : dims;
+      wish.theta = f.number_or({"", "rope.freq_base"}, 10000, {.low = 1});
+      if (slides) wish.theta = f.number_or({"", "rope.freq_base_swa"}, wish.theta, {.low = 1});
+      wish.own_theta = true;
+    } else {
+      wish.layer_type = slides ? "sliding_attention" : "full_attention";
+    }
+    attention.rope = rope_of(f, wish);
+    attention.visibility = Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 0) : 0);
+    return pre_norm(attention, mlp);
+  });
+  spec.names.hf = {{"attn_qkv", "self_attn.q_k_v_proj"}, {"attn_gate", "self_attn.g_proj"}};
+  return spec;
+}
+
+ModelSpec nanbeige(const Fields& f) {
+  ModelSpec spec = llama(f);
+  const int loops = static_cast<int>(f.integer_or({"num_loops", "num_loops"}, 1, 1, 64));
+  const bool normed = !f.flag_or({"skip_loop_final_norm", "skip_loop_final_norm"}, false);
+  const std::vector<Layer> once = std::move(spec.layers);
+  const int count = static_cast<int>(once.size());
+  if (std::int64_t{count} * loops > ConfigLimits::layers)
+    f.refuse({"num_loops", "num_loops"}, "num_loops makes more layers than is possible here");
+  spec.layers.clear();
+  for (int i = 0; i < count * loops && !f.problem(); ++i) {
+    Layer layer;
+    const bool between = normed && i % count == count - 1 && i + 1 < count * loops;
+    layer.body = [of = once[static_cast<std::size_t>(i % count)], i, count, between](Builder& b, Rows x) {
+      b.read_tensors_of(i % count);
+      x = b.run(of, x);
+      b.read_tensors_of(Builder::whole_model);
+      return between ? b.norm(x, b.spec().norm, "output_norm") : x;
+    };
+    spec.layers.push_back(std::move(layer));
+  }
+  return spec;
+}
+
+}  // namespace espalier
