@@ -1,10 +1,10 @@
-// Recurrent models out of GGUF files, which have other names, orders and forms of the same tensors than checkpoints; and
-// families that only such files bring.
+// Recurrent models out of GGUF files, which have other names, orders and forms of the same tensors than checkpoints;
+// and families that only such files bring.
 //
 // tests/data/goldens/gguf-recurrent: the tiny random checkpoints of the goldens, renamed and transformed as llama.cpp's
 // converter does it (value heads tiled, A as -exp(A_log), norms with one added, multipliers in the weights), and what
-// the checkpoint's reference gives: greedy ids and the last logits of two prompts. goldens/gguf-alone: files with random
-// weights of families that the transformers library lacks, and the same out of a plain program
+// the checkpoint's reference gives: greedy ids and the last logits of two prompts. goldens/gguf-alone: files with
+// random weights of families that the transformers library lacks, and the same out of a plain program
 // (tools/goldens/make_gguf_alone.py).
 #include <gtest/gtest.h>
 
@@ -68,8 +68,22 @@ std::string name_of(const ::testing::TestParamInfo<const char*>& test) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, RecurrentGguf, ::testing::Values("gguf-recurrent/qwen3next", "gguf-recurrent/qwen35", "gguf-recurrent/qwen35moe", "gguf-recurrent/granitehybrid", "gguf-recurrent/nemotron_h_moe", "gguf-recurrent/falcon-h1", "gguf-recurrent/lfm2", "gguf-recurrent/lfm2moe", "gguf-recurrent/mamba2", "gguf-recurrent/mamba", "gguf-recurrent/jamba"), name_of);
-INSTANTIATE_TEST_SUITE_P(Alone, RecurrentGguf, ::testing::Values("gguf-alone/refact", "gguf-alone/codeshell", "gguf-alone/jais", "gguf-alone/openelm", "gguf-alone/maincoder", "gguf-alone/arctic", "gguf-alone/plm", "gguf-alone/plamo", "gguf-alone/plamo2", "gguf-alone/plamo3", "gguf-alone/smallthinker", "gguf-alone/maple", "gguf-alone/spark2_5", "gguf-alone/nanbeige", "gguf-alone/rwkv6", "gguf-alone/rwkv6qwen2", "gguf-alone/rwkv7", "gguf-alone/arwkv7", "gguf-alone/step35", "gguf-alone/hrm_text", "gguf-alone/granite_swa"), name_of);
+INSTANTIATE_TEST_SUITE_P(Goldens, RecurrentGguf,
+                         ::testing::Values("gguf-recurrent/qwen3next", "gguf-recurrent/qwen35",
+                                           "gguf-recurrent/qwen35moe", "gguf-recurrent/granitehybrid",
+                                           "gguf-recurrent/nemotron_h_moe", "gguf-recurrent/falcon-h1",
+                                           "gguf-recurrent/lfm2", "gguf-recurrent/lfm2moe", "gguf-recurrent/mamba2",
+                                           "gguf-recurrent/mamba", "gguf-recurrent/jamba"),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Alone, RecurrentGguf,
+                         ::testing::Values("gguf-alone/refact", "gguf-alone/codeshell", "gguf-alone/jais",
+                                           "gguf-alone/openelm", "gguf-alone/maincoder", "gguf-alone/arctic",
+                                           "gguf-alone/plm", "gguf-alone/plamo", "gguf-alone/plamo2",
+                                           "gguf-alone/plamo3", "gguf-alone/smallthinker", "gguf-alone/maple",
+                                           "gguf-alone/spark2_5", "gguf-alone/nanbeige", "gguf-alone/rwkv6",
+                                           "gguf-alone/rwkv6qwen2", "gguf-alone/rwkv7", "gguf-alone/arwkv7",
+                                           "gguf-alone/step35", "gguf-alone/hrm_text", "gguf-alone/granite_swa"),
+                         name_of);
 
 }  // namespace
 }  // namespace espalier::recurrent_gguf_test

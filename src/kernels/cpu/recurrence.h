@@ -67,7 +67,7 @@ struct LinearRecurrenceTask {
   StateDecay state_decay = StateDecay::none;
   bool delta_rule = false;
   float scale = 1.0f;
-  float skip = 0.0f;  // 0: none
+  float skip = 0.0f;                                // 0: none
   const float *probe = nullptr, *answer = nullptr;  // [rows][dk] both (RWKV-7); not with the delta rule
   std::int64_t probe_stride = 0, answer_stride = 0;
 };
@@ -95,8 +95,8 @@ struct SelectiveScanTask {
 // Sums that fade, each channel by itself (RG-LRU, minGRU):
 //   h[c] = decay_t[c] * h[c] + x_t[c];  y_t[c] = h[c]
 struct FadingSumTask {
-  const float *x, *decay;  // row 0: [rows][channels]
-  float* y;                // [rows][channels]; may be x or decay
+  const float *x, *decay;                         // row 0: [rows][channels]
+  float* y;                                       // [rows][channels]; may be x or decay
   std::int64_t x_stride, decay_stride, y_stride;  // floats from row to row
   const float* state_in;                          // [channels]; null: zeros
   float* state_out;                               // [channels]

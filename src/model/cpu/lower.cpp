@@ -233,10 +233,10 @@ class Lowering {
   void add(const ConvolveOp& o) { push(std::make_unique<ConvolveStage>(o, program_, place(o.in), place(o.out))); }
   void add(const RecurrenceOp& o) {
     const auto maybe = [&](const Rows& rows) { return rows ? place(rows) : Place(); };
-    push(std::make_unique<RecurrenceStage>(o, program_,
-                                           RecurrenceStage::Places{place(o.queries), place(o.keys), place(o.values),
-                                                                   maybe(o.decay), maybe(o.beta), maybe(o.probe),
-                                                                   maybe(o.answer), place(o.out)}));
+    push(std::make_unique<RecurrenceStage>(
+        o, program_,
+        RecurrenceStage::Places{place(o.queries), place(o.keys), place(o.values), maybe(o.decay), maybe(o.beta),
+                                maybe(o.probe), maybe(o.answer), place(o.out)}));
   }
   void add(const ScanOp& o) {
     push(std::make_unique<ScanStage>(

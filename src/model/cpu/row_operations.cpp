@@ -303,8 +303,7 @@ RowFunction make(const ComplementOp& o, const RowParts& parts) {
   const Place by = parts.place(o.by), out = parts.place(o.out);
   return [=](const Pass& pass, int row) {
     if (pass.position(row) == 0) return;
-    for (std::int64_t i = 0; i < o.out.width; ++i)
-      out.row(row)[i] *= std::sqrt(1.0f - by.row(row)[i] * by.row(row)[i]);
+    for (std::int64_t i = 0; i < o.out.width; ++i) out.row(row)[i] *= std::sqrt(1.0f - by.row(row)[i] * by.row(row)[i]);
   };
 }
 

@@ -325,9 +325,9 @@ struct ConvolveOp {
   std::size_t state = 0;  // first float of the sequence's state: [taps - 1][width]
 };
 
-// A matrix S [key_dim][value_dim] a head: S = decay * S (+ answer (S^T probe)^T of S before, where there are these);
-// u = beta * (v - S^T k) (delta) or beta * v; S += k u^T; out = S^T q * scale + skip * v. Heads share queries and keys evenly: head h reads those of head h / (heads / key_heads),
-// or (in_turns) h % key_heads.
+// A matrix S [key_dim][value_dim] a head: S = decay * S (+ answer (S^T probe)^T of S before, where there are these); u
+// = beta * (v - S^T k) (delta) or beta * v; S += k u^T; out = S^T q * scale + skip * v. Heads share queries and keys
+// evenly: head h reads those of head h / (heads / key_heads), or (in_turns) h % key_heads.
 struct RecurrenceOp {
   Rows queries, keys, values, out;
   Rows decay = {}, beta = {};               // [heads] or [heads * key_dim]; [heads]; decay may be constant instead
@@ -383,8 +383,9 @@ struct HeadOp {
 };
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp,
-                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp,
-                        TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp,
-                        ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp, KeepRowsOp, HeadOp>;
+                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp,
+                        ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp,
+                        ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp,
+                        ScanOp, FadingSumOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

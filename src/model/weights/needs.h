@@ -32,7 +32,7 @@ struct MatrixPart {
   std::int64_t outputs = 0;
   RowOrder rows = {};       // counted through all dimensions but the last
   bool transposed = false;  // [.., inputs, outputs]: output i is column rows.stored(i) of stored rows first_input, ...
-  int joined_rows = 1;      // so many stored rows, one behind the other, are one row (a convolution's channels and taps)
+  int joined_rows = 1;  // so many stored rows, one behind the other, are one row (a convolution's channels and taps)
   std::int64_t first_input = 0;
   std::string bias = {};  // name of the bias tensor, whose values are ordered as the rows; empty: none
   Shape bias_shape = {};

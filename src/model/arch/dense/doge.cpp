@@ -33,9 +33,10 @@ ModelSpec doge(const Fields& f) {
   Mlp mlp = gated_mlp(f);
   mlp.bias = f.flag_or({"mlp_bias"}, false);
   if (f.flag_or({"is_moe"}, false))
-    f.refuse({"is_moe"},
-             "is_moe is true, but the experts of this family are chosen by other tokens' rows too; Doge without experts "
-             "works");
+    f.refuse(
+        {"is_moe"},
+        "is_moe is true, but the experts of this family are chosen by other tokens' rows too; Doge without experts "
+        "works");
   if (!f.says_null({"sliding_window"}) && f.has({"sliding_window"}))
     f.refuse({"sliding_window"}, "sliding_window is not supported for Doge; null is");
   ModelSpec spec = decoder(f, [&](int) { return weighed_sums(attention, mlp); });

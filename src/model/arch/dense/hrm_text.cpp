@@ -1,7 +1,7 @@
-// HRM-Text: two stacks of layers over two running rows, low and high. A cycle runs the low stack some times and then the
-// high one, each time over the sum of both rows, with the same tensors but keys and values of its own; its normed result
-// replaces the row. Texts are read from left to right; a prompt that reads ahead (prefix_lm) is what only training has.
-// Source: Hierarchical Reasoning Model (arXiv 2506.21734); transformers' HrmTextModel.
+// HRM-Text: two stacks of layers over two running rows, low and high. A cycle runs the low stack some times and then
+// the high one, each time over the sum of both rows, with the same tensors but keys and values of its own; its normed
+// result replaces the row. Texts are read from left to right; a prompt that reads ahead (prefix_lm) is what only
+// training has. Source: Hierarchical Reasoning Model (arXiv 2506.21734); transformers' HrmTextModel.
 #include <fmt/format.h>
 
 #include "model/arch/families.h"
@@ -66,7 +66,8 @@ ModelSpec hrm_text(const Fields& f) {
       static_cast<int>(std::min(all, ConfigLimits::layers)));
   spec.norm.gain = false;
   spec.final_norm = false;
-  const double otherwise = f.is_gguf() ? 1 : 1 / f.number_or({"initializer_range"}, 0.02, {.low = 0, .above_low = true});
+  const double otherwise =
+      f.is_gguf() ? 1 : 1 / f.number_or({"initializer_range"}, 0.02, {.low = 0, .above_low = true});
   spec.embedding_scale = static_cast<float>(f.number_or({"embedding_scale", "embedding_scale"}, otherwise));
   spec.enter = [](Builder& b, Rows x) {
     const Rows start = b.buffer(x.width);

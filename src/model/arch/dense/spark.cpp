@@ -25,7 +25,8 @@ ModelSpec spark2_5(const Fields& f) {
       wish.layer_type = slides ? "sliding_attention" : "full_attention";
     }
     attention.rope = rope_of(f, wish);
-    attention.visibility = Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 0) : 0);
+    attention.visibility =
+        Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 0) : 0);
     return pre_norm(attention, mlp);
   });
   spec.names.hf = {{"attn_qkv", "self_attn.q_k_v_proj"}, {"attn_gate", "self_attn.g_proj"}};

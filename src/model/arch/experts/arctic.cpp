@@ -1,4 +1,5 @@
-// Snowflake Arctic: an MLP, and experts that read the row from before attention. Source: its model card; llama.cpp, vLLM.
+// Snowflake Arctic: an MLP, and experts that read the row from before attention. Source: its model card; llama.cpp,
+// vLLM.
 #include "model/arch/families.h"
 #include "model/program/builder.h"
 
@@ -29,9 +30,9 @@ ModelSpec arctic(const Fields& f) {
   if (f.count_or({"moe_layer_frequency"}, 1) != 1)
     f.refuse({"moe_layer_frequency"}, "moe_layer_frequency must be 1 for Arctic here");
   ModelSpec spec = decoder(f, [&](int) { return layer; });
-  spec.names.hf = {{"ffn_norm", "residual_layernorm"},  {"ffn_norm_exps", "post_attention_layernorm"},
-                   {"ffn_gate", "residual_mlp.w1"},     {"ffn_up", "residual_mlp.w3"},
-                   {"ffn_down", "residual_mlp.w2"},     {"ffn_gate_inp", "block_sparse_moe.gate"},
+  spec.names.hf = {{"ffn_norm", "residual_layernorm"},      {"ffn_norm_exps", "post_attention_layernorm"},
+                   {"ffn_gate", "residual_mlp.w1"},         {"ffn_up", "residual_mlp.w3"},
+                   {"ffn_down", "residual_mlp.w2"},         {"ffn_gate_inp", "block_sparse_moe.gate"},
                    {"ffn_exps", "block_sparse_moe.experts"}};
   return spec;
 }

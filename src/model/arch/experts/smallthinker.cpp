@@ -14,8 +14,8 @@ ModelSpec smallthinker(const Fields& f) {
   Experts experts;
   experts.router.count = f.count({"moe_num_primary_experts", "expert_count"}, ConfigLimits::experts);
   experts.router.chosen = f.count({"moe_num_active_primary_experts", "expert_used_count"}, experts.router.count);
-  const bool softmax =
-      f.is_gguf() ? f.count_or({"", "expert_gating_func"}, 1) != 2 : f.flag_or({"moe_primary_router_apply_softmax"}, false);
+  const bool softmax = f.is_gguf() ? f.count_or({"", "expert_gating_func"}, 1) != 2
+                                   : f.flag_or({"moe_primary_router_apply_softmax"}, false);
   experts.router.scores = softmax ? RouterSpec::Scores::softmax : RouterSpec::Scores::sigmoid;
   experts.router.renormalise = true;
   experts.inner =

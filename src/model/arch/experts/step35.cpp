@@ -46,7 +46,8 @@ RopeSpec step_rope(const Fields& f, int layer, int head_dim, bool slides) {
   }
   wish.theta = f.number_of({"rope_theta"}, layer, 10000, {.low = 1});
   wish.own_theta = true;
-  wish.dims = 2 * static_cast<int>(f.number_of({"partial_rotary_factors"}, layer, 1, {.low = 0, .high = 1}) * head_dim / 2);
+  wish.dims =
+      2 * static_cast<int>(f.number_of({"partial_rotary_factors"}, layer, 1, {.low = 0, .high = 1}) * head_dim / 2);
   wish.scaled = !slides;
   return rope_of(f, wish);
 }
@@ -62,7 +63,8 @@ Attention step_attention(const Fields& f, int layer, bool slides) {
     a.kv_heads = std::max(1, other.count_or({"num_attention_groups"}, a.kv_heads, a.heads));
   }
   if (a.heads % a.kv_heads != 0 || std::int64_t{a.heads} * a.head_dim > ConfigLimits::attention_width)
-    f.refuse({"num_attention_heads", "attention.head_count"}, "the heads of a layer must be a multiple of its KV heads");
+    f.refuse({"num_attention_heads", "attention.head_count"},
+             "the heads of a layer must be a multiple of its KV heads");
   a.qkv_bias = a.out_bias = f.flag_or({"attention_bias"}, false);
   a.head_norm = Attention::HeadNorm::each;
   a.head_norm_may_lack = true;
@@ -71,7 +73,8 @@ Attention step_attention(const Fields& f, int layer, bool slides) {
   a.rope = step_rope(f, layer, a.head_dim, slides);
   a.visibility = Visibility::window(slides ? f.integer_or({"sliding_window", "attention.sliding_window"}, 512) : 0);
   if (f.has({"query_pre_attn_scalar"}))
-    a.scale = 1.0f / std::sqrt(static_cast<float>(f.number_or({"query_pre_attn_scalar"}, 1, {.low = 0, .above_low = true})));
+    a.scale =
+        1.0f / std::sqrt(static_cast<float>(f.number_or({"query_pre_attn_scalar"}, 1, {.low = 0, .above_low = true})));
   return a;
 }
 
@@ -93,8 +96,8 @@ ModelSpec step35(const Fields& f) {
   experts.router.renormalise_eps = 0.0f;
   experts.router.scale = static_cast<float>(f.number_or({"moe_router_scaling_factor", "expert_weights_scale"}, 1));
   experts.fused = FusedExperts::apart;
-  experts.shared_inner = static_cast<int>(
-      f.integer_or({"share_expert_dim|share_expert_dims", "expert_shared_feed_forward_length"}, 1280, 1, ConfigLimits::inner));
+  experts.shared_inner = static_cast<int>(f.integer_or(
+      {"share_expert_dim|share_expert_dims", "expert_shared_feed_forward_length"}, 1280, 1, ConfigLimits::inner));
   Mlp mlp = gated_mlp(f);
   mlp.bias = experts.shared_bias = f.flag_or({"mlp_bias"}, false);
   const FieldName limits{"swiglu_limits", "swiglu_clamp_exp"}, shared{"swiglu_limits_shared", "swiglu_clamp_shexp"};

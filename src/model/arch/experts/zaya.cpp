@@ -1,6 +1,6 @@
 // ZAYA1: convolved attention, one expert a token chosen by a small MLP whose input runs on from layer to layer, and a
-// scale and a bias of each channel on both what is there and what is added. Source: ZAYA1 (arXiv 2511.17127); transformers'
-// ZayaModel.
+// scale and a bias of each channel on both what is there and what is added. Source: ZAYA1 (arXiv 2511.17127);
+// transformers' ZayaModel.
 #include "model/arch/families.h"
 #include "model/blocks/attention/convolved_attention.h"
 #include "model/program/builder.h"
@@ -72,7 +72,8 @@ ModelSpec zaya(const Fields& f) {
   attention.head_taps = taps_of(f, {"cca_time1"}, 2);
   if (attention.like.kv_heads * attention.like.head_dim % 2 != 0)
     f.refuse({"head_dim"}, "the values of all KV heads must be even in number: half of them are the token's before");
-  ZayaExperts experts{experts_of(f), static_cast<int>(f.integer_or({"router_hidden_size"}, 256, 1, ConfigLimits::inner))};
+  ZayaExperts experts{experts_of(f),
+                      static_cast<int>(f.integer_or({"router_hidden_size"}, 256, 1, ConfigLimits::inner))};
   experts.experts.passing = 1;
   experts.experts.fused = FusedExperts::rows;
   if (experts.experts.router.chosen != 1)

@@ -1,6 +1,6 @@
-// GPT (the first): learned positions, a LayerNorm behind each sum. CTRL: waves as positions. XGLM: the same from position
-// 2 on, of other frequencies. Source: the GPT report, CTRL (arXiv 1909.05858), XGLM (arXiv 2112.10668); transformers'
-// classes of these names.
+// GPT (the first): learned positions, a LayerNorm behind each sum. CTRL: waves as positions. XGLM: the same from
+// position 2 on, of other frequencies. Source: the GPT report, CTRL (arXiv 1909.05858), XGLM (arXiv 2112.10668);
+// transformers' classes of these names.
 #include <cmath>
 
 #include "model/arch/families.h"

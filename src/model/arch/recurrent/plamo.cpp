@@ -11,7 +11,8 @@
 namespace espalier {
 namespace {
 
-// Norms before both halves store the gain less one, those behind them less 1/5 and less 5^-1.5; in GGUF files all whole.
+// Norms before both halves store the gain less one, those behind them less 1/5 and less 5^-1.5; in GGUF files all
+// whole.
 Layer plamo_layer(const Block& mixer, const Mlp& mlp) {
   Layer layer;
   layer.body = [mixer, mlp](Builder& b, Rows x) {
@@ -38,14 +39,10 @@ ModelSpec plamo_model(const Fields& f, const std::function<Block(int)>& mixer) {
   spec.norm.one_plus = true;
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.names.layer_prefix = "model.layers.layers.{}.";
-  spec.names.hf = {{"attn_norm", "pre_mixer_norm"},
-                   {"post_attention_norm", "post_mixer_norm"},
-                   {"ffn_norm", "pre_mlp_norm"},
-                   {"post_ffw_norm", "post_mlp_norm"},
-                   {"attn_qkv", "mixer.qkv_proj"},
-                   {"attn_output", "mixer.o_proj"},
-                   {"attn_q_norm", "mixer.q_norm"},
-                   {"attn_k_norm", "mixer.k_norm"}};
+  spec.names.hf = {{"attn_norm", "pre_mixer_norm"}, {"post_attention_norm", "post_mixer_norm"},
+                   {"ffn_norm", "pre_mlp_norm"},    {"post_ffw_norm", "post_mlp_norm"},
+                   {"attn_qkv", "mixer.qkv_proj"},  {"attn_output", "mixer.o_proj"},
+                   {"attn_q_norm", "mixer.q_norm"}, {"attn_k_norm", "mixer.k_norm"}};
   return spec;
 }
 
@@ -82,9 +79,9 @@ ModelSpec plamo2(const Fields& f) {
     f.refuse(width, "the heads of the state are wider together than is possible here");
   const int step = static_cast<int>(f.integer_or({"mamba_step"}, 2, 1, ConfigLimits::layers)), layers = layer_count(f);
   ModelSpec spec = plamo_model(f, [&](int layer) -> Block {
-    const bool attends = f.is_gguf()           ? has_key_heads(f, layer)
+    const bool attends = f.is_gguf()          ? has_key_heads(f, layer)
                          : layers <= step / 2 ? layer == layers - 1
-                                               : layer % step == step / 2;
+                                              : layer % step == step / 2;
     if (!attends && f.flag_or({"mamba_enabled"}, true)) return mixer;
     Attention a = plamo_attention(f, f.is_gguf() ? layer : -1);
     a.rope = rope_of(f, {.head_dim = a.head_dim});

@@ -1,5 +1,5 @@
-// RecurrentGemma (Griffin): two of three layers have a gated sum that fades in place of attention, whose window is short.
-// Source: Griffin (arXiv 2402.19427); transformers' RecurrentGemmaModel.
+// RecurrentGemma (Griffin): two of three layers have a gated sum that fades in place of attention, whose window is
+// short. Source: Griffin (arXiv 2402.19427); transformers' RecurrentGemmaModel.
 #include <cmath>
 
 #include "model/arch/families.h"

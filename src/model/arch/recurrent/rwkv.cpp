@@ -1,6 +1,6 @@
-// RWKV-6 and 7: no attention, a matrix state that fades, in 7 also is corrected. QRWKV6 and ARWKV-7: these mixers of tokens
-// between Qwen 2's RMS norms and MLPs. Source: Eagle and Finch (arXiv 2404.05892), RWKV-7 "Goose" (arXiv 2503.14456);
-// llama.cpp for names.
+// RWKV-6 and 7: no attention, a matrix state that fades, in 7 also is corrected. QRWKV6 and ARWKV-7: these mixers of
+// tokens between Qwen 2's RMS norms and MLPs. Source: Eagle and Finch (arXiv 2404.05892), RWKV-7 "Goose" (arXiv
+// 2503.14456); llama.cpp for names.
 #include <fmt/format.h>
 
 #include "model/arch/families.h"

@@ -85,10 +85,10 @@ ModelSpec zamba(const Fields& f) {
       zamba_attention(f, f.count_or({"attention_head_dim"}, std::max(1, width / heads), ConfigLimits::head_dim));
   pair.mlp.inner = static_cast<int>(f.integer_or({"intermediate_size"}, 14848, 1, ConfigLimits::inner));
   pair.mlp.how.activation.kind = activation_of(f, "gelu");
-  const std::int64_t period = f.integer_or({"attn_layer_period"}, 6, 1), offset = f.integer_or({"attn_layer_offset"}, 4);
-  ModelSpec spec = zamba_model(f, mixer, pair, 1, "shared_transf", [&](int layer) {
-    return layer == 2 || (layer > 2 && (layer - 3) % period == offset);
-  });
+  const std::int64_t period = f.integer_or({"attn_layer_period"}, 6, 1),
+                     offset = f.integer_or({"attn_layer_offset"}, 4);
+  ModelSpec spec = zamba_model(f, mixer, pair, 1, "shared_transf",
+                               [&](int layer) { return layer == 2 || (layer > 2 && (layer - 3) % period == offset); });
   spec.names.hf.push_back({"ssm_dt", "mamba.dt_proj|mamba_decoder.mamba.dt_proj"});
   return spec;
 }

@@ -12,7 +12,8 @@ bool Attention::is_behind_gate(const Builder& b) const {
 }
 
 MatrixPart Attention::gate_first(Builder& b, int inputs) const {
-  return b.matrix("attn_gqkv", heads * values_dim() + queries() + kv_heads * (head_dim + values_dim()), inputs, qkv_bias);
+  return b.matrix("attn_gqkv", heads * values_dim() + queries() + kv_heads * (head_dim + values_dim()), inputs,
+                  qkv_bias);
 }
 
 std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "model/blocks/residual/adapter.h"
 #include "model/blocks/attention/indexer.h"
+#include "model/blocks/residual/adapter.h"
 #include "model/program/rope_spec.h"
 #include "model/spec.h"
 #include "model/weights/needs.h"

@@ -45,7 +45,8 @@ Rows ConvolvedAttention::mean_residual(Builder& b, Rows query, Rows key) const {
   const int dim = like.head_dim, each = like.heads / like.kv_heads;
   const Rows keys = b.buffer(query.width), out = b.buffer(query.width);
   for (int i = 0; i < each; ++i)
-    b.emit(CopyOp{key, keys.part(i * dim, ((like.kv_heads - 1) * each + 1) * dim), like.kv_heads, dim, dim, each * dim});
+    b.emit(
+        CopyOp{key, keys.part(i * dim, ((like.kv_heads - 1) * each + 1) * dim), like.kv_heads, dim, dim, each * dim});
   b.emit(CombineOp{.in = query, .out = out, .scale = 0.5f});
   b.emit(CombineOp{.in = keys, .out = out, .scale = 0.5f, .add = true});
   return out;
@@ -70,15 +71,16 @@ void ConvolvedAttention::prepare(Builder& b, Rows rows, int count) const {
 }
 
 Rows ConvolvedAttention::operator()(Builder& b, Rows x) const {
-  const int q = like.queries(), k = like.kv_heads * like.head_dim, dim = like.head_dim, each = like.heads / like.kv_heads;
-  const Rows both = b.matmul(
-      x, {b.matrix("attn_q", q, x.width, like.qkv_bias), b.matrix("attn_k", k, x.width, like.qkv_bias)}, true);
+  const int q = like.queries(), k = like.kv_heads * like.head_dim, dim = like.head_dim,
+            each = like.heads / like.kv_heads;
+  const Rows both =
+      b.matmul(x, {b.matrix("attn_q", q, x.width, like.qkv_bias), b.matrix("attn_k", k, x.width, like.qkv_bias)}, true);
   const Rows residual = mean_residual(b, both.part(0, q), both.part(q, k)), of_head = b.buffer(k);
   const Rows mixed = convolve(b, both), query = mixed.part(0, q), key = mixed.part(q, k);
   b.emit(CombineOp{.in = residual, .out = query, .add = true});
   for (int i = 0; i < each; ++i) {
-    b.emit(CopyOp{residual.part(i * dim, ((like.kv_heads - 1) * each + 1) * dim), of_head, like.kv_heads, dim, each * dim,
-                  dim});
+    b.emit(CopyOp{residual.part(i * dim, ((like.kv_heads - 1) * each + 1) * dim), of_head, like.kv_heads, dim,
+                  each * dim, dim});
     b.emit(CombineOp{.in = of_head, .out = key, .scale = 1.0f / static_cast<float>(each), .add = true});
   }
   prepare(b, query, like.heads);

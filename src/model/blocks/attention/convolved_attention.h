@@ -1,11 +1,11 @@
-// convolved_attention.h: attention whose queries and keys pass two short convolutions, the second one over all channels of
-// a head, and half of whose values are the token's before (compressed convolutional attention of ZAYA).
+// convolved_attention.h: attention whose queries and keys pass two short convolutions, the second one over all channels
+// of a head, and half of whose values are the token's before (compressed convolutional attention of ZAYA).
 //
-// query = conv(q) + (q + k of its KV head) / 2, key = conv(k) + the mean of that over its query heads; both are normed to
-// a length of sqrt(head_dim), keys times a number of their head.
-// Roles: attn_q, attn_k, attn_v (of the token), attn_v_before (what the next one takes), attn_conv_channels (depthwise),
-// attn_conv_heads, attn_temperature, attn_output. Keeps: keys and values; of each sequence the last inputs of both
-// convolutions and the value half. Source: CCA (arXiv 2510.04476); transformers' ZayaAttention.
+// query = conv(q) + (q + k of its KV head) / 2, key = conv(k) + the mean of that over its query heads; both are normed
+// to a length of sqrt(head_dim), keys times a number of their head. Roles: attn_q, attn_k, attn_v (of the token),
+// attn_v_before (what the next one takes), attn_conv_channels (depthwise), attn_conv_heads, attn_temperature,
+// attn_output. Keeps: keys and values; of each sequence the last inputs of both convolutions and the value half.
+// Source: CCA (arXiv 2510.04476); transformers' ZayaAttention.
 #pragma once
 
 #include "model/blocks/attention/attention.h"

@@ -40,10 +40,11 @@ MaskId DynamicMaskAttention::choose(Builder& b, Rows biases) const {
 
 Rows DynamicMaskAttention::operator()(Builder& b, Rows x) const {
   const int q = like.queries(), k = like.kv_heads * like.head_dim;
-  const Rows all = b.matmul(x,
-                            {b.matrix("attn_q", q, x.width, like.qkv_bias), b.matrix("attn_k", k, x.width, like.qkv_bias),
-                             b.matrix("attn_v", k, x.width, like.qkv_bias)},
-                            true);
+  const Rows all =
+      b.matmul(x,
+               {b.matrix("attn_q", q, x.width, like.qkv_bias), b.matrix("attn_k", k, x.width, like.qkv_bias),
+                b.matrix("attn_v", k, x.width, like.qkv_bias)},
+               true);
   const Rows query = all.part(0, q), key = all.part(q, k), value = all.part(q + k, k);
   prepare(b, query, like.heads, "attn_q_norm");
   prepare(b, key, like.kv_heads, "attn_k_norm");

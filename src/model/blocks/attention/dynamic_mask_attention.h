@@ -1,10 +1,10 @@
-// dynamic_mask_attention.h: attention whose keys have a bias that comes from their values, and that decides which of them
-// are read in long texts (Doge).
+// dynamic_mask_attention.h: attention whose keys have a bias that comes from their values, and that decides which of
+// them are read in long texts (Doge).
 //
-// A KV head adds exp(rate * softplus(.)) to the scores of each of its keys; of more than `kept` positions only those of the
-// greatest such bias are read. The bias is one more dimension of the key, which every query has.
-// Roles: those of attention, attn_dt (a bias of each KV head, from all values), attn_a (rates). Keeps: keys and values,
-// and the biases once more as index keys. Source: Doge; transformers' DogeAttention.
+// A KV head adds exp(rate * softplus(.)) to the scores of each of its keys; of more than `kept` positions only those of
+// the greatest such bias are read. The bias is one more dimension of the key, which every query has. Roles: those of
+// attention, attn_dt (a bias of each KV head, from all values), attn_a (rates). Keeps: keys and values, and the biases
+// once more as index keys. Source: Doge; transformers' DogeAttention.
 #pragma once
 
 #include "model/blocks/attention/attention.h"

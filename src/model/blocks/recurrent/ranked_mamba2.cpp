@@ -22,7 +22,8 @@ Rows RankedMamba2::recur(Builder& b, Rows in) const {
   b.emit(TimeStepOp{.in = steps, .out = steps, .bias = b.is_gguf() ? -1 : b.vector("ssm_dt_bias", {heads}, "")});
   const Rows decay = b.buffer(heads);
   b.emit(DecayOp{.in = steps, .out = decay, .rate = decay_rates(b, {heads}), .heads = heads, .form = DecayForm::step});
-  RecurrenceOp op{.queries = queries, .keys = keys, .values = in, .out = b.buffer(inner()), .decay = decay, .beta = steps};
+  RecurrenceOp op{
+      .queries = queries, .keys = keys, .values = in, .out = b.buffer(inner()), .decay = decay, .beta = steps};
   op.heads = heads;
   op.key_heads = 1;
   op.key_dim = state;

@@ -1,5 +1,5 @@
-// ranked_mamba2.h: Mamba-2's recurrence with the small matrices of Mamba: keys, queries and the ranks of the time steps come
-// from the convolved input, each normed (PLaMo 2).
+// ranked_mamba2.h: Mamba-2's recurrence with the small matrices of Mamba: keys, queries and the ranks of the time steps
+// come from the convolved input, each normed (PLaMo 2).
 //
 // One product gives gate and input of each head by turns; keys (B) and queries (C) serve all heads.
 // Roles: ssm_in, ssm_conv1d, ssm_x (keys, queries, ranks), ssm_b_norm, ssm_c_norm, ssm_dt_norm, ssm_dt and its bias

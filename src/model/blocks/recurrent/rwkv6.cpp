@@ -34,8 +34,8 @@ RecurrenceOp recurrence(Builder& b, Rows r, Rows k, Rows v, Rows decay, int head
 // The shares of the row before for w, k, v, r and g, side by side.
 Rows Rwkv6TimeMix::shares(Builder& b, Rows x, Rows difference) const {
   const int width = x.width;
-  const Rows low = b.matmul(shifted(b, x, difference, "time_mix_lerp_x"),
-                            {b.matrix("time_mix_w1", 5 * mix_rank, width)}, true);
+  const Rows low =
+      b.matmul(shifted(b, x, difference, "time_mix_lerp_x"), {b.matrix("time_mix_w1", 5 * mix_rank, width)}, true);
   b.emit(ActivateOp{{ActivationKind::tanh}, low, low});
   GroupedMatmulOp op{0, 5, mix_rank, width, low, b.buffer(5 * width)};
   for (int i = 0; i < 5; ++i) {

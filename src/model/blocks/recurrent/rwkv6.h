@@ -1,12 +1,13 @@
-// rwkv6.h: the two mixers of RWKV-6. Of tokens: a matrix state whose rows fade by a decay of each channel, read before the
-// token's own value is added, which counts by a bonus instead; how much of the row before takes part comes from the row
-// itself. Of channels: a squared relu, gated. In QRWKV6 (no bonus in the file) the state is read behind the addition.
+// rwkv6.h: the two mixers of RWKV-6. Of tokens: a matrix state whose rows fade by a decay of each channel, read before
+// the token's own value is added, which counts by a bonus instead; how much of the row before takes part comes from the
+// row itself. Of channels: a squared relu, gated. In QRWKV6 (no bonus in the file) the state is read behind the
+// addition.
 //
 // Roles: time_mix_lerp_x, time_mix_lerp_fused (w, k, v, r, g; or one by one), time_mix_w1, time_mix_w2; time_mix_decay,
 // time_mix_decay_w1, _w2; time_mix_first (bonus); time_mix_key, _value, _receptance, _gate, _ln, _output;
-// channel_mix_lerp_k, _lerp_r, channel_mix_key, _value, _receptance. Keeps: of each sequence the states, the rows before,
-// and keys, values and decays of the row before.
-// Source: Eagle and Finch (arXiv 2404.05892); llama.cpp for names and layouts.
+// channel_mix_lerp_k, _lerp_r, channel_mix_key, _value, _receptance. Keeps: of each sequence the states, the rows
+// before, and keys, values and decays of the row before. Source: Eagle and Finch (arXiv 2404.05892); llama.cpp for
+// names and layouts.
 #pragma once
 
 #include "model/spec.h"

@@ -1,9 +1,8 @@
 // shared_pair.h: attention and an MLP below some layers' mixers, whose tensors these layers share (Zamba).
 //
-// They read the row and its token's embedding side by side; what they give goes through a matrix of the layer's own and is
-// added to what the mixer reads, not to the running row.
-// Roles: those of both blocks, shared_attn_norm, ffn_norm, shared_out; attn_norm of the mixer. Keeps: what attention does.
-// Source: Zamba (arXiv 2405.16712).
+// They read the row and its token's embedding side by side; what they give goes through a matrix of the layer's own and
+// is added to what the mixer reads, not to the running row. Roles: those of both blocks, shared_attn_norm, ffn_norm,
+// shared_out; attn_norm of the mixer. Keeps: what attention does. Source: Zamba (arXiv 2405.16712).
 #pragma once
 
 #include "model/blocks/attention/attention.h"
