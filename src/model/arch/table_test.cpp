@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/decoder.h"
@@ -58,7 +59,9 @@ TEST_P(EachArchitecture, BuildsAndComputesFiniteLogits) {
 
 INSTANTIATE_TEST_SUITE_P(Table, EachArchitecture, ::testing::Range(0, static_cast<int>(architectures().size())),
                          [](const auto& test) {
-                           return std::string(architectures()[static_cast<std::size_t>(test.param)].name);
+                           std::string name(architectures()[static_cast<std::size_t>(test.param)].name);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
                          });
 
 TEST(Table, NamesAreTold) {
