@@ -45,10 +45,10 @@ void granite_slides(const Fields& f, int layer, Attention& a) {
 
 ModelSpec granite_swa(const Fields& f) {
   if (f.is_gguf() && f.count_or({"", "expert_count"}, 0) > 0) return granite_moe_swa(f);  // such files say the same
-  Attention attention = granite_attention(f);
   Mlp mlp = gated_mlp(f);
   mlp.bias = f.flag_or({"mlp_bias"}, false);
   ModelSpec spec = decoder(f, [&](int layer) {
+    Attention attention = granite_attention(f);
     granite_slides(f, layer, attention);
     return pre_norm(attention, mlp);
   });

@@ -25,7 +25,9 @@ ModelSpec zamba(const Fields& f) {
                      offset = f.integer_or({"attn_layer_offset"}, 4);
   ModelSpec spec = zamba_model(f, mixer, pair, 1, "shared_transf",
                                [&](int layer) { return layer == 2 || (layer > 2 && (layer - 3) % period == offset); });
-  spec.names.hf.push_back({"ssm_dt", "mamba.dt_proj|mamba_decoder.mamba.dt_proj"});
+  spec.names.hf.push_back({"ssm_x_heads", "mamba.x_proj_weight|mamba_decoder.mamba.x_proj_weight"});
+  spec.names.hf.push_back({"ssm_dt_heads", "mamba.dt_proj_weight|mamba_decoder.mamba.dt_proj_weight"});
+  spec.names.hf.push_back({"ssm_dt_heads_bias", "mamba.dt_proj_bias|mamba_decoder.mamba.dt_proj_bias"});
   return spec;
 }
 

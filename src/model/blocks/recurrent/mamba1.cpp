@@ -32,13 +32,13 @@ Rows Mamba1::project(Builder& b, Rows x) const {
 }
 
 // A head's rows of the tensor that has those of all.
-MatrixPart Mamba1::of_head(Builder& b, std::string_view role, int outputs, int inputs, int head) const {
+MatrixPart Mamba1::of_head(Builder& b, const std::string& role, int outputs, int inputs, int head) const {
   const bool biased = role == "ssm_dt";
   if (heads == 0) return b.matrix(role, outputs, inputs, biased);
-  MatrixPart part{b.name(role) + "_weight", {heads, outputs, inputs}, outputs};
+  MatrixPart part{b.name(role + "_heads"), {heads, outputs, inputs}, outputs};
   part.rows.first = std::int64_t{head} * outputs;
   if (biased) {
-    part.bias = b.name(role) + "_bias";
+    part.bias = b.name(role + "_heads_bias");
     part.bias_shape = {heads, outputs};
   }
   return part;

@@ -1,10 +1,10 @@
 // mamba1.h: the selective state space mixer of Mamba: every channel keeps a small state of its own.
 //
 // One product gives input and gate; the input passes a short convolution; of it a second product makes the ranks of the
-// time steps, and the keys (B) and queries (C) that all channels share.
-// Roles: ssm_in, ssm_conv1d, ssm_x, ssm_dt (a matrix with a bias), ssm_a, ssm_d, ssm_out; ssm_dt_norm, ssm_b_norm,
-// ssm_c_norm. Keeps: of each sequence the states [state][inner] and the last inputs of the convolution.
-// Source: Mamba (arXiv 2312.00752); Jamba (arXiv 2403.19887) for the norms.
+// time steps, and the keys (B) and queries (C) that all channels share. Roles: ssm_in, ssm_conv1d, ssm_x, ssm_dt (a
+// matrix with a bias), ssm_a, ssm_d, ssm_out; ssm_dt_norm, ssm_b_norm, ssm_c_norm; with heads ssm_x_heads,
+// ssm_dt_heads, ssm_dt_heads_bias in place of ssm_x and ssm_dt. Keeps: of each sequence the states [state][inner] and
+// the last inputs of the convolution. Source: Mamba (arXiv 2312.00752); Jamba (arXiv 2403.19887) for the norms.
 #pragma once
 
 #include "model/spec.h"
@@ -29,7 +29,7 @@ struct Mamba1 {
  private:
   void norm(Builder& b, Rows rows, std::string_view role) const;
   Rows project(Builder& b, Rows x) const;
-  MatrixPart of_head(Builder& b, std::string_view role, int outputs, int inputs, int head) const;
+  MatrixPart of_head(Builder& b, const std::string& role, int outputs, int inputs, int head) const;
   void scan(Builder& b, Rows in, Rows out, int head) const;
 };
 
