@@ -145,6 +145,7 @@ struct RecurrenceShape {
   int rows, dk, dv;
   StateDecay decay;
   bool delta, beta, skip, from_zero;
+  bool answers = false;
 };
 
 class LinearRecurrence : public Layer {
@@ -157,6 +158,8 @@ class LinearRecurrence : public Layer {
     v_ = random_row(rng, s.rows * stride_);
     decay_ = uniform_row(rng, s.rows * (s.dk + 2), 0.5f, 1.0f);
     beta_ = uniform_row(rng, s.rows * 3, 0.1f, 1.0f);
+    probe_ = random_row(rng, s.rows * (s.dk + 4), spread);
+    answer_ = random_row(rng, s.rows * (s.dk + 5), spread);
   }
   LinearRecurrenceTask task(int row, int rows, std::int64_t begin, std::int64_t end, const float* state,
                             Written& to) const {
@@ -183,6 +186,12 @@ class LinearRecurrence : public Layer {
     t.delta_rule = s_.delta;
     t.scale = 0.7f;
     t.skip = s_.skip ? 1.3f : 0.0f;
+    if (s_.answers) {
+      t.probe_stride = s_.dk + 4;
+      t.answer_stride = s_.dk + 5;
+      t.probe = probe_.data() + row * t.probe_stride;
+      t.answer = answer_.data() + row * t.answer_stride;
+    }
     return t;
   }
   void run(const CpuKernels& cpu, int row, int rows, std::int64_t begin, std::int64_t end, const float* state,
@@ -197,7 +206,7 @@ class LinearRecurrence : public Layer {
 
  private:
   RecurrenceShape s_;
-  Floats q_, k_, v_, decay_, beta_;
+  Floats q_, k_, v_, decay_, beta_, probe_, answer_;
 };
 
 class SelectiveScan : public Layer {
@@ -248,6 +257,40 @@ class SelectiveScan : public Layer {
   int states_;
   bool plain_;
   Floats x_, dt_, a_, b_, c_, d_;
+};
+
+class FadingSum : public Layer {
+ public:
+  FadingSum(std::mt19937_64& rng, int rows, std::int64_t channels, bool from_zero) : Layer(rng) {
+    set_shape(rows, channels, channels, from_zero);
+    x_ = random_row(rng, rows * stride_);
+    decay_ = uniform_row(rng, rows * (stride_ + 2), 0.0f, 1.0f);
+  }
+  FadingSumTask task(int row, int rows, std::int64_t begin, std::int64_t end, const float* state, Written& to) const {
+    return {x_.data() + row * stride_,
+            decay_.data() + row * (stride_ + 2),
+            to.y.data() + row * stride_,
+            stride_,
+            stride_ + 2,
+            stride_,
+            state,
+            to.state.data(),
+            begin,
+            end,
+            rows};
+  }
+  void run(const CpuKernels& cpu, int row, int rows, std::int64_t begin, std::int64_t end, const float* state,
+           Written& to) const override {
+    cpu.recurrence.fade(task(row, rows, begin, end, state, to));
+  }
+  plain::Recurred judge() const override {
+    Written out = empty();
+    return plain::fading_sum(task(0, rows_, 0, columns_, start(), out));
+  }
+  const Floats& input() const { return x_; }
+
+ private:
+  Floats x_, decay_;
 };
 
 class EachRecurrenceSet : public ::testing::TestWithParam<const CpuKernels*> {
@@ -336,6 +379,17 @@ TEST_P(EachRecurrenceSet, LinearRecurrencesAgreeWithThePlainLoopAndKeepTheirBits
         }
 }
 
+TEST_P(EachRecurrenceSet, WhatAStateHoldsForOneKeyIsGivenToAnother) {
+  for (const StateDecay decay : {StateDecay::none, StateDecay::scalar, StateDecay::vector})
+    for (const auto& [dk, dv] : {std::pair{1, 1}, {7, 50}, {32, 48}, {64, 64}, {64, 131}})
+      for (const int rows : {0, 1, 4, 21}) {
+        SCOPED_TRACE(::testing::Message() << "dk " << dk << " dv " << dv << " rows " << rows);
+        const LinearRecurrence layer(rng, {rows, dk, dv, decay, false, rows == 4, false, rows == 21, true});
+        expect_judged(layer, 3e-6);
+        expect_same_bits_in_pieces(layer);
+      }
+}
+
 TEST_P(EachRecurrenceSet, TheLargestStateIsServedToo) {
   const LinearRecurrence layer(rng, {5, kMaxStateKeys, 512, StateDecay::vector, true, true, true, false});
   expect_judged(layer, 2e-6);
@@ -391,6 +445,28 @@ TEST_P(EachRecurrenceSet, AScanMayWriteOverItsInput) {
   SelectiveScanTask t = layer.task(0, layer.rows(), 0, layer.columns(), layer.start(), out);
   t.x = out.y.data();
   cpu.recurrence.scan(t);
+  expect_same_rows(layer, out.y, want.y);
+  EXPECT_EQ(out.state, want.state);
+}
+
+TEST_P(EachRecurrenceSet, FadingSumsAgreeWithThePlainLoopAndKeepTheirBitsInPieces) {
+  for (const std::int64_t channels : {1, 16, 53, 200})
+    for (const int rows : {0, 1, 5, 40}) {
+      SCOPED_TRACE(::testing::Message() << channels << " channels, " << rows << " rows");
+      const FadingSum layer(rng, rows, channels, rows == 5);
+      expect_judged(layer, 1e-6);
+      expect_same_bits_in_pieces(layer);
+    }
+}
+
+TEST_P(EachRecurrenceSet, AFadingSumMayWriteOverItsInput) {
+  const FadingSum layer(rng, 11, 40, false);
+  const Written want = layer.whole(cpu);
+  Written out = layer.empty();
+  out.y = layer.input();
+  FadingSumTask t = layer.task(0, layer.rows(), 0, layer.columns(), layer.start(), out);
+  t.x = out.y.data();
+  cpu.recurrence.fade(t);
   expect_same_rows(layer, out.y, want.y);
   EXPECT_EQ(out.state, want.state);
 }

@@ -1,5 +1,5 @@
 // recurrence.h: layers whose past is a state of fixed size: short convolutions, linear recurrences with a matrix state
-// (delta rules, Mamba-2, lightning attention) and Mamba-1's selective scan.
+// (delta rules, Mamba-2, lightning attention), Mamba-1's selective scan, and sums that fade.
 //
 // A task is some consecutive tokens of one sequence (rows, in order) and some columns or channels. Every column is
 // computed alone, by the same operations in the same order whatever range it comes in; and the rows may come in one
@@ -42,7 +42,7 @@ struct ConvolutionTask {
 enum class StateDecay : std::uint8_t { none, scalar, vector };
 
 // Linear recurrence with a matrix state S [dk][dv] of one head, row after row:
-//   S = decay_t * S                                    a number per row, or one per row of S
+//   S = decay_t * S + answer_t (S^T probe_t)^T         a number per row, or one per row of S; the last part where given
 //   u = beta_t * (v_t - S^T k_t)  with the delta rule, else  beta_t * v_t
 //   S = S + k_t u^T
 //   out_t = scale * S^T q_t + skip * v_t
@@ -67,7 +67,9 @@ struct LinearRecurrenceTask {
   StateDecay state_decay = StateDecay::none;
   bool delta_rule = false;
   float scale = 1.0f;
-  float skip = 0.0f;  // 0: none
+  float skip = 0.0f;                                // 0: none
+  const float *probe = nullptr, *answer = nullptr;  // [rows][dk] both (RWKV-7); not with the delta rule
+  std::int64_t probe_stride = 0, answer_stride = 0;
 };
 
 // Mamba-1, one state vector h[.][c] of `states` numbers a channel:
@@ -90,11 +92,24 @@ struct SelectiveScanTask {
   int rows;                 // >= 0
 };
 
+// Sums that fade, each channel by itself (RG-LRU, minGRU):
+//   h[c] = decay_t[c] * h[c] + x_t[c];  y_t[c] = h[c]
+struct FadingSumTask {
+  const float *x, *decay;                         // row 0: [rows][channels]
+  float* y;                                       // [rows][channels]; may be x or decay
+  std::int64_t x_stride, decay_stride, y_stride;  // floats from row to row
+  const float* state_in;                          // [channels]; null: zeros
+  float* state_out;                               // [channels]
+  std::int64_t begin, end;                        // channels of this task
+  int rows;                                       // >= 0
+};
+
 // The kernels for states of one instruction set.
 struct RecurrenceKernels {
   void (*convolve)(const ConvolutionTask&);
   void (*recur)(const LinearRecurrenceTask&);
   void (*scan)(const SelectiveScanTask&);
+  void (*fade)(const FadingSumTask&);
 };
 
 }  // namespace espalier

@@ -48,9 +48,14 @@ inline Recurred linear_recurrence(const LinearRecurrenceTask& t) {
   for (std::int64_t row = 0; row < t.rows; ++row)
     for (int c = t.column_begin; c < t.column_end; ++c) {
       const auto key = [&](int i) { return static_cast<double>(t.k[row * t.k_stride + i]); };
+      double found = 0;
+      for (int i = 0; i < t.dk && t.probe; ++i)
+        found += state(i, c) * static_cast<double>(t.probe[row * t.probe_stride + i]);
       for (int i = 0; i < t.dk && t.state_decay != StateDecay::none; ++i)
         state(i, c) *=
             static_cast<double>(t.decay[row * t.decay_stride + (t.state_decay == StateDecay::vector ? i : 0)]);
+      for (int i = 0; i < t.dk && t.answer; ++i)
+        state(i, c) += static_cast<double>(t.answer[row * t.answer_stride + i]) * found;
       const double value = static_cast<double>(t.v[row * t.v_stride + c]);
       double held = 0, sum = 0;
       for (int i = 0; i < t.dk && t.delta_rule; ++i) held += state(i, c) * key(i);
@@ -76,6 +81,17 @@ inline Recurred selective_scan(const SelectiveScanTask& t) {
         sum += static_cast<double>(t.c[row * t.c_stride + n]) * out.state[at];
       }
       out.y.push_back(sum);
+    }
+  return out;
+}
+
+inline Recurred fading_sum(const FadingSumTask& t) {
+  Recurred out{{}, state_of(t.state_in, t.end)};
+  for (std::int64_t row = 0; row < t.rows; ++row)
+    for (std::int64_t c = t.begin; c < t.end; ++c) {
+      double& h = out.state[static_cast<std::size_t>(c)];
+      h = static_cast<double>(t.decay[row * t.decay_stride + c]) * h + static_cast<double>(t.x[row * t.x_stride + c]);
+      out.y.push_back(h);
     }
   return out;
 }

@@ -10,8 +10,8 @@
 namespace espalier {
 namespace {
 
-constexpr FieldName kHeads{"num_attention_heads|n_head|n_heads|num_heads", "attention.head_count"};
-constexpr FieldName kKvHeads{"num_key_value_heads|num_kv_heads", "attention.head_count_kv"};
+constexpr FieldName kHeads{"num_attention_heads|n_head|n_heads|num_heads|attention_heads", "attention.head_count"};
+constexpr FieldName kKvHeads{"num_key_value_heads|num_kv_heads|num_attention_groups", "attention.head_count_kv"};
 constexpr FieldName kHeadDim{"head_dim|kv_channels", "attention.key_length"};
 constexpr FieldName kHidden{"hidden_size|n_embd|d_model", "embedding_length"};
 
@@ -141,6 +141,11 @@ Layer post_norm(Block mixer, Block mlp) {
 }
 Layer parallel(Block mixer, Block mlp) {
   return {{{std::move(mixer), "attn_norm"}, {std::move(mlp), "attn_norm"}}, true};
+}
+
+void only_in_gguf(const Fields& f) {
+  if (!f.is_gguf())
+    f.refuse({"model_type"}, "this family is read from GGUF files only; the model's conversion would work");
 }
 
 DraftLayer& bring_draft_layer(ModelSpec& spec, Layer layer, std::vector<Names::Entry> own, std::string_view prefix) {

@@ -50,6 +50,9 @@ DraftLayer& bring_draft_layer(ModelSpec& spec, Layer layer, std::vector<Names::E
 // The same with Qwen's HF names: all of it stands beside the model (mtp.fc, mtp.layers.0.).
 DraftLayer& bring_draft_beside(ModelSpec& spec, Layer layer);
 
+// Refuses config.json: of some families only GGUF files are known.
+void only_in_gguf(const Fields& f);
+
 // Whether a layer's attention is of this type ("sliding_attention"); `otherwise` where the checkpoint has no list.
 bool layer_is(const Fields& f, int layer, std::string_view type, bool otherwise);
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "model/decoder.h"
 #include "model/hf_config.h"
@@ -15,12 +17,14 @@ namespace {
 
 // What any of the families asks for, small; fields that a family does not know do no harm.
 const char* const kSmall = R"({
-  "vocab_size": 96, "hidden_size": 64, "n_embd": 64, "d_model": 64, "intermediate_size": 64, "ffn_dim": 64,
+  "vocab_size": 96, "hidden_size": 64, "n_embd": 64, "d_model": 64, "intermediate_size": 64, "ffn_dim": 64, "dff": 64,
   "num_hidden_layers": 4, "n_layer": 4, "n_layers": 4, "num_layers": 4, "head_dim": 16, "kv_channels": 16,
   "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "num_key_value_heads": 2,
   "max_position_embeddings": 256, "n_positions": 256, "max_seq_len": 256, "sliding_window": 16,
   "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "moe_num_experts": 4,
-  "num_experts_per_tok": 2, "moe_topk": 2, "moe_k": 2, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 32,
+  "num_experts_per_tok": 2, "moe_topk": 2, "moe_k": 2, "moe_num_primary_experts": 4,
+  "moe_num_active_primary_experts": 2, "moe_ffn_hidden_size": 32, "hidden_size_per_head": 16, "moe_intermediate_size": 32,
+  "moe_shared_expert_intermediate_size": 32,
   "shared_expert_intermediate_size": 32, "intermediate_size_mlp": 64, "prefix_dense_intermediate_size": 64,
   "attn_config": {"kv_n_heads": 2}, "ffn_config": {"moe_num_experts": 4, "moe_top_k": 2, "ffn_hidden_size": 32},
   "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96, "num_kv_shared_layers": 0, "laurel_rank": 8,
@@ -36,9 +40,12 @@ class EachArchitecture : public ::testing::TestWithParam<int> {};
 
 TEST_P(EachArchitecture, BuildsAndComputesFiniteLogits) {
   const Architecture& row = architectures()[static_cast<std::size_t>(GetParam())];
-  std::string json = kSmall;
-  json.insert(1, "\"model_type\": \"" + std::string(row.name) + "\", ");
-  auto config = read_hf_config(json, "config.json");
+  if (row.classes.empty()) GTEST_SKIP() << "GGUF files only, which have goldens";
+  nlohmann::json json = nlohmann::json::parse(kSmall);
+  json["model_type"] = row.name;
+  if (row.name == "doge") json["sliding_window"] = nullptr;
+  if (row.name == "zaya") json["num_experts_per_tok"] = 1;
+  auto config = read_hf_config(json.dump(), "config.json");
   ASSERT_TRUE(config.ok()) << row.name << ": " << config.error().message;
   auto dummy = DummyWeights::make(config->spec, DType::bf16);
   ASSERT_TRUE(dummy.ok()) << row.name << ": " << dummy.error().message;
@@ -58,7 +65,9 @@ TEST_P(EachArchitecture, BuildsAndComputesFiniteLogits) {
 
 INSTANTIATE_TEST_SUITE_P(Table, EachArchitecture, ::testing::Range(0, static_cast<int>(architectures().size())),
                          [](const auto& test) {
-                           return std::string(architectures()[static_cast<std::size_t>(test.param)].name);
+                           std::string name(architectures()[static_cast<std::size_t>(test.param)].name);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
                          });
 
 TEST(Table, NamesAreTold) {

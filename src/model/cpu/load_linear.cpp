@@ -77,7 +77,7 @@ class LinearLoader {
   Result<PartRows> rows_of(const MatrixPart& part) const {
     ESP_TRY(const Tensor* tensor, weights_.get(part.tensor, part.shape));
     const std::int64_t last = part.outputs > 0 ? part.rows.stored(part.outputs - 1) : 0,
-                       most = part.transposed ? tensor->columns() : tensor->rows();
+                       most = part.transposed ? tensor->columns() : tensor->rows() / part.joined_rows;
     if (last >= most || (part.transposed && part.first_input + need_.inputs > tensor->rows()))
       return internal_error(fmt::format("a matrix is to have more rows than {} has", part.tensor));
     if (auto layout = panel_layout(tensor->dtype); !layout.ok())
@@ -87,8 +87,12 @@ class LinearLoader {
                    {}};
     PartRows rows{tensor->name + part.rows.text(), tensor->dtype, part.outputs, {}};
     if (!part.transposed) {
-      rows.open = [tensor, &part] {
-        return [tensor, &part](std::int64_t i) { return tensor->row(part.rows.stored(i)); };
+      if (part.joined_rows > 1) rows.made_of += fmt::format("/joined{}", part.joined_rows);
+      const std::size_t bytes = tensor->row_bytes() * static_cast<std::size_t>(part.joined_rows);
+      rows.open = [tensor, &part, bytes] {
+        return [tensor, &part, bytes](std::int64_t i) {
+          return tensor->data.subspan(static_cast<std::size_t>(part.rows.stored(i)) * bytes, bytes);
+        };
       };
       return rows;
     }

@@ -233,13 +233,17 @@ class Lowering {
   void add(const ConvolveOp& o) { push(std::make_unique<ConvolveStage>(o, program_, place(o.in), place(o.out))); }
   void add(const RecurrenceOp& o) {
     const auto maybe = [&](const Rows& rows) { return rows ? place(rows) : Place(); };
-    push(std::make_unique<RecurrenceStage>(o, program_,
-                                           RecurrenceStage::Places{place(o.queries), place(o.keys), place(o.values),
-                                                                   maybe(o.decay), maybe(o.beta), place(o.out)}));
+    push(std::make_unique<RecurrenceStage>(
+        o, program_,
+        RecurrenceStage::Places{place(o.queries), place(o.keys), place(o.values), maybe(o.decay), maybe(o.beta),
+                                maybe(o.probe), maybe(o.answer), place(o.out)}));
   }
   void add(const ScanOp& o) {
     push(std::make_unique<ScanStage>(
         o, program_, ScanStage::Places{place(o.in), place(o.step), place(o.input), place(o.output), place(o.out)}));
+  }
+  void add(const FadingSumOp& o) {
+    push(std::make_unique<FadingSumStage>(o, place(o.in), place(o.decay), place(o.out)));
   }
   void add(const KeepRowsOp& o) {
     std::vector<KeepStage::Live> live;

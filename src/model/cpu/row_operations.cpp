@@ -272,6 +272,41 @@ RowFunction make(const ScaleToOp& o, const RowParts& parts) {
   };
 }
 
+RowFunction make(const ConstantOp& o, const RowParts& parts) {
+  const Place out = parts.place(o.out);
+  const float* constants = values(parts, o.values);
+  return [=, &cpu = parts.cpu](const Pass&, int row) {
+    if (o.add)
+      cpu.functions.add(constants, out.row(row), out.row(row), o.out.width);
+    else
+      std::copy_n(constants, o.out.width, out.row(row));
+  };
+}
+
+RowFunction make(const AddWavesOp& o, const RowParts& parts) {
+  const Place out = parts.place(o.out);
+  const float* frequencies = values(parts, o.frequencies);
+  const std::int64_t half = count(parts, o.frequencies);
+  return [=](const Pass& pass, int row) {
+    if (pass.position(row) == o.silent) return;
+    const auto at = static_cast<float>(pass.position(row) + o.offset);
+    float* to = out.row(row);
+    for (std::int64_t i = 0; i < half; ++i) {
+      const float angle = at * frequencies[i];
+      to[i] += std::sin(angle);
+      to[half + i] += std::cos(angle);
+    }
+  };
+}
+
+RowFunction make(const ComplementOp& o, const RowParts& parts) {
+  const Place by = parts.place(o.by), out = parts.place(o.out);
+  return [=](const Pass& pass, int row) {
+    if (pass.position(row) == 0) return;
+    for (std::int64_t i = 0; i < o.out.width; ++i) out.row(row)[i] *= std::sqrt(1.0f - by.row(row)[i] * by.row(row)[i]);
+  };
+}
+
 RowFunction make(const ClipOp& o, const RowParts& parts) {
   const Place in = parts.place(o.in), out = parts.place(o.out);
   return [=, &cpu = parts.cpu](const Pass&, int row) {

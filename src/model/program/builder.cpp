@@ -28,7 +28,8 @@ void widen(std::vector<Rows>& list, const Rows& rows) {
 bool stores(const Op& op) {
   return std::holds_alternative<StoreOp>(op) || std::holds_alternative<CompressOp>(op) ||
          std::holds_alternative<NgramOp>(op) || std::holds_alternative<ConvolveOp>(op) ||
-         std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op);
+         std::holds_alternative<RecurrenceOp>(op) || std::holds_alternative<ScanOp>(op) ||
+         std::holds_alternative<FadingSumOp>(op);
 }
 
 Builder::Builder(const ModelSpec& spec, const Weights* weights)
@@ -54,8 +55,13 @@ void Builder::fail(Error error) {
 
 // --- what is stored ---
 
+void Builder::read_tensors_of(int layer, const Names* names) {
+  tensors_of_ = layer;
+  names_ = names != nullptr ? names : &spec_.names;
+}
+
 std::string Builder::name(std::string_view role) const {
-  return names_->of(naming_, role, layer_, part_, [this](const std::string& name) {
+  return names_->of(naming_, role, tensors_of_ == -1 ? layer_ : tensors_of_, part_, [this](const std::string& name) {
     return has_tensor(name + ".weight") || has_tensor(name) || has_tensor(name + ".down_proj") ||
            has_tensor(name + ".0.down_proj.weight") || has_tensor(name + ".0.w2.weight");
   });
@@ -89,12 +95,18 @@ MatrixId Builder::need(MatrixNeed matrix) {
     fail(bad_file(fmt::format("the model has more than {} matrices (experts of all layers)", ConfigLimits::matrices)));
     return 0;
   }
-  program_.needs.matrices.push_back(std::move(matrix));
-  return static_cast<MatrixId>(program_.needs.matrices.size()) - 1;
+  auto& matrices = program_.needs.matrices;
+  if (tensors_of_ >= 0)
+    if (const auto known = std::ranges::find(matrices, matrix); known != matrices.end())
+      return static_cast<MatrixId>(known - matrices.begin());
+  matrices.push_back(std::move(matrix));
+  return static_cast<MatrixId>(matrices.size()) - 1;
 }
 
+// Some checkpoints have vectors under their bare names.
 VectorId Builder::vector(std::string_view role, Shape shape, std::string_view ending) {
-  return vector_of(name(role).append(ending), std::move(shape));
+  const std::string bare = name(role), whole = bare + std::string(ending);
+  return vector_of(has_tensor(bare) && !has_tensor(whole) ? bare : whole, std::move(shape));
 }
 
 VectorId Builder::vector_of(const std::string& tensor, Shape shape) {
@@ -293,8 +305,10 @@ Rows Builder::run(const Layer& layer, Rows x) {
 
 void Builder::emit_all() {
   Rows x = embed();
-  for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_)
+  for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_) {
     x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
+    read_tensors_of(-1);
+  }
   layer_ = -1;
   if (spec_.leave) x = spec_.leave(*this, x);
   Rows hidden = x;

@@ -37,6 +37,10 @@ class Builder {
 
   // --- what is stored ---
   std::string name(std::string_view role) const;
+  // From here on tensors are those of that layer, under these names where given: of layers that share theirs, whose
+  // matrices are kept once; whole_model: of no layer. Until the layer's end, or -1: its own again.
+  static constexpr int whole_model = -2;
+  void read_tensors_of(int layer, const Names* names = nullptr);
   // Which of several like parts of the layer the names are of ("{}" in them).
   void set_part(int part) { part_ = part; }
   bool has(std::string_view role, std::string_view ending = ".weight") const;  // in the file
@@ -105,7 +109,7 @@ class Builder {
   const Names* names_;  // of the tensors at hand
   const Weights* weights_;
   Naming naming_;
-  int layer_ = -1, part_ = 0;
+  int layer_ = -1, tensors_of_ = -1, part_ = 0;
   MaskId last_mask_ = -1;
   Program program_;
   std::vector<FieldId> field_of_layer_;

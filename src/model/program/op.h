@@ -175,6 +175,26 @@ struct ScaleToOp {
   float least = 0.0f;
 };
 
+// out = values, or they are added to it.
+struct ConstantOp {
+  VectorId values = -1;
+  Rows out;
+  bool add = false;
+};
+
+// out += [sin(p * f) | cos(p * f)] of all frequencies, p = position + offset: positions that nobody has learned. At the
+// `silent` position (-1: none) nothing is added. Source: Attention Is All You Need, section 3.5.
+struct AddWavesOp {
+  VectorId frequencies = -1;
+  Rows out;
+  int offset = 0, silent = -1;
+};
+
+// out *= sqrt(1 - by^2), but at position 0 out stays: what a decay leaves to the input (RG-LRU, arXiv 2402.19427).
+struct ComplementOp {
+  Rows by, out;
+};
+
 // out = in, within -limit..limit
 struct ClipOp {
   Rows in, out;
@@ -305,12 +325,13 @@ struct ConvolveOp {
   std::size_t state = 0;  // first float of the sequence's state: [taps - 1][width]
 };
 
-// A matrix S [key_dim][value_dim] a head: S = decay * S; u = beta * (v - S^T k) (delta) or beta * v; S += k u^T;
-// out = S^T q * scale + skip * v. Heads share queries and keys evenly: head h reads those of head h / (heads / key_heads),
-// or (in_turns) h % key_heads.
+// A matrix S [key_dim][value_dim] a head: S = decay * S (+ answer (S^T probe)^T of S before, where there are these); u
+// = beta * (v - S^T k) (delta) or beta * v; S += k u^T; out = S^T q * scale + skip * v. Heads share queries and keys
+// evenly: head h reads those of head h / (heads / key_heads), or (in_turns) h % key_heads.
 struct RecurrenceOp {
   Rows queries, keys, values, out;
   Rows decay = {}, beta = {};               // [heads] or [heads * key_dim]; [heads]; decay may be constant instead
+  Rows probe = {}, answer = {};             // [heads * key_dim], not with delta
   VectorId constant_decay = -1, skip = -1;  // [heads]
   int heads = 0, key_heads = 0, key_dim = 0, value_dim = 0;
   bool in_turns = false;
@@ -325,6 +346,12 @@ struct ScanOp {
   VectorId rates = -1, skip = -1;     // [size][width], [width]
   int size = 0;
   std::size_t state = 0;
+};
+
+// Sums that fade, channel by channel: h = decay * h + in; out = h. State: h.
+struct FadingSumOp {
+  Rows in, decay, out;
+  std::size_t state = 0;  // [width]
 };
 
 // The decays of recurrent states; see DecayForm. `heads` heads of as many values each as the row has.
@@ -356,8 +383,9 @@ struct HeadOp {
 };
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp,
-                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ClipOp, CutOffOp, StreamGatesOp, DecayOp,
-                        TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp,
-                        ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp, ScanOp, KeepRowsOp, HeadOp>;
+                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp,
+                        ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp,
+                        ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp,
+                        ScanOp, FadingSumOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

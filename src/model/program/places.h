@@ -71,6 +71,12 @@ struct Visit {
     read(o.like);
     write(o.out);
   }
+  void operator()(const ConstantOp& o) const { write(o.out, o.add); }
+  void operator()(const AddWavesOp& o) const { write(o.out, true); }
+  void operator()(const ComplementOp& o) const {
+    read(o.by);
+    write(o.out, true);
+  }
   void operator()(const ClipOp& o) const {
     read(o.in);
     write(o.out);
@@ -127,11 +133,16 @@ struct Visit {
     write(o.out);
   }
   void operator()(const RecurrenceOp& o) const {
-    for (const Rows* rows : {&o.queries, &o.keys, &o.values, &o.decay, &o.beta}) read(*rows);
+    for (const Rows* rows : {&o.queries, &o.keys, &o.values, &o.decay, &o.beta, &o.probe, &o.answer}) read(*rows);
     write(o.out);
   }
   void operator()(const ScanOp& o) const {
     for (const Rows* rows : {&o.in, &o.step, &o.input, &o.output}) read(*rows);
+    write(o.out);
+  }
+  void operator()(const FadingSumOp& o) const {
+    read(o.in);
+    read(o.decay);
     write(o.out);
   }
   void operator()(const KeepRowsOp& o) const {

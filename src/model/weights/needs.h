@@ -32,12 +32,14 @@ struct MatrixPart {
   std::int64_t outputs = 0;
   RowOrder rows = {};       // counted through all dimensions but the last
   bool transposed = false;  // [.., inputs, outputs]: output i is column rows.stored(i) of stored rows first_input, ...
+  int joined_rows = 1;  // so many stored rows, one behind the other, are one row (a convolution's channels and taps)
   std::int64_t first_input = 0;
   std::string bias = {};  // name of the bias tensor, whose values are ordered as the rows; empty: none
   Shape bias_shape = {};
   std::int64_t first_bias = 0;  // of a transposed part: where its values begin
   int bias_rows = 1;            // so many stored rows share one value of the bias
   bool same_bias = false;       // the bias has the part's outputs alone, in their order, whichever rows they are
+  bool operator==(const MatrixPart&) const = default;
 };
 
 // So many output rows of the same tensor, in this order.
@@ -58,6 +60,7 @@ struct MatrixNeed {
     for (const MatrixPart& part : parts) sum += part.outputs;
     return gated ? sum / 2 : sum;
   }
+  bool operator==(const MatrixNeed&) const = default;
 };
 
 // A stored tensor that is used as it stands: rows of it are looked up by token or position.

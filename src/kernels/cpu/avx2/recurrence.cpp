@@ -4,6 +4,7 @@
 #include "kernels/cpu/avx2/simd.h"
 
 #include "kernels/cpu/generic/convolution.h"
+#include "kernels/cpu/generic/fading_sum.h"
 #include "kernels/cpu/generic/linear_recurrence.h"
 #include "kernels/cpu/generic/parts.h"
 #include "kernels/cpu/generic/selective_scan.h"
@@ -14,6 +15,7 @@ void fill_recurrence(CpuKernels& table) {
   table.recurrence.convolve = convolve;
   table.recurrence.recur = recur;
   table.recurrence.scan = scan;
+  table.recurrence.fade = fade;
 }
 
 }  // namespace espalier::kernels::avx2

@@ -25,7 +25,8 @@ struct StateLines {
 // What goes along with some columns of the state from row to row.
 template <int kVectors>
 struct StateColumns {
-  Simd::F u[kVectors], out[kVectors], memory[kVectors];  // memory: S^T k of the row to come
+  Simd::F u[kVectors], out[kVectors], memory[kVectors];  // memory: S^T k (or S^T probe) of the row to come
+  Simd::F held[kVectors];                                // S^T probe of this row
 };
 
 // S^T k before the first row.
@@ -46,9 +47,10 @@ struct RowVectors {  // of one row; each [dk]
   const float *q, *k;
   const float* decay;     // [dk], or one number
   const float* next_key;  // of the row to come
+  const float* answer;
 };
 
-template <int kVectors, bool kVectorDecay, bool kRecall>
+template <int kVectors, bool kVectorDecay, bool kRecall, bool kAnswer>
 inline void pass_state(const RowVectors& row, int dk, const StateLines& s, StateColumns<kVectors>& columns) {
   Simd::F u[kVectors], out[kVectors], memory[kVectors];
   each<kVectors>([&](auto v) {
@@ -57,6 +59,9 @@ inline void pass_state(const RowVectors& row, int dk, const StateLines& s, State
   });
   // Copies, which stores to the state cannot change.
   const float *keys = row.k, *queries = row.q, *decays = row.decay, *next_keys = row.next_key, *from = s.from;
+  const float* answers = row.answer;
+  Simd::F held[kVectors];
+  if constexpr (kAnswer) each<kVectors>([&](auto v) { held[v] = columns.held[v]; });
   float* to = s.to;
   const std::int64_t from_stride = s.from_stride, to_stride = s.to_stride;
   Simd::F decay = Simd::set1(decays[0]);
@@ -66,7 +71,8 @@ inline void pass_state(const RowVectors& row, int dk, const StateLines& s, State
     if constexpr (kRecall) next = Simd::set1(next_keys[i]);
     if constexpr (kVectorDecay) decay = Simd::set1(decays[i]);
     each<kVectors>([&](auto v) {
-      const Simd::F value = Simd::fma(k, u[v], Simd::mul(decay, Simd::load(from + 16 * v)));
+      Simd::F value = Simd::fma(k, u[v], Simd::mul(decay, Simd::load(from + 16 * v)));
+      if constexpr (kAnswer) value = Simd::fma(Simd::set1(answers[i]), held[v], value);
       Simd::store(to + 16 * v, value);
       out[v] = Simd::fma(value, q, out[v]);
       if constexpr (kRecall) memory[v] = Simd::fma(value, next, memory[v]);
@@ -86,17 +92,20 @@ class RecurrentColumns {
 
   // The state is read from `lines` before the first row, and where it was written to from then on.
   void run(StateLines lines) {
-    if (t_.delta_rule && t_.rows > 0) recall(decayed_key(0), t_.dk, lines, columns_);
+    if (recalls() && t_.rows > 0) recall(asked_key(0), t_.dk, lines, columns_);
     for (int row = 0; row < t_.rows; ++row) {
       ask_for(row + 2);
       set_update(row);
-      const bool more = t_.delta_rule && row + 1 < t_.rows;
+      const bool more = recalls() && row + 1 < t_.rows;
       const RowVectors vectors{t_.q + row * t_.q_stride, t_.k + row * t_.k_stride, decay_of(row),
-                               more ? decayed_key(row + 1) : nullptr};
-      if (more)
-        pass_state<kVectors, kVectorDecay, true>(vectors, t_.dk, lines, columns_);
+                               more ? asked_key(row + 1) : nullptr,
+                               t_.answer ? t_.answer + row * t_.answer_stride : nullptr};
+      if (t_.answer)
+        pass_answering(vectors, lines, more);
+      else if (more)
+        pass_state<kVectors, kVectorDecay, true, false>(vectors, t_.dk, lines, columns_);
       else
-        pass_state<kVectors, kVectorDecay, false>(vectors, t_.dk, lines, columns_);
+        pass_state<kVectors, kVectorDecay, false, false>(vectors, t_.dk, lines, columns_);
       finish(row);
       lines.from = lines.to;
       lines.from_stride = lines.to_stride;
@@ -107,6 +116,18 @@ class RecurrentColumns {
   int lanes(int v) const { return v + 1 < kVectors ? 16 : last_; }
   const float* decay_of(int row) const { return t_.decay ? t_.decay + row * t_.decay_stride : &kOne; }
   const float* value_of(int row, int v) const { return t_.v + row * t_.v_stride + column_ + 16 * v; }
+
+  bool recalls() const { return t_.delta_rule || t_.probe; }
+  // What S^T is multiplied with before the row.
+  const float* asked_key(int row) { return t_.probe ? t_.probe + row * t_.probe_stride : decayed_key(row); }
+
+  void pass_answering(const RowVectors& vectors, const StateLines& lines, bool more) {
+    each<kVectors>([&](auto v) { columns_.held[v] = columns_.memory[v]; });
+    if (more)
+      pass_state<kVectors, kVectorDecay, true, true>(vectors, t_.dk, lines, columns_);
+    else
+      pass_state<kVectors, kVectorDecay, false, true>(vectors, t_.dk, lines, columns_);
+  }
 
   // What S^T is multiplied with before a row's decay: its key, times the decay where that is a vector.
   const float* decayed_key(int row) {

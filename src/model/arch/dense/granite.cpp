@@ -36,6 +36,7 @@ void granite_slides(const Fields& f, int layer, Attention& a) {
       f.says_null({"sliding_window"}) ? 0 : f.integer_or({"sliding_window", "attention.sliding_window"}, 128);
   a.visibility = Visibility::window(window ? size : 0);
   a.sinks = true;
+  if (!f.flag_of({"", "attention.rope_pattern"}, layer, true)) a.rope.reset();
   if (!f.has({"layer_rope_theta"})) return;
   const double theta = f.number_of({"layer_rope_theta"}, layer, 0, {.low = 0});
   a.rope.reset();
@@ -43,10 +44,11 @@ void granite_slides(const Fields& f, int layer, Attention& a) {
 }
 
 ModelSpec granite_swa(const Fields& f) {
-  Attention attention = granite_attention(f);
+  if (f.is_gguf() && f.count_or({"", "expert_count"}, 0) > 0) return granite_moe_swa(f);  // such files say the same
   Mlp mlp = gated_mlp(f);
   mlp.bias = f.flag_or({"mlp_bias"}, false);
   ModelSpec spec = decoder(f, [&](int layer) {
+    Attention attention = granite_attention(f);
     granite_slides(f, layer, attention);
     return pre_norm(attention, mlp);
   });

@@ -1,5 +1,9 @@
 #include "model/arch/gpt/gpt_parts.h"
 
+#include <cmath>
+
+#include "model/program/builder.h"
+
 namespace espalier {
 
 Mlp gpt_mlp(const Fields& f, std::string_view activation) {
@@ -30,6 +34,15 @@ void layer_norms(const Fields& f, ModelSpec& spec) {
 
 void learned_positions(const Fields& f, ModelSpec& spec) {
   spec.positions = f.count({"n_positions|max_position_embeddings", "context_length"}, 1 << 20);
+}
+
+Block added_waves(int half, double last, int offset, int silent) {
+  return [=](Builder& b, Rows x) {
+    std::vector<float> frequencies;
+    for (int i = 0; i < half; ++i) frequencies.push_back(static_cast<float>(std::pow(10000.0, -i / last)));
+    b.emit(AddWavesOp{b.constant(std::move(frequencies)), x, offset, silent});
+    return x;
+  };
 }
 
 }  // namespace espalier

@@ -11,6 +11,9 @@ Mlp gpt_mlp(const Fields& f, std::string_view activation);  // four times the wi
 Mlp gpt_mlp(int inner, ActivationKind kind, bool bias);
 void layer_norms(const Fields& f, ModelSpec& spec);  // with gain and bias
 void learned_positions(const Fields& f, ModelSpec& spec);
+// What stands before the layers: adds waves of 10000^(-i / last) for i in 0 .. half - 1 at the position plus offset; none
+// at the silent position (-1: none is).
+Block added_waves(int half, double last, int offset, int silent);
 
 // HF names of Bloom's tensors, which Falcon's checkpoints took over.
 inline const std::vector<Names::Entry> kBloomNames = {{"attn_qkv", "self_attention.query_key_value"},

@@ -7,9 +7,24 @@
 
 namespace espalier {
 
+bool Attention::is_behind_gate(const Builder& b) const {
+  return fused == FusedQkv::behind_gate && b.has("attn_gqkv");
+}
+
+MatrixPart Attention::gate_first(Builder& b, int inputs) const {
+  return b.matrix("attn_gqkv", heads * values_dim() + queries() + kv_heads * (head_dim + values_dim()), inputs,
+                  qkv_bias);
+}
+
 std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {
   const int q = queries(), k = kv_heads * head_dim, v = keys_are_values ? 0 : kv_heads * values_dim();
-  if (fused != FusedQkv::no && (!b.is_gguf() || b.has("attn_qkv"))) {
+  if (is_behind_gate(b)) {
+    const MatrixPart all = gate_first(b, inputs);
+    const int first = heads * values_dim();
+    return {some_rows(all, {.first = first}, q), some_rows(all, {.first = first + q}, k),
+            some_rows(all, {.first = first + q + k}, v)};
+  }
+  if (fused != FusedQkv::no && fused != FusedQkv::behind_gate && (!b.is_gguf() || b.has("attn_qkv"))) {
     const MatrixPart all = b.matrix("attn_qkv", q + k + v, inputs, qkv_bias);
     if (fused == FusedQkv::side_by_side || b.is_gguf())
       return {some_rows(all, {.first = 0}, q), some_rows(all, {.first = q}, k), some_rows(all, {.first = q + k}, v)};
@@ -48,6 +63,8 @@ Attention::Projected Attention::project(Builder& b, Rows x) const {
   if (reads_layer >= 0) return p;
   p.key = next(kv_heads * head_dim);
   p.value = keys_are_values ? b.copy(p.key) : next(kv_heads * values_dim());
+  const Rows parts_of[] = {p.query, p.key, p.value};
+  for (std::size_t i = 0; i < adapters.size(); ++i) adapters[i].add(b, x, parts_of[i]);
   return p;
 }
 
@@ -100,7 +117,8 @@ Rows Attention::gated(Builder& b, Rows out, Rows x, Rows in_query) const {
   const int width = gate == Gate::own_by_head ? heads : heads * values_dim();
   Rows by = in_query;
   if (!by) {
-    MatrixPart part = b.matrix("attn_gate", width, x.width);
+    MatrixPart part = is_behind_gate(b) ? some_rows(gate_first(b, x.width), {.first = 0}, width)
+                                        : b.matrix("attn_gate", width, x.width);
     if (gate_bias_by_head) {
       part.bias = b.name("attn_gate_bias");
       part.bias_shape = {heads};
@@ -135,7 +153,12 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   b.emit(attend);
   Rows out = gated(b, attend.out, x, p.gate);
   if (out_norm) out = b.norm(out, b.spec().norm, "attn_sub_norm");
-  return b.matmul(out, {b.matrix("attn_output", b.spec().hidden, out.width, out_bias)});
+  MatrixPart last = b.matrix("attn_output", b.spec().hidden, out.width, out_bias);
+  if (!out_bias_name.empty()) {
+    last.bias = b.name(out_bias_name);
+    last.bias_shape = {b.spec().hidden};
+  }
+  return b.matmul(out, {std::move(last)});
 }
 
 }  // namespace espalier

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/blocks/attention/indexer.h"
+#include "model/blocks/residual/adapter.h"
 #include "model/program/rope_spec.h"
 #include "model/spec.h"
 #include "model/weights/needs.h"
@@ -17,8 +18,9 @@
 namespace espalier {
 
 // One tensor of queries, keys and values: as they follow one another, or group by group (the queries of a KV head, its
-// key, its value); CodeGen has four parts, each with queries, values and keys.
-enum class FusedQkv { no, side_by_side, by_group, by_quarter };
+// key, its value); CodeGen has four parts, each with queries, values and keys; HRM-Text's begins with the gate
+// (attn_gqkv; where a file lacks it they are apart).
+enum class FusedQkv { no, side_by_side, by_group, by_quarter, behind_gate };
 
 // The block, with its switches.
 struct Attention {
@@ -26,7 +28,10 @@ struct Attention {
   int value_dim = 0;   // 0: head_dim
   float scale = 0.0f;  // of scores; 0: 1 / sqrt(head_dim)
   bool qkv_bias = false, out_bias = false;
+  std::string_view out_bias_name = {};  // role of a tensor that is this bias itself
   FusedQkv fused = FusedQkv::no;
+
+  std::vector<Adapter> adapters = {};  // of queries, keys and values; empty: none
 
   std::optional<RopeSpec> rope;
   bool pairs = false;          // neighbours turn together
@@ -72,6 +77,8 @@ struct Attention {
   };
   Projected project(Builder& b, Rows x) const;
   std::vector<MatrixPart> parts(Builder& b, int inputs) const;
+  bool is_behind_gate(const Builder& b) const;
+  MatrixPart gate_first(Builder& b, int inputs) const;
   void norm_heads(Builder& b, Rows rows, int count, std::string_view role) const;
   void rotate(Builder& b, Rows rows, int count) const;
   void prepare(Builder& b, Rows rows, int count, std::string_view norm_role) const;

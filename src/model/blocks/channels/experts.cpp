@@ -45,6 +45,7 @@ std::string Experts::fused_tensor(const Builder& b, std::string_view name) const
 
 FusedExperts Experts::layout(const Builder& b) const {
   if (b.is_gguf() || b.has_tensor(fmt::format("{}.0.{}.weight", b.name("ffn_exps"), down))) return FusedExperts::no;
+  if (fused == FusedExperts::apart && b.has_tensor(fused_tensor(b, fused_gate_up))) return FusedExperts::rows;
   if (fused != FusedExperts::no) return fused;
   return b.has_tensor(fused_tensor(b, gated ? fused_gate_up : up)) ? FusedExperts::rows : FusedExperts::no;
 }
@@ -60,8 +61,17 @@ MatrixPart Experts::stacked_part(Builder& b, int expert, int outputs, int inputs
   return part;
 }
 
+// An expert's matrix out of those of all, one behind the other.
+MatrixPart Experts::apart_part(Builder& b, int expert, int outputs, int inputs, std::string_view name) const {
+  MatrixPart part{fused_tensor(b, name), {router.count, outputs, inputs}, outputs};
+  part.rows.first = std::int64_t{expert} * outputs;
+  return part;
+}
+
 // Gate and up of one expert, or its up alone, out of one tensor of all.
 MatrixNeed Experts::fused_up(Builder& b, FusedExperts layout, int expert, int inputs) const {
+  if (layout == FusedExperts::apart)
+    return {{apart_part(b, expert, inner, inputs, gate), apart_part(b, expert, inner, inputs, up)}, inputs, joined()};
   if (layout == FusedExperts::stacked)
     return {
         {stacked_part(b, expert, inner, inputs, gate), stacked_part(b, expert, inner, inputs, up)}, inputs, joined()};
@@ -111,6 +121,7 @@ MatrixNeed Experts::down_need(Builder& b, int expert, int outputs) const {
   const FusedExperts how_stored = layout(b);
   if (b.is_gguf() || how_stored == FusedExperts::no)
     return {{expert_part(b, expert, outputs, inner, "ffn_down_exps", down)}, inner};
+  if (how_stored == FusedExperts::apart) return {{apart_part(b, expert, outputs, inner, down)}, inner};
   if (how_stored == FusedExperts::stacked) return {{stacked_part(b, expert, outputs, inner, down)}, inner};
   const std::string tensor = fmt::format("{}.{}", b.name("ffn_exps"), fused_down);
   MatrixPart part;

@@ -21,6 +21,7 @@ enum class FusedExperts {
   rows,      // <experts>.gate_up_proj [experts, 2 * inner, hidden], down_proj [experts, hidden, inner]
   turned,    // the same with inputs before outputs
   by_turns,  // turned, and the columns of gate and up take turns
+  apart,     // <experts>.gate_proj, .up_proj [experts, inner, hidden], down_proj [experts, hidden, inner]
   stacked,   // <experts>.w1, .v1 [experts * inner, hidden], w2 the same with outputs behind inputs
 };
 
@@ -59,6 +60,7 @@ struct Experts {
   std::string fused_tensor(const Builder& b, std::string_view name) const;
   MatrixPart expert_part(Builder& b, int expert, int outputs, int inputs, std::string_view role,
                          std::string_view name) const;
+  MatrixPart apart_part(Builder& b, int expert, int outputs, int inputs, std::string_view name) const;
   MatrixPart stacked_part(Builder& b, int expert, int outputs, int inputs, std::string_view name) const;
   MatrixNeed up_need(Builder& b, int expert, int inputs) const;
   MatrixNeed fused_up(Builder& b, FusedExperts layout, int expert, int inputs) const;

@@ -29,6 +29,12 @@ Rows Mlp::inside(Builder& b, Rows x) const {
   if (fused && !b.has(gate)) {
     // GGUF files keep such a tensor under the name of `up`.
     MatrixPart first = b.matrix(b.is_gguf() ? up : gate_up, 2 * inner, x.width, bias), second = first;
+    if (adapter) {
+      const Rows both = b.matmul(x, {std::move(first)}), gates = both.part(0, inner);
+      adapter->add(b, x, both);
+      b.emit(GateOp{how, gates, both.part(inner, inner), gates});
+      return gates;
+    }
     first.outputs = second.outputs = inner;
     second.rows.first = inner;
     return b.gated(x, first, second, how);

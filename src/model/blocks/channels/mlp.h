@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "model/blocks/residual/adapter.h"
 #include "model/spec.h"
 
 namespace espalier {
@@ -17,10 +18,11 @@ struct Mlp {
   bool gated = true;
   bool fused = false;  // HF checkpoints keep gate and up in one tensor
   bool bias = false;
-  std::optional<float> cut_off = {};  // a gate counts only by what it is so many deviations above its row's mean
-  float gate_scale = 1.0f;            // of a gated one's gate, before its activation
-  bool inner_norm = false;            // what goes into `down` is normed by ffn_sub_norm
-  bool xielu = false;                 // the activation is xIELU, whose shape the checkpoint has learned
+  std::optional<float> cut_off = {};    // a gate counts only by what it is so many deviations above its row's mean
+  float gate_scale = 1.0f;              // of a gated one's gate, before its activation
+  std::optional<Adapter> adapter = {};  // of a fused one's gate and up together
+  bool inner_norm = false;              // what goes into `down` is normed by ffn_sub_norm
+  bool xielu = false;                   // the activation is xIELU, whose shape the checkpoint has learned
   std::string_view gate = "ffn_gate", up = "ffn_up", down = "ffn_down", gate_up = "ffn_gate_up";
 
   Rows operator()(Builder& builder, Rows x) const;

@@ -29,4 +29,16 @@ void CausalConv::operator()(Builder& b, Rows rows) const {
   if (!op.silu && activation != ActivationKind::identity) b.emit(ActivateOp{{activation}, rows, rows});
 }
 
+Rows row_before(Builder& b, Rows in, int back, int taps) {
+  const auto width = static_cast<std::size_t>(in.width);
+  std::vector<float> weights(static_cast<std::size_t>(taps) * width, 0.0f);
+  const auto first = static_cast<std::size_t>(taps - 1 - back) * width;
+  std::fill_n(weights.begin() + static_cast<std::ptrdiff_t>(first), width, 1.0f);
+  ConvolveOp op{.in = in, .out = b.buffer(in.width), .taps = taps};
+  op.weights = b.constant(std::move(weights));
+  op.state = b.state(static_cast<std::size_t>(taps - 1) * width);
+  b.emit(op);
+  return op.out;
+}
+
 }  // namespace espalier

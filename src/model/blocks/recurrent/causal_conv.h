@@ -25,4 +25,7 @@ struct CausalConv {
   void operator()(Builder& builder, Rows rows) const;
 };
 
+// The rows of `back` tokens before (of at most taps - 1), zeros before the first. Keeps them.
+Rows row_before(Builder& builder, Rows rows, int back = 1, int taps = 2);
+
 }  // namespace espalier

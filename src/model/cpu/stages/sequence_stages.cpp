@@ -99,6 +99,12 @@ LinearRecurrenceTask RecurrenceStage::task_of(const BatchSequence& s, int head) 
     task.beta = at_.beta.row(s.row_begin) + head;
     task.beta_stride = at_.beta.stride;
   }
+  if (at_.probe) {
+    task.probe = at_.probe.row(s.row_begin) + head * op_.key_dim;
+    task.probe_stride = at_.probe.stride;
+    task.answer = at_.answer.row(s.row_begin) + head * op_.key_dim;
+    task.answer_stride = at_.answer.stride;
+  }
   const std::size_t state = op_.state + static_cast<std::size_t>(head) * static_cast<std::size_t>(op_.key_dim) *
                                             static_cast<std::size_t>(op_.value_dim);
   task.state_in = state_in(s, state);
@@ -150,6 +156,15 @@ void ScanStage::run(Pass& pass) {
     task.states = op_.size;
     task.rows = s.rows;
     pass.with().cpu.recurrence.scan(task);
+  });
+}
+
+void FadingSumStage::run(Pass& pass) {
+  const int width = op_.in.width;
+  over_columns(pass, width, 512, [&](const BatchSequence& s, int begin, int end) {
+    pass.with().cpu.recurrence.fade({in_.row(s.row_begin), decay_.row(s.row_begin), out_.row(s.row_begin), in_.stride,
+                                     decay_.stride, out_.stride, state_in(s, op_.state), state_out(s, op_.state), begin,
+                                     end, s.rows});
   });
 }
 

@@ -23,7 +23,7 @@ class ConvolveStage final : public Stage {
 class RecurrenceStage final : public Stage {
  public:
   struct Places {
-    Place queries, keys, values, decay, beta, out;
+    Place queries, keys, values, decay, beta, probe, answer, out;
   };
   RecurrenceStage(const RecurrenceOp& op, const Program& program, const Places& places);
   void run(Pass& pass) override;
@@ -48,6 +48,18 @@ class ScanStage final : public Stage {
   ScanOp op_;
   Places at_;
   const float *rates_, *skip_;
+};
+
+// Carries fading sums through the rows of each sequence.
+class FadingSumStage final : public Stage {
+ public:
+  FadingSumStage(const FadingSumOp& op, Place in, Place decay, Place out)
+      : op_(op), in_(in), decay_(decay), out_(out) {}
+  void run(Pass& pass) override;
+
+ private:
+  FadingSumOp op_;
+  Place in_, decay_, out_;
 };
 
 }  // namespace espalier
