@@ -3,7 +3,7 @@
 
 #include "text/answer/call_format.h"
 #include "text/answer/call_tools.h"
-#include "text/answer/literal_value.h"
+#include "text/answer/calls/literal_value.h"
 #include "text/answer/thinking_format.h"
 
 namespace espalier::answer_formats_test {

@@ -16,10 +16,10 @@
 
 #include "text/answer/answer_event.h"
 #include "text/answer/call_format.h"
-#include "text/answer/call_reader.h"
 #include "text/answer/call_tools.h"
-#include "text/answer/harmony_reader.h"
-#include "text/answer/mark_finder.h"
+#include "text/answer/calls/call_reader.h"
+#include "text/answer/calls/harmony_reader.h"
+#include "text/answer/calls/mark_finder.h"
 #include "text/answer/thinking_format.h"
 
 namespace espalier {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "text/answer/answer_cuts.h"
-#include "text/answer/answer_fixtures.h"
+#include "text/answer/fixtures/answer_cuts.h"
+#include "text/answer/fixtures/answer_fixtures.h"
 #include "text/reasoning.h"
 
 namespace espalier::answer_parser_test {

@@ -4,9 +4,9 @@
 #include <cctype>
 
 #include "base/json.h"
-#include "text/answer/json_scan.h"
-#include "text/answer/literal_value.h"
-#include "text/answer/mark_finder.h"
+#include "text/answer/calls/json_scan.h"
+#include "text/answer/calls/literal_value.h"
+#include "text/answer/calls/mark_finder.h"
 
 namespace espalier {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "text/answer/answer_cuts.h"
-#include "text/answer/json_scan.h"
+#include "text/answer/calls/json_scan.h"
+#include "text/answer/fixtures/answer_cuts.h"
 
 namespace espalier::every_call_format_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/answer/tag_call_reader.h"
+#include "text/answer/calls/tag_call_reader.h"
 
 #include <utility>
 

@@ -1,8 +1,8 @@
-#include "text/answer/literal_value.h"
+#include "text/answer/calls/literal_value.h"
 
 #include <utility>
 
-#include "text/answer/json_scan.h"
+#include "text/answer/calls/json_scan.h"
 #include "text/utf8.h"
 
 namespace espalier {

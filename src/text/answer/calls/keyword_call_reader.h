@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "text/answer/call_reader.h"
-#include "text/answer/json_call_reader.h"
-#include "text/answer/literal_value.h"
+#include "text/answer/calls/call_reader.h"
+#include "text/answer/calls/json_call_reader.h"
+#include "text/answer/calls/literal_value.h"
 
 namespace espalier {
 

@@ -1,4 +1,4 @@
-#include "text/answer/named_call_reader.h"
+#include "text/answer/calls/named_call_reader.h"
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "text/answer/json_scan.h"
+#include "text/answer/calls/json_scan.h"
 
 namespace espalier {
 

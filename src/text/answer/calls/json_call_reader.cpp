@@ -1,4 +1,4 @@
-#include "text/answer/json_call_reader.h"
+#include "text/answer/calls/json_call_reader.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "text/answer/harmony_reader.h"
+#include "text/answer/calls/harmony_reader.h"
 
 #include <algorithm>
 #include <utility>

@@ -12,7 +12,7 @@
 #include "text/answer/answer_event.h"
 #include "text/answer/call_format.h"
 #include "text/answer/call_tools.h"
-#include "text/answer/mark_finder.h"
+#include "text/answer/calls/mark_finder.h"
 
 namespace espalier {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "text/answer/call_reader.h"
-#include "text/answer/json_arguments.h"
+#include "text/answer/calls/call_reader.h"
+#include "text/answer/calls/json_arguments.h"
 
 namespace espalier {
 

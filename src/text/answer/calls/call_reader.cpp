@@ -1,9 +1,9 @@
-#include "text/answer/call_reader.h"
+#include "text/answer/calls/call_reader.h"
 
-#include "text/answer/json_call_reader.h"
-#include "text/answer/keyword_call_reader.h"
-#include "text/answer/named_call_reader.h"
-#include "text/answer/tag_call_reader.h"
+#include "text/answer/calls/json_call_reader.h"
+#include "text/answer/calls/keyword_call_reader.h"
+#include "text/answer/calls/named_call_reader.h"
+#include "text/answer/calls/tag_call_reader.h"
 
 namespace espalier {
 

@@ -10,8 +10,8 @@
 
 #include "text/answer/answer_event.h"
 #include "text/answer/call_tools.h"
-#include "text/answer/json_arguments.h"
-#include "text/answer/mark_finder.h"
+#include "text/answer/calls/json_arguments.h"
+#include "text/answer/calls/mark_finder.h"
 
 namespace espalier {
 

@@ -1,4 +1,4 @@
-#include "text/answer/mark_finder.h"
+#include "text/answer/calls/mark_finder.h"
 
 #include <algorithm>
 #include <utility>

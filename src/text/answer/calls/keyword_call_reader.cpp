@@ -1,4 +1,4 @@
-#include "text/answer/keyword_call_reader.h"
+#include "text/answer/calls/keyword_call_reader.h"
 
 namespace espalier {
 namespace {

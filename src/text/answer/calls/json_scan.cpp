@@ -1,8 +1,8 @@
-#include "text/answer/json_scan.h"
+#include "text/answer/calls/json_scan.h"
 
 #include <fmt/format.h>
 
-#include "text/answer/mark_finder.h"
+#include "text/answer/calls/mark_finder.h"
 #include "text/utf8.h"
 
 namespace espalier {

@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "text/answer/call_reader.h"
-#include "text/answer/json_arguments.h"
-#include "text/answer/json_call_reader.h"
+#include "text/answer/calls/call_reader.h"
+#include "text/answer/calls/json_arguments.h"
+#include "text/answer/calls/json_call_reader.h"
 
 namespace espalier {
 

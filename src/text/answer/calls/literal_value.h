@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/answer/mark_finder.h"
+#include "text/answer/calls/mark_finder.h"
 
 namespace espalier {
 
