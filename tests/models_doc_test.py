@@ -7,14 +7,14 @@ import sys
 
 def code_rows(root):
     table = (root / "src/model/arch/table.cpp").read_text()
-    for name, classes, gguf in re.findall(r'^    \{"([^"]+)",\s+"([^"]+)",\s+"([^"]*)"', table, re.M):
-        yield name, tuple(classes.split("|")), tuple(gguf.split("|")) if gguf else ()
+    for name, classes, gguf in re.findall(r'^    \{"([^"]+)",\s+"([^"]*)",\s+"([^"]*)"', table, re.M):
+        yield name, tuple(classes.split("|")) if classes else (), tuple(gguf.split("|")) if gguf else ()
 
 
 def documented_rows(root):
     for line in (root / "docs/models.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and len(cells) == 4 and re.fullmatch(r"`\w+`", cells[1]) and cells[0] != "Models":
+        if line.startswith("|") and len(cells) == 4 and re.fullmatch(r"`[\w-]+`", cells[1]) and cells[0] != "Models":
             yield cells[1].strip("`"), *(tuple(re.findall(r"`([^`]+)`", cell)) for cell in cells[2:])
 
 

@@ -26,6 +26,7 @@ constexpr Synonym kSynonyms[] = {
     {"admin-api-key", "--admin-key"},
     {"chat-template", "--chat-template-file"},
     {"default-chat-template-kwargs", "--chat-template-kwargs"},
+    {"max-reasoning-tokens", "--reasoning-budget"},
     {"shutdown-timeout", "--graceful-termination-timeout"},
     {"watchdog-timeout", "--watchdog"},
 };
@@ -41,7 +42,7 @@ constexpr Section kSections[] = {
     {"Keys", " api-key api-key-file admin-api-key metrics-auth cache-salt-from-key "},
     {"Answers",
      " incremental-streaming-output stream-response-default-include-usage sampling-defaults chat-template "
-     "reasoning-parser tool-call-parser "
+     "chat-template-content-format reasoning-parser max-reasoning-tokens tool-call-parser "
      "default-chat-template-kwargs weight-version "},
     {"Times", " shutdown-timeout end-with-stdin watchdog-timeout request-timeout health-generate-timeout ping-after "},
     {"Limits",

@@ -29,11 +29,14 @@ struct LogprobFields {
   std::vector<TokenId> ids;  // and these tokens, at every reported position
 };
 
-// A section at the start of an output in which a model thinks.
+// A section at the start of an output in which a model thinks: its marks, as texts, and how long it may be.
 struct Thinking {
-  std::vector<TokenId> end;  // its last tokens, one or more
-  // Unset: the output begins within it. Set: it begins with this token, or there is none.
-  std::optional<TokenId> begin;
+  std::vector<std::string> begins = {};  // it begins with one of them, or there is none; empty: the output begins within it
+  std::vector<TokenId> begin = {};       // one of them, which a constraint lets through; empty: it lets none through
+  std::vector<std::string> ends = {};    // one or more
+  std::vector<std::string> leaves = {};  // likewise, but the constraint does not begin there: calls of tools
+  std::optional<int> budget = {};        // tokens that it may have; behind them comes `close`
+  std::vector<TokenId> close = {};       // one of `ends`, and what belongs to it
 };
 
 // Everything that a request may say, before it is checked.
@@ -44,9 +47,10 @@ struct RequestFields {
   Constraint constraint;                      // on the output; end tokens come exactly where it is complete
   std::shared_ptr<grammar::Grammar> grammar;  // `constraint` compiled (Engine::compile); else submit() does it
   std::string constraint_place;  // the caller's name for it, in errors of limits that it meets while text is generated
-  std::optional<Thinking> thinking;  // what the constraint leaves alone
+  std::optional<Thinking> thinking;  // what the constraint leaves alone, and its budget; needs the model's tokenizer
   std::shared_ptr<const std::vector<TokenId>>
       shown_special;          // special tokens that are in the text though others are not
+  std::vector<TokenId> prediction;  // a text that much of the output may repeat: its tokens are guesses
   bool json_closing = false;  // an output that ends for its length gets a shortest text that completes it, beyond it
   LogprobFields logprobs;
   std::string scope;        // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing

@@ -164,6 +164,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
   core_options.draft_limits = chosen.draft_limits;
   core_options.conservativeness = options.conservativeness;
   core_options.end_tokens = info.end_tokens;
+  core_options.tokenizer = files.tokenizer.get();
   core_options.jump_forward = options.jump_forward;
   core_options.state_cells = states.cells();
   core_options.window_slots = plan.windows.slots;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "grammar/regex/stop_regex.h"
 #include "sampling/noise.h"
 #include "text/stop_matcher.h"
@@ -48,6 +50,21 @@ Result<> check_logprobs(const LogprobFields& logprobs, int prompt, const ModelLi
   return success();
 }
 
+Result<> check_thinking(const std::optional<Thinking>& thinking, const ModelLimits& limits) {
+  if (!thinking) return success();
+  if (!limits.has_tokenizer) return bad_request("thinking is told by its texts: the model has no tokenizer", "thinking");
+  if (thinking->ends.empty()) return bad_request("thinking has no mark of its end", "thinking");
+  for (const auto* marks : {&thinking->begins, &thinking->ends, &thinking->leaves})
+    if (std::ranges::any_of(*marks, [](const std::string& mark) { return mark.empty(); }))
+      return bad_request("a mark of thinking is empty", "thinking");
+  if (!thinking->budget) return success();
+  if (*thinking->budget < 0 || thinking->close.empty())
+    return bad_request("the budget of thinking must be 0 or more tokens, and something must close it", "thinking");
+  for (const TokenId id : thinking->close)
+    if (id < 0 || id >= limits.vocabulary) return bad_request("a token that closes thinking is unknown", "thinking");
+  return success();
+}
+
 Result<std::shared_ptr<const Stops>> compiled_stops(const SamplingParams& sampling) {
   if (sampling.stop.empty() && sampling.stop_regex.empty()) return std::shared_ptr<const Stops>();
   auto stops = std::make_shared<Stops>();
@@ -66,6 +83,9 @@ Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   ESP_CHECK(check_prompt(fields.prompt, limits));
   ESP_CHECK(fields.sampling.validate(limits.vocabulary));
   ESP_CHECK(check_logprobs(fields.logprobs, static_cast<int>(fields.prompt.size()), limits));
+  ESP_CHECK(check_thinking(fields.thinking, limits));
+  for (const TokenId id : fields.prediction)
+    if (id < 0 || id >= limits.vocabulary) return bad_request("a predicted token is outside the vocabulary", "prediction");
   const SamplingParams& sampling = fields.sampling;
   if (!sampling.stop.empty() && !limits.has_tokenizer)
     return bad_request("stop strings need a tokenizer, and this model has none; use stop_token_ids", "stop");

@@ -46,6 +46,9 @@ Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const st
   if (const auto& given = service.options.chat_template; !given.empty() && model->tokenizer() != nullptr) {
     ESP_TRY(model->own_template, load_chat_template(given, *model->tokenizer()));
   }
+  const std::string& contents = service.options.chat_template_content_format;
+  if (contents == "string") model->own_content_form = ContentForm::always_text();
+  if (contents == "openai") model->own_content_form = ContentForm::always_parts();
   const auto found = model->need_template("messages");
   const ChatTemplate* chat_template = found.ok() ? *found : nullptr;
   if (chat_template != nullptr) {  // found out now

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "espalier/engine.h"
 #include "text/answer/call_format.h"
 #include "text/answer/thinking_format.h"
+#include "text/chat_content.h"
 
 namespace espalier::server {
 
@@ -22,6 +24,7 @@ struct ServedModel {
   std::int64_t loaded_at = 0;                        // seconds since 1970
   std::string fingerprint;                           // "fp_...": the same for whatever gives the same bits
   std::shared_ptr<const ChatTemplate> own_template;  // of --chat-template, instead of the model's; null without
+  std::optional<ContentForm> own_content_form;       // of --chat-template-content-format, instead of what it shows
 
   std::vector<TokenId> special_ids;                 // of the tokenizer
   const ThinkingFormat* thinking_format = nullptr;  // how it marks its thinking; null: not told apart

@@ -25,7 +25,8 @@ struct RangeCheck {
 
   void operator()(int value, const char* flag, const char*, const char*) const {
     const std::string_view name = flag;
-    const int low = name == "port" ? 0 : name == "max-connections-per-address" ? -1 : 1;
+    const bool may_be_off = name == "max-connections-per-address" || name == "max-reasoning-tokens";
+    const int low = name == "port" ? 0 : may_be_off ? -1 : 1;
     const int high = name == "port" ? 65535 : name == "max-body" ? 4096 : name.ends_with("threads") ? 64 : 1'000'000;
     if (value < low || value > high) verdict = option_error(flag, fmt::format("{} to {}", low, high));
   }
@@ -49,6 +50,9 @@ Result<> check(const ServerOptions& options) {
   if (options.special_tokens_in_text != "special" && options.special_tokens_in_text != "text") {
     return option_error("special-tokens-in-text", "special or text");
   }
+  const std::string& contents = options.chat_template_content_format;
+  if (contents != "auto" && contents != "string" && contents != "openai")
+    return option_error("chat-template-content-format", "auto, string or openai");
   const auto named = [](const std::string& name) { return !name.empty() && name != "auto" && name != "none"; };
   if (named(options.reasoning_parser) && !thinking_format(options.reasoning_parser, "").ok())
     return option_error("reasoning-parser", "auto, none or one of " + thinking_format_names());

@@ -38,6 +38,8 @@ struct ServerOptions {
   std::string special_tokens_in_text = "special";
   std::string reasoning_parser = "auto";
   std::string tool_call_parser = "auto";
+  int max_reasoning_tokens = -1;
+  std::string chat_template_content_format = "auto";
   std::string default_chat_template_kwargs;
   std::string weight_version = "default";
 
@@ -104,6 +106,10 @@ struct ServerOptions {
           "how the model writes calls of tools (hermes, llama3, mistral, ...); auto = what its chat template shows, "
           "none = "
           "calls stay text");
+    field(o.max_reasoning_tokens, "max-reasoning-tokens", "TOKENS",
+          "thinking is closed behind so many, where a request does not say; -1 = no limit");
+    field(o.chat_template_content_format, "chat-template-content-format", "auto|string|openai",
+          "what the template takes as a message's content: what it shows, always one text, or always a list of parts");
     field(o.default_chat_template_kwargs, "default-chat-template-kwargs", "JSON", "arguments of every chat template");
     field(o.weight_version, "weight-version", "NAME", "reported in every reply");
     field(o.shutdown_timeout, "shutdown-timeout", "SECONDS", "what running requests get after SIGTERM; 0 = nothing");

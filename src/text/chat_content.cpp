@@ -67,6 +67,16 @@ ContentForm ContentForm::of(const Render& render) {
   return made;
 }
 
+ContentForm ContentForm::always_text() {
+  return {};
+}
+
+ContentForm ContentForm::always_parts() {
+  ContentForm made;
+  made.forms_.fill(Form::parts);
+  return made;
+}
+
 ContentForm::Form ContentForm::form(std::string_view role) const {
   if (role == "developer") role = "system";
   if (role == "function") role = "tool";

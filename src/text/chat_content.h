@@ -21,6 +21,8 @@ class ContentForm {
   // The rendering of some messages, or nothing when the template refuses them.
   using Render = std::function<std::optional<std::string>(const Json& messages)>;
   static ContentForm of(const Render& render);
+  static ContentForm always_text();
+  static ContentForm always_parts();
 
   bool takes_parts(std::string_view role) const { return form(role) != Form::text; }
 

@@ -181,6 +181,29 @@ class OpenAi(ServerCase):
         events = self.server.post("/v1/chat/completions", {"messages": CHAT, "max_tokens": 2, "stream": True}).events
         self.assertEqual({e["system_fingerprint"] for e in events[:-1]}, {reply["system_fingerprint"]})
 
+    def test_a_prediction_changes_the_time_and_not_the_text(self):
+        body = {"messages": [{"role": "user", "content": "Count."}], "temperature": 0, "max_tokens": 120, "ignore_eos": True}
+        plain = self.server.post("/v1/chat/completions", body).json
+        self.assertNotIn("accepted_prediction_tokens", plain["usage"]["completion_tokens_details"])
+        text = plain["choices"][0]["message"]["content"]
+        accepted = 0
+        for content in (text, [{"type": "text", "text": text[:40]}, {"type": "text", "text": text[60:]}], "nothing of it", ""):
+            reply = self.server.post("/v1/chat/completions", {**body, "prediction": {"type": "content", "content": content}}).json
+            self.assertEqual(reply["choices"][0]["message"], plain["choices"][0]["message"])
+            details = reply["usage"]["completion_tokens_details"]
+            self.assertGreaterEqual(details["rejected_prediction_tokens"], 0)
+            accepted += details["accepted_prediction_tokens"]
+        self.assertGreaterEqual(accepted, 0)
+        refused = self.server.post("/v1/chat/completions", {**body, "prediction": {"type": "image", "content": "a"}})
+        self.assertEqual((refused.status, refused.json["error"]["param"]), (400, "prediction.type"))
+
+    def test_a_service_tier_is_told_back(self):
+        for tier, told in (("auto", "default"), ("flex", "flex"), ("priority", "priority")):
+            reply = self.server.post("/v1/completions", {"prompt": "a", "max_tokens": 2, "service_tier": tier})
+            self.assertEqual((reply.status, reply.json["service_tier"]), (200, told))
+        refused = self.server.post("/v1/completions", {"prompt": "a", "service_tier": "best"})
+        self.assertEqual((refused.status, refused.json["error"]["param"]), (400, "service_tier"))
+
     def test_best_of_tells_the_likeliest_of_many(self):
         body = {"prompt": ["one", "two"], "max_tokens": 6, "seed": 3, "ignore_eos": True, "logprobs": 0, "return_token_ids": True}
         everything = self.server.post("/v1/completions", {**body, "n": 6}).json["choices"]

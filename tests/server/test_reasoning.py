@@ -69,6 +69,39 @@ class Reasoning(unittest.TestCase):
                 if not as_it_comes:
                     self.assertLessEqual(len(thought), 1)
 
+    def closed_behind(self, reply):
+        """Tokens between the marks, of a reply whose thinking the model itself never ends."""
+        ids = reply.json["choices"][0]["token_ids"]
+        self.assertEqual(ids[0], BEGIN)
+        return ids.index(END) - 1
+
+    def test_thinking_is_closed_behind_its_budget(self):
+        endless = {str(BEGIN): 20, str(END): -90}
+        says = [lambda n: {"max_reasoning_tokens": n}, lambda n: {"thinking_budget": n}, lambda n: {"thinking_token_budget": n},
+                lambda n: {"max_thinking_tokens": n}, lambda n: {"thinking": {"type": "enabled", "budget_tokens": n}},
+                lambda n: {"reasoning": {"max_tokens": n}}, lambda n: {"custom_params": {"thinking_budget": n}}]
+        for i, body in enumerate(says):
+            for budget in (0, 1, 3 + i):
+                reply = self.ask(endless, i + 1, return_token_ids=True, **body(budget))
+                self.assertEqual(self.closed_behind(reply), budget, body(budget))
+                message = reply.json["choices"][0]["message"]
+                self.assertIn(json.loads(message["content"])["city"], ["Rome", "Oslo"])
+        free = self.ask(endless, return_token_ids=True, response_format={"type": "text"}, max_reasoning_tokens=7, max_tokens=40)
+        self.assertEqual(self.closed_behind(free), 7)
+        self.assertEqual(self.closed_behind(self.ask(endless, return_token_ids=True, reasoning_effort="none")), 0)
+        self.assertEqual(self.closed_behind(self.ask(endless, return_token_ids=True, thinking={"type": "disabled"})), 0)
+        unbounded = self.ask(endless, return_token_ids=True, max_reasoning_tokens=-1, max_tokens=50).json["choices"][0]
+        self.assertNotIn(END, unbounded["token_ids"])
+
+    def test_a_budget_of_thinking_changes_nothing_else(self):
+        whole = self.ask(THINKS, 2, max_reasoning_tokens=1000).json["choices"][0]["message"]
+        self.assertEqual(whole, self.ask(THINKS, 2).json["choices"][0]["message"])
+        for body, field in (({"max_reasoning_tokens": -2}, "max_reasoning_tokens"), ({"thinking": {"type": "much"}}, "thinking.type"),
+                            ({"thinking": {"type": "enabled", "budget_tokens": "9"}}, "thinking.budget_tokens"),
+                            ({"reasoning": {"effort": "hard"}}, "reasoning.effort"), ({"verbosity": "loud"}, "verbosity")):
+            refused = self.server.post("/v1/chat/completions", {"messages": MESSAGES, **body})
+            self.assertEqual((refused.status, refused.json["error"]["param"]), (400, field))
+
     def test_the_text_is_left_alone_when_asked(self):
         message = self.ask(THINKS, separate_reasoning=False).json["choices"][0]["message"]
         self.assertRegex(message["content"], re.compile(r'\A<think>.*</think>\{"city":"(Rome|Oslo)"\}\Z', re.S))

@@ -46,6 +46,13 @@ class Templates(unittest.TestCase):
         template = "{% for m in messages %}[{{ m.role }}]{% for p in m['content'] %}{{ p['text'] }}{% endfor %}{% endfor %}"
         self.assertEqual(self.rendered(template, [{"role": "user", "content": "Hello there"}]), "[user]Hello there")
 
+    def test_the_operator_says_in_which_form_a_template_takes_contents(self):
+        template = "{% for m in messages %}{{ m.content is string }},{% endfor %}"
+        messages = [{"role": "user", "content": [{"type": "text", "text": "a"}]}, {"role": "assistant", "content": "b"}]
+        for form, rendered in (("string", "True,True,"), ("openai", "False,False,")):
+            with Server("--chat-template", template, "--chat-template-content-format", form) as server:
+                self.assertEqual(server.post("/apply-template", {"messages": messages}).json["prompt"], rendered)
+
     def test_a_template_that_asks_whether_the_content_is_null_is_told(self):
         template = ("{% for m in messages %}{% if m.tool_calls %}"
                     "{% if m.content is none %}[call]{% else %}[said {{ m.content }}]{% endif %}{% endif %}{% endfor %}")

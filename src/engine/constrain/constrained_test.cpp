@@ -60,6 +60,7 @@ class ConstrainedRequests : public ::testing::Test {
   CoreOptions with(bool jump, DraftSource drafts = DraftSource::none) {
     CoreOptions out = options(64);
     out.end_tokens = {*tokenizer->find("<|eos|>")};
+    out.tokenizer = tokenizer.get();
     out.jump_forward = jump;
     out.drafts = drafts;
     if (drafts != DraftSource::none) out.draft_limits.forced = 3;
@@ -203,10 +204,10 @@ TEST_F(ConstrainedRequests, TheConstraintBeginsBehindThinkingThatThePromptHasBeg
   fields.sampling.temperature = 2;
   fields.sampling.seed = 5;
   fields.sampling.ignore_eos = true;
-  fields.thinking = {{*tokenizer->find("a")}, std::nullopt};
-  fields.sampling.logit_bias = {{fields.thinking->end.front(), 12.0f}};
+  fields.thinking = Thinking{.ends = {"a"}};
+  fields.sampling.logit_bias = {{*tokenizer->find("a"), 12.0f}};
   const Answer answer = together({fields}, with(true))[0][0];
-  const auto said = behind(answer, fields.thinking->end.front());
+  const auto said = behind(answer, *tokenizer->find("a"));
   ASSERT_TRUE(said);
   EXPECT_TRUE(text_of(*said) == "yes" || text_of(*said) == "no") << text_of(*said);
   EXPECT_EQ(answer.finish.reason, FinishReason::stop);
@@ -218,7 +219,7 @@ TEST_F(ConstrainedRequests, AModelThatMayThinkFirstIsHeldToTheConstraintWhereItD
   fields.sampling.seed = 5;
   fields.sampling.ignore_eos = true;
   const TokenId begin = *tokenizer->find("b"), end = *tokenizer->find("c");
-  fields.thinking = {{end}, begin};
+  fields.thinking = Thinking{.begins = {"b"}, .begin = {begin}, .ends = {"c"}};
   fields.sampling.logit_bias = {{begin, -90.0f}, {end, 12.0f}};
   const Answer at_once = together({fields}, with(true))[0][0];
   EXPECT_EQ(text_of(at_once), "always the same words");
@@ -232,6 +233,56 @@ TEST_F(ConstrainedRequests, AModelThatMayThinkFirstIsHeldToTheConstraintWhereItD
   ASSERT_TRUE(said);
   EXPECT_EQ(text_of(*said), "always the same words");
   EXPECT_EQ(together({fields}, with(false))[0][0], thought);
+}
+
+// A mark of several tokens, of which the first may begin the answer, too.
+TEST_F(ConstrainedRequests, AMarkOfSeveralTokensGoesBesideTheConstraintUntilItIsWholeOrOver) {
+  RequestFields fields = ask({Kind::regex, "x(yz|w)"}, 200);
+  fields.sampling.temperature = 2;
+  fields.sampling.ignore_eos = true;
+  const TokenId x = *tokenizer->find("x"), b = *tokenizer->find("b"), y = *tokenizer->find("y"),
+                end = *tokenizer->find("c");
+  fields.thinking = Thinking{.begins = {"xby"}, .begin = {x, b, y}, .ends = {"cc"}};
+  fields.sampling.seed = 3;
+  fields.sampling.logit_bias = {{b, 10.0f}, {end, 14.0f}};
+  const Answer thought = together({fields}, with(true))[0][0];
+  const std::string text = text_of(thought);
+  ASSERT_THAT(text, ::testing::StartsWith("xby"));
+  const std::string said = text.substr(text.find("cc") + 2);
+  EXPECT_TRUE(said == "xyz" || said == "xw") << text;
+  EXPECT_EQ(together({fields}, with(false))[0][0], thought);
+
+  fields.sampling.logit_bias = {{b, -90.0f}};
+  const std::string at_once = text_of(together({fields}, with(true))[0][0]);
+  EXPECT_TRUE(at_once == "xyz" || at_once == "xw") << at_once;
+}
+
+TEST_F(ConstrainedRequests, ThinkingThatHasHadItsBudgetIsClosed) {
+  const auto close = tokenizer->encode("</think>", {.add_special = false}).value();
+  for (const bool constrained : {false, true}) {
+    RequestFields fields = ask({Kind::choice, R"(["yes","no"])"}, 60);
+    if (!constrained) {
+      fields.constraint = {};
+      fields.grammar = nullptr;
+    }
+    fields.sampling.temperature = 2;
+    fields.sampling.seed = 5;
+    fields.sampling.ignore_eos = true;
+    for (const int budget : {0, 1, 7}) {
+      fields.thinking = Thinking{.ends = {"</think>"}, .budget = budget, .close = close};
+      const Answer answer = together({fields}, with(true))[0][0];
+      const auto from = answer.tokens.begin() + budget;
+      EXPECT_TRUE(std::equal(close.begin(), close.end(), from)) << text_of(answer);
+      EXPECT_EQ(together({fields}, with(false))[0][0], answer);
+      EXPECT_EQ(together({fields}, with(true, DraftSource::ngram))[0][0], answer);
+      if (!constrained) continue;
+      const std::string text = text_of(answer), said = text.substr(text.find("</think>") + 8);
+      EXPECT_TRUE(said == "yes" || said == "no") << text;
+    }
+    fields.thinking = Thinking{.ends = {"</think>"}, .leaves = {"a"}, .budget = 7, .close = close};
+    fields.sampling.logit_bias = {{*tokenizer->find("a"), 12.0f}};
+    EXPECT_EQ(text_of(together({fields}, with(true))[0][0]).find("</think>"), std::string::npos);
+  }
 }
 
 // The grammar may hold a few states only: its requests end with an error, the others go on as if they were alone.

@@ -3,15 +3,8 @@
 #include <utility>
 
 namespace espalier {
-namespace {
-
-bool ends_with(std::span<const TokenId> tokens, std::span<const TokenId> end) {
-  return !end.empty() && tokens.size() >= end.size() && std::ranges::equal(tokens.last(end.size()), end);
-}
-
-}  // namespace
-
 Result<> ConstrainedText::begin() {
+  if (!grammar_) return success();
   state_ = grammar_->start();
   if (thinking_) return success();  // nothing is forced where the model may think instead
   const grammar::Forced* known = grammar_->at_start();
@@ -57,28 +50,24 @@ Result<> ConstrainedText::advance(TokenId token, std::span<const TokenId> output
 }
 
 Result<bool> ConstrainedText::follow(TokenId token, std::span<const TokenId> output) {
-  if (thinking_) {
-    if (thinking_->begin && token != *thinking_->begin) {
-      thinking_.reset();  // there is none
-      return follow(token, output);
-    }
-    if (std::exchange(thinking_->begin, std::nullopt)) {
-      thinks_from_ = output.size();
-      return true;
-    }
-    if (!ends_with(output.subspan(thinks_from_), thinking_->end)) return true;
-    thinking_.reset();
+  using At = ThinkingSection::At;
+  const At before = thinking_.at();
+  thinking_.read(token);
+  if (!grammar_ || (before == At::inside && thinking_)) return true;
+  if (before == At::inside) {  // the grammar begins here
     begins_ = output.size();
     ESP_CHECK(begin());
     return true;
   }
+  if (before == At::unsure && thinking_.at() == At::inside) return true;
+  if (state_ == grammar::Automaton::dead) return static_cast<bool>(thinking_);  // only the mark can go on
   auto seen = std::exchange(seen_, std::nullopt);
   if (!seen || seen->token != token) {
     ESP_TRY(const grammar::State next, grammar_->read(state_, token));
     seen = {token, next, std::nullopt};
   }
-  if (seen->state == grammar::Automaton::dead) return false;
   state_ = seen->state;
+  if (state_ == grammar::Automaton::dead || thinking_) return state_ != grammar::Automaton::dead || static_cast<bool>(thinking_);
   if (!forced().empty()) ++taken_;
   if (!forced().empty() || ends_) return true;
   if (seen->forced)

@@ -1,4 +1,7 @@
-// constrained_text.h: where the text of a sequence stands in its grammar, and what must come next.
+// constrained_text.h: where the text of a sequence stands in its thinking and in its grammar, and what must come next.
+//
+// The grammar begins where the thinking is over. While nobody knows whether the model thinks at all, both are followed:
+// the mask lets through what the grammar allows and what goes on with the mark of thinking.
 //
 // Text that must come is found as soon as it is known: its tokens, as the tokenizer gives them whatever follows, are
 // the next ones, whether they are appended at once (jump-forward) or computed one by one. So both ways give the same
@@ -14,6 +17,7 @@
 
 #include "engine/constrain/grammar_queue.h"
 #include "engine/constrain/next_state_work.h"
+#include "engine/constrain/thinking_section.h"
 #include "espalier/error.h"
 #include "espalier/request.h"
 #include "espalier/types.h"
@@ -25,15 +29,15 @@ namespace espalier {
 class ConstrainedText {
  public:
   ConstrainedText() = default;  // anything may come
-  ConstrainedText(std::shared_ptr<grammar::Grammar> grammar, std::optional<Thinking> thinking)
+  ConstrainedText(std::shared_ptr<grammar::Grammar> grammar, ThinkingSection thinking)
       : grammar_(std::move(grammar)), thinking_(std::move(thinking)) {}
 
-  explicit operator bool() const { return grammar_ != nullptr; }
+  explicit operator bool() const { return grammar_ != nullptr || thinking_; }
   const std::shared_ptr<grammar::Grammar>& grammar() const { return grammar_; }
   grammar::State state() const { return state_; }
   bool busy() const { return holds() && grammar_->busy(); }  // advance() and along() would wait
-  bool holds() const { return grammar_ != nullptr && (!thinking_ || thinking_->begin); }
-  std::span<const TokenId> forced() const { return std::span(forced_).subspan(taken_); }
+  bool holds() const { return grammar_ != nullptr && thinking_.at() != ThinkingSection::At::inside; }
+  std::span<const TokenId> forced() const { return thinking_ ? thinking_.forced() : std::span(forced_).subspan(taken_); }
   // What the grammar has to do with, of all output.
   std::span<const TokenId> own(std::span<const TokenId> output) const {
     return output.subspan(std::min(begins_, output.size()));
@@ -68,12 +72,13 @@ class ConstrainedText {
                                    const Background& background) const;
 
   Place place() const {
-    return {holds(), state_, forced().empty() ? TokenId{-1} : forced().front(), ends(),
-            thinking_ ? thinking_->begin.value_or(-1) : TokenId{-1}};
+    const TokenId mark = holds() ? thinking_.next_of_mark() : TokenId{-1};
+    const TokenId only = state_ == grammar::Automaton::dead ? mark : TokenId{-1};
+    return {holds(), state_, forced().empty() ? only : forced().front(), ends(), mark};
   }
 
  private:
-  // advance(); false, and nothing changes, when the token may not come.
+  // advance(); false when the token may not come.
   Result<bool> follow(TokenId token, std::span<const TokenId> output);
   struct Seen {  // behind a token
     TokenId token = -1;
@@ -84,9 +89,8 @@ class ConstrainedText {
   void take(grammar::Forced found);
 
   std::shared_ptr<grammar::Grammar> grammar_;
-  std::optional<Thinking> thinking_;  // until it is over; with `begin` until it is known whether there is any
-  std::size_t thinks_from_ = 0;       // where in the output
-  std::size_t begins_ = 0;            // likewise: the grammar's part
+  ThinkingSection thinking_;
+  std::size_t begins_ = 0;  // where in the output: the grammar's part
   grammar::State state_ = grammar::Automaton::dead;
   std::vector<TokenId> forced_;  // of which `taken_` have come
   std::size_t taken_ = 0;

@@ -6,11 +6,13 @@
 namespace espalier {
 
 void DraftPlan::add(StepPlan& plan, int budget) {
-  const auto constrained = [](const ScheduledChunk& chunk) { return static_cast<bool>(chunk.sequence->text); };
-  if (!drafts_.on() && std::ranges::none_of(plan.chunks, constrained)) return;
+  const auto concerned = [&](const ScheduledChunk& chunk) {
+    return static_cast<bool>(chunk.sequence->text) || drafts_.on(*chunk.sequence);
+  };
+  if (std::ranges::none_of(plan.chunks, concerned)) return;
   int room = std::min({budget, memory_.room(), memory_.window_room()});
   add_forced(plan, room);
-  if (drafts_.on() && plan.decoding_rows() > 0) propose(plan, room);  // beside a prompt chunk a row is dear
+  if (plan.decoding_rows() > 0) propose(plan, room);  // beside a prompt chunk a row is dear
   for (ScheduledChunk& chunk : plan.chunks) {
     Sequence& s = *chunk.sequence;
     if (s.text.busy()) s.draft.clear();
@@ -41,7 +43,7 @@ void DraftPlan::add_forced(StepPlan& plan, int& room) {
 void DraftPlan::propose(StepPlan& plan, int room) {
   std::vector<Sequence*> sequences;
   for (const ScheduledChunk& chunk : plan.chunks)
-    if (chunk.sequence->draft.empty() && chunk.count == chunk.sequence->to_compute())
+    if (drafts_.on(*chunk.sequence) && chunk.sequence->draft.empty() && chunk.count == chunk.sequence->to_compute())
       sequences.push_back(chunk.sequence);
   if (!sequences.empty()) drafts_.propose(sequences, room);
 }

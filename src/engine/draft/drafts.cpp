@@ -58,7 +58,24 @@ std::vector<TokenId> Drafts::from_texts(Sequence& s, int most) {
   return paying > 0 && text_credit_.may_try() ? guess(s, paying) : std::vector<TokenId>{};
 }
 
+bool Drafts::on(const Sequence& s) const {
+  return on() || !s.request->fields().prediction.empty();
+}
+
+// Where the output so far ends in the prediction: at its beginning, or behind tokens that stand in it.
+std::vector<TokenId> Drafts::from_prediction(Sequence& s, int most) {
+  const std::vector<TokenId>& text = s.request->fields().prediction;
+  if (text.empty()) return {};
+  const auto output = s.output();
+  if (output.size() < text.size() && std::ranges::equal(output, std::span(text).first(output.size())))
+    return continuation(text, static_cast<int>(output.size()), most, false);
+  s.drafting.predicted.extend(text);
+  const SuffixIndex::Found found = s.drafting.predicted.find(text, s.tokens);
+  return found.position < 0 ? std::vector<TokenId>{} : continuation(text, found.position, most, false);
+}
+
 std::vector<TokenId> Drafts::guess(Sequence& s, int most) {
+  if (auto draft = from_prediction(s, most); !draft.empty() || !on()) return draft;
   if (source_ != DraftSource::ngram)
     if (auto draft = from_tree(s, most); !draft.empty()) return draft;
   s.drafting.own.extend(s.tokens);

@@ -1,6 +1,6 @@
 // drafts.h: guesses of what a sequence says next, and how many of them are worth verifying.
 //
-// Guesses come from texts, longest agreement first: the radix tree (another sequence went on from the very same
+// Guesses come from texts, longest agreement first: what the request predicts, the radix tree (another sequence went on from the very same
 // tokens), the sequence's own text, finished texts of the same scope (what followed the same suffix before); or from a
 // guesser (guesser.h: a small draft model, a layer of the model itself), which several sequences ask in one batch. A guess costs one more row in the next
 // step, a model's also its own time, and gives a token when the target model would have said it; results do not depend
@@ -32,7 +32,7 @@ enum class DraftSource { none, ngram, tree, model, layer };
 
 // Part of a sequence; empty until it first decodes.
 struct DraftState {
-  SuffixIndex own;
+  SuffixIndex own, predicted;
   PeekMemory peeked;
   double acceptance = 0.7;       // how often a guess from a text came true, lately
   double model_acceptance = -1;  // and one of the draft model; below 0: it was not asked for this sequence yet
@@ -57,6 +57,7 @@ class Drafts {
 
   void use(Guesser& model) { model_ = &model; }
   bool on() const { return source_ != DraftSource::none; }
+  bool on(const Sequence& sequence) const;  // on, or the request brings a prediction
   bool by_layer() const { return source_ == DraftSource::layer; }
 
   // Puts guesses behind the last tokens of decoding sequences, at most `room` in all.
@@ -96,6 +97,7 @@ class Drafts {
   std::vector<TokenId> from_texts(Sequence& sequence, int most);
   std::vector<TokenId> guess(Sequence& sequence, int most);
   std::vector<TokenId> from_tree(Sequence& sequence, int most) const;
+  static std::vector<TokenId> from_prediction(Sequence& sequence, int most);
 
   // model_drafts.cpp
   bool prefers_model(Sequence& sequence, int most, int batch);

@@ -67,7 +67,7 @@ bool OutputWriter::jumps(const Sequence& s) const {
 }
 
 bool OutputWriter::jump(Sequence& s, Events& events) {
-  if (!s.text.holds() || !jumps(s)) return false;
+  if (!s.text || !jumps(s)) return false;
   for (;;) {
     Outcome outcome;
     if (!s.text.forced().empty())
@@ -84,7 +84,7 @@ bool OutputWriter::jump(Sequence& s, Events& events) {
 }
 
 void OutputWriter::jump_at_start(Sequence& s) {
-  if (!s.text.holds() || !jumps(s) || s.generated() > 0) return;
+  if (!s.text || !jumps(s) || s.generated() > 0) return;
   Events events;
   while (!s.broken && s.remaining_output() > 1 && !s.text.forced().empty()) {
     Outcome outcome;

@@ -45,9 +45,8 @@ WantedRow RowChoice::wanted(const Sequence& s, int position, const Sequence& com
   const int offset = position + 1 - s.known();
   if (!s.text || s.broken || offset < 0) return row;
   const auto place = offset == 0 ? s.text.place() : s.places[static_cast<std::size_t>(offset)];
-  if (!place.holds) return row;
   row.forced = place.ends && !options_.end_tokens.empty() ? options_.end_tokens.front() : place.forced;
-  if (row.forced >= 0) return row;
+  if (row.forced >= 0 || !place.holds) return row;
   const auto& grammar = s.text.grammar();
   if (s.late_mask && s.late_mask->is_of(place.state, place.also_allowed))
     row.mask = s.late_mask;

@@ -13,6 +13,8 @@
 
 namespace espalier {
 
+class Tokenizer;
+
 // How a core schedules, what it keeps, and its limits.
 struct CoreOptions {
   int max_running = 64;
@@ -27,6 +29,7 @@ struct CoreOptions {
   double conservativeness = 1.0;
   CompactionLimits compaction;
   std::vector<TokenId> end_tokens;
+  const Tokenizer* tokenizer = nullptr;  // for the marks of thinking; outlives the core; null: the model has none
   bool jump_forward = true;  // text that a constraint forces is appended at once
   int state_cells = 0;       // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none
   RopeLengths rope_lengths;

@@ -61,8 +61,10 @@ std::unique_ptr<Sequence> EngineCore::new_choice(const Arrival& arrival, int cho
                     .priority = fields.priority,
                     .background = fields.background};
   if (options_.fair_tenants) sequence->share = shares_.arrives(fields.tenant, fields.user);
-  if (fields.grammar) {
-    sequence->text = ConstrainedText(fields.grammar, fields.thinking);
+  if (fields.grammar || fields.thinking) {
+    const bool thinks = fields.thinking && options_.tokenizer != nullptr;
+    sequence->text = ConstrainedText(
+        fields.grammar, thinks ? ThinkingSection(*fields.thinking, *options_.tokenizer) : ThinkingSection());
     if (auto begun = sequence->text.begin(); !begun.ok()) sequence->broken = begun.error();
   }
   if (arrival.request->sampling().penalises()) sequence->counts.add_prompt(arrival.request->prompt());

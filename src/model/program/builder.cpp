@@ -274,12 +274,6 @@ Rows Builder::copy(Rows rows) {
   return out;
 }
 
-Rows Builder::remembered(std::string_view name) const {
-  for (const auto& [known, rows] : remembered_)
-    if (known == name) return rows;
-  return {};
-}
-
 // --- layers ---
 
 Rows Builder::run(const Layer& layer, Rows x) {

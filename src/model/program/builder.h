@@ -7,6 +7,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,19 @@ namespace espalier {
 
 // Whether later tokens read what the operation writes.
 bool stores(const Op& op);
+
+// Rows that later layers read again, by a name; the first of a name stays.
+class NamedRows {
+ public:
+  void put(std::string_view name, Rows rows) { rows_.emplace(name, rows); }
+  Rows get(std::string_view name) const {  // empty: there is none
+    const auto found = rows_.find(name);
+    return found == rows_.end() ? Rows{} : found->second;
+  }
+
+ private:
+  std::map<std::string_view, Rows> rows_;
+};
 
 // Makes one program, block by block.
 class Builder {
@@ -80,9 +94,7 @@ class Builder {
   void add(Rows to, Rows what, float scale = 1.0f, float keep = 1.0f);
   void scale(Rows rows, float factor);
   Rows copy(Rows rows);
-  // Rows that later layers read again, by a name.
-  void remember(std::string_view name, Rows rows) { remembered_.emplace_back(name, rows); }
-  Rows remembered(std::string_view name) const;
+  NamedRows& named() { return named_; }
 
   Rows run(const Layer& layer, Rows x);
 
@@ -113,7 +125,7 @@ class Builder {
   MaskId last_mask_ = -1;
   Program program_;
   std::vector<FieldId> field_of_layer_;
-  std::vector<std::pair<std::string_view, Rows>> remembered_;
+  NamedRows named_;
   std::optional<Error> error_;
 };
 

@@ -60,24 +60,48 @@ std::optional<std::vector<TokenId>> encoded(const Tokenizer* tokenizer, std::str
   return std::move(ids).value();
 }
 
-// What a constraint leaves alone. Marks of several tokens count where the prompt has opened the thinking.
-std::optional<Thinking> thinking_of(const ThinkingFormat& format, Said said, const Tokenizer* tokenizer) {
-  if (format.harmony) {  // the channel that the user reads
-    auto end = encoded(tokenizer, "<|channel|>final<|message|>");
-    if (!end || !tokenizer->find("<|channel|>")) return std::nullopt;
-    return Thinking{std::move(*end), std::nullopt};
-  }
-  const bool inside = said == Said::opened || format.begins_inside;
-  const auto end = token_of(tokenizer, format.ends);
-  if (end) {
-    const auto begin = token_of(tokenizer, format.begins);
-    if (!inside && !begin) return std::nullopt;
-    return Thinking{{*end}, inside ? std::nullopt : begin};
-  }
-  if (said != Said::opened) return std::nullopt;
-  auto ids = encoded(tokenizer, format.ends[0]);
-  if (!ids) return std::nullopt;
-  return Thinking{std::move(*ids), std::nullopt};
+std::vector<std::string> given(const ThinkingFormat::Texts& marks) {
+  std::vector<std::string> texts;
+  for (const std::string_view mark : marks)
+    if (!mark.empty()) texts.emplace_back(mark);
+  return texts;
+}
+
+// A mark that a model was trained to write: one token, or begun by a special one, or text in every model of its kind.
+bool is_trained(const ThinkingFormat& format, const Tokenizer& tokenizer, std::span<const TokenId> mark) {
+  return !mark.empty() && (mark.size() == 1 || tokenizer.is_special(mark.front()) || format.marks_are_text);
+}
+
+// Channels: what the user reads ends the thinking, and so does a call.
+Thinking harmony_thinking(const Tokenizer& tokenizer) {
+  Thinking thinking;
+  thinking.ends = {"<|channel|>final<|message|>"};
+  thinking.leaves = {"<|channel|>commentary"};
+  thinking.close = encoded(&tokenizer, "<|end|><|start|>assistant<|channel|>final<|message|>").value_or(std::vector<TokenId>());
+  return thinking;
+}
+
+Thinking thinking_of(const ThinkingFormat& format, Said said, const Tokenizer& tokenizer, const CallFormat* calls) {
+  if (format.harmony) return harmony_thinking(tokenizer);
+  Thinking thinking;
+  thinking.ends = given(format.ends);
+  thinking.close = encoded(&tokenizer, format.ends[0]).value_or(std::vector<TokenId>());
+  if (format.calls_end_it && calls != nullptr)
+    for (const std::string_view mark : calls->opens)
+      if (!mark.empty()) thinking.leaves.emplace_back(mark);
+  if (said == Said::opened || format.begins_inside) return thinking;
+  thinking.begins = given(format.begins);
+  auto begin = encoded(&tokenizer, format.begins[0]);
+  if (begin && is_trained(format, tokenizer, *begin)) thinking.begin = std::move(*begin);
+  return thinking;
+}
+
+// Whether a constraint waits for the end of thinking: where the prompt has begun it, or the model knows its marks.
+bool constraint_waits(const ThinkingFormat& format, Said said, const Tokenizer& tokenizer, const Thinking& thinking) {
+  if (format.harmony) return tokenizer.find("<|channel|>").has_value();
+  if (said == Said::opened) return true;
+  if (!is_trained(format, tokenizer, thinking.close)) return false;
+  return format.begins_inside || !thinking.begin.empty();
 }
 
 bool in_marks(std::string_view token, std::span<const std::string_view> marks) {
@@ -124,8 +148,11 @@ AnswerPlan plan_answer(const Call& call, const AnswerBefore& before, bool constr
   const Tokenizer* tokenizer = call.model->tokenizer();
   if (const ThinkingFormat* format = call.model->thinking_format; format != nullptr) {
     const Said said = before.opening ? said_in(*before.opening, *format) : said_in(before.prompt, *format, tokenizer);
-    if (said != Said::closed) plan.thinking = thinking_of(*format, said, tokenizer);
-    const bool thinks = said != Said::closed && (plan.thinking || !constrained);
+    if (said != Said::closed && tokenizer != nullptr) {
+      plan.thinking = thinking_of(*format, said, *tokenizer, calls);
+      plan.leaves_thinking = constraint_waits(*format, said, *tokenizer, *plan.thinking);
+    }
+    const bool thinks = said != Said::closed && (plan.leaves_thinking || !constrained);
     if (thinks || format->harmony) plan.reading.thinking = format;
     if (said == Said::opened) plan.reading.begins = AnswerBegins::inside_thinking;
     if (said == Said::closed) plan.reading.begins = AnswerBegins::in_answer;

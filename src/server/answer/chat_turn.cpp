@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "server/answer/call_constraint.h"
 #include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace espalier::server {
 namespace {
@@ -49,6 +50,32 @@ Result<CallForms> call_forms(const ServedModel& model, const ToolFields& tools, 
   return CallForms{model.call_format, asked};
 }
 
+// How long the model may think: what the body says, else its effort where the template reads none, else the server.
+std::optional<int> budget_of(const Call& call, const ThinkingFields& asked) {
+  if (asked.budget) return asked.budget;
+  const auto chat_template = call.model->need_template("messages");
+  const bool reads_effort = chat_template.ok() && (*chat_template)->mentions("reasoning_effort");
+  if (!asked.effort.empty() && (!reads_effort || asked.effort == "none")) return budget_of_effort(asked.effort);
+  const int most = call.service.options.max_reasoning_tokens;
+  return most >= 0 && asked.effort.empty() ? std::optional(most) : std::nullopt;
+}
+
+// The header of a channel stands before the thinking: it is no part of the budget. Without any, the answer's comes first.
+void leave_header(const Tokenizer& tokenizer, Thinking& thinking) {
+  constexpr int kHeader = 3;
+  if (*thinking.budget > 0) {
+    *thinking.budget += kHeader;
+  } else if (auto header = tokenizer.encode(thinking.ends.front(), {.add_special = false}); header.ok()) {
+    thinking.close = std::move(header).value();
+  }
+}
+
+void limit_thinking(const Call& call, const ThinkingFields& asked, Thinking& thinking) {
+  thinking.budget = budget_of(call, asked);
+  if (thinking.close.empty()) thinking.budget.reset();
+  if (thinking.budget && call.model->thinking_format->harmony) leave_header(*call.model->tokenizer(), thinking);
+}
+
 }  // namespace
 
 Result<ChatReading> begin_chat_turn(const Call& call, ChatTurn& turn, ConstraintFields& constraint,
@@ -70,7 +97,11 @@ Result<ChatReading> begin_chat_turn(const Call& call, ChatTurn& turn, Constraint
     note_dropped_tools(call, turn.prompt, reading.headers);
   }
   AnswerPlan plan = plan_answer(call, before, forms.whole, forms.format, &tools);
-  if (fields.grammar) fields.thinking = plan.thinking;
+  if (plan.thinking) {
+    limit_thinking(call, turn.prompt.thinking, *plan.thinking);
+    if (fields.grammar ? plan.leaves_thinking : plan.thinking->budget.has_value())
+      fields.thinking = std::move(plan.thinking);
+  }
   fields.shown_special = plan.shown_special;
   if (!turn.separate_thinking && plan.reading.thinking != nullptr && !plan.reading.thinking->harmony)
     plan.reading.thinking = nullptr;

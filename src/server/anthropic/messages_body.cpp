@@ -199,13 +199,11 @@ Result<> read_tool_choice(const Json& body, Json& out) {
 }
 
 Result<> read_thinking(const Json& body, Json& out) {
-  const Json* thinking = find_field(body, "thinking");
-  if (thinking == nullptr) return success();
-  ESP_TRY(const std::string type, get_string(*thinking, {"type", "thinking"}));
-  if (type != "enabled" && type != "disabled" && type != "adaptive")
-    return bad_request("thinking.type must be enabled, adaptive or disabled", "thinking.type");
-  const bool thinks = type != "disabled";
-  out["chat_template_kwargs"] = {{"enable_thinking", thinks}, {"thinking", thinks}};
+  if (const Json* thinking = find_field(body, "thinking")) out["thinking"] = *thinking;
+  const Json* config = find_field(body, "output_config");
+  if (config == nullptr) return success();
+  ESP_TRY(const auto effort, find_string(*config, {"effort", "output_config"}));
+  if (effort) out["reasoning_effort"] = *effort;
   return success();
 }
 

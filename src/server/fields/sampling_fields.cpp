@@ -139,7 +139,6 @@ constexpr RefusedField kRefused[] = {
     {"return_hidden_states", "is not supported by this version"},
     {"return_routed_experts", "is not supported by this version"},
     {"input_embeds", "is not supported by this version; send text or input_ids"},
-    {"max_thinking_tokens", "is not supported yet; bound the output with max_tokens"},
 };
 
 constexpr RefusedField kRefusedOpenAi[] = {
@@ -149,7 +148,6 @@ constexpr RefusedField kRefusedOpenAi[] = {
     {"chat_template", "is not accepted from requests; start the server with --chat-template"},
     {"audio", kPictures},
     {"web_search_options", "is not supported: this server opens no connections for requests", true},
-    {"prediction", "is not supported yet"},
     {"prompt_embeds", "is not supported by this version; send text or token ids"},
     {"truncate_prompt_tokens", "is not supported: a prompt is never shortened; shorten it yourself"},
 };

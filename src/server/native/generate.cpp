@@ -60,7 +60,8 @@ Result<std::optional<Thinking>> required_thinking(const Call& call, std::span<co
   if (call.model->thinking_format == nullptr)
     return bad_request("require_reasoning needs a model whose chat template shows how it thinks, or --reasoning-parser",
                        "require_reasoning");
-  return plan_answer(call, {.opening = std::nullopt, .prompt = prompt}, true, nullptr, nullptr).thinking;
+  AnswerPlan plan = plan_answer(call, {.opening = std::nullopt, .prompt = prompt}, true, nullptr, nullptr);
+  return plan.leaves_thinking ? std::move(plan.thinking) : std::nullopt;
 }
 
 Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, Generation& generation) {

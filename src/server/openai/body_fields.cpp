@@ -7,6 +7,7 @@
 
 #include "server/answer/treatment.h"
 #include "server/fields/sampling_fields.h"
+#include "server/prompt/prompt.h"
 
 namespace espalier::server {
 namespace {
@@ -19,6 +20,7 @@ Result<> read_stream_options(F& out, const Json& value, std::string_view place) 
   }
   ESP_TRY(const auto usage, find_boolean(value, {"include_usage", place}));
   ESP_TRY(const auto each, find_boolean(value, {"continuous_usage_stats", place}));
+  ESP_CHECK(find_boolean(value, {"include_obfuscation", place}));
   out.include_usage = usage.value_or(false);
   out.continuous_usage = each.value_or(false);
   return success();
@@ -45,6 +47,40 @@ Result<> read_modalities(F&, const Json& value, std::string_view place) {
   return success();
 }
 
+// {"type": "content", "content": a text, or parts of one}.
+Result<> read_prediction(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(const std::string type, get_string(value, {"type", place}));
+  if (type != "content") return bad_request(fmt::format("{}.type must be content", place), fmt::format("{}.type", place));
+  const Json* content = find_field(value, "content");
+  const std::string where = fmt::format("{}.content", place);
+  if (content == nullptr) return bad_request(where + " is missing", where);
+  if (content->is_string()) {
+    out.prediction = content->get<std::string>();
+    return success();
+  }
+  if (!content->is_array()) return bad_request(where + " must be a string or a list of text parts", where);
+  out.prediction = "";
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    ESP_TRY(const std::string text, get_string((*content)[i], {"text", fmt::format("{}[{}]", where, i)}));
+    *out.prediction += text;
+  }
+  return success();
+}
+
+// flex waits for everybody else; priority goes before others where --schedule-policy priority looks at it.
+Result<> read_service_tier(F& out, const Json& value, std::string_view place) {
+  ESP_TRY(const std::string tier, as_string(value, place));
+  constexpr std::string_view known[] = {"auto", "default", "flex", "priority", "scale", "standard_only"};
+  if (std::ranges::find(known, tier) == std::end(known)) {
+    return bad_request(fmt::format("{} is {}; it may be auto, default, flex or priority", place, in_quotes(tier, 40)),
+                       std::string(place));
+  }
+  out.background = out.background || tier == "flex";
+  if (tier == "priority" && out.priority == 0) out.priority = 1;
+  out.service_tier = tier == "flex" || tier == "priority" ? tier : "default";
+  return success();
+}
+
 constexpr FieldRow<F> kRows[] = {
     {"model", &F::model, "the served model", "a served name, \"default\" or nothing"},
     {"stream", &F::stream, "false", "server-sent events"},
@@ -65,23 +101,23 @@ constexpr FieldRow<F> kRows[] = {
      "so many are made, and the n of the highest mean log-probability told; not streamed",
      {1, SamplingLimits::n}},
     {"suffix", &F::suffix, "none", "not supported"},
+    {"service_tier", &read_service_tier, "default", "flex: as background; priority: as priority 1"},
+    {"prediction", &read_prediction, "none",
+     "type content, content: a text that much of the output may repeat; where it does, several tokens come in one step"},
     {"truncation", &read_truncation, "disabled", "only disabled: a prompt is never shortened"},
     {"modalities", &read_modalities, "text", "only text"},
 };
 
 constexpr std::string_view kAccepted[] = {"store",
                                           "metadata",
-                                          "service_tier",
                                           "safety_identifier",
                                           "prompt_cache_key",
                                           "prompt_cache_retention",
                                           "session_id",
-                                          "custom_params",
                                           "routed_dp_rank",
                                           "log_metrics",
                                           "no_logs",
                                           "custom_labels",
-                                          "verbosity",
                                           "guided_decoding_backend"};
 
 }  // namespace
@@ -136,6 +172,11 @@ Result<RequestFields> common_request(const Call& call, OpenAiFields& common, con
   return fields;
 }
 
+Result<std::vector<TokenId>> predicted_tokens(const ServedModel& model, const OpenAiFields& common) {
+  if (!common.prediction || common.prediction->empty()) return std::vector<TokenId>();
+  return encode_text(model, *common.prediction, {.add_special = false}, "prediction");
+}
+
 OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, const std::string& id_prefix, int n) {
   OpenAiReplyOptions options;
   options.id = id_prefix + (common.rid.empty() ? call.http.id : common.rid);
@@ -148,6 +189,8 @@ OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, co
   options.continuous_usage = common.continuous_usage;
   options.token_ids = common.return_token_ids;
   options.timings = common.timings;
+  options.predicted = common.prediction.has_value();
+  options.service_tier = common.service_tier;
   options.n = std::max(n, common.best_of);
   options.best = common.best_of > n ? n : 0;
   options.tokenizer = call.model->tokenizer();

@@ -28,7 +28,8 @@ struct OpenAiFields {
   bool return_token_ids = false;
   bool timings = false;
   int best_of = 0;
-  std::string suffix;
+  std::string suffix, service_tier;
+  std::optional<std::string> prediction;
   ConstraintFields constraint;
 };
 
@@ -47,6 +48,8 @@ RequestFields common_fields(const Call& call, const OpenAiFields& common, const 
 // The same with the constraint, compiled.
 Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count);
+// Of the prediction; empty: the body brings none.
+Result<std::vector<TokenId>> predicted_tokens(const ServedModel& model, const OpenAiFields& common);
 OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, const std::string& id_prefix, int n);
 
 }  // namespace espalier::server

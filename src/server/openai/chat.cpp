@@ -109,7 +109,7 @@ void ChatReply::write_entry(std::string& out, TokenId id, double logprob, const 
 }
 
 void ChatReply::add_logprob(Choice& choice, const TokenEvent& token) {
-  std::string& list = choice.logprobs[0];
+  std::string& list = choice.logprobs.entries;
   if (!list.empty()) list += ',';
   std::string entry;
   write_entry(entry, token.id, token.logprob, &token.alternatives.top);
@@ -171,7 +171,7 @@ void ChatReply::write_text(JsonWriter& json, const Choice& choice) {
 }
 
 void ChatReply::write_logprobs(JsonWriter& json, const Choice& choice) {
-  json.open('{').key("content").raw("[" + choice.logprobs[0] + "]").close('}');
+  json.open('{').key("content").raw("[" + choice.logprobs.entries + "]").close('}');
 }
 
 Result<Generation> chat(Call& call) {
@@ -183,6 +183,7 @@ Result<Generation> chat(Call& call) {
 
   RequestFields fields = common_fields(call, body.common, body.sampling, 0, 1);
   ESP_TRY(ChatReading reading, begin_chat_turn(call, body.turn, body.common.constraint, fields));
+  ESP_TRY(fields.prediction, predicted_tokens(*call.model, body.common));
   fields.logprobs.enabled |= body.logprobs;
   fields.logprobs.top = body.top_logprobs;
   const auto names =

@@ -131,40 +131,41 @@ void append_top(std::string& out, const Tokenizer* tokenizer, const Alternatives
 
 }  // namespace
 
-// Lists: 0 tokens, 1 token_logprobs, 2 top_logprobs, 3 text_offset.
 void CompletionReply::add_position(Choice& choice, TokenId id, const double* logprob, const Alternatives* alternatives,
                                    bool output) {
   const Tokenizer* tokenizer = options().tokenizer;
-  for (auto& list : choice.logprobs) comma(list);
-  append_json_string(choice.logprobs[0], shown_name(tokenizer, id));
-  fmt::format_to(std::back_inserter(choice.logprobs[3]), "{}", choice.offset);
+  LogprobLists& lists = choice.logprobs;
+  for (std::string* list : {&lists.tokens, &lists.token_logprobs, &lists.top, &lists.text_offset}) comma(*list);
+  append_json_string(lists.tokens, shown_name(tokenizer, id));
+  fmt::format_to(std::back_inserter(lists.text_offset), "{}", choice.offset);
   const bool hidden = output && tokenizer != nullptr && tokenizer->is_special(id);
   for (const char c : token_bytes_of(tokenizer, id)) {
     if (!hidden && (static_cast<unsigned char>(c) & 0xc0u) != 0x80u) ++choice.offset;
   }
   if (logprob == nullptr) {
-    choice.logprobs[1] += "null";
-    choice.logprobs[2] += "null";
+    lists.token_logprobs += "null";
+    lists.top += "null";
     return;
   }
-  append_json_number(choice.logprobs[1], *logprob);
+  append_json_number(lists.token_logprobs, *logprob);
   if (top_ == 0 || alternatives == nullptr) {
-    choice.logprobs[2] += "null";
+    lists.top += "null";
     return;
   }
-  append_top(choice.logprobs[2], tokenizer, *alternatives, {id, *logprob});
+  append_top(lists.top, tokenizer, *alternatives, {id, *logprob});
 }
 
 void CompletionReply::write_logprobs(JsonWriter& json, const Choice& choice) {
-  constexpr std::string_view names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+  const LogprobLists& lists = choice.logprobs;
+  const auto list = [&](std::string_view name, const std::string& values) { json.key(name).raw("[" + values + "]"); };
   json.open('{');
-  for (std::size_t i = 0; i < 4; ++i) {
-    json.key(names[i]);
-    if (i == 2 && top_ == 0)
-      json.null();
-    else
-      json.raw("[" + choice.logprobs[i] + "]");
-  }
+  list("tokens", lists.tokens);
+  list("token_logprobs", lists.token_logprobs);
+  if (top_ == 0)
+    json.key("top_logprobs").null();
+  else
+    list("top_logprobs", lists.top);
+  list("text_offset", lists.text_offset);
   json.close('}');
 }
 
@@ -186,6 +187,7 @@ Result<Request> request_of(const Call& call, CompletionBody& body, std::size_t i
   } else {
     fields.prompt = std::get<std::vector<TokenId>>(prompt);
   }
+  ESP_TRY(fields.prediction, predicted_tokens(*call.model, body.common));
   fields.logprobs.enabled |= body.logprobs >= 0;
   fields.logprobs.top = std::max(body.logprobs, 0);
   fields.logprobs.prompt_start = body.echo && body.logprobs >= 0 ? 0 : -1;

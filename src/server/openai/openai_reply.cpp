@@ -106,6 +106,7 @@ void OpenAiReply::on_end(Choice& choice, TextEnd end, std::string& out) {
 void OpenAiReply::write_head(JsonWriter& json, const std::string& object) const {
   json.field("id", options_.id).field("object", object).field("created", options_.created);
   json.field("model", options_.model).field_or_null("system_fingerprint", options_.fingerprint);
+  if (!options_.service_tier.empty()) json.field("service_tier", options_.service_tier);
 }
 
 void OpenAiReply::write_choice(JsonWriter& json, Choice& choice, bool opening) {
@@ -165,12 +166,13 @@ void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
   choice.text.clear();
   choice.pending.clear();
   choice.ids.clear();
-  for (auto& list : choice.logprobs) list.clear();
+  choice.logprobs.clear();
 }
 
 OpenAiReply::Counts OpenAiReply::usage_of(const Choice& choice) const {
   const auto& ids = options_.prompt_ids[static_cast<std::size_t>(choice.prompt)];
-  return {static_cast<int>(ids.size()), choice.usage.cached_tokens, choice.tokens, choice.reasoning_tokens};
+  return {static_cast<int>(ids.size()), choice.usage.cached_tokens, choice.tokens, choice.reasoning_tokens,
+          choice.usage.drafted_tokens, choice.usage.accepted_tokens};
 }
 
 OpenAiReply::Counts OpenAiReply::usage_of_all() const {
@@ -179,17 +181,24 @@ OpenAiReply::Counts OpenAiReply::usage_of_all() const {
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     all.completion += choices_[i].tokens;
     all.reasoning += choices_[i].reasoning_tokens;
+    all.drafted += choices_[i].usage.drafted_tokens;
+    all.accepted += choices_[i].usage.accepted_tokens;
     // The choices of a prompt share its tokens; how much of them was cached is told by the first.
     if (i % static_cast<std::size_t>(options_.n) == 0) all.cached += choices_[i].usage.cached_tokens;
   }
   return all;
 }
 
-void OpenAiReply::write_usage(JsonWriter& json, const Counts& counts) {
+void OpenAiReply::write_usage(JsonWriter& json, const Counts& counts) const {
   json.open('{').field("prompt_tokens", counts.prompt).field("completion_tokens", counts.completion);
   json.field("total_tokens", counts.prompt + counts.completion);
   json.key("prompt_tokens_details").open('{').field("cached_tokens", counts.cached).close('}');
-  json.key("completion_tokens_details").open('{').field("reasoning_tokens", counts.reasoning).close('}');
+  json.key("completion_tokens_details").open('{').field("reasoning_tokens", counts.reasoning);
+  if (options_.predicted) {
+    json.field("accepted_prediction_tokens", counts.accepted);
+    json.field("rejected_prediction_tokens", counts.drafted - counts.accepted);
+  }
+  json.close('}');
   json.close('}');
 }
 

@@ -27,6 +27,8 @@ struct OpenAiReplyOptions {
   bool logprobs = false, prompt_logprobs = false;
   bool token_ids = false;
   bool timings = false;
+  bool predicted = false;    // the body brought a prediction
+  std::string service_tier;  // "": not asked for
   int n = 1;                                     // choices of each prompt
   int best = 0;                                  // only so many of them are told, likeliest first; 0 = all
   std::vector<std::vector<TokenId>> prompt_ids;  // by prompt
@@ -40,6 +42,13 @@ struct OpenAiReplyOptions {
 // A call of a tool by one choice.
 struct ChoiceCall {
   std::string id, name, arguments;
+};
+
+// Log-probabilities of a choice as the insides of JSON lists; each dialect fills those that it has.
+struct LogprobLists {
+  std::string entries;                                   // chat: one object a token
+  std::string tokens, token_logprobs, top, text_offset;  // completions: one value a token in each
+  void clear() { *this = {}; }
 };
 
 // What is new of a call.
@@ -68,7 +77,7 @@ class OpenAiReply : public Reply {
     std::vector<CallPiece> pending;     // not yet written
     std::optional<AnswerParser> parser;
     int reasoning_tokens = 0;
-    std::string logprobs[4];   // not yet written: as many lists of JSON values as the dialect has
+    LogprobLists logprobs;     // not yet written
     std::vector<TokenId> ids;  // not yet written
     int offset = 0;            // characters of the text so far
     int tokens = 0;
@@ -109,10 +118,11 @@ class OpenAiReply : public Reply {
   std::vector<Choice*> chosen();  // what a whole reply tells, numbered anew where it is not all
   struct Counts {
     int prompt = 0, cached = 0, completion = 0, reasoning = 0;
+    int drafted = 0, accepted = 0;  // of a prediction
   };
   Counts usage_of(const Choice& choice) const;
   Counts usage_of_all() const;
-  static void write_usage(JsonWriter& json, const Counts& counts);
+  void write_usage(JsonWriter& json, const Counts& counts) const;
   void write_timings(JsonWriter& json) const;
 
   OpenAiReplyOptions options_;

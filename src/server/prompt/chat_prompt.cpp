@@ -42,21 +42,23 @@ Result<> read_arguments(C& out, const Json& value, std::string_view place) {
   return success();
 }
 
-// Arguments that the request gives itself win.
-Result<> read_reasoning_effort(C& out, const Json& value, std::string_view place) {
-  ESP_TRY(const std::string effort, as_string(value, place));
-  constexpr std::string_view known[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
-  if (std::find(std::begin(known), std::end(known), effort) == std::end(known)) {
-    return bad_request(
-        fmt::format("{} is {}; it may be none, minimal, low, medium, high, xhigh or max", place, in_quotes(effort, 40)),
-        std::string(place));
-  }
-  const bool thinks = effort != "none" && effort != "minimal";
-  Json& arguments = out.arguments;
-  if (!arguments.contains("reasoning_effort")) arguments["reasoning_effort"] = effort;
-  for (const char* name : {"thinking", "enable_thinking"}) {
-    if (!arguments.contains(name)) arguments[name] = thinks;
-  }
+template <Result<> (*kRead)(ThinkingFields&, const Json&, std::string_view)>
+Result<> read_into_thinking(C& out, const Json& value, std::string_view place) {
+  return kRead(out.thinking, value, place);
+}
+
+Result<> read_verbosity(C& out, const Json& value, std::string_view place) {
+  ESP_TRY(const std::string verbosity, as_string(value, place));
+  if (verbosity != "low" && verbosity != "medium" && verbosity != "high")
+    return bad_request(fmt::format("{} must be low, medium or high", place), std::string(place));
+  if (!out.arguments.contains("verbosity")) out.arguments["verbosity"] = verbosity;
+  return success();
+}
+
+// SGLang's way to say it.
+Result<> read_custom_params(C& out, const Json& value, std::string_view place) {
+  if (const Json* budget = find_field(value, "thinking_budget"))
+    return read_thinking_budget(out.thinking, *budget, fmt::format("{}.thinking_budget", place));
   return success();
 }
 
@@ -64,7 +66,18 @@ constexpr FieldRow<C> kRows[] = {
     {"add_generation_prompt", &C::add_generation_prompt, "true", "end with the opening of the assistant's turn"},
     {"continue_final_message", &C::continue_final_message, "false", "leave the last message open, so that it goes on"},
     {"chat_template_kwargs", &read_arguments, "{}", "further variables of the template"},
-    {"reasoning_effort", &read_reasoning_effort, "none", "sets thinking and enable_thinking of the template"},
+    {"reasoning_effort", &read_into_thinking<read_effort>, "none",
+     "sets reasoning_effort, thinking and enable_thinking of the template; where it reads no effort, minimal thinks for "
+     "256 tokens at most, low for 1024, medium for 8192"},
+    {"thinking", &read_into_thinking<read_thinking>, "none", "type: enabled, disabled; budget_tokens"},
+    {"reasoning", &read_into_thinking<read_reasoning>, "none", "effort, max_tokens, enabled"},
+    {"max_reasoning_tokens", &read_into_thinking<read_thinking_budget>, "--max-reasoning-tokens",
+     "thinking is closed behind so many tokens; -1 = no limit"},
+    {"thinking_budget", &read_into_thinking<read_thinking_budget>, "none", "the same"},
+    {"thinking_token_budget", &read_into_thinking<read_thinking_budget>, "none", "the same"},
+    {"max_thinking_tokens", &read_into_thinking<read_thinking_budget>, "none", "the same"},
+    {"verbosity", &read_verbosity, "none", "low, medium, high: given to the template"},
+    {"custom_params", &read_custom_params, "none", "thinking_budget: the same; others have no effect"},
     {"special_tokens_in_text", &read_special_tokens<C, &C::special_as_text>, "special", kSpecialTokensMeaning},
 };
 
@@ -118,6 +131,8 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
   }
   const bool says = find_field(body, "add_generation_prompt") != nullptr;
   ESP_CHECK(read_fields(body, chat_prompt_rows(), prompt));
+  for (const auto& [name, argument] : prompt.thinking.arguments.get_ref<const Json::object_t&>())
+    if (!prompt.arguments.contains(name)) prompt.arguments[name] = argument;
   if (prompt.continue_final_message) {
     if (says && prompt.add_generation_prompt) {
       return bad_request("continue_final_message and add_generation_prompt exclude each other",

@@ -12,6 +12,7 @@
 #include "server/answer/tool_fields.h"
 #include "server/fields/field_table.h"
 #include "server/prompt/prompt.h"
+#include "server/prompt/thinking_fields.h"
 #include "server/server_options.h"
 #include "text/chat_template.h"
 
@@ -22,6 +23,7 @@ struct ChatPrompt {
   Json messages = Json::array();  // roles in lower case, content a string or parts, arguments of tool calls parsed
   ToolFields tools;
   Json arguments = Json::object();  // further variables of the template
+  ThinkingFields thinking;
   bool add_generation_prompt = true;
   bool continue_final_message = false;
   SpecialAsText special_as_text;  // of what the conversation says; the template's own words are always its tokens

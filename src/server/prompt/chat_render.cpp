@@ -43,8 +43,9 @@ Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string
 namespace {
 
 // The messages as the template takes them.
-Json adapted_messages(const ChatTemplate& chat_template, const ChatPrompt& prompt) {
-  Json messages = chat_template.content_form().adapt(prompt.messages);
+Json adapted_messages(const ServedModel& model, const ChatTemplate& chat_template, const ChatPrompt& prompt) {
+  const ContentForm& form = model.own_content_form ? *model.own_content_form : chat_template.content_form();
+  Json messages = form.adapt(prompt.messages);
   chat_template.call_form().adapt(messages);
   if (!chat_template.mentions("developer")) {
     // OpenAI's newer word for the same role; templates that do not know it refuse it or drop the message.
@@ -67,7 +68,7 @@ ChatInput input_of(const ChatPrompt& prompt, const Json& messages) {
 
 Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& prompt, bool traced) {
   ESP_TRY(const ChatTemplate* chat_template, model.need_template("messages"));
-  const Json messages = adapted_messages(*chat_template, prompt);
+  const Json messages = adapted_messages(model, *chat_template, prompt);
   ChatInput input = input_of(prompt, messages);
   input.add_generation_prompt = prompt.add_generation_prompt;
   input.continue_final_message = prompt.continue_final_message;
@@ -87,7 +88,7 @@ Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& pro
 std::string opening_of(const ServedModel& model, const ChatPrompt& prompt, std::string_view rendered) {
   const auto chat_template = model.need_template("messages");
   if (!chat_template.ok()) return {};
-  Json messages = adapted_messages(**chat_template, prompt);
+  Json messages = adapted_messages(model, **chat_template, prompt);
   if (prompt.continue_final_message) messages.erase(messages.size() - 1);
   const auto before = (*chat_template)->render(input_of(prompt, messages));
   std::size_t same = 0;

@@ -21,14 +21,14 @@ struct StackLayer {
   Rows operator()(Builder& b, Rows x) const {
     const Norm& norm = b.spec().norm;
     if (place == 0) {
-      x = b.copy(b.remembered("low"));
-      b.add(x, b.remembered("high"));
+      x = b.copy(b.named().get("low"));
+      b.add(x, b.named().get("high"));
     }
     b.read_tensors_of(b.is_gguf() && high ? stack + place : place, &names);
     b.add(x, attention(b, b.norm(x, norm, "attn_norm")));
     b.add(x, mlp(b, b.norm(x, norm, "ffn_norm")));
     if (place + 1 < stack) return x;
-    const Rows row = b.remembered(high ? "high" : "low");
+    const Rows row = b.named().get(high ? "high" : "low");
     b.emit(NormOp{.kind = norm.kind, .in = x, .out = row, .eps = norm.eps});
     return row;
   }
@@ -72,8 +72,8 @@ ModelSpec hrm_text(const Fields& f) {
   spec.enter = [](Builder& b, Rows x) {
     const Rows start = b.buffer(x.width);
     b.emit(ConstantOp{b.vector("hrm.z_l_init", {x.width}, ""), start});
-    b.remember("low", start);
-    b.remember("high", x);
+    b.named().put("low", start);
+    b.named().put("high", x);
     return x;
   };
   spec.names.hf = {{"hrm.z_l_init", "model.z_L_init"}};

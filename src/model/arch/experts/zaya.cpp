@@ -29,10 +29,10 @@ struct ZayaExperts {
 
   Rows operator()(Builder& b, Rows x) const {
     const Rows seen = b.matmul(x, {b.matrix("router_down", width, x.width, true)}, true);
-    Rows state = b.remembered("router");
+    Rows state = b.named().get("router");
     if (!state) {
       state = b.buffer(width);
-      b.remember("router", state);
+      b.named().put("router", state);
     } else {
       b.emit(CombineOp{.in = state, .out = seen, .by = b.vector("router_scale", {width}, ""), .add = true});
     }

@@ -53,7 +53,7 @@ ModelSpec zamba_model(const Fields& f, const Block& mixer, SharedPair pair, int 
     return hybrid;
   });
   spec.enter = [](Builder& b, Rows x) {
-    b.remember("embedding", b.copy(x));
+    b.named().put("embedding", b.copy(x));
     return x;
   };
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);

@@ -24,12 +24,12 @@ Rows PerLayerInputs::enter(Builder& b, Rows x) const {
             .add = true};
   b.take_gain(op, b.spec().norm, "per_layer_proj_norm", {width});
   b.emit(op);
-  b.remember(kRows, inputs);
+  b.named().put(kRows, inputs);
   return x;
 }
 
 Rows PerLayerInputs::operator()(Builder& b, Rows x) const {
-  const Rows inputs = b.remembered(kRows).part(b.layer() * width, width);
+  const Rows inputs = b.named().get(kRows).part(b.layer() * width, width);
   const Rows gate = b.matmul(x, {b.matrix("inp_gate", width, x.width)});
   b.emit(GateOp{{activation}, gate, inputs, gate});
   return b.norm(b.matmul(gate, {b.matrix("proj", x.width, width)}), b.spec().norm, "post_norm");

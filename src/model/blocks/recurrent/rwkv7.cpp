@@ -44,9 +44,9 @@ Rwkv7TimeMix::Mixed Rwkv7TimeMix::blend(Builder& b, Rows x) const {
 // Values move towards those of the first layer.
 Rows Rwkv7TimeMix::value(Builder& b, Rows mixed) const {
   const Rows value = b.matmul(mixed, {b.matrix("time_mix_value", mixed.width, mixed.width)}, true);
-  const Rows first = b.remembered("rwkv_value");
+  const Rows first = b.named().get("rwkv_value");
   if (!first) {
-    b.remember("rwkv_value", b.copy(value));
+    b.named().put("rwkv_value", b.copy(value));
     return value;
   }
   const Rows share = narrow(b, mixed, value_rank, ActivationKind::identity, "time_mix_v1", "time_mix_v2");

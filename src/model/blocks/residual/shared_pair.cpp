@@ -19,7 +19,7 @@ Layer SharedPair::below(Block mixer) const {
     const int width = x.width;
     const Rows both = b.buffer(2 * width), joined = b.copy(x);
     b.emit(CombineOp{.in = x, .out = both.part(0, width)});
-    b.emit(CombineOp{.in = b.remembered("embedding"), .out = both.part(width, width)});
+    b.emit(CombineOp{.in = b.named().get("embedding"), .out = both.part(width, width)});
     b.add(joined, b.matmul(pair(b, both), {b.matrix("shared_out", width, width)}));
     b.add(x, mixer(b, b.norm(joined, b.spec().norm, "attn_norm")));
     return x;
