@@ -16,6 +16,7 @@ build_packages=(
   libboost1.81-dev libssl-dev libcurl4-openssl-dev zlib1g-dev  # HTTP server, hashes, HTTP client, gzip
   nlohmann-json3-dev libfmt-dev libcli11-dev                   # JSON, text, command line
   libxxhash-dev                                                # checksums of the prefix cache's files
+  libzmq3-dev                                                  # cache events, for routers of fleets
   libyaml-cpp-dev                                              # configuration files
   libedit-dev                                                  # line editing in `espalier run`: as readline, without GPL
   libgtest-dev libgmock-dev                                    # tests

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "espalier/cache_event.h"
 #include "espalier/grammar.h"
 #include "espalier/request.h"
 #include "espalier/stream.h"
@@ -166,6 +167,9 @@ class Engine {
   Result<PinInfo> pin(PinWish wish);
   Result<> unpin(std::string_view id);  // not_found
   std::vector<PinInfo> pins() const;    // oldest first
+  // From now on `sink` is told of what the cache takes in and lets go of, on the engine thread, between two steps. First
+  // comes what is on disk already.
+  void watch_cache(std::function<void(std::vector<CacheEvent>)> sink);
   // Saves the prefixes in memory to the cache_dir, within the limit; then the destructor does not do it again.
   // Tokens that were written; -1 when the engine thread was busy for longer.
   std::int64_t save_cache(std::chrono::milliseconds limit);

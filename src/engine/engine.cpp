@@ -275,6 +275,7 @@ void Engine::Impl::run() {
     for (Command& command : contents.commands) command(*core);
     queue.publish(core->status(), choices, tokens);
     const bool worked = core->step();
+    core->tell_cache_events();
     last_step = std::chrono::steady_clock::now().time_since_epoch().count();
     if (!worked) {
       queue.publish(core->status(), 0, 0);
@@ -408,6 +409,13 @@ EngineStatus Engine::status() const {
 Result<> Engine::flush_cache() {
   if (impl_->on_engine_thread<bool>([](EngineCore& core) { return core.flush_cache(); })) return success();
   return bad_request("the cache cannot be flushed while requests run or wait");
+}
+
+void Engine::watch_cache(std::function<void(std::vector<CacheEvent>)> sink) {
+  impl_->on_engine_thread<bool>([sink = std::move(sink)](EngineCore& core) {
+    core.watch_cache(sink);
+    return true;
+  });
 }
 
 Result<PinInfo> Engine::pin(PinWish wish) {

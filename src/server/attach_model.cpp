@@ -57,6 +57,10 @@ Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const st
   }
   model->thinking_format = chosen_thinking(service.options.reasoning_parser, chat_template);
   model->call_format = chosen_calls(service.options.tool_call_parser, chat_template);
+  if (service.cache_events) {
+    model->engine->watch_cache(
+        [to = service.cache_events](std::vector<CacheEvent> events) { to->publish(std::move(events)); });
+  }
   service.set_model(model);
   if (!service.options.skip_warmup) {
     service.readiness.progress("warming up", 1.0);

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "server/admission/gate.h"
+#include "server/cache_events/cache_event_config.h"
 #include "server/attach_model.h"
 #include "server/delivery/delivery.h"
 #include "server/metrics/request_log.h"
@@ -58,6 +59,7 @@ Result<> check(const ServerOptions& options) {
     return option_error("reasoning-parser", "auto, none or one of " + thinking_format_names());
   if (named(options.tool_call_parser) && !call_format(options.tool_call_parser, "").ok())
     return option_error("tool-call-parser", "auto, none or one of " + call_format_names());
+  ESP_CHECK(parse_cache_event_config(options.cache_events));
   if (options.default_chat_template_kwargs.empty()) return success();
   const auto arguments = parse_json(options.default_chat_template_kwargs);
   if (!arguments.ok() || !arguments->is_object()) return option_error("default-chat-template-kwargs", "a JSON object");

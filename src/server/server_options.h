@@ -43,6 +43,8 @@ struct ServerOptions {
   std::string default_chat_template_kwargs;
   std::string weight_version = "default";
 
+  std::string cache_events;
+
   double shutdown_timeout = 30;
   double watchdog = 30;
   double request_timeout = 0;
@@ -112,6 +114,9 @@ struct ServerOptions {
           "what the template takes as a message's content: what it shows, always one text, or always a list of parts");
     field(o.default_chat_template_kwargs, "default-chat-template-kwargs", "JSON", "arguments of every chat template");
     field(o.weight_version, "weight-version", "NAME", "reported in every reply");
+    field(o.cache_events, "kv-events-config", "JSON",
+          "tells routers which blocks of 16 tokens the cache takes in and lets go of, over ZeroMQ: {\"publisher\": "
+          "\"zmq\", \"endpoint\": \"tcp://*:5557\", \"replay_endpoint\": ..., \"topic\": ...}");
     field(o.shutdown_timeout, "shutdown-timeout", "SECONDS", "what running requests get after SIGTERM; 0 = nothing");
     field(o.watchdog, "watchdog-timeout", "SECONDS", "/health fails when work waits and no step was made for so long");
     field(o.request_timeout, "request-timeout", "SECONDS", "longest a request may take; 0 = no limit");

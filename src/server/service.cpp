@@ -34,8 +34,13 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}) {}
 
 Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::unique_ptr<KeyRing> keys) {
+  ESP_TRY(auto events, parse_cache_event_config(options.cache_events));
   try {
-    return std::make_unique<Service>(std::move(options), std::move(keys));
+    auto service = std::make_unique<Service>(std::move(options), std::move(keys));
+    if (events) {
+      ESP_TRY(service->cache_events, CacheEventPublisher::make(*std::move(events)));
+    }
+    return service;
   } catch (const std::system_error& refused) {
     return no_thread("server's", refused.code().message());
   }

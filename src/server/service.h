@@ -18,6 +18,7 @@
 #include "server/admission/budget.h"
 #include "server/admission/drain_rate.h"
 #include "server/admission/keys.h"
+#include "server/cache_events/cache_event_publisher.h"
 #include "server/fields/unknown_fields.h"
 #include "server/metrics/server_metrics.h"
 #include "server/programs/program_host.h"
@@ -55,6 +56,7 @@ class Service {
   DrainRate drain_rate;
   UnknownFields unknown_fields;
   ActiveIds active_ids;
+  std::shared_ptr<CacheEventPublisher> cache_events;  // null: nobody is told
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together

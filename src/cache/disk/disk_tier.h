@@ -115,6 +115,7 @@ class DiskTier {
   bool flush(Time until);  // waits until all is written; false when the time was up
   std::uint64_t used_bytes() const { return catalogue_.bytes(); }
   const PrefixCatalogue& catalogue() const { return catalogue_; }
+  void watch(CatalogueWatcher& watcher) { catalogue_.watch(&watcher); }
   DiskTierCounters& counters() { return counters_; }
   void publish_rates();
 

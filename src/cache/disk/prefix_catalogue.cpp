@@ -139,8 +139,10 @@ std::optional<FileId> PrefixCatalogue::add(std::string_view scope, std::span<con
   file.last_use = ++clock_;
   bytes_ += file.bytes;
   if (evictable(file)) by_age_.insert(age(id, file));
+  const bool readable = file.readable;
   files_.emplace(id, std::move(file));
   ++version_;
+  if (readable) tell(&CatalogueWatcher::readable, id);
   return id;
 }
 
@@ -153,12 +155,14 @@ void PrefixCatalogue::finished(FileId id, std::uint64_t header_bytes, std::vecto
   file.readable = true;
   if (evictable(file)) by_age_.insert(age(id, file));
   ++version_;
+  tell(&CatalogueWatcher::readable, id);
 }
 
 void PrefixCatalogue::remove(FileId id) {
   const auto found = files_.find(id);
   if (found == files_.end()) return;
   const File& file = found->second;
+  if (file.readable) tell(&CatalogueWatcher::gone, id);
   by_age_.erase(age(id, file));
   bytes_ -= file.bytes;
   std::vector<std::uint32_t> own;  // deepest first
@@ -169,6 +173,37 @@ void PrefixCatalogue::remove(FileId id) {
   prune(own.front());
   files_.erase(found);
   ++version_;
+}
+
+void PrefixCatalogue::watch(CatalogueWatcher* watcher) {
+  watcher_ = watcher;
+  for (const auto& [id, file] : files_)
+    if (file.readable) tell(&CatalogueWatcher::readable, id);
+}
+
+// Tells of the file's own blocks: those that an older file holds, too, are told with that one.
+void PrefixCatalogue::tell(Tell what, FileId id) const {
+  if (watcher_ == nullptr) return;
+  const File& file = files_.at(id);
+  std::vector<std::uint32_t> path;  // from the last block to the root
+  for (std::uint32_t b = file.last_block; b != none; b = parent_of(b)) path.push_back(b);
+  const std::string& scope = blocks_[path.back()].scope->first;
+  path.pop_back();
+  std::ranges::reverse(path);
+  std::vector<TokenId> tokens;
+  int first = -1;  // of a run of its own blocks
+  const auto end_run = [&](std::size_t end) {
+    if (first >= 0) (watcher_->*what)(scope, std::span(tokens).first(end * kBlockTokens), std::exchange(first, -1));
+  };
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const Block& block = blocks_[path[i]];
+    const auto& own = block.place->first.tokens;
+    if (std::ranges::any_of(own, [](TokenId token) { return token < 0; })) return end_run(i);  // of a state or a window
+    if (block.file != id) end_run(i);
+    if (block.file == id && first < 0) first = static_cast<int>(i);
+    tokens.insert(tokens.end(), own.begin(), own.end());
+  }
+  end_run(path.size());
 }
 
 // Forgets a block, and then its ancestors, that are neither held nor on the way to one that is.

@@ -33,6 +33,16 @@ namespace espalier {
 
 using FileId = std::uint64_t;  // never used twice
 
+// Told of every block of text that can be read from now on, and that cannot any more; blocks of states and windows are
+// left out.
+class CatalogueWatcher {
+ public:
+  virtual ~CatalogueWatcher() = default;
+  // Blocks from `first_block` to the end of `tokens`.
+  virtual void readable(std::string_view scope, std::span<const TokenId> tokens, int first_block) = 0;
+  virtual void gone(std::string_view scope, std::span<const TokenId> tokens, int first_block) = 0;
+};
+
 // Finds the files that hold the blocks of a sequence, and the file that is to go next.
 class PrefixCatalogue {
  public:
@@ -71,6 +81,7 @@ class PrefixCatalogue {
   void finished(FileId file, std::uint64_t header_bytes, std::vector<std::uint64_t> checksums);  // it is readable now
   void remove(FileId file);
   void clear();
+  void watch(CatalogueWatcher* watcher);  // it is told of all that can be read already; nobody is told of clear()
 
   const File* file(FileId id) const;
   void use(FileId file);
@@ -114,6 +125,8 @@ class PrefixCatalogue {
 
   template <class Visit>
   void walk(std::string_view scope, std::span<const TokenId> tokens, Visit&& visit) const;
+  using Tell = void (CatalogueWatcher::*)(std::string_view, std::span<const TokenId>, int);
+  void tell(Tell what, FileId id) const;
   std::uint32_t root_of(std::string_view scope);
   std::uint32_t child(std::uint32_t parent, std::span<const TokenId> tokens, int block) const;
   std::uint32_t new_block();
@@ -130,6 +143,7 @@ class PrefixCatalogue {
   std::set<Age> by_age_;  // the evictable files
   FileId last_id_ = 0;
   std::uint64_t clock_ = 0, bytes_ = 0, version_ = 0;
+  CatalogueWatcher* watcher_ = nullptr;
 };
 
 }  // namespace espalier

@@ -160,6 +160,16 @@ class EvictionObserver {
   virtual void evicting_windows(const RadixTree& /*tree*/, NodeHandle /*node*/, int /*begin*/, int /*end*/) {}
 };
 
+// Told of every run of tokens that comes and goes.
+class TreeWatcher {
+ public:
+  virtual ~TreeWatcher() = default;
+  // Positions [begin, end) of the node's sequence are held now; they end with the node.
+  virtual void inserted(const RadixTree& tree, NodeHandle node, int begin, int end) = 0;
+  // They are about to go; likewise.
+  virtual void leaving(const RadixTree& tree, NodeHandle node, int begin, int end) = 0;
+};
+
 // The prefixes that are held, by scope and tokens; owns their slots, and evicts the unpinned.
 class RadixTree : private TreeNodes {
  public:
@@ -225,6 +235,7 @@ class RadixTree : private TreeNodes {
   ExtentList extents(NodeHandle handle) const;  // of the node alone; empty when stale
 
   void observe(EvictionObserver* observer) { snapshots_.observe(observer_ = observer); }
+  void watch(TreeWatcher* watcher) { watcher_ = watcher; }
   void window_slots_came() { ++version_; }  // what it holds has more of them than before
   TreeStatistics statistics() const;
   int held_tokens() const { return static_cast<int>(evictable_ + protected_); }
@@ -253,6 +264,7 @@ class RadixTree : private TreeNodes {
   TreeSnapshots snapshots_;
   std::unique_ptr<EvictionPolicy> policy_;
   EvictionObserver* observer_ = nullptr;
+  TreeWatcher* watcher_ = nullptr;
 
   EvictionHeap leaves_;  // exactly the unprotected leaves
   RecentSet ghosts_;     // edges evicted not long ago

@@ -63,6 +63,21 @@ class DraftedOrNot : public ::testing::TestWithParam<std::tuple<const char*, con
   std::uint64_t retractions = 0;
 };
 
+// What a request predicts gives drafts where the engine makes none itself.
+TEST_P(DraftedOrNot, FromWhatRequestsPredict) {
+  auto requests = forty_requests(target.vocabulary);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prediction = plain[i][0].tokens;
+    if (i % 3 == 1) requests[i].prediction.erase(requests[i].prediction.begin());
+    if (i % 3 == 2) requests[i].prediction.clear();
+  }
+  CoreHarness harness(target, drafting(DraftSource::none), 8192, type());
+  for (auto& fields : requests) harness.add(fields);
+  harness.run();
+  EXPECT_EQ(harness.answers, plain);
+  EXPECT_GT(harness.metrics.accepted_tokens.value(), 0u);
+}
+
 // The same requests twice over, so that the second time the tree and the finished texts know what follows.
 TEST_P(DraftedOrNot, FromTexts) {
   for (DraftSource source : {DraftSource::ngram, DraftSource::tree}) {

@@ -130,6 +130,14 @@ void SequenceMemory::clear() {
     disk_->clear();
   else
     tree_.evict_all();
+  if (events_ && tree_.held_tokens() == 0) events_->cleared();
+}
+
+CacheEvents& SequenceMemory::watch() {
+  events_ = std::make_unique<CacheEvents>();
+  tree_.watch(events_.get());
+  if (disk_) disk_->tier().watch(*events_);
+  return *events_;
 }
 
 void SequenceMemory::report(EngineStatus& status) const {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cache/disk/disk_prefixes.h"
+#include "cache/events/cache_events.h"
 #include "cache/tree/radix_tree.h"
 #include "engine/engine_metrics.h"
 #include "engine/memory/pins.h"
@@ -54,6 +55,9 @@ class SequenceMemory {
   // For guesses, before it is known how far the chunk will reach; what is left over goes back with what was refused.
   bool take_slots_to_guess(Sequence& sequence, int length);
 
+  CacheEvents& watch();  // collects from now on what the cache takes in and lets go of
+  CacheEvents* events() { return events_.get(); }  // null: nobody watches
+
   void clear();  // all but what runs
   void report(EngineStatus& status) const;
   Result<> check() const;
@@ -69,6 +73,7 @@ class SequenceMemory {
   const SequenceLists& sequences_;
   const ExpectedDemand& demand_;
   EngineMetrics& metrics_;
+  std::unique_ptr<CacheEvents> events_;        // outlives what it watches
   std::unique_ptr<WindowSlots> window_slots_;  // null: all lies in one space
   SlotAllocator allocator_;                    // this and the next outlive the tree
   StateCells state_cells_;

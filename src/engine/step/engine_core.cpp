@@ -142,6 +142,16 @@ bool EngineCore::flush_cache() {
   return true;
 }
 
+void EngineCore::watch_cache(CacheEventSink sink) {
+  cache_events_ = std::move(sink);
+  memory_.watch();
+}
+
+void EngineCore::tell_cache_events() {
+  CacheEvents* events = memory_.events();
+  if (events != nullptr && !events->empty()) cache_events_(events->take());
+}
+
 Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   if (!options_.radix_cache)
     return bad_request("nothing can be pinned: the prefix cache is off", "disable_radix_cache");

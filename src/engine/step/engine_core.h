@@ -48,6 +48,9 @@ class EngineCore {
 
   bool idle() const { return sequences_.empty(); }
   bool flush_cache();  // false while something runs or waits
+  using CacheEventSink = std::function<void(std::vector<CacheEvent>)>;
+  void watch_cache(CacheEventSink sink);
+  void tell_cache_events();  // what happened since the last call, if anything did
   Result<PinInfo> pin(const PinWish& wish);
   Pins& pins() { return memory_.pins(); }
   Sequence::Clock::time_point now() const { return now_(); }
@@ -98,6 +101,7 @@ class EngineCore {
   RowChoice rows_;
   Compaction compaction_;
   StepMeter meter_;
+  CacheEventSink cache_events_;
   bool any_deadline_ = false;  // some request has brought one
   std::uint64_t arrivals_ = 0;
 };
