@@ -174,7 +174,7 @@ class CacheEvents(unittest.TestCase):
 
     def test_a_config_that_cannot_work_stops_the_start(self):
         for bad, word in (("[]", "JSON object"), ('{"publisher":"kafka"}', "publisher"), ('{"endpont":""}', "endpont"),
-                          ('{"endpoint":"tcp://*:70000"}', "tcp://*:70000"), ('{"buffer_steps":0}', "buffer_steps")):
+                          ('{"endpoint":"none://*:1"}', "none://*:1"), ('{"buffer_steps":0}', "buffer_steps")):
             server = Server("--kv-events-config", bad, wait=False)
             self.assertNotEqual(server.process.wait(20), 0)
             self.assertIn(word, server.text())
