@@ -127,7 +127,8 @@ struct PinWish {      // a prefix that is to stay in memory
   std::string id;     // its name; empty: one is made up
   std::string scope;  // as in RequestFields
   std::vector<TokenId> tokens;
-  double seconds = 0;  // for how long; 0 = until it is released
+  double seconds = 0;      // for how long; 0 = until it is released
+  bool automatic = false;  // by a request that is to find it again: renewed where it exists; the oldest of these make room
 };
 // A pinned prefix as the engine lists it.
 struct PinInfo {
@@ -165,6 +166,7 @@ class Engine {
   // Keeps in memory what the cache has of a prefix: all of it when a request has just computed it. A pin is given up,
   // the oldest first, only when a request could not run otherwise. Fails: engine/memory/pins.h.
   Result<PinInfo> pin(PinWish wish);
+  void pin_soon(PinWish wish);          // the same without waiting; what fails is not told
   Result<> unpin(std::string_view id);  // not_found
   std::vector<PinInfo> pins() const;    // oldest first
   // From now on `sink` is told of what the cache takes in and lets go of, on the engine thread, between two steps. First

@@ -423,6 +423,10 @@ Result<PinInfo> Engine::pin(PinWish wish) {
       [wish = std::move(wish)](EngineCore& core) { return core.pin(wish); });
 }
 
+void Engine::pin_soon(PinWish wish) {
+  impl_->inbox->put(Command([wish = std::move(wish)](EngineCore& core) { static_cast<void>(core.pin(wish)); }));
+}
+
 Result<> Engine::unpin(std::string_view id) {
   const bool known =
       impl_->on_engine_thread<bool>([name = std::string(id)](EngineCore& core) { return core.pins().release(name); });

@@ -65,7 +65,7 @@ def without_ids(message):
     message.pop("id")
     for block in message["content"]:
         block.pop("id", None)
-    for name in ("input_tokens", "cache_read_input_tokens"):  # the second time the cache has the prompt
+    for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"):  # the second time the cache has the prompt
         message["usage"].pop(name)
     return message
 
@@ -92,7 +92,39 @@ class Messages(unittest.TestCase):
             self.assertEqual(without_ids(streamed), without_ids(whole.json))
             usage = whole.json["usage"]
             counted = self.ask("/v1/messages/count_tokens", **more).json["input_tokens"]
-            self.assertEqual(usage["input_tokens"] + usage["cache_read_input_tokens"], counted)
+            parts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+            self.assertEqual(sum(usage[part] for part in parts), counted)
+
+    def test_marked_prefixes_are_pinned_and_told_in_usage(self):
+        mark = {"cache_control": {"type": "ephemeral"}}
+        system = [{"type": "text", "text": "A long rule. " * 12, "cache_control": {"type": "ephemeral", "ttl": "1h"}},
+                  {"type": "text", "text": "A short one."}]
+        words = [{"type": "text", "text": "Read this: " + "word " * 30, **mark}, {"type": "text", "text": "Now answer."}]
+        more = {"system": system, "messages": [{"role": "user", "content": words}]}
+        headers = {"x-api-key": "k"}
+        pins = lambda: {pin["id"]: pin for pin in self.server.get("/v1/cache/pins", headers=headers).json["data"]}
+        before = pins()
+        usage = self.ask(**more).json["usage"]
+        self.assertGreater(usage["cache_creation_input_tokens"], usage["input_tokens"])
+        self.assertEqual(usage["cache_creation"], {"ephemeral_5m_input_tokens": usage["cache_creation_input_tokens"],
+                                                   "ephemeral_1h_input_tokens": 0})
+        made = [pin for id, pin in pins().items() if id not in before]
+        self.assertTrue(all(pin["id"].startswith("cache-control-") for pin in made))
+        lengths = sorted((pin["tokens"], round(pin["seconds_left"])) for pin in made)
+        self.assertEqual(len(lengths), 2)
+        self.assertLess(lengths[0][0], lengths[1][0])
+        self.assertTrue(3500 < lengths[0][1] <= 3600 and 250 < lengths[1][1] <= 300, lengths)
+        self.assertEqual(lengths[1][0], usage["cache_creation_input_tokens"] + usage["cache_read_input_tokens"])
+        again = self.ask(**more).json["usage"]
+        self.assertEqual(again["cache_creation_input_tokens"], 0)
+        self.assertGreaterEqual(again["cache_read_input_tokens"], lengths[1][0])
+        self.assertEqual(len(pins()), len(before) + 2)  # renewed
+        for bad, word in (({"type": "long"}, "type"), ({"type": "ephemeral", "ttl": "2h"}, "ttl")):
+            reply = self.ask(messages=[{"role": "user", "content": [{"type": "text", "text": "a", "cache_control": bad}]}])
+            self.assertEqual(reply.status, 400)
+            self.assertIn("messages[0].content[0].cache_control." + word, reply.json["error"]["message"])
+        five = [{"type": "text", "text": "a", **mark}] * 5
+        self.assertEqual(self.ask(messages=[{"role": "user", "content": five}]).status, 400)
 
     def test_a_stop_sequence_is_named(self):
         text = self.ask().json["content"][0]["text"]

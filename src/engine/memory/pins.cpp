@@ -10,10 +10,12 @@ namespace espalier {
 Result<PinInfo> Pins::hold(const PinWish& wish, Match match, Time now) {
   drop_expired(now);
   const auto taken = [&](const std::string& id) { return std::ranges::find(pins_, id, &Pin::id) != pins_.end(); };
-  Pin pin{wish.id, std::move(match.pin), std::nullopt, std::move(match.state)};
+  Pin pin{wish.id, std::move(match.pin), std::nullopt, wish.automatic, std::move(match.state)};
+  if (wish.automatic) release(wish.id);
   while (pin.id.empty() || (wish.id.empty() && taken(pin.id))) pin.id = fmt::format("pin-{}", ++made_);
   if (taken(pin.id))
     return bad_request(fmt::format("the pin {} exists; release it, or take another name", pin.id), "id");
+  while (wish.automatic && tokens_with(pin.prefix) > most_tokens_ && drop_oldest_automatic()) continue;
   if (const int all = tokens_with(pin.prefix); all > most_tokens_)
     return Error{
         Error::Kind::busy,
@@ -37,6 +39,13 @@ Result<PinInfo> Pins::hold(const PinWish& wish, Match match, Time now) {
 
 bool Pins::release(std::string_view id) {
   return std::erase_if(pins_, [&](const Pin& pin) { return pin.id == id; }) > 0;
+}
+
+bool Pins::drop_oldest_automatic() {
+  const auto oldest = std::ranges::find(pins_, true, &Pin::automatic);
+  if (oldest == pins_.end()) return false;
+  pins_.erase(oldest);
+  return true;
 }
 
 bool Pins::give_up_oldest() {

@@ -50,8 +50,10 @@ class Pins {
     std::string id;
     PinnedPrefix prefix;
     std::optional<Time> until;
+    bool automatic = false;
     StateCell state;  // the last one in the prefix, where the model keeps one
   };
+  bool drop_oldest_automatic();
   int tokens_with(const PinnedPrefix& another) const;
   int states_with(const StateCell& another) const;
   static PinInfo info(const Pin& pin, Time now);

@@ -1,5 +1,11 @@
 // POST /v1/messages and /v1/messages/count_tokens: Anthropic's dialect.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/fingerprint.h"
 #include "server/answer/treatment.h"
+#include "server/anthropic/cache_marks.h"
 #include "server/anthropic/messages_body.h"
 #include "server/anthropic/messages_reply.h"
 #include "server/fields/request_names.h"
@@ -17,6 +23,70 @@ Result<MessagesBody> read_body(Call& call, const char* route, bool counts) {
   return body;
 }
 
+// A prefix of the prompt that a mark asks to keep.
+struct MarkedPrefix {
+  std::size_t tokens = 0;
+  int seconds = 0;
+};
+
+// How much of the prompt is the same without what stands behind the mark.
+Result<MarkedPrefix> marked_prefix(const Call& call, const CacheMark& mark, std::span<const TokenId> prompt) {
+  if (mark.whole) return MarkedPrefix{prompt.size(), mark.seconds};
+  ESP_TRY(ChatPrompt cut, messages_prompt(body_up_to(call.body, mark), call.service.options));
+  cut.add_generation_prompt = false;
+  const auto ids = encode_chat(*call.model, cut, call.service.options);
+  if (!ids.ok()) return MarkedPrefix{0, mark.seconds};  // the template takes no such beginning alone
+  const auto same = std::ranges::mismatch(prompt, *ids).in1 - prompt.begin();
+  return MarkedPrefix{static_cast<std::size_t>(same), mark.seconds};
+}
+
+// The longest prefix of each length of time, the shortest first.
+Result<std::vector<MarkedPrefix>> marked_prefixes(const Call& call, std::span<const TokenId> prompt) {
+  ESP_TRY(const std::vector<CacheMark> marks, read_cache_marks(call.body));
+  std::vector<MarkedPrefix> prefixes;
+  for (auto mark = marks.rbegin(); mark != marks.rend(); ++mark) {
+    const auto known = [&](const MarkedPrefix& prefix) { return prefix.seconds >= mark->seconds; };
+    if (std::ranges::any_of(prefixes, known)) continue;
+    ESP_TRY(const MarkedPrefix prefix, marked_prefix(call, *mark, prompt));
+    if (prefix.tokens > 0) prefixes.insert(prefixes.begin(), prefix);
+  }
+  return prefixes;
+}
+
+// Pins what the marks name, as soon as the prompt is computed.
+class MarkPins final : public RequestObserver {
+ public:
+  MarkPins(std::shared_ptr<ServedModel> model, std::vector<PinWish> wishes)
+      : model_(std::move(model)), wishes_(std::move(wishes)) {}
+  void token(int, TokenId) override {
+    for (PinWish& wish : std::exchange(wishes_, {})) model_->engine->pin_soon(std::move(wish));
+  }
+  Result<> ended() override { return success(); }
+
+ private:
+  const std::shared_ptr<ServedModel> model_;
+  std::vector<PinWish> wishes_;
+};
+
+std::unique_ptr<RequestObserver> pins_of(const Call& call, const Request& request,
+                                         const std::vector<MarkedPrefix>& prefixes) {
+  std::vector<PinWish> wishes;
+  for (const MarkedPrefix& prefix : prefixes) {
+    PinWish wish;
+    const auto tokens = std::span(request.prompt()).first(prefix.tokens);
+    Fingerprint name;  // the same prefix has the same pin
+    name.add(std::string_view(request.fields().scope));
+    name.add(std::as_bytes(tokens));
+    wish.id = fmt::format("cache-control-{}", name.text());
+    wish.scope = request.fields().scope;
+    wish.tokens.assign(tokens.begin(), tokens.end());
+    wish.seconds = prefix.seconds;
+    wish.automatic = true;
+    wishes.push_back(std::move(wish));
+  }
+  return wishes.empty() ? nullptr : std::make_unique<MarkPins>(call.model, std::move(wishes));
+}
+
 Result<Generation> messages(Call& call) {
   ESP_TRY(MessagesBody body, read_body(call, "/v1/messages", false));
   RequestFields fields = treatment(call, body, call.http.id);
@@ -25,7 +95,12 @@ Result<Generation> messages(Call& call) {
   ESP_TRY(ChatReading reading, begin_chat_turn(call, body.turn, constraint, fields));
   ESP_TRY(Request request, make_request(std::move(fields), call.model->limits(), chat_names("messages", "max_tokens")));
 
+  ESP_TRY(const std::vector<MarkedPrefix> marked, marked_prefixes(call, request.prompt()));
   MessagesReplyOptions reply;
+  if (!marked.empty()) {
+    reply.marked_tokens = static_cast<int>(marked.back().tokens);
+    reply.marked_long = marked.back().seconds > 300;
+  }
   reply.id = "msg_" + call.http.id;
   reply.model = call.model->name();
   reply.stream = body.stream;
@@ -37,6 +112,7 @@ Result<Generation> messages(Call& call) {
   generation.headers = std::move(reading.headers);
   generation.dialect = Dialect::anthropic;
   generation.stream = body.stream;
+  generation.observer = pins_of(call, request, marked);
   generation.reply = std::make_unique<MessagesReply>(std::move(reply));
   generation.requests.push_back(std::move(request));
   return generation;

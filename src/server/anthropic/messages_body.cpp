@@ -14,7 +14,7 @@ constexpr std::string_view kNames[] = {"model",          "max_tokens",   "messag
                                        "stop_sequences", "stream",       "temperature", "top_p",
                                        "top_k",          "tools",        "tool_choice", "thinking",
                                        "metadata",       "service_tier", "container",   "context_management",
-                                       "output_config",  "mcp_servers"};
+                                       "output_config",  "mcp_servers",  "cache_control"};
 
 Error not_served(const std::string& place, std::string_view type) {
   return bad_request(fmt::format("{}.type is {}, but this server reads text, tool_use, tool_result and thinking only",
@@ -243,6 +243,19 @@ std::vector<std::string> unknown_messages_fields(const Json& body) {
   return unknown;
 }
 
+Result<ChatPrompt> messages_prompt(const Json& body, const ServerOptions& options) {
+  Json chat = Json::object();
+  ESP_TRY(chat["messages"], read_conversation(body));
+  ESP_CHECK(read_tools(body, chat));
+  ESP_CHECK(read_tool_choice(body, chat));
+  ESP_CHECK(read_thinking(body, chat));
+  // A last turn of the assistant is the beginning of the answer.
+  if (!chat["messages"].empty() && chat["messages"].back()["role"] == "assistant" &&
+      !chat["messages"].back().contains("tool_calls"))
+    chat["continue_final_message"] = true;
+  return parse_chat_prompt(chat, options);
+}
+
 Result<MessagesBody> parse_messages(const Json& body, const ServerOptions& options, const SamplingParams& defaults,
                                     bool counts) {
   MessagesBody out;
@@ -256,16 +269,7 @@ Result<MessagesBody> parse_messages(const Json& body, const ServerOptions& optio
     ESP_TRY(const auto user, find_string(*metadata, {"user_id", "metadata"}));
     out.user = user.value_or("").substr(0, 256);
   }
-  Json chat = Json::object();
-  ESP_TRY(chat["messages"], read_conversation(body));
-  ESP_CHECK(read_tools(body, chat));
-  ESP_CHECK(read_tool_choice(body, chat));
-  ESP_CHECK(read_thinking(body, chat));
-  // A last turn of the assistant is the beginning of the answer.
-  if (!chat["messages"].empty() && chat["messages"].back()["role"] == "assistant" &&
-      !chat["messages"].back().contains("tool_calls"))
-    chat["continue_final_message"] = true;
-  ESP_TRY(out.turn.prompt, parse_chat_prompt(chat, options));
+  ESP_TRY(out.turn.prompt, messages_prompt(body, options));
   return out;
 }
 

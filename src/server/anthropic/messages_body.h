@@ -33,6 +33,8 @@ struct MessagesBody {
 // `defaults`: what a body that says nothing gets. `counts`: nothing is generated, so max_tokens may be missing.
 Result<MessagesBody> parse_messages(const Json& body, const ServerOptions& options, const SamplingParams& defaults,
                                     bool counts);
+// The conversation of such a body alone.
+Result<ChatPrompt> messages_prompt(const Json& body, const ServerOptions& options);
 std::vector<std::string> unknown_messages_fields(const Json& body);
 
 }  // namespace espalier::server

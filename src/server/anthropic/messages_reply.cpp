@@ -144,8 +144,12 @@ void MessagesReply::write_stop(JsonWriter& json) const {
 void MessagesReply::write_usage(JsonWriter& json, bool whole) const {
   json.key("usage").open('{');
   if (whole) {
-    json.field("input_tokens", options_.prompt_tokens - cached_).field("cache_creation_input_tokens", 0);
-    json.field("cache_read_input_tokens", cached_);
+    const int created = std::max(0, options_.marked_tokens - cached_);
+    json.field("input_tokens", options_.prompt_tokens - cached_ - created);
+    json.field("cache_creation_input_tokens", created).field("cache_read_input_tokens", cached_);
+    json.key("cache_creation").open('{');
+    json.field("ephemeral_5m_input_tokens", options_.marked_long ? 0 : created);
+    json.field("ephemeral_1h_input_tokens", options_.marked_long ? created : 0).close('}');
   }
   json.field("output_tokens", tokens_).close('}');
 }
