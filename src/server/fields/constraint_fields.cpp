@@ -332,7 +332,7 @@ Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fie
   }
   Error error = std::move(compiled).error();
   const bool too_large = error.kind == Error::Kind::too_large;  // whatever the time
-  if (!call.may_be_slow && error.code == "grammar_too_complex" && !too_large) error.code = kSlowCompile;
+  if (!call.may_be_slow && error.code == "grammar_too_complex" && !too_large) return call.run_again_slowly();
   error.message = fmt::format("{}: {}", asked.place, error.message);
   error.field = asked.place;
   return error;

@@ -47,9 +47,8 @@ Result<> round_numbers_outside_constraints(Json& body);
 // Of a body that was read and is not read again (Call::may_be_slow): the texts of its schemas, which are large.
 void forget_schemas(Call& call);
 
-// A constraint that takes longer to compile is left to the slow pool: Error code kSlowCompile.
+// A constraint that takes longer to compile is left to the slow pool (Call::run_again_slowly).
 inline constexpr std::chrono::milliseconds kQuickCompile{25};
-inline constexpr std::string_view kSlowCompile = "slow_compile";
 
 // Sets the grammar. The constraint's text goes to who compiles it, and need not be kept beside it.
 Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fields);

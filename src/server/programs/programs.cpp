@@ -33,8 +33,7 @@ Result<> run_program(Call& call, net::HttpRequest& request, net::Responder& resp
   ESP_CHECK(call.model->check_name(body.model));
   ESP_TRY(const auto host, service.programs.open(call.model));
   ESP_TRY(const ProgramCost cost, check_program(body, *host.format, call.model->limits(), service.options));
-  if (cost.nodes > kQuickNodes && !call.may_be_slow)
-    return Error{Error::Kind::busy, "it takes a while to begin", {}, std::string(kSlowCompile)};
+  if (cost.nodes > kQuickNodes && !call.may_be_slow) return call.run_again_slowly();
   program.nodes = std::make_shared<lang::TextBudget>(cost.bytes, service.program_texts);
   program.texts = std::make_shared<lang::TextBudget>(kMostProgramBytes, service.program_texts);
   ESP_CHECK(program.nodes->take(static_cast<std::size_t>(cost.bytes)));

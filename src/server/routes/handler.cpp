@@ -90,6 +90,7 @@ Error too_many() {
 template <class Use>
 Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
   call.may_be_slow = true;
+  call.again_slowly = false;
   auto kept = std::make_shared<Call>(std::move(call));
   const auto submitted = std::chrono::steady_clock::now();
   const bool taken = service.slow.submit([&service, dialect, use, job, kept, submitted](const CancelFlag&) {
@@ -116,8 +117,7 @@ net::RequestHandler on_background_pool(Service& service, Dialect dialect, BodyUs
       answered(service, *job, dialect, [&]() -> Result<> {
         ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
         auto done = use(call, *job);
-        const bool slow = !done && done.error().code == kSlowCompile;
-        return slow ? again_slowly(service, dialect, use, job, std::move(call)) : done;
+        return call.again_slowly ? again_slowly(service, dialect, use, job, std::move(call)) : done;
       });
       if (size >= kGiveBackBytes) give_back_free_memory();
     });

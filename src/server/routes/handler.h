@@ -26,6 +26,14 @@ struct Call {
   bool may_be_slow = false;  // in the slow pool: work may take seconds
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // with its whole body
   std::chrono::steady_clock::duration waited{0};                                     // in queues, since then
+
+  // Work that would hold up others here: the route's function gives this Error back at once, which nobody is told, and
+  // is called again in the slow pool. Requires: !may_be_slow.
+  Error run_again_slowly() const {
+    again_slowly = true;
+    return {Error::Kind::busy, "this takes a while", {}, {}};
+  }
+  mutable bool again_slowly = false;  // run_again_slowly() was called
 };
 
 // The answer of a route that makes no tokens.
