@@ -6,7 +6,7 @@
 
 #include "lang/chat/turns.h"
 #include "lang/execute/stream_executor.h"
-#include "text/reasoning.h"
+#include "text/answer/answer_parser.h"
 
 namespace espalier::lang {
 namespace {
@@ -117,14 +117,16 @@ Progress NodeSteps::take(const node::ScopeEnd& scope) {
 }
 
 Progress NodeSteps::take(const ReasoningSplit& end) {
-  const auto marks = reasoning_marks(end.model_type, "model_type");
-  if (!marks.ok()) return state_.taken(marks.error());
+  const auto format = thinking_format(end.model_type, "model_type");
+  if (!format.ok()) return state_.taken(format.error());
+  AnswerOptions reading;
+  reading.thinking = *format;
   StateLock lock(state_.mutex_);
   std::string answers;
   for (const std::string& name : end.names) {
     const Value* whole = state_.variables_.current(name);
-    const Reasoned split = split_reasoning(whole != nullptr ? whole->text() : "", *marks);
-    const std::string answer = without_blanks_around(split.answer);
+    const Answer split = parse_answer(whole != nullptr ? whole->text() : "", reading);
+    const std::string answer = without_blanks_around(split.content);
     lock.unlock();
     if (!state_.afford(split.thinking.size() + 2 * answer.size())) return Progress::done;
     lock.lock();

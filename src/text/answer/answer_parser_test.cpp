@@ -4,7 +4,6 @@
 
 #include "text/answer/fixtures/answer_cuts.h"
 #include "text/answer/fixtures/answer_fixtures.h"
-#include "text/reasoning.h"
 
 namespace espalier::answer_parser_test {
 namespace {
@@ -96,21 +95,6 @@ TEST(AnswerParser, TakesCallsOfUnknownToolsAsTextWhereAsked) {
 TEST(AnswerParser, KeepsBlanksOfTextWithoutCalls) {
   for (const std::string text : {"  a\n\n b \n", " \n", "", std::string(10'000, ' ').c_str()})
     EXPECT_EQ(parse_answer(text, options_of("hermes")), (Answer{"", text, {}}));
-}
-
-// The splitter that knows thinking alone says the same.
-TEST(AnswerParser, DividesThinkingAsTheSplitterDoes) {
-  std::mt19937_64 random(testing::seed());
-  for (const std::string_view name : {"deepseek-r1", "deepseek-v3", "kimi", "mistral", "qwen3-thinking"}) {
-    const ReasoningMarks marks = reasoning_marks(name, "").value();
-    const std::vector<std::string_view> words = {marks.begin, marks.end, "a", " ", "\n", "<", "thi", "[", "</", "◁"};
-    for (int round = 0; round < 300; ++round) {
-      std::string text;
-      for (std::size_t i = random() % 12; i > 0; --i) text += words[random() % words.size()];
-      const Reasoned split = split_reasoning(text, marks);
-      ASSERT_EQ(parse_answer(text, options_of("", name)), (Answer{split.thinking, split.answer, {}})) << text;
-    }
-  }
 }
 
 // Marks, halves of marks and JSON in any order: the same however it is cut, and no text is lost where there is no call.
