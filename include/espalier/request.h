@@ -31,8 +31,9 @@ struct LogprobFields {
 
 // A section at the start of an output in which a model thinks: its marks, as texts, and how long it may be.
 struct Thinking {
-  std::vector<std::string> begins = {};  // it begins with one of them, or there is none; empty: the output begins within it
-  std::vector<TokenId> begin = {};       // one of them, which a constraint lets through; empty: it lets none through
+  std::vector<std::string> begins =
+      {};                           // it begins with one of them, or there is none; empty: the output begins within it
+  std::vector<TokenId> begin = {};  // one of them, which a constraint lets through; empty: it lets none through
   std::vector<std::string> ends = {};    // one or more
   std::vector<std::string> leaves = {};  // likewise, but the constraint does not begin there: calls of tools
   std::optional<int> budget = {};        // tokens that it may have; behind them comes `close`
@@ -49,7 +50,7 @@ struct RequestFields {
   std::string constraint_place;  // the caller's name for it, in errors of limits that it meets while text is generated
   std::optional<Thinking> thinking;  // what the constraint leaves alone, and its budget; needs the model's tokenizer
   std::shared_ptr<const std::vector<TokenId>>
-      shown_special;          // special tokens that are in the text though others are not
+      shown_special;                // special tokens that are in the text though others are not
   std::vector<TokenId> prediction;  // a text that much of the output may repeat: its tokens are guesses
   bool json_closing = false;  // an output that ends for its length gets a shortest text that completes it, beyond it
   LogprobFields logprobs;

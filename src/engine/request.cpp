@@ -52,7 +52,8 @@ Result<> check_logprobs(const LogprobFields& logprobs, int prompt, const ModelLi
 
 Result<> check_thinking(const std::optional<Thinking>& thinking, const ModelLimits& limits) {
   if (!thinking) return success();
-  if (!limits.has_tokenizer) return bad_request("thinking is told by its texts: the model has no tokenizer", "thinking");
+  if (!limits.has_tokenizer)
+    return bad_request("thinking is told by its texts: the model has no tokenizer", "thinking");
   if (thinking->ends.empty()) return bad_request("thinking has no mark of its end", "thinking");
   for (const auto* marks : {&thinking->begins, &thinking->ends, &thinking->leaves})
     if (std::ranges::any_of(*marks, [](const std::string& mark) { return mark.empty(); }))
@@ -85,7 +86,8 @@ Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   ESP_CHECK(check_logprobs(fields.logprobs, static_cast<int>(fields.prompt.size()), limits));
   ESP_CHECK(check_thinking(fields.thinking, limits));
   for (const TokenId id : fields.prediction)
-    if (id < 0 || id >= limits.vocabulary) return bad_request("a predicted token is outside the vocabulary", "prediction");
+    if (id < 0 || id >= limits.vocabulary)
+      return bad_request("a predicted token is outside the vocabulary", "prediction");
   const SamplingParams& sampling = fields.sampling;
   if (!sampling.stop.empty() && !limits.has_tokenizer)
     return bad_request("stop strings need a tokenizer, and this model has none; use stop_token_ids", "stop");

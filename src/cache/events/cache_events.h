@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cache/disk/prefix_catalogue.h"
-#include "espalier/cache_event.h"
 #include "cache/tree/radix_tree.h"
+#include "espalier/cache_event.h"
 
 namespace espalier {
 

@@ -67,7 +67,8 @@ Result<bool> ConstrainedText::follow(TokenId token, std::span<const TokenId> out
     seen = {token, next, std::nullopt};
   }
   state_ = seen->state;
-  if (state_ == grammar::Automaton::dead || thinking_) return state_ != grammar::Automaton::dead || static_cast<bool>(thinking_);
+  if (state_ == grammar::Automaton::dead || thinking_)
+    return state_ != grammar::Automaton::dead || static_cast<bool>(thinking_);
   if (!forced().empty()) ++taken_;
   if (!forced().empty() || ends_) return true;
   if (seen->forced)

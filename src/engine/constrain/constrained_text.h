@@ -37,7 +37,9 @@ class ConstrainedText {
   grammar::State state() const { return state_; }
   bool busy() const { return holds() && grammar_->busy(); }  // advance() and along() would wait
   bool holds() const { return grammar_ != nullptr && thinking_.at() != ThinkingSection::At::inside; }
-  std::span<const TokenId> forced() const { return thinking_ ? thinking_.forced() : std::span(forced_).subspan(taken_); }
+  std::span<const TokenId> forced() const {
+    return thinking_ ? thinking_.forced() : std::span(forced_).subspan(taken_);
+  }
   // What the grammar has to do with, of all output.
   std::span<const TokenId> own(std::span<const TokenId> output) const {
     return output.subspan(std::min(begins_, output.size()));

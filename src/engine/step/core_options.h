@@ -30,8 +30,8 @@ struct CoreOptions {
   CompactionLimits compaction;
   std::vector<TokenId> end_tokens;
   const Tokenizer* tokenizer = nullptr;  // for the marks of thinking; outlives the core; null: the model has none
-  bool jump_forward = true;  // text that a constraint forces is appended at once
-  int state_cells = 0;       // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none
+  bool jump_forward = true;              // text that a constraint forces is appended at once
+  int state_cells = 0;  // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none
   RopeLengths rope_lengths;
   int window_slots = 0;    // of a model that reads some layers through a window; 0 = all lies in one space
   WindowRule window = {};  // what a row reads of these layers

@@ -77,7 +77,8 @@ Thinking harmony_thinking(const Tokenizer& tokenizer) {
   Thinking thinking;
   thinking.ends = {"<|channel|>final<|message|>"};
   thinking.leaves = {"<|channel|>commentary"};
-  thinking.close = encoded(&tokenizer, "<|end|><|start|>assistant<|channel|>final<|message|>").value_or(std::vector<TokenId>());
+  thinking.close =
+      encoded(&tokenizer, "<|end|><|start|>assistant<|channel|>final<|message|>").value_or(std::vector<TokenId>());
   return thinking;
 }
 

@@ -25,8 +25,8 @@ namespace espalier::server {
 // How an output is divided, and what a constraint on it leaves alone.
 struct AnswerPlan {
   AnswerOptions reading;
-  std::optional<Thinking> thinking;  // of the output; nothing: there is none, or nobody knows
-  bool leaves_thinking = false;      // a constraint does
+  std::optional<Thinking> thinking;                           // of the output; nothing: there is none, or nobody knows
+  bool leaves_thinking = false;                               // a constraint does
   std::shared_ptr<const std::vector<TokenId>> shown_special;  // marks that are special tokens
 };
 

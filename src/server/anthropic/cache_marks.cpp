@@ -45,7 +45,8 @@ Result<std::vector<CacheMark>> read_cache_marks(const Json& body) {
   std::vector<CacheMark> marks;
   using Part = CacheMark::Part;
   if (const Json* tools = find_field(body, "tools")) ESP_CHECK(read_marks(*tools, "tools", {0, Part::tools}, marks));
-  if (const Json* system = find_field(body, "system")) ESP_CHECK(read_marks(*system, "system", {0, Part::system}, marks));
+  if (const Json* system = find_field(body, "system"))
+    ESP_CHECK(read_marks(*system, "system", {0, Part::system}, marks));
   if (const Json* turns = find_field(body, "messages"); turns != nullptr && turns->is_array()) {
     for (std::size_t i = 0; i < turns->size(); ++i) {
       const Json* content = (*turns)[i].is_object() ? find_field((*turns)[i], "content") : nullptr;

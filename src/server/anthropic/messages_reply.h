@@ -24,7 +24,7 @@ struct MessagesReplyOptions {
   std::string id, model;
   bool stream = false;
   int prompt_tokens = 0;
-  int marked_tokens = 0;  // of these, up to the last cache_control
+  int marked_tokens = 0;     // of these, up to the last cache_control
   bool marked_long = false;  // which keeps them for an hour
   AnswerOptions reading;
   bool only_calls = false;  // text around calls that must come is not told

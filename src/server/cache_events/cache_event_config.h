@@ -15,10 +15,10 @@ struct CacheEventConfig {
   std::string endpoint = "tcp://*:5557";  // PUB: bound where it has a *, ::, or is ipc; else connected
   std::string replay_endpoint;            // ROUTER, bound; empty: none
   std::string topic;
-  int buffer_steps = 10'000;      // batches that are kept for replay
-  int hwm = 100'000;              // batches that wait for a slow subscriber; more are lost to it
-  int max_queue_size = 100'000;   // batches that wait to be sent; more are lost, and logged
-  bool named_fields = false;      // "encoding": "map": events as maps, which vLLM's newest types read; else as arrays
+  int buffer_steps = 10'000;     // batches that are kept for replay
+  int hwm = 100'000;             // batches that wait for a slow subscriber; more are lost to it
+  int max_queue_size = 100'000;  // batches that wait to be sent; more are lost, and logged
+  bool named_fields = false;     // "encoding": "map": events as maps, which vLLM's newest types read; else as arrays
 };
 
 // Nothing: "publisher" is "null", or nothing was given.

@@ -42,7 +42,9 @@ std::uint64_t number_in(std::string_view bytes) {
 
 Error failed(const ZmqLibrary& zmq, std::string_view what) {
   return {Error::Kind::unavailable,
-          fmt::format("--kv-events-config: {}: {}", what, zmq.strerror(zmq.error_number())), "kv-events-config", {}};
+          fmt::format("--kv-events-config: {}: {}", what, zmq.strerror(zmq.error_number())),
+          "kv-events-config",
+          {}};
 }
 
 Result<Socket> make_socket(const ZmqLibrary& zmq, void* context, int type, int high_water) {
@@ -62,8 +64,8 @@ Result<> open_at(const ZmqLibrary& zmq, void* socket, const std::string& endpoin
 
 // Names that stand for every address, or for a file, are ours to open; another machine's name is somebody's who listens.
 bool binds(const std::string& endpoint) {
-  return endpoint.find('*') != endpoint.npos || endpoint.find("::") != endpoint.npos || endpoint.starts_with("ipc://") ||
-         endpoint.starts_with("inproc://");
+  return endpoint.find('*') != endpoint.npos || endpoint.find("::") != endpoint.npos ||
+         endpoint.starts_with("ipc://") || endpoint.starts_with("inproc://");
 }
 
 std::string_view name(CacheTier tier) {
@@ -156,7 +158,8 @@ struct CacheEventPublisher::Sockets {
   std::vector<std::string> receive(const Socket& socket) const;
 };
 
-Result<std::unique_ptr<CacheEventPublisher::Sockets>> CacheEventPublisher::Sockets::open(const CacheEventConfig& config) {
+Result<std::unique_ptr<CacheEventPublisher::Sockets>> CacheEventPublisher::Sockets::open(
+    const CacheEventConfig& config) {
   ESP_TRY(const ZmqLibrary* zmq, zmq_library());
   std::unique_ptr<Sockets> made(new Sockets{*zmq, Context(zmq->ctx_new(), EndContext{zmq}), {}, {}, {}, {}});
   void* context = made->context.get();

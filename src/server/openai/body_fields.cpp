@@ -50,7 +50,8 @@ Result<> read_modalities(F&, const Json& value, std::string_view place) {
 // {"type": "content", "content": a text, or parts of one}.
 Result<> read_prediction(F& out, const Json& value, std::string_view place) {
   ESP_TRY(const std::string type, get_string(value, {"type", place}));
-  if (type != "content") return bad_request(fmt::format("{}.type must be content", place), fmt::format("{}.type", place));
+  if (type != "content")
+    return bad_request(fmt::format("{}.type must be content", place), fmt::format("{}.type", place));
   const Json* content = find_field(value, "content");
   const std::string where = fmt::format("{}.content", place);
   if (content == nullptr) return bad_request(where + " is missing", where);
@@ -103,22 +104,15 @@ constexpr FieldRow<F> kRows[] = {
     {"suffix", &F::suffix, "none", "not supported"},
     {"service_tier", &read_service_tier, "default", "flex: as background; priority: as priority 1"},
     {"prediction", &read_prediction, "none",
-     "type content, content: a text that much of the output may repeat; where it does, several tokens come in one step"},
+     "type content, content: a text that much of the output may repeat; where it does, several tokens come in one "
+     "step"},
     {"truncation", &read_truncation, "disabled", "only disabled: a prompt is never shortened"},
     {"modalities", &read_modalities, "text", "only text"},
 };
 
-constexpr std::string_view kAccepted[] = {"store",
-                                          "metadata",
-                                          "safety_identifier",
-                                          "prompt_cache_key",
-                                          "prompt_cache_retention",
-                                          "session_id",
-                                          "routed_dp_rank",
-                                          "log_metrics",
-                                          "no_logs",
-                                          "custom_labels",
-                                          "guided_decoding_backend"};
+constexpr std::string_view kAccepted[] = {
+    "store",          "metadata",    "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "session_id",
+    "routed_dp_rank", "log_metrics", "no_logs",           "custom_labels",    "guided_decoding_backend"};
 
 }  // namespace
 

@@ -171,8 +171,8 @@ void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
 
 OpenAiReply::Counts OpenAiReply::usage_of(const Choice& choice) const {
   const auto& ids = options_.prompt_ids[static_cast<std::size_t>(choice.prompt)];
-  return {static_cast<int>(ids.size()), choice.usage.cached_tokens, choice.tokens, choice.reasoning_tokens,
-          choice.usage.drafted_tokens, choice.usage.accepted_tokens};
+  return {static_cast<int>(ids.size()), choice.usage.cached_tokens,  choice.tokens,
+          choice.reasoning_tokens,      choice.usage.drafted_tokens, choice.usage.accepted_tokens};
 }
 
 OpenAiReply::Counts OpenAiReply::usage_of_all() const {

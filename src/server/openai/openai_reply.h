@@ -27,8 +27,8 @@ struct OpenAiReplyOptions {
   bool logprobs = false, prompt_logprobs = false;
   bool token_ids = false;
   bool timings = false;
-  bool predicted = false;    // the body brought a prediction
-  std::string service_tier;  // "": not asked for
+  bool predicted = false;                        // the body brought a prediction
+  std::string service_tier;                      // "": not asked for
   int n = 1;                                     // choices of each prompt
   int best = 0;                                  // only so many of them are told, likeliest first; 0 = all
   std::vector<std::vector<TokenId>> prompt_ids;  // by prompt

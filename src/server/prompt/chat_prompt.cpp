@@ -67,7 +67,8 @@ constexpr FieldRow<C> kRows[] = {
     {"continue_final_message", &C::continue_final_message, "false", "leave the last message open, so that it goes on"},
     {"chat_template_kwargs", &read_arguments, "{}", "further variables of the template"},
     {"reasoning_effort", &read_into_thinking<read_effort>, "none",
-     "sets reasoning_effort, thinking and enable_thinking of the template; where it reads no effort, minimal thinks for "
+     "sets reasoning_effort, thinking and enable_thinking of the template; where it reads no effort, minimal thinks "
+     "for "
      "256 tokens at most, low for 1024, medium for 8192"},
     {"thinking", &read_into_thinking<read_thinking>, "none", "type: enabled, disabled; budget_tokens"},
     {"reasoning", &read_into_thinking<read_reasoning>, "none", "effort, max_tokens, enabled"},

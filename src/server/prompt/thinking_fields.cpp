@@ -13,9 +13,8 @@ struct Effort {
   int budget;  // -1: no limit
 };
 
-constexpr Effort kEfforts[] = {{"none", false, 0},     {"minimal", false, 256}, {"low", true, 1024},
-                               {"medium", true, 8192}, {"high", true, -1},      {"xhigh", true, -1},
-                               {"max", true, -1}};
+constexpr Effort kEfforts[] = {{"none", false, 0}, {"minimal", false, 256}, {"low", true, 1024}, {"medium", true, 8192},
+                               {"high", true, -1}, {"xhigh", true, -1},     {"max", true, -1}};
 
 const Effort* find_effort(std::string_view name) {
   const auto found = std::ranges::find(kEfforts, name, &Effort::name);
@@ -57,8 +56,9 @@ Result<> read_thinking(ThinkingFields& out, const Json& value, std::string_view 
     return bad_request(fmt::format("{} must be an object: type, budget_tokens", place), std::string(place));
   ESP_TRY(const std::string type, get_string(value, {"type", place}));
   if (type != "enabled" && type != "adaptive" && type != "auto" && type != "disabled") {
-    return bad_request(fmt::format("{}.type is {}; it may be enabled, adaptive or disabled", place, in_quotes(type, 40)),
-                       fmt::format("{}.type", place));
+    return bad_request(
+        fmt::format("{}.type is {}; it may be enabled, adaptive or disabled", place, in_quotes(type, 40)),
+        fmt::format("{}.type", place));
   }
   switch_thinking(out, type != "disabled");
   if (const Json* budget = find_field(value, "budget_tokens"); budget != nullptr && type != "disabled")
@@ -69,7 +69,8 @@ Result<> read_thinking(ThinkingFields& out, const Json& value, std::string_view 
 Result<> read_reasoning(ThinkingFields& out, const Json& value, std::string_view place) {
   if (!value.is_object())
     return bad_request(fmt::format("{} must be an object: effort, max_tokens, enabled", place), std::string(place));
-  if (const Json* effort = find_field(value, "effort")) ESP_CHECK(read_effort(out, *effort, fmt::format("{}.effort", place)));
+  if (const Json* effort = find_field(value, "effort"))
+    ESP_CHECK(read_effort(out, *effort, fmt::format("{}.effort", place)));
   ESP_TRY(const auto enabled, find_boolean(value, {"enabled", place}));
   if (enabled) switch_thinking(out, *enabled);
   if (const Json* most = find_field(value, "max_tokens"); most != nullptr && enabled.value_or(true))

@@ -23,11 +23,11 @@ struct ThinkingFormat {
 
   std::string_view name;
   Texts begins = {}, ends = {};
-  bool begins_inside = false;  // unless the prompt says otherwise
-  bool calls_end_it = false;   // so does a call of a tool
-  bool kept = false;           // thinking is part of the content, with its marks; the first is added
+  bool begins_inside = false;   // unless the prompt says otherwise
+  bool calls_end_it = false;    // so does a call of a tool
+  bool kept = false;            // thinking is part of the content, with its marks; the first is added
   bool marks_are_text = false;  // no model has tokens for them
-  bool harmony = false;        // channels of gpt-oss instead of marks
+  bool harmony = false;         // channels of gpt-oss instead of marks
   std::string_view answer_begin = {}, answer_end = {};  // around the answer, no part of it
 };
 
