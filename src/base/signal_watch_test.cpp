@@ -14,11 +14,11 @@ using namespace std::chrono_literals;
 // What the watch changes of the process ends with the test.
 class SignalWatchTest : public ::testing::Test {
  protected:
-  SignalWatchTest() {
+  void SetUp() override {
     ::pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
     ::sigaction(SIGUSR2, nullptr, &action_);
   }
-  ~SignalWatchTest() override {
+  void TearDown() override {
     ::sigaction(SIGUSR2, &action_, nullptr);
     ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
   }

@@ -322,7 +322,7 @@ void AttentionPlan::compute_bundle(const Piece& piece, const Call& call) {
   for (int block = piece.block_begin; block == piece.block_begin || block < piece.block_end; block += step) {
     const int end = std::min(block + step, piece.block_end);
     for (int i = 0; i < piece.tiles; ++i) {
-      const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile + i)];
+      const Tile& tile = tiles_[static_cast<std::size_t>(piece.tile) + static_cast<std::size_t>(i)];
       AttentionTask task = task_of(tile, call);
       task.span = span_of(tile, block, end);
       task.begin_in_state |= block > piece.block_begin;

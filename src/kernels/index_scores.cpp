@@ -176,7 +176,7 @@ void IndexPlan::choose(std::span<const float> scores, std::span<std::uint64_t> b
 }
 
 void IndexPlan::choose_row(const Tile& tile, int row, SelectedPositions& out) const {
-  const QueryRow& of = query_rows_[static_cast<std::size_t>(tile.first_row + row)];
+  const QueryRow& of = query_rows_[static_cast<std::size_t>(tile.first_row) + static_cast<std::size_t>(row)];
   const auto seen = static_cast<std::size_t>(of.last) + 1;
   const std::int64_t stride = std::int64_t{blocks(tile)} * kAttentionBlock;
   for (int selection = 0; selection < shape_.selections(); ++selection) {
@@ -194,7 +194,7 @@ void IndexPlan::run(const CpuKernels& cpu, ComputeTeam& team, const KvLayer& kv,
     team.run(static_cast<int>(pass.pieces.size()),
              [&](int i) { compute(task_of(pass.pieces[static_cast<std::size_t>(i)], kv, rows)); });
     team.run((pass.tile_end - pass.tile_begin) * kTileRows, [&](int i) {
-      const Tile& tile = tiles_[static_cast<std::size_t>(pass.tile_begin + i / kTileRows)];
+      const Tile& tile = tiles_[static_cast<std::size_t>(pass.tile_begin) + static_cast<std::size_t>(i / kTileRows)];
       if (i % kTileRows < tile.rows) choose_row(tile, i % kTileRows, out);
     });
   }

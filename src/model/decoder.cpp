@@ -11,10 +11,10 @@ struct Decoder::Impl {
   // A program that is carried out with what was loaded.
   class Running {
    public:
-    Result<> lower(const Program& program, Loaded& loaded, int max_rows) {
-      loaded_ = &loaded;
-      vocabulary_ = program.vocabulary;
-      ESP_TRY(lowered_, espalier::lower(program, loaded, max_rows));
+    Result<> lower(const Program& what, Loaded& with, int max_rows) {
+      loaded_ = &with;
+      vocabulary_ = what.vocabulary;
+      ESP_TRY(lowered_, espalier::lower(what, with, max_rows));
       return success();
     }
     std::span<float> forward(const Batch& batch, const KvView& kv) {

@@ -99,7 +99,7 @@ void step(Decoder& decoder, SmallPool& pool, std::span<Text*> some, std::span<co
     sequence.state_out = text.state[in_place ? text.at : 1 - text.at].data();
     sequences.push_back(sequence);
     for (int r = 0; r < rows[i]; ++r) {
-      tokens.push_back(text.tokens[static_cast<std::size_t>(text.done + r)]);
+      tokens.push_back(text.tokens[static_cast<std::size_t>(text.done) + static_cast<std::size_t>(r)]);
       slots.push_back(text.slot + text.done + r);
     }
   }

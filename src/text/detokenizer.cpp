@@ -21,7 +21,7 @@ std::size_t shared_characters(std::string_view text, std::string_view other) {
 IncrementalDetokenizer::IncrementalDetokenizer(const Tokenizer& tokenizer, DecodeOptions options,
                                                std::span<const TokenId> before)
     : tokenizer_(&tokenizer),
-      options_(options),
+      options_(std::move(options)),
       to_strip_(tokenizer.decode_rules().strip_start),
       strip_stop_(tokenizer.decode_rules().strip_stop) {
   if (!before.empty()) begin_behind(before);
@@ -200,7 +200,7 @@ std::string IncrementalDetokenizer::push_window(TokenId id) {
 
 std::string decoded_behind(const Tokenizer& tokenizer, std::span<const TokenId> before, std::span<const TokenId> ids,
                            DecodeOptions options) {
-  IncrementalDetokenizer detokenizer(tokenizer, options, before);
+  IncrementalDetokenizer detokenizer(tokenizer, std::move(options), before);
   std::string text;
   for (const TokenId id : ids) text += detokenizer.push(id);
   return text + detokenizer.finish();

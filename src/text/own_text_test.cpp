@@ -95,6 +95,7 @@ TEST_F(OwnText, WhateverTheTemplateDoesToAText) {
            "{{ '<|a|>%s'|format(messages[0].content) }}",
            "{% set x %}<|a|>{{ messages[0].content }}{% endset %}{{ x }}",
            "{% macro m(c) %}<|a|>{{ c }}{% endmacro %}{{ m(messages[0].content) }}",
+           // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one template
            "{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t + '<|a|>' + m.content %}{% endfor "
            "%}{{ ns.t }}",
            "{% filter trim %}<|a|>{{ messages[0].content }}{% endfilter %}",

@@ -183,7 +183,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOpti
   return ids.take();
 }
 
-std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions options) const {
+std::string Tokenizer::decode(std::span<const TokenId> ids, const DecodeOptions& options) const {
   std::vector<TokenId> kept;
   kept.reserve(ids.size());
   for (const TokenId id : ids)

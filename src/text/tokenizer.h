@@ -85,7 +85,7 @@ class Tokenizer {
   Result<std::vector<TokenId>> encode(std::string_view text, EncodeOptions options = {}) const;
 
   // The same text as the library's: the ends of the text may lose a space, and bytes that make no character are U+FFFD.
-  std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
+  std::string decode(std::span<const TokenId> ids, const DecodeOptions& options = {}) const;
 
   // Bounds from the length alone, so that a prompt can be refused before it is encoded. No text of `bytes` bytes has
   // fewer tokens than min_tokens (0 when the vocabulary gives no such bound), special tokens around it left out.

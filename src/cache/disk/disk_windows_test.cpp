@@ -98,7 +98,7 @@ struct World {
     const auto values = values_of("", tokens);
     for (int i = 0; i < count; ++i) {
       const Slot slot = slots->extents().slot_at(i);
-      const Value value = values[static_cast<std::size_t>(match.length + i)];
+      const Value value = values[static_cast<std::size_t>(match.length) + static_cast<std::size_t>(i)];
       numbers[static_cast<std::size_t>(slot)] = value;
       if (windows.of(slot) >= 0) window_numbers[static_cast<std::size_t>(windows.of(slot))] = ~value;
     }

@@ -174,7 +174,7 @@ TEST_P(RandomWindows, AgreeWithASimpleModel) {
   };
   const int operations = 3000;
   for (int i = 0; i < operations; ++i) {
-    switch (below(6)) {
+    switch (below(6)) {  // NOLINT(bugprone-switch-missing-default-case): all six are there
       case 0:
       case 1: {  // a request begins
         std::vector<TokenId> tokens;

@@ -59,7 +59,8 @@ const char* PrefixReuse::why_it_ended(const Sequence& s, const Match& match) con
   if (!memory_.shares_prefixes()) return "disabled";
   const bool all = match.end == MatchEnd::whole_key || match.end == MatchEnd::limit;
   const auto in_common = [&] {
-    const CacheKey key{options_.rope_lengths.scope({}, s.rope_length), s.tokens, {}};
+    const std::string scope = options_.rope_lengths.scope({}, s.rope_length);
+    const CacheKey key{scope, s.tokens, {}};
     return memory_.tree().peek(key, {.length = s.match_limit()}).length;
   };
   if (!all && !s.request->fields().scope.empty() && in_common() > match.length) return "salt";

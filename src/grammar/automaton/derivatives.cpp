@@ -16,9 +16,9 @@ Steps Derivatives::steps(Expression e) {
   return step_lists_[store_.known(e).steps];
 }
 
-void Derivatives::keep_only(Expression e, std::vector<Step> bytes) {
+void Derivatives::keep_only(Expression e, const std::vector<Step>& bytes) {
   const Steps all = steps(e);
-  const std::uint32_t list = keep({std::move(bytes), {all.calls.begin(), all.calls.end()}});
+  const std::uint32_t list = keep({bytes, {all.calls.begin(), all.calls.end()}});
   store_.known(e).steps = list;
 }
 

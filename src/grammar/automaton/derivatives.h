@@ -42,7 +42,7 @@ class Derivatives {
   explicit Derivatives(ExpressionStore& store) : store_(store) {}
 
   Steps steps(Expression e);
-  void keep_only(Expression e, std::vector<Step> bytes);  // of its steps
+  void keep_only(Expression e, const std::vector<Step>& bytes);  // of its steps
   // What steps() leads to, where nobody will ask for other bytes: what these lead to is not made.
   Expression after(Expression e, unsigned char byte);
   Expression expanded(Expression later);  // what its maker gives for it

@@ -16,7 +16,7 @@ Pass::Pass(const Batch& batch, const KvView& kv, const ComputeWith& with)
     const std::int64_t end = s.first_position + s.rows;
     positions_end_ = std::max(positions_end_, end);
     for (int i = 0; i < s.rows; ++i) {
-      const auto row = static_cast<std::size_t>(s.row_begin + i);
+      const auto row = static_cast<std::size_t>(s.row_begin) + static_cast<std::size_t>(i);
       position_[row] = s.first_position + i;
       rope_length_[row] = std::max(end, s.rope_length);
     }
@@ -39,7 +39,7 @@ std::vector<Slot> Pass::slots_before(FieldId of) const {
       if (left < run.length) before[static_cast<std::size_t>(s.row_begin)] = run.start + static_cast<Slot>(left);
       left -= run.length;
     }
-    for (int i = 1; i < s.rows; ++i) before[static_cast<std::size_t>(s.row_begin + i)] = slot(s.row_begin + i - 1, of);
+    for (int i = 1; i < s.rows; ++i) before[static_cast<std::size_t>(s.row_begin) + static_cast<std::size_t>(i)] = slot(s.row_begin + i - 1, of);
   }
   return before;
 }

@@ -93,7 +93,7 @@ TEST(AnswerParser, TakesCallsOfUnknownToolsAsTextWhereAsked) {
 }
 
 TEST(AnswerParser, KeepsBlanksOfTextWithoutCalls) {
-  for (const std::string text : {"  a\n\n b \n", " \n", "", std::string(10'000, ' ').c_str()})
+  for (const std::string& text : std::vector<std::string>{"  a\n\n b \n", " \n", "", std::string(10'000, ' ')})
     EXPECT_EQ(parse_answer(text, options_of("hermes")), (Answer{"", text, {}}));
 }
 

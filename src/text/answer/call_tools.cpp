@@ -87,8 +87,6 @@ bool allowed(const Json& value, ValueTypes types) {
       return types.boolean;
     case Json::value_t::null:
       return true;
-    case Json::value_t::number_float:
-      return types.number || types.integer;
     default:
       return types.number || types.integer;
   }

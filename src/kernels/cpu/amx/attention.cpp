@@ -54,7 +54,6 @@ void shape_tiles() {
 }
 
 struct LatentTiles : PairWeights {
-  static constexpr int kRows = 4;         // softened together
   static constexpr int kLatentRows = 32;  // two A tiles
   static constexpr int kPairGroup = kGroup / 2;
   static constexpr bool kTiles = true;

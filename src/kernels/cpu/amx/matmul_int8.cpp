@@ -70,14 +70,14 @@ struct Products {
   alignas(64) std::int32_t sums[kDepth][16][16];
 
   template <int kTurn>
-  [[gnu::always_inline]] inline void make(const std::int8_t* codes, const std::uint8_t* x, std::size_t stride) {
+  [[gnu::always_inline]] void make(const std::int8_t* codes, const std::uint8_t* x, std::size_t stride) {
     load_tile<6>(codes, 64);
     load_tile<4>(x, stride);
     clear_tile<kTurn>();
     multiply_bytes<kTurn, 4, 6>();
     store_tile<kTurn>(sums[kTurn], 64);
   }
-  [[gnu::always_inline]] inline Simd::F value(int turn, int row) const {
+  [[gnu::always_inline]] Simd::F value(int turn, int row) const {
     return {_mm512_cvtepi32_ps(_mm512_load_si512(sums[turn][row]))};
   }
 };
@@ -91,7 +91,7 @@ struct TileMatmul {
   // acc + what a product says of one row. The order of operations is that of generic/integer_tile.h's
   // IntegerTile::group.
   template <int kGroup>
-  [[gnu::always_inline]] static inline Simd::F add_scaled(Simd::F acc, Simd::F value, Simd::F scale,
+  [[gnu::always_inline]] static Simd::F add_scaled(Simd::F acc, Simd::F value, Simd::F scale,
                                                           const float* minimum, const ActivationScale& x) {
     acc = Simd::fma(Simd::mul(scale, Simd::set1(x.scale)), value, acc);
     if constexpr (Format::kHasMinimum) {

@@ -10,7 +10,7 @@ namespace espalier {
 namespace {
 
 // What a block reads is multiplied by a gate that comes from itself through few dimensions.
-Block self_gated(Block block, int rank, std::string_view down, std::string_view up) {
+Block self_gated(const Block& block, int rank, std::string_view down, std::string_view up) {
   return [=](Builder& b, Rows x) {
     const Rows low = b.activate(b.matmul(x, {b.matrix(down, rank, x.width)}), {ActivationKind::silu});
     const Rows by = b.matmul(low, {b.matrix(up, x.width, rank)}), gated = b.buffer(x.width);

@@ -33,7 +33,8 @@ int adjusted(const Fields& f, int inner) {
   if (f.is_gguf() || !f.flag_or({"block_auto_adjust_ff_dim"}, true)) return inner;
   const double factor = f.number_or({"block_ffn_dim_multiplier"}, 1, {.low = 0, .high = 16, .above_low = true});
   const std::int64_t multiple = f.integer_or({"block_multiple_of"}, 256, 1, ConfigLimits::inner);
-  const auto wanted = static_cast<std::int64_t>(factor * static_cast<double>(2 * std::int64_t{inner} / 3));
+  const std::int64_t thirds = 2 * std::int64_t{inner} / 3;
+  const auto wanted = static_cast<std::int64_t>(factor * static_cast<double>(thirds));
   return static_cast<int>((wanted + multiple - 1) / multiple * multiple);
 }
 

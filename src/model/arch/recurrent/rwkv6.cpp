@@ -28,7 +28,7 @@ ModelSpec rwkv6(const Fields& f) {
   const Rwkv6ChannelMix channels{f.count({"", "feed_forward_length"}, ConfigLimits::inner)};
   const int every = f.count_or({"", "rescale_every_n_layers"}, 0, ConfigLimits::layers);
   ModelSpec spec = decoder(f, [&](int layer) {
-    const Layer plain{{{mix, "attn_norm"}, {channels, "attn_norm_2"}}};
+    Layer plain{{{mix, "attn_norm"}, {channels, "attn_norm_2"}}};
     if (every == 0 || (layer + 1) % every != 0) return plain;
     Layer halved;
     halved.body = [plain](Builder& b, Rows x) {

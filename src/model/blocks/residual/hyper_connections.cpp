@@ -5,7 +5,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::string_view kNoEnding = "";
+constexpr std::string_view kNoEnding;
 
 }  // namespace
 
