@@ -133,6 +133,9 @@ int run(int argc, char** argv) {
       {"serve", command::add_serve(app, words)}, {"run", command::add_run(app)},
       {"bench", command::add_bench(app)},        {"inspect", command::add_inspect(app)},
       {"pull", command::add_pull(app)},          {"list", command::add_list(app)},
+      {"rm", command::add_remove(app)},          {"ps", command::add_ps(app)},
+      {"show", command::add_show(app)},          {"plan", command::add_plan(app)},
+      {"doctor", command::add_doctor(app)},      {"completion", command::add_completion(app)},
       {"program", command::add_program(app)},    {"grammar", command::add_grammar(app)},
   };
   if (words.empty()) {

@@ -21,6 +21,11 @@ Result<std::string> find_model(const std::string& name) {
   return model.path.string();
 }
 
+Result<std::string> find_local_model(const std::string& name) {
+  ESP_TRY(const store::Model model, store::Store().find(name));
+  return model.path.string();
+}
+
 Result<> find_models(const std::string& name, EngineOptions& options) {
   ESP_TRY(options.model_path, find_model(name));
   if (options.draft_model.empty()) return success();

@@ -142,7 +142,8 @@ std::string value_of(const CLI::Option& option) {
     const std::string value = option.get_default_str();
     return value.empty() || value == "\"\"" ? std::string() : yaml_value(value);
   }
-  if (option.get_expected_max() == 1) return yaml_value(option.results().back());
+  const bool alone = option.get_positional() && option.results().size() == 1;
+  if (option.get_expected_max() == 1 || alone) return yaml_value(option.results().back());
   std::string list;
   for (const std::string& value : option.results()) list += (list.empty() ? "" : ", ") + yaml_value(value);
   return "[" + list + "]";

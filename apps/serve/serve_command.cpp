@@ -20,8 +20,9 @@
 #include "command/output.h"
 #include "serve/config_file.h"
 #include "serve/serve_options.h"
+#include "serve/served_models.h"
 #include "server/server.h"
-#include "store/store.h"
+#include "store/progress.h"
 
 namespace espalier::serve {
 namespace {
@@ -99,22 +100,19 @@ class LoadProgress {
   int last_ = -1;
 };
 
-Result<std::unique_ptr<Engine>> load(const ServeOptions& options, server::Server& server, std::stop_token stop) {
+// The default model, once the files of all are here.
+Result<std::unique_ptr<Engine>> load(const ServeOptions& options, ServedModels& models, server::Server& server,
+                                     const std::stop_token& stop) {
   ESP_TRY(const auto style, store::progress_style(options.progress));
   auto shown = store::make_progress(style, STDERR_FILENO);
   server.progress("fetching the model", 0);
-  ESP_TRY(const store::Model model, store::Store().resolve(options.model, *shown, stop));
-  EngineOptions engine = options.engine;
-  engine.model_path = model.path;
-  if (!engine.draft_model.empty()) {
-    ESP_TRY(const store::Model draft, store::Store().resolve(engine.draft_model, *shown, stop));
-    engine.draft_model = draft.path;
-  }
+  ESP_CHECK(models.fetch(*shown, stop));
   LoadProgress progress(server);
-  return Engine::open(std::move(engine), [&](std::string_view stage, double share) { progress(stage, share); });
+  return models.open(0, [&](std::string_view stage, double share) { progress(stage, share); });
 }
 
-void announce(const server::Server& server, const Engine& engine, const std::string& name, double seconds) {
+void announce(const server::Server& server, const Engine& engine, const std::string& name, const ServedModels& models,
+              double seconds) {
   const ModelInfo& info = engine.model();
   const std::string url = server.url(), ready = fmt::format("espalier: ready on {} ({}, {:.2f} s)", url, name, seconds);
   if (log::format() == log::Format::json && log::enabled(log::Level::info)) {
@@ -138,6 +136,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"draft_model", info.draft_model},
                        {"packed_weights", info.packed_weights},
                        {"disk_cache", info.disk_cache},
+                       {"models", static_cast<std::int64_t>(models.count())},
                        {"seconds", seconds}});
   }
   const auto mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
@@ -156,13 +155,15 @@ void announce(const server::Server& server, const Engine& engine, const std::str
   if (!info.packed_weights.empty()) say(fmt::format("  weights  {}\n", info.packed_weights));
   if (!info.draft_model.empty()) say(fmt::format("  drafts   {}\n", info.draft_model));
   say(fmt::format("  cache    {}\n", info.disk_cache.empty() ? "evicted prefixes are dropped" : info.disk_cache));
+  for (std::size_t i = 1; i < models.count(); ++i)
+    say(fmt::format("  {} {}\n", i == 1 ? "others  " : "        ", models.name(i)));
   say(ready + "\n");
 }
 
 class Program {
  public:
-  Program(const SignalWatch& signals, server::Server& server, const ServeOptions& options)
-      : signals_(signals), server_(server), options_(options), began_(Clock::now()) {}
+  Program(const SignalWatch& signals, server::Server& server, const ServeOptions& options, ServedModels& models)
+      : signals_(signals), server_(server), options_(options), models_(models), began_(Clock::now()) {}
 
   int run() {
     std::promise<Result<std::unique_ptr<Engine>>> promise;
@@ -170,7 +171,7 @@ class Program {
     auto loader = start_thread<std::jthread>("loading", [this,
                                                          promise = std::move(promise)](std::stop_token stop) mutable {
       try {
-        promise.set_value(load(options_, server_, stop));
+        promise.set_value(load(options_, models_, server_, stop));
       } catch (const std::exception& failure) {
         promise.set_value(Error{Error::Kind::out_of_memory, fmt::format("loading failed: {}", failure.what()), {}, {}});
       }
@@ -199,13 +200,13 @@ class Program {
     auto engine = loading_.get();
     loader_.join();
     if (!engine) return fail(engine.error());
-    Engine& opened = **engine;
-    if (auto attached = server_.attach_engine(std::move(*engine), options_.model); !attached)
+    const Engine& opened = **engine;
+    if (auto attached = server_.attach_engine(std::move(*engine), models_.name(0)); !attached)
       return fail(attached.error());
-    engine_ = &opened;
     const auto& names = options_.server.served_model_names;
-    announce(server_, opened, names.empty() ? options_.model : names.front(),
+    announce(server_, opened, names.empty() ? models_.name(0) : names.front(), models_,
              std::chrono::duration<double>(Clock::now() - began_).count());
+    if (options_.preload) server_.load_all();
     return std::nullopt;
   }
 
@@ -237,6 +238,7 @@ class Program {
       save_cache(end);
       server_.stop(std::chrono::milliseconds(1000));
       tell("espalier: stopped");
+      if (server_.loads_a_model()) std::_Exit(0);  // which cannot be stopped in the middle of a file
       return 0;
     }
     server_.cut();
@@ -250,11 +252,11 @@ class Program {
 
   // What is in memory goes to the cache folder, until `end` but at least for a moment; another signal ends it.
   void save_cache(Clock::time_point end) {
-    if (engine_ == nullptr || engine_->options().cache_dir.empty()) return;
+    if (options_.engine.cache_dir.empty()) return;
     constexpr std::chrono::milliseconds kLeast(1500);
     const auto limit = std::max(kLeast, std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()));
     const auto began = Clock::now();
-    auto saving = std::async(std::launch::async, [this, limit] { return engine_->save_cache(limit); });
+    auto saving = std::async(std::launch::async, [this, limit] { return server_.save_caches(limit); });
     while (saving.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
       const int number = signals_.wait(std::chrono::milliseconds(20));
       if (number == SIGTERM || number == SIGINT) {
@@ -268,8 +270,8 @@ class Program {
 
   const SignalWatch& signals_;
   server::Server& server_;
-  Engine* engine_ = nullptr;  // the server's, once it is loaded
   const ServeOptions& options_;
+  ServedModels& models_;
   const Clock::time_point began_;
   std::future<Result<std::unique_ptr<Engine>>> loading_;
   std::jthread loader_;
@@ -291,9 +293,11 @@ int run_server(const ServeOptions& options) {
   const SignalWatch signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
   ignore_broken_pipes();
   if (const std::string notice = options.notice(); !notice.empty()) log::warning("{}", notice);
-  auto server = server::Server::start(options.server);
+  auto models = ServedModels::list(options);
+  if (!models) return fail(models.error());
+  auto server = server::Server::start(options.server, models->to_serve());
   if (!server) return fail(server.error());
-  return Program(signals, **server, options).run();
+  return Program(signals, **server, options, *models).run();
 }
 
 int show_config(CLI::App& app, const ServeOptions& options, const std::vector<std::string>& words) {

@@ -29,6 +29,8 @@ constexpr Synonym kSynonyms[] = {
     {"max-reasoning-tokens", "--reasoning-budget"},
     {"shutdown-timeout", "--graceful-termination-timeout"},
     {"watchdog-timeout", "--watchdog"},
+    {"max-loaded-models", "--models-max"},
+    {"model-idle", "--sleep-idle-seconds"},
 };
 
 // The section of --help that a server flag stands in; those of the engine bring their own.
@@ -37,6 +39,7 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
+    {"Model", " allow-download preload max-loaded-models model-idle "},
     {"HTTP",
      " host port served-model-name api-prefix cors-origin allowed-host strict io-threads side-threads max-side-tasks "},
     {"Keys", " api-key api-key-file admin-api-key metrics-auth cache-salt-from-key "},
@@ -194,6 +197,8 @@ Result<> ServeOptions::read_config(CLI::App& app) {
 }
 
 Result<> ServeOptions::settle() {
+  if (models.empty()) models.push_back(model);
+  model = models.front();
   ESP_CHECK(check_foreign());
   ESP_CHECK(check_word(log_level, "log-level", "debug|info|warning|error|warn"));
   ESP_CHECK(check_word(log_format, "log-format", "text|json"));
@@ -222,14 +227,21 @@ Result<> ServeOptions::settle() {
 void add_serve_flags(CLI::App& app, ServeOptions& options) {
   app.option_defaults()->take_last();  // a script's flag and then one's own
   app.option_defaults()->group("Model");
-  app.add_option("MODEL,--model,--model-path,-m", options.model,
-                 "a name (smollm2-135m), a GGUF file, a folder, or org/name[:quant][@revision]")
+  app.add_option("MODEL,--model,--model-path,-m,--models-dir", options.models,
+                 "a name (smollm2-135m), a GGUF file, a folder, or org/name[:quant][@revision]; several times, or a "
+                 "folder of several: they are loaded when a request names them, the first one at the start. NAME=MODEL "
+                 "says what clients call it")
       ->type_name("MODEL")
       ->envname("ESPALIER_MODEL")
-      ->capture_default_str();
+      ->take_all()
+      ->allow_extra_args(false)
+      ->default_str(options.model);
   options.engine.cache_disk_bytes = kUnset;  // settle() decides when no flag does
   command::add_engine_flags(app, options.engine);
   const FlagAdder add(app, options);
+  add(options.allow_download, "allow-download", "",
+      "what --model names may be fetched from a hub when it is not on this machine");
+  add(options.preload, "preload", "", "load all models at the start, after the first one");
   server::ServerOptions::visit(options.server, add);
   add(options.end_with_stdin, "end-with-stdin", "",
       "when standard input ends, end as after SIGTERM: for programs that start a server and may be killed");

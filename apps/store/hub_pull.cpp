@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
+#include <optional>
+#include <thread>
 
+#include "base/start_thread.h"
 #include "store/digest.h"
 #include "store/disk.h"
 #include "store/hub_client.h"
@@ -20,6 +25,7 @@ using std::chrono::milliseconds;
 constexpr int kFruitlessAttempts = 5;     // in a row, without a single new byte
 constexpr milliseconds kFirstPause{500};  // doubled after each fruitless attempt
 constexpr std::uint64_t kMostIndexBytes = 64 << 20;
+constexpr std::size_t kFilesAtOnce = 4;
 
 // Sleeps, unless asked to stop.
 void pause(milliseconds time, const std::stop_token& stop) {
@@ -64,7 +70,8 @@ class HubPull {
         given_(given_name),
         name_(name),
         progress_(progress),
-        stop_(std::move(stop)),
+        forwarded_(stop, [this] { stopping_.request_stop(); }),
+        stop_(stopping_.get_token()),
         cache_(settings.hub_cache),
         hub_(settings, stop_) {}
 
@@ -78,15 +85,47 @@ class HubPull {
     }
     ESP_TRY(const std::vector<HubFile> files, described(choice.files));
     ESP_CHECK(plan(files));
-    for (const HubFile& file : files) ESP_CHECK(fetch(file));
+    ESP_CHECK(fetch_all(files));
     ESP_CHECK(cache_.write_ref(name_, repository_.commit));
     tell(ProgressEvent::Stage::ready, {});
     return cache_.find(given_, name_);
   }
 
  private:
-  void tell(ProgressEvent::Stage stage, std::string_view file, std::uint64_t in_file = 0) {
-    progress_.on({.stage = stage, .model = given_, .file = file, .done = done_before_ + in_file, .total = total_});
+  // `in_file`: bytes of it that are here; of a file that is not counted yet, or none.
+  void tell(ProgressEvent::Stage stage, const std::string& file, std::optional<std::uint64_t> in_file = {}) {
+    const std::scoped_lock lock(telling_);
+    if (in_file) done_[file] = *in_file;
+    std::uint64_t done = 0;
+    for (const auto& [path, bytes] : done_) done += bytes;
+    progress_.on({.stage = stage, .model = given_, .file = file, .done = done, .total = total_});
+  }
+
+  // Several at once: one connection rarely fills a line. The first that fails stops the others; what they have stays.
+  Result<> fetch_all(const std::vector<HubFile>& files) {
+    std::atomic<std::size_t> next{0};
+    std::optional<Error> failure;
+    std::mutex failing;
+    const auto work = [&] {
+      for (std::size_t i = 0; (i = next++) < files.size() && !stop_.stop_requested();) {
+        const auto fetched = fetch(files[i]);
+        if (fetched.ok()) continue;
+        const std::scoped_lock lock(failing);
+        if (!failure) failure = fetched.error();
+        stopping_.request_stop();
+      }
+    };
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(kFilesAtOnce, files.size()); ++i) {
+      auto other = start_thread<std::jthread>("download", work);
+      if (!other.ok()) break;  // fewer at once then
+      others.push_back(std::move(other).value());
+    }
+    work();
+    others.clear();
+    if (failure) return *failure;
+    if (stop_.stop_requested()) return Error{Error::Kind::cancelled, "cancelled", {}, {}};
+    return success();
   }
 
   Result<std::vector<HubFile>> described(const std::vector<std::string>& paths) {
@@ -105,7 +144,7 @@ class HubPull {
     ESP_TRY(const auto files, described({path}));
     if (*files[0].bytes > kMostIndexBytes) return bad_file(fmt::format("{} is too large for an index", path));
     ESP_CHECK(fetch(files[0]));
-    done_before_ = 0;
+    done_.clear();
     return read_small_file(cache_.blob(name_.repository, files[0]), kMostIndexBytes);
   }
 
@@ -143,8 +182,7 @@ class HubPull {
       if (!is_here(file)) ESP_CHECK(bring(file));
     }
     ESP_CHECK(cache_.add_to_snapshot(name_.repository, repository_.commit, file));
-    done_before_ += *file.bytes;
-    tell(ProgressEvent::Stage::downloading, file.path);
+    tell(ProgressEvent::Stage::downloading, file.path, *file.bytes);
     return success();
   }
 
@@ -206,12 +244,15 @@ class HubPull {
   const std::string& given_;
   const HubName& name_;
   Progress& progress_;
+  std::stop_source stopping_;  // asked by the caller, or by a file that failed
+  std::stop_callback<std::function<void()>> forwarded_;
   std::stop_token stop_;
   HubCache cache_;
   HubClient hub_;
   HubRepository repository_;
-  std::uint64_t total_ = 0;        // bytes of all files
-  std::uint64_t done_before_ = 0;  // bytes of the files before the one at hand
+  std::uint64_t total_ = 0;  // bytes of all files
+  std::mutex telling_;
+  std::map<std::string, std::uint64_t> done_;  // bytes of each file that are here
 };
 
 }  // namespace

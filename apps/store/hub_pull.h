@@ -1,5 +1,5 @@
 // hub_pull.h: brings a hub's repository into the cache: what a model needs of it, resumed where a download was cut off,
-// every file compared with the hash the hub states.
+// every file compared with the hash the hub states. A few files come at once.
 // Fails: see hub_client.h and disk.h; what came so far stays for the next attempt.
 #pragma once
 

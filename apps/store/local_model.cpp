@@ -61,6 +61,55 @@ Result<Model> folder_model(const std::string& name, const fs::path& folder) {
 
 }  // namespace
 
+std::vector<Model> models_in_folder(const std::string& path) {
+  const fs::path folder = expanded(path);
+  std::error_code code;
+  std::vector<Model> models;
+  if (!fs::is_directory(folder, code) || fs::exists(folder / "config.json", code)) return models;
+  std::vector<HubFile> files;
+  std::size_t seen = 0;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end && ++seen < kMostEntries;
+       entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code gone;
+    if (fs::is_regular_file(entry->path() / "config.json", gone))
+      models.push_back({name, ModelForm::directory, entry->path(), {}});
+    else if (entry->path().extension() == ".gguf" && entry->is_regular_file(gone))
+      files.push_back({.path = name});
+  }
+  for (const HubChoice& choice : gguf_choices(files))
+    models.push_back({fs::path(choice.name).stem().string(), ModelForm::gguf, folder / choice.main, {}});
+  std::ranges::sort(models, {}, &Model::name);
+  return models;
+}
+
+std::uint64_t weight_file_bytes(const Model& model) {
+  std::error_code code;
+  std::vector<HubFile> files;
+  const fs::path folder = model.form == ModelForm::directory ? model.path : model.path.parent_path();
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end && files.size() < kMostEntries;
+       entry.increment(code)) {
+    std::error_code gone;
+    HubFile file{.path = entry->path().filename().string()};
+    if (const auto bytes = entry->file_size(gone); !gone) file.bytes = bytes;
+    files.push_back(std::move(file));
+  }
+  const auto bytes_of = [&](const std::string& name) {
+    const auto file = std::ranges::find(files, name, &HubFile::path);
+    return file == files.end() ? 0 : file->bytes.value_or(0);
+  };
+  std::uint64_t bytes = 0;
+  if (model.form == ModelForm::directory) {
+    for (const HubFile& file : files)
+      if (file.path.ends_with(".safetensors")) bytes += file.bytes.value_or(0);
+    return bytes;
+  }
+  for (const HubChoice& choice : gguf_choices(files))
+    if (choice.main == model.path.filename())
+      for (const std::string& part : choice.files) bytes += bytes_of(part);
+  return bytes > 0 ? bytes : bytes_of(model.path.filename().string());
+}
+
 bool exists_locally(const std::string& path) {
   std::error_code code;
   return fs::exists(expanded(path), code);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "espalier/error.h"
 
@@ -26,6 +27,13 @@ struct Model {
 
 // A GGUF file, a folder with config.json, or a folder whose only model is one GGUF (split or not). "~/" is expanded.
 Result<Model> local_model(const std::string& path);
+
+// The models in a folder that is none itself: folders with config.json and GGUF files, by name; each is called as its file
+// or folder is, without .gguf. Empty for anything else.
+std::vector<Model> models_in_folder(const std::string& path);
+
+// Of the files that hold its weights.
+std::uint64_t weight_file_bytes(const Model& model);
 
 // Whether the path names something that exists; `local_model` says whether it is a model.
 bool exists_locally(const std::string& path);

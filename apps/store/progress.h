@@ -2,7 +2,7 @@
 //
 // The store only calls Progress::on; it never prints. Renderers turn events into text for a function that writes it
 // (to stderr), so that results on stdout stay clean.
-// Units:   bytes, seconds. Threads: events come from the thread that pulls. Fails: never.
+// Units:   bytes, seconds. Threads: events come from the threads that pull, one at a time. Fails: never.
 #pragma once
 
 #include <chrono>

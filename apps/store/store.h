@@ -47,10 +47,11 @@ class Store {
   // The models in our cache and in the hub's, by name. Incomplete ones are left out.
   Result<std::vector<CachedModel>> list() const;
 
+  // What a name stands for: an existing path wins over the other readings.
+  Result<ModelName> meaning(const std::string& name) const;
   const Settings& settings() const { return settings_; }
 
  private:
-  Result<ModelName> meaning(const std::string& name) const;
 
   Settings settings_;
   std::vector<PackagedModel> aliases_;

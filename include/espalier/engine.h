@@ -2,6 +2,7 @@
 //
 // One engine thread owns everything inside; it and the compute team step through batches while streams hand out
 // results.
+// Several engines of a process may share one compute team: they step in turn, each as if it were alone.
 // Threads: every member may be called from any thread. Fails: open() with an Error that names file, field and value;
 // submit() with busy (queue full), bad_request (more choices than ever fit) or unavailable (draining). Order: streams
 // may outlive the engine: they then end with reason abort.
@@ -23,6 +24,7 @@ namespace espalier {
 
 class Tokenizer;
 class ChatTemplate;
+class SharedTeam;
 struct EngineMetrics;
 
 // Which model is loaded, how it computes, and what the engine may use.
@@ -138,12 +140,17 @@ struct PinInfo {
   std::optional<double> seconds_left;
 };
 
+// Compute threads as these options ask for, for several engines. Fails: as Engine::open().
+Result<std::shared_ptr<SharedTeam>> start_shared_team(const EngineOptions& options);
+
 // A loaded model that answers requests; safe from any thread.
 class Engine {
  public:
   using Progress = std::function<void(std::string_view stage, double share)>;  // 0..1; on the opening thread
 
-  static Result<std::unique_ptr<Engine>> open(EngineOptions options, const Progress& progress = {});
+  // `team`: of start_shared_team(), whose size then counts instead of options.threads; null = one of its own.
+  static Result<std::unique_ptr<Engine>> open(EngineOptions options, const Progress& progress = {},
+                                              std::shared_ptr<SharedTeam> team = nullptr);
   ~Engine();  // running requests end with reason abort
 
   // For RequestFields::grammar; null for no constraint. Takes up to `limit` (0: GrammarLimits), so that nobody waits

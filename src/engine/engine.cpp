@@ -12,9 +12,9 @@
 #include "base/log.h"
 #include "base/memory_room.h"
 #include "base/processors.h"
+#include "base/shared_team.h"
 #include "base/start_thread.h"
 #include "base/thread_name.h"
-#include "base/yield_to_model.h"
 #include "engine/constrain/grammar_cache.h"
 #include "engine/engine_options.h"
 #include "engine/load/load_decoder.h"
@@ -43,14 +43,15 @@ struct Capacity {
 };
 
 // As many compute threads as were asked for, or why not.
-Result<std::unique_ptr<ComputeTeam>> start_team(int threads, ComputeTeam::Place place) {
+Result<std::shared_ptr<SharedTeam>> start_team(int threads, ComputeTeam::Place place) {
   if (const int processors = static_cast<int>(own_processors().allowed.size()); threads > 4 * processors)
     log::warning("--threads {} is more than four times the {} processors this process may use: --threads {} is faster",
                  threads, processors, processors);
-  auto team = std::make_unique<ComputeTeam>(threads, std::move(place));
-  if (!team->shortage()) return team;
-  Error error = *team->shortage();
-  error.message += fmt::format("; --threads {} is what could be had of {}", team->size(), threads);
+  auto shared = std::make_shared<SharedTeam>(threads, std::move(place));
+  const ComputeTeam& team = shared->team();
+  if (!team.shortage()) return shared;
+  Error error = *team.shortage();
+  error.message += fmt::format("; --threads {} is what could be had of {}", team.size(), threads);
   error.field = "threads";
   return error;
 }
@@ -63,7 +64,8 @@ struct Engine::Impl {
   ModelInfo info;
   EngineMetrics metrics;
   ModelFiles files;
-  std::unique_ptr<ComputeTeam> team;
+  std::shared_ptr<SharedTeam> shared_team;
+  ComputeTeam* team = nullptr;  // the shared_team one
   std::unique_ptr<Decoder> decoder;
   KvPools kv;
   StatePool states;
@@ -88,10 +90,12 @@ struct Engine::Impl {
   std::atomic<std::chrono::steady_clock::rep> last_step{std::chrono::steady_clock::now().time_since_epoch().count()};
 
   Result<> open(const Progress& progress);
+  Result<> load(const Progress& progress, int context);  // in the team's turn
   Result<> allocate_states(const MemoryRoom& room);
   void describe(const Capacity& capacity);
   void start_masks();
   void run();
+  bool step(Inbox::Contents contents);  // in the team's turn; false: there was nothing to do
   void open_disk_cache();
   Stream admit(Request request);  // that the queue has counted
   std::uint64_t next_seed();      // of a request that brings none, under --random-seed: in the order of arrival
@@ -106,9 +110,16 @@ struct Engine::Impl {
   }
 };
 
-Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, const Progress& progress) {
+Result<std::shared_ptr<SharedTeam>> start_shared_team(const EngineOptions& options) {
+  ESP_TRY(EngineChoices chosen, choices_of(options));
+  return start_team(chosen.threads, std::move(chosen.place));
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(EngineOptions options, const Progress& progress,
+                                             std::shared_ptr<SharedTeam> team) {
   auto impl = std::make_unique<Impl>();
   impl->options = std::move(options);
+  impl->shared_team = std::move(team);
   ESP_CHECK(impl->open(progress));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
@@ -117,7 +128,24 @@ Result<> Engine::Impl::open(const Progress& progress) {
   ESP_TRY(chosen, choices_of(options));
   ESP_TRY(files, open_model_files(options));
   ESP_TRY(const int context, context_of(options, files.config.context_length));
-  ESP_TRY(team, start_team(chosen.threads, chosen.place));
+  if (shared_team == nullptr) {
+    ESP_TRY(shared_team, start_team(chosen.threads, chosen.place));
+  }
+  team = &shared_team->team();
+  SharedTeam::Turn turn(*shared_team);
+  const auto in_turns = [&](std::string_view stage, double share) {
+    turn.pass();
+    if (progress) progress(stage, share);
+  };
+  ESP_CHECK(load(in_turns, context));
+  ESP_TRY(thread, start_thread("engine's", [this] {
+            name_this_thread("esp-engine");
+            run();
+          }));
+  return success();
+}
+
+Result<> Engine::Impl::load(const Progress& progress, int context) {
   ESP_TRY(LoadedDecoder loaded,
           load_decoder(options, files, {chosen.activations, chosen.chunk + chosen.max_running}, *team, progress));
   decoder = std::move(loaded.decoder);
@@ -182,10 +210,6 @@ Result<> Engine::Impl::open(const Progress& progress) {
                                             static_cast<std::size_t>(options.grammar_cache_bytes));
   open_disk_cache();
   queue.publish(core->status(), 0, 0);
-  ESP_TRY(thread, start_thread("engine's", [this] {
-            name_this_thread("esp-engine");
-            run();
-          }));
   return success();
 }
 
@@ -259,35 +283,40 @@ void Engine::Impl::start_masks() {
 
 // --- the engine thread ---
 
+bool Engine::Impl::step(Inbox::Contents contents) {
+  const SharedTeam::Turn turn(*shared_team);
+  std::int64_t choices = 0, tokens = 0;
+  for (const Arrival& arrival : contents.arrivals) {
+    choices += arrival.request->sampling().n;
+    tokens += static_cast<std::int64_t>(arrival.request->prompt().size()) * arrival.request->sampling().n;
+    core->add(arrival);
+  }
+  if (contents.cancellations) core->drop_unwanted();
+  for (Command& command : contents.commands) command(*core);
+  queue.publish(core->status(), choices, tokens);
+  const bool worked = core->step();
+  core->tell_cache_events();
+  last_step = std::chrono::steady_clock::now().time_since_epoch().count();
+  return worked;
+}
+
 void Engine::Impl::run() {
   team->place_caller();
-  std::optional<ModelComputes> computing(std::in_place, team->size());
+  std::optional<SharedTeam::Computing> computing(std::in_place, *shared_team);
   for (;;) {
     Inbox::Contents contents = inbox->take();
     if (contents.stopping) break;
-    std::int64_t choices = 0, tokens = 0;
-    for (const Arrival& arrival : contents.arrivals) {
-      choices += arrival.request->sampling().n;
-      tokens += static_cast<std::int64_t>(arrival.request->prompt().size()) * arrival.request->sampling().n;
-      core->add(arrival);
-    }
-    if (contents.cancellations) core->drop_unwanted();
-    for (Command& command : contents.commands) command(*core);
-    queue.publish(core->status(), choices, tokens);
-    const bool worked = core->step();
-    core->tell_cache_events();
-    last_step = std::chrono::steady_clock::now().time_since_epoch().count();
-    if (!worked) {
-      queue.publish(core->status(), 0, 0);
-      pages->idle(core->slots().reached());
-      if (window_pages) window_pages->idle(core->slots().windows()->pool().reached());
-      computing.reset();
-      inbox->wait();
-      computing.emplace(team->size());
-      pages->busy();
-      if (window_pages) window_pages->busy();
-    }
+    if (step(std::move(contents))) continue;
+    queue.publish(core->status(), 0, 0);
+    pages->idle(core->slots().reached());
+    if (window_pages) window_pages->idle(core->slots().windows()->pool().reached());
+    computing.reset();
+    inbox->wait();
+    computing.emplace(*shared_team);
+    pages->busy();
+    if (window_pages) window_pages->busy();
   }
+  const SharedTeam::Turn turn(*shared_team);
   core->abort_all({Error::Kind::unavailable, "the engine is shutting down", {}, {}});
   if (!options.cache_dir.empty() && !cache_saved)
     core->save_cache(std::chrono::steady_clock::now() +

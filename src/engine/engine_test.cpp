@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <map>
 #include <random>
 #include <regex>
 #include <thread>
@@ -93,6 +94,53 @@ TEST_F(EngineOnTinyModel, SixtyFourStreamsFromManyThreadsAllFinishAlike) {
   EXPECT_EQ(right, 64);
   wait_until_idle();
   EXPECT_TRUE(engine->check().ok());
+}
+
+// Two engines of different families step in turn on one team, and one is opened and closed meanwhile: the bits of each
+// are those that it gives alone.
+TEST_F(EngineOnTinyModel, EnginesThatShareATeamAnswerAsIfAlone) {
+  const auto other_folder = testing::golden("models/qwen3-tied");
+  const auto ask = [](Engine& of, int i) {
+    RequestFields fields;
+    fields.prompt = {5, 9, 12 + i, 40, 7};
+    fields.sampling.max_new_tokens = 24;
+    fields.sampling.temperature = 0;
+    fields.sampling.ignore_eos = true;
+    auto made = Request::make(std::move(fields), of.model().limits);
+    EXPECT_TRUE(made.ok());
+    const TextRules rules(*made, of.tokenizer());
+    return TextStream(of.submit(std::move(made).value()).value(), rules);
+  };
+  constexpr int kPrompts = 4;
+  std::map<std::string, std::vector<std::string>> want;
+  const std::string folders[] = {options.model_path, other_folder.string()};
+  for (const std::string& folder : folders) {
+    options.model_path = folder;
+    open();
+    for (int i = 0; i < kPrompts; ++i) {
+      TextStream alone = ask(*engine, i);
+      want[folder].push_back(read(alone).first);
+    }
+  }
+  engine.reset();
+  auto team = start_shared_team(options);
+  ASSERT_TRUE(team.ok());
+  const auto check = [&](const std::string& folder) {
+    EngineOptions own = options;
+    own.model_path = folder;
+    auto opened = Engine::open(own, {}, *team);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    std::vector<TextStream> streams;
+    for (int i = 0; i < 2 * kPrompts; ++i) streams.push_back(ask(**opened, i % kPrompts));
+    for (int i = 0; i < 2 * kPrompts; ++i)
+      EXPECT_EQ(read(streams[static_cast<std::size_t>(i)]).first, want[folder][static_cast<std::size_t>(i % kPrompts)]);
+  };
+  std::vector<std::thread> users;
+  for (int i = 0; i < 4; ++i)
+    users.emplace_back([&, i] {
+      for (int round = 0; round < 3; ++round) check(folders[i % 2]);
+    });
+  for (auto& user : users) user.join();
 }
 
 TEST_F(EngineOnTinyModel, DroppedStreamsFreeTheirSlots) {

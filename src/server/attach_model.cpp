@@ -5,6 +5,7 @@
 
 #include "server/answer/answer_plan.h"
 #include "server/prompt/chat_prompt.h"
+#include "server/service.h"
 #include "text/chat_template.h"
 
 namespace espalier::server {
@@ -34,19 +35,18 @@ Result<> make_one_token(Engine& engine) {
   return Error{Error::Kind::timeout, "the warm-up token took longer than two minutes", {}, {}};
 }
 
-}  // namespace
-
-Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const std::string& name) {
+// --chat-template and its content format are of the default model: others have other marks.
+Result<std::shared_ptr<ServedModel>> served(const ServerOptions& options, std::unique_ptr<Engine> engine,
+                                            std::vector<std::string> names, bool is_default) {
   auto model = std::make_shared<ServedModel>();
-  model->names = service.options.served_model_names;
-  if (model->names.empty()) model->names.push_back(name.empty() ? engine->model().path : name);
+  model->names = std::move(names);
   model->loaded_at = static_cast<std::int64_t>(std::time(nullptr));
   model->engine = std::move(engine);
   model->settle();
-  if (const auto& given = service.options.chat_template; !given.empty() && model->tokenizer() != nullptr) {
-    ESP_TRY(model->own_template, load_chat_template(given, *model->tokenizer()));
+  if (is_default && !options.chat_template.empty() && model->tokenizer() != nullptr) {
+    ESP_TRY(model->own_template, load_chat_template(options.chat_template, *model->tokenizer()));
   }
-  const std::string& contents = service.options.chat_template_content_format;
+  const std::string contents = is_default ? options.chat_template_content_format : std::string("auto");
   if (contents == "string") model->own_content_form = ContentForm::always_text();
   if (contents == "openai") model->own_content_form = ContentForm::always_parts();
   const auto found = model->need_template("messages");
@@ -55,13 +55,53 @@ Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const st
     (void)chat_template->content_form();
     (void)chat_template->call_form();
   }
-  model->thinking_format = chosen_thinking(service.options.reasoning_parser, chat_template);
-  model->call_format = chosen_calls(service.options.tool_call_parser, chat_template);
-  if (service.cache_events) {
-    model->engine->watch_cache(
-        [to = service.cache_events](std::vector<CacheEvent> events) { to->publish(std::move(events)); });
+  model->thinking_format = chosen_thinking(options.reasoning_parser, chat_template);
+  model->call_format = chosen_calls(options.tool_call_parser, chat_template);
+  return model;
+}
+
+// Whoever follows the cache follows that of the default model: events name no model.
+void watch_cache(const Service& service, Engine& engine) {
+  if (!service.cache_events) return;
+  engine.watch_cache([to = service.cache_events](std::vector<CacheEvent> events) { to->publish(std::move(events)); });
+}
+
+// What the model set does when a model is wanted that is not there.
+ModelSource::Load loader(const Service& service, const ModelToServe& model, bool is_default) {
+  return [&service, open = model.open, names = model.names,
+          is_default](const Engine::Progress& progress) -> Result<std::shared_ptr<ServedModel>> {
+    ESP_TRY(auto engine, open(progress));
+    ESP_TRY(auto made, served(service.options, std::move(engine), names, is_default));
+    if (is_default && service.cache_events) {  // what it held went with it
+      service.cache_events->publish({CacheEvent{CacheEvent::Kind::cleared, CacheTier::memory, {}, {}, {}}});
+      watch_cache(service, *made->engine);
+    }
+    if (!service.options.skip_warmup) ESP_CHECK(make_one_token(*made->engine));
+    return made;
+  };
+}
+
+}  // namespace
+
+Result<> add_models(Service& service, std::vector<ModelToServe> models) {
+  std::vector<ModelSource> sources;
+  for (ModelToServe& model : models) {
+    const bool is_default = sources.empty();
+    if (is_default && !service.options.served_model_names.empty()) model.names = service.options.served_model_names;
+    auto load = loader(service, model, is_default);
+    sources.push_back({std::move(model.names), std::move(model.path), model.bytes, std::move(load)});
   }
-  service.set_model(model);
+  return service.models.add(std::move(sources));
+}
+
+Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const std::string& name) {
+  std::vector<std::string> names = service.options.served_model_names;
+  if (names.empty() && service.models.count() > 0) names = service.models.names(0);
+  if (names.empty()) names.push_back(name.empty() ? engine->model().path : name);
+  ESP_TRY(auto model, served(service.options, std::move(engine), std::move(names), true));
+  watch_cache(service, *model->engine);
+  service.models.put(model);
+  service.attached = true;
   if (!service.options.skip_warmup) {
     service.readiness.progress("warming up", 1.0);
     ESP_CHECK(make_one_token(*model->engine));

@@ -1,15 +1,32 @@
-// attach_model.h: a service gets its model: names, template, one token to warm up; then it is ready.
-// Threads: one, once a service. Fails: a template that cannot be read, the warm-up's error.
+// attach_model.h: a service gets its models: names, template, one token to warm up; then they are ready.
+// Threads: add_models, attach_model: one, once a service; loads of further models: the model set's own.
+// Fails: a name given twice, a template that cannot be read, the warm-up's error.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "server/service.h"
+#include "espalier/engine.h"
 
 namespace espalier::server {
 
-// `name`: what the model is called when options name nothing.
+class Service;
+
+// A model that a server may load, and unload as long as it can open it again.
+struct ModelToServe {
+  std::vector<std::string> names;                                                // at least one
+  std::string path;                                                              // as the operator gave it
+  std::int64_t bytes = 0;                                                        // of its files; 0: not known
+  std::function<Result<std::unique_ptr<Engine>>(const Engine::Progress&)> open;  // any thread
+};
+
+// The default model first. --served-model-name names that one.
+Result<> add_models(Service& service, std::vector<ModelToServe> models);
+
+// The default model is there. `name`: what it is called when neither options nor add_models() name it.
 Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const std::string& name);
 
 }  // namespace espalier::server

@@ -75,7 +75,8 @@ TEST(MetricsText, BothFormatsAreWellFormed) {
     MetricsText text(format);
     text.counter("espalier_things", "Things");
     text.sample(3, {{"model", "a\"b\\c\nd"}});
-    text.histogram("espalier_seconds", "Seconds", histogram, {{"model", "m"}});
+    text.histogram("espalier_seconds", "Seconds");
+    text.samples(histogram, {{"model", "m"}});
     const std::string out = std::move(text).text();
     EXPECT_NE(out.find("espalier_things_total{model=\"a\\\"b\\\\c\\nd\"} 3\n"), std::string::npos) << out;
     EXPECT_NE(out.find("espalier_seconds_bucket{model=\"m\",le=\"1.0\"} 4\n"), std::string::npos) << out;

@@ -33,4 +33,9 @@ bool StallWatch::stalled(const EngineStatus& status, double now, double limit_se
   return limit_seconds > 0 && since_ >= 0 && now - since_ > limit_seconds;
 }
 
+bool StallWatches::stalled(const std::string& model, const EngineStatus& status, double now, double limit_seconds) {
+  const std::scoped_lock lock(mutex_);
+  return watches_[model].stalled(status, now, limit_seconds);
+}
+
 }  // namespace espalier::server

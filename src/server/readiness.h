@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -43,6 +44,16 @@ class StallWatch {
   std::mutex mutex_;
   std::uint64_t steps_ = 0;
   double since_ = -1;  // -1: no work was seen
+};
+
+// The watches of all models, by name.
+class StallWatches {
+ public:
+  bool stalled(const std::string& model, const EngineStatus& status, double now, double limit_seconds);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, StallWatch> watches_;
 };
 
 }  // namespace espalier::server

@@ -6,9 +6,14 @@
 #include <algorithm>
 
 #include "base/json.h"  // in_quotes
+#include "lang/backends/local/local_service.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {
+
+ServedModel::~ServedModel() {
+  if (program_service) program_service->stop();
+}
 
 // FNV-1a: the value must not change with the compiler.
 void ServedModel::settle() {
@@ -39,8 +44,11 @@ Result<const ChatTemplate*> ServedModel::need_template(std::string_view field) c
 }
 
 Result<> ServedModel::check_name(std::string_view asked) const {
-  if (asked.empty() || asked == "default") return success();
-  if (std::find(names.begin(), names.end(), asked) != names.end()) return success();
+  if (asked.empty() || asked == "default" || asked == "unknown") return success();
+  constexpr std::string_view kLatest = ":latest";
+  const std::string_view bare = asked.ends_with(kLatest) ? asked.substr(0, asked.size() - kLatest.size()) : asked;
+  for (const std::string& name : names)
+    if (name == asked || name == bare) return success();
   return Error{
       Error::Kind::not_found,
       fmt::format("the model {} is not served here; served: {}", in_quotes(asked, 200), fmt::join(names, ", ")),

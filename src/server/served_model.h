@@ -1,5 +1,5 @@
 // served_model.h: the engine and what clients call its model; shared by everything that is still being answered.
-// Threads: constant after construction; the engine may be called from any thread.
+// Threads: constant after construction, but for what ProgramHost keeps here; the engine may be called from any thread.
 // Fails:   need_tokenizer(), need_template(): bad_request, saying how the model could be used instead.
 #pragma once
 
@@ -15,11 +15,20 @@
 #include "text/answer/thinking_format.h"
 #include "text/chat_content.h"
 
+namespace espalier {
+struct ChatFormat;
+namespace lang {
+struct LocalService;
+}
+}  // namespace espalier
+
 namespace espalier::server {
 
 // The loaded engine with the model's names, template and description.
 struct ServedModel {
-  std::unique_ptr<Engine> engine;
+  ~ServedModel();  // its programs' threads first
+
+  std::shared_ptr<Engine> engine;
   std::vector<std::string> names;                    // at least one; the first is the one we report
   std::int64_t loaded_at = 0;                        // seconds since 1970
   std::string fingerprint;                           // "fp_...": the same for whatever gives the same bits
@@ -29,6 +38,9 @@ struct ServedModel {
   std::vector<TokenId> special_ids;                 // of the tokenizer
   const ThinkingFormat* thinking_format = nullptr;  // how it marks its thinking; null: not told apart
   const CallFormat* call_format = nullptr;          // how it calls tools; null: not known
+
+  std::shared_ptr<lang::LocalService> program_service;  // of ProgramHost, under its lock; null before the first program
+  std::shared_ptr<const ChatFormat> program_format;
 
   const std::string& name() const { return names.front(); }
   const ModelInfo& info() const { return engine->model(); }
@@ -40,7 +52,8 @@ struct ServedModel {
 
   Result<const Tokenizer*> need_tokenizer(std::string_view field) const;
   Result<const ChatTemplate*> need_template(std::string_view field) const;
-  // "", "default" and the served names are this model; anything else is a 404 that lists them.
+  // "", "default", "unknown" and the served names (with :latest, too) are this model; anything else is a 404 that lists
+  // them.
   Result<> check_name(std::string_view asked) const;
 };
 

@@ -27,7 +27,8 @@ struct RangeCheck {
   void operator()(int value, const char* flag, const char*, const char*) const {
     const std::string_view name = flag;
     const bool may_be_off = name == "max-connections-per-address" || name == "max-reasoning-tokens";
-    const int low = name == "port" ? 0 : may_be_off ? -1 : 1;
+    const bool may_be_none = name == "port" || name == "max-loaded-models";
+    const int low = may_be_none ? 0 : may_be_off ? -1 : 1;
     const int high = name == "port" ? 65535 : name == "max-body" ? 4096 : name.ends_with("threads") ? 64 : 1'000'000;
     if (value < low || value > high) verdict = option_error(flag, fmt::format("{} to {}", low, high));
   }
@@ -104,11 +105,12 @@ struct Server::Http {
 Server::Server(std::unique_ptr<Http> http, std::unique_ptr<Service> service)
     : http_(std::move(http)), service_(std::move(service)) {}
 
-Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options, std::vector<ModelToServe> models) {
   ESP_CHECK(check(options));
   options.max_connections_per_address = per_address(options);
   ESP_TRY(auto keys, KeyRing::load(options.api_keys, options.api_key_file, options.admin_api_key));
   ESP_TRY(auto service, Service::make(std::move(options), std::move(keys)));
+  ESP_CHECK(add_models(*service, std::move(models)));
   auto http = std::make_unique<Http>(service->options.api_prefix);
   ESP_CHECK(add_all_routes(http->router, *service));
 
@@ -153,6 +155,27 @@ Result<> Server::attach_engine(std::unique_ptr<Engine> engine, const std::string
   return attach_model(*service_, std::move(engine), name);
 }
 
+void Server::load_all() {
+  ModelSet& models = service_->models;
+  const int most = service_->options.max_loaded_models;
+  for (int place = 0; place < models.count() && (most == 0 || place < most); ++place)
+    if (auto asked = models.load(place); !asked.ok()) log::warning("{}", asked.error().message);
+}
+
+bool Server::loads_a_model() const {
+  return service_->models.loading();
+}
+
+std::int64_t Server::save_caches(std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::int64_t tokens = 0;
+  for (const auto& model : service_->models.look_at_all()) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    tokens += std::max<std::int64_t>(0, model->engine->save_cache(std::max(left, std::chrono::milliseconds(0))));
+  }
+  return tokens;
+}
+
 void Server::begin_drain() {
   // Not the engine: what runs may have calls to make yet, as programs and segments do. New work ends at the routes.
   service_->readiness.drain();
@@ -188,14 +211,16 @@ std::string Server::describe() const {
   std::string text = fmt::format(
       "{}; {} requests being answered; {} bodies being read", name, active(),
       service_->pool.waiting() + service_->pool.running() + service_->bulk.waiting() + service_->bulk.running());
-  const auto model = service_->model();
-  if (model == nullptr) return text;
-  const EngineStatus s = model->engine->status();
-  return text + fmt::format(
-                    "; engine: {} running, {} waiting ({} tokens), pool {} of which {} free and {} cached, {} steps, "
-                    "the last {:.1f} s ago",
-                    s.running, s.waiting, s.waiting_tokens, s.pool_tokens, s.free_tokens, s.cached_tokens, s.steps,
-                    s.last_step_seconds_ago);
+  const bool several = service_->models.count() > 1;
+  for (const auto& model : service_->models.look_at_all()) {
+    const EngineStatus s = model->engine->status();
+    text += fmt::format(
+        "; engine{}: {} running, {} waiting ({} tokens), pool {} of which {} free and {} cached, {} steps, "
+        "the last {:.1f} s ago",
+        several ? " of " + model->name() : "", s.running, s.waiting, s.waiting_tokens, s.pool_tokens, s.free_tokens,
+        s.cached_tokens, s.steps, s.last_step_seconds_ago);
+  }
+  return text;
 }
 
 }  // namespace espalier::server

@@ -1,4 +1,4 @@
-// server.h: the HTTP face of one engine, from the open socket to the last drained stream.
+// server.h: the HTTP face of an engine or several, from the open socket to the last drained stream.
 //
 // Order:   start, progress*, attach_engine, begin_drain, cut, stop. The socket opens in start(): until attach_engine()
 //          has made its warm-up token, /livez answers 200, /health 503 with the progress, and inference 503 "loading".
@@ -10,8 +10,10 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "espalier/engine.h"
+#include "server/attach_model.h"
 #include "server/server_options.h"
 
 namespace espalier::server {
@@ -21,7 +23,9 @@ class Service;
 // A running HTTP server, with or without its model.
 class Server {
  public:
-  static Result<std::unique_ptr<Server>> start(ServerOptions options);
+  // `models`: all that it may load, the default one first, which the caller loads and attaches; none: only what is
+  // attached.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options, std::vector<ModelToServe> models = {});
   ~Server();  // stops at once
 
   std::string url() const;  // "http://127.0.0.1:30000"
@@ -30,6 +34,11 @@ class Server {
   void progress(std::string_view stage, double share);  // of loading, 0..1
   // `name`: what the model is called when options name nothing.
   Result<> attach_engine(std::unique_ptr<Engine> engine, const std::string& name);
+
+  void load_all();             // every model that is not in memory, one after the other, in the background
+  bool loads_a_model() const;  // in the background
+  // Prefixes in memory go to the cache folder; tokens that were written, of all models.
+  std::int64_t save_caches(std::chrono::milliseconds limit);
 
   void begin_drain();          // not ready, no new work; running requests go on
   std::size_t active() const;  // requests not fully answered: being read, run, or taken up by a slow client

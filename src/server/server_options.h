@@ -63,6 +63,8 @@ struct ServerOptions {
   double session_timeout = 3600;
   int max_program_calls = 4096;
   int max_program_memory_mib = 512;
+  int max_loaded_models = 0;
+  double model_idle = 0;
   int io_threads = 1;
   int side_threads = 2;
   int max_side_tasks = 1024;
@@ -137,6 +139,10 @@ struct ServerOptions {
           "generations and scored choices of one /v1/programs request, all of its runs together");
     field(o.max_program_memory_mib, "max-program-memory", "MIB",
           "nodes, texts and variables that all /v1/programs under way hold together; 503 beyond");
+    field(o.max_loaded_models, "max-loaded-models", "N",
+          "models in memory at once, of several; one more makes the least lately used one leave; 0 = as many as fit");
+    field(o.model_idle, "model-idle", "SECONDS",
+          "a model that nobody used for so long leaves the memory until it is asked for; 0 = never");
     field(o.io_threads, "io-threads", "N", "threads that read and write sockets");
     field(o.side_threads, "side-threads", "N", "threads that parse bodies, render templates and tokenise");
     field(o.max_side_tasks, "max-side-tasks", "N", "bodies waiting for them; 503 beyond");

@@ -29,6 +29,7 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       logprob_budget(2 * options.max_logprob_entries),
       program_texts(std::make_shared<lang::SharedTextBudget>(std::int64_t{options.max_program_memory_mib} << 20)),
       body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
+      models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
       slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}) {}
@@ -47,6 +48,7 @@ Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::uniqu
 }
 
 Service::~Service() {
+  models.stop();
   pool.stop();
   bulk.stop();
   slow.stop();
@@ -55,32 +57,22 @@ Service::~Service() {
   programs.stop();
 }
 
-std::shared_ptr<ServedModel> Service::model() const {
-  const std::scoped_lock lock(mutex_);
-  return model_;
-}
-
-void Service::set_model(std::shared_ptr<ServedModel> model) {
-  const std::scoped_lock lock(mutex_);
-  model_ = std::move(model);
-}
-
-Result<std::shared_ptr<ServedModel>> Service::need_model() const {
+Result<> Service::need_ready() const {
   if (readiness.phase() == Readiness::Phase::draining) {
     return Error{Error::Kind::unavailable, "the server is shutting down and takes no new work", {}, "draining"};
   }
-  auto loaded = model();
-  if (loaded == nullptr || readiness.phase() == Readiness::Phase::loading) {
+  if (readiness.phase() == Readiness::Phase::loading) {
     return Error{
         Error::Kind::unavailable, fmt::format("the model is loading ({})", readiness.loading_text()), {}, "loading"};
   }
-  return loaded;
+  return success();
 }
 
 int Service::retry_after() const {
   if (readiness.phase() == Readiness::Phase::loading) return 1;
-  const auto loaded = model();
-  return drain_rate.retry_after(steady_seconds(), loaded ? loaded->engine->status().waiting : 0);
+  int waiting = 0;
+  for (const auto& loaded : models.look_at_all()) waiting += loaded->engine->status().waiting;
+  return drain_rate.retry_after(steady_seconds(), waiting);
 }
 
 bool is_loopback(std::string_view host) {

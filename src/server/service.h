@@ -1,4 +1,4 @@
-// service.h: what the routes share: options, keys, the loaded model, threads, counters.
+// service.h: what the routes share: options, keys, the models, threads, counters.
 //
 // Threads: every member is safe from any thread; options and keys are constant (keys reload inside).
 // Fails:   see the members. Order: destroyed only after the HTTP server has stopped.
@@ -7,7 +7,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
 #include "base/background_pool.h"
@@ -21,9 +20,9 @@
 #include "server/cache_events/cache_event_publisher.h"
 #include "server/fields/unknown_fields.h"
 #include "server/metrics/server_metrics.h"
+#include "server/models/model_set.h"
 #include "server/programs/program_host.h"
 #include "server/readiness.h"
-#include "server/served_model.h"
 #include "server/server_options.h"
 #include "server/sessions/sessions.h"
 
@@ -38,10 +37,11 @@ class Service {
   ~Service();
   static Result<std::unique_ptr<Service>> make(ServerOptions options, std::unique_ptr<KeyRing> keys);  // no_thread()
 
-  std::shared_ptr<ServedModel> model() const;  // null while loading
-  void set_model(std::shared_ptr<ServedModel> model);
-  // The model, or why it cannot work now: unavailable with code "loading" or "draining".
-  Result<std::shared_ptr<ServedModel>> need_model() const;
+  // The default model, to be looked at; null while it is not loaded.
+  std::shared_ptr<ServedModel> model() const { return models.look(0); }
+  bool has_model() const { return attached; }  // the default model was there once, perhaps still warming up
+  // Whether work can be taken now: unavailable with code "loading" (the default model, at the start) or "draining".
+  Result<> need_ready() const;
 
   int retry_after() const;  // seconds
   bool loopback() const { return is_loopback(options.host); }
@@ -51,7 +51,7 @@ class Service {
   const std::unique_ptr<KeyRing> keys;
   const double started_at;  // seconds since 1970
   Readiness readiness;
-  StallWatch stall_watch;
+  StallWatches stall_watches;
   ServerMetrics metrics;
   DrainRate drain_rate;
   UnknownFields unknown_fields;
@@ -65,13 +65,10 @@ class Service {
   std::function<net::ServerStats()> net_stats;
   std::uint16_t port = 0;               // the one that was bound
   std::atomic<bool> told_tools{false};  // that the template leaves tools out: said once
+  std::atomic<bool> attached{false};    // has_model()
 
- private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<ServedModel> model_;
-
- public:
   ProgramHost programs;
+  ModelSet models;
   // Streams go through `light`; whole replies and large lists of log-probabilities through `heavy`, so that formatting
   // and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads
   // one large body after another, and `slow` does what may take seconds, so that short requests never wait behind

@@ -86,8 +86,8 @@ std::optional<net::HttpResponse> Gate::operator()(const net::HttpRequest& head) 
     return refused;
   }
   if (asked.needs == Needs::nothing) return std::nullopt;
-  if (asked.needs == Needs::model && service_.model() != nullptr) return std::nullopt;
-  const auto ready = service_.need_model();
+  if (asked.needs == Needs::model && service_.has_model()) return std::nullopt;
+  const auto ready = service_.need_ready();
   if (ready.ok()) return std::nullopt;
   net::HttpError error = net::http_error(ready.error());
   if (error.retry_after_seconds > 0) error.retry_after_seconds = service_.retry_after();

@@ -318,7 +318,7 @@ net::Headers Delivery::timing_headers() const {
 
 void Delivery::record(int code, std::string_view finish_reason) {
   service_.drain_rate.finished(steady_seconds());
-  service_.metrics.answered(request_.route, finish_reason, code);
+  service_.metrics.answered(request_.route, finish_reason, code, model_->name());
   (generation_.stream ? service_.metrics.streamed : service_.metrics.whole).add();
   if (!service_.options.log_requests) return;
   ReplySummary told = summary_;

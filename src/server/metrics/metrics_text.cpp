@@ -59,9 +59,11 @@ void MetricsText::sample(double value, const Labels& labels) {
   line(sample_name_, labels, value);
 }
 
-void MetricsText::histogram(std::string_view name, std::string_view help, const Histogram& values,
-                            const Labels& labels) {
+void MetricsText::histogram(std::string_view name, std::string_view help) {
   family(name, "histogram", help, "");
+}
+
+void MetricsText::samples(const Histogram& values, const Labels& labels) {
   Labels with_bound = labels;
   with_bound.emplace_back("le", "");
   std::uint64_t below = 0;
@@ -69,10 +71,10 @@ void MetricsText::histogram(std::string_view name, std::string_view help, const 
   for (std::size_t i = 0; i <= bounds.size(); ++i) {
     below += values.count(i);
     with_bound.back().second = i < bounds.size() ? fmt::format("{:#}", bounds[i]) : "+Inf";
-    line(fmt::format("{}_bucket", name), with_bound, static_cast<double>(below));
+    line(sample_name_ + "_bucket", with_bound, static_cast<double>(below));
   }
-  line(fmt::format("{}_sum", name), labels, values.sum());
-  line(fmt::format("{}_count", name), labels, static_cast<double>(below));
+  line(sample_name_ + "_sum", labels, values.sum());
+  line(sample_name_ + "_count", labels, static_cast<double>(below));
 }
 
 std::string MetricsText::text() && {

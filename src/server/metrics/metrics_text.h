@@ -25,9 +25,11 @@ class MetricsText {
   // `name` of a counter without "_total"; the sample gets it.
   void counter(std::string_view name, std::string_view help);
   void gauge(std::string_view name, std::string_view help);
-  void histogram(std::string_view name, std::string_view help, const Histogram& values, const Labels& labels);
+  void histogram(std::string_view name, std::string_view help);
 
-  void sample(double value, const Labels& labels);  // of the family begun last
+  // Of the family begun last, the second of a histogram.
+  void sample(double value, const Labels& labels);
+  void samples(const Histogram& values, const Labels& labels);
 
   std::string text() &&;
   static std::string_view content_type(Format format);

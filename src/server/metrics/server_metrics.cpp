@@ -2,8 +2,9 @@
 
 namespace espalier::server {
 
-void ServerMetrics::answered(std::string_view endpoint, std::string_view finish_reason, int code) {
-  RequestLabels labels{std::string(endpoint), std::string(finish_reason), code};
+void ServerMetrics::answered(std::string_view endpoint, std::string_view finish_reason, int code,
+                             std::string_view model) {
+  RequestLabels labels{std::string(model), std::string(endpoint), std::string(finish_reason), code};
   const std::scoped_lock lock(mutex_);
   ++requests_[std::move(labels)];
 }

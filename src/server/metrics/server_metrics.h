@@ -17,6 +17,7 @@ namespace espalier::server {
 
 // The labels under which an answered request is counted.
 struct RequestLabels {
+  std::string model;  // that answered; empty: none did
   std::string endpoint, finish_reason;
   int code = 200;
   auto operator<=>(const RequestLabels&) const = default;
@@ -25,7 +26,7 @@ struct RequestLabels {
 // The server's own counters, by bounded labels.
 class ServerMetrics {
  public:
-  void answered(std::string_view endpoint, std::string_view finish_reason, int code);
+  void answered(std::string_view endpoint, std::string_view finish_reason, int code, std::string_view model = {});
   void refused(std::string_view reason);  // one of our own words: "queue_full", "loading", "unauthorized", ...
 
   std::map<RequestLabels, std::uint64_t> requests() const;

@@ -49,7 +49,7 @@ class SessionTurn final : public RequestObserver {
 // The prompt of a turn is all that came before it, and the new tokens.
 Result<> continue_session(const Call& call, const SessionParams& session, RequestFields& fields,
                           Generation& generation) {
-  ESP_TRY(Sessions::Begun begun, call.service.sessions.begin(session, KeyRing::tenant(call.http.headers), fields.id,
+  ESP_TRY(Sessions::Begun begun, call.service.sessions.begin(session, session_owner(call), fields.id,
                                                              std::move(fields.prompt), call.model->info().bos));
   fields.prompt = std::move(begun.prompt);
   generation.observer = std::make_unique<SessionTurn>(call.model, std::move(begun.turn));
@@ -161,9 +161,7 @@ Result<Generation> generate(Call& call) {
   ESP_CHECK(call.service.unknown_fields.note(unknown_generate_fields(call.body), "/generate"));
   forget_schemas(call);
   ESP_TRY(const auto name, find_string(call.body, "model"));
-  if (name != "unknown") {  // what routers send when their client named none
-    ESP_CHECK(call.model->check_name(name.value_or("")));
-  }
+  ESP_CHECK(call.model->check_name(name.value_or("")));
 
   if (!body.items.front().constraint.choices_method.empty()) return select_choice(call, body);
 

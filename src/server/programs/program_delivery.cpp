@@ -327,7 +327,7 @@ void ProgramDelivery::failed(const char*) {
 
 void ProgramDelivery::record(int status, std::string_view finish_reason) {
   service_.drain_rate.finished(steady_seconds());
-  service_.metrics.answered(request_.route, finish_reason, status);
+  service_.metrics.answered(request_.route, finish_reason, status, model_->name());
   (program_.body.stream ? service_.metrics.streamed : service_.metrics.whole).add();
   if (!service_.options.log_requests) return;
   const BackendUsage used = program_.backend->usage();

@@ -14,16 +14,24 @@ ProgramHost::~ProgramHost() = default;
 Result<ProgramHost::Opened> ProgramHost::open(const std::shared_ptr<ServedModel>& model) {
   ESP_CHECK(model->need_tokenizer("program"));
   const std::lock_guard lock(mutex_);
-  if (!opened_.service) {
+  if (!model->program_service) {
     ESP_TRY(ChatFormat format, lang::local_chat_format(*model->engine, {}, model->own_template.get()));
-    opened_.format = std::make_shared<const ChatFormat>(std::move(format));
-    opened_.service = std::make_shared<lang::LocalService>(std::shared_ptr<Engine>(model, model->engine.get()));
+    model->program_format = std::make_shared<const ChatFormat>(std::move(format));
+    model->program_service = std::make_shared<lang::LocalService>(model->engine);
+    std::erase_if(opened_, [](const auto& service) { return service.expired(); });
+    opened_.push_back(model->program_service);
   }
-  return opened_;
+  return Opened{model->program_service, model->program_format};
 }
 
 void ProgramHost::stop() {
-  if (opened_.service) opened_.service->stop();
+  std::vector<std::shared_ptr<lang::LocalService>> services;  // stopped without the lock: their last words come back
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& weak : opened_)
+      if (auto service = weak.lock()) services.push_back(std::move(service));
+  }
+  for (const auto& service : services) service->stop();
 }
 
 void ProgramHost::add(const std::string& id, const std::shared_ptr<ProgramDelivery>& program) {

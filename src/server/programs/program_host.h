@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "espalier/chat_format.h"
 #include "espalier/error.h"
@@ -27,7 +28,7 @@ struct ServedModel;
 // What one request's programs may hold: their nodes, texts and variables, with the copies that forks take.
 inline constexpr std::int64_t kMostProgramBytes = 64 << 20;
 
-// Opens the local back end and the chat format that a server's programs share, once.
+// Opens the local back end and the chat format that the programs of a model share, once a model.
 class ProgramHost {
  public:
   struct Opened {
@@ -50,7 +51,7 @@ class ProgramHost {
     std::weak_ptr<ProgramDelivery> program;
   };
   std::mutex mutex_;
-  Opened opened_;
+  std::vector<std::weak_ptr<lang::LocalService>> opened_;
   std::map<const ProgramDelivery*, Running> running_;
 };
 

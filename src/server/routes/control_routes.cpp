@@ -13,21 +13,19 @@ namespace {
 
 constexpr double kLongestFlushWait = 3600;
 
-// 200 only when nothing runs or waits: what is in use cannot be flushed. With a time-out that is waited for. On the
+// Of all models in memory. 200 only when nothing runs or waits: what is in use cannot be flushed. With a time-out that is waited for. On the
 // heavy notifier, whose other completions can spare the step that a flush waits for.
 class Flush final : public Completion {
  public:
-  Flush(Service& service, std::shared_ptr<ServedModel> model, net::HttpRequest request, net::Responder responder,
-        std::chrono::milliseconds limit)
+  Flush(Service& service, net::HttpRequest request, net::Responder responder, std::chrono::milliseconds limit)
       : service_(service),
-        model_(std::move(model)),
         request_(std::move(request)),
         responder_(std::move(responder)),
         deadline_(std::chrono::steady_clock::now() + limit) {}
 
   bool advance() override {
     if (responder_.closed()) return false;
-    const auto flushed = model_->engine->flush_cache();
+    const auto flushed = flush_all();
     if (!flushed.ok() && !cancelled_ && std::chrono::steady_clock::now() < deadline_) return true;
     if (flushed.ok()) log::info("{} flushed the prefix cache", request_.id);
     respond(service_, request_, responder_,
@@ -42,8 +40,12 @@ class Flush final : public Completion {
   void cancel(Error) override { cancelled_ = true; }
 
  private:
+  Result<> flush_all() const {
+    for (const auto& model : service_.models.look_at_all()) ESP_CHECK(model->engine->flush_cache());
+    return success();
+  }
+
   Service& service_;
-  const std::shared_ptr<ServedModel> model_;
   const net::HttpRequest request_;
   net::Responder responder_;
   const Time deadline_;
@@ -65,14 +67,9 @@ Result<std::chrono::milliseconds> flush_timeout(const net::HttpRequest& request)
 }
 
 void flush_cache(Service& service, net::HttpRequest request, net::Responder responder) {
-  auto model = service.need_model();
-  if (!model.ok() && service.model() == nullptr) {
-    return respond(service, request, responder, Dialect::native, model.error());
-  }
   const auto limit = flush_timeout(request);
   if (!limit.ok()) return respond(service, request, responder, Dialect::native, limit.error());
-  service.heavy.add(
-      std::make_shared<Flush>(service, service.model(), std::move(request), std::move(responder), *limit));
+  service.heavy.add(std::make_shared<Flush>(service, std::move(request), std::move(responder), *limit));
 }
 
 // {"rid": "...", "abort_all": false}: every request whose id begins with rid; "" matches none unless abort_all is set.
@@ -83,7 +80,7 @@ Result<net::HttpResponse> abort_request(Call& call) {
   if (all.value_or(false) || (rid && !rid->empty())) {
     const std::string beginning = all.value_or(false) ? "" : *rid;
     call.service.programs.abort(beginning);  // first, so that they make no more calls
-    matched = call.model->engine->abort(beginning);
+    for (const auto& model : call.service.models.look_at_all()) matched += model->engine->abort(beginning);
   }
   log::info("{} aborted {} requests", call.http.id, matched);
   for (int i = 0; i < matched; ++i) call.service.metrics.aborted.add();

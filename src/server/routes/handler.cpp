@@ -4,8 +4,10 @@
 
 #include "base/free_memory.h"
 #include "base/log.h"
+#include "server/admission/deadline.h"
 #include "server/fields/constraint_fields.h"
 #include "server/metrics/request_log.h"
+#include "server/routes/model_waiter.h"
 
 namespace espalier::server {
 namespace {
@@ -19,6 +21,7 @@ struct Job {
   net::HttpRequest http;
   net::Responder responder;
   Budget::Charge charge;  // of a large body, until its work has begun
+  bool large = false;
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
 };
 
@@ -57,15 +60,29 @@ void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
 
 enum class BodyUse { json, ignored };
 
-Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body_use) {
-  const auto begun = std::chrono::steady_clock::now();
-  ESP_TRY(auto model, service.need_model());
+// A call before its model is known.
+struct Read {
   Json body;
+  std::chrono::steady_clock::duration waited{0};
+};
+
+Result<Read> read_body(Service& service, Job& job, Dialect dialect, BodyUse body_use) {
+  const auto begun = std::chrono::steady_clock::now();
+  ESP_CHECK(service.need_ready());
+  Read read{{}, begun - job.arrived};
   if (body_use == BodyUse::json) {
-    ESP_TRY(body, parse_body(job.http, dialect));
+    ESP_TRY(read.body, parse_body(job.http, dialect));
   }
   std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
-  return Call{service, job.http, std::move(model), std::move(body), false, job.arrived, begun - job.arrived};
+  return read;
+}
+
+// By the body's `model`, or the query's; one that is no text is refused by the route itself.
+Result<int> place_of_model(const Service& service, const net::HttpRequest& http, const Json& body) {
+  const Json* name = body.is_object() ? find_field(body, "model") : nullptr;
+  if (name != nullptr && name->is_string()) return service.models.place_of(name->get_ref<const std::string&>());
+  const std::string* asked = http.query_value("model");
+  return service.models.place_of(asked != nullptr ? *asked : std::string());
 }
 
 // Runs `work()`, which answers or returns an Error that is answered here.
@@ -101,6 +118,46 @@ Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const s
 }
 
 template <class Use>
+Result<> used(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
+  auto done = use(call, *job);
+  return call.again_slowly ? again_slowly(service, dialect, use, job, std::move(call)) : done;
+}
+
+// On the background pool again, once the model is there.
+template <class Use>
+Result<> when_loaded(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, int place,
+                     Read read) {
+  auto kept = std::make_shared<Read>(std::move(read));
+  const auto then = [&service, dialect, use, job, kept](const ModelWait::Outcome& outcome) {
+    if (!outcome.ok()) {
+      refuse(service, *job, dialect, outcome.error());
+      return true;
+    }
+    BackgroundPool& pool = job->large ? service.bulk : service.pool;
+    return pool.submit([&service, dialect, use, job, kept, model = *outcome](const CancelFlag&) {
+      answered(service, *job, dialect, [&] {
+        return used(service, dialect, use, job,
+                    {service, job->http, model, std::move(kept->body), false, job->arrived, kept->waited});
+      });
+    });
+  };
+  return ModelWaiter::begin(
+      service, place,
+      {[job] { return job->responder.closed(); }, deadline_of(job->http, service.options.request_timeout), then});
+}
+
+template <class Use>
+Result<> read_and_use(Service& service, Dialect dialect, BodyUse body_use, const Use& use,
+                      const std::shared_ptr<Job>& job) {
+  ESP_TRY(Read read, read_body(service, *job, dialect, body_use));
+  ESP_TRY(const int place, place_of_model(service, job->http, read.body));
+  auto model = service.models.use(place);
+  if (model == nullptr) return when_loaded(service, dialect, use, job, place, std::move(read));
+  return used(service, dialect, use, job,
+              {service, job->http, std::move(model), std::move(read.body), false, job->arrived, read.waited});
+}
+
+template <class Use>
 net::RequestHandler on_background_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
   return [&service, dialect, body_use, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
     auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder), {}});
@@ -111,14 +168,11 @@ net::RequestHandler on_background_pool(Service& service, Dialect dialect, BodyUs
                                                "too many large bodies wait to be read; try again later");
       if (!charge) return refuse(service, *job, dialect, charge.error());
       job->charge = std::move(charge).value();
+      job->large = true;
     }
     BackgroundPool& pool = large ? service.bulk : service.pool;
     const bool taken = pool.submit([&service, dialect, body_use, use, job, size](const CancelFlag&) {
-      answered(service, *job, dialect, [&]() -> Result<> {
-        ESP_TRY(Call call, read_call(service, *job, dialect, body_use));
-        auto done = use(call, *job);
-        return call.again_slowly ? again_slowly(service, dialect, use, job, std::move(call)) : done;
-      });
+      answered(service, *job, dialect, [&] { return read_and_use(service, dialect, body_use, use, job); });
       if (size >= kGiveBackBytes) give_back_free_memory();
     });
     if (!taken) refuse(service, *job, dialect, too_many());
@@ -158,6 +212,10 @@ auto serve_with(ServeFunction function) {
 }
 
 }  // namespace
+
+std::string session_owner(const Call& call) {
+  return KeyRing::tenant(call.http.headers) + "\n" + call.model->name();
+}
 
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response) {
   service.metrics.answered(request.route, "", response.status);
@@ -207,12 +265,33 @@ net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFu
 
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {
   return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
-    auto model = service.model();
-    if (model == nullptr) {
-      const auto refusal = service.need_model();
-      return respond(service, http, responder, dialect, refusal.ok() ? internal_error("no model") : refusal.error());
-    }
-    auto response = function(service, *model, http);
+    const auto place = place_of_model(service, http, {});
+    if (!place.ok()) return respond(service, http, responder, dialect, place.error());
+    const auto tell = [&service, dialect, function](const ServedModel& model, const net::HttpRequest& request,
+                                                    net::Responder& to) {
+      auto response = function(service, model, request);
+      if (!response) return respond(service, request, to, dialect, response.error());
+      respond(service, request, to, std::move(response).value());
+    };
+    if (const auto model = service.models.look(*place)) return tell(*model, http, responder);
+    auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder), {}});
+    const auto then = [&service, dialect, tell, job](const ModelWait::Outcome& outcome) {
+      if (outcome.ok())
+        tell(**outcome, job->http, job->responder);
+      else
+        refuse(service, *job, dialect, outcome.error());
+      return true;
+    };
+    const auto waits = ModelWaiter::begin(
+        service, *place,
+        {[job] { return job->responder.closed(); }, deadline_of(job->http, service.options.request_timeout), then});
+    if (!waits.ok()) refuse(service, *job, dialect, waits.error());
+  };
+}
+
+net::RequestHandler telling(Service& service, Dialect dialect, TellFunction function) {
+  return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
+    auto response = function(service, http);
     if (!response) return respond(service, http, responder, dialect, response.error());
     respond(service, http, responder, std::move(response).value());
   };

@@ -5,8 +5,10 @@
 // no body waits. A route's function runs on the background pool, never on an io thread, with the parsed body; what it
 // refuses is answered for it. Functions without a body and without work (health) run on the io thread and must be
 // quick.
-// Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 415 for another content
-// type on /v1, 503 when too many bodies wait or the model is not there.
+// The model is the one that the body's `model` names, else the query's (?model=NAME), else the default one. A call whose
+// model is not in memory waits until it is, without a thread, and runs then.
+// Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 404 for a model that is
+// not served, 415 for another content type on /v1, 503 when too many bodies wait or the model cannot be loaded.
 #pragma once
 
 #include <functional>
@@ -36,12 +38,17 @@ struct Call {
   mutable bool again_slowly = false;  // run_again_slowly() was called
 };
 
+// Who may use a session: the key that opened it, at the model whose tokens it keeps.
+std::string session_owner(const Call& call);
+
 // The answer of a route that makes no tokens.
 using AnswerFunction = std::function<Result<net::HttpResponse>(Call&)>;
 // The work of a route that does.
 using GenerateFunction = std::function<Result<Generation>(Call&)>;
 // The work of a route that answers by itself, later: it takes request and responder, or returns an Error first.
 using ServeFunction = std::function<Result<>(Call&, net::HttpRequest&, net::Responder&)>;
+// A route without a body that needs no model.
+using TellFunction = std::function<Result<net::HttpResponse>(Service&, const net::HttpRequest&)>;
 // A route without a body that needs the model.
 using InfoFunction = std::function<Result<net::HttpResponse>(Service&, const ServedModel&, const net::HttpRequest&)>;
 
@@ -51,8 +58,9 @@ net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction fun
 // The same for routes whose body, if any, is not looked at (call.body is null).
 net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function);
-// Runs on the io thread.
+// Run on the io thread, `informing` once the model is there.
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function);
+net::RequestHandler telling(Service& service, Dialect dialect, TellFunction function);
 
 // Answers and counts; what is refused is also logged.
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response);

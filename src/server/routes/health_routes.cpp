@@ -27,10 +27,11 @@ net::HttpResponse not_ready(const Service& service, std::string_view status, con
 }
 
 net::HttpResponse readiness(Service& service) {
-  const auto model = service.need_model();
-  if (!model) return not_ready(service, model.error().code, model.error());
-  const EngineStatus status = (*model)->engine->status();
-  if (service.stall_watch.stalled(status, steady_seconds(), service.options.watchdog)) {
+  const auto ready = service.need_ready();
+  if (!ready.ok()) return not_ready(service, ready.error().code, ready.error());
+  for (const auto& model : service.models.look_at_all()) {
+    const EngineStatus status = model->engine->status();
+    if (!service.stall_watches.stalled(model->name(), status, steady_seconds(), service.options.watchdog)) continue;
     return not_ready(service, "stalled",
                      {Error::Kind::unavailable,
                       fmt::format("work waits, but the last step was {:.0f} s ago", status.last_step_seconds_ago),

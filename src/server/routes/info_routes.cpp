@@ -1,6 +1,7 @@
 // What is served and how: /v1/models, /get_model_info, /get_server_info, /version.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "engine/engine_metrics.h"
@@ -12,10 +13,14 @@ namespace espalier::server {
 namespace {
 
 // Routers take a server for what owned_by says: "sglang" is whose routes we have.
-void write_card(JsonWriter& json, const ServedModel& model, const std::string& name) {
-  json.open('{').field("id", name).field("object", "model").field("created", model.loaded_at);
-  json.field("owned_by", "sglang").field("server", "espalier").field("root", model.info().path).key("parent").null();
-  json.field("max_model_len", model.limits().context_length).close('}');
+void write_card(JsonWriter& json, const Service& service, int place, const ModelEntry& entry, const std::string& name) {
+  const auto model = service.models.look(place);
+  const auto created = model != nullptr ? model->loaded_at : static_cast<std::int64_t>(service.started_at);
+  json.open('{').field("id", name).field("object", "model").field("created", created);
+  json.field("owned_by", "sglang").field("server", "espalier");
+  json.field("root", model != nullptr ? model->info().path : entry.path).key("parent").null();
+  if (model != nullptr) json.field("max_model_len", model->limits().context_length);
+  json.field("state", to_string(entry.state)).field("size_bytes", entry.bytes).close('}');
 }
 
 // The folder with tokenizer.json where there is one: routers load the tokenizer from there, and know no GGUF.
@@ -26,21 +31,26 @@ std::string tokenizer_place(const std::string& path) {
   return fs::exists(folder / "tokenizer.json", failed) ? folder.string() : path;
 }
 
-Result<net::HttpResponse> list_models(Service&, const ServedModel& model, const net::HttpRequest&) {
+Result<net::HttpResponse> list_models(Service& service, const net::HttpRequest&) {
   std::string out;
   JsonWriter json(out);
   json.open('{').field("object", "list").key("data").open('[');
-  for (const auto& name : model.names) write_card(json, model, name);
+  const auto entries = service.models.list();
+  for (std::size_t place = 0; place < entries.size(); ++place)
+    for (const auto& name : entries[place].names)
+      write_card(json, service, static_cast<int>(place), entries[place], name);
   json.close(']').close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 
-Result<net::HttpResponse> one_model(Service&, const ServedModel& model, const net::HttpRequest& http) {
+Result<net::HttpResponse> one_model(Service& service, const net::HttpRequest& http) {
   const std::string id(http.path_value("id"));
-  ESP_CHECK(model.check_name(id));
+  ESP_TRY(const int place, service.models.place_of(id));
+  const ModelEntry entry = service.models.list()[static_cast<std::size_t>(place)];
+  const bool known = std::ranges::find(entry.names, id) != entry.names.end();
   std::string out;
   JsonWriter json(out);
-  write_card(json, model, id == "default" ? model.name() : id);
+  write_card(json, service, place, entry, known ? id : entry.names.front());
   return net::HttpResponse::json(200, std::move(out));
 }
 
@@ -108,18 +118,9 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("max_total_num_tokens", info.limits.pool_tokens).field("max_total_tokens", info.limits.pool_tokens);
 }
 
-Result<net::HttpResponse> server_info(Service& service, const ServedModel& model, const net::HttpRequest&) {
-  std::string out;
-  JsonWriter json(out);
-  json.open('{');
-  ServerOptions::visit(service.options, OptionWriter{json});
-  json.field("port", service.port).field("served_model_name", model.name()).key("served_model_names").open('[');
-  for (const auto& name : model.names) json.value(name);
-  json.close(']');
-  write_engine_options(json, model);
+void write_state(JsonWriter& json, const ServedModel& model) {
   const EngineStatus status = model.engine->status();
-  json.key("internal_states").open('[').open('{');
-  json.field("last_gen_throughput", status.tokens_per_second);
+  json.open('{').field("model_name", model.name()).field("last_gen_throughput", status.tokens_per_second);
   json.field("num_running_reqs", status.running).field("num_waiting_reqs", status.waiting);
   json.field("waiting_tokens", status.waiting_tokens).field("pool_tokens", status.pool_tokens);
   json.field("free_tokens", status.free_tokens).field("cached_tokens", status.cached_tokens);
@@ -133,7 +134,47 @@ Result<net::HttpResponse> server_info(Service& service, const ServedModel& model
   json.key("memory_usage").open('{').field("weight", static_cast<double>(model.info().weight_bytes) / 1e9);
   json.field("kvcache", static_cast<double>(model.info().kv_bytes) / 1e9);
   json.field("states", static_cast<double>(model.info().state_bytes) * model.info().state_cells / 1e9);
-  json.field("token_capacity", status.pool_tokens).close('}').close('}').close(']');
+  json.field("token_capacity", status.pool_tokens).close('}').close('}');
+}
+
+// What /v1/models and /api/ps tell of each, too.
+void write_models(JsonWriter& json, const std::vector<ModelEntry>& entries) {
+  json.key("models").open('[');
+  for (const ModelEntry& entry : entries) {
+    json.open('{').field("model_name", entry.names.front()).field("model_path", entry.path);
+    json.field("state", to_string(entry.state)).field("size_bytes", entry.bytes);
+    json.field("in_use", entry.in_use).field("waiting", static_cast<std::int64_t>(entry.waiting));
+    json.field("loads", static_cast<std::int64_t>(entry.loads)).field("load_seconds", entry.load_seconds);
+    json.key("expires_in");
+    if (entry.expires_in)
+      json.value(*entry.expires_in);
+    else
+      json.null();
+    json.field("may_be_unloaded", entry.may_leave);
+    if (!entry.failure.empty()) json.field("failure", entry.failure);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+// The default model first, if it is in memory.
+Result<net::HttpResponse> server_info(Service& service, const net::HttpRequest&) {
+  std::string out;
+  JsonWriter json(out);
+  const auto entries = service.models.list();
+  const auto loaded = service.models.look_at_all();
+  json.open('{');
+  ServerOptions::visit(service.options, OptionWriter{json});
+  json.field("port", service.port).field("served_model_name", entries.front().names.front());
+  json.key("served_model_names").open('[');
+  for (const auto& entry : entries)
+    for (const auto& name : entry.names) json.value(name);
+  json.close(']');
+  if (!loaded.empty()) write_engine_options(json, *loaded.front());
+  json.key("internal_states").open('[');
+  for (const auto& model : loaded) write_state(json, *model);
+  json.close(']');
+  write_models(json, entries);
   json.field("version", ESPALIER_VERSION).field("startup_time", service.started_at).close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
@@ -142,13 +183,13 @@ Result<net::HttpResponse> server_info(Service& service, const ServedModel& model
 
 Result<> add_info_routes(net::Router& router, Service& service) {
   using net::Method;
-  ESP_CHECK(router.add(Method::get, "/v1/models", informing(service, Dialect::openai, list_models)));
-  ESP_CHECK(router.add(Method::get, "/v1/models/{id}", informing(service, Dialect::openai, one_model)));
+  ESP_CHECK(router.add(Method::get, "/v1/models", telling(service, Dialect::openai, list_models)));
+  ESP_CHECK(router.add(Method::get, "/v1/models/{id}", telling(service, Dialect::openai, one_model)));
   for (const char* path : {"/get_model_info", "/model_info"}) {
     ESP_CHECK(router.add(Method::get, path, informing(service, Dialect::native, model_info)));
   }
   for (const char* path : {"/get_server_info", "/server_info"}) {
-    ESP_CHECK(router.add(Method::get, path, informing(service, Dialect::native, server_info)));
+    ESP_CHECK(router.add(Method::get, path, telling(service, Dialect::native, server_info)));
   }
   return router.add(Method::get, "/version", [&service](net::HttpRequest http, net::Responder responder) {
     respond(service, http, responder, net::HttpResponse::json(200, "{\"version\":\"" ESPALIER_VERSION "\"}"));

@@ -163,79 +163,123 @@ constexpr DiskGaugeRow kDiskGauges[] = {
      &DiskTierCounters::break_even_tokens},
 };
 
-struct Names {
-  std::string_view prefix;
-  Labels labels;
-};
+// A model as one look at its engine shows it.
+struct Seen {
+  std::shared_ptr<ServedModel> model;
+  EngineStatus status;
+  Labels ours, sglangs;  // that its samples bear
 
-void write_disk(MetricsText& text, const DiskTierCounters& disk, const Labels& labels) {
+  const EngineMetrics& metrics() const { return model->engine->metrics(); }
+};
+using AllSeen = std::vector<Seen>;
+
+AllSeen see(const ModelSet& models) {
+  AllSeen all;
+  for (auto& model : models.look_at_all()) {
+    const EngineStatus status = model->engine->status();
+    const Labels ours{{"model", model->name()}}, sglangs{{"model_name", model->name()}, {"engine_type", "unified"}};
+    all.push_back({std::move(model), status, ours, sglangs});
+  }
+  return all;
+}
+
+Labels with(Labels labels, std::string_view name, std::string value) {
+  labels.emplace_back(name, std::move(value));
+  return labels;
+}
+
+void write_disk(MetricsText& text, const AllSeen& all) {
   const std::string prefix = "espalier_prefix_cache_disk_";
   for (const auto& row : kDiskCounters) {
     text.counter(prefix + std::string(row.name), row.help);
-    text.sample(static_cast<double>((disk.*row.value).value()), labels);
+    for (const Seen& seen : all) text.sample(static_cast<double>((seen.metrics().disk.*row.value).value()), seen.ours);
   }
   text.counter(prefix + "dropped_tokens", "Evicted tokens that were not written: disk behind, run too short, no room");
-  for (const auto& row : kDiskDrops) {
-    Labels reasoned = labels;
-    reasoned.emplace_back("reason", row.name);
-    text.sample(static_cast<double>((disk.*row.value).value()), reasoned);
-  }
+  for (const Seen& seen : all)
+    for (const auto& row : kDiskDrops)
+      text.sample(static_cast<double>((seen.metrics().disk.*row.value).value()),
+                  with(seen.ours, "reason", std::string(row.name)));
   for (const auto& row : kDiskGauges) {
     text.gauge(prefix + std::string(row.name), row.help);
-    text.sample((disk.*row.value).value(), labels);
+    for (const Seen& seen : all) text.sample((seen.metrics().disk.*row.value).value(), seen.ours);
   }
 }
 
-void write_engine(MetricsText& text, const ServedModel& model) {
-  const Names ours{"espalier_", {{"model", model.name()}}};
-  const Names sglangs{"sglang:", {{"model_name", model.name()}, {"engine_type", "unified"}}};
-  const EngineMetrics& metrics = model.engine->metrics();
-  const EngineStatus status = model.engine->status();
-  const auto full = [](const Names& names, std::string_view name) { return std::string(names.prefix).append(name); };
-  for (const Names* names : {&ours, &sglangs}) {
-    const bool upstream = names == &sglangs;
-    for (const auto& row : kCounters) {
-      const auto name = upstream ? row.sglangs : row.ours;
-      if (name.empty()) continue;
-      text.counter(full(*names, name), row.help);
-      text.sample(static_cast<double>((metrics.*row.value).value()), names->labels);
-    }
-    for (const auto& row : kGauges) {
-      const auto name = upstream ? row.sglangs : row.ours;
-      if (name.empty()) continue;
-      text.gauge(full(*names, name), row.help);
-      text.sample(row.value(model, status), names->labels);
-    }
-    for (const auto& row : kHistograms) {
-      const auto name = upstream ? row.sglangs : row.ours;
-      if (!name.empty()) text.histogram(full(*names, name), row.help, metrics.*row.value, names->labels);
-    }
+// The rows under our names, or those that SGLang has under its.
+void write_rows(MetricsText& text, const AllSeen& all, bool upstream) {
+  const std::string prefix = upstream ? "sglang:" : "espalier_";
+  const auto labels = [upstream](const Seen& seen) -> const Labels& { return upstream ? seen.sglangs : seen.ours; };
+  const auto name_of = [upstream](const auto& row) { return std::string(upstream ? row.sglangs : row.ours); };
+  for (const auto& row : kCounters) {
+    if (name_of(row).empty()) continue;
+    text.counter(prefix + name_of(row), row.help);
+    for (const Seen& seen : all) text.sample(static_cast<double>((seen.metrics().*row.value).value()), labels(seen));
   }
-  write_disk(text, metrics.disk, ours.labels);
+  for (const auto& row : kGauges) {
+    if (name_of(row).empty()) continue;
+    text.gauge(prefix + name_of(row), row.help);
+    for (const Seen& seen : all) text.sample(row.value(*seen.model, seen.status), labels(seen));
+  }
+  for (const auto& row : kHistograms) {
+    if (name_of(row).empty()) continue;
+    text.histogram(prefix + name_of(row), row.help);
+    for (const Seen& seen : all) text.samples(seen.metrics().*row.value, labels(seen));
+  }
+}
+
+void write_engines(MetricsText& text, const AllSeen& all) {
+  if (all.empty()) return;
+  write_rows(text, all, false);
+  write_rows(text, all, true);
+  write_disk(text, all);
   text.counter("sglang:cached_tokens", "Prompt tokens served from the cache");
-  const auto from_disk = static_cast<double>(metrics.disk_hit_tokens.value());
-  for (const auto& [source, tokens] :
-       {std::pair("device", static_cast<double>(metrics.cached_tokens.value()) - from_disk),
-        std::pair("storage", from_disk)}) {
-    Labels labels = sglangs.labels;
-    labels.emplace_back("cache_source", source);
-    text.sample(tokens, labels);
+  for (const Seen& seen : all) {
+    const auto from_disk = static_cast<double>(seen.metrics().disk_hit_tokens.value());
+    text.sample(static_cast<double>(seen.metrics().cached_tokens.value()) - from_disk,
+                with(seen.sglangs, "cache_source", "device"));
+    text.sample(from_disk, with(seen.sglangs, "cache_source", "storage"));
   }
   // Endpoint pickers read the pool's size from it: pages are what KV events tell of, blocks of 16 tokens.
   constexpr int kPage = 16;
-  Labels pool = sglangs.labels;
-  pool.emplace_back("page_size", std::to_string(kPage));
-  pool.emplace_back("num_pages", std::to_string(status.pool_tokens / kPage));
   text.gauge("sglang:cache_config_info", "The token pool in pages");
-  text.sample(1, pool);
+  for (const Seen& seen : all)
+    text.sample(1, with(with(seen.sglangs, "page_size", std::to_string(kPage)), "num_pages",
+                        std::to_string(seen.status.pool_tokens / kPage)));
   text.gauge("espalier_build_info", "Version and instruction set");
-  text.sample(1, {{"version", ESPALIER_VERSION}, {"isa", model.info().isa}});
+  text.sample(1, {{"version", ESPALIER_VERSION}, {"isa", all.front().model->info().isa}});
+}
+
+// Which models there are, in memory or not.
+void write_models(MetricsText& text, const std::vector<ModelEntry>& entries) {
+  struct Row {
+    std::string_view name, help;
+    bool counter;
+    double (*value)(const ModelEntry&);
+  };
+  constexpr Row kRows[] = {
+      {"model_loaded", "1 while the model is in memory", false,
+       [](const ModelEntry& e) -> double { return e.state == ModelState::loaded || e.state == ModelState::unloading; }},
+      {"model_waiting_requests", "Requests that wait for the model to be loaded", false,
+       [](const ModelEntry& e) { return static_cast<double>(e.waiting); }},
+      {"model_load_seconds", "What the last load took", false, [](const ModelEntry& e) { return e.load_seconds; }},
+      {"model_loads", "Times the model was loaded", true,
+       [](const ModelEntry& e) { return static_cast<double>(e.loads); }},
+      {"model_unloads", "Times the model was unloaded", true,
+       [](const ModelEntry& e) { return static_cast<double>(e.unloads); }},
+      {"model_load_failures", "Times the model could not be loaded", true,
+       [](const ModelEntry& e) { return static_cast<double>(e.failures); }},
+  };
+  for (const Row& row : kRows) {
+    const std::string name = std::string("espalier_").append(row.name);
+    row.counter ? text.counter(name, row.help) : text.gauge(name, row.help);
+    for (const ModelEntry& entry : entries) text.sample(row.value(entry), {{"model_name", entry.names.front()}});
+  }
 }
 
 void write_requests(MetricsText& text, const Service& service, const std::string& model) {
   text.counter("espalier_requests", "Answers by route, end and status");
   for (const auto& [labels, count] : service.metrics.requests()) {
-    text.sample(static_cast<double>(count), {{"model", model},
+    text.sample(static_cast<double>(count), {{"model", labels.model.empty() ? model : labels.model},
                                              {"endpoint", labels.endpoint},
                                              {"finish_reason", labels.finish_reason},
                                              {"code", std::to_string(labels.code)}});
@@ -295,9 +339,10 @@ net::HttpResponse metrics(const Service& service, const net::HttpRequest& http) 
   const bool open = http.headers.get("accept").find("application/openmetrics-text") != std::string_view::npos;
   const auto format = open ? MetricsText::Format::open_metrics : MetricsText::Format::prometheus;
   MetricsText text(format);
-  const auto model = service.model();
-  if (model != nullptr) write_engine(text, *model);
-  write_requests(text, service, model ? model->name() : std::string());
+  const auto entries = service.models.list();
+  write_engines(text, see(service.models));
+  if (service.has_model()) write_models(text, entries);
+  write_requests(text, service, service.has_model() ? entries.front().names.front() : std::string());
   if (service.net_stats) write_net(text, service.net_stats());
   write_process(text, service.started_at);
   auto response = net::HttpResponse::text(200, std::move(text).text());

@@ -14,6 +14,7 @@ constexpr RoutePolicy kPolicies[] = {
     {"/abort_request", Access::control, Needs::model}, {"/v1/models", Access::user, Needs::model, true},
     {"/get_model_info", Access::user, Needs::model},   {"/model_info", Access::user, Needs::model},
     {"/get_server_info", Access::user, Needs::model},  {"/server_info", Access::user, Needs::model},
+    {"/models/load", Access::control, Needs::work},    {"/models/unload", Access::control, Needs::work},
     {"/get_load", Access::user, Needs::model},         {"/v1/loads", Access::user, Needs::model},
 };
 
@@ -45,6 +46,7 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_load_routes(router, service));
   ESP_CHECK(add_health_routes(router, service));
   ESP_CHECK(add_control_routes(router, service));
+  ESP_CHECK(add_model_routes(router, service));
   ESP_CHECK(add_pin_routes(router, service));
   ESP_CHECK(add_session_routes(router, service));
   ESP_CHECK(add_metrics_routes(router, service));

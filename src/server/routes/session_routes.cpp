@@ -14,8 +14,8 @@ Result<net::HttpResponse> open_session(Call& call) {
   ESP_TRY(std::string id, find_short_string(call.body, "session_id", kMostIdBytes));
   ESP_TRY(const auto capacity, find_integer(call.body, "capacity_of_str_len", {0, 1'000'000'000'000}));
   ESP_TRY(const auto timeout, find_number(call.body, "timeout", {0, 1e9}));
-  ESP_TRY(const std::string opened, call.service.sessions.open(std::move(id), KeyRing::tenant(call.http.headers),
-                                                               capacity.value_or(0), timeout.value_or(0)));
+  ESP_TRY(const std::string opened,
+          call.service.sessions.open(std::move(id), session_owner(call), capacity.value_or(0), timeout.value_or(0)));
   std::string out;
   JsonWriter(out).value(opened);
   return net::HttpResponse::json(200, std::move(out));
@@ -24,7 +24,7 @@ Result<net::HttpResponse> open_session(Call& call) {
 Result<net::HttpResponse> close_session(Call& call) {
   ESP_TRY(const std::string id, find_short_string(call.body, "session_id", kMostIdBytes));
   if (id.empty()) return bad_request("session_id is missing", "session_id");
-  ESP_TRY(const auto running, call.service.sessions.close(id, KeyRing::tenant(call.http.headers)));
+  ESP_TRY(const auto running, call.service.sessions.close(id, session_owner(call)));
   for (const std::string& rid : running) call.model->engine->cancel(rid);
   return net::HttpResponse::json(200, "");
 }

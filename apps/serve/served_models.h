@@ -1,0 +1,51 @@
+// served_models.h: what --model says, one model or several, and how the server opens each.
+//
+// `PATH`, `NAME=PATH`, a hub's org/name, or a folder that holds several models (folders with config.json, GGUF files),
+// each then called as its file or folder is. All engines step on one compute team.
+// Order:   list_models(), then fetch() before any is opened.
+// Threads: fetch(): one; open functions: any, one at a time. Fails: bad_request, not_found, and what the store fails with.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "serve/serve_options.h"
+#include "server/attach_model.h"
+#include "store/progress.h"
+
+namespace espalier::serve {
+
+// All models of a server, the default one first.
+class ServedModels {
+ public:
+  // What the options name. Opens no connection.
+  static Result<ServedModels> list(const ServeOptions& options);
+
+  // For Server::start(). `*this` must live as long as they may be opened.
+  std::vector<server::ModelToServe> to_serve();
+
+  // The files of all of them; from a hub only with --allow-download.
+  Result<> fetch(store::Progress& progress, const std::stop_token& stop);
+  Result<std::unique_ptr<Engine>> open(std::size_t which, const Engine::Progress& progress);
+
+  const std::string& name(std::size_t which) const { return entries_[which].name; }
+  std::size_t count() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::string name, given;  // what clients call it; what the store is asked for
+    std::string path;         // empty before fetch()
+  };
+  explicit ServedModels(const ServeOptions& options) : options_(&options) {}
+  Result<> add(const std::string& given);
+  EngineOptions engine_options(std::size_t which) const;
+
+  const ServeOptions* options_;
+  std::vector<Entry> entries_;
+  std::string draft_path_;
+  std::shared_ptr<SharedTeam> team_;
+};
+
+}  // namespace espalier::serve
