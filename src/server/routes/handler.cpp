@@ -55,7 +55,7 @@ void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
   respond(service, job.http, job.responder, dialect, error);
 }
 
-enum class BodyUse { json, ignored };
+enum class BodyUse { json, ignored, raw };
 
 Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body_use) {
   const auto begun = std::chrono::steady_clock::now();
@@ -64,7 +64,7 @@ Result<Call> read_call(Service& service, Job& job, Dialect dialect, BodyUse body
   if (body_use == BodyUse::json) {
     ESP_TRY(body, parse_body(job.http, dialect));
   }
-  std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
+  if (body_use != BodyUse::raw) std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
   return Call{service, job.http, std::move(model), std::move(body), false, job.arrived, begun - job.arrived};
 }
 
@@ -199,6 +199,14 @@ net::RequestHandler generating(Service& service, Dialect dialect, GenerateFuncti
 
 net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function) {
   return on_background_pool(service, dialect, BodyUse::json, serve_with(std::move(function)));
+}
+
+net::RequestHandler serving_any(Service& service, Dialect dialect, ServeFunction function) {
+  return on_background_pool(service, dialect, BodyUse::ignored, serve_with(std::move(function)));
+}
+
+net::RequestHandler answering_raw(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_background_pool(service, dialect, BodyUse::raw, answer_with(std::move(function)));
 }
 
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function) {
