@@ -51,6 +51,7 @@ constexpr Section kSections[] = {
     {"Limits",
      " max-body max-connections max-connections-per-address max-prompts max-messages max-tools max-logprobs "
      "max-logprob-entries "},
+    {"Storage", " data-dir max-data "},
     {"Logs and metrics", " log-requests enable-metrics skip-server-warmup log-level log-format progress "},
 };
 

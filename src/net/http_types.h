@@ -57,6 +57,11 @@ struct NamedValue {
   std::string name, value;
 };
 
+// Whose work a request is that the server makes by itself, later: a line of a batch, say. No client can send it.
+struct OwnWork {
+  std::string tenant;  // as keys name it
+};
+
 // One request, read in full.
 struct HttpRequest {
   Method method = Method::get;
@@ -72,6 +77,7 @@ struct HttpRequest {
   std::uint16_t peer_port = 0;
   std::string id;  // x-request-id: the client's if it was fit to print, else ours
   bool http_1_0 = false;
+  std::optional<OwnWork> own_work;
   std::chrono::steady_clock::time_point received_at{};  // when the head was complete
 
   const std::string* query_value(std::string_view name) const;

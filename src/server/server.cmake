@@ -1,3 +1,7 @@
+# SQLite keeps what is stored for clients: one file, safe when the process is killed, and nothing to administer.
+find_package(SQLite3 REQUIRED)
+target_link_libraries(espalier_server PRIVATE SQLite::SQLite3)
+
 # OpenSSL's SHA-256 and constant-time compare for keys; the chat page becomes a string inside the binary.
 find_package(OpenSSL REQUIRED)
 target_link_libraries(espalier_server PRIVATE OpenSSL::Crypto)

@@ -9,6 +9,7 @@
 #include "server/cache_events/cache_event_config.h"
 #include "server/delivery/delivery.h"
 #include "server/metrics/request_log.h"
+#include "server/responses/create_response.h"
 #include "server/routes/routes.h"
 #include "text/answer/call_format.h"
 #include "text/answer/thinking_format.h"
@@ -152,7 +153,26 @@ void Server::progress(std::string_view stage, double share) {
 }
 
 Result<> Server::attach_engine(std::unique_ptr<Engine> engine, const std::string& name) {
-  return attach_model(*service_, std::move(engine), name);
+  ESP_CHECK(attach_model(*service_, std::move(engine), name));
+  go_on_with_stored_work();
+  return success();
+}
+
+// What a server that ended, however it did, had taken on. A folder that nobody has work in is left to others.
+void Server::go_on_with_stored_work() {
+  resume_responses(*service_);
+  bool batches = false, opened = false;
+  if (auto data = service_->data.open_existing(); data && *data) {
+    opened = true;
+    const auto open = open_batches(***data, 1);
+    batches = open && !open->empty();
+  } else if (!data) {
+    log::warning("what was stored is not gone on with: {}", data.error().message);
+  }
+  if (batches)
+    service_->batches.wake();
+  else if (opened && service_->running.empty())
+    service_->data.close();
 }
 
 void Server::load_all() {
@@ -193,6 +213,7 @@ void Server::cut() {
   };
   service_->light.for_each(end);
   service_->heavy.for_each(end);
+  service_->storing.for_each(end);
 }
 
 void Server::stop(std::chrono::milliseconds limit) {

@@ -53,6 +53,7 @@ class Server {
  private:
   struct Http;
   Server(std::unique_ptr<Http> http, std::unique_ptr<Service> service);
+  void go_on_with_stored_work();
 
   std::unique_ptr<Http> http_;  // the router must outlive the service's threads
   std::unique_ptr<Service> service_;

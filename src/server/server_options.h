@@ -42,6 +42,7 @@ struct ServerOptions {
   std::string chat_template_content_format = "auto";
   std::string default_chat_template_kwargs;
   std::string weight_version = "default";
+  std::string data_dir;
 
   std::string cache_events;
 
@@ -65,6 +66,7 @@ struct ServerOptions {
   int max_program_memory_mib = 512;
   int max_loaded_models = 0;
   double model_idle = 0;
+  int max_data_mib = 8192;
   int io_threads = 1;
   int side_threads = 2;
   int max_side_tasks = 1024;
@@ -119,6 +121,10 @@ struct ServerOptions {
     field(o.cache_events, "kv-events-config", "JSON",
           "tells routers which blocks of 16 tokens the cache takes in and lets go of, over ZeroMQ: {\"publisher\": "
           "\"zmq\", \"endpoint\": \"tcp://*:5557\", \"replay_endpoint\": ..., \"topic\": ...}");
+    field(o.data_dir, "data-dir", "DIR",
+          "where stored responses, conversations, files and batches lie, one server a folder; made when something is "
+          "first stored; default $XDG_DATA_HOME/espalier or ~/.local/share/espalier");
+    field(o.max_data_mib, "max-data", "MIB", "what is stored there takes at most so much");
     field(o.shutdown_timeout, "shutdown-timeout", "SECONDS", "what running requests get after SIGTERM; 0 = nothing");
     field(o.watchdog, "watchdog-timeout", "SECONDS", "/health fails when work waits and no step was made for so long");
     field(o.request_timeout, "request-timeout", "SECONDS", "longest a request may take; 0 = no limit");

@@ -30,6 +30,7 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       program_texts(std::make_shared<lang::SharedTextBudget>(std::int64_t{options.max_program_memory_mib} << 20)),
       body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
       models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
+      data(options.data_dir, std::int64_t{options.max_data_mib} << 20),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
       slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}) {}
@@ -48,12 +49,15 @@ Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::uniqu
 }
 
 Service::~Service() {
+  batches.stop();
+  running.stop();
   models.stop();
   pool.stop();
   bulk.stop();
   slow.stop();
   light.stop();
   heavy.stop();
+  storing.stop();
   programs.stop();
 }
 

@@ -13,18 +13,22 @@
 #include "engine/stream/completion_notifier.h"
 #include "lang/batch/text_budget.h"
 #include "net/http_server.h"
+#include "net/router.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"
 #include "server/admission/drain_rate.h"
 #include "server/admission/keys.h"
+#include "server/batches/batch_runner.h"
 #include "server/cache_events/cache_event_publisher.h"
 #include "server/fields/unknown_fields.h"
 #include "server/metrics/server_metrics.h"
 #include "server/models/model_set.h"
 #include "server/programs/program_host.h"
 #include "server/readiness.h"
+#include "server/responses/running_responses.h"
 #include "server/server_options.h"
 #include "server/sessions/sessions.h"
+#include "server/store/data_store.h"
 
 namespace espalier::server {
 
@@ -45,7 +49,7 @@ class Service {
 
   int retry_after() const;  // seconds
   bool loopback() const { return is_loopback(options.host); }
-  std::size_t active() const { return light.count() + heavy.count(); }
+  std::size_t active() const { return light.count() + heavy.count() + storing.count(); }
 
   const ServerOptions options;
   const std::unique_ptr<KeyRing> keys;
@@ -60,8 +64,11 @@ class Service {
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
-  Budget body_budget;  // bytes of large bodies that wait to be read: four of the largest
+  Budget body_budget;        // bytes of large bodies that wait to be read: four of the largest
+  DataStore data;            // what is kept for clients
+  RunningResponses running;  // without clients that wait
   // Set before the server runs.
+  const net::Router* router = nullptr;  // what requests of our own go through
   std::function<net::ServerStats()> net_stats;
   std::uint16_t port = 0;               // the one that was bound
   std::atomic<bool> told_tools{false};  // that the template leaves tools out: said once
@@ -69,11 +76,12 @@ class Service {
 
   ProgramHost programs;
   ModelSet models;
-  // Streams go through `light`; whole replies and large lists of log-probabilities through `heavy`, so that formatting
-  // and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads
+  BatchRunner batches{*this};
+  // Streams go through `light`, stored answers, whose end waits for the disk, through `storing`; whole replies and large
+  // lists of log-probabilities through `heavy`, so that formatting and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads
   // one large body after another, and `slow` does what may take seconds, so that short requests never wait behind
   // either.
-  CompletionNotifier light{"light"}, heavy{"heavy"};
+  CompletionNotifier light{"light"}, heavy{"heavy"}, storing{"storing"};
   BackgroundPool pool, bulk, slow;
 };
 

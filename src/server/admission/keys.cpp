@@ -126,6 +126,14 @@ Caller KeyRing::caller(const net::Headers& headers, bool basic) const {
   return admin ? Caller::admin : user ? Caller::user : Caller::nobody;
 }
 
+std::string KeyRing::tenant(const net::HttpRequest& http) {
+  return http.own_work ? http.own_work->tenant : tenant(http.headers);
+}
+
+std::string KeyRing::owner(const net::HttpRequest& http) const {
+  return wants_key() ? tenant(http) : std::string();
+}
+
 std::string KeyRing::tenant(const net::Headers& headers) {
   const std::string key = presented(headers, true);
   if (key.empty()) return {};

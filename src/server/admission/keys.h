@@ -39,6 +39,9 @@ class KeyRing {
   Caller caller(const net::Headers& headers, bool basic = false) const;
   // A short name of the presented key for separating tenants; "" without a key. Tells nothing about the key.
   static std::string tenant(const net::Headers& headers);
+  static std::string tenant(const net::HttpRequest& http);  // also of what the server does by itself
+  // Whose a stored thing is: the presented key's name; "" for everybody where no key is asked for.
+  std::string owner(const net::HttpRequest& http) const;
 
  private:
   KeyRing() = default;

@@ -91,7 +91,7 @@ Result<ChatReading> begin_chat_turn(const Call& call, ChatTurn& turn, Constraint
     fields.prompt = std::move(turn.input_ids);
     before.prompt = fields.prompt;
   } else {
-    ESP_TRY(tokens, encode_chat_turn(*call.model, turn.prompt, call.service.options, thinks));
+    ESP_TRY(tokens, encode_chat_turn(*call.model, turn.prompt, call.service.options, thinks, turn.known));
     fields.prompt = std::move(tokens.ids);
     before.opening = tokens.opening;
     note_dropped_tools(call, turn.prompt, reading.headers);

@@ -21,7 +21,8 @@ struct ChatTurn {
   ChatPrompt prompt;
   std::vector<TokenId> input_ids;  // instead of rendering the messages
   bool has_ids = false;
-  bool separate_thinking = true;  // told apart from the text
+  bool separate_thinking = true;    // told apart from the text
+  KnownBeginning* known = nullptr;  // what former turns say of it, and what this one adds; null: nothing
 };
 
 // How its answer is read.

@@ -8,7 +8,7 @@ namespace espalier::server {
 
 std::string cache_scope(const Service& service, const net::HttpRequest& http, std::string_view salt,
                         std::string_view extra_key) {
-  const std::string tenant = service.options.cache_salt_from_key ? KeyRing::tenant(http.headers) : std::string();
+  const std::string tenant = service.options.cache_salt_from_key ? KeyRing::tenant(http) : std::string();
   if (salt.empty() && extra_key.empty() && tenant.empty()) return {};
   // Lengths in front: no two different triples give the same name.
   return fmt::format("{}:{}|{}:{}|{}", salt.size(), salt, extra_key.size(), extra_key, tenant);

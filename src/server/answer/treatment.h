@@ -25,8 +25,8 @@ RequestFields treatment(const Call& call, const Fields& asked, std::string id) {
   fields.id = std::move(id);
   fields.scope = cache_scope(call.service, call.http, asked.cache_salt, asked.extra_key);
   fields.priority = priority_of(call.http, asked.priority);
-  fields.background = asked.background;
-  fields.tenant = KeyRing::tenant(call.http.headers);
+  fields.background = asked.background || call.http.own_work.has_value();
+  fields.tenant = KeyRing::tenant(call.http);
   fields.user = asked.user;
   if (asked.deadline_ms) fields.deadline = std::chrono::milliseconds(*asked.deadline_ms);
   return fields;

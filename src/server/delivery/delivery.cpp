@@ -45,8 +45,10 @@ Delivery::Delivery(Service& service, std::shared_ptr<ServedModel> model, net::Ht
       handle_(std::make_shared<DeliveryHandle>()),
       ready_(std::make_unique<std::atomic<bool>[]>(generation_.requests.size())),
       started_(std::chrono::steady_clock::now()),
-      deadline_(deadline_of(
-          request_, generation_.limit_seconds > 0 ? generation_.limit_seconds : service.options.request_timeout)) {
+      deadline_(request_.own_work
+                    ? Time::max()
+                    : deadline_of(request_, generation_.limit_seconds > 0 ? generation_.limit_seconds
+                                                                          : service.options.request_timeout)) {
   handle_->delivery = this;
 }
 
@@ -198,6 +200,7 @@ bool Delivery::finish() {
     if (auto ended = generation_.observer->ended(); !ended) return refuse(ended.error());
     generation_.observer.reset();
   }
+  if (auto concluded = generation_.reply->conclude(); !concluded) return refuse(concluded.error());
   generation_.reply->finish(out_.text);
   if (generation_.stream) {
     out_.text += stream_end(generation_.dialect);
@@ -228,6 +231,7 @@ bool Delivery::refuse(const Error& why) {
   const net::HttpError http = net::http_error(why);
   summary_.error_code = http.code;
   record(http.status, "error");
+  auto own_words = generation_.reply->failed(http);
   if (!out_.opened()) {
     auto response = error_response(generation_.dialect, why, service_.retry_after());
     response.headers.set("x-request-id", request_.id);
@@ -236,7 +240,7 @@ bool Delivery::refuse(const Error& why) {
     return false;
   }
   // Instead of what the socket has not taken: the last event tells what happened. A reader that is slow gets it later.
-  out_.text = stream_error(generation_.dialect, http);
+  out_.text = own_words ? std::move(*own_words) : stream_error(generation_.dialect, http);
   body_done_ = failed_ = true;
   return finish_stream();
 }
@@ -299,6 +303,7 @@ void Delivery::failed(const char*) {
   streams_.clear();
   record(500, "error");
   const Error why{Error::Kind::out_of_memory, "the reply could not be made; ask for less at once", {}, {}};
+  (void)generation_.reply->failed(net::http_error(why));
   if (out_.opened())
     out_.finish_and_close();
   else

@@ -42,6 +42,7 @@ struct Generation {               // what a body asks for, ready to run
   Dialect dialect = Dialect::native;
   bool stream = false;
   bool many_logprobs = false;               // formatting takes long
+  bool waits_for_disk = false;              // its end: it is stored before it is told
   Budget::Charge charge;                    // for them
   double limit_seconds = 0;                 // 0: the server's limit; the client's deadline may be earlier
   Error::Kind late = Error::Kind::timeout;  // what a passed deadline is to the client
@@ -78,6 +79,7 @@ class Delivery final : public Completion, public std::enable_shared_from_this<De
   void listen(std::size_t prompt);
   void start();  // after submit()
   CompletionNotifier& notifier() {
+    if (generation_.waits_for_disk) return service_.storing;
     return generation_.stream && !generation_.many_logprobs ? service_.light : service_.heavy;
   }
   void notify(std::size_t prompt);

@@ -73,10 +73,18 @@ net::HttpResponse error_response(Dialect dialect, const Error& error, int retry_
 }
 
 std::string_view stream_end(Dialect dialect) {
-  return dialect == Dialect::anthropic ? std::string_view() : "data: [DONE]\n\n";
+  return dialect == Dialect::anthropic || dialect == Dialect::openai_responses ? std::string_view()
+                                                                               : "data: [DONE]\n\n";
 }
 
 std::string stream_error(Dialect dialect, const net::HttpError& error) {
+  if (dialect == Dialect::openai_responses) {
+    std::string data;
+    JsonWriter json(data);
+    json.open('{').field("type", "error").field_or_null("code", error.code).field("message", error.message);
+    json.field_or_null("param", error.param).close('}');
+    return net::sse_event(data, "error");
+  }
   std::string out = net::sse_event(error_json(dialect, error), dialect == Dialect::anthropic ? "error" : "");
   out += stream_end(dialect);
   return out;

@@ -4,6 +4,7 @@
 //   openai*  {"error":{message,type,param,code}, "object":"error", message, type, param, "code": status}: OpenAI's
 //            clients read the nested object, SGLang's the flat keys
 //   native   {"error":{message,type,param,code}}
+//   openai_responses  the same; streams end without a word, and an error in one is the event "error"
 //   anthropic  {"type":"error","error":{type,message}}; streams end without a word
 // Threads: pure functions. Fails: never.
 #pragma once
@@ -17,7 +18,7 @@
 namespace espalier::server {
 
 // Whose protocol a path speaks, and so what its refusals look like.
-enum class Dialect { native, openai, openai_completions, openai_chat, anthropic };
+enum class Dialect { native, openai, openai_completions, openai_chat, openai_responses, anthropic };
 
 // What refusals before any route are shaped by; `path` begins with `api_prefix`, or is none of ours.
 Dialect dialect_of(std::string_view path, std::string_view api_prefix);

@@ -1,14 +1,16 @@
 // reply.h: the events of a request's streams as the body of one dialect, streamed or whole.
 //
 // A request may hold several prompts, each with its own stream; a stream may hold several choices.
-// Order:   (add | settle)* (next (add | settle)*)* finish. add() comes in the order of each stream's events; streams
+// Order:   (add | settle)* (next (add | settle)*)* conclude finish, or failed at any time instead. add() comes in the order of each stream's events; streams
 //          interleave. Threads: one (the notifier's).
 // Fails:   never: a stream that ended with an error does not reach the reply.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "engine/stream/text_stream.h"
+#include "net/error_body.h"
 
 namespace espalier::server {
 
@@ -22,6 +24,11 @@ class Reply {
   virtual void settle(std::string&) {}
   // Every choice has ended: a request that goes on from there, whose events come with the next number as their prompt.
   virtual Result<std::optional<Request>> next() { return std::optional<Request>(); }
+  // Every choice of every prompt has ended: what has to be done before anybody is told so. An Error is answered instead.
+  virtual Result<> conclude() { return success(); }
+  // What a stream that has begun ends with when its request fails, instead of the dialect's own words; told once, and of
+  // every failure. A client that leaves is none.
+  virtual std::optional<std::string> failed(const net::HttpError&) { return std::nullopt; }
   // Every choice of every prompt has ended: the last events without "[DONE]", or the whole body.
   virtual void finish(std::string& out) = 0;
 };

@@ -1,5 +1,5 @@
 // Any bytes as the body of a route: typed fields or a refusal that names one, never anything else.
-// The first byte chooses the route: p is /v1/programs.
+// The first byte chooses the route: p is /v1/programs, r is /v1/responses.
 #include <cstdint>
 #include <cstdlib>
 
@@ -8,6 +8,8 @@
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
 #include "server/programs/program_body.h"
+#include "server/responses/items.h"
+#include "server/responses/response_body.h"
 
 namespace {
 
@@ -28,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   auto body = parse_json({reinterpret_cast<const char*>(data) + 1, size - 1}, request_limits());
   if (!body.ok() || !round_numbers_outside_constraints(*body).ok() || !body->is_object()) return 0;
-  switch (data[0] == 'p' ? 3 : data[0] % 3) {
+  switch (data[0] == 'p' ? 3 : data[0] == 'r' ? 4 : data[0] % 3) {
     case 0:
       judge(parse_completion(*body, options));
       (void)unknown_completion_fields(*body);
@@ -41,6 +43,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       judge(parse_program(*body));
       (void)unknown_program_fields(*body);
       break;
+    case 4: {
+      const auto parsed = parse_response(*body, options, {}, false);
+      judge(parsed);
+      if (parsed.ok()) (void)messages_of(parsed->input);
+      (void)unknown_response_fields(*body);
+      break;
+    }
     default:
       judge(parse_generate(*body, options));
       (void)unknown_generate_fields(*body);

@@ -9,6 +9,7 @@
 #include "server/programs/program_body.h"
 #include "server/prompt/chat_messages.h"
 #include "server/prompt/sampling_defaults.h"
+#include "server/responses/response_body.h"
 #include "testing/data.h"
 
 namespace espalier::server {
@@ -664,6 +665,8 @@ TEST(Bodies, EveryFieldIsDocumented) {
   expect_documented(page, chat_rows());
   expect_documented(page, chat_prompt_rows());
   expect_documented(page, generate_item_rows());
+  for (const std::string_view name : response_field_names())
+    EXPECT_NE(page.find("`" + std::string(name) + "`"), std::string::npos) << name << " is not in docs/http.md";
 }
 
 }  // namespace

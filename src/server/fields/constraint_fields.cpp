@@ -239,7 +239,8 @@ Result<std::shared_ptr<grammar::Grammar>> compile(const Call& call, Constraint c
 }
 
 // Where requests have schemas.
-constexpr int kBody = 0, kStructuredOutputs = 1, kResponseFormat = 2, kNamedSchema = 3, kText = JsonStep::as_text;
+constexpr int kBody = 0, kStructuredOutputs = 1, kResponseFormat = 2, kNamedSchema = 3, kTextField = 4, kTextFormat = 5,
+              kText = JsonStep::as_text;
 constexpr JsonStep kSchemas[] = {
     {kBody, "sampling_params", kBody},
     {kBody, "segments", kBody},
@@ -251,6 +252,9 @@ constexpr JsonStep kSchemas[] = {
     {kResponseFormat, "schema", kText},
     {kResponseFormat, "json_schema", kNamedSchema},
     {kNamedSchema, "schema", kText},
+    {kBody, "text", kTextField},  // of /v1/responses
+    {kTextField, "format", kTextFormat},
+    {kTextFormat, "schema", kText},
 };
 
 void forget_schemas_in(Json& value, int place) {

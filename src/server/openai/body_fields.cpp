@@ -7,6 +7,7 @@
 
 #include "server/answer/treatment.h"
 #include "server/fields/sampling_fields.h"
+#include "server/fields/service_tier.h"
 #include "server/prompt/prompt.h"
 
 namespace espalier::server {
@@ -68,20 +69,6 @@ Result<> read_prediction(F& out, const Json& value, std::string_view place) {
   return success();
 }
 
-// flex waits for everybody else; priority goes before others where --schedule-policy priority looks at it.
-Result<> read_service_tier(F& out, const Json& value, std::string_view place) {
-  ESP_TRY(const std::string tier, as_string(value, place));
-  constexpr std::string_view known[] = {"auto", "default", "flex", "priority", "scale", "standard_only"};
-  if (std::ranges::find(known, tier) == std::end(known)) {
-    return bad_request(fmt::format("{} is {}; it may be auto, default, flex or priority", place, in_quotes(tier, 40)),
-                       std::string(place));
-  }
-  out.background = out.background || tier == "flex";
-  if (tier == "priority" && out.priority == 0) out.priority = 1;
-  out.service_tier = tier == "flex" || tier == "priority" ? tier : "default";
-  return success();
-}
-
 constexpr FieldRow<F> kRows[] = {
     {"model", &F::model, "the served model", "a served name, \"default\" or nothing"},
     {"stream", &F::stream, "false", "server-sent events"},
@@ -102,7 +89,7 @@ constexpr FieldRow<F> kRows[] = {
      "so many are made, and the n of the highest mean log-probability told; not streamed",
      {1, SamplingLimits::n}},
     {"suffix", &F::suffix, "none", "not supported"},
-    {"service_tier", &read_service_tier, "default", "flex: as background; priority: as priority 1"},
+    {"service_tier", &read_service_tier<F>, "default", "flex: as background; priority: as priority 1"},
     {"prediction", &read_prediction, "none",
      "type content, content: a text that much of the output may repeat; where it does, several tokens come in one "
      "step"},

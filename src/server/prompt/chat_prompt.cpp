@@ -144,15 +144,39 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
   return prompt;
 }
 
+namespace {
+
+Result<std::vector<TokenId>> encode_behind(const ServedModel& model, std::string_view text, KnownBeginning& known) {
+  std::vector<TokenId> ids;
+  known.used = 0;
+  while (known.used < known.pieces.size() && text.starts_with(known.pieces[known.used].text)) {
+    const KnownPiece& piece = known.pieces[known.used++];
+    text.remove_prefix(piece.text.size());
+    ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
+  }
+  known.rest.text = text;
+  EncodeOptions encoding{.add_special = false};
+  encoding.continues = known.used > 0;
+  ESP_TRY(known.rest.ids, encode_text(model, text, encoding, "messages"));
+  ids.insert(ids.end(), known.rest.ids.begin(), known.rest.ids.end());
+  return ids;
+}
+
+}  // namespace
+
 Result<ChatTokens> encode_chat_turn(const ServedModel& model, const ChatPrompt& prompt, const ServerOptions& options,
-                                    bool wants_opening) {
+                                    bool wants_opening, KnownBeginning* known) {
   const bool as_text = is_special_text(prompt.special_as_text, options);
   ESP_TRY(const RenderedChat chat, render_chat(model, prompt, as_text));
   // The template writes the begin token itself where the model wants one.
   EncodeOptions encoding{.add_special = false};
   if (as_text) encoding.own = chat.own;
   ChatTokens tokens;
-  ESP_TRY(tokens.ids, encode_text(model, chat.text, encoding, "messages"));
+  if (known != nullptr && !as_text) {
+    ESP_TRY(tokens.ids, encode_behind(model, chat.text, *known));
+  } else {
+    ESP_TRY(tokens.ids, encode_text(model, chat.text, encoding, "messages"));
+  }
   if (wants_opening) tokens.opening = opening_of(model, prompt, chat.text);
   return tokens;
 }

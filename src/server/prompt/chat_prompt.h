@@ -48,8 +48,24 @@ struct ChatTokens {
   std::vector<TokenId> ids;
   std::string opening;
 };
+
+// A piece of a conversation whose tokens are known: a prompt that was computed, or an output as the model made it, which
+// need not be how the tokenizer would write it.
+struct KnownPiece {
+  std::string text;
+  std::vector<TokenId> ids;
+};
+// What former turns say of a conversation's beginning. As many pieces as begin the rendered text keep their tokens, and
+// so their place in the prefix cache; only the rest is encoded.
+struct KnownBeginning {
+  std::vector<KnownPiece> pieces;
+  std::size_t used = 0;  // set: how many of them begin it
+  KnownPiece rest;       // set: what stands behind them
+};
+
+// `known`: null where nothing is known. Where texts of special tokens are plain text it is not looked at.
 Result<ChatTokens> encode_chat_turn(const ServedModel& model, const ChatPrompt& prompt, const ServerOptions& options,
-                                    bool wants_opening);
+                                    bool wants_opening, KnownBeginning* known = nullptr);
 Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt,
                                          const ServerOptions& options);
 

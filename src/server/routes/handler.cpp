@@ -58,7 +58,7 @@ void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
   respond(service, job.http, job.responder, dialect, error);
 }
 
-enum class BodyUse { json, ignored };
+enum class BodyUse { json, ignored, raw };
 
 // A call before its model is known.
 struct Read {
@@ -73,7 +73,7 @@ Result<Read> read_body(Service& service, Job& job, Dialect dialect, BodyUse body
   if (body_use == BodyUse::json) {
     ESP_TRY(read.body, parse_body(job.http, dialect));
   }
-  std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
+  if (body_use != BodyUse::raw) std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
   return read;
 }
 
@@ -257,6 +257,14 @@ net::RequestHandler generating(Service& service, Dialect dialect, GenerateFuncti
 
 net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function) {
   return on_background_pool(service, dialect, BodyUse::json, serve_with(std::move(function)));
+}
+
+net::RequestHandler serving_any(Service& service, Dialect dialect, ServeFunction function) {
+  return on_background_pool(service, dialect, BodyUse::ignored, serve_with(std::move(function)));
+}
+
+net::RequestHandler answering_raw(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_background_pool(service, dialect, BodyUse::raw, answer_with(std::move(function)));
 }
 
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function) {

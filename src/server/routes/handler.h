@@ -57,6 +57,9 @@ net::RequestHandler generating(Service& service, Dialect dialect, GenerateFuncti
 net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function);
 // The same for routes whose body, if any, is not looked at (call.body is null).
 net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function);
+net::RequestHandler serving_any(Service& service, Dialect dialect, ServeFunction function);
+// The same for bodies that are not JSON: call.http.body has it, whatever it is.
+net::RequestHandler answering_raw(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function);
 // Run on the io thread, `informing` once the model is there.
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function);

@@ -35,9 +35,14 @@ RoutePolicy policy_of(const std::vector<std::string>& path_segments) {
 }
 
 Result<> add_all_routes(net::Router& router, Service& service) {
+  service.router = &router;
   ESP_CHECK(add_completion_routes(router, service));
   ESP_CHECK(add_chat_routes(router, service));
   ESP_CHECK(add_messages_routes(router, service));
+  ESP_CHECK(add_response_routes(router, service));
+  ESP_CHECK(add_conversation_routes(router, service));
+  ESP_CHECK(add_file_routes(router, service));
+  ESP_CHECK(add_batch_routes(router, service));
   ESP_CHECK(add_generate_routes(router, service));
   ESP_CHECK(add_program_routes(router, service));
   ESP_CHECK(add_text_routes(router, service));

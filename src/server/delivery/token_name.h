@@ -1,0 +1,18 @@
+// token_name.h: single tokens, as log-probabilities name them.
+// Threads: pure functions. Fails: never.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "text/tokenizer.h"
+
+namespace espalier::server {
+
+// The text of one token; bytes of it that are no whole characters are one replacement character. "token_id:7" without a
+// tokenizer.
+std::string token_name(const Tokenizer* tokenizer, TokenId id);
+std::string_view token_bytes_of(const Tokenizer* tokenizer, TokenId id);
+bool is_utf8(std::string_view text);
+
+}  // namespace espalier::server
