@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/json_text.h"  // utf8_sequence
 #include "server/answer/call_id.h"
 
 namespace espalier::server {
@@ -259,40 +258,6 @@ void OpenAiReply::finish(std::string& out) {
   }
   json.key("metadata").open('{').field("weight_version", options_.weight_version).close('}').close('}');
   if (options_.stream) out += "\n\n";
-}
-
-std::string_view token_bytes_of(const Tokenizer* tokenizer, TokenId id) {
-  return tokenizer == nullptr ? std::string_view() : tokenizer->token_bytes(id);
-}
-
-// Bytes of a token that are no whole characters are one replacement character, however many they are.
-std::string token_name(const Tokenizer* tokenizer, TokenId id) {
-  if (tokenizer == nullptr) return fmt::format("token_id:{}", id);
-  const std::string_view bytes = tokenizer->token_bytes(id);
-  std::string name;
-  bool broken = false;
-  for (const char *at = bytes.data(), *end = at + bytes.size(); at < end;) {
-    const int length = static_cast<unsigned char>(*at) < 0x80 ? 1 : utf8_sequence(at, end);
-    if (length == 0) {
-      if (!std::exchange(broken, true)) name += "\xef\xbf\xbd";
-      ++at;
-      continue;
-    }
-    broken = false;
-    name.append(at, static_cast<std::size_t>(length));
-    at += length;
-  }
-  return name;
-}
-
-bool is_utf8(std::string_view text) {
-  const char* const end = text.data() + text.size();
-  for (const char* at = text.data(); at < end;) {
-    const int length = static_cast<unsigned char>(*at) < 0x80 ? 1 : utf8_sequence(at, end);
-    if (length == 0) return false;
-    at += length;
-  }
-  return true;
 }
 
 }  // namespace espalier::server

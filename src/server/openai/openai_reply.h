@@ -13,6 +13,7 @@
 
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
+#include "server/delivery/token_names.h"
 #include "text/answer/answer_parser.h"
 #include "text/tokenizer.h"
 
@@ -128,10 +129,5 @@ class OpenAiReply : public Reply {
   OpenAiReplyOptions options_;
   std::vector<Choice> choices_;  // by index: prompt * n + choice
 };
-
-// The text of one token, as log-probabilities name it; "token_id:7" without a tokenizer.
-std::string token_name(const Tokenizer* tokenizer, TokenId id);
-std::string_view token_bytes_of(const Tokenizer* tokenizer, TokenId id);
-bool is_utf8(std::string_view text);
 
 }  // namespace espalier::server

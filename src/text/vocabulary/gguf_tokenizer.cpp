@@ -83,7 +83,10 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufVocabula
                                                                   {"eos_token", vocabulary.eos},
                                                                   {"unk_token", vocabulary.unk},
                                                                   {"sep_token", vocabulary.sep},
-                                                                  {"pad_token", vocabulary.pad}};
+                                                                  {"pad_token", vocabulary.pad},
+                                                                  {"prefix_token", vocabulary.fim_prefix},
+                                                                  {"suffix_token", vocabulary.fim_suffix},
+                                                                  {"middle_token", vocabulary.fim_middle}};
   for (const auto& [name, id] : named)
     if (id) config.special.emplace_back(name, name_of(vocabulary, static_cast<std::size_t>(*id)));
   // Tokens of byte-level vocabularies are spelled in an alphabet for bytes, but for those that were added.
