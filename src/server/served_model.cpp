@@ -40,7 +40,10 @@ Result<const ChatTemplate*> ServedModel::need_template(std::string_view field) c
 
 Result<> ServedModel::check_name(std::string_view asked) const {
   if (asked.empty() || asked == "default") return success();
-  if (std::find(names.begin(), names.end(), asked) != names.end()) return success();
+  const auto is_served = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  constexpr std::string_view kTag = ":latest";  // Ollama's clients put it behind a name without a tag
+  if (is_served(asked) || (asked.ends_with(kTag) && is_served(asked.substr(0, asked.size() - kTag.size()))))
+    return success();
   return Error{
       Error::Kind::not_found,
       fmt::format("the model {} is not served here; served: {}", in_quotes(asked, 200), fmt::join(names, ", ")),

@@ -49,6 +49,7 @@ Result<> add_chat_routes(net::Router& router, Service& service);
 Result<> add_messages_routes(net::Router& router, Service& service);
 Result<> add_ollama_routes(net::Router& router, Service& service);
 Result<> add_ollama_model_routes(net::Router& router, Service& service);
+Result<> add_pull_routes(net::Router& router, Service& service);
 Result<> add_llamacpp_routes(net::Router& router, Service& service);
 Result<> add_props_routes(net::Router& router, Service& service);
 Result<> add_embedding_routes(net::Router& router, Service& service);
