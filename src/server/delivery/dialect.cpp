@@ -33,7 +33,7 @@ std::string_view anthropic_type(int status) {
   }
 }
 
-constexpr std::string_view kLlamaCppPaths[] = {"/completion", "/completions", "/infill", "/props",
+constexpr std::string_view kLlamaCppPaths[] = {"/completion", "/completions", "/infill",    "/props",
                                                "/slots",      "/embedding",   "/embeddings"};
 
 }  // namespace

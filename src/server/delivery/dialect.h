@@ -25,7 +25,6 @@ enum class Dialect { native, openai, openai_completions, openai_chat, anthropic,
 enum class Framing { events, lines };  // server-sent events; one JSON value a line
 Framing framing_of(Dialect dialect);
 
-
 // What refusals before any route are shaped by; `path` begins with `api_prefix`, or is none of ours.
 Dialect dialect_of(std::string_view path, std::string_view api_prefix);
 

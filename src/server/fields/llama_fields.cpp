@@ -62,10 +62,11 @@ Result<> read_last_n(P& out, const Json& value, std::string_view place) {
 }
 
 Error no_sampler(std::string_view place, std::string_view off) {
-  return bad_request(fmt::format("{} asks for a sampler that this server does not have; {} leaves it out, and temperature, "
-                                 "top_k, top_p, min_p and penalties work",
-                                 place, off),
-                     std::string(place), "unsupported_parameter");
+  return bad_request(
+      fmt::format("{} asks for a sampler that this server does not have; {} leaves it out, and temperature, "
+                  "top_k, top_p, min_p and penalties work",
+                  place, off),
+      std::string(place), "unsupported_parameter");
 }
 
 // A sampler that is off up to this value.
@@ -139,10 +140,11 @@ Result<std::string> letters_of(const Json& value, std::string_view place) {
   for (const std::string& name : names) {
     const auto known = std::ranges::find(kSamplers, std::string_view(name), &SamplerName::name);
     if (known == std::end(kSamplers))
-      return bad_request(fmt::format("{} names {}; known are penalties, top_k, top_p, min_p, temperature, and those that "
-                                     "are never on here: dry, typ_p, xtc, top_n_sigma, infill",
-                                     place, in_quotes(name, 40)),
-                         std::string(place));
+      return bad_request(
+          fmt::format("{} names {}; known are penalties, top_k, top_p, min_p, temperature, and those that "
+                      "are never on here: dry, typ_p, xtc, top_n_sigma, infill",
+                      place, in_quotes(name, 40)),
+          std::string(place));
     letters += known->letter;
   }
   return letters;

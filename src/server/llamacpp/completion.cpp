@@ -89,8 +89,7 @@ Result<Generation> completion(Call& call) {
   const ServerOptions& options = call.service.options;
   if (const Json* prompt = find_field(call.body, "prompt"))
     ESP_CHECK(check_prompt_bytes(*call.model, *prompt, "prompt"));
-  ESP_TRY(LlamaCppBody body,
-          parse_llamacpp_completion(call.body, options, chat_defaults(call.model->info(), options)));
+  ESP_TRY(LlamaCppBody body, parse_llamacpp_completion(call.body, options, chat_defaults(call.model->info(), options)));
   return generation_of(call, std::move(body), "/completion");
 }
 

@@ -72,10 +72,9 @@ constexpr FieldRow<B> kLlamaCppRows[] = {
 };
 
 constexpr std::string_view kLlamaCppAccepted[] = {
-    "cache_prompt",      "n_keep",           "n_discard",        "n_indent",
-    "n_cache_reuse",     "t_max_prompt_ms",  "t_max_predict_ms", "return_progress",
-    "sse_ping_interval", "backend_sampling", "slot_id",          "chat_format",
-    "reasoning_format",  "generation_prompt"};
+    "cache_prompt",    "n_keep",           "n_discard",        "n_indent",          "n_cache_reuse",
+    "t_max_prompt_ms", "t_max_predict_ms", "return_progress",  "sse_ping_interval", "backend_sampling",
+    "slot_id",         "chat_format",      "reasoning_format", "generation_prompt"};
 
 Result<LlamaCppBody> parse_rest(const Json& body, const ServerOptions& options, const SamplingParams& defaults) {
   LlamaCppBody out;
@@ -86,9 +85,9 @@ Result<LlamaCppBody> parse_rest(const Json& body, const ServerOptions& options, 
   ESP_CHECK(read_fields(body, llamacpp_rows(), out));
   ESP_CHECK(read_fields(body, openai_constraint_rows(), out.constraint));
   if (out.probabilities > options.max_logprobs) {
-    return bad_request(
-        fmt::format("n_probs is {}, but at most {} are given (--max-logprobs)", out.probabilities, options.max_logprobs),
-        "n_probs");
+    return bad_request(fmt::format("n_probs is {}, but at most {} are given (--max-logprobs)", out.probabilities,
+                                   options.max_logprobs),
+                       "n_probs");
   }
   return out;
 }

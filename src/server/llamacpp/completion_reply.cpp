@@ -127,8 +127,7 @@ std::string LlamaCppReply::whole(const Choice& choice) const {
   json.key("generation_settings").raw(options_.settings);
   json.field("prompt", options_.tokenizer == nullptr ? std::string() : options_.tokenizer->decode(ids));
   json.field("has_new_line", choice.has_new_line || choice.text.find('\n') != std::string::npos);
-  json.field("truncated",
-             end.reason == FinishReason::length && prompt + choice.tokens >= options_.context_length);
+  json.field("truncated", end.reason == FinishReason::length && prompt + choice.tokens >= options_.context_length);
   json.field("stop_type", stop_type(end)).field("stopping_word", end.matched_string.value_or(""));
   json.field("tokens_cached", prompt + std::max(choice.tokens - 1, 0));
   const Timing& t = end.timing;

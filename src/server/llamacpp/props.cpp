@@ -24,7 +24,9 @@ Result<net::HttpResponse> props(Service& service, const ServedModel& model, cons
   json.open('{').key("default_generation_settings").open('{').key("params");
   write_settings(json, chat_defaults(info, service.options), {});
   json.field("n_ctx", info.limits.context_length).close('}');
-  json.field("total_slots", info.max_running).field("model_alias", model.name()).field("model_ftype", info.quantisation);
+  json.field("total_slots", info.max_running)
+      .field("model_alias", model.name())
+      .field("model_ftype", info.quantisation);
   json.field("model_path", info.path).key("modalities").open('{');
   json.field("vision", false).field("video", false).field("audio", false).close('}');
   json.field("endpoint_slots", true).field("endpoint_props", false).field("endpoint_metrics", service.options.metrics);
@@ -65,9 +67,10 @@ Result<net::HttpResponse> refuse_props(Call&) {
 }
 
 Result<net::HttpResponse> refuse_slot(Call&) {
-  return bad_request("slots are neither saved nor erased: the prefix cache is shared by all requests; /flush_cache "
-                     "empties it, and --cache-dir keeps it across restarts",
-                     {}, "unsupported_parameter");
+  return bad_request(
+      "slots are neither saved nor erased: the prefix cache is shared by all requests; /flush_cache "
+      "empties it, and --cache-dir keeps it across restarts",
+      {}, "unsupported_parameter");
 }
 
 }  // namespace

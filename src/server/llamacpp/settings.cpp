@@ -17,7 +17,8 @@ void write_settings(JsonWriter& json, const SamplingParams& sampling, const Llam
   for (const std::string& stop : sampling.stop) json.value(stop);
   json.close(']').field("max_tokens", length).field("n_predict", length).field("n_keep", 0).field("n_discard", 0);
   json.field("ignore_eos", sampling.ignore_eos).field("stream", settings.stream).key("logit_bias").open('[');
-  for (const auto& [token, bias] : sampling.logit_bias) json.open('{').field("token", token).field("bias", bias).close('}');
+  for (const auto& [token, bias] : sampling.logit_bias)
+    json.open('{').field("token", token).field("bias", bias).close('}');
   json.close(']').field("n_probs", settings.probabilities).field("min_keep", 0).key("samplers").open('[');
   for (const char* name : {"penalties", "temperature", "top_k", "top_p", "min_p"}) json.value(name);
   json.close(']').field("timings_per_token", settings.timings_per_token).field("post_sampling_probs", false);

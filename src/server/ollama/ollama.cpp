@@ -27,9 +27,10 @@ Result<> check_template(const ServedModel& model, const std::string& given) {
   if (given.empty()) return success();
   const auto own = model.need_template("template");
   if (own.ok() && (*own)->source() == given) return success();
-  return bad_request("template is not accepted from requests; send the whole prompt with raw, or start the server with "
-                     "--chat-template",
-                     "template", "unsupported_parameter");
+  return bad_request(
+      "template is not accepted from requests; send the whole prompt with raw, or start the server with "
+      "--chat-template",
+      "template", "unsupported_parameter");
 }
 
 // The new turn goes on behind what was said before: it has no begin token of its own.

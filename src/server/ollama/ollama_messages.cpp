@@ -61,7 +61,8 @@ class MessageReader {
     ESP_TRY(const auto tool, find_string(message, {"tool_name", place}));
     ESP_TRY(const auto name, find_string(message, {"name", place}));
     const std::string called = tool ? *tool : name.value_or("");
-    auto call = std::ranges::find_if(open_, [&](const OpenCall& each) { return id ? each.id == *id : each.name == called; });
+    auto call =
+        std::ranges::find_if(open_, [&](const OpenCall& each) { return id ? each.id == *id : each.name == called; });
     if (call == open_.end() && !id && called.empty()) call = open_.begin();
     if (id) out["tool_call_id"] = *id;
     if (!called.empty()) out["name"] = called;

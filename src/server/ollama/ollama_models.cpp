@@ -41,8 +41,8 @@ std::string modified_at(const ServedModel& model) {
   std::error_code failed;
   const auto written = fs::last_write_time(model.info().path, failed);
   if (failed) return ollama_time(std::chrono::system_clock::from_time_t(model.loaded_at));
-  return ollama_time(std::chrono::time_point_cast<std::chrono::system_clock::duration>(
-      std::chrono::file_clock::to_sys(written)));
+  return ollama_time(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(written)));
 }
 
 std::string parameter_size(std::int64_t parameters) {
@@ -141,8 +141,8 @@ Result<net::HttpResponse> show(Call& call) {
 
 Result<net::HttpResponse> refuse_change(Call&) {
   return bad_request(
-      "models are not changed over HTTP; the files are yours: `espalier pull`, `espalier list` and `espalier serve`", {},
-      "unsupported_parameter");
+      "models are not changed over HTTP; the files are yours: `espalier pull`, `espalier list` and `espalier serve`",
+      {}, "unsupported_parameter");
 }
 
 void tell_version(Service& service, const net::HttpRequest& http, net::Responder& responder) {

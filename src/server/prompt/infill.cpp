@@ -41,7 +41,11 @@ std::optional<InfillMarks> marks_of(const Tokenizer& tokenizer, const MarkNames&
   const auto prefix = find_mark(tokenizer, names.prefix), suffix = find_mark(tokenizer, names.suffix);
   const auto middle = find_mark(tokenizer, names.middle);
   if (!prefix || !suffix || (!middle && !names.middle.empty())) return std::nullopt;
-  return InfillMarks{*prefix,          *suffix, middle, names.suffix_first, find_mark(tokenizer, names.repository),
+  return InfillMarks{*prefix,
+                     *suffix,
+                     middle,
+                     names.suffix_first,
+                     find_mark(tokenizer, names.repository),
                      find_mark(tokenizer, names.file)};
 }
 
@@ -126,10 +130,11 @@ Result<std::vector<TokenId>> encode_infill(const ServedModel& model, const Infil
   ESP_TRY(const Tokenizer* tokenizer, model.need_tokenizer(field));
   const auto marks = infill_marks(*tokenizer);
   if (!marks) {
-    return bad_request(fmt::format("{} asks to fill in the middle, but the vocabulary of {} has no marks for that; use a "
-                                   "model that was trained to (Qwen2.5-Coder, StarCoder, ...), or leave it out",
-                                   field, model.name()),
-                       std::string(field), "unsupported_parameter");
+    return bad_request(
+        fmt::format("{} asks to fill in the middle, but the vocabulary of {} has no marks for that; use a "
+                    "model that was trained to (Qwen2.5-Coder, StarCoder, ...), or leave it out",
+                    field, model.name()),
+        std::string(field), "unsupported_parameter");
   }
   InfillEncoder out(model, field);
   ESP_CHECK(out.begin());
