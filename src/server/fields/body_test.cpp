@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/fields/constraint_fields.h"
+#include "server/llamacpp/completion_body.h"
 #include "server/native/generate_body.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
@@ -666,6 +667,8 @@ TEST(Bodies, EveryFieldIsDocumented) {
   expect_documented(page, chat_rows());
   expect_documented(page, chat_prompt_rows());
   expect_documented(page, generate_item_rows());
+  expect_documented(page, llamacpp_rows());
+  expect_documented(page, llama_sampling_rows());
 }
 
 }  // namespace

@@ -150,7 +150,8 @@ std::string played(bool stream, bool chat, std::string_view text, std::uint64_t 
   std::string out;
   int tokens = 0;
   for (std::size_t at = 0; at < text.size(); ++tokens) {
-    const std::size_t size = 1 + rng() % 7;
+    std::size_t size = std::min<std::size_t>(1 + rng() % 7, text.size() - at);
+    while (at + size < text.size() && (static_cast<unsigned char>(text[at + size]) & 0xc0u) == 0x80u) ++size;
     TokenEvent token{0, static_cast<TokenId>(rng() % 200), -0.5, {}, false};
     reply.add(0, TextDelta{0, std::string(text.substr(at, size)), std::move(token)}, out);
     at += size;
