@@ -1,4 +1,4 @@
-// llama_fields.h: sampling as llama.cpp and Ollama spell it: the fields of /completion, and the `options` of /api routes.
+// llama_fields.h: sampling as llama.cpp and Ollama spell it, in /completion and in the `options` of /api routes.
 //
 // What this server has no sampler for is refused where it is switched on and passed over where it is off, for clients
 // send all fields that they know. Penalties look at all of prompt and output: repeat_last_n only switches them off (0).

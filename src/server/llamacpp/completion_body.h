@@ -1,7 +1,7 @@
 // completion_body.h: a body of llama.cpp's /completion and /infill.
 //
-// Fields that only llama.cpp's own scheduling has (cache_prompt, id_slot, n_keep ...) are accepted without an effect: the
-// prefix cache is shared by all requests, and there are no slots.
+// Fields that only llama.cpp's own scheduling has (cache_prompt, id_slot, n_keep ...) are accepted without an effect:
+// the prefix cache is shared by all requests, and there are no slots.
 // Threads: values and pure functions. Fails: bad_request naming the field.
 // Source:  llama.cpp, tools/server/README.md.
 #pragma once

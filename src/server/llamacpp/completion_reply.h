@@ -2,7 +2,8 @@
 //
 // A stream has an event for each token whose text may be shown, with what is new, and one for each choice's end without
 // text; put together they are the whole object. `completion_probabilities` are of the model's own distribution.
-// tokens_cached is what the cache holds of the sequence at its end; timings.cache_n is what it held of the prompt before.
+// tokens_cached is what the cache holds of the sequence at its end; timings.cache_n is what it held of the prompt
+// before.
 // Order, threads, failures: those of Reply.
 // Source:  llama.cpp, tools/server/README.md, and the replies of its server.
 #pragma once

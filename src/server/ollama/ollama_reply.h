@@ -1,7 +1,7 @@
 // ollama_reply.h: the answer of Ollama's /api/chat and /api/generate: lines of JSON, or one object.
 //
-// A stream has a line for what is new of thinking and text, one for each call of a tool once its arguments are whole (they
-// are an object), and a last one with `done`, counts, and durations. Put together they are the whole object.
+// A stream has a line for what is new of thinking and text, one for each call of a tool once its arguments are whole
+// (they are an object), and a last one with `done`, counts, and durations. Put together they are the whole object.
 // Units:   durations in nanoseconds. Order, threads, failures: those of Reply.
 // Source:  Ollama, docs/api.md.
 #pragma once

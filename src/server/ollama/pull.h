@@ -1,7 +1,7 @@
 // pull.h: fetching a model because a client of /api/pull asks for it.
 //
-// The server fetches nothing by itself: a model that it serves is there already, and any other is refused with the way to
-// get it. What fetches models plugs in here: it tells each step, and returns once the model is there.
+// The server fetches nothing by itself: a model that it serves is there already, and any other is refused with the way
+// to get it. What fetches models plugs in here: it tells each step, and returns once the model is there.
 // Threads: any; `tell` runs on the caller's thread. Fails: not_found for a model that is not served, before any step.
 #pragma once
 

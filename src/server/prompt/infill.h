@@ -1,9 +1,9 @@
 // infill.h: prompts that ask for the text between two others (fill in the middle), in the marks of a vocabulary.
 //
-// Marks are found by what a GGUF file says of them (prefix_token, suffix_token, middle_token among the tokenizer's special
-// tokens), else by the names that families of code models gave them. What stands before and behind is plain text: its own
-// special strings are never tokens. Further files stand before, each behind the vocabulary's mark of a file where it has one.
-// Used by llama.cpp's /infill, by `suffix` of /v1/completions and by Ollama's `suffix`.
+// Marks are found by what a GGUF file says of them (prefix_token, suffix_token, middle_token among the tokenizer's
+// special tokens), else by the names that families of code models gave them. What stands before and behind is plain
+// text: its own special strings are never tokens. Further files stand before, each behind the vocabulary's mark of a
+// file where it has one. Used by llama.cpp's /infill, by `suffix` of /v1/completions and by Ollama's `suffix`.
 // Threads: pure functions. Fails: bad_request for a model without such marks, and as encode_text.
 // Source:  the models' own cards (Qwen2.5-Coder, StarCoder, CodeLlama, DeepSeek-Coder, Codestral, CodeGemma, Granite,
 //          CodeGeeX4, Seed-Coder); llama.cpp's server for the order of further files.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "text/small_tokenizers.h"
+#include "text/vocabulary/gguf_vocabulary.h"
 
 namespace espalier::server::infill_test {
 namespace {
@@ -60,6 +61,33 @@ TEST(InfillMarks, AreNotThereInPart) {
   EXPECT_FALSE(infill_marks(*with_tokens({"<a>", "<b>"})));
   EXPECT_FALSE(infill_marks(*with_tokens({"<fim_prefix>", "<fim_middle>"})));
   EXPECT_FALSE(infill_marks(*with_tokens({"<fim_prefix>", "<fim_suffix>"})));
+}
+
+TEST(InfillMarks, AreThoseThatAFileNames) {
+  std::vector<std::string> texts;
+  const Json bytes = espalier::testing::byte_vocabulary();
+  for (const auto& [text, id] : bytes.items()) texts.push_back(text);
+  for (const char* text : {"<before>", "<behind>", "<between>"}) texts.emplace_back(text);
+  GgufVocabulary vocabulary;
+  vocabulary.model = "gpt2";
+  vocabulary.tokens.assign(texts.begin(), texts.end());
+  vocabulary.types.assign(texts.size(), 1);
+  for (int i = 256; i < 259; ++i) vocabulary.types[static_cast<std::size_t>(i)] = 3;
+  const auto nameless = Tokenizer::from_gguf(vocabulary);
+  ASSERT_TRUE(nameless.ok()) << nameless.error().message;
+  EXPECT_FALSE(infill_marks(**nameless));
+  vocabulary.fim_prefix = 256;
+  vocabulary.fim_suffix = 257;
+  vocabulary.fim_middle = 258;
+  const auto named = Tokenizer::from_gguf(vocabulary);
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  const auto marks = infill_marks(**named);
+  ASSERT_TRUE(marks);
+  EXPECT_EQ(marks->prefix, 256);
+  EXPECT_EQ(marks->suffix, 257);
+  EXPECT_EQ(marks->middle, 258);
+  vocabulary.fim_middle = 259;
+  EXPECT_EQ(Tokenizer::from_gguf(vocabulary).error().field, "tokenizer.ggml.fim_mid_token_id");
 }
 
 }  // namespace

@@ -46,9 +46,16 @@ Result<> check_sizes(const GgufVocabulary& v) {
 }
 
 Result<> check_ids(const GgufVocabulary& v) {
-  const std::pair<const char*, std::optional<TokenId>> ids[] = {
-      {"bos", v.bos},     {"eos", v.eos},       {"eot", v.eot},    {"eom", v.eom},
-      {"unknown", v.unk}, {"seperator", v.sep}, {"padding", v.pad}};
+  const std::pair<const char*, std::optional<TokenId>> ids[] = {{"bos", v.bos},
+                                                                {"eos", v.eos},
+                                                                {"eot", v.eot},
+                                                                {"eom", v.eom},
+                                                                {"unknown", v.unk},
+                                                                {"seperator", v.sep},
+                                                                {"padding", v.pad},
+                                                                {"fim_pre", v.fim_prefix},
+                                                                {"fim_suf", v.fim_suffix},
+                                                                {"fim_mid", v.fim_middle}};
   for (const auto& [name, id] : ids) {
     if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < v.tokens.size())) continue;
     const std::string key = std::string("tokenizer.ggml.") + name + "_token_id";
