@@ -26,10 +26,24 @@ std::string sse_event(std::string_view data, std::string_view name) {
   return out;
 }
 
+namespace {
+
+void keep_flowing(Headers& headers) {
+  headers.set("Cache-Control", "no-cache");
+  headers.set("X-Accel-Buffering", "no");
+}
+
+}  // namespace
+
+StreamWriter begin_json_lines(Responder responder, Headers extra) {
+  extra.set("Content-Type", "application/x-ndjson");
+  keep_flowing(extra);
+  return responder.begin_stream(200, std::move(extra));
+}
+
 StreamWriter begin_sse(Responder responder, Headers extra, std::chrono::milliseconds ping_after) {
   extra.set("Content-Type", "text/event-stream; charset=utf-8");
-  extra.set("Cache-Control", "no-cache");
-  extra.set("X-Accel-Buffering", "no");
+  keep_flowing(extra);
   return responder.begin_stream(200, std::move(extra), {std::string(kSsePing), ping_after});
 }
 

@@ -64,6 +64,14 @@ void take_ids(const GgufMetadata& m, GgufVocabulary& v) {
   id("unknown", v.unk);
   id("seperator", v.sep);  // as the format spells it
   id("padding", v.pad);
+  const auto mark = [&](const char* name, const char* older, std::optional<TokenId>& into) {
+    id(older, into);
+    id(name, into);
+    if (into && (*into < 0 || static_cast<std::size_t>(*into) >= v.tokens.size())) into.reset();
+  };
+  mark("fim_pre", "prefix", v.fim_prefix);
+  mark("fim_suf", "suffix", v.fim_suffix);
+  mark("fim_mid", "middle", v.fim_middle);
   for (const char* name : {"fim_pad", "fim_rep", "fim_sep"}) {
     std::optional<TokenId> found;
     id(name, found);

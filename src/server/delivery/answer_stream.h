@@ -1,4 +1,4 @@
-// answer_stream.h: the events of one answer on their way to a reader who may be slow.
+// answer_stream.h: the events or lines of one answer on their way to a reader who may be slow.
 //
 // What is formatted waits in `text` until the socket has room: flush() gives it all, or none of it and pauses; then
 // `room` is told once there is some, and calls resume().
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "net/sse.h"
+#include "server/delivery/dialect.h"
 
 namespace espalier::server {
 
@@ -21,8 +22,9 @@ class AnswerStream {
   bool opened() const { return opened_; }
   bool closed() const { return opened_ && writer_.closed(); }  // the client has left
   bool paused() const { return paused_; }
-  // Sends the head. `ping_seconds`: of silence, until a comment is sent.
-  void open(net::Responder responder, net::Headers headers, double ping_seconds, std::function<void()> room);
+  // Sends the head. `ping_seconds`: of silence, until a comment is sent where the framing has comments.
+  void open(net::Responder responder, net::Headers headers, Framing framing, double ping_seconds,
+            std::function<void()> room);
   bool flush();  // true: everything was taken. Requires: opened()
   void resume() { paused_ = false; }
   void finish() { writer_.finish(); }

@@ -273,8 +273,8 @@ bool Delivery::leave() {
 void Delivery::open_stream() {
   if (out_.opened()) return;
   generation_.headers.set("x-request-id", request_.id);
-  out_.open(std::move(responder_), std::move(generation_.headers), service_.options.ping_after,
-            [weak = weak_from_this()] {
+  out_.open(std::move(responder_), std::move(generation_.headers), framing_of(generation_.dialect),
+            service_.options.ping_after, [weak = weak_from_this()] {
               if (auto self = weak.lock()) {
                 self->out_.resume();
                 self->notifier().notify(*self);

@@ -1,5 +1,7 @@
 #include "server/delivery/dialect.h"
 
+#include <algorithm>
+
 #include "net/sse.h"
 #include "server/delivery/json_writer.h"
 
@@ -31,13 +33,23 @@ std::string_view anthropic_type(int status) {
   }
 }
 
+constexpr std::string_view kLlamaCppPaths[] = {"/completion", "/completions", "/infill",    "/props",
+                                               "/slots",      "/embedding",   "/embeddings"};
+
 }  // namespace
+
+Framing framing_of(Dialect dialect) {
+  return dialect == Dialect::ollama ? Framing::lines : Framing::events;
+}
 
 Dialect dialect_of(std::string_view path, std::string_view api_prefix) {
   while (api_prefix.ends_with('/')) api_prefix.remove_suffix(1);
   if (path.starts_with(api_prefix)) path.remove_prefix(api_prefix.size());
   if (path == "/v1/messages" || path.starts_with("/v1/messages/")) return Dialect::anthropic;
-  return path.starts_with("/v1/") ? Dialect::openai : Dialect::native;
+  if (path.starts_with("/v1/")) return Dialect::openai;
+  if (path.starts_with("/api/")) return Dialect::ollama;
+  const bool llamacpp = std::ranges::find(kLlamaCppPaths, path) != std::end(kLlamaCppPaths);
+  return llamacpp ? Dialect::llamacpp : Dialect::native;
 }
 
 std::string error_json(Dialect dialect, const net::HttpError& error) {
@@ -48,7 +60,16 @@ std::string error_json(Dialect dialect, const net::HttpError& error) {
     json.field("message", error.message).close('}').close('}');
     return out;
   }
+  if (dialect == Dialect::ollama) {
+    json.open('{').field("error", error.message).close('}');
+    return out;
+  }
   json.open('{').key("error").open('{');
+  if (dialect == Dialect::llamacpp) {
+    write_fields(json.field("code", error.status), error);
+    json.close('}').close('}');
+    return out;
+  }
   write_fields(json, error);
   json.field_or_null("code", error.code).close('}');
   if (dialect != Dialect::native) {
@@ -73,11 +94,13 @@ net::HttpResponse error_response(Dialect dialect, const Error& error, int retry_
 }
 
 std::string_view stream_end(Dialect dialect) {
-  return dialect == Dialect::anthropic || dialect == Dialect::openai_responses ? std::string_view()
-                                                                               : "data: [DONE]\n\n";
+  const bool wordless = dialect == Dialect::anthropic || dialect == Dialect::openai_responses ||
+                        dialect == Dialect::ollama || dialect == Dialect::llamacpp;
+  return wordless ? std::string_view() : "data: [DONE]\n\n";
 }
 
 std::string stream_error(Dialect dialect, const net::HttpError& error) {
+  if (framing_of(dialect) == Framing::lines) return error_json(dialect, error) + '\n';
   if (dialect == Dialect::openai_responses) {
     std::string data;
     JsonWriter json(data);

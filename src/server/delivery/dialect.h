@@ -6,6 +6,8 @@
 //   native   {"error":{message,type,param,code}}
 //   openai_responses  the same; streams end without a word, and an error in one is the event "error"
 //   anthropic  {"type":"error","error":{type,message}}; streams end without a word
+//   ollama   {"error": message}; streams are lines of JSON, an error is one of them
+//   llamacpp   {"error":{code (the status), message, type, param}}; streams end without a word
 // Threads: pure functions. Fails: never.
 #pragma once
 
@@ -18,7 +20,11 @@
 namespace espalier::server {
 
 // Whose protocol a path speaks, and so what its refusals look like.
-enum class Dialect { native, openai, openai_completions, openai_chat, openai_responses, anthropic };
+enum class Dialect { native, openai, openai_completions, openai_chat, openai_responses, anthropic, ollama, llamacpp };
+
+// How the pieces of a stream stand in its body.
+enum class Framing { events, lines };  // server-sent events; one JSON value a line
+Framing framing_of(Dialect dialect);
 
 // What refusals before any route are shaped by; `path` begins with `api_prefix`, or is none of ours.
 Dialect dialect_of(std::string_view path, std::string_view api_prefix);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/fields/constraint_fields.h"
+#include "server/llamacpp/completion_body.h"
 #include "server/native/generate_body.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
@@ -393,7 +394,9 @@ TEST(CompletionBody, LengthsAndLogprobsHaveTheirEdges) {
   EXPECT_EQ(completion(R"({"prompt":"a","best_of":3,"n":2})")->common.best_of, 3);
   EXPECT_EQ(completion(R"({"prompt":"a","best_of":3,"n":2,"stream":true})").error().field, "best_of");
   EXPECT_EQ(completion(R"({"prompt":"a","best_of":65})").error().field, "best_of");
-  EXPECT_EQ(completion(R"({"prompt":"a","suffix":"z"})").error().code, "unsupported_parameter");
+  EXPECT_EQ(completion(R"({"prompt":"a","suffix":"z"})")->common.suffix, "z");  // the model may know how
+  EXPECT_EQ(chat_body(R"({"messages":[{"role":"user","content":"x"}],"suffix":"z"})").error().code,
+            "unsupported_parameter");
   EXPECT_TRUE(completion(R"({"prompt":"a","suffix":null})").ok());
   EXPECT_FALSE(completion(R"({"prompt":"a","stream_options":true})").ok());
   EXPECT_TRUE(
@@ -667,6 +670,8 @@ TEST(Bodies, EveryFieldIsDocumented) {
   expect_documented(page, generate_item_rows());
   for (const std::string_view name : response_field_names())
     EXPECT_NE(page.find("`" + std::string(name) + "`"), std::string::npos) << name << " is not in docs/http.md";
+  expect_documented(page, llamacpp_rows());
+  expect_documented(page, llama_sampling_rows());
 }
 
 }  // namespace

@@ -246,6 +246,7 @@ constexpr JsonStep kSchemas[] = {
     {kBody, "segments", kBody},
     {kBody, "json_schema", kText},
     {kBody, "guided_json", kText},
+    {kBody, "format", kText},  // Ollama's
     {kBody, "structured_outputs", kStructuredOutputs},
     {kStructuredOutputs, "json", kText},
     {kBody, "response_format", kResponseFormat},

@@ -88,7 +88,7 @@ constexpr FieldRow<F> kRows[] = {
      "n",
      "so many are made, and the n of the highest mean log-probability told; not streamed",
      {1, SamplingLimits::n}},
-    {"suffix", &F::suffix, "none", "not supported"},
+    {"suffix", &F::suffix, "none", "of completions: the text behind the output, for models that fill in the middle"},
     {"service_tier", &read_service_tier<F>, "default", "flex: as background; priority: as priority 1"},
     {"prediction", &read_prediction, "none",
      "type content, content: a text that much of the output may repeat; where it does, several tokens come in one "
@@ -116,10 +116,6 @@ Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& 
   OpenAiFields fields;
   ESP_CHECK(read_fields(body, openai_rows(), fields));
   ESP_CHECK(read_fields(body, openai_constraint_rows(), fields.constraint));
-  if (!fields.suffix.empty()) {
-    return unsupported_parameter("suffix is not supported: this server does not fill in the middle; leave it out",
-                                 "suffix");
-  }
   if (fields.best_of > 1 && fields.best_of < sampling.n) {
     return bad_request(fmt::format("best_of is {}, but must be at least n, which is {}", fields.best_of, sampling.n),
                        "best_of");

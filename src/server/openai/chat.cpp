@@ -77,6 +77,8 @@ Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, cons
   ESP_CHECK(refuse_unread_constraints(body, unknown_chat_fields(body)));
   ESP_CHECK(read_fields(body, openai_sampling_rows(), out.sampling));
   ESP_TRY(out.common, read_openai_fields(body, out.sampling));
+  if (!out.common.suffix.empty())
+    return unsupported_parameter("suffix belongs to /v1/completions; leave it out", "suffix");
   out.turn.has_ids = find_field(body, "input_ids") != nullptr;
   if (!out.turn.has_ids || find_field(body, "messages") != nullptr) {
     ESP_TRY(out.turn.prompt, parse_chat_prompt(body, options));

@@ -6,6 +6,7 @@
 
 #include "server/fields/request_names.h"
 #include "server/fields/sampling_fields.h"
+#include "server/prompt/infill.h"
 
 namespace espalier::server {
 namespace {
@@ -181,7 +182,11 @@ Result<Request> request_of(const Call& call, CompletionBody& body, std::size_t i
   const Prompt& prompt = body.prompts.prompts[i];
   std::string place = body.prompts.is_batch ? fmt::format("prompt[{}]", i) : "prompt";
   ESP_TRY(RequestFields fields, common_request(call, body.common, body.sampling, i, body.prompts.prompts.size()));
-  if (const auto* text = std::get_if<std::string>(&prompt)) {
+  const auto* text = std::get_if<std::string>(&prompt);
+  if (!body.common.suffix.empty()) {
+    if (text == nullptr) return bad_request("suffix needs a prompt that is a text", "suffix");
+    ESP_TRY(fields.prompt, encode_infill(*call.model, {*text, body.common.suffix, {}}, "suffix"));
+  } else if (text != nullptr) {
     const bool as_text = is_special_text(body.special_as_text, call.service.options);
     ESP_TRY(fields.prompt, encode_text(*call.model, *text, {body.add_special_tokens, !as_text}, place));
   } else {

@@ -301,7 +301,8 @@ void ProgramDelivery::flush() {
   if (!out_.opened()) {
     net::Headers headers;
     headers.set("x-request-id", request_.id);
-    out_.open(std::move(responder_), std::move(headers), service_.options.ping_after, [weak = weak_from_this()] {
+    out_.open(std::move(responder_), std::move(headers), Framing::events, service_.options.ping_after,
+              [weak = weak_from_this()] {
       if (auto self = weak.lock()) {
         self->out_.resume();
         self->notifier().notify(*self);

@@ -32,7 +32,9 @@ bool is_json(std::string_view content_type) {
 }
 
 Result<Json> parse_body(const net::HttpRequest& http, Dialect dialect) {
-  if (dialect != Dialect::native && !is_json(http.headers.get("content-type"))) {
+  // curl's own type stands where these dialects' examples give none; pages of other origins are refused at the door.
+  const bool any_type = dialect == Dialect::native || dialect == Dialect::ollama || dialect == Dialect::llamacpp;
+  if (!any_type && !is_json(http.headers.get("content-type"))) {
     return bad_request("the body must be JSON and say so: Content-Type: application/json", {},
                        "unsupported_media_type");
   }

@@ -16,6 +16,9 @@ constexpr RoutePolicy kPolicies[] = {
     {"/get_server_info", Access::user, Needs::model},  {"/server_info", Access::user, Needs::model},
     {"/models/load", Access::control, Needs::work},    {"/models/unload", Access::control, Needs::work},
     {"/get_load", Access::user, Needs::model},         {"/v1/loads", Access::user, Needs::model},
+    {"/props", Access::user, Needs::model},            {"/slots", Access::user, Needs::model},
+    {"/api/version", Access::user, Needs::nothing},    {"/api/tags", Access::user, Needs::model},
+    {"/api/show", Access::user, Needs::model},         {"/api/ps", Access::user, Needs::model},
 };
 
 }  // namespace
@@ -43,6 +46,9 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_conversation_routes(router, service));
   ESP_CHECK(add_file_routes(router, service));
   ESP_CHECK(add_batch_routes(router, service));
+  ESP_CHECK(add_ollama_routes(router, service));
+  ESP_CHECK(add_llamacpp_routes(router, service));
+  ESP_CHECK(add_embedding_routes(router, service));
   ESP_CHECK(add_generate_routes(router, service));
   ESP_CHECK(add_program_routes(router, service));
   ESP_CHECK(add_text_routes(router, service));

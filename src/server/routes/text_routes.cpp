@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include "server/delivery/json_writer.h"
+#include "server/delivery/token_name.h"
 #include "server/prompt/chat_prompt.h"
+#include "server/prompt/mixed_prompt.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
 
@@ -23,6 +25,46 @@ net::HttpResponse tokens_reply(const ServedModel& model, std::string_view tokens
   json.open('{').key("tokens").raw(tokens).key("count").raw(counts);
   json.field("max_model_len", model.limits().context_length).close('}');
   return net::HttpResponse::json(200, std::move(out));
+}
+
+// A piece that is no whole characters is told as its bytes.
+void write_piece(JsonWriter& json, TokenId id, std::string_view bytes) {
+  json.open('{').field("id", id).key("piece");
+  if (is_utf8(bytes)) {
+    json.value(bytes).close('}');
+    return;
+  }
+  json.open('[');
+  for (const char c : bytes) json.value(static_cast<int>(static_cast<unsigned char>(c)));
+  json.close(']').close('}');
+}
+
+Error too_many_bytes(std::string_view place, std::size_t bytes) {
+  return {Error::Kind::too_large,
+          fmt::format("{} has {} bytes, but at most {} are tokenised at once", place, bytes, kMostTextBytes),
+          std::string(place),
+          {}};
+}
+
+// Without the bounds of a prompt that is to be run: a text of any length may be asked about.
+Result<std::vector<TokenId>> encode_parts(const Tokenizer& tokenizer, const MixedPrompt& parts, EncodeOptions options,
+                                          std::string_view place) {
+  std::size_t bytes = 0;
+  std::vector<TokenId> ids;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (const auto* id = std::get_if<TokenId>(&parts[i])) {
+      ids.push_back(*id);
+      continue;
+    }
+    const auto& text = std::get<std::string>(parts[i]);
+    if ((bytes += text.size()) > kMostTextBytes) return too_many_bytes(place, bytes);
+    EncodeOptions encoding = options;
+    encoding.add_special = options.add_special && i == 0;
+    encoding.continues = i > 0;
+    ESP_TRY(const auto more, tokenizer.encode(text, encoding));
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  return ids;
 }
 
 struct TokenLists {
@@ -57,12 +99,7 @@ Result<net::HttpResponse> tokenize_texts(const Call& call, const Json& prompt) {
   }
   std::size_t bytes = 0;
   for (const auto& text : texts) bytes += text.size();
-  if (bytes > kMostTextBytes) {
-    return Error{Error::Kind::too_large,
-                 fmt::format("prompt has {} bytes, but at most {} are tokenised at once", bytes, kMostTextBytes),
-                 "prompt",
-                 {}};
-  }
+  if (bytes > kMostTextBytes) return too_many_bytes("prompt", bytes);
   TokenLists lists;
   if (prompt.is_array()) lists.tokens_json.open('['), lists.counts_json.open('[');
   for (const auto& text : texts) {
@@ -73,11 +110,34 @@ Result<net::HttpResponse> tokenize_texts(const Call& call, const Json& prompt) {
   return tokens_reply(*call.model, lists.tokens, lists.counts);
 }
 
+// llama.cpp's body: texts and ids in a row, and the tokens alone in the reply.
+Result<net::HttpResponse> tokenize_content(const Call& call, const Json& content) {
+  ESP_TRY(const auto add, find_boolean(call.body, "add_special"));
+  ESP_TRY(const auto parse, find_boolean(call.body, "parse_special"));
+  ESP_TRY(const auto pieces, find_boolean(call.body, "with_pieces"));
+  ESP_TRY(const MixedPrompt parts, parse_mixed(content, "content"));
+  ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("content"));
+  ESP_TRY(const auto ids, encode_parts(*tokenizer, parts, {add.value_or(false), parse.value_or(true)}, "content"));
+  std::string out;
+  JsonWriter json(out);
+  json.open('{').key("tokens");
+  if (!pieces.value_or(false)) {
+    write_ids(json, ids);
+  } else {
+    json.open('[');
+    for (const TokenId id : ids) write_piece(json, id, tokenizer->token_bytes(id));
+    json.close(']');
+  }
+  json.close('}');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
 Result<net::HttpResponse> tokenize(Call& call) {
   ESP_CHECK(check_model(call));
+  if (const Json* content = find_field(call.body, "content")) return tokenize_content(call, *content);
   if (const Json* prompt = find_field(call.body, "prompt")) return tokenize_texts(call, *prompt);
   if (find_field(call.body, "messages") == nullptr) {
-    return bad_request("prompt is missing; send prompt or messages", "prompt");
+    return bad_request("prompt is missing; send prompt or messages (or content, as llama.cpp has it)", "prompt");
   }
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
   ESP_TRY(const auto ids, encode_chat(*call.model, prompt, call.service.options));
@@ -104,6 +164,23 @@ Result<std::string> decode(const Tokenizer& tokenizer, int ids_end, const Json& 
   return tokenizer.decode(ids, {skip_special});
 }
 
+// The value of one member of the reply: a text, or a list of them.
+Result<> write_texts(JsonWriter& json, const Tokenizer& tokenizer, int ids_end, const Json& tokens, bool skip_special) {
+  if (tokens.empty() || !tokens.front().is_array()) {
+    ESP_TRY(const std::string text, decode(tokenizer, ids_end, tokens, "tokens", skip_special));
+    json.value(text);
+    return success();
+  }
+  json.open('[');
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    ESP_TRY(const std::string text, decode(tokenizer, ids_end, tokens[i], fmt::format("tokens[{}]", i), skip_special));
+    json.value(text);
+  }
+  json.close(']');
+  return success();
+}
+
+// SGLang's "text" and llama.cpp's "content", whose bodies are the same: the second has special tokens, too.
 Result<net::HttpResponse> detokenize(Call& call) {
   ESP_CHECK(check_model(call));
   ESP_TRY(const Json* tokens, get_array(call.body, "tokens"));
@@ -113,18 +190,9 @@ Result<net::HttpResponse> detokenize(Call& call) {
   std::string out;
   JsonWriter json(out);
   json.open('{').key("text");
-  if (!tokens->empty() && tokens->front().is_array()) {
-    json.open('[');
-    for (std::size_t i = 0; i < tokens->size(); ++i) {
-      ESP_TRY(const std::string text,
-              decode(*tokenizer, ids_end, (*tokens)[i], fmt::format("tokens[{}]", i), skip.value_or(true)));
-      json.value(text);
-    }
-    json.close(']');
-  } else {
-    ESP_TRY(const std::string text, decode(*tokenizer, ids_end, *tokens, "tokens", skip.value_or(true)));
-    json.value(text);
-  }
+  ESP_CHECK(write_texts(json, *tokenizer, ids_end, *tokens, skip.value_or(true)));
+  json.key("content");
+  ESP_CHECK(write_texts(json, *tokenizer, ids_end, *tokens, false));
   json.close('}');
   return net::HttpResponse::json(200, std::move(out));
 }

@@ -46,9 +46,16 @@ Result<> check_sizes(const GgufVocabulary& v) {
 }
 
 Result<> check_ids(const GgufVocabulary& v) {
-  const std::pair<const char*, std::optional<TokenId>> ids[] = {
-      {"bos", v.bos},     {"eos", v.eos},       {"eot", v.eot},    {"eom", v.eom},
-      {"unknown", v.unk}, {"seperator", v.sep}, {"padding", v.pad}};
+  const std::pair<const char*, std::optional<TokenId>> ids[] = {{"bos", v.bos},
+                                                                {"eos", v.eos},
+                                                                {"eot", v.eot},
+                                                                {"eom", v.eom},
+                                                                {"unknown", v.unk},
+                                                                {"seperator", v.sep},
+                                                                {"padding", v.pad},
+                                                                {"fim_pre", v.fim_prefix},
+                                                                {"fim_suf", v.fim_suffix},
+                                                                {"fim_mid", v.fim_middle}};
   for (const auto& [name, id] : ids) {
     if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < v.tokens.size())) continue;
     const std::string key = std::string("tokenizer.ggml.") + name + "_token_id";
@@ -79,11 +86,11 @@ Result<std::string> to_tokenizer_json(const GgufVocabulary& v) {
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufVocabulary& vocabulary) {
   ESP_TRY(const std::string json, to_tokenizer_json(vocabulary));
   TokenizerConfig config;
-  const std::pair<const char*, std::optional<TokenId>> named[] = {{"bos_token", vocabulary.bos},
-                                                                  {"eos_token", vocabulary.eos},
-                                                                  {"unk_token", vocabulary.unk},
-                                                                  {"sep_token", vocabulary.sep},
-                                                                  {"pad_token", vocabulary.pad}};
+  const std::pair<const char*, std::optional<TokenId>> named[] = {
+      {"bos_token", vocabulary.bos},           {"eos_token", vocabulary.eos},
+      {"unk_token", vocabulary.unk},           {"sep_token", vocabulary.sep},
+      {"pad_token", vocabulary.pad},           {"prefix_token", vocabulary.fim_prefix},
+      {"suffix_token", vocabulary.fim_suffix}, {"middle_token", vocabulary.fim_middle}};
   for (const auto& [name, id] : named)
     if (id) config.special.emplace_back(name, name_of(vocabulary, static_cast<std::size_t>(*id)));
   // Tokens of byte-level vocabularies are spelled in an alphabet for bytes, but for those that were added.

@@ -41,6 +41,7 @@ struct GgufVocabulary {
   std::vector<std::string_view> merges;  // tokenizer.ggml.merges, "left right"; lowest rank first
   // tokenizer.ggml.{bos,eos,eot,eom,unknown,seperator,padding}_token_id
   std::optional<TokenId> bos, eos, eot, eom, unk, sep, pad;
+  std::optional<TokenId> fim_prefix, fim_suffix, fim_middle;  // tokenizer.ggml.fim_{pre,suf,mid}_token_id
   std::vector<TokenId> fim_ends;  // tokenizer.ggml.fim_{pad,rep,sep}_token_id: they end an answer too
   // tokenizer.ggml.add_{bos,eos,sep}_token; unset = as is usual for the model
   std::optional<bool> add_bos, add_eos, add_sep;
