@@ -29,8 +29,8 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       logprob_budget(2 * options.max_logprob_entries),
       program_texts(std::make_shared<lang::SharedTextBudget>(std::int64_t{options.max_program_memory_mib} << 20)),
       body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
-      models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
       data(options.data_dir, std::int64_t{options.max_data_mib} << 20),
+      models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
       slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}) {}

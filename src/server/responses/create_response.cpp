@@ -1,4 +1,3 @@
-#include "server/routes/model_waiter.h"
 #include "server/responses/create_response.h"
 
 #include <fmt/format.h>
@@ -16,6 +15,7 @@
 #include "server/responses/conversation_store.h"
 #include "server/responses/replay.h"
 #include "server/responses/response_reply.h"
+#include "server/routes/model_waiter.h"
 
 namespace espalier::server {
 namespace {
@@ -274,7 +274,7 @@ Result<> resume_response(Service& service, const std::shared_ptr<StoredResponse>
     then(ModelWait::Outcome(std::move(model)));
     return success();
   }
-  return ModelWaiter::begin(service, place, {[] { return false; }, Time::max(), then});
+  return ModelWaiter::begin(service, place, {.closed = [] { return false; }, .then = then});
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ void Replay::begin(Service& service, const net::HttpRequest& request, net::Respo
   const auto wake = [weak = std::weak_ptr(replay), &service] {
     if (auto self = weak.lock()) service.light.notify(*self);
   };
-  replay->out_.open(std::move(responder), {{"x-request-id", request.id}}, service.options.ping_after,
+  replay->out_.open(std::move(responder), {{"x-request-id", request.id}}, Framing::events, service.options.ping_after,
                     [weak = std::weak_ptr(replay), wake] {
                       if (auto self = weak.lock()) self->out_.resume();
                       wake();
