@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "base/json_fields.h"
 #include "base/log.h"
 #include "server/answer/call_id.h"
 #include "server/answer/treatment.h"
@@ -84,8 +85,8 @@ struct NewResponse {
   Generation generation;
 };
 
-Json first_response(const Call& call, const ResponseTurn& turn, const std::string& id) {
-  Json response = {{"id", id}, {"object", "response"}, {"created_at", seconds_now()}, {"status", "in_progress"}};
+Json first_response(const Call& call, const ResponseTurn& turn, const std::string& id, std::int64_t created) {
+  Json response = {{"id", id}, {"object", "response"}, {"created_at", created}, {"status", "in_progress"}};
   for (const char* name : {"completed_at", "error", "incomplete_details"}) response[name] = nullptr;
   response["model"] = call.model->name();
   response["output"] = Json::array();
@@ -139,7 +140,7 @@ void keep_response(Call& call, NewResponse& made, ResponseReplyOptions& reply,
   };
 }
 
-Result<NewResponse> new_response(Call& call, std::string id, std::string request_text) {
+Result<NewResponse> new_response(Call& call, std::string id, std::string request_text, std::int64_t created) {
   NewResponse made;
   ESP_TRY(made.turn, read_response_turn(call, false));
   const ResponseBody& body = made.turn.body;
@@ -148,7 +149,7 @@ Result<NewResponse> new_response(Call& call, std::string id, std::string request
   if (body.store) ESP_CHECK(call.service.data.open());  // before anything is made that could not be kept
 
   ResponseReplyOptions reply;
-  reply.response = first_response(call, made.turn, id);
+  reply.response = first_response(call, made.turn, id, created);
   reply.stream = body.stream && !body.detached;
   reply.prompt_tokens = static_cast<int>(request.prompt().size());
   reply.reading = std::move(reading.options);
@@ -226,7 +227,7 @@ Result<> create_response(Call& call, net::HttpRequest& request, net::Responder& 
     settle_seed(call.body);
     request_text = json_text(call.body);
   }
-  ESP_TRY(NewResponse made, new_response(call, new_call_id("resp_"), std::move(request_text)));
+  ESP_TRY(NewResponse made, new_response(call, new_call_id("resp_"), std::move(request_text), seconds_now()));
   forget_schemas(call);
   if (responder.closed()) return success();
   if (made.turn.body.detached) return answer_detached(call, made, request, responder);
@@ -245,8 +246,8 @@ Result<> run_again(Service& service, const StoredResponse& unfinished, std::shar
   http.own_work = net::OwnWork{unfinished.owner};
   http.received_at = std::chrono::steady_clock::now();
   Call call{service, http, std::move(model), std::move(body), true};
-  ESP_TRY(NewResponse made, new_response(call, unfinished.id, unfinished.request));
-  made.stored.body["created_at"] = unfinished.body.value("created_at", Json(nullptr));
+  const std::int64_t created = integer_or_zero(unfinished.body, "created_at");
+  ESP_TRY(NewResponse made, new_response(call, unfinished.id, unfinished.request, created));
   run_detached(call, made);
   return success();
 }

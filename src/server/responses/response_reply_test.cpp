@@ -54,7 +54,8 @@ TEST(ResponseReply, AStreamEndsWithWhatTheWholeSaysHoweverItIsCut) {
     ResponseReply whole(options(false)), streamed(options(true));
     std::string body, stream;
     for (std::size_t at = 0; at < text.size();) {
-      const std::size_t length = 1 + rng() % 9;
+      std::size_t length = 1 + rng() % 9;
+      while (at + length < text.size() && (text[at + length] & 0xc0) == 0x80) ++length;  // whole characters
       for (auto& [reply, out] : {std::pair(&whole, &body), std::pair(&streamed, &stream)})
         reply->add(0, token(text.substr(at, length)), *out);
       at += length;
