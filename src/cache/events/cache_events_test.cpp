@@ -58,7 +58,7 @@ TEST(CacheEvents, TellWhatTheTreeHoldsAfterEveryChange) {
   SlotAllocator slots(4096);
   CacheEvents events;
   RadixTree tree(slots);
-  tree.watch(&events);
+  tree.watcher = &events;
   Told told;
   for (int round = 0; round < 600; ++round) {
     std::vector<TokenId> tokens(1 + rng() % 90);

@@ -172,7 +172,7 @@ void RadixTree::append_leaf(PinnedPrefix& prefix, std::span<const TokenId> token
     pin(n);
     unpin(std::exchange(prefix.node_, n));
   }
-  if (watcher_ != nullptr) watcher_->inserted(*this, handle(n), begin, end);
+  if (watcher != nullptr) watcher->inserted(*this, handle(n), begin, end);
 }
 
 int RadixTree::evict(int wanted, int more) {
@@ -200,7 +200,7 @@ int RadixTree::evict_from(std::uint32_t leaf, int wanted, int more) {
     if (span->begin < cut) cut = std::max(begin, span->begin);
   }
   if (observer_ != nullptr) observer_->evicting(*this, handle(leaf), cut);
-  if (watcher_ != nullptr) watcher_->leaving(*this, handle(leaf), cut, end);
+  if (watcher != nullptr) watcher->leaving(*this, handle(leaf), cut, end);
   snapshots_.drop_behind(nodes_[leaf].run, cut);
   std::string_view scope = scope_of_root_.at(nodes_[leaf].root)->first;
   TokenId first_evicted = tokens_of(nodes_[leaf])[cut - begin];

@@ -235,9 +235,9 @@ class RadixTree : private TreeNodes {
   ExtentList extents(NodeHandle handle) const;  // of the node alone; empty when stale
 
   void observe(EvictionObserver* observer) { snapshots_.observe(observer_ = observer); }
-  void watch(TreeWatcher* watcher) { watcher_ = watcher; }
   void window_slots_came() { ++version_; }  // what it holds has more of them than before
   TreeStatistics statistics() const;
+  TreeWatcher* watcher = nullptr;  // null: nobody is told
   int held_tokens() const { return static_cast<int>(evictable_ + protected_); }
   int evictable_tokens() const { return static_cast<int>(evictable_); }
   Result<> check() const;  // every invariant, also against the allocator; O(tree)
@@ -264,7 +264,6 @@ class RadixTree : private TreeNodes {
   TreeSnapshots snapshots_;
   std::unique_ptr<EvictionPolicy> policy_;
   EvictionObserver* observer_ = nullptr;
-  TreeWatcher* watcher_ = nullptr;
 
   EvictionHeap leaves_;  // exactly the unprotected leaves
   RecentSet ghosts_;     // edges evicted not long ago

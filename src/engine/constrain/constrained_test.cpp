@@ -204,10 +204,11 @@ TEST_F(ConstrainedRequests, TheConstraintBeginsBehindThinkingThatThePromptHasBeg
   fields.sampling.temperature = 2;
   fields.sampling.seed = 5;
   fields.sampling.ignore_eos = true;
-  fields.thinking = Thinking{.ends = {"a"}};
-  fields.sampling.logit_bias = {{*tokenizer->find("a"), 12.0f}};
+  const TokenId end = *tokenizer->find("<|system|>");  // whose text no other token has
+  fields.thinking = Thinking{.ends = {"<|system|>"}};
+  fields.sampling.logit_bias = {{end, 12.0f}};
   const Answer answer = together({fields}, with(true))[0][0];
-  const auto said = behind(answer, *tokenizer->find("a"));
+  const auto said = behind(answer, end);
   ASSERT_TRUE(said);
   EXPECT_TRUE(text_of(*said) == "yes" || text_of(*said) == "no") << text_of(*said);
   EXPECT_EQ(answer.finish.reason, FinishReason::stop);
@@ -218,8 +219,8 @@ TEST_F(ConstrainedRequests, AModelThatMayThinkFirstIsHeldToTheConstraintWhereItD
   fields.sampling.temperature = 2;
   fields.sampling.seed = 5;
   fields.sampling.ignore_eos = true;
-  const TokenId begin = *tokenizer->find("b"), end = *tokenizer->find("c");
-  fields.thinking = Thinking{.begins = {"b"}, .begin = {begin}, .ends = {"c"}};
+  const TokenId begin = *tokenizer->find("<|image|>"), end = *tokenizer->find("<|system|>");
+  fields.thinking = Thinking{.begins = {"<|image|>"}, .begin = {begin}, .ends = {"<|system|>"}};
   fields.sampling.logit_bias = {{begin, -90.0f}, {end, 12.0f}};
   const Answer at_once = together({fields}, with(true))[0][0];
   EXPECT_EQ(text_of(at_once), "always the same words");
@@ -279,8 +280,8 @@ TEST_F(ConstrainedRequests, ThinkingThatHasHadItsBudgetIsClosed) {
       const std::string text = text_of(answer), said = text.substr(text.find("</think>") + 8);
       EXPECT_TRUE(said == "yes" || said == "no") << text;
     }
-    fields.thinking = Thinking{.ends = {"</think>"}, .leaves = {"a"}, .budget = 7, .close = close};
-    fields.sampling.logit_bias = {{*tokenizer->find("a"), 12.0f}};
+    fields.thinking = Thinking{.ends = {"</think>"}, .leaves = {"<|system|>"}, .budget = 7, .close = close};
+    fields.sampling.logit_bias = {{*tokenizer->find("<|system|>"), 90.0f}};
     EXPECT_EQ(text_of(together({fields}, with(true))[0][0]).find("</think>"), std::string::npos);
   }
 }

@@ -135,7 +135,7 @@ void SequenceMemory::clear() {
 
 CacheEvents& SequenceMemory::watch() {
   events_ = std::make_unique<CacheEvents>();
-  tree_.watch(events_.get());
+  tree_.watcher = events_.get();
   if (disk_) disk_->tier().watch(*events_);
   return *events_;
 }

@@ -59,7 +59,7 @@ Result<> pull(Call& call, net::HttpRequest& http, net::Responder& responder) {
 }  // namespace
 
 Result<> pull_model(const Call& call, const std::string& name, const PullListener& tell) {
-  if (!call.model->check_name(name)) {
+  if (!call.service.models.place_of(name)) {
     return Error{Error::Kind::not_found,
                  fmt::format("the model {} is not served here, and this server fetches none for clients; start it with "
                              "`espalier serve {}`, or fetch the model before with `espalier pull`",
@@ -71,7 +71,7 @@ Result<> pull_model(const Call& call, const std::string& name, const PullListene
 }
 
 Result<> add_pull_routes(net::Router& router, Service& service) {
-  return router.add(net::Method::post, "/api/pull", serving(service, Dialect::ollama, pull));
+  return router.add(net::Method::post, "/api/pull", serving_by_default(service, Dialect::ollama, pull));
 }
 
 }  // namespace espalier::server

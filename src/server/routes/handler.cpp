@@ -60,7 +60,7 @@ void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
   respond(service, job.http, job.responder, dialect, error);
 }
 
-enum class BodyUse { json, ignored, raw };
+enum class BodyUse { json, ignored, raw, json_for_default };  // the last: its `model` names no model of the call
 
 // A call before its model is known.
 struct Read {
@@ -72,7 +72,7 @@ Result<Read> read_body(Service& service, Job& job, Dialect dialect, BodyUse body
   const auto begun = std::chrono::steady_clock::now();
   ESP_CHECK(service.need_ready());
   Read read{{}, begun - job.arrived};
-  if (body_use == BodyUse::json) {
+  if (body_use == BodyUse::json || body_use == BodyUse::json_for_default) {
     ESP_TRY(read.body, parse_body(job.http, dialect));
   }
   if (body_use != BodyUse::raw) std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
@@ -152,7 +152,10 @@ template <class Use>
 Result<> read_and_use(Service& service, Dialect dialect, BodyUse body_use, const Use& use,
                       const std::shared_ptr<Job>& job) {
   ESP_TRY(Read read, read_body(service, *job, dialect, body_use));
-  ESP_TRY(const int place, place_of_model(service, job->http, read.body));
+  int place = 0;
+  if (body_use != BodyUse::json_for_default) {
+    ESP_TRY(place, place_of_model(service, job->http, read.body));
+  }
   auto model = service.models.use(place);
   if (model == nullptr) return when_loaded(service, dialect, use, job, place, std::move(read));
   return used(service, dialect, use, job,
@@ -255,6 +258,10 @@ net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunct
 
 net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function) {
   return on_background_pool(service, dialect, BodyUse::json, generate_with(std::move(function)));
+}
+
+net::RequestHandler serving_by_default(Service& service, Dialect dialect, ServeFunction function) {
+  return on_background_pool(service, dialect, BodyUse::json_for_default, serve_with(std::move(function)));
 }
 
 net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function) {

@@ -55,6 +55,8 @@ using InfoFunction = std::function<Result<net::HttpResponse>(Service&, const Ser
 net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function);
 net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function);
+// The same where the body's `model` is not one that the call uses: it gets the default one.
+net::RequestHandler serving_by_default(Service& service, Dialect dialect, ServeFunction function);
 // The same for routes whose body, if any, is not looked at (call.body is null).
 net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler serving_any(Service& service, Dialect dialect, ServeFunction function);
