@@ -14,6 +14,7 @@
 #include "server/fields/request_names.h"
 #include "server/prompt/sampling_defaults.h"
 #include "server/responses/conversation_store.h"
+#include "server/responses/items.h"
 #include "server/responses/replay.h"
 #include "server/responses/response_reply.h"
 #include "server/routes/model_waiter.h"
@@ -265,10 +266,12 @@ void fail_resumed(Service& service, StoredResponse unfinished, const Error& why)
 Result<> resume_response(Service& service, const std::shared_ptr<StoredResponse>& unfinished) {
   ESP_TRY(const Json body, parse_json(unfinished->request, request_limits()));
   const Json* name = find_field(body, "model");
-  ESP_TRY(const int place, service.models.place_of(name != nullptr && name->is_string() ? name->get<std::string>() : ""));
+  ESP_TRY(const int place,
+          service.models.place_of(name != nullptr && name->is_string() ? name->get<std::string>() : ""));
   const auto then = [&service, unfinished, body](const ModelWait::Outcome& outcome) {
     const Result<> resumed = outcome.ok() ? run_again(service, *unfinished, *outcome, body) : Result<>(outcome.error());
-    if (!resumed) fail_resumed(service, *unfinished, resumed.error());
+    const bool left = !resumed && resumed.error().code == "draining";  // to the next start
+    if (!resumed && !left) fail_resumed(service, *unfinished, resumed.error());
     return true;
   };
   if (auto model = service.models.use(place)) {
