@@ -52,7 +52,6 @@ class Store {
   const Settings& settings() const { return settings_; }
 
  private:
-
   Settings settings_;
   std::vector<PackagedModel> aliases_;
 };

@@ -136,6 +136,7 @@ std::optional<FileId> PrefixCatalogue::add(std::string_view scope, std::span<con
     blocks_[at].in_file = i - file.first_block;
   }
   file.last_block = at;
+  ++blocks_[at].ends;
   file.last_use = ++clock_;
   bytes_ += file.bytes;
   if (evictable(file)) by_age_.insert(age(id, file));
@@ -170,6 +171,7 @@ void PrefixCatalogue::remove(FileId id) {
     own.push_back(b);
   for (const std::uint32_t b : own)
     if (blocks_[b].file == id) blocks_[b].file = 0;
+  --blocks_[own.front()].ends;
   prune(own.front());
   files_.erase(found);
   ++version_;
@@ -206,9 +208,9 @@ void PrefixCatalogue::tell(Tell what, FileId id) const {
   end_run(path.size());
 }
 
-// Forgets a block, and then its ancestors, that are neither held nor on the way to one that is.
+// Forgets a block, and then its ancestors, that are neither held nor on the way to one that is or with which a file ends.
 void PrefixCatalogue::prune(std::uint32_t b) {
-  while (b != none && blocks_[b].file == 0 && blocks_[b].children == 0) {
+  while (b != none && blocks_[b].file == 0 && blocks_[b].children == 0 && blocks_[b].ends == 0) {
     const std::uint32_t parent = parent_of(b);
     if (blocks_[b].root) {
       scopes_.erase(blocks_[b].scope);
@@ -302,7 +304,7 @@ Result<> PrefixCatalogue::check() const {
     ++covered[blocks_[b].file];
   }
   for (const auto& [key, b] : places_)
-    if (blocks_[b].children != children[b] || (children[b] == 0 && blocks_[b].file == 0))
+    if (blocks_[b].children != children[b] || (children[b] == 0 && blocks_[b].file == 0 && blocks_[b].ends == 0))
       return internal_error(
           fmt::format("block {} has {} children, counted as {}", b, children[b], blocks_[b].children));
   for (const auto& [scope, root] : scopes_)

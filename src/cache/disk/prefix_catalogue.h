@@ -118,6 +118,7 @@ class PrefixCatalogue {
     Scopes::iterator scope;  // of a root
     bool root = false;
     int children = 0;
+    int ends = 0;     // files that end with it, though an older one may hold it
     FileId file = 0;  // 0: none
     int in_file = 0;
   };

@@ -59,7 +59,9 @@ void Conversions::collect(int op, const Op& operation) {
     for (int g = 0; g < o->groups; ++g)
       uses_.push_back(
           {op,
-           o->in.part(g * o->in_stride, static_cast<int>(matrices_[static_cast<std::size_t>(o->first) + static_cast<std::size_t>(g)].inputs())),
+           o->in.part(
+               g * o->in_stride,
+               static_cast<int>(matrices_[static_cast<std::size_t>(o->first) + static_cast<std::size_t>(g)].inputs())),
            formats(o->first + g)});
 }
 

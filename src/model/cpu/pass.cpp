@@ -39,7 +39,8 @@ std::vector<Slot> Pass::slots_before(FieldId of) const {
       if (left < run.length) before[static_cast<std::size_t>(s.row_begin)] = run.start + static_cast<Slot>(left);
       left -= run.length;
     }
-    for (int i = 1; i < s.rows; ++i) before[static_cast<std::size_t>(s.row_begin) + static_cast<std::size_t>(i)] = slot(s.row_begin + i - 1, of);
+    for (int i = 1; i < s.rows; ++i)
+      before[static_cast<std::size_t>(s.row_begin) + static_cast<std::size_t>(i)] = slot(s.row_begin + i - 1, of);
   }
   return before;
 }

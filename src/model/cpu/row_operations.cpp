@@ -185,10 +185,9 @@ RowFunction make(const ScaleByPositionOp& o, const RowParts& parts) {
   const Place heads = parts.place(o.heads);
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     const std::int64_t at = pass.position(row) + o.offset, whole = at / o.period;
-    const double grown =
-        o.power != 0.0f
-            ? std::pow(1.0 + static_cast<double>(at) / static_cast<double>(o.period), static_cast<double>(o.power))
-            : 1.0 + static_cast<double>(o.beta) * std::log1p(static_cast<double>(whole));
+    const double grown = o.power != 0.0f ? std::pow(1.0 + static_cast<double>(at) / static_cast<double>(o.period),
+                                                    static_cast<double>(o.power))
+                                         : 1.0 + static_cast<double>(o.beta) * std::log1p(static_cast<double>(whole));
     const auto factor = static_cast<float>(grown);
     if (factor != 1.0f) cpu.functions.scale(factor, heads.row(row), heads.row(row), o.heads.width);
   };
@@ -330,7 +329,9 @@ RowFunction make(const CutOffOp& o, const RowParts& parts) {
 
 // Rows of the mixing matrix add up to one, then columns and rows in turn. Source: Sinkhorn and Knopp, 1967.
 void balance(std::vector<float>& m, int n, int rounds, float eps) {
-  const auto at = [&](int i, int j) -> float& { return m[static_cast<std::size_t>(i) * static_cast<std::size_t>(n) + static_cast<std::size_t>(j)]; };
+  const auto at = [&](int i, int j) -> float& {
+    return m[static_cast<std::size_t>(i) * static_cast<std::size_t>(n) + static_cast<std::size_t>(j)];
+  };
   const auto norm = [&](bool columns) {
     for (int i = 0; i < n; ++i) {
       float sum = eps;
@@ -368,7 +369,9 @@ RowFunction make(const StreamGatesOp& o, const RowParts& parts) {
     }
     balance(mixing, n, o.rounds, o.eps);
     for (int i = 0; i < n; ++i)
-      for (int j = 0; j < n; ++j) to[2 * n + j * n + i] = mixing[static_cast<std::size_t>(i) * static_cast<std::size_t>(n) + static_cast<std::size_t>(j)];
+      for (int j = 0; j < n; ++j)
+        to[2 * n + j * n + i] =
+            mixing[static_cast<std::size_t>(i) * static_cast<std::size_t>(n) + static_cast<std::size_t>(j)];
   };
 }
 

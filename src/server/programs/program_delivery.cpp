@@ -303,11 +303,11 @@ void ProgramDelivery::flush() {
     headers.set("x-request-id", request_.id);
     out_.open(std::move(responder_), std::move(headers), Framing::events, service_.options.ping_after,
               [weak = weak_from_this()] {
-      if (auto self = weak.lock()) {
-        self->out_.resume();
-        self->notifier().notify(*self);
-      }
-    });
+                if (auto self = weak.lock()) {
+                  self->out_.resume();
+                  self->notifier().notify(*self);
+                }
+              });
   }
   out_.flush();
 }

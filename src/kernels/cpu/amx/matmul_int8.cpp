@@ -91,8 +91,8 @@ struct TileMatmul {
   // acc + what a product says of one row. The order of operations is that of generic/integer_tile.h's
   // IntegerTile::group.
   template <int kGroup>
-  [[gnu::always_inline]] static Simd::F add_scaled(Simd::F acc, Simd::F value, Simd::F scale,
-                                                          const float* minimum, const ActivationScale& x) {
+  [[gnu::always_inline]] static Simd::F add_scaled(Simd::F acc, Simd::F value, Simd::F scale, const float* minimum,
+                                                   const ActivationScale& x) {
     acc = Simd::fma(Simd::mul(scale, Simd::set1(x.scale)), value, acc);
     if constexpr (Format::kHasMinimum) {
       const float weighted = kGroups == 2 ? x.scale * static_cast<float>(x.sum[kGroup]) : x.weighted;

@@ -24,7 +24,7 @@ struct Bf16Tile : WithoutRest {
 
   template <int kRows, int kPanels>
   [[gnu::always_inline]] static void add(Tile<kRows, kPanels>& tile, const MatmulTask& t, int row,
-                                                const PanelPart<kPanels>& part) {
+                                         const PanelPart<kPanels>& part) {
     const std::uint16_t* x[kRows];
     for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<std::uint16_t>(row + r);
     const std::uint8_t* w[kPanels];

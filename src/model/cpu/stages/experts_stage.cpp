@@ -41,7 +41,8 @@ void ExpertsStage::group(const Pass& pass) {
       if (const int e = expert_of(row, c); e < op_.count) {
         const int place = begin[static_cast<std::size_t>(e)]++;
         row_of_[static_cast<std::size_t>(place)] = row;
-        place_of_[static_cast<std::size_t>(row) * static_cast<std::size_t>(op_.chosen) + static_cast<std::size_t>(c)] = place;
+        place_of_[static_cast<std::size_t>(row) * static_cast<std::size_t>(op_.chosen) + static_cast<std::size_t>(c)] =
+            place;
       }
 }
 
@@ -54,7 +55,9 @@ void ExpertsStage::gather(Pass& pass) {
     std::vector<float> weight(row_of_.size());
     for (int row = 0; row < pass.rows(); ++row)
       for (int c = 0; c < op_.chosen; ++c)
-        if (const int place = place_of_[static_cast<std::size_t>(row) * static_cast<std::size_t>(op_.chosen) + static_cast<std::size_t>(c)]; place >= 0)
+        if (const int place = place_of_[static_cast<std::size_t>(row) * static_cast<std::size_t>(op_.chosen) +
+                                        static_cast<std::size_t>(c)];
+            place >= 0)
           weight[static_cast<std::size_t>(place)] = routed_.row(row)[op_.chosen + c];
     with.team.run(places, [&](int place) {
       float* to = scratch_.gathered_floats.row(place);
@@ -175,7 +178,8 @@ void ExpertsStage::combine(Pass& pass) {
     float* out = out_.row(row);
     const float* weights = routed_.row(row) + op_.chosen;
     for (int c = 0; c < op_.chosen; ++c) {
-      const int place = place_of_[static_cast<std::size_t>(row) * static_cast<std::size_t>(op_.chosen) + static_cast<std::size_t>(c)];
+      const int place =
+          place_of_[static_cast<std::size_t>(row) * static_cast<std::size_t>(op_.chosen) + static_cast<std::size_t>(c)];
       const float* from = place >= 0 ? scratch_.down.row(place) : in_.floats.row(row);
       const float weight = op_.weight_inputs ? 1.0f : weights[c];
       if (c == 0 && !op_.add)

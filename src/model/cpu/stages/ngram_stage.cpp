@@ -39,7 +39,8 @@ void NgramStage::compute(const Pass& pass, const BatchSequence& s, int row) cons
     mixed ^= static_cast<std::uint64_t>(ended ? op_.end : before) *
              static_cast<std::uint64_t>(op_.multipliers[static_cast<std::size_t>(back)]);
     for (int i = 0; i < op_.heads_each; ++i) {
-      const auto head = static_cast<std::size_t>(back - 1) * static_cast<std::size_t>(op_.heads_each) + static_cast<std::size_t>(i);
+      const auto head =
+          static_cast<std::size_t>(back - 1) * static_cast<std::size_t>(op_.heads_each) + static_cast<std::size_t>(i);
       const std::int64_t size = op_.sizes[head], rest = static_cast<std::int64_t>(mixed) % size;
       copy(op_.offsets[head] + (rest < 0 ? rest + size : rest), out + static_cast<std::int64_t>(head) * each);
     }
