@@ -26,8 +26,8 @@ std::string tagged(const std::string& name) {
 }
 
 // 64 hexadecimal digits that are the same for the same model, as a manifest's digest is.
-std::string digest_of(const ServedModel& model) {
-  const std::string text = model.fingerprint + model.info().path;
+std::string digest_of(const ModelEntry& entry) {
+  const std::string text = entry.names.front() + "\n" + entry.path;
   std::array<unsigned char, 32> bytes{};
   unsigned int size = 0;
   EVP_Digest(text.data(), text.size(), bytes.data(), &size, EVP_sha256(), nullptr);
@@ -36,11 +36,11 @@ std::string digest_of(const ServedModel& model) {
   return out;
 }
 
-std::string modified_at(const ServedModel& model) {
+std::string modified_at(const std::string& path, std::int64_t otherwise) {
   namespace fs = std::filesystem;
   std::error_code failed;
-  const auto written = fs::last_write_time(model.info().path, failed);
-  if (failed) return ollama_time(std::chrono::system_clock::from_time_t(model.loaded_at));
+  const auto written = fs::last_write_time(path, failed);
+  if (failed) return ollama_time(std::chrono::system_clock::from_time_t(otherwise));
   return ollama_time(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(std::chrono::file_clock::to_sys(written)));
 }
@@ -58,31 +58,53 @@ void write_details(JsonWriter& json, const ModelInfo& info) {
   json.close('}');
 }
 
-Result<net::HttpResponse> tags(Service&, const ServedModel& model, const net::HttpRequest&) {
+// Of a model that is not in memory: its files are not opened to tell it.
+void write_no_details(JsonWriter& json, const std::string& path) {
+  json.key("details").open('{').field("parent_model", "");
+  json.field("format", path.ends_with(".gguf") ? "gguf" : "safetensors").field("family", "");
+  json.key("families").open('[').close(']').field("parameter_size", "").field("quantization_level", "").close('}');
+}
+
+Result<net::HttpResponse> tags(Service& service, const net::HttpRequest&) {
   std::string out;
   JsonWriter json(out);
   json.open('{').key("models").open('[');
-  for (const std::string& name : model.names) {
-    json.open('{').field("name", tagged(name)).field("model", tagged(name)).field("modified_at", modified_at(model));
-    json.field("size", model.info().weight_bytes).field("digest", digest_of(model));
-    write_details(json, model.info());
-    json.close('}');
+  const auto entries = service.models.list();
+  for (std::size_t place = 0; place < entries.size(); ++place) {
+    const ModelEntry& entry = entries[place];
+    const auto model = service.models.look(static_cast<int>(place));
+    const std::string path = model != nullptr ? model->info().path : entry.path;
+    for (const std::string& name : entry.names) {
+      json.open('{').field("name", tagged(name)).field("model", tagged(name));
+      json.field("modified_at", modified_at(path, static_cast<std::int64_t>(service.started_at)));
+      json.field("size", entry.bytes).field("digest", digest_of(entry));
+      model != nullptr ? write_details(json, model->info()) : write_no_details(json, path);
+      json.close('}');
+    }
   }
   json.close(']').close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 
-Result<net::HttpResponse> running_models(Service&, const ServedModel& model, const net::HttpRequest&) {
-  constexpr std::chrono::hours kForever{24 * 365 * 100};  // a model stays as long as its server
-  const ModelInfo& info = model.info();
+Result<net::HttpResponse> running_models(Service& service, const net::HttpRequest&) {
+  constexpr double kForever = 3600.0 * 24 * 365 * 100;  // of a model that stays as long as its server
   std::string out;
   JsonWriter json(out);
-  json.open('{').key("models").open('[').open('{');
-  json.field("name", tagged(model.name())).field("model", tagged(model.name()));
-  json.field("size", info.weight_bytes + info.kv_bytes).field("digest", digest_of(model));
-  write_details(json, info);
-  json.field("expires_at", ollama_time(std::chrono::system_clock::now() + kForever)).field("size_vram", 0);
-  json.field("context_length", info.limits.context_length).close('}').close(']').close('}');
+  json.open('{').key("models").open('[');
+  const auto entries = service.models.list();
+  for (std::size_t place = 0; place < entries.size(); ++place) {
+    const ModelEntry& entry = entries[place];
+    const auto model = service.models.look(static_cast<int>(place));
+    if (model == nullptr) continue;
+    const ModelInfo& info = model->info();
+    const auto left = std::chrono::seconds(static_cast<std::int64_t>(entry.expires_in.value_or(kForever)));
+    json.open('{').field("name", tagged(model->name())).field("model", tagged(model->name()));
+    json.field("size", info.weight_bytes + info.kv_bytes).field("digest", digest_of(entry));
+    write_details(json, info);
+    json.field("expires_at", ollama_time(std::chrono::system_clock::now() + left)).field("size_vram", 0);
+    json.field("context_length", info.limits.context_length).close('}');
+  }
+  json.close(']').close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 
@@ -135,7 +157,7 @@ Result<net::HttpResponse> show(Call& call) {
   write_details(json, model.info());
   write_model_info(json, model);
   write_capabilities(json, model, chat_template);
-  json.field("modified_at", modified_at(model)).close('}');
+  json.field("modified_at", modified_at(model.info().path, model.loaded_at)).close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 
@@ -157,8 +179,8 @@ void tell_version(Service& service, const net::HttpRequest& http, net::Responder
 Result<> add_ollama_model_routes(net::Router& router, Service& service) {
   using net::Method;
   constexpr Dialect dialect = Dialect::ollama;
-  ESP_CHECK(router.add(Method::get, "/api/tags", informing(service, dialect, tags)));
-  ESP_CHECK(router.add(Method::get, "/api/ps", informing(service, dialect, running_models)));
+  ESP_CHECK(router.add(Method::get, "/api/tags", telling(service, dialect, tags)));
+  ESP_CHECK(router.add(Method::get, "/api/ps", telling(service, dialect, running_models)));
   ESP_CHECK(router.add(Method::post, "/api/show", answering(service, dialect, show)));
   ESP_CHECK(router.add(Method::get, "/api/version", [&service](net::HttpRequest http, net::Responder responder) {
     tell_version(service, http, responder);

@@ -79,12 +79,20 @@ Result<Read> read_body(Service& service, Job& job, Dialect dialect, BodyUse body
   return read;
 }
 
-// By the body's `model`, or the query's; one that is no text is refused by the route itself.
-Result<int> place_of_model(const Service& service, const net::HttpRequest& http, const Json& body) {
+// By the body's `model` (`name`, as older clients of Ollama write it), or the query's; one that is no text is refused by
+// the route itself.
+Result<int> place_of_model(const Service& service, Dialect dialect, const net::HttpRequest& http, const Json& body) {
   const Json* name = body.is_object() ? find_field(body, "model") : nullptr;
-  if (name != nullptr && name->is_string()) return service.models.place_of(name->get_ref<const std::string&>());
+  if (name == nullptr && dialect == Dialect::ollama && body.is_object()) name = find_field(body, "name");
   const std::string* asked = http.query_value("model");
-  return service.models.place_of(asked != nullptr ? *asked : std::string());
+  std::string meant = asked != nullptr ? *asked : std::string();
+  if (name != nullptr && name->is_string()) meant = name->get_ref<const std::string&>();
+  auto place = service.models.place_of(meant);
+  if (place.ok() || dialect != Dialect::ollama) return place;
+  Error error = place.error();  // whose clients pull what is missing
+  error.message +=
+      "; this server fetches none for clients: `espalier pull` does, and `espalier serve --model` serves it";
+  return error;
 }
 
 // Runs `work()`, which answers or returns an Error that is answered here.
@@ -152,7 +160,7 @@ template <class Use>
 Result<> read_and_use(Service& service, Dialect dialect, BodyUse body_use, const Use& use,
                       const std::shared_ptr<Job>& job) {
   ESP_TRY(Read read, read_body(service, *job, dialect, body_use));
-  ESP_TRY(const int place, place_of_model(service, job->http, read.body));
+  ESP_TRY(const int place, place_of_model(service, dialect, job->http, read.body));
   auto model = service.models.use(place);
   if (model == nullptr) return when_loaded(service, dialect, use, job, place, std::move(read));
   return used(service, dialect, use, job,
@@ -275,7 +283,7 @@ net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFu
 
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {
   return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
-    const auto place = place_of_model(service, http, {});
+    const auto place = place_of_model(service, dialect, http, {});
     if (!place.ok()) return respond(service, http, responder, dialect, place.error());
     const auto tell = [&service, dialect, function](const ServedModel& model, const net::HttpRequest& request,
                                                     net::Responder& to) {
