@@ -158,6 +158,7 @@ Result<> ModelSet::load(int place) {
   ESP_CHECK(need_thread());
   const std::scoped_lock lock(shared_->mutex);
   Slot& slot = shared_->slots[static_cast<std::size_t>(place)];
+  slot.unwanted = false;
   if (slot.state == ModelState::loaded || slot.state == ModelState::loading) return success();
   if (slot.waits.empty()) slot.first_wait = Clock::now();
   slot.wanted = true;
@@ -170,9 +171,8 @@ Result<> ModelSet::unload(int place) {
   const std::scoped_lock lock(shared_->mutex);
   Slot& slot = shared_->slots[static_cast<std::size_t>(place)];
   if (!slot.source.load) return bad_request("this model cannot be loaded again, so it stays", "model");
-  if (slot.state == ModelState::loading)
-    return Error{Error::Kind::busy, "the model is being loaded; try again when it is", "model", "loading"};
   slot.wanted = false;
+  slot.unwanted = slot.state == ModelState::loading;
   leave(place);
   shared_->changed.notify_all();
   return success();

@@ -104,8 +104,9 @@ class ModelSet {
   std::vector<std::shared_ptr<ServedModel>> look_at_all() const;  // the loaded ones
   Result<std::shared_ptr<ModelWait>> wait_for(int place, std::function<void()> wake);
 
-  Result<> load(int place);    // now, whether somebody waits or not
-  Result<> unload(int place);  // once its requests have ended; bad_request for one that stays
+  Result<> load(int place);  // now, whether somebody waits or not
+  // Once its requests have ended, those too that wait while it is loaded; bad_request for one that stays.
+  Result<> unload(int place);
   // Instead of the idle time of all: from now on, until it is unloaded. 0: as soon as nobody uses it; negative: it stays.
   Result<> keep(int place, double idle_seconds);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <future>
 #include <random>
 
 #include "base/log.h"
@@ -64,11 +65,13 @@ class Models {
   std::atomic<int> loaded{0}, most{0};
   std::atomic<int> fail{0};  // so many loads fail
   std::atomic<Error::Kind> failure{Error::Kind::bad_file};
-  ModelSet set;  // last: its thread uses the above
+  std::shared_future<void> hold;  // loads wait for it; none: they do not
+  ModelSet set;                   // last: its thread uses the above
 
  private:
   Result<std::shared_ptr<ServedModel>> load(int i, const std::string& name, const Engine::Progress& progress) {
     progress("reading", 0.5);
+    if (hold.valid()) hold.wait();
     ++loads[static_cast<std::size_t>(i)];
     if (fail.fetch_sub(1) > 0) return Error{failure.load(), "no", {}, {}};
     ++fail;
@@ -155,6 +158,19 @@ TEST(ModelSet, UnloadingWaitsForUsesAndTheNextUseLoadsAgain) {
   EXPECT_EQ(models.alive[2], 0);
   ASSERT_TRUE(models.set.load(2).ok());
   models.wait_until(2, State::loaded);
+}
+
+TEST(ModelSet, AModelThatIsUnwantedWhileItIsLoadedLeavesBehindThoseWhoWaited) {
+  Models models({});
+  std::promise<void> go;
+  models.hold = go.get_future().share();
+  std::thread caller([&] { EXPECT_TRUE(models.get(1).ok()); });
+  models.wait_until(1, State::loading);
+  EXPECT_TRUE(models.set.unload(1).ok());
+  go.set_value();
+  caller.join();
+  models.wait_until(1, State::unloaded);
+  EXPECT_EQ(models.loads[1], 1);
 }
 
 TEST(ModelSet, AModelThatNobodyUsesLeavesAfterItsTime) {

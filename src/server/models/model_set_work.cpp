@@ -146,6 +146,7 @@ void ModelSet::open(Lock& lock, int place) {
   Slot& slot = shared_->slots[static_cast<std::size_t>(place)];
   slot.state = ModelState::loading;
   slot.progress = 0;
+  slot.unwanted = false;
   const auto progress = [&](std::string_view, double share) {
     const std::scoped_lock own(shared_->mutex);
     slot.progress = share;
@@ -183,6 +184,7 @@ void ModelSet::open(Lock& lock, int place) {
   ++slot.loads;
   log::info("the model {} was loaded in {:.2f} s", slot.source.names.front(), slot.load_seconds);
   hand_out(lock, place, nullptr);
+  if (std::exchange(slot.unwanted, false)) leave(place);
 }
 
 // Memory was short while others hold some: one of them leaves, and the load is tried again.

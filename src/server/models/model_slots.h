@@ -18,6 +18,7 @@ struct ModelSet::Slot {
   Clock::time_point used{}, first_wait{}, failed_at{};  // used: when a use began or ended last
   std::optional<double> idle;                           // instead of the limits'
   bool wanted = false;                                  // load() asked for it
+  bool unwanted = false;                                // unload() came while it was loaded: it leaves when it is
   bool needs_room = false;                              // memory was short: it waits for another one to leave
   std::vector<std::weak_ptr<ModelWait>> waits;
   std::optional<Error> failure;
