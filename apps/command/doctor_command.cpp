@@ -153,7 +153,7 @@ int tell(const Findings& findings, bool json) {
     put(fmt::format("{:<5} {:<16} {}\n", word, finding.about, printable(finding.found)));
     if (!finding.advice.empty()) put(fmt::format("{:<5} {:<16} -> {}\n", "", "", printable(finding.advice)));
   }
-  if (json) put(list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (json) put_json(list);
   return all_well ? 0 : 1;
 }
 

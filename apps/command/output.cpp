@@ -73,6 +73,10 @@ int output_failed(int number) {
   return fail(internal_error(fmt::format("the output could not be written: {}", std::strerror(number))));
 }
 
+bool put_json(const Json& value) {
+  return put(value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 int end_output(int code) {
   if (failed_with == 0 && std::fflush(stdout) != 0) failed_with = errno;
   return failed_with == 0 || code != 0 ? code : output_failed(failed_with);

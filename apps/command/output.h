@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "espalier/json.h"
+
 namespace espalier::command {
 
 // Control characters but newline and tab, bytes that are no UTF-8 and what turns the direction of writing become
@@ -17,6 +19,9 @@ std::string printable(std::string_view text);
 // Writes to stdout at once, through printable() when that is a terminal. False: it cannot be written any more, which
 // end_output() explains.
 bool put(std::string_view text);
+
+// JSON on several lines, and the end of the last; what is no UTF-8 in its texts is replaced.
+bool put_json(const Json& value);
 
 // Flushes stdout. Gives `code`; 0 when the reader has gone; 1 after a sentence when stdout could not be written.
 int end_output(int code);

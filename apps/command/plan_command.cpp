@@ -8,6 +8,7 @@
 #include "command/output.h"
 #include "engine/engine_options.h"
 #include "engine/load/loaded_model.h"
+#include "engine/load/packed_cache.h"
 #include "engine/memory/state_pool.h"
 #include "engine/memory/window_plan.h"
 #include "espalier/json.h"
@@ -66,7 +67,7 @@ Result<ServingPlan> plan_of(const EngineOptions& options) {
   plan.limit = room.pages_limit;
   plan.weight_bytes = static_cast<std::int64_t>(describe(*files.weights).bytes());
   plan.weights_type = dominant_type(*files.weights);
-  room.pages -= std::min(room.pages / 4 * 3, plan.weight_bytes);
+  room.pages -= std::min(memory_for_weights(room), plan.weight_bytes);
   room.addresses -= std::min(room.addresses / 4 * 3, plan.weight_bytes);
   const std::size_t cell = StatePool::stride_bytes(program.keeps.state_floats);
   plan.state_cells = state_cells_of(options, chosen, cell, room);
@@ -163,7 +164,7 @@ Run add_plan(CLI::App& app) {
     const auto plan = plan_of(a->engine);
     if (!plan.ok()) return fail(plan.error());
     if (a->json)
-      put(json_of(*plan).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+      put_json(json_of(*plan));
     else
       print(*plan);
     return 0;

@@ -57,7 +57,7 @@ int show(const Arguments& a) {
   const auto models = ask(a);
   if (!models.ok()) return fail(models.error());
   if (a.json) {
-    put(models->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    put_json(*models);
     return 0;
   }
   put(fmt::format("{:<40} {:<9} {:>10} {:>6} {:>7}  {}\n", "NAME", "STATE", "SIZE", "IN USE", "WAITING", "LEAVES"));

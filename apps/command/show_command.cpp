@@ -109,7 +109,7 @@ int show(const std::string& model, bool json) {
   if (!files.ok()) return fail(files.error());
   const Json facts = facts_of(*path, *files);
   if (json)
-    put(facts.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    put_json(facts);
   else
     print(facts);
   return 0;

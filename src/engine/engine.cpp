@@ -20,6 +20,7 @@
 #include "engine/load/load_decoder.h"
 #include "engine/load/loaded_draft.h"
 #include "engine/load/loaded_model.h"
+#include "engine/load/packed_cache.h"
 #include "engine/memory/disk_cache.h"
 #include "engine/memory/page_prefault.h"
 #include "engine/memory/state_pool.h"
@@ -155,7 +156,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   const std::size_t beside = draft ? draft->bytes_per_token(layout) : 0;
   MemoryRoom room = memory_room();
   // The weights' pages are to stay; those of a model that is larger than memory leave a quarter.
-  room.pages -= std::min(room.pages / 4 * 3, loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
+  room.pages -= std::min(memory_for_weights(room), loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
   ESP_CHECK(allocate_states(room));
   const PoolPlan plan =
       plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());

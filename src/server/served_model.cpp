@@ -15,6 +15,21 @@ ServedModel::~ServedModel() {
   if (program_service) program_service->stop();
 }
 
+bool names_no_model(std::string_view asked) {
+  return asked.empty() || asked == "default" || asked == "unknown";
+}
+
+std::string_view without_latest(std::string_view asked) {
+  constexpr std::string_view kLatest = ":latest";
+  return asked.ends_with(kLatest) ? asked.substr(0, asked.size() - kLatest.size()) : asked;
+}
+
+Error no_such_model(std::string_view asked, const std::vector<std::string>& served) {
+  return {Error::Kind::not_found,
+          fmt::format("the model {} is not served here; served: {}", in_quotes(asked, 200), fmt::join(served, ", ")),
+          "model", "model_not_found"};
+}
+
 // FNV-1a: the value must not change with the compiler.
 void ServedModel::settle() {
   const ModelInfo& m = info();
@@ -44,15 +59,11 @@ Result<const ChatTemplate*> ServedModel::need_template(std::string_view field) c
 }
 
 Result<> ServedModel::check_name(std::string_view asked) const {
-  if (asked.empty() || asked == "default" || asked == "unknown") return success();
-  constexpr std::string_view kLatest = ":latest";
-  const std::string_view bare = asked.ends_with(kLatest) ? asked.substr(0, asked.size() - kLatest.size()) : asked;
+  if (names_no_model(asked)) return success();
+  const std::string_view bare = without_latest(asked);
   for (const std::string& name : names)
     if (name == asked || name == bare) return success();
-  return Error{
-      Error::Kind::not_found,
-      fmt::format("the model {} is not served here; served: {}", in_quotes(asked, 200), fmt::join(names, ", ")),
-      "model", "model_not_found"};
+  return no_such_model(asked, names);
 }
 
 }  // namespace espalier::server

@@ -24,6 +24,13 @@ struct LocalService;
 
 namespace espalier::server {
 
+// Whether a client leaves the choice of the model to the server: "", "default" and "unknown" (what routers send).
+bool names_no_model(std::string_view asked);
+// NAME of NAME:latest, which Ollama's clients send; others as they are.
+std::string_view without_latest(std::string_view asked);
+// The 404 that lists what is served.
+Error no_such_model(std::string_view asked, const std::vector<std::string>& served);
+
 // The loaded engine with the model's names, template and description.
 struct ServedModel {
   ~ServedModel();  // its programs' threads first
@@ -52,8 +59,7 @@ struct ServedModel {
 
   Result<const Tokenizer*> need_tokenizer(std::string_view field) const;
   Result<const ChatTemplate*> need_template(std::string_view field) const;
-  // "", "default", "unknown" and the served names (with :latest, too) are this model; anything else is a 404 that lists
-  // them.
+  // What names no model, and the served names (with :latest, too), are this model; anything else is no_such_model().
   Result<> check_name(std::string_view asked) const;
 };
 

@@ -24,12 +24,10 @@ void DiskPrefixes::keep_windows(WindowCopier& copier, DiskWindows::MakeRoom make
 DiskPrefixes::Path DiskPrefixes::path_to(NodeHandle node, int end, int slots_from) const {
   Path path;
   path.slots_from = slots_from;
-  path.tokens.resize(static_cast<std::size_t>(end));
+  path.tokens = tokens_up_to(tree_, node, end);
   std::vector<RadixTree::NodeView> with_slots;
-  for (auto view = tree_.view(node);; view = tree_.view(view.parent)) {
-    const int count = std::min(view.end, end) - view.begin;
-    if (count > 0) std::copy_n(view.tokens.begin(), count, path.tokens.begin() + view.begin);
-    if (count > 0 && view.end > slots_from) with_slots.push_back(view);
+  for (auto view = tree_.view(node); view.end > slots_from; view = tree_.view(view.parent)) {
+    if (view.begin < end) with_slots.push_back(view);
     if (view.begin == 0) break;
   }
   for (auto view = with_slots.rbegin(); view != with_slots.rend(); ++view) {

@@ -10,16 +10,6 @@ namespace {
 
 static_assert(kCacheBlockTokens == kBlockTokens);
 
-// The tokens of a node's sequence, from its start.
-std::vector<TokenId> tokens_up_to(const RadixTree& tree, NodeHandle node, int end) {
-  std::vector<TokenId> tokens(static_cast<std::size_t>(end));
-  for (auto view = tree.view(node);; view = tree.view(view.parent)) {
-    const int count = std::min(view.end, end) - view.begin;
-    if (count > 0) std::copy_n(view.tokens.begin(), count, tokens.begin() + view.begin);
-    if (view.begin == 0) return tokens;
-  }
-}
-
 }  // namespace
 
 std::vector<std::uint64_t> block_numbers(std::string_view scope, std::span<const TokenId> tokens) {

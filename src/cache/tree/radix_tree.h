@@ -272,4 +272,7 @@ class RadixTree : private TreeNodes {
   TreeStatistics counters_;
 };
 
+// The first `end` tokens of the sequence in which the node stands. Requires: a live handle, end up to its node's.
+std::vector<TokenId> tokens_up_to(const RadixTree& tree, NodeHandle node, int end);
+
 }  // namespace espalier

@@ -148,4 +148,13 @@ TreeStatistics RadixTree::statistics() const {
   return now;
 }
 
+std::vector<TokenId> tokens_up_to(const RadixTree& tree, NodeHandle node, int end) {
+  std::vector<TokenId> tokens(static_cast<std::size_t>(end));
+  for (auto view = tree.view(node);; view = tree.view(view.parent)) {
+    const int count = std::min(view.end, end) - view.begin;
+    if (count > 0) std::copy_n(view.tokens.begin(), count, tokens.begin() + view.begin);
+    if (view.begin == 0) return tokens;
+  }
+}
+
 }  // namespace espalier

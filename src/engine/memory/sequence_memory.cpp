@@ -133,11 +133,10 @@ void SequenceMemory::clear() {
   if (events_ && tree_.held_tokens() == 0) events_->cleared();
 }
 
-CacheEvents& SequenceMemory::watch() {
+void SequenceMemory::watch() {
   events_ = std::make_unique<CacheEvents>();
   tree_.watcher = events_.get();
   if (disk_) disk_->tier().watch(*events_);
-  return *events_;
 }
 
 void SequenceMemory::report(EngineStatus& status) const {

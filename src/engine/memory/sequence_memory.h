@@ -55,7 +55,7 @@ class SequenceMemory {
   // For guesses, before it is known how far the chunk will reach; what is left over goes back with what was refused.
   bool take_slots_to_guess(Sequence& sequence, int length);
 
-  CacheEvents& watch();                            // collects from now on what the cache takes in and lets go of
+  void watch();                                    // collects from now on what the cache takes in and lets go of
   CacheEvents* events() { return events_.get(); }  // null: nobody watches
 
   void clear();  // all but what runs

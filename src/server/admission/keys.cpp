@@ -13,13 +13,6 @@ namespace {
 constexpr std::size_t kMostKeyFileBytes = 1 << 20;
 constexpr std::size_t kMostKeyBytes = 4096;
 
-KeyDigest digest(std::string_view key) {
-  KeyDigest out{};
-  unsigned int size = 0;
-  EVP_Digest(key.data(), key.size(), out.data(), &size, EVP_sha256(), nullptr);
-  return out;
-}
-
 bool equal(const KeyDigest& a, const KeyDigest& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
@@ -52,6 +45,13 @@ std::string password_of(std::string_view base64) {
 
 }  // namespace
 
+KeyDigest sha256(std::string_view text) {
+  KeyDigest out{};
+  unsigned int size = 0;
+  EVP_Digest(text.data(), text.size(), out.data(), &size, EVP_sha256(), nullptr);
+  return out;
+}
+
 Result<std::unique_ptr<KeyRing>> KeyRing::load(std::vector<std::string> keys, std::string file,
                                                std::string_view admin_key) {
   std::unique_ptr<KeyRing> ring(new KeyRing());  // the constructor is private
@@ -63,7 +63,7 @@ Result<std::unique_ptr<KeyRing>> KeyRing::load(std::vector<std::string> keys, st
   }
   ring->file_ = std::move(file);
   ring->has_admin_ = !admin_key.empty();
-  ring->admin_ = digest(admin_key);
+  ring->admin_ = sha256(admin_key);
   ESP_CHECK(ring->reload());
   return ring;
 }
@@ -77,7 +77,7 @@ Result<> KeyRing::reload() {
 
 Result<std::vector<KeyDigest>> KeyRing::read_keys() const {
   std::vector<KeyDigest> digests;
-  for (const auto& key : given_) digests.push_back(digest(key));
+  for (const auto& key : given_) digests.push_back(sha256(key));
   if (file_.empty()) return digests;
   struct stat status{};
   if (::stat(file_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -93,7 +93,7 @@ Result<std::vector<KeyDigest>> KeyRing::read_keys() const {
   for (std::string line; std::getline(in, line);) {
     const auto key = trimmed(line);
     if (key.empty() || key.front() == '#') continue;
-    digests.push_back(digest(key));
+    digests.push_back(sha256(key));
     ++found;
   }
   // An empty file would quietly open the server to everybody.
@@ -115,7 +115,7 @@ std::string KeyRing::presented(const net::Headers& headers, bool basic) {
 
 Caller KeyRing::caller(const net::Headers& headers, bool basic) const {
   const std::string key = presented(headers, basic);
-  const KeyDigest shown = digest(key);
+  const KeyDigest shown = sha256(key);
   const bool admin = has_admin_ & equal(shown, admin_);
   bool user = false;
   {
@@ -137,7 +137,7 @@ std::string KeyRing::owner(const net::HttpRequest& http) const {
 std::string KeyRing::tenant(const net::Headers& headers) {
   const std::string key = presented(headers, true);
   if (key.empty()) return {};
-  const KeyDigest full = digest("tenant:" + key);
+  const KeyDigest full = sha256("tenant:" + key);
   std::string name;
   for (std::size_t i = 0; i < 16; ++i) name += fmt::format("{:02x}", full[i]);
   return name;

@@ -20,6 +20,7 @@
 namespace espalier::server {
 
 using KeyDigest = std::array<unsigned char, 32>;
+KeyDigest sha256(std::string_view text);
 
 // Who a presented key belongs to.
 enum class Caller { nobody, user, admin };

@@ -8,7 +8,6 @@ namespace espalier::server {
 namespace {
 
 constexpr std::size_t kMostMarks = 4;
-constexpr int kShort = 5 * 60, kLong = 60 * 60;  // seconds
 
 // Reads cache_control of `block`, if it has one.
 Result<> read_mark(const Json& block, const std::string& place, CacheMark where, std::vector<CacheMark>& marks) {
@@ -20,7 +19,7 @@ Result<> read_mark(const Json& block, const std::string& place, CacheMark where,
   if (type != "ephemeral") return bad_request(here + ".type must be ephemeral", here + ".type");
   ESP_TRY(const auto ttl, find_string(*control, {"ttl", here}));
   if (ttl && *ttl != "5m" && *ttl != "1h") return bad_request(here + ".ttl must be 5m or 1h", here + ".ttl");
-  where.seconds = ttl.value_or("5m") == "1h" ? kLong : kShort;
+  where.seconds = ttl.value_or("5m") == "1h" ? kLongMark : kShortMark;
   marks.push_back(where);
   return success();
 }

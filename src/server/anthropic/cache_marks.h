@@ -12,6 +12,8 @@
 
 namespace espalier::server {
 
+inline constexpr int kShortMark = 5 * 60, kLongMark = 60 * 60;  // seconds: ttl 5m and 1h
+
 // A mark: the body up to it, and how long its prefix is to be kept.
 struct CacheMark {
   int seconds = 0;

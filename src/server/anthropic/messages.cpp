@@ -99,7 +99,7 @@ Result<Generation> messages(Call& call) {
   MessagesReplyOptions reply;
   if (!marked.empty()) {
     reply.marked_tokens = static_cast<int>(marked.back().tokens);
-    reply.marked_long = marked.back().seconds > 300;
+    reply.marked_long = marked.back().seconds == kLongMark;
   }
   reply.id = "msg_" + call.http.id;
   reply.model = call.model->name();

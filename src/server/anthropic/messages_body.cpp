@@ -249,10 +249,7 @@ Result<ChatPrompt> messages_prompt(const Json& body, const ServerOptions& option
   ESP_CHECK(read_tools(body, chat));
   ESP_CHECK(read_tool_choice(body, chat));
   ESP_CHECK(read_thinking(body, chat));
-  // A last turn of the assistant is the beginning of the answer.
-  if (!chat["messages"].empty() && chat["messages"].back()["role"] == "assistant" &&
-      !chat["messages"].back().contains("tool_calls"))
-    chat["continue_final_message"] = true;
+  go_on_with_last_turn(chat);
   return parse_chat_prompt(chat, options);
 }
 

@@ -42,4 +42,15 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+void write_token_bytes(JsonWriter& json, const Tokenizer* tokenizer, TokenId id) {
+  json.key("bytes").open('[');
+  for (const char c : token_bytes_of(tokenizer, id)) json.value(static_cast<int>(static_cast<unsigned char>(c)));
+  json.close(']');
+}
+
+void write_token_entry(JsonWriter& json, const Tokenizer* tokenizer, TokenId id, double logprob) {
+  json.field("token", token_name(tokenizer, id)).field("logprob", logprob);
+  write_token_bytes(json, tokenizer, id);
+}
+
 }  // namespace espalier::server

@@ -167,6 +167,13 @@ std::span<const RefusedField> refused_openai_fields() {
   return kRefusedOpenAi;
 }
 
+Result<> check_logprobs_asked(std::string_view field, int asked, const ServerOptions& options) {
+  if (asked <= options.max_logprobs) return success();
+  return bad_request(
+      fmt::format("{} is {}, but at most {} are given (--max-logprobs)", field, asked, options.max_logprobs),
+      std::string(field));
+}
+
 Result<> read_logit_bias(SamplingParams& out, const Json& value, std::string_view place) {
   if (!value.is_object()) {
     return bad_request(fmt::format("{} must be an object of token id to number", place), std::string(place));

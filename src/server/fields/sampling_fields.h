@@ -8,6 +8,7 @@
 
 #include "espalier/sampling.h"
 #include "server/fields/field_table.h"
+#include "server/server_options.h"
 
 namespace espalier::server {
 
@@ -22,5 +23,8 @@ std::span<const RefusedField> refused_openai_fields();
 
 // {"50256": -100, ...}: ids of the model as strings; each at most once.
 Result<> read_logit_bias(SamplingParams& out, const Json& value, std::string_view place);
+
+// Whether a body asks for no more log-probabilities than --max-logprobs gives.
+Result<> check_logprobs_asked(std::string_view field, int asked, const ServerOptions& options);
 
 }  // namespace espalier::server

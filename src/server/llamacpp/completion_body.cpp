@@ -84,11 +84,7 @@ Result<LlamaCppBody> parse_rest(const Json& body, const ServerOptions& options, 
   ESP_CHECK(read_fields(body, llama_sampling_rows(), out.sampling));
   ESP_CHECK(read_fields(body, llamacpp_rows(), out));
   ESP_CHECK(read_fields(body, openai_constraint_rows(), out.constraint));
-  if (out.probabilities > options.max_logprobs) {
-    return bad_request(fmt::format("n_probs is {}, but at most {} are given (--max-logprobs)", out.probabilities,
-                                   options.max_logprobs),
-                       "n_probs");
-  }
+  ESP_CHECK(check_logprobs_asked("n_probs", out.probabilities, options));
   return out;
 }
 

@@ -17,9 +17,9 @@ std::string_view stop_type(const TextEnd& end) {
 }
 
 void write_entry(JsonWriter& json, const Tokenizer* tokenizer, TokenId id, double logprob) {
-  json.field("id", id).field("token", token_name(tokenizer, id)).key("bytes").open('[');
-  for (const char c : token_bytes_of(tokenizer, id)) json.value(static_cast<int>(static_cast<unsigned char>(c)));
-  json.close(']').field("logprob", logprob);
+  json.field("id", id).field("token", token_name(tokenizer, id));
+  write_token_bytes(json, tokenizer, id);
+  json.field("logprob", logprob);
 }
 
 void append_entry(std::string& list, const Tokenizer* tokenizer, const TokenEvent& token) {

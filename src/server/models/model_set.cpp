@@ -74,18 +74,12 @@ Result<int> ModelSet::place_of(std::string_view name) const {
     return -1;
   };
   if (const int exact = find(name); exact >= 0) return exact;
-  if (name.empty() || name == "default" || name == "unknown") return 0;
-  constexpr std::string_view kLatest = ":latest";
-  if (name.ends_with(kLatest)) {
-    if (const int bare = find(name.substr(0, name.size() - kLatest.size())); bare >= 0) return bare;
-  }
+  if (names_no_model(name)) return 0;
+  if (const int bare = find(without_latest(name)); bare >= 0) return bare;
   std::vector<std::string> served;
   for (const Slot& slot : shared_->slots)
     served.insert(served.end(), slot.source.names.begin(), slot.source.names.end());
-  return Error{
-      Error::Kind::not_found,
-      fmt::format("the model {} is not served here; served: {}", in_quotes(name, 200), fmt::join(served, ", ")),
-      "model", "model_not_found"};
+  return no_such_model(name, served);
 }
 
 int ModelSet::count() const {

@@ -6,6 +6,7 @@
 
 #include "base/json_fields.h"
 #include "server/fields/llama_fields.h"
+#include "server/fields/sampling_fields.h"
 #include "server/ollama/ollama_messages.h"
 
 namespace espalier::server {
@@ -68,11 +69,7 @@ Result<> read_shared(const Json& body, const ServerOptions& options, B& out) {
   out.stream = stream.value_or(true);
   out.logprobs = logprobs.value_or(false);
   out.top_logprobs = static_cast<int>(top.value_or(0));
-  if (out.top_logprobs > options.max_logprobs) {
-    return bad_request(fmt::format("top_logprobs is {}, but at most {} are given (--max-logprobs)", out.top_logprobs,
-                                   options.max_logprobs),
-                       "top_logprobs");
-  }
+  ESP_CHECK(check_logprobs_asked("top_logprobs", out.top_logprobs, options));
   if (!out.logprobs) out.top_logprobs = 0;
   ESP_CHECK(read_keep_alive(body));
   ESP_CHECK(read_format(body, out));
@@ -147,9 +144,7 @@ Result<OllamaBody> parse_ollama_chat(const Json& body, const ServerOptions& opti
   ESP_TRY(chat["messages"], read_ollama_messages(*messages));
   if (const Json* tools = find_field(body, "tools")) chat["tools"] = *tools;
   ESP_CHECK(read_think(body, out, chat));
-  // A last turn of the assistant is the beginning of the answer.
-  const Json& last = chat["messages"].back();
-  if (last["role"] == "assistant" && !last.contains("tool_calls")) chat["continue_final_message"] = true;
+  go_on_with_last_turn(chat);
   ESP_CHECK(read_turn(chat, options, out));
   return out;
 }

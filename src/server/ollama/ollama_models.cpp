@@ -1,10 +1,9 @@
 // What Ollama's clients ask of models: /api/tags, /api/show, /api/ps, /api/version; changing them is refused.
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
-#include <array>
 #include <filesystem>
 
+#include "server/admission/keys.h"
 #include "server/ollama/ollama_body.h"
 #include "server/ollama/ollama_reply.h"
 #include "server/prompt/infill.h"
@@ -27,12 +26,9 @@ std::string tagged(const std::string& name) {
 
 // 64 hexadecimal digits that are the same for the same model, as a manifest's digest is.
 std::string digest_of(const ModelEntry& entry) {
-  const std::string text = fmt::format("{}|{}|{}", entry.names.front(), entry.path, entry.bytes);
-  std::array<unsigned char, 32> bytes{};
-  unsigned int size = 0;
-  EVP_Digest(text.data(), text.size(), bytes.data(), &size, EVP_sha256(), nullptr);
   std::string out;
-  for (const unsigned char byte : bytes) out += fmt::format("{:02x}", byte);
+  for (const unsigned char byte : sha256(fmt::format("{}|{}|{}", entry.names.front(), entry.path, entry.bytes)))
+    out += fmt::format("{:02x}", byte);
   return out;
 }
 

@@ -15,12 +15,6 @@ std::int64_t nanoseconds(double seconds) {
   return static_cast<std::int64_t>(std::max(0.0, seconds) * 1e9);
 }
 
-void write_token(JsonWriter& json, const Tokenizer* tokenizer, TokenId id, double logprob) {
-  json.field("token", token_name(tokenizer, id)).field("logprob", logprob).key("bytes").open('[');
-  for (const char c : token_bytes_of(tokenizer, id)) json.value(static_cast<int>(static_cast<unsigned char>(c)));
-  json.close(']');
-}
-
 }  // namespace
 
 std::string ollama_time(std::chrono::system_clock::time_point when) {
@@ -76,12 +70,12 @@ void OllamaReply::add_logprob(const TokenEvent& token) {
   std::string entry;
   JsonWriter json(entry);
   json.open('{');
-  write_token(json, options_.tokenizer, token.id, token.logprob);
+  write_token_entry(json, options_.tokenizer, token.id, token.logprob);
   if (!token.alternatives.top.empty()) {
     json.key("top_logprobs").open('[');
     for (const TokenLogprob& each : token.alternatives.top) {
       json.open('{');
-      write_token(json, options_.tokenizer, each.token, each.logprob);
+      write_token_entry(json, options_.tokenizer, each.token, each.logprob);
       json.close('}');
     }
     json.close(']');

@@ -40,11 +40,7 @@ constexpr FieldRow<B> kRows[] = {
 };
 
 Result<> check_logprobs(const ChatBody& body, const ServerOptions& options) {
-  if (body.top_logprobs > options.max_logprobs) {
-    return bad_request(fmt::format("top_logprobs is {}, but at most {} are given (--max-logprobs)", body.top_logprobs,
-                                   options.max_logprobs),
-                       "top_logprobs");
-  }
+  ESP_CHECK(check_logprobs_asked("top_logprobs", body.top_logprobs, options));
   if (body.top_logprobs > 0 && !body.logprobs) {
     return bad_request("top_logprobs needs logprobs to be true", "top_logprobs");
   }
@@ -92,11 +88,9 @@ Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, cons
 }
 
 void ChatReply::write_entry(std::string& out, TokenId id, double logprob, const std::vector<TokenLogprob>* top) const {
-  const Tokenizer* tokenizer = options().tokenizer;
   JsonWriter json(out);
-  json.open('{').field("token", token_name(tokenizer, id)).field("logprob", logprob).key("bytes").open('[');
-  for (const char c : token_bytes_of(tokenizer, id)) json.value(static_cast<int>(static_cast<unsigned char>(c)));
-  json.close(']');
+  json.open('{');
+  write_token_entry(json, options().tokenizer, id, logprob);
   if (top != nullptr) {
     json.key("top_logprobs").open('[');
     std::string entry;

@@ -66,11 +66,7 @@ Result<CompletionBody> parse_completion(const Json& body, const ServerOptions& o
   if (*out.sampling.max_new_tokens == 0 && !out.echo) {
     return bad_request("max_tokens is 0, but must be at least 1 (0 only together with echo)", "max_tokens");
   }
-  if (out.logprobs > options.max_logprobs) {
-    return bad_request(
-        fmt::format("logprobs is {}, but at most {} are given (--max-logprobs)", out.logprobs, options.max_logprobs),
-        "logprobs");
-  }
+  ESP_CHECK(check_logprobs_asked("logprobs", out.logprobs, options));
   const Json* prompt = find_field(body, "prompt");
   if (prompt == nullptr) return bad_request("prompt is missing", "prompt");
   ESP_TRY(out.prompts, parse_prompts(*prompt, "prompt", options.max_prompts));

@@ -120,6 +120,13 @@ std::span<const std::string_view> chat_prompt_names() {
   return kNames;
 }
 
+void go_on_with_last_turn(Json& chat) {
+  const Json& messages = chat["messages"];
+  if (messages.empty()) return;
+  const Json& last = messages.back();
+  if (last["role"] == "assistant" && !last.contains("tool_calls")) chat["continue_final_message"] = true;
+}
+
 Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& options) {
   ChatPrompt prompt;
   const Json* messages = find_field(body, "messages");

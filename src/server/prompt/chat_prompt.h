@@ -33,6 +33,9 @@ std::span<const FieldRow<ChatPrompt>> chat_prompt_rows();
 // Names that belong to it beside the rows' own.
 std::span<const std::string_view> chat_prompt_names();
 
+// For dialects in which a last turn of the assistant without calls is the beginning of the answer: says so in `chat`, a
+// body of chat completions whose messages are there.
+void go_on_with_last_turn(Json& chat);
 Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& options);
 // --chat-template: a file, or the template itself.
 Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string& file_or_source,

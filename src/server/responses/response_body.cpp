@@ -233,11 +233,7 @@ Result<> refuse_in_response(const Json& body, B& out) {
 
 Result<> check_response(const B& body, const ServerOptions& options) {
   if (body.sampling.n != 1) return bad_request("n must be 1: a response is one", "n");
-  if (body.top_logprobs.value_or(0) > options.max_logprobs) {
-    return bad_request(fmt::format("top_logprobs is {}, but at most {} are given (--max-logprobs)", *body.top_logprobs,
-                                   options.max_logprobs),
-                       "top_logprobs");
-  }
+  ESP_CHECK(check_logprobs_asked("top_logprobs", body.top_logprobs.value_or(0), options));
   if (body.detached && !body.store)
     return bad_request("background needs store: without it nobody could ask for the response", "background");
   if (!body.conversation.empty() && !body.store)

@@ -10,16 +10,6 @@
 #include "server/store/data_store.h"  // seconds_now
 
 namespace espalier::server {
-namespace {
-
-void write_token_entry(JsonWriter& json, const Tokenizer* tokenizer, TokenId id, double logprob) {
-  json.field("token", token_name(tokenizer, id)).field("logprob", logprob).key("bytes").open('[');
-  for (const char c : token_bytes_of(tokenizer, id)) json.value(static_cast<int>(static_cast<unsigned char>(c)));
-  json.close(']');
-}
-
-}  // namespace
-
 ResponseReply::ResponseReply(ResponseReplyOptions options) : options_(std::move(options)), parser_(options_.reading) {}
 
 // An event whose data begin with its own name and number.
