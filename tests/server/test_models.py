@@ -78,6 +78,13 @@ class Two(unittest.TestCase):
         self.assertEqual(self.server.get("/get_model_info").json["served_model_name"], "one")
         self.assertEqual(self.server.get("/get_model_info?model=three").status, 404)
 
+    def test_ollamas_lists_and_names_are_of_all_models(self):
+        for field in ("model", "name"):
+            shown = self.server.post("/api/show", {field: "two:latest"})
+            self.assertIn(str(OTHER), shown.json["modelfile"], shown.body)
+        self.assertEqual([tag["name"] for tag in self.server.get("/api/tags").json["models"]], ["one:latest", "two:latest"])
+        self.assertIn("two:latest", [model["name"] for model in self.server.get("/api/ps").json["models"]])
+
     def test_models_tell_their_state_wherever_models_are_listed(self):
         ids(ask(self.server, "two"))
         self.assertEqual(states(self.server), {"one": "loaded", "two": "loaded"})

@@ -79,9 +79,11 @@ Result<Read> read_body(Service& service, Job& job, Dialect dialect, BodyUse body
   return read;
 }
 
-// By the body's `model`, or the query's; one that is no text is refused by the route itself.
-Result<int> place_of_model(const Service& service, const net::HttpRequest& http, const Json& body) {
+// By the body's `model` (`name`, as older clients of Ollama write it), or the query's; one that is no text is refused by
+// the route itself.
+Result<int> place_of_model(const Service& service, Dialect dialect, const net::HttpRequest& http, const Json& body) {
   const Json* name = body.is_object() ? find_field(body, "model") : nullptr;
+  if (name == nullptr && dialect == Dialect::ollama && body.is_object()) name = find_field(body, "name");
   if (name != nullptr && name->is_string()) return service.models.place_of(name->get_ref<const std::string&>());
   const std::string* asked = http.query_value("model");
   return service.models.place_of(asked != nullptr ? *asked : std::string());
@@ -154,7 +156,7 @@ Result<> read_and_use(Service& service, Dialect dialect, BodyUse body_use, const
   ESP_TRY(Read read, read_body(service, *job, dialect, body_use));
   int place = 0;
   if (body_use != BodyUse::json_for_default) {
-    ESP_TRY(place, place_of_model(service, job->http, read.body));
+    ESP_TRY(place, place_of_model(service, dialect, job->http, read.body));
   }
   auto model = service.models.use(place);
   if (model == nullptr) return when_loaded(service, dialect, use, job, place, std::move(read));
@@ -282,7 +284,7 @@ net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFu
 
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {
   return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
-    const auto place = place_of_model(service, http, {});
+    const auto place = place_of_model(service, dialect, http, {});
     if (!place.ok()) return respond(service, http, responder, dialect, place.error());
     const auto tell = [&service, dialect, function](const ServedModel& model, const net::HttpRequest& request,
                                                     net::Responder& to) {

@@ -16,13 +16,12 @@ void ModelWaiter::look() {
   outcome_ = wait_->take();
   const std::scoped_lock lock(mutex_);
   if (!outcome_ && cancelled_) outcome_ = *cancelled_;
-  if (!outcome_ && std::chrono::steady_clock::now() >= caller_.deadline) {
-    service_.metrics.deadlines.add();
-    outcome_ = Error{Error::Kind::timeout,
-                     "the request did not begin before its deadline: its model was being loaded",
-                     {},
-                     "deadline_exceeded"};
-  }
+  if (std::chrono::steady_clock::now() < caller_.deadline) return;
+  service_.metrics.deadlines.add();  // with the model in hand or not
+  outcome_ = Error{Error::Kind::timeout,
+                   "the request did not begin before its deadline: its model was being loaded",
+                   {},
+                   "deadline_exceeded"};
 }
 
 bool ModelWaiter::advance() {
