@@ -14,7 +14,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "server"))
-from harness import BINARY, MODEL, SOURCE, Server  # noqa: E402, F401
+from harness import BINARY, MODEL, SOURCE, Reply, Server  # noqa: E402, F401
 
 KEY = "a-key"
 NAME = "house-model"
