@@ -123,6 +123,8 @@ class OpenAi(ServerCase):
         self.assertIn("add_generation_prompt", told["chat_template"])
         end = self.server.post("/tokenize", {"prompt": told["eos_token"], "add_special_tokens": False}).json["tokens"]
         self.assertEqual(len(end), 1)
+        back = self.server.post("/detokenize", {"tokens": end}).json
+        self.assertEqual((back["text"], back["prompt"]), ("", "<|eos|>"))
 
     def test_a_seed_decides_the_text_whatever_else_runs(self):
         body = {"prompt": "seeded", **SEEDED}
