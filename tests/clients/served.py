@@ -96,10 +96,6 @@ class ClientCase(unittest.TestCase):
         if self.server.get(path, headers={"Authorization": f"Bearer {KEY}"}).status == 404:
             self.skipTest(why)
 
-    def has_route(self, path):
-        """Of those that take POST."""
-        return self.server.post(path, {}, headers={"Authorization": f"Bearer {KEY}"}).status != 404
-
 
 class ThinkingCase(ClientCase):
     """The same with a model whose template opens its thinking."""

@@ -15,6 +15,7 @@ class Asking:
     def setUp(self):
         self.skip_unless_route("/api/version", "this server has no Ollama routes (/api/version is 404)")
         self.client = ollama.Client(host=self.url, headers={"Authorization": f"Bearer {KEY}"})
+        self.addCleanup(self.client._client.close)
 
     def same_whole_and_streamed(self, **more):
         asked = {"model": NAME, "messages": USER, "options": GREEDY, **more}
@@ -68,7 +69,7 @@ class Ollama(Asking, ClientCase):
             self.client.chat(model="no-such-model", messages=USER)
         self.assertEqual(missing.exception.status_code, 404)
         with self.assertRaises(ollama.ResponseError) as wrong:
-            self.client.chat(model=NAME, messages=USER, options={"temperature": -1})
+            self.client.chat(model=NAME, messages=USER, options={"temperature": "warm"})
         self.assertEqual(wrong.exception.status_code, 400)
         with self.assertRaises(ollama.ResponseError) as stranger:
             ollama.Client(host=self.url, headers={"Authorization": "Bearer another"}).chat(model=NAME, messages=USER)
