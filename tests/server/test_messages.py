@@ -165,7 +165,7 @@ class Messages(unittest.TestCase):
     def test_anthropics_client_streams_and_calls_tools(self):
         client = anthropic.Anthropic(base_url=f"http://127.0.0.1:{self.server.port}", api_key="k", max_retries=0)
         asked = {"model": "default", "max_tokens": 300, "messages": USER, "tools": CUSTOM, "tool_choice": {"type": "any"},
-                 "temperature": 0}
+                 "extra_body": {"temperature": 0}}
         whole = client.messages.create(**asked)
         self.assertEqual(whole.stop_reason, "tool_use")
         with client.messages.stream(**asked) as stream:

@@ -96,6 +96,36 @@ class OpenAi(ServerCase):
         for got, expected in zip(logprobs["token_logprobs"][1:], prompt["prompt_logprobs"][1:]):
             self.assertAlmostEqual(got, expected, delta=2e-3)
 
+    def test_a_chunk_with_logprobs_has_their_text_too(self):
+        """Clients pass over chunks that say nothing; the last one ends the choice and may."""
+        messages = [{"role": "user", "content": "hello there"}]
+        for path, body in (("/v1/chat/completions", {"messages": messages, "logprobs": True}), ("/v1/completions", {"prompt": "hello", "logprobs": 1})):
+            for seed in range(1, 6):  # the model writes broken characters: their text comes later than their tokens
+                asked = {**body, "temperature": 1, "seed": seed, "max_tokens": 30}
+                whole = self.server.post(path, asked).json["choices"][0]["logprobs"]
+                told, held = {}, 0
+                events = [e for e in self.server.post(path, {**asked, "stream": True}).events if e != "[DONE]"]
+                for choice in (e["choices"][0] for e in events):
+                    lists = {name: values for name, values in (choice["logprobs"] or {}).items() if values}
+                    for name, values in lists.items():
+                        told.setdefault(name, []).extend(values)
+                    held += max((len(values) for values in lists.values()), default=0) > 1
+                    if lists and choice["finish_reason"] is None:
+                        self.assertTrue(choice.get("text") or choice["delta"].get("content"), choice)
+                for name, values in told.items():
+                    self.assertEqual(values, whole[name], name)
+                self.assertEqual(set(told), {name for name, values in whole.items() if values})
+                self.assertGreater(held, 0)
+
+    def test_harnesses_are_told_the_tokenizer(self):
+        told = self.server.get("/tokenizer_info").json
+        self.assertEqual((told["eos_token"], told["bos_token"], told["model_max_length"]), ("<|eos|>", "<|bos|>", 512))
+        self.assertIn("add_generation_prompt", told["chat_template"])
+        end = self.server.post("/tokenize", {"prompt": told["eos_token"], "add_special_tokens": False}).json["tokens"]
+        self.assertEqual(len(end), 1)
+        back = self.server.post("/detokenize", {"tokens": end}).json
+        self.assertEqual((back["text"], back["prompt"]), ("", "<|eos|>"))
+
     def test_a_seed_decides_the_text_whatever_else_runs(self):
         body = {"prompt": "seeded", **SEEDED}
         first = self.server.post("/v1/completions", body).json["choices"][0]["text"]

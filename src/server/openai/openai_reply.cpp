@@ -82,9 +82,10 @@ void OpenAiReply::on_token(Choice& choice, const TextDelta& delta, std::string& 
   choice.logprob_sum += delta.token.logprob;
   if (options_.token_ids) choice.ids.push_back(delta.token.id);
   if (options_.logprobs) add_logprob(choice, delta.token);
-  // A token whose text is still held back is told when something else about it is wanted.
+  // A token whose text is still held back is told with the next text, log-probabilities and all: clients pass over
+  // chunks that say nothing. Ids are told at once where they are asked for.
   const bool says = !choice.text.empty() || !choice.pending.empty() || tells_reasoning(choice);
-  if (options_.stream && (says || options_.logprobs || options_.token_ids)) write_chunk(out, choice);
+  if (options_.stream && (says || options_.token_ids)) write_chunk(out, choice);
 }
 
 void OpenAiReply::on_end(Choice& choice, TextEnd end, std::string& out) {

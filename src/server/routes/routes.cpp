@@ -34,6 +34,7 @@ constexpr RoutePolicy kPolicies[] = {
     {"/api/tags", Access::user, Needs::model},
     {"/api/show", Access::user, Needs::model},
     {"/api/ps", Access::user, Needs::model},
+    {"/tokenizer_info", Access::user, Needs::model},
 };
 
 }  // namespace
@@ -67,6 +68,7 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_generate_routes(router, service));
   ESP_CHECK(add_program_routes(router, service));
   ESP_CHECK(add_text_routes(router, service));
+  ESP_CHECK(add_tokenizer_routes(router, service));
   ESP_CHECK(add_parse_routes(router, service));
   ESP_CHECK(add_info_routes(router, service));
   ESP_CHECK(add_load_routes(router, service));

@@ -59,6 +59,7 @@ Result<> add_props_routes(net::Router& router, Service& service);
 Result<> add_embedding_routes(net::Router& router, Service& service);
 Result<> add_program_routes(net::Router& router, Service& service);
 Result<> add_text_routes(net::Router& router, Service& service);
+Result<> add_tokenizer_routes(net::Router& router, Service& service);
 Result<> add_parse_routes(net::Router& router, Service& service);
 Result<> add_info_routes(net::Router& router, Service& service);
 Result<> add_load_routes(net::Router& router, Service& service);

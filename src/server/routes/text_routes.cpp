@@ -180,7 +180,8 @@ Result<> write_texts(JsonWriter& json, const Tokenizer& tokenizer, int ids_end, 
   return success();
 }
 
-// SGLang's "text" and llama.cpp's "content", whose bodies are the same: the second has special tokens, too.
+// SGLang's "text", and llama.cpp's "content" and vLLM's "prompt", whose bodies are the same: these have special tokens,
+// too.
 Result<net::HttpResponse> detokenize(Call& call) {
   ESP_CHECK(check_model(call));
   ESP_TRY(const Json* tokens, get_array(call.body, "tokens"));
@@ -191,8 +192,10 @@ Result<net::HttpResponse> detokenize(Call& call) {
   JsonWriter json(out);
   json.open('{').key("text");
   ESP_CHECK(write_texts(json, *tokenizer, ids_end, *tokens, skip.value_or(true)));
-  json.key("content");
-  ESP_CHECK(write_texts(json, *tokenizer, ids_end, *tokens, false));
+  for (const char* name : {"content", "prompt"}) {
+    json.key(name);
+    ESP_CHECK(write_texts(json, *tokenizer, ids_end, *tokens, false));
+  }
   json.close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
