@@ -1,7 +1,7 @@
 // decode.h: the bytes of a JPEG, PNG, WebP, GIF or BMP file -> pixels.
 //
 // The result is what Pillow's Image.open(...), ImageOps.exif_transpose and convert("RGB") give: alpha is dropped, grey
-// becomes three equal bytes, 16-bit colour keeps its upper byte, CMYK is converted, palettes are looked up, EXIF's
+// becomes three equal bytes, 16-bit colour keeps its upper byte (16-bit grey is cut at 255), CMYK is converted, palettes are looked up, EXIF's
 // orientation is applied. JPEG is decoded with libjpeg-turbo's defaults (exact integer DCT, smooth upsampling).
 // Units:   pixels, bytes. Threads: pure functions.
 // Fails:   bad_request: the bytes are no picture, or a broken one ("the picture is a JPEG that ends early");

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #endif
 
 namespace espalier::image {
@@ -50,9 +51,9 @@ int read_bytes(GifFileType* gif, GifByteType* to, int count) {
   return static_cast<int>(wanted);
 }
 
-// What the extension before a frame says of it.
+// What the extension before a frame says of it. A disposal that says nothing leaves that of the frame before.
 struct Control {
-  int disposal = 0, transparent = -1;
+  int transparent = -1;
   std::chrono::milliseconds duration{0};
 };
 
@@ -60,6 +61,12 @@ struct Control {
 struct Rectangle {
   int left = 0, top = 0, width = 0, height = 0;
 };
+
+void fill_block(Picture& picture, const Rectangle& at, Colour colour) {
+  for (int y = at.top; y < std::min(at.top + at.height, picture.height); ++y) {
+    for (int x = at.left; x < std::min(at.left + at.width, picture.width); ++x) std::copy(colour.begin(), colour.end(), picture.row(y) + 3 * x);
+  }
+}
 
 // Reads frames one after the other onto the screen.
 class GifReader {
@@ -78,16 +85,16 @@ class GifReader {
   Result<> begin_screen(const Rectangle& at);
   Result<> draw(const Rectangle& at);
   void draw_row(const std::uint8_t* indices, const Rectangle& at, int y);
-  void dispose();
-  void fill_block(const Rectangle& at, Colour colour);
+  void dispose(const Rectangle& at, Picture before);
   Colour colour_of(int index) const;
 
   DecodeRun& run_;
   GifInput input_;
   GifFile gif_;
-  Picture screen_, before_;  // before_: what a frame that will be taken away again covers
+  Picture screen_;
   Control control_;
-  Rectangle last_;
+  int disposal_ = 0;
+  std::optional<Picture> after_;  // the screen without the last frame, when that is to be taken away again
   int frames_ = 0;
 };
 
@@ -111,7 +118,7 @@ Result<> GifReader::read_extension() {
   GifByteType* block = nullptr;
   if (DGifGetExtension(gif_.get(), &code, &block) == GIF_ERROR) return broken_file();
   if (code == GRAPHICS_EXT_FUNC_CODE && block && block[0] >= 4) {
-    control_.disposal = (block[1] >> 2) & 7;
+    if (int disposal = (block[1] >> 2) & 7) disposal_ = disposal;
     control_.transparent = block[1] & 1 ? block[4] : -1;
     control_.duration = std::chrono::milliseconds(10 * (block[2] + 256 * block[3]));
   }
@@ -149,12 +156,6 @@ Result<> GifReader::begin_screen(const Rectangle& at) {
   return success();
 }
 
-void GifReader::fill_block(const Rectangle& at, Colour colour) {
-  for (int y = at.top; y < std::min(at.top + at.height, screen_.height); ++y) {
-    for (int x = at.left; x < std::min(at.left + at.width, screen_.width); ++x) std::copy(colour.begin(), colour.end(), screen_.row(y) + 3 * x);
-  }
-}
-
 void GifReader::draw_row(const std::uint8_t* indices, const Rectangle& at, int y) {
   if (at.top + y >= screen_.height) return;
   for (int x = 0; x < std::min(at.width, screen_.width - at.left); ++x) {
@@ -178,23 +179,28 @@ Result<> GifReader::draw(const Rectangle& at) {
   return success();
 }
 
+// What the next frame is drawn upon, once this one was shown.
+void GifReader::dispose(const Rectangle& at, Picture before) {
+  after_.reset();
+  if (disposal_ == 2) {
+    before = screen_;
+    fill_block(before, at, colour_of(control_.transparent >= 0 ? control_.transparent : gif_->SBackGroundColor));
+    after_ = std::move(before);
+  } else if (disposal_ > 2 && !before.rgb.empty()) {
+    after_ = std::move(before);
+  }
+}
+
 Result<bool> GifReader::next() {
-  Control shown = control_;
-  Rectangle covered = last_;
   ESP_TRY(bool found, find_frame());
   if (!found) return false;
   Rectangle at{gif_->Image.Left, gif_->Image.Top, gif_->Image.Width, gif_->Image.Height};
   if (at.width <= 0 || at.height <= 0 || at.left < 0 || at.top < 0) return broken(PictureFormat::gif, "has a frame without pixels");
-  if (frames_ == 0) {
-    ESP_CHECK(begin_screen(at));
-  } else if (shown.disposal == 2) {
-    fill_block(covered, colour_of(shown.transparent >= 0 ? shown.transparent : gif_->SBackGroundColor));
-  } else if (shown.disposal == 3 && !before_.rgb.empty()) {
-    screen_ = before_;
-  }
-  before_ = control_.disposal == 3 && frames_ > 0 ? screen_ : Picture();
+  if (frames_ == 0) ESP_CHECK(begin_screen(at));
+  if (after_) screen_ = std::move(*after_);
+  Picture before = disposal_ > 2 ? screen_ : Picture();
   ESP_CHECK(draw(at));
-  last_ = at;
+  dispose(at, std::move(before));
   ++frames_;
   return true;
 }

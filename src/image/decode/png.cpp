@@ -1,4 +1,4 @@
-// PNG by libpng, with the conversions of Pillow: no gamma, 16 bits become 8 by their upper byte (grey ones: see below).
+// PNG by libpng, with the conversions of Pillow: no gamma, 16 bits become 8 by their upper byte (grey ones: see RowForm).
 #include "image/decode/decoder.h"
 
 #ifdef ESPALIER_PNG
@@ -77,7 +77,7 @@ void ignore_warning(png_structp, png_const_charp) {}
 // What rows are made of after the library's own conversions, and how they become RGB.
 struct RowForm {
   int channels = 3;
-  bool grey16 = false;    // two bytes a pixel
+  bool grey16 = false;  // two bytes a pixel; Pillow's conversion to RGB cuts what is more than 255
   bool palette = false;
   std::array<std::array<std::uint8_t, 3>, 256> colours{};
 };
@@ -117,7 +117,7 @@ void row_to_rgb(const RowForm& form, const std::uint8_t* from, std::uint8_t* to,
       const auto& colour = form.colours[from[x]];
       std::copy(colour.begin(), colour.end(), to);
     } else if (form.grey16) {
-      to[0] = to[1] = to[2] = from[2 * x];
+      to[0] = to[1] = to[2] = from[2 * x] != 0 ? 255 : from[2 * x + 1];
     } else if (form.channels < 3) {
       to[0] = to[1] = to[2] = from[x * form.channels];
     } else {

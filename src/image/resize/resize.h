@@ -1,9 +1,9 @@
 // resize.h: a picture in another size, bit for bit as Pillow's Image.resize makes it of 8-bit RGB.
 //
 // Filters are widened when a picture gets smaller (antialiasing), except `nearest`. Weights are doubles, rounded to 22
-// binary places; sums are 32-bit integers; rows first, then columns, each rounded to a byte.
+// binary places; sums are 32-bit integers; along the rows and then the columns, or the other way (resize.cpp), rounded to bytes.
 // Units:   pixels. Threads: pure functions. Fails: never; sizes are positive and the box lies within the picture.
-// Source:  the separable convolution of Pillow's Image.resize; filters with a = -0.5 (bicubic) and 3 lobes (Lanczos).
+// Source:  the separable convolution of Pillow 13's Image.resize; filters with a = -0.5 (bicubic) and 3 lobes (Lanczos).
 #pragma once
 
 #include <optional>
