@@ -87,6 +87,7 @@ class GifReader {
   void draw_row(const std::uint8_t* indices, const Rectangle& at, int y);
   void dispose(const Rectangle& at, Picture before);
   Colour colour_of(int index) const;
+  Colour background() const;
 
   DecodeRun& run_;
   GifInput input_;
@@ -179,12 +180,19 @@ Result<> GifReader::draw(const Rectangle& at) {
   return success();
 }
 
+// An index behind the palette's end means its first colour, after the first frame.
+Colour GifReader::background() const {
+  int index = control_.transparent >= 0 ? control_.transparent : gif_->SColorMap ? gif_->SBackGroundColor : 0;
+  const ColorMapObject* colours = gif_->Image.ColorMap ? gif_->Image.ColorMap : gif_->SColorMap;
+  return colour_of(frames_ > 0 && colours && index >= colours->ColorCount ? 0 : index);
+}
+
 // What the next frame is drawn upon, once this one was shown.
 void GifReader::dispose(const Rectangle& at, Picture before) {
   after_.reset();
   if (disposal_ == 2) {
     before = screen_;
-    fill_block(before, at, colour_of(control_.transparent >= 0 ? control_.transparent : gif_->SBackGroundColor));
+    fill_block(before, at, background());
     after_ = std::move(before);
   } else if (disposal_ > 2 && !before.rgb.empty()) {
     after_ = std::move(before);
@@ -198,7 +206,8 @@ Result<bool> GifReader::next() {
   if (at.width <= 0 || at.height <= 0 || at.left < 0 || at.top < 0) return broken(PictureFormat::gif, "has a frame without pixels");
   if (frames_ == 0) ESP_CHECK(begin_screen(at));
   if (after_) screen_ = std::move(*after_);
-  Picture before = disposal_ > 2 ? screen_ : Picture();
+  bool kept = frames_ == 0 && control_.transparent < 0;  // nothing was there before a first frame
+  Picture before = disposal_ > 2 && !kept ? screen_ : Picture();
   ESP_CHECK(draw(at));
   dispose(at, std::move(before));
   ++frames_;

@@ -30,7 +30,7 @@ double hamming(double x) {
   if (x == 0.0) return 1.0;
   if (x >= 1.0) return 0.0;
   x *= std::numbers::pi;
-  return std::sin(x) / x * (0.54 + 0.46 * std::cos(x));
+  return std::sin(x) / x * (0.54F + 0.46F * std::cos(x));  // constants of single precision, as the reference has them
 }
 
 double weight(Filter filter, double x) {
