@@ -27,7 +27,9 @@ Middle middle(int have, int want) {
 }  // namespace
 
 void fill(Picture& picture, std::array<std::uint8_t, 3> colour) {
-  for (std::size_t i = 0; i < picture.rgb.size(); i += 3) std::copy(colour.begin(), colour.end(), picture.rgb.data() + i);
+  std::size_t size = picture.rgb.size(), done = std::min<std::size_t>(size, 3);
+  std::copy_n(colour.begin(), done, picture.rgb.data());
+  for (; done < size; done = std::min(size, 2 * done)) std::memcpy(picture.rgb.data() + done, picture.rgb.data(), std::min(done, size - done));
 }
 
 Picture crop(const Picture& picture, int left, int top, Size size) {

@@ -90,7 +90,7 @@ def pictures():
 
 
 def bombs():
-    yield "wide.png", png(60000, 60000)
+    yield "wide.png", png(60000, 60000, data=zlib.compress(bytes(99)))
     yield "zeros.png", png(30000, 30000, data=zlib.compress(bytes(100_000), 9))
     yield "empty.png", png(5600, 5600)                     # within the limit, and nothing in it
     yield "little.png", png(5600, 5600, data=zlib.compress(bytes(16_801 * 3), 9))
@@ -102,9 +102,10 @@ def bombs():
     yield "empty.gif", b"GIF89a" + struct.pack("<HHBBB", 5600, 5600, 0x80, 0, 0) + bytes(6) + b"," + struct.pack("<HHHHB", 0, 0, 5600, 5600, 0) + b"\x02\x01\x00\x00;"
     yield "wide.bmp", bmp(0x7FFFFFFF, 0x7FFFFFFF, 24, b"")
     yield "empty.bmp", bmp(5600, 5600, 24, b"")
-    body = b"VP8X" + struct.pack("<I", 10) + b"\x02\0\0\0" + (16383).to_bytes(3, "little") * 2 + b"ANIM" + struct.pack("<I", 6) + bytes(6)
-    frame = b"ANMF" + struct.pack("<I", 24) + bytes(6) + (16382).to_bytes(3, "little") * 2 + bytes(4) + b"VP8L" + struct.pack("<I", 0)
-    yield "wide.webp", b"RIFF" + struct.pack("<I", 4 + len(body + frame)) + b"WEBP" + body + frame
+    head = saved(drawn("RGB", (16, 16)), "WEBP", quality=1)
+    at = head.index(b"\x9d\x01\x2a") + 3
+    yield "wide.webp", head[:at] + struct.pack("<HH", 16383, 16383) + head[at + 4:]
+    yield "empty.webp", head[:at] + struct.pack("<HH", 5600, 5600) + head[at + 4:]
 
 
 def seen(data):

@@ -76,7 +76,7 @@ Result<BmpHead> read_head(std::span<const std::uint8_t> file) {
   if (!oldest && (head_bytes < 40 || head_bytes > 124)) return unsupported_bmp("a head of " + std::to_string(head_bytes) + " bytes");
   int side = oldest ? 2 : 4;
   head.width = number(file, 18, side);
-  head.height = oldest ? number(file, 20, 2) : static_cast<std::int32_t>(number(file, 22, 4));
+  head.height = oldest ? std::int64_t{number(file, 20, 2)} : std::int64_t{static_cast<std::int32_t>(number(file, 22, 4))};
   head.from_top = head.height < 0;
   if (head.from_top) head.height = -head.height;
   head.bits = static_cast<int>(number(file, oldest ? 24 : 28, 2));

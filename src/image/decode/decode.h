@@ -31,7 +31,7 @@ struct DecodeLimits {
   std::int64_t frame_pixels = 256'000'000;     // of all frames of an animation together
   std::size_t bytes = std::size_t{64} << 20;   // of the file
   int frames = 1'024;                          // of an animation
-  // Decoders stop here, between rows where their library lets them (WebP: between frames).
+  // Decoders stop here, between rows, or pieces of the file, or frames, as their library lets them.
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
 };
 

@@ -153,7 +153,8 @@ Result<bool> GifReader::find_frame() {
 Result<> GifReader::begin_screen(const Rectangle& at) {
   int width = std::max(gif_->SWidth, at.left + at.width), height = std::max(gif_->SHeight, at.top + at.height);
   ESP_TRY(screen_, run_.picture(PictureFormat::gif, width, height));
-  fill(screen_, colour_of(std::max(control_.transparent, 0)));
+  bool covers = at.left == 0 && at.top == 0 && at.width == width && at.height == height;
+  if (!covers) fill(screen_, colour_of(std::max(control_.transparent, 0)));
   return success();
 }
 

@@ -76,15 +76,30 @@ bool is_still(const WebpHead& head) {
   return !(WebPDemuxGetI(head.demuxer.get(), WEBP_FF_FORMAT_FLAGS) & ANIMATION_FLAG) && head.frames == 1;
 }
 
+// The first frame in pieces of the file, so that the rows are counted and the time is looked at between them.
 Result<Picture> decode_still(DecodeRun& run, const WebpHead& head) {
   ESP_TRY(Picture picture, run.picture(PictureFormat::webp, head.width, head.height, 7));
-  if (!run.spend(static_cast<std::uint64_t>(head.width) * static_cast<std::uint64_t>(head.height))) return too_slow(PictureFormat::webp);
   WebPIterator frame;
   if (!WebPDemuxGetFrame(head.demuxer.get(), 1, &frame)) return broken(PictureFormat::webp, "has no pixels");
+  std::span<const std::uint8_t> rest(frame.fragment.bytes, frame.fragment.size);
   bool same_size = frame.width == head.width && frame.height == head.height;
-  bool done = same_size && WebPDecodeRGBInto(frame.fragment.bytes, frame.fragment.size, picture.rgb.data(), picture.rgb.size(), 3 * head.width);
   WebPDemuxReleaseIterator(&frame);
-  if (!done) return broken(PictureFormat::webp, "cannot be decoded, or ends early");
+  using Decoder = std::unique_ptr<WebPIDecoder, Deleter<WebPIDelete>>;
+  Decoder decoder(same_size ? WebPINewRGB(MODE_RGB, picture.rgb.data(), picture.rgb.size(), 3 * head.width) : nullptr);
+  if (!decoder) return broken(PictureFormat::webp, "cannot be decoded");
+  VP8StatusCode status = VP8_STATUS_SUSPENDED;
+  for (int rows = 0; status == VP8_STATUS_SUSPENDED && !rest.empty();) {
+    std::size_t piece = std::min<std::size_t>(rest.size(), 64 * 1024);
+    if (run.late()) return too_slow(PictureFormat::webp);
+    status = WebPIAppend(decoder.get(), rest.data(), piece);
+    rest = rest.subspan(piece);
+    int until = 0;
+    if (!WebPIDecGetRGB(decoder.get(), &until, nullptr, nullptr, nullptr)) until = rows;
+    run.spend(static_cast<std::uint64_t>(std::max(until - rows, 0)) * static_cast<std::uint64_t>(head.width));
+    rows = until;
+  }
+  if (status == VP8_STATUS_SUSPENDED) return broken(PictureFormat::webp, "ends early");
+  if (status != VP8_STATUS_OK) return broken(PictureFormat::webp, "cannot be decoded");
   return picture;
 }
 
