@@ -13,7 +13,8 @@ ContentHash content_hash(std::span<const Picture> pictures, std::uint64_t prepar
   std::array<std::uint64_t, 2> head = {preparation, pictures.size()};
   XXH3_128bits_update(&state, head.data(), sizeof(head));
   for (const Picture& picture : pictures) {
-    std::array<std::uint64_t, 2> size = {static_cast<std::uint64_t>(picture.width), static_cast<std::uint64_t>(picture.height)};
+    std::array<std::uint64_t, 2> size = {static_cast<std::uint64_t>(picture.width),
+                                         static_cast<std::uint64_t>(picture.height)};
     XXH3_128bits_update(&state, size.data(), sizeof(size));
     XXH3_128bits_update(&state, picture.rgb.data(), picture.rgb.size());
   }

@@ -10,7 +10,8 @@ namespace {
 void copy_block(const Picture& from, int from_left, int from_top, Picture& to, int left, int top, Size size) {
   for (int y = 0; y < size.height; ++y) {
     std::memcpy(to.row(top + y) + static_cast<std::ptrdiff_t>(left) * 3,
-                from.row(from_top + y) + static_cast<std::ptrdiff_t>(from_left) * 3, static_cast<std::size_t>(size.width) * 3);
+                from.row(from_top + y) + static_cast<std::ptrdiff_t>(from_left) * 3,
+                static_cast<std::size_t>(size.width) * 3);
   }
 }
 
@@ -29,7 +30,8 @@ Middle middle(int have, int want) {
 void fill(Picture& picture, std::array<std::uint8_t, 3> colour) {
   std::size_t size = picture.rgb.size(), done = std::min<std::size_t>(size, 3);
   std::copy_n(colour.begin(), done, picture.rgb.data());
-  for (; done < size; done = std::min(size, 2 * done)) std::memcpy(picture.rgb.data() + done, picture.rgb.data(), std::min(done, size - done));
+  for (; done < size; done = std::min(size, 2 * done))
+    std::memcpy(picture.rgb.data() + done, picture.rgb.data(), std::min(done, size - done));
 }
 
 Picture crop(const Picture& picture, int left, int top, Size size) {

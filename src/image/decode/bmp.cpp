@@ -37,7 +37,8 @@ Error unsupported_bmp(std::string_view what) {
   return {Error::Kind::unsupported, "the picture is a BMP with " + std::string(what) + ", which is not read", {}, {}};
 }
 
-void read_palette(std::span<const std::uint8_t> file, std::size_t at, std::size_t entry_bytes, std::uint32_t colours, BmpHead& head) {
+void read_palette(std::span<const std::uint8_t> file, std::size_t at, std::size_t entry_bytes, std::uint32_t colours,
+                  BmpHead& head) {
   if (head.bits > 8) return;
   std::size_t most = std::size_t{1} << head.bits;
   std::size_t count = colours == 0 ? most : std::min<std::size_t>(colours, most);
@@ -56,8 +57,10 @@ void read_masks(std::span<const std::uint8_t> file, std::size_t at, BmpHead& hea
 
 Result<> check_head(const BmpHead& head) {
   constexpr std::array<int, 6> known = {1, 4, 8, 16, 24, 32};
-  if (std::find(known.begin(), known.end(), head.bits) == known.end()) return unsupported_bmp(std::to_string(head.bits) + " bits a pixel");
-  bool fits = head.compression == uncompressed || (head.compression == runs8 && head.bits == 8) || (head.compression == runs4 && head.bits == 4) ||
+  if (std::find(known.begin(), known.end(), head.bits) == known.end())
+    return unsupported_bmp(std::to_string(head.bits) + " bits a pixel");
+  bool fits = head.compression == uncompressed || (head.compression == runs8 && head.bits == 8) ||
+              (head.compression == runs4 && head.bits == 4) ||
               ((head.compression == masks || head.compression == alpha_masks) && head.bits >= 16);
   if (!fits) return unsupported_bmp("compression " + std::to_string(head.compression));
   for (std::uint32_t mask : head.mask) {
@@ -73,10 +76,12 @@ Result<BmpHead> read_head(std::span<const std::uint8_t> file) {
   head.pixels_at = number(file, 10, 4);
   std::size_t head_bytes = number(file, 14, 4);
   bool oldest = head_bytes == 12;
-  if (!oldest && (head_bytes < 40 || head_bytes > 124)) return unsupported_bmp("a head of " + std::to_string(head_bytes) + " bytes");
+  if (!oldest && (head_bytes < 40 || head_bytes > 124))
+    return unsupported_bmp("a head of " + std::to_string(head_bytes) + " bytes");
   int side = oldest ? 2 : 4;
   head.width = number(file, 18, side);
-  head.height = oldest ? std::int64_t{number(file, 20, 2)} : std::int64_t{static_cast<std::int32_t>(number(file, 22, 4))};
+  head.height =
+      oldest ? std::int64_t{number(file, 20, 2)} : std::int64_t{static_cast<std::int32_t>(number(file, 22, 4))};
   head.from_top = head.height < 0;
   if (head.from_top) head.height = -head.height;
   head.bits = static_cast<int>(number(file, oldest ? 24 : 28, 2));
@@ -102,7 +107,8 @@ std::uint8_t channel(std::uint32_t pixel, std::uint32_t mask) {
 }
 
 void row_to_rgb(const BmpHead& head, const std::uint8_t* from, std::uint8_t* to) {
-  std::span<const std::uint8_t> row(from, (static_cast<std::size_t>(head.width) * static_cast<std::size_t>(head.bits) + 7) / 8);
+  std::span<const std::uint8_t> row(
+      from, (static_cast<std::size_t>(head.width) * static_cast<std::size_t>(head.bits) + 7) / 8);
   for (std::size_t x = 0; x < static_cast<std::size_t>(head.width); ++x, to += 3) {
     Colour colour{};
     if (head.bits <= 8) {
@@ -124,9 +130,11 @@ Result<Picture> read_rows(DecodeRun& run, const BmpHead& head, Picture picture) 
   if (head.pixels_at > file.size()) return broken(PictureFormat::bmp, "ends early");
   std::span<const std::uint8_t> rows = file.subspan(head.pixels_at);
   std::size_t last_row = (static_cast<std::size_t>(head.width) * static_cast<std::size_t>(head.bits) + 7) / 8;
-  if (rows.size() < row_bytes * static_cast<std::size_t>(head.height - 1) + last_row) return broken(PictureFormat::bmp, "ends early");
+  if (rows.size() < row_bytes * static_cast<std::size_t>(head.height - 1) + last_row)
+    return broken(PictureFormat::bmp, "ends early");
   for (int i = 0; i < picture.height; ++i) {
-    row_to_rgb(head, rows.data() + row_bytes * static_cast<std::size_t>(i), picture.row(head.from_top ? i : picture.height - 1 - i));
+    row_to_rgb(head, rows.data() + row_bytes * static_cast<std::size_t>(i),
+               picture.row(head.from_top ? i : picture.height - 1 - i));
     if (!run.spend(static_cast<std::uint64_t>(head.width))) return too_slow(PictureFormat::bmp);
   }
   return picture;
@@ -135,11 +143,12 @@ Result<Picture> read_rows(DecodeRun& run, const BmpHead& head, Picture picture) 
 // Run lengths: pairs of count and colour; count 0 begins something else (end of row, end, a jump, single pixels).
 class RunReader {
  public:
-  RunReader(DecodeRun& run, const BmpHead& head, Picture& picture) : run_(run), head_(head), picture_(picture), rest_(run.bytes().subspan(head.pixels_at)) {}
+  RunReader(DecodeRun& run, const BmpHead& head, Picture& picture)
+      : run_(run), head_(head), picture_(picture), rest_(run.bytes().subspan(head.pixels_at)) {}
   Result<> read();
 
  private:
-  bool step();    // false at the end of the picture
+  bool step();  // false at the end of the picture
   void put(std::uint32_t index);
   void single_pixels(int count);
   std::uint8_t take() {

@@ -12,7 +12,6 @@ namespace espalier::image {
 
 namespace {
 
-
 bool begins_with(std::span<const std::byte> file, std::size_t at, std::string_view text) {
   if (file.size() < at + text.size()) return false;
   return std::string_view(reinterpret_cast<const char*>(file.data()) + at, text.size()) == text;
@@ -20,21 +19,30 @@ bool begins_with(std::span<const std::byte> file, std::size_t at, std::string_vi
 
 Result<Decoded> decode_format(PictureFormat format, DecodeRun& run) {
   switch (format) {
-    case PictureFormat::jpeg: return decode_jpeg(run);
-    case PictureFormat::png: return decode_png(run);
-    case PictureFormat::webp: return decode_webp(run);
-    case PictureFormat::gif: return decode_gif(run);
-    default: return decode_bmp(run);
+    case PictureFormat::jpeg:
+      return decode_jpeg(run);
+    case PictureFormat::png:
+      return decode_png(run);
+    case PictureFormat::webp:
+      return decode_webp(run);
+    case PictureFormat::gif:
+      return decode_gif(run);
+    default:
+      return decode_bmp(run);
   }
 }
 
 // The format of a file that may be decoded at all.
 Result<PictureFormat> admitted(std::span<const std::byte> file, const DecodeLimits& limits) {
   if (file.size() > limits.bytes) {
-    return Error{Error::Kind::too_large, fmt::format("the picture's file has {} bytes; at most {} are read", file.size(), limits.bytes), {}, {}};
+    return Error{Error::Kind::too_large,
+                 fmt::format("the picture's file has {} bytes; at most {} are read", file.size(), limits.bytes),
+                 {},
+                 {}};
   }
   auto format = picture_format(file);
-  if (!format) return bad_request("the data is not a picture that can be read: send a JPEG, PNG, WebP, GIF or BMP file");
+  if (!format)
+    return bad_request("the data is not a picture that can be read: send a JPEG, PNG, WebP, GIF or BMP file");
   return *format;
 }
 
@@ -52,21 +60,31 @@ std::optional<PictureFormat> picture_format(std::span<const std::byte> file) {
 
 std::string_view format_name(PictureFormat format) {
   switch (format) {
-    case PictureFormat::jpeg: return "JPEG";
-    case PictureFormat::png: return "PNG";
-    case PictureFormat::webp: return "WebP";
-    case PictureFormat::gif: return "GIF";
-    default: return "BMP";
+    case PictureFormat::jpeg:
+      return "JPEG";
+    case PictureFormat::png:
+      return "PNG";
+    case PictureFormat::webp:
+      return "WebP";
+    case PictureFormat::gif:
+      return "GIF";
+    default:
+      return "BMP";
   }
 }
 
 bool can_decode(PictureFormat format) {
   switch (format) {
-    case PictureFormat::jpeg: return jpeg_is_built();
-    case PictureFormat::png: return png_is_built();
-    case PictureFormat::webp: return webp_is_built();
-    case PictureFormat::gif: return gif_is_built();
-    default: return true;
+    case PictureFormat::jpeg:
+      return jpeg_is_built();
+    case PictureFormat::png:
+      return png_is_built();
+    case PictureFormat::webp:
+      return webp_is_built();
+    case PictureFormat::gif:
+      return gif_is_built();
+    default:
+      return true;
   }
 }
 
@@ -75,11 +93,17 @@ Error broken(PictureFormat format, std::string_view what) {
 }
 
 Error too_slow(PictureFormat format) {
-  return {Error::Kind::timeout, fmt::format("decoding the picture, a {}, took longer than is allowed", format_name(format)), {}, {}};
+  return {Error::Kind::timeout,
+          fmt::format("decoding the picture, a {}, took longer than is allowed", format_name(format)),
+          {},
+          {}};
 }
 
 Error not_built(PictureFormat format) {
-  return {Error::Kind::unsupported, fmt::format("this build cannot read {} pictures: its library was missing", format_name(format)), {}, {}};
+  return {Error::Kind::unsupported,
+          fmt::format("this build cannot read {} pictures: its library was missing", format_name(format)),
+          {},
+          {}};
 }
 
 Result<Picture> DecodeRun::picture(PictureFormat format, std::int64_t width, std::int64_t height, int pixel_bytes) {
@@ -87,7 +111,8 @@ Result<Picture> DecodeRun::picture(PictureFormat format, std::int64_t width, std
   auto pixels = checked_mul(static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(height));
   if (!pixels || *pixels > static_cast<std::uint64_t>(limits_.pixels)) {
     return Error{Error::Kind::too_large,
-                 fmt::format("the picture has {} x {} pixels; at most {} are decoded: send a smaller one", width, height, limits_.pixels),
+                 fmt::format("the picture has {} x {} pixels; at most {} are decoded: send a smaller one", width,
+                             height, limits_.pixels),
                  {},
                  {}};
   }
@@ -103,7 +128,8 @@ Result<Picture> decode_picture(std::span<const std::byte> file, const DecodeLimi
   return upright(std::move(decoded.picture), decoded.orientation);
 }
 
-Result<std::vector<Frame>> decode_frames(std::span<const std::byte> file, const DecodeLimits& limits, DecodeWork* work) {
+Result<std::vector<Frame>> decode_frames(std::span<const std::byte> file, const DecodeLimits& limits,
+                                         DecodeWork* work) {
   DecodeWork unread;
   ESP_TRY(PictureFormat format, admitted(file, limits));
   DecodeRun run(file, limits, work ? *work : unread);

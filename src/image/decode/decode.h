@@ -27,10 +27,10 @@ enum class PictureFormat : std::uint8_t { jpeg, png, webp, gif, bmp };
 
 // What a picture may cost at most.
 struct DecodeLimits {
-  std::int64_t pixels = 32'000'000;            // of one picture or frame
-  std::int64_t frame_pixels = 256'000'000;     // of all frames of an animation together
-  std::size_t bytes = std::size_t{64} << 20;   // of the file
-  int frames = 1'024;                          // of an animation
+  std::int64_t pixels = 32'000'000;           // of one picture or frame
+  std::int64_t frame_pixels = 256'000'000;    // of all frames of an animation together
+  std::size_t bytes = std::size_t{64} << 20;  // of the file
+  int frames = 1'024;                         // of an animation
   // Decoders stop here, between rows, or pieces of the file, or frames, as their library lets them.
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
 };
@@ -53,7 +53,8 @@ std::string_view format_name(PictureFormat format);  // "JPEG"
 bool can_decode(PictureFormat format);               // its library was there when this was built
 
 // A picture, or the first one of an animation.
-Result<Picture> decode_picture(std::span<const std::byte> file, const DecodeLimits& limits = {}, DecodeWork* work = nullptr);
+Result<Picture> decode_picture(std::span<const std::byte> file, const DecodeLimits& limits = {},
+                               DecodeWork* work = nullptr);
 
 // All pictures of an animated GIF or WebP, each as it is seen; of other files the one picture.
 Result<std::vector<Frame>> decode_frames(std::span<const std::byte> file, const DecodeLimits& limits = {},

@@ -62,8 +62,10 @@ TEST(DecodePicture, RefusesBombsForLittleWork) {
 
 TEST(DecodePicture, SaysWhatIsWrongInASentence) {
   std::string jpeg = file("rgb.jpg"), png = file("rgb.png");
-  EXPECT_EQ(decode_picture(bytes(jpeg.substr(0, jpeg.size() / 2 + 100))).error().message, "the picture is a JPEG that ends early");
-  EXPECT_EQ(decode_picture(bytes(png.substr(0, png.size() / 2))).error().message, "the picture is a PNG that ends early");
+  EXPECT_EQ(decode_picture(bytes(jpeg.substr(0, jpeg.size() / 2 + 100))).error().message,
+            "the picture is a JPEG that ends early");
+  EXPECT_EQ(decode_picture(bytes(png.substr(0, png.size() / 2))).error().message,
+            "the picture is a PNG that ends early");
   EXPECT_EQ(decode_picture(bytes(std::string("GIF89a"))).error().message, "the picture is a GIF that ends early");
   EXPECT_EQ(decode_picture(bytes(std::string("<svg/>"))).error().kind, Error::Kind::bad_request);
   EXPECT_EQ(decode_picture({}).error().kind, Error::Kind::bad_request);
@@ -131,7 +133,8 @@ TEST(DecodePicture, AnswersAnyDamageWithAPictureOrASentence) {
 
 TEST(Upright, TurnsAsTheOrientationSays) {
   Picture picture(2, 3);
-  for (std::size_t i = 0; i < 6; ++i) picture.rgb[3 * i] = picture.rgb[3 * i + 1] = picture.rgb[3 * i + 2] = static_cast<std::uint8_t>(i);
+  for (std::size_t i = 0; i < 6; ++i)
+    picture.rgb[3 * i] = picture.rgb[3 * i + 1] = picture.rgb[3 * i + 2] = static_cast<std::uint8_t>(i);
   auto reds = [&](int orientation) {
     Picture turned = upright(picture, orientation);
     std::vector<int> seen = {turned.width};

@@ -33,7 +33,8 @@ class DecodeRun {
     return !late();
   }
   bool late() const {
-    return limits_.until != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= limits_.until;
+    return limits_.until != std::chrono::steady_clock::time_point::max() &&
+           std::chrono::steady_clock::now() >= limits_.until;
   }
 
  private:

@@ -10,7 +10,8 @@ namespace {
 // Numbers of a TIFF block in its own byte order.
 class TiffBlock {
  public:
-  explicit TiffBlock(std::span<const std::uint8_t> bytes) : bytes_(bytes), little_(bytes.size() >= 2 && bytes[0] == 'I') {}
+  explicit TiffBlock(std::span<const std::uint8_t> bytes)
+      : bytes_(bytes), little_(bytes.size() >= 2 && bytes[0] == 'I') {}
 
   bool is_tiff() const {
     if (bytes_.size() < 8) return false;
@@ -43,13 +44,20 @@ struct Source {
 Source source_of(int orientation, int x, int y, const Picture& from) {
   int right = from.width - 1, bottom = from.height - 1;
   switch (orientation) {
-    case 2: return {right - x, y};
-    case 3: return {right - x, bottom - y};
-    case 4: return {x, bottom - y};
-    case 5: return {y, x};
-    case 6: return {y, bottom - x};
-    case 7: return {right - y, bottom - x};
-    default: return {right - y, x};
+    case 2:
+      return {right - x, y};
+    case 3:
+      return {right - x, bottom - y};
+    case 4:
+      return {x, bottom - y};
+    case 5:
+      return {y, x};
+    case 6:
+      return {y, bottom - x};
+    case 7:
+      return {right - y, bottom - x};
+    default:
+      return {right - y, x};
   }
 }
 
@@ -57,7 +65,8 @@ Source source_of(int orientation, int x, int y, const Picture& from) {
 
 std::optional<int> exif_orientation(std::span<const std::uint8_t> block) {
   constexpr std::string_view head("Exif\0\0", 6);
-  if (block.size() >= head.size() && std::equal(head.begin(), head.end(), block.begin())) block = block.subspan(head.size());
+  if (block.size() >= head.size() && std::equal(head.begin(), head.end(), block.begin()))
+    block = block.subspan(head.size());
   TiffBlock tiff(block);
   if (!tiff.is_tiff()) return std::nullopt;
   std::uint64_t directory = *tiff.number(4, 4);

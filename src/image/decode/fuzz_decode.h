@@ -24,7 +24,8 @@ inline void fuzz_decode(PictureFormat format, std::span<const std::uint8_t> data
   DecodeWork work;
   auto picture = decode_picture(file, limits, &work);
   if (picture.ok()) {
-    fuzz_require(picture->rgb.size() == static_cast<std::size_t>(picture->width) * static_cast<std::size_t>(picture->height) * 3);
+    fuzz_require(picture->rgb.size() ==
+                 static_cast<std::size_t>(picture->width) * static_cast<std::size_t>(picture->height) * 3);
     fuzz_require(picture->rgb.size() / 3 <= 200'000);
   } else {
     fuzz_require(!picture.error().message.empty());

@@ -64,7 +64,8 @@ struct Rectangle {
 
 void fill_block(Picture& picture, const Rectangle& at, Colour colour) {
   for (int y = at.top; y < std::min(at.top + at.height, picture.height); ++y) {
-    for (int x = at.left; x < std::min(at.left + at.width, picture.width); ++x) std::copy(colour.begin(), colour.end(), picture.row(y) + 3 * x);
+    for (int x = at.left; x < std::min(at.left + at.width, picture.width); ++x)
+      std::copy(colour.begin(), colour.end(), picture.row(y) + 3 * x);
   }
 }
 
@@ -154,7 +155,7 @@ Result<> GifReader::begin_screen(const Rectangle& at) {
   int width = std::max(gif_->SWidth, at.left + at.width), height = std::max(gif_->SHeight, at.top + at.height);
   ESP_TRY(screen_, run_.picture(PictureFormat::gif, width, height));
   bool covers = at.left == 0 && at.top == 0 && at.width == width && at.height == height;
-  if (!covers) fill(screen_, colour_of(std::max(control_.transparent, 0)));
+  if (!covers || disposal_ > 2) fill(screen_, colour_of(std::max(control_.transparent, 0)));
   return success();
 }
 
@@ -204,7 +205,8 @@ Result<bool> GifReader::next() {
   ESP_TRY(bool found, find_frame());
   if (!found) return false;
   Rectangle at{gif_->Image.Left, gif_->Image.Top, gif_->Image.Width, gif_->Image.Height};
-  if (at.width <= 0 || at.height <= 0 || at.left < 0 || at.top < 0) return broken(PictureFormat::gif, "has a frame without pixels");
+  if (at.width <= 0 || at.height <= 0 || at.left < 0 || at.top < 0)
+    return broken(PictureFormat::gif, "has a frame without pixels");
   if (frames_ == 0) ESP_CHECK(begin_screen(at));
   if (after_) screen_ = std::move(*after_);
   bool kept = frames_ == 0 && control_.transparent < 0;  // nothing was there before a first frame
@@ -239,7 +241,8 @@ Result<std::vector<Frame>> decode_gif_frames(DecodeRun& run) {
     if (!found) break;
     pixels += static_cast<std::int64_t>(reader.screen().rgb.size() / 3);
     if (static_cast<int>(frames.size()) >= run.limits().frames || pixels > run.limits().frame_pixels) {
-      return Error{Error::Kind::too_large, "the animation has too many frames, or too large ones, to be decoded", {}, {}};
+      return Error{
+          Error::Kind::too_large, "the animation has too many frames, or too large ones, to be decoded", {}, {}};
     }
     frames.push_back({reader.screen(), reader.duration()});
   }

@@ -35,7 +35,7 @@ struct JpegReader {
   jpeg_progress_mgr progress{};
   std::jmp_buf way_out{};
   DecodeRun* run = nullptr;
-  bool ended = false;          // all bytes were taken, and the library asked for more
+  bool ended = false;           // all bytes were taken, and the library asked for more
   bool damaged_at_end = false;  // and pixels were missing then
   bool late = false;
   const JOCTET end_marker[2] = {0xFF, JPEG_EOI};
@@ -190,13 +190,17 @@ bool jpeg_is_built() {
 
 Result<Decoded> decode_jpeg(DecodeRun& run) {
   JpegReader reader(run);
-  auto refusal = [&] { return reader.late ? too_slow(PictureFormat::jpeg) : broken(PictureFormat::jpeg, reader.reason()); };
+  auto refusal = [&] {
+    return reader.late ? too_slow(PictureFormat::jpeg) : broken(PictureFormat::jpeg, reader.reason());
+  };
   if (!read_head(reader)) return refusal();
   jpeg_decompress_struct& info = reader.info;
   int parts = info.num_components;
-  if (parts != 1 && parts != 3 && parts != 4) return broken(PictureFormat::jpeg, "has neither 1, 3 nor 4 colour components");
+  if (parts != 1 && parts != 3 && parts != 4)
+    return broken(PictureFormat::jpeg, "has neither 1, 3 nor 4 colour components");
   bool many_scans = jpeg_has_multiple_scans(&info);
-  ESP_TRY(Picture picture, run.picture(PictureFormat::jpeg, info.image_width, info.image_height, many_scans ? 3 + 2 * parts : 3));
+  ESP_TRY(Picture picture,
+          run.picture(PictureFormat::jpeg, info.image_width, info.image_height, many_scans ? 3 + 2 * parts : 3));
   choose_colours(info);
   info.progress = &reader.progress;
   Bytes inks(parts == 4 ? static_cast<std::size_t>(picture.width) * 4 : 0);

@@ -48,7 +48,8 @@ struct PngReader {
   }
   Error refusal() const {
     if (late) return too_slow(PictureFormat::png);
-    return broken(PictureFormat::png, ended ? std::string("ends early") : "cannot be decoded (" + std::string(message) + ")");
+    return broken(PictureFormat::png,
+                  ended ? std::string("ends early") : "cannot be decoded (" + std::string(message) + ")");
   }
 };
 
@@ -88,7 +89,8 @@ void read_palette(PngReader& reader, RowForm& form) {
   png_get_PLTE(reader.png, reader.info, &entries, &count);
   for (int i = 0; i < 256; ++i) {
     auto grey = static_cast<std::uint8_t>(i);
-    form.colours[static_cast<std::size_t>(i)] = i < count ? std::array{entries[i].red, entries[i].green, entries[i].blue} : std::array{grey, grey, grey};
+    form.colours[static_cast<std::size_t>(i)] =
+        i < count ? std::array{entries[i].red, entries[i].green, entries[i].blue} : std::array{grey, grey, grey};
   }
 }
 
@@ -179,7 +181,8 @@ Result<Decoded> decode_png(DecodeRun& run) {
   RowForm form;
   if (!reader.attempt([&] { choose_form(reader, form); })) return reader.refusal();
   if (!read_rows(reader, form, picture)) return reader.refusal();
-  reader.attempt([&] { png_read_end(reader.png, reader.info); });  // all pixels are there: damage behind them does not matter
+  reader.attempt(
+      [&] { png_read_end(reader.png, reader.info); });  // all pixels are there: damage behind them does not matter
   return Decoded{std::move(picture), orientation_of(reader)};
 }
 

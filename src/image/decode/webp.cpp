@@ -63,9 +63,12 @@ Result<WebpHead> read_head(const DecodeRun& run) {
   head.demuxer.reset(WebPDemuxPartial(&data, &state));
   if (!head.demuxer || state == WEBP_DEMUX_PARSE_ERROR) return broken(PictureFormat::webp, "cannot be decoded");
   if (state != WEBP_DEMUX_DONE) return broken(PictureFormat::webp, "ends early");
-  head.width = static_cast<int>(std::min<std::uint32_t>(WebPDemuxGetI(head.demuxer.get(), WEBP_FF_CANVAS_WIDTH), 1 << 24));
-  head.height = static_cast<int>(std::min<std::uint32_t>(WebPDemuxGetI(head.demuxer.get(), WEBP_FF_CANVAS_HEIGHT), 1 << 24));
-  head.frames = static_cast<int>(std::min<std::uint32_t>(WebPDemuxGetI(head.demuxer.get(), WEBP_FF_FRAME_COUNT), 1 << 24));
+  head.width =
+      static_cast<int>(std::min<std::uint32_t>(WebPDemuxGetI(head.demuxer.get(), WEBP_FF_CANVAS_WIDTH), 1 << 24));
+  head.height =
+      static_cast<int>(std::min<std::uint32_t>(WebPDemuxGetI(head.demuxer.get(), WEBP_FF_CANVAS_HEIGHT), 1 << 24));
+  head.frames =
+      static_cast<int>(std::min<std::uint32_t>(WebPDemuxGetI(head.demuxer.get(), WEBP_FF_FRAME_COUNT), 1 << 24));
   if (head.frames < 1) return broken(PictureFormat::webp, "has no pixels");
   head.orientation = orientation_of(head.demuxer.get());
   return head;
@@ -125,8 +128,10 @@ Result<std::vector<Frame>> decode_animation(DecodeRun& run, const WebpHead& head
     std::uint8_t* rgba = nullptr;
     int until = 0;
     if (!run.spend(pixels)) return too_slow(PictureFormat::webp);
-    if (!WebPAnimDecoderGetNext(decoder.get(), &rgba, &until)) return broken(PictureFormat::webp, "cannot be decoded, or ends early");
-    frames.push_back({upright(without_alpha(rgba, head.width, head.height), head.orientation), std::chrono::milliseconds(until - shown_until)});
+    if (!WebPAnimDecoderGetNext(decoder.get(), &rgba, &until))
+      return broken(PictureFormat::webp, "cannot be decoded, or ends early");
+    frames.push_back({upright(without_alpha(rgba, head.width, head.height), head.orientation),
+                      std::chrono::milliseconds(until - shown_until)});
     shown_until = until;
   }
   return frames;
@@ -136,10 +141,17 @@ Result<std::vector<Frame>> decode_animation(DecodeRun& run, const WebpHead& head
 Result<> check_animation(DecodeRun& run, const WebpHead& head, int frames) {
   ESP_CHECK(run.picture(PictureFormat::webp, head.width, head.height, 8 + 3 * frames));
   if (frames > run.limits().frames) {
-    return Error{Error::Kind::too_large, "the animation has more than " + std::to_string(run.limits().frames) + " frames", {}, {}};
+    return Error{Error::Kind::too_large,
+                 "the animation has more than " + std::to_string(run.limits().frames) + " frames",
+                 {},
+                 {}};
   }
   if (static_cast<std::int64_t>(head.width) * head.height > run.limits().frame_pixels / frames) {
-    return Error{Error::Kind::too_large, "the animation's frames have more than " + std::to_string(run.limits().frame_pixels) + " pixels together", {}, {}};
+    return Error{
+        Error::Kind::too_large,
+        "the animation's frames have more than " + std::to_string(run.limits().frame_pixels) + " pixels together",
+        {},
+        {}};
   }
   return success();
 }

@@ -23,7 +23,8 @@ int cut_to_integer(double value) {
 
 // How many features the tiles leave: a grid that covers the picture's part of them, and one more for each of its rows.
 int features_of_tiles(Size picture, Size grid, int most_tiles, int tile_side) {
-  double ratio = static_cast<double>(picture.width) / picture.height, grid_ratio = static_cast<double>(grid.width) / grid.height;
+  double ratio = static_cast<double>(picture.width) / picture.height,
+         grid_ratio = static_cast<double>(grid.width) / grid.height;
   if (ratio > grid_ratio) {
     int height = cut_to_integer(picture.height * (static_cast<double>(grid.width) / picture.width));
     grid.height -= (grid.height - height) / 2 * 2;
@@ -32,8 +33,11 @@ int features_of_tiles(Size picture, Size grid, int most_tiles, int tile_side) {
     grid.width -= (grid.width - width) / 2 * 2;
   }
   if (most_tiles > 0) {
-    double shrink = std::sqrt(static_cast<double>(grid.height) * grid.width / (static_cast<double>(most_tiles) * tile_side * tile_side));
-    if (shrink > 1.1) grid = {static_cast<int>(floor_division(grid.height, shrink)), static_cast<int>(floor_division(grid.width, shrink))};
+    double shrink = std::sqrt(static_cast<double>(grid.height) * grid.width /
+                              (static_cast<double>(most_tiles) * tile_side * tile_side));
+    if (shrink > 1.1)
+      grid = {static_cast<int>(floor_division(grid.height, shrink)),
+              static_cast<int>(floor_division(grid.width, shrink))};
   }
   return grid.height * grid.width + grid.height;
 }
@@ -74,13 +78,17 @@ std::vector<Size> onevision_resolutions() {
 AnyResolutionProcessor::AnyResolutionProcessor(Settings& settings, bool onevision) : onevision_(onevision) {
   common_ = settings.common(Filter::bicubic, clip_mean, clip_std);
   table_ = ByteTable(common_);
-  size_ = settings.size("size", onevision ? SizeRule{384, 384, {}, {}, {}, {}} : SizeRule{{}, {}, 224, {}, {}, {}}, false);
+  size_ =
+      settings.size("size", onevision ? SizeRule{384, 384, {}, {}, {}, {}} : SizeRule{{}, {}, 224, {}, {}, {}}, false);
   crop_ = settings.size("crop_size", onevision ? SizeRule{} : SizeRule{224, 224, {}, {}, {}, {}}, true);
   center_crop_ = settings.boolean("do_center_crop", !onevision);
   int side = size_.shortest_edge.value_or(224);
   whole_ = size_.height && size_.width ? Size{*size_.height, *size_.width} : Size{side, side};
   tile_ = crop_.height ? *crop_.height : whole_.height;
-  resolutions_ = settings.sizes("image_grid_pinpoints", onevision ? onevision_resolutions() : std::vector<Size>{{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}});
+  resolutions_ =
+      settings.sizes("image_grid_pinpoints",
+                     onevision ? onevision_resolutions()
+                               : std::vector<Size>{{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}});
   patch_ = settings.of_processor("patch_size", settings.of_config("vision_config.patch_size", 14, 1), 1, 1024);
   if (onevision) {
     std::string ratio = settings.text_of_config("vision_aspect_ratio", "anyres_max_9");
@@ -109,14 +117,17 @@ Result<PixelBlock> AnyResolutionProcessor::process(const Picture& picture) const
   Size best = best_resolution(picture.size(), resolutions_);
   Size content = size_within(picture.size(), best);
   if (content.height < 1 || content.width < 1 || best.height % tile_ != 0 || best.width % tile_ != 0) {
-    return bad_file("the picture processor's image_grid_pinpoints must be multiples of its tiles", "image_grid_pinpoints");
+    return bad_file("the picture processor's image_grid_pinpoints must be multiples of its tiles",
+                    "image_grid_pinpoints");
   }
-  Picture canvas = frame(resize(picture, content, common_.filter), (best.width - content.width) / 2, (best.height - content.height) / 2, best);
+  Picture canvas = frame(resize(picture, content, common_.filter), (best.width - content.width) / 2,
+                         (best.height - content.height) / 2, best);
   std::vector<Picture> tiles = cut(canvas, {tile_, tile_});
   tiles.insert(tiles.begin(), resize(picture, whole_, common_.filter));
   for (Picture& tile : tiles) {
     ESP_TRY(tile, ready(tile));
-    if (tile.size() != tiles[0].size()) return bad_file("the picture processor's size and crop_size give tiles of different sizes", "size");
+    if (tile.size() != tiles[0].size())
+      return bad_file("the picture processor's size and crop_size give tiles of different sizes", "size");
   }
   PixelBlock block = tile_block(tiles, table_);
   block.original = picture.size();
@@ -138,7 +149,8 @@ Placeholders AnyResolutionProcessor::placeholders(const PixelBlock& block) const
 Result<std::vector<int>> AnyResolutionProcessor::choose_frames(int frames, double per_second) const {
   if (!onevision_) return Processor::choose_frames(frames, per_second);
   int count = wanted_frames_;
-  if (count == 0 && wanted_per_second_ > 0) count = std::max(1, static_cast<int>(frames / per_second * wanted_per_second_));
+  if (count == 0 && wanted_per_second_ > 0)
+    count = std::max(1, static_cast<int>(frames / per_second * wanted_per_second_));
   if (!sample_ || count == 0) return all_frames(frames);
   return evenly(frames, count);
 }
@@ -155,7 +167,8 @@ Result<PixelBlock> AnyResolutionProcessor::process_film(std::span<const Picture>
   return block;
 }
 
-Result<Placeholders> AnyResolutionProcessor::film_placeholders(const PixelBlock& block, std::span<const double> seconds) const {
+Result<Placeholders> AnyResolutionProcessor::film_placeholders(const PixelBlock& block,
+                                                               std::span<const double> seconds) const {
   if (!onevision_) return Processor::film_placeholders(block, seconds);
   int side = (static_cast<int>(block.shape[2]) / patch_ + 1) / 2;
   Placeholders places;

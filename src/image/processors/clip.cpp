@@ -53,7 +53,8 @@ Result<PixelBlock> ClipProcessor::process(const Picture& picture) const {
     view = resize(view, size, common_.filter);
   }
   if (center_crop_) {
-    if (!crop_.height || !crop_.width) return bad_file("the picture processor's crop_size must have a height and a width", "crop_size");
+    if (!crop_.height || !crop_.width)
+      return bad_file("the picture processor's crop_size must have a height and a width", "crop_size");
     view = center_crop(view, {*crop_.height, *crop_.width});
   }
   PixelBlock block = tile_block(std::span(&view, 1), table_);

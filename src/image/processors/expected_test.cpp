@@ -13,7 +13,8 @@ namespace espalier::image::expected_test {
 namespace {
 
 const Json& expected() {
-  static const Json json = *parse_json(espalier::testing::read_file(espalier::testing::data("pictures/processors.json")));
+  static const Json json =
+      *parse_json(espalier::testing::read_file(espalier::testing::data("pictures/processors.json")));
   return json;
 }
 
@@ -47,7 +48,8 @@ TEST(ExpectedProcessors, PicturesOfManyShapesBecomeTheFloatsOfTheReference) {
     ASSERT_TRUE(processor.ok()) << entry["name"] << ": " << processor.error().message;
     for (const Json& wanted : entry["pictures"]) {
       auto block = (*processor)->process(drawn(wanted["width"], wanted["height"]));
-      std::string what = entry["name"].get<std::string>() + " " + wanted["width"].dump() + " x " + wanted["height"].dump();
+      std::string what =
+          entry["name"].get<std::string>() + " " + wanted["width"].dump() + " x " + wanted["height"].dump();
       if (wanted.contains("refused")) {
         EXPECT_FALSE(block.ok()) << what << ", which the reference refuses";
         continue;
@@ -71,7 +73,8 @@ TEST(ExpectedProcessors, FilmsBecomeTheFloatsOfTheReference) {
       auto processor = make_processor(files);
       ASSERT_TRUE(processor.ok()) << processor.error().message;
       std::vector<Picture> frames;
-      for (std::uint64_t i = 0; i < wanted["frames"]; ++i) frames.push_back(drawn(wanted["width"], wanted["height"], i));
+      for (std::uint64_t i = 0; i < wanted["frames"]; ++i)
+        frames.push_back(drawn(wanted["width"], wanted["height"], i));
       auto block = (*processor)->process_film(frames);
       ASSERT_TRUE(block.ok()) << entry["name"] << ": " << block.error().message;
       EXPECT_EQ(block->values.size(), wanted["values"].get<std::size_t>()) << entry["name"] << wanted["width"];
@@ -92,7 +95,8 @@ TEST(FrameChoice, TakesTheFramesThatTheReferenceTakes) {
                                       : rule == "glm4v"    ? choose_glm4v(film, 2, 300)
                                                            : choose_internvl(film.total, 8);
     ASSERT_TRUE(chosen.ok());
-    EXPECT_EQ(*chosen, wanted["chosen"].get<std::vector<int>>()) << rule << " " << film.total << " frames at " << film.per_second;
+    EXPECT_EQ(*chosen, wanted["chosen"].get<std::vector<int>>())
+        << rule << " " << film.total << " frames at " << film.per_second;
   }
 }
 

@@ -27,7 +27,8 @@ std::vector<int> stepped(double first, int total, int count) {
   double step = static_cast<double>(total) / count;
   std::vector<int> frames;
   auto values = static_cast<int>(std::ceil((total - first) / step));
-  for (int i = 0; i < values; ++i) frames.push_back(std::min(static_cast<int>(static_cast<float>(first + step * i)), total - 1));
+  for (int i = 0; i < values; ++i)
+    frames.push_back(std::min(static_cast<int>(static_cast<float>(first + step * i)), total - 1));
   return frames;
 }
 
@@ -71,7 +72,8 @@ Result<std::vector<int>> evenly(int total, int count) {
 Result<std::vector<int>> choose_qwen2_vl(FilmFrames film, double wanted, int least, int most, int together) {
   most = std::min(most, film.total) / together * together;
   double count = film.total / film.per_second * wanted;
-  count = std::min({std::max(count, static_cast<double>(least)), static_cast<double>(most), static_cast<double>(film.total)});
+  count = std::min(
+      {std::max(count, static_cast<double>(least)), static_cast<double>(most), static_cast<double>(film.total)});
   int frames = static_cast<int>(std::floor(count / together)) * together;
   if (frames < 1) return too_short(together, film.total);
   return stepped(0, film.total, frames);
@@ -89,11 +91,13 @@ std::vector<int> choose_glm4v(FilmFrames film, double wanted, double longest_sec
   std::vector<int> frames;
   if (seconds <= longest_seconds) {
     int count = std::max(static_cast<int>(std::floor(seconds * wanted)), 1);
-    for (int i = 0; i < count; ++i) frames.push_back(std::min(last, static_cast<int>(std::ceil(i * film.per_second / wanted))));
+    for (int i = 0; i < count; ++i)
+      frames.push_back(std::min(last, static_cast<int>(std::ceil(i * film.per_second / wanted))));
   } else if (int count = static_cast<int>(longest_seconds * wanted); count >= film.total) {
     frames = all_frames(film.total);
   } else {
-    for (double at : evenly_spaced(0, seconds, count)) frames.push_back(std::min(last, static_cast<int>(std::ceil(at * film.per_second))));
+    for (double at : evenly_spaced(0, seconds, count))
+      frames.push_back(std::min(last, static_cast<int>(std::ceil(at * film.per_second))));
   }
   return even_and_unique(frames);
 }

@@ -55,7 +55,8 @@ std::vector<Picture> Gemma3Processor::parts(const Picture& picture) const {
   std::vector<Picture> cuts;
   for (int at = 0; at < longer; at += part) {
     int length = std::min(part, longer - at);
-    cuts.push_back(wide ? crop(picture, at, 0, {picture.height, length}) : crop(picture, 0, at, {length, picture.width}));
+    cuts.push_back(wide ? crop(picture, at, 0, {picture.height, length})
+                        : crop(picture, 0, at, {length, picture.width}));
   }
   return cuts;
 }
@@ -68,7 +69,8 @@ Result<PixelBlock> Gemma3Processor::process(const Picture& picture) const {
     if (!common_.resize) continue;
     ESP_TRY(Size size, size_by_rule(view.size(), size_));
     view = resize(view, size, common_.filter);
-    if (view.size() != views[0].size()) return bad_file("the picture processor's size must have a height and a width", "size");
+    if (view.size() != views[0].size())
+      return bad_file("the picture processor's size must have a height and a width", "size");
   }
   if (!common_.resize && views.size() > 1) views.resize(1);
   PixelBlock block = tile_block(views, table_);

@@ -42,7 +42,8 @@ Result<Size> Gemma4Processor::fit(Size picture) const {
   double budget = static_cast<double>(most_tokens_) * pooled_ * pooled_ * form_.side * form_.side;
   double factor = std::sqrt(budget / (static_cast<double>(picture.height) * picture.width));
   int step = pooled_ * form_.side;
-  int height = static_cast<int>(std::floor(factor * picture.height / step)) * step, width = static_cast<int>(std::floor(factor * picture.width / step)) * step;
+  int height = static_cast<int>(std::floor(factor * picture.height / step)) * step,
+      width = static_cast<int>(std::floor(factor * picture.width / step)) * step;
   if (height == 0 && width == 0) return impossible_size(picture);
   int longest = most_tokens_ * step;
   if (height == 0) {
@@ -67,7 +68,8 @@ Result<PixelBlock> Gemma4Processor::process(const Picture& picture) const {
   block.original = picture.size();
   block.resized = view.size();
   block.grid = {1, view.height / form_.side, view.width / form_.side};
-  block.shape = {static_cast<std::int64_t>(block.grid.height) * block.grid.width, static_cast<std::int64_t>(3) * form_.side * form_.side};
+  block.shape = {static_cast<std::int64_t>(block.grid.height) * block.grid.width,
+                 static_cast<std::int64_t>(3) * form_.side * form_.side};
   return block;
 }
 

@@ -22,7 +22,9 @@ Size size_by_edges(Size picture, int shortest, int longest) {
     shortest = rounded(*exact);
   }
   double height = picture.height, width = picture.width;
-  if ((picture.height <= picture.width && picture.height == shortest) || (picture.width <= picture.height && picture.width == shortest)) return picture;
+  if ((picture.height <= picture.width && picture.height == shortest) ||
+      (picture.width <= picture.height && picture.width == shortest))
+    return picture;
   double edge = exact.value_or(shortest);
   if (picture.width < picture.height) return {static_cast<int>(edge * height / width), shortest};
   return {shortest, static_cast<int>(edge * width / height)};
@@ -36,32 +38,39 @@ Size size_by_shortest(Size picture, int edge) {
 }
 
 Result<Size> usable(Size size, Size picture) {
-  if (size.height < 1 || size.width < 1 || size.height > longest_side || size.width > longest_side) return impossible_size(picture);
+  if (size.height < 1 || size.width < 1 || size.height > longest_side || size.width > longest_side)
+    return impossible_size(picture);
   return size;
 }
 
 }  // namespace
 
 Error impossible_size(Size picture) {
-  return bad_request(fmt::format("the picture of {} x {} pixels is too narrow or too flat for this model", picture.width, picture.height));
+  return bad_request(fmt::format("the picture of {} x {} pixels is too narrow or too flat for this model",
+                                 picture.width, picture.height));
 }
 
 Result<Size> size_by_rule(Size picture, const SizeRule& rule) {
-  if (rule.shortest_edge && rule.longest_edge) return usable(size_by_edges(picture, *rule.shortest_edge, *rule.longest_edge), picture);
+  if (rule.shortest_edge && rule.longest_edge)
+    return usable(size_by_edges(picture, *rule.shortest_edge, *rule.longest_edge), picture);
   if (rule.shortest_edge) return usable(size_by_shortest(picture, *rule.shortest_edge), picture);
   if (rule.max_height && rule.max_width) {
-    double scale = std::min(static_cast<double>(*rule.max_height) / picture.height, static_cast<double>(*rule.max_width) / picture.width);
+    double scale = std::min(static_cast<double>(*rule.max_height) / picture.height,
+                            static_cast<double>(*rule.max_width) / picture.width);
     return usable({static_cast<int>(picture.height * scale), static_cast<int>(picture.width * scale)}, picture);
   }
   if (rule.height && rule.width) return usable({*rule.height, *rule.width}, picture);
-  return bad_file("the picture processor's \"size\" must have a height and a width, a shortest edge, or a largest height and width", "size");
+  return bad_file(
+      "the picture processor's \"size\" must have a height and a width, a shortest edge, or a largest height and width",
+      "size");
 }
 
 Result<Size> size_in_budget(Size picture, int factor, const PixelBudget& budget) {
   double height = picture.height, width = picture.width;
   if (std::max(height, width) / std::min(height, width) > 200) return impossible_size(picture);
   std::int64_t down = rounded(height / factor), across = rounded(width / factor);
-  std::int64_t together = static_cast<std::int64_t>(rounded(static_cast<double>(budget.frames) / budget.together)) * budget.together;
+  std::int64_t together =
+      static_cast<std::int64_t>(rounded(static_cast<double>(budget.frames) / budget.together)) * budget.together;
   std::int64_t area = together * down * across * factor * factor;
   if (area > budget.highest) {
     double beta = std::sqrt(budget.frames * height * width / static_cast<double>(budget.highest));
@@ -72,12 +81,16 @@ Result<Size> size_in_budget(Size picture, int factor, const PixelBudget& budget)
     down = static_cast<std::int64_t>(std::ceil(height * beta / factor));
     across = static_cast<std::int64_t>(std::ceil(width * beta / factor));
   }
-  return usable({static_cast<int>(std::min<std::int64_t>(down * factor, 1 << 20)), static_cast<int>(std::min<std::int64_t>(across * factor, 1 << 20))}, picture);
+  return usable({static_cast<int>(std::min<std::int64_t>(down * factor, 1 << 20)),
+                 static_cast<int>(std::min<std::int64_t>(across * factor, 1 << 20))},
+                picture);
 }
 
 Size size_within(Size picture, Size target) {
-  double across = static_cast<double>(target.width) / picture.width, down = static_cast<double>(target.height) / picture.height;
-  if (across < down) return {std::min(static_cast<int>(std::ceil(picture.height * across)), target.height), target.width};
+  double across = static_cast<double>(target.width) / picture.width,
+         down = static_cast<double>(target.height) / picture.height;
+  if (across < down)
+    return {std::min(static_cast<int>(std::ceil(picture.height * across)), target.height), target.width};
   return {target.height, std::min(static_cast<int>(std::ceil(picture.width * down)), target.width)};
 }
 
@@ -85,8 +98,10 @@ Size best_resolution(Size picture, std::span<const Size> offered) {
   Size best = offered.front();
   std::int64_t most_kept = 0, least_wasted = std::numeric_limits<std::int64_t>::max();
   for (Size size : offered) {
-    double scale = std::min(static_cast<double>(size.width) / picture.width, static_cast<double>(size.height) / picture.height);
-    std::int64_t width = static_cast<std::int64_t>(picture.width * scale), height = static_cast<std::int64_t>(picture.height * scale);
+    double scale =
+        std::min(static_cast<double>(size.width) / picture.width, static_cast<double>(size.height) / picture.height);
+    std::int64_t width = static_cast<std::int64_t>(picture.width * scale),
+                 height = static_cast<std::int64_t>(picture.height * scale);
     std::int64_t kept = std::min(width * height, static_cast<std::int64_t>(picture.width) * picture.height);
     std::int64_t wasted = static_cast<std::int64_t>(size.width) * size.height - kept;
     if (kept > most_kept || (kept == most_kept && wasted < least_wasted)) {
@@ -134,7 +149,8 @@ Picture squared(const Picture& picture, std::array<std::uint8_t, 3> colour) {
 std::vector<Picture> cut(const Picture& picture, Size tile) {
   std::vector<Picture> tiles;
   for (int top = 0; top + tile.height <= picture.height; top += tile.height) {
-    for (int left = 0; left + tile.width <= picture.width; left += tile.width) tiles.push_back(crop(picture, left, top, tile));
+    for (int left = 0; left + tile.width <= picture.width; left += tile.width)
+      tiles.push_back(crop(picture, left, top, tile));
   }
   return tiles;
 }

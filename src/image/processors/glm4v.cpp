@@ -17,7 +17,8 @@ GridPlan read_plan(Settings& settings, int highest, Arithmetic arithmetic) {
   plan.lowest = 112 * 112;
   plan.highest = highest;
   plan = read_grid_plan(settings, plan);
-  plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest_area = plan.highest, together = plan.together](Size picture, int frames) -> Result<FittedSize> {
+  plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest_area = plan.highest,
+              together = plan.together](Size picture, int frames) -> Result<FittedSize> {
     if (frames < together) return bad_request(fmt::format("a film needs at least {} frames", together));
     Size size = picture;
     if (size.height < factor || size.width < factor) {
@@ -48,12 +49,15 @@ class GlmProcessor : public GridProcessor {
 }  // namespace
 
 MadeProcessor make_glm4v(Settings& settings) {
-  auto processor = std::make_unique<GlmProcessor>(read_plan(settings, 28 * 28 * 15'000, Arithmetic::stepwise), settings.token("image_token", "<|image|>"));
+  auto processor = std::make_unique<GlmProcessor>(read_plan(settings, 28 * 28 * 15'000, Arithmetic::stepwise),
+                                                  settings.token("image_token", "<|image|>"));
   if (settings.type() == "Glm4vImageProcessor") {
     Settings films = settings.video();
     FilmPlan plan{read_plan(films, 28 * 28 * 2 * 30'000, Arithmetic::folded), {}};
     double wanted = films.number("fps", 2), longest = films.number("max_duration", 300);
-    plan.choose = [=](int frames, double per_second) -> Result<std::vector<int>> { return choose_glm4v({frames, per_second}, wanted, longest); };
+    plan.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
+      return choose_glm4v({frames, per_second}, wanted, longest);
+    };
     processor->set_films(std::move(plan));
   }
   return std::unique_ptr<Processor>(std::move(processor));

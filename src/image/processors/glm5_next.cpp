@@ -21,7 +21,8 @@ Size largest_canvas(const TokenBudget& budget, Size picture) {
   Size best{budget.factor, budget.factor};
   for (int low = 1, high = picture.height; low <= high;) {
     int height = (low + high) / 2;
-    double width = std::max(1.0, std::floor(static_cast<double>(static_cast<std::int64_t>(picture.width) * height) / picture.height));
+    double width = std::max(
+        1.0, std::floor(static_cast<double>(static_cast<std::int64_t>(picture.width) * height) / picture.height));
     std::int64_t down = budget.aligned(height), across = budget.aligned(width);
     if (budget.pixels(down, across) <= budget.highest) {
       best = {static_cast<int>(down), static_cast<int>(across)};
@@ -36,7 +37,8 @@ Size largest_canvas(const TokenBudget& budget, Size picture) {
 Size canvas_of(const TokenBudget& budget, Size picture) {
   std::int64_t down = budget.aligned(picture.height), across = budget.aligned(picture.width);
   if (budget.pixels(down, across) < budget.lowest) {
-    double scale = std::sqrt(static_cast<double>(budget.lowest) / (static_cast<double>(budget.together) * picture.height * picture.width));
+    double scale = std::sqrt(static_cast<double>(budget.lowest) /
+                             (static_cast<double>(budget.together) * picture.height * picture.width));
     down = budget.aligned(std::max(1.0, std::ceil(picture.height * scale)));
     across = budget.aligned(std::max(1.0, std::ceil(picture.width * scale)));
   }
@@ -46,7 +48,8 @@ Size canvas_of(const TokenBudget& budget, Size picture) {
 
 FittedSize fit(const TokenBudget& budget, Size picture) {
   Size canvas = canvas_of(budget, picture);
-  double scale = std::min(static_cast<double>(canvas.height) / picture.height, static_cast<double>(canvas.width) / picture.width);
+  double scale =
+      std::min(static_cast<double>(canvas.height) / picture.height, static_cast<double>(canvas.width) / picture.width);
   if (budget.pixels(picture.height, picture.width) >= budget.lowest) scale = std::min(1.0, scale);
   Size content{std::max(1, std::min(canvas.height, static_cast<int>(std::floor(picture.height * scale)))),
                std::max(1, std::min(canvas.width, static_cast<int>(std::floor(picture.width * scale))))};
@@ -65,7 +68,8 @@ MadeProcessor make_glm5_next(Settings& settings) {
   budget.lowest = settings.integer("min_image_tokens", 16) * token_pixels;
   budget.highest = settings.integer("max_image_tokens", 8'000) * token_pixels;
   plan.fit = [budget](Size picture, int) -> Result<FittedSize> { return fit(budget, picture); };
-  return std::unique_ptr<Processor>(std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|image|>")));
+  return std::unique_ptr<Processor>(
+      std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|image|>")));
 }
 
 }  // namespace espalier::image

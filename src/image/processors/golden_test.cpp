@@ -54,7 +54,8 @@ std::map<std::string, GoldenTensor> read_tensors(const std::filesystem::path& pa
   for (const auto& [name, entry] : head.items()) {
     if (name == "__metadata__") continue;
     std::size_t from = entry["data_offsets"][0], to = entry["data_offsets"][1];
-    tensors[name] = {entry["shape"].get<std::vector<std::int64_t>>(), entry["dtype"], file.substr(8 + head_bytes + from, to - from)};
+    tensors[name] = {entry["shape"].get<std::vector<std::int64_t>>(), entry["dtype"],
+                     file.substr(8 + head_bytes + from, to - from)};
   }
   return tensors;
 }
@@ -83,7 +84,8 @@ std::vector<float> side_by_side(const PixelBlock& block) {
   for (std::size_t p = 0; p < patches; ++p) {
     for (std::size_t c = 0; c < 3; ++c) {
       for (std::size_t y = 0; y < side; ++y) {
-        for (std::size_t x = 0; x < side; ++x) values[((c * side + y) * patches + p) * side + x] = block.values[((p * 3 + c) * side + y) * side + x];
+        for (std::size_t x = 0; x < side; ++x)
+          values[((c * side + y) * patches + p) * side + x] = block.values[((p * 3 + c) * side + y) * side + x];
       }
     }
   }
@@ -95,7 +97,11 @@ class PictureGolden : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     folder_ = espalier::testing::shared("goldens/models/" + GetParam());
-    files_ = {read_json(folder_ / "preprocessor_config.json"), read_json(folder_ / "processor_config.json"), {}, read_json(folder_ / "tokenizer_config.json"), read_json(folder_ / "config.json")};
+    files_ = {read_json(folder_ / "preprocessor_config.json"),
+              read_json(folder_ / "processor_config.json"),
+              {},
+              read_json(folder_ / "tokenizer_config.json"),
+              read_json(folder_ / "config.json")};
     golden_ = read_json(folder_ / "golden.json");
     tensors_ = read_tensors(folder_ / "tensors.safetensors");
     auto made = make_processor(files_);
@@ -122,20 +128,25 @@ class PictureGolden : public ::testing::TestWithParam<std::string> {
 // Where the values of each of our rows lie in the golden, which may have more (padding) behind them.
 std::vector<float> without_padding(const GoldenTensor& golden, const PixelBlock& block, std::int64_t& at) {
   std::vector<float> all = golden.floats(), part;
-  auto take = [&](std::int64_t from, std::int64_t count) { part.insert(part.end(), all.begin() + from, all.begin() + from + count); };
+  auto take = [&](std::int64_t from, std::int64_t count) {
+    part.insert(part.end(), all.begin() + from, all.begin() + from + count);
+  };
   if (golden.shape.size() == 3 && !block.tile_grids.empty()) {  // [tiles, patches of the budget, values]
     for (Size tile : block.tile_grids) {
       take(at, static_cast<std::int64_t>(tile.height) * tile.width * golden.shape[2]);
       at += golden.shape[1] * golden.shape[2];
     }
-  } else if (golden.shape.size() == 4 && block.shape[0] == 1 && (golden.shape[2] != block.shape[2] || golden.shape[3] != block.shape[3])) {
+  } else if (golden.shape.size() == 4 && block.shape[0] == 1 &&
+             (golden.shape[2] != block.shape[2] || golden.shape[3] != block.shape[3])) {
     for (std::int64_t row = 0; row < 3 * golden.shape[2]; ++row) {  // [pictures, 3, largest height, largest width]
       if (row % golden.shape[2] < block.shape[2]) take(at + row * golden.shape[3], block.shape[3]);
     }
     at += product(golden.shape, 1);
   } else {
     take(at, product(block.shape));
-    at += golden.shape.size() == 5 && golden.shape[0] > 1 ? product(golden.shape, 1) : golden.shape.size() == 3 ? product(golden.shape, 1) : product(block.shape);
+    at += golden.shape.size() == 5 && golden.shape[0] > 1 ? product(golden.shape, 1)
+          : golden.shape.size() == 3                      ? product(golden.shape, 1)
+                                                          : product(block.shape);
   }
   return part;
 }
@@ -146,7 +157,8 @@ TEST_P(PictureGolden, PixelValuesEqualTheReferenceBitForBit) {
     std::string name = a_case["name"];
     const GoldenTensor& expected = tensors_.at(name + ".pixel_values");
     std::int64_t at = 0;
-    if (tensors_.contains(name + ".target_sizes") && a_case["images"].size() > 1) continue;  // patches of both side by side
+    if (tensors_.contains(name + ".target_sizes") && a_case["images"].size() > 1)
+      continue;  // patches of both side by side
     for (const Json& picture : a_case["images"]) {
       PixelBlock block = block_of(picture);
       EXPECT_EQ(product(block.shape), static_cast<std::int64_t>(block.values.size()));
@@ -197,7 +209,8 @@ std::vector<int> ids_of(const Json& tokenizer, std::string text) {
     for (const Json& added : tokenizer["added_tokens"]) offer(added["content"].get<std::string>(), added["id"]);
     if (id < 0) {
       offer("\n", tokenizer["model"]["vocab"].value("\u010A", -1));
-      if (text.starts_with("\n\n") && tokenizer["model"]["vocab"].contains("\u010A\u010A")) offer("\n\n", tokenizer["model"]["vocab"]["\u010A\u010A"]);
+      if (text.starts_with("\n\n") && tokenizer["model"]["vocab"].contains("\u010A\u010A"))
+        offer("\n\n", tokenizer["model"]["vocab"]["\u010A\u010A"]);
     }
     if (id < 0) return {};
     ids.push_back(id);
@@ -223,7 +236,8 @@ TEST_P(PictureGolden, PlaceholdersAreThoseOfTheReference) {
         block.insert(block.end(), ids.begin(), ids.end());
         block.insert(block.end(), static_cast<std::size_t>(piece.image_tokens), image_id);
       }
-      auto found = std::search(tokens.begin() + static_cast<std::ptrdiff_t>(from), tokens.end(), block.begin(), block.end());
+      auto found =
+          std::search(tokens.begin() + static_cast<std::ptrdiff_t>(from), tokens.end(), block.begin(), block.end());
       ASSERT_NE(found, tokens.end()) << a_case["name"] << " picture " << i << ": " << places.text("_");
       from = static_cast<std::size_t>(found - tokens.begin()) + block.size();
     }

@@ -14,7 +14,8 @@ namespace {
 // Cohere's choice: the grid that needs least enlarging, or else least shrinking; numpy's doubles.
 Size least_scaled_grid(Size picture, std::span<const Size> grids, int tile) {
   auto scale_of = [&](Size grid) {
-    return std::min(static_cast<double>(grid.width * tile) / picture.width, static_cast<double>(grid.height * tile) / picture.height);
+    return std::min(static_cast<double>(grid.width * tile) / picture.width,
+                    static_cast<double>(grid.height * tile) / picture.height);
   };
   Size best = grids[0];
   bool shrinks = std::all_of(grids.begin(), grids.end(), [&](Size grid) { return scale_of(grid) < 1; });
@@ -73,7 +74,8 @@ class GotOcr2Processor : public DynamicTiles {
  public:
   explicit GotOcr2Processor(Settings& settings) {
     bool internvl = settings.processor_class() == "InternVLProcessor" || settings.model_type().starts_with("internvl");
-    read(settings, settings.common(Filter::bicubic, clip_mean, clip_std), 384, internvl || settings.boolean("crop_to_patches", false));
+    read(settings, settings.common(Filter::bicubic, clip_mean, clip_std), 384,
+         internvl || settings.boolean("crop_to_patches", false));
     Settings films = settings.video();
     film_table_ = ByteTable(films.common(Filter::bicubic, clip_mean, clip_std, Arithmetic::folded));
     wanted_frames_ = films.boolean("do_sample_frames", false) ? films.integer("num_frames", 0, 0) : 0;
@@ -129,7 +131,8 @@ class GotOcr2Processor : public DynamicTiles {
 class CohereProcessor : public DynamicTiles {
  public:
   explicit CohereProcessor(Settings& settings) {
-    read(settings, settings.common(Filter::bicubic, clip_mean, clip_std, Arithmetic::folded), 512, settings.boolean("crop_to_patches", true));
+    read(settings, settings.common(Filter::bicubic, clip_mean, clip_std, Arithmetic::folded), 512,
+         settings.boolean("crop_to_patches", true));
     grids_ = tile_grids(1, settings.integer("max_patches", 12, 1, 256));
     int patch = settings.integer("patch_size", 16, 1, 1024);
     tokens_ = patch * patch;

@@ -34,7 +34,8 @@ Result<PixelBlock> make_block(const GridPlan& plan, std::span<const Picture> pic
   block.grid = {(count + plan.together - 1) / plan.together, size.height / plan.form.side, size.width / plan.form.side};
   for (int first = 0; first < count; first += plan.together) {
     std::vector<const Picture*> group;
-    for (int i = first; i < first + plan.together; ++i) group.push_back(&fitted_pictures[static_cast<std::size_t>(std::min(i, count - 1))]);
+    for (int i = first; i < first + plan.together; ++i)
+      group.push_back(&fitted_pictures[static_cast<std::size_t>(std::min(i, count - 1))]);
     append_patches(group, table, plan.form, block.values);
   }
   std::int64_t patches = static_cast<std::int64_t>(block.grid.time) * block.grid.height * block.grid.width;

@@ -23,9 +23,9 @@ struct FittedSize {
 struct GridPlan {
   CommonSettings common;
   PatchForm form;
-  int merge = 2;           // patches along a side that become one token
-  int together = 2;        // pictures in time that one patch spans
-  bool square_rows = false;  // shape [patches, 3, side, side]
+  int merge = 2;                         // patches along a side that become one token
+  int together = 2;                      // pictures in time that one patch spans
+  bool square_rows = false;              // shape [patches, 3, side, side]
   std::int64_t lowest = 1, highest = 1;  // of pixels
   std::function<Result<FittedSize>(Size picture, int frames)> fit;
 };

@@ -32,7 +32,8 @@ MadeProcessor make_hunyuan_vl(Settings& settings) {
   plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest = plan.highest](Size picture, int) {
     return fitted(size_in_budget(picture, factor, {lowest, highest}));
   };
-  return std::unique_ptr<Processor>(std::make_unique<HunyuanProcessor>(std::move(plan), settings.token("image_token", "<|image_pad|>")));
+  return std::unique_ptr<Processor>(
+      std::make_unique<HunyuanProcessor>(std::move(plan), settings.token("image_token", "<|image_pad|>")));
 }
 
 }  // namespace espalier::image

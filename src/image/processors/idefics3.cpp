@@ -28,8 +28,10 @@ Size to_longest(Size picture, int longest) {
   }
   size = {std::max(size.height, 1), std::max(size.width, 1)};
   ratio = static_cast<double>(size.width) / size.height;
-  if (size.width >= size.height && size.width > longest_ever) size = {static_cast<int>(longest_ever / ratio), longest_ever};
-  if (size.height > size.width && size.height > longest_ever) size = {longest_ever, static_cast<int>(longest_ever * ratio)};
+  if (size.width >= size.height && size.width > longest_ever)
+    size = {static_cast<int>(longest_ever / ratio), longest_ever};
+  if (size.height > size.width && size.height > longest_ever)
+    size = {longest_ever, static_cast<int>(longest_ever * ratio)};
   return {std::max(size.height, 1), std::max(size.width, 1)};
 }
 
@@ -72,7 +74,8 @@ Idefics3Processor::Idefics3Processor(Settings& settings) {
   size_ = settings.size("size", {{}, {}, {}, 4 * 364, {}, {}}, false);
   tile_ = settings.size("max_image_size", {{}, {}, {}, 364, {}, {}}, false).longest_edge.value_or(364);
   split_ = settings.boolean("do_image_splitting", true);
-  int side = settings.of_config("vision_config.image_size", tile_, 1) / settings.of_config("vision_config.patch_size", 14, 1) / settings.of_config("scale_factor", 2, 1);
+  int side = settings.of_config("vision_config.image_size", tile_, 1) /
+             settings.of_config("vision_config.patch_size", 14, 1) / settings.of_config("scale_factor", 2, 1);
   tokens_ = settings.of_processor("image_seq_len", std::max(side * side, 1));
   mark_ = settings.token("fake_image_token", "<fake_token_around_image>");
   whole_ = settings.token("global_image_token", "<global-img>");
@@ -82,7 +85,8 @@ Idefics3Processor::Idefics3Processor(Settings& settings) {
 Result<PixelBlock> Idefics3Processor::process(const Picture& picture) const {
   Picture view = picture;
   if (common_.resize) {
-    Size size = size_.longest_edge ? to_longest(view.size(), *size_.longest_edge) : Size{size_.height.value_or(tile_), size_.width.value_or(tile_)};
+    Size size = size_.longest_edge ? to_longest(view.size(), *size_.longest_edge)
+                                   : Size{size_.height.value_or(tile_), size_.width.value_or(tile_)};
     view = resize(view, size, common_.filter);
   }
   std::vector<Picture> tiles;
@@ -111,7 +115,8 @@ void Idefics3Processor::add_view(Placeholders& places, std::string_view mark) co
 Placeholders Idefics3Processor::placeholders(const PixelBlock& block) const {
   Placeholders places;
   for (int row = 1; row <= block.rows; ++row) {
-    for (int column = 1; column <= block.columns; ++column) add_view(places, fmt::format("<row_{}_col_{}>", row, column));
+    for (int column = 1; column <= block.columns; ++column)
+      add_view(places, fmt::format("<row_{}_col_{}>", row, column));
     places.add("\n");
   }
   if (block.rows > 0) places.add("\n");

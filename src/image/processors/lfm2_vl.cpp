@@ -25,7 +25,9 @@ class Lfm2Processor : public Processor {
  private:
   Result<Size> near_own_size(Size picture) const;
   bool is_large(Size picture) const;
-  int tokens_of(Size patches) const { return (patches.height + merge_ - 1) / merge_ * ((patches.width + merge_ - 1) / merge_); }
+  int tokens_of(Size patches) const {
+    return (patches.height + merge_ - 1) / merge_ * ((patches.width + merge_ - 1) / merge_);
+  }
 
   CommonSettings common_;
   ByteTable table_;
@@ -58,8 +60,10 @@ Lfm2Processor::Lfm2Processor(Settings& settings) {
 
 Result<Size> Lfm2Processor::near_own_size(Size picture) const {
   int factor = form_.side * merge_;
-  std::int64_t pixels = static_cast<std::int64_t>(factor) * factor, lowest = least_tokens_ * pixels, highest = most_tokens_ * pixels;
-  std::int64_t height = std::max(1, rounded(static_cast<double>(picture.height) / factor)), width = std::max(1, rounded(static_cast<double>(picture.width) / factor));
+  std::int64_t pixels = static_cast<std::int64_t>(factor) * factor, lowest = least_tokens_ * pixels,
+               highest = most_tokens_ * pixels;
+  std::int64_t height = std::max(1, rounded(static_cast<double>(picture.height) / factor)),
+               width = std::max(1, rounded(static_cast<double>(picture.width) / factor));
   double area = static_cast<double>(picture.height) * picture.width;
   if (height * width * pixels > highest) {
     double beta = std::sqrt(area / static_cast<double>(highest));
@@ -76,7 +80,8 @@ Result<Size> Lfm2Processor::near_own_size(Size picture) const {
 
 bool Lfm2Processor::is_large(Size picture) const {
   double factor = form_.side * merge_;
-  double height = std::max<double>(form_.side, rounded(picture.height / factor) * factor), width = std::max<double>(form_.side, rounded(picture.width / factor) * factor);
+  double height = std::max<double>(form_.side, rounded(picture.height / factor) * factor),
+         width = std::max<double>(form_.side, rounded(picture.width / factor) * factor);
   return height * width > most_tokens_ * factor * factor * tolerance_;
 }
 
@@ -110,7 +115,8 @@ Placeholders Lfm2Processor::placeholders(const PixelBlock& block) const {
   places.add(start_);
   bool several = block.rows > 1 || block.columns > 1;
   for (int i = 0; i < block.tiles; ++i) {
-    if (several && i < block.rows * block.columns) places.add(fmt::format("<|img_row_{}_col_{}|>", i / block.columns + 1, i % block.columns + 1));
+    if (several && i < block.rows * block.columns)
+      places.add(fmt::format("<|img_row_{}_col_{}|>", i / block.columns + 1, i % block.columns + 1));
     if (several && i == block.rows * block.columns) places.add(whole_);
     places.add_image_tokens(tokens_of(block.tile_grids[static_cast<std::size_t>(i)]));
   }

@@ -18,7 +18,8 @@ std::vector<Size> canvases(int most, int tile) {
       if (tiles % height != 0) continue;
       int width = tiles / height;
       double ratio = static_cast<double>(height) / width;
-      auto same = std::find_if(by_ratio.begin(), by_ratio.end(), [&](const auto& entry) { return entry.first == ratio; });
+      auto same =
+          std::find_if(by_ratio.begin(), by_ratio.end(), [&](const auto& entry) { return entry.first == ratio; });
       if (same == by_ratio.end()) same = by_ratio.insert(by_ratio.end(), {ratio, {}});
       same->second.push_back({height * tile, width * tile});
     }
@@ -29,7 +30,8 @@ std::vector<Size> canvases(int most, int tile) {
 }
 
 float scale_to(Size picture, Size canvas) {  // in single precision, as torch divides integers
-  return std::min(static_cast<float>(canvas.height) / static_cast<float>(picture.height), static_cast<float>(canvas.width) / static_cast<float>(picture.width));
+  return std::min(static_cast<float>(canvas.height) / static_cast<float>(picture.height),
+                  static_cast<float>(canvas.width) / static_cast<float>(picture.width));
 }
 
 // Least enlarging (or, to_largest, most), else least shrinking; of equals the smallest area, the first.
@@ -44,14 +46,17 @@ Size best_canvas(Size picture, std::span<const Size> all, bool to_largest) {
   }
   std::optional<Size> best;
   for (Size canvas : all) {
-    if (scale_to(picture, canvas) == *chosen && (!best || canvas.height * canvas.width < best->height * best->width)) best = canvas;
+    if (scale_to(picture, canvas) == *chosen && (!best || canvas.height * canvas.width < best->height * best->width))
+      best = canvas;
   }
   return *best;
 }
 
 Size undistorted(Size picture, Size target) {
-  double across = static_cast<double>(target.width) / picture.width, down = static_cast<double>(target.height) / picture.height;
-  if (across < down) return {std::max(1, std::min(static_cast<int>(std::floor(picture.height * across)), target.height)), target.width};
+  double across = static_cast<double>(target.width) / picture.width,
+         down = static_cast<double>(target.height) / picture.height;
+  if (across < down)
+    return {std::max(1, std::min(static_cast<int>(std::floor(picture.height * across)), target.height)), target.width};
   return {target.height, std::max(1, std::min(static_cast<int>(std::floor(picture.width * down)), target.width))};
 }
 
@@ -76,7 +81,8 @@ Llama4Processor::Llama4Processor(Settings& settings) {
   tile_ = settings.size("size", {336, 336, {}, {}, {}, {}}, true).height.value_or(336);
   to_largest_ = settings.boolean("resize_to_max_canvas", false);
   canvases_ = canvases(settings.integer("max_patches", 16, 1, 256), tile_);
-  int side = tile_ / settings.of_processor("patch_size", settings.of_config("vision_config.patch_size", 14, 1, 1024), 1, 1024);
+  int side =
+      tile_ / settings.of_processor("patch_size", settings.of_config("vision_config.patch_size", 14, 1, 1024), 1, 1024);
   double shuffle = settings.ratio_of_processor("pixel_shuffle_ratio", 0.5);
   tokens_ = side * side / std::max(rounded(1 / (shuffle * shuffle)), 1);
   placeholder_ = "<|image|>";
@@ -85,7 +91,9 @@ Llama4Processor::Llama4Processor(Settings& settings) {
 
 Result<PixelBlock> Llama4Processor::process(const Picture& picture) const {
   Size canvas = best_canvas(picture.size(), canvases_, to_largest_), target = canvas;
-  if (!to_largest_) target = {std::min(std::max(picture.height, tile_), canvas.height), std::min(std::max(picture.width, tile_), canvas.width)};
+  if (!to_largest_)
+    target = {std::min(std::max(picture.height, tile_), canvas.height),
+              std::min(std::max(picture.width, tile_), canvas.width)};
   Picture content = resize(picture, undistorted(picture.size(), target), common_.filter);
   std::vector<Picture> tiles = cut(frame(content, 0, 0, canvas), {tile_, tile_});
   if (tiles.size() > 1) tiles.push_back(resize(picture, {tile_, tile_}, common_.filter));

@@ -63,7 +63,8 @@ Size MiniCpmProcessor::slice_grid(Size picture) const {
   double area = static_cast<double>(static_cast<std::int64_t>(picture.width) * picture.height);
   int wanted = static_cast<int>(std::min<double>(std::ceil(area / (static_cast<double>(side_) * side_)), most_slices_));
   if (!slices_ || wanted <= 1) return {};
-  double ratio = std::log(static_cast<double>(picture.width) / picture.height), least = std::numeric_limits<double>::infinity();
+  double ratio = std::log(static_cast<double>(picture.width) / picture.height),
+         least = std::numeric_limits<double>::infinity();
   Size best{1, 1};
   for (int slices : {wanted - 1, wanted, wanted + 1}) {
     if (slices == 1 || slices > most_slices_) continue;
@@ -89,7 +90,9 @@ Result<PixelBlock> MiniCpmProcessor::process(const Picture& picture) const {
     Size slice = view_size(static_cast<double>(nearest_multiple(picture.height, grid.height)) / grid.height,
                            static_cast<double>(nearest_multiple(picture.width, grid.width)) / grid.width, true);
     if (std::max(slice.height, slice.width) > 1 << 14) return impossible_size(picture.size());
-    for (Picture& part : cut(resize(picture, {slice.height * grid.height, slice.width * grid.width}, common_.filter), slice)) views.push_back(std::move(part));
+    for (Picture& part :
+         cut(resize(picture, {slice.height * grid.height, slice.width * grid.width}, common_.filter), slice))
+      views.push_back(std::move(part));
   }
   PixelBlock block;
   std::int64_t patches = 0;
@@ -112,7 +115,8 @@ Placeholders MiniCpmProcessor::placeholders(const PixelBlock& block) const {
   for (int i = 0; i < block.tiles; ++i) {
     if (i > 1 && (i - 1) % block.columns == 0) places.add("\n");
     places.add(i == 0 ? start_ : slice_start_);
-    places.add_image_tokens(block.tile_grids[static_cast<std::size_t>(i)].height * block.tile_grids[static_cast<std::size_t>(i)].width / (merge_ * merge_));
+    places.add_image_tokens(block.tile_grids[static_cast<std::size_t>(i)].height *
+                            block.tile_grids[static_cast<std::size_t>(i)].width / (merge_ * merge_));
     places.add(i == 0 ? end_ : slice_end_);
   }
   return places;

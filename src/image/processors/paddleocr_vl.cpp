@@ -17,7 +17,8 @@ Size at_least(Size picture, int side) {
     height = static_cast<std::int64_t>(std::nearbyint(static_cast<double>(height * side) / static_cast<double>(width)));
     width = side;
   }
-  return {static_cast<int>(std::min<std::int64_t>(height, 1 << 24)), static_cast<int>(std::min<std::int64_t>(width, 1 << 24))};
+  return {static_cast<int>(std::min<std::int64_t>(height, 1 << 24)),
+          static_cast<int>(std::min<std::int64_t>(width, 1 << 24))};
 }
 
 }  // namespace
@@ -31,10 +32,12 @@ MadeProcessor make_paddleocr_vl(Settings& settings) {
   plan.highest = 1536 * 1536;
   plan = read_grid_plan(settings, plan);
   plan.together = 1;
-  plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest = plan.highest](Size picture, int) -> Result<FittedSize> {
+  plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest = plan.highest](
+                 Size picture, int) -> Result<FittedSize> {
     return fitted(size_in_budget(at_least(picture, factor), factor, {lowest, highest}));
   };
-  return std::unique_ptr<Processor>(std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|IMAGE_PLACEHOLDER|>")));
+  return std::unique_ptr<Processor>(
+      std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|IMAGE_PLACEHOLDER|>")));
 }
 
 }  // namespace espalier::image

@@ -24,7 +24,8 @@ float folded(const CommonSettings& settings, std::size_t colour, int byte) {
 }
 
 // One patch of all pictures.
-void append_patch(std::span<const Picture* const> pictures, const ByteTable& table, const PatchForm& form, int left, int top, std::vector<float>& to) {
+void append_patch(std::span<const Picture* const> pictures, const ByteTable& table, const PatchForm& form, int left,
+                  int top, std::vector<float>& to) {
   if (form.colour_last) {
     for (int y = 0; y < form.side; ++y) {
       const std::uint8_t* row = pictures[0]->row(top + y) + static_cast<std::ptrdiff_t>(left) * 3;
@@ -47,7 +48,9 @@ void append_patch(std::span<const Picture* const> pictures, const ByteTable& tab
 ByteTable::ByteTable(const CommonSettings& settings) {
   for (std::size_t colour = 0; colour < 3; ++colour) {
     for (int byte = 0; byte < 256; ++byte) {
-      values_[colour][static_cast<std::size_t>(byte)] = settings.arithmetic == Arithmetic::stepwise ? stepwise(settings, colour, byte) : folded(settings, colour, byte);
+      values_[colour][static_cast<std::size_t>(byte)] = settings.arithmetic == Arithmetic::stepwise
+                                                            ? stepwise(settings, colour, byte)
+                                                            : folded(settings, colour, byte);
     }
   }
 }
@@ -59,7 +62,8 @@ void append_planes(const Picture& picture, const ByteTable& table, std::vector<f
   }
 }
 
-void append_patches(std::span<const Picture* const> pictures, const ByteTable& table, const PatchForm& form, std::vector<float>& to) {
+void append_patches(std::span<const Picture* const> pictures, const ByteTable& table, const PatchForm& form,
+                    std::vector<float>& to) {
   const Picture& first = *pictures[0];
   to.reserve(to.size() + first.rgb.size() * pictures.size());
   int step = form.side * form.merge;

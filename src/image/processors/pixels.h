@@ -37,8 +37,10 @@ struct PatchForm {
 void append_planes(const Picture& picture, const ByteTable& table, std::vector<float>& to);
 
 // [patches, ...], appended. `pictures`, of one size that is a multiple of side × merge: those that one patch spans in time.
-void append_patches(std::span<const Picture* const> pictures, const ByteTable& table, const PatchForm& form, std::vector<float>& to);
-inline void append_patches(const Picture& picture, const ByteTable& table, const PatchForm& form, std::vector<float>& to) {
+void append_patches(std::span<const Picture* const> pictures, const ByteTable& table, const PatchForm& form,
+                    std::vector<float>& to);
+inline void append_patches(const Picture& picture, const ByteTable& table, const PatchForm& form,
+                           std::vector<float>& to) {
   const Picture* one = &picture;
   append_patches(std::span(&one, 1), table, form, to);
 }

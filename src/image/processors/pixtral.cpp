@@ -30,12 +30,16 @@ PixtralProcessor::PixtralProcessor(Settings& settings) {
   common_ = settings.common(Filter::bicubic, clip_mean, clip_std);
   table_ = ByteTable(common_);
   SizeRule size = settings.size("size", {{}, {}, {}, 1024, {}, {}}, true);
-  most_ = size.longest_edge ? Size{*size.longest_edge, *size.longest_edge} : Size{size.height.value_or(1024), size.width.value_or(1024)};
+  most_ = size.longest_edge ? Size{*size.longest_edge, *size.longest_edge}
+                            : Size{size.height.value_or(1024), size.width.value_or(1024)};
   SizeRule patch = settings.size("patch_size", {16, 16, {}, {}, {}, {}}, true);
   step_ = {patch.height.value_or(16), patch.width.value_or(16)};
   breaks_ = settings.processor_class() != "LightOnOcrProcessor" && !settings.model_type().starts_with("lighton_ocr");
-  int merge = settings.of_processor("spatial_merge_size", settings.of_config("spatial_merge_size", breaks_ ? 1 : 2, 1, 64), 1, 64);
-  token_side_ = settings.of_processor("patch_size", settings.of_config("vision_config.patch_size", breaks_ ? 16 : 14, 1, 1024), 1, 1024) * merge;
+  int merge = settings.of_processor("spatial_merge_size",
+                                    settings.of_config("spatial_merge_size", breaks_ ? 1 : 2, 1, 64), 1, 64);
+  token_side_ = settings.of_processor(
+                    "patch_size", settings.of_config("vision_config.patch_size", breaks_ ? 16 : 14, 1, 1024), 1, 1024) *
+                merge;
   if (breaks_) step_ = {token_side_, token_side_};
   placeholder_ = image_token_ = settings.token("image_token", breaks_ ? "[IMG]" : "<|image_pad|>");
   break_ = settings.token("image_break_token", "[IMG_BREAK]");
@@ -45,9 +49,12 @@ PixtralProcessor::PixtralProcessor(Settings& settings) {
 Result<PixelBlock> PixtralProcessor::process(const Picture& picture) const {
   Picture view = picture;
   if (common_.resize) {
-    double ratio = std::max(static_cast<double>(picture.height) / most_.height, static_cast<double>(picture.width) / most_.width);
+    double ratio =
+        std::max(static_cast<double>(picture.height) / most_.height, static_cast<double>(picture.width) / most_.width);
     Size size = picture.size();
-    if (ratio > 1) size = {static_cast<int>(std::floor(picture.height / ratio)), static_cast<int>(std::floor(picture.width / ratio))};
+    if (ratio > 1)
+      size = {static_cast<int>(std::floor(picture.height / ratio)),
+              static_cast<int>(std::floor(picture.width / ratio))};
     if (size.height < 1 || size.width < 1) return impossible_size(picture.size());
     size = {((size.height - 1) / step_.height + 1) * step_.height, ((size.width - 1) / step_.width + 1) * step_.width};
     view = resize(picture, size, common_.filter);

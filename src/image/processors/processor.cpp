@@ -100,7 +100,8 @@ Result<std::unique_ptr<const Processor>> make_processor(const ProcessorFiles& fi
     processor->fingerprint_ = settings.fingerprint();
     return std::unique_ptr<const Processor>(std::move(processor));
   }
-  if (type.empty()) return bad_file("the model's folder has no preprocessor_config.json, or it names no image_processor_type");
+  if (type.empty())
+    return bad_file("the model's folder has no preprocessor_config.json, or it names no image_processor_type");
   return Error{Error::Kind::unsupported, "the picture processor " + type + " is not known", "image_processor_type", {}};
 }
 

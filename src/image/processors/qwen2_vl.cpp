@@ -27,7 +27,8 @@ void fit_in_budget(GridPlan& plan) {
 
 // Qwen3-VL's films: all frames together lie within the bounds of the area.
 void fit_film_in_budget(GridPlan& plan) {
-  plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest = plan.highest, together = plan.together](Size picture, int frames) -> Result<FittedSize> {
+  plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest = plan.highest,
+              together = plan.together](Size picture, int frames) -> Result<FittedSize> {
     Size size = picture;
     if (size.height < factor || size.width < factor) {
       double scale = std::max(static_cast<double>(factor) / size.height, static_cast<double>(factor) / size.width);
@@ -44,10 +45,13 @@ FilmPlan qwen2_films(Settings settings) {
   defaults.highest = 28 * 28 * 768;
   FilmPlan films{read_grid_plan(settings, defaults), {}};
   fit_in_budget(films.grid);
-  int least = settings.integer("min_frames", 4), most = settings.integer("max_frames", 768), together = films.grid.together;
+  int least = settings.integer("min_frames", 4), most = settings.integer("max_frames", 768),
+      together = films.grid.together;
   double wanted = settings.number("fps", 2);
   if (settings.boolean("do_sample_frames", false)) {
-    films.choose = [=](int frames, double per_second) { return choose_qwen2_vl({frames, per_second}, wanted, least, most, together); };
+    films.choose = [=](int frames, double per_second) {
+      return choose_qwen2_vl({frames, per_second}, wanted, least, most, together);
+    };
   } else {
     films.choose = [](int frames, double) -> Result<std::vector<int>> { return all_frames(frames); };
   }
@@ -64,7 +68,9 @@ FilmPlan qwen3_films(Settings settings) {
   fit_film_in_budget(films.grid);
   int least = settings.integer("min_frames", 4), most = settings.integer("max_frames", 768);
   double wanted = settings.number("fps", 2);
-  films.choose = [=](int frames, double per_second) -> Result<std::vector<int>> { return choose_qwen3_vl({frames, per_second}, wanted, least, most); };
+  films.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
+    return choose_qwen3_vl({frames, per_second}, wanted, least, most);
+  };
   return films;
 }
 
@@ -79,7 +85,8 @@ class Qwen3Processor : public GridProcessor {
     auto together = static_cast<std::size_t>(plan().together);
     for (std::size_t group = 0; group < static_cast<std::size_t>(block.grid.time); ++group) {
       if (seconds.empty()) break;
-      double first = seconds[std::min(group * together, seconds.size() - 1)], last = seconds[std::min((group + 1) * together - 1, seconds.size() - 1)];
+      double first = seconds[std::min(group * together, seconds.size() - 1)],
+             last = seconds[std::min((group + 1) * together - 1, seconds.size() - 1)];
       places.add(fmt::format("<{:.1f} seconds>{}", (first + last) / 2, start_));
       places.add_image_tokens(tokens_of(block) / block.grid.time);
       places.add(end_);
@@ -102,7 +109,8 @@ MadeProcessor make_qwen2_vl(Settings& settings) {
   fit_in_budget(plan);
   std::string token = settings.token("image_token", "<|image_pad|>");
   if (is_third(settings)) {
-    auto processor = std::make_unique<Qwen3Processor>(std::move(plan), token, settings.token("vision_start_token", "<|vision_start|>"),
+    auto processor = std::make_unique<Qwen3Processor>(std::move(plan), token,
+                                                      settings.token("vision_start_token", "<|vision_start|>"),
                                                       settings.token("vision_end_token", "<|vision_end|>"));
     processor->set_films(qwen3_films(settings.video()));
     return std::unique_ptr<Processor>(std::move(processor));

@@ -33,7 +33,8 @@ std::string text_of(const Json* value) {
 
 }  // namespace
 
-Settings::Settings(const ProcessorFiles& files) : files_(files), image_(find_field(files.processor, "image_processor")) {
+Settings::Settings(const ProcessorFiles& files)
+    : files_(files), image_(find_field(files.processor, "image_processor")) {
   if (!image_ || !image_->is_object()) image_ = &files.preprocessor;
 }
 
@@ -144,7 +145,8 @@ SizeRule Settings::size(std::string_view name, const SizeRule& otherwise, bool n
   return rule;
 }
 
-CommonSettings Settings::common(Filter filter, std::array<double, 3> mean, std::array<double, 3> std, Arithmetic arithmetic) {
+CommonSettings Settings::common(Filter filter, std::array<double, 3> mean, std::array<double, 3> std,
+                                Arithmetic arithmetic) {
   CommonSettings read;
   read.resize = boolean("do_resize", true);
   read.rescale = boolean("do_rescale", true);
@@ -157,13 +159,17 @@ CommonSettings Settings::common(Filter filter, std::array<double, 3> mean, std::
     if (value && value->is_array() && value->size() != 3) refuse(fmt::format("{} must have three numbers", name), name);
     for (std::size_t c = 0; c < 3; ++c) {
       bool listed = value && value->is_array() && value->size() == 3;
-      otherwise[c] = number_in(listed ? &(*value)[c] : value && !value->is_array() ? value : nullptr, name, otherwise[c]);
+      otherwise[c] = number_in(listed                        ? &(*value)[c]
+                               : value && !value->is_array() ? value
+                                                             : nullptr,
+                               name, otherwise[c]);
     }
     return otherwise;
   };
   read.mean = triple("image_mean", mean);
   read.std = triple("image_std", std);
-  if (read.normalize && (read.std[0] == 0 || read.std[1] == 0 || read.std[2] == 0)) refuse("image_std must not be 0", "image_std");
+  if (read.normalize && (read.std[0] == 0 || read.std[1] == 0 || read.std[2] == 0))
+    refuse("image_std must not be 0", "image_std");
   if (read.rescale_factor == 0) refuse("rescale_factor must not be 0", "rescale_factor");
   return read;
 }
@@ -205,7 +211,8 @@ std::string Settings::text_of_config(std::string_view path, std::string_view oth
 }
 
 std::string Settings::token(std::string_view name, std::string_view otherwise) {
-  for (const Json* in : {&files_.processor, &files_.tokenizer, find_field(files_.tokenizer, "extra_special_tokens"), find_field(files_.tokenizer, "model_specific_special_tokens")}) {
+  for (const Json* in : {&files_.processor, &files_.tokenizer, find_field(files_.tokenizer, "extra_special_tokens"),
+                         find_field(files_.tokenizer, "model_specific_special_tokens")}) {
     if (!in || !in->is_object()) continue;
     if (std::string value = text_of(found(*in, name)); !value.empty()) return value;
   }

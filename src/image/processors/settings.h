@@ -35,7 +35,8 @@ struct CommonSettings {
   Arithmetic arithmetic = Arithmetic::stepwise;
 };
 
-inline constexpr std::array<double, 3> clip_mean = {0.48145466, 0.4578275, 0.40821073}, clip_std = {0.26862954, 0.26130258, 0.27577711};
+inline constexpr std::array<double, 3> clip_mean = {0.48145466, 0.4578275, 0.40821073},
+                                       clip_std = {0.26862954, 0.26130258, 0.27577711};
 inline constexpr std::array<double, 3> half = {0.5, 0.5, 0.5};
 
 // Reads values by name. A value of the wrong type or out of range is an error; an absent one, or null, the default.
@@ -54,7 +55,8 @@ class Settings {
   double number(std::string_view name, double otherwise);
   std::string text(std::string_view name, std::string_view otherwise);
   SizeRule size(std::string_view name, const SizeRule& otherwise, bool number_is_square);
-  CommonSettings common(Filter filter, std::array<double, 3> mean, std::array<double, 3> std, Arithmetic arithmetic = Arithmetic::stepwise);
+  CommonSettings common(Filter filter, std::array<double, 3> mean, std::array<double, 3> std,
+                        Arithmetic arithmetic = Arithmetic::stepwise);
   std::vector<Size> sizes(std::string_view name, std::vector<Size> otherwise);
 
   // Of the whole processor, and of the model's configuration where that does not say it: "vision_config.patch_size".

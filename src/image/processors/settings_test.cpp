@@ -14,7 +14,9 @@ Picture striped(int width, int height) {
 }
 
 Json clip() {
-  return {{"image_processor_type", "CLIPImageProcessor"}, {"size", {{"shortest_edge", 28}}}, {"crop_size", {{"height", 28}, {"width", 28}}}};
+  return {{"image_processor_type", "CLIPImageProcessor"},
+          {"size", {{"shortest_edge", 28}}},
+          {"crop_size", {{"height", 28}, {"width", 28}}}};
 }
 
 std::vector<float> made_by(const ProcessorFiles& files) {
@@ -51,7 +53,8 @@ TEST(ProcessorFiles, OfAllStylesSayTheSame) {
 
 TEST(ProcessorFiles, OfQwenGiveBoundsByEitherName) {
   Json old = {{"image_processor_type", "Qwen2VLImageProcessor"}, {"min_pixels", 3136}, {"max_pixels", 9408}};
-  Json recent = {{"image_processor_type", "Qwen2VLImageProcessorFast"}, {"size", {{"shortest_edge", 3136}, {"longest_edge", 9408}}}};
+  Json recent = {{"image_processor_type", "Qwen2VLImageProcessorFast"},
+                 {"size", {{"shortest_edge", 3136}, {"longest_edge", 9408}}}};
   EXPECT_EQ(made_by(old_style(old)), made_by(old_style(recent)));
 }
 
@@ -70,7 +73,8 @@ TEST(ProcessorFiles, ThatAreImpossibleAreRefusedByName) {
   EXPECT_EQ(refused("rescale_factor", 0), "rescale_factor");
   EXPECT_EQ(refused("resample", 9), "resample");
   EXPECT_EQ(refused("do_resize", 1), "do_resize");
-  EXPECT_EQ(make_processor(old_style({{"image_processor_type", "SomeImageProcessor"}})).error().kind, Error::Kind::unsupported);
+  EXPECT_EQ(make_processor(old_style({{"image_processor_type", "SomeImageProcessor"}})).error().kind,
+            Error::Kind::unsupported);
   EXPECT_EQ(make_processor({}).error().kind, Error::Kind::bad_file);
 }
 
@@ -85,8 +89,12 @@ TEST(ProcessorFiles, ThatDifferHaveDifferentFingerprints) {
 }
 
 TEST(Gemma3, ShowsLongPicturesInParts) {
-  Json file = {{"image_processor_type", "Gemma3ImageProcessor"}, {"size", {{"height", 28}, {"width", 28}}}, {"do_pan_and_scan", true}, {"pan_and_scan_min_crop_size", 20},
-               {"pan_and_scan_max_num_crops", 4}, {"pan_and_scan_min_ratio_to_activate", 1.2}};
+  Json file = {{"image_processor_type", "Gemma3ImageProcessor"},
+               {"size", {{"height", 28}, {"width", 28}}},
+               {"do_pan_and_scan", true},
+               {"pan_and_scan_min_crop_size", 20},
+               {"pan_and_scan_max_num_crops", 4},
+               {"pan_and_scan_min_ratio_to_activate", 1.2}};
   auto processor = make_processor(old_style(file));
   ASSERT_TRUE(processor.ok());
   auto wide = (*processor)->process(striped(100, 40)), square = (*processor)->process(striped(40, 40));

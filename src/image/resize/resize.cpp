@@ -35,20 +35,29 @@ double hamming(double x) {
 
 double weight(Filter filter, double x) {
   switch (filter) {
-    case Filter::box: return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
-    case Filter::bilinear: return std::fabs(x) < 1.0 ? 1.0 - std::fabs(x) : 0.0;
-    case Filter::hamming: return hamming(x);
-    case Filter::bicubic: return bicubic(x);
-    default: return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+    case Filter::box:
+      return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+    case Filter::bilinear:
+      return std::fabs(x) < 1.0 ? 1.0 - std::fabs(x) : 0.0;
+    case Filter::hamming:
+      return hamming(x);
+    case Filter::bicubic:
+      return bicubic(x);
+    default:
+      return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
   }
 }
 
 double half_width(Filter filter) {
   switch (filter) {
-    case Filter::box: return 0.5;
-    case Filter::bicubic: return 2.0;
-    case Filter::lanczos: return 3.0;
-    default: return 1.0;
+    case Filter::box:
+      return 0.5;
+    case Filter::bicubic:
+      return 2.0;
+    case Filter::lanczos:
+      return 3.0;
+    default:
+      return 1.0;
   }
 }
 
@@ -164,7 +173,9 @@ Picture resize_nearest(const Picture& picture, Size size, const Box& box) {
     const std::uint8_t* from = picture.row(rows[static_cast<std::size_t>(y)]);
     std::uint8_t* to = out.row(y);
     for (int column : columns) {
-      if (column >= 0) std::copy(from + static_cast<std::ptrdiff_t>(column) * 3, from + static_cast<std::ptrdiff_t>(column) * 3 + 3, to);
+      if (column >= 0)
+        std::copy(from + static_cast<std::ptrdiff_t>(column) * 3, from + static_cast<std::ptrdiff_t>(column) * 3 + 3,
+                  to);
       to += 3;
     }
   }
@@ -184,7 +195,8 @@ Picture resize(const Picture& picture, Size size, Filter filter, std::optional<B
   if (whole_width) return resize_columns(picture, rows, 0);
   Axis columns = make_axis(picture.width, box.left, box.right, size.width, filter);
   if (whole_height) return resize_rows(picture, columns, 0, picture.height);
-  if (columns_first(picture.size(), size)) return resize_rows(resize_columns(picture, rows, 0), columns, 0, size.height);
+  if (columns_first(picture.size(), size))
+    return resize_rows(resize_columns(picture, rows, 0), columns, 0, size.height);
   int first = rows.taps.front().first, last = rows.taps.back().first + rows.taps.back().count;
   return resize_columns(resize_rows(picture, columns, first, last - first), rows, first);
 }

@@ -13,7 +13,8 @@ namespace {
 
 Picture drawn(int width, int height) {
   Picture picture(width, height);
-  for (std::uint64_t i = 0; i < picture.rgb.size(); ++i) picture.rgb[i] = static_cast<std::uint8_t>((i * 2'654'435'761ULL % (1ULL << 32)) >> 24);
+  for (std::uint64_t i = 0; i < picture.rgb.size(); ++i)
+    picture.rgb[i] = static_cast<std::uint8_t>((i * 2'654'435'761ULL % (1ULL << 32)) >> 24);
   return picture;
 }
 
@@ -23,8 +24,10 @@ TEST(Resize, EqualsPillowWithEveryFilter) {
   for (const Json& wanted : vectors) {
     std::optional<Box> box;
     if (wanted.contains("box")) box = Box{wanted["box"][0], wanted["box"][1], wanted["box"][2], wanted["box"][3]};
-    Picture resized = resize(drawn(wanted["from"][0], wanted["from"][1]), {wanted["to"][1], wanted["to"][0]}, static_cast<Filter>(wanted["filter"].get<int>()), box);
-    EXPECT_EQ(espalier::testing::Sha256::hex(std::as_bytes(std::span(resized.rgb))).substr(0, 16), wanted["sha256"]) << wanted;
+    Picture resized = resize(drawn(wanted["from"][0], wanted["from"][1]), {wanted["to"][1], wanted["to"][0]},
+                             static_cast<Filter>(wanted["filter"].get<int>()), box);
+    EXPECT_EQ(espalier::testing::Sha256::hex(std::as_bytes(std::span(resized.rgb))).substr(0, 16), wanted["sha256"])
+        << wanted;
   }
 }
 
