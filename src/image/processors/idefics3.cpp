@@ -62,7 +62,7 @@ class Idefics3Processor : public Processor {
 
   CommonSettings common_;
   ByteTable table_;
-  int longest_ = 4 * 364, tile_ = 364, tokens_ = 169;
+  int tile_ = 364, tokens_ = 169;
   bool split_ = true;
   SizeRule size_;
   std::string mark_, whole_;
