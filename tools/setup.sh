@@ -19,6 +19,7 @@ build_packages=(
   libxxhash-dev                                                # checksums of the prefix cache's files
   libzmq3-dev                                                  # cache events, for routers of fleets
   libyaml-cpp-dev                                              # configuration files
+  libjpeg62-turbo-dev libpng-dev libwebp-dev libgif-dev        # pictures (giflib: maintained, and reads row by row within limits)
   libedit-dev                                                  # line editing in `espalier run`: as readline, without GPL
   libgtest-dev libgmock-dev                                    # tests
   python3 python3-pip python3-venv ca-certificates             # fetching the default model; end-to-end tests

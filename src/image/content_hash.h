@@ -1,0 +1,26 @@
+// content_hash.h: what stands for a picture in the prefix cache's key: equal pixels made ready alike have the same.
+//
+// 128 bits (XXH3) of the decoded pixels, both sizes and a number for how they were made ready. It tells pictures apart;
+// it does not defend against somebody who constructs two pictures with one hash.
+// Threads: pure functions. Fails: never.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "image/picture.h"
+
+namespace espalier::image {
+
+// 128 bits.
+struct ContentHash {
+  std::uint64_t low = 0, high = 0;
+  bool operator==(const ContentHash&) const = default;
+};
+
+// `preparation`: Processor::fingerprint().
+ContentHash content_hash(const Picture& picture, std::uint64_t preparation);
+// Of a film: its pictures in their order.
+ContentHash content_hash(std::span<const Picture> pictures, std::uint64_t preparation);
+
+}  // namespace espalier::image

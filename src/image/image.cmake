@@ -1,0 +1,28 @@
+# Decoders of pictures. Each library is optional: without it pictures of its format are refused with a sentence.
+find_package(JPEG)
+if(JPEG_FOUND)
+  target_compile_definitions(espalier_image PRIVATE ESPALIER_JPEG)
+  target_link_libraries(espalier_image PRIVATE JPEG::JPEG)
+endif()
+find_package(PNG)
+if(PNG_FOUND)
+  target_compile_definitions(espalier_image PRIVATE ESPALIER_PNG)
+  target_link_libraries(espalier_image PRIVATE PNG::PNG)
+endif()
+find_path(WEBP_INCLUDE webp/demux.h)
+find_library(WEBP_LIBRARY webp)
+find_library(WEBP_DEMUX_LIBRARY webpdemux)
+if(WEBP_INCLUDE AND WEBP_LIBRARY AND WEBP_DEMUX_LIBRARY)
+  target_compile_definitions(espalier_image PRIVATE ESPALIER_WEBP)
+  target_include_directories(espalier_image SYSTEM PRIVATE ${WEBP_INCLUDE})
+  target_link_libraries(espalier_image PRIVATE ${WEBP_DEMUX_LIBRARY} ${WEBP_LIBRARY})
+endif()
+find_package(GIF 5)  # giflib: maintained, reads row by row and so within limits; stb's reader takes a whole animation at once
+if(GIF_FOUND)
+  target_compile_definitions(espalier_image PRIVATE ESPALIER_GIF)
+  target_include_directories(espalier_image SYSTEM PRIVATE ${GIF_INCLUDE_DIRS})
+  target_link_libraries(espalier_image PRIVATE ${GIF_LIBRARIES})
+endif()
+
+# Products and sums are rounded one by one, as in the reference, also where the processor could fuse them.
+target_compile_options(espalier_image PRIVATE -ffp-contract=off)

@@ -1,0 +1,127 @@
+#include "image/processors/frame_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace espalier::image {
+
+namespace {
+
+std::vector<double> evenly_spaced(double first, double last, int count) {
+  std::vector<double> values;
+  double step = count > 1 ? (last - first) / (count - 1) : 0;
+  for (int i = 0; i < count; ++i) values.push_back(i * step + first);
+  if (count > 1) values.back() = last;
+  return values;
+}
+
+Error too_short(int wanted, int total) {
+  return bad_request(fmt::format("the film has {} frames, but {} are to be taken: send more frames", total, wanted));
+}
+
+// torch.arange(first, total, total / count) in single precision, cut to integers.
+std::vector<int> stepped(double first, int total, int count) {
+  double step = static_cast<double>(total) / count;
+  std::vector<int> frames;
+  auto values = static_cast<int>(std::ceil((total - first) / step));
+  for (int i = 0; i < values; ++i)
+    frames.push_back(std::min(static_cast<int>(static_cast<float>(first + step * i)), total - 1));
+  return frames;
+}
+
+// Each once, in their order; the last twice where they are odd in number.
+std::vector<int> even_and_unique(const std::vector<int>& frames) {
+  std::vector<int> unique;
+  for (int frame : frames) {
+    if (std::find(unique.begin(), unique.end(), frame) == unique.end()) unique.push_back(frame);
+  }
+  if (unique.size() % 2 != 0) unique.push_back(unique.back());
+  return unique;
+}
+
+}  // namespace
+
+std::vector<int> spread(double first, double last, int count) {
+  std::vector<int> frames;
+  for (double value : evenly_spaced(first, last, count)) frames.push_back(static_cast<int>(std::floor(value)));
+  return frames;
+}
+
+std::vector<int> spread_rounded(double first, double last, int count) {
+  std::vector<int> frames;
+  for (double value : evenly_spaced(first, last, count)) frames.push_back(static_cast<int>(std::nearbyint(value)));
+  return frames;
+}
+
+std::vector<int> all_frames(int total) {
+  std::vector<int> frames(static_cast<std::size_t>(std::max(total, 0)));
+  std::iota(frames.begin(), frames.end(), 0);
+  return frames;
+}
+
+Result<std::vector<int>> evenly(int total, int count) {
+  if (count > total) return too_short(count, total);
+  std::vector<int> frames;
+  for (std::int64_t i = 0; i < count; ++i) frames.push_back(static_cast<int>(i * total / count));
+  return frames;
+}
+
+Result<std::vector<int>> choose_qwen2_vl(FilmFrames film, double wanted, int least, int most, int together) {
+  most = std::min(most, film.total) / together * together;
+  double count = film.total / film.per_second * wanted;
+  count = std::min(
+      {std::max(count, static_cast<double>(least)), static_cast<double>(most), static_cast<double>(film.total)});
+  int frames = static_cast<int>(std::floor(count / together)) * together;
+  if (frames < 1) return too_short(together, film.total);
+  return stepped(0, film.total, frames);
+}
+
+std::vector<int> choose_qwen3_vl(FilmFrames film, double wanted, int least, int most) {
+  int count = static_cast<int>(film.total / film.per_second * wanted);
+  count = std::min({std::max(count, least), most, film.total});
+  return spread_rounded(0, film.total - 1, count);
+}
+
+std::vector<int> choose_glm4v(FilmFrames film, double wanted, double longest_seconds) {
+  int last = film.total - 1;
+  double seconds = std::nearbyint(last / film.per_second) + 1;
+  std::vector<int> frames;
+  if (seconds <= longest_seconds) {
+    int count = std::max(static_cast<int>(std::floor(seconds * wanted)), 1);
+    for (int i = 0; i < count; ++i)
+      frames.push_back(std::min(last, static_cast<int>(std::ceil(i * film.per_second / wanted))));
+  } else if (int count = static_cast<int>(longest_seconds * wanted); count >= film.total) {
+    frames = all_frames(film.total);
+  } else {
+    for (double at : evenly_spaced(0, seconds, count))
+      frames.push_back(std::min(last, static_cast<int>(std::ceil(at * film.per_second))));
+  }
+  return even_and_unique(frames);
+}
+
+std::vector<int> choose_smolvlm(FilmFrames film, double wanted, int most) {
+  double seconds = film.total / film.per_second;
+  int count = std::max(std::min(static_cast<int>(std::nearbyint(wanted * seconds)), most), 1);
+  int first = 0, last = film.total - 1;
+  if (seconds - 2 > most * wanted) {
+    first = static_cast<int>(film.per_second);
+    last = std::min(static_cast<int>(film.total - film.per_second), film.total - 1);
+  }
+  if (first >= last) {
+    first = 0;
+    last = film.total - 1;
+  }
+  std::vector<int> frames = spread(first, last, count);
+  frames.erase(std::unique(frames.begin(), frames.end()), frames.end());
+  return frames;
+}
+
+Result<std::vector<int>> choose_internvl(int total, int count) {
+  if (count > total) return too_short(count, total);
+  return stepped(static_cast<double>(total) / count / 2, total, count);
+}
+
+}  // namespace espalier::image

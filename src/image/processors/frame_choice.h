@@ -1,0 +1,42 @@
+// frame_choice.h: which frames of a film a family looks at.
+//
+// Units:   frames from 0, frames per second. Threads: pure functions.
+// Fails:   bad_request: more frames are wanted than the film has.
+// Source:  sample_frames() of transformers' video processors; numpy's and torch's arithmetic of evenly spaced numbers.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "espalier/error.h"
+
+namespace espalier::image {
+
+// A film, and what is wanted of it.
+struct FilmFrames {
+  int total = 0;
+  double per_second = 24;  // of the film
+};
+
+// numpy.linspace(first, last, count), rounded down.
+std::vector<int> spread(double first, double last, int count);
+// The same, rounded to the nearest (half to even).
+std::vector<int> spread_rounded(double first, double last, int count);
+// Every frame.
+std::vector<int> all_frames(int total);
+
+// `count` frames evenly, from the first: the default of video processors.
+Result<std::vector<int>> evenly(int total, int count);
+
+// Qwen2-VL: `wanted` per second, at least and at most, in multiples of `together`.
+Result<std::vector<int>> choose_qwen2_vl(FilmFrames film, double wanted, int least, int most, int together);
+// Qwen3-VL: the same, spread from the first to the last.
+std::vector<int> choose_qwen3_vl(FilmFrames film, double wanted, int least, int most);
+// GLM-4.1V: `wanted` per second up to so many seconds; an even number.
+std::vector<int> choose_glm4v(FilmFrames film, double wanted, double longest_seconds);
+// SmolVLM: `wanted` per second, at most `most`, long films without their first and last second.
+std::vector<int> choose_smolvlm(FilmFrames film, double wanted, int most);
+// InternVL: `count` frames evenly, each from the middle of its part.
+Result<std::vector<int>> choose_internvl(int total, int count);
+
+}  // namespace espalier::image

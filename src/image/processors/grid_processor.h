@@ -1,0 +1,69 @@
+// grid_processor.h: towers of native resolution: a picture is brought to a size near its own, and cut into patches.
+//
+// A family is a GridPlan; what families do differently in words of its own is a subclass.
+// Threads: const calls from any thread. Fails: as processor.h says.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "image/processors/geometry.h"
+#include "image/processors/pixels.h"
+#include "image/processors/processor.h"
+
+namespace espalier::image {
+
+// Where the content ends in what the tower reads; the rest is black.
+struct FittedSize {
+  Size content, whole;
+};
+
+// What a family does.
+struct GridPlan {
+  CommonSettings common;
+  PatchForm form;
+  int merge = 2;                         // patches along a side that become one token
+  int together = 2;                      // pictures in time that one patch spans
+  bool square_rows = false;              // shape [patches, 3, side, side]
+  std::int64_t lowest = 1, highest = 1;  // of pixels
+  std::function<Result<FittedSize>(Size picture, int frames)> fit;
+};
+
+// Films of a family: their own numbers, and how frames are chosen.
+struct FilmPlan {
+  GridPlan grid;
+  std::function<Result<std::vector<int>>(int frames, double per_second)> choose;
+};
+
+// A processor that follows a plan.
+class GridProcessor : public Processor {
+ public:
+  GridProcessor(GridPlan plan, std::string image_token);
+  void set_films(FilmPlan plan) { films_ = std::make_unique<FilmPlan>(std::move(plan)); }
+
+  Result<PixelBlock> process(const Picture& picture) const override;
+  Placeholders placeholders(const PixelBlock& block) const override;
+  Result<std::vector<int>> choose_frames(int frames, double per_second) const override;
+  Result<PixelBlock> process_film(std::span<const Picture> pictures) const override;
+  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double> seconds) const override;
+
+ protected:
+  int tokens_of(const PixelBlock& block) const;
+  const GridPlan& plan() const { return plan_; }
+
+ private:
+  GridPlan plan_;
+  std::unique_ptr<FilmPlan> films_;
+};
+
+// Reads what these families have in common; `fit` stays empty.
+GridPlan read_grid_plan(Settings& settings, GridPlan defaults);
+
+// A fit without black edges.
+inline Result<FittedSize> fitted(Result<Size> size) {
+  if (!size.ok()) return std::move(size).error();
+  return FittedSize{*size, *size};
+}
+
+}  // namespace espalier::image
