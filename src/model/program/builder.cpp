@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "model/fields/fields.h"
+#include "model/tower_spec.h"
 
 namespace espalier {
 namespace {
@@ -156,6 +158,9 @@ std::vector<TableId> Builder::table_parts(const std::string& stem, std::int64_t 
 // --- what is kept ---
 
 FieldId Builder::field(TokenField field) {
+  if (layers_share_fields_)
+    if (const auto known = std::ranges::find(program_.keeps.per_token, field); known != program_.keeps.per_token.end())
+      return static_cast<FieldId>(known - program_.keeps.per_token.begin());
   program_.keeps.per_token.push_back(field);
   return static_cast<FieldId>(program_.keeps.per_token.size()) - 1;
 }
@@ -302,6 +307,7 @@ void Builder::emit_all() {
   for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_) {
     x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
     read_tensors_of(-1);
+    if (layer_ < spec_.deep_inputs) emit(TakeGivenOp{layer_ + 1, x, TakeGivenOp::How::add});
   }
   layer_ = -1;
   if (spec_.leave) x = spec_.leave(*this, x);
@@ -315,12 +321,33 @@ void Builder::emit_all() {
   keep_wanted_rows();
 }
 
+Result<Program> Builder::build(const TowerSpec& spec, const Weights* weights) {
+  Builder builder(spec.body, weights);
+  builder.layers_share_fields_ = true;
+  builder.emit_tower(spec);
+  return builder.finish();
+}
+
+void Builder::emit_tower(const TowerSpec& tower) {
+  Rows x = tower.enter(*this);
+  for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_) {
+    x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
+    read_tensors_of(-1);
+    const int layer = std::exchange(layer_, -1);
+    if (tower.behind) tower.behind(*this, layer, x);
+    layer_ = layer;
+  }
+  layer_ = -1;
+  tower.leave(*this, x);
+}
+
 Rows Builder::embed() {
   Rows x = buffer(embedding_width());
   const int tokens = spec_.embedded > 0 ? spec_.embedded : spec_.vocabulary;
   emit(LookUpOp{.table = table(name("token_embd") + ".weight", {tokens, embedding_width()}),
                 .out = x,
                 .scale = spec_.embedding_scale});
+  if (spec_.takes_given) emit(TakeGivenOp{0, x, TakeGivenOp::How::replace});
   if (x.width != spec_.hidden) x = matmul(x, {matrix("project_in", spec_.hidden, x.width)});
   if (spec_.positions > 0)
     emit(LookUpOp{.table = table(name("position_embd") + ".weight", {spec_.positions, spec_.hidden}),
