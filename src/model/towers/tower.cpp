@@ -81,6 +81,7 @@ Result<> Tower::begin(std::span<const Picture> pictures) {
   Impl& t = *impl_;
   t.pass.reset();
   t.batch.reset();
+  if (pictures.empty()) return success();
   for (const Picture& picture : pictures) ESP_CHECK(t.check(picture));
   TowerLayout layout = t.spec.layout(pictures);
   const int rows = TowerBatch::rows_of(layout);
@@ -107,6 +108,7 @@ bool Tower::advance(int stages) {
 
 std::vector<PictureFeatures> Tower::take() {
   impl_->pass.reset();
+  if (!impl_->batch) return {};
   auto features = impl_->batch->features();
   impl_->batch.reset();
   return features;
