@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "model/fields/fields.h"
-#include "model/tower_spec.h"
 
 namespace espalier {
 namespace {
@@ -319,26 +317,6 @@ void Builder::emit_all() {
   if (spec_.draft && spec_.drafts) draft(hidden, output);
   emit(head(output, x));
   keep_wanted_rows();
-}
-
-Result<Program> Builder::build(const TowerSpec& spec, const Weights* weights) {
-  Builder builder(spec.body, weights);
-  builder.layers_share_fields_ = true;
-  builder.emit_tower(spec);
-  return builder.finish();
-}
-
-void Builder::emit_tower(const TowerSpec& tower) {
-  Rows x = tower.enter(*this);
-  for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_) {
-    x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
-    read_tensors_of(-1);
-    const int layer = std::exchange(layer_, -1);
-    if (tower.behind) tower.behind(*this, layer, x);
-    layer_ = layer;
-  }
-  layer_ = -1;
-  tower.leave(*this, x);
 }
 
 Rows Builder::embed() {

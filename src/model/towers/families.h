@@ -5,6 +5,7 @@
 
 namespace espalier {
 
+TowerSpec cohere2_vision_tower(const TowerFields& f);
 TowerSpec gemma3_tower(const TowerFields& f);
 TowerSpec idefics3_tower(const TowerFields& f);
 TowerSpec internvl_tower(const TowerFields& f);

@@ -10,6 +10,7 @@ namespace espalier {
 namespace {
 
 constexpr TowerFamily kFamilies[] = {
+    {"cohere2_vision", cohere2_vision_tower},
     {"gemma3", gemma3_tower},        {"smolvlm|idefics3", idefics3_tower},
     {"internvl", internvl_tower},    {"lighton_ocr", lighton_ocr_tower},
     {"llava", llava_tower},          {"llava_next|llava_onevision", llava_next_tower},
