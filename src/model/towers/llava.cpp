@@ -33,6 +33,9 @@ TowerSpec llava_tower(const TowerFields& f) {
     defaults.patch = 32;
   }
   const VisionNumbers n = vision_numbers(f.vision, defaults);
+  if (clip && f.top.word_or({"vision_feature_select_strategy"}, "default") == "full")
+    f.top.refuse({"vision_feature_select_strategy"},
+                 "vision_feature_select_strategy is \"full\" with a class token, which is not supported here");
   TowerSpec spec = tower_of(f, n, NormOp::Kind::layer);
   spec.planes = n.channels;
   spec.patch = n.patch;

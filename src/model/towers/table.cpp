@@ -11,11 +11,16 @@ namespace {
 
 constexpr TowerFamily kFamilies[] = {
     {"cohere2_vision", cohere2_vision_tower},
-    {"gemma3", gemma3_tower},        {"smolvlm|idefics3", idefics3_tower},
-    {"internvl", internvl_tower},    {"lighton_ocr", lighton_ocr_tower},
-    {"llava", llava_tower},          {"llava_next|llava_onevision", llava_next_tower},
-    {"mistral3", mistral3_tower},    {"qwen2_vl", qwen2_vl_tower},
-    {"qwen2_5_vl", qwen25_vl_tower}, {"qwen3_vl|qwen3_vl_moe|qwen3_5|qwen3_5_moe", qwen3_vl_tower},
+    {"gemma3", gemma3_tower},
+    {"smolvlm|idefics3", idefics3_tower},
+    {"internvl", internvl_tower},
+    {"lighton_ocr", lighton_ocr_tower},
+    {"llava", llava_tower},
+    {"llava_next|llava_onevision", llava_next_tower},
+    {"mistral3", mistral3_tower},
+    {"qwen2_vl", qwen2_vl_tower},
+    {"qwen2_5_vl", qwen25_vl_tower},
+    {"qwen3_vl|qwen3_vl_moe|qwen3_5|qwen3_5_moe", qwen3_vl_tower},
 };
 
 bool has_name(std::string_view names, std::string_view name) {

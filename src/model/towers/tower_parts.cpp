@@ -40,11 +40,18 @@ VisionNumbers vision_numbers(const Fields& f, const VisionDefaults& d) {
   n.activation = activation_of(f, d.activation);
   n.eps = static_cast<float>(
       f.number_or({"layer_norm_eps|rms_norm_eps|norm_eps"}, d.eps, {.low = 0, .high = 1, .above_low = true}));
-  if (n.hidden % n.heads != 0 || n.head_dim() > ConfigLimits::value_dim) {
-    f.refuse({"num_attention_heads|num_heads"},
-             fmt::format("{} heads must divide the tower's width, which is {}, and have at most {} values each",
-                         n.heads, n.hidden, ConfigLimits::value_dim));
-    n.heads = n.hidden = 1;
+  if (n.side() < 1) {
+    f.refuse({"image_size"}, fmt::format("image_size is {}, less than a patch, which is {}", n.image, n.patch));
+    n.image = n.patch;
+  }
+  if (n.hidden % n.heads != 0 || n.head_dim() % 4 != 0 || n.head_dim() > ConfigLimits::value_dim) {
+    f.refuse(
+        {"num_attention_heads|num_heads"},
+        fmt::format(
+            "{} heads must divide the tower's width, which is {}, and have a multiple of 4 values each, at most {}",
+            n.heads, n.hidden, ConfigLimits::value_dim));
+    n.heads = 1;
+    n.hidden = 4;
   }
   if (std::int64_t{n.channels} * n.frames * n.patch * n.patch > ConfigLimits::inner) {
     f.refuse({"patch_size"}, fmt::format("a patch of {} x {} has too many values", n.patch, n.patch));
