@@ -160,8 +160,9 @@ QueryRow AttentionPlan::query_row(const AttentionSequence& sequence, int row) co
   const std::int64_t position = sequence.first_position + row;
   const std::int32_t last =
       sequence.last.empty() ? static_cast<std::int32_t>(position) : sequence.last[static_cast<std::size_t>(row)];
-  return {sequence.row_begin + row, static_cast<std::int32_t>(position),
-          static_cast<std::int32_t>(shape_.visible.first(position)), last};
+  auto first = static_cast<std::int32_t>(shape_.visible.first(position));
+  if (!sequence.from.empty()) first = std::min(first, sequence.from[static_cast<std::size_t>(row)]);
+  return {sequence.row_begin + row, static_cast<std::int32_t>(position), first, last};
 }
 
 void AttentionPlan::add_group(const SharedBlocks& group) {

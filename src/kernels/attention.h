@@ -44,6 +44,8 @@ struct AttentionSequence {
   std::span<const KvRun> runs;  // cover positions 0 .. first_position + rows - 1, and those of `last`
   // [rows] or empty: the last position that each row sees, where it is not its own (an image's rows see to its end).
   std::span<const std::int32_t> last = {};
+  // [rows] or empty: a position from which on each row sees whatever the rule of visibility says (an image's first one).
+  std::span<const std::int32_t> from = {};
 };
 
 // Sequences with the same slots from position 0 to the end of block_end, in the tree of such groups.

@@ -5,6 +5,7 @@
 // the rows of this batch. Layers that are read through a window may lie in slots of their own (KvView::in_window_slots).
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "espalier/types.h"
@@ -18,6 +19,9 @@ struct StateMark {
   int rows;
   float* out;
 };
+
+// Where a token stands in time, height and width, of a picture or a video; of text all three are the same.
+using AxisPositions = std::array<std::int32_t, 3>;
 
 // One sequence's rows of a batch.
 struct BatchSequence {
@@ -35,6 +39,29 @@ struct BatchSequence {
   // Where they lie in the window slots. Before the first position that the first row sees through a window, runs need
   // only cover positions: what their slots hold may be anything.
   std::span<const KvRun> window_runs = {};
+  // [rows] or empty: the positions by which angles of several axes turn (RopeSpec::axes). Where it is empty a row's own
+  // position + axis_shift counts on every axis.
+  std::span<const AxisPositions> axes = {};
+  std::int64_t axis_shift = 0;
+  // [rows] or both empty: the first and the last position of the span in which each row's tokens see one another both ways
+  // (a picture); a row of no span has its own position. A span is never cut between batches.
+  std::span<const std::int32_t> span_first = {}, span_last = {};
+};
+
+// Rows of tables that are added up for each row of the batch, `count` of them.
+struct RowBlend {
+  int count = 0;
+  std::span<const std::int32_t> rows;  // [rows of the batch][count], of the table
+  std::span<const float> weights;      // as many
+};
+
+// What a tower's batch has beside rows (tower.h); all of it is numbered, and operations say which they read.
+struct PictureRows {
+  std::span<const RowBlend> blends;
+  // For GatherRowsOp: the rows that make one, -1 for zeros.
+  std::span<const std::span<const std::int32_t>> maps;
+  std::span<const BatchSequence> windows;  // rows that see one another in some layers, in row order
+  std::span<float* const> outputs;         // where GiveOp puts its rows, one behind the other
 };
 
 // Rows of several sequences, computed in one walk through the model.
@@ -45,6 +72,11 @@ struct Batch {
   std::span<const int> logit_rows;           // rows whose logits are wanted, ascending
   LogitReader* reader = nullptr;             // of some of these, or null
   std::span<const Slot> window_slots = {};   // [rows], of layers in window slots; empty where there are none
+  // Of each input that the caller brings: where a row's floats are, null for rows that have none. Empty: no row has any.
+  // A decoder's input 0 stands for embeddings, 1 .. for what is added behind layers 0 .. (ModelSpec::deep_inputs); a
+  // tower's input 0 is its patches.
+  std::span<const std::span<const float* const>> given = {};
+  const PictureRows* pictures = nullptr;  // of towers
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 

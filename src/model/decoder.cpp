@@ -1,8 +1,6 @@
 #include "model/decoder.h"
 
-#include <map>
-
-#include "model/cpu/lower.h"
+#include "model/cpu/load_needs.h"
 #include "model/program/builder.h"
 
 namespace espalier {
@@ -64,55 +62,15 @@ struct Decoder::Impl {
   Running running;
   std::unique_ptr<DraftProgram> draft;  // null: the program has no layer that drafts
   std::shared_ptr<PanelFile> overflow;
-  bool all_overflow = false;
 
   Impl(Program p, const DecoderOptions& o, ComputeTeam& team)
       : options(o), program(std::move(p)), loaded{{cpu_kernels(), team, o.activations}, {}, {}, {}} {}
 
   Result<> load(const Weights& weights, const Progress& progress) {
-    ESP_CHECK(load_matrices(weights, progress));
-    for (const TableNeed& need : program.needs.tables) {
-      ESP_TRY(const Tensor* table, weights.get(need.tensor, need.shape));
-      loaded.tables.push_back(table);
-    }
-    for (const RopeSpec& rope : program.ropes) loaded.ropes.emplace_back(rope);
+    ESP_TRY(overflow, load_needs(program, weights, loaded, progress));
     ESP_CHECK(running.lower(program, loaded, options.max_rows));
     if (program.draft_ops.empty()) return success();
     ESP_TRY(draft, DraftProgram::make(program, loaded, options.max_rows));
-    return success();
-  }
-
-  // The file for what does not fit into memory, and from which matrices on it is used.
-  Result<> place_matrices(const Weights& weights) {
-    if (!weights.overflow()) return success();
-    std::uint64_t seldom = 0, often = 0;
-    for (const MatrixNeed& need : program.needs.matrices)
-      (need.seldom ? seldom : often) += Linear::room_needed(need, weights);
-    if (seldom + often <= weights.overflow()->memory) return success();
-    all_overflow = often > weights.overflow()->memory;
-    const std::uint64_t bytes = all_overflow ? seldom + often : seldom;
-    if (bytes == 0) return success();
-    ESP_TRY(overflow, PanelFile::create(weights.overflow()->folder, bytes));
-    return success();
-  }
-
-  // A file's pages may go once the last matrix of a tensor is packed.
-  Result<> load_matrices(const Weights& weights, const Progress& progress) {
-    const std::vector<MatrixNeed>& needs = program.needs.matrices;
-    std::map<std::string_view, int> uses;
-    for (const MatrixNeed& need : needs)
-      for (const MatrixPart& part : need.parts) ++uses[part.tensor];
-    loaded.matrices.reserve(needs.size());
-    ESP_CHECK(place_matrices(weights));
-    for (const MatrixNeed& need : needs) {
-      if (progress) progress(static_cast<int>(loaded.matrices.size()), static_cast<int>(needs.size()));
-      ESP_TRY(Linear linear,
-              Linear::load(need, weights, loaded.with.team, need.seldom || all_overflow ? overflow.get() : nullptr));
-      loaded.matrices.push_back(std::move(linear));
-      for (const MatrixPart& part : need.parts)
-        if (--uses[part.tensor] == 0) weights.forget(*weights.find(part.tensor));
-    }
-    if (progress) progress(static_cast<int>(needs.size()), static_cast<int>(needs.size()));
     return success();
   }
 };

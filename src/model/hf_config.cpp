@@ -8,6 +8,7 @@
 #include "base/json_fields.h"
 #include "model/arch/table.h"
 #include "model/fields/rope.h"
+#include "model/fields/text_fields.h"
 #include "model/fields/unread.h"
 #include "tensor/file/open_file.h"
 
@@ -19,21 +20,6 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
 
 // --- which architecture ---
-
-// The text model's fields of a vision-language model stand in an object of their own; what they lack is at the top.
-Json text_fields(const Json& root) {
-  Json all = root;
-  for (const char* nested : {"text_config", "llm_config", "language_config"}) {
-    const Json* text = find_field(root, nested);
-    if (text == nullptr || !text->is_object()) continue;
-    all.erase(nested);
-    for (const auto& [name, value] : text->items())
-      if (!value.is_null() || !all.contains(name)) all[name] = value;
-    if (const Json* classes = find_field(root, "architectures")) all["architectures"] = *classes;
-    break;
-  }
-  return all;
-}
 
 struct Named {
   const Architecture* architecture;
@@ -129,6 +115,13 @@ Result<> read_labels(const Json& root, ModelConfig& config) {
   return success();
 }
 
+// What a tower gives goes into the text model in place of embeddings, and behind some of its first layers.
+void take_pictures(const Fields& vision, ModelSpec& spec) {
+  spec.takes_given = true;
+  spec.deep_inputs =
+      static_cast<int>(std::min(vision.integers({"deepstack_visual_indexes"}).size(), spec.layers.size()));
+}
+
 Result<ModelConfig> read_fields(const Json& whole, const std::string& file) {
   if (!whole.is_object()) return bad_request(fmt::format("the text must be an object, but is {}", type_name(whole)));
   const Json root = text_fields(whole);
@@ -139,6 +132,8 @@ Result<ModelConfig> read_fields(const Json& whole, const std::string& file) {
   config.head = head_of(named.class_name);
   const Fields fields(root, Naming::hf, "");
   config.spec = named.architecture->declare(fields);
+  if (const Json* vision = find_field(whole, "vision_config"); vision != nullptr && vision->is_object())
+    take_pictures(Fields(*vision, Naming::hf, "vision_config."), config.spec);
   config.context_length = context_length_of(fields, config.spec.longest);
   if (fields.problem()) return *fields.problem();
   config.vocabulary = config.spec.vocabulary;

@@ -122,8 +122,22 @@ TEST(HfConfig, ScalingsAreReadWithTheirParameters) {
   EXPECT_FLOAT_EQ(attention_of(longrope).rope->long_inverse_frequency.at(3), frequency(plain, 3) / 2);
   EXPECT_FLOAT_EQ(attention_of(longrope).rope->magnitude,
                   static_cast<float>(std::sqrt(1 + std::log(4.0) / std::log(128.0))));
-  for (const char* text : {R"({"rope_type":"default"})", R"({"type":"mrope","mrope_section":[2,3,3]})"})
-    EXPECT_EQ(attention_of(scaled(text)).rope, attention_of(plain).rope);
+  EXPECT_EQ(attention_of(scaled(R"({"rope_type":"default"})")).rope, attention_of(plain).rope);
+}
+
+TEST(HfConfig, SectionsSayWhichAxisTurnsAFrequency) {
+  using Axes = std::vector<std::uint8_t>;
+  const auto plain = read(plain_llama());
+  const auto axes = [&](const char* text) {
+    const auto config = read(with("rope_scaling", Json::parse(text)));
+    EXPECT_EQ(attention_of(config).rope->inverse_frequency, attention_of(plain).rope->inverse_frequency);
+    return attention_of(config).rope->axes;
+  };
+  EXPECT_EQ(axes(R"({"type":"mrope","mrope_section":[2,3,3]})"), (Axes{0, 0, 1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(axes(R"({"type":"mrope","mrope_section":[4,2,2],"mrope_interleaved":true})"),
+            (Axes{0, 1, 2, 0, 1, 2, 0, 0}));
+  EXPECT_THAT(refusal(with("rope_scaling", Json::parse(R"({"type":"mrope","mrope_section":[2,3,4]})"))),
+              HasSubstr("mrope_section must have at least three sections that add up to 8"));
 }
 
 TEST(HfConfig, BadScalingsAreRefusedByName) {

@@ -82,6 +82,10 @@ struct ModelSpec {
   Block enter = {}, leave = {};     // behind the embedding, before the last norm; for several residual streams
   std::optional<DraftLayer> draft;  // that checkpoints of the family may bring
   bool drafts = false;              // it is wanted
+  // Rows whose embeddings the caller may bring (pictures; Batch::given), and behind how many of the first layers something
+  // it brings is added.
+  bool takes_given = false;
+  int deep_inputs = 0;
 };
 
 }  // namespace espalier

@@ -9,6 +9,7 @@
 #include "model/cpu/stages/choose_stage.h"
 #include "model/cpu/stages/compress_stage.h"
 #include "model/cpu/stages/experts_stage.h"
+#include "model/cpu/stages/gather_stage.h"
 #include "model/cpu/stages/load_before_stage.h"
 #include "model/cpu/stages/ngram_stage.h"
 #include "model/cpu/stages/rows_stage.h"
@@ -73,7 +74,7 @@ class Lowering {
       buffers_.push_back(out_.memory.use(static_cast<std::size_t>(program_.buffers[b]) * sizeof(float), spans[b].first,
                                          behind_rows(std::max(spans[b].first, spans[b].second))));
     conversions_.place(out_.memory);
-    logits_ = out_.memory.use(static_cast<std::size_t>(program_.vocabulary) * sizeof(float), 0, ops);
+    logits_ = out_.memory.use(static_cast<std::size_t>(std::max(1, program_.vocabulary)) * sizeof(float), 0, ops);
     scratch_.resize(static_cast<std::size_t>(ops));
     states_.assign(static_cast<std::size_t>(ops), -1);
     for (int i = 0; i < ops; ++i) {
@@ -251,6 +252,8 @@ class Lowering {
     push(std::make_unique<KeepStage>(std::move(live)));
     kept_ = true;
   }
+  void add(const GatherRowsOp& o) { push(std::make_unique<GatherStage>(o, place(o.in), place(o.out))); }
+  void add(const AllRowsOp&) { push(std::make_unique<AllRowsStage>()); }
   void add(const HeadOp& o) {
     out_.head = &push(std::make_unique<HeadStage>(matrix(o.matrix), input(o.in), out_.logits, o));
     announced_.push_back({&matrix(o.matrix), false, true});

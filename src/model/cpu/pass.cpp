@@ -21,12 +21,42 @@ Pass::Pass(const Batch& batch, const KvView& kv, const ComputeWith& with)
       rope_length_[row] = std::max(end, s.rope_length);
     }
   }
+  rows_ = batch.rows();
+  take_axes();
 }
 
-std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots) const {
-  std::vector<AttentionSequence> sequences;
+void Pass::take_axes() {
+  const auto turned = [](const BatchSequence& s) { return !s.axes.empty() || s.axis_shift != 0; };
+  if (std::ranges::none_of(sequences_, turned)) return;
+  axes_.resize(tokens_.size());
   for (const BatchSequence& s : sequences_)
-    sequences.push_back({s.row_begin, s.rows, s.first_position, in_window_slots ? s.window_runs : s.runs});
+    for (int i = 0; i < s.rows; ++i) {
+      AxisPositions& at = axes_[static_cast<std::size_t>(s.row_begin + i)];
+      if (s.axes.empty())
+        at.fill(static_cast<std::int32_t>(std::max<std::int64_t>(0, s.first_position + i + s.axis_shift)));
+      else
+        at = s.axes[static_cast<std::size_t>(i)];
+      positions_end_ = std::max<std::int64_t>(positions_end_, std::int64_t{std::ranges::max(at)} + 1);
+    }
+}
+
+const float* Pass::given(int input, int row) const {
+  const auto of = static_cast<std::size_t>(input);
+  if (of >= batch_.given.size()) return nullptr;
+  if (kept_) row = batch_.logit_rows[static_cast<std::size_t>(row)];
+  return batch_.given[of][static_cast<std::size_t>(row)];
+}
+
+std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots, AttendOp::Around around) const {
+  const bool windows = around == AttendOp::Around::window;
+  std::vector<AttentionSequence> sequences;
+  for (const BatchSequence& s : windows ? batch_.pictures->windows : std::span<const BatchSequence>(sequences_)) {
+    AttentionSequence& added = sequences.emplace_back(
+        AttentionSequence{s.row_begin, s.rows, s.first_position, in_window_slots ? s.window_runs : s.runs});
+    if (around == AttendOp::Around::none) continue;
+    added.last = s.span_last;
+    added.from = s.span_first;
+  }
   return sequences;
 }
 
@@ -45,18 +75,21 @@ std::vector<Slot> Pass::slots_before(FieldId of) const {
   return before;
 }
 
-AttentionPlan& Pass::plan(const AttentionShape& shape, FieldId of) {
+AttentionPlan& Pass::plan(const AttentionShape& shape, FieldId of, AttendOp::Around around) {
   const bool in_windows = in_window_slots(of);
   for (Planned& known : plans_)
-    if (known.shape == shape && known.in_window_slots == in_windows) return known.plan;
-  plans_.push_back({shape, in_windows, AttentionPlan(shape, attention_sequences(in_windows), with_.team.size())});
+    if (known.shape == shape && known.in_window_slots == in_windows && known.around == around) return known.plan;
+  plans_.push_back(
+      {shape, in_windows, around, AttentionPlan(shape, attention_sequences(in_windows, around), with_.team.size())});
   return plans_.back().plan;
 }
 
 IndexPlan& Pass::index_plan(const IndexShape& shape) {
   for (auto& [known, plan] : index_plans_)
     if (known == shape) return plan;
-  return index_plans_.emplace_back(shape, IndexPlan(shape, attention_sequences(false), with_.team.size())).second;
+  return index_plans_
+      .emplace_back(shape, IndexPlan(shape, attention_sequences(false, AttendOp::Around::none), with_.team.size()))
+      .second;
 }
 
 void Pass::set_mask(MaskId id, SelectedPositions& chosen) {
@@ -78,6 +111,7 @@ void Pass::keep_wanted_rows() {
     tokens_[at] = tokens_[from];
     position_[at] = position_[from];
     rope_length_[at] = rope_length_[from];
+    if (has_axes()) axes_[at] = axes_[from];
     if (!kept.empty() && kept.back().runs.data() == sequence->runs.data() &&
         kept.back().first_position + kept.back().rows == position_[at]) {
       ++kept.back().rows;
@@ -86,11 +120,16 @@ void Pass::keep_wanted_rows() {
       kept.back().row_begin = to;
       kept.back().rows = 1;
       kept.back().first_position = position_[at];
+      const auto behind = static_cast<std::size_t>(row - sequence->row_begin);
+      if (!sequence->span_first.empty()) kept.back().span_first = sequence->span_first.subspan(behind);
+      if (!sequence->span_last.empty()) kept.back().span_last = sequence->span_last.subspan(behind);
     }
     ++to;
   }
   for (auto* list : {&position_, &rope_length_}) list->resize(batch_.logit_rows.size());
   tokens_.resize(batch_.logit_rows.size());
+  rows_ = static_cast<int>(tokens_.size());
+  kept_ = true;
   sequences_ = std::move(kept);
   plans_.clear();
   index_plans_.clear();

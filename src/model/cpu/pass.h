@@ -24,7 +24,7 @@ class Pass {
 
   const ComputeWith& with() const { return with_; }
   const Batch& batch() const { return batch_; }
-  int rows() const { return static_cast<int>(tokens_.size()); }
+  int rows() const { return rows_; }
   int kept() const { return static_cast<int>(batch_.logit_rows.size()); }  // rows behind a KeepRowsOp
   std::int64_t positions() const { return positions_end_; }                // one more than the largest
 
@@ -38,7 +38,15 @@ class Pass {
   std::span<const BatchSequence> sequences() const { return sequences_; }
   const KvLayer& field(FieldId id) const { return kv_.layers[static_cast<std::size_t>(id)]; }
 
-  AttentionPlan& plan(const AttentionShape& shape, FieldId of);  // made once for all layers of a shape
+  // Where a row stands on an axis; axes() says whether that may be another place than its position.
+  bool has_axes() const { return !axes_.empty(); }
+  const AxisPositions& axes(int row) const { return axes_[static_cast<std::size_t>(row)]; }
+  // What the caller brings for a row; null: nothing.
+  const float* given(int input, int row) const;
+  const PictureRows& pictures() const { return *batch_.pictures; }
+
+  // Made once for all layers of a shape.
+  AttentionPlan& plan(const AttentionShape& shape, FieldId of, AttendOp::Around around = AttendOp::Around::none);
   IndexPlan& index_plan(const IndexShape& shape);
   // Where the position before each row lies in a field of whole texts; -1: there is none. Before rows were dropped.
   std::vector<Slot> slots_before(FieldId of) const;
@@ -48,6 +56,9 @@ class Pass {
 
   // From now on row i is what row batch().logit_rows[i] was.
   void keep_wanted_rows();
+  // From now on there are so many rows, of which only GatherRowsOp knows what they are; and all of the batch again.
+  void set_rows(int rows) { rows_ = rows; }
+  void all_rows() { rows_ = batch_.rows(); }
 
  private:
   bool in_window_slots(FieldId id) const {
@@ -60,13 +71,18 @@ class Pass {
   std::vector<TokenId> tokens_;
   std::vector<std::int64_t> position_, rope_length_;
   std::vector<BatchSequence> sequences_;
+  std::vector<AxisPositions> axes_;  // empty: all rows stand at their positions
   std::int64_t positions_end_ = 0;
+  int rows_ = 0;
+  bool kept_ = false;
   struct Planned {
     AttentionShape shape;
     bool in_window_slots;
+    AttendOp::Around around;
     AttentionPlan plan;
   };
-  std::vector<AttentionSequence> attention_sequences(bool in_window_slots) const;
+  void take_axes();
+  std::vector<AttentionSequence> attention_sequences(bool in_window_slots, AttendOp::Around around) const;
   std::vector<Planned> plans_;
   std::vector<std::pair<IndexShape, IndexPlan>> index_plans_;
   std::vector<SelectedPositions*> masks_;

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "model/batch.h"
 #include "model/program/rope_spec.h"
 
 namespace espalier {
@@ -39,6 +41,10 @@ class RopeTables {
   // For positions below this one, of texts of these lengths.
   void reserve(std::int64_t positions, std::span<const std::int64_t> lengths);
   const RopeTable& of(std::int64_t length) const;
+  bool has_axes() const { return !spec_.axes.empty(); }
+  // Cosines and sines of each frequency at the position on its axis, in memory of the calling thread until the next call.
+  // Of the short text's table.
+  std::pair<const float*, const float*> by_axes(const AxisPositions& at) const;
 
  private:
   bool is_long(std::int64_t length) const { return spec_.long_after > 0 && length > spec_.long_after; }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
+#include "model/cpu/picture_operations.h"
 #include "model/cpu/stages/route.h"
 #include "tensor/decode.h"
 
@@ -169,15 +171,15 @@ RowFunction make(const RotateOp& o, const RowParts& parts) {
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     const RopeTable& table = tables->of(pass.rope_length(row));
     const std::int64_t position = std::max<std::int64_t>(0, pass.position(row) + o.shift);
-    const float* sines = table.sines(position);
+    const float *cosines = table.cosines(position), *sines = table.sines(position);
+    if (tables->has_axes() && pass.has_axes()) std::tie(cosines, sines) = tables->by_axes(pass.axes(row));
     if (o.back) {
       thread_local std::vector<float> negated;
       negated.resize(static_cast<std::size_t>(table.half()));
       cpu.functions.scale(-1.0f, sines, negated.data(), table.half());
       sines = negated.data();
     }
-    for (int h = 0; h < o.count; ++h)
-      rotate(heads.row(row) + h * o.stride + o.offset, table.cosines(position), sines, table.half());
+    for (int h = 0; h < o.count; ++h) rotate(heads.row(row) + h * o.stride + o.offset, cosines, sines, table.half());
   };
 }
 
@@ -399,6 +401,7 @@ RowFunction make(const O&, const RowParts&) {
 }  // namespace
 
 RowFunction row_function(const Op& op, const RowParts& parts) {
+  if (RowFunction of_pictures = picture_row_function(op, parts)) return of_pictures;
   return std::visit([&](const auto& o) { return make(o, parts); }, op);
 }
 

@@ -177,6 +177,33 @@ std::vector<double> proportional_frequencies(double theta, int head_dim, double 
   return out;
 }
 
+// Which axis of a picture each frequency belongs to: sections one behind the other, time, height, width and again time; or
+// in turns, where height and width have every third as far as their sections reach.
+std::vector<std::uint8_t> axes_of(const Parameters& p, std::size_t frequencies) {
+  const FieldName name{"mrope_section"};
+  const std::vector<std::int64_t> sections = p.own().integers(name, 16);
+  std::vector<std::uint8_t> axes(sections.empty() ? 0 : frequencies, 0);
+  if (sections.empty()) return axes;
+  std::int64_t sum = 0;
+  for (const std::int64_t section : sections) sum += std::clamp<std::int64_t>(section, 0, ConfigLimits::head_dim);
+  if (sections.size() < 3 || sum != static_cast<std::int64_t>(frequencies) || std::ranges::min(sections) < 0) {
+    p.own().refuse(name,
+                   fmt::format("{} must have at least three sections that add up to {}, half the rotated dimensions",
+                               p.own().path(name), frequencies));
+    return {};
+  }
+  if (p.own().flag_or({"mrope_interleaved"}, false)) {
+    for (std::size_t axis : {1, 2})
+      for (std::size_t i = axis; i < std::min(frequencies, static_cast<std::size_t>(3 * sections[axis])); i += 3)
+        axes[i] = static_cast<std::uint8_t>(axis);
+    return axes;
+  }
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < sections.size(); ++i)
+    for (std::int64_t n = 0; n < sections[i]; ++n) axes[at++] = static_cast<std::uint8_t>(i % 3);
+  return axes;
+}
+
 int dims_of(const Fields& f, const Parameters& p, const RopeWish& wish) {
   if (wish.dims > 0) return wish.dims;
   if (f.is_gguf()) return f.count_or({"", "rope.dimension_count"}, wish.head_dim, ConfigLimits::head_dim);
@@ -234,6 +261,7 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish) {
                     p.own().path({"rope_type", "rope.scaling.type"}), in_quotes(kind)));
   }
   for (const double frequency : frequencies) spec.inverse_frequency.push_back(static_cast<float>(frequency));
+  if (!f.is_gguf()) spec.axes = axes_of(p, spec.inverse_frequency.size());
   return spec;
 }
 

@@ -156,6 +156,9 @@ std::vector<TableId> Builder::table_parts(const std::string& stem, std::int64_t 
 // --- what is kept ---
 
 FieldId Builder::field(TokenField field) {
+  if (layers_share_fields_)
+    if (const auto known = std::ranges::find(program_.keeps.per_token, field); known != program_.keeps.per_token.end())
+      return static_cast<FieldId>(known - program_.keeps.per_token.begin());
   program_.keeps.per_token.push_back(field);
   return static_cast<FieldId>(program_.keeps.per_token.size()) - 1;
 }
@@ -302,6 +305,7 @@ void Builder::emit_all() {
   for (layer_ = 0; layer_ < program_.layers && !error_; ++layer_) {
     x = run(spec_.layers[static_cast<std::size_t>(layer_)], x);
     read_tensors_of(-1);
+    if (layer_ < spec_.deep_inputs) emit(TakeGivenOp{layer_ + 1, x, TakeGivenOp::How::add});
   }
   layer_ = -1;
   if (spec_.leave) x = spec_.leave(*this, x);
@@ -321,6 +325,7 @@ Rows Builder::embed() {
   emit(LookUpOp{.table = table(name("token_embd") + ".weight", {tokens, embedding_width()}),
                 .out = x,
                 .scale = spec_.embedding_scale});
+  if (spec_.takes_given) emit(TakeGivenOp{0, x, TakeGivenOp::How::replace});
   if (x.width != spec_.hidden) x = matmul(x, {matrix("project_in", spec_.hidden, x.width)});
   if (spec_.positions > 0)
     emit(LookUpOp{.table = table(name("position_embd") + ".weight", {spec_.positions, spec_.hidden}),

@@ -23,6 +23,8 @@ namespace espalier {
 // Whether later tokens read what the operation writes.
 bool stores(const Op& op);
 
+struct TowerSpec;
+
 // Rows that later layers read again, by a name; the first of a name stays.
 class NamedRows {
  public:
@@ -44,6 +46,9 @@ class Builder {
 
   // The whole model. Fails: bad_file naming the tensor that is missing or has another shape than is needed.
   static Result<Program> build(const ModelSpec& spec, const Weights* weights);
+
+  // A tower with its projector. Its layers share what they keep: each is through before the next one stores.
+  static Result<Program> build(const TowerSpec& spec, const Weights* weights);
 
   int layer() const { return layer_; }
   const ModelSpec& spec() const { return spec_; }
@@ -101,6 +106,7 @@ class Builder {
  private:
   Result<Program> finish();
   void emit_all();
+  void emit_tower(const TowerSpec& tower);
   Rows embed();
   void keep_wanted_rows();
   MatrixId head_matrix();
@@ -122,6 +128,7 @@ class Builder {
   const Weights* weights_;
   Naming naming_;
   int layer_ = -1, tensors_of_ = -1, part_ = 0;
+  bool layers_share_fields_ = false;
   MaskId last_mask_ = -1;
   Program program_;
   std::vector<FieldId> field_of_layer_;

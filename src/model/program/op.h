@@ -218,7 +218,41 @@ struct StreamGatesOp {
   float eps = 0.0f, after_factor = 1.0f, after_eps = 0.0f;
 };
 
+// out = the row's floats of an input that the caller brings (Batch::given). Rows that have none: zeros, what is there
+// stays, nothing is added.
+struct TakeGivenOp {
+  enum class How : std::uint8_t { set, replace, add };
+  int input = 0;
+  Rows out;
+  How how = How::set;
+};
+
+// out += the row's weighted sum of rows of a table: [rows][width of out], in a vector (PictureRows::blends).
+struct BlendRowsOp {
+  VectorId table = -1;
+  int blend = 0;
+  Rows out;
+};
+
+// Hands the row to the caller (PictureRows::outputs).
+struct GiveOp {
+  Rows in;
+  int output = 0;
+};
+
 // --- operations over several rows, or split inside a row ---
+
+// From here on there are as many rows as the map has groups of `count` (PictureRows::maps): out = the rows of a group side
+// by side, or their mean, or their sum with the weights of a blend. Rows that other operations wrote before are lost until AllRowsOp.
+struct GatherRowsOp {
+  Rows in, out;
+  int map = 0, count = 1;
+  bool mean = false;
+  int weights = -1;  // of which blend: one for each entry of the map
+};
+
+// From here on there are all rows of the batch again.
+struct AllRowsOp {};
 
 // out = in * matrix^T (+ bias), or added to out. wide: inputs whose rounding hurts most keep more bits.
 struct MatmulOp {
@@ -274,6 +308,10 @@ struct AttendOp {
   FieldId then = -1;     // the same softmax goes on over this field, from position 0 on, under then_mask
   MaskId then_mask = -1;
   int then_every = 1;  // it has entries only at the last of so many positions
+  // Whom a row sees beside those before it: nobody; its span (BatchSequence::span_first); or instead of all of it the
+  // rows of its window alone (PictureRows::windows).
+  enum class Around : std::uint8_t { none, span, window };
+  Around around = Around::none;
 };
 
 // The `kept` positions of the field of index keys with the best sum over heads of weight * relu(query * key * scale), where
@@ -382,10 +420,11 @@ struct HeadOp {
   float scale = 1.0f, cap = 0.0f;
 };
 
-using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp,
-                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp,
-                        ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp,
-                        ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp,
-                        ScanOp, FadingSumOp, KeepRowsOp, HeadOp>;
+using Op =
+    std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp, StoreOp,
+                 RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp, ClipOp, CutOffOp,
+                 StreamGatesOp, DecayOp, TimeStepOp, TakeGivenOp, BlendRowsOp, GiveOp, GatherRowsOp, AllRowsOp,
+                 MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp,
+                 NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp, KeepRowsOp, HeadOp>;
 
 }  // namespace espalier

@@ -97,6 +97,14 @@ struct Visit {
     read(o.in);
     write(o.out);
   }
+  void operator()(const TakeGivenOp& o) const { write(o.out, o.how != TakeGivenOp::How::set); }
+  void operator()(const BlendRowsOp& o) const { write(o.out, true); }
+  void operator()(const GiveOp& o) const { read(o.in); }
+  void operator()(const GatherRowsOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const AllRowsOp&) const {}
   void operator()(const MatmulOp& o) const {
     read(o.in);
     write(o.out, o.add);

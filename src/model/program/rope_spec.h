@@ -15,6 +15,8 @@ struct RopeSpec {
   std::int64_t long_after = 0;
   std::vector<float> long_inverse_frequency = {};  // as many
   double dynamic_theta = 0, dynamic_factor = 0;    // dynamic NTK
+  // Which axis each frequency's angle is of (0 time, 1 height, 2 width); empty: the token's position. As many.
+  std::vector<std::uint8_t> axes = {};
   int dims() const { return 2 * static_cast<int>(inverse_frequency.size()); }
   bool operator==(const RopeSpec&) const = default;
 };

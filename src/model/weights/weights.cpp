@@ -17,6 +17,9 @@ Shape without_ones(const Shape& shape) {
   return out;
 }
 
+// The towers of newer checkpoints have lost the middle of their names.
+constexpr std::string_view kOldTower = "vision_tower.vision_model.", kTower = "vision_tower.";
+
 }  // namespace
 
 Weights::Weights(const TensorFile& file, Naming naming, const PackedWeights* packed)
@@ -33,7 +36,9 @@ Weights::Weights(const TensorFile& file, Naming naming, const PackedWeights* pac
 const Tensor* Weights::find(std::string_view name) const {
   if (const Tensor* found = file_.find(name)) return found;
   if (naming_ == Naming::gguf) return nullptr;
+  if (name.starts_with(kOldTower)) return find(std::string(kTower).append(name.substr(kOldTower.size())));
   if (!prefix_.empty()) {
+    if (const Tensor* found = file_.find("model." + std::string(name))) return found;
     if (name.starts_with(prefix_)) return file_.find(std::string(instead_).append(name.substr(prefix_.size())));
     return file_.find("language_model." + std::string(name));
   }

@@ -11,6 +11,7 @@ ModelSpec gemma3(const Fields& f) {
   attention.cap = 0;  // of final logits alone, whatever attn_logit_softcapping says
   attention.head_norm = Attention::HeadNorm::each;
   attention.query_norm.one_plus = true;
+  attention.around = AttendOp::Around::span;  // a picture's rows
   const std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
   const int every = std::max(1, f.count_or({"sliding_window_pattern|_sliding_window_pattern"}, 6));
   const bool both = f.at({"rope_parameters"}).has({"sliding_attention"});

@@ -36,6 +36,7 @@ ModelSpec cohere_decoder(const Fields& f, const std::function<Layer(int)>& layer
   spec.norm.kind = NormOp::Kind::layer;
   spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   spec.logit_scale = static_cast<float>(f.number_or({"logit_scale", "logit_scale"}, 0.0625));
+  if (f.has({"vision_config"})) spec.logit_scale = 1;  // the class with a tower has none, whatever its file says
   return spec;
 }
 

@@ -145,6 +145,7 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   AttendOp attend{.field = store(b, p), .queries = p.query, .out = b.buffer(heads * values_dim()), .heads = heads};
   attend.scale = scale != 0.0f ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
   attend.visibility = visibility;
+  attend.around = around;
   if (indexer && (!b.is_gguf() || b.has("indexer.k_norm"))) attend.mask = (*indexer)(b, x, x);
   attend.cap = cap;
   if (sinks && (!b.is_gguf() || b.has("attn_sinks")))

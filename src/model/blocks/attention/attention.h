@@ -49,6 +49,7 @@ struct Attention {
   std::optional<Indexer>
       indexer;         // chooses which of these positions are read; GGUF files: in layers that have its tensors
   bool sinks = false;  // GGUF files: where they have them
+  AttendOp::Around around = AttendOp::Around::none;  // whom rows see beside those before them
   float cap = 0.0f;
   std::vector<float> slopes;  // ALiBi, of each head
 

@@ -34,6 +34,7 @@ AttendStage::AttendStage(const AttendOp& op, const Program& program, Place queri
       then_(op.then),
       mask_(op.mask),
       then_mask_(op.then_mask),
+      around_(op.around),
       shape_(shape_of(op, program, op.field, exact)),
       then_shape_(shape_of(op, program, op.then < 0 ? op.field : op.then, exact)),
       queries_(queries),
@@ -52,7 +53,7 @@ void AttendStage::run(Pass& pass) {
   if (two_parts) {
     rows.states = AttentionPlan::states_at(shape_, states_);
     rows.end_in_states = true;
-    pass.plan(shape_, field_).run(pass.with().cpu, pass.with().team, pass.field(field_), rows);
+    pass.plan(shape_, field_, around_).run(pass.with().cpu, pass.with().team, pass.field(field_), rows);
     rows.selection = pass.mask(then_mask_);
     rows.begin_in_states = true;
     rows.end_in_states = false;
@@ -60,7 +61,9 @@ void AttendStage::run(Pass& pass) {
   rows.converted = converted_;
   rows.sinks = sinks_;
   const FieldId last = two_parts ? then_ : field_;
-  pass.plan(two_parts ? then_shape_ : shape_, last).run(pass.with().cpu, pass.with().team, pass.field(last), rows);
+  const auto around = two_parts ? AttendOp::Around::none : around_;
+  pass.plan(two_parts ? then_shape_ : shape_, last, around)
+      .run(pass.with().cpu, pass.with().team, pass.field(last), rows);
 }
 
 }  // namespace espalier

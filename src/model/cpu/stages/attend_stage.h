@@ -23,6 +23,7 @@ class AttendStage final : public Stage {
  private:
   FieldId field_, then_;
   MaskId mask_, then_mask_;
+  AttendOp::Around around_;
   AttentionShape shape_, then_shape_;
   Place queries_, out_;
   float* states_;

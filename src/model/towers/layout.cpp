@@ -1,0 +1,201 @@
+#include "model/towers/layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace espalier {
+
+std::vector<PatchPlace> patch_places(int height, int width, int side) {
+  std::vector<PatchPlace> places;
+  places.reserve(static_cast<std::size_t>(height) * static_cast<std::size_t>(width));
+  for (int y = 0; y < height; y += side)
+    for (int x = 0; x < width; x += side)
+      for (int i = 0; i < side; ++i)
+        for (int j = 0; j < side; ++j) places.push_back({y + i, x + j});
+  return places;
+}
+
+// --- learned positions ---
+
+namespace {
+
+struct Tap {
+  int at;
+  float weight;
+};
+
+// What position `index` of `size` reads along one axis of the table.
+std::vector<Tap> taps_of(int index, int size, const TableReading& how) {
+  const auto side = static_cast<float>(how.side), of = static_cast<float>(size), at = static_cast<float>(index);
+  const float source = how.corners_meet ? at * (side - 1) / std::max(of - 1, 1.0f) : (at + 0.5f) * side / of - 0.5f;
+  const float floor = std::floor(source);
+  const bool linear = how.kernel == TableReading::Kernel::linear;
+  std::vector<Tap> taps;
+  for (int offset = linear ? 0 : -1; offset < (linear ? 2 : 3); ++offset) {
+    const float distance = std::abs(source - floor - static_cast<float>(offset));
+    constexpr float a = -0.75f;
+    float weight = std::max(0.0f, 1 - distance);
+    if (!linear)
+      weight = distance <= 1 ? ((a + 2) * distance - (a + 3)) * distance * distance + 1
+                             : ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a;
+    const int raw = static_cast<int>(floor) + offset;
+    if (how.zeros_outside && (raw < 0 || raw >= how.side)) weight = 0;
+    taps.push_back({std::clamp(raw, 0, how.side - 1), weight});
+  }
+  return taps;
+}
+
+}  // namespace
+
+// --- rows ---
+
+BlendedRows& LayoutMaker::blend(int index, int count) {
+  const auto at = static_cast<std::size_t>(index);
+  if (layout.blends.size() <= at) layout.blends.resize(at + 1);
+  layout.blends[at].count = count;
+  return layout.blends[at];
+}
+
+std::vector<std::int32_t>& LayoutMaker::map(int index) {
+  const auto at = static_cast<std::size_t>(index);
+  if (layout.maps.size() <= at) layout.maps.resize(at + 1);
+  return layout.maps[at];
+}
+
+void LayoutMaker::add_grid(int height, int width, bool own_row, int frame) {
+  first_ = layout.rows();
+  height_ = height;
+  width_ = width;
+  own_row_ = own_row;
+  const auto add = [&](int patch, int y, int x) {
+    layout.patches.push_back(patch);
+    layout.axes.push_back({frame, y, x});
+  };
+  if (own_row) add(-1, 0, 0);
+  for (const PatchPlace& place : patch_places(height, width, side_)) add(patch_++, place.y, place.x);
+  layout.spans.push_back({first_, layout.rows() - first_});
+}
+
+void LayoutMaker::blend_own_row(int index) {
+  BlendedRows& to = blend(index, 1);
+  for (int row = first_; row < layout.rows(); ++row) {
+    to.rows.push_back(0);
+    to.weights.push_back(own_row_ && row == first_ ? 1.0f : 0.0f);
+  }
+}
+
+void LayoutMaker::blend_in_order(int index) {
+  BlendedRows& to = blend(index, 1);
+  for (int row = first_; row < layout.rows(); ++row) {
+    to.rows.push_back(row - first_);
+    to.weights.push_back(1.0f);
+  }
+}
+
+void LayoutMaker::blend_table(int index, const TableReading& how) {
+  const int each = how.kernel == TableReading::Kernel::linear ? 2 : 4;
+  BlendedRows& to = blend(index, each * each);
+  for (int row = first_; row < layout.rows(); ++row) {
+    if (own_row_ && row == first_) {
+      to.rows.insert(to.rows.end(), static_cast<std::size_t>(each * each), 0);
+      to.weights.insert(to.weights.end(), static_cast<std::size_t>(each * each), 0.0f);
+      to.weights[to.weights.size() - static_cast<std::size_t>(each * each)] = 1.0f;
+      continue;
+    }
+    const AxisPositions& at = layout.axes[static_cast<std::size_t>(row)];
+    const std::vector<Tap> across = taps_of(at[2], width_, how);
+    for (const Tap& down : taps_of(at[1], height_, how))
+      for (const Tap& tap : across) {
+        to.rows.push_back(how.first_row + down.at * how.side + tap.at);
+        to.weights.push_back(down.weight * tap.weight);
+      }
+  }
+}
+
+int LayoutMaker::row_of(int y, int x) const {
+  const int blocks = width_ / side_;
+  const int block = y / side_ * blocks + x / side_;
+  return first_ + (own_row_ ? 1 : 0) + block * side_ * side_ + y % side_ * side_ + x % side_;
+}
+
+void LayoutMaker::map_squares(int index, int side) {
+  for (const PatchPlace& place : patch_places(height_ / side * side, width_ / side * side, side))
+    map(index).push_back(row_of(place.y, place.x));
+}
+
+// --- windows ---
+
+namespace {
+
+// The blocks of one frame, window by window; the sizes of these are added to `sizes`.
+std::vector<int> blocks_by_window(int height, int width, int window, std::vector<int>& sizes) {
+  std::vector<int> order;
+  for (int top = 0; top < height; top += window)
+    for (int left = 0; left < width; left += window) {
+      const auto before = order.size();
+      for (int y = top; y < std::min(height, top + window); ++y)
+        for (int x = left; x < std::min(width, left + window); ++x) order.push_back(y * width + x);
+      sizes.push_back(static_cast<int>(order.size() - before));
+    }
+  return order;
+}
+
+}  // namespace
+
+void order_by_windows(TowerLayout& layout, std::span<const Picture> pictures, int merge, int window) {
+  const int unit = merge * merge;
+  const TowerLayout before = layout;
+  std::vector<std::int32_t> back(before.patches.size() / static_cast<std::size_t>(unit));
+  int block = 0, row = 0;
+  for (const Picture& picture : pictures)
+    for (int frame = 0; frame < picture.frames * picture.tiles; ++frame) {
+      std::vector<int> sizes;
+      const int first = block;
+      for (const int from : blocks_by_window(picture.height / merge, picture.width / merge, window, sizes)) {
+        back[static_cast<std::size_t>(first + from)] = block;
+        for (int i = 0; i < unit; ++i) {
+          const auto to = static_cast<std::size_t>(block * unit + i),
+                     at = static_cast<std::size_t>((first + from) * unit + i);
+          layout.patches[to] = before.patches[at];
+          layout.axes[to] = before.axes[at];
+        }
+        ++block;
+      }
+      for (const int size : sizes) {
+        layout.windows.push_back({row, size * unit});
+        row += size * unit;
+      }
+    }
+  layout.maps.push_back(std::move(back));
+}
+
+// --- positions in the text ---
+
+AxisPlan axis_positions(std::int64_t tokens, std::span<const PicturePlace> pictures) {
+  AxisPlan plan;
+  std::int32_t next = 0;
+  const auto text_until = [&](std::int64_t end) {
+    while (static_cast<std::int64_t>(plan.axes.size()) < end) {
+      plan.axes.push_back({next, next, next});
+      ++next;
+    }
+  };
+  for (const PicturePlace& picture : pictures) {
+    text_until(picture.first);
+    std::int32_t greatest = next;
+    for (int t = 0; t < picture.frames; ++t)
+      for (int y = 0; y < picture.height; ++y)
+        for (int x = 0; x < picture.width; ++x) {
+          const AxisPositions at = {next + static_cast<std::int32_t>(t * picture.frame_step), next + y, next + x};
+          plan.axes.push_back(at);
+          greatest = std::max(greatest, std::ranges::max(at));
+        }
+    next = greatest + 1;
+  }
+  text_until(tokens);
+  plan.shift = next - tokens;
+  return plan;
+}
+
+}  // namespace espalier

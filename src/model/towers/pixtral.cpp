@@ -1,0 +1,92 @@
+// Pixtral, Mistral 3 and LightOnOCR: pictures of any size, rotated by height and width; an MLP, before it a norm and squares
+// of patches merged by a matrix.
+// Source: arXiv 2410.07073; transformers' Pixtral, Mistral3, LightOnOcr.
+#include "model/arch/parts.h"
+#include "model/program/builder.h"
+#include "model/towers/families.h"
+
+namespace espalier {
+namespace {
+
+Names names(const std::string& tower, const std::string& projector) {
+  Names names;
+  names.layer_prefix = tower + "transformer.layers.{}.";
+  names.hf = {{"attn_norm", "attention_norm"},        {"attn_q", "attention.q_proj"},
+              {"attn_k", "attention.k_proj"},         {"attn_v", "attention.v_proj"},
+              {"attn_output", "attention.o_proj"},    {"ffn_gate", "feed_forward.gate_proj"},
+              {"ffn_up", "feed_forward.up_proj"},     {"ffn_down", "feed_forward.down_proj"},
+              {"v.patch_embd", tower + "patch_conv"}, {"v.pre_norm", tower + "ln_pre"},
+              {"mm.norm", projector + "norm"},        {"mm.merge", projector + "patch_merger.merging_layer"},
+              {"mm.0", projector + "linear_1"},       {"mm.2", projector + "linear_2"}};
+  return names;
+}
+
+TowerLayout layout_of(std::span<const Picture> pictures, int merge) {
+  LayoutMaker maker;
+  for (const Picture& picture : pictures) {
+    maker.add_grid(picture.height, picture.width);
+    maker.map_squares(0, merge);
+    maker.end_picture(picture.height / merge * (picture.width / merge));
+  }
+  return std::move(maker.layout);
+}
+
+TowerSpec tower(const TowerFields& f, int merge, const std::string& prefix, const std::string& projector, bool bias) {
+  const VisionNumbers n = vision_numbers(
+      f.vision, {.hidden = 1024, .inner = 4096, .layers = 24, .heads = 16, .activation = "gelu", .eps = 1e-5});
+  TowerSpec spec = tower_of(f, n, NormOp::Kind::rms);
+  spec.planes = n.channels;
+  spec.patch = n.patch;
+  spec.merge = merge;
+  spec.body.norm.eps = 1e-5f;
+  spec.body.names = names(prefix, projector);
+  Attention attention = tower_attention(n);
+  attention.qkv_bias = attention.out_bias = false;
+  const double theta =
+      f.vision.at({"rope_parameters"})
+          .number_or({"rope_theta"}, f.vision.number_or({"rope_theta"}, 10000, {.low = 1, .high = 1e9}),
+                     {.low = 1, .high = 1e9});
+  attention.rope = plane_rope_in_turns(n.head_dim(), theta);
+  Mlp mlp{.inner = n.inner};
+  mlp.how.activation.kind = n.activation;
+  Layer layer = pre_norm(attention, mlp);
+  layer.halves[1].before = "ffn_norm";
+  spec.body.names.hf.push_back({"ffn_norm", "ffn_norm"});
+  spec.body.layers.assign(static_cast<std::size_t>(layers_until(f.top, {"vision_feature_layer"}, n.layers, -1)), layer);
+  spec.enter = [=, width = spec.patch_width](Builder& b) {
+    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, n.hidden, false);
+    return b.norm(x, b.spec().norm, "v.pre_norm");
+  };
+  const ActivationKind how = activation_in(f.top, {"projector_hidden_act"}, "gelu");
+  const auto eps = static_cast<float>(f.text.number_or({"rms_norm_eps"}, 1e-6, {.low = 0, .high = 1}));
+  spec.leave = [=, width = spec.features_width, hidden = n.hidden](Builder& b, Rows x) {
+    if (merge > 1) {
+      x = gather_channels(b, b.norm(x, {.eps = eps}, "mm.norm"), 0, merge * merge);
+      x = b.matmul(x, {b.matrix("mm.merge", hidden, x.width)});
+    }
+    b.emit(GiveOp{project(b, x, "mm.0", width, how, "mm.2", width, bias)});
+  };
+  spec.layout = [merge](std::span<const Picture> pictures) { return layout_of(pictures, merge); };
+  return spec;
+}
+
+int merge_of(const TowerFields& f) {
+  return static_cast<int>(f.top.integer_or({"spatial_merge_size"}, 2, 1, 64));
+}
+
+}  // namespace
+
+TowerSpec pixtral_tower(const TowerFields& f) {
+  return tower(f, 1, "vision_tower.", "multi_modal_projector.", f.top.flag_or({"multimodal_projector_bias"}, true));
+}
+
+TowerSpec mistral3_tower(const TowerFields& f) {
+  return tower(f, merge_of(f), "vision_tower.", "multi_modal_projector.",
+               f.top.flag_or({"multimodal_projector_bias"}, false));
+}
+
+TowerSpec lighton_ocr_tower(const TowerFields& f) {
+  return tower(f, merge_of(f), "model.vision_encoder.", "model.vision_projection.", false);
+}
+
+}  // namespace espalier

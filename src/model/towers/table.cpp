@@ -1,0 +1,71 @@
+#include "model/towers/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/fields/text_fields.h"
+
+namespace espalier {
+namespace {
+
+constexpr TowerFamily kFamilies[] = {
+    {"cohere2_vision", cohere2_vision_tower},
+    {"gemma3", gemma3_tower},
+    {"smolvlm|idefics3", idefics3_tower},
+    {"internvl", internvl_tower},
+    {"lighton_ocr", lighton_ocr_tower},
+    {"llava", llava_tower},
+    {"llava_next|llava_onevision", llava_next_tower},
+    {"mistral3", mistral3_tower},
+    {"qwen2_vl", qwen2_vl_tower},
+    {"qwen2_5_vl", qwen25_vl_tower},
+    {"qwen3_vl|qwen3_vl_moe|qwen3_5|qwen3_5_moe", qwen3_vl_tower},
+};
+
+bool has_name(std::string_view names, std::string_view name) {
+  while (!names.empty()) {
+    const std::string_view one = names.substr(0, names.find('|'));
+    if (one == name) return true;
+    names.remove_prefix(std::min(names.size(), one.size() + 1));
+  }
+  return false;
+}
+
+Result<std::optional<TowerSpec>> read(const Json& root, const std::string& file) {
+  if (!root.is_object()) return std::optional<TowerSpec>();
+  const Json* vision = find_field(root, "vision_config");
+  if (vision == nullptr || !vision->is_object()) return std::optional<TowerSpec>();
+  ESP_TRY(const auto type, find_string(root, "model_type"));
+  const TowerFamily* family = tower_family(type.value_or(""));
+  if (family == nullptr)
+    return Error{Error::Kind::unsupported,
+                 fmt::format("{}: pictures of models of type {} are not supported here; the text model is served alone",
+                             file, in_quotes(type.value_or(""))),
+                 "model_type",
+                 {}};
+  const TowerFields fields{Fields(root, Naming::hf, ""), Fields(*vision, Naming::hf, "vision_config."),
+                           Fields(text_fields(root), Naming::hf, "text_config.")};
+  TowerSpec spec = family->declare(fields);
+  for (const Fields* of : {&fields.vision, &fields.top, &fields.text})
+    if (of->problem()) return *of->problem();
+  return std::optional(std::move(spec));
+}
+
+}  // namespace
+
+const TowerFamily* tower_family(std::string_view model_type) {
+  const auto found =
+      std::ranges::find_if(kFamilies, [&](const TowerFamily& f) { return has_name(f.types, model_type); });
+  return found == std::end(kFamilies) ? nullptr : found;
+}
+
+Result<std::optional<TowerSpec>> read_tower_config(std::string_view json, const std::string& file_name) {
+  auto root = parse_json(json);
+  if (!root.ok()) return in_file(std::move(root).error(), file_name);
+  auto spec = read(*root, file_name);
+  if (spec.ok() || spec.error().kind != Error::Kind::bad_request) return spec;
+  return in_file(std::move(spec).error(), file_name);
+}
+
+}  // namespace espalier

@@ -1,0 +1,117 @@
+#include "model/towers/tower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/program/builder.h"
+#include "model/towers/tower_batch.h"
+
+namespace espalier {
+
+struct Tower::Impl {
+  TowerSpec spec;
+  TowerOptions options;
+  Program program;
+  Loaded loaded;
+  std::shared_ptr<PanelFile> overflow;
+  Lowered lowered{{}, BufferMemory(0), {}};
+  TowerPool pool;
+  std::unique_ptr<TowerBatch> batch;  // null: none was begun
+  std::optional<Pass> pass;
+  std::size_t done = 0;  // stages
+
+  Impl(const TowerSpec& s, Program p, const TowerOptions& o, ComputeTeam& team)
+      : spec(s), options(o), program(std::move(p)), loaded{{cpu_kernels(), team, o.activations}, {}, {}, {}} {}
+
+  Result<> load(const Weights& weights, const LoadProgress& progress) {
+    ESP_TRY(overflow, load_needs(program, weights, loaded, progress));
+    ESP_TRY(lowered, lower(program, loaded, options.max_rows));
+    return success();
+  }
+
+  // The number of floats that the grid asks for.
+  Result<> check(const Picture& picture) const {
+    const std::int64_t wanted = picture.patches() * spec.patch_width;
+    if (picture.height < 1 || picture.width < 1 || picture.frames < 1 || picture.tiles < 1 ||
+        std::cmp_not_equal(picture.pixels.size(), wanted))
+      return bad_request(
+          fmt::format("a picture of {} tiles, {} frames and {} x {} patches has {} values instead of {}", picture.tiles,
+                      picture.frames, picture.height, picture.width, picture.pixels.size(), wanted),
+          "image");
+    const bool fits = spec.side == 0 || (picture.height == spec.side && picture.width == spec.side);
+    if (!fits || picture.height % spec.merge != 0 || picture.width % spec.merge != 0)
+      return bad_request(
+          fmt::format("a picture has {} x {} patches, but this model takes {}", picture.height, picture.width,
+                      spec.side > 0 ? fmt::format("{} x {}", spec.side, spec.side)
+                                    : fmt::format("multiples of {}", spec.merge)),
+          "image");
+    return success();
+  }
+};
+
+Tower::Tower(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Tower::~Tower() = default;
+
+Result<std::unique_ptr<Tower>> Tower::load(const TowerSpec& spec, const Weights& weights, const TowerOptions& options,
+                                           ComputeTeam& team, const LoadProgress& progress) {
+  ESP_TRY(Program program, Builder::build(spec, &weights));
+  auto impl = std::make_unique<Impl>(spec, std::move(program), options, team);
+  ESP_CHECK(impl->load(weights, progress));
+  return std::unique_ptr<Tower>(new Tower(std::move(impl)));
+}
+
+const Program& Tower::program() const {
+  return impl_->program;
+}
+
+std::size_t Tower::weight_bytes() const {
+  std::size_t sum = 0;
+  for (const Linear& linear : impl_->loaded.matrices) sum += linear.bytes();
+  for (const auto& vector : impl_->program.vectors) sum += vector.size() * sizeof(float);
+  return sum;
+}
+
+int Tower::rows_of(std::span<const Picture> pictures) const {
+  return TowerBatch::rows_of(impl_->spec.layout(pictures));
+}
+
+Result<> Tower::begin(std::span<const Picture> pictures) {
+  Impl& t = *impl_;
+  t.pass.reset();
+  t.batch.reset();
+  if (pictures.empty()) return success();
+  for (const Picture& picture : pictures) ESP_CHECK(t.check(picture));
+  TowerLayout layout = t.spec.layout(pictures);
+  const int rows = TowerBatch::rows_of(layout);
+  if (rows > t.options.max_rows)
+    return bad_request(
+        fmt::format("pictures of {} patches are more than the {} that are computed at once; send fewer or "
+                    "smaller pictures",
+                    rows, t.options.max_rows),
+        "image");
+  ESP_CHECK(t.pool.hold(t.program.keeps, t.options.activations == Activations::f32 ? KvType::f32 : KvType::bf16, rows));
+  t.batch = std::make_unique<TowerBatch>(t.spec, pictures, std::move(layout));
+  t.pass.emplace(t.batch->batch(), t.pool.view(), t.loaded.with);
+  for (RopeTables& rope : t.loaded.ropes) rope.reserve(t.pass->positions(), t.pass->rope_lengths());
+  t.done = 0;
+  return success();
+}
+
+bool Tower::advance(int stages) {
+  Impl& t = *impl_;
+  if (!t.pass) return true;
+  for (; stages > 0 && t.done < t.lowered.stages.size(); --stages) t.lowered.stages[t.done++]->run(*t.pass);
+  return t.done == t.lowered.stages.size();
+}
+
+std::vector<PictureFeatures> Tower::take() {
+  impl_->pass.reset();
+  if (!impl_->batch) return {};
+  auto features = impl_->batch->features();
+  impl_->batch.reset();
+  return features;
+}
+
+}  // namespace espalier
