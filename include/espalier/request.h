@@ -5,6 +5,7 @@
 // Threads: values; a Request is immutable.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,9 @@
 namespace espalier {
 
 struct Stops;  // what ends a text (text/stop_matcher.h)
+namespace image {
+struct PixelBlock;  // what a tower reads (image/processors/processor.h)
+}
 
 // Which log-probabilities (natural logarithm, of the model's distribution before penalties and filters) to report.
 struct LogprobFields {
@@ -40,10 +44,22 @@ struct Thinking {
   std::vector<TokenId> close = {};       // one of `ends`, and what belongs to it
 };
 
+// A picture or a film in a prompt, made ready for the model's tower.
+struct PictureInput {
+  std::shared_ptr<const image::PixelBlock> pixels;
+  std::array<std::uint64_t, 2> content = {};  // its hash: equal pixels made ready alike have the same
+  // Where its image tokens stand in the prompt, in order. Each takes one row of what the tower gives.
+  struct Span {
+    int first = 0, count = 0;
+  };
+  std::vector<Span> spans;
+};
+
 // Everything that a request may say, before it is checked.
 struct RequestFields {
   std::string id;  // the caller's name for it; made up when empty
   std::vector<TokenId> prompt;
+  std::vector<PictureInput> pictures = {};  // in the order of the prompt
   SamplingParams sampling;
   Constraint constraint;                      // on the output; end tokens come exactly where it is complete
   std::shared_ptr<grammar::Grammar> grammar;  // `constraint` compiled (Engine::compile); else submit() does it

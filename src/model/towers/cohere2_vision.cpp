@@ -7,7 +7,7 @@
 namespace espalier {
 namespace {
 
-TowerLayout layout_of(std::span<const Picture> pictures, int factor) {
+TowerLayout cohere2_vision_layout(std::span<const Picture> pictures, int factor) {
   LayoutMaker maker;
   for (const Picture& picture : pictures) {
     for (int tile = 0; tile < picture.tiles; ++tile) {
@@ -45,7 +45,7 @@ TowerSpec cohere2_vision_tower(const TowerFields& f) {
                 {.activation = {ActivationKind::silu}});
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.2", width, inner, true)})});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return layout_of(pictures, factor); };
+  spec.layout = [factor](std::span<const Picture> pictures) { return cohere2_vision_layout(pictures, factor); };
   return spec;
 }
 

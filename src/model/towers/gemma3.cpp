@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-TowerLayout layout_of(std::span<const Picture> pictures, int pooled) {
+TowerLayout gemma3_layout(std::span<const Picture> pictures, int pooled) {
   LayoutMaker maker;
   for (const Picture& picture : pictures) {
     maker.add_grid(picture.height, picture.width);
@@ -58,7 +58,7 @@ TowerSpec gemma3_tower(const TowerFields& f) {
     part.transposed = true;
     b.emit(GiveOp{b.matmul(x, {std::move(part)})});
   };
-  spec.layout = [pooled](std::span<const Picture> pictures) { return layout_of(pictures, pooled); };
+  spec.layout = [pooled](std::span<const Picture> pictures) { return gemma3_layout(pictures, pooled); };
   return spec;
 }
 

@@ -7,7 +7,7 @@
 namespace espalier {
 namespace {
 
-TowerLayout layout_of(std::span<const Picture> pictures, int factor) {
+TowerLayout idefics3_layout(std::span<const Picture> pictures, int factor) {
   LayoutMaker maker;
   for (const Picture& picture : pictures) {
     for (int tile = 0; tile < picture.tiles; ++tile) {
@@ -42,7 +42,7 @@ TowerSpec idefics3_tower(const TowerFields& f) {
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, factor * factor);
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.proj", width, x.width)})});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return layout_of(pictures, factor); };
+  spec.layout = [factor](std::span<const Picture> pictures) { return idefics3_layout(pictures, factor); };
   return spec;
 }
 

@@ -7,7 +7,7 @@
 namespace espalier {
 namespace {
 
-TowerLayout layout_of(std::span<const Picture> pictures, int factor) {
+TowerLayout internvl_layout(std::span<const Picture> pictures, int factor) {
   LayoutMaker maker;
   for (const Picture& picture : pictures) {
     for (int tile = 0; tile < picture.tiles; ++tile) {
@@ -21,7 +21,7 @@ TowerLayout layout_of(std::span<const Picture> pictures, int factor) {
   return std::move(maker.layout);
 }
 
-Names names() {
+Names internvl_names() {
   Names names = clip_names("vision_tower.");
   names.layer_prefix = "vision_tower.encoder.layer.{}.";
   for (Names::Entry& entry : names.hf) {
@@ -65,7 +65,7 @@ TowerSpec internvl_tower(const TowerFields& f) {
   const double ratio = f.top.number_or({"downsample_ratio"}, 0.5, {.low = 0.01, .high = 1});
   const int factor = std::max(1, static_cast<int>(1 / ratio));
   spec.merge = factor;
-  spec.body.names = names();
+  spec.body.names = internvl_names();
   Attention attention = tower_attention(n);
   attention.qkv_bias = f.vision.flag_or({"attention_bias"}, false);
   if (f.vision.flag_or({"use_qk_norm"}, false)) {
@@ -92,7 +92,7 @@ TowerSpec internvl_tower(const TowerFields& f) {
     x = b.norm(x, {.kind = NormOp::Kind::layer, .eps = 1e-5f, .bias = true}, "mm.norm");
     b.emit(GiveOp{project(b, x, "mm.0", width, how, "mm.2", width)});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return layout_of(pictures, factor); };
+  spec.layout = [factor](std::span<const Picture> pictures) { return internvl_layout(pictures, factor); };
   return spec;
 }
 

@@ -7,7 +7,7 @@
 namespace espalier {
 namespace {
 
-TowerLayout layout_of(std::span<const Picture> pictures, bool own_row) {
+TowerLayout llava_layout(std::span<const Picture> pictures, bool own_row) {
   LayoutMaker maker;
   for (const Picture& picture : pictures) {
     for (int tile = 0; tile < picture.tiles; ++tile) {
@@ -54,7 +54,7 @@ TowerSpec llava_tower(const TowerFields& f) {
   spec.leave = [=, width = spec.features_width](Builder& b, Rows x) {
     b.emit(GiveOp{project(b, clip ? gather(b, x, 0, 1) : x, "mm.0", width, how, "mm.2", width, bias)});
   };
-  spec.layout = [clip](std::span<const Picture> pictures) { return layout_of(pictures, clip); };
+  spec.layout = [clip](std::span<const Picture> pictures) { return llava_layout(pictures, clip); };
   return spec;
 }
 

@@ -144,7 +144,7 @@ void Assembly::add_tiles(const Picture& picture, int first) {
   }
 }
 
-TowerLayout layout_of(std::span<const Picture> pictures, const AnyResolution& how) {
+TowerLayout llava_next_layout(std::span<const Picture> pictures, const AnyResolution& how) {
   LayoutMaker maker;
   int first = 0;
   std::vector<int> firsts;
@@ -204,7 +204,7 @@ TowerSpec llava_next_tower(const TowerFields& f) {
     const TileGrid grid = how.grid_of(picture);
     return 1 + grid.rows * grid.columns;
   };
-  spec.layout = [how](std::span<const Picture> pictures) { return layout_of(pictures, how); };
+  spec.layout = [how](std::span<const Picture> pictures) { return llava_next_layout(pictures, how); };
   return spec;
 }
 

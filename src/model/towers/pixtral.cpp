@@ -8,7 +8,7 @@
 namespace espalier {
 namespace {
 
-Names names(const std::string& tower, const std::string& projector) {
+Names pixtral_names(const std::string& tower, const std::string& projector) {
   Names names;
   names.layer_prefix = tower + "transformer.layers.{}.";
   names.hf = {{"attn_norm", "attention_norm"},        {"attn_q", "attention.q_proj"},
@@ -21,7 +21,7 @@ Names names(const std::string& tower, const std::string& projector) {
   return names;
 }
 
-TowerLayout layout_of(std::span<const Picture> pictures, int merge) {
+TowerLayout pixtral_layout(std::span<const Picture> pictures, int merge) {
   LayoutMaker maker;
   for (const Picture& picture : pictures) {
     maker.add_grid(picture.height, picture.width);
@@ -31,7 +31,8 @@ TowerLayout layout_of(std::span<const Picture> pictures, int merge) {
   return std::move(maker.layout);
 }
 
-TowerSpec tower(const TowerFields& f, int merge, const std::string& prefix, const std::string& projector, bool bias) {
+TowerSpec pixtral_like(const TowerFields& f, int merge, const std::string& prefix, const std::string& projector,
+                       bool bias) {
   const VisionNumbers n = vision_numbers(
       f.vision, {.hidden = 1024, .inner = 4096, .layers = 24, .heads = 16, .activation = "gelu", .eps = 1e-5});
   TowerSpec spec = tower_of(f, n, NormOp::Kind::rms);
@@ -39,7 +40,7 @@ TowerSpec tower(const TowerFields& f, int merge, const std::string& prefix, cons
   spec.patch = n.patch;
   spec.merge = merge;
   spec.body.norm.eps = 1e-5f;
-  spec.body.names = names(prefix, projector);
+  spec.body.names = pixtral_names(prefix, projector);
   Attention attention = tower_attention(n);
   attention.qkv_bias = attention.out_bias = false;
   const double theta =
@@ -66,7 +67,7 @@ TowerSpec tower(const TowerFields& f, int merge, const std::string& prefix, cons
     }
     b.emit(GiveOp{project(b, x, "mm.0", width, how, "mm.2", width, bias)});
   };
-  spec.layout = [merge](std::span<const Picture> pictures) { return layout_of(pictures, merge); };
+  spec.layout = [merge](std::span<const Picture> pictures) { return pixtral_layout(pictures, merge); };
   return spec;
 }
 
@@ -77,16 +78,17 @@ int merge_of(const TowerFields& f) {
 }  // namespace
 
 TowerSpec pixtral_tower(const TowerFields& f) {
-  return tower(f, 1, "vision_tower.", "multi_modal_projector.", f.top.flag_or({"multimodal_projector_bias"}, true));
+  return pixtral_like(f, 1, "vision_tower.", "multi_modal_projector.",
+                      f.top.flag_or({"multimodal_projector_bias"}, true));
 }
 
 TowerSpec mistral3_tower(const TowerFields& f) {
-  return tower(f, merge_of(f), "vision_tower.", "multi_modal_projector.",
-               f.top.flag_or({"multimodal_projector_bias"}, false));
+  return pixtral_like(f, merge_of(f), "vision_tower.", "multi_modal_projector.",
+                      f.top.flag_or({"multimodal_projector_bias"}, false));
 }
 
 TowerSpec lighton_ocr_tower(const TowerFields& f) {
-  return tower(f, merge_of(f), "model.vision_encoder.", "model.vision_projection.", false);
+  return pixtral_like(f, merge_of(f), "model.vision_encoder.", "model.vision_projection.", false);
 }
 
 }  // namespace espalier

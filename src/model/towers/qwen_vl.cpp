@@ -13,7 +13,7 @@
 namespace espalier {
 namespace {
 
-Names names() {
+Names qwen_vl_names() {
   Names names;
   names.layer_prefix = "visual.blocks.{}.";
   names.hf = {{"attn_norm", "norm1"},
@@ -33,7 +33,7 @@ Names names() {
   return names;
 }
 
-TowerLayout layout_of(std::span<const Picture> pictures, int merge, const TableReading* table) {
+TowerLayout qwen_vl_layout(std::span<const Picture> pictures, int merge, const TableReading* table) {
   LayoutMaker maker(merge);
   for (const Picture& picture : pictures) {
     for (int frame = 0; frame < picture.frames; ++frame) {
@@ -46,21 +46,21 @@ TowerLayout layout_of(std::span<const Picture> pictures, int merge, const TableR
   return std::move(maker.layout);
 }
 
-struct Common {
+struct QwenCommon {
   VisionNumbers n;
   TowerSpec spec;
   Attention attention;
 };
 
 // What all three have: the numbers, blocks of patches, rotation, one matrix of queries, keys and values.
-Common common(const TowerFields& f, const VisionDefaults& defaults, NormOp::Kind norm, bool patch_bias) {
-  Common c;
+QwenCommon qwen_common(const TowerFields& f, const VisionDefaults& defaults, NormOp::Kind norm, bool patch_bias) {
+  QwenCommon c;
   c.n = vision_numbers(f.vision, defaults);
   if (!f.vision.has({"temporal_patch_size"})) c.n.frames = 2;
   c.n.eps = 1e-6f;
   c.spec = tower_of(f, c.n, norm);
   c.spec.merge = static_cast<int>(f.vision.integer_or({"spatial_merge_size"}, 2, 1, 64));
-  c.spec.body.names = names();
+  c.spec.body.names = qwen_vl_names();
   c.attention = tower_attention(c.n);
   c.attention.fused = FusedQkv::side_by_side;
   const double theta = f.vision.at({"rope_parameters"}).number_or({"rope_theta"}, 10000, {.low = 1, .high = 1e9});
@@ -73,7 +73,7 @@ Common common(const TowerFields& f, const VisionDefaults& defaults, NormOp::Kind
     b.emit(GiveOp{project(b, x, "mm.0", x.width, ActivationKind::gelu_erf, "mm.2", width)});
   };
   c.spec.layout = [merge = c.spec.merge](std::span<const Picture> pictures) {
-    return layout_of(pictures, merge, nullptr);
+    return qwen_vl_layout(pictures, merge, nullptr);
   };
   return c;
 }
@@ -91,16 +91,17 @@ void give_deep(Builder& b, Rows x, int index, int merge, int width) {
 }  // namespace
 
 TowerSpec qwen2_vl_tower(const TowerFields& f) {
-  Common c = common(f, {.hidden = 1280, .layers = 32, .heads = 16, .patch = 14, .activation = "quick_gelu"},
-                    NormOp::Kind::layer, false);
+  QwenCommon c = qwen_common(f, {.hidden = 1280, .layers = 32, .heads = 16, .patch = 14, .activation = "quick_gelu"},
+                             NormOp::Kind::layer, false);
   c.n.inner = static_cast<int>(c.n.hidden * f.vision.number_or({"mlp_ratio"}, 4, {.low = 0.1, .high = 64}));
   c.spec.body.layers.assign(static_cast<std::size_t>(c.n.layers), pre_norm(c.attention, tower_mlp(c.n)));
   return std::move(c.spec);
 }
 
 TowerSpec qwen25_vl_tower(const TowerFields& f) {
-  Common c = common(f, {.hidden = 3584, .inner = 3420, .layers = 32, .heads = 16, .patch = 14, .activation = "silu"},
-                    NormOp::Kind::rms, false);
+  QwenCommon c =
+      qwen_common(f, {.hidden = 3584, .inner = 3420, .layers = 32, .heads = 16, .patch = 14, .activation = "silu"},
+                  NormOp::Kind::rms, false);
   Mlp mlp{.inner = c.n.inner, .bias = true};
   mlp.how.activation.kind = c.n.activation;
   Attention windowed = c.attention;
@@ -110,7 +111,7 @@ TowerSpec qwen25_vl_tower(const TowerFields& f) {
   const int size = f.vision.count_or({"window_size"}, 112, 1 << 16);
   const int window = std::max(1, size / c.spec.merge / c.n.patch);
   c.spec.layout = [merge = c.spec.merge, window](std::span<const Picture> pictures) {
-    TowerLayout layout = layout_of(pictures, merge, nullptr);
+    TowerLayout layout = qwen_vl_layout(pictures, merge, nullptr);
     order_by_windows(layout, pictures, merge, window);
     return layout;
   };
@@ -124,7 +125,7 @@ TowerSpec qwen25_vl_tower(const TowerFields& f) {
 }
 
 TowerSpec qwen3_vl_tower(const TowerFields& f) {
-  Common c = common(f, {.hidden = 1152, .inner = 4304, .layers = 27, .heads = 16}, NormOp::Kind::layer, true);
+  QwenCommon c = qwen_common(f, {.hidden = 1152, .inner = 4304, .layers = 27, .heads = 16}, NormOp::Kind::layer, true);
   c.spec.body.layers.assign(static_cast<std::size_t>(c.n.layers), pre_norm(c.attention, tower_mlp(c.n)));
   const int positions = std::max(1, f.vision.count_or({"num_position_embeddings"}, 2304, 1 << 20));
   TableReading table{.side = static_cast<int>(std::sqrt(static_cast<double>(positions))), .corners_meet = true};
@@ -140,7 +141,7 @@ TowerSpec qwen3_vl_tower(const TowerFields& f) {
       if (deep[i] == layer) give_deep(b, x, static_cast<int>(i), merge, width);
   };
   c.spec.layout = [=, merge = c.spec.merge](std::span<const Picture> pictures) {
-    return layout_of(pictures, merge, &table);
+    return qwen_vl_layout(pictures, merge, &table);
   };
   return std::move(c.spec);
 }
