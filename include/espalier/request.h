@@ -21,7 +21,7 @@
 namespace espalier {
 
 struct Stops;  // what ends a text (text/stop_matcher.h)
-namespace image {
+namespace pictures {
 struct PixelBlock;  // what a tower reads (image/processors/processor.h)
 }
 
@@ -40,13 +40,14 @@ struct Thinking {
   std::vector<TokenId> begin = {};  // one of them, which a constraint lets through; empty: it lets none through
   std::vector<std::string> ends = {};    // one or more
   std::vector<std::string> leaves = {};  // likewise, but the constraint does not begin there: calls of tools
+  std::vector<TokenId> opens = {};       // one of these ends it, too, and is the first of what the constraint reads
   std::optional<int> budget = {};        // tokens that it may have; behind them comes `close`
   std::vector<TokenId> close = {};       // one of `ends`, and what belongs to it
 };
 
 // A picture or a film in a prompt, made ready for the model's tower.
 struct PictureInput {
-  std::shared_ptr<const image::PixelBlock> pixels;
+  std::shared_ptr<const pictures::PixelBlock> pixels;
   std::array<std::uint64_t, 2> content = {};  // its hash: equal pixels made ready alike have the same
   // Where its image tokens stand in the prompt, in order. Each takes one row of what the tower gives.
   struct Span {

@@ -58,11 +58,12 @@ Result<> check_thinking(const std::optional<Thinking>& thinking, const ModelLimi
   for (const auto* marks : {&thinking->begins, &thinking->ends, &thinking->leaves})
     if (std::ranges::any_of(*marks, [](const std::string& mark) { return mark.empty(); }))
       return bad_request("a mark of thinking is empty", "thinking");
+  for (const auto* tokens : {&thinking->begin, &thinking->opens, &thinking->close})
+    if (std::ranges::any_of(*tokens, [&](TokenId id) { return id < 0 || id >= limits.vocabulary; }))
+      return bad_request("a token of a mark of thinking is unknown", "thinking");
   if (!thinking->budget) return success();
   if (*thinking->budget < 0 || thinking->close.empty())
     return bad_request("the budget of thinking must be 0 or more tokens, and something must close it", "thinking");
-  for (const TokenId id : thinking->close)
-    if (id < 0 || id >= limits.vocabulary) return bad_request("a token that closes thinking is unknown", "thinking");
   return success();
 }
 

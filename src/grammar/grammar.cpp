@@ -143,6 +143,7 @@ Result<> Grammar::begin(const Constraint& constraint, Moment until) {
     return too_nested(fmt::format("every text of the constraint has {} rules open at once, more", *nesting),
                       limits_.nesting);
   start_ = automaton_->start(whole);
+  may_be_empty_ = automaton_->complete(start_);
   return limit_met();
 }
 

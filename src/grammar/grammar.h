@@ -49,6 +49,7 @@ class Grammar {
                                                   std::shared_ptr<MemoryBudget> budget = nullptr);
 
   State start() const { return start_; }
+  bool may_be_empty() const { return may_be_empty_; }  // the text; known without waiting
   // The state behind these bytes; dead when they cannot come.
   Result<State> read(State from, std::string_view bytes);
   Result<State> read(State from, TokenId token) { return read(from, vocabulary_->text(token)); }
@@ -135,6 +136,7 @@ class Grammar {
   std::optional<RecordedStates> recorded_;
   std::optional<TokenMasks> masks_;
   State start_ = Automaton::dead;
+  bool may_be_empty_ = false;
   std::size_t nodes_at_start_ = 0;
   std::unordered_map<State, std::shared_ptr<const MaskWords>> known_masks_;
   std::unordered_set<State> stuck_;  // nothing may come: it would have too many rules open

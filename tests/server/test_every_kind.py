@@ -11,7 +11,7 @@ from harness import SOURCE, Server, in_parallel
 
 MODELS = SOURCE / "tests/data/goldens/models"
 KINDS = {
-    "experts": "olmoe", "windows": "gemma3-text", "sinks": "gpt-oss", "shared keys": "n26-gemma4",
+    "experts": "olmoe", "windows": "gemma3-text", "sinks": "gpt-oss", "shared keys": "gemma4-double",
     "latent vectors": "deepseek-v3", "an indexer": "n26-deepseek-v3.2", "compressed entries": "n26-deepseek-v4",
     "gated delta net": "n26-qwen3-next", "Kimi delta attention": "n26-kimi-linear", "Mamba": "n26-jamba", "Mamba-2": "n26-granite4-hybrid",
     "short convolutions": "n26-lfm2", "lightning attention": "n26-minimax01", "nothing but states": "n26-mamba2",

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from harness import MODEL, Server
+from test_tools import SHOWS, TOOLS, check_call
 
 BEGIN, END = 6, 5  # the ids of the marks below
 CITY = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": False}
@@ -119,6 +120,43 @@ class Reasoning(unittest.TestCase):
 
     def test_the_model_tells_its_parser(self):
         self.assertEqual(self.server.get("/get_model_info").json["reasoning_parser"], "qwen3")
+
+
+class Demanded(unittest.TestCase):
+    """What a request demands comes, though the model would rather end within its thinking."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server("--reasoning-parser", "qwen3", "--chat-template", SHOWS, model=thinking_model(cls.folder.name))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.kill()
+        cls.folder.cleanup()
+
+    def ask(self, seed, **more):
+        body = {"messages": MESSAGES, "temperature": 1, "seed": seed, "max_tokens": 400,
+                "logit_bias": {str(BEGIN): 20, str(END): 6, "2": 10}, **more}
+        reply = self.server.post("/v1/chat/completions", body)
+        self.assertEqual(reply.status, 200, reply.body)
+        choice = reply.json["choices"][0]
+        self.assertGreater(reply.json["usage"]["completion_tokens_details"]["reasoning_tokens"], 0)
+        return choice
+
+    def test_a_call_that_must_come_comes_behind_the_thinking(self):
+        for seed in range(1, 6):
+            choice = self.ask(seed, tools=TOOLS, tool_choice="required")
+            self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+            for call in choice["message"]["tool_calls"]:
+                check_call(self, call["function"]["name"], call["function"]["arguments"])
+
+    def test_the_form_that_must_be_comes_behind_the_thinking(self):
+        form = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY, "strict": True}}
+        for seed in range(1, 6):
+            choice = self.ask(seed, response_format=form)
+            self.assertEqual(choice["finish_reason"], "stop", choice)
+            self.assertIn(json.loads(choice["message"]["content"])["city"], ["Rome", "Oslo"])
 
 
 class WithoutAParser(unittest.TestCase):

@@ -286,6 +286,56 @@ TEST_F(ConstrainedRequests, ThinkingThatHasHadItsBudgetIsClosed) {
   }
 }
 
+// The model wants to end within its thinking. It does where no constraint demands a text, or for a call of a tool.
+TEST_F(ConstrainedRequests, AnOutputDoesNotEndBeforeTheConstraintThatWaitsBehindItsThinking) {
+  const TokenId close = *tokenizer->find("<|system|>"), stop = *tokenizer->find("a"),
+                call = *tokenizer->find("<|image|>");
+  RequestFields fields = ask({Kind::choice, R"(["yes","no"])"}, 200);
+  fields.sampling.temperature = 2;
+  fields.sampling.seed = 5;
+  fields.sampling.stop_token_ids = {stop};
+  fields.sampling.logit_bias = {{stop, 11.0f}, {close, 9.0f}};
+  fields.thinking = Thinking{.ends = {"<|system|>"}};
+  const Answer answer = together({fields}, with(true))[0][0];
+  const auto said = behind(answer, close);
+  ASSERT_TRUE(said) << text_of(answer);
+  EXPECT_TRUE(text_of(*said) == "yes" || text_of(*said) == "no") << text_of(answer);
+  EXPECT_EQ(std::ranges::count(answer.tokens, stop), 0);
+  EXPECT_EQ(together({fields}, with(false))[0][0], answer);
+  EXPECT_EQ(together({fields}, with(true, DraftSource::ngram))[0][0], answer);
+
+  RequestFields may_be_empty = ask({Kind::regex, "(yes)?"}, 200);
+  may_be_empty.sampling = fields.sampling;
+  may_be_empty.sampling.logit_bias = {{stop, 90.0f}};
+  may_be_empty.thinking = fields.thinking;
+  EXPECT_THAT(together({may_be_empty}, with(true))[0][0].tokens, ::testing::Each(stop));
+
+  fields.thinking->leaves = {"<|image|>"};
+  fields.sampling.logit_bias = {{call, 12.0f}, {stop, 11.0f}, {close, -90.0f}};
+  const Answer left = together({fields}, with(true))[0][0];
+  EXPECT_GT(std::ranges::count(left.tokens, call), 0);
+  EXPECT_EQ(left.finish.reason, FinishReason::stop);
+}
+
+// What opens a call within the thinking ends it, and is the first token that the constraint reads.
+TEST_F(ConstrainedRequests, ATokenThatOpensACallEndsTheThinkingAndBeginsTheConstraint) {
+  const TokenId opens = *tokenizer->find("<|image|>"), close = *tokenizer->find("<|system|>");
+  RequestFields fields = ask({Kind::regex, R"(<\|image\|>(one|two))"}, 200);
+  fields.sampling.temperature = 2;
+  fields.sampling.seed = 5;
+  fields.thinking = Thinking{.ends = {"<|system|>"}, .opens = {opens}};
+  for (const TokenId wanted : {opens, close}) {
+    fields.sampling.logit_bias = {{wanted, 11.0f}};
+    const Answer answer = together({fields}, with(true))[0][0];
+    const auto said = behind(answer, opens);
+    ASSERT_TRUE(said) << text_of(answer);
+    EXPECT_TRUE(text_of(*said) == "one" || text_of(*said) == "two") << text_of(answer);
+    EXPECT_EQ(std::ranges::count(answer.tokens, opens), 1);
+    EXPECT_EQ(together({fields}, with(false))[0][0], answer);
+    EXPECT_EQ(together({fields}, with(true, DraftSource::ngram))[0][0], answer);
+  }
+}
+
 // The grammar may hold a few states only: its requests end with an error, the others go on as if they were alone.
 TEST_F(ConstrainedRequests, AGrammarThatMeetsItsLimitsEndsItsOwnRequestsAlone) {
   GrammarLimits limits;

@@ -55,9 +55,9 @@ Result<bool> ConstrainedText::follow(TokenId token, std::span<const TokenId> out
   thinking_.read(token);
   if (!grammar_ || (before == At::inside && thinking_)) return true;
   if (before == At::inside) {  // the grammar begins here
-    begins_ = output.size();
+    begins_ = output.size() - (thinking_.opened() ? 1 : 0);
     ESP_CHECK(begin());
-    return true;
+    if (!thinking_.opened()) return true;
   }
   if (before == At::unsure && thinking_.at() == At::inside) return true;
   if (state_ == grammar::Automaton::dead) return static_cast<bool>(thinking_);  // only the mark can go on

@@ -1,6 +1,6 @@
 // constrained_text.h: where the text of a sequence stands in its thinking and in its grammar, and what must come next.
 //
-// The grammar begins where the thinking is over. While nobody knows whether the model thinks at all, both are followed:
+// The grammar begins where the thinking is over; an output does not end before. While nobody knows whether the model thinks at all, both are followed:
 // the mask lets through what the grammar allows and what goes on with the mark of thinking.
 //
 // Text that must come is found as soon as it is known: its tokens, as the tokenizer gives them whatever follows, are
@@ -63,6 +63,7 @@ class ConstrainedText {
   // What is to be known of the token behind some of a draft.
   struct Place {
     bool holds = false;  // else anything may come
+    bool waits = false;  // behind the thinking: until then the output may not end
     grammar::State state = 0;
     TokenId forced = -1;        // it is this one
     bool ends = false;          // there is none
@@ -76,7 +77,8 @@ class ConstrainedText {
   Place place() const {
     const TokenId mark = holds() ? thinking_.next_of_mark() : TokenId{-1};
     const TokenId only = state_ == grammar::Automaton::dead ? mark : TokenId{-1};
-    return {holds(), state_, forced().empty() ? only : forced().front(), ends(), mark};
+    const bool waits = grammar_ != nullptr && !holds() && !thinking_.left() && !grammar_->may_be_empty();
+    return {holds(), waits, state_, forced().empty() ? only : forced().front(), ends(), mark};
   }
 
  private:

@@ -40,7 +40,7 @@ void ThinkingSection::read(TokenId token) {
     if (forced_.empty()) at_ = At::over;
     return;
   }
-  read_inside(text);
+  read_inside(text, token);
 }
 
 void ThinkingSection::read_start(std::string_view text, TokenId token) {
@@ -57,14 +57,16 @@ void ThinkingSection::read_start(std::string_view text, TokenId token) {
   if (!possible) at_ = At::over;
 }
 
-void ThinkingSection::read_inside(std::string_view text) {
+void ThinkingSection::read_inside(std::string_view text, TokenId token) {
   text_ += text;
   ++tokens_;
-  if (holds_any(text_, thinking_->ends)) {
+  opened_ = std::ranges::find(thinking_->opens, token) != thinking_->opens.end();
+  if (opened_ || holds_any(text_, thinking_->ends)) {
     at_ = At::over;
     return;
   }
-  if (counts_ && holds_any(text_, thinking_->leaves)) counts_ = false;
+  left_ = left_ || holds_any(text_, thinking_->leaves);
+  counts_ = counts_ && !left_;
   if (text_.size() >= longest_) text_.erase(0, text_.size() - (longest_ - 1));
   count();
 }

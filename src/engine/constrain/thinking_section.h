@@ -25,6 +25,8 @@ class ThinkingSection {
   enum class At { unsure, inside, over };
   At at() const { return at_; }
   explicit operator bool() const { return at_ != At::over; }
+  bool left() const { return left_; }      // for a call of a tool: no constraint will follow
+  bool opened() const { return opened_; }  // over with a token that the constraint reads
 
   void read(TokenId token);  // has come
   // Unsure: the token with which a mark of thinking goes on; -1: none.
@@ -34,7 +36,7 @@ class ThinkingSection {
 
  private:
   void read_start(std::string_view text, TokenId token);
-  void read_inside(std::string_view text);
+  void read_inside(std::string_view text, TokenId token);
   void enter();
   void count();
 
@@ -45,6 +47,7 @@ class ThinkingSection {
   std::size_t longest_ = 0;    // mark that is looked for inside, bytes
   std::size_t mark_read_ = 0;  // tokens of the mark of beginning that came, and nothing else
   bool only_mark_ = true;
+  bool left_ = false, opened_ = false;
   bool counts_ = false;  // the budget
   int tokens_ = 0;       // of thinking
   std::span<const TokenId> forced_;

@@ -8,10 +8,11 @@
 namespace espalier {
 namespace {
 
-// The end and stop tokens, which may not be the output number `index` because min_new_tokens must come first.
-std::vector<TokenId> forbidden_at(const Sequence& s, int index, std::span<const TokenId> end_tokens) {
+// The end and stop tokens, where they may not be the output number `index`: min_new_tokens must come first, or what
+// a constraint demands.
+std::vector<TokenId> forbidden_at(const Sequence& s, int index, std::span<const TokenId> end_tokens, bool may_end) {
   const SamplingParams& p = s.request->sampling();
-  if (index >= p.min_new_tokens) return {};
+  if (may_end && index >= p.min_new_tokens) return {};
   std::vector<TokenId> out = p.stop_token_ids;
   out.insert(out.end(), end_tokens.begin(), end_tokens.end());
   return out;
@@ -57,10 +58,10 @@ bool chooses_plainly(const Sequence& s, int index, std::span<const TokenId> end_
 }
 
 Result<Pick> choose_token(std::span<float> logits, const Sequence& s, int index, std::span<const TokenId> end_tokens,
-                          const grammar::Allowed* allowed) {
+                          const grammar::Allowed* allowed, bool may_end) {
   thread_local Mask mask;
   thread_local Sampler sampler;  // keeps scratch memory; which thread picks does not matter to the result
-  const std::vector<TokenId> forbidden = forbidden_at(s, index, end_tokens);
+  const std::vector<TokenId> forbidden = forbidden_at(s, index, end_tokens, may_end);
   PickInput input;
   input.logits = logits;
   input.params = &s.request->sampling();

@@ -20,8 +20,9 @@ double uniform_at(const Sequence& sequence, int index);
 // Whether, masks apart, only the model's logits and the noise decide: nothing is forbidden, penalised or filtered.
 bool chooses_plainly(const Sequence& sequence, int index, std::span<const TokenId> end_tokens, int vocabulary);
 
-// allowed: by the sequence's constraint; null: all.
+// allowed: by the sequence's constraint; null: all. may_end: end and stop tokens are among those that may come.
 Result<Pick> choose_token(std::span<float> logits, const Sequence& sequence, int index,
-                          std::span<const TokenId> end_tokens, const grammar::Allowed* allowed = nullptr);
+                          std::span<const TokenId> end_tokens, const grammar::Allowed* allowed = nullptr,
+                          bool may_end = true);
 
 }  // namespace espalier

@@ -41,11 +41,12 @@ void RowChoice::add_other_choices(StepPlan& plan, const Sequence& first, Room& r
 
 // A row whose next token is wanted knows what the constraint says of it.
 WantedRow RowChoice::wanted(const Sequence& s, int position, const Sequence& computed_by) const {
-  WantedRow row{&s, position, &computed_by, -1, nullptr};
+  WantedRow row{&s, position, &computed_by, -1, nullptr, true};
   const int offset = position + 1 - s.known();
   if (!s.text || s.broken || offset < 0) return row;
   const auto place = offset == 0 ? s.text.place() : s.places[static_cast<std::size_t>(offset)];
   row.forced = place.ends && !options_.end_tokens.empty() ? options_.end_tokens.front() : place.forced;
+  row.may_end = !place.waits;
   if (row.forced >= 0 || !place.holds) return row;
   const auto& grammar = s.text.grammar();
   if (s.late_mask && s.late_mask->is_of(place.state, place.also_allowed))

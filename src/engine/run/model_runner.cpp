@@ -85,7 +85,7 @@ bool ModelRunner::needs_logits(const WantedRow& row) const {
 bool ModelRunner::is_only_scanned(const WantedRow& row) const {
   const Sequence& s = *row.sequence;
   const int index = row.position + 1 - s.prompt_tokens();
-  return index >= 0 && row.forced < 0 && row.mask == nullptr && !s.request->fields().logprobs.enabled &&
+  return index >= 0 && row.forced < 0 && row.mask == nullptr && row.may_end && !s.request->fields().logprobs.enabled &&
          chooses_plainly(s, index, end_tokens_, model_.vocabulary());
 }
 
@@ -127,7 +127,7 @@ Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, boo
       allowed = &**mask;
     }
     const int index = position + 1 - s.prompt_tokens();  // of the output token; behind known() when tokens are drafted
-    auto pick = choose_token(logits, s, index, end_tokens_, allowed);
+    auto pick = choose_token(logits, s, index, end_tokens_, allowed, row.may_end);
     if (!pick.ok()) {
       outcome.error = pick.error();
       return outcome;

@@ -26,6 +26,7 @@ struct WantedRow {  // what follows the token at `position`: the next of the pro
   const Sequence* computed_by;    // whose chunk has the position: the sequence itself, or another choice of its request
   TokenId forced = -1;            // the token that follows, where a constraint leaves no choice
   std::shared_ptr<RowMask> mask;  // which may follow; null: all
+  bool may_end = true;  // else no end token follows, whatever the mask: a constraint waits behind the thinking
 };
 
 // The rows that a step computes, and for which of them a token or log-probabilities are wanted.

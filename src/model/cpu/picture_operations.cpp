@@ -5,7 +5,7 @@
 namespace espalier {
 namespace {
 
-RowFunction make(const TakeGivenOp& o, const RowParts& parts) {
+RowFunction make_of_pictures(const TakeGivenOp& o, const RowParts& parts) {
   const Place out = parts.place(o.out);
   const std::int64_t width = o.out.width;
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
@@ -20,7 +20,7 @@ RowFunction make(const TakeGivenOp& o, const RowParts& parts) {
   };
 }
 
-RowFunction make(const BlendRowsOp& o, const RowParts& parts) {
+RowFunction make_of_pictures(const BlendRowsOp& o, const RowParts& parts) {
   const Place out = parts.place(o.out);
   const float* table = parts.program.vectors[static_cast<std::size_t>(o.table)].data();
   const std::int64_t width = o.out.width;
@@ -33,7 +33,7 @@ RowFunction make(const BlendRowsOp& o, const RowParts& parts) {
   };
 }
 
-RowFunction make(const GiveOp& o, const RowParts& parts) {
+RowFunction make_of_pictures(const GiveOp& o, const RowParts& parts) {
   const Place in = parts.place(o.in);
   return [=](const Pass& pass, int row) {
     float* const to = pass.pictures().outputs[static_cast<std::size_t>(o.output)];
@@ -42,14 +42,14 @@ RowFunction make(const GiveOp& o, const RowParts& parts) {
 }
 
 template <class O>
-RowFunction make(const O&, const RowParts&) {
+RowFunction make_of_pictures(const O&, const RowParts&) {
   return {};
 }
 
 }  // namespace
 
 RowFunction picture_row_function(const Op& op, const RowParts& parts) {
-  return std::visit([&](const auto& o) { return make(o, parts); }, op);
+  return std::visit([&](const auto& o) { return make_of_pictures(o, parts); }, op);
 }
 
 }  // namespace espalier

@@ -26,12 +26,13 @@ void note_dropped_tools(const Call& call, const ChatPrompt& prompt, net::Headers
 struct CallForms {
   const CallFormat* format = nullptr;
   bool whole = false;
+  bool constrained = false;  // the constraint is on the calls
 };
 
 // Adds the constraint that calls need to the body's own.
 Result<CallForms> call_forms(const ServedModel& model, const ToolFields& tools, ConstraintFields& constraint) {
   const bool asked = constraint.constraint.kind != Constraint::Kind::none;
-  if (!tools.offers()) return CallForms{nullptr, asked};
+  if (!tools.offers()) return CallForms{nullptr, asked, false};
   if (tools.choice == ToolFields::Choice::required) {
     if (asked)
       return bad_request(fmt::format("tool_choice forces a call, which does not go with {}", constraint.place),
@@ -39,15 +40,14 @@ Result<CallForms> call_forms(const ServedModel& model, const ToolFields& tools, 
     CallConstraint calls = required_calls(tools, model.call_format);
     constraint.constraint = std::move(calls.constraint);
     constraint.place = "tools";
-    return CallForms{calls.format, true};
+    return CallForms{calls.format, true, true};
   }
-  if (!asked) {
-    if (auto calls = free_calls(tools, model.call_format)) {
-      constraint.constraint = std::move(calls->constraint);
-      constraint.place = "tools";
-    }
+  auto calls = asked ? std::nullopt : free_calls(tools, model.call_format);
+  if (calls) {
+    constraint.constraint = std::move(calls->constraint);
+    constraint.place = "tools";
   }
-  return CallForms{model.call_format, asked};
+  return CallForms{model.call_format, asked, calls.has_value()};
 }
 
 // How long the model may think: what the body says, else its effort where the template reads none, else the server.
@@ -60,11 +60,31 @@ std::optional<int> budget_of(const Call& call, const ThinkingFields& asked) {
   return most >= 0 && asked.effort.empty() ? std::optional(most) : std::nullopt;
 }
 
+// What may open a call ends the thinking, and the constraint on calls reads it. Of channels that is a header.
+void let_calls_end(const Tokenizer& tokenizer, const CallFormat& calls, bool channels, Thinking& thinking) {
+  const auto ids = [&](std::string_view text) {
+    return tokenizer.encode(text, {.add_special = false}).value_or(std::vector<TokenId>());
+  };
+  if (channels) {
+    thinking = {.begins = {"<|channel|>analysis"}, .ends = {"<|start|>assistant"}};
+    thinking.begin = ids(thinking.begins.front());
+    thinking.close = ids("<|end|><|start|>assistant");
+    return;
+  }
+  const std::vector<TokenId> opening = ids(calls.wire.begin);
+  const auto is_first = [&](const std::string& mark) {
+    return !opening.empty() && mark == tokenizer.token_bytes(opening.front());
+  };
+  if (std::erase_if(thinking.leaves, is_first) > 0) thinking.opens = {opening.front()};
+}
+
 // The header of a channel stands before the thinking: it is no part of the budget. Without any, the answer's comes first.
 void leave_header(const Tokenizer& tokenizer, Thinking& thinking) {
-  constexpr int kHeader = 3;
+  const int header = thinking.begins.empty() ? 3 : 1;  // tokens; the mark of beginning is one
   if (*thinking.budget > 0) {
-    *thinking.budget += kHeader;
+    *thinking.budget += header;
+  } else if (!thinking.begins.empty()) {
+    return;
   } else if (auto header = tokenizer.encode(thinking.ends.front(), {.add_special = false}); header.ok()) {
     thinking.close = std::move(header).value();
   }
@@ -98,6 +118,8 @@ Result<ChatReading> begin_chat_turn(const Call& call, ChatTurn& turn, Constraint
   }
   AnswerPlan plan = plan_answer(call, before, forms.whole, forms.format, &tools);
   if (plan.thinking) {
+    if (forms.constrained)
+      let_calls_end(*call.model->tokenizer(), *forms.format, call.model->thinking_format->harmony, *plan.thinking);
     limit_thinking(call, turn.prompt.thinking, *plan.thinking);
     if (fields.grammar ? plan.leaves_thinking : plan.thinking->budget.has_value())
       fields.thinking = std::move(plan.thinking);
