@@ -295,9 +295,9 @@ int run_server(const ServeOptions& options) {
   if (const std::string notice = options.notice(); !notice.empty()) log::warning("{}", notice);
   auto models = ServedModels::list(options);
   if (!models) return fail(models.error());
-  auto server = server::Server::start(options.server, models->to_serve());
+  auto server = server::Server::start(options.server, (*models)->to_serve(), (*models)->fetch_for_clients());
   if (!server) return fail(server.error());
-  return Program(signals, **server, options, *models).run();
+  return Program(signals, **server, options, **models).run();
 }
 
 int show_config(CLI::App& app, const ServeOptions& options, const std::vector<std::string>& words) {

@@ -39,7 +39,7 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"Model", " allow-download preload max-loaded-models model-idle "},
+    {"Model", " allow-download allow-pull preload max-loaded-models model-idle "},
     {"HTTP",
      " host port served-model-name api-prefix cors-origin allowed-host strict io-threads side-threads max-side-tasks "},
     {"Keys", " api-key api-key-file admin-api-key metrics-auth cache-salt-from-key "},
@@ -242,6 +242,8 @@ void add_serve_flags(CLI::App& app, ServeOptions& options) {
   const FlagAdder add(app, options);
   add(options.allow_download, "allow-download", "",
       "what --model names may be fetched from a hub when it is not on this machine");
+  add(options.allow_pull, "allow-pull", "",
+      "clients may have any model of the hub fetched and served (POST /api/pull); it fills this machine's disk");
   add(options.preload, "preload", "", "load all models at the start, after the first one");
   server::ServerOptions::visit(options.server, add);
   add(options.end_with_stdin, "end-with-stdin", "",

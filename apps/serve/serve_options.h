@@ -20,6 +20,7 @@ namespace espalier::serve {
 struct ServeOptions {
   std::vector<std::string> models;     // as given: PATH, NAME=PATH or a hub's name; the first is the default one
   std::string model = "smollm2-135m";  // the default one, once it is settled
+  bool allow_pull = false;             // of models that clients name (POST /api/pull)
   bool allow_download = true;          // of models that --model names and that are not on this machine
   bool preload = false;                // all models are loaded at the start, not only the default one
   EngineOptions engine;

@@ -52,6 +52,9 @@ struct Constraint {
     all,         // none that do not say so
   };
   Closed closed = Closed::as_written;
+  // Of a structural tag: where its texts (not those of its schemas, patterns and rules) have the text of one of these
+  // special tokens, that token comes. Free text may have those in `special_in_free_text`; other constraints have none.
+  std::vector<TokenId> special = {}, special_in_free_text = {};
 
   bool operator==(const Constraint&) const = default;
 };

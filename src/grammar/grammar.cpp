@@ -154,6 +154,16 @@ Result<Json> Grammar::read_json(const std::string& text, Moment until) {
   return read;
 }
 
+TagSpecials Grammar::specials_of(const Constraint& constraint) const {
+  TagSpecials special;
+  const Tokenizer* tokenizer = vocabulary_->tokenizer();
+  if (tokenizer == nullptr) return special;
+  for (const TokenId id : constraint.special) special.named.emplace_back(tokenizer->token_bytes(id), id);
+  std::erase_if(special.named, [](const auto& one) { return one.first.empty(); });
+  special.in_free_text = constraint.special_in_free_text;
+  return special;
+}
+
 Result<Expression> Grammar::read_constraint(const Constraint& constraint, Moment until) {
   using Kind = Constraint::Kind;
   Expression whole = ExpressionStore::nothing;
@@ -194,7 +204,7 @@ Result<Expression> Grammar::read_constraint(const Constraint& constraint, Moment
     case Kind::structural_tag: {
       ESP_TRY(Json read, read_json(constraint.text, until));
       const Document document(std::move(read));
-      ESP_TRY(whole, read_structural_tag(store_, document.json(), options, sources_));
+      ESP_TRY(whole, read_structural_tag(store_, document.json(), options, specials_of(constraint), sources_));
       break;
     }
     case Kind::none:

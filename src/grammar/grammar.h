@@ -114,6 +114,7 @@ class Grammar {
                                                const GrammarLimits& limits, Moment until);
   Result<> begin(const Constraint& constraint, Moment until);
   Result<Json> read_json(const std::string& text, Moment until);
+  TagSpecials specials_of(const Constraint& constraint) const;
   Result<Expression> read_constraint(const Constraint& constraint, Moment until);
   bool grows();  // says what it takes by now; whether that may become more
   std::size_t bytes() const;

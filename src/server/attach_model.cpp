@@ -94,6 +94,13 @@ Result<> add_models(Service& service, std::vector<ModelToServe> models) {
   return service.models.add(std::move(sources));
 }
 
+Result<> add_model(Service& service, ModelToServe model) {
+  auto load = loader(service, model, false);
+  ESP_TRY([[maybe_unused]] const int place,
+          service.models.add_one({std::move(model.names), std::move(model.path), model.bytes, std::move(load)}));
+  return success();
+}
+
 Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const std::string& name) {
   std::vector<std::string> names = service.options.served_model_names;
   if (names.empty() && service.models.count() > 0) names = service.models.names(0);

@@ -26,6 +26,9 @@ struct ModelToServe {
 // The default model first. --served-model-name names that one.
 Result<> add_models(Service& service, std::vector<ModelToServe> models);
 
+// One more, while the server runs.
+Result<> add_model(Service& service, ModelToServe model);
+
 // The default model is there. `name`: what it is called when neither options nor add_models() name it.
 Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const std::string& name);
 

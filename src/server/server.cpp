@@ -106,12 +106,14 @@ struct Server::Http {
 Server::Server(std::unique_ptr<Http> http, std::unique_ptr<Service> service)
     : http_(std::move(http)), service_(std::move(service)) {}
 
-Result<std::unique_ptr<Server>> Server::start(ServerOptions options, std::vector<ModelToServe> models) {
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options, std::vector<ModelToServe> models,
+                                              ModelFetch fetch) {
   ESP_CHECK(check(options));
   options.max_connections_per_address = per_address(options);
   ESP_TRY(auto keys, KeyRing::load(options.api_keys, options.api_key_file, options.admin_api_key));
   ESP_TRY(auto service, Service::make(std::move(options), std::move(keys)));
   ESP_CHECK(add_models(*service, std::move(models)));
+  service->fetches.allow(std::move(fetch));
   auto http = std::make_unique<Http>(service->options.api_prefix);
   ESP_CHECK(add_all_routes(http->router, *service));
 

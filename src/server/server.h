@@ -14,6 +14,7 @@
 
 #include "espalier/engine.h"
 #include "server/attach_model.h"
+#include "server/models/model_fetches.h"
 #include "server/server_options.h"
 
 namespace espalier::server {
@@ -25,7 +26,9 @@ class Server {
  public:
   // `models`: all that it may load, the default one first, which the caller loads and attaches; none: only what is
   // attached.
-  static Result<std::unique_ptr<Server>> start(ServerOptions options, std::vector<ModelToServe> models = {});
+  // `fetch`: how models are fetched that clients ask for; null: none are.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options, std::vector<ModelToServe> models = {},
+                                               ModelFetch fetch = {});
   ~Server();  // stops at once
 
   std::string url() const;  // "http://127.0.0.1:30000"

@@ -51,6 +51,7 @@ Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::uniqu
 Service::~Service() {
   batches.stop();
   running.stop();
+  fetches.stop();
   models.stop();
   pool.stop();
   bulk.stop();

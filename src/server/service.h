@@ -22,6 +22,7 @@
 #include "server/cache_events/cache_event_publisher.h"
 #include "server/fields/unknown_fields.h"
 #include "server/metrics/server_metrics.h"
+#include "server/models/model_fetches.h"
 #include "server/models/model_set.h"
 #include "server/programs/program_host.h"
 #include "server/readiness.h"
@@ -76,6 +77,7 @@ class Service {
 
   ProgramHost programs;
   ModelSet models;
+  ModelFetches fetches;
   BatchRunner batches{*this};
   // Streams go through `light`, stored answers, whose end waits for the disk, through `storing`; whole replies and large
   // lists of log-probabilities through `heavy`, so that formatting and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads

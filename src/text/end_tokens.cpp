@@ -67,12 +67,12 @@ std::vector<TokenId> end_tokens(const Tokenizer& tokenizer, const ChatTemplate* 
     const auto id = tokenizer.find(name);
     if (id && tokenizer.is_special(*id)) ends.add(id);
   }
-  // Where an answer is made of several messages, the end of one is not the end of it.
-  const bool calls = ends.has("<|call|>") || ends.has("<|calls|>");
-  if (calls && (ends.has("<|return|>") || ends.has("<|flush|>"))) ends.remove("<|end|>");
   if (ends.has("<|tool_response>")) ends.remove("</s>");
   ends.add(tokenizer.eos());
   if (chat_template != nullptr) ends.add(turn_end(tokenizer, *chat_template));
+  // Where an answer is made of several messages, the end of one is not the end of it.
+  const bool calls = ends.has("<|call|>") || ends.has("<|calls|>");
+  if (calls && (ends.has("<|return|>") || ends.has("<|flush|>"))) ends.remove("<|end|>");
   return ends.take();
 }
 

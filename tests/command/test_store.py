@@ -160,6 +160,33 @@ class FromAHub(unittest.TestCase):
         self.hub.wrong.clear()
         self.assertEqual(self.run_verb("pull", "org/tiny", "--progress", "none").code, 0)
 
+    def test_a_client_has_a_model_fetched_where_the_operator_allows_it(self):
+        with harness.Server("--allow-pull", "--served-model-name", "first", env=self.env) as server:
+            pulled = server.post("/api/pull", {"model": "hf.co/org/tiny:latest"})
+            lines = [json.loads(line) for line in pulled.body.splitlines()]
+            self.assertEqual((lines[0], lines[-1]), ({"status": "pulling manifest"}, {"status": "success"}))
+            counted = [line for line in lines if "total" in line]
+            self.assertEqual(counted[-1]["completed"], counted[-1]["total"])
+            self.assertRegex(counted[-1]["digest"], "^sha256:[0-9a-f]{64}$")
+            self.assertEqual([one["id"] for one in server.get("/v1/models").json["data"]], ["first", "hf.co/org/tiny:latest", "org/tiny"])
+            for name in ("first", "org/tiny", "hf.co/org/tiny:latest"):
+                said = server.post("/api/generate", {"model": name, "prompt": "Hello", "raw": True, "stream": False,
+                                                     "options": {"temperature": 0, "num_predict": 8}}).json
+                self.assertEqual((said["model"], said["eval_count"]), (name, 8))
+            asked = len(self.hub.asked)
+            self.assertEqual(server.post("/api/pull", {"model": "org/tiny", "stream": False}).json, {"status": "success"})
+            self.assertEqual(len(self.hub.asked), asked)
+            for name in ("org/none", str(MODEL), "../tiny", "llama3.2"):  # what there is not; what is not the hub's
+                refused = server.post("/api/pull", {"model": name, "stream": False})
+                self.assertIn(refused.status, (400, 404), refused.body)
+                self.assertNotIn("hf_secret", refused.body.decode())
+            begun = server.post("/api/pull", {"model": "org/none"}).body.splitlines()
+            self.assertIn("error", json.loads(begun[-1]))
+            self.assertEqual(server.post("/api/generate", {"model": "first", "keep_alive": 0}).json["done_reason"], "unload")
+            self.assertEqual([one["name"] for one in server.get("/api/ps").json["models"] if one["name"] == "first:latest"], [])
+        with harness.Server(env=self.env) as server:
+            self.assertIn("--allow-pull", server.post("/api/pull", {"model": "org/none"}).json["error"])
+
     def test_what_cannot_be_had_is_said_without_the_token(self):
         for name in ("org/gated", "org/none"):
             ended = self.run_verb("pull", name)

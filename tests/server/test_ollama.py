@@ -123,7 +123,8 @@ class Ollama(unittest.TestCase):
 
     def test_without_a_prompt_the_model_is_there(self):
         for path, more in (("/api/chat", {}), ("/api/chat", {"messages": []}), ("/api/generate", {}),
-                           ("/api/generate", {"prompt": "", "keep_alive": "5m"}), ("/api/generate", {"keep_alive": 0})):
+                           ("/api/generate", {"prompt": "", "keep_alive": "5m"}), ("/api/generate", {"keep_alive": "1h30m5.5s"}),
+                           ("/api/generate", {"keep_alive": -1}), ("/api/generate", {"keep_alive": "-1m"})):
             reply = self.ask(path, **more).json
             self.assertEqual((reply["done"], reply["done_reason"], reply["model"]), (True, "load", self.name))
 

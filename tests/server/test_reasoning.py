@@ -137,7 +137,7 @@ class Demanded(unittest.TestCase):
 
     def ask(self, seed, **more):
         body = {"messages": MESSAGES, "temperature": 1, "seed": seed, "max_tokens": 400,
-                "logit_bias": {str(BEGIN): 20, str(END): 6, "2": 10}, **more}
+                "logit_bias": {str(BEGIN): 12, str(END): 11, "2": 12.5}, **more}
         reply = self.server.post("/v1/chat/completions", body)
         self.assertEqual(reply.status, 200, reply.body)
         choice = reply.json["choices"][0]

@@ -1,9 +1,12 @@
 """Tools through chat completions: calls that must come, that may come, and how they are told, streamed and whole."""
 import json
+import pathlib
 import re
+import shutil
+import tempfile
 import unittest
 
-from harness import Server
+from harness import MODEL, Server
 
 try:
     import openai
@@ -57,6 +60,70 @@ def check_call(test, name, arguments):
     else:
         test.assertEqual(name, "stop_all")
         test.assertIn(arguments["why"], ("a \"b\"\n", "\u00fc{}"))
+
+
+def model_with_marks(folder, *marks, ends=(2,)):
+    """The golden model whose special tokens are these marks, in the order of their ids from 3 on, and from 0 on the rest."""
+    for file in MODEL.iterdir():
+        shutil.copy(file, folder)
+    path = pathlib.Path(folder, "tokenizer.json")
+    words = json.loads(path.read_text())
+    for token, mark in zip([t for t in words["added_tokens"] if t["id"] in (3, 4, 5, 6, 7, 0)], marks):
+        words["model"]["vocab"].pop(token["content"], None)
+        token["content"] = mark
+        words["model"]["vocab"][mark] = token["id"]
+    path.write_text(json.dumps(words))
+    pathlib.Path(folder, "generation_config.json").write_text(json.dumps({"eos_token_id": list(ends)}))
+    return folder
+
+
+class SpecialMarks(unittest.TestCase):
+    """Models whose marks are special tokens: a call has those tokens, not their letters."""
+
+    def serve(self, parser, marks, template, ends=(2,)):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        server = Server("--tool-call-parser", parser, "--chat-template", template, "--special-tokens-in-text", "text",
+                        *(["--reasoning-parser", "gpt-oss"] if parser == "gpt-oss" else []), model=model_with_marks(folder.name, *marks, ends=ends))
+        self.addCleanup(server.kill)
+        return server, {mark: server.post("/tokenize", {"prompt": mark, "add_special_tokens": False, "special_tokens_in_text": "special"}).json["tokens"] for mark in marks}
+
+    def ask(self, server, seed, bias, **more):
+        reply = server.post("/v1/chat/completions", {"messages": USER, "tools": TOOLS[:1], "temperature": 1, "seed": seed, "max_tokens": 300,
+                                                     "return_token_ids": True, "logit_bias": bias, **more})
+        self.assertEqual(reply.status, 200, reply.body)
+        return reply.json["choices"][0]
+
+    def check(self, choice):
+        self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+        for call in choice["message"]["tool_calls"]:
+            check_call(self, call["function"]["name"], call["function"]["arguments"])
+
+    def test_calls_are_opened_and_closed_with_them(self):
+        marks = ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>")
+        server, ids = self.serve("kimi_k2", marks, SHOWS)
+        self.assertTrue(all(len(one) == 1 for one in ids.values()), ids)
+        for seed in range(1, 4):
+            for more, bias in (({"tool_choice": "required"}, {}), ({"parallel_tool_calls": False}, {str(ids[marks[0]][0]): 12, "2": -90})):
+                choice = self.ask(server, seed, bias, **more)
+                self.check(choice)
+                for mark in marks:
+                    self.assertIn(ids[mark][0], choice["token_ids"], (mark, choice))
+                self.assertNotIn("<|", choice["message"]["content"] or "")
+
+    def test_channels_are_special_tokens(self):
+        marks = ("<|end|>", "<|channel|>", "<|start|>", "<|message|>", "<|return|>", "<|call|>")  # the last one has id 7
+        template = "{% for t in tools or [] %}{{ t.function.name }};{% endfor %}{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}<|start|>assistant"
+        server, ids = self.serve("gpt-oss", marks, template, ends=(2, 7))
+        ids = {mark: ids[mark][0] for mark in marks}
+        said = server.post("/tokenize", {"prompt": "analysis", "add_special_tokens": False}).json["tokens"]
+        for seed in range(1, 4):
+            at_once = self.ask(server, seed, {str(said[0]): -90}, tool_choice="required")
+            thought = self.ask(server, seed, {str(said[0]): 90}, tool_choice="required", max_reasoning_tokens=9)
+            for choice, channels, thinks in ((at_once, 1, False), (thought, 2, True)):
+                self.check(choice)
+                tokens = [choice["token_ids"].count(ids[mark]) for mark in ("<|channel|>", "<|call|>")]
+                self.assertEqual((tokens, bool(choice["message"]["reasoning_content"])), ([channels, 1], thinks))
 
 
 class Tools(unittest.TestCase):

@@ -320,7 +320,11 @@ TEST_F(ConstrainedRequests, AnOutputDoesNotEndBeforeTheConstraintThatWaitsBehind
 // What opens a call within the thinking ends it, and is the first token that the constraint reads.
 TEST_F(ConstrainedRequests, ATokenThatOpensACallEndsTheThinkingAndBeginsTheConstraint) {
   const TokenId opens = *tokenizer->find("<|image|>"), close = *tokenizer->find("<|system|>");
-  RequestFields fields = ask({Kind::regex, R"(<\|image\|>(one|two))"}, 200);
+  Constraint call{Kind::structural_tag,
+                  R"({"format":{"type":"tag","begin":"<|image|>","content":{"type":"or","elements":[)"
+                  R"({"value":"one"},{"value":"two"}]},"end":""}})"};
+  call.special = {opens};
+  RequestFields fields = ask(call, 200);
   fields.sampling.temperature = 2;
   fields.sampling.seed = 5;
   fields.thinking = Thinking{.ends = {"<|system|>"}, .opens = {opens}};
@@ -331,6 +335,33 @@ TEST_F(ConstrainedRequests, ATokenThatOpensACallEndsTheThinkingAndBeginsTheConst
     ASSERT_TRUE(said) << text_of(answer);
     EXPECT_TRUE(text_of(*said) == "one" || text_of(*said) == "two") << text_of(answer);
     EXPECT_EQ(std::ranges::count(answer.tokens, opens), 1);
+    EXPECT_EQ(together({fields}, with(false))[0][0], answer);
+    EXPECT_EQ(together({fields}, with(true, DraftSource::ngram))[0][0], answer);
+  }
+}
+
+// Free text has the marks that it may have, and no other special token; a tag's own come as tokens, and are forced.
+TEST_F(ConstrainedRequests, TagsOpenAndCloseWithSpecialTokens) {
+  const TokenId opens = *tokenizer->find("<|image|>"), closes = *tokenizer->find("<|system|>"),
+                other = *tokenizer->find("<|user|>");
+  Constraint tags{
+      Kind::structural_tag,
+      R"({"format":{"type":"triggered_tags","triggers":["<|image|>"],"stop_after_first":true,"tags":[{"begin":)"
+      R"("<|image|>call ","content":{"type":"json_schema","json_schema":{"enum":["a","b"]}},"end":"<|system|>"}]}})"};
+  tags.special = {opens, closes};
+  for (const bool may_have_other : {false, true}) {
+    tags.special_in_free_text = may_have_other ? std::vector{opens, closes, other} : std::vector{opens, closes};
+    RequestFields fields = ask(tags, 200);
+    fields.sampling.temperature = 2;
+    fields.sampling.seed = 9;
+    fields.sampling.logit_bias = {{opens, 9.0f}, {other, 12.0f}};
+    const Answer answer = together({fields}, with(true))[0][0];
+    const auto called = behind(answer, opens);
+    ASSERT_TRUE(called) << text_of(answer);
+    EXPECT_TRUE(text_of(*called) == "call \"a\"" || text_of(*called) == "call \"b\"") << text_of(*called);
+    EXPECT_EQ(std::ranges::count(answer.tokens, closes), 1);
+    EXPECT_EQ(std::ranges::count(answer.tokens, other) > 0, may_have_other);
+    EXPECT_EQ(answer.finish.reason, FinishReason::stop);
     EXPECT_EQ(together({fields}, with(false))[0][0], answer);
     EXPECT_EQ(together({fields}, with(true, DraftSource::ngram))[0][0], answer);
   }

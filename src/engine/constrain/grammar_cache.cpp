@@ -66,7 +66,8 @@ void say_if_cut_short(Error& error, std::chrono::nanoseconds worked, std::chrono
 }  // namespace
 
 std::size_t GrammarCache::ContentHash::operator()(const Constraint* constraint) const {
-  return std::hash<std::string_view>()(constraint->text) + static_cast<std::size_t>(constraint->kind);
+  return std::hash<std::string_view>()(constraint->text) + static_cast<std::size_t>(constraint->kind) +
+         constraint->special.size();
 }
 
 Result<std::shared_ptr<grammar::Grammar>> GrammarCache::known_or(Constraint constraint, const Compile& compile) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "grammar/masks/special_code.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
@@ -145,12 +146,11 @@ std::vector<TokenId> tokens_after(const Vocabulary& vocabulary, std::span<const 
   return {};
 }
 
-std::vector<TokenId> forced_tokens(const Vocabulary& vocabulary, Automaton& automaton, State from,
-                                   std::string_view bytes, std::span<const TokenId> before) {
-  before = before.last(std::min(before.size(), kContextTokens));
-  const std::string_view text = whole_characters(bytes);
-  State end = from;
-  for (const char byte : text) end = automaton.next(end, static_cast<unsigned char>(byte));
+namespace {
+
+// Those of a text without special tokens that are certain whatever follows it.
+std::vector<TokenId> certain_tokens(const Vocabulary& vocabulary, Automaton& automaton, State end,
+                                    std::string_view text, std::span<const TokenId> before) {
   std::vector<TokenId> certain = tokens_after(vocabulary, before, text);
   for (const std::string& rival : rivals(vocabulary, automaton, text, end)) {
     if (certain.empty()) break;
@@ -158,6 +158,38 @@ std::vector<TokenId> forced_tokens(const Vocabulary& vocabulary, Automaton& auto
     certain.erase(std::ranges::mismatch(certain, its).in1, certain.end());
   }
   return certain;
+}
+
+// How the tokenizer cuts a text is not changed by what stands before a special token.
+std::span<const TokenId> behind_special(const Vocabulary& vocabulary, std::span<const TokenId> before) {
+  for (std::size_t i = before.size(); i-- > 0;)
+    if (read_special_code(vocabulary.text(before[i]))) return before.subspan(i + 1);
+  return before;
+}
+
+}  // namespace
+
+std::vector<TokenId> forced_tokens(const Vocabulary& vocabulary, Automaton& automaton, State from,
+                                   std::string_view bytes, std::span<const TokenId> before) {
+  before = behind_special(vocabulary, before.last(std::min(before.size(), kContextTokens)));
+  std::string_view text = whole_characters(bytes);
+  State end = from;
+  for (const char byte : text) end = automaton.next(end, static_cast<unsigned char>(byte));
+  std::vector<TokenId> all;
+  std::size_t special = 0;
+  for (; (special = text.find(kSpecialByte)) != text.npos; before = {}) {
+    const auto id = read_special_code(text.substr(special));
+    const std::string_view plain = text.substr(0, special);
+    const auto tokens = tokens_after(vocabulary, before, plain);
+    if (tokens.empty() && !plain.empty()) return all;
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    if (!id) return all;  // which one is not certain
+    all.push_back(*id);
+    text.remove_prefix(special + kSpecialCodeBytes);
+  }
+  const auto rest = certain_tokens(vocabulary, automaton, end, text, before);
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
 }
 
 }  // namespace espalier::grammar

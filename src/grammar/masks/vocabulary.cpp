@@ -1,5 +1,7 @@
 #include "grammar/masks/vocabulary.h"
 
+#include "grammar/masks/special_code.h"
+
 #include <algorithm>
 #include <functional>
 
@@ -65,8 +67,10 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens)
 std::shared_ptr<Vocabulary> Vocabulary::of(std::shared_ptr<const Tokenizer> tokenizer) {
   std::vector<std::string> tokens(static_cast<std::size_t>(tokenizer->size()));
   for (TokenId id = 0; id < tokenizer->size(); ++id) {
-    const bool usable = tokenizer->contains(id) && !tokenizer->is_special(id);
-    if (usable) tokens[static_cast<std::size_t>(id)] = tokenizer->token_bytes(id);
+    if (!tokenizer->contains(id)) continue;
+    std::string& text = tokens[static_cast<std::size_t>(id)];
+    text = tokenizer->is_special(id) ? special_code(id) : tokenizer->token_bytes(id);
+    if (!tokenizer->is_special(id) && text.find(kSpecialByte) != std::string::npos) text.clear();
   }
   auto vocabulary = std::make_shared<Vocabulary>(std::move(tokens));
   vocabulary->tokenizer_ = std::move(tokenizer);

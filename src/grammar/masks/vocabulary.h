@@ -42,7 +42,7 @@ class CountedTokens;  // counted_text.h
 // The tokens of a model as tries, with token sets that all its grammars share.
 class Vocabulary {
  public:
-  // tokens[i] is the text of token i; empty = never allowed (special tokens, holes).
+  // tokens[i] is the text of token i, of special ones their code (special_code.h); empty = never allowed (holes).
   explicit Vocabulary(std::vector<std::string> tokens);
   static std::shared_ptr<Vocabulary> of(std::shared_ptr<const Tokenizer> tokenizer);
 

@@ -20,10 +20,11 @@ constexpr int kMostTagNesting = 64;
 
 class TagReader {
  public:
-  TagReader(ExpressionStore& store, const SchemaOptions& options, TagSources& out)
+  TagReader(ExpressionStore& store, const SchemaOptions& options, const TagSpecials& special, TagSources& out)
       : store_(store),
+        special_(special),
         spelling_(store, Spelling::Kind::plain),
-        free_text_(store, spelling_.any_character()),
+        free_text_(store, any_character()),
         schemas_(store, options, out),
         out_(out) {}
 
@@ -68,9 +69,16 @@ class TagReader {
   Result<> check_triggers(const TagMembers& in, const FreeText::Dispatch& dispatch) const;
   Result<Expression> structures(const Json& json);
   Result<Tag> structure(const Json& json, const std::string& place);
+  // With codes for the special tokens in them.
+  Result<std::string> text(const TagMembers& in, std::string_view name) const;
+  Result<Words> texts(const TagMembers& in, std::string_view name) const;
+  Result<Words> words(const TagMembers& in, std::string_view name) const;
+  Words coded(Words words) const;
+  Expression any_character();  // of free text
   Expression whole(const Tag& tag) { return store_.concat(store_.text(tag.begin), tag.rest); }
 
   ExpressionStore& store_;
+  const TagSpecials& special_;
   Spelling spelling_;
   FreeText free_text_;
   TagSchemas schemas_;
@@ -98,6 +106,32 @@ const std::vector<TagReader::Kind>& TagReader::kinds() {
       {"tags_with_separator", &TagReader::separated},
   };
   return all;
+}
+
+FreeText::Words TagReader::coded(Words words) const {
+  for (std::string& word : words) word = with_special_codes(word, special_.named);
+  return words;
+}
+
+Result<std::string> TagReader::text(const TagMembers& in, std::string_view name) const {
+  ESP_TRY(const std::string text, in.text(name));
+  return with_special_codes(text, special_.named);
+}
+
+Result<FreeText::Words> TagReader::texts(const TagMembers& in, std::string_view name) const {
+  ESP_TRY(Words words, in.texts(name));
+  return coded(std::move(words));
+}
+
+Result<FreeText::Words> TagReader::words(const TagMembers& in, std::string_view name) const {
+  ESP_TRY(Words words, in.words(name));
+  return coded(std::move(words));
+}
+
+Expression TagReader::any_character() {
+  std::vector<Expression> ways{spelling_.any_character()};
+  for (const TokenId id : special_.in_free_text) ways.push_back(store_.text(special_code(id)));
+  return store_.either(std::move(ways));
 }
 
 Result<Expression> TagReader::document(const Json& json) {
@@ -130,7 +164,7 @@ Result<Expression> TagReader::format(const TagMembers& in, const Words& ends) {
 }
 
 Result<Expression> TagReader::const_string(const TagMembers& in, const Words&) {
-  ESP_TRY(const std::string value, in.text("value"));
+  ESP_TRY(const std::string value, text(in, "value"));
   return store_.text(value);
 }
 
@@ -175,7 +209,7 @@ Result<std::uint32_t> TagReader::most_characters(const TagMembers& in) const {
 }
 
 Result<Expression> TagReader::repeated_text(const TagMembers& in, std::uint32_t most, const Words& ends) {
-  ESP_TRY(Words excluded, in.words("excludes"));
+  ESP_TRY(Words excluded, words(in, "excludes"));
   excluded.insert(excluded.end(), ends.begin(), ends.end());
   return free_text_.without(excluded, most);
 }
@@ -239,14 +273,14 @@ Result<Expression> TagReader::tag(const TagMembers& in, const Words& ends) {
 
 Result<TagReader::Tag> TagReader::read_tag(const TagMembers& in, const Words& ends) {
   Tag tag;
-  ESP_TRY(tag.begin, in.text("begin"));
+  ESP_TRY(tag.begin, text(in, "begin"));
   ESP_TRY(tag.rest, tag_rest(in, ends));
   return tag;
 }
 
 // Content and end. A tag whose end may be empty ends at the latest where the one around it does.
 Result<Expression> TagReader::tag_rest(const TagMembers& in, const Words& around) {
-  ESP_TRY(const Words ends, in.texts("end"));
+  ESP_TRY(const Words ends, texts(in, "end"));
   ESP_TRY(const Json* json, in.get("content"));
   ESP_TRY(const TagMembers content, TagMembers::of_format(*json, in.place_of("content")));
   Words visible;
@@ -256,7 +290,7 @@ Result<Expression> TagReader::tag_rest(const TagMembers& in, const Words& around
   if (endless) visible.insert(visible.end(), around.begin(), around.end());
   if (content.type() == "any_text" && !endless) {
     ESP_TRY(const std::uint32_t most, most_characters(content));
-    ESP_TRY(const Words excluded, content.words("excludes"));
+    ESP_TRY(const Words excluded, words(content, "excludes"));
     return free_text_.up_to_end(ends, excluded, most);
   }
   ESP_TRY(const Expression inner, format(content, visible));
@@ -280,11 +314,11 @@ Result<std::vector<TagReader::Tag>> TagReader::tags(const TagMembers& in, const 
 
 Result<Expression> TagReader::triggered(const TagMembers& in, const Words& ends) {
   FreeText::Dispatch dispatch;
-  ESP_TRY(dispatch.triggers, in.texts("triggers"));
+  ESP_TRY(dispatch.triggers, texts(in, "triggers"));
   ESP_TRY(dispatch.ways, tags(in, ends));
   ESP_TRY(dispatch.begin_with_way, in.flag("at_least_one"));
   ESP_TRY(dispatch.only_one, in.flag("stop_after_first"));
-  ESP_TRY(dispatch.excluded, in.words("excludes"));
+  ESP_TRY(dispatch.excluded, words(in, "excludes"));
   dispatch.excluded.insert(dispatch.excluded.end(), ends.begin(), ends.end());
   ESP_CHECK(check_triggers(in, dispatch));
   return free_text_.dispatch(dispatch);
@@ -312,19 +346,19 @@ Result<Expression> TagReader::dispatch(const TagMembers& in, const Words& ends) 
     if (!rule.is_array() || rule.size() != 2 || !rule[0].is_string() || rule[0].get_ref<const std::string&>().empty())
       return TagMembers::invalid(place, "a list of a pattern, which is a string that is not empty, and a format");
     ESP_TRY(const Expression content, format(rule[1], place + "/1", ends));
-    dispatch.triggers.push_back(rule[0].get<std::string>());
+    dispatch.triggers.push_back(with_special_codes(rule[0].get<std::string>(), special_.named));
     dispatch.ways.push_back({dispatch.triggers.back(), content});
   }
   ESP_TRY(const bool loop, in.flag("loop", true));
   dispatch.only_one = !loop;
-  ESP_TRY(dispatch.excluded, in.words("excludes"));
+  ESP_TRY(dispatch.excluded, words(in, "excludes"));
   dispatch.excluded.insert(dispatch.excluded.end(), ends.begin(), ends.end());
   return free_text_.dispatch(dispatch);
 }
 
 Result<Expression> TagReader::separated(const TagMembers& in, const Words& ends) {
   ESP_TRY(const auto all, tags(in, ends));
-  ESP_TRY(const std::string separator, in.text("separator"));
+  ESP_TRY(const std::string separator, text(in, "separator"));
   ESP_TRY(const bool only_one, in.flag("stop_after_first"));
   ESP_TRY(const bool at_least_one, in.flag("at_least_one"));
   std::vector<Expression> ways;
@@ -340,7 +374,7 @@ Result<Expression> TagReader::structures(const Json& json) {
   ESP_TRY(const TagMembers members, TagMembers::of_object(json, "#", kMembers));
   ESP_TRY(const Json* list, members.list("structures", "structure"));
   FreeText::Dispatch dispatch;
-  ESP_TRY(dispatch.triggers, members.texts("triggers"));
+  ESP_TRY(dispatch.triggers, texts(members, "triggers"));
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string place = fmt::format("#/structures/{}", i);
     ESP_TRY(Tag one, structure((*list)[i], place));
@@ -356,8 +390,8 @@ Result<TagReader::Tag> TagReader::structure(const Json& json, const std::string&
   constexpr std::array<std::string_view, 4> kMembers = {"begin", "schema", "json_schema", "end"};
   ESP_TRY(const TagMembers members, TagMembers::of_object(json, place, kMembers));
   Tag tag;
-  ESP_TRY(tag.begin, members.text("begin"));
-  ESP_TRY(const std::string end, members.text("end"));
+  ESP_TRY(tag.begin, text(members, "begin"));
+  ESP_TRY(const std::string end, text(members, "end"));
   const std::string_view name = members.find("schema") != nullptr ? "schema" : "json_schema";
   ESP_TRY(const Json* written, members.get(name));
   ESP_TRY(const Expression content, schemas_.older(*written, place, members.place_of(name)));
@@ -368,8 +402,8 @@ Result<TagReader::Tag> TagReader::structure(const Json& json, const std::string&
 }  // namespace
 
 Result<Expression> read_structural_tag(ExpressionStore& store, const Json& document, const SchemaOptions& options,
-                                       TagSources& out) {
-  return TagReader(store, options, out).document(document);
+                                       const TagSpecials& special, TagSources& out) {
+  return TagReader(store, options, special, out).document(document);
 }
 
 }  // namespace espalier::grammar

@@ -10,6 +10,7 @@
 // Where a trigger first occurs in free text, one of the tags that begin with it goes on from there. Free text in a tag,
 // however deep it stands there, has none of the tag's ends; the tag ends where its end first occurs. With at_least_one
 // the text begins with a tag.
+// Texts of special tokens stand for those tokens (special_code.h).
 // Threads: as the store.
 // Fails:   bad_request or unsupported naming the JSON pointer, also for members that are unknown or cannot be honoured;
 //          schemas, patterns and rules inside as on their own.
@@ -23,6 +24,7 @@
 #include "base/json_fields.h"
 #include "grammar/automaton/expression.h"
 #include "grammar/json_schema/schema_options.h"
+#include "grammar/masks/special_code.h"
 #include "grammar/rules/rule_text.h"
 
 namespace espalier::grammar {
@@ -33,7 +35,13 @@ struct TagSources {
   std::unique_ptr<RuleText> rules;
 };
 
+// Which special tokens a tag speaks of (Constraint::special).
+struct TagSpecials {
+  SpecialTexts named;
+  std::vector<TokenId> in_free_text;
+};
+
 Result<Expression> read_structural_tag(ExpressionStore& store, const Json& document, const SchemaOptions& options,
-                                       TagSources& out);
+                                       const TagSpecials& special, TagSources& out);
 
 }  // namespace espalier::grammar

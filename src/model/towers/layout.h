@@ -64,6 +64,7 @@ struct PicturePlace {
   int frames = 1, height = 1, width = 1;
   double frame_step = 1;  // of time
 };
+// The places of a prompt, and of what follows it.
 struct AxisPlan {
   std::vector<AxisPositions> axes;  // of the prompt's tokens
   std::int64_t shift = 0;           // of the tokens behind it: BatchSequence::axis_shift

@@ -109,7 +109,8 @@ bool in_marks(std::string_view token, std::span<const std::string_view> marks) {
   return std::ranges::any_of(marks, [&](std::string_view mark) { return mark.find(token) != mark.npos; });
 }
 
-// Special tokens that the formats read; the text has them though other special tokens are left out.
+}  // namespace
+
 std::shared_ptr<const std::vector<TokenId>> marks_that_are_special(const AnswerOptions& reading,
                                                                    const ServedModel& model) {
   const Tokenizer* tokenizer = model.tokenizer();
@@ -138,8 +139,6 @@ std::shared_ptr<const std::vector<TokenId>> marks_that_are_special(const AnswerO
       shown->push_back(id);
   return shown->empty() ? nullptr : shown;
 }
-
-}  // namespace
 
 AnswerPlan plan_answer(const Call& call, const AnswerBefore& before, bool constrained, const CallFormat* calls,
                        const ToolFields* tools) {

@@ -40,6 +40,10 @@ struct AnswerBefore {
 AnswerPlan plan_answer(const Call& call, const AnswerBefore& before, bool constrained, const CallFormat* calls,
                        const ToolFields* tools);
 
+// Special tokens that formats read; null: there are none.
+std::shared_ptr<const std::vector<TokenId>> marks_that_are_special(const AnswerOptions& reading,
+                                                                   const ServedModel& model);
+
 // The formats of a served model by the server's options: a name, "auto" (what the template shows) or "none".
 const ThinkingFormat* chosen_thinking(std::string_view option, const ChatTemplate* chat_template);
 const CallFormat* chosen_calls(std::string_view option, const ChatTemplate* chat_template);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "server/answer/answer_plan.h"
 #include "server/answer/call_constraint.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -29,6 +30,18 @@ struct CallForms {
   bool constrained = false;  // the constraint is on the calls
 };
 
+// Text around calls may have what the model's formats read, but for what ends the answer.
+void let_free_text_have_marks(const ServedModel& model, Constraint& constraint) {
+  AnswerOptions reading;
+  reading.calls = model.call_format;
+  reading.thinking = model.thinking_format;
+  const auto marks = marks_that_are_special(reading, model);
+  if (marks == nullptr) return;
+  const std::vector<TokenId>& ends = model.info().end_tokens;
+  for (const TokenId id : *marks)
+    if (std::ranges::find(ends, id) == ends.end()) constraint.special_in_free_text.push_back(id);
+}
+
 // Adds the constraint that calls need to the body's own.
 Result<CallForms> call_forms(const ServedModel& model, const ToolFields& tools, ConstraintFields& constraint) {
   const bool asked = constraint.constraint.kind != Constraint::Kind::none;
@@ -46,6 +59,7 @@ Result<CallForms> call_forms(const ServedModel& model, const ToolFields& tools, 
   if (calls) {
     constraint.constraint = std::move(calls->constraint);
     constraint.place = "tools";
+    let_free_text_have_marks(model, constraint.constraint);
   }
   return CallForms{model.call_format, asked, calls.has_value()};
 }
@@ -63,10 +77,11 @@ std::optional<int> budget_of(const Call& call, const ThinkingFields& asked) {
 // What may open a call ends the thinking, and the constraint on calls reads it. Of channels that is a header.
 void let_calls_end(const Tokenizer& tokenizer, const CallFormat& calls, bool channels, Thinking& thinking) {
   const auto ids = [&](std::string_view text) {
-    return tokenizer.encode(text, {.add_special = false}).value_or(std::vector<TokenId>());
+    auto encoded = tokenizer.encode(text, {.add_special = false});
+    return encoded.ok() ? std::move(encoded).value() : std::vector<TokenId>();
   };
   if (channels) {
-    thinking = {.begins = {"<|channel|>analysis"}, .ends = {"<|start|>assistant"}};
+    thinking = {.begins = {"<|channel|>analysis<|message|>"}, .ends = {"<|start|>assistant"}};
     thinking.begin = ids(thinking.begins.front());
     thinking.close = ids("<|end|><|start|>assistant");
     return;
@@ -80,13 +95,12 @@ void let_calls_end(const Tokenizer& tokenizer, const CallFormat& calls, bool cha
 
 // The header of a channel stands before the thinking: it is no part of the budget. Without any, the answer's comes first.
 void leave_header(const Tokenizer& tokenizer, Thinking& thinking) {
-  const int header = thinking.begins.empty() ? 3 : 1;  // tokens; the mark of beginning is one
+  constexpr int kHeader = 3;
+  if (!thinking.begins.empty()) return;  // it is their last mark
   if (*thinking.budget > 0) {
-    *thinking.budget += header;
-  } else if (!thinking.begins.empty()) {
-    return;
-  } else if (auto header = tokenizer.encode(thinking.ends.front(), {.add_special = false}); header.ok()) {
-    thinking.close = std::move(header).value();
+    *thinking.budget += kHeader;
+  } else if (auto last = tokenizer.encode(thinking.ends.front(), {.add_special = false}); last.ok()) {
+    thinking.close = std::move(last).value();
   }
 }
 

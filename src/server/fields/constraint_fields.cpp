@@ -318,6 +318,27 @@ Result<> refuse_unread_constraints(const Json& object, std::span<const std::stri
   return success();
 }
 
+namespace {
+
+// The special tokens whose texts stand in a structural tag. Those that end an answer are no part of free text.
+void name_special_tokens(const ServedModel& model, Constraint& constraint) {
+  if (constraint.kind != Kind::structural_tag) return;
+  const std::vector<TokenId>& ends = model.info().end_tokens;
+  const auto may_be_free = [&](TokenId id) {
+    return std::ranges::find(ends, id) == ends.end() &&
+           std::ranges::find(constraint.special_in_free_text, id) == constraint.special_in_free_text.end();
+  };
+  constraint.special.clear();
+  for (const TokenId id : model.special_ids) {
+    const std::string_view text = model.tokenizer()->token_bytes(id);
+    if (text.size() < 2 || constraint.text.find(text) == std::string::npos) continue;
+    constraint.special.push_back(id);
+    if (may_be_free(id)) constraint.special_in_free_text.push_back(id);
+  }
+}
+
+}  // namespace
+
 Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fields) {
   if (asked.constraint.kind == Kind::none) return success();
   fields.json_closing = asked.json_closing;
@@ -328,8 +349,10 @@ Result<> constrain(const Call& call, ConstraintFields& asked, RequestFields& fie
   }
   asked.constraint.flexible_whitespace =
       asked.flexible_whitespace.value_or(call.service.options.json_whitespace == "flexible");
-  Constraint taken{asked.constraint.kind, std::move(asked.constraint.text), asked.constraint.flexible_whitespace,
-                   asked.constraint.closed};
+  name_special_tokens(*call.model, asked.constraint);
+  Constraint taken = std::move(asked.constraint);  // its text may be large
+  asked.constraint = {};
+  asked.constraint.kind = taken.kind;
   auto compiled = compile(call, std::move(taken));
   if (compiled.ok()) {
     fields.grammar = asked.compiled = std::move(compiled).value();

@@ -23,8 +23,8 @@ struct Call;
 
 // The constraint that a body asks for, and the field that asked for it.
 struct ConstraintFields {
-  Constraint constraint;
-  std::string place;  // the field that asks for it
+  Constraint constraint;  // constrain() adds the special tokens that a structural tag names
+  std::string place;      // the field that asks for it
   std::optional<bool> flexible_whitespace;
   bool json_closing = false;
   std::string choices_method;  // of /generate: choices are scored instead of generated (native/select.h)

@@ -50,6 +50,16 @@ Result<> ModelSet::add(std::vector<ModelSource> sources) {
   return success();
 }
 
+Result<int> ModelSet::add_one(ModelSource source) {
+  const std::scoped_lock lock(shared_->mutex);
+  for (const std::string& name : source.names)
+    for (const Slot& slot : shared_->slots)
+      if (std::ranges::find(slot.source.names, name) != slot.source.names.end())
+        return bad_request(fmt::format("a model is called {} already", name), "model");
+  shared_->slots.emplace_back().source = std::move(source);
+  return static_cast<int>(shared_->slots.size()) - 1;
+}
+
 void ModelSet::put(std::shared_ptr<ServedModel> model) {
   {
     const std::scoped_lock lock(shared_->mutex);

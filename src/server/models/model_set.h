@@ -91,6 +91,8 @@ class ModelSet {
   ~ModelSet();
 
   Result<> add(std::vector<ModelSource> sources);  // bad_request: a name given twice
+  // One more, while the set is in use: its place. A name that there is already: bad_request.
+  Result<int> add_one(ModelSource source);
   // The model of place 0, which the caller loaded; the place is made where add() was not called.
   void put(std::shared_ptr<ServedModel> model);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "server/models/model_set.h"
@@ -35,7 +36,7 @@ struct ModelSet::Slot {
 struct ModelSet::Shared {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<Slot> slots;
+  std::deque<Slot> slots;  // they stay where they are when more come
   bool thread_runs = false, stopping = false;
 };
 

@@ -59,6 +59,20 @@ Result<ChatReading> begin_prompt(const Call& call, OllamaBody& body, RequestFiel
   return ChatReading{};
 }
 
+// 0 lets the model go when its last request is answered. Other times count where models may go at all: a server of one
+// model, to which its operator gave no idle time, keeps it.
+Result<> keep_model(const Call& call, const OllamaBody& body) {
+  if (!body.keep_alive) return success();
+  ModelSet& models = call.service.models;
+  ESP_TRY(const int place, models.place_of(body.model));
+  if (*body.keep_alive == 0 && body.prompt == OllamaBody::Prompt::nothing) {
+    if (models.list()[static_cast<std::size_t>(place)].may_leave) ESP_CHECK(models.unload(place));
+    return success();
+  }
+  const bool may_go = models.count() > 1 || call.service.options.model_idle > 0;
+  return may_go || *body.keep_alive <= 0 ? models.keep(place, *body.keep_alive) : success();
+}
+
 Result<> answer_ollama(Call& call, OllamaBody body, bool chat, net::HttpRequest& http, net::Responder& responder) {
   ESP_CHECK(call.service.unknown_fields.note(unknown_ollama_fields(call.body), chat ? "/api/chat" : "/api/generate"));
   ESP_CHECK(call.model->check_name(body.model));
@@ -66,8 +80,10 @@ Result<> answer_ollama(Call& call, OllamaBody body, bool chat, net::HttpRequest&
   const std::string name = body.model.empty() ? call.model->name() : body.model;
   if (body.thinks && call.model->thinking_format == nullptr)
     return bad_request(fmt::format("\"{}\" does not support thinking", name), "think", "unsupported_parameter");
+  ESP_CHECK(keep_model(call, body));
   if (body.prompt == OllamaBody::Prompt::nothing) {
-    respond(call.service, http, responder, net::HttpResponse::json(200, ollama_loaded(name, chat)));
+    const bool unloads = body.keep_alive == 0.0;
+    respond(call.service, http, responder, net::HttpResponse::json(200, ollama_loaded(name, chat, unloads)));
     return success();
   }
   RequestFields fields = treatment(call, body, http.id);

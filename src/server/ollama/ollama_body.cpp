@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/json_fields.h"
 #include "server/fields/llama_fields.h"
@@ -54,11 +55,36 @@ Result<> read_format(const Json& body, B& out) {
   return success();
 }
 
-// A duration: seconds, or a text with a unit.
-Result<> read_keep_alive(const Json& body) {
-  const Json* keep = find_field(body, "keep_alive");
-  if (keep == nullptr || keep->is_number() || keep->is_string()) return success();
-  return bad_request("keep_alive must be a number of seconds or a duration (\"5m\")", "keep_alive");
+// One number with its unit at the front of `text`, which it takes away; nothing where there is none.
+std::optional<double> take_duration(std::string_view& text) {
+  struct Unit {
+    std::string_view name;
+    double seconds;
+  };
+  static constexpr Unit kUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+  double number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (failed != std::errc() || text.front() == '-') return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  for (const Unit& unit : kUnits) {
+    if (!text.starts_with(unit.name)) continue;
+    text.remove_prefix(unit.name.size());
+    return number * unit.seconds;
+  }
+  return text.empty() ? std::optional(number) : std::nullopt;  // seconds
+}
+
+std::optional<double> duration_seconds(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty()) return std::nullopt;
+  double sum = 0;
+  while (!text.empty()) {
+    const auto part = take_duration(text);
+    if (!part) return std::nullopt;
+    sum += *part;
+  }
+  return negative ? -sum : sum;
 }
 
 Result<> read_shared(const Json& body, const ServerOptions& options, B& out) {
@@ -71,7 +97,7 @@ Result<> read_shared(const Json& body, const ServerOptions& options, B& out) {
   out.top_logprobs = static_cast<int>(top.value_or(0));
   ESP_CHECK(check_logprobs_asked("top_logprobs", out.top_logprobs, options));
   if (!out.logprobs) out.top_logprobs = 0;
-  ESP_CHECK(read_keep_alive(body));
+  ESP_TRY(out.keep_alive, read_keep_alive(body));
   ESP_CHECK(read_format(body, out));
   return read_options(body, out);
 }
@@ -126,6 +152,16 @@ Result<> read_raw(const Json& body, B& out) {
 }
 
 }  // namespace
+
+Result<std::optional<double>> read_keep_alive(const Json& body) {
+  const Json* keep = find_field(body, "keep_alive");
+  if (keep == nullptr) return std::optional<double>();
+  std::optional<double> seconds;
+  if (keep->is_number()) seconds = keep->get<double>();
+  if (keep->is_string()) seconds = duration_seconds(keep->get_ref<const std::string&>());
+  if (!seconds) return bad_request("keep_alive must be a number of seconds or a duration (\"5m\")", "keep_alive");
+  return seconds;
+}
 
 Result<std::string> read_ollama_model(const Json& body) {
   ESP_TRY(auto model, find_string(body, "model"));

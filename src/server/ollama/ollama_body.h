@@ -2,7 +2,7 @@
 //
 // Messages become those of chat templates: `thinking` is reasoning_content, arguments of calls are objects, and calls,
 // which have no ids here, are given some, which results of tools get in their order. What only Ollama's own loading has
-// (num_ctx, num_gpu, keep_alive ...) is accepted without an effect: the server's flags say it.
+// (num_ctx, num_gpu ...) is accepted without an effect: the server's flags say it.
 // Threads: values and pure functions. Fails: bad_request naming the field.
 // Source:  Ollama, docs/api.md; its Python client.
 #pragma once
@@ -28,7 +28,8 @@ struct OllamaBody {
   std::vector<TokenId> context;  // of /api/generate: what stands before the conversation
   std::string chat_template;     // that the body brings: only the model's own is accepted
 
-  std::string model;  // as the client calls it
+  std::string model;                 // as the client calls it
+  std::optional<double> keep_alive;  // seconds that the model stays without use; negative: for ever
   bool stream = true;
   bool thinks = false;  // the body asks for thinking
   SamplingParams sampling;
@@ -48,6 +49,8 @@ Result<OllamaBody> parse_ollama_generate(const Json& body, const ServerOptions& 
                                          const SamplingParams& defaults);
 std::vector<std::string> unknown_ollama_fields(const Json& body);
 
+// Seconds: a number, or a duration as Go writes it ("1h30m", "-1m", "300ms").
+Result<std::optional<double>> read_keep_alive(const Json& body);
 // `model`, or `name` as older clients write it; "" when neither is there.
 Result<std::string> read_ollama_model(const Json& body);
 

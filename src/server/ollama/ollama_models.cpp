@@ -26,10 +26,7 @@ std::string tagged(const std::string& name) {
 
 // 64 hexadecimal digits that are the same for the same model, as a manifest's digest is.
 std::string digest_of(const ModelEntry& entry) {
-  std::string out;
-  for (const unsigned char byte : sha256(fmt::format("{}|{}|{}", entry.names.front(), entry.path, entry.bytes)))
-    out += fmt::format("{:02x}", byte);
-  return out;
+  return hex_digest(fmt::format("{}|{}|{}", entry.names.front(), entry.path, entry.bytes));
 }
 
 std::string modified_at(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "server/admission/keys.h"
 #include "server/answer/call_id.h"
 #include "server/delivery/token_name.h"
 
@@ -152,7 +153,13 @@ void OllamaReply::finish(std::string& out) {
   if (options_.stream) out += '\n';
 }
 
-std::string ollama_loaded(const std::string& model, bool chat) {
+std::string hex_digest(std::string_view text) {
+  std::string out;
+  for (const unsigned char byte : sha256(text)) out += fmt::format("{:02x}", byte);
+  return out;
+}
+
+std::string ollama_loaded(const std::string& model, bool chat, bool unloads) {
   std::string out;
   JsonWriter json(out);
   json.open('{').field("model", model).field("created_at", ollama_time(std::chrono::system_clock::now()));
@@ -160,7 +167,7 @@ std::string ollama_loaded(const std::string& model, bool chat) {
     json.key("message").open('{').field("role", "assistant").field("content", "").close('}');
   else
     json.field("response", "");
-  json.field("done", true).field("done_reason", "load").close('}');
+  json.field("done", true).field("done_reason", unloads ? "unload" : "load").close('}');
   return out;
 }
 

@@ -67,6 +67,7 @@ class OllamaReply final : public Reply {
 std::string ollama_time(std::chrono::system_clock::time_point when);
 
 // The reply to a body without a prompt: the model is there.
-std::string ollama_loaded(const std::string& model, bool chat);
+std::string ollama_loaded(const std::string& model, bool chat, bool unloads);
+std::string hex_digest(std::string_view text);  // 64 digits
 
 }  // namespace espalier::server
