@@ -30,7 +30,7 @@ class Docs(unittest.TestCase):
             done = subprocess.run([*command, file], capture_output=True, text=True, timeout=120,
                                   env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"})
             self.assertEqual(done.returncode, 0, block + done.stdout + done.stderr)
-            self.assertTrue(done.stdout.strip(), block)
+            self.assertTrue(done.stdout, block)  # a line; what a random model says may be nothing
             self.assertNotIn('"error"', done.stdout)
 
     def test_python(self):

@@ -75,10 +75,12 @@ class Router:
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL, env={**os.environ, "HF_HUB_OFFLINE": "1"})
 
     def __enter__(self):
-        end = time.monotonic() + 60
+        end, asked = time.monotonic() + 60, 0
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                if post(self.url + "/generate", {"model": MODEL_NAME, "text": "a", "sampling_params": {"max_new_tokens": 1}}).status == 200:
+                asked += 1
+                post(self.url + "/generate", {"model": MODEL_NAME, "text": f"{asked} is new", "sampling_params": {"max_new_tokens": 1}})
+                if all(server.metric("sglang:num_requests_total") > 0 for server in self.replicas):  # it knows both
                     return self
             except OSError:  # not listening, or without workers yet
                 time.sleep(0.1)

@@ -1,4 +1,6 @@
 // call_id.h: names of calls that the model gave none.
+//
+// `prefix` and 24 hexadecimal digits: clients take ids for opaque, and some want these lengths.
 // Threads: any. Fails: never.
 #pragma once
 
@@ -7,7 +9,8 @@
 
 namespace espalier::server {
 
-// `prefix` and 24 hexadecimal digits at random: clients take ids for opaque, and some want these lengths.
-std::string new_call_id(std::string_view prefix);
+std::string new_call_id(std::string_view prefix);  // at random
+// Of the call number `index` of a choice, in the answer with this id: always the same.
+std::string call_id_in(std::string_view prefix, std::string_view answer, int choice, std::size_t index);
 
 }  // namespace espalier::server

@@ -126,10 +126,10 @@ Result<net::HttpResponse> cancel_batch(Call& call) {
 Result<> add_batch_routes(net::Router& router, Service& service) {
   using net::Method;
   constexpr Dialect dialect = Dialect::openai;
-  ESP_CHECK(router.add(Method::post, "/v1/batches", answering(service, dialect, create_batch)));
-  ESP_CHECK(router.add(Method::get, "/v1/batches", answering_any(service, dialect, list_all_batches)));
-  ESP_CHECK(router.add(Method::get, "/v1/batches/{id}", answering_any(service, dialect, get_batch)));
-  return router.add(Method::post, "/v1/batches/{id}/cancel", answering_any(service, dialect, cancel_batch));
+  ESP_CHECK(router.add(Method::post, "/v1/batches", keeping(service, dialect, create_batch)));
+  ESP_CHECK(router.add(Method::get, "/v1/batches", keeping_any(service, dialect, list_all_batches)));
+  ESP_CHECK(router.add(Method::get, "/v1/batches/{id}", keeping_any(service, dialect, get_batch)));
+  return router.add(Method::post, "/v1/batches/{id}/cancel", keeping_any(service, dialect, cancel_batch));
 }
 
 }  // namespace espalier::server

@@ -110,11 +110,11 @@ Result<net::HttpResponse> remove_file(Call& call) {
 Result<> add_file_routes(net::Router& router, Service& service) {
   using net::Method;
   constexpr Dialect dialect = Dialect::openai;
-  ESP_CHECK(router.add(Method::post, "/v1/files", answering_raw(service, dialect, upload)));
-  ESP_CHECK(router.add(Method::get, "/v1/files", answering_any(service, dialect, list)));
-  ESP_CHECK(router.add(Method::get, "/v1/files/{id}", answering_any(service, dialect, get_file)));
-  ESP_CHECK(router.add(Method::del, "/v1/files/{id}", answering_any(service, dialect, remove_file)));
-  return router.add(Method::get, "/v1/files/{id}/content", answering_any(service, dialect, get_content));
+  ESP_CHECK(router.add(Method::post, "/v1/files", keeping_raw(service, dialect, upload)));
+  ESP_CHECK(router.add(Method::get, "/v1/files", keeping_any(service, dialect, list)));
+  ESP_CHECK(router.add(Method::get, "/v1/files/{id}", keeping_any(service, dialect, get_file)));
+  ESP_CHECK(router.add(Method::del, "/v1/files/{id}", keeping_any(service, dialect, remove_file)));
+  return router.add(Method::get, "/v1/files/{id}/content", keeping_any(service, dialect, get_content));
 }
 
 }  // namespace espalier::server

@@ -115,7 +115,7 @@ Result<> pull(Call& call, net::HttpRequest& http, net::Responder& responder) {
 }  // namespace
 
 Result<> add_pull_routes(net::Router& router, Service& service) {
-  return router.add(net::Method::post, "/api/pull", serving_by_default(service, Dialect::ollama, pull));
+  return router.add(net::Method::post, "/api/pull", serving_without_model(service, Dialect::ollama, pull));
 }
 
 }  // namespace espalier::server

@@ -6,6 +6,7 @@
 
 #include "server/fields/request_names.h"
 #include "server/fields/sampling_fields.h"
+#include "server/openai/stored_chats.h"
 #include "server/prompt/sampling_defaults.h"
 #include "text/chat_template.h"
 
@@ -36,6 +37,7 @@ constexpr FieldRow<B> kRows[] = {
     {"input_ids", &read_input_ids, "none", "token ids instead of rendering the messages"},
     {"separate_reasoning", &read_separate_reasoning, "true",
      "reasoning_content apart from content (--reasoning-parser)"},
+    {"store", &B::store, "false", "the answer is kept: GET /v1/chat/completions/{id} (--data-dir)"},
     {"stream_reasoning", &B::stream_reasoning, "true", "in a stream as it comes; else in one piece"},
 };
 
@@ -170,10 +172,27 @@ void ChatReply::write_logprobs(JsonWriter& json, const Choice& choice) {
   json.open('{').key("content").raw("[" + choice.logprobs.entries + "]").close('}');
 }
 
+namespace {
+
+std::unique_ptr<Reply> reply_of(Service& service, OpenAiReplyOptions options, std::optional<ChatToStore> to_store) {
+  if (!to_store) return std::make_unique<ChatReply>(std::move(options));
+  OpenAiReplyOptions whole = options;
+  whole.stream = false;
+  return std::make_unique<StoredChatReply>(service, *std::move(to_store),
+                                           std::make_unique<ChatReply>(std::move(options)),
+                                           std::make_unique<ChatReply>(std::move(whole)));
+}
+
+}  // namespace
+
 Result<Generation> chat(Call& call) {
   const ServerOptions& options = call.service.options;
   ESP_TRY(ChatBody body, parse_chat(call.body, options, chat_defaults(call.model->info(), options)));
   ESP_CHECK(call.service.unknown_fields.note(unknown_chat_fields(call.body), "/v1/chat/completions"));
+  std::optional<ChatToStore> to_store;
+  if (body.store) {
+    ESP_TRY(to_store, chat_to_store(call.body, call.service.keys->owner(call.http)));
+  }
   forget_schemas(call);
   ESP_CHECK(call.model->check_name(body.common.model));
 
@@ -201,8 +220,9 @@ Result<Generation> chat(Call& call) {
   generation.headers = std::move(reading.headers);
   generation.dialect = Dialect::openai_chat;
   generation.stream = body.common.stream;
+  generation.waits_for_disk = to_store.has_value();
   if (!body.common.rid.empty()) generation.claimed_ids.push_back(request.id());
-  generation.reply = std::make_unique<ChatReply>(std::move(reply));
+  generation.reply = reply_of(call.service, std::move(reply), std::move(to_store));
   generation.requests.push_back(std::move(request));
   return generation;
 }

@@ -18,6 +18,7 @@ struct ChatBody {
   bool logprobs = false;
   int top_logprobs = 0;
   bool stream_reasoning = true;
+  bool store = false;
 };
 
 std::span<const FieldRow<ChatBody>> chat_rows();

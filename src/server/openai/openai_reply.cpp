@@ -55,7 +55,9 @@ void OpenAiReply::apply(Choice& choice, const std::vector<AnswerEvent>& events) 
     } else if (const auto* thinking = std::get_if<ThinkingPiece>(&event)) {
       choice.reasoning += thinking->text;
     } else if (const auto* begun = std::get_if<CallBegun>(&event)) {
-      choice.calls.push_back({begun->id.empty() ? new_call_id("call_") : begun->id, begun->name, {}});
+      std::string id =
+          begun->id.empty() ? call_id_in("call_", options_.id, choice.index, choice.calls.size()) : begun->id;
+      choice.calls.push_back({std::move(id), begun->name, {}});
       choice.pending.push_back({begun->index, true, {}});
     } else if (const auto* piece = std::get_if<ArgumentsPiece>(&event)) {
       choice.calls[static_cast<std::size_t>(piece->index)].arguments += piece->json;

@@ -111,14 +111,14 @@ Result<> add_conversation_routes(net::Router& router, Service& service) {
   using net::Method;
   constexpr Dialect dialect = Dialect::openai;
   const std::string one = "/v1/conversations/{id}", items = one + "/items", item = items + "/{item}";
-  ESP_CHECK(router.add(Method::post, "/v1/conversations", answering(service, dialect, create)));
-  ESP_CHECK(router.add(Method::get, one, answering_any(service, dialect, get)));
-  ESP_CHECK(router.add(Method::post, one, answering(service, dialect, update)));
-  ESP_CHECK(router.add(Method::del, one, answering_any(service, dialect, remove)));
-  ESP_CHECK(router.add(Method::post, items, answering(service, dialect, add_to)));
-  ESP_CHECK(router.add(Method::get, items, answering_any(service, dialect, list_of)));
-  ESP_CHECK(router.add(Method::get, item, answering_any(service, dialect, get_one)));
-  return router.add(Method::del, item, answering_any(service, dialect, remove_one));
+  ESP_CHECK(router.add(Method::post, "/v1/conversations", keeping(service, dialect, create)));
+  ESP_CHECK(router.add(Method::get, one, keeping_any(service, dialect, get)));
+  ESP_CHECK(router.add(Method::post, one, keeping(service, dialect, update)));
+  ESP_CHECK(router.add(Method::del, one, keeping_any(service, dialect, remove)));
+  ESP_CHECK(router.add(Method::post, items, keeping(service, dialect, add_to)));
+  ESP_CHECK(router.add(Method::get, items, keeping_any(service, dialect, list_of)));
+  ESP_CHECK(router.add(Method::get, item, keeping_any(service, dialect, get_one)));
+  return router.add(Method::del, item, keeping_any(service, dialect, remove_one));
 }
 
 }  // namespace espalier::server

@@ -109,9 +109,9 @@ Result<> add_response_routes(net::Router& router, Service& service) {
   ESP_CHECK(router.add(Method::post, "/v1/responses", serving(service, dialect, create_response)));
   ESP_CHECK(router.add(Method::post, "/v1/responses/input_tokens", answering(service, dialect, count_input)));
   ESP_CHECK(router.add(Method::get, "/v1/responses/{id}", serving_any(service, dialect, get_response)));
-  ESP_CHECK(router.add(Method::del, "/v1/responses/{id}", answering_any(service, dialect, remove_response)));
-  ESP_CHECK(router.add(Method::post, "/v1/responses/{id}/cancel", answering_any(service, dialect, cancel)));
-  return router.add(Method::get, "/v1/responses/{id}/input_items", answering_any(service, dialect, list_input_items));
+  ESP_CHECK(router.add(Method::del, "/v1/responses/{id}", keeping_any(service, dialect, remove_response)));
+  ESP_CHECK(router.add(Method::post, "/v1/responses/{id}/cancel", keeping_any(service, dialect, cancel)));
+  return router.add(Method::get, "/v1/responses/{id}/input_items", keeping_any(service, dialect, list_input_items));
 }
 
 }  // namespace espalier::server

@@ -60,7 +60,11 @@ void refuse(Service& service, Job& job, Dialect dialect, const Error& error) {
   respond(service, job.http, job.responder, dialect, error);
 }
 
-enum class BodyUse { json, ignored, raw, json_for_default };  // the last: its `model` names no model of the call
+enum class BodyUse { json, ignored, raw };
+struct Needed {
+  BodyUse body = BodyUse::json;
+  bool model = true;  // that the body or the query names, else the default one
+};
 
 // A call before its model is known.
 struct Read {
@@ -72,7 +76,7 @@ Result<Read> read_body(Service& service, Job& job, Dialect dialect, BodyUse body
   const auto begun = std::chrono::steady_clock::now();
   ESP_CHECK(service.need_ready());
   Read read{{}, begun - job.arrived};
-  if (body_use == BodyUse::json || body_use == BodyUse::json_for_default) {
+  if (body_use == BodyUse::json) {
     ESP_TRY(read.body, parse_body(job.http, dialect));
   }
   if (body_use != BodyUse::raw) std::string().swap(job.http.body);  // megabytes, perhaps; nobody reads it again
@@ -151,13 +155,14 @@ Result<> when_loaded(Service& service, Dialect dialect, const Use& use, const st
 }
 
 template <class Use>
-Result<> read_and_use(Service& service, Dialect dialect, BodyUse body_use, const Use& use,
+Result<> read_and_use(Service& service, Dialect dialect, Needed needed, const Use& use,
                       const std::shared_ptr<Job>& job) {
-  ESP_TRY(Read read, read_body(service, *job, dialect, body_use));
-  int place = 0;
-  if (body_use != BodyUse::json_for_default) {
-    ESP_TRY(place, place_of_model(service, dialect, job->http, read.body));
+  ESP_TRY(Read read, read_body(service, *job, dialect, needed.body));
+  if (!needed.model) {
+    return used(service, dialect, use, job,
+                {service, job->http, nullptr, std::move(read.body), false, job->arrived, read.waited});
   }
+  ESP_TRY(const int place, place_of_model(service, dialect, job->http, read.body));
   auto model = service.models.use(place);
   if (model == nullptr) return when_loaded(service, dialect, use, job, place, std::move(read));
   return used(service, dialect, use, job,
@@ -165,8 +170,8 @@ Result<> read_and_use(Service& service, Dialect dialect, BodyUse body_use, const
 }
 
 template <class Use>
-net::RequestHandler on_background_pool(Service& service, Dialect dialect, BodyUse body_use, Use use) {
-  return [&service, dialect, body_use, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
+net::RequestHandler on_background_pool(Service& service, Dialect dialect, Needed needed, Use use) {
+  return [&service, dialect, needed, use = std::move(use)](net::HttpRequest http, net::Responder responder) {
     auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder), {}});
     const std::size_t size = job->http.body.size();
     const bool large = size >= kBulkBytes;
@@ -178,8 +183,8 @@ net::RequestHandler on_background_pool(Service& service, Dialect dialect, BodyUs
       job->large = true;
     }
     BackgroundPool& pool = large ? service.bulk : service.pool;
-    const bool taken = pool.submit([&service, dialect, body_use, use, job, size](const CancelFlag&) {
-      answered(service, *job, dialect, [&] { return read_and_use(service, dialect, body_use, use, job); });
+    const bool taken = pool.submit([&service, dialect, needed, use, job, size](const CancelFlag&) {
+      answered(service, *job, dialect, [&] { return read_and_use(service, dialect, needed, use, job); });
       if (size >= kGiveBackBytes) give_back_free_memory();
     });
     if (!taken) refuse(service, *job, dialect, too_many());
@@ -251,35 +256,43 @@ void respond(Service& service, const net::HttpRequest& request, net::Responder& 
 }
 
 net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function) {
-  return on_background_pool(service, dialect, BodyUse::json, answer_with(std::move(function)));
+  return on_background_pool(service, dialect, {BodyUse::json}, answer_with(std::move(function)));
 }
 
 net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function) {
-  return on_background_pool(service, dialect, BodyUse::ignored, answer_with(std::move(function)));
+  return on_background_pool(service, dialect, {BodyUse::ignored}, answer_with(std::move(function)));
 }
 
 net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function) {
-  return on_background_pool(service, dialect, BodyUse::json, generate_with(std::move(function)));
+  return on_background_pool(service, dialect, {BodyUse::json}, generate_with(std::move(function)));
 }
 
-net::RequestHandler serving_by_default(Service& service, Dialect dialect, ServeFunction function) {
-  return on_background_pool(service, dialect, BodyUse::json_for_default, serve_with(std::move(function)));
+net::RequestHandler serving_without_model(Service& service, Dialect dialect, ServeFunction function) {
+  return on_background_pool(service, dialect, {BodyUse::json, false}, serve_with(std::move(function)));
 }
 
 net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function) {
-  return on_background_pool(service, dialect, BodyUse::json, serve_with(std::move(function)));
+  return on_background_pool(service, dialect, {BodyUse::json}, serve_with(std::move(function)));
 }
 
 net::RequestHandler serving_any(Service& service, Dialect dialect, ServeFunction function) {
-  return on_background_pool(service, dialect, BodyUse::ignored, serve_with(std::move(function)));
-}
-
-net::RequestHandler answering_raw(Service& service, Dialect dialect, AnswerFunction function) {
-  return on_background_pool(service, dialect, BodyUse::raw, answer_with(std::move(function)));
+  return on_background_pool(service, dialect, {BodyUse::ignored}, serve_with(std::move(function)));
 }
 
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function) {
-  return on_background_pool(service, dialect, BodyUse::ignored, generate_with(std::move(function)));
+  return on_background_pool(service, dialect, {BodyUse::ignored}, generate_with(std::move(function)));
+}
+
+net::RequestHandler keeping(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_background_pool(service, dialect, {BodyUse::json, false}, answer_with(std::move(function)));
+}
+
+net::RequestHandler keeping_any(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_background_pool(service, dialect, {BodyUse::ignored, false}, answer_with(std::move(function)));
+}
+
+net::RequestHandler keeping_raw(Service& service, Dialect dialect, AnswerFunction function) {
+  return on_background_pool(service, dialect, {BodyUse::raw, false}, answer_with(std::move(function)));
 }
 
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {

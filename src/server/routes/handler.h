@@ -23,9 +23,9 @@ namespace espalier::server {
 struct Call {
   Service& service;
   const net::HttpRequest& http;
-  std::shared_ptr<ServedModel> model;
-  Json body;                 // an object; null where the route looks at none
-  bool may_be_slow = false;  // in the slow pool: work may take seconds
+  std::shared_ptr<ServedModel> model;  // null where the route needs none
+  Json body;                           // an object; null where the route looks at none
+  bool may_be_slow = false;            // in the slow pool: work may take seconds
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // with its whole body
   std::chrono::steady_clock::duration waited{0};                                     // in queues, since then
 
@@ -55,14 +55,17 @@ using InfoFunction = std::function<Result<net::HttpResponse>(Service&, const Ser
 net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function);
 net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function);
-// The same where the body's `model` is not one that the call uses: it gets the default one.
-net::RequestHandler serving_by_default(Service& service, Dialect dialect, ServeFunction function);
+// The same where the call uses no model: call.model is null.
+net::RequestHandler serving_without_model(Service& service, Dialect dialect, ServeFunction function);
 // The same for routes whose body, if any, is not looked at (call.body is null).
 net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler serving_any(Service& service, Dialect dialect, ServeFunction function);
-// The same for bodies that are not JSON: call.http.body has it, whatever it is.
-net::RequestHandler answering_raw(Service& service, Dialect dialect, AnswerFunction function);
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function);
+// Of what is kept for clients, which needs no model in memory: call.model is null. The last one's body may be anything:
+// call.http.body has it.
+net::RequestHandler keeping(Service& service, Dialect dialect, AnswerFunction function);
+net::RequestHandler keeping_any(Service& service, Dialect dialect, AnswerFunction function);
+net::RequestHandler keeping_raw(Service& service, Dialect dialect, AnswerFunction function);
 // Run on the io thread, `informing` once the model is there.
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function);
 net::RequestHandler telling(Service& service, Dialect dialect, TellFunction function);

@@ -183,7 +183,8 @@ Result<net::HttpResponse> server_info(Service& service, const net::HttpRequest&)
 
 Result<> add_info_routes(net::Router& router, Service& service) {
   using net::Method;
-  ESP_CHECK(router.add(Method::get, "/v1/models", telling(service, Dialect::openai, list_models)));
+  for (const char* path : {"/v1/models", "/models"})
+    ESP_CHECK(router.add(Method::get, path, telling(service, Dialect::openai, list_models)));
   ESP_CHECK(router.add(Method::get, "/v1/models/{id}", telling(service, Dialect::openai, one_model)));
   for (const char* path : {"/get_model_info", "/model_info"}) {
     ESP_CHECK(router.add(Method::get, path, informing(service, Dialect::native, model_info)));

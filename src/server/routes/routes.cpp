@@ -20,6 +20,7 @@ constexpr RoutePolicy kPolicies[] = {
     {"/flush_cache", Access::control, Needs::model},
     {"/abort_request", Access::control, Needs::model},
     {"/v1/models", Access::user, Needs::model, true},
+    {"/models", Access::user, Needs::model},
     {"/get_model_info", Access::user, Needs::model},
     {"/model_info", Access::user, Needs::model},
     {"/get_server_info", Access::user, Needs::model},
@@ -57,6 +58,7 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   service.router = &router;
   ESP_CHECK(add_completion_routes(router, service));
   ESP_CHECK(add_chat_routes(router, service));
+  ESP_CHECK(add_stored_chat_routes(router, service));
   ESP_CHECK(add_messages_routes(router, service));
   ESP_CHECK(add_response_routes(router, service));
   ESP_CHECK(add_conversation_routes(router, service));

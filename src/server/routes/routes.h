@@ -46,6 +46,7 @@ Result<> add_all_routes(net::Router& router, Service& service);
 Result<> add_generate_routes(net::Router& router, Service& service);
 Result<> add_completion_routes(net::Router& router, Service& service);
 Result<> add_chat_routes(net::Router& router, Service& service);
+Result<> add_stored_chat_routes(net::Router& router, Service& service);
 Result<> add_messages_routes(net::Router& router, Service& service);
 Result<> add_response_routes(net::Router& router, Service& service);
 Result<> add_conversation_routes(net::Router& router, Service& service);

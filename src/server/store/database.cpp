@@ -16,6 +16,7 @@ constexpr int kSchemaVersion = 1;
 // responses: body is the answer without its output; request: of one that runs in the background, to run it again;
 // events: of a streamed one, as they were sent; kept: its tokens (responses/kept_tokens.h).
 // items: what a response was given (part 0) and gave (part 1), and what a conversation holds (part 0).
+// chats: stored chat completions, with the messages that they answer.
 // batch_results: lines of the output (ok 1) and error (ok 0) files of a batch under way.
 constexpr const char* kSchema = R"(
 CREATE TABLE IF NOT EXISTS responses(id TEXT PRIMARY KEY, owner TEXT NOT NULL, created INTEGER NOT NULL,
@@ -27,6 +28,9 @@ CREATE INDEX IF NOT EXISTS items_by_id ON items(id);
 CREATE INDEX IF NOT EXISTS responses_of_conversation ON responses(conversation) WHERE conversation <> '';
 CREATE TABLE IF NOT EXISTS conversations(id TEXT PRIMARY KEY, owner TEXT NOT NULL, created INTEGER NOT NULL,
   metadata TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS chats(id TEXT PRIMARY KEY, owner TEXT NOT NULL, created INTEGER NOT NULL, body TEXT NOT NULL,
+  messages TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS chats_by_owner ON chats(owner);
 CREATE TABLE IF NOT EXISTS files(id TEXT PRIMARY KEY, owner TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER,
   bytes INTEGER NOT NULL, filename TEXT NOT NULL, purpose TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS files_by_owner ON files(owner, created);
