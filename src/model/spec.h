@@ -86,6 +86,8 @@ struct ModelSpec {
   // it brings is added.
   bool takes_given = false;
   int deep_inputs = 0;
+  // The token that such rows count as in what `enter` makes of embeddings and tokens; -1: `enter` gets what is brought.
+  int given_counts_as = -1;
 };
 
 }  // namespace espalier

@@ -152,6 +152,7 @@ ModelSpec gemma4(const Fields& f) {
     return made;
   });
   spec.norm.one_plus = false;
+  if (inputs) spec.given_counts_as = static_cast<int>(f.integer_or({"pad_token_id"}, 0, 0, ConfigLimits::vocabulary));
   if (inputs) spec.enter = [inputs](Builder& b, Rows x) { return inputs->enter(b, x); };
   const std::vector<Names::Entry> names = {{"per_layer_token_embd", "model.embed_tokens_per_layer"},
                                            {"per_layer_model_proj", "model.per_layer_model_projection"},

@@ -24,7 +24,8 @@ std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {
     return {some_rows(all, {.first = first}, q), some_rows(all, {.first = first + q}, k),
             some_rows(all, {.first = first + q + k}, v)};
   }
-  if (fused != FusedQkv::no && fused != FusedQkv::behind_gate && (!b.is_gguf() || b.has("attn_qkv"))) {
+  const bool in_one = b.is_gguf() ? b.has("attn_qkv") : b.has("attn_qkv") || !b.has("attn_q");
+  if (fused != FusedQkv::no && fused != FusedQkv::behind_gate && in_one) {
     const MatrixPart all = b.matrix("attn_qkv", q + k + v, inputs, qkv_bias);
     if (fused == FusedQkv::side_by_side || b.is_gguf())
       return {some_rows(all, {.first = 0}, q), some_rows(all, {.first = q}, k), some_rows(all, {.first = q + k}, v)};
@@ -94,6 +95,7 @@ void Attention::norm_heads(Builder& b, Rows rows, int count, std::string_view ro
 
 void Attention::rotate(Builder& b, Rows rows, int count) const {
   if (rope) b.emit(RotateOp{b.rope(*rope), rows, count, head_dim, 0, pairs});
+  if (next_rope) b.emit(RotateOp{b.rope(*next_rope), rows, count, head_dim, rope->dims(), pairs});
 }
 
 void Attention::prepare(Builder& b, Rows rows, int count, std::string_view norm_role) const {

@@ -34,8 +34,9 @@ struct Attention {
   std::vector<Adapter> adapters = {};  // of queries, keys and values; empty: none
 
   std::optional<RopeSpec> rope;
-  bool pairs = false;          // neighbours turn together
-  bool pairs_in_gguf = false;  // GGUF files store rows of q and k pair by pair for halves that turn together
+  std::optional<RopeSpec> next_rope;  // of the dimensions behind those that turn by the first
+  bool pairs = false;                 // neighbours turn together
+  bool pairs_in_gguf = false;         // GGUF files store rows of q and k pair by pair for halves that turn together
 
   // each_own: every head has a gain of its own, in HF checkpoints all in one tensor, or (each_apart) one for each
   enum class HeadNorm { none, each, each_own, each_apart, whole };
