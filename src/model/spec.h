@@ -86,7 +86,7 @@ struct ModelSpec {
   // it brings is added.
   bool takes_given = false;
   int deep_inputs = 0;
-  // The token that such rows count as in what `enter` makes of embeddings and tokens; -1: `enter` gets what is brought.
+  // The token that such rows count as where `enter` looks tokens up; -1: their own.
   int given_counts_as = -1;
 };
 

@@ -57,7 +57,7 @@ std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots, A
         AttentionSequence{s.row_begin, s.rows, s.first_position, in_window_slots ? s.window_runs : s.runs});
     if (around == AttendOp::Around::none) continue;
     added.last = s.span_last;
-    added.from = s.span_first;
+    if (around != AttendOp::Around::span_ahead) added.from = s.span_first;
   }
   return sequences;
 }

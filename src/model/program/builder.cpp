@@ -324,13 +324,8 @@ Rows Builder::embed() {
   const int tokens = spec_.embedded > 0 ? spec_.embedded : spec_.vocabulary;
   emit(LookUpOp{.table = table(name("token_embd") + ".weight", {tokens, embedding_width()}),
                 .out = x,
-                .scale = spec_.embedding_scale,
-                .instead = spec_.takes_given ? spec_.given_counts_as : -1});
-  const bool late = spec_.given_counts_as >= 0;
-  const auto take_given = [&](Rows rows) {
-    if (spec_.takes_given) emit(TakeGivenOp{0, rows, TakeGivenOp::How::replace});
-  };
-  if (!late) take_given(x);
+                .scale = spec_.embedding_scale});
+  if (spec_.takes_given) emit(TakeGivenOp{0, x, TakeGivenOp::How::replace});
   if (x.width != spec_.hidden) x = matmul(x, {matrix("project_in", spec_.hidden, x.width)});
   if (spec_.positions > 0)
     emit(LookUpOp{.table = table(name("position_embd") + ".weight", {spec_.positions, spec_.hidden}),
@@ -339,9 +334,7 @@ Rows Builder::embed() {
                   .offset = spec_.first_position,
                   .add = true});
   if (!spec_.embedding_norm.empty()) x = norm(x, spec_.norm, spec_.embedding_norm);
-  if (spec_.enter) x = spec_.enter(*this, x);
-  if (late) take_given(x);
-  return x;
+  return spec_.enter ? spec_.enter(*this, x) : x;
 }
 
 // A head of its own where the file has one: GGUF files leave it away when it is the embedding. A checkpoint whose

@@ -309,9 +309,9 @@ struct AttendOp {
   FieldId then = -1;     // the same softmax goes on over this field, from position 0 on, under then_mask
   MaskId then_mask = -1;
   int then_every = 1;  // it has entries only at the last of so many positions
-  // Whom a row sees beside those before it: nobody; its span (BatchSequence::span_first); or instead of all of it the
-  // rows of its window alone (PictureRows::windows), or of its picture behind a merger (PictureRows::merged).
-  enum class Around : std::uint8_t { none, span, window, merged };
+  // Whom a row sees beside those before it: nobody; its span (BatchSequence::span_first), all of it or only what the rule
+  // of visibility lets it see behind it (span_ahead); or instead of all of it the rows of its window alone (PictureRows::windows), or of its picture behind a merger (PictureRows::merged).
+  enum class Around : std::uint8_t { none, span, span_ahead, window, merged };
   Around around = Around::none;
 };
 

@@ -24,9 +24,11 @@ TowerLayout minicpm_v_layout(std::span<const Picture> pictures, int side, int ti
   BlendedRows& positions = layout.blends.emplace_back();
   std::vector<int> first(static_cast<std::size_t>(times));
   std::size_t row = 0;
+  int patch = 0;
   for (const Picture& picture : pictures) {
     for (int i = 0; i < picture.height * picture.width; ++i, ++row) {
       const AxisPositions& at = layout.axes[row];
+      layout.patches[row] = patch + at[1] * picture.width + at[2];  // they come line by line
       positions.rows.push_back(minicpm_v_bucket(at[1], picture.height, side) * side +
                                minicpm_v_bucket(at[2], picture.width, side));
       positions.weights.push_back(1.0f);
@@ -48,6 +50,7 @@ TowerLayout minicpm_v_layout(std::span<const Picture> pictures, int side, int ti
       before += height * width;
     }
     layout.features.push_back(height * width);
+    patch += picture.height * picture.width;
   }
   return layout;
 }

@@ -79,4 +79,9 @@ Result<std::optional<TowerSpec>> read_tower_config(std::string_view json, const 
   return in_file(std::move(spec).error(), file_name);
 }
 
+void expect_pictures(const TowerSpec& tower, ModelSpec& text) {
+  text.takes_given = true;
+  text.deep_inputs = std::min(tower.deep_outputs, static_cast<int>(text.layers.size()));
+}
+
 }  // namespace espalier

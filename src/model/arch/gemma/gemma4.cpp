@@ -70,7 +70,7 @@ Attention gemma4_attention(const Fields& f, int layer, int layers) {
   a.head_norm = Attention::HeadNorm::each;
   a.value_norm = a.query_norm;
   a.rope = rope(f, window, a.head_dim);
-  if (window && f.word_or({"use_bidirectional_attention"}, "") == "vision") a.around = AttendOp::Around::span;
+  if (window && f.word_or({"use_bidirectional_attention"}, "") == "vision") a.around = AttendOp::Around::span_ahead;
   if (window) a.visibility = Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 512));
   a.keys_are_values = !window && f.flag_or({"attention_k_eq_v"}, false);
   const int sharing = f.count_or({"num_kv_shared_layers", "attention.shared_kv_layers"}, 0, layers);
