@@ -88,6 +88,7 @@ void complete_qwen2(const ProjectorKeys&, Json& top, Json& vision) {
 // Every so many layers one sees all.
 void complete_qwen25(const ProjectorKeys& keys, Json& top, Json& vision) {
   top["model_type"] = "qwen2_5_vl";
+  vision["window_size"] = keys.number("window_size", 112);
   const std::int64_t every = std::max<std::int64_t>(1, keys.number("n_wa_pattern", 8));
   vision["fullatt_block_indexes"] = Json::array();
   for (std::int64_t i = every - 1; i < keys.number("block_count", 0) && i < 4096; i += every)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,10 @@ struct Recipe {
   std::function<void(GgufWriter&, const Json& config, const Json& vision)> keys = {};
   bool pairs = false, split = false, pixels_last = false;
 };
+
+inline void PrintTo(const Recipe& recipe, std::ostream* out) {
+  *out << recipe.golden;
+}
 
 inline void put(GgufWriter& writer, const std::string& key, std::int64_t value) {
   writer.put("clip.vision." + key, static_cast<std::uint32_t>(value));
@@ -144,6 +149,7 @@ inline std::vector<Recipe> recipes() {
   all.push_back({"mm-qwen2-vl", "qwen2vl_merger", merger, {}, false, true});
   all.push_back({"mm-qwen25-vl", "qwen2.5vl_merger", merger,
                  [](GgufWriter& w, const Json&, const Json& vision) {
+                   put(w, "window_size", vision["window_size"]);  // the converter has no other than the usual one
                    put(w, "n_wa_pattern", vision["fullatt_block_indexes"][0].get<int>() + 1);
                    w.put("clip.use_silu", true);
                  },

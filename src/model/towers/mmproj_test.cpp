@@ -105,13 +105,15 @@ std::string file_of(const Recipe& recipe, const PictureGolden& g) {
   GgufWriter writer;
   writer.put("general.architecture", "clip");
   writer.put(recipe.projector == "gemma4v" ? "clip.vision.projector_type" : "clip.projector_type", recipe.projector);
-  put(writer, "projection_dim", g.config["text_config"]["hidden_size"].get<int>());
+  const Json& text = g.config.contains("text_config") ? g.config["text_config"] : g.config;
+  put(writer, "projection_dim", text["hidden_size"].get<int>());
   put(writer, "embedding_length", either<int>(vision, {"embed_dim", "hidden_size"}));
   put(writer, "feed_forward_length", 1);  // of some files it is another number than that of the layers
   put(writer, "block_count", static_cast<std::int64_t>(g.spec->body.layers.size()));
   put(writer, "attention.head_count", either<int>(vision, {"num_heads", "num_attention_heads"}));
   put(writer, "patch_size", either<int>(vision, {"patch_size"}));
-  put(writer, "image_size", std::max(1, either<int>(vision, {"image_size"})));
+  const int image = either<int>(vision, {"image_size"});
+  put(writer, "image_size", image > 0 ? image : 224);
   writer.put("clip.vision.attention.layer_norm_epsilon", g.spec->body.norm.eps);
   if (recipe.projector.starts_with("glm")) writer.put("clip.use_silu", true);
   if (recipe.keys) recipe.keys(writer, g.config, vision);
