@@ -337,7 +337,7 @@ RowFunction make(const ComplementOp& o, const RowParts& parts) {
 RowFunction make(const ClipOp& o, const RowParts& parts) {
   const Place in = parts.place(o.in), out = parts.place(o.out);
   return [=, &cpu = parts.cpu](const Pass&, int row) {
-    cpu.functions.clamp(-o.limit, o.limit, in.row(row), out.row(row), o.in.width);
+    cpu.functions.clamp(o.low, o.high, in.row(row), out.row(row), o.in.width);
   };
 }
 

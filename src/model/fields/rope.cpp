@@ -187,6 +187,8 @@ std::vector<std::uint8_t> axes_of(const Parameters& p, std::size_t frequencies) 
   if (none) return axes;
   std::int64_t sum = 0;
   for (const std::int64_t section : sections) sum += std::clamp<std::int64_t>(section, 0, ConfigLimits::head_dim);
+  // GGUF files of text models may have those of a larger model.
+  if (p.own().is_gguf() && sum != static_cast<std::int64_t>(frequencies)) return {};
   if (sections.size() < 3 || sum != static_cast<std::int64_t>(frequencies) || std::ranges::min(sections) < 0) {
     p.own().refuse(name,
                    fmt::format("{} must have at least three sections that add up to {}, half the rotated dimensions",

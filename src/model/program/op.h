@@ -196,10 +196,10 @@ struct ComplementOp {
   Rows by, out;
 };
 
-// out = in, within -limit..limit
+// out = in, within low..high
 struct ClipOp {
   Rows in, out;
-  float limit = 0.0f;
+  float low = 0.0f, high = 0.0f;
 };
 
 // out = max(0, in - (mean + deviations * standard deviation)), both of the row.

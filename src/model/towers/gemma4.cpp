@@ -54,6 +54,7 @@ Attention gemma4_tower_attention(const TowerFields& f, const VisionNumbers& n) {
   a.head_norm = Attention::HeadNorm::each;
   a.query_norm.eps = n.eps;
   a.value_norm = a.query_norm;
+  a.ranged = f.vision.flag_or({"use_clipped_linears"}, false);
   const RopeSpec both = plane_rope(a.head_dim, rope_theta(f.vision, 100));
   const auto half = static_cast<std::ptrdiff_t>(both.axes.size() / 2);
   a.rope.emplace().inverse_frequency.assign(both.inverse_frequency.begin(), both.inverse_frequency.begin() + half);
@@ -67,13 +68,12 @@ Attention gemma4_tower_attention(const TowerFields& f, const VisionNumbers& n) {
 
 TowerSpec gemma4_tower(const TowerFields& f) {
   const VisionNumbers n = vision_numbers(f.vision, {.layers = 16, .activation = "gelu_pytorch_tanh"});
-  if (f.vision.flag_or({"use_clipped_linears"}, false))
-    f.vision.refuse({"use_clipped_linears"}, "use_clipped_linears is true, which is not supported here");
   TowerSpec spec = tower_of(f, n, NormOp::Kind::rms);
   const int pooled = spec.merge = static_cast<int>(f.vision.integer_or({"pooling_kernel_size"}, 3, 1, 64));
   spec.body.names = gemma4_tower_names();
   Mlp mlp{.inner = n.inner};
   mlp.how.activation.kind = n.activation;
+  mlp.ranged = f.vision.flag_or({"use_clipped_linears"}, false);
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), sandwich(gemma4_tower_attention(f, n), mlp));
   const int positions = std::max(1, f.vision.count_or({"position_embedding_size"}, 10240, 1 << 20));
   spec.enter = [=, width = spec.patch_width](Builder& b) {

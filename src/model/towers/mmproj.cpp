@@ -93,6 +93,15 @@ Result<> MmprojFile::add(const std::string& stored, const std::string& name) {
     for (std::string& alias : aliases) places_.emplace(std::move(alias), tensors_.size());
     tensors_.push_back(std::move(made));
   }
+  // Ranges stand beside what is called ".linear" (Gemma 4).
+  if (!name.ends_with(".linear")) return success();
+  for (const char* range : {".input_min", ".input_max", ".output_min", ".output_max"})
+    if (const Tensor* limit = file_.find(stored + range); limit != nullptr && limit->elements() == 1) {
+      Tensor& made = tensors_.emplace_back(*limit);
+      made.name = name.substr(0, name.size() - std::string_view(".linear").size()) + range;
+      made.shape = {};
+      places_.emplace(made.name, tensors_.size() - 1);
+    }
   return success();
 }
 
@@ -108,9 +117,13 @@ Result<Tensor> MmprojFile::turned_back(const Tensor& stored) {
     if (projector_->pixels_first && stored.shape.size() == 4 && block_shape(stored.dtype).elements == 1)
       return pixels_first(stored);
   }
-  const bool turns = stored.name.ends_with(".attn_q.weight") || stored.name.ends_with(".attn_k.weight") ||
-                     stored.name.ends_with(".attn_q.bias") || stored.name.ends_with(".attn_k.bias");
-  if (projector_->pairs && turns) return rows_by_halves(stored);
+  if (stored.name == "v.position_embd.weight" && projector_->lacks_own_row) return with_own_row(stored);
+  const auto is_of = [&](std::string_view part) {
+    return stored.name.ends_with(std::string(part) + ".weight") || stored.name.ends_with(std::string(part) + ".bias");
+  };
+  if (projector_->head_rows == Projector::HeadRows::pairs && (is_of(".attn_q") || is_of(".attn_k")))
+    return rows_in_order(stored, 1);
+  if (projector_->head_rows == Projector::HeadRows::axes && is_of(".attn_qkv")) return rows_in_order(stored, 3);
   if (stored.name == "mm.soft_emb_norm.weight") return less_one(stored);
   return stored;
 }
@@ -134,22 +147,42 @@ Result<Tensor> MmprojFile::joined_frames(Tensor first, const Tensor& second) {
   return first;
 }
 
-// Rows of a head: (0, half), (1, half + 1), ... -> 0, 1, ..., half, ...
-Result<Tensor> MmprojFile::rows_by_halves(Tensor stored) {
-  const bool bias = stored.shape.size() == 1;
-  const std::int64_t rows = stored.shape.front(), heads = ProjectorKeys(file_).number("attention.head_count", 1);
-  if (heads < 1 || rows % (2 * heads) != 0 || (bias && block_shape(stored.dtype).elements != 1))
+// Where row i of a head of so many rows is stored.
+std::int64_t MmprojFile::stored_row(std::int64_t i, std::int64_t dim) const {
+  const std::int64_t half = dim / 2;
+  if (projector_->head_rows == Projector::HeadRows::pairs) return i % half * 2 + i / half;
+  return i / 2 % 2 * half + i / 4 * 2 + i % 2;
+}
+
+// parts: 3 where queries, keys and values, which stay as they are, follow one another.
+Result<Tensor> MmprojFile::rows_in_order(Tensor stored, std::int64_t parts) {
+  const std::int64_t rows = stored.shape.front(),
+                     heads = parts * ProjectorKeys(file_).number("attention.head_count", 1);
+  if (heads < 1 || rows % (4 * heads) != 0 || (stored.shape.size() == 1 && block_shape(stored.dtype).elements != 1))
     return bad_file(fmt::format("{}: {} has {} rows, which {} heads do not divide into pairs", file_.name(),
                                 stored.name, rows, heads),
                     stored.name);
   const std::size_t row = rows > 0 ? stored.data.size() / static_cast<std::size_t>(rows) : 0;
   const std::span<std::byte> to = owned(stored.data.size());
-  const std::int64_t dim = rows / heads, half = dim / 2;
+  const std::int64_t dim = rows / heads, turned = parts == 3 ? rows / 3 * 2 : rows;
   for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t in_head = i % dim, from = i - in_head + in_head % half * 2 + in_head / half;
+    const std::int64_t from = i < turned ? i - i % dim + stored_row(i % dim, dim) : i;
     std::memcpy(to.data() + static_cast<std::size_t>(i) * row,
                 stored.data.data() + static_cast<std::size_t>(from) * row, row);
   }
+  stored.data = to;
+  return stored;
+}
+
+// A row of zeros before the others.
+Result<Tensor> MmprojFile::with_own_row(Tensor stored) {
+  if (stored.shape.size() != 2)
+    return bad_file(
+        fmt::format("{}: {} has shape {}, but rows are needed", file_.name(), stored.name, to_string(stored.shape)),
+        stored.name);
+  const std::span<std::byte> to = owned(stored.data.size() + stored.row_bytes());
+  std::ranges::copy(stored.data, to.begin() + static_cast<std::ptrdiff_t>(stored.row_bytes()));
+  ++stored.shape.front();
   stored.data = to;
   return stored;
 }

@@ -44,7 +44,9 @@ class MmprojFile : public TensorFile {
   Result<Tensor> turned_back(const Tensor& stored);
   std::span<std::byte> owned(std::size_t bytes);
   Result<Tensor> joined_frames(Tensor first, const Tensor& second);
-  Result<Tensor> rows_by_halves(Tensor stored);
+  std::int64_t stored_row(std::int64_t i, std::int64_t dim) const;
+  Result<Tensor> rows_in_order(Tensor stored, std::int64_t parts);
+  Result<Tensor> with_own_row(Tensor stored);
   Tensor pixels_first(Tensor stored);
   Result<Tensor> less_one(Tensor stored);
 

@@ -78,6 +78,7 @@ void complete_gemma4(const ProjectorKeys& keys, Json& top, Json& vision) {
   vision["position_embedding_size"] = keys.rows("v.position_embd.weight") / 2;
   if (const std::int64_t head = keys.length("v.blk.0.attn_q_norm.weight"); head > 0) vision["head_dim"] = head;
   vision["standardize"] = keys.has("v.std_bias");
+  vision["use_clipped_linears"] = keys.has("v.blk.0.attn_q.input_max");
 }
 
 void complete_qwen2(const ProjectorKeys&, Json& top, Json& vision) {
@@ -168,6 +169,31 @@ void complete_minicpm(const ProjectorKeys& keys, Json& top, Json& vision) {
   vision["hidden_act"] = "gelu_pytorch_tanh";
 }
 
+// Learned positions of a square.
+std::int64_t side_of_positions(const ProjectorKeys& keys) {
+  return std::llround(std::sqrt(static_cast<double>(keys.rows("v.position_embd.weight"))));
+}
+
+void complete_paddleocr(const ProjectorKeys& keys, Json& top, Json& vision) {
+  top["model_type"] = "paddleocr_vl";
+  vision["hidden_act"] = "gelu_pytorch_tanh";
+  vision["image_size"] = side_of_positions(keys) * keys.number("patch_size", 14);
+}
+
+void complete_kimi(const ProjectorKeys& keys, Json& top, Json& vision) {
+  top["model_type"] = "kimi_k25";
+  top["projection_layer_norm_eps"] = vision["layer_norm_eps"];
+  const std::int64_t merge = keys.number("projector.scale_factor", 2);
+  vision["merge_kernel_size"] = {merge, merge};
+  vision["pos_emb_height"] = vision["pos_emb_width"] = side_of_positions(keys);
+  vision["hidden_act"] = "gelu_pytorch_tanh";
+}
+
+void complete_hunyuan(const ProjectorKeys& keys, Json& top, Json& vision) {
+  top["model_type"] = "hunyuan_vl";
+  vision["max_image_size"] = side_of_positions(keys) * keys.number("patch_size", 16);
+}
+
 constexpr StoredRole kLayerRoles[] = {{"attn_norm", "ln1"},
                                       {"ffn_norm", "ln2"},
                                       {"attn_q", "attn_q"},
@@ -209,6 +235,11 @@ constexpr StoredRole kGlm[] = {
     {"mm.merge", "mm.patch_merger"}, {"mm.input", "mm.model.fc"}, {"mm.norm", "mm.post_norm"},
     {"mm.gate", "mm.gate"},          {"mm.0", "mm.up"},           {"mm.2", "mm.down"},
     {"v.pre_norm", "v.norm_embd"}};
+constexpr StoredRole kPaddleocr[] = {{"mm.norm", "mm.input_norm"}, {"mm.0", "mm.1"}, {"mm.2", "mm.2"}};
+constexpr StoredRole kHunyuan[] = {{"mm.pre_norm", "mm.pre_norm"}, {"mm.merge.0", "mm.0"},
+                                   {"mm.merge.2", "mm.2"},         {"mm.newline", "v.image_newline"},
+                                   {"mm.input", "mm.model.fc"},    {"mm.begin", "mm.image_begin"},
+                                   {"mm.end", "mm.image_end"},     {"mm.norm", "mm.post_norm"}};
 constexpr StoredRole kMinicpm[] = {{"mm.mlp.norm", "mm.input_norm"},
                                    {"mm.mlp.0", "mm.up"},
                                    {"mm.mlp.2", "mm.down"},
@@ -224,18 +255,21 @@ constexpr StoredRole kMinicpm[] = {{"mm.mlp.norm", "mm.input_norm"},
 constexpr Projector kProjectors[] = {
     {"mlp", "quick_gelu", complete_llava, kLlava},
     {"gemma3", "gelu_pytorch_tanh", complete_gemma3, kGemma3},
-    {"gemma4v", "gelu_pytorch_tanh", complete_gemma4, kGemma4, false, true},
+    {"gemma4v", "gelu_pytorch_tanh", complete_gemma4, kGemma4, Projector::HeadRows::plain, true},
     {"qwen2vl_merger", "quick_gelu", complete_qwen2, {}},
     {"qwen2.5vl_merger", "silu", complete_qwen25, {}},
     {"qwen3vl_merger", "gelu_pytorch_tanh", complete_qwen3, {}},
     {"idefics3", "gelu_pytorch_tanh", complete_idefics3, kIdefics3},
-    {"pixtral", "gelu", complete_pixtral, kPixtral, true},
-    {"lightonocr", "gelu", complete_lighton, kPixtral, true},
+    {"pixtral", "gelu", complete_pixtral, kPixtral, Projector::HeadRows::pairs},
+    {"lightonocr", "gelu", complete_lighton, kPixtral, Projector::HeadRows::pairs},
     {"internvl", "gelu", complete_internvl, kInternvl},
     {"llama4", "gelu", complete_llama4, kLlama4},
-    {"lfm2", "gelu_pytorch_tanh", complete_lfm2, kLfm2, false, true},
+    {"lfm2", "gelu_pytorch_tanh", complete_lfm2, kLfm2, Projector::HeadRows::plain, true},
     {"glm4v", "silu", complete_glm4v, kGlm},
     {"glm5v", "silu", complete_glm5v, kGlm},
+    {"paddleocr", "gelu_pytorch_tanh", complete_paddleocr, kPaddleocr},
+    {"kimik25", "gelu_pytorch_tanh", complete_kimi, kPaddleocr, Projector::HeadRows::axes},
+    {"hunyuanvl", "gelu", complete_hunyuan, kHunyuan, Projector::HeadRows::plain, false, true},
     {"minicpmv4_6", "gelu_pytorch_tanh", complete_minicpm, kMinicpm},
 };
 

@@ -41,8 +41,12 @@ struct Projector {
   // Completes a configuration that has the common fields.
   void (*complete)(const ProjectorKeys& keys, Json& top, Json& vision);
   std::span<const StoredRole> roles;  // beside the common ones
-  bool pairs = false;                 // rows of queries and keys are stored pair by pair
-  bool pixels_first = false;          // the family's patches have their channels last
+  // Rows of queries' and keys' heads, as they are stored: as they are; pair by pair instead of half by half; pairs of one
+  // axis behind those of the other instead of in turns (of all three in one tensor).
+  enum class HeadRows { plain, pairs, axes };
+  HeadRows head_rows = HeadRows::plain;
+  bool pixels_first = false;   // the family's patches have their channels last
+  bool lacks_own_row = false;  // learned positions begin with a row of a class token that nobody reads
 };
 
 const Projector* projector_of(std::string_view type);

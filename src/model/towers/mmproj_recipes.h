@@ -22,7 +22,7 @@ struct Recipe {
   std::string golden, projector;
   Names names;  // parts of names that are replaced, one after the other
   std::function<void(GgufWriter&, const Json& config, const Json& vision)> keys = {};
-  bool pairs = false, split = false, pixels_last = false;
+  bool pairs = false, split = false, pixels_last = false, axes = false, own_row = false;
 };
 
 inline void PrintTo(const Recipe& recipe, std::ostream* out) {
@@ -258,6 +258,52 @@ inline std::vector<Recipe> recipes() {
                    put(w, "projector.scale_factor", config["downsample_factor"]);
                  },
                  false, false, true});
+  all.push_back({"mm-paddleocr-vl", "paddleocr",
+                 with({{"visual.vision_model.", ""},
+                       {"mlp_AR.pre_norm", "mm.input_norm"},
+                       {"mlp_AR.linear_1", "mm.1"},
+                       {"mlp_AR.linear_2", "mm.2"}},
+                      kSiglip)});
+  all.push_back({"mm-kimi-k2.5",
+                 "kimik25",
+                 {{"vision_tower.", ""},
+                  {"encoder.blocks.", "v.blk."},
+                  {"norm0", "ln1"},
+                  {"norm1", "ln2"},
+                  {"wqkv", "attn_qkv"},
+                  {".wo.", ".attn_out."},
+                  {"mlp.fc0", "ffn_up"},
+                  {"mlp.fc1", "ffn_down"},
+                  {"encoder.final_layernorm", "v.post_ln"},
+                  {"encoder.patch_embed.proj", "v.patch_embd"},
+                  {"patch_embed.pos_emb", "v.position_embd"},
+                  {"model.mm_projector.pre_norm", "mm.input_norm"},
+                  {"mm_projector.proj.0", "mm.1"},
+                  {"mm_projector.proj.2", "mm.2"}}});
+  all.back().axes = true;
+  all.push_back({"mm-hunyuan-vl",
+                 "hunyuanvl",
+                 {{"vit.", ""},
+                  {"layers.", "v.blk."},
+                  {"input_layernorm", "ln1"},
+                  {"post_attention_layernorm", "ln2"},
+                  {"self_attn.q_proj", "attn_q"},
+                  {"self_attn.k_proj", "attn_k"},
+                  {"self_attn.v_proj", "attn_v"},
+                  {"self_attn.o_proj", "attn_out"},
+                  {"mlp.dense_h_to_4h", "ffn_up"},
+                  {"mlp.dense_4h_to_h", "ffn_down"},
+                  {"embeddings.patch_embedding", "v.patch_embd"},
+                  {"embeddings.position_embedding", "v.position_embd"},
+                  {"perceive.before_rms", "mm.pre_norm"},
+                  {"perceive.after_rms", "mm.post_norm"},
+                  {"perceive.proj.0", "mm.0"},
+                  {"perceive.proj.2", "mm.2"},
+                  {"perceive.mlp", "mm.model.fc"},
+                  {"perceive.image_newline", "v.image_newline"},
+                  {"perceive.image_begin", "mm.image_begin"},
+                  {"perceive.image_end", "mm.image_end"}}});
+  all.back().own_row = true;
   return all;
 }
 

@@ -36,6 +36,21 @@ std::vector<float> rows_in_pairs(const std::vector<float>& from, std::int64_t ro
   return to;
 }
 
+// Of queries and keys: pairs that turn by one axis, then those of the other, instead of in turns.
+std::vector<float> axes_apart(const std::vector<float>& from, std::int64_t rows, std::int64_t heads) {
+  std::vector<float> to;
+  const std::int64_t dim = rows / 3 / heads, width = static_cast<std::int64_t>(from.size()) / rows;
+  const auto put_row = [&](std::int64_t row) {
+    to.insert(to.end(), from.begin() + row * width, from.begin() + (row + 1) * width);
+  };
+  for (std::int64_t h = 0; h < 2 * heads; ++h)
+    for (const std::int64_t axis : {0, 1})
+      for (std::int64_t pair = 0; pair < dim / 4; ++pair)
+        for (const std::int64_t i : {0, 1}) put_row(h * dim + pair * 4 + axis * 2 + i);
+  for (std::int64_t row = rows / 3 * 2; row < rows; ++row) put_row(row);
+  return to;
+}
+
 // Every third of a tensor's values, of its first dimension.
 std::vector<Stored> thirds(const Stored& whole) {
   std::vector<Stored> out;
@@ -87,6 +102,12 @@ std::vector<Stored> converted(const Recipe& recipe, const Tensor& tensor, const 
   const bool turned = one.name.find("attn_q.") != std::string::npos || one.name.find("attn_k.") != std::string::npos;
   if (recipe.pairs && turned)
     one.values = rows_in_pairs(one.values, one.shape[0], vision["num_attention_heads"].get<std::int64_t>());
+  if (recipe.axes && one.name.find("attn_qkv") != std::string::npos)
+    one.values = axes_apart(one.values, one.shape[0], vision["num_attention_heads"].get<std::int64_t>());
+  if (recipe.own_row && one.name == "v.position_embd.weight") {
+    one.values.erase(one.values.begin(), one.values.begin() + one.shape[1]);
+    --one.shape[0];
+  }
   if (recipe.split && one.name.find("attn_qkv") != std::string::npos) return thirds(one);
   if (one.name == "v.patch_embd.weight" && one.shape.size() == 5) return frames(one);
   if (one.name == "v.patch_embd.weight" && recipe.pixels_last) return {channels_first(one)};

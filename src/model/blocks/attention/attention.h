@@ -64,6 +64,7 @@ struct Attention {
   float value_scale = 1.0f;
   float clip = 0.0f;  // queries, keys and values lie within -clip..clip; 0: no limit
   bool clip_behind_norm = false;
+  bool ranged = false;           // all products have ranges (ranged_linear.h)
   bool out_norm = false;         // what attention gives is normed by attn_sub_norm
   bool keys_are_values = false;  // values are the keys before norm and rotation
   int reads_layer = -1;          // whose keys and values are read instead of own ones
