@@ -6,7 +6,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <random>
 
+#include "model/program/builder.h"
 #include "model/towers/mmproj_recipes.h"
 #include "model/towers/tower_golden.h"
 #include "testing/temp_folder.h"
@@ -193,6 +195,30 @@ INSTANTIATE_TEST_SUITE_P(Recipes, EachProjector, ::testing::ValuesIn(recipes()),
 });
 
 // --- refusals ---
+
+// Changed bytes of a file's head are refused, or the file is read; nothing else happens.
+TEST(Mmproj, ChangedBytesAreRefusedOrRead) {
+  std::mt19937_64 rng(testing::seed());
+  for (const Recipe& recipe : recipes()) {
+    if (!std::filesystem::exists(testing::golden("models/" + recipe.golden))) continue;
+    const PictureGolden g(recipe.golden);
+    const std::string whole = file_of(recipe, g);
+    for (int i = 0; i < 40; ++i) {
+      std::string bytes = whole;
+      for (int n = 0; n < 3; ++n) bytes[rng() % 4000] = static_cast<char>(rng());
+      const testing::TempFolder folder;
+      const auto file = GgufFile::open(folder.write("mmproj.gguf", bytes));
+      if (!file.ok()) continue;
+      const auto read = MmprojFile::read(*file);
+      if (!read.ok()) {
+        EXPECT_FALSE(read.error().message.empty());
+        continue;
+      }
+      const Weights weights(**read, Naming::hf);
+      (void)Builder::build((*read)->spec(), &weights);
+    }
+  }
+}
 
 std::string refusal(const std::function<void(GgufWriter&)>& fill) {
   GgufWriter writer;

@@ -69,6 +69,7 @@ class PictureGolden {
     return made.ok() ? std::move(made).value() : nullptr;
   }
 
+  bool has_experts() const { return config.dump().find("experts") != std::string::npos; }
   const Tensor* tensor(const std::string& name) const { return tensors->find(name); }
   std::vector<float> floats(const std::string& name) const { return decode(*tensor(name)); }
   std::vector<std::int64_t> integers(const std::string& name) const {

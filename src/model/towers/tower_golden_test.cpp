@@ -221,6 +221,27 @@ TEST_P(EachPictureModel, GivesTheLogitsOfGivenFeatures) {
               same ? "the same" : "differ");
 }
 
+TEST_P(EachPictureModel, StaysNearTheLogitsInDefaultMode) {
+  PictureGolden g(GetParam());
+  if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
+  const auto tower = g.tower(Activations::int8);
+  const auto decoder = g.decoder(Activations::int8);
+  ASSERT_TRUE(tower && decoder);
+  const auto own = g.json.value("bf16_reference", nlohmann::json::object()).value("rms", 0.0);
+  double worst = 0;
+  for (const auto& c : g.json["cases"]) {
+    const auto want = g.floats(c["name"].get<std::string>() + ".logits");
+    const Pictures pictures = g.pictures(c["name"]);
+    const auto features = run(*tower, pictures.pictures);
+    SmallPool pool(decoder->keeps(), KvType::bf16, 512);
+    Errors errors;
+    errors.add(logits(*decoder, pool, prompt_of(g, c, features), 512), want);
+    worst = std::max(worst, errors.rms() / g.json.value("logit_std", spread(want)));
+  }
+  EXPECT_LE(worst, std::max(g.has_experts() ? 0.2 : 0.15, 1.3 * own));
+  std::printf("%-24s logits, default: root mean square %.1e of their spread\n", GetParam().c_str(), worst);
+}
+
 TEST_P(EachPictureModel, PlacesTokensOnTheAxes) {
   PictureGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
