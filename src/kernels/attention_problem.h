@@ -68,6 +68,7 @@ struct Sequence {
   std::vector<float> q, keys, values;  // [length, heads or kv_heads, dim]
   std::vector<KvRun> runs;
   std::vector<std::int32_t> last;  // [length], or empty: what each position sees to
+  std::vector<std::int32_t> from;  // [length], or empty: from where on each one sees, whatever the rule says
   // [length] or empty: which positions each one sees, by KV head [kv_heads, length]; and which any of them sees.
   std::vector<std::vector<bool>> selected;
   std::vector<bool> stored;  // [length] or empty: all
@@ -177,6 +178,7 @@ struct Problem {
       const Sequence& s = sequences[i];
       out.push_back({row, rows[i], s.length - rows[i], s.runs, {}});
       if (!s.last.empty()) out.back().last = std::span(s.last).last(static_cast<std::size_t>(rows[i]));
+      if (!s.from.empty()) out.back().from = std::span(s.from).last(static_cast<std::size_t>(rows[i]));
       row += rows[i];
     }
     return out;
@@ -246,7 +248,8 @@ struct Problem {
 
   // Which positions a query sees.
   std::vector<bool> seen(const Sequence& s, int position, int kv_head) const {
-    const std::int64_t first = shape.visible.first(position),
+    const std::int64_t from = s.from.empty() ? position : s.from[static_cast<std::size_t>(position)],
+                       first = std::min(shape.visible.first(position), from),
                        last = s.last.empty() ? position : s.last[static_cast<std::size_t>(position)];
     std::vector<bool> out(static_cast<std::size_t>(last + 1));
     for (std::int64_t p = first; p <= last; ++p)

@@ -97,6 +97,27 @@ TEST_P(EachAttention, RowsMaySeeBeyondTheirOwnPosition) {
   }
 }
 
+// As the rows of an image that is wider than a window: they see its first ones, others still see only the window.
+TEST_P(EachAttention, RowsMaySeeFromBeforeTheirWindow) {
+  for (Visibility visible : {Visibility::window(37), Visibility::window(129), Visibility::chunk(100)})
+    for (const auto& [heads, kv_heads, dim] : {std::tuple{6, 2, 32}, {5, 1, 33}}) {
+      AttentionShape shape = square(heads, kv_heads, dim, 0.2f, visible);
+      Problem problem(rng, shape, type, {303, 181, 260, 17});
+      for (Sequence& s : problem.sequences)
+        for (int p = 0; p < s.length;) {  // spans of random odd lengths, text between them
+          const int text = std::min(s.length - p, static_cast<int>(rng() % 40)),
+                    span = std::min(s.length - p - text, 1 + 2 * static_cast<int>(rng() % 80));
+          for (int i = 0; i < text; ++i, ++p) s.from.push_back(p), s.last.push_back(p);
+          s.from.insert(s.from.end(), static_cast<std::size_t>(span), p);
+          s.last.insert(s.last.end(), static_cast<std::size_t>(span), p + span - 1);
+          p += span;
+        }
+      problem.fill(cpu);
+      problem.expect_plain(cpu, 2, {303, 100, 31, 5}, testing::bound_of(shape, type));
+      problem.expect_same_bits(cpu, {131, 75, 1});
+    }
+}
+
 // What is behind a window may be given back: other sequences write there, or nobody ever did.
 TEST_P(EachAttention, NothingBehindAWindowIsRead) {
   for (KvForm form : {KvForm::keys_and_values, KvForm::latent})

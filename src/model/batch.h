@@ -61,6 +61,7 @@ struct PictureRows {
   // For GatherRowsOp: the rows that make one, -1 for zeros.
   std::span<const std::span<const std::int32_t>> maps;
   std::span<const BatchSequence> windows;  // rows that see one another in some layers, in row order
+  std::span<const BatchSequence> merged;   // the same behind a GatherRowsOp among the layers, of the rows by then
   std::span<float* const> outputs;         // where GiveOp puts its rows, one behind the other
 };
 

@@ -64,6 +64,20 @@ TEST(GgufConfig, ReadsAPlainLlamaWithDefaults) {
   EXPECT_EQ(config->spec.layers.size(), 3u);
 }
 
+TEST(GgufConfig, SectionsSayWhichAxisTurnsAFrequency) {
+  using Axes = std::vector<std::uint8_t>;
+  const auto axes = [](const std::string& arch, std::vector<std::int32_t> sections) {
+    const auto config = read(arch, [&](GgufWriter& w) {
+      w.put(arch + ".rope.dimension_sections", std::span<const std::int32_t>(sections));
+    });
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    return config.ok() ? attention_of(config).rope->axes : Axes{};
+  };
+  EXPECT_EQ(axes("qwen2vl", {2, 3, 3, 0}), (Axes{0, 0, 1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(axes("qwen3vl", {4, 2, 2, 0}), (Axes{0, 1, 2, 0, 1, 2, 0, 0}));
+  EXPECT_EQ(axes("qwen2vl", {0, 0, 0, 0}), Axes{});
+}
+
 TEST(GgufConfig, ScalingsAndWindowsAreRead) {
   auto yarn = read("qwen2", [](GgufWriter& w) {
     w.put("qwen2.rope.scaling.type", "yarn");

@@ -86,6 +86,8 @@ struct ModelSpec {
   // it brings is added.
   bool takes_given = false;
   int deep_inputs = 0;
+  // The token that such rows count as where `enter` looks tokens up; -1: their own.
+  int given_counts_as = -1;
 };
 
 }  // namespace espalier

@@ -38,11 +38,23 @@ struct BlendedRows {
   std::vector<float> weights;
 };
 
+// Where a picture's tokens stand in a prompt, and its grid there.
+struct PicturePlace {
+  std::int64_t first = 0;  // its first token
+  int frames = 1, height = 1, width = 1;
+  double frame_step = 1;  // of time
+};
+// The positions of a prompt's tokens on several axes.
+struct AxisPlan {
+  std::vector<AxisPositions> axes;  // of the prompt's tokens
+  std::int64_t shift = 0;           // of the tokens behind it: BatchSequence::axis_shift
+};
+
 // How the rows of some pictures lie in one batch. Patches are counted over all pictures, in the processor's order.
 struct TowerLayout {
-  std::vector<std::int32_t> patches;  // [rows], -1: a row of its own
-  std::vector<RowSpan> spans, windows;
-  std::vector<AxisPositions> axes;  // [rows] or empty
+  std::vector<std::int32_t> patches;            // [rows], -1: a row of its own
+  std::vector<RowSpan> spans, windows, merged;  // rows that see one another; merged: behind a merger among the layers
+  std::vector<AxisPositions> axes;              // [rows] or empty
   std::vector<BlendedRows> blends;
   std::vector<std::vector<std::int32_t>> maps;
   std::vector<int> features;  // rows that each picture gives
@@ -64,6 +76,8 @@ struct TowerSpec {
   std::function<TowerLayout(std::span<const Picture>)> layout;
   // Of any-resolution families: how many tiles a picture of an original size has, the whole in small included.
   std::function<int(const Picture&)> tiles = {};
+  // Where the text model's tokens stand; empty: at their positions.
+  std::function<AxisPlan(std::int64_t tokens, std::span<const PicturePlace>)> axes = {};
 };
 
 }  // namespace espalier

@@ -30,7 +30,7 @@ const char* const kSmall = R"({
   "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96, "num_kv_shared_layers": 0, "laurel_rank": 8,
   "global_head_dim": 32, "rotary_dim": 8, "v_head_dim": 16, "word_embed_proj_dim": 32, "kv_lora_rank": 32,
   "q_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "index_n_heads": 2, "index_head_dim": 16,
-  "index_topk": 8, "o_groups": 2, "o_lora_rank": 16, "hc_mult": 2, "state_size": 16, "conv_kernel": 4, "expand": 2,
+  "index_topk": 8, "index_kpool": 4, "o_groups": 2, "o_lora_rank": 16, "hc_mult": 2, "state_size": 16, "conv_kernel": 4, "expand": 2,
   "time_step_rank": 4, "n_groups": 1, "ssm_state_size": 16, "mamba_n_groups": 1, "mamba_d_state": 16,
   "mamba_d_conv": 4, "mamba_n_heads": 4, "mamba_d_head": 32, "mamba_d_ssm": 128, "mamba_num_heads": 4,
   "mamba_head_dim": 32, "hybrid_override_pattern": "M*-E", "linear_num_key_heads": 2, "linear_num_value_heads": 2,

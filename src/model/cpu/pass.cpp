@@ -48,14 +48,16 @@ const float* Pass::given(int input, int row) const {
 }
 
 std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots, AttendOp::Around around) const {
-  const bool windows = around == AttendOp::Around::window;
+  std::span<const BatchSequence> all = sequences_;
+  if (around == AttendOp::Around::window) all = batch_.pictures->windows;
+  if (around == AttendOp::Around::merged) all = batch_.pictures->merged;
   std::vector<AttentionSequence> sequences;
-  for (const BatchSequence& s : windows ? batch_.pictures->windows : std::span<const BatchSequence>(sequences_)) {
+  for (const BatchSequence& s : all) {
     AttentionSequence& added = sequences.emplace_back(
         AttentionSequence{s.row_begin, s.rows, s.first_position, in_window_slots ? s.window_runs : s.runs});
     if (around == AttendOp::Around::none) continue;
     added.last = s.span_last;
-    added.from = s.span_first;
+    if (around != AttendOp::Around::span_ahead) added.from = s.span_first;
   }
   return sequences;
 }

@@ -53,12 +53,13 @@ const RopeTable& RopeTables::of(std::int64_t length) const {
   return spec_.dynamic_factor == 0 ? long_ : by_length_.at(length);
 }
 
-std::pair<const float*, const float*> RopeTables::by_axes(const AxisPositions& at) const {
+std::pair<const float*, const float*> RopeTables::by_axes(const AxisPositions& at, std::int64_t own, bool later) const {
   thread_local std::vector<float> picked;
   const auto half = static_cast<std::size_t>(short_.half());
   picked.resize(2 * half);
   for (std::size_t i = 0; i < half; ++i) {
-    const std::int32_t position = at[spec_.axes[i]];
+    const std::uint8_t axis = spec_.axes[later ? half + i : i];
+    const std::int64_t position = axis == RopeSpec::own_position ? own : at[axis];
     picked[i] = short_.cosines(position)[i];
     picked[half + i] = short_.sines(position)[i];
   }

@@ -42,9 +42,11 @@ class RopeTables {
   void reserve(std::int64_t positions, std::span<const std::int64_t> lengths);
   const RopeTable& of(std::int64_t length) const;
   bool has_axes() const { return !spec_.axes.empty(); }
+  bool halves_differ() const { return spec_.axes.size() > spec_.inverse_frequency.size(); }
   // Cosines and sines of each frequency at the position on its axis, in memory of the calling thread until the next call.
-  // Of the short text's table.
-  std::pair<const float*, const float*> by_axes(const AxisPositions& at) const;
+  // Of the short text's table. later: of the second half, where halves differ.
+  std::pair<const float*, const float*> by_axes(const AxisPositions& at, std::int64_t position,
+                                                bool later = false) const;
 
  private:
   bool is_long(std::int64_t length) const { return spec_.long_after > 0 && length > spec_.long_after; }

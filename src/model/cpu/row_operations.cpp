@@ -27,7 +27,8 @@ RowFunction make(const LookUpOp& o, const RowParts& parts) {
   const std::size_t skip =
       static_cast<std::size_t>(o.first / block * static_cast<std::int64_t>(block_shape(table->dtype).bytes));
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
-    const std::int64_t at = o.by == LookUpOp::By::token ? pass.token(row) : pass.position(row) + o.offset;
+    std::int64_t at = o.by == LookUpOp::By::token ? pass.token(row) : pass.position(row) + o.offset;
+    if (o.instead >= 0 && pass.given(0, row) != nullptr) at = o.instead;
     float* to = out.row(row);
     const std::int64_t last = table->rows() - 1;
     const std::int64_t outside = o.by == LookUpOp::By::token ? 0 : last;
@@ -164,6 +165,28 @@ RowFunction make(const CopyOp& o, const RowParts& parts) {
   };
 }
 
+// The second half of a head turns by other angles than the first.
+template <class Rotate>
+void rotate_apart(const RotateOp& o, const RopeTables& tables, const Pass& pass, int row, float* heads,
+                  const Rotate& rotate) {
+  thread_local std::vector<float> second;
+  const int half = tables.of(0).half();
+  for (const bool later : {true, false}) {
+    const auto [cosines, sines] = tables.by_axes(pass.axes(row), pass.position(row), later);
+    if (later) second.resize(static_cast<std::size_t>(o.count) * 2 * static_cast<std::size_t>(half));
+    for (int h = 0; h < o.count; ++h) {
+      float *head = heads + h * o.stride + o.offset, *other = second.data() + h * 2 * half;
+      if (later) {
+        std::copy_n(head, 2 * half, other);
+        rotate(other, cosines, sines, half);
+      } else {
+        rotate(head, cosines, sines, half);
+        std::copy_n(other + half, half, head + half);
+      }
+    }
+  }
+}
+
 RowFunction make(const RotateOp& o, const RowParts& parts) {
   const Place heads = parts.place(o.heads);
   const RopeTables* tables = &parts.ropes[static_cast<std::size_t>(o.rope)];
@@ -172,7 +195,10 @@ RowFunction make(const RotateOp& o, const RowParts& parts) {
     const RopeTable& table = tables->of(pass.rope_length(row));
     const std::int64_t position = std::max<std::int64_t>(0, pass.position(row) + o.shift);
     const float *cosines = table.cosines(position), *sines = table.sines(position);
-    if (tables->has_axes() && pass.has_axes()) std::tie(cosines, sines) = tables->by_axes(pass.axes(row));
+    if (tables->has_axes() && pass.has_axes()) {
+      if (tables->halves_differ()) return rotate_apart(o, *tables, pass, row, heads.row(row), rotate);
+      std::tie(cosines, sines) = tables->by_axes(pass.axes(row), position);
+    }
     if (o.back) {
       thread_local std::vector<float> negated;
       negated.resize(static_cast<std::size_t>(table.half()));
@@ -311,7 +337,7 @@ RowFunction make(const ComplementOp& o, const RowParts& parts) {
 RowFunction make(const ClipOp& o, const RowParts& parts) {
   const Place in = parts.place(o.in), out = parts.place(o.out);
   return [=, &cpu = parts.cpu](const Pass&, int row) {
-    cpu.functions.clamp(-o.limit, o.limit, in.row(row), out.row(row), o.in.width);
+    cpu.functions.clamp(o.low, o.high, in.row(row), out.row(row), o.in.width);
   };
 }
 

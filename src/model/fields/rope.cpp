@@ -180,19 +180,25 @@ std::vector<double> proportional_frequencies(double theta, int head_dim, double 
 // Which axis of a picture each frequency belongs to: sections one behind the other, time, height, width and again time; or
 // in turns, where height and width have every third as far as their sections reach.
 std::vector<std::uint8_t> axes_of(const Parameters& p, std::size_t frequencies) {
-  const FieldName name{"mrope_section"};
+  const FieldName name{"mrope_section", "rope.dimension_sections"};
   const std::vector<std::int64_t> sections = p.own().integers(name, 16);
-  std::vector<std::uint8_t> axes(sections.empty() ? 0 : frequencies, 0);
-  if (sections.empty()) return axes;
+  const bool none = std::ranges::all_of(sections, [](std::int64_t section) { return section == 0; });
+  std::vector<std::uint8_t> axes(none ? 0 : frequencies, 0);
+  if (none) return axes;
   std::int64_t sum = 0;
   for (const std::int64_t section : sections) sum += std::clamp<std::int64_t>(section, 0, ConfigLimits::head_dim);
+  // GGUF files of text models may have those of a larger model.
+  if (p.own().is_gguf() && sum != static_cast<std::int64_t>(frequencies)) return {};
   if (sections.size() < 3 || sum != static_cast<std::int64_t>(frequencies) || std::ranges::min(sections) < 0) {
     p.own().refuse(name,
                    fmt::format("{} must have at least three sections that add up to {}, half the rotated dimensions",
                                p.own().path(name), frequencies));
     return {};
   }
-  if (p.own().flag_or({"mrope_interleaved"}, false)) {
+  // GGUF files do not say so; those of Qwen3 and its successors are.
+  const bool in_turns =
+      p.own().is_gguf() ? p.own().path(name).starts_with("qwen3") : p.own().flag_or({"mrope_interleaved"}, false);
+  if (in_turns) {
     for (std::size_t axis : {1, 2})
       for (std::size_t i = axis; i < std::min(frequencies, static_cast<std::size_t>(3 * sections[axis])); i += 3)
         axes[i] = static_cast<std::uint8_t>(axis);
@@ -261,7 +267,7 @@ RopeSpec rope_of(const Fields& f, const RopeWish& wish) {
                     p.own().path({"rope_type", "rope.scaling.type"}), in_quotes(kind)));
   }
   for (const double frequency : frequencies) spec.inverse_frequency.push_back(static_cast<float>(frequency));
-  if (!f.is_gguf()) spec.axes = axes_of(p, spec.inverse_frequency.size());
+  spec.axes = axes_of(p, spec.inverse_frequency.size());
   return spec;
 }
 

@@ -114,8 +114,6 @@ class Builder {
   // draft_layer.cpp
   void draft(Rows hidden, MatrixId head);
   void name_draft(bool ends);
-  FieldId hidden_field();
-  Rows draft_input(FieldId hidden);
   Rows draft_norm(Rows x);
   MatrixId draft_head(MatrixId of_model);
   int embedding_width() const { return spec_.embedding > 0 ? spec_.embedding : spec_.hidden; }

@@ -24,39 +24,41 @@ void hide_first_position(std::span<Op> ops) {
     if (auto* attend = std::get_if<AttendOp>(&op)) attend->visibility.begin = 1;
 }
 
+// Where hidden rows are kept.
+FieldId hidden_field(Builder& b) {
+  const int piece = piece_of(b.spec().hidden);
+  return b.field({.heads = b.spec().hidden / piece, .key_dim = piece, .value_dim = 0, .latent = true});
+}
+
+// What the layer reads: [embedding | hidden row of the position before], both normed, times one matrix; or the row first.
+Rows draft_input(Builder& b, FieldId hidden) {
+  const ModelSpec& spec = b.spec();
+  const int width = spec.hidden;
+  const std::string own = b.name("nextn.embed_tokens") + ".weight";
+  const std::string embedding = spec.names.of(b.is_gguf() ? Naming::gguf : Naming::hf, "token_embd", -1) + ".weight";
+  const Rows token = b.buffer(width), before = b.buffer(width), both = b.buffer(2 * width);
+  const int tokens = spec.embedded > 0 ? spec.embedded : spec.vocabulary;
+  b.emit(LookUpOp{.table = b.table(b.has_tensor(own) ? own : embedding, {tokens, width}),
+                  .out = token,
+                  .scale = spec.embedding_scale});
+  b.emit(LoadBeforeOp{hidden, before});
+  const auto normed = [&](Rows in, Rows out, std::string_view role) {
+    NormOp op{.kind = spec.norm.kind, .in = in, .out = out, .eps = spec.norm.eps};
+    b.take_gain(op, spec.norm, role, {width});
+    b.emit(op);
+  };
+  const int row = spec.draft->row_first ? 0 : width;
+  normed(token, both.part(width - row, width), "nextn.enorm");
+  normed(before, both.part(row, width), "nextn.hnorm");
+  return b.matmul(both, {b.matrix("nextn.eh_proj", width, 2 * width)});
+}
+
 }  // namespace
 
 // From now on names are those of the draft layer; ends: of what stands around the layer itself.
 void Builder::name_draft(bool ends) {
   names_ = &spec_.draft->names;
   layer_ = ends && spec_.draft->ends_apart && !is_gguf() ? -1 : program_.layers;
-}
-
-FieldId Builder::hidden_field() {
-  const int piece = piece_of(spec_.hidden);
-  return field({.heads = spec_.hidden / piece, .key_dim = piece, .value_dim = 0, .latent = true});
-}
-
-// What the layer reads: [embedding | hidden row of the position before], both normed, times one matrix; or the row first.
-Rows Builder::draft_input(FieldId hidden) {
-  const int width = spec_.hidden;
-  const std::string own = name("nextn.embed_tokens") + ".weight";
-  const std::string embedding = spec_.names.of(naming_, "token_embd", -1) + ".weight";
-  const Rows token = buffer(width), before = buffer(width), both = buffer(2 * width);
-  const int tokens = spec_.embedded > 0 ? spec_.embedded : spec_.vocabulary;
-  emit(LookUpOp{.table = table(has_tensor(own) ? own : embedding, {tokens, width}),
-                .out = token,
-                .scale = spec_.embedding_scale});
-  emit(LoadBeforeOp{hidden, before});
-  const auto normed = [&](Rows in, Rows out, std::string_view role) {
-    NormOp op{.kind = spec_.norm.kind, .in = in, .out = out, .eps = spec_.norm.eps};
-    take_gain(op, spec_.norm, role, {width});
-    emit(op);
-  };
-  const int row = spec_.draft->row_first ? 0 : width;
-  normed(token, both.part(width - row, width), "nextn.enorm");
-  normed(before, both.part(row, width), "nextn.hnorm");
-  return matmul(both, {matrix("nextn.eh_proj", width, 2 * width)});
 }
 
 // GGUF files leave it away where it is the model's.
@@ -79,12 +81,12 @@ MatrixId Builder::draft_head(MatrixId of_model) {
 
 void Builder::draft(Rows hidden, MatrixId output) {
   auto& ops = program_.ops;
-  const FieldId field = hidden_field();
+  const FieldId field = hidden_field(*this);
   const auto store = [&](Rows rows) { emit(StoreOp{field, rows, {}}); };
   store(hidden);
   const std::size_t begin = ops.size();
   name_draft(true);
-  Rows x = draft_input(field);
+  Rows x = draft_input(*this, field);
   name_draft(false);
   x = run(spec_.draft->layer, x);
   const std::size_t end = ops.size();

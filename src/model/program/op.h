@@ -45,7 +45,8 @@ struct LookUpOp {
   int offset = 0;
   float scale = 1.0f;
   bool add = false;
-  int first = 0;  // column of the table's rows
+  int first = 0;     // column of the table's rows
+  int instead = -1;  // the token that counts for rows whose embedding the caller brings; -1: their own
 };
 
 // Each of `groups` equal parts of a row normed by itself. gain and bias: of a part's width, the same for all parts, or of
@@ -195,10 +196,10 @@ struct ComplementOp {
   Rows by, out;
 };
 
-// out = in, within -limit..limit
+// out = in, within low..high
 struct ClipOp {
   Rows in, out;
-  float limit = 0.0f;
+  float low = 0.0f, high = 0.0f;
 };
 
 // out = max(0, in - (mean + deviations * standard deviation)), both of the row.
@@ -308,9 +309,9 @@ struct AttendOp {
   FieldId then = -1;     // the same softmax goes on over this field, from position 0 on, under then_mask
   MaskId then_mask = -1;
   int then_every = 1;  // it has entries only at the last of so many positions
-  // Whom a row sees beside those before it: nobody; its span (BatchSequence::span_first); or instead of all of it the
-  // rows of its window alone (PictureRows::windows).
-  enum class Around : std::uint8_t { none, span, window };
+  // Whom a row sees beside those before it: nobody; its span (BatchSequence::span_first), all of it or only what the rule
+  // of visibility lets it see behind it (span_ahead); or instead of all of it the rows of its window alone (PictureRows::windows), or of its picture behind a merger (PictureRows::merged).
+  enum class Around : std::uint8_t { none, span, span_ahead, window, merged };
   Around around = Around::none;
 };
 

@@ -6,9 +6,9 @@
 namespace espalier {
 namespace places {
 
-// Shows each place of an operation to a function, with whether it is written.
+// Shows places to a function, with whether they are written.
 template <class F>
-struct Visit {
+struct Show {
   F& f;
   void read(const Rows& rows) const {
     if (rows) f(rows, false);
@@ -17,6 +17,55 @@ struct Visit {
     if (also_reads) read(rows);
     if (rows) f(rows, true);
   }
+};
+
+// Those of operations that pictures need.
+template <class F>
+struct VisitPictures : Show<F> {
+  using Show<F>::read, Show<F>::write;
+  void operator()(const TakeGivenOp& o) const { write(o.out, o.how != TakeGivenOp::How::set); }
+  void operator()(const BlendRowsOp& o) const { write(o.out, true); }
+  void operator()(const GiveOp& o) const { read(o.in); }
+  void operator()(const GatherRowsOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const AllRowsOp&) const {}
+};
+
+// Those of operations that carry a state from row to row.
+template <class F>
+struct VisitCarried : Show<F> {
+  using Show<F>::read, Show<F>::write;
+  void operator()(const NgramOp& o) const { write(o.out); }
+  void operator()(const CompressOp& o) const {
+    read(o.values);
+    read(o.gates);
+    write(o.out);
+  }
+  void operator()(const ConvolveOp& o) const {
+    read(o.in);
+    write(o.out);
+  }
+  void operator()(const RecurrenceOp& o) const {
+    for (const Rows* rows : {&o.queries, &o.keys, &o.values, &o.decay, &o.beta, &o.probe, &o.answer}) read(*rows);
+    write(o.out);
+  }
+  void operator()(const ScanOp& o) const {
+    for (const Rows* rows : {&o.in, &o.step, &o.input, &o.output}) read(*rows);
+    write(o.out);
+  }
+  void operator()(const FadingSumOp& o) const {
+    read(o.in);
+    read(o.decay);
+    write(o.out);
+  }
+};
+
+// Those of all the others.
+template <class F>
+struct VisitRows : Show<F> {
+  using Show<F>::read, Show<F>::write;
   void operator()(const LookUpOp& o) const { write(o.out, o.add); }
   void operator()(const NormOp& o) const {
     read(o.in);
@@ -48,7 +97,6 @@ struct Visit {
     read(o.right);
     write(o.out);
   }
-  void operator()(const NgramOp& o) const { write(o.out); }
   void operator()(const StoreOp& o) const {
     read(o.keys);
     read(o.values);
@@ -97,14 +145,6 @@ struct Visit {
     read(o.in);
     write(o.out);
   }
-  void operator()(const TakeGivenOp& o) const { write(o.out, o.how != TakeGivenOp::How::set); }
-  void operator()(const BlendRowsOp& o) const { write(o.out, true); }
-  void operator()(const GiveOp& o) const { read(o.in); }
-  void operator()(const GatherRowsOp& o) const {
-    read(o.in);
-    write(o.out);
-  }
-  void operator()(const AllRowsOp&) const {}
   void operator()(const MatmulOp& o) const {
     read(o.in);
     write(o.out, o.add);
@@ -131,32 +171,25 @@ struct Visit {
     read(o.queries);
     read(o.weights);
   }
-  void operator()(const CompressOp& o) const {
-    read(o.values);
-    read(o.gates);
-    write(o.out);
-  }
-  void operator()(const ConvolveOp& o) const {
-    read(o.in);
-    write(o.out);
-  }
-  void operator()(const RecurrenceOp& o) const {
-    for (const Rows* rows : {&o.queries, &o.keys, &o.values, &o.decay, &o.beta, &o.probe, &o.answer}) read(*rows);
-    write(o.out);
-  }
-  void operator()(const ScanOp& o) const {
-    for (const Rows* rows : {&o.in, &o.step, &o.input, &o.output}) read(*rows);
-    write(o.out);
-  }
-  void operator()(const FadingSumOp& o) const {
-    read(o.in);
-    read(o.decay);
-    write(o.out);
-  }
   void operator()(const KeepRowsOp& o) const {
     for (const Rows& rows : o.live) write(rows, true);
   }
   void operator()(const HeadOp& o) const { read(o.in); }
+};
+
+// Each place of an operation of any kind.
+template <class F>
+struct Visit {
+  F& f;
+  template <class O>
+  void operator()(const O& o) const {
+    if constexpr (requires(VisitPictures<F> pictures) { pictures(o); })
+      VisitPictures<F>{{f}}(o);
+    else if constexpr (requires(VisitCarried<F> carried) { carried(o); })
+      VisitCarried<F>{{f}}(o);
+    else
+      VisitRows<F>{{f}}(o);
+  }
 };
 
 }  // namespace places

@@ -15,7 +15,10 @@ struct RopeSpec {
   std::int64_t long_after = 0;
   std::vector<float> long_inverse_frequency = {};  // as many
   double dynamic_theta = 0, dynamic_factor = 0;    // dynamic NTK
-  // Which axis each frequency's angle is of (0 time, 1 height, 2 width); empty: the token's position. As many.
+  // Which axis each frequency's angle is of (0 time, 1 height, 2 width; or the token's own position); empty: all that
+  // position. As many; or twice as many, where the second half of a head goes by other axes (only of halves that turn
+  // together).
+  static constexpr std::uint8_t own_position = 3;
   std::vector<std::uint8_t> axes = {};
   int dims() const { return 2 * static_cast<int>(inverse_frequency.size()); }
   bool operator==(const RopeSpec&) const = default;

@@ -5,22 +5,6 @@
 #include "model/towers/families.h"
 
 namespace espalier {
-namespace {
-
-TowerLayout cohere2_vision_layout(std::span<const Picture> pictures, int factor) {
-  LayoutMaker maker;
-  for (const Picture& picture : pictures) {
-    for (int tile = 0; tile < picture.tiles; ++tile) {
-      maker.add_grid(picture.height, picture.width);
-      maker.blend_in_order(0);
-      maker.map_squares(0, factor);
-    }
-    maker.end_picture(picture.tiles * (picture.height / factor) * (picture.width / factor));
-  }
-  return std::move(maker.layout);
-}
-
-}  // namespace
 
 TowerSpec cohere2_vision_tower(const TowerFields& f) {
   const VisionNumbers n = vision_numbers(f.vision, {});
@@ -33,7 +17,7 @@ TowerSpec cohere2_vision_tower(const TowerFields& f) {
   spec.body.names = clip_names("vision_tower.vision_model.");
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), pre_norm(tower_attention(n), tower_mlp(n)));
   spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, n.hidden, true);
+    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
     add_positions(b, x, "v.position_embd", n.side() * n.side());
     return x;
   };
@@ -45,7 +29,7 @@ TowerSpec cohere2_vision_tower(const TowerFields& f) {
                 {.activation = {ActivationKind::silu}});
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.2", width, inner, true)})});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return cohere2_vision_layout(pictures, factor); };
+  spec.layout = [factor](std::span<const Picture> pictures) { return tile_layout(pictures, factor); };
   return spec;
 }
 

@@ -11,17 +11,6 @@
 namespace espalier {
 namespace {
 
-TowerLayout gemma3_layout(std::span<const Picture> pictures, int pooled) {
-  LayoutMaker maker;
-  for (const Picture& picture : pictures) {
-    maker.add_grid(picture.height, picture.width);
-    maker.blend_in_order(0);
-    maker.map_squares(0, pooled);
-    maker.end_picture(picture.height / pooled * (picture.width / pooled));
-  }
-  return std::move(maker.layout);
-}
-
 // How many patches a side become one row.
 int pooled_side(const TowerFields& f, const VisionNumbers& n) {
   const FieldName name{"mm_tokens_per_image"};
@@ -46,7 +35,7 @@ TowerSpec gemma3_tower(const TowerFields& f) {
   spec.body.names.hf.push_back({"mm.input", "multi_modal_projector.mm_input_projection_weight"});
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), pre_norm(tower_attention(n), tower_mlp(n)));
   spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, n.hidden, true);
+    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
     add_positions(b, x, "v.position_embd", n.side() * n.side());
     return x;
   };
@@ -58,7 +47,7 @@ TowerSpec gemma3_tower(const TowerFields& f) {
     part.transposed = true;
     b.emit(GiveOp{b.matmul(x, {std::move(part)})});
   };
-  spec.layout = [pooled](std::span<const Picture> pictures) { return gemma3_layout(pictures, pooled); };
+  spec.layout = [pooled](std::span<const Picture> pictures) { return tile_layout(pictures, pooled); };
   return spec;
 }
 

@@ -5,22 +5,6 @@
 #include "model/towers/families.h"
 
 namespace espalier {
-namespace {
-
-TowerLayout idefics3_layout(std::span<const Picture> pictures, int factor) {
-  LayoutMaker maker;
-  for (const Picture& picture : pictures) {
-    for (int tile = 0; tile < picture.tiles; ++tile) {
-      maker.add_grid(picture.height, picture.width);
-      maker.blend_in_order(0);
-      maker.map_squares(0, factor);
-    }
-    maker.end_picture(picture.tiles * (picture.height / factor) * (picture.width / factor));
-  }
-  return std::move(maker.layout);
-}
-
-}  // namespace
 
 TowerSpec idefics3_tower(const TowerFields& f) {
   VisionNumbers n = vision_numbers(f.vision, {.hidden = 1152, .heads = 16, .patch = 32});
@@ -34,7 +18,7 @@ TowerSpec idefics3_tower(const TowerFields& f) {
   spec.body.names.hf.push_back({"mm.proj", "model.connector.modality_projection.proj"});
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), pre_norm(tower_attention(n), tower_mlp(n)));
   spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, n.hidden, true);
+    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
     add_positions(b, x, "v.position_embd", n.side() * n.side());
     return x;
   };
@@ -42,7 +26,7 @@ TowerSpec idefics3_tower(const TowerFields& f) {
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, factor * factor);
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.proj", width, x.width)})});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return idefics3_layout(pictures, factor); };
+  spec.layout = [factor](std::span<const Picture> pictures) { return tile_layout(pictures, factor); };
   return spec;
 }
 

@@ -7,20 +7,6 @@
 namespace espalier {
 namespace {
 
-TowerLayout internvl_layout(std::span<const Picture> pictures, int factor) {
-  LayoutMaker maker;
-  for (const Picture& picture : pictures) {
-    for (int tile = 0; tile < picture.tiles; ++tile) {
-      maker.add_grid(picture.height, picture.width, true);
-      maker.blend_in_order(0);
-      maker.blend_own_row(1);
-      maker.map_squares(0, factor);
-    }
-    maker.end_picture(picture.tiles * (picture.height / factor) * (picture.width / factor));
-  }
-  return std::move(maker.layout);
-}
-
 Names internvl_names() {
   Names names = clip_names("vision_tower.");
   names.layer_prefix = "vision_tower.encoder.layer.{}.";
@@ -75,7 +61,7 @@ TowerSpec internvl_tower(const TowerFields& f) {
   spec.body.layers.assign(static_cast<std::size_t>(layers_until(f.top, {"vision_feature_layer"}, n.layers, -1)),
                           pre_norm(scaled(attention, "v.scale_1"), scaled(tower_mlp(n), "v.scale_2")));
   spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, n.hidden, true);
+    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
     if (f.vision.flag_or({"use_absolute_position_embeddings"}, true))
       add_positions(b, x, "v.position_embd", n.side() * n.side() + 1);
     // The class token's row has no patch, but its bias.
@@ -92,7 +78,7 @@ TowerSpec internvl_tower(const TowerFields& f) {
     x = b.norm(x, {.kind = NormOp::Kind::layer, .eps = 1e-5f, .bias = true}, "mm.norm");
     b.emit(GiveOp{project(b, x, "mm.0", width, how, "mm.2", width)});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return internvl_layout(pictures, factor); };
+  spec.layout = [factor](std::span<const Picture> pictures) { return tile_layout(pictures, factor, true); };
   return spec;
 }
 

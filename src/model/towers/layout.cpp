@@ -25,8 +25,24 @@ struct Tap {
   float weight;
 };
 
+std::vector<Tap> antialiased_taps(int index, int size, const TableReading& how) {
+  const float scale = static_cast<float>(how.side) / static_cast<float>(size), support = std::max(1.0f, scale),
+              center = (static_cast<float>(index) + 0.5f) * scale - 0.5f;
+  const int first = std::max(0, static_cast<int>(std::floor(center - support)) + 1);
+  std::vector<Tap> taps;
+  float sum = 0;
+  for (int i = 0; i < how.taps; ++i) {
+    const float distance = std::abs(static_cast<float>(first + i) - center) / support;
+    taps.push_back({std::min(first + i, how.side - 1), first + i < how.side ? std::max(0.0f, 1 - distance) : 0.0f});
+    sum += taps.back().weight;
+  }
+  for (Tap& tap : taps) tap.weight /= sum;
+  return taps;
+}
+
 // What position `index` of `size` reads along one axis of the table.
 std::vector<Tap> taps_of(int index, int size, const TableReading& how) {
+  if (how.kernel == TableReading::Kernel::antialiased) return antialiased_taps(index, size, how);
   const auto side = static_cast<float>(how.side), of = static_cast<float>(size), at = static_cast<float>(index);
   const float source = how.corners_meet ? at * (side - 1) / std::max(of - 1, 1.0f) : (at + 0.5f) * side / of - 0.5f;
   const float floor = std::floor(source);
@@ -47,6 +63,12 @@ std::vector<Tap> taps_of(int index, int size, const TableReading& how) {
 }
 
 }  // namespace
+
+int TableReading::taps_for(std::span<const Picture> pictures) const {
+  int least = side;
+  for (const Picture& picture : pictures) least = std::min({least, picture.height, picture.width});
+  return std::max(2, 2 * ((side + least - 1) / std::max(1, least)));
+}
 
 // --- rows ---
 
@@ -94,7 +116,8 @@ void LayoutMaker::blend_in_order(int index) {
 }
 
 void LayoutMaker::blend_table(int index, const TableReading& how) {
-  const int each = how.kernel == TableReading::Kernel::linear ? 2 : 4;
+  int each = how.kernel == TableReading::Kernel::linear ? 2 : 4;
+  if (how.kernel == TableReading::Kernel::antialiased) each = how.taps;
   BlendedRows& to = blend(index, each * each);
   for (int row = first_; row < layout.rows(); ++row) {
     if (own_row_ && row == first_) {
@@ -122,6 +145,42 @@ int LayoutMaker::row_of(int y, int x) const {
 void LayoutMaker::map_squares(int index, int side) {
   for (const PatchPlace& place : patch_places(height_ / side * side, width_ / side * side, side))
     map(index).push_back(row_of(place.y, place.x));
+}
+
+void LayoutMaker::join_grids(int count) {
+  for (; count > 1; --count) {
+    const RowSpan last = layout.spans.back();
+    layout.spans.pop_back();
+    layout.spans.back().rows += last.rows;
+  }
+}
+
+TowerLayout grid_layout(std::span<const Picture> pictures, const GridLayout& how) {
+  LayoutMaker maker(how.blocks);
+  for (const Picture& picture : pictures) {
+    for (int frame = 0; frame < picture.frames; ++frame) {
+      maker.add_grid(picture.height, picture.width, false, frame);
+      if (how.table) maker.blend_table(0, *how.table);
+      maker.map_squares(0, how.merge);
+    }
+    if (how.frames_together) maker.join_grids(picture.frames);
+    maker.end_picture(picture.frames * (picture.height / how.merge) * (picture.width / how.merge));
+  }
+  return std::move(maker.layout);
+}
+
+TowerLayout tile_layout(std::span<const Picture> pictures, int merge, bool own_row) {
+  LayoutMaker maker;
+  for (const Picture& picture : pictures) {
+    for (int tile = 0; tile < picture.tiles; ++tile) {
+      maker.add_grid(picture.height, picture.width, own_row);
+      maker.blend_in_order(0);
+      if (own_row) maker.blend_own_row(1);
+      maker.map_squares(0, merge);
+    }
+    maker.end_picture(picture.tiles * (picture.height / merge) * (picture.width / merge));
+  }
+  return std::move(maker.layout);
 }
 
 // --- windows ---

@@ -3,6 +3,8 @@
 // Units: patches. Threads: pure functions. Source: vision encoders of transformers.
 #pragma once
 
+#include <optional>
+
 #include "model/tower_spec.h"
 
 namespace espalier {
@@ -17,12 +19,15 @@ std::vector<PatchPlace> patch_places(int height, int width, int side = 1);
 
 // How a learned table of side x side positions is read at other sizes.
 struct TableReading {
-  enum class Kernel : std::uint8_t { linear, cubic };
+  enum class Kernel : std::uint8_t { linear, cubic, antialiased };  // antialiased: linear, over more rows if it shrinks
   int side = 1;
   Kernel kernel = Kernel::linear;
   bool corners_meet = false;  // the first and the last position of both grids coincide, instead of their outer edges
   bool zeros_outside = false;
   int first_row = 0;  // of the table
+  int taps = 2;       // of an antialiased kernel, along one axis: taps_for()
+  // What the smallest of some grids needs.
+  int taps_for(std::span<const Picture> pictures) const;
 };
 
 // Adds a picture's rows to a layout: all of it is in the order of the rows.
@@ -38,6 +43,8 @@ class LayoutMaker {
   void blend_table(int index, const TableReading& how);
   // Groups of side x side patches that lie in a square, for map number `index`; `side` 1: the patches without the own row.
   void map_squares(int index, int side);
+  // The last so many grids see one another.
+  void join_grids(int count);
   // The picture's rows are complete: so many features come of it.
   void end_picture(int features) { layout.features.push_back(features); }
 
@@ -57,18 +64,20 @@ class LayoutMaker {
 // Gives for each block the row of blocks where it went.
 void order_by_windows(TowerLayout& layout, std::span<const Picture> pictures, int merge, int window);
 
+// Patches in grids of any size, and nothing else.
+struct GridLayout {
+  int blocks = 1;  // patches come block by block of so many a side
+  int merge = 1;   // map 0: squares of so many a side
+  std::optional<TableReading> table = {};
+  bool frames_together = false;  // all frames of a picture see one another
+};
+TowerLayout grid_layout(std::span<const Picture> pictures, const GridLayout& how);
+// Tiles of the same grid, each by itself: map 0 has squares of `merge` a side; blend 0 the table's rows in order, with
+// `own_row` one more for a class token, whose own is blend 1.
+TowerLayout tile_layout(std::span<const Picture> pictures, int merge, bool own_row = false);
+
 // Where tokens of a prompt stand: text one behind the other on all axes; a picture's rows in its grid from the next place
 // on, text goes on behind its greatest.
-struct PicturePlace {
-  std::int64_t first = 0;  // its first token
-  int frames = 1, height = 1, width = 1;
-  double frame_step = 1;  // of time
-};
-// The places of a prompt, and of what follows it.
-struct AxisPlan {
-  std::vector<AxisPositions> axes;  // of the prompt's tokens
-  std::int64_t shift = 0;           // of the tokens behind it: BatchSequence::axis_shift
-};
 AxisPlan axis_positions(std::int64_t tokens, std::span<const PicturePlace> pictures);
 
 }  // namespace espalier

@@ -30,7 +30,8 @@ TEST(Layout, SquaresLeaveTheOwnRowOut) {
 }
 
 TEST(Layout, TablesOfTheGridsSizeAreReadAsTheyStand) {
-  for (const auto kernel : {TableReading::Kernel::linear, TableReading::Kernel::cubic}) {
+  for (const auto kernel :
+       {TableReading::Kernel::linear, TableReading::Kernel::cubic, TableReading::Kernel::antialiased}) {
     LayoutMaker maker;
     maker.add_grid(3, 3);
     maker.blend_table(0, {.side = 3, .kernel = kernel});
@@ -46,6 +47,38 @@ TEST(Layout, TablesOfTheGridsSizeAreReadAsTheyStand) {
       EXPECT_FLOAT_EQ(own, 1.0f);
     }
   }
+}
+
+// The weights of F.interpolate(mode="bilinear", antialias=True) from 4 to 2: a triangle of twice the width.
+TEST(Layout, TablesThatShrinkAreReadOverMoreRows) {
+  Picture picture;
+  picture.height = picture.width = 2;
+  TableReading how{.side = 4, .kernel = TableReading::Kernel::antialiased};
+  how.taps = how.taps_for({&picture, 1});
+  EXPECT_EQ(how.taps, 4);
+  LayoutMaker maker;
+  maker.add_grid(2, 2);
+  maker.blend_table(0, how);
+  const BlendedRows& blend = maker.layout.blends[0];
+  std::vector<float> weights(16, 0.0f);  // of the table, for the first row
+  for (std::size_t i = 0; i < 16; ++i) weights[static_cast<std::size_t>(blend.rows[i])] += blend.weights[i];
+  const float near = 0.75f / 1.75f, far = 0.25f / 1.75f;
+  const float line[] = {near, near, far, 0.0f};
+  for (std::size_t y = 0; y < 4; ++y)
+    for (std::size_t x = 0; x < 4; ++x) EXPECT_FLOAT_EQ(weights[y * 4 + x], line[y] * line[x]) << y << " " << x;
+}
+
+TEST(Layout, FramesSeeOneAnotherWhereTheyShall) {
+  Picture picture;
+  picture.frames = 3;
+  picture.height = picture.width = 2;
+  const Picture both[] = {picture, picture};
+  EXPECT_EQ(grid_layout(both, {.merge = 2}).spans,
+            (std::vector<RowSpan>{{0, 4}, {4, 4}, {8, 4}, {12, 4}, {16, 4}, {20, 4}}));
+  const TowerLayout layout = grid_layout(both, {.merge = 2, .frames_together = true});
+  EXPECT_EQ(layout.spans, (std::vector<RowSpan>{{0, 12}, {12, 12}}));
+  EXPECT_EQ(layout.features, (std::vector<int>{3, 3}));
+  EXPECT_EQ(layout.axes[11], (AxisPositions{2, 1, 1}));
 }
 
 TEST(Layout, WindowsTakeTheirRowsTogetherAndTheMapLeadsBack) {

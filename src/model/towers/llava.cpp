@@ -5,23 +5,6 @@
 #include "model/towers/families.h"
 
 namespace espalier {
-namespace {
-
-TowerLayout llava_layout(std::span<const Picture> pictures, bool own_row) {
-  LayoutMaker maker;
-  for (const Picture& picture : pictures) {
-    for (int tile = 0; tile < picture.tiles; ++tile) {
-      maker.add_grid(picture.height, picture.width, own_row);
-      maker.blend_in_order(0);
-      maker.blend_own_row(1);
-      maker.map_squares(0, 1);
-    }
-    maker.end_picture(picture.tiles * picture.height * picture.width);
-  }
-  return std::move(maker.layout);
-}
-
-}  // namespace
 
 TowerSpec llava_tower(const TowerFields& f) {
   if (f.vision.word_or({"model_type"}, "") == "pixtral") return pixtral_tower(f);
@@ -44,7 +27,7 @@ TowerSpec llava_tower(const TowerFields& f) {
   const int layers = layers_until(f.top, {"vision_feature_layer"}, n.layers, -2);
   spec.body.layers.assign(static_cast<std::size_t>(layers), pre_norm(tower_attention(n), tower_mlp(n)));
   spec.enter = [=, width = spec.patch_width](Builder& b) {
-    Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, n.hidden, !clip);
+    Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, !clip);
     add_positions(b, x, "v.position_embd", n.side() * n.side() + (clip ? 1 : 0));
     if (clip) add_positions(b, x, "v.class_embd", 1, 1);
     return clip ? b.norm(x, b.spec().norm, "v.pre_norm") : x;
@@ -54,7 +37,7 @@ TowerSpec llava_tower(const TowerFields& f) {
   spec.leave = [=, width = spec.features_width](Builder& b, Rows x) {
     b.emit(GiveOp{project(b, clip ? gather(b, x, 0, 1) : x, "mm.0", width, how, "mm.2", width, bias)});
   };
-  spec.layout = [clip](std::span<const Picture> pictures) { return llava_layout(pictures, clip); };
+  spec.layout = [clip](std::span<const Picture> pictures) { return tile_layout(pictures, 1, clip); };
   return spec;
 }
 

@@ -21,16 +21,6 @@ Names pixtral_names(const std::string& tower, const std::string& projector) {
   return names;
 }
 
-TowerLayout pixtral_layout(std::span<const Picture> pictures, int merge) {
-  LayoutMaker maker;
-  for (const Picture& picture : pictures) {
-    maker.add_grid(picture.height, picture.width);
-    maker.map_squares(0, merge);
-    maker.end_picture(picture.height / merge * (picture.width / merge));
-  }
-  return std::move(maker.layout);
-}
-
 TowerSpec pixtral_like(const TowerFields& f, int merge, const std::string& prefix, const std::string& projector,
                        bool bias) {
   const VisionNumbers n = vision_numbers(
@@ -43,11 +33,7 @@ TowerSpec pixtral_like(const TowerFields& f, int merge, const std::string& prefi
   spec.body.names = pixtral_names(prefix, projector);
   Attention attention = tower_attention(n);
   attention.qkv_bias = attention.out_bias = false;
-  const double theta =
-      f.vision.at({"rope_parameters"})
-          .number_or({"rope_theta"}, f.vision.number_or({"rope_theta"}, 10000, {.low = 1, .high = 1e9}),
-                     {.low = 1, .high = 1e9});
-  attention.rope = plane_rope_in_turns(n.head_dim(), theta);
+  attention.rope = plane_rope_in_turns(n.head_dim(), rope_theta(f.vision));
   Mlp mlp{.inner = n.inner};
   mlp.how.activation.kind = n.activation;
   Layer layer = pre_norm(attention, mlp);
@@ -55,7 +41,7 @@ TowerSpec pixtral_like(const TowerFields& f, int merge, const std::string& prefi
   spec.body.names.hf.push_back({"ffn_norm", "ffn_norm"});
   spec.body.layers.assign(static_cast<std::size_t>(layers_until(f.top, {"vision_feature_layer"}, n.layers, -1)), layer);
   spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, n.hidden, false);
+    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, false);
     return b.norm(x, b.spec().norm, "v.pre_norm");
   };
   const ActivationKind how = activation_in(f.top, {"projector_hidden_act"}, "gelu");
@@ -67,7 +53,7 @@ TowerSpec pixtral_like(const TowerFields& f, int merge, const std::string& prefi
     }
     b.emit(GiveOp{project(b, x, "mm.0", width, how, "mm.2", width, bias)});
   };
-  spec.layout = [merge](std::span<const Picture> pictures) { return pixtral_layout(pictures, merge); };
+  spec.layout = [merge](std::span<const Picture> pictures) { return grid_layout(pictures, {.merge = merge}); };
   return spec;
 }
 

@@ -33,19 +33,6 @@ Names qwen_vl_names() {
   return names;
 }
 
-TowerLayout qwen_vl_layout(std::span<const Picture> pictures, int merge, const TableReading* table) {
-  LayoutMaker maker(merge);
-  for (const Picture& picture : pictures) {
-    for (int frame = 0; frame < picture.frames; ++frame) {
-      maker.add_grid(picture.height, picture.width, false, frame);
-      if (table != nullptr) maker.blend_table(0, *table);
-      maker.map_squares(0, merge);
-    }
-    maker.end_picture(picture.frames * (picture.height / merge) * (picture.width / merge));
-  }
-  return std::move(maker.layout);
-}
-
 struct QwenCommon {
   VisionNumbers n;
   TowerSpec spec;
@@ -63,17 +50,17 @@ QwenCommon qwen_common(const TowerFields& f, const VisionDefaults& defaults, Nor
   c.spec.body.names = qwen_vl_names();
   c.attention = tower_attention(c.n);
   c.attention.fused = FusedQkv::side_by_side;
-  const double theta = f.vision.at({"rope_parameters"}).number_or({"rope_theta"}, 10000, {.low = 1, .high = 1e9});
-  c.attention.rope = plane_rope(c.n.head_dim(), theta);
+  c.attention.rope = plane_rope(c.n.head_dim(), rope_theta(f.vision));
   c.spec.enter = [n = c.n, width = c.spec.patch_width, patch_bias](Builder& b) {
-    return patch_rows(b, width, {n.hidden, n.channels, n.frames, n.patch, n.patch}, n.hidden, patch_bias);
+    return patch_rows(b, width, {n.hidden, n.channels, n.frames, n.patch, n.patch}, patch_bias);
   };
+  c.spec.axes = axis_positions;
   c.spec.leave = [merge = c.spec.merge, width = c.spec.features_width](Builder& b, Rows x) {
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, merge * merge);
     b.emit(GiveOp{project(b, x, "mm.0", x.width, ActivationKind::gelu_erf, "mm.2", width)});
   };
   c.spec.layout = [merge = c.spec.merge](std::span<const Picture> pictures) {
-    return qwen_vl_layout(pictures, merge, nullptr);
+    return grid_layout(pictures, {.blocks = merge, .merge = merge});
   };
   return c;
 }
@@ -93,7 +80,8 @@ void give_deep(Builder& b, Rows x, int index, int merge, int width) {
 TowerSpec qwen2_vl_tower(const TowerFields& f) {
   QwenCommon c = qwen_common(f, {.hidden = 1280, .layers = 32, .heads = 16, .patch = 14, .activation = "quick_gelu"},
                              NormOp::Kind::layer, false);
-  c.n.inner = static_cast<int>(c.n.hidden * f.vision.number_or({"mlp_ratio"}, 4, {.low = 0.1, .high = 64}));
+  if (!f.vision.has({"intermediate_size"}))
+    c.n.inner = static_cast<int>(c.n.hidden * f.vision.number_or({"mlp_ratio"}, 4, {.low = 0.1, .high = 64}));
   c.spec.body.layers.assign(static_cast<std::size_t>(c.n.layers), pre_norm(c.attention, tower_mlp(c.n)));
   return std::move(c.spec);
 }
@@ -111,7 +99,7 @@ TowerSpec qwen25_vl_tower(const TowerFields& f) {
   const int size = f.vision.count_or({"window_size"}, 112, 1 << 16);
   const int window = std::max(1, size / c.spec.merge / c.n.patch);
   c.spec.layout = [merge = c.spec.merge, window](std::span<const Picture> pictures) {
-    TowerLayout layout = qwen_vl_layout(pictures, merge, nullptr);
+    TowerLayout layout = grid_layout(pictures, {.blocks = merge, .merge = merge});
     order_by_windows(layout, pictures, merge, window);
     return layout;
   };
@@ -141,7 +129,7 @@ TowerSpec qwen3_vl_tower(const TowerFields& f) {
       if (deep[i] == layer) give_deep(b, x, static_cast<int>(i), merge, width);
   };
   c.spec.layout = [=, merge = c.spec.merge](std::span<const Picture> pictures) {
-    return qwen_vl_layout(pictures, merge, &table);
+    return grid_layout(pictures, {.blocks = merge, .merge = merge, .table = table});
   };
   return std::move(c.spec);
 }

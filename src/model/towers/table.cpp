@@ -12,12 +12,23 @@ namespace {
 constexpr TowerFamily kFamilies[] = {
     {"cohere2_vision", cohere2_vision_tower},
     {"gemma3", gemma3_tower},
+    {"gemma4", gemma4_tower},
+    {"glm4v|glm4v_moe", glm4v_tower},
+    {"glm5_next", glm5_next_tower},
+    {"glm_ocr", glm_ocr_tower},
+    {"hunyuan_vl", hunyuan_vl_tower},
     {"smolvlm|idefics3", idefics3_tower},
     {"internvl", internvl_tower},
+    {"kimi_k25", kimi_k25_tower},
+    {"lfm2_vl", lfm2_vl_tower},
     {"lighton_ocr", lighton_ocr_tower},
+    {"llama4", llama4_tower},
     {"llava", llava_tower},
     {"llava_next|llava_onevision", llava_next_tower},
+    {"minicpmv4_6", minicpm_v_tower},
+    {"minimax_m3_vl", minimax_m3_tower},
     {"mistral3", mistral3_tower},
+    {"paddleocr_vl", paddleocr_vl_tower},
     {"qwen2_vl", qwen2_vl_tower},
     {"qwen2_5_vl", qwen25_vl_tower},
     {"qwen3_vl|qwen3_vl_moe|qwen3_5|qwen3_5_moe", qwen3_vl_tower},
@@ -66,6 +77,11 @@ Result<std::optional<TowerSpec>> read_tower_config(std::string_view json, const 
   auto spec = read(*root, file_name);
   if (spec.ok() || spec.error().kind != Error::Kind::bad_request) return spec;
   return in_file(std::move(spec).error(), file_name);
+}
+
+void expect_pictures(const TowerSpec& tower, ModelSpec& text) {
+  text.takes_given = true;
+  text.deep_inputs = std::min(tower.deep_outputs, static_cast<int>(text.layers.size()));
 }
 
 }  // namespace espalier

@@ -22,4 +22,7 @@ const TowerFamily* tower_family(std::string_view model_type);
 // Nothing where the configuration has no tower.
 Result<std::optional<TowerSpec>> read_tower_config(std::string_view json, const std::string& file_name = "config.json");
 
+// The text model takes what this tower gives. For GGUF files, whose metadata do not say that there is a tower.
+void expect_pictures(const TowerSpec& tower, ModelSpec& text);
+
 }  // namespace espalier

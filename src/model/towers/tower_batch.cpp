@@ -38,14 +38,15 @@ TowerBatch::TowerBatch(const TowerSpec& spec, std::span<const Picture> pictures,
   slots_.resize(rows);
   std::iota(slots_.begin(), slots_.end(), 0);
   zeros_.assign(rows, 0);
-  last_.resize(rows + rows);
-  runs_.reserve(layout_.spans.size() + layout_.windows.size());
-  spans_ = sequences(layout_.spans);
-  windows_ = sequences(layout_.windows);
+  last_.resize(3 * rows);
+  runs_.reserve(layout_.spans.size() + layout_.windows.size() + layout_.merged.size());
+  spans_ = sequences(layout_.spans, 0);
+  windows_ = sequences(layout_.windows, 1);
+  merged_ = sequences(layout_.merged, 2);
   for (const BlendedRows& blend : layout_.blends) blends_.push_back({blend.count, blend.rows, blend.weights});
   for (const auto& map : layout_.maps) maps_.push_back(map);
   make_outputs();
-  rows_ = {blends_, maps_, windows_, output_places_};
+  rows_ = {blends_, maps_, windows_, merged_, output_places_};
   inputs_[0] = given_;
   batch_ = {tokens_, slots_, spans_, {}};
   batch_.given = inputs_;
@@ -81,15 +82,15 @@ void TowerBatch::bring_patches(std::span<const Picture> pictures) {
 }
 
 // Every row sees from the first to the last of its span, in the slots of its rows.
-std::vector<BatchSequence> TowerBatch::sequences(std::span<const RowSpan> spans) {
-  const std::size_t first = spans.data() == layout_.spans.data() ? 0 : layout_.patches.size();
+std::vector<BatchSequence> TowerBatch::sequences(std::span<const RowSpan> spans, int list) {
+  const std::size_t first = static_cast<std::size_t>(list) * layout_.patches.size();
   std::vector<BatchSequence> made;
   for (const RowSpan& span : spans) {
     const auto begin = static_cast<std::size_t>(span.begin), rows = static_cast<std::size_t>(span.rows);
     runs_.push_back({static_cast<Slot>(span.begin), span.rows});
     std::fill_n(last_.begin() + static_cast<std::ptrdiff_t>(first + begin), rows, span.rows - 1);
     BatchSequence& s = made.emplace_back(BatchSequence{span.begin, span.rows, 0, {&runs_.back(), 1}});
-    if (!layout_.axes.empty()) s.axes = std::span(layout_.axes).subspan(begin, rows);
+    if (!layout_.axes.empty() && list < 2) s.axes = std::span(layout_.axes).subspan(begin, rows);
     s.span_first = std::span(zeros_).subspan(begin, rows);
     s.span_last = std::span(last_).subspan(first + begin, rows);
   }

@@ -41,7 +41,7 @@ class TowerBatch {
  private:
   void cut_planes(std::span<const Picture> pictures);
   void bring_patches(std::span<const Picture> pictures);
-  std::vector<BatchSequence> sequences(std::span<const RowSpan> spans);
+  std::vector<BatchSequence> sequences(std::span<const RowSpan> spans, int list);
   void make_outputs();
 
   const TowerSpec& spec_;
@@ -51,9 +51,9 @@ class TowerBatch {
   std::span<const float* const> inputs_[1];
   std::vector<TokenId> tokens_;
   std::vector<Slot> slots_;
-  std::vector<std::int32_t> zeros_, last_;  // [rows], of spans and then of windows
+  std::vector<std::int32_t> zeros_, last_;  // [rows]; of spans, then of windows, then of what is merged
   std::vector<KvRun> runs_;
-  std::vector<BatchSequence> spans_, windows_;
+  std::vector<BatchSequence> spans_, windows_, merged_;
   std::vector<RowBlend> blends_;
   std::vector<std::span<const std::int32_t>> maps_;
   std::vector<std::vector<float>> outputs_;

@@ -3,171 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "model/hf_config.h"
 #include "model/small_pool.h"
-#include "model/towers/table.h"
-#include "model/towers/tower.h"
-#include "tensor/decode.h"
-#include "tensor/file/safetensors.h"
-#include "testing/data.h"
+#include "model/towers/tower_golden.h"
 #include "testing/golden_name.h"
 
 namespace espalier::tower_golden_test {
 namespace {
 
+using testing::PictureGolden;
+using testing::Pictures;
+using testing::run;
 using testing::SmallPool;
-
-// The image-and-text models among the goldens of both places.
-std::vector<std::string> picture_goldens() {
-  std::set<std::string> names;
-  for (const auto& folder : {testing::shared("goldens/models"), testing::data("goldens/models")}) {
-    std::error_code absent;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
-      if (const std::string name = entry.path().filename(); name.starts_with("mm-")) names.insert(name);
-  }
-  return {names.begin(), names.end()};
-}
-
-// Some pictures and the floats that they point into.
-struct Pictures {
-  std::vector<float> pixels;
-  std::vector<Picture> pictures;
-};
-
-// A golden's folder, its configuration and its tower.
-class Golden {
- public:
-  explicit Golden(const std::string& name) : folder(testing::golden("models/" + name)) {
-    const std::string text = testing::read_file(folder / "config.json");
-    config = nlohmann::json::parse(text);
-    json = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
-    tensors = SafetensorsFile::open(folder / "tensors.safetensors").value();
-    file.emplace(SafetensorsFile::open_folder(folder).value());
-    weights.emplace(*file, Naming::hf);
-    auto read = read_tower_config(text);
-    if (read.ok() && *read)
-      spec = std::move(**read);
-    else
-      refusal = read.ok() ? "no tower" : read.error().message;
-  }
-
-  std::unique_ptr<Tower> tower(Activations mode) {
-    auto made = Tower::load(*spec, *weights, {mode, 4096}, team);
-    EXPECT_TRUE(made.ok()) << made.error().message;
-    return made.ok() ? std::move(made).value() : nullptr;
-  }
-  std::unique_ptr<Decoder> decoder(Activations mode) {
-    auto text = load_hf_config(folder);
-    EXPECT_TRUE(text.ok()) << text.error().message;
-    if (!text.ok()) return nullptr;
-    auto made = Decoder::load(text->spec, *weights, {mode, 512}, team);
-    EXPECT_TRUE(made.ok()) << made.error().message;
-    return made.ok() ? std::move(made).value() : nullptr;
-  }
-
-  const Tensor* tensor(const std::string& name) const { return tensors->find(name); }
-  std::vector<float> floats(const std::string& name) const { return decode(*tensor(name)); }
-  std::vector<std::int64_t> integers(const std::string& name) const {
-    const Tensor* t = tensor(name);
-    std::vector<std::int64_t> out(t->data.size() / sizeof(std::int64_t));
-    std::memcpy(out.data(), t->data.data(), t->data.size());
-    return out;
-  }
-  Pictures pictures(const std::string& of) const;
-
-  std::filesystem::path folder;
-  nlohmann::json config, json;
-  std::optional<SafetensorsFile> tensors, file;
-  std::optional<Weights> weights;
-  std::optional<TowerSpec> spec;
-  std::string refusal;
-  ComputeTeam team{2};
-
- private:
-  void add_grids(const std::string& of, Pictures& to) const;
-  void add_planes(const std::string& of, const Shape& shape, Pictures& to) const;
-  Picture cropped(Picture p, std::int64_t from, std::int64_t height, std::int64_t width, Pictures& to) const;
-};
-
-// Patches by a list of grids.
-void Golden::add_grids(const std::string& of, Pictures& to) const {
-  const auto grids = integers(of + ".image_grid_thw");
-  const float* at = to.pixels.data();
-  for (std::size_t i = 0; i < grids.size(); i += 3) {
-    Picture p;
-    p.frames = static_cast<int>(grids[i]);
-    p.height = static_cast<int>(grids[i + 1]);
-    p.width = static_cast<int>(grids[i + 2]);
-    p.pixels = {at, static_cast<std::size_t>(p.patches() * spec->patch_width)};
-    at += p.pixels.size();
-    to.pictures.push_back(p);
-  }
-}
-
-// Planes: a picture each, but where a list of sizes gives fewer pictures than there are planes: tiles of these.
-void Golden::add_planes(const std::string& of, const Shape& shape, Pictures& to) const {
-  const std::int64_t height = shape[shape.size() - 2], width = shape.back(), plane = 3 * height * width;
-  const auto pixels = static_cast<std::int64_t>(to.pixels.size());
-  to.pixels.reserve(static_cast<std::size_t>(2 * pixels));
-  const bool sized = tensor(of + ".image_sizes") != nullptr;
-  const auto sizes = sized ? integers(of + ".image_sizes") : std::vector<std::int64_t>();
-  const std::int64_t all = pixels / plane;
-  const std::int64_t count = sized && shape.size() == 5 ? shape[0] : all;
-  for (std::int64_t i = 0; i < count; ++i) {
-    Picture p;
-    p.height = static_cast<int>(height / spec->patch);
-    p.width = static_cast<int>(width / spec->patch);
-    p.tiles = static_cast<int>(all / count);
-    if (sized) {
-      p.original_height = static_cast<int>(sizes[static_cast<std::size_t>(2 * i)]);
-      p.original_width = static_cast<int>(sizes[static_cast<std::size_t>(2 * i + 1)]);
-    }
-    if (spec->tiles) p.tiles = spec->tiles(p);
-    if (sized && shape.size() == 4) {
-      to.pictures.push_back(cropped(p, i * plane, height, width, to));
-      continue;
-    }
-    const float* at = to.pixels.data() + i * (all / count) * plane;
-    p.pixels = {at, static_cast<std::size_t>(p.tiles * plane)};
-    to.pictures.push_back(p);
-  }
-}
-
-// A picture without the padding that its batch gave it. Pixels are appended: room for them was made before.
-Picture Golden::cropped(Picture p, std::int64_t from, std::int64_t height, std::int64_t width, Pictures& to) const {
-  const std::size_t begin = to.pixels.size();
-  for (std::int64_t c = 0; c < 3; ++c)
-    for (std::int64_t y = 0; y < p.original_height; ++y)
-      for (std::int64_t x = 0; x < p.original_width; ++x)
-        to.pixels.push_back(to.pixels[static_cast<std::size_t>(from + (c * height + y) * width + x)]);
-  p.height = p.original_height / spec->patch;
-  p.width = p.original_width / spec->patch;
-  p.pixels = std::span(to.pixels).subspan(begin);
-  return p;
-}
-
-Pictures Golden::pictures(const std::string& of) const {
-  Pictures made;
-  const Tensor* pixels = tensor(of + ".pixel_values");
-  if (pixels == nullptr) return made;
-  made.pixels = decode(*pixels);
-  if (tensor(of + ".image_grid_thw") != nullptr)
-    add_grids(of, made);
-  else
-    add_planes(of, pixels->shape, made);
-  return made;
-}
-
-std::vector<PictureFeatures> run(Tower& tower, std::span<const Picture> pictures, int stages = 1 << 20) {
-  const auto begun = tower.begin(pictures);
-  EXPECT_TRUE(begun.ok()) << begun.error().message;
-  if (!begun.ok()) return {};
-  while (!tower.advance(stages)) {
-  }
-  return tower.take();
-}
 
 struct Errors {
   double worst = 0, squares = 0;
@@ -194,7 +41,7 @@ double spread(std::span<const float> values) {
 class EachPictureModel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EachPictureModel, GivesTheFeaturesOfGivenPixels) {
-  Golden g(GetParam());
+  PictureGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   for (const Activations mode : {Activations::f32, Activations::int8}) {
     const auto tower = g.tower(mode);
@@ -223,7 +70,7 @@ TEST_P(EachPictureModel, GivesTheFeaturesOfGivenPixels) {
 }
 
 TEST_P(EachPictureModel, GivesTheSameBitsAloneInABatchAndInSlices) {
-  Golden g(GetParam());
+  PictureGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   const Pictures pictures = g.pictures("two-images");
   for (const Activations mode : {Activations::f32, Activations::int8}) {
@@ -256,7 +103,21 @@ struct Prompt {
   }
 };
 
-Prompt prompt_of(const Golden& g, const nlohmann::json& c, const std::vector<PictureFeatures>& features) {
+// Where the pictures' place-holders begin, and their grids.
+std::vector<PicturePlace> places_of(const PictureGolden& g, const nlohmann::json& c) {
+  const std::vector<TokenId> tokens = c["tokens"];
+  const std::vector<int> counts = c["tokens_per_image"];
+  std::vector<PicturePlace> places;
+  auto at = tokens.begin();
+  for (const Picture& p : g.pictures(c["name"]).pictures) {
+    at = std::find(at, tokens.end(), g.json["image_token_id"].get<TokenId>());
+    places.push_back({at - tokens.begin(), p.frames, p.height / g.spec->merge, p.width / g.spec->merge});
+    at += counts[places.size() - 1];
+  }
+  return places;
+}
+
+Prompt prompt_of(const PictureGolden& g, const nlohmann::json& c, const std::vector<PictureFeatures>& features) {
   Prompt p;
   const TokenId place = g.json["image_token_id"];
   if (!features.empty()) p.given.resize(features[0].outputs.size());
@@ -273,16 +134,10 @@ Prompt prompt_of(const Golden& g, const nlohmann::json& c, const std::vector<Pic
   }
   for (std::size_t i = p.tokens.size() - 1; i-- > 0;)
     if (p.first[i + 1] <= static_cast<std::int32_t>(i)) p.last[i] = p.last[i + 1];
-  const std::string name = c["name"].get<std::string>() + ".mrope_position_ids";
-  if (g.tensor(name) != nullptr) {
-    const auto ids = g.integers(name);
-    for (std::size_t i = 0; i < p.tokens.size(); ++i)
-      for (std::size_t axis = 0; axis < 3; ++axis)
-        if (axis == 0)
-          p.axes.push_back({static_cast<std::int32_t>(ids[i]), 0, 0});
-        else
-          p.axes.back()[axis] = static_cast<std::int32_t>(ids[axis * p.tokens.size() + i]);
-    p.shift = c["mrope_delta"];
+  if (g.spec->axes) {
+    AxisPlan plan = g.spec->axes(static_cast<std::int64_t>(p.tokens.size()), places_of(g, c));
+    p.axes = std::move(plan.axes);
+    p.shift = plan.shift;
   }
   return p;
 }
@@ -337,7 +192,7 @@ std::vector<TokenId> greedy(Decoder& decoder, SmallPool& pool, Prompt p, std::ve
 }
 
 TEST_P(EachPictureModel, GivesTheLogitsOfGivenFeatures) {
-  Golden g(GetParam());
+  PictureGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   const auto tower = g.tower(Activations::f32);
   const auto decoder = g.decoder(Activations::f32);
@@ -366,22 +221,35 @@ TEST_P(EachPictureModel, GivesTheLogitsOfGivenFeatures) {
               same ? "the same" : "differ");
 }
 
+TEST_P(EachPictureModel, StaysNearTheLogitsInDefaultMode) {
+  PictureGolden g(GetParam());
+  if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
+  const auto tower = g.tower(Activations::int8);
+  const auto decoder = g.decoder(Activations::int8);
+  ASSERT_TRUE(tower && decoder);
+  const auto own = g.json.value("bf16_reference", nlohmann::json::object()).value("rms", 0.0);
+  double worst = 0;
+  for (const auto& c : g.json["cases"]) {
+    const auto want = g.floats(c["name"].get<std::string>() + ".logits");
+    const Pictures pictures = g.pictures(c["name"]);
+    const auto features = run(*tower, pictures.pictures);
+    SmallPool pool(decoder->keeps(), KvType::bf16, 512);
+    Errors errors;
+    errors.add(logits(*decoder, pool, prompt_of(g, c, features), 512), want);
+    worst = std::max(worst, errors.rms() / g.json.value("logit_std", spread(want)));
+  }
+  EXPECT_LE(worst, std::max(g.has_experts() ? 0.2 : 0.15, 1.3 * own));
+  std::printf("%-24s logits, default: root mean square %.1e of their spread\n", GetParam().c_str(), worst);
+}
+
 TEST_P(EachPictureModel, PlacesTokensOnTheAxes) {
-  Golden g(GetParam());
-  const TokenId place = g.json["image_token_id"];
+  PictureGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   for (const auto& c : g.json["cases"]) {
     const std::string name = c["name"].get<std::string>() + ".mrope_position_ids";
     if (g.tensor(name) == nullptr) continue;
     const std::vector<TokenId> tokens = c["tokens"];
-    std::vector<PicturePlace> places;
-    auto at = tokens.begin();
-    for (const Picture& p : g.pictures(c["name"]).pictures) {
-      at = std::find(at, tokens.end(), place);
-      places.push_back({at - tokens.begin(), p.frames, p.height / g.spec->merge, p.width / g.spec->merge});
-      at += std::ptrdiff_t{p.frames} * places.back().height * places.back().width;
-    }
-    const AxisPlan plan = axis_positions(static_cast<std::int64_t>(tokens.size()), places);
+    const AxisPlan plan = g.spec->axes(static_cast<std::int64_t>(tokens.size()), places_of(g, c));
     const auto ids = g.integers(name);
     for (std::size_t i = 0; i < tokens.size(); ++i)
       for (std::size_t axis = 0; axis < 3; ++axis)
@@ -390,7 +258,8 @@ TEST_P(EachPictureModel, PlacesTokensOnTheAxes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, EachPictureModel, ::testing::ValuesIn(picture_goldens()), testing::golden_name);
+INSTANTIATE_TEST_SUITE_P(Goldens, EachPictureModel, ::testing::ValuesIn(testing::picture_goldens()),
+                         testing::golden_name);
 
 }  // namespace
 }  // namespace espalier::tower_golden_test

@@ -89,6 +89,12 @@ Mlp tower_mlp(const VisionNumbers& n) {
   return mlp;
 }
 
+double rope_theta(const Fields& vision, double otherwise) {
+  const NumberRange range{.low = 1, .high = 1e9};
+  return vision.at({"rope_parameters"})
+      .number_or({"rope_theta"}, vision.number_or({"rope_theta"}, otherwise, range), range);
+}
+
 RopeSpec plane_rope(int head_dim, double theta) {
   RopeSpec rope;
   const int half = head_dim / 2;
@@ -129,13 +135,23 @@ Names clip_names(const std::string& tower) {
   return names;
 }
 
-Rows patch_rows(Builder& b, int patch_width, Shape shape, int width, bool bias) {
+MatrixPart convolution(const Builder& b, std::string_view role, Shape shape, bool bias) {
+  std::int64_t inputs = 1;
+  for (std::size_t i = 1; i < shape.size(); ++i) inputs *= shape[i];
+  MatrixPart part = b.matrix(role, static_cast<int>(shape.front()), static_cast<int>(inputs), bias);
+  part.joined_rows = static_cast<int>(inputs / shape.back());
+  part.shape = std::move(shape);
+  return part;
+}
+
+Rows given_patches(Builder& b, int patch_width) {
   const Rows patches = b.buffer(patch_width);
   b.emit(TakeGivenOp{0, patches, TakeGivenOp::How::set});
-  MatrixPart part = b.matrix("v.patch_embd", width, patch_width, bias);
-  part.joined_rows = static_cast<int>(patch_width / shape.back());
-  part.shape = std::move(shape);
-  return b.matmul(patches, {std::move(part)});
+  return patches;
+}
+
+Rows patch_rows(Builder& b, int patch_width, Shape shape, bool bias) {
+  return b.matmul(given_patches(b, patch_width), {convolution(b, "v.patch_embd", std::move(shape), bias)});
 }
 
 void add_positions(Builder& b, Rows x, std::string_view role, std::int64_t rows, int blend) {

@@ -41,6 +41,7 @@ TowerSpec tower_of(const TowerFields& f, const VisionNumbers& n, NormOp::Kind no
 // Bidirectional attention with biases, and a plain MLP.
 Attention tower_attention(const VisionNumbers& n);
 Mlp tower_mlp(const VisionNumbers& n);
+double rope_theta(const Fields& vision, double otherwise = 10000);
 // Rotation by height and width, each half of the dimensions; by the same frequencies.
 RopeSpec plane_rope(int head_dim, double theta);
 // The same by frequencies in turns (Pixtral).
@@ -49,8 +50,12 @@ RopeSpec plane_rope_in_turns(int head_dim, double theta);
 // Names of CLIP's and SigLIP's tensors below `tower` ("vision_tower.vision_model.").
 Names clip_names(const std::string& tower);
 
+// A matrix that may be stored as a convolution: [outputs, ...], its inputs in the order of the shape.
+MatrixPart convolution(const Builder& b, std::string_view role, Shape shape, bool bias);
 // Rows out of patches, by a matrix that may be stored as a convolution (`shape`).
-Rows patch_rows(Builder& b, int patch_width, Shape shape, int width, bool bias);
+Rows patch_rows(Builder& b, int patch_width, Shape shape, bool bias);
+// The floats of patches that a processor has cut already in the order of the matrix's inputs.
+Rows given_patches(Builder& b, int patch_width);
 // Adds a learned table, as a blend says. role's tensor: [rows][width of x].
 void add_positions(Builder& b, Rows x, std::string_view role, std::int64_t rows, int blend = 0);
 // up, activation, down, by the roles.

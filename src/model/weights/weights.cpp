@@ -39,7 +39,14 @@ const Tensor* Weights::find(std::string_view name) const {
   if (name.starts_with(kOldTower)) return find(std::string(kTower).append(name.substr(kOldTower.size())));
   if (!prefix_.empty()) {
     if (const Tensor* found = file_.find("model." + std::string(name))) return found;
-    if (name.starts_with(prefix_)) return file_.find(std::string(instead_).append(name.substr(prefix_.size())));
+    if (name.starts_with(prefix_)) {
+      const std::string_view rest = name.substr(prefix_.size());
+      const Tensor* found = file_.find(std::string(instead_).append(rest));
+      // transformers saves Kimi K2.5's layers under the name of its tower's.
+      if (found != nullptr || !rest.starts_with("layers.")) return found;
+      return file_.find(
+          std::string(instead_).append("blocks.").append(rest.substr(std::string_view("layers.").size())));
+    }
     return file_.find("language_model." + std::string(name));
   }
   // Checkpoints of a model without its head leave the first part of names away.

@@ -32,6 +32,24 @@ ModelSpec glm4(const Fields& f) {
   return spec;
 }
 
+// GLM-4.1V's text model: GLM-4's, turned by a picture's axes. GLM-OCR's: all of a head turns.
+static ModelSpec glm_of_pictures(const Fields& f, bool bias, double part) {
+  ModelSpec spec = glm4(f);
+  Attention attention = glm_attention(f);
+  attention.qkv_bias = f.flag_or({"attention_bias"}, bias);
+  attention.rope = rope_of(f, {.head_dim = attention.head_dim, .part = part});
+  for (Layer& layer : spec.layers) layer = sandwich(attention, glm_mlp(f));
+  return spec;
+}
+
+ModelSpec glm4v(const Fields& f) {
+  return glm_of_pictures(f, true, 0.5);
+}
+
+ModelSpec glm_ocr(const Fields& f) {
+  return glm_of_pictures(f, false, 1);
+}
+
 // GLM-4.5: whole tensors, experts, halves of a head turn. Solar Open: whole heads, and no layer without experts.
 static ModelSpec glm_experts(const Fields& f, const RopeSpec& rope, int dense_first) {
   Attention attention = attention_heads(f);

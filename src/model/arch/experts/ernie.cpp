@@ -37,6 +37,15 @@ ModelSpec ernie4_5(const Fields& f) {
   return spec;
 }
 
+// PaddleOCR-VL's: halves turn together, by a picture's axes.
+ModelSpec paddleocr_vl(const Fields& f) {
+  Attention attention = ernie_attention(f);
+  attention.pairs = false;
+  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, ernie_mlp(f)); });
+  spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
+  return spec;
+}
+
 ModelSpec ernie4_5_moe(const Fields& f) {
   Experts experts = deepseek_experts(f, {.sigmoid = false});
   experts.router.renormalise = true;

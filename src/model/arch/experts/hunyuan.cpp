@@ -1,5 +1,9 @@
 // Hunyuan: query and key heads normed behind rotation, a base of rotation that grows once by alpha; experts beside a
 // shared one of an MLP's width. Source: Hunyuan-A13B report; transformers' HunYuanDenseV1Model and HunYuanMoEV1Model.
+#include <fmt/format.h>
+
+#include <utility>
+
 #include "model/arch/families.h"
 #include "model/blocks/channels/experts.h"
 
@@ -16,6 +20,23 @@ Attention hunyuan_attention(const Fields& f) {
   return a;
 }
 
+// Sections of a whole head, not of its frequencies: the first stands at the token's position, the others on a picture's
+// axes, so that the halves that turn together go by different ones.
+void turn_by_sections(const Fields& f, RopeSpec& rope) {
+  const Fields own = f.at({f.has({"rope_parameters"}) ? "rope_parameters" : "rope_scaling"});
+  const auto sections = own.integers({"mrope_section|xdrope_section"}, 16);
+  if (sections.empty()) return;
+  rope.axes.clear();
+  for (std::size_t i = 0; i < sections.size(); ++i)
+    for (std::int64_t n = 0; n < 2 * sections[i] && n < ConfigLimits::head_dim; ++n)
+      rope.axes.push_back(i == 0 ? RopeSpec::own_position : static_cast<std::uint8_t>(i - 1));
+  if (sections.size() == 4 && std::cmp_equal(rope.axes.size(), rope.dims())) return;
+  own.refuse({"mrope_section|xdrope_section"},
+             fmt::format("{} must have four sections that add up to {}, half a head",
+                         own.path({"mrope_section|xdrope_section"}), rope.dims() / 2));
+  rope.axes.clear();
+}
+
 const std::vector<Names::Entry> kHeadNorms = {{"attn_q_norm", "self_attn.query_layernorm"},
                                               {"attn_k_norm", "self_attn.key_layernorm"}};
 
@@ -24,6 +45,15 @@ const std::vector<Names::Entry> kHeadNorms = {{"attn_q_norm", "self_attn.query_l
 ModelSpec hunyuan_dense(const Fields& f) {
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(hunyuan_attention(f), gated_mlp(f)); });
   spec.names.hf = kHeadNorms;
+  return spec;
+}
+
+ModelSpec hunyuan_vl(const Fields& f) {
+  Attention attention = hunyuan_attention(f);
+  turn_by_sections(f, *attention.rope);
+  ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
+  spec.names.hf = kHeadNorms;
+  spec.tied_head = f.flag_or({"tie_word_embeddings"}, true);
   return spec;
 }
 

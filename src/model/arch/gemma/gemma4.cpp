@@ -70,7 +70,7 @@ Attention gemma4_attention(const Fields& f, int layer, int layers) {
   a.head_norm = Attention::HeadNorm::each;
   a.value_norm = a.query_norm;
   a.rope = rope(f, window, a.head_dim);
-  if (window && f.word_or({"use_bidirectional_attention"}, "") == "vision") a.around = AttendOp::Around::span;
+  if (window && f.word_or({"use_bidirectional_attention"}, "") == "vision") a.around = AttendOp::Around::span_ahead;
   if (window) a.visibility = Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 512));
   a.keys_are_values = !window && f.flag_or({"attention_k_eq_v"}, false);
   const int sharing = f.count_or({"num_kv_shared_layers", "attention.shared_kv_layers"}, 0, layers);
@@ -152,6 +152,7 @@ ModelSpec gemma4(const Fields& f) {
     return made;
   });
   spec.norm.one_plus = false;
+  if (inputs) spec.given_counts_as = static_cast<int>(f.integer_or({"pad_token_id"}, 0, 0, ConfigLimits::vocabulary));
   if (inputs) spec.enter = [inputs](Builder& b, Rows x) { return inputs->enter(b, x); };
   const std::vector<Names::Entry> names = {{"per_layer_token_embd", "model.embed_tokens_per_layer"},
                                            {"per_layer_model_proj", "model.per_layer_model_projection"},

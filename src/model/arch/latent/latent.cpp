@@ -47,7 +47,8 @@ LatentAttention latent_attention(const Fields& f, double theta) {
   a.heads = f.count({"num_attention_heads", "attention.head_count"}, ConfigLimits::heads);
   a.rank = f.count(kRank, ConfigLimits::head_dim);
   a.query_rank = f.count_or({"q_lora_rank", "attention.q_lora_rank"}, 0, ConfigLimits::inner);
-  a.rotated = f.count({"qk_rope_head_dim", "rope.dimension_count"}, ConfigLimits::head_dim);
+  const bool turns = f.is_gguf() || f.integer_or({"qk_rope_head_dim"}, 1) > 0;
+  a.rotated = turns ? f.count({"qk_rope_head_dim", "rope.dimension_count"}, ConfigLimits::head_dim) : 0;
   if (f.is_gguf()) {
     const int key = f.count({"", "attention.key_length_mla|attention.key_length"}, 2 * ConfigLimits::head_dim);
     if (key <= a.rotated)
@@ -63,8 +64,8 @@ LatentAttention latent_attention(const Fields& f, double theta) {
   a.value = f.has(value) ? f.count(value, ConfigLimits::head_dim) : std::max(1, hidden_size(f) / a.heads);
   a.bias = f.flag_or({"attention_bias"}, false);
   a.pairs = f.flag_or({"rope_interleave"}, true);
-  a.rope = rope_of(f, {.head_dim = a.rotated, .theta = theta, .dims = a.rotated});
-  if (f.has(kLogMultiplier)) a.rope->magnitude = 1.0f;  // it is the scores that grow
+  if (turns) a.rope = rope_of(f, {.head_dim = a.rotated, .theta = theta, .dims = a.rotated});
+  if (turns && f.has(kLogMultiplier)) a.rope->magnitude = 1.0f;  // it is the scores that grow
   a.scale = static_cast<float>(yarn_score_factor(f) / std::sqrt(static_cast<double>(a.plain + a.rotated)));
   check_sizes(f, a);
   return a;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "model/blocks/channels/ranged_linear.h"
 #include "model/program/builder.h"
 
 namespace espalier {
@@ -24,7 +25,8 @@ std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {
     return {some_rows(all, {.first = first}, q), some_rows(all, {.first = first + q}, k),
             some_rows(all, {.first = first + q + k}, v)};
   }
-  if (fused != FusedQkv::no && fused != FusedQkv::behind_gate && (!b.is_gguf() || b.has("attn_qkv"))) {
+  const bool in_one = b.is_gguf() ? b.has("attn_qkv") : b.has("attn_qkv") || !b.has("attn_q");
+  if (fused != FusedQkv::no && fused != FusedQkv::behind_gate && in_one) {
     const MatrixPart all = b.matrix("attn_qkv", q + k + v, inputs, qkv_bias);
     if (fused == FusedQkv::side_by_side || b.is_gguf())
       return {some_rows(all, {.first = 0}, q), some_rows(all, {.first = q}, k), some_rows(all, {.first = q + k}, v)};
@@ -50,8 +52,13 @@ std::vector<MatrixPart> Attention::parts(Builder& b, int inputs) const {
 }
 
 Attention::Projected Attention::project(Builder& b, Rows x) const {
+  if (ranged)
+    return {ranged_product(b, x, "attn_q", queries()),
+            ranged_product(b, x, "attn_k", kv_heads * head_dim),
+            ranged_product(b, x, "attn_v", kv_heads * values_dim()),
+            {}};
   const Rows all = b.matmul(x, parts(b, x.width), true);
-  if (clip > 0 && !clip_behind_norm) b.emit(ClipOp{all, all, clip});
+  if (clip > 0 && !clip_behind_norm) b.emit(ClipOp{all, all, -clip, clip});
   Projected p;
   int at = 0;
   const auto next = [&](int width) {
@@ -94,11 +101,12 @@ void Attention::norm_heads(Builder& b, Rows rows, int count, std::string_view ro
 
 void Attention::rotate(Builder& b, Rows rows, int count) const {
   if (rope) b.emit(RotateOp{b.rope(*rope), rows, count, head_dim, 0, pairs});
+  if (next_rope) b.emit(RotateOp{b.rope(*next_rope), rows, count, head_dim, rope->dims(), pairs});
 }
 
 void Attention::prepare(Builder& b, Rows rows, int count, std::string_view norm_role) const {
   if (!norm_behind_rope) norm_heads(b, rows, count, norm_role);
-  if (clip > 0 && clip_behind_norm) b.emit(ClipOp{rows, rows, clip});
+  if (clip > 0 && clip_behind_norm) b.emit(ClipOp{rows, rows, -clip, clip});
   rotate(b, rows, count);
   if (norm_behind_rope) norm_heads(b, rows, count, norm_role);
 }
@@ -133,7 +141,7 @@ Rows Attention::gated(Builder& b, Rows out, Rows x, Rows in_query) const {
 Rows Attention::operator()(Builder& b, Rows x) const {
   const Projected p = project(b, x);
   if (value_norm && p.value) b.emit(NormOp{.in = p.value, .out = p.value, .eps = value_norm->eps, .groups = kv_heads});
-  if (clip > 0 && clip_behind_norm && p.value) b.emit(ClipOp{p.value, p.value, clip});
+  if (clip > 0 && clip_behind_norm && p.value) b.emit(ClipOp{p.value, p.value, -clip, clip});
   if (value_scale != 1.0f && p.value) b.scale(p.value, value_scale);
   prepare(b, p.query, heads, "attn_q_norm");
   if (query_scale.beta != 0.0f || query_scale.power != 0.0f) {
@@ -154,6 +162,7 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   b.emit(attend);
   Rows out = gated(b, attend.out, x, p.gate);
   if (out_norm) out = b.norm(out, b.spec().norm, "attn_sub_norm");
+  if (ranged) return ranged_product(b, out, "attn_output", b.spec().hidden);
   MatrixPart last = b.matrix("attn_output", b.spec().hidden, out.width, out_bias);
   if (!out_bias_name.empty()) {
     last.bias = b.name(out_bias_name);

@@ -34,8 +34,9 @@ struct Attention {
   std::vector<Adapter> adapters = {};  // of queries, keys and values; empty: none
 
   std::optional<RopeSpec> rope;
-  bool pairs = false;          // neighbours turn together
-  bool pairs_in_gguf = false;  // GGUF files store rows of q and k pair by pair for halves that turn together
+  std::optional<RopeSpec> next_rope;  // of the dimensions behind those that turn by the first
+  bool pairs = false;                 // neighbours turn together
+  bool pairs_in_gguf = false;         // GGUF files store rows of q and k pair by pair for halves that turn together
 
   // each_own: every head has a gain of its own, in HF checkpoints all in one tensor, or (each_apart) one for each
   enum class HeadNorm { none, each, each_own, each_apart, whole };
@@ -63,6 +64,7 @@ struct Attention {
   float value_scale = 1.0f;
   float clip = 0.0f;  // queries, keys and values lie within -clip..clip; 0: no limit
   bool clip_behind_norm = false;
+  bool ranged = false;           // all products have ranges (ranged_linear.h)
   bool out_norm = false;         // what attention gives is normed by attn_sub_norm
   bool keys_are_values = false;  // values are the keys before norm and rotation
   int reads_layer = -1;          // whose keys and values are read instead of own ones

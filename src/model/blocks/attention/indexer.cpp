@@ -16,10 +16,11 @@ void Indexer::norm(Builder& b, Rows rows, int count, const Norm& norm, std::stri
   b.emit(op);
 }
 
-// The mean of each window's keys, at its last position.
-Rows Indexer::mean_keys(Builder& b, Rows keys) const {
+// The mean of each window's keys, at its last position; weighed where there are gates.
+Rows Indexer::mean_keys(Builder& b, Rows keys, Rows gates) const {
   if (every == 1) return keys;
-  CompressOp op{.values = keys, .gates = {}, .out = b.buffer(dim), .every = every};
+  CompressOp op{.values = keys, .gates = gates, .out = b.buffer(dim), .every = every};
+  if (gates) op.bias = b.vector("indexer.ape", {every, dim}, "");
   op.state = b.state(3 * static_cast<std::size_t>(dim));
   b.emit(op);
   return op.out;
@@ -35,6 +36,14 @@ FieldId Indexer::store(Builder& b, Rows keys) const {
   }
   const FieldId field = b.field({1, dim, 0, false, 0});
   b.emit(StoreOp{field, keys, {}});
+  return field;
+}
+
+// Keys are normed one by one, and do not turn.
+FieldId Indexer::store_means(Builder& b, Rows keys, Rows gates) const {
+  norm(b, keys, 1, key_norm, "indexer.k_norm");
+  const FieldId field = b.field({1, dim, 0, false, 0});
+  b.emit(StoreOp{field, mean_keys(b, keys, gates), {}});
   return field;
 }
 
@@ -59,8 +68,12 @@ MaskId Indexer::operator()(Builder& b, Rows x, Rows query_base) const {
   if (summed) return choose_windows(b, x);
   std::vector<MatrixPart> parts = {b.matrix("indexer.attn_k", dim, x.width)};
   if (weighted) parts.push_back(b.matrix("indexer.proj", heads, x.width));
+  if (learned_means) {
+    parts.push_back(b.matrix("indexer.gate", dim, x.width));
+    parts.back().tensor = b.name("indexer.gate");
+  }
   const Rows of_row = b.matmul(x, std::move(parts), true), key = of_row.part(0, dim);
-  const FieldId field = store(b, key);
+  const FieldId field = learned_means ? store_means(b, key, of_row.part(dim + heads, dim)) : store(b, key);
 
   const Rows base = weighted ? query_base : x;
   const Rows queries =
@@ -72,7 +85,8 @@ MaskId Indexer::operator()(Builder& b, Rows x, Rows query_base) const {
   // Each head's score is divided by the root of its width, a sum over heads by that of their number.
   op.scale = 1.0f / std::sqrt(static_cast<float>(weighted ? dim * heads : dim));
   if (weighted) op.weights = of_row.part(dim, heads);
-  op.run = run;
+  op.run = learned_means ? every : run;
+  op.every = learned_means ? every : 1;
   op.local_runs = local_runs;
   b.emit(op);
   return op.mask;

@@ -5,6 +5,20 @@
 #include "model/program/builder.h"
 
 namespace espalier {
+namespace {
+
+// What an expert's matrix is called: by the family's name, or by Mixtral's where the file has these instead.
+std::string_view name_in_file(const Builder& b, const Experts& e, std::string_view name) {
+  const auto has = [&](std::string_view one) {
+    return b.has_tensor(fmt::format("{}.0.{}.weight", b.name("ffn_exps"), one));
+  };
+  if (has(name)) return name;
+  for (const auto& [own, other] : {std::pair(e.gate, "w1"), std::pair(e.down, "w2"), std::pair(e.up, "w3")})
+    if (own == name && has(other)) return other;
+  return name;
+}
+
+}  // namespace
 
 // Whether one product computes gate and value and joins them.
 bool Experts::joined() const {
@@ -29,6 +43,7 @@ MatrixPart Experts::expert_part(Builder& b, int expert, int outputs, int inputs,
     }
     return part;
   }
+  name = name_in_file(b, *this, name);
   part.tensor = fmt::format("{}.{}.{}.weight", b.name("ffn_exps"), expert, name);
   part.shape = {outputs, inputs};
   if (bias) {
@@ -44,7 +59,8 @@ std::string Experts::fused_tensor(const Builder& b, std::string_view name) const
 }
 
 FusedExperts Experts::layout(const Builder& b) const {
-  if (b.is_gguf() || b.has_tensor(fmt::format("{}.0.{}.weight", b.name("ffn_exps"), down))) return FusedExperts::no;
+  if (b.is_gguf() || b.has_tensor(fmt::format("{}.0.{}.weight", b.name("ffn_exps"), name_in_file(b, *this, down))))
+    return FusedExperts::no;
   if (fused == FusedExperts::apart && b.has_tensor(fused_tensor(b, fused_gate_up))) return FusedExperts::rows;
   if (fused != FusedExperts::no) return fused;
   return b.has_tensor(fused_tensor(b, gated ? fused_gate_up : up)) ? FusedExperts::rows : FusedExperts::no;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "model/blocks/channels/ranged_linear.h"
 #include "model/program/builder.h"
 
 namespace espalier {
@@ -22,6 +23,11 @@ Activation learned(Builder& b) {
 }  // namespace
 
 Rows Mlp::inside(Builder& b, Rows x) const {
+  if (ranged) {
+    const Rows by = ranged_product(b, x, gate, inner), value = ranged_product(b, x, up, inner);
+    b.emit(GateOp{how, by, value, by});
+    return by;
+  }
   if (!gated) {
     const Rows wide = b.matmul(x, {b.matrix(up, inner, x.width, bias)});
     return b.activate(wide, xielu ? learned(b) : how.activation);
@@ -51,6 +57,7 @@ Rows Mlp::inside(Builder& b, Rows x) const {
 Rows Mlp::operator()(Builder& b, Rows x) const {
   Rows out = inside(b, x);
   if (inner_norm) out = b.norm(out, b.spec().norm, "ffn_sub_norm");
+  if (ranged) return ranged_product(b, out, down, b.spec().hidden);
   return b.matmul(out, {b.matrix(down, b.spec().hidden, inner, bias)});
 }
 

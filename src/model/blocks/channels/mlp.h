@@ -18,6 +18,7 @@ struct Mlp {
   bool gated = true;
   bool fused = false;  // HF checkpoints keep gate and up in one tensor
   bool bias = false;
+  bool ranged = false;                  // all products of a gated one have ranges (ranged_linear.h)
   std::optional<float> cut_off = {};    // a gate counts only by what it is so many deviations above its row's mean
   float gate_scale = 1.0f;              // of a gated one's gate, before its activation
   std::optional<Adapter> adapter = {};  // of a fused one's gate and up together

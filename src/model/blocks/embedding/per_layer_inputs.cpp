@@ -13,7 +13,8 @@ Rows PerLayerInputs::enter(Builder& b, Rows x) const {
   const Rows inputs = b.buffer(all);
   b.emit(LookUpOp{.table = b.table(b.name("per_layer_token_embd") + ".weight", {rows, all}),
                   .out = inputs,
-                  .scale = std::sqrt(static_cast<float>(width)) * half});
+                  .scale = std::sqrt(static_cast<float>(width)) * half,
+                  .instead = b.spec().takes_given ? b.spec().given_counts_as : -1});
   const Rows projected = b.matmul(x, {b.matrix("per_layer_model_proj", all, x.width)});
   // The projection counts 1 / sqrt(hidden), which only eps notices.
   NormOp op{.in = projected,
