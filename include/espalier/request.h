@@ -21,7 +21,7 @@
 namespace espalier {
 
 struct Stops;  // what ends a text (text/stop_matcher.h)
-namespace image {
+namespace pictures {
 struct PixelBlock;  // what a tower reads (image/processors/processor.h)
 }
 
@@ -46,7 +46,7 @@ struct Thinking {
 
 // A picture or a film in a prompt, made ready for the model's tower.
 struct PictureInput {
-  std::shared_ptr<const image::PixelBlock> pixels;
+  std::shared_ptr<const pictures::PixelBlock> pixels;
   std::array<std::uint64_t, 2> content = {};  // its hash: equal pixels made ready alike have the same
   // Where its image tokens stand in the prompt, in order. Each takes one row of what the tower gives.
   struct Span {
@@ -86,6 +86,7 @@ struct ModelLimits {
   int pool_tokens = 0;        // slots of the token pool
   bool has_tokenizer = true;  // stop strings and patterns need one
   int max_output = 0;         // 0 = up to the context
+  bool takes_pictures = false;  // it has a tower
 };
 
 // A checked request, constant from then on.

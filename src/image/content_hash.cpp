@@ -5,7 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 ContentHash content_hash(std::span<const Picture> pictures, std::uint64_t preparation) {
   XXH3_state_t state;
@@ -26,4 +26,4 @@ ContentHash content_hash(const Picture& picture, std::uint64_t preparation) {
   return content_hash(std::span(&picture, 1), preparation);
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

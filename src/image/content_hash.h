@@ -10,7 +10,7 @@
 
 #include "image/picture.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // 128 bits.
 struct ContentHash {
@@ -23,4 +23,4 @@ ContentHash content_hash(const Picture& picture, std::uint64_t preparation);
 // Of a film: its pictures in their order.
 ContentHash content_hash(std::span<const Picture> pictures, std::uint64_t preparation);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -55,4 +55,4 @@ Picture center_crop(const Picture& picture, Size size) {
   return part;
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

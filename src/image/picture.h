@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // Memory that is not zeroed before it is written: a file that promises many pixels and has none costs no pages.
 template <class T>
@@ -67,4 +67,4 @@ Picture frame(const Picture& picture, int left, int top, Size size, std::array<s
 // The middle of `picture`; black where the picture is smaller.
 Picture center_crop(const Picture& picture, Size size);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -15,7 +15,7 @@
 namespace {
 
 using namespace espalier;
-using namespace espalier::image;
+using namespace espalier::pictures;
 
 void write_picture(const Picture& picture, const std::string& more = "") {
   std::cout << "picture " << picture.width << ' ' << picture.height << more << '\n';

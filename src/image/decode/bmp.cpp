@@ -5,7 +5,7 @@
 
 #include "image/decode/decoder.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -232,4 +232,4 @@ Result<Decoded> decode_bmp(DecodeRun& run) {
   return Decoded{std::move(rows), 1};
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -8,7 +8,7 @@
 #include "image/decode/decoder.h"
 #include "image/decode/exif.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -141,4 +141,4 @@ Result<std::vector<Frame>> decode_frames(std::span<const std::byte> file, const 
   return frames;
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -20,7 +20,7 @@
 #include "espalier/error.h"
 #include "image/picture.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // The kinds of file that are read.
 enum class PictureFormat : std::uint8_t { jpeg, png, webp, gif, bmp };
@@ -60,4 +60,4 @@ Result<Picture> decode_picture(std::span<const std::byte> file, const DecodeLimi
 Result<std::vector<Frame>> decode_frames(std::span<const std::byte> file, const DecodeLimits& limits = {},
                                          DecodeWork* work = nullptr);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -12,7 +12,7 @@
 #include "testing/data.h"
 #include "testing/sha256.h"
 
-namespace espalier::image::decode_test {
+namespace espalier::pictures::decode_test {
 
 namespace {
 
@@ -168,4 +168,4 @@ TEST(ContentHash, DiffersForPixelsSizesAndPreparation) {
 
 }  // namespace
 
-}  // namespace espalier::image::decode_test
+}  // namespace espalier::pictures::decode_test

@@ -11,7 +11,7 @@
 
 #include "image/decode/decode.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // One decoding: its file, its limits, what it has cost.
 class DecodeRun {
@@ -67,4 +67,4 @@ bool png_is_built();
 bool webp_is_built();
 bool gif_is_built();
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

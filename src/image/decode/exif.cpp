@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -109,4 +109,4 @@ Picture upright(Picture picture, int orientation) {
   return out;
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -10,7 +10,7 @@
 
 #include "image/picture.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // Of a TIFF block, with or without "Exif\0\0" before it; nullopt: it says nothing.
 std::optional<int> exif_orientation(std::span<const std::uint8_t> block);
@@ -20,4 +20,4 @@ std::optional<int> xmp_orientation(std::span<const std::uint8_t> text);
 // The picture as it should be seen; orientations other than 2 to 8 leave it.
 Picture upright(Picture picture, int orientation);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

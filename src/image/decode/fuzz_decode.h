@@ -8,7 +8,7 @@
 
 #include "image/decode/decode.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 inline void fuzz_require(bool condition) {
   if (!condition) std::abort();
@@ -35,4 +35,4 @@ inline void fuzz_decode(PictureFormat format, std::span<const std::uint8_t> data
   if (frames.ok() && picture.ok()) fuzz_require((*frames)[0].picture == *picture);
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -11,7 +11,7 @@
 #include <optional>
 #endif
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 #ifndef ESPALIER_GIF
 
@@ -252,4 +252,4 @@ Result<std::vector<Frame>> decode_gif_frames(DecodeRun& run) {
 
 #endif
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

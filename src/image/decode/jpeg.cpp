@@ -10,7 +10,7 @@
 #include "image/decode/exif.h"
 #endif
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 #ifndef ESPALIER_JPEG
 
@@ -211,4 +211,4 @@ Result<Decoded> decode_jpeg(DecodeRun& run) {
 
 #endif
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -11,7 +11,7 @@
 #include "image/decode/exif.h"
 #endif
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 #ifndef ESPALIER_PNG
 
@@ -188,4 +188,4 @@ Result<Decoded> decode_png(DecodeRun& run) {
 
 #endif
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -2,6 +2,6 @@
 #include "image/decode/fuzz_decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  espalier::image::fuzz_decode(espalier::image::PictureFormat::png, {data, size});
+  espalier::pictures::fuzz_decode(espalier::pictures::PictureFormat::png, {data, size});
   return 0;
 }

@@ -11,7 +11,7 @@
 #include "image/decode/exif.h"
 #endif
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 #ifndef ESPALIER_WEBP
 
@@ -187,4 +187,4 @@ Result<std::vector<Frame>> decode_webp_frames(DecodeRun& run) {
 
 #endif
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -7,7 +7,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -186,4 +186,4 @@ MadeProcessor make_llava_onevision(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<AnyResolutionProcessor>(settings, true));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

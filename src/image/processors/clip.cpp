@@ -3,7 +3,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -75,4 +75,4 @@ MadeProcessor make_clip(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<ClipProcessor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

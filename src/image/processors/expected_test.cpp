@@ -8,7 +8,7 @@
 #include "testing/data.h"
 #include "testing/sha256.h"
 
-namespace espalier::image::expected_test {
+namespace espalier::pictures::expected_test {
 
 namespace {
 
@@ -102,4 +102,4 @@ TEST(FrameChoice, TakesTheFramesThatTheReferenceTakes) {
 
 }  // namespace
 
-}  // namespace espalier::image::expected_test
+}  // namespace espalier::pictures::expected_test

@@ -8,7 +8,7 @@
 #include "image/processors/processor.h"
 #include "image/processors/settings.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 using MadeProcessor = Result<std::unique_ptr<Processor>>;
 
@@ -35,4 +35,4 @@ MadeProcessor make_llama4(Settings& settings);
 MadeProcessor make_lfm2_vl(Settings& settings);
 MadeProcessor make_minicpm_v(Settings& settings);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -124,4 +124,4 @@ Result<std::vector<int>> choose_internvl(int total, int count) {
   return stepped(static_cast<double>(total) / count / 2, total, count);
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -10,7 +10,7 @@
 
 #include "espalier/error.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // A film, and what is wanted of it.
 struct FilmFrames {
@@ -39,4 +39,4 @@ std::vector<int> choose_smolvlm(FilmFrames film, double wanted, int most);
 // InternVL: `count` frames evenly, each from the middle of its part.
 Result<std::vector<int>> choose_internvl(int total, int count);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

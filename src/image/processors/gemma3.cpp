@@ -5,7 +5,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -103,4 +103,4 @@ MadeProcessor make_gemma3(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<Gemma3Processor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

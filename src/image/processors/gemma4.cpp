@@ -5,7 +5,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -87,4 +87,4 @@ MadeProcessor make_gemma4(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<Gemma4Processor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

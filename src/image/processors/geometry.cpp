@@ -7,7 +7,7 @@
 
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -163,4 +163,4 @@ PixelBlock tile_block(std::span<const Picture> tiles, const ByteTable& table) {
   return block;
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -13,7 +13,7 @@
 #include "image/picture.h"
 #include "image/processors/settings.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 inline int rounded(double value) {
   return static_cast<int>(std::nearbyint(value));
@@ -55,4 +55,4 @@ PixelBlock tile_block(std::span<const Picture> tiles, const class ByteTable& tab
 
 Error impossible_size(Size picture);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

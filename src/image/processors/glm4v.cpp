@@ -6,7 +6,7 @@
 #include "image/processors/frame_choice.h"
 #include "image/processors/grid_processor.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -63,4 +63,4 @@ MadeProcessor make_glm4v(Settings& settings) {
   return std::unique_ptr<Processor>(std::move(processor));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

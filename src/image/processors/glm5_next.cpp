@@ -3,7 +3,7 @@
 #include "image/processors/families.h"
 #include "image/processors/grid_processor.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -72,4 +72,4 @@ MadeProcessor make_glm5_next(Settings& settings) {
       std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|image|>")));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

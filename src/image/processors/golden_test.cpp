@@ -13,7 +13,7 @@
 #include "testing/data.h"
 #include "testing/golden_name.h"
 
-namespace espalier::image::golden_test {
+namespace espalier::pictures::golden_test {
 
 namespace {
 
@@ -253,4 +253,4 @@ TEST(PictureGoldens, SayWhetherTheyAreHere) {
 
 }  // namespace
 
-}  // namespace espalier::image::golden_test
+}  // namespace espalier::pictures::golden_test

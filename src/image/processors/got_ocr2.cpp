@@ -7,7 +7,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -170,4 +170,4 @@ MadeProcessor make_cohere2_vision(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<CohereProcessor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

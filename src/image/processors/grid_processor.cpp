@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -94,4 +94,4 @@ Result<Placeholders> GridProcessor::film_placeholders(const PixelBlock& block, s
   return placeholders(block);
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -12,7 +12,7 @@
 #include "image/processors/pixels.h"
 #include "image/processors/processor.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // Where the content ends in what the tower reads; the rest is black.
 struct FittedSize {
@@ -66,4 +66,4 @@ inline Result<FittedSize> fitted(Result<Size> size) {
   return FittedSize{*size, *size};
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

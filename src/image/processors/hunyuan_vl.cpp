@@ -3,7 +3,7 @@
 #include "image/processors/families.h"
 #include "image/processors/grid_processor.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -36,4 +36,4 @@ MadeProcessor make_hunyuan_vl(Settings& settings) {
       std::make_unique<HunyuanProcessor>(std::move(plan), settings.token("image_token", "<|image_pad|>")));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

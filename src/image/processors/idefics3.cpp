@@ -9,7 +9,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -131,4 +131,4 @@ MadeProcessor make_idefics3(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<Idefics3Processor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

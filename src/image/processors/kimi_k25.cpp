@@ -3,7 +3,7 @@
 #include "image/processors/families.h"
 #include "image/processors/grid_processor.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -36,4 +36,4 @@ MadeProcessor make_kimi_k25(Settings& settings) {
       std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|media_pad|>")));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -11,7 +11,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -130,4 +130,4 @@ MadeProcessor make_lfm2_vl(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<Lfm2Processor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -6,7 +6,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -127,4 +127,4 @@ MadeProcessor make_llama4(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<Llama4Processor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -8,7 +8,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -128,4 +128,4 @@ MadeProcessor make_minicpm_v(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<MiniCpmProcessor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

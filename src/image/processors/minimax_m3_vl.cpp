@@ -2,7 +2,7 @@
 #include "image/processors/families.h"
 #include "image/processors/grid_processor.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -34,4 +34,4 @@ MadeProcessor make_minimax_m3_vl(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<MinimaxProcessor>(std::move(plan), "]<]image[>["));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -2,7 +2,7 @@
 #include "image/processors/families.h"
 #include "image/processors/grid_processor.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -40,4 +40,4 @@ MadeProcessor make_paddleocr_vl(Settings& settings) {
       std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|IMAGE_PLACEHOLDER|>")));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

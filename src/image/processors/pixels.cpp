@@ -1,6 +1,6 @@
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -76,4 +76,4 @@ void append_patches(std::span<const Picture* const> pictures, const ByteTable& t
   }
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

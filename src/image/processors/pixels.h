@@ -11,7 +11,7 @@
 #include "image/picture.h"
 #include "image/processors/settings.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // Floats for the 256 values of each colour.
 class ByteTable {
@@ -45,4 +45,4 @@ inline void append_patches(const Picture& picture, const ByteTable& table, const
   append_patches(std::span(&one, 1), table, form, to);
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -6,7 +6,7 @@
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -85,4 +85,4 @@ MadeProcessor make_pixtral(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<PixtralProcessor>(settings));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -6,7 +6,7 @@
 #include "image/processors/families.h"
 #include "image/processors/settings.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -105,4 +105,4 @@ Result<std::unique_ptr<const Processor>> make_processor(const ProcessorFiles& fi
   return Error{Error::Kind::unsupported, "the picture processor " + type + " is not known", "image_processor_type", {}};
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -21,7 +21,7 @@
 #include "espalier/json.h"
 #include "image/picture.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // Patches in time, down and across.
 struct PatchGrid {
@@ -98,4 +98,4 @@ class Processor {
 
 Result<std::unique_ptr<const Processor>> make_processor(const ProcessorFiles& files);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

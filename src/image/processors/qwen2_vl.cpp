@@ -6,7 +6,7 @@
 #include "image/processors/frame_choice.h"
 #include "image/processors/grid_processor.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -120,4 +120,4 @@ MadeProcessor make_qwen2_vl(Settings& settings) {
   return std::unique_ptr<Processor>(std::move(processor));
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

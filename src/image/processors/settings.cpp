@@ -7,7 +7,7 @@
 #include "base/fingerprint.h"
 #include "base/json_fields.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -226,4 +226,4 @@ std::uint64_t Settings::fingerprint() const {
   return sum.value();
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

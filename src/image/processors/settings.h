@@ -15,7 +15,7 @@
 #include "image/processors/processor.h"
 #include "image/resize/resize.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // A "size" as files have it: a fixed one, bounds of edges, or bounds of an area (as shortest and longest "edge").
 struct SizeRule {
@@ -81,4 +81,4 @@ class Settings {
   std::optional<Error> error_;
 };
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace espalier::image::settings_test {
+namespace espalier::pictures::settings_test {
 
 namespace {
 
@@ -113,4 +113,4 @@ TEST(Processors, RefusePicturesThatAreTooNarrow) {
 
 }  // namespace
 
-}  // namespace espalier::image::settings_test
+}  // namespace espalier::pictures::settings_test

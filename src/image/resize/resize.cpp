@@ -5,7 +5,7 @@
 #include <numbers>
 #include <vector>
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 namespace {
 
@@ -201,4 +201,4 @@ Picture resize(const Picture& picture, Size size, Filter filter, std::optional<B
   return resize_columns(resize_rows(picture, columns, first, last - first), rows, first);
 }
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

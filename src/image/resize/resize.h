@@ -10,7 +10,7 @@
 
 #include "image/picture.h"
 
-namespace espalier::image {
+namespace espalier::pictures {
 
 // The numbers are Pillow's, as "resample" in preprocessor_config.json has them.
 enum class Filter : int { nearest = 0, lanczos = 1, bilinear = 2, bicubic = 3, box = 4, hamming = 5 };
@@ -22,4 +22,4 @@ struct Box {
 
 Picture resize(const Picture& picture, Size size, Filter filter, std::optional<Box> box = std::nullopt);
 
-}  // namespace espalier::image
+}  // namespace espalier::pictures

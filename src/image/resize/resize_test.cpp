@@ -7,7 +7,7 @@
 #include "testing/data.h"
 #include "testing/sha256.h"
 
-namespace espalier::image::resize_test {
+namespace espalier::pictures::resize_test {
 
 namespace {
 
@@ -38,4 +38,4 @@ TEST(Resize, LeavesAPictureOfThatSizeAsItIs) {
 
 }  // namespace
 
-}  // namespace espalier::image::resize_test
+}  // namespace espalier::pictures::resize_test
