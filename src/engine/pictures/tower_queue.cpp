@@ -6,6 +6,7 @@
 namespace espalier {
 namespace {
 
+constexpr int kLeastSlice = 16, kMostSlice = 1 << 14;  // rows
 constexpr int kBatchRows = 1024;           // of small pictures that are computed together
 constexpr double kShareOfDecoding = 0.3;   // of a step's time, for the tower, beside sequences that decode,
 constexpr double kShareOfPrompts = 1;      // and beside prompts alone
@@ -31,10 +32,12 @@ bool TowerQueue::work(double seconds) {
   const auto start = now_();
   auto last = start;
   while (credit_ > 0 && (!batch_.empty() || begin_batch())) {
-    const bool done = maker_.advance(1);
+    const bool done = maker_.advance_rows(rows_);
     const auto now = now_();
-    credit_ -= std::chrono::duration<double>(now - last).count();
+    const double took = std::chrono::duration<double>(now - last).count();
+    credit_ -= took;
     last = now;
+    fit_slice(took, seconds);
     if (done) end_batch();
   }
   counters_.tower_microseconds.add(
@@ -52,6 +55,14 @@ void TowerQueue::work_beside(double step_seconds, bool somebody_decodes) {
   if (credit_ <= 0) return;
   const double credit = std::exchange(credit_, 0);
   work(credit);
+}
+
+// A slice is to take about a quarter of the time that there is: then it ends in time, and rows share their weights.
+void TowerQueue::fit_slice(double took, double seconds) {
+  if (took > seconds / 2)
+    rows_ = std::max(rows_ / 2, kLeastSlice);
+  else if (took < seconds / 8)
+    rows_ = std::min(rows_ * 2, kMostSlice);
 }
 
 // The first that somebody still wants, and those behind it that are small.

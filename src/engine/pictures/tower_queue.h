@@ -28,7 +28,7 @@ class FeatureMaker {
   // As those of Tower (model/towers/tower.h).
   virtual int rows_of(std::span<const Picture> pictures) const = 0;
   virtual Result<> begin(std::span<const Picture> pictures) = 0;
-  virtual bool advance(int stages) = 0;
+  virtual bool advance_rows(int rows) = 0;
   virtual std::vector<PictureFeatures> take() = 0;
   virtual int outputs() const = 0;  // of each picture
 };
@@ -39,7 +39,7 @@ class TowerMaker final : public FeatureMaker {
   explicit TowerMaker(std::unique_ptr<Tower> tower, int outputs) : tower_(std::move(tower)), outputs_(outputs) {}
   int rows_of(std::span<const Picture> pictures) const override { return tower_->rows_of(pictures); }
   Result<> begin(std::span<const Picture> pictures) override { return tower_->begin(pictures); }
-  bool advance(int stages) override { return tower_->advance(stages); }
+  bool advance_rows(int rows) override { return tower_->advance_rows(rows); }
   std::vector<PictureFeatures> take() override { return tower_->take(); }
   int outputs() const override { return outputs_; }
 
@@ -79,6 +79,7 @@ class TowerQueue {
   static constexpr std::size_t kHeldBeside = 64 << 20;  // bytes of features
   bool begin_batch();
   void end_batch();
+  void fit_slice(double took, double seconds);
   void fail_batch(const Error& error);
   void publish();
 
@@ -90,6 +91,7 @@ class TowerQueue {
   const Now now_;
   std::deque<std::weak_ptr<PictureFeaturesOf>> waiting_;
   std::vector<Features> batch_;  // that the tower is at work on
+  int rows_ = 256;     // of a slice
   double credit_ = 0;            // seconds that the tower may take; below 0: that it took too long
 };
 
