@@ -8,6 +8,7 @@
 #include "engine/pictures/tower_queue.h"
 #include "engine/step/chain_model.h"
 #include "engine/step/core_requests.h"
+#include "image/processors/processor.h"
 
 namespace espalier::pictures_core_test {
 namespace {
@@ -102,11 +103,11 @@ std::vector<TokenId> expected(const RequestFields& fields, bool axes) {
   }
   const AxisPlan plan = axis_positions(tokens, axes ? std::span<const PicturePlace>(places) : std::span<const PicturePlace>());
   std::uint64_t value = ChainModel::start();
-  for (std::size_t i = 0; i < numbers.size(); ++i) value = ChainModel::next(value, numbers[i], plan.axes[i]);
+  for (std::size_t i = 0; i < numbers.size(); ++i) value = ChainModel::chained(value, numbers[i], plan.axes[i]);
   std::vector<TokenId> said;
   for (int i = 0; i < *fields.sampling.max_new_tokens; ++i) {
     said.push_back(ChainModel::likeliest(value));
-    value = ChainModel::next(value, ChainModel::number_of(said.back()), {});
+    value = ChainModel::chained(value, ChainModel::number_of(said.back()), {});
   }
   return said;
 }
@@ -241,7 +242,7 @@ TEST_P(PicturesInACore, RandomRequestsAreAnsweredAsTheModelDefines) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutAxes, PicturesInACore, ::testing::Bool(),
-                         [](const auto& info) { return std::string(info.param ? "WithAxes" : "WithoutAxes"); });
+                         [](const auto& made) { return std::string(made.param ? "WithAxes" : "WithoutAxes"); });
 
 }  // namespace
 }  // namespace espalier::pictures_core_test

@@ -35,7 +35,7 @@ class ChainModel final : public Model {
           write((mark++)->out, value);
         const int row = s.row_begin + i;
         EXPECT_TRUE(whole_spans(s, i)) << "a picture is cut at row " << i;
-        value = next(value, number(batch, row), place(s, i));
+        value = chained(value, number(batch, row), place(s, i));
         if (next < batch.logit_rows.size() && batch.logit_rows[next] == row) {
           wanted_.push_back(value);
           ++next;
@@ -59,7 +59,7 @@ class ChainModel final : public Model {
 
   // Of an empty text, and of one more token (or of a picture's row) at a place on the axes.
   static std::uint64_t start() { return kStart; }
-  static std::uint64_t next(std::uint64_t value, std::uint64_t number, const AxisPositions& at) {
+  static std::uint64_t chained(std::uint64_t value, std::uint64_t number, const AxisPositions& at) {
     value = mix_bits(value * 31 + number);
     return at[0] == at[1] && at[1] == at[2] ? value : mix_bits(value + static_cast<std::uint64_t>(at[1] * 64 + at[2]));
   }
