@@ -86,6 +86,8 @@ void add_compute_flags(Adder& add, EngineOptions& o) {
       "--swa-full-tokens-ratio", o.window_ratio, "RATIO",
       "of models that read some layers through a window: slots for these layers, as a share of the pool's; 1 = all, "
       "in one space; 0 = two windows for each running sequence, but not more than half of the pool's");
+  add.size("--mm-cache-size", o.picture_cache_bytes,
+           "of what the vision tower made of pictures, that is kept for requests that bring them again (K, M, G)");
   add.size("--kv-touch-ahead", o.kv_touch_ahead_bytes,
            "of the pool that is given its memory before a prompt needs it, while nothing runs (K, M, G; 0 = none)");
   add.value(

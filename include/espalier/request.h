@@ -87,6 +87,7 @@ struct ModelLimits {
   int pool_tokens = 0;        // slots of the token pool
   bool has_tokenizer = true;  // stop strings and patterns need one
   int max_output = 0;         // 0 = up to the context
+  bool takes_pictures = false;  // it has a tower
 };
 
 // A checked request, constant from then on.

@@ -57,6 +57,9 @@ struct Usage {  // of one choice, in tokens
   int passes_saved = 0;     // steps of the model that were not needed for them
   bool closed = false;      // completed beyond the asked length (RequestFields::json_closing)
   bool left_open = false;   // not completed, though that was asked for: no short text was found that does
+  int image_tokens = 0;        // of the prompt,
+  int cached_image_tokens = 0;  // of cached_tokens
+  int pictures_computed = 0;   // that the tower ran for this choice; others were found, or another request's are shared
   std::string cache_end;    // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
 };
 

@@ -20,6 +20,7 @@
 #include "engine/load/load_decoder.h"
 #include "engine/load/loaded_draft.h"
 #include "engine/load/loaded_model.h"
+#include "engine/load/loaded_tower.h"
 #include "engine/load/packed_cache.h"
 #include "engine/memory/disk_cache.h"
 #include "engine/memory/page_prefault.h"
@@ -77,6 +78,8 @@ struct Engine::Impl {
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<LoadedDraft> draft;   // null: no other model guesses
   std::unique_ptr<LayerGuesser> layer;  // null: the model has no layer that does
+  std::unique_ptr<LoadedTower> tower;   // null: it takes no pictures
+  std::unique_ptr<TowerQueue> towers;   // likewise
   std::unique_ptr<GrammarCache> grammars;
   std::unique_ptr<GrammarQueue> masks;  // null until the first constraint
   std::once_flag masks_started;
@@ -98,7 +101,9 @@ struct Engine::Impl {
   void run();
   bool step(Inbox::Contents contents);  // in the team's turn; false: there was nothing to do
   void open_disk_cache();
-  Stream admit(Request request);  // that the queue has counted
+  using Pictures = std::shared_ptr<const PromptPictures>;
+  Result<Pictures> pictures_of(const Request& request) const;  // null: it brings none
+  Stream admit(Request request, Pictures pictures);            // that the queue has counted
   std::uint64_t next_seed();      // of a request that brings none, under --random-seed: in the order of arrival
 
   // Runs `f` on the engine thread between two steps and waits for its result.
@@ -147,9 +152,11 @@ Result<> Engine::Impl::open(const Progress& progress) {
 }
 
 Result<> Engine::Impl::load(const Progress& progress, int context) {
+  ESP_TRY(chosen.longest_span, longest_span_of(files));
   ESP_TRY(LoadedDecoder loaded,
-          load_decoder(options, files, {chosen.activations, chosen.chunk + chosen.max_running}, *team, progress));
+          load_decoder(options, files, {chosen.activations, chosen.rows()}, *team, progress));
   decoder = std::move(loaded.decoder);
+  ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, progress));
   const CacheLayout layout{decoder->keeps().per_token, chosen.kv};
   info.packed_weights = std::move(loaded.packed_weights);
   ESP_TRY(draft, load_draft(options, chosen, files, *team));
@@ -157,6 +164,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   MemoryRoom room = memory_room();
   // The weights' pages are to stay; those of a model that is larger than memory leave a quarter.
   room.pages -= std::min(memory_for_weights(room), loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
+  if (tower) room.pages -= std::min(room.pages / 2, tower->working_bytes + 2 * options.picture_cache_bytes);
   ESP_CHECK(allocate_states(room));
   const PoolPlan plan =
       plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
@@ -193,6 +201,8 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   core_options.draft_limits = chosen.draft_limits;
   core_options.conservativeness = options.conservativeness;
   core_options.end_tokens = info.end_tokens;
+  core_options.vocabulary = files.config.vocabulary;
+  core_options.longest_span = chosen.longest_span;
   core_options.tokenizer = files.tokenizer.get();
   core_options.jump_forward = options.jump_forward;
   core_options.state_cells = states.cells();
@@ -200,9 +210,15 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   core_options.window = rule_of(plan.windows.seen);
   core_options.rope_lengths =
       RopeLengths(decoder->program().ropes, chosen.activations == Activations::f32 ? 1 : kDynamicStep);
-  runner = std::make_unique<ModelRunner>(*decoder, kv, states.cells() > 0 ? &states : nullptr, *team, info.end_tokens);
+  runner = std::make_unique<ModelRunner>(*decoder, kv, states.cells() > 0 ? &states : nullptr, *team, info.end_tokens,
+                                         tower ? tower->maker->outputs() : 0);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   if (draft) core->attach(*draft->model);
+  if (tower) {
+    const auto kept = static_cast<std::size_t>(options.picture_cache_bytes);
+    towers = std::make_unique<TowerQueue>(*tower->maker, kept, metrics.pictures);
+    core->attach(*towers);
+  }
   if (decoder->draft_layer() != nullptr) {
     layer = std::make_unique<LayerGuesser>(*decoder->draft_layer(), kv.view(), *team, info.end_tokens);
     core->attach(*layer);
@@ -236,7 +252,8 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.architecture = files.config.class_name;
   info.quantisation = dominant_type(*files.weights);
   info.tokenizer_path = files.tokenizer_path;
-  info.limits = {files.config.vocabulary, fits.context, fits.pool, files.tokenizer != nullptr, 0};
+  info.limits = {files.config.vocabulary, fits.context, fits.pool, files.tokenizer != nullptr, 0, tower != nullptr};
+  info.tower_bytes = tower ? static_cast<std::int64_t>(tower->weight_bytes) : 0;
   info.end_tokens = files.config.eos;
   for (TokenId id : files.defaults.eos)
     if (std::find(info.end_tokens.begin(), info.end_tokens.end(), id) == info.end_tokens.end())
@@ -343,12 +360,17 @@ void Engine::Impl::open_disk_cache() {
   if (disk.tier) core->attach(std::move(disk.tier), *copier, window_copier.get(), disk.store_evicted);
 }
 
-Stream Engine::Impl::admit(Request request) {
+Result<Engine::Impl::Pictures> Engine::Impl::pictures_of(const Request& request) const {
+  if (request.fields().pictures.empty()) return Pictures();
+  return prompt_pictures(request.fields(), tower->rules);
+}
+
+Stream Engine::Impl::admit(Request request, Pictures pictures) {
   if (options.random_seed >= 0) request.draw_seed(next_seed());
   auto shared = std::make_shared<const Request>(std::move(request));
   auto channel =
       std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [to = inbox] { to->put_cancellation(); });
-  inbox->put(Arrival{std::move(shared), channel});
+  inbox->put(Arrival{std::move(shared), channel, std::move(pictures)});
   return Stream(std::move(channel));
 }
 
@@ -391,6 +413,10 @@ Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint,
 }
 
 Result<std::vector<Stream>> Engine::submit(std::vector<Request> requests) {
+  std::vector<Impl::Pictures> pictures;
+  for (const Request& request : requests) {
+    ESP_TRY(pictures.emplace_back(), impl_->pictures_of(request));
+  }
   for (Request& request : requests) {
     if (request.fields().grammar != nullptr) continue;
     ESP_TRY(auto grammar, compile(request.fields().constraint));
@@ -405,7 +431,8 @@ Result<std::vector<Stream>> Engine::submit(std::vector<Request> requests) {
     return room.error();
   }
   std::vector<Stream> streams;
-  for (Request& request : requests) streams.push_back(impl_->admit(std::move(request)));
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    streams.push_back(impl_->admit(std::move(requests[i]), std::move(pictures[i])));
   return streams;
 }
 

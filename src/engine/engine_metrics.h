@@ -4,6 +4,7 @@
 
 #include "base/metrics.h"
 #include "cache/disk/disk_tier.h"
+#include "engine/pictures/picture_counters.h"
 
 namespace espalier {
 
@@ -39,6 +40,7 @@ struct EngineMetrics {
   Histogram queue{durations()}, prefill{durations()}, decode{durations()}, step{inter_token()};
   Histogram request_prompt_tokens{tokens()}, request_generated_tokens{tokens()}, batch_size{batch()};
   DiskTierCounters disk;
+  PictureCounters pictures;
   Gauge generation_rate;  // tokens per second: a mean over about the last second with work
 };
 

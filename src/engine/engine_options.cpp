@@ -63,6 +63,7 @@ Result<> check_integers(const EngineOptions& o) {
       {"grammar-compile-time", o.grammar_limits.compile_time.count(), 1, kMostGrammarTime, ""},
       {"grammar-wait-time", o.grammar_limits.wait_time.count(), 0, kMostGrammarTime, ""},
       {"grammar-step-time", o.grammar_limits.step_time.count(), 1, kMostGrammarTime, ""},
+      {"mm-cache-size", o.picture_cache_bytes, 0, INT64_MAX, "nothing is kept"},
       {"kv-touch-ahead", o.kv_touch_ahead_bytes, 0, INT64_MAX, "none"},
       {"cache-disk", o.cache_disk_bytes, 0, INT64_MAX, "off"},
   };

@@ -34,7 +34,9 @@ struct EngineChoices {
   ComputeTeam::Place place;         // where they run
   std::string processors_left_out;  // where threads were not said
   int max_running = 64;             // sequences in one batch
-  int chunk = 512;                  // prompt tokens in one step
+  int chunk = 512;                  // prompt tokens in one step,
+  int longest_span = 0;             // and so many more, where a picture's tokens must be computed at once
+  int rows() const { return chunk + longest_span + max_running; }  // of a step
 };
 
 Result<EngineChoices> choices_of(const EngineOptions& options);

@@ -32,6 +32,30 @@ Result<> check_prompt(const std::vector<TokenId>& prompt, const ModelLimits& lim
   return success();
 }
 
+// How many rows a picture gives is for the model's tower to say (Engine::submit).
+Result<> check_pictures(const RequestFields& fields, const ModelLimits& limits) {
+  if (fields.pictures.empty()) return success();
+  if (!limits.takes_pictures)
+    return Error{Error::Kind::unsupported,
+                 "this model takes no pictures: it has no vision tower, or one that is not supported here",
+                 "image_data",
+                 {}};
+  std::int64_t behind = 0;  // the last span
+  for (const PictureInput& picture : fields.pictures) {
+    if (picture.pixels == nullptr || picture.spans.empty())
+      return bad_request("a picture has no pixels or no image tokens in the prompt", "image_data");
+    for (const PictureInput::Span& span : picture.spans) {
+      const std::int64_t first = span.first, end = first + span.count;
+      if (first < behind || span.count < 1 || end > std::ssize(fields.prompt))
+        return bad_request(fmt::format("image tokens {} to {} lie outside the prompt of {} tokens or not in order",
+                                       first, end - 1, fields.prompt.size()),
+                           "image_data");
+      behind = end;
+    }
+  }
+  return success();
+}
+
 Result<> check_logprobs(const LogprobFields& logprobs, int prompt, const ModelLimits& limits) {
   if (logprobs.prompt_start < -1 || logprobs.prompt_start > prompt)
     return bad_request(
@@ -83,6 +107,7 @@ Result<std::shared_ptr<const Stops>> compiled_stops(const SamplingParams& sampli
 
 Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   ESP_CHECK(check_prompt(fields.prompt, limits));
+  ESP_CHECK(check_pictures(fields, limits));
   ESP_CHECK(fields.sampling.validate(limits.vocabulary));
   ESP_CHECK(check_logprobs(fields.logprobs, static_cast<int>(fields.prompt.size()), limits));
   ESP_CHECK(check_thinking(fields.thinking, limits));

@@ -38,6 +38,7 @@ void Drafts::propose(std::span<Sequence* const> sequences, int room) {
     if (most <= 0 || s.request->sampling().penalises()) continue;
     s.drafting.by_model = false;
     s.draft = from_texts(s, most);
+    cut_pictures(s.draft);
     if (!model_ || !prefers_model(s, most, batch)) {
       room -= static_cast<int>(s.draft.size());
       continue;
@@ -56,6 +57,10 @@ std::vector<TokenId> Drafts::from_texts(Sequence& s, int most) {
   int paying = 0;
   for (; paying < most && chance * worth_ > cost_.row(); ++paying) chance *= state.acceptance;
   return paying > 0 && text_credit_.may_try() ? guess(s, paying) : std::vector<TokenId>{};
+}
+
+void Drafts::cut_pictures(std::vector<TokenId>& draft) const {
+  draft.erase(std::ranges::find_if(draft, [&](TokenId id) { return id >= vocabulary_; }), draft.end());
 }
 
 bool Drafts::on(const Sequence& s) const {

@@ -11,6 +11,7 @@
 // under the request's own noise in place of the acceptance probability.
 #pragma once
 
+#include <climits>
 #include <map>
 #include <string>
 #include <vector>
@@ -52,8 +53,9 @@ struct DraftLimits {
 // Makes the guesses of all sequences, and learns from what came true how many are worth a row.
 class Drafts {
  public:
-  Drafts(DraftSource source, const RadixTree& tree, DraftLimits limits = {})
-      : source_(source), limits_(limits), tree_(tree) {}
+  // vocabulary: ids from there on, which stand for pictures, are no guesses.
+  Drafts(DraftSource source, const RadixTree& tree, DraftLimits limits = {}, int vocabulary = INT_MAX)
+      : source_(source), limits_(limits), vocabulary_(vocabulary), tree_(tree) {}
 
   void use(Guesser& model) { model_ = &model; }
   bool on() const { return source_ != DraftSource::none; }
@@ -97,6 +99,7 @@ class Drafts {
   std::vector<TokenId> from_texts(Sequence& sequence, int most);
   std::vector<TokenId> guess(Sequence& sequence, int most);
   std::vector<TokenId> from_tree(Sequence& sequence, int most) const;
+  void cut_pictures(std::vector<TokenId>& draft) const;
   static std::vector<TokenId> from_prediction(Sequence& sequence, int most);
 
   // model_drafts.cpp
@@ -113,6 +116,7 @@ class Drafts {
   static constexpr std::size_t kLogTokens = 1 << 18, kLogs = 64;
   DraftSource source_;
   DraftLimits limits_;
+  int vocabulary_;
   const RadixTree& tree_;
   Guesser* model_ = nullptr;       // the draft model, or what stands for one
   StepCost cost_, model_cost_;     // of decoding steps; of the draft model's

@@ -21,6 +21,7 @@ int LayerGuesser::add(RaggedBatch& batch, const Turn& turn) const {
   const Sequence& s = *turn.sequence;
   const int row = batch.add(s, s.held, s.drafting.cache.stored, turn.rows);
   batch.set_rope_length(s.rope_length);
+  if (s.pictures) batch.set_axis_shift(s.pictures.of_prompt().shift);
   return row;
 }
 

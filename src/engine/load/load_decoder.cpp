@@ -40,7 +40,7 @@ std::string described(const PackedCache& packed, std::size_t overflow, const std
 
 Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFiles& files,
                                    const DecoderOptions& decoder_options, ComputeTeam& team,
-                                   const LoadProgress& progress) {
+                                   const Engine::Progress& progress) {
   ESP_CHECK(can_compute(files.config));
   auto report = [&](int done, int total) {
     if (progress) progress("loading weights", static_cast<double>(done) / total);

@@ -18,9 +18,8 @@ struct LoadedDecoder {
   std::string packed_weights;     // ModelInfo::packed_weights
 };
 
-using LoadProgress = std::function<void(std::string_view stage, double share)>;
 Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFiles& files,
                                    const DecoderOptions& decoder_options, ComputeTeam& team,
-                                   const LoadProgress& progress = {});
+                                   const Engine::Progress& progress = {});
 
 }  // namespace espalier

@@ -10,6 +10,7 @@
 #include "engine/engine_options.h"
 #include "model/gguf_config.h"
 #include "model/hf_config.h"
+#include "model/towers/table.h"
 #include "model/weights/dummy_weights.h"
 #include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"
@@ -63,9 +64,24 @@ Result<DType> dummy_type(const EngineOptions& options, const ModelConfig& config
       "dtype");
 }
 
+// A tower that is not known here is none: the text model is served alone.
+Result<> find_tower(const fs::path& folder, ModelFiles& files) {
+  constexpr std::size_t kMostConfig = 64 << 20;
+  ESP_TRY(const OpenFile file, open_beneath(folder, "config.json"));
+  ESP_TRY(const std::string text, read_text(file, kMostConfig));
+  auto spec = read_tower_config(text);
+  if (!spec.ok() && spec.error().kind != Error::Kind::unsupported) return spec.error();
+  if (spec.ok())
+    files.tower = std::move(spec).value();
+  else
+    log::warning("{}", spec.error().message);
+  return success();
+}
+
 Result<> open_folder(const fs::path& folder, const EngineOptions& options, ModelFiles& files) {
   ESP_TRY(files.config, load_hf_config(folder));
   choose_draft_layer(options, files);
+  ESP_CHECK(find_tower(folder, files));
   ESP_TRY(files.defaults, load_generation_config(folder));
   if (!options.skip_tokenizer && options.tokenizer_path.empty()) {
     ESP_TRY(ModelText text, text_of_folder(folder));

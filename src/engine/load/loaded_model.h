@@ -14,6 +14,7 @@
 #include "espalier/engine.h"
 #include "model/config.h"
 #include "model/decoder.h"
+#include "model/tower_spec.h"
 #include "tensor/tensor_file.h"
 
 namespace espalier {
@@ -22,6 +23,7 @@ struct ModelFiles {  // opened, nothing loaded yet
   std::unique_ptr<TensorFile> weights;
   Naming naming = Naming::hf;
   ModelConfig config;
+  std::optional<TowerSpec> tower;  // none: it has none, or one that is not supported here
   GenerationDefaults defaults;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: token ids only
   std::string chat_template;                   // source; empty when there is none

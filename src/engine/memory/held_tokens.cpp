@@ -55,11 +55,11 @@ void HeldTokens::forget_behind_window(int tokens) {
   window_from_ = to;
 }
 
-void HeldTokens::give_to(RadixTree& tree, std::span<const TokenId> tokens, int end) {
+void HeldTokens::give_to(RadixTree& tree, std::span<const TokenId> tokens, int end, std::span<const TokenSpan> whole) {
   const int count = end - shared_.length();
   if (!prefix_.valid() || count <= 0) return;
   const auto given = tokens.subspan(static_cast<std::size_t>(shared_.length()), static_cast<std::size_t>(count));
-  Insertion inserted = tree.extend(prefix_, given, own_.take_front(count));
+  Insertion inserted = tree.extend(prefix_, given, own_.take_front(count), whole);
   shared_.append(inserted.extents);
   follow(length());
 }

@@ -67,8 +67,8 @@ class HeldTokens {
   // Its own window slots that no row behind so many tokens reads go back, in pieces.
   void forget_behind_window(int tokens);
   // The positions before `end` are the tree's from now on, in slots that it may have had for them: those hold the same
-  // bits (promise 1). `tokens` are the sequence's. Without a cache nothing happens.
-  void give_to(RadixTree& tree, std::span<const TokenId> tokens, int end);
+  // bits (promise 1). `tokens` and `whole` spans of them are the sequence's. Without a cache nothing happens.
+  void give_to(RadixTree& tree, std::span<const TokenId> tokens, int end, std::span<const TokenSpan> whole = {});
   const PinnedPrefix& prefix() const { return prefix_; }
   int tokens_only_its_own(const RadixTree& tree) const {  // what nobody else holds, in the tree or beside it
     return own_.length() + (in_tree() ? tree.tokens_only_of(prefix_) : 0);

@@ -29,7 +29,7 @@ SequenceMemory::SequenceMemory(const CoreOptions& options, int slots, const Sequ
       tree_(allocator_, options.eviction, options.state_cells > 0 ? &state_cells_ : nullptr),
       states_(state_cells_, tree_, options.radix_cache),
       pins_(tree_, slots, options.state_cells),
-      windows_(window_slots_.get(), tree_, pins_, options.prefill_chunk,
+      windows_(window_slots_.get(), tree_, pins_, options.prefill_chunk + options.longest_span,
                [&demand](const Sequence& s) { return demand.further(s); }) {}
 
 void SequenceMemory::attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, WindowCopier* windows,

@@ -36,8 +36,9 @@ PoolCost::PoolCost(const PoolWish& wish, const WindowPlan& windows)
   if (windows.seen.rule == Visibility::Rule::all) return;
   window_ = static_cast<std::int64_t>(part_bytes(wish.layout, windows, true));
   const std::int64_t each = windows.seen.size + kWindowReserve;
-  least_ = each + wish.chosen.chunk;
-  useful_ = kShares * each * wish.chosen.max_running + wish.chosen.chunk;
+  const std::int64_t chunk = wish.chosen.chunk + wish.chosen.longest_span;
+  least_ = each + chunk;
+  useful_ = kShares * each * wish.chosen.max_running + chunk;
   ratio_ = wish.options.window_ratio;
 }
 

@@ -18,6 +18,9 @@ FinishEvent RequestEnds::of(const Sequence& s, FinishReason reason) {
                  .passes_saved = s.passes_saved,
                  .closed = s.closed,
                  .left_open = s.left_open,
+                 .image_tokens = s.image_tokens,
+                 .cached_image_tokens = s.cached_image_tokens,
+                 .pictures_computed = s.pictures.computes(),
                  .cache_end = s.cache_end};
   const auto now = now_();
   event.timing.queued = seconds_of((s.was_admitted ? s.admitted : now) - s.submitted);

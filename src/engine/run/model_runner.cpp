@@ -44,6 +44,7 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
   for (const auto& [s, count] : plan.chunks) {
     const int row_begin = batch_.add(*s, s->held, s->computed, count);
     batch_.set_rope_length(s->rope_length);
+    if (s->pictures) batch_.add_pictures(*s, count, inputs_);
     if (states_ != nullptr) add_states(*s);
     for (; wanted < plan.rows.size() && plan.rows[wanted].computed_by == s; ++wanted) {
       const WantedRow& row = plan.rows[wanted];
@@ -111,7 +112,7 @@ Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, boo
   const LogprobFields& wanted = s.request->fields().logprobs;
   const bool of_prompt = position + 1 < s.prompt_tokens();
   if (of_prompt) {
-    outcome.token = s.tokens[static_cast<std::size_t>(position) + 1];
+    outcome.token = s.token_at(position + 1);
   } else if (row.forced >= 0) {
     outcome.token = row.forced;
   } else {

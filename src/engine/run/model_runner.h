@@ -37,12 +37,15 @@ class ScannedRows : public LogitReader {
 class ModelRunner : public StepRunner {
  public:
   // `states`: null for a model that keeps none.
-  ModelRunner(Model& model, KvPools& kv, const StatePool* states, ComputeTeam& team, std::vector<TokenId> end_tokens)
+  // inputs: that pictures bring for each of their rows (Batch::given).
+  ModelRunner(Model& model, KvPools& kv, const StatePool* states, ComputeTeam& team, std::vector<TokenId> end_tokens,
+              int inputs = 0)
       : model_(model),
         kv_(kv),
         states_(states),
         team_(team),
         end_tokens_(std::move(end_tokens)),
+        inputs_(inputs),
         copier_(kv.tokens().layout(), kv.tokens().view(), team) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override;
@@ -62,6 +65,7 @@ class ModelRunner : public StepRunner {
   const StatePool* states_;
   ComputeTeam& team_;
   std::vector<TokenId> end_tokens_;
+  int inputs_;
   KvCopier copier_;
 
   // Kept to reuse memory.

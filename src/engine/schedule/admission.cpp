@@ -44,13 +44,14 @@ void Admission::admit(StepPlan& plan, int& prompt_budget) {
     if (sequence->request.get() == staying) continue;
     if (++examined > kMostExamined) break;
     peek(*sequence);
-    if (is_being_computed(*sequence) || is_being_read(*sequence)) {
+    if (is_being_computed(*sequence) || is_being_read(*sequence) || is_being_seen(*sequence)) {
       staying = sequence->request.get();
       continue;
     }
     // Memory is short: those behind wait too, or a large request would never run.
     if (!make_room(*sequence, plan) || !begin(*sequence)) break;
-    const int count = logprob_rows.cap(*sequence, std::min(sequence->to_compute(), prompt_budget));
+    const int count =
+        sequence->chunk_within(logprob_rows.cap(*sequence, std::min(sequence->to_compute(), prompt_budget)));
     prompt_budget -= count;
     if (count > 0) plan.chunks.push_back({sequence.get(), count});
     last_admitted = std::max(last_admitted, static_cast<std::size_t>(index));
@@ -138,6 +139,18 @@ bool Admission::is_being_read(Sequence& s) {
   load.matched = s.peeked.last.length;
   if (sequences_.in_batch() > 0) load.room = memory_.room();
   return memory_.disk()->wait_for(load, s.on_disk);
+}
+
+// The tower has not seen all of its pictures that are to be computed: it waits for that, others go on.
+bool Admission::is_being_seen(Sequence& s) {
+  TowerQueue* const towers = reuse_.towers();
+  if (towers == nullptr || !s.pictures) return false;
+  if (!s.pictures.begun()) {
+    if (!towers->has_room()) return true;
+    s.pictures.begin(*towers, s.peeked.last.length);
+  }
+  s.pictures.passed(s.peeked.last.length);
+  return !s.pictures.ready();
 }
 
 bool Admission::has_room(const Sequence& s) const {

@@ -27,6 +27,7 @@ class Admission {
   void peek(Sequence& waiting);
   bool is_being_computed(const Sequence& waiting);
   bool is_being_read(Sequence& waiting);
+  bool is_being_seen(Sequence& waiting);
   bool has_room(const Sequence& waiting) const;
   bool make_room(const Sequence& waiting, StepPlan& plan);
   bool begin(Sequence& waiting);

@@ -18,11 +18,13 @@
 namespace espalier {
 
 class EngineCore;
+struct PromptPictures;
 
 // A submitted request and the channel that its results go to.
 struct Arrival {
   std::shared_ptr<const Request> request;
   std::shared_ptr<StreamChannel> channel;
+  std::shared_ptr<const PromptPictures> pictures = nullptr;  // null: the prompt has none
 };
 using Command = std::function<void(EngineCore&)>;
 

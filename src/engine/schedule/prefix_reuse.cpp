@@ -19,6 +19,7 @@ void PrefixReuse::begin(Sequence& s, Match match) {
   s.read_again = 0;
   s.extents_left = 0;
   memory_.states().begin(s, match);
+  if (s.pictures && towers_ != nullptr) s.pictures.begin(*towers_, s.computed);
   s.held.begin(std::move(match.pin), std::move(match.extents));
   const int from_disk = memory_.disk() != nullptr ? memory_.disk()->forget(s.arrival) : 0;
   if (!std::exchange(s.was_admitted, true)) note_first_admission(s, match, from_disk);
@@ -35,6 +36,13 @@ void PrefixReuse::note_first_admission(Sequence& s, const Match& match, int from
   metrics_.queried_tokens.add(static_cast<std::uint64_t>(s.prompt_tokens()));
   metrics_.cached_tokens.add(static_cast<std::uint64_t>(s.cached_tokens));
   metrics_.disk_hit_tokens.add(static_cast<std::uint64_t>(s.disk_tokens));
+  if (!s.pictures) return;
+  const PromptPictures& pictures = s.pictures.of_prompt();
+  s.image_tokens = pictures.image_tokens_before(s.prompt_tokens());
+  s.cached_image_tokens = pictures.image_tokens_before(s.cached_tokens);
+  metrics_.pictures.pictures.add(pictures.list.size());
+  metrics_.pictures.image_tokens.add(static_cast<std::uint64_t>(s.image_tokens));
+  metrics_.pictures.cached_image_tokens.add(static_cast<std::uint64_t>(s.cached_image_tokens));
 }
 
 void PrefixReuse::read_anew_if_longer(Sequence& s) {
@@ -47,8 +55,9 @@ void PrefixReuse::read_anew_if_longer(Sequence& s) {
 }
 
 void PrefixReuse::release(Sequence& s) {
-  s.held.give_to(memory_.tree(), s.tokens, s.computed);
+  s.held.give_to(memory_.tree(), s.tokens, s.computed, s.pictures.whole());
   memory_.states().release(s);
+  s.pictures.let_go();
   s.held.reset();
   drafts_.let_go(s);
 }
@@ -60,7 +69,7 @@ const char* PrefixReuse::why_it_ended(const Sequence& s, const Match& match) con
   const bool all = match.end == MatchEnd::whole_key || match.end == MatchEnd::limit;
   const auto in_common = [&] {
     const std::string scope = options_.rope_lengths.scope({}, s.rope_length);
-    const CacheKey key{scope, s.tokens, {}};
+    const CacheKey key{scope, s.tokens, s.pictures.whole()};
     return memory_.tree().peek(key, {.length = s.match_limit()}).length;
   };
   if (!all && !s.request->fields().scope.empty() && in_common() > match.length) return "salt";

@@ -15,6 +15,9 @@ class PrefixReuse {
               EngineMetrics& metrics, const Now& now)
       : options_(options), memory_(memory), drafts_(drafts), output_(output), metrics_(metrics), now_(now) {}
 
+  void use(TowerQueue& towers) { towers_ = &towers; }  // of a model that takes pictures
+  TowerQueue* towers() const { return towers_; }       // null: of one that takes none
+
   void name_scope(Sequence& sequence) const;    // by its length
   Match find(const Sequence& sequence);         // nothing, where the cache is off
   void begin(Sequence& sequence, Match match);  // from waiting to running
@@ -33,6 +36,7 @@ class PrefixReuse {
   OutputWriter& output_;
   EngineMetrics& metrics_;
   const Now& now_;
+  TowerQueue* towers_ = nullptr;
 };
 
 }  // namespace espalier

@@ -2,9 +2,11 @@
 // are a function of that number alone; for tests.
 //
 // It keeps nothing of tokens but their state, so one state that is lost, taken from the wrong place or written over
-// changes every logit that follows.
+// changes every logit that follows. Of rows that pictures bring (Batch::given) it chains the first number instead of the
+// token, and where they stand on the axes.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "cache/tree/recent_set.h"  // mix_bits
@@ -32,7 +34,8 @@ class ChainModel final : public Model {
         if (i > 0 && mark != s.state_marks.data() + s.state_marks.size() && mark->rows == i)
           write((mark++)->out, value);
         const int row = s.row_begin + i;
-        value = mix_bits(value * 31 + static_cast<std::uint32_t>(batch.tokens[static_cast<std::size_t>(row)]) + 1);
+        EXPECT_TRUE(whole_spans(s, i)) << "a picture is cut at row " << i;
+        value = chained(value, number(batch, row), place(s, i));
         if (next < batch.logit_rows.size() && batch.logit_rows[next] == row) {
           wanted_.push_back(value);
           ++next;
@@ -54,6 +57,24 @@ class ChainModel final : public Model {
     fill(wanted_[static_cast<std::size_t>(row)], first, out);
   }
 
+  // Of an empty text, and of one more token (or of a picture's row) at a place on the axes.
+  static std::uint64_t start() { return kStart; }
+  static std::uint64_t chained(std::uint64_t value, std::uint64_t number, const AxisPositions& at) {
+    value = mix_bits(value * 31 + number);
+    return at[0] == at[1] && at[1] == at[2] ? value : mix_bits(value + static_cast<std::uint64_t>(at[1] * 64 + at[2]));
+  }
+  static std::uint64_t number_of(TokenId token) { return static_cast<std::uint32_t>(token) + 1; }
+  static std::uint64_t number_of(float given) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &given, sizeof bits);
+    return mix_bits(bits + 0x100000000u);
+  }
+  static TokenId likeliest(std::uint64_t value) {
+    std::vector<float> logits(kVocabulary);
+    fill(value, 0, logits);
+    return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
+  }
+
   ModelParts parts() { return {*this, {.per_token = {}, .state_floats = kFloats}, {}, team, kVocabulary}; }
   ComputeTeam team;
 
@@ -61,6 +82,23 @@ class ChainModel final : public Model {
   static constexpr std::uint64_t kStart = 0x0123456789abcdef;
   static constexpr std::size_t kFloats = 40;  // not a whole cache line
 
+  static std::uint64_t number(const Batch& batch, int row) {
+    const auto at = static_cast<std::size_t>(row);
+    const float* given = batch.given.empty() ? nullptr : batch.given[0][at];
+    EXPECT_LT(batch.tokens[at], kVocabulary);
+    return given != nullptr ? number_of(*given) : number_of(batch.tokens[at]);
+  }
+  static AxisPositions place(const BatchSequence& s, int i) {
+    if (!s.axes.empty()) return s.axes[static_cast<std::size_t>(i)];
+    const auto at = static_cast<std::int32_t>(s.first_position + i + s.axis_shift);
+    return {at, at, at};
+  }
+  // Whoever the row sees behind it stands in the same batch.
+  static bool whole_spans(const BatchSequence& s, int i) {
+    if (s.span_last.empty()) return true;
+    const auto at = static_cast<std::size_t>(i);
+    return s.span_first[at] >= s.first_position && s.span_last[at] < s.first_position + s.rows;
+  }
   static std::uint64_t read(const float* state) {
     std::uint64_t value;
     std::memcpy(&value, state + kFloats - 2, sizeof value);

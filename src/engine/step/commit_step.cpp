@@ -69,6 +69,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   const int held = chunk.count - rejected - again, computed = memory_.states().settle(s, chunk.count, held);
   s.computed += computed;
   s.read_again = held - computed;
+  s.pictures.passed(s.computed);
   if (drafts_.on() && tokens > 0 && !of_prompt) {  // the first token comes with the prompt
     ++s.draft_steps;
     metrics_.draft_steps.add();
@@ -76,7 +77,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   if (!draft.empty()) draft_plan_.settle(s, static_cast<int>(accepted), rejected);
   // What was stored behind is read by a layer that drafts alone: it goes on from tokens that are to be read again.
   s.held.keep_first(s.computed + (drafts_.by_layer() ? s.read_again : 0));
-  if (of_prompt || s.to_compute() > 1) s.held.give_to(memory_.tree(), s.tokens, s.computed);
+  if (of_prompt || s.to_compute() > 1) s.held.give_to(memory_.tree(), s.tokens, s.computed, s.pictures.whole());
   s.held.forget_behind_window(s.computed);
   memory_.states().leave_snapshots(s);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt

@@ -91,17 +91,19 @@ class CoreHarness {
         windows_(options.window_slots > 0 ? windows_of(model.seen, INT32_MAX) : WindowPlan{}),
         kv_(KvPools::allocate({model.keeps.per_token, type}, slots, windows_.fields, options.window_slots).value()),
         states_(StatePool::allocate(model.keeps.state_floats, cells_for(model, options)).value()),
-        runner_(model.model, kv_, states_.cells() > 0 ? &states_ : nullptr, model.team, options.end_tokens),
+        runner_(model.model, kv_, states_.cells() > 0 ? &states_ : nullptr, model.team, options.end_tokens, 1),
         core(for_model(std::move(options), model, windows_), runner_, slots, metrics) {}
 
   // Puts a request in; its answers appear under the returned number.
   int add(RequestFields fields) {
-    ModelLimits limits{vocabulary_, context, slots_, true, 0};
+    ModelLimits limits{vocabulary_, context, slots_, true, 0, picture_rules.tower != nullptr};
+    std::shared_ptr<const PromptPictures> pictures;
+    if (!fields.pictures.empty()) pictures = prompt_pictures(fields, picture_rules).value();
     auto request = Request::make(std::move(fields), limits);
     EXPECT_TRUE(request.ok()) << (request.ok() ? "" : request.error().message);
     auto shared = std::make_shared<const Request>(std::move(request).value());
     auto channel = std::make_shared<StreamChannel>(shared->id(), shared->sampling().n, [] {});
-    core.add({shared, channel});
+    core.add({shared, channel, std::move(pictures)});
     channels.push_back(channel);
     answers.emplace_back(static_cast<std::size_t>(shared->sampling().n));
     return static_cast<int>(channels.size()) - 1;
@@ -139,7 +141,8 @@ class CoreHarness {
   const KvPool& window_pool() const { return kv_.windows(); }  // of no bytes where all lies in one space
   const StatePool& states() const { return states_; }
   EngineMetrics metrics;
-  int context = 512;  // tokens
+  int context = 512;           // tokens
+  PictureRules picture_rules;  // with a tower: requests may bring pictures
 
  private:
   // Of a model that keeps a state; options may say how many.

@@ -1,6 +1,7 @@
 // core_options.h: how an EngineCore schedules, what it keeps, and its limits.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "cache/slots/window_slots.h"
@@ -19,6 +20,7 @@ class Tokenizer;
 struct CoreOptions {
   int max_running = 64;
   int prefill_chunk = 512;    // prompt tokens of one step
+  int longest_span = 0;       // tokens that a step may have beyond that, of a picture whose tokens are computed at once
   double target_itl = 0;      // seconds between tokens that prompt chunks should leave possible; 0 = no target
   bool fair_tenants = false;  // tenants take turns (fair_share.h)
   SchedulePolicy policy = SchedulePolicy::lpm;
@@ -29,6 +31,7 @@ struct CoreOptions {
   double conservativeness = 1.0;
   CompactionLimits compaction;
   std::vector<TokenId> end_tokens;
+  int vocabulary = std::numeric_limits<TokenId>::max();  // tokens with ids from there on stand for pictures
   const Tokenizer* tokenizer = nullptr;  // for the marks of thinking; outlives the core; null: the model has none
   bool jump_forward = true;              // text that a constraint forces is appended at once
   int state_cells = 0;  // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none

@@ -1,6 +1,13 @@
 #include "engine/step/engine_core.h"
 
+#include <algorithm>
+
 namespace espalier {
+namespace {
+
+constexpr double kTowerSlice = 0.02;  // seconds of the tower, when nothing else is to be done
+
+}  // namespace
 
 EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, EngineMetrics& metrics, Now now)
     : options_(std::move(options)),
@@ -9,7 +16,7 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       now_(std::move(now)),
       demand_(sequences_, options_.conservativeness),
       memory_(options_, slots, sequences_, demand_, metrics),
-      drafts_(options_.drafts, memory_.tree(), options_.draft_limits),
+      drafts_(options_.drafts, memory_.tree(), options_.draft_limits, options_.vocabulary),
       ends_(metrics, now_),
       output_(options_, metrics, ends_, now_),
       reuse_(options_, memory_, drafts_, output_, metrics, now_),
@@ -53,7 +60,8 @@ std::unique_ptr<Sequence> EngineCore::new_choice(const Arrival& arrival, int cho
   sequence->channel = arrival.channel;
   sequence->choice = choice;
   sequence->arrival = arrivals_++;
-  sequence->tokens = arrival.request->prompt();
+  sequence->pictures = SequencePictures(arrival.pictures);
+  sequence->tokens = arrival.pictures ? arrival.pictures->key : arrival.request->prompt();
   reuse_.name_scope(*sequence);
   sequence->submitted = now;
   sequence->view = {.arrival = sequence->arrival,
@@ -74,8 +82,11 @@ std::unique_ptr<Sequence> EngineCore::new_choice(const Arrival& arrival, int cho
 bool EngineCore::step() {
   meter_.begin();
   StepPlan next = plan();
-  if (next.empty()) return false;
+  TowerQueue* const towers = reuse_.towers();
+  if (next.empty()) return towers != nullptr && towers->work(kTowerSlice);
   meter_.planned(next);
+  const bool decodes =
+      std::ranges::any_of(next.chunks, [](const ScheduledChunk& chunk) { return chunk.sequence->decodes(); });
   rows_.choose(next);
   for (const auto& [sequence, count] : next.chunks) sequence->share.charge(count);
   meter_.running();
@@ -85,6 +96,7 @@ bool EngineCore::step() {
   commit(next, std::move(outcomes));
   demand_.step();
   meter_.committed(memory_.disk());
+  if (towers != nullptr) towers->work_beside(meter_.last_step(), decodes);
   return true;
 }
 
@@ -139,6 +151,7 @@ bool EngineCore::flush_cache() {
   if (!idle()) return false;
   memory_.clear();
   drafts_.clear();
+  if (reuse_.towers() != nullptr) reuse_.towers()->clear();
   return true;
 }
 

@@ -38,6 +38,7 @@ class EngineCore {
   void attach(Guesser& model) { drafts_.use(model); }  // it outlives the core
   void attach(LayerGuesser& layer);                    // likewise
   void attach(GrammarQueue& queue);                    // for constraints' masks; it outlives the core
+  void attach(TowerQueue& towers) { reuse_.use(towers); }  // of a model that takes pictures; likewise
   std::int64_t save_cache(DiskTier::Time until);       // what the tree holds, to the tier; the tokens that were written
 
   void add(const Arrival& arrival);
@@ -68,6 +69,7 @@ class EngineCore {
   StepPlan plan();
   int prompt_budget() const;
   void drop_expired();
+  void drop_unseen();
   void plan_running(StepPlan& plan, int& prompt_budget);
 
   // commit_step.cpp
@@ -103,6 +105,7 @@ class EngineCore {
   StepMeter meter_;
   CacheEventSink cache_events_;
   bool any_deadline_ = false;  // some request has brought one
+  std::uint64_t failed_pictures_ = 0;  // that were seen to
   std::uint64_t arrivals_ = 0;
 };
 

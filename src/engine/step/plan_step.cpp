@@ -18,6 +18,7 @@ StepPlan EngineCore::plan() {
   StepPlan plan;
   if (memory_.disk() != nullptr) memory_.disk()->collect(sequences_.running.empty() ? kAllPieces : 1);
   drop_expired();
+  drop_unseen();
   if (!pins().empty()) pins().drop_expired(now_());
   int prompt_budget = this->prompt_budget();
   plan_running(plan, prompt_budget);
@@ -54,6 +55,21 @@ void EngineCore::drop_expired() {
   remove(expired);
 }
 
+// Requests with a picture that cannot be computed end here.
+void EngineCore::drop_unseen() {
+  if (reuse_.towers() == nullptr || metrics_.pictures.failed.value() == failed_pictures_) return;
+  failed_pictures_ = metrics_.pictures.failed.value();
+  std::vector<const Sequence*> gone;
+  sequences_.for_each([&](Sequence& s) {
+    const Error* error = s.pictures.error();
+    if (error == nullptr) return;
+    s.channel->publish({ends_.of(s, FinishReason::error, *error)});
+    reuse_.release(s);
+    gone.push_back(&s);
+  });
+  remove(gone);
+}
+
 void EngineCore::plan_running(StepPlan& plan, int& prompt_budget) {
   const auto& running = sequences_.running;
   for (const auto& s : running) reuse_.read_anew_if_longer(*s);
@@ -63,7 +79,8 @@ void EngineCore::plan_running(StepPlan& plan, int& prompt_budget) {
   LogprobRows logprob_rows;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     if (chunks[i] == 0) continue;
-    const int count = logprob_rows.cap(*running[i], chunks[i]);
+    const int most = needs[i].to_compute > 1 ? std::min(chunks[i], std::max(prompt_budget, 0)) : chunks[i];
+    const int count = running[i]->chunk_within(logprob_rows.cap(*running[i], most));
     if (needs[i].to_compute > 1) prompt_budget -= count;
     if (count > 0) plan.chunks.push_back({running[i].get(), count});
   }

@@ -19,6 +19,7 @@
 #include "engine/draft/drafts.h"
 #include "engine/memory/held_tokens.h"
 #include "engine/memory/sequence_states.h"
+#include "engine/pictures/sequence_pictures.h"
 #include "engine/schedule/fair_share.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/stream/stream_channel.h"
@@ -40,7 +41,8 @@ struct Sequence {
   std::int64_t rope_length = 0;  // the class of its length (rope_lengths.h), which is part of
   std::string scope;             // the name space of its tokens
 
-  std::vector<TokenId> tokens;                 // prompt, then what was generated
+  std::vector<TokenId> tokens;                 // prompt, then what was generated; as the tree knows them
+  SequencePictures pictures;                   // whose image tokens the tree knows by other ids
   ConstrainedText text;                        // empty: no constraint
   std::vector<ConstrainedText::Place> places;  // in this step, by tokens of the draft
   std::shared_ptr<RowMask> late_mask;          // of a row that is computed again
@@ -62,6 +64,7 @@ struct Sequence {
   int cached_tokens = 0;  // of the prompt, when first admitted
   int disk_tokens = 0;    // of these, read from disk while it waited
   const char* cache_end = "";
+  int image_tokens = 0, cached_image_tokens = 0;  // of the prompt; of cached_tokens
   int retractions = 0;
   int draft_steps = 0, drafted = 0,
       accepted = 0;  // decoding steps where drafts are on, their tokens, those that came true
@@ -77,7 +80,8 @@ struct Sequence {
   int generated() const { return known() - prompt_tokens(); }
   std::span<const TokenId> output() const { return std::span(tokens).subspan(request->prompt().size()); }
   int to_compute() const { return known() - computed; }
-  TokenId token_at(int position) const {
+  TokenId token_at(int position) const {  // as the model knows it
+    if (position < prompt_tokens()) return request->prompt()[static_cast<std::size_t>(position)];
     return position < known() ? tokens[static_cast<std::size_t>(position)]
                               : draft[static_cast<std::size_t>(position - known())];
   }
@@ -93,7 +97,13 @@ struct Sequence {
   }
   // Beside what it must read again, the next token is all that it computes.
   bool decodes() const { return generated() > 0 && to_compute() - read_again == 1; }
-  CacheKey key() const { return {scope, tokens, {}}; }
+  CacheKey key() const { return {scope, tokens, pictures.whole()}; }
+  // Of so many tokens that its next chunk may have, how many it gets: as far as pictures are there, and none cut that
+  // must not be, for which it may get more.
+  int chunk_within(int most) const {
+    const int end = std::min(computed + most, pictures.ready_until(known()));
+    return end <= computed ? 0 : pictures.chunk_end(computed, end) - computed;
+  }
 };
 
 }  // namespace espalier

@@ -35,6 +35,7 @@ void StepMeter::committed(DiskPrefixes* disk) {
   metrics_.generation_rate.set(generation_.per_second());
   ++steps_;
   metrics_.steps.add();
+  last_step_ = seconds_of(now_() - begin_);
   metrics_.step.observe(seconds_of(now_() - start_) + drafting);
   metrics_.scheduling.observe(seconds_of(now_() - begin_) - model_seconds_ - drafting);
 }

@@ -27,6 +27,7 @@ class StepMeter {
   void committed(DiskPrefixes* disk);  // null: no disk tier
 
   std::uint64_t steps() const { return steps_; }
+  double last_step() const { return last_step_; }  // seconds
   const StepCost& cost() const { return cost_; }  // of all steps, by rows
 
  private:
@@ -35,7 +36,7 @@ class StepMeter {
   const Now& now_;
   Sequence::Clock::time_point begin_{}, start_{},
       running_{};  // of the step: of its planning, of the rest, of the model
-  double model_seconds_ = 0;
+  double model_seconds_ = 0, last_step_ = 0;
   int chunks_ = 0, rows_ = 0, decoding_rows_ = 0;
   std::uint64_t generated_before_ = 0, steps_ = 0;
   RunningRate generation_{1.0};

@@ -3,6 +3,24 @@
 #include <algorithm>
 
 namespace espalier {
+namespace {
+
+// The rows of a slice, of each sequence that has some of them.
+void cut_to(RowSlice slice, std::vector<AttentionSequence>& sequences) {
+  for (AttentionSequence& s : sequences) {
+    const int before = std::clamp(slice.begin - s.row_begin, 0, s.rows);
+    const int left = std::clamp(slice.end - s.row_begin, before, s.rows) - before;
+    s.row_begin += before;
+    s.first_position += before;
+    s.rows = left;
+    const auto from = static_cast<std::size_t>(before), count = static_cast<std::size_t>(left);
+    if (!s.last.empty()) s.last = s.last.subspan(from, count);
+    if (!s.from.empty()) s.from = s.from.subspan(from, count);
+  }
+  std::erase_if(sequences, [](const AttentionSequence& s) { return s.rows == 0; });
+}
+
+}  // namespace
 
 Pass::Pass(const Batch& batch, const KvView& kv, const ComputeWith& with)
     : batch_(batch),
@@ -59,7 +77,19 @@ std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots, A
     added.last = s.span_last;
     if (around != AttendOp::Around::span_ahead) added.from = s.span_first;
   }
+  if (sliced_) cut_to(slice_, sequences);
   return sequences;
+}
+
+void Pass::take_rows(RowSlice slice) {
+  sliced_ = true;
+  slice_ = slice;
+  slice_plans_.clear();
+}
+
+void Pass::take_all_rows() {
+  sliced_ = false;
+  slice_plans_.clear();
 }
 
 std::vector<Slot> Pass::slots_before(FieldId of) const {
@@ -79,11 +109,12 @@ std::vector<Slot> Pass::slots_before(FieldId of) const {
 
 AttentionPlan& Pass::plan(const AttentionShape& shape, FieldId of, AttendOp::Around around) {
   const bool in_windows = in_window_slots(of);
-  for (Planned& known : plans_)
+  auto& plans = sliced_ ? slice_plans_ : plans_;
+  for (Planned& known : plans)
     if (known.shape == shape && known.in_window_slots == in_windows && known.around == around) return known.plan;
-  plans_.push_back(
+  plans.push_back(
       {shape, in_windows, around, AttentionPlan(shape, attention_sequences(in_windows, around), with_.team.size())});
-  return plans_.back().plan;
+  return plans.back().plan;
 }
 
 IndexPlan& Pass::index_plan(const IndexShape& shape) {

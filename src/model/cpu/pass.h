@@ -17,6 +17,12 @@
 
 namespace espalier {
 
+// Some rows of a batch.
+struct RowSlice {
+  int begin = 0, end = 0;
+  int rows() const { return end - begin; }
+};
+
 // What the rows of one batch are at some operation.
 class Pass {
  public:
@@ -25,6 +31,10 @@ class Pass {
   const ComputeWith& with() const { return with_; }
   const Batch& batch() const { return batch_; }
   int rows() const { return rows_; }
+  // The rows that a stage is to compute: all, or between take_rows() and take_all_rows() some of them.
+  RowSlice slice() const { return sliced_ ? slice_ : RowSlice{0, rows_}; }
+  void take_rows(RowSlice slice);
+  void take_all_rows();
   int kept() const { return static_cast<int>(batch_.logit_rows.size()); }  // rows behind a KeepRowsOp
   std::int64_t positions() const { return positions_end_; }                // one more than the largest
 
@@ -74,7 +84,8 @@ class Pass {
   std::vector<AxisPositions> axes_;  // empty: all rows stand at their positions
   std::int64_t positions_end_ = 0;
   int rows_ = 0;
-  bool kept_ = false;
+  bool kept_ = false, sliced_ = false;
+  RowSlice slice_;
   struct Planned {
     AttentionShape shape;
     bool in_window_slots;
@@ -83,7 +94,7 @@ class Pass {
   };
   void take_axes();
   std::vector<AttentionSequence> attention_sequences(bool in_window_slots, AttendOp::Around around) const;
-  std::vector<Planned> plans_;
+  std::vector<Planned> plans_, slice_plans_;  // of all rows; of the slice at hand
   std::vector<std::pair<IndexShape, IndexPlan>> index_plans_;
   std::vector<SelectedPositions*> masks_;
 };

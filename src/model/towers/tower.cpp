@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <numeric>
 
 #include "model/program/builder.h"
@@ -21,9 +22,22 @@ struct Tower::Impl {
   std::unique_ptr<TowerBatch> batch;  // null: none was begun
   std::optional<Pass> pass;
   std::size_t done = 0;  // stages
+  int row = 0;           // of the next one, up to which it is done
 
   Impl(const TowerSpec& s, Program p, const TowerOptions& o, ComputeTeam& team)
       : spec(s), options(o), program(std::move(p)), loaded{{cpu_kernels(), team, o.activations}, {}, {}, {}} {}
+
+  // So many rows more of the stage at hand.
+  void run_rows(int count) {
+    Stage& stage = *lowered.stages[done];
+    const int rows = pass->rows(), end = static_cast<int>(std::min<std::int64_t>(rows, std::int64_t{row} + count));
+    const bool whole = !stage.by_rows() || (row == 0 && end == rows);
+    if (!whole) pass->take_rows({row, end});
+    stage.run(*pass);
+    if (!whole) pass->take_all_rows();
+    row = whole || end == rows ? 0 : end;
+    if (row == 0) ++done;
+  }
 
   Result<> load(const Weights& weights, const LoadProgress& progress) {
     ESP_TRY(overflow, load_needs(program, weights, loaded, progress));
@@ -96,14 +110,21 @@ Result<> Tower::begin(std::span<const Picture> pictures) {
   t.pass.emplace(t.batch->batch(), t.pool.view(), t.loaded.with);
   for (RopeTables& rope : t.loaded.ropes) rope.reserve(t.pass->positions(), t.pass->rope_lengths());
   t.done = 0;
+  t.row = 0;
   return success();
 }
 
 bool Tower::advance(int stages) {
   Impl& t = *impl_;
   if (!t.pass) return true;
-  for (; stages > 0 && t.done < t.lowered.stages.size(); --stages) t.lowered.stages[t.done++]->run(*t.pass);
+  for (; stages > 0 && t.done < t.lowered.stages.size(); --stages) t.run_rows(INT_MAX);
   return t.done == t.lowered.stages.size();
+}
+
+bool Tower::advance_rows(int rows) {
+  Impl& t = *impl_;
+  if (t.pass && t.done < t.lowered.stages.size()) t.run_rows(std::max(1, rows));
+  return !t.pass || t.done == t.lowered.stages.size();
 }
 
 std::vector<PictureFeatures> Tower::take() {

@@ -44,6 +44,8 @@ class Tower {
   Result<> begin(std::span<const Picture> pictures);
   // Works on for at most so many stages (a product, an attention, some row operations); whether the batch is done.
   bool advance(int stages);
+  // Or for so many rows of the stage at hand, where it can be cut.
+  bool advance_rows(int rows);
   // Of each picture, in order. Requires: the batch is done.
   std::vector<PictureFeatures> take();
 

@@ -82,6 +82,12 @@ TEST_P(EachPictureModel, GivesTheSameBitsAloneInABatchAndInSlices) {
       const auto alone = run(*tower, {&pictures.pictures[i], 1}, 1);
       ASSERT_EQ(alone.size(), 1u);
       EXPECT_EQ(alone[0].outputs, together[i].outputs) << "picture " << i;
+      for (const int rows : {1, 7, 16}) {
+        ASSERT_TRUE(tower->begin({&pictures.pictures[i], 1}).ok());
+        while (!tower->advance_rows(rows)) {
+        }
+        EXPECT_EQ(tower->take()[0].outputs, together[i].outputs) << "picture " << i << ", by " << rows << " rows";
+      }
     }
   }
 }

@@ -16,6 +16,7 @@ class AttendStage final : public Stage {
   AttendStage(const AttendOp& op, const Program& program, Place queries, Place out, float* states,
               std::optional<ConvertedRows> converted, bool exact);
   void run(Pass& pass) override;
+  bool by_rows() const override { return true; }
 
   // Floats that stand between two parts, of one row.
   static std::int64_t state_width(const AttendOp& op, const Program& program);

@@ -6,16 +6,21 @@ namespace espalier {
 
 void MatmulStage::run(Pass& pass) {
   next.expect(pass, behind_keep);
-  linear_.apply(pass.with(), in_.forms(pass.rows()), out_.first, out_.stride, pass.rows(), options_);
+  const RowSlice slice = pass.slice();
+  linear_.apply(pass.with(), in_.forms(slice), out_.row(slice.begin), out_.stride, slice.rows(), options_);
 }
 
 void GatedStage::run(Pass& pass) {
   next.expect(pass, behind_keep);
-  const InputForms in = in_.forms(pass.rows());
-  if (converted_)
-    linear_.apply_converted(pass.with(), in, gate_, *converted_, pass.rows());
-  else
-    linear_.apply(pass.with(), in, out_.first, out_.stride, pass.rows(), {.finish = gate_});
+  const RowSlice slice = pass.slice();
+  const InputForms in = in_.forms(slice);
+  if (converted_) {
+    ConvertedRows to = *converted_;
+    to.data += static_cast<std::size_t>(slice.begin) * row_bytes(to.format, linear_.outputs());
+    linear_.apply_converted(pass.with(), in, gate_, to, slice.rows());
+  } else {
+    linear_.apply(pass.with(), in, out_.row(slice.begin), out_.stride, slice.rows(), {.finish = gate_});
+  }
 }
 
 void GroupedStage::run(Pass& pass) {

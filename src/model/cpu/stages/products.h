@@ -14,6 +14,7 @@ class MatmulStage final : public Stage {
   MatmulStage(const Linear& linear, InputPlaces in, Place out, Linear::Options options)
       : linear_(linear), in_(in), out_(out), options_(options) {}
   void run(Pass& pass) override;
+  bool by_rows() const override { return true; }
   Upcoming next;
   bool behind_keep = false;
 
@@ -30,6 +31,7 @@ class GatedStage final : public Stage {
   GatedStage(const Linear& linear, InputPlaces in, Place out, Finish gate, std::optional<ConvertedRows> converted)
       : linear_(linear), in_(in), out_(out), gate_(gate), converted_(converted) {}
   void run(Pass& pass) override;
+  bool by_rows() const override { return true; }
   Upcoming next;
   bool behind_keep = false;
 

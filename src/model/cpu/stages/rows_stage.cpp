@@ -6,9 +6,11 @@ namespace espalier {
 
 void RowsStage::run(Pass& pass) {
   constexpr std::int64_t kValues = 16384;  // about ten microseconds' work: more than it takes to claim a chunk
-  const int rows = pass.rows(), each = static_cast<int>(std::clamp<std::int64_t>(kValues / values_, 1, 32));
-  pass.with().team.run((rows + each - 1) / each, [&](int chunk) {
-    for (int row = chunk * each; row < std::min(rows, (chunk + 1) * each); ++row)
+  const RowSlice slice = pass.slice();
+  const int each = static_cast<int>(std::clamp<std::int64_t>(kValues / values_, 1, 32));
+  pass.with().team.run((slice.rows() + each - 1) / each, [&](int chunk) {
+    const int begin = slice.begin + chunk * each;
+    for (int row = begin; row < std::min(slice.end, begin + each); ++row)
       for (const RowFunction& function : functions_) function(pass, row);
   });
 }

@@ -15,6 +15,7 @@ class RowsStage final : public Stage {
     values_ += values;
   }
   void run(Pass& pass) override;
+  bool by_rows() const override { return true; }
 
  private:
   std::vector<RowFunction> functions_;

@@ -18,6 +18,8 @@ class Stage {
  public:
   virtual ~Stage() = default;
   virtual void run(Pass& pass) = 0;
+  // Whether it may be run on some rows at a time (Pass::take_rows), which gives the same bits.
+  virtual bool by_rows() const { return false; }
 };
 using Stages = std::vector<std::unique_ptr<Stage>>;
 
@@ -45,13 +47,17 @@ struct InputPlaces {
   };
   Form converted[kRowFormats] = {};
 
-  InputForms forms(int rows) const {
+  InputForms forms(int rows) const { return forms({0, rows}); }
+  InputForms forms(RowSlice slice) const {
+    const int rows = slice.end;
     InputForms out;
     out.as(RowFormat::f32) = {RowFormat::f32, floats.first, static_cast<std::size_t>(floats.stride) * sizeof(float),
                               rows};
     for (const RowFormat format : {RowFormat::bf16, RowFormat::int8, RowFormat::int16})
       if (const Form& form = converted[index_of(format)]; form.data != nullptr)
         out.as(format) = {format, form.data, form.stride, rows};
+    for (RowBlock& block : out.blocks)
+      if (block.data != nullptr) block = block.some(slice.begin, slice.end);
     return out;
   }
 };

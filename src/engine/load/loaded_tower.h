@@ -1,0 +1,35 @@
+// loaded_tower.h: the vision tower that a checkpoint brings, as far as it is supported here.
+//
+// A checkpoint whose files lack the tower's tensors serves its text model alone; the log says so.
+// Threads: one, while a model is loaded. Fails: bad_file naming field or tensor; out_of_memory.
+#pragma once
+
+#include <memory>
+
+#include "base/memory_room.h"
+#include "engine/engine_options.h"
+#include "engine/load/loaded_model.h"
+#include "engine/pictures/prompt_pictures.h"
+#include "engine/pictures/tower_queue.h"
+
+namespace espalier {
+
+// A tower out of a checkpoint's files, and what the pictures of a prompt depend on.
+struct LoadedTower {
+  TowerSpec spec;
+  PictureRules rules;
+  std::unique_ptr<FeatureMaker> maker;
+  std::size_t weight_bytes = 0;
+  std::int64_t working_bytes = 0;  // that pictures of usual sizes take while they are computed
+};
+
+// Tokens that see one another are computed at once: so many a chunk may have beyond its length. 0: of a model where
+// nobody sees what follows.
+Result<int> longest_span_of(const ModelFiles& files);
+
+// Null: the model takes no pictures. `decoder`: of the text model.
+Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const EngineChoices& chosen,
+                                                const Program& decoder, ComputeTeam& team,
+                                                const Engine::Progress& progress);
+
+}  // namespace espalier

@@ -1,0 +1,97 @@
+#include "engine/pictures/tower_input.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <utility>
+
+#include "model/towers/tower_batch.h"
+
+namespace espalier {
+namespace {
+
+Error wrong_form(std::string_view what) {
+  return bad_request(fmt::format("the pixels of a picture do not fit this model's tower: {}", what), "image_data");
+}
+
+// The number of floats is what the tower asks for: else nothing may point into them.
+Result<> check_form(const Picture& picture, const TowerSpec& tower) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;  // patches, of a side and in all
+  if (picture.frames < 1 || picture.height < 1 || picture.width < 1 || picture.tiles < 1)
+    return wrong_form("it has no patches");
+  if (std::int64_t{picture.height} * picture.width > kMost || std::int64_t{picture.frames} * picture.tiles > kMost)
+    return wrong_form("it has too many patches");
+  if (tower.side > 0 && (picture.height != tower.side || picture.width != tower.side))
+    return wrong_form(fmt::format("{} x {} patches instead of {} x {}", picture.height, picture.width, tower.side,
+                                  tower.side));
+  if (picture.height % tower.merge != 0 || picture.width % tower.merge != 0)
+    return wrong_form(fmt::format("{} x {} patches are not multiples of {}", picture.height, picture.width,
+                                  tower.merge));
+  if (std::cmp_not_equal(picture.pixels.size(), picture.patches() * tower.patch_width))
+    return wrong_form(fmt::format("{} values instead of {}", picture.pixels.size(),
+                                  picture.patches() * tower.patch_width));
+  return success();
+}
+
+// Planes [tiles][channels][height][width], or patches of a grid.
+Result<Picture> whole_picture(const pictures::PixelBlock& block, const TowerSpec& tower) {
+  Picture picture;
+  picture.pixels = block.values;
+  picture.original_height = block.original.height;
+  picture.original_width = block.original.width;
+  if (!block.tile_grids.empty())
+    return Error{Error::Kind::unsupported, "pictures cut into tiles of several sizes are not supported", "image_data",
+                 {}};
+  if (tower.planes == 0) {
+    picture.frames = block.grid.time;
+    picture.height = block.grid.height;
+    picture.width = block.grid.width;
+  } else {
+    if (block.shape.size() != 4 || block.shape[1] != tower.planes) return wrong_form("they are no planes of channels");
+    for (const std::int64_t side : block.shape)
+      if (side < 1 || side > (1 << 20)) return wrong_form("a side is out of range");
+    if (block.shape[2] % tower.patch != 0 || block.shape[3] % tower.patch != 0)
+      return wrong_form(fmt::format("sides are not multiples of {} pixels", tower.patch));
+    picture.tiles = static_cast<int>(block.shape[0]);
+    picture.height = static_cast<int>(block.shape[2] / tower.patch);
+    picture.width = static_cast<int>(block.shape[3] / tower.patch);
+  }
+  ESP_CHECK(check_form(picture, tower));
+  return picture;
+}
+
+std::vector<Picture> tiles_of(const Picture& picture) {
+  std::vector<Picture> tiles;
+  const std::size_t values = picture.pixels.size() / static_cast<std::size_t>(picture.tiles);
+  for (int i = 0; i < picture.tiles; ++i) {
+    tiles.push_back(picture);
+    tiles.back().tiles = 1;
+    tiles.back().pixels = picture.pixels.subspan(static_cast<std::size_t>(i) * values, values);
+  }
+  return tiles;
+}
+
+int rows_of_all(std::span<const Picture> pictures, const TowerSpec& tower) {
+  return std::accumulate(pictures.begin(), pictures.end(), 0,
+                         [&](int sum, const Picture& p) { return sum + tower_rows(p, tower).given; });
+}
+
+}  // namespace
+
+TowerRows tower_rows(const Picture& picture, const TowerSpec& tower) {
+  const TowerLayout layout = tower.layout({&picture, 1});
+  return {layout.features.at(0), TowerBatch::rows_of(layout)};
+}
+
+Result<std::vector<Picture>> tower_input(const pictures::PixelBlock& block, const TowerSpec& tower, int rows) {
+  ESP_TRY(const Picture picture, whole_picture(block, tower));
+  const bool tiles_fit = !tower.tiles || tower.tiles(picture) == picture.tiles;
+  const int together = tiles_fit ? tower_rows(picture, tower).given : 0;
+  if (tiles_fit && together == rows) return std::vector<Picture>{picture};
+  std::vector<Picture> apart = tiles_of(picture);
+  if (picture.tiles > 1 && rows_of_all(apart, tower) == rows) return apart;
+  return bad_request(fmt::format("a picture has {} image tokens in the prompt, but gives {} rows", rows, together),
+                     "image_data");
+}
+
+}  // namespace espalier
