@@ -4,11 +4,11 @@
 
 #include <filesystem>
 #include <numeric>
-#include <random>
 #include <set>
 
 #include "base/json.h"
 #include "model/arch/table.h"
+#include "model/config_mutator.h"
 #include "model/hf_config.h"
 #include "model/program/builder.h"
 #include "model/small_pool.h"
@@ -18,6 +18,7 @@
 namespace espalier::hostile_config_test {
 namespace {
 
+using testing::Mutator;
 namespace fs = std::filesystem;
 
 std::vector<fs::path> configs() {
@@ -31,69 +32,6 @@ std::vector<fs::path> configs() {
     found.insert(entry.path());
   return {found.begin(), found.end()};
 }
-
-// Changes values somewhere in a configuration.
-class Mutator {
- public:
-  explicit Mutator(std::uint64_t seed) : rng_(seed) {}
-
-  void change(Json& root) {
-    for (int i = 0; i < 1 + below(3); ++i) change_one(place(root));
-  }
-  int below(int n) { return static_cast<int>(rng_() % static_cast<unsigned>(n)); }
-
- private:
-  // Some value of an object, at any depth.
-  Json& place(Json& at) {
-    if (!at.is_structured() || at.empty()) return at;
-    auto child = at.begin();
-    std::advance(child, below(static_cast<int>(at.size())));
-    return child->is_structured() && below(3) != 0 ? place(*child) : *child;
-  }
-
-  void change_one(Json& value) {
-    static const std::vector<Json> kOdd = {nullptr,
-                                           0,
-                                           -1,
-                                           1,
-                                           2,
-                                           3,
-                                           7,
-                                           64,
-                                           513,
-                                           65537,
-                                           1 << 20,
-                                           2147483647,
-                                           INT64_MIN,
-                                           1e308,
-                                           -0.5,
-                                           1e-300,
-                                           "",
-                                           "abc",
-                                           true,
-                                           false,
-                                           Json::array(),
-                                           Json::object(),
-                                           Json::array({0, -1, 3}),
-                                           Json::array({nullptr}),
-                                           Json::array({"full_attention"}),
-                                           "silu",
-                                           "gelu",
-                                           "sliding_attention",
-                                           "linear_attention"};
-    const int how = below(4);
-    if (how == 0 && value.is_number_integer() && std::abs(value.get<double>()) < 1e15)
-      value = value.get<std::int64_t>() * (1 + below(4)) + below(5) - 2;
-    else if (how == 1 && value.is_array() && !value.empty())
-      value.erase(value.begin() + below(static_cast<int>(value.size())));
-    else if (how == 2 && value.is_boolean())
-      value = !value.get<bool>();
-    else
-      value = kOdd[static_cast<std::size_t>(below(static_cast<int>(kOdd.size())))];
-  }
-
-  std::mt19937_64 rng_;
-};
 
 std::int64_t values_of(const Needs& needs) {
   double sum = 0;

@@ -118,9 +118,13 @@ VectorId Builder::vector_of(const std::string& tensor, Shape shape) {
       fail(read.error());
   }
   if (values.empty()) {
-    std::int64_t count = 1;
-    for (const std::int64_t n : shape) count *= n;
-    values.assign(static_cast<std::size_t>(count), 1.0f);
+    // What is not read in the end need not be as long as it says.
+    constexpr double most = 1 << 28;
+    double count = 1;
+    for (const std::int64_t n : shape) count *= static_cast<double>(n);
+    if (count > most)
+      fail(bad_file(fmt::format("{} would have {:.0f} values, more than {:.0f}", tensor, count, most), tensor));
+    values.assign(static_cast<std::size_t>(std::min(count, error_ ? 1 << 20 : most)), 1.0f);
   }
   program_.needs.vectors.push_back({tensor, std::move(shape)});
   return constant(std::move(values));
