@@ -83,10 +83,10 @@ struct RequestFields {
 // What a loaded model and its token pool can do. Lengths in tokens.
 struct ModelLimits {
   int vocabulary = 0;
-  int context_length = 0;     // prompt and output together
-  int pool_tokens = 0;        // slots of the token pool
-  bool has_tokenizer = true;  // stop strings and patterns need one
-  int max_output = 0;         // 0 = up to the context
+  int context_length = 0;       // prompt and output together
+  int pool_tokens = 0;          // slots of the token pool
+  bool has_tokenizer = true;    // stop strings and patterns need one
+  int max_output = 0;           // 0 = up to the context
   bool takes_pictures = false;  // it has a tower
 };
 

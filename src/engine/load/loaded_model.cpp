@@ -89,7 +89,7 @@ Result<> open_folder(const fs::path& folder, const EngineOptions& options, Model
   }
   if (options.load_format == "dummy") {
     ESP_TRY(const DType type, dummy_type(options, files.config));
-    ESP_TRY(files.weights, DummyWeights::make(files.config.spec, type));
+    ESP_TRY(files.weights, DummyWeights::make(files.config.spec, type, files.tower ? &*files.tower : nullptr));
     return success();
   }
   ESP_TRY(SafetensorsFile tensors, SafetensorsFile::open_folder(folder));

@@ -46,7 +46,9 @@ void SequenceStates::begin(Sequence& s, Match& match) {
   for (int position = every; position < text - kLeastGap; position += every) want(s, position);
 }
 
+// Inside a picture nobody goes on: the state before it is of more use.
 void SequenceStates::want(Sequence& s, int position) const {
+  position = s.pictures.before_picture(position);
   if (position <= s.computed) return;
   const auto at = std::ranges::lower_bound(s.state.wanted, position);
   if (at == s.state.wanted.end() || *at != position) s.state.wanted.insert(at, position);

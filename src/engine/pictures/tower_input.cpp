@@ -22,14 +22,14 @@ Result<> check_form(const Picture& picture, const TowerSpec& tower) {
   if (std::int64_t{picture.height} * picture.width > kMost || std::int64_t{picture.frames} * picture.tiles > kMost)
     return wrong_form("it has too many patches");
   if (tower.side > 0 && (picture.height != tower.side || picture.width != tower.side))
-    return wrong_form(fmt::format("{} x {} patches instead of {} x {}", picture.height, picture.width, tower.side,
-                                  tower.side));
+    return wrong_form(
+        fmt::format("{} x {} patches instead of {} x {}", picture.height, picture.width, tower.side, tower.side));
   if (picture.height % tower.merge != 0 || picture.width % tower.merge != 0)
-    return wrong_form(fmt::format("{} x {} patches are not multiples of {}", picture.height, picture.width,
-                                  tower.merge));
+    return wrong_form(
+        fmt::format("{} x {} patches are not multiples of {}", picture.height, picture.width, tower.merge));
   if (std::cmp_not_equal(picture.pixels.size(), picture.patches() * tower.patch_width))
-    return wrong_form(fmt::format("{} values instead of {}", picture.pixels.size(),
-                                  picture.patches() * tower.patch_width));
+    return wrong_form(
+        fmt::format("{} values instead of {}", picture.pixels.size(), picture.patches() * tower.patch_width));
   return success();
 }
 
@@ -40,8 +40,8 @@ Result<Picture> whole_picture(const pictures::PixelBlock& block, const TowerSpec
   picture.original_height = block.original.height;
   picture.original_width = block.original.width;
   if (!block.tile_grids.empty())
-    return Error{Error::Kind::unsupported, "pictures cut into tiles of several sizes are not supported", "image_data",
-                 {}};
+    return Error{
+        Error::Kind::unsupported, "pictures cut into tiles of several sizes are not supported", "image_data", {}};
   if (tower.planes == 0) {
     picture.frames = block.grid.time;
     picture.height = block.grid.height;
@@ -88,8 +88,9 @@ Result<std::vector<Picture>> tower_input(const pictures::PixelBlock& block, cons
   const bool tiles_fit = !tower.tiles || tower.tiles(picture) == picture.tiles;
   const int together = tiles_fit ? tower_rows(picture, tower).given : 0;
   if (tiles_fit && together == rows) return std::vector<Picture>{picture};
-  std::vector<Picture> apart = tiles_of(picture);
-  if (picture.tiles > 1 && rows_of_all(apart, tower) == rows) return apart;
+  if (std::vector<Picture> apart = tiles_of(picture);
+      !tower.tiles && picture.tiles > 1 && rows_of_all(apart, tower) == rows)
+    return apart;
   return bad_request(fmt::format("a picture has {} image tokens in the prompt, but gives {} rows", rows, together),
                      "image_data");
 }
