@@ -21,6 +21,7 @@
 #include "server/batches/batch_runner.h"
 #include "server/cache_events/cache_event_publisher.h"
 #include "server/fields/unknown_fields.h"
+#include "server/media/media_fetch.h"
 #include "server/metrics/server_metrics.h"
 #include "server/models/model_fetches.h"
 #include "server/models/model_set.h"
@@ -66,6 +67,8 @@ class Service {
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
   Budget body_budget;        // bytes of large bodies that wait to be read: four of the largest
+  Budget media_memory;       // bytes of pictures made ready, of requests and of caches
+  MediaFetcher media;
   DataStore data;            // what is kept for clients
   RunningResponses running;  // without clients that wait
   // Set before the server runs.

@@ -102,6 +102,7 @@ AnyResolutionProcessor::AnyResolutionProcessor(Settings& settings, bool onevisio
   wanted_frames_ = films.integer("num_frames", 0, 0);
   wanted_per_second_ = films.number("fps", 0);
   placeholder_ = image_token_ = settings.token("image_token", "<image>");
+  if (onevision) film_placeholder_ = film_token_ = settings.token("video_token", "<video>");
 }
 
 Result<Picture> AnyResolutionProcessor::ready(const Picture& tile) const {

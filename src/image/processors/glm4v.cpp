@@ -58,7 +58,7 @@ MadeProcessor make_glm4v(Settings& settings) {
     plan.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
       return choose_glm4v({frames, per_second}, wanted, longest);
     };
-    processor->set_films(std::move(plan));
+    processor->set_films(std::move(plan), settings.token("video_token", "<|video|>"), processor->image_token());
   }
   return std::unique_ptr<Processor>(std::move(processor));
 }

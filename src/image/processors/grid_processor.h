@@ -40,7 +40,12 @@ struct FilmPlan {
 class GridProcessor : public Processor {
  public:
   GridProcessor(GridPlan plan, std::string image_token);
-  void set_films(FilmPlan plan) { films_ = std::make_unique<FilmPlan>(std::move(plan)); }
+  // `placeholder`: the token that a prompt carries for a film; `token`: those that its features replace.
+  void set_films(FilmPlan plan, std::string placeholder, std::string token) {
+    films_ = std::make_unique<FilmPlan>(std::move(plan));
+    film_placeholder_ = std::move(placeholder);
+    film_token_ = std::move(token);
+  }
 
   Result<PixelBlock> process(const Picture& picture) const override;
   Placeholders placeholders(const PixelBlock& block) const override;

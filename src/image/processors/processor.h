@@ -86,10 +86,13 @@ class Processor {
   // The text of the token that a prompt carries once for a picture, and of the one that features replace.
   const std::string& placeholder() const { return placeholder_; }
   const std::string& image_token() const { return image_token_; }
+  // The same for films; empty where the family takes none.
+  const std::string& film_placeholder() const { return film_placeholder_; }
+  const std::string& film_token() const { return film_token_; }
   std::uint64_t fingerprint() const { return fingerprint_; }  // of everything that process() depends on
 
  protected:
-  std::string placeholder_, image_token_;
+  std::string placeholder_, image_token_, film_placeholder_, film_token_;
 
  private:
   friend Result<std::unique_ptr<const Processor>> make_processor(const ProcessorFiles& files);
