@@ -1,7 +1,7 @@
 #include "server/server.h"
 
-#include <filesystem>
 #include <fmt/format.h>
+#include <filesystem>
 
 #include "base/json.h"
 #include "base/log.h"

@@ -29,7 +29,7 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       logprob_budget(2 * options.max_logprob_entries),
       program_texts(std::make_shared<lang::SharedTextBudget>(std::int64_t{options.max_program_memory_mib} << 20)),
       body_budget(4 * (std::int64_t{options.max_body_mib} << 20)),
-      media_memory(std::int64_t{options.max_picture_memory_mib} << 20),
+      media_memory(std::make_shared<Budget>(std::int64_t{options.max_picture_memory_mib} << 20)),
       media({options.media_dir, options.allowed_media_hosts, std::size_t(options.max_picture_file_mib) << 20,
              std::chrono::milliseconds(static_cast<std::int64_t>(options.media_timeout * 1000)), true}),
       data(options.data_dir, std::int64_t{options.max_data_mib} << 20),

@@ -105,7 +105,7 @@ class GotOcr2Processor : public DynamicTiles {
     block.grid.time = block.tiles;
     return block;
   }
-  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double>) const override {
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes&) const override {
     Placeholders places;
     for (int i = 1; i <= block.tiles; ++i) {
       places.add((i > 1 ? "\nFrame" : "Frame") + std::to_string(i) + ": ");

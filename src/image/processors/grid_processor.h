@@ -51,7 +51,7 @@ class GridProcessor : public Processor {
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override;
   Result<PixelBlock> process_film(std::span<const Picture> pictures) const override;
-  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double> seconds) const override;
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
 
  protected:
   int tokens_of(const PixelBlock& block) const;

@@ -80,9 +80,10 @@ class Qwen3Processor : public GridProcessor {
   Qwen3Processor(GridPlan plan, std::string image_token, std::string start, std::string end)
       : GridProcessor(std::move(plan), std::move(image_token)), start_(std::move(start)), end_(std::move(end)) {}
 
-  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double> seconds) const override {
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override {
     Placeholders places;
     auto together = static_cast<std::size_t>(plan().together);
+    const std::vector<double>& seconds = times.frames;
     for (std::size_t group = 0; group < static_cast<std::size_t>(block.grid.time); ++group) {
       if (seconds.empty()) break;
       double first = seconds[std::min(group * together, seconds.size() - 1)],

@@ -44,7 +44,8 @@ Result<MarkedPrefix> marked_prefix(const Call& call, const CacheMark& mark, std:
 std::size_t tokens_before_pictures(const Request& request) {
   std::size_t tokens = request.prompt().size();
   for (const PictureInput& picture : request.fields().pictures)
-    for (const PictureInput::Span& span : picture.spans) tokens = std::min(tokens, static_cast<std::size_t>(span.first));
+    for (const PictureInput::Span& span : picture.spans)
+      tokens = std::min(tokens, static_cast<std::size_t>(span.first));
   return tokens;
 }
 

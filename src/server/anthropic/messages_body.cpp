@@ -18,9 +18,10 @@ constexpr std::string_view kNames[] = {"model",          "max_tokens",   "messag
                                        "output_config",  "mcp_servers",  "cache_control"};
 
 Error not_served(const std::string& place, std::string_view type) {
-  return bad_request(fmt::format("{}.type is {}, but this server reads text, image, tool_use, tool_result and thinking only",
-                                 place, in_quotes(type, 40)),
-                     place + ".type", "unsupported_parameter");
+  return bad_request(
+      fmt::format("{}.type is {}, but this server reads text, image, tool_use, tool_result and thinking only", place,
+                  in_quotes(type, 40)),
+      place + ".type", "unsupported_parameter");
 }
 
 Json text_part(std::string text) {

@@ -25,7 +25,8 @@ std::string standard_base64(std::string_view text) {
 Result<std::string> from_any_base64(std::string_view text, std::size_t most, std::string_view place) {
   if (text.size() / 4 * 3 > most)
     return invalid_image(
-        fmt::format("{} has {} bytes, but a picture's file may have {} at most", place, text.size() / 4 * 3, most), place);
+        fmt::format("{} has {} bytes, but a picture's file may have {} at most", place, text.size() / 4 * 3, most),
+        place);
   auto bytes = from_base64(text);
   if (!bytes) bytes = from_base64(standard_base64(text));
   if (!bytes || bytes->empty())

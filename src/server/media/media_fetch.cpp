@@ -108,8 +108,9 @@ Result<std::string> MediaFetcher::fetch_remote(std::string_view address, std::st
     request.max_redirects = 0;
     request.max_body_bytes = access_.most_bytes;
     request.public_addresses_only = access_.public_addresses_only;
-    request.total_timeout = std::max(std::chrono::milliseconds(1), std::chrono::duration_cast<std::chrono::milliseconds>(
-                                                                       until - std::chrono::steady_clock::now()));
+    request.total_timeout =
+        std::max(std::chrono::milliseconds(1),
+                 std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()));
     request.connect_timeout = request.total_timeout;
     auto answer = client_.fetch(request);
     if (!answer.ok())
@@ -131,9 +132,9 @@ Result<std::string> MediaFetcher::below_folder(std::string_view address, std::st
         fmt::format("{} is neither a data URL nor base64, and files are read only with --media-dir", place), place);
   std::error_code failed;
   const fs::path folder = fs::canonical(access_.folder, failed);
-  if (failed)
-    return invalid_image(fmt::format("{}: the folder of --media-dir cannot be read", place), place);
-  const std::string named = address.starts_with(kFile) ? net::percent_decode(address.substr(kFile.size())).value_or("") : std::string(address);
+  if (failed) return invalid_image(fmt::format("{}: the folder of --media-dir cannot be read", place), place);
+  const std::string named = address.starts_with(kFile) ? net::percent_decode(address.substr(kFile.size())).value_or("")
+                                                       : std::string(address);
   if (named.find('\0') != named.npos) return no_such_file(address, place);
   const fs::path path = fs::canonical(folder / fs::path(named), failed);  // an absolute one replaces the folder
   if (failed) return no_such_file(address, place);
@@ -145,13 +146,13 @@ Result<std::string> MediaFetcher::below_folder(std::string_view address, std::st
 Result<std::string> MediaFetcher::read_file(std::string_view path, std::string_view place) const {
   std::error_code failed;
   const UniqueFd file = open_below(fs::canonical(access_.folder, failed), fs::path(path));
-  struct stat status {};
+  struct stat status{};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
     return invalid_image(fmt::format("{}: there is no such file below --media-dir", place), place);
   if (status.st_size > static_cast<off_t>(access_.most_bytes))
-    return invalid_image(fmt::format("{}: the file has {} bytes, but at most {} are read", place, status.st_size,
-                                     access_.most_bytes),
-                         place);
+    return invalid_image(
+        fmt::format("{}: the file has {} bytes, but at most {} are read", place, status.st_size, access_.most_bytes),
+        place);
   return read_all(file.get(), static_cast<std::size_t>(status.st_size), place);
 }
 

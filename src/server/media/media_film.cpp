@@ -71,8 +71,10 @@ Result<ChosenFrames> choose_frames(const pictures::Processor& processor, const F
   } else {
     chosen.frames = pictures::all_frames(film.frames);
   }
-  if (chosen.frames.empty()) return invalid_image(fmt::format("{}: the film has no frames", source.place), source.place);
-  for (const int frame : chosen.frames) chosen.seconds.push_back(frame / film.per_second);
+  if (chosen.frames.empty())
+    return invalid_image(fmt::format("{}: the film has no frames", source.place), source.place);
+  for (const int frame : chosen.frames) chosen.times.frames.push_back(frame / film.per_second);
+  chosen.times.duration = film.frames / film.per_second;
   return chosen;
 }
 

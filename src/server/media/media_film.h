@@ -26,7 +26,7 @@ struct Film {
 // Which frames are looked at, and when each is shown.
 struct ChosenFrames {
   std::vector<int> frames;
-  std::vector<double> seconds;
+  pictures::FilmTimes times;
 };
 
 Result<Film> film_of_files(std::vector<std::string> files, const MediaSource& source,

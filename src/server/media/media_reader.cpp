@@ -54,13 +54,13 @@ Result<std::shared_ptr<MediaReader>> MediaReader::open(const std::filesystem::pa
   return make(*files, tokenizer, cache_bytes);
 }
 
-Result<std::shared_ptr<MediaReader>> MediaReader::make(const pictures::ProcessorFiles& files, const Tokenizer& tokenizer,
-                                                       std::int64_t cache_bytes) {
+Result<std::shared_ptr<MediaReader>> MediaReader::make(const pictures::ProcessorFiles& files,
+                                                       const Tokenizer& tokenizer, std::int64_t cache_bytes) {
   std::shared_ptr<MediaReader> made(new MediaReader(cache_bytes));
   ESP_TRY(made->processor_, pictures::make_processor(files));
   const pictures::Processor& processor = *made->processor_;
-  const TokenId picture = id_of_config(
-      files.config, {"image_token_id", "image_token_index", "media_placeholder_token_id"}, tokenizer);
+  const TokenId picture =
+      id_of_config(files.config, {"image_token_id", "image_token_index", "media_placeholder_token_id"}, tokenizer);
   ESP_TRY(made->pictures_, tokens_of(processor.placeholder(), processor.image_token(), picture, tokenizer));
   const bool same = processor.film_token() == processor.image_token();
   const TokenId film =

@@ -20,11 +20,11 @@ namespace espalier::server {
 
 // What stands for a picture, or for a film, in prompts.
 struct MediaTokens {
-  std::string mark;       // once for each; empty: the model takes none
-  TokenId mark_id = -1;   // -1: no token of its own
-  std::string token;      // those that its features replace
+  std::string mark;      // once for each; empty: the model takes none
+  TokenId mark_id = -1;  // -1: no token of its own
+  std::string token;     // those that its features replace
   TokenId token_id = -1;
-  bool bare = false;      // the vocabulary has none of the processor's own marks: only the tokens stand
+  bool bare = false;  // the vocabulary has none of the processor's own marks: only the tokens stand
 };
 
 // Shows pictures to one model.

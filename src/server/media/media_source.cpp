@@ -68,8 +68,8 @@ Result<MediaSource> read_picture_part(const Json& part, const std::string& type,
   }
   const Json* value = address_of(part, {"image_url", "image", "url", "path", "base64"});
   if (value == nullptr && find_field(part, "file_id") != nullptr)
-    return bad_request(place + ".file_id is not supported for pictures; send a data URL as image_url", place + ".file_id",
-                       "unsupported_parameter");
+    return bad_request(place + ".file_id is not supported for pictures; send a data URL as image_url",
+                       place + ".file_id", "unsupported_parameter");
   if (value == nullptr) return bad_request(fmt::format("{}.image_url is missing", place), place + ".image_url");
   ESP_TRY(std::string address, one_address(*value, place + ".image_url"));
   source.addresses.push_back(std::move(address));
@@ -113,7 +113,8 @@ Result<std::optional<MediaSource>> read_media_part(const Json& part, std::string
   if (named == nullptr || !named->is_string()) return Read();
   const auto& type = named->get_ref<const std::string&>();
   const Json* field = find_field(part, "field");
-  const std::string place = field != nullptr && field->is_string() ? field->get<std::string>() : std::string(given_place);
+  const std::string place =
+      field != nullptr && field->is_string() ? field->get<std::string>() : std::string(given_place);
   if (type == "image_url" || type == "input_image" || type == "image") {
     ESP_TRY(MediaSource source, read_picture_part(part, type, place));
     return Read(std::move(source));
@@ -166,8 +167,9 @@ Result<std::string> read_source_address(const Json& source, const std::string& p
     ESP_TRY(const std::string data, get_string(source, {"data", place}));
     return fmt::format("data:{};base64,{}", media.value_or(""), data);
   }
-  return bad_request(fmt::format("{}.type is {}, but this server reads base64 and url only", place, in_quotes(type, 40)),
-                     place + ".type", "unsupported_parameter");
+  return bad_request(
+      fmt::format("{}.type is {}, but this server reads base64 and url only", place, in_quotes(type, 40)),
+      place + ".type", "unsupported_parameter");
 }
 
 }  // namespace espalier::server

@@ -68,7 +68,7 @@ Result<PreparedMedium> prepare_film(const MediaWork& work, const MediaSource& so
     frames.push_back(std::move(picture));
   }
   ESP_TRY(made.block, processor.process_film(frames));
-  ESP_TRY(made.places, processor.film_placeholders(made.block, chosen.seconds));
+  ESP_TRY(made.places, processor.film_placeholders(made.block, chosen.times));
   made.content = pictures::content_hash(frames, processor.fingerprint());
   return made;
 }
@@ -76,10 +76,10 @@ Result<PreparedMedium> prepare_film(const MediaWork& work, const MediaSource& so
 // What the cache holds gives way to what a request needs now.
 Result<Budget::Charge> charge_for(const MediaWork& work, std::int64_t bytes) {
   constexpr const char* kTooMany = "too many pictures are in memory at once; try again later";
-  auto charge = work.memory.charge(bytes, kTooMany);
+  auto charge = work.memory->charge(bytes, kTooMany);
   if (charge.ok()) return charge;
   work.reader.cache().clear();
-  return work.memory.charge(bytes, kTooMany);
+  return work.memory->charge(bytes, kTooMany);
 }
 
 }  // namespace
@@ -117,8 +117,7 @@ MediaSource with_bytes(const MediaSource& source, std::vector<std::string> files
 
 Result<PreparedMedium> prepare_files(const MediaWork& work, const MediaSource& source, const MediaSource& files) {
   if (source.kind == MediaSource::Kind::picture) return prepare_picture(work, files.addresses.front());
-  if (!work.reader.takes_films())
-    return bad_request("this model takes no films: send single pictures");
+  if (!work.reader.takes_films()) return bad_request("this model takes no films: send single pictures");
   return prepare_film(work, source, files.addresses, files.is_list);
 }
 
@@ -144,6 +143,7 @@ Result<Prepared> prepare_medium(const MediaWork& work, const MediaSource& source
   auto made = prepare_files(work, source, files);
   if (!made.ok()) return told_as_invalid(made.error(), source);
   ESP_TRY(made->charge, charge_for(work, made->bytes()));
+  made->memory = work.memory;
   Prepared prepared = std::make_shared<const PreparedMedium>(std::move(made).value());
   work.reader.cache().keep(key, prepared);
   return prepared;
@@ -175,8 +175,7 @@ Result<std::vector<Prepared>> prepare_media(const Call& call, std::span<const Me
   if (sources.empty()) return all;
   ESP_CHECK(check_media(call, sources));
   const MediaReader& reader = *call.model->media;
-  const bool slow =
-      !std::ranges::all_of(sources, [&](const MediaSource& source) { return is_known(reader, source); });
+  const bool slow = !std::ranges::all_of(sources, [&](const MediaSource& source) { return is_known(reader, source); });
   if (slow && !call.may_be_slow) return call.run_again_slowly();
   const MediaWork work{reader, call.service.media, call.service.media_memory};
   for (const MediaSource& source : sources) {

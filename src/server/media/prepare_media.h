@@ -29,7 +29,7 @@ class MediaReader;
 struct MediaWork {
   const MediaReader& reader;
   MediaFetcher& fetcher;
-  Budget& memory;
+  const std::shared_ptr<Budget>& memory;
 };
 
 MediaKey media_key(const MediaSource& source, const MediaReader& reader);

@@ -25,6 +25,7 @@ struct PreparedMedium {
   pictures::Placeholders places;
   pictures::ContentHash content;
   bool film = false;
+  std::shared_ptr<Budget> memory;  // that is charged: it goes behind all that it counts
   Budget::Charge charge;
 
   std::int64_t bytes() const { return static_cast<std::int64_t>(block.values.size() * sizeof(float)); }

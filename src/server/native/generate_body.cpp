@@ -162,13 +162,14 @@ Result<> read_common_fields(const Json& body, GenerateItem& out) {
 }
 
 std::vector<std::string> unknown_generate_fields(const Json& body) {
-  static const KnownNames known = KnownNames()
-                                      .with(generate_item_rows())
-                                      .with(refused_sampling_fields())
-                                      .with(std::span<const std::string_view>(kAccepted))
-                                      .with(native_constraint_rows())
-                                      .with({"text", "input_ids", "image_data", "video_data", "stream", "return_prompt_token_ids", "model",
-                                             "segments", "guided_decoding_backend"});
+  static const KnownNames known =
+      KnownNames()
+          .with(generate_item_rows())
+          .with(refused_sampling_fields())
+          .with(std::span<const std::string_view>(kAccepted))
+          .with(native_constraint_rows())
+          .with({"text", "input_ids", "image_data", "video_data", "stream", "return_prompt_token_ids", "model",
+                 "segments", "guided_decoding_backend"});
   auto unknown = known.unknown_in(body);
   const Json* sampling = find_field(body, "sampling_params");
   if (sampling == nullptr || !sampling->is_object()) return unknown;
@@ -184,8 +185,8 @@ Result<> read_media(const Json& body, std::string_view name, MediaSource::Kind k
   const Json* given = find_field(body, name);
   if (given == nullptr || is_list_of_null(*given) || (given->is_array() && given->empty())) return success();
   if (is_batch && given->is_array() && given->size() != items.size())
-    return bad_request(fmt::format("{} has {} entries for {} prompts; send one for all, or one or a list for each", name,
-                                   given->size(), items.size()),
+    return bad_request(fmt::format("{} has {} entries for {} prompts; send one for all, or one or a list for each",
+                                   name, given->size(), items.size()),
                        std::string(name));
   for (std::size_t i = 0; i < items.size(); ++i) {
     const bool each = is_batch && given->is_array();
@@ -203,8 +204,8 @@ Result<> read_all_media(const Json& body, std::vector<GenerateItem>& items, bool
   ESP_CHECK(read_media(body, "video_data", MediaSource::Kind::film, items, is_batch));
   for (const GenerateItem& item : items)
     if (item.session && !item.media.empty())
-      return bad_request("turns of a session take no pictures yet; send the whole conversation", item.media.front().place,
-                         "unsupported_parameter");
+      return bad_request("turns of a session take no pictures yet; send the whole conversation",
+                         item.media.front().place, "unsupported_parameter");
   return success();
 }
 

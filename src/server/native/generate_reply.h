@@ -12,8 +12,8 @@
 
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
-#include "server/prompt/media_prompt.h"
 #include "server/native/generate_body.h"
+#include "server/prompt/media_prompt.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {

@@ -139,7 +139,8 @@ class Behind {
     Behind made(call, {.parse_special = !is_special_text(item.special_as_text, call.service.options)});
     ESP_TRY(made.media_, prepare_media(call, item.media));
     if (const auto* ids = std::get_if<std::vector<TokenId>>(&item.prompt)) {
-      ESP_TRY(MediaPrompt whole, encode_media_prompt(*call.model, item.prompt, made.media_, made.encoding_, "input_ids"));
+      ESP_TRY(MediaPrompt whole,
+              encode_media_prompt(*call.model, item.prompt, made.media_, made.encoding_, "input_ids"));
       made.pictures_ = std::move(whole.pictures);
       made.encoding_.add_special = false;
       made.encoding_.continues = true;
@@ -162,7 +163,8 @@ class Behind {
     ESP_TRY(const MediaPrompt whole, expand_runs(text_ids_, collapsed_, media_));
     return whole.ids.size();
   }
-  Result<lang::ChoiceTokens> with(const Tokenizer& tokenizer, const std::string& choice, const std::string& field) const {
+  Result<lang::ChoiceTokens> with(const Tokenizer& tokenizer, const std::string& choice,
+                                  const std::string& field) const {
     const lang::Encode encoded = [&](std::string_view text, EncodeOptions how) { return encode(text, how, field); };
     ESP_TRY(lang::ChoiceTokens tokens, lang::choice_tokens(tokenizer, encoded, prompt_, text_ids_, choice));
     if (collapsed_.runs.empty()) return tokens;
@@ -247,9 +249,8 @@ Result<Generation> select_choice(Call& call, const GenerateBody& body) {
     auto tokens = behind.with(*reply.tokenizer, choice.text, field);
     if (!tokens.ok()) return in_field(std::move(tokens).error(), field);
     choice.tokens = std::move(tokens).value();
-    ESP_TRY(Request request,
-            scoring_request(call, item, choice.tokens.ids, choice.tokens.scored, fmt::format("{}_{}", reply.id, i),
-                            pictures));
+    ESP_TRY(Request request, scoring_request(call, item, choice.tokens.ids, choice.tokens.scored,
+                                             fmt::format("{}_{}", reply.id, i), pictures));
     generation.requests.push_back(std::move(request));
     reply.choices.push_back(std::move(choice));
   }

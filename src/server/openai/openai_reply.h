@@ -121,7 +121,7 @@ class OpenAiReply : public Reply {
   std::vector<Choice*> chosen();  // what a whole reply tells, numbered anew where it is not all
   struct Counts {
     int prompt = 0, cached = 0, completion = 0, reasoning = 0;
-    int drafted = 0, accepted = 0;  // of a prediction
+    int drafted = 0, accepted = 0;      // of a prediction
     int images = 0, cached_images = 0;  // tokens
   };
   Counts usage_of(const Choice& choice) const;

@@ -25,7 +25,7 @@ struct Call;
 
 // The messages of a body with all that the template needs to render them.
 struct ChatPrompt {
-  Json messages = Json::array();  // roles in lower case, content a string or parts, arguments of tool calls parsed
+  Json messages = Json::array();   // roles in lower case, content a string or parts, arguments of tool calls parsed
   std::vector<MediaSource> media;  // of the messages' parts "image" and "video", in order
   ToolFields tools;
   Json arguments = Json::object();  // further variables of the template

@@ -122,9 +122,10 @@ Result<ChatText> render_chat(const ServedModel& model, const ChatPrompt& prompt,
   if (!has_media) return text;
   auto marks = model.media->forms().find(text.chat.text, text.chat.own, shown);
   if (!marks)
-    return invalid_image("the model's chat template does not show each of these pictures once: put them into messages of "
-                         "the user, or send a prompt of your own",
-                         "messages");
+    return invalid_image(
+        "the model's chat template does not show each of these pictures once: put them into messages of "
+        "the user, or send a prompt of your own",
+        "messages");
   text.marks = *std::move(marks);
   put_marks(*model.media, prompt, text);
   return text;

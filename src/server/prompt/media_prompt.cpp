@@ -17,7 +17,7 @@ using Run = CollapsedText::Run;
 class Collapsing {
  public:
   Collapsing(const MediaReader& reader, const MarkedText& marked, std::span<const Prepared> media,
-            const EncodeOptions& options)
+             const EncodeOptions& options)
       : reader_(reader), marked_(marked), media_(media), own_(options.own), parse_(options.parse_special) {
     std::size_t at = 0;
     for (const MediaMark& mark : marked.marks) {
@@ -133,7 +133,8 @@ CollapsedText collapse(const MediaReader& reader, const MarkedText& marked, std:
   return Collapsing(reader, marked, media, options).finish();
 }
 
-Result<MediaPrompt> expand_runs(std::span<const TokenId> ids, const CollapsedText& text, std::span<const Prepared> media) {
+Result<MediaPrompt> expand_runs(std::span<const TokenId> ids, const CollapsedText& text,
+                                std::span<const Prepared> media) {
   PromptBuilder prompt(media);
   std::size_t next = 0;
   for (const TokenId id : ids) {
@@ -143,7 +144,8 @@ Result<MediaPrompt> expand_runs(std::span<const TokenId> ids, const CollapsedTex
       prompt.add(id);
   }
   if (next < text.runs.size())
-    return internal_error(fmt::format("{} of {} runs of image tokens came out of the tokenizer", next, text.runs.size()));
+    return internal_error(
+        fmt::format("{} of {} runs of image tokens came out of the tokenizer", next, text.runs.size()));
   return prompt.finish();
 }
 
@@ -200,7 +202,8 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
   if (match(found.marks, films, media)) return found;
   if (own > 0) return not_as_many(reader.tokens(false), own, media.size(), field);
   // What everybody writes: in its place stands what the template would write there.
-  for (const auto& [general, general_film] : {std::pair("<image>", "<video>"), std::pair("<__media__>", "<__media__>")}) {
+  for (const auto& [general, general_film] :
+       {std::pair("<image>", "<video>"), std::pair("<__media__>", "<__media__>")}) {
     films.clear();
     std::vector<MediaMark> general_marks = marks_of(text, general, general_film, films);
     if (general_marks.empty()) continue;
@@ -261,8 +264,8 @@ Result<> write_places(const ServedModel& model, const Prepared& made, std::size_
 
 }  // namespace
 
-Result<MediaPrompt> expand_marks(const ServedModel& model, std::span<const TokenId> ids, std::span<const Prepared> media,
-                                 std::string_view field) {
+Result<MediaPrompt> expand_marks(const ServedModel& model, std::span<const TokenId> ids,
+                                 std::span<const Prepared> media, std::string_view field) {
   const MediaReader& reader = *model.media;
   if (auto whole = already_expanded(reader, ids, media)) return *std::move(whole);
   const MediaTokens &picture = reader.tokens(false), &film = reader.tokens(true);

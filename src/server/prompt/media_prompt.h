@@ -44,7 +44,8 @@ struct CollapsedText {
 CollapsedText collapse(const MediaReader& reader, const MarkedText& marked, std::span<const Prepared> media,
                        const EncodeOptions& options);
 // The tokens of such a text, perhaps with others behind them, with all of its runs.
-Result<MediaPrompt> expand_runs(std::span<const TokenId> ids, const CollapsedText& text, std::span<const Prepared> media);
+Result<MediaPrompt> expand_runs(std::span<const TokenId> ids, const CollapsedText& text,
+                                std::span<const Prepared> media);
 
 // `options.own`: as there; unset, special strings of the text are tokens but for marks that are none of `marks`.
 Result<MediaPrompt> encode_marked(const ServedModel& model, const MarkedText& marked, std::span<const Prepared> media,
@@ -60,8 +61,8 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
                               std::string_view field);
 
 // The same of token ids: one mark for each picture, or all that stands for them already.
-Result<MediaPrompt> expand_marks(const ServedModel& model, std::span<const TokenId> ids, std::span<const Prepared> media,
-                                 std::string_view field);
+Result<MediaPrompt> expand_marks(const ServedModel& model, std::span<const TokenId> ids,
+                                 std::span<const Prepared> media, std::string_view field);
 
 // A prompt of the native API. Without media: as encode_prompt.
 Result<MediaPrompt> encode_media_prompt(const ServedModel& model, const Prompt& prompt, std::span<const Prepared> media,

@@ -58,7 +58,8 @@ Result<std::vector<TokenId>> encode_parts(const Tokenizer& tokenizer, const Mixe
       continue;
     }
     if (std::holds_alternative<MediaSource>(parts[i]))
-      return bad_request(fmt::format("{} has pictures; send them in messages to count them", place), std::string(place));
+      return bad_request(fmt::format("{} has pictures; send them in messages to count them", place),
+                         std::string(place));
     const auto& text = std::get<std::string>(parts[i]);
     if ((bytes += text.size()) > kMostTextBytes) return too_many_bytes(place, bytes);
     EncodeOptions encoding = options;
