@@ -30,7 +30,7 @@ bool is_medium(const Json& part) {
   return type == "image" || type == "video";
 }
 
-std::size_t occurrences(std::string_view text, std::string_view what) {
+std::size_t mark_count(std::string_view text, std::string_view what) {
   std::size_t n = 0;
   for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + what.size())) ++n;
   return n;
@@ -73,7 +73,7 @@ std::optional<std::string> between(const std::optional<std::string>& shown, std:
   if (before == shown->npos || behind == shown->npos || behind < before) return std::nullopt;
   const std::size_t from = before + kBefore.size();
   std::string text = shown->substr(from, behind - from);
-  return occurrences(text, mark) == 1 ? std::optional(std::move(text)) : std::nullopt;
+  return mark_count(text, mark) == 1 ? std::optional(std::move(text)) : std::nullopt;
 }
 
 bool is_own(std::span<const TextRange> own, std::size_t begin, std::size_t end) {

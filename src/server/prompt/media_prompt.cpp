@@ -88,7 +88,7 @@ class Collapsing {
   std::vector<Run> runs_;
 };
 
-PictureInput input_of(const Prepared& made) {
+PictureInput picture_input_of(const Prepared& made) {
   PictureInput input;
   input.pixels = std::shared_ptr<const pictures::PixelBlock>(made, &made->block);
   input.content = {made->content.low, made->content.high};
@@ -102,7 +102,7 @@ class PromptBuilder {
 
   void add(TokenId id) { made_.ids.push_back(id); }
   void add_run(const Run& run) {
-    if (made_.pictures.empty() || run.medium != last_) made_.pictures.push_back(input_of(media_[run.medium]));
+    if (made_.pictures.empty() || run.medium != last_) made_.pictures.push_back(picture_input_of(media_[run.medium]));
     last_ = run.medium;
     auto& spans = made_.pictures.back().spans;
     const auto first = static_cast<int>(made_.ids.size());
@@ -161,8 +161,8 @@ Result<MediaPrompt> encode_marked(const ServedModel& model, const MarkedText& ma
 namespace {
 
 // In the text's order: the marks of these two texts, one for pictures and one for films.
-std::vector<MediaMark> marks_of(std::string_view text, std::string_view picture, std::string_view film,
-                                std::vector<bool>& films) {
+std::vector<MediaMark> media_marks_in(std::string_view text, std::string_view picture, std::string_view film,
+                                      std::vector<bool>& films) {
   std::vector<MediaMark> marks;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t a = picture.empty() ? text.npos : text.find(picture, at);
@@ -197,7 +197,7 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
   const MediaReader& reader = *model.media;
   const std::string &picture = reader.tokens(false).mark, &film = reader.tokens(true).mark;
   std::vector<bool> films;
-  FoundMarks found{std::string(text), marks_of(text, picture, film, films)};
+  FoundMarks found{std::string(text), media_marks_in(text, picture, film, films)};
   const std::size_t own = found.marks.size();
   if (match(found.marks, films, media)) return found;
   if (own > 0) return not_as_many(reader.tokens(false), own, media.size(), field);
@@ -205,7 +205,7 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
   for (const auto& [general, general_film] :
        {std::pair("<image>", "<video>"), std::pair("<__media__>", "<__media__>")}) {
     films.clear();
-    std::vector<MediaMark> general_marks = marks_of(text, general, general_film, films);
+    std::vector<MediaMark> general_marks = media_marks_in(text, general, general_film, films);
     if (general_marks.empty()) continue;
     if (std::string_view(general) == general_film)
       for (std::size_t i = 0; i < films.size() && i < media.size(); ++i) films[i] = media[i]->film;

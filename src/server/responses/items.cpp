@@ -27,7 +27,7 @@ Result<Json> read_item_id(const Json& item, const std::string& place, std::strin
 }
 
 // A picture, as it is stored: the bytes are looked at when the prompt is made.
-Result<Json> read_picture_part(const Json& part, std::string_view type, const std::string& place) {
+Result<Json> read_input_image(const Json& part, std::string_view type, const std::string& place) {
   ESP_TRY(const auto medium, read_media_part(part, place));
   Json out = {{"type", "input_image"}, {"image_url", medium->addresses.front()}};
   ESP_TRY(const auto detail, find_string(part, {"detail", place}));
@@ -41,7 +41,7 @@ Result<Json> read_text_part(const Json& part, const std::string& place, bool ass
     ESP_TRY(const std::string text, get_string(part, {"refusal", place}));
     return Json{{"type", "refusal"}, {"refusal", text}};
   }
-  if (!assistant && (type == "input_image" || type == "input_file")) return read_picture_part(part, type, place);
+  if (!assistant && (type == "input_image" || type == "input_file")) return read_input_image(part, type, place);
   if (type != "input_text" && type != "output_text" && type != "text")
     return item_not_served(place, type, "input_text, input_image and output_text parts");
   ESP_TRY(const std::string text, get_string(part, {"text", place}));
