@@ -66,8 +66,8 @@ class Service {
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
-  Budget body_budget;   // bytes of large bodies that wait to be read: four of the largest
-  Budget media_memory;  // bytes of pictures made ready, of requests and of caches
+  Budget body_budget;                          // bytes of large bodies that wait to be read: four of the largest
+  const std::shared_ptr<Budget> media_memory;  // bytes of pictures made ready, of requests and of caches
   MediaFetcher media;
   DataStore data;            // what is kept for clients
   RunningResponses running;  // without clients that wait

@@ -138,7 +138,7 @@ class Behind {
   static Result<Behind> of(const Call& call, const GenerateItem& item) {
     Behind made(call, {.parse_special = !is_special_text(item.special_as_text, call.service.options)});
     ESP_TRY(made.media_, prepare_media(call, item.media));
-    if (const auto* ids = std::get_if<std::vector<TokenId>>(&item.prompt)) {
+    if (std::holds_alternative<std::vector<TokenId>>(item.prompt)) {
       ESP_TRY(MediaPrompt whole,
               encode_media_prompt(*call.model, item.prompt, made.media_, made.encoding_, "input_ids"));
       made.pictures_ = std::move(whole.pictures);

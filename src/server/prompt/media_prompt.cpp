@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/media/media_reader.h"
+#include "server/media/media_source.h"
 
 namespace espalier::server {
 namespace {

@@ -171,6 +171,27 @@ TEST_P(GoldenPrompts, TextsCarryMarksOfTheirOwnOrThoseThatEverybodyWrites) {
   EXPECT_FALSE(encode_media_prompt(prompts_.model(), Prompt(mark + mark), media, {}, "text").ok());
 }
 
+TEST_P(GoldenPrompts, TokensAreThoseOfTheTextWrittenOut) {
+  Json two;
+  for (const Json& a_case : golden_["cases"])
+    if (a_case["images"].size() == 2) two = a_case;
+  const auto media = prompts_.prepared(two["images"]);
+  const MediaTokens& tokens = prompts_.reader().tokens(false);
+  const auto written = [&](const Prepared& one) {
+    if (!tokens.bare) return one->places.text(tokens.token);
+    std::string all;
+    for (int i = 0; i < one->places.image_tokens(); ++i) all += tokens.token;
+    return all;
+  };
+  for (const char* between : {" and ", "\n", "", "<|end|>", "\n\n x"}) {
+    const std::string marked = "Look:\n" + tokens.mark + between + tokens.mark + between;
+    const std::string whole = "Look:\n" + written(media[0]) + between + written(media[1]) + between;
+    const auto prompt = encode_media_prompt(prompts_.model(), Prompt(marked), media, {}, "text");
+    ASSERT_TRUE(prompt.ok()) << prompt.error().message;
+    EXPECT_EQ(prompt->ids, *prompts_.model().tokenizer()->encode(whole)) << between;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, GoldenPrompts, ::testing::ValuesIn(golden_folders()), espalier::testing::golden_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenPrompts);
 
