@@ -205,7 +205,9 @@ MediaSource film_source() {
 
 bool has_libav() {
   const auto film = film_of_file(testing::read_file(picture_folder() / "film.mp4"), film_source(), {});
-  if (!film.ok()) EXPECT_NE(film.error().message.find("send an animation"), std::string::npos) << film.error().message;
+  if (!film.ok()) {
+    EXPECT_NE(film.error().message.find("send an animation"), std::string::npos) << film.error().message;
+  }
   return film.ok();
 }
 
