@@ -62,9 +62,9 @@ Result<std::shared_ptr<MediaReader>> MediaReader::make(const pictures::Processor
   const TokenId picture =
       id_of_config(files.config, {"image_token_id", "image_token_index", "media_placeholder_token_id"}, tokenizer);
   ESP_TRY(made->pictures_, tokens_of(processor.placeholder(), processor.image_token(), picture, tokenizer));
+  // No id of the configuration stands for a film: where the vocabulary has no such token it is some other one.
   const bool same = processor.film_token() == processor.image_token();
-  const TokenId film =
-      same ? made->pictures_.token_id : id_of_config(files.config, {"video_token_id", "video_token_index"}, tokenizer);
+  const TokenId film = same ? made->pictures_.token_id : -1;
   if (auto films = tokens_of(processor.film_placeholder(), processor.film_token(), film, tokenizer); films.ok())
     made->films_ = std::move(films).value();
   made->learn_forms(nullptr, nullptr);

@@ -196,7 +196,8 @@ bool match(std::vector<MediaMark>& marks, const std::vector<bool>& films, std::s
 Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, std::span<const Prepared> media,
                               std::string_view field) {
   const MediaReader& reader = *model.media;
-  const std::string &picture = reader.tokens(false).mark, &film = reader.tokens(true).mark;
+  const bool any_film = std::ranges::any_of(media, [](const Prepared& each) { return each->film; });
+  const std::string &picture = reader.tokens(false).mark, film = any_film ? reader.tokens(true).mark : std::string();
   std::vector<bool> films;
   FoundMarks found{std::string(text), media_marks_in(text, picture, film, films)};
   const std::size_t own = found.marks.size();
