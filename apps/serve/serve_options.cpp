@@ -31,6 +31,8 @@ constexpr Synonym kSynonyms[] = {
     {"watchdog-timeout", "--watchdog"},
     {"max-loaded-models", "--models-max"},
     {"model-idle", "--sleep-idle-seconds"},
+    {"media-dir", "--media-path,--allowed-local-media-path"},
+    {"allowed-media-hosts", "--allowed-media-domains"},
 };
 
 // The section of --help that a server flag stands in; those of the engine bring their own.

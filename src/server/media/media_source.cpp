@@ -22,6 +22,27 @@ Result<std::string> one_address(const Json& value, const std::string& place) {
   return bad_request(fmt::format("{} must be an address: a data URL, an http(s) URL, a file or base64", place), place);
 }
 
+Error wrong_frame_count(const std::string& place, std::size_t count) {
+  return invalid_image(fmt::format("{} has {} frames; it may have 1 to {}", place, count, kMostFrames), place);
+}
+
+// An address; "data:video/jpeg;base64,A,B,C" has a film's frames in it, as vLLM has it.
+Result<> split_frames(std::string address, const std::string& place, MediaSource& source) {
+  constexpr std::string_view kFrames = "data:video/jpeg;base64,";
+  if (!address.starts_with(kFrames)) {
+    source.addresses.push_back(std::move(address));
+    return success();
+  }
+  source.is_list = true;
+  for (std::size_t at = kFrames.size(); at <= address.size();) {
+    const std::size_t end = std::min(address.find(',', at), address.size());
+    if (source.addresses.size() == kMostFrames) return wrong_frame_count(place, kMostFrames + 1);
+    source.addresses.push_back(address.substr(at, end - at));
+    at = end + 1;
+  }
+  return success();
+}
+
 // A film's address, or the addresses of its frames.
 Result<> read_film(const Json& value, const std::string& place, MediaSource& source) {
   const Json* list = &value;
@@ -29,12 +50,10 @@ Result<> read_film(const Json& value, const std::string& place, MediaSource& sou
     if (const Json* url = find_field(value, "url"); url != nullptr) list = url;
   if (!list->is_array()) {
     ESP_TRY(std::string address, one_address(value, place));
-    source.addresses.push_back(std::move(address));
-    return success();
+    return split_frames(std::move(address), place, source);
   }
   source.is_list = true;
-  if (list->empty() || list->size() > kMostFrames)
-    return invalid_image(fmt::format("{} has {} frames; it may have 1 to {}", place, list->size(), kMostFrames), place);
+  if (list->empty() || list->size() > kMostFrames) return wrong_frame_count(place, list->size());
   for (std::size_t i = 0; i < list->size(); ++i) {
     ESP_TRY(std::string address, one_address((*list)[i], fmt::format("{}[{}]", place, i)));
     source.addresses.push_back(std::move(address));

@@ -12,6 +12,7 @@
 #include "server/media/media_source.h"
 #include "server/media/prepared_media.h"
 #include "testing/data.h"
+#include "testing/http_double.h"
 
 namespace espalier::server::media_test {
 namespace {
@@ -124,6 +125,35 @@ TEST(Hosts, AreFetchedOnlyWhenTheyAreListedAndPublic) {
   }
 }
 
+TEST(Hosts, AreLookedUpAgainBehindEachRedirect) {
+  testing::HttpDouble server([](const testing::HttpDoubleRequest& request) {
+    testing::HttpDoubleReply reply;
+    reply.body = "picture";
+    const auto to = [&](const std::string& where) { reply.status = 302, reply.headers = {{"Location", where}}; };
+    if (request.target == "/there") to("/a.png");
+    if (request.target == "/away") to("http://elsewhere.test/a.png");
+    if (request.target == "/round") to("/round");
+    if (request.target == "/none") reply.status = 404;
+    if (request.target == "/large") reply.body = std::string(2000, 'x');
+    return reply;
+  });
+  const std::string host = server.url("/").find("localhost") != std::string::npos ? "localhost" : "127.0.0.1";
+  MediaFetcher media({{}, {host}, 1000, std::chrono::milliseconds(5000), false});
+  for (const char* path : {"/a.png", "/there"}) {
+    const auto read = media.fetch(server.url(path), "image_url");
+    ASSERT_TRUE(read.ok()) << path << read.error().message;
+    EXPECT_EQ(*read, "picture");
+  }
+  const std::pair<const char*, const char*> bad[] = {
+      {"/away", "is not one of"}, {"/round", "redirects"}, {"/none", "404"}, {"/large", "could not be fetched"}};
+  for (const auto& [path, why] : bad) {
+    const auto read = media.fetch(server.url(path), "image_url");
+    ASSERT_FALSE(read.ok()) << path;
+    EXPECT_EQ(read.error().code, "invalid_image");
+    EXPECT_NE(read.error().message.find(why), std::string::npos) << path << ": " << read.error().message;
+  }
+}
+
 TEST(MediaParts, ComeInEveryForm) {
   const std::pair<const char*, const char*> pictures[] = {
       {R"({"type":"image_url","image_url":{"url":"u","detail":"low"}})", "u"},
@@ -145,6 +175,12 @@ TEST(MediaParts, ComeInEveryForm) {
   EXPECT_TRUE(film->is_list);
   EXPECT_EQ(film->per_second, 2);
   EXPECT_EQ(film->addresses.size(), 2u);
+  const auto in_one =
+      read_media_part(
+          parse_json(R"({"type":"video_url","video_url":{"url":"data:video/jpeg;base64,QQ==,QkI="}})").value(), "p")
+          .value();
+  EXPECT_TRUE(in_one->is_list);
+  EXPECT_EQ(in_one->addresses, (std::vector<std::string>{"QQ==", "QkI="}));
   for (const char* bad : {R"({"type":"image_url"})", R"({"type":"image_url","image_url":{"url":5}})",
                           R"({"type":"image_url","image_url":5})", R"({"type":"video_url","video_url":{"url":[]}})",
                           R"({"type":"video_url","video_url":{"url":"u"},"fps":0})",

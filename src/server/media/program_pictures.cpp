@@ -45,17 +45,10 @@ class ProgramPictures final : public lang::LocalPictures {
   // Up to the last mark; what is behind it may still grow.
   static Result<Beginning> encoded(const ServedModel& model, std::string_view text, std::span<const Prepared> media,
                                    EncodeOptions options) {
-    ESP_TRY(FoundMarks found, find_marks(model, text, media, "image"));
-    const MediaMark& last = found.marks.back();
-    const std::string behind = found.text.substr(last.begin + last.bytes);
-    // What the template writes behind a mark is not in the text itself.
-    std::size_t kept = 0;
-    while (kept < behind.size() && kept < text.size() &&
-           behind[behind.size() - 1 - kept] == text[text.size() - 1 - kept])
-      ++kept;
-    const std::string begun = found.text.substr(0, found.text.size() - kept);
+    ESP_TRY(const FoundMarks found, find_marks(model, text, media, "image"));
+    const std::string begun = found.text.substr(0, found.text.size() - found.rest);
     ESP_TRY(MediaPrompt prompt, encode_marked(model, {begun, found.marks}, media, options, "image"));
-    return Beginning{std::move(prompt.ids), std::move(prompt.pictures), text.size() - kept};
+    return Beginning{std::move(prompt.ids), std::move(prompt.pictures), text.size() - found.rest};
   }
 
   const std::weak_ptr<Engine> engine_;

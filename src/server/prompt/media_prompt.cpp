@@ -199,9 +199,12 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
   const bool any_film = std::ranges::any_of(media, [](const Prepared& each) { return each->film; });
   const std::string &picture = reader.tokens(false).mark, film = any_film ? reader.tokens(true).mark : std::string();
   std::vector<bool> films;
-  FoundMarks found{std::string(text), media_marks_in(text, picture, film, films)};
+  FoundMarks found{std::string(text), media_marks_in(text, picture, film, films), 0};
   const std::size_t own = found.marks.size();
-  if (match(found.marks, films, media)) return found;
+  if (match(found.marks, films, media)) {
+    if (!found.marks.empty()) found.rest = text.size() - found.marks.back().begin - found.marks.back().bytes;
+    return found;
+  }
   if (own > 0) return not_as_many(reader.tokens(false), own, media.size(), field);
   // What everybody writes: in its place stands what the template would write there.
   for (const auto& [general, general_film] :
@@ -224,6 +227,7 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
       at = mark.begin + mark.bytes;
     }
     replaced.text += text.substr(at);
+    replaced.rest = text.size() - at;
     return replaced;
   }
   return not_as_many(reader.tokens(false), 0, media.size(), field);

@@ -56,6 +56,7 @@ Result<MediaPrompt> encode_marked(const ServedModel& model, const MarkedText& ma
 struct FoundMarks {
   std::string text;
   std::vector<MediaMark> marks;
+  std::size_t rest = 0;  // bytes of the text as it was, behind its last mark
 };
 Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, std::span<const Prepared> media,
                               std::string_view field);

@@ -14,6 +14,7 @@
 #include "server/admission/keys.h"
 #include "server/media/media_reader.h"
 #include "server/media/prepare_media.h"
+#include "server/media/program_pictures.h"
 #include "server/prompt/chat_prompt.h"
 #include "server/service.h"
 #include "testing/data.h"
@@ -190,6 +191,26 @@ TEST_P(GoldenPrompts, TokensAreThoseOfTheTextWrittenOut) {
     ASSERT_TRUE(prompt.ok()) << prompt.error().message;
     EXPECT_EQ(prompt->ids, *prompts_.model().tokenizer()->encode(whole)) << between;
   }
+}
+
+TEST_P(GoldenPrompts, ProgramsShowThemUpToTheirLastPicture) {
+  const Json& one = golden_["cases"][1];
+  const std::string file = espalier::testing::read_file(folder_ / one["images"][0].get<std::string>());
+  const auto shown = program_pictures(prompts_.model(), std::make_shared<Budget>(64 << 20));
+  ASSERT_NE(shown, nullptr);
+  const auto picture = std::make_shared<const Picture>(Picture{Picture::Kind::image, file, "image/png", 0});
+  const std::string text = "see <image> here";
+  const auto begun = shown->encode(text, std::span(&picture, 1), {});
+  ASSERT_TRUE(begun.ok()) << begun.error().message;
+  EXPECT_EQ(text.substr(begun->bytes), " here");
+
+  expect_spans({begun->ids, begun->pictures}, golden_["image_token_id"], one["tokens_per_image"]);
+  const auto whole = encode_media_prompt(prompts_.model(), Prompt(text), prompts_.prepared(one["images"]), {}, "text");
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(begun->pictures[0].content, whole->pictures[0].content);
+  ASSERT_LE(begun->ids.size(), whole->ids.size());
+  EXPECT_TRUE(std::equal(begun->ids.begin(), begun->ids.end(), whole->ids.begin()));
+  EXPECT_FALSE(shown->encode("no mark", std::span(&picture, 1), {}).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenPrompts, ::testing::ValuesIn(golden_folders()), espalier::testing::golden_name);
