@@ -57,6 +57,7 @@ struct Libav {
   decltype(&::av_freep) release = nullptr;
   decltype(&::av_dict_set) set_option = nullptr;
   decltype(&::av_dict_free) free_options = nullptr;
+  decltype(&::av_log_set_level) set_log_level = nullptr;
   decltype(&::sws_getContext) make_scaler = nullptr;
   decltype(&::sws_scale) scale = nullptr;
   decltype(&::sws_freeContext) free_scaler = nullptr;
@@ -95,9 +96,10 @@ Libav loaded_libav() {
              take(codec, "av_packet_unref", av.unref_packet);
   av.there = av.there && take(util, "av_frame_alloc", av.alloc_frame) && take(util, "av_frame_free", av.free_frame) &&
              take(util, "av_malloc", av.allocate) && take(util, "av_freep", av.release) &&
-             take(util, "av_dict_set", av.set_option) && take(util, "av_dict_free", av.free_options) &&
-             take(scaler, "sws_getContext", av.make_scaler) && take(scaler, "sws_scale", av.scale) &&
-             take(scaler, "sws_freeContext", av.free_scaler);
+             take(util, "av_log_set_level", av.set_log_level) && take(util, "av_dict_set", av.set_option) &&
+             take(util, "av_dict_free", av.free_options) && take(scaler, "sws_getContext", av.make_scaler) &&
+             take(scaler, "sws_scale", av.scale) && take(scaler, "sws_freeContext", av.free_scaler);
+  if (av.there) av.set_log_level(AV_LOG_QUIET);  // what is wrong with a film is told to who sent it
   return av;
 }
 
