@@ -85,7 +85,9 @@ class Prompts {
 std::vector<std::string> golden_folders() {
   std::vector<std::string> names;
   std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(espalier::testing::shared("goldens/models"), absent)) {
+  const fs::path shared = espalier::testing::shared("goldens/models");
+  for (const auto& entry :
+       fs::directory_iterator(shared.empty() ? espalier::testing::data("goldens/models") : shared, absent)) {
     std::string name = entry.path().filename();
     if (name.starts_with("mm-")) names.push_back(name);
   }
@@ -95,7 +97,7 @@ std::vector<std::string> golden_folders() {
 
 class GoldenPrompts : public ::testing::TestWithParam<std::string> {
  protected:
-  fs::path folder_ = espalier::testing::shared("goldens/models/" + GetParam());
+  fs::path folder_ = espalier::testing::golden("models/" + GetParam());
   Json golden_ = parse_json(espalier::testing::read_file(folder_ / "golden.json")).value();
   Prompts prompts_{folder_};
 };
@@ -215,10 +217,6 @@ TEST_P(GoldenPrompts, ProgramsShowThemUpToTheirLastPicture) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenPrompts, ::testing::ValuesIn(golden_folders()), espalier::testing::golden_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenPrompts);
-
-TEST(GoldenPromptsOfPictures, SayWhetherTheyAreHere) {
-  if (golden_folders().empty()) GTEST_SKIP() << "../shared/goldens is not here: prompts of its models were left out";
-}
 
 TEST(ImageTokens, AreCountedUpToAPlace) {
   std::vector<PictureInput> pictures(2);
