@@ -18,7 +18,7 @@ constexpr std::string_view kNoConfig = "hyperparameters are those of the checkpo
 constexpr std::string_view kNoTls = "this server speaks plain HTTP; a proxy before it would bring TLS";
 constexpr std::string_view kPerRequest =
     "requests say it themselves; --sampling-defaults model takes generation_config.json";
-constexpr std::string_view kNoPictures = "pictures are not served yet; leave it out to serve text";
+constexpr std::string_view kNoPictures = "towers of GGUF files are not served yet; leave it out to serve text";
 
 // Those that change what clients get.
 constexpr ForeignFlag kRefused[] = {
@@ -46,7 +46,6 @@ constexpr ForeignFlag kRefused[] = {
     {"--enable-lora", kNothing, "", kNoLora},
     {"--lora-paths,--lora-modules,--lora,--lora-scaled", kValue, "", kNoLora},
     {"--mmproj", kValue, "", kNoPictures},
-    {"--enable-multimodal", kNothing, "", kNoPictures},
     {"--json-model-override-args,--hf-overrides", kValue, "{}", kNoConfig},
     {"--rope-scaling", kValue, "", kNoConfig},
     {"--rope-theta,--rope-freq-base,--rope-freq-scale,--rope-scale", kValue, "", kNoConfig},
@@ -64,7 +63,7 @@ constexpr ForeignFlag kRefused[] = {
     {"--root-path", kValue, "", "--api-prefix puts a path before every route"},
     {"--enable-priority-scheduling", kNothing, "", "--schedule-policy priority does that"},
     {"--enable-hierarchical-cache", kNothing, "", "--cache-disk SIZE keeps evicted prefixes on disk"},
-    {"--path,--slot-save-path,--media-path", kValue, "", "this server reads and writes no files for clients"},
+    {"--path,--slot-save-path", kValue, "", "this server reads and writes no files for clients"},
 };
 
 // Those that only tune another engine, or name what is always so here.
@@ -166,6 +165,7 @@ constexpr std::string_view kTuningAlone[] = {
     "--enable-dp-lm-head",
     "--enable-memory-saver",
     "--enable-mixed-chunk",
+    "--enable-multimodal",
     "--enable-nccl-nvls",
     "--enable-p2p-check",
     "--enable-prefix-caching",

@@ -31,6 +31,8 @@ constexpr Synonym kSynonyms[] = {
     {"watchdog-timeout", "--watchdog"},
     {"max-loaded-models", "--models-max"},
     {"model-idle", "--sleep-idle-seconds"},
+    {"media-dir", "--media-path,--allowed-local-media-path"},
+    {"allowed-media-hosts", "--allowed-media-domains"},
 };
 
 // The section of --help that a server flag stands in; those of the engine bring their own.
@@ -50,7 +52,8 @@ constexpr Section kSections[] = {
     {"Times", " shutdown-timeout end-with-stdin watchdog-timeout request-timeout health-generate-timeout ping-after "},
     {"Limits",
      " max-body max-connections max-connections-per-address max-prompts max-messages max-tools max-logprobs "
-     "max-logprob-entries "},
+     "max-logprob-entries max-pictures max-picture-file max-picture-memory picture-cache "},
+    {"Pictures", " media-dir allowed-media-hosts media-timeout "},
     {"Storage", " data-dir max-data "},
     {"Logs and metrics", " log-requests enable-metrics skip-server-warmup log-level log-format progress "},
 };

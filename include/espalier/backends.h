@@ -22,6 +22,10 @@
 
 namespace espalier {
 
+namespace lang {
+class LocalPictures;  // lang/backends/local/local_pictures.h
+}
+
 class Engine;
 
 // The pause before try i+1 is first_pause * 2^(i-1), at most longest_pause, of which up to a half is left off at
@@ -46,7 +50,8 @@ struct ConnectionOptions {
 // The model in this process.
 struct LocalOptions {
   std::shared_ptr<Engine> engine = {};
-  std::string chat_template = {};  // a name of lang/chat/chat_formats.h; empty = the model's own
+  std::string chat_template = {};                      // a name of lang/chat/chat_formats.h; empty = the model's own
+  std::shared_ptr<lang::LocalPictures> pictures = {};  // how it is shown pictures; null: it reads none
 };
 Result<std::shared_ptr<Backend>> open_local(LocalOptions options);
 

@@ -97,7 +97,10 @@ class PythonEngine {
   std::unique_ptr<PythonBackend> backend(const std::string& chat_format) {
     server::InProcess& routes = need_routes();
     const std::string& format = chat_format.empty() ? chat_format_ : chat_format;
-    return held(unlocked([&] { return value_of(open_local({.engine = routes.engine(), .chat_template = format})); }));
+    return held(unlocked([&] {
+      return return value_of(
+          open_local({.engine = routes.engine(), .chat_template = format, .pictures = routes.pictures()}));
+    }));
   }
 
   // Back ends and states may outlive it; what they ask for from now on is refused.

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <ctime>
 
+#include "base/log.h"
 #include "server/answer/answer_plan.h"
+#include "server/media/media_reader.h"
 #include "server/prompt/chat_prompt.h"
 #include "server/service.h"
 #include "text/chat_template.h"
@@ -35,6 +37,20 @@ Result<> make_one_token(Engine& engine) {
   return Error{Error::Kind::timeout, "the warm-up token took longer than two minutes", {}, {}};
 }
 
+// A model whose pictures cannot be read is served for texts.
+void open_media(const ServerOptions& options, const ChatTemplate* chat_template, ServedModel& model) {
+  if (model.tokenizer() == nullptr) return;
+  auto reader = MediaReader::open(model.info().path, *model.tokenizer(), std::int64_t{options.picture_cache_mib} << 20);
+  if (!reader.ok()) {
+    model.media_trouble = reader.error().message;
+    log::warning("{} takes no pictures: {}", model.name(), model.media_trouble);
+    return;
+  }
+  if (*reader == nullptr) return;
+  (*reader)->learn_forms(chat_template, model.own_content_form ? &*model.own_content_form : nullptr);
+  model.media = std::move(reader).value();
+}
+
 // --chat-template and its content format are of the default model: others have other marks.
 Result<std::shared_ptr<ServedModel>> served(const ServerOptions& options, std::unique_ptr<Engine> engine,
                                             std::vector<std::string> names, bool is_default) {
@@ -55,6 +71,7 @@ Result<std::shared_ptr<ServedModel>> served(const ServerOptions& options, std::u
     (void)chat_template->content_form();
     (void)chat_template->call_form();
   }
+  open_media(options, chat_template, *model);
   model->thinking_format = chosen_thinking(options.reasoning_parser, chat_template);
   model->call_format = chosen_calls(options.tool_call_parser, chat_template);
   return model;

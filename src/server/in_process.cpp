@@ -7,6 +7,7 @@
 #include "net/request_target.h"
 #include "server/attach_model.h"
 #include "server/delivery/dialect.h"
+#include "server/media/program_pictures.h"
 #include "server/routes/routes.h"
 
 namespace espalier::server {
@@ -66,6 +67,10 @@ std::shared_ptr<Engine> InProcess::engine() const {
   auto model = parts_->service->model();
   Engine* engine = model->engine.get();
   return {std::move(model), engine};
+}
+
+std::shared_ptr<lang::LocalPictures> InProcess::pictures() const {
+  return program_pictures(*parts_->service->model(), parts_->service->media_memory);
 }
 
 const std::string& InProcess::name() const {

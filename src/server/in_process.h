@@ -16,6 +16,10 @@
 #include "net/in_process_call.h"
 #include "server/server_options.h"
 
+namespace espalier::lang {
+class LocalPictures;
+}
+
 namespace espalier::server {
 
 class Service;
@@ -30,7 +34,8 @@ class InProcess {
   ~InProcess();
 
   net::InProcessCall call(net::Method method, std::string_view path, std::string body, std::function<void()> wake);
-  std::shared_ptr<Engine> engine() const;  // keeps it alive beyond this object
+  std::shared_ptr<Engine> engine() const;                 // keeps it alive beyond this object
+  std::shared_ptr<lang::LocalPictures> pictures() const;  // for open_local(); null: the model reads none
   const std::string& name() const;
 
  private:

@@ -24,6 +24,8 @@ struct LocalService;
 
 namespace espalier::server {
 
+class MediaReader;
+
 // Whether a client leaves the choice of the model to the server: "", "default" and "unknown" (what routers send).
 bool names_no_model(std::string_view asked);
 // NAME of NAME:latest, which Ollama's clients send; others as they are.
@@ -45,6 +47,9 @@ struct ServedModel {
   std::vector<TokenId> special_ids;                 // of the tokenizer
   const ThinkingFormat* thinking_format = nullptr;  // how it marks its thinking; null: not told apart
   const CallFormat* call_format = nullptr;          // how it calls tools; null: not known
+
+  std::shared_ptr<const MediaReader> media;  // how it is shown pictures; null: it reads none
+  std::string media_trouble;                 // why not, where its folder says that it does
 
   std::shared_ptr<lang::LocalService> program_service;  // of ProgramHost, under its lock; null before the first program
   std::shared_ptr<const ChatFormat> program_format;

@@ -20,3 +20,12 @@ espalier_embed_page(${PROJECT_SOURCE_DIR}/src/server/routes/chat_page.html ${pag
 target_sources(espalier_server PRIVATE ${page_dir}/chat_page_bytes.inc)
 add_custom_target(espalier_generated DEPENDS ${page_dir}/chat_page_bytes.inc)  # what clang-tidy needs without a build
 target_include_directories(espalier_server PRIVATE ${page_dir})
+
+# Films in containers of video: FFmpeg's headers say how its libraries look, which are loaded when a film asks for them.
+find_path(LIBAV_INCLUDE NAMES libavformat/avformat.h PATH_SUFFIXES ffmpeg)
+find_path(SWSCALE_INCLUDE NAMES libswscale/swscale.h PATH_SUFFIXES ffmpeg)
+if(LIBAV_INCLUDE AND SWSCALE_INCLUDE)
+  target_compile_definitions(espalier_server PRIVATE ESPALIER_LIBAV)
+  target_include_directories(espalier_server SYSTEM PRIVATE ${LIBAV_INCLUDE} ${SWSCALE_INCLUDE})
+  target_link_libraries(espalier_server PRIVATE ${CMAKE_DL_LIBS})
+endif()

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
+#include <filesystem>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -61,6 +62,9 @@ Result<> check(const ServerOptions& options) {
     return option_error("reasoning-parser", "auto, none or one of " + thinking_format_names());
   if (named(options.tool_call_parser) && !call_format(options.tool_call_parser, "").ok())
     return option_error("tool-call-parser", "auto, none or one of " + call_format_names());
+  std::error_code failed;
+  if (!options.media_dir.empty() && !std::filesystem::is_directory(options.media_dir, failed))
+    return option_error("media-dir", "a folder");
   ESP_CHECK(parse_cache_event_config(options.cache_events));
   if (options.default_chat_template_kwargs.empty()) return success();
   const auto arguments = parse_json(options.default_chat_template_kwargs);

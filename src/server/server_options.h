@@ -44,6 +44,14 @@ struct ServerOptions {
   std::string weight_version = "default";
   std::string data_dir;
 
+  std::string media_dir;
+  std::vector<std::string> allowed_media_hosts;
+  double media_timeout = 10;
+  int max_pictures = 64;
+  int max_picture_file_mib = 64;
+  int max_picture_memory_mib = 2048;
+  int picture_cache_mib = 256;
+
   std::string cache_events;
 
   double shutdown_timeout = 30;
@@ -121,6 +129,17 @@ struct ServerOptions {
     field(o.cache_events, "kv-events-config", "JSON",
           "tells routers which blocks of 16 tokens the cache takes in and lets go of, over ZeroMQ: {\"publisher\": "
           "\"zmq\", \"endpoint\": \"tcp://*:5557\", \"replay_endpoint\": ..., \"topic\": ...}");
+    field(o.media_dir, "media-dir", "DIR",
+          "pictures and films of requests may be files below it (file://...); none are read without");
+    field(o.allowed_media_hosts, "allowed-media-hosts", "HOST",
+          "pictures and films of requests may be fetched from there, where it resolves to public addresses; "
+          "*.example.com = those below it, * = any; may be given several times; nothing is fetched without");
+    field(o.media_timeout, "media-timeout", "SECONDS", "what fetching a picture or film may take");
+    field(o.max_pictures, "max-pictures", "N", "pictures and films in one request");
+    field(o.max_picture_file_mib, "max-picture-file", "MIB", "largest file of a picture or film");
+    field(o.max_picture_memory_mib, "max-picture-memory", "MIB",
+          "pictures made ready, of all requests and caches together; 429 beyond");
+    field(o.picture_cache_mib, "picture-cache", "MIB", "of a model: pictures made ready that are kept for later turns");
     field(o.data_dir, "data-dir", "DIR",
           "where stored responses, conversations, files and batches lie, one server a folder; made when something is "
           "first stored; default $XDG_DATA_HOME/espalier or ~/.local/share/espalier");

@@ -21,6 +21,7 @@
 #include "server/batches/batch_runner.h"
 #include "server/cache_events/cache_event_publisher.h"
 #include "server/fields/unknown_fields.h"
+#include "server/media/media_fetch.h"
 #include "server/metrics/server_metrics.h"
 #include "server/models/model_fetches.h"
 #include "server/models/model_set.h"
@@ -65,7 +66,9 @@ class Service {
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
-  Budget body_budget;        // bytes of large bodies that wait to be read: four of the largest
+  Budget body_budget;                          // bytes of large bodies that wait to be read: four of the largest
+  const std::shared_ptr<Budget> media_memory;  // bytes of pictures made ready, of requests and of caches
+  MediaFetcher media;
   DataStore data;            // what is kept for clients
   RunningResponses running;  // without clients that wait
   // Set before the server runs.
@@ -75,7 +78,7 @@ class Service {
   std::atomic<bool> told_tools{false};  // that the template leaves tools out: said once
   std::atomic<bool> attached{false};    // has_model()
 
-  ProgramHost programs;
+  ProgramHost programs{media_memory};
   ModelSet models;
   ModelFetches fetches;
   BatchRunner batches{*this};

@@ -5,26 +5,10 @@
 namespace espalier {
 namespace {
 
-constexpr std::array<std::string_view, 4> kRoles = {"system", "user", "assistant", "tool"};
-
 constexpr std::string_view kFirst = "Rqxfirst7", kSecond = "Rqxsecond7";
 
 Json part(std::string_view text) {
   return {{"type", "text"}, {"text", text}};
-}
-
-// A conversation in which a message of the role has this content.
-Json conversation(std::string_view role, Json content) {
-  const Json asked = {{"role", "user"}, {"content", "Rqxasked7"}};
-  Json message = {{"role", role}, {"content", std::move(content)}};
-  if (role == "system") return {message, asked};
-  if (role == "user") return Json::array({message});
-  if (role == "assistant") return {asked, message, asked};
-  const Json call = {
-      {"id", "callabc12"}, {"type", "function"}, {"function", {{"name", "Rqxname7"}, {"arguments", Json::object()}}}};
-  message["tool_call_id"] = "callabc12";
-  message["name"] = "Rqxname7";
-  return {asked, {{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array({call})}}, message};
 }
 
 std::size_t count(std::string_view text, std::string_view what) {
@@ -55,12 +39,31 @@ std::string joined(const Json& parts) {
 
 }  // namespace
 
+std::size_t content_role(std::string_view role) {
+  if (role == "developer") role = "system";
+  if (role == "function") role = "tool";
+  return static_cast<std::size_t>(std::find(kContentRoles.begin(), kContentRoles.end(), role) - kContentRoles.begin());
+}
+
+Json conversation_about(std::string_view role, Json content) {
+  const Json asked = {{"role", "user"}, {"content", "Rqxasked7"}};
+  Json message = {{"role", role}, {"content", std::move(content)}};
+  if (role == "system") return {message, asked};
+  if (role == "user") return Json::array({message});
+  if (role == "assistant") return {asked, message, asked};
+  const Json call = {
+      {"id", "callabc12"}, {"type", "function"}, {"function", {{"name", "Rqxname7"}, {"arguments", Json::object()}}}};
+  message["tool_call_id"] = "callabc12";
+  message["name"] = "Rqxname7";
+  return {asked, {{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array({call})}}, message};
+}
+
 ContentForm ContentForm::of(const Render& render) {
   ContentForm made;
-  for (std::size_t i = 0; i < kRoles.size(); ++i) {
-    const auto text = render(conversation(kRoles[i], std::string(kFirst)));
+  for (std::size_t i = 0; i < kContentRoles.size(); ++i) {
+    const auto text = render(conversation_about(kContentRoles[i], std::string(kFirst)));
     const bool takes_text = text && text->find(kFirst) != text->npos;
-    const auto parts = render(conversation(kRoles[i], Json::array({part(kFirst), part(kSecond)})));
+    const auto parts = render(conversation_about(kContentRoles[i], Json::array({part(kFirst), part(kSecond)})));
     const bool takes_parts = parts && shows_parts(*parts, text.value_or(""));
     made.forms_[i] = !takes_parts ? Form::text : takes_text ? Form::either : Form::parts;
   }
@@ -78,10 +81,8 @@ ContentForm ContentForm::always_parts() {
 }
 
 ContentForm::Form ContentForm::form(std::string_view role) const {
-  if (role == "developer") role = "system";
-  if (role == "function") role = "tool";
-  const auto found = std::find(kRoles.begin(), kRoles.end(), role);
-  return found == kRoles.end() ? Form::text : forms_[static_cast<std::size_t>(found - kRoles.begin())];
+  const std::size_t place = content_role(role);
+  return place == forms_.size() ? Form::text : forms_[place];
 }
 
 Json ContentForm::adapt(const Json& messages) const {

@@ -15,6 +15,12 @@
 
 namespace espalier {
 
+// What roles are told apart, and a short conversation in which a message of one has this content: what templates are asked
+// about with.
+inline constexpr std::array<std::string_view, 4> kContentRoles = {"system", "user", "assistant", "tool"};
+std::size_t content_role(std::string_view role);  // its place there; others' is 4
+Json conversation_about(std::string_view role, Json content);
+
 // For each role, what a template takes.
 class ContentForm {
  public:

@@ -16,7 +16,8 @@ from PIL import Image
 
 SIZES = [(64, 64), (200, 90), (50, 333), (7, 9), (301, 299), (640, 48), (113, 257), (33, 100), (500, 400), (28, 28), (120, 1000), (1, 40)]
 FILMS = {"mm-qwen2-vl": "Qwen2VLVideoProcessor", "mm-qwen3-vl": "Qwen3VLVideoProcessor", "mm-glm4v": "Glm4vVideoProcessor",
-         "mm-llava-onevision": "LlavaOnevisionVideoProcessor", "mm-internvl": "InternVLVideoProcessor"}
+         "mm-llava-onevision": "LlavaOnevisionVideoProcessor", "mm-internvl": "InternVLVideoProcessor",
+         "mm-smolvlm": "SmolVLMVideoProcessor", "mm-glm-ocr": "Glm46VVideoProcessor"}
 tv_resize = tvF.resize
 
 
@@ -89,7 +90,7 @@ def cases_of(folder):
 
 def films_of(folder):
     config, _ = processor_of(folder)
-    keys = [k for k in ("size", "patch_size", "merge_size", "temporal_patch_size", "image_mean", "image_std", "resample") if k in config]
+    keys = [k for k in ("size", "patch_size", "merge_size", "temporal_patch_size", "image_mean", "image_std", "resample", "max_image_size") if k in config]
     settings = {k: config[k] for k in keys}
     made = getattr(transformers, FILMS[folder.name])(**settings, do_sample_frames=False)
     for width, height, frames in ((90, 64, 4), (64, 120, 5), (130, 70, 2)):
@@ -103,11 +104,11 @@ def choices():
     """Which frames each way of sampling takes."""
     from transformers.video_utils import VideoMetadata
     made = {"qwen2_vl": transformers.Qwen2VLVideoProcessor(fps=2), "qwen3_vl": transformers.Qwen3VLVideoProcessor(), "glm4v": transformers.Glm4vVideoProcessor(),
-            "internvl": transformers.InternVLVideoProcessor(num_frames=8)}
+            "internvl": transformers.InternVLVideoProcessor(num_frames=8), "glm46v": transformers.Glm46VVideoProcessor(), "smolvlm": transformers.SmolVLMVideoProcessor()}
     for total, fps in ((8, 24.0), (10, 2.0), (97, 24.0), (100, 30.0), (301, 25.0), (1000, 29.97), (12000, 24.0)):
-        meta = VideoMetadata(total_num_frames=total, fps=fps)
+        meta = VideoMetadata(total_num_frames=total, fps=fps, duration=total / fps)
         for name, processor in made.items():
-            more = dict(num_frames=8) if name == "internvl" else dict(fps=2)
+            more = {"internvl": dict(num_frames=8), "smolvlm": dict(num_frames=64, fps=1), "glm46v": {}}.get(name, dict(fps=2))
             yield {"rule": name, "frames": total, "per_second": fps, "chosen": [int(i) for i in processor.sample_frames(metadata=meta, **more)]}
 
 

@@ -51,7 +51,7 @@ class AnyResolutionProcessor : public Processor {
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override;
   Result<PixelBlock> process_film(std::span<const Picture> pictures) const override;
-  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double> seconds) const override;
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
 
  private:
   Result<Picture> ready(const Picture& tile) const;
@@ -102,6 +102,7 @@ AnyResolutionProcessor::AnyResolutionProcessor(Settings& settings, bool onevisio
   wanted_frames_ = films.integer("num_frames", 0, 0);
   wanted_per_second_ = films.number("fps", 0);
   placeholder_ = image_token_ = settings.token("image_token", "<image>");
+  if (onevision) film_placeholder_ = film_token_ = settings.token("video_token", "<video>");
 }
 
 Result<Picture> AnyResolutionProcessor::ready(const Picture& tile) const {
@@ -167,9 +168,8 @@ Result<PixelBlock> AnyResolutionProcessor::process_film(std::span<const Picture>
   return block;
 }
 
-Result<Placeholders> AnyResolutionProcessor::film_placeholders(const PixelBlock& block,
-                                                               std::span<const double> seconds) const {
-  if (!onevision_) return Processor::film_placeholders(block, seconds);
+Result<Placeholders> AnyResolutionProcessor::film_placeholders(const PixelBlock& block, const FilmTimes& times) const {
+  if (!onevision_) return Processor::film_placeholders(block, times);
   int side = (static_cast<int>(block.shape[2]) / patch_ + 1) / 2;
   Placeholders places;
   places.add_image_tokens(block.tiles * side * side + 1);

@@ -93,6 +93,8 @@ TEST(FrameChoice, TakesTheFramesThatTheReferenceTakes) {
     Result<std::vector<int>> chosen = rule == "qwen2_vl"   ? choose_qwen2_vl(film, 2, 4, 768, 2)
                                       : rule == "qwen3_vl" ? choose_qwen3_vl(film, 2, 4, 768)
                                       : rule == "glm4v"    ? choose_glm4v(film, 2, 300)
+                                      : rule == "glm46v"   ? choose_glm46v(film, 2)
+                                      : rule == "smolvlm"  ? choose_smolvlm(film, 1, 64)
                                                            : choose_internvl(film.total, 8);
     ASSERT_TRUE(chosen.ok());
     EXPECT_EQ(*chosen, wanted["chosen"].get<std::vector<int>>())

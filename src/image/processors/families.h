@@ -28,6 +28,7 @@ MadeProcessor make_kimi_k25(Settings& settings);
 MadeProcessor make_gemma3(Settings& settings);  // one view, with pan and scan
 MadeProcessor make_gemma4(Settings& settings);
 MadeProcessor make_idefics3(Settings& settings);  // Idefics3, SmolVLM: tiles and a small whole
+MadeProcessor make_smolvlm(Settings& settings);   // the same, and films
 MadeProcessor make_got_ocr2(Settings& settings);  // InternVL: dynamic tiles
 MadeProcessor make_cohere2_vision(Settings& settings);
 MadeProcessor make_pixtral(Settings& settings);  // Pixtral, Mistral 3, LightOnOCR

@@ -87,7 +87,7 @@ std::vector<int> choose_qwen3_vl(FilmFrames film, double wanted, int least, int 
 
 std::vector<int> choose_glm4v(FilmFrames film, double wanted, double longest_seconds) {
   int last = film.total - 1;
-  double seconds = std::nearbyint(last / film.per_second) + 1;
+  double seconds = film.total / film.per_second;
   std::vector<int> frames;
   if (seconds <= longest_seconds) {
     int count = std::max(static_cast<int>(std::floor(seconds * wanted)), 1);
@@ -100,6 +100,32 @@ std::vector<int> choose_glm4v(FilmFrames film, double wanted, double longest_sec
       frames.push_back(std::min(last, static_cast<int>(std::ceil(at * film.per_second))));
   }
   return even_and_unique(frames);
+}
+
+std::vector<int> choose_glm46v(FilmFrames film, int together) {
+  constexpr double kLongest = 2400;
+  constexpr int kMost = 640;
+  const double duration = film.total / film.per_second, counted = std::min(duration, kLongest);
+  const double groups = counted <= 30 ? 3 : counted <= 300 ? 1 : 0.5;
+  const int wanted = std::min(static_cast<int>(counted * groups * together), kMost);
+  std::vector<int> frames;
+  if (film.total >= wanted) {  // one each time a step of time is over
+    const double step = 1 / (together * groups), each = 1 / film.per_second;
+    double next = 0;
+    for (int i = 0; i < film.total; ++i) {
+      if (i * each < next) continue;
+      next += step;
+      frames.push_back(i);
+      if (next >= static_cast<int>(duration)) break;
+    }
+  }
+  const auto found = static_cast<int>(frames.size());
+  if (film.total < wanted || found > wanted)
+    frames = spread(0, film.total - 1, wanted);
+  else if (found < wanted)
+    frames =
+        frames.empty() ? spread(0, std::max(film.total - 1, 0), wanted) : spread(frames.front(), frames.back(), wanted);
+  return frames.empty() ? frames : even_and_unique(frames);
 }
 
 std::vector<int> choose_smolvlm(FilmFrames film, double wanted, int most) {

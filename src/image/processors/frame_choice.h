@@ -34,6 +34,9 @@ Result<std::vector<int>> choose_qwen2_vl(FilmFrames film, double wanted, int lea
 std::vector<int> choose_qwen3_vl(FilmFrames film, double wanted, int least, int most);
 // GLM-4.1V: `wanted` per second up to so many seconds; an even number.
 std::vector<int> choose_glm4v(FilmFrames film, double wanted, double longest_seconds);
+// GLM-4.6V, 4.5V's later processors: three, one or half a group of `together` frames per second, by the film's length; an
+// even number.
+std::vector<int> choose_glm46v(FilmFrames film, int together);
 // SmolVLM: `wanted` per second, at most `most`, long films without their first and last second.
 std::vector<int> choose_smolvlm(FilmFrames film, double wanted, int most);
 // InternVL: `count` frames evenly, each from the middle of its part.

@@ -34,8 +34,9 @@ GridPlan read_plan(Settings& settings, int highest, Arithmetic arithmetic) {
 class GlmProcessor : public GridProcessor {
  public:
   using GridProcessor::GridProcessor;
-  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double> seconds) const override {
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override {
     Placeholders places;
+    const std::vector<double>& seconds = times.frames;
     for (std::size_t group = 0; group < static_cast<std::size_t>(block.grid.time); ++group) {
       double at = seconds.empty() ? 0 : seconds[std::min(2 * group, (seconds.size() - 1) / 2 * 2)];
       places.add("<|begin_of_image|>");
@@ -51,15 +52,16 @@ class GlmProcessor : public GridProcessor {
 MadeProcessor make_glm4v(Settings& settings) {
   auto processor = std::make_unique<GlmProcessor>(read_plan(settings, 28 * 28 * 15'000, Arithmetic::stepwise),
                                                   settings.token("image_token", "<|image|>"));
-  if (settings.type() == "Glm4vImageProcessor") {
-    Settings films = settings.video();
-    FilmPlan plan{read_plan(films, 28 * 28 * 2 * 30'000, Arithmetic::folded), {}};
-    double wanted = films.number("fps", 2), longest = films.number("max_duration", 300);
-    plan.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
-      return choose_glm4v({frames, per_second}, wanted, longest);
-    };
-    processor->set_films(std::move(plan));
-  }
+  const bool newer = settings.type() == "Glm46VImageProcessor";
+  Settings films = settings.video();
+  FilmPlan plan{read_plan(films, 28 * 28 * 2 * 30'000, Arithmetic::folded), {}};
+  double wanted = films.number("fps", 2), longest = films.number("max_duration", 300);
+  int together = plan.grid.together;
+  plan.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
+    if (newer) return choose_glm46v({frames, per_second}, together);
+    return choose_glm4v({frames, per_second}, wanted, longest);
+  };
+  processor->set_films(std::move(plan), settings.token("video_token", "<|video|>"), processor->image_token());
   return std::unique_ptr<Processor>(std::move(processor));
 }
 

@@ -83,6 +83,8 @@ class GotOcr2Processor : public DynamicTiles {
     start_ = settings.token("start_image_token", "<img>");
     end_ = settings.token("end_image_token", "</img>");
     placeholder_ = image_token_ = settings.token("context_image_token", "<IMG_CONTEXT>");
+    film_placeholder_ = settings.token("video_token", "<video>");
+    film_token_ = image_token_;
   }
   Placeholders placeholders(const PixelBlock& block) const override {
     Placeholders places;
@@ -103,7 +105,7 @@ class GotOcr2Processor : public DynamicTiles {
     block.grid.time = block.tiles;
     return block;
   }
-  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double>) const override {
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes&) const override {
     Placeholders places;
     for (int i = 1; i <= block.tiles; ++i) {
       places.add((i > 1 ? "\nFrame" : "Frame") + std::to_string(i) + ": ");

@@ -89,8 +89,8 @@ Result<PixelBlock> GridProcessor::process_film(std::span<const Picture> pictures
   return make_block(films_->grid, pictures, static_cast<int>(pictures.size()));
 }
 
-Result<Placeholders> GridProcessor::film_placeholders(const PixelBlock& block, std::span<const double> seconds) const {
-  if (!films_) return Processor::film_placeholders(block, seconds);
+Result<Placeholders> GridProcessor::film_placeholders(const PixelBlock& block, const FilmTimes& times) const {
+  if (!films_) return Processor::film_placeholders(block, times);
   return placeholders(block);
 }
 

@@ -40,13 +40,18 @@ struct FilmPlan {
 class GridProcessor : public Processor {
  public:
   GridProcessor(GridPlan plan, std::string image_token);
-  void set_films(FilmPlan plan) { films_ = std::make_unique<FilmPlan>(std::move(plan)); }
+  // `placeholder`: the token that a prompt carries for a film; `token`: those that its features replace.
+  void set_films(FilmPlan plan, std::string placeholder, std::string token) {
+    films_ = std::make_unique<FilmPlan>(std::move(plan));
+    film_placeholder_ = std::move(placeholder);
+    film_token_ = std::move(token);
+  }
 
   Result<PixelBlock> process(const Picture& picture) const override;
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override;
   Result<PixelBlock> process_film(std::span<const Picture> pictures) const override;
-  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double> seconds) const override;
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
 
  protected:
   int tokens_of(const PixelBlock& block) const;

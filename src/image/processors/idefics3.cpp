@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "image/processors/families.h"
 #include "image/processors/frame_choice.h"
@@ -57,9 +58,14 @@ class Idefics3Processor : public Processor {
   Result<PixelBlock> process(const Picture& picture) const override;
   Placeholders placeholders(const PixelBlock& block) const override;
 
- private:
+ protected:
   void add_view(Placeholders& places, std::string_view mark) const;
+  void add_whole(Placeholders& places) const {
+    add_view(places, whole_);
+    places.add(mark_);
+  }
 
+ private:
   CommonSettings common_;
   ByteTable table_;
   int tile_ = 364, tokens_ = 169;
@@ -120,12 +126,89 @@ Placeholders Idefics3Processor::placeholders(const PixelBlock& block) const {
     places.add("\n");
   }
   if (block.rows > 0) places.add("\n");
-  add_view(places, whole_);
-  places.add(mark_);
+  add_whole(places);
   return places;
 }
 
+// A number below a million in English words, as num2words writes it.
+std::string in_words(int number) {
+  static constexpr std::array small = {"zero",     "one",     "two",     "three",     "four",     "five",    "six",
+                                       "seven",    "eight",   "nine",    "ten",       "eleven",   "twelve",  "thirteen",
+                                       "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+  static constexpr std::array tens = {"",      "",      "twenty",  "thirty", "forty",
+                                      "fifty", "sixty", "seventy", "eighty", "ninety"};
+  const auto at = [](const auto& list, int i) { return std::string(list[static_cast<std::size_t>(i)]); };
+  if (number < 20) return at(small, number);
+  if (number < 100) return at(tens, number / 10) + (number % 10 == 0 ? "" : "-" + at(small, number % 10));
+  if (number < 1000)
+    return at(small, number / 100) + " hundred" + (number % 100 == 0 ? "" : " and " + in_words(number % 100));
+  const int rest = number % 1000;
+  return in_words(number / 1000) + " thousand" + (rest == 0 ? "" : (rest < 100 ? " and " : ", ") + in_words(rest));
+}
+
+// SmolVLM: frames of a film are single views, each behind its time.
+class SmolVlmProcessor final : public Idefics3Processor {
+ public:
+  explicit SmolVlmProcessor(Settings& settings) : Idefics3Processor(settings) {
+    Settings films = settings.video();
+    films_ = films.common(Filter::lanczos, half, half, Arithmetic::folded);
+    table_ = ByteTable(films_);
+    longest_ = films.size("size", {{}, {}, {}, 4 * 364, {}, {}}, false).longest_edge.value_or(4 * 364);
+    tile_ = films.size("max_image_size", {{}, {}, {}, 364, {}, {}}, false).longest_edge.value_or(364);
+    most_ = films.integer("num_frames", 64);
+    per_second_ = films.number("fps", 1);
+    film_placeholder_ = settings.token("video_token", "<video>");
+    film_token_ = image_token_;
+  }
+
+  Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
+    return choose_smolvlm({frames, per_second}, per_second_, most_);
+  }
+  Result<PixelBlock> process_film(std::span<const Picture> pictures) const override {
+    if (pictures.empty()) return bad_request("a film needs at least one frame");
+    std::vector<Picture> frames;
+    for (const Picture& picture : pictures) {
+      Picture view = picture;
+      if (films_.resize)
+        view = resize(resize(view, to_longest(view.size(), std::min(longest_, longest_ever)), films_.filter),
+                      {tile_, tile_}, films_.filter);
+      if (!frames.empty() && view.size() != frames.front().size())
+        return bad_request("the frames of a film must all have one size");
+      frames.push_back(std::move(view));
+    }
+    PixelBlock block = tile_block(frames, table_);
+    block.original = pictures[0].size();
+    block.resized = frames[0].size();
+    block.grid.time = block.tiles;
+    return block;
+  }
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override {
+    const auto duration = static_cast<int>(times.duration);
+    Placeholders places;
+    places.add(
+        fmt::format("You are provided the following series of {} frames from a {}:{:02}:{:02} [H:MM:SS] video.\n",
+                    in_words(block.tiles), duration / 3600, duration / 60 % 60, duration % 60));
+    for (const double seconds : times.frames) {
+      places.add(
+          fmt::format("\nFrame from {:02}:{:02}:", static_cast<int>(seconds) / 60, static_cast<int>(seconds) % 60));
+      add_whole(places);
+    }
+    places.add("\n\n");
+    return places;
+  }
+
+ private:
+  CommonSettings films_;
+  ByteTable table_;
+  int longest_ = 0, tile_ = 0, most_ = 64;
+  double per_second_ = 1;
+};
+
 }  // namespace
+
+MadeProcessor make_smolvlm(Settings& settings) {
+  return std::unique_ptr<Processor>(std::make_unique<SmolVlmProcessor>(settings));
+}
 
 MadeProcessor make_idefics3(Settings& settings) {
   return std::unique_ptr<Processor>(std::make_unique<Idefics3Processor>(settings));

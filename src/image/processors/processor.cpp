@@ -35,7 +35,7 @@ constexpr std::array families = {
     Family{"Gemma3ImageProcessor", make_gemma3},
     Family{"Gemma4ImageProcessor", make_gemma4},
     Family{"Idefics3ImageProcessor", make_idefics3},
-    Family{"SmolVLMImageProcessor", make_idefics3},
+    Family{"SmolVLMImageProcessor", make_smolvlm},
     Family{"GotOcr2ImageProcessor", make_got_ocr2},
     Family{"Cohere2VisionImageProcessor", make_cohere2_vision},
     Family{"PixtralImageProcessor", make_pixtral},
@@ -86,7 +86,7 @@ Result<PixelBlock> Processor::process_film(std::span<const Picture>) const {
   return no_films();
 }
 
-Result<Placeholders> Processor::film_placeholders(const PixelBlock&, std::span<const double>) const {
+Result<Placeholders> Processor::film_placeholders(const PixelBlock&, const FilmTimes&) const {
   return no_films();
 }
 

@@ -69,6 +69,12 @@ struct ProcessorFiles {
   Json config;              // config.json
 };
 
+// When the frames of a film that were taken are shown, and how long all of it takes; in seconds.
+struct FilmTimes {
+  std::vector<double> frames;
+  double duration = 0;
+};
+
 // Makes pictures and films ready for one model.
 class Processor {
  public:
@@ -78,18 +84,21 @@ class Processor {
   virtual Placeholders placeholders(const PixelBlock& block) const = 0;
 
   // Films: which of `frames` pictures, shown `per_second`, are taken; what the tower gets of those taken; and the text
-  // that stands for them, `seconds` being when each of them is shown. unsupported: the family takes none.
+  // that stands for them. unsupported: the family takes none.
   virtual Result<std::vector<int>> choose_frames(int frames, double per_second) const;
   virtual Result<PixelBlock> process_film(std::span<const Picture> pictures) const;
-  virtual Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double> seconds) const;
+  virtual Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const;
 
   // The text of the token that a prompt carries once for a picture, and of the one that features replace.
   const std::string& placeholder() const { return placeholder_; }
   const std::string& image_token() const { return image_token_; }
+  // The same for films; empty where the family takes none.
+  const std::string& film_placeholder() const { return film_placeholder_; }
+  const std::string& film_token() const { return film_token_; }
   std::uint64_t fingerprint() const { return fingerprint_; }  // of everything that process() depends on
 
  protected:
-  std::string placeholder_, image_token_;
+  std::string placeholder_, image_token_, film_placeholder_, film_token_;
 
  private:
   friend Result<std::unique_ptr<const Processor>> make_processor(const ProcessorFiles& files);

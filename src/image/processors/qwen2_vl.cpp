@@ -80,9 +80,10 @@ class Qwen3Processor : public GridProcessor {
   Qwen3Processor(GridPlan plan, std::string image_token, std::string start, std::string end)
       : GridProcessor(std::move(plan), std::move(image_token)), start_(std::move(start)), end_(std::move(end)) {}
 
-  Result<Placeholders> film_placeholders(const PixelBlock& block, std::span<const double> seconds) const override {
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override {
     Placeholders places;
     auto together = static_cast<std::size_t>(plan().together);
+    const std::vector<double>& seconds = times.frames;
     for (std::size_t group = 0; group < static_cast<std::size_t>(block.grid.time); ++group) {
       if (seconds.empty()) break;
       double first = seconds[std::min(group * together, seconds.size() - 1)],
@@ -108,15 +109,16 @@ MadeProcessor make_qwen2_vl(Settings& settings) {
   GridPlan plan = read_grid_plan(settings, qwen2_defaults());
   fit_in_budget(plan);
   std::string token = settings.token("image_token", "<|image_pad|>");
+  std::string film_token = settings.token("video_token", "<|video_pad|>");
   if (is_third(settings)) {
     auto processor = std::make_unique<Qwen3Processor>(std::move(plan), token,
                                                       settings.token("vision_start_token", "<|vision_start|>"),
                                                       settings.token("vision_end_token", "<|vision_end|>"));
-    processor->set_films(qwen3_films(settings.video()));
+    processor->set_films(qwen3_films(settings.video()), film_token, film_token);
     return std::unique_ptr<Processor>(std::move(processor));
   }
   auto processor = std::make_unique<GridProcessor>(std::move(plan), token);
-  processor->set_films(qwen2_films(settings.video()));
+  processor->set_films(qwen2_films(settings.video()), film_token, film_token);
   return std::unique_ptr<Processor>(std::move(processor));
 }
 

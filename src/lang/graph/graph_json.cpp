@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include "base/base64.h"
 #include "base/json_fields.h"
+#include "lang/backends/media_type.h"
 #include "espalier/graph.h"
 #include "lang/choices/choices.h"
 #include "lang/gen_options.h"
@@ -34,8 +36,11 @@ struct Writer {
   void operator()(const node::RoleBegin& role) { out["role"] = role.role; }
   void operator()(const node::RoleEnd& role) { out["role"] = role.role; }
   void operator()(const node::Media& media) {
+    const bool video = media.picture->kind == Picture::Kind::video;
+    out["media"] = video ? "video" : "image";
     out["media_type"] = media.picture->media_type;
-    out["bytes"] = media.picture->bytes.size();
+    if (video) out["frames"] = media.picture->frames;
+    out["data"] = base64(media.picture->bytes);
   }
   void operator()(const Graph::Variable& variable) {
     out["name"] = variable.name;
@@ -187,6 +192,24 @@ Result<Content> named(const Json& node, const char* field, const std::string& pl
   return Content(T{std::move(value)});
 }
 
+// The bytes of a file, in base64.
+Result<Content> read_media(const Json& node, const std::string& place) {
+  ESP_TRY(const auto kind, find_string(node, {"media", place}));
+  ESP_TRY(const std::string data, get_string(node, {"data", place}));
+  ESP_TRY(const auto frames, find_integer(node, {"frames", place}, {0, 1 << 20}));
+  const bool video = kind.value_or("image") == "video";
+  if (!video && kind.value_or("image") != "image")
+    return bad_request(place + ".media must be image or video", place + ".media");
+  auto bytes = from_base64(data);
+  if (!bytes || bytes->empty()) return bad_request(place + ".data is no base64", place + ".data");
+  std::string type(lang::media_type_of(*bytes));
+  if (!video && type.empty())
+    return bad_request(place + ".data is no PNG, JPEG, WebP, GIF or BMP file", place + ".data");
+  Picture picture{video ? Picture::Kind::video : Picture::Kind::image, *std::move(bytes),
+                  type.empty() ? "video/mp4" : std::move(type), static_cast<int>(frames.value_or(0))};
+  return Content(node::Media{std::make_shared<const Picture>(std::move(picture))});
+}
+
 Result<Content> read_content(const Json& node, const std::string& place) {
   ESP_TRY(const std::string kind, get_string(node, {"kind", place}));
   if (kind == "text") return named<node::Text>(node, "text", place);
@@ -212,9 +235,7 @@ Result<Content> read_content(const Json& node, const std::string& place) {
     ESP_TRY(std::vector<int> children, streams_at(node, place));
     return Content(Graph::Fork{std::move(children)});
   }
-  if (kind == "media")
-    return Error{
-        Error::Kind::unsupported, place + ": a graph in JSON holds no pictures; give them as arguments", place, {}};
+  if (kind == "media") return read_media(node, place);
   return bad_request(fmt::format("{}.kind {} is not known", place, in_quotes(kind, 40)), place + ".kind");
 }
 

@@ -204,6 +204,27 @@ std::vector<Box> boxes_of(const std::string& svg) {
   return boxes;
 }
 
+TEST(Graph, HoldsThePicturesOfAProgram) {
+  const std::string gif = "GIF89a....";
+  const Graph graph = trace(Function("look", {}, [&](State& s, const Arguments&) {
+    s += sgl::user(sgl::image_bytes(gif) + "what?");
+    s += sgl::assistant(gen("seen"));
+  }));
+  const Json json = graph.to_json();
+  const auto again = Graph::from_json(json);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->to_json(), json);
+  int pictures = 0;
+  for (const auto& node : again->nodes) {
+    const auto* media = std::get_if<node::Media>(&node.content);
+    if (media == nullptr) continue;
+    ++pictures;
+    EXPECT_EQ(media->picture->bytes, gif);
+    EXPECT_EQ(media->picture->media_type, "image/gif");
+  }
+  EXPECT_EQ(pictures, 1);
+}
+
 TEST(Graph, IsAPictureWithABoxForEachNode) {
   for (const Graph& graph : {trace(judge()), trace(judge(), some_arguments()), Graph{}}) {
     const std::string svg = as_svg(graph);

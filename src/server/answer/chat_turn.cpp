@@ -125,8 +125,9 @@ Result<ChatReading> begin_chat_turn(const Call& call, ChatTurn& turn, Constraint
     fields.prompt = std::move(turn.input_ids);
     before.prompt = fields.prompt;
   } else {
-    ESP_TRY(tokens, encode_chat_turn(*call.model, turn.prompt, call.service.options, thinks, turn.known));
+    ESP_TRY(tokens, encode_chat_turn(call, turn.prompt, thinks, turn.known));
     fields.prompt = std::move(tokens.ids);
+    fields.pictures = std::move(tokens.pictures);
     before.opening = tokens.opening;
     note_dropped_tools(call, turn.prompt, reading.headers);
   }

@@ -34,10 +34,19 @@ Result<MarkedPrefix> marked_prefix(const Call& call, const CacheMark& mark, std:
   if (mark.whole) return MarkedPrefix{prompt.size(), mark.seconds};
   ESP_TRY(ChatPrompt cut, messages_prompt(body_up_to(call.body, mark), call.service.options));
   cut.add_generation_prompt = false;
-  const auto ids = encode_chat(*call.model, cut, call.service.options);
-  if (!ids.ok()) return MarkedPrefix{0, mark.seconds};  // the template takes no such beginning alone
-  const auto same = std::ranges::mismatch(prompt, *ids).in1 - prompt.begin();
+  const auto beginning = encode_chat(call, cut);
+  if (!beginning.ok()) return MarkedPrefix{0, mark.seconds};  // the template takes no such beginning alone
+  const auto same = std::ranges::mismatch(prompt, beginning->ids).in1 - prompt.begin();
   return MarkedPrefix{static_cast<std::size_t>(same), mark.seconds};
+}
+
+// Only what stands before the first picture is pinned: keys of pictures are not told by tokens alone.
+std::size_t tokens_before_pictures(const Request& request) {
+  std::size_t tokens = request.prompt().size();
+  for (const PictureInput& picture : request.fields().pictures)
+    for (const PictureInput::Span& span : picture.spans)
+      tokens = std::min(tokens, static_cast<std::size_t>(span.first));
+  return tokens;
 }
 
 // The longest prefix of each length of time, the shortest first.
@@ -73,7 +82,8 @@ std::unique_ptr<RequestObserver> pins_of(const Call& call, const Request& reques
   std::vector<PinWish> wishes;
   for (const MarkedPrefix& prefix : prefixes) {
     PinWish wish;
-    const auto tokens = std::span(request.prompt()).first(prefix.tokens);
+    const auto tokens = std::span(request.prompt()).first(std::min(prefix.tokens, tokens_before_pictures(request)));
+    if (tokens.empty()) continue;
     Fingerprint name;  // the same prefix has the same pin
     name.add(std::string_view(request.fields().scope));
     name.add(std::as_bytes(tokens));
@@ -120,10 +130,10 @@ Result<Generation> messages(Call& call) {
 
 Result<net::HttpResponse> count_tokens(Call& call) {
   ESP_TRY(MessagesBody body, read_body(call, "/v1/messages/count_tokens", true));
-  ESP_TRY(const auto ids, encode_chat(*call.model, body.turn.prompt, call.service.options));
+  ESP_TRY(const ChatTokens tokens, encode_chat(call, body.turn.prompt));
   std::string out;
   JsonWriter json(out);
-  json.open('{').field("input_tokens", ids.size()).close('}');
+  json.open('{').field("input_tokens", tokens.ids.size()).close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/json_fields.h"
 #include "server/fields/unknown_fields.h"
+#include "server/media/media_source.h"
 
 namespace espalier::server {
 namespace {
@@ -17,23 +18,35 @@ constexpr std::string_view kNames[] = {"model",          "max_tokens",   "messag
                                        "output_config",  "mcp_servers",  "cache_control"};
 
 Error not_served(const std::string& place, std::string_view type) {
-  return bad_request(fmt::format("{}.type is {}, but this server reads text, tool_use, tool_result and thinking only",
-                                 place, in_quotes(type, 40)),
-                     place + ".type", "unsupported_parameter");
+  return bad_request(
+      fmt::format("{}.type is {}, but this server reads text, image, tool_use, tool_result and thinking only", place,
+                  in_quotes(type, 40)),
+      place + ".type", "unsupported_parameter");
 }
 
 Json text_part(std::string text) {
   return {{"type", "text"}, {"text", std::move(text)}};
 }
 
-// A text, or blocks of text, as parts of a chat message.
-Result<Json> read_texts(const Json& value, const std::string& place) {
+Result<Json> read_picture(const Json& block, const std::string& place) {
+  ESP_TRY(const Json* source, get_object(block, {"source", place}));
+  ESP_TRY(std::string address, read_source_address(*source, place + ".source"));
+  return picture_part(std::move(address), place);
+}
+
+// A text, or blocks of text, as parts of a chat message; in results of tools also pictures.
+Result<Json> read_texts(const Json& value, const std::string& place, bool pictures = false) {
   if (value.is_string()) return value;
   if (!value.is_array()) return bad_request(place + " must be a string or a list of blocks", place);
   Json parts = Json::array();
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string here = fmt::format("{}[{}]", place, i);
     ESP_TRY(const std::string type, get_string(value[i], {"type", here}));
+    if (type == "image" && pictures) {
+      ESP_TRY(Json part, read_picture(value[i], here));
+      parts.push_back(std::move(part));
+      continue;
+    }
     if (type != "text") return not_served(here, type);
     ESP_TRY(std::string text, get_string(value[i], {"text", here}));
     parts.push_back(text_part(std::move(text)));
@@ -69,6 +82,11 @@ class TurnReader {
       parts_.push_back(text_part(std::move(text)));
       return success();
     }
+    if (type == "image" && role_ == "user") {
+      ESP_TRY(Json part, read_picture(block, place));
+      parts_.push_back(std::move(part));
+      return success();
+    }
     if (type == "tool_result" && role_ == "user") return result(block, place);
     if (type == "tool_use" && role_ == "assistant") return use(block, place);
     if (type == "thinking") {
@@ -84,7 +102,7 @@ class TurnReader {
     ESP_TRY(const std::string id, get_string(block, {"tool_use_id", place}));
     Json content = "";
     if (const Json* given = find_field(block, "content")) {
-      ESP_TRY(content, read_texts(*given, place + ".content"));
+      ESP_TRY(content, read_texts(*given, place + ".content", true));
     }
     finish();  // what the user said before it
     Json message = {{"role", "tool"}, {"tool_call_id", id}, {"content", std::move(content)}};

@@ -499,7 +499,8 @@ TEST(ChatBody, MessagesAreCheckedOneByOne) {
              {R"([{"role":"user"}])", "messages[0].content"},
              {R"([{"role":"user","content":5}])", "messages[0].content"},
              {R"([{"role":"user","content":"x"},{"role":"user","content":[{"type":"image_url"}]}])",
-              "messages[1].content[0].type"},
+              "messages[1].content[0].image_url"},
+             {R"([{"role":"user","content":[{"type":"input_audio"}]}])", "messages[0].content[0].type"},
              {R"([{"role":"assistant","content":"","tool_calls":[{}]}])", "messages[0].tool_calls[0].function"}};
   for (const auto& [messages, field] : bad) {
     const auto refused = with(messages);
@@ -612,10 +613,11 @@ TEST(GenerateBody, ABatchTakesOneValueForAllOrOnePerPrompt) {
 }
 
 TEST(GenerateBody, ExactlyOnePromptOfTheRightKind) {
-  for (const char* bad : {R"({})", R"({"text":"a","input_ids":[1]})", R"({"text":[1,2]})", R"({"input_ids":"a"})",
-                          R"({"input_ids":["a"]})", R"({"text":["a",5]})", R"({"text":"a","input_embeds":[[1.0]]})",
-                          R"({"text":"a","image_data":"x"})", R"({"text":"a","lora_path":"x"})",
-                          R"({"text":"a","sampling_params":[]})", R"({"text":"a","stream":"yes"})"}) {
+  for (const char* bad :
+       {R"({})", R"({"text":"a","input_ids":[1]})", R"({"text":[1,2]})", R"({"input_ids":"a"})",
+        R"({"input_ids":["a"]})", R"({"text":["a",5]})", R"({"text":"a","input_embeds":[[1.0]]})",
+        R"({"text":"a","image_data":5})", R"({"text":["a","b"],"image_data":["x"]})", R"({"text":"a","lora_path":"x"})",
+        R"({"text":"a","audio_data":"x"})", R"({"text":"a","sampling_params":[]})", R"({"text":"a","stream":"yes"})"}) {
     EXPECT_FALSE(native(bad).ok()) << bad;
   }
   EXPECT_FALSE(native(R"({"text":"a"})")->is_batch);
@@ -624,6 +626,29 @@ TEST(GenerateBody, ExactlyOnePromptOfTheRightKind) {
   EXPECT_EQ(native(R"({"text":"a","sampling_params":{"max_new_tokens":0}})")->items[0].sampling.max_new_tokens, 0);
   EXPECT_FALSE(native(R"({"text":"a","sampling_params":{"max_new_tokens":null}})")->items[0].sampling.max_new_tokens);
   EXPECT_FALSE(native(R"({"text":"a","sampling_params":{"max_new_tokens":-1}})").ok());
+}
+
+TEST(GenerateBody, PicturesBelongToThePromptsThatSGLangGivesThem) {
+  const auto counts = [](const char* text) {
+    const auto body = native(text);
+    std::vector<std::size_t> each;
+    if (!body.ok()) return each;
+    for (const GenerateItem& item : body->items) each.push_back(item.media.size());
+    return each;
+  };
+  using Counts = std::vector<std::size_t>;
+  EXPECT_EQ(counts(R"({"text":"a","image_data":"x"})"), (Counts{1}));
+  EXPECT_EQ(counts(R"({"text":"a","image_data":["x",{"url":"y"}]})"), (Counts{2}));
+  EXPECT_EQ(counts(R"({"text":"a","image_data":[["x","y"]]})"), (Counts{2}));
+  EXPECT_EQ(counts(R"({"text":"a","image_data":null})"), (Counts{0}));
+  EXPECT_EQ(counts(R"({"text":["a","b"],"image_data":"x"})"), (Counts{1, 1}));
+  EXPECT_EQ(counts(R"({"text":["a","b"],"image_data":["x","y"]})"), (Counts{1, 1}));
+  EXPECT_EQ(counts(R"({"text":["a","b"],"image_data":[["x","y"],[]]})"), (Counts{2, 0}));
+  EXPECT_EQ(counts(R"({"text":["a","b"],"image_data":[null,"y"],"video_data":["z",null]})"), (Counts{1, 1}));
+  const auto film = native(R"({"text":"a","image_data":["video:QQ=="]})");
+  ASSERT_TRUE(film.ok());
+  EXPECT_EQ(film->items[0].media[0].kind, MediaSource::Kind::film);
+  EXPECT_EQ(film->items[0].media[0].addresses[0], "QQ==");
 }
 
 // sglang-language.md section 3, rules (a), (b) and (c).

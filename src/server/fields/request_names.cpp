@@ -63,11 +63,8 @@ std::vector<Alias> completion_names(std::string prompt) {
 }
 
 std::vector<Alias> chat_names(std::string prompt, std::string max_tokens) {
-  return {{"max_new_tokens", std::move(max_tokens)},
-          {"min_new_tokens", "min_tokens"},
-          {"input_ids", std::move(prompt)},
-          {"sampling_seed", "seed"},
-          {"top_logprobs_num", "top_logprobs"}};
+  return {{"max_new_tokens", std::move(max_tokens)}, {"image_data", prompt},    {"min_new_tokens", "min_tokens"},
+          {"input_ids", std::move(prompt)},          {"sampling_seed", "seed"}, {"top_logprobs_num", "top_logprobs"}};
 }
 
 Result<Request> make_request(RequestFields fields, const ModelLimits& limits, std::span<const Alias> names) {

@@ -127,13 +127,11 @@ constexpr SamplingRow kOpenAiSampling[] = {
 };
 
 constexpr std::string_view kAdapter = "is not supported: LoRA adapters come with a later version";
-constexpr std::string_view kPictures = "is not supported: this version reads text only";
+constexpr std::string_view kSounds = "is not supported: this version reads texts and pictures";
 
 constexpr RefusedField kRefused[] = {
     {"lora_path", kAdapter},
-    {"image_data", kPictures},
-    {"video_data", kPictures},
-    {"audio_data", kPictures},
+    {"audio_data", kSounds},
     {"use_beam_search", "is not supported: beam search is not part of this server"},
     {"custom_logit_processor", "is not supported: no code out of a request is ever run"},
     {"return_hidden_states", "is not supported by this version"},
@@ -146,7 +144,9 @@ constexpr RefusedField kRefusedOpenAi[] = {
     {"functions", "is not supported: OpenAI replaced it by tools"},
     {"function_call", "is not supported: OpenAI replaced it by tool_choice"},
     {"chat_template", "is not accepted from requests; start the server with --chat-template"},
-    {"audio", kPictures},
+    {"audio", kSounds},
+    {"image_data", "belongs to /generate: send pictures in messages"},
+    {"video_data", "belongs to /generate: send films in messages"},
     {"web_search_options", "is not supported: this server opens no connections for requests", true},
     {"prompt_embeds", "is not supported by this version; send text or token ids"},
     {"truncate_prompt_tokens", "is not supported: a prompt is never shortened; shorten it yourself"},

@@ -20,29 +20,30 @@ std::vector<Alias> llamacpp_names(std::string prompt) {
           {"top_logprobs_num", "n_probs"}};
 }
 
-Result<std::vector<std::vector<TokenId>>> encode_prompts(const Call& call, const LlamaCppBody& body) {
-  std::vector<std::vector<TokenId>> prompts;
+Result<std::vector<MediaPrompt>> encode_prompts(const Call& call, const LlamaCppBody& body) {
+  std::vector<MediaPrompt> prompts;
   if (body.infill) {
     ESP_TRY(auto ids, encode_infill(*call.model, *body.infill, "input_suffix"));
-    prompts.push_back(std::move(ids));
+    prompts.push_back({std::move(ids), {}});
     return prompts;
   }
   const EncodeOptions encoding{.parse_special = !is_special_text({}, call.service.options)};
   for (std::size_t i = 0; i < body.prompts.size(); ++i) {
     const std::string place = body.prompts.size() > 1 ? fmt::format("prompt[{}]", i) : "prompt";
-    ESP_TRY(auto ids, encode_mixed(*call.model, body.prompts[i], encoding, place));
-    if (ids.empty()) return bad_request(place + " is empty; it needs at least one token", place);
-    prompts.push_back(std::move(ids));
+    ESP_TRY(MediaPrompt prompt, encode_mixed(call, body.prompts[i], encoding, place));
+    if (prompt.ids.empty()) return bad_request(place + " is empty; it needs at least one token", place);
+    prompts.push_back(std::move(prompt));
   }
   return prompts;
 }
 
-Result<Request> request_for(const Call& call, LlamaCppBody& body, std::vector<TokenId> prompt, std::size_t i) {
+Result<Request> request_for(const Call& call, LlamaCppBody& body, MediaPrompt prompt, std::size_t i) {
   const bool several = body.prompts.size() > 1;
   RequestFields fields = treatment(call, body, several ? fmt::format("{}_{}", call.http.id, i) : call.http.id);
   ESP_CHECK(constrain(call, body.constraint, fields));
   fields.sampling = body.sampling;
-  fields.prompt = std::move(prompt);
+  fields.prompt = std::move(prompt.ids);
+  fields.pictures = std::move(prompt.pictures);
   fields.logprobs.enabled = body.probabilities > 0;
   fields.logprobs.top = body.probabilities;
   const auto names = llamacpp_names(body.infill ? "input_prefix" : several ? fmt::format("prompt[{}]", i) : "prompt");

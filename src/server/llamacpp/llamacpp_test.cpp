@@ -36,9 +36,14 @@ TEST(LlamaCppBodies, PromptsComeInEveryForm) {
     ASSERT_TRUE(parsed.ok()) << text << parsed.error().message;
     EXPECT_EQ(*parsed, expected) << text;
   }
+  const auto shown =
+      parse_mixed_prompts(json(R"({"prompt_string":"<__media__>","multimodal_data":["QQ=="]})"), "prompt", 8);
+  ASSERT_TRUE(shown.ok());
+  ASSERT_EQ(shown->front().size(), 2u);
+  EXPECT_EQ(std::get<MediaSource>(shown->front()[1]).addresses.front(), "QQ==");
   for (const char* text :
        {"5", "null", "true", "[true]", "[-1]", "[1.5]", "[[1],[[2]]]", R"({"a":1})", R"([{"prompt_string":3}])",
-        R"({"prompt_string":"a","multimodal_data":["x"]})", "[[1],[1],[1],[1],[1],[1],[1],[1],[1]]"})
+        R"({"prompt_string":"a","multimodal_data":[5]})", "[[1],[1],[1],[1],[1],[1],[1],[1],[1]]"})
     EXPECT_EQ(parse_mixed_prompts(json(text), "prompt", 8).ok(), false) << text;
 }
 

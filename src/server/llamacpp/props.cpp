@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "server/llamacpp/settings.h"
+#include "server/media/media_reader.h"
 #include "server/prompt/sampling_defaults.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
@@ -28,7 +29,8 @@ Result<net::HttpResponse> props(Service& service, const ServedModel& model, cons
       .field("model_alias", model.name())
       .field("model_ftype", info.quantisation);
   json.field("model_path", info.path).key("modalities").open('{');
-  json.field("vision", false).field("video", false).field("audio", false).close('}');
+  json.field("vision", model.media != nullptr).field("video", model.media != nullptr && model.media->takes_films());
+  json.field("audio", false).close('}').field("media_marker", "<__media__>");
   json.field("endpoint_slots", true).field("endpoint_props", false).field("endpoint_metrics", service.options.metrics);
   json.field("chat_template", chat_template.ok() ? (*chat_template)->source() : std::string());
   const bool tools = chat_template.ok() && (*chat_template)->mentions("tools");

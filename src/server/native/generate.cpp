@@ -7,10 +7,12 @@
 #include "server/answer/answer_plan.h"
 #include "server/answer/treatment.h"
 #include "server/fields/request_names.h"
+#include "server/media/prepare_media.h"
 #include "server/native/generate_reply.h"
 #include "server/native/segments.h"
 #include "server/native/select.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
+#include "server/prompt/media_prompt.h"
 
 namespace espalier::server {
 namespace {
@@ -74,7 +76,10 @@ Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, 
   ESP_CHECK(constrain(call, constraint, fields));
   EncodeOptions encoding{.parse_special = !is_special_text(item.special_as_text, call.service.options)};
   encoding.continues = item.session && !item.session->rid.empty();
-  ESP_TRY(fields.prompt, encode_prompt(*call.model, item.prompt, encoding, place));
+  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, item.media));
+  ESP_TRY(MediaPrompt prompt, encode_media_prompt(*call.model, item.prompt, media, encoding, place));
+  fields.prompt = std::move(prompt.ids);
+  fields.pictures = std::move(prompt.pictures);
   if (item.session) ESP_CHECK(continue_session(call, *item.session, fields, generation));
   if (fields.grammar && item.require_reasoning) {
     ESP_TRY(fields.thinking, required_thinking(call, fields.prompt));
@@ -100,6 +105,7 @@ GenerateReplyOptions::Prompt reply_prompt(const Request& request, const Generate
   prompt.top = item.top_logprobs_num > 0;
   prompt.constrained = request.fields().grammar != nullptr;
   prompt.asked_ids = !item.token_ids_logprob.empty();
+  prompt.image_tokens = ImageTokens(request.fields().pictures);
   return prompt;
 }
 

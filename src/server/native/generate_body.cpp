@@ -162,19 +162,54 @@ Result<> read_common_fields(const Json& body, GenerateItem& out) {
 }
 
 std::vector<std::string> unknown_generate_fields(const Json& body) {
-  static const KnownNames known = KnownNames()
-                                      .with(generate_item_rows())
-                                      .with(refused_sampling_fields())
-                                      .with(std::span<const std::string_view>(kAccepted))
-                                      .with(native_constraint_rows())
-                                      .with({"text", "input_ids", "stream", "return_prompt_token_ids", "model",
-                                             "segments", "guided_decoding_backend"});
+  static const KnownNames known =
+      KnownNames()
+          .with(generate_item_rows())
+          .with(refused_sampling_fields())
+          .with(std::span<const std::string_view>(kAccepted))
+          .with(native_constraint_rows())
+          .with({"text", "input_ids", "image_data", "video_data", "stream", "return_prompt_token_ids", "model",
+                 "segments", "guided_decoding_backend"});
   auto unknown = known.unknown_in(body);
   const Json* sampling = find_field(body, "sampling_params");
   if (sampling == nullptr || !sampling->is_object()) return unknown;
   for (auto& name : sampling_names().unknown_in(*sampling)) unknown.push_back("sampling_params." + name);
   return unknown;
 }
+
+namespace {
+
+// As SGLang has them: of a single prompt one or a list; of a batch one for all, or a list with one, or a list, for each.
+Result<> read_media(const Json& body, std::string_view name, MediaSource::Kind kind, std::vector<GenerateItem>& items,
+                    bool is_batch) {
+  const Json* given = find_field(body, name);
+  if (given == nullptr || is_list_of_null(*given) || (given->is_array() && given->empty())) return success();
+  if (is_batch && given->is_array() && given->size() != items.size())
+    return bad_request(fmt::format("{} has {} entries for {} prompts; send one for all, or one or a list for each",
+                                   name, given->size(), items.size()),
+                       std::string(name));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const bool each = is_batch && given->is_array();
+    const bool nested = !is_batch && given->is_array() && given->size() == 1 && given->front().is_array();
+    const Json& value = each ? (*given)[i] : nested ? given->front() : *given;
+    const std::string place = each ? fmt::format("{}[{}]", name, i) : std::string(name);
+    ESP_TRY(auto media, read_media_list(value, kind, place));
+    for (MediaSource& one : media) items[i].media.push_back(std::move(one));
+  }
+  return success();
+}
+
+Result<> read_all_media(const Json& body, std::vector<GenerateItem>& items, bool is_batch) {
+  ESP_CHECK(read_media(body, "image_data", MediaSource::Kind::picture, items, is_batch));
+  ESP_CHECK(read_media(body, "video_data", MediaSource::Kind::film, items, is_batch));
+  for (const GenerateItem& item : items)
+    if (item.session && !item.media.empty())
+      return bad_request("turns of a session take no pictures yet; send the whole conversation",
+                         item.media.front().place, "unsupported_parameter");
+  return success();
+}
+
+}  // namespace
 
 Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& options) {
   ESP_CHECK(check_refused(body, refused_sampling_fields()));
@@ -206,6 +241,7 @@ Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& optio
     if (as_first) std::string().swap(item.constraint.constraint.text);  // a large one would be there for each prompt
     out.items.push_back(std::move(item));
   }
+  ESP_CHECK(read_all_media(body, out.items, out.is_batch));
   return out;
 }
 

@@ -15,6 +15,7 @@
 #include "server/fields/constraint_fields.h"
 #include "server/fields/field_table.h"
 #include "server/fields/sampling_fields.h"
+#include "server/media/media_source.h"
 #include "server/prompt/prompt.h"
 #include "server/server_options.h"
 #include "server/sessions/sessions.h"
@@ -40,6 +41,7 @@ struct GenerateItem {
   std::optional<SessionParams> session;
   bool require_reasoning = false;  // the constraint begins behind the model's thinking
   SpecialAsText special_as_text;
+  std::vector<MediaSource> media;  // pictures, then films
 };
 
 // A /generate body, read: one item a prompt, and how the reply is to look.

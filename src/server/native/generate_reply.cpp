@@ -178,6 +178,10 @@ void GenerateReply::write_usage(JsonWriter& json, const Choice& choice) const {
   json.key("cached_tokens_details").open('{').field("device", usage.cached_tokens - usage.disk_tokens).field("host", 0);
   if (usage.disk_tokens > 0) json.field("storage", usage.disk_tokens).field("storage_backend", "file");
   json.close('}');
+  if (const ImageTokens& images = prompt_of(choice).image_tokens; images.any())
+    json.field("image_tokens", images.count())
+        .field("cached_image_tokens", images.among_first(usage.cached_tokens))
+        .field("pictures_computed", usage.pictures_computed);
   json.field("num_retractions", usage.retractions);
   if (const int steps = usage.draft_steps; steps > 0) {
     const auto share = [](int part, int whole) { return whole > 0 ? static_cast<double>(part) / whole : 0.0; };

@@ -13,6 +13,7 @@
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
 #include "server/native/generate_body.h"
+#include "server/prompt/media_prompt.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {
@@ -26,6 +27,7 @@ struct GenerateReplyOptions {
     bool logprobs = false, texts = false;  // texts: in the entries of logprobs
     bool top = false, asked_ids = false;   // lists of likeliest and of asked tokens
     bool constrained = false;
+    ImageTokens image_tokens;
   };
   std::vector<Prompt> prompts;
   int n = 1;

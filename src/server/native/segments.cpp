@@ -8,8 +8,10 @@
 #include "server/answer/treatment.h"
 #include "server/delivery/json_writer.h"
 #include "server/fields/request_names.h"
+#include "server/media/prepare_media.h"
 #include "server/native/generate.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
+#include "server/prompt/media_prompt.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {
@@ -31,6 +33,7 @@ class SegmentsReply final : public Reply {
   struct Options {
     std::string id, weight_version;
     std::vector<TokenId> prompt;
+    std::vector<PictureInput> pictures;  // in the prompt
     ModelLimits limits;
     bool stream = false;
     std::shared_ptr<const ServedModel> model;
@@ -65,6 +68,7 @@ class SegmentsReply final : public Reply {
 
   Result<Request> request_of(std::size_t number) {
     RequestFields fields = holes_[number].fields;
+    fields.pictures = options_.pictures;
     fields.prompt = context_.tokens();
     return make_request(std::move(fields), options_.limits, native_names(holes_[number].place));
   }
@@ -205,6 +209,19 @@ Result<Placeholder> read_hole(const Call& call, const Json& segment, const std::
   return hole;
 }
 
+// Pictures and films, whose marks are in the first text.
+Result<std::vector<Prepared>> segments_media(const Call& call) {
+  std::vector<MediaSource> sources;
+  for (const auto& [name, kind] :
+       {std::pair("image_data", MediaSource::Kind::picture), std::pair("video_data", MediaSource::Kind::film)}) {
+    const Json* given = find_field(call.body, name);
+    if (given == nullptr) continue;
+    ESP_TRY(auto media, read_media_list(*given, kind, name));
+    for (MediaSource& one : media) sources.push_back(std::move(one));
+  }
+  return prepare_media(call, sources);
+}
+
 // Fields of a request with one prompt.
 Result<> check_alone(const Json& body) {
   const auto refuse = [](std::string_view field) {
@@ -262,7 +279,11 @@ Result<Generation> generate_segments(Call& call) {
 
   SegmentsReply::Options options;
   options.special_as_text = is_special_text(item.special_as_text, call.service.options);
-  ESP_TRY(options.prompt, encode_text(*call.model, prompt, {.parse_special = !options.special_as_text}, "segments[0]"));
+  ESP_TRY(const std::vector<Prepared> media, segments_media(call));
+  ESP_TRY(MediaPrompt first_part, encode_media_prompt(*call.model, Prompt(prompt), media,
+                                                      {.parse_special = !options.special_as_text}, "segments[0]"));
+  options.prompt = std::move(first_part.ids);
+  options.pictures = std::move(first_part.pictures);
   options.id = common.id;
   options.weight_version = call.service.options.weight_version;
   options.limits = call.model->limits();

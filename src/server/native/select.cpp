@@ -10,8 +10,11 @@
 #include "server/answer/treatment.h"
 #include "server/delivery/json_writer.h"
 #include "server/fields/request_names.h"
+#include "server/media/media_reader.h"
+#include "server/media/prepare_media.h"
 #include "server/native/generate.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
+#include "server/prompt/media_prompt.h"
 #include "text/tokenizer.h"
 
 namespace espalier::server {
@@ -128,17 +131,77 @@ class SelectReply final : public Reply {
   Timing timing_;
 };
 
-// What a choice is encoded behind: with a text as one, with ids by itself.
-lang::ChoicePrompt choice_prompt(const Prompt& prompt, const std::vector<TokenId>& prompt_ids, EncodeOptions encoding) {
-  if (const auto* text = std::get_if<std::string>(&prompt)) return {{}, *text, encoding};
-  encoding.add_special = false;
-  encoding.continues = true;
-  return {prompt_ids, "", encoding};
-}
+// What choices stand behind: a text is encoded with each of them as one, ids by themselves. Runs of image tokens of a
+// text are there once until a choice's tokens are known.
+class Behind {
+ public:
+  static Result<Behind> of(const Call& call, const GenerateItem& item) {
+    Behind made(call, {.parse_special = !is_special_text(item.special_as_text, call.service.options)});
+    ESP_TRY(made.media_, prepare_media(call, item.media));
+    if (std::holds_alternative<std::vector<TokenId>>(item.prompt)) {
+      ESP_TRY(MediaPrompt whole,
+              encode_media_prompt(*call.model, item.prompt, made.media_, made.encoding_, "input_ids"));
+      made.pictures_ = std::move(whole.pictures);
+      made.encoding_.add_special = false;
+      made.encoding_.continues = true;
+      made.prompt_ = {std::move(whole.ids), "", made.encoding_};
+      return made;
+    }
+    const auto& text = std::get<std::string>(item.prompt);
+    if (!made.media_.empty()) {
+      ESP_TRY(const FoundMarks found, find_marks(*call.model, text, made.media_, "text"));
+      made.collapsed_ = collapse(*call.model->media, {found.text, found.marks}, made.media_, made.encoding_);
+    }
+    made.prompt_ = {{}, made.media_.empty() ? text : made.collapsed_.text, made.encoding_};
+    ESP_TRY(made.text_ids_, made.encode(made.prompt_.text, made.encoding_, "text"));
+    return made;
+  }
+
+  // Tokens of the prompt alone.
+  Result<std::size_t> size() const {
+    if (text_ids_.empty()) return prompt_.ids.size();
+    ESP_TRY(const MediaPrompt whole, expand_runs(text_ids_, collapsed_, media_));
+    return whole.ids.size();
+  }
+  Result<lang::ChoiceTokens> with(const Tokenizer& tokenizer, const std::string& choice,
+                                  const std::string& field) const {
+    const lang::Encode encoded = [&](std::string_view text, EncodeOptions how) { return encode(text, how, field); };
+    ESP_TRY(lang::ChoiceTokens tokens, lang::choice_tokens(tokenizer, encoded, prompt_, text_ids_, choice));
+    if (collapsed_.runs.empty()) return tokens;
+    ESP_TRY(MediaPrompt whole, expand_runs(tokens.ids, collapsed_, media_));
+    tokens.scored += whole.ids.size() - tokens.ids.size();
+    tokens.ids = std::move(whole.ids);
+    return tokens;
+  }
+  Result<std::vector<PictureInput>> pictures() const {
+    if (collapsed_.runs.empty()) return pictures_;
+    ESP_TRY(MediaPrompt whole, expand_runs(text_ids_, collapsed_, media_));
+    return std::move(whole.pictures);
+  }
+
+ private:
+  Behind(const Call& call, EncodeOptions encoding) : call_(call), encoding_(encoding) {}
+
+  Result<std::vector<TokenId>> encode(std::string_view text, EncodeOptions how, const std::string& field) const {
+    std::vector<TextRange> own = collapsed_.own;
+    if (how.parse_special && text.size() > collapsed_.text.size()) own.push_back({collapsed_.text.size(), text.size()});
+    if (!collapsed_.runs.empty()) how.own = own, how.parse_special = true;
+    return encode_text(*call_.model, text, how, field);
+  }
+
+  const Call& call_;
+  EncodeOptions encoding_;
+  std::vector<Prepared> media_;
+  CollapsedText collapsed_;
+  std::vector<PictureInput> pictures_;  // of ids
+  lang::ChoicePrompt prompt_;
+  std::vector<TokenId> text_ids_;
+};
 
 Result<Request> scoring_request(const Call& call, const GenerateItem& item, std::vector<TokenId> ids, std::size_t start,
-                                std::string id) {
+                                std::string id, std::vector<PictureInput> pictures = {}) {
   RequestFields fields = treatment(call, item, std::move(id));
+  fields.pictures = std::move(pictures);
   fields.prompt = std::move(ids);
   fields.sampling.max_new_tokens = 0;
   fields.sampling.temperature = 0;
@@ -170,29 +233,24 @@ Result<Generation> select_choice(Call& call, const GenerateBody& body) {
                                    choices.size(), call.service.options.max_prompts),
                        "sampling_params.choices");
   }
-  const EncodeOptions encoding{.parse_special = !is_special_text(item.special_as_text, call.service.options)};
-  ESP_TRY(const auto prompt_ids, encode_prompt(*call.model, item.prompt, encoding, "text"));
+  ESP_TRY(const Behind behind, Behind::of(call, item));
+  ESP_TRY(const std::vector<PictureInput> pictures, behind.pictures());
 
   Generation generation;
   generation.stream = body.stream;
   reply.id = item.rid.empty() ? request_id(call.http, {}, 0, 1) : item.rid;
   reply.method_name = asked.choices_method;
   reply.weight_version = call.service.options.weight_version;
-  reply.prompt_tokens = prompt_ids.size();
+  ESP_TRY(reply.prompt_tokens, behind.size());
   reply.stream = body.stream;
-  const lang::ChoicePrompt behind = choice_prompt(item.prompt, prompt_ids, encoding);
-  const std::span<const TokenId> text_ids = behind.text.empty() ? std::span<const TokenId>() : prompt_ids;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const std::string field = fmt::format("sampling_params.choices[{}]", i);
-    const lang::Encode encode = [&](std::string_view text, EncodeOptions how) {
-      return encode_text(*call.model, text, how, field);
-    };
     Choice choice{choices[i].get<std::string>(), {}};
-    auto tokens = lang::choice_tokens(*reply.tokenizer, encode, behind, text_ids, choice.text);
+    auto tokens = behind.with(*reply.tokenizer, choice.text, field);
     if (!tokens.ok()) return in_field(std::move(tokens).error(), field);
     choice.tokens = std::move(tokens).value();
-    ESP_TRY(Request request,
-            scoring_request(call, item, choice.tokens.ids, choice.tokens.scored, fmt::format("{}_{}", reply.id, i)));
+    ESP_TRY(Request request, scoring_request(call, item, choice.tokens.ids, choice.tokens.scored,
+                                             fmt::format("{}_{}", reply.id, i), pictures));
     generation.requests.push_back(std::move(request));
     reply.choices.push_back(std::move(choice));
   }

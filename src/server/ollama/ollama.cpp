@@ -5,8 +5,11 @@
 
 #include "server/answer/treatment.h"
 #include "server/fields/request_names.h"
+#include "server/media/media_reader.h"
+#include "server/media/prepare_media.h"
 #include "server/ollama/ollama_body.h"
 #include "server/ollama/ollama_reply.h"
+#include "server/prompt/media_prompt.h"
 #include "server/prompt/sampling_defaults.h"
 #include "server/routes/routes.h"
 #include "text/chat_template.h"
@@ -34,19 +37,34 @@ Result<> check_template(const ServedModel& model, const std::string& given) {
 }
 
 // The new turn goes on behind what was said before: it has no begin token of its own.
-void put_behind(std::vector<TokenId> context, const Tokenizer* tokenizer, std::vector<TokenId>& prompt) {
+void put_behind(std::vector<TokenId> context, const Tokenizer* tokenizer, RequestFields& fields) {
+  std::vector<TokenId>& prompt = fields.prompt;
   if (context.empty()) return;
   const auto bos = tokenizer == nullptr ? std::nullopt : tokenizer->bos();
   const bool begins = bos && !prompt.empty() && prompt.front() == *bos && context.front() == *bos;
+  const auto moved = static_cast<int>(context.size()) - (begins ? 1 : 0);
+  for (PictureInput& picture : fields.pictures)
+    for (PictureInput::Span& span : picture.spans) span.first += moved;
   context.insert(context.end(), prompt.begin() + (begins ? 1 : 0), prompt.end());
   prompt = std::move(context);
+}
+
+// Tokens of pictures say nothing without them.
+Result<> check_context(const ServedModel& model, const std::vector<TokenId>& context) {
+  if (model.media == nullptr) return success();
+  for (const TokenId id : context)
+    if (id == model.media->tokens(false).token_id)
+      return bad_request("context is of a turn with pictures, which it does not hold: use /api/chat with all messages",
+                         "context");
+  return success();
 }
 
 // Sets prompt and constraint; says how the answer is read.
 Result<ChatReading> begin_prompt(const Call& call, OllamaBody& body, RequestFields& fields) {
   if (body.prompt == OllamaBody::Prompt::conversation) {
+    ESP_CHECK(check_context(*call.model, body.context));
     ESP_TRY(ChatReading reading, begin_chat_turn(call, body.turn, body.constraint, fields));
-    put_behind(std::move(body.context), call.model->tokenizer(), fields.prompt);
+    put_behind(std::move(body.context), call.model->tokenizer(), fields);
     return reading;
   }
   ESP_CHECK(constrain(call, body.constraint, fields));
@@ -54,7 +72,15 @@ Result<ChatReading> begin_prompt(const Call& call, OllamaBody& body, RequestFiel
     ESP_TRY(fields.prompt, encode_infill(*call.model, body.infill, "suffix"));
   } else {
     const bool as_text = is_special_text({}, call.service.options);
-    ESP_TRY(fields.prompt, encode_text(*call.model, body.text, {.parse_special = !as_text}, "prompt"));
+    if (body.media.empty()) {
+      ESP_TRY(fields.prompt, encode_text(*call.model, body.text, {.parse_special = !as_text}, "prompt"));
+    } else {
+      ESP_TRY(const std::vector<Prepared> media, prepare_media(call, body.media));
+      ESP_TRY(MediaPrompt made,
+              encode_media_prompt(*call.model, Prompt(body.text), media, {.parse_special = !as_text}, "prompt"));
+      fields.prompt = std::move(made.ids);
+      fields.pictures = std::move(made.pictures);
+    }
   }
   return ChatReading{};
 }

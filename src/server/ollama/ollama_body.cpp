@@ -138,8 +138,11 @@ Result<> read_infill(const Json& body, std::string suffix, B& out) {
   return success();
 }
 
-// Only a prompt stands by itself.
+// Only a prompt stands by itself, with its own marks of pictures.
 Result<> read_raw(const Json& body, B& out) {
+  if (const Json* images = find_field(body, "images")) {
+    ESP_TRY(out.media, read_media_list(*images, MediaSource::Kind::picture, "images"));
+  }
   for (const char* name : {"system", "template", "context"}) {
     const Json* value = find_field(body, name);
     if (value != nullptr && asks_for_something(*value))
@@ -190,7 +193,6 @@ Result<OllamaBody> parse_ollama_generate(const Json& body, const ServerOptions& 
   OllamaBody out;
   out.sampling = defaults;
   ESP_CHECK(read_shared(body, options, out));
-  ESP_CHECK(refuse_images(body, {}));
   ESP_TRY(auto suffix, find_string(body, "suffix"));
   ESP_TRY(const auto prompt, find_string(body, "prompt"));
   ESP_TRY(const auto system, find_string(body, "system"));
@@ -201,6 +203,8 @@ Result<OllamaBody> parse_ollama_generate(const Json& body, const ServerOptions& 
   ESP_CHECK(read_think(body, out, chat));
   if (prompt.value_or("").empty() && !fills) return out;
   if (fills) {
+    if (const Json* images = find_field(body, "images"); images != nullptr && asks_for_something(*images))
+      return bad_request("images do not go with suffix", "images", "unsupported_parameter");
     ESP_CHECK(read_infill(body, std::move(*suffix), out));
     return out;
   }
@@ -214,7 +218,9 @@ Result<OllamaBody> parse_ollama_generate(const Json& body, const ServerOptions& 
   }
   chat["messages"] = Json::array();
   if (system && !system->empty()) chat["messages"].push_back({{"role", "system"}, {"content", *system}});
-  chat["messages"].push_back({{"role", "user"}, {"content", *prompt}});
+  Json content = *prompt;
+  ESP_CHECK(add_pictures(body, {}, content));
+  chat["messages"].push_back({{"role", "user"}, {"content", std::move(content)}});
   ESP_CHECK(read_turn(chat, options, out));
   return out;
 }

@@ -24,6 +24,7 @@ struct OllamaBody {
   Prompt prompt = Prompt::nothing;  // nothing: the client wants the model to be loaded
   ChatTurn turn;                    // the conversation
   std::string text;                 // raw
+  std::vector<MediaSource> media;   // whose marks a raw text has
   InfillPrompt infill;
   std::vector<TokenId> context;  // of /api/generate: what stands before the conversation
   std::string chat_template;     // that the body brings: only the model's own is accepted

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json_fields.h"
-#include "server/fields/field_table.h"
+#include "server/media/media_source.h"
 
 namespace espalier::server {
 namespace {
@@ -24,8 +24,8 @@ class MessageReader {
     ESP_TRY(const std::string role, get_string(message, {"role", place}));
     ESP_TRY(const auto content, find_string(message, {"content", place}));
     ESP_TRY(const auto thinking, find_string(message, {"thinking", place}));
-    ESP_CHECK(refuse_images(message, place));
     Json out = {{"role", role}, {"content", content.value_or("")}};
+    ESP_CHECK(add_pictures(message, place, out["content"]));
     if (thinking && !thinking->empty()) out["reasoning_content"] = *thinking;
     ESP_TRY(const Json* calls, find_array(message, {"tool_calls", place}));
     if (calls != nullptr && !calls->empty()) {
@@ -79,11 +79,19 @@ class MessageReader {
 
 }  // namespace
 
-Result<> refuse_images(const Json& object, std::string_view place) {
-  const Json* images = find_field(object, "images");
-  if (images == nullptr || !asks_for_something(*images)) return success();
+Result<> add_pictures(const Json& object, std::string_view place, Json& content) {
+  ESP_TRY(const Json* images, find_array(object, {"images", place}));
+  if (images == nullptr || images->empty()) return success();
   const std::string path = JsonField("images", place).path();
-  return bad_request(path + " is not supported: this version reads text only", path, "unsupported_parameter");
+  Json parts = Json::array();
+  for (std::size_t i = 0; i < images->size(); ++i) {
+    const std::string here = fmt::format("{}[{}]", path, i);
+    ESP_TRY(std::string picture, as_string((*images)[i], here));
+    parts.push_back(picture_part(std::move(picture), here));
+  }
+  if (content != "") parts.push_back({{"type", "text"}, {"text", std::move(content)}});
+  content = std::move(parts);
+  return success();
 }
 
 Result<Json> read_ollama_messages(const Json& messages) {

@@ -11,7 +11,7 @@ namespace espalier::server {
 
 // `messages` of chat completions: read_messages() checks what is the same in both.
 Result<Json> read_ollama_messages(const Json& messages);
-// Pictures are refused, at `place`.
-Result<> refuse_images(const Json& object, std::string_view place);
+// The object's `images`, base64 each, before its content, which becomes a list of parts then.
+Result<> add_pictures(const Json& object, std::string_view place, Json& content);
 
 }  // namespace espalier::server

@@ -215,6 +215,7 @@ Result<Generation> chat(Call& call) {
   reply.tells_reasoning = reading.thinks;
   reply.stream_reasoning = body.stream_reasoning;
   reply.prompt_ids.push_back(request.prompt());
+  if (!request.fields().pictures.empty()) reply.image_tokens.emplace_back(request.fields().pictures);
 
   Generation generation;
   generation.headers = std::move(reading.headers);

@@ -173,8 +173,22 @@ void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
 
 OpenAiReply::Counts OpenAiReply::usage_of(const Choice& choice) const {
   const auto& ids = options_.prompt_ids[static_cast<std::size_t>(choice.prompt)];
-  return {static_cast<int>(ids.size()), choice.usage.cached_tokens,  choice.tokens,
-          choice.reasoning_tokens,      choice.usage.drafted_tokens, choice.usage.accepted_tokens};
+  Counts counts;
+  counts.prompt = static_cast<int>(ids.size());
+  counts.cached = choice.usage.cached_tokens;
+  counts.completion = choice.tokens;
+  counts.reasoning = choice.reasoning_tokens;
+  counts.drafted = choice.usage.drafted_tokens;
+  counts.accepted = choice.usage.accepted_tokens;
+  count_images(counts, choice.prompt, counts.cached);
+  return counts;
+}
+
+void OpenAiReply::count_images(Counts& counts, int prompt, int cached) const {
+  if (options_.image_tokens.empty()) return;
+  const ImageTokens& images = options_.image_tokens[static_cast<std::size_t>(prompt)];
+  counts.images += images.count();
+  counts.cached_images += images.among_first(cached);
 }
 
 OpenAiReply::Counts OpenAiReply::usage_of_all() const {
@@ -186,7 +200,9 @@ OpenAiReply::Counts OpenAiReply::usage_of_all() const {
     all.drafted += choices_[i].usage.drafted_tokens;
     all.accepted += choices_[i].usage.accepted_tokens;
     // The choices of a prompt share its tokens; how much of them was cached is told by the first.
-    if (i % static_cast<std::size_t>(options_.n) == 0) all.cached += choices_[i].usage.cached_tokens;
+    if (i % static_cast<std::size_t>(options_.n) != 0) continue;
+    all.cached += choices_[i].usage.cached_tokens;
+    count_images(all, choices_[i].prompt, choices_[i].usage.cached_tokens);
   }
   return all;
 }
@@ -194,7 +210,10 @@ OpenAiReply::Counts OpenAiReply::usage_of_all() const {
 void OpenAiReply::write_usage(JsonWriter& json, const Counts& counts) const {
   json.open('{').field("prompt_tokens", counts.prompt).field("completion_tokens", counts.completion);
   json.field("total_tokens", counts.prompt + counts.completion);
-  json.key("prompt_tokens_details").open('{').field("cached_tokens", counts.cached).close('}');
+  json.key("prompt_tokens_details").open('{').field("cached_tokens", counts.cached);
+  if (!options_.image_tokens.empty())
+    json.field("image_tokens", counts.images).field("cached_image_tokens", counts.cached_images);
+  json.close('}');
   json.key("completion_tokens_details").open('{').field("reasoning_tokens", counts.reasoning);
   if (options_.predicted) {
     json.field("accepted_prediction_tokens", counts.accepted);

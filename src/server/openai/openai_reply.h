@@ -14,6 +14,7 @@
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
 #include "server/delivery/token_name.h"
+#include "server/prompt/media_prompt.h"
 #include "text/answer/answer_parser.h"
 #include "text/tokenizer.h"
 
@@ -33,6 +34,7 @@ struct OpenAiReplyOptions {
   int n = 1;                                     // choices of each prompt
   int best = 0;                                  // only so many of them are told, likeliest first; 0 = all
   std::vector<std::vector<TokenId>> prompt_ids;  // by prompt
+  std::vector<ImageTokens> image_tokens;         // by prompt; empty: no prompt has pictures
   const Tokenizer* tokenizer = nullptr;          // may be null
   AnswerOptions reading;                         // thinking and calls are told apart from the text
   bool only_calls = false;                       // calls must come: what is left of one that was cut off is no answer
@@ -119,10 +121,12 @@ class OpenAiReply : public Reply {
   std::vector<Choice*> chosen();  // what a whole reply tells, numbered anew where it is not all
   struct Counts {
     int prompt = 0, cached = 0, completion = 0, reasoning = 0;
-    int drafted = 0, accepted = 0;  // of a prediction
+    int drafted = 0, accepted = 0;      // of a prediction
+    int images = 0, cached_images = 0;  // tokens
   };
   Counts usage_of(const Choice& choice) const;
   Counts usage_of_all() const;
+  void count_images(Counts& counts, int prompt, int cached) const;
   void write_usage(JsonWriter& json, const Counts& counts) const;
   void write_timings(JsonWriter& json) const;
 

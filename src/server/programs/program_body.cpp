@@ -198,6 +198,10 @@ class Costs {
     cost_.bytes += std::ssize(text.text);
     return success();
   }
+  Result<> add(const node::Media& media) {
+    cost_.bytes += std::ssize(media.picture->bytes);
+    return success();
+  }
   Result<> add(const node::Argument& argument) {
     ++appended_[argument.name];
     return success();

@@ -3,12 +3,13 @@
 #include <vector>
 
 #include "lang/backends/local/local_backend.h"
+#include "server/media/program_pictures.h"
 #include "server/programs/program_delivery.h"
 #include "server/served_model.h"
 
 namespace espalier::server {
 
-ProgramHost::ProgramHost() = default;
+ProgramHost::ProgramHost(std::shared_ptr<Budget> media_memory) : media_memory_(std::move(media_memory)) {}
 ProgramHost::~ProgramHost() = default;
 
 Result<ProgramHost::Opened> ProgramHost::open(const std::shared_ptr<ServedModel>& model) {
@@ -18,6 +19,7 @@ Result<ProgramHost::Opened> ProgramHost::open(const std::shared_ptr<ServedModel>
     ESP_TRY(ChatFormat format, lang::local_chat_format(*model->engine, {}, model->own_template.get()));
     model->program_format = std::make_shared<const ChatFormat>(std::move(format));
     model->program_service = std::make_shared<lang::LocalService>(model->engine);
+    model->program_service->pictures = program_pictures(*model, media_memory_);
     std::erase_if(opened_, [](const auto& service) { return service.expired(); });
     opened_.push_back(model->program_service);
   }

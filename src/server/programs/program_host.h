@@ -22,6 +22,7 @@ struct LocalService;
 
 namespace espalier::server {
 
+class Budget;
 class ProgramDelivery;
 struct ServedModel;
 
@@ -36,7 +37,7 @@ class ProgramHost {
     std::shared_ptr<const ChatFormat> format;
   };
 
-  ProgramHost();
+  explicit ProgramHost(std::shared_ptr<Budget> media_memory);
   ~ProgramHost();
   Result<Opened> open(const std::shared_ptr<ServedModel>& model);
   void stop();
@@ -50,6 +51,7 @@ class ProgramHost {
     std::string id;
     std::weak_ptr<ProgramDelivery> program;
   };
+  const std::shared_ptr<Budget> media_memory_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<lang::LocalService>> opened_;
   std::map<const ProgramDelivery*, Running> running_;

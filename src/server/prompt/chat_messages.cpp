@@ -26,18 +26,30 @@ Result<std::string> read_role(const Json& message, const std::string& place) {
                      place + ".role");
 }
 
-Result<std::string> read_part(const Json& part, const std::string& place) {
+Result<std::string> read_text(const Json& part, const std::string& place) {
   if (part.is_string()) return part.get<std::string>();
   ESP_TRY(const std::string type, get_string(part, {"type", place}));
   if (type == "text" || type == "input_text" || type == "output_text") return get_string(part, {"text", place});
   if (type == "refusal") return get_string(part, {"refusal", place});
   if (type == "thinking") return std::string();
-  return bad_request(fmt::format("{}.type is {}, but this version reads only text parts", place, in_quotes(type, 40)),
+  return bad_request(fmt::format("{}.type is {}, but this version reads only parts of text, pictures and films", place,
+                                 in_quotes(type, 40)),
                      place + ".type", "unsupported_parameter");
 }
 
-// A text, or the texts of parts as parts: the template takes them in its own form (text/chat_content.h).
-Result<Json> read_content(const Json& message, const std::string& place, const ServerOptions& options) {
+Result<Json> read_part(const Json& part, const std::string& place, std::vector<MediaSource>& media) {
+  ESP_TRY(auto medium, read_media_part(part, place));
+  if (!medium) {
+    ESP_TRY(std::string text, read_text(part, place));
+    return Json{{"type", "text"}, {"text", std::move(text)}};
+  }
+  media.push_back(*std::move(medium));
+  return Json{{"type", media.back().kind == MediaSource::Kind::film ? "video" : "image"}};
+}
+
+// A text, or parts: the template takes them in its own form (text/chat_content.h, text/chat_media.h).
+Result<Json> read_content(const Json& message, const std::string& place, const ServerOptions& options,
+                          std::vector<MediaSource>& media) {
   const Json* content = find_field(message, "content");
   if (content == nullptr) return Json("");
   if (content->is_string()) return *content;
@@ -51,8 +63,8 @@ Result<Json> read_content(const Json& message, const std::string& place, const S
   }
   Json parts = Json::array();
   for (std::size_t i = 0; i < content->size(); ++i) {
-    ESP_TRY(std::string text, read_part((*content)[i], fmt::format("{}.content[{}]", place, i)));
-    parts.push_back({{"type", "text"}, {"text", std::move(text)}});
+    ESP_TRY(Json part, read_part((*content)[i], fmt::format("{}.content[{}]", place, i), media));
+    parts.push_back(std::move(part));
   }
   return parts;
 }
@@ -74,10 +86,11 @@ Result<Json> read_tool_calls(const Json& calls, const std::string& place) {
   return out;
 }
 
-Result<Json> read_message(const Json& message, const std::string& place, const ServerOptions& options) {
+Result<Json> read_message(const Json& message, const std::string& place, const ServerOptions& options,
+                          std::vector<MediaSource>& media) {
   if (!message.is_object()) return bad_request(place + " must be an object with role and content", place);
   ESP_TRY(std::string role, read_role(message, place));
-  ESP_TRY(Json content, read_content(message, place, options));
+  ESP_TRY(Json content, read_content(message, place, options, media));
   const Json* calls = find_field(message, "tool_calls");
   const bool has_calls = calls != nullptr && !calls->empty();
   if (find_field(message, "content") == nullptr && role != "assistant") {
@@ -100,7 +113,7 @@ Result<Json> read_message(const Json& message, const std::string& place, const S
 
 }  // namespace
 
-Result<Json> read_messages(const Json& value, const ServerOptions& options) {
+Result<Json> read_messages(const Json& value, const ServerOptions& options, std::vector<MediaSource>& media) {
   if (!value.is_array()) return bad_request("messages must be a list of messages", "messages");
   if (value.empty()) return bad_request("messages is empty; it needs at least one message", "messages");
   if (value.size() > static_cast<std::size_t>(options.max_messages)) {
@@ -110,7 +123,7 @@ Result<Json> read_messages(const Json& value, const ServerOptions& options) {
   }
   Json out = Json::array();
   for (std::size_t i = 0; i < value.size(); ++i) {
-    ESP_TRY(Json message, read_message(value[i], fmt::format("messages[{}]", i), options));
+    ESP_TRY(Json message, read_message(value[i], fmt::format("messages[{}]", i), options, media));
     out.push_back(std::move(message));
   }
   return out;

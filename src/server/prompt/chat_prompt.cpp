@@ -4,7 +4,11 @@
 
 #include <algorithm>
 
+#include "server/media/media_reader.h"
+#include "server/media/prepare_media.h"
 #include "server/prompt/chat_messages.h"
+#include "server/prompt/media_prompt.h"
+#include "server/service.h"
 
 namespace espalier::server {
 namespace {
@@ -132,7 +136,7 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
   const Json* messages = find_field(body, "messages");
   if (messages == nullptr) return bad_request("messages is missing", "messages");
   ESP_CHECK(check_message_bytes(*messages));
-  ESP_TRY(prompt.messages, read_messages(*messages, options));
+  ESP_TRY(prompt.messages, read_messages(*messages, options, prompt.media));
   ESP_TRY(prompt.tools, read_tool_fields(body, options));
   if (!options.default_chat_template_kwargs.empty()) {
     ESP_TRY(prompt.arguments, parse_json(options.default_chat_template_kwargs));
@@ -171,27 +175,42 @@ Result<std::vector<TokenId>> encode_behind(const ServedModel& model, std::string
 
 }  // namespace
 
-Result<ChatTokens> encode_chat_turn(const ServedModel& model, const ChatPrompt& prompt, const ServerOptions& options,
-                                    bool wants_opening, KnownBeginning* known) {
-  const bool as_text = is_special_text(prompt.special_as_text, options);
-  ESP_TRY(const RenderedChat chat, render_chat(model, prompt, as_text));
+namespace {
+
+// With pictures, and where the words of a conversation look like marks of pictures.
+Result<ChatTokens> encode_with_media(const Call& call, const ChatPrompt& prompt, const ChatText& text, bool as_text) {
+  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, prompt.media));
+  EncodeOptions encoding{.add_special = false};
+  if (as_text) encoding.own = text.chat.own;
+  ESP_TRY(MediaPrompt made, encode_marked(*call.model, {text.chat.text, text.marks}, media, encoding, "messages"));
+  return ChatTokens{std::move(made.ids), std::move(made.pictures), {}};
+}
+
+}  // namespace
+
+Result<ChatTokens> encode_chat_turn(const Call& call, const ChatPrompt& prompt, bool wants_opening,
+                                    KnownBeginning* known) {
+  const ServedModel& model = *call.model;
+  const bool as_text = is_special_text(prompt.special_as_text, call.service.options);
+  if (!prompt.media.empty()) ESP_CHECK(check_media(call, prompt.media));
+  ESP_TRY(const ChatText text, render_chat(model, prompt, as_text));
   // The template writes the begin token itself where the model wants one.
   EncodeOptions encoding{.add_special = false};
-  if (as_text) encoding.own = chat.own;
+  if (as_text) encoding.own = text.chat.own;
   ChatTokens tokens;
-  if (known != nullptr && !as_text) {
-    ESP_TRY(tokens.ids, encode_behind(model, chat.text, *known));
+  if (!prompt.media.empty() || (model.media != nullptr && model.media->mentions_marks(text.chat.text))) {
+    ESP_TRY(tokens, encode_with_media(call, prompt, text, as_text));
+  } else if (known != nullptr && !as_text) {
+    ESP_TRY(tokens.ids, encode_behind(model, text.chat.text, *known));
   } else {
-    ESP_TRY(tokens.ids, encode_text(model, chat.text, encoding, "messages"));
+    ESP_TRY(tokens.ids, encode_text(model, text.chat.text, encoding, "messages"));
   }
-  if (wants_opening) tokens.opening = opening_of(model, prompt, chat.text);
+  if (wants_opening) tokens.opening = opening_of(model, prompt, text.chat.text);
   return tokens;
 }
 
-Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt,
-                                         const ServerOptions& options) {
-  ESP_TRY(ChatTokens tokens, encode_chat_turn(model, prompt, options, false));
-  return std::move(tokens.ids);
+Result<ChatTokens> encode_chat(const Call& call, const ChatPrompt& prompt) {
+  return encode_chat_turn(call, prompt, false);
 }
 
 }  // namespace espalier::server

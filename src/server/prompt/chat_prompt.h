@@ -2,6 +2,7 @@
 //
 // Used by chat completions, by /tokenize and by the routes that only render. Fields of a request never replace the
 // template or its own variables.
+// Pictures and films of messages are made ready when their tokens are wanted (media/prepare_media.h).
 // Threads: pure functions; rendering is bounded (text/chat_template.h) and runs on the background pool.
 // Fails:   bad_request naming the field ("messages[2].role"); a template's own error with its message.
 #pragma once
@@ -11,16 +12,21 @@
 
 #include "server/answer/tool_fields.h"
 #include "server/fields/field_table.h"
+#include "server/media/media_source.h"
 #include "server/prompt/prompt.h"
 #include "server/prompt/thinking_fields.h"
 #include "server/server_options.h"
+#include "text/chat_media.h"
 #include "text/chat_template.h"
 
 namespace espalier::server {
 
+struct Call;
+
 // The messages of a body with all that the template needs to render them.
 struct ChatPrompt {
-  Json messages = Json::array();  // roles in lower case, content a string or parts, arguments of tool calls parsed
+  Json messages = Json::array();   // roles in lower case, content a string or parts, arguments of tool calls parsed
+  std::vector<MediaSource> media;  // of the messages' parts "image" and "video", in order
   ToolFields tools;
   Json arguments = Json::object();  // further variables of the template
   ThinkingFields thinking;
@@ -40,15 +46,21 @@ Result<ChatPrompt> parse_chat_prompt(const Json& body, const ServerOptions& opti
 // --chat-template: a file, or the template itself.
 Result<std::shared_ptr<const ChatTemplate>> load_chat_template(const std::string& file_or_source,
                                                                const Tokenizer& tokenizer);
-// `traced`: the result says what the template wrote by itself; else its ranges are empty.
-Result<RenderedChat> render_chat(const ServedModel& model, const ChatPrompt& prompt, bool traced);
+// A rendered conversation, and where its pictures and films stand in it.
+struct ChatText {
+  RenderedChat chat;
+  std::vector<MediaMark> marks;
+};
+// `traced`: the result says what the template wrote by itself; else its ranges may be empty.
+Result<ChatText> render_chat(const ServedModel& model, const ChatPrompt& prompt, bool traced);
 // What the rendered text has of the turn that the model is to write: the template's beginning of it, and what a turn
 // that goes on says already. It is what the conversation before it does not give.
 std::string opening_of(const ServedModel& model, const ChatPrompt& prompt, std::string_view rendered);
 
-// A prompt's tokens, and the text of its last turn so far (when it was asked for).
+// A prompt's tokens and pictures, and the text of its last turn so far (when it was asked for).
 struct ChatTokens {
   std::vector<TokenId> ids;
+  std::vector<PictureInput> pictures;
   std::string opening;
 };
 
@@ -66,10 +78,10 @@ struct KnownBeginning {
   KnownPiece rest;       // set: what stands behind them
 };
 
-// `known`: null where nothing is known. Where texts of special tokens are plain text it is not looked at.
-Result<ChatTokens> encode_chat_turn(const ServedModel& model, const ChatPrompt& prompt, const ServerOptions& options,
-                                    bool wants_opening, KnownBeginning* known = nullptr);
-Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatPrompt& prompt,
-                                         const ServerOptions& options);
+// `known`: null where nothing is known. Where texts of special tokens are plain text, and with pictures, it is not looked
+// at.
+Result<ChatTokens> encode_chat_turn(const Call& call, const ChatPrompt& prompt, bool wants_opening,
+                                    KnownBeginning* known = nullptr);
+Result<ChatTokens> encode_chat(const Call& call, const ChatPrompt& prompt);
 
 }  // namespace espalier::server

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "server/fields/field_table.h"
+#include "server/media/prepare_media.h"
 
 namespace espalier::server {
 namespace {
@@ -19,11 +20,14 @@ Result<MixedPart> parse_part(const Json& value, std::string_view place) {
 }
 
 Result<MixedPrompt> parse_prompt_object(const Json& value, std::string_view place) {
-  if (const Json* media = find_field(value, "multimodal_data"); media != nullptr && asks_for_something(*media))
-    return bad_request(fmt::format("{}.multimodal_data is not supported: this version reads text only", place),
-                       fmt::format("{}.multimodal_data", place), "unsupported_parameter");
   ESP_TRY(std::string text, get_string(value, {"prompt_string", place}));
-  return MixedPrompt{MixedPart(std::move(text))};
+  MixedPrompt prompt{MixedPart(std::move(text))};
+  const std::string media = fmt::format("{}.multimodal_data", place);
+  if (const Json* given = find_field(value, "multimodal_data")) {
+    ESP_TRY(auto sources, read_media_list(*given, MediaSource::Kind::picture, media));
+    for (MediaSource& source : sources) prompt.emplace_back(std::move(source));
+  }
+  return prompt;
 }
 
 bool is_several(const Json& value) {
@@ -71,22 +75,37 @@ Result<std::vector<MixedPrompt>> parse_mixed_prompts(const Json& value, std::str
   return prompts;
 }
 
-Result<std::vector<TokenId>> encode_mixed(const ServedModel& model, const MixedPrompt& prompt, EncodeOptions options,
-                                          std::string_view place) {
-  std::vector<TokenId> ids;
-  const auto room = static_cast<std::size_t>(model.limits().context_length);
-  for (std::size_t i = 0; i < prompt.size() && ids.size() <= room; ++i) {  // longer prompts are refused as they are
+namespace {
+
+// A text and its pictures.
+Result<MediaPrompt> encode_with_pictures(const Call& call, const MixedPrompt& prompt, EncodeOptions options,
+                                         std::string_view place) {
+  std::vector<MediaSource> sources;
+  for (std::size_t i = 1; i < prompt.size(); ++i) sources.push_back(std::get<MediaSource>(prompt[i]));
+  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, sources));
+  return encode_media_prompt(*call.model, Prompt(std::get<std::string>(prompt.front())), media, options, place);
+}
+
+}  // namespace
+
+Result<MediaPrompt> encode_mixed(const Call& call, const MixedPrompt& prompt, EncodeOptions options,
+                                 std::string_view place) {
+  if (!prompt.empty() && std::holds_alternative<MediaSource>(prompt.back()))
+    return encode_with_pictures(call, prompt, options, place);
+  MediaPrompt made;
+  const auto room = static_cast<std::size_t>(call.model->limits().context_length);
+  for (std::size_t i = 0; i < prompt.size() && made.ids.size() <= room; ++i) {  // longer ones are refused as they are
     if (const auto* id = std::get_if<TokenId>(&prompt[i])) {
-      ids.push_back(*id);
+      made.ids.push_back(*id);
       continue;
     }
     EncodeOptions encoding = options;
     encoding.add_special = options.add_special && i == 0;
     encoding.continues = options.continues || i > 0;
-    ESP_TRY(const auto more, encode_text(model, std::get<std::string>(prompt[i]), encoding, place));
-    ids.insert(ids.end(), more.begin(), more.end());
+    ESP_TRY(const auto more, encode_text(*call.model, std::get<std::string>(prompt[i]), encoding, place));
+    made.ids.insert(made.ids.end(), more.begin(), more.end());
   }
-  return ids;
+  return made;
 }
 
 }  // namespace espalier::server

@@ -153,6 +153,7 @@ Result<NewResponse> new_response(Call& call, std::string id, std::string request
   reply.response = first_response(call, made.turn, id, created);
   reply.stream = body.stream && !body.detached;
   reply.prompt_tokens = static_cast<int>(request.prompt().size());
+  reply.image_tokens = ImageTokens(request.fields().pictures);
   reply.reading = std::move(reading.options);
   reply.only_calls = reading.only_calls;
   reply.logprobs = body.logprobs;

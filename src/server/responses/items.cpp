@@ -7,6 +7,7 @@
 #include "base/json_fields.h"
 #include "net/http_types.h"  // printable_id
 #include "server/answer/call_id.h"
+#include "server/media/media_source.h"
 
 namespace espalier::server {
 namespace {
@@ -25,20 +26,30 @@ Result<Json> read_item_id(const Json& item, const std::string& place, std::strin
   return Json(*id);
 }
 
+// A picture, as it is stored: the bytes are looked at when the prompt is made.
+Result<Json> read_input_image(const Json& part, std::string_view type, const std::string& place) {
+  ESP_TRY(const auto medium, read_media_part(part, place));
+  Json out = {{"type", "input_image"}, {"image_url", medium->addresses.front()}};
+  ESP_TRY(const auto detail, find_string(part, {"detail", place}));
+  if (type == "input_image") out["detail"] = detail.value_or("auto");
+  return out;
+}
+
 Result<Json> read_text_part(const Json& part, const std::string& place, bool assistant) {
   ESP_TRY(const std::string type, get_string(part, {"type", place}));
   if (type == "refusal" && assistant) {
     ESP_TRY(const std::string text, get_string(part, {"refusal", place}));
     return Json{{"type", "refusal"}, {"refusal", text}};
   }
+  if (!assistant && (type == "input_image" || type == "input_file")) return read_input_image(part, type, place);
   if (type != "input_text" && type != "output_text" && type != "text")
-    return item_not_served(place, type, "input_text and output_text parts");
+    return item_not_served(place, type, "input_text, input_image and output_text parts");
   ESP_TRY(const std::string text, get_string(part, {"text", place}));
   if (!assistant) return Json{{"type", "input_text"}, {"text", text}};
   return Json{{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}};
 }
 
-// A text or a list of text parts, as a list.
+// A text or a list of parts, as a list.
 Result<Json> read_parts(const Json& value, const std::string& place, bool assistant, const ServerOptions& options) {
   if (value.is_string()) {
     const Json part = {{"type", assistant ? "output_text" : "input_text"}, {"text", value}};
@@ -169,11 +180,15 @@ Json chat_content(const Json& parts) {
   if (parts.is_string()) return parts;
   Json content = Json::array();
   for (const Json& part : parts) {
+    if (part.value("type", "") == "input_image") {
+      content.push_back(picture_part(part.value("image_url", ""), "input"));
+      continue;
+    }
     const Json* text = find_field(part, "text");
     content.push_back({{"type", "text"}, {"text", text != nullptr ? *text : part.value("refusal", Json(""))}});
   }
   if (content.empty()) return "";
-  return content.size() == 1 ? content[0]["text"] : content;
+  return content.size() == 1 && content[0]["type"] == "text" ? content[0]["text"] : content;
 }
 
 std::string joined_texts(const Json& parts) {

@@ -234,6 +234,11 @@ Json ResponseReply::response_now(std::string_view status) const {
   response["completed_at"] = status == "completed" ? Json(seconds_now()) : Json(nullptr);
   if (status == "incomplete") response["incomplete_details"] = {{"reason", "max_output_tokens"}};
   add_usage(response["usage"], options_.prompt_tokens, cached_, tokens_, reasoning_tokens_);
+  if (options_.image_tokens.any()) {
+    Json& details = response["usage"]["input_tokens_details"];
+    details["image_tokens"] = options_.image_tokens.count();
+    details["cached_image_tokens"] = options_.image_tokens.among_first(cached_);
+  }
   return response;
 }
 

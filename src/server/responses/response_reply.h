@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
+#include "server/prompt/media_prompt.h"
 #include "server/responses/event_log.h"
 #include "text/answer/answer_parser.h"
 #include "text/tokenizer.h"
@@ -36,6 +37,7 @@ struct ResponseReplyOptions {
   Json response;  // what is told of it before it has begun: ids, the request's fields, "output": []
   bool stream = false;
   int prompt_tokens = 0;
+  ImageTokens image_tokens;
   AnswerOptions reading;
   bool only_calls = false;  // text around calls that must come is not told
   bool logprobs = false;

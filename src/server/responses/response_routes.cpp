@@ -95,8 +95,7 @@ Result<net::HttpResponse> list_input_items(Call& call) {
 
 Result<net::HttpResponse> count_input(Call& call) {
   ESP_TRY(ResponseTurn turn, read_response_turn(call, true));
-  ESP_TRY(const ChatTokens tokens,
-          encode_chat_turn(*call.model, turn.turn.prompt, call.service.options, false, turn.known.get()));
+  ESP_TRY(const ChatTokens tokens, encode_chat_turn(call, turn.turn.prompt, false, turn.known.get()));
   const Json told = {{"object", "response.input_tokens"}, {"input_tokens", tokens.ids.size()}};
   return net::HttpResponse::json(200, json_text(told));
 }

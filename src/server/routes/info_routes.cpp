@@ -68,7 +68,8 @@ Result<net::HttpResponse> model_info(Service& service, const ServedModel& model,
   const auto name_of = [](const auto* format) { return format == nullptr ? std::string() : std::string(format->name); };
   json.field_or_null("reasoning_parser", name_of(model.thinking_format));
   json.field_or_null("tool_call_parser", name_of(model.call_format));
-  json.field("disaggregation_mode", "null").field("has_image_understanding", false);
+  json.field("disaggregation_mode", "null")
+      .field("has_image_understanding", model.media != nullptr && model.limits().takes_pictures);
   json.field("has_audio_understanding", false).field("model_type", info.model_type);
   json.key("architectures").open('[').value(info.architecture).close(']');
   json.field("quantization", info.quantisation).field("parameters", info.parameters);

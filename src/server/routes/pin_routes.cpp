@@ -29,7 +29,11 @@ Result<std::vector<TokenId>> prefix_of(const Call& call) {
     return bad_request("send the prefix as exactly one of text, input_ids and messages", "text");
   if (messages != nullptr) {
     ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-    return encode_chat(*call.model, prompt, call.service.options);
+    if (!prompt.media.empty())
+      return bad_request("prefixes with pictures cannot be pinned by themselves; send a request with them instead",
+                         prompt.media.front().place, "unsupported_parameter");
+    ESP_TRY(ChatTokens tokens, encode_chat(call, prompt));
+    return std::move(tokens.ids);
   }
   const char* field = text != nullptr ? "text" : "input_ids";
   const Json& value = text != nullptr ? *text : *ids;

@@ -3,6 +3,7 @@
 
 #include "server/delivery/json_writer.h"
 #include "server/delivery/token_name.h"
+#include "server/media/prepare_media.h"
 #include "server/prompt/chat_prompt.h"
 #include "server/prompt/mixed_prompt.h"
 #include "server/routes/handler.h"
@@ -56,6 +57,9 @@ Result<std::vector<TokenId>> encode_parts(const Tokenizer& tokenizer, const Mixe
       ids.push_back(*id);
       continue;
     }
+    if (std::holds_alternative<MediaSource>(parts[i]))
+      return bad_request(fmt::format("{} has pictures; send them in messages to count them", place),
+                         std::string(place));
     const auto& text = std::get<std::string>(parts[i]);
     if ((bytes += text.size()) > kMostTextBytes) return too_many_bytes(place, bytes);
     EncodeOptions encoding = options;
@@ -140,9 +144,9 @@ Result<net::HttpResponse> tokenize(Call& call) {
     return bad_request("prompt is missing; send prompt or messages (or content, as llama.cpp has it)", "prompt");
   }
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-  ESP_TRY(const auto ids, encode_chat(*call.model, prompt, call.service.options));
+  ESP_TRY(const ChatTokens chat, encode_chat(call, prompt));
   TokenLists lists;
-  lists.add(ids);
+  lists.add(chat.ids);
   return tokens_reply(*call.model, lists.tokens, lists.counts);
 }
 
@@ -202,20 +206,21 @@ Result<net::HttpResponse> detokenize(Call& call) {
 
 Result<net::HttpResponse> apply_template(Call& call) {
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-  ESP_TRY(const RenderedChat chat, render_chat(*call.model, prompt, false));
+  if (!prompt.media.empty()) ESP_CHECK(check_media(call, prompt.media));
+  ESP_TRY(const ChatText text, render_chat(*call.model, prompt, false));
   std::string out;
   JsonWriter json(out);
-  json.open('{').field("prompt", chat.text).close('}');
+  json.open('{').field("prompt", text.chat.text).close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 
 Result<net::HttpResponse> count_chat(Call& call) {
   ESP_CHECK(check_model(call));
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-  ESP_TRY(const auto ids, encode_chat(*call.model, prompt, call.service.options));
+  ESP_TRY(const ChatTokens chat, encode_chat(call, prompt));
   std::string out;
   JsonWriter json(out);
-  json.open('{').field("object", "response.input_tokens").field("input_tokens", ids.size()).close('}');
+  json.open('{').field("object", "response.input_tokens").field("input_tokens", chat.ids.size()).close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 

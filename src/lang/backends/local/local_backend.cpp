@@ -91,9 +91,10 @@ Result<std::shared_ptr<Backend>> open_local(LocalOptions options) {
   if (options.engine->tokenizer() == nullptr)
     return bad_request("a program's text needs a tokenizer, and this engine was opened without one", "skip_tokenizer");
   ESP_TRY(ChatFormat format, lang::local_chat_format(*options.engine, options.chat_template));
+  auto service = std::make_shared<lang::LocalService>(std::move(options.engine));
+  service->pictures = std::move(options.pictures);
   return std::shared_ptr<Backend>(lang::delete_off_own_thread(
-      std::make_shared<lang::LocalBackend>(std::make_shared<lang::LocalService>(std::move(options.engine)),
-                                           std::make_shared<const ChatFormat>(std::move(format)))));
+      std::make_shared<lang::LocalBackend>(std::move(service), std::make_shared<const ChatFormat>(std::move(format)))));
 }
 
 }  // namespace espalier

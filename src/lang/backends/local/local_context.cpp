@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lang/backends/local/local_gen.h"
+#include "lang/backends/local/local_pictures.h"
 #include "lang/backends/local/local_select.h"
 #include "lang/choices/choice_tokens.h"
 #include "lang/choices/choices.h"
@@ -23,7 +24,7 @@ std::size_t before_last_word(std::string_view text) {
 
 Error no_pictures() {
   return {Error::Kind::unsupported,
-          "the model in this process does not see pictures yet: run the program against a server whose model does",
+          "the model in this process reads no pictures: run the program against one that does",
           "image",
           {}};
 }
@@ -32,6 +33,28 @@ Error no_pictures() {
 
 void LocalContext::follow(const Document& document) {
   if (document.text.size() > text_->bytes()) text_->add_literal(std::string_view(document.text).substr(text_->bytes()));
+}
+
+Result<> LocalContext::settle_pictures(const Document& document) {
+  if (document.pictures.size() <= pictures_.size()) return success();
+  LocalPictures* reader = group_->service.pictures.get();
+  if (reader == nullptr) return no_pictures();
+  ESP_TRY(LocalPictures::Beginning begun,
+          reader->encode(text_->pending(), std::span(document.pictures).subspan(pictures_.size()),
+                         text_->encode_options()));
+  for (PictureInput& picture : begun.pictures) {
+    for (PictureInput::Span& span : picture.spans) span.first += static_cast<int>(text_->size());
+    pictures_.push_back(std::move(picture));
+  }
+  text_->settle(begun.ids, begun.bytes);
+  return success();
+}
+
+void LocalContext::rewind(std::size_t bytes) {
+  text_->rewind(bytes);
+  const auto left = static_cast<int>(text_->size());
+  while (!pictures_.empty() && !pictures_.back().spans.empty() && pictures_.back().spans.back().first >= left)
+    pictures_.pop_back();
 }
 
 Result<> LocalContext::settle() {
@@ -54,15 +77,16 @@ void LocalContext::settle_what_stays() {
 
 std::unique_ptr<Context> LocalContext::fork(const Document& document) {
   follow(document);
-  settle_what_stays();
+  if (document.pictures.size() <= pictures_.size()) settle_what_stays();
   text_->share();
-  return std::make_unique<LocalContext>(group_, *text_);
+  return std::make_unique<LocalContext>(group_, *text_, pictures_);
 }
 
 Result<Request> LocalContext::request(const GenCall& call) {
   ESP_CHECK(settle());
   RequestFields fields = group_->fields();
   fields.prompt = text_->tokens();
+  fields.pictures = pictures_;
   fields.sampling = call.sampling;
   fields.constraint = call.constraint;
   fields.json_closing = call.json_closing;
@@ -80,7 +104,8 @@ std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall c
   follow(document);
   auto begun = std::make_shared<LocalGen>(group_, text_, call, std::move(sink));
   auto handle = std::make_unique<LocalCallHandle>(begun);
-  auto made = document.pictures.empty() ? request(call) : Result<Request>(no_pictures());
+  const auto shown = settle_pictures(document);
+  auto made = shown.ok() ? request(call) : Result<Request>(shown.error());
   if (!made.ok()) {
     begun->begin(std::move(made).error());
     return handle;
@@ -107,10 +132,10 @@ std::unique_ptr<Call> LocalContext::generate(const Document& document, GenCall c
 std::unique_ptr<Call> LocalContext::select(const Document& document, SelectCall call, SelectSink sink) {
   follow(document);
   auto fine = check_select(call);
-  if (fine.ok() && !document.pictures.empty()) fine = no_pictures();
+  if (fine.ok()) fine = settle_pictures(document);
   auto begun = std::make_shared<LocalSelect>(group_, std::move(call), std::move(sink));
   auto handle = std::make_unique<LocalCallHandle>(begun);
-  begun->begin(fine.ok() ? begun->requests(*text_) : Result<std::vector<Request>>(std::move(fine).error()));
+  begun->begin(fine.ok() ? begun->requests(*text_, pictures_) : Result<std::vector<Request>>(std::move(fine).error()));
   return handle;
 }
 

@@ -10,8 +10,10 @@ namespace espalier::lang {
 LocalSelect::LocalSelect(std::shared_ptr<LocalCallGroup> group, SelectCall call, SelectSink sink)
     : LocalCall(std::move(group)), call_(std::move(call)), sink_(std::move(sink)), engine_(*service().engine) {}
 
-Result<Request> LocalSelect::scoring(std::vector<TokenId> ids, std::size_t start) const {
+Result<Request> LocalSelect::scoring(std::vector<TokenId> ids, std::size_t start,
+                                     std::vector<PictureInput> pictures) const {
   RequestFields fields = group().fields();
+  fields.pictures = std::move(pictures);
   fields.prompt = std::move(ids);
   fields.sampling.max_new_tokens = 0;
   fields.sampling.temperature = 0;
@@ -20,7 +22,9 @@ Result<Request> LocalSelect::scoring(std::vector<TokenId> ids, std::size_t start
   return Request::make(std::move(fields), engine_.model().limits);
 }
 
-Result<std::vector<Request>> LocalSelect::requests(const ContinuedText& text) {
+Result<std::vector<Request>> LocalSelect::requests(const ContinuedText& text,
+                                                   const std::vector<PictureInput>& pictures) {
+  pictures_ = pictures;
   const Tokenizer& tokenizer = *engine_.tokenizer();
   const Encode encode = [&](std::string_view what, EncodeOptions how) { return tokenizer.encode(what, how); };
   const ChoicePrompt prompt{text.tokens(), text.pending(), text.encode_options()};
@@ -40,6 +44,7 @@ Result<std::vector<Request>> LocalSelect::requests(const ContinuedText& text) {
 Result<std::vector<Request>> LocalSelect::look() {
   RequestFields fields = group().fields();
   fields.prompt = path_->before();
+  fields.pictures = pictures_;
   fields.sampling.max_new_tokens = 1;
   fields.sampling.temperature = 0;
   fields.logprobs.enabled = true;
@@ -54,7 +59,7 @@ Result<std::vector<Request>> LocalSelect::scorings() {
   std::vector<Request> requests;
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const ChoiceTokens& tokens = tokens_[i];
-    ESP_TRY(Request request, scoring(tokens.ids, tokens.scored));
+    ESP_TRY(Request request, scoring(tokens.ids, tokens.scored, pictures_));
     prompt_tokens_ += static_cast<std::int64_t>(tokens.ids.size());
     requests.push_back(std::move(request));
     ChoiceScore score{call_.choices[i], {}, {}};
@@ -64,7 +69,7 @@ Result<std::vector<Request>> LocalSelect::scorings() {
   }
   if (!call_.method->needs_unconditional()) return requests;
   for (const ChoiceTokens& tokens : tokens_) {
-    ESP_TRY(Request request, scoring({tokens.own().begin(), tokens.own().end()}, 0));
+    ESP_TRY(Request request, scoring({tokens.own().begin(), tokens.own().end()}, 0, {}));
     requests.push_back(std::move(request));
   }
   return requests;

@@ -18,7 +18,7 @@ class LocalSelect final : public LocalCall {
   LocalSelect(std::shared_ptr<LocalCallGroup> group, SelectCall call, SelectSink sink);
 
   // The first that are to be made for the choices behind this text.
-  Result<std::vector<Request>> requests(const ContinuedText& text);
+  Result<std::vector<Request>> requests(const ContinuedText& text, const std::vector<PictureInput>& pictures);
 
  private:
   void add(std::size_t request, TextEvent event) override;
@@ -28,14 +28,15 @@ class LocalSelect final : public LocalCall {
   // One for each choice behind the text; then, where the method needs them, one for each choice alone.
   Result<std::vector<Request>> scorings();
   Result<std::vector<Request>> look();
-  Result<Request> scoring(std::vector<TokenId> ids, std::size_t start) const;
+  Result<Request> scoring(std::vector<TokenId> ids, std::size_t start, std::vector<PictureInput> pictures) const;
 
   SelectCall call_;
   SelectSink sink_;
   const Engine& engine_;
   std::vector<ChoiceTokens> tokens_;
-  std::optional<ChoicePath> path_;  // that leads somewhere, so far
-  std::vector<double> seen_;        // by the last look
+  std::vector<PictureInput> pictures_;  // of the text
+  std::optional<ChoicePath> path_;      // that leads somewhere, so far
+  std::vector<double> seen_;            // by the last look
   std::vector<ChoiceScore> scores_;
   std::int64_t prompt_tokens_ = 0;
   int cached_tokens_ = 0;

@@ -24,6 +24,7 @@
 namespace espalier::lang {
 
 class LocalCall;
+class LocalPictures;
 
 // Notifies for the engine's streams, which may outlive both.
 class NotifierHandle {
@@ -50,6 +51,7 @@ struct LocalService {
   void stop();  // nothing is told after it; what runs is cancelled as soon as its call is dropped
 
   std::shared_ptr<Engine> engine;
+  std::shared_ptr<LocalPictures> pictures;  // null: the model reads none. Set before anybody calls
   BackgroundPool compilers{{"lang-compile", 1, 1u << 20, true}};
 
   void wait_for_room(std::shared_ptr<LocalCall> call);

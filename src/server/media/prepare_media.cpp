@@ -1,0 +1,188 @@
+#include "server/media/prepare_media.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "image/decode/decode.h"
+#include "server/media/media_film.h"
+#include "server/media/media_reader.h"
+#include "server/service.h"
+
+namespace espalier::server {
+namespace {
+
+constexpr std::chrono::seconds kDecodeTime{10};
+
+pictures::DecodeLimits decode_limits() {
+  pictures::DecodeLimits limits;
+  limits.until = std::chrono::steady_clock::now() + kDecodeTime;
+  return limits;
+}
+
+// Of a decoder or a processor, as the client is told it: 400, whatever it was.
+Error told_as_invalid(const Error& error, const MediaSource& source) {
+  if (error.kind == Error::Kind::busy || error.kind == Error::Kind::out_of_memory) return error;
+  if (error.code == "invalid_image") return error;
+  return invalid_image(fmt::format("{}: {}", source.place, error.message), source.place);
+}
+
+Result<std::vector<std::string>> fetched(const MediaWork& work, const MediaSource& source,
+                                         const std::vector<std::string>& addresses) {
+  std::vector<std::string> files;
+  for (const std::string& address : addresses) {
+    ESP_TRY(std::string file, work.fetcher.fetch(address, source.place));
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::span<const std::byte> bytes_of(const std::string& file) {
+  return std::as_bytes(std::span(file));
+}
+
+Result<PreparedMedium> prepare_picture(const MediaWork& work, const std::string& file) {
+  ESP_TRY(const pictures::Picture picture, pictures::decode_picture(bytes_of(file), decode_limits()));
+  PreparedMedium made;
+  ESP_TRY(made.block, work.reader.processor().process(picture));
+  made.places = work.reader.processor().placeholders(made.block);
+  made.content = pictures::content_hash(picture, work.reader.processor().fingerprint());
+  return made;
+}
+
+Result<PreparedMedium> prepare_film(const MediaWork& work, const MediaSource& source, std::vector<std::string> files,
+                                    bool is_list) {
+  const pictures::Processor& processor = work.reader.processor();
+  ESP_TRY(Film film, is_list ? film_of_files(files, source, decode_limits())
+                             : film_of_file(files.front(), source, decode_limits()));
+  ESP_TRY(const ChosenFrames chosen, choose_frames(processor, film, source));
+  PreparedMedium made;
+  made.film = true;
+  std::vector<pictures::Picture> frames;
+  for (const int frame : chosen.frames) {
+    ESP_TRY(pictures::Picture picture, film.picture(frame));
+    frames.push_back(std::move(picture));
+  }
+  ESP_TRY(made.block, processor.process_film(frames));
+  ESP_TRY(made.places, processor.film_placeholders(made.block, chosen.times));
+  made.content = pictures::content_hash(frames, processor.fingerprint());
+  return made;
+}
+
+// What the cache holds gives way to what a request needs now.
+Result<Budget::Charge> charge_for(const MediaWork& work, std::int64_t bytes) {
+  constexpr const char* kTooMany = "too many pictures are in memory at once; try again later";
+  auto charge = work.memory->charge(bytes, kTooMany);
+  if (charge.ok()) return charge;
+  work.reader.cache().clear();
+  return work.memory->charge(bytes, kTooMany);
+}
+
+}  // namespace
+
+MediaKey media_key(const MediaSource& source, const MediaReader& reader) {
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  const auto add_number = [&](std::uint64_t number) { XXH3_128bits_update(&state, &number, sizeof number); };
+  add_number(reader.processor().fingerprint());
+  add_number(static_cast<std::uint64_t>(source.kind));
+  add_number(source.is_list ? 1 : 0);
+  add_number(static_cast<std::uint64_t>(source.per_second.value_or(0) * 1000));
+  add_number(static_cast<std::uint64_t>(source.most_frames.value_or(0)));
+  for (const std::string& address : source.addresses) {
+    add_number(address.size());
+    XXH3_128bits_update(&state, address.data(), address.size());
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state);
+  return {hash.low64, hash.high64};
+}
+
+namespace {
+
+bool holds_all_bytes(const MediaSource& source) {
+  return std::ranges::all_of(source.addresses, [](const std::string& each) { return MediaFetcher::holds_bytes(each); });
+}
+
+// The same source with the files' bytes in the place of their addresses, so that its key is that of what was fetched.
+MediaSource with_bytes(const MediaSource& source, std::vector<std::string> files, bool is_list) {
+  MediaSource made = source;
+  made.addresses = std::move(files);
+  made.is_list = is_list;
+  return made;
+}
+
+Result<PreparedMedium> prepare_files(const MediaWork& work, const MediaSource& source, const MediaSource& files) {
+  if (source.kind == MediaSource::Kind::picture) return prepare_picture(work, files.addresses.front());
+  if (!work.reader.takes_films()) return bad_request("this model takes no films: send single pictures");
+  return prepare_film(work, source, files.addresses, files.is_list);
+}
+
+}  // namespace
+
+Result<Prepared> prepare_medium(const MediaWork& work, const MediaSource& source) {
+  MediaKey key = media_key(source, work.reader);
+  const bool at_hand = holds_all_bytes(source);
+  if (at_hand)
+    if (Prepared known = work.reader.cache().find(key)) return known;
+  std::vector<std::string> addresses = source.addresses;
+  bool is_list = source.is_list;
+  if (source.kind == MediaSource::Kind::film && !is_list && work.fetcher.is_folder(addresses.front())) {
+    ESP_TRY(addresses, work.fetcher.list_folder(addresses.front(), source.place));
+    is_list = true;
+  }
+  ESP_TRY(std::vector<std::string> bytes, fetched(work, source, addresses));
+  const MediaSource files = with_bytes(source, std::move(bytes), is_list);
+  if (!at_hand) {
+    key = media_key(files, work.reader);
+    if (Prepared known = work.reader.cache().find(key)) return known;
+  }
+  auto made = prepare_files(work, source, files);
+  if (!made.ok()) return told_as_invalid(made.error(), source);
+  ESP_TRY(made->charge, charge_for(work, made->bytes()));
+  made->memory = work.memory;
+  Prepared prepared = std::make_shared<const PreparedMedium>(std::move(made).value());
+  work.reader.cache().keep(key, prepared);
+  return prepared;
+}
+
+Result<> check_media(const Call& call, std::span<const MediaSource> sources) {
+  if (call.model->media == nullptr)
+    return bad_request(fmt::format("{}: this model reads no pictures{}", sources.front().place,
+                                   call.model->media_trouble.empty() ? "" : ": " + call.model->media_trouble),
+                       sources.front().place, "unsupported_parameter");
+  const auto most = static_cast<std::size_t>(call.service.options.max_pictures);
+  if (sources.size() > most)
+    return invalid_image(fmt::format("the request has {} pictures and films, but at most {} are taken (--max-pictures)",
+                                     sources.size(), most),
+                         sources[most].place);
+  return success();
+}
+
+namespace {
+
+bool is_known(const MediaReader& reader, const MediaSource& source) {
+  return holds_all_bytes(source) && reader.cache().find(media_key(source, reader)) != nullptr;
+}
+
+}  // namespace
+
+Result<std::vector<Prepared>> prepare_media(const Call& call, std::span<const MediaSource> sources) {
+  std::vector<Prepared> all;
+  if (sources.empty()) return all;
+  ESP_CHECK(check_media(call, sources));
+  const MediaReader& reader = *call.model->media;
+  const bool slow = !std::ranges::all_of(sources, [&](const MediaSource& source) { return is_known(reader, source); });
+  if (slow && !call.may_be_slow) return call.run_again_slowly();
+  const MediaWork work{reader, call.service.media, call.service.media_memory};
+  for (const MediaSource& source : sources) {
+    ESP_TRY(Prepared one, prepare_medium(work, source));
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace espalier::server
