@@ -98,7 +98,7 @@ class PythonEngine {
     server::InProcess& routes = need_routes();
     const std::string& format = chat_format.empty() ? chat_format_ : chat_format;
     return held(unlocked([&] {
-      return return value_of(
+      return value_of(
           open_local({.engine = routes.engine(), .chat_template = format, .pictures = routes.pictures()}));
     }));
   }
