@@ -57,7 +57,7 @@ class Open(ServerCase):
 
     def test_unknown_routes_and_methods_are_refused(self):
         self.assertEqual(self.server.get("/nope").status, 404)
-        wrong = self.server.get("/v1/chat/completions")
+        wrong = self.server.get("/v1/completions")
         self.assertEqual(wrong.status, 405)
         self.assertIn("POST", wrong.headers["Allow"])
 

@@ -9,15 +9,16 @@
 namespace espalier {
 namespace {
 
-constexpr int kLongestSpan = 2048;                      // image tokens that are computed at once
-constexpr int kLeastRows = 4096, kMostRows = 1 << 16;   // patches of one picture
-constexpr std::int64_t kRowFloats = 16;                 // of one patch, times the width of the tower's rows, all buffers together
-constexpr std::int64_t kMemoryShare = 8;                // of what is left, that the tower may compute in
+constexpr int kLongestSpan = 2048;                     // image tokens that are computed at once
+constexpr int kLeastRows = 4096, kMostRows = 1 << 16;  // patches of one picture
+constexpr std::int64_t kRowFloats = 16;   // of one patch, times the width of the tower's rows, all buffers together
+constexpr std::int64_t kMemoryShare = 8;  // of what is left, that the tower may compute in
 
 bool sees_both_ways(const Program& program) {
   return std::ranges::any_of(program.ops, [](const Op& op) {
     const auto* attend = std::get_if<AttendOp>(&op);
-    return attend != nullptr && attend->around == AttendOp::Around::span;
+    return attend != nullptr &&
+           (attend->around == AttendOp::Around::span || attend->around == AttendOp::Around::span_ahead);
   });
 }
 
@@ -58,7 +59,6 @@ Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const E
   loaded->maker = std::make_unique<TowerMaker>(std::move(tower).value(), 1 + loaded->spec.deep_outputs);
   loaded->rules = {.tower = &loaded->spec,
                    .vocabulary = files.config.vocabulary,
-                   .axes = std::ranges::any_of(decoder.ropes, [](const RopeSpec& rope) { return !rope.axes.empty(); }),
                    .both_ways = sees_both_ways(decoder),
                    .longest_span = chosen.longest_span,
                    .most_rows = most_rows};

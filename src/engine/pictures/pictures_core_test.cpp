@@ -101,7 +101,8 @@ std::vector<TokenId> expected(const RequestFields& fields, bool axes) {
       numbers[static_cast<std::size_t>(p.spans[0].first + row)] =
           ChainModel::number_of(feature(p.pixels->values[0], row));
   }
-  const AxisPlan plan = axis_positions(tokens, axes ? std::span<const PicturePlace>(places) : std::span<const PicturePlace>());
+  const AxisPlan plan =
+      axis_positions(tokens, axes ? std::span<const PicturePlace>(places) : std::span<const PicturePlace>());
   std::uint64_t value = ChainModel::start();
   for (std::size_t i = 0; i < numbers.size(); ++i) value = ChainModel::chained(value, numbers[i], plan.axes[i]);
   std::vector<TokenId> said;
@@ -121,7 +122,9 @@ class PicturesInACore : public ::testing::TestWithParam<bool> {
     options.longest_span = both_ways ? 64 : 0;
     options.vocabulary = ChainModel::kVocabulary;
     auto harness = std::make_unique<CoreHarness>(model.parts(), std::move(options), slots);
-    harness->picture_rules = {&spec, ChainModel::kVocabulary, GetParam(), both_ways, 64, 1000};
+    spec.axes = {};
+    if (GetParam()) spec.axes = axis_positions;
+    harness->picture_rules = {&spec, ChainModel::kVocabulary, both_ways, 64, 1000};
     queue = std::make_unique<TowerQueue>(tower, shelf_bytes, harness->metrics.pictures);
     harness->core.attach(*queue);
     return harness;
@@ -155,7 +158,8 @@ TEST_P(PicturesInACore, ThatTwoRequestsShareAreComputedOnce) {
   harness->run();
   expect_answers(*harness, asked);
   EXPECT_EQ(tower.computed, 2);
-  EXPECT_EQ(harness->answers[0][0].finish.usage.pictures_computed + harness->answers[1][0].finish.usage.pictures_computed, 1);
+  EXPECT_EQ(
+      harness->answers[0][0].finish.usage.pictures_computed + harness->answers[1][0].finish.usage.pictures_computed, 1);
 }
 
 TEST_P(PicturesInACore, ThatTheTreeHasNeedNoTower) {

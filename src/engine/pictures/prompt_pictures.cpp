@@ -33,11 +33,11 @@ Result<> add_places(const PictureInput& input, int merge, std::vector<PicturePla
   const bool apart = input.spans.size() > 1;
   PicturePlace place{0, apart ? 1 : grid.time, grid.height / merge, grid.width / merge};
   if (apart && std::ssize(input.spans) != grid.time)
-    return bad_request(fmt::format("a film of {} frames stands in {} places of the prompt", grid.time,
-                                   input.spans.size()),
-                       "image_data");
+    return bad_request(
+        fmt::format("a film of {} frames stands in {} places of the prompt", grid.time, input.spans.size()),
+        "image_data");
   for (const PictureInput::Span& span : input.spans) {
-    if (std::int64_t{place.frames} * place.height * place.width != span.count)
+    if (apart && std::int64_t{place.height} * place.width != span.count)
       return bad_request(fmt::format("a picture of {} x {} x {} rows has {} image tokens", place.frames, place.height,
                                      place.width, span.count),
                          "image_data");
@@ -99,10 +99,10 @@ Result<std::shared_ptr<const PromptPictures>> prompt_pictures(const RequestField
   std::vector<PicturePlace> places;
   for (const PictureInput& input : fields.pictures) {
     ESP_CHECK(add_picture(input, rules, *made));
-    if (rules.axes) ESP_CHECK(add_places(input, rules.tower->merge, places));
+    if (rules.tower->axes) ESP_CHECK(add_places(input, rules.tower->merge, places));
   }
-  if (rules.axes) {
-    AxisPlan plan = axis_positions(std::ssize(fields.prompt), places);
+  if (rules.tower->axes) {
+    AxisPlan plan = rules.tower->axes(std::ssize(fields.prompt), places);
     made->axes = std::move(plan.axes);
     made->shift = plan.shift;
   }

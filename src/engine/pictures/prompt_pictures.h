@@ -24,7 +24,6 @@ namespace espalier {
 struct PictureRules {
   const TowerSpec* tower = nullptr;
   int vocabulary = 0;
-  bool axes = false;       // angles turn by several axes
   bool both_ways = false;  // image tokens of a span see one another
   int longest_span = 0;    // tokens of a span that is computed at once; of both_ways
   int most_rows = 0;       // of the tower, for one part of a picture

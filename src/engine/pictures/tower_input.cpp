@@ -39,9 +39,6 @@ Result<Picture> whole_picture(const pictures::PixelBlock& block, const TowerSpec
   picture.pixels = block.values;
   picture.original_height = block.original.height;
   picture.original_width = block.original.width;
-  if (!block.tile_grids.empty())
-    return Error{
-        Error::Kind::unsupported, "pictures cut into tiles of several sizes are not supported", "image_data", {}};
   if (tower.planes == 0) {
     picture.frames = block.grid.time;
     picture.height = block.grid.height;
@@ -71,6 +68,32 @@ std::vector<Picture> tiles_of(const Picture& picture) {
   return tiles;
 }
 
+// Tiles of several sizes, one behind the other.
+Result<std::vector<Picture>> tiles_in_grids(const pictures::PixelBlock& block, const TowerSpec& tower) {
+  std::vector<Picture> tiles;
+  std::span<const float> left = block.values;
+  for (const pictures::Size& grid : block.tile_grids) {
+    Picture tile;
+    tile.height = grid.height;
+    tile.width = grid.width;
+    tile.original_height = block.original.height;
+    tile.original_width = block.original.width;
+    const std::int64_t values = tile.patches() * tower.patch_width;
+    if (values < 1 || std::cmp_greater(values, left.size())) return wrong_form("its tiles have more than its pixels");
+    tile.pixels = left.first(static_cast<std::size_t>(values));
+    left = left.subspan(static_cast<std::size_t>(values));
+    ESP_CHECK(check_form(tile, tower));
+    tiles.push_back(tile);
+  }
+  if (!left.empty()) return wrong_form("its tiles have fewer than its pixels");
+  return tiles;
+}
+
+Error wrong_rows(int tokens, int rows) {
+  return bad_request(fmt::format("a picture has {} image tokens in the prompt, but gives {} rows", tokens, rows),
+                     "image_data");
+}
+
 int rows_of_all(std::span<const Picture> pictures, const TowerSpec& tower) {
   return std::accumulate(pictures.begin(), pictures.end(), 0,
                          [&](int sum, const Picture& p) { return sum + tower_rows(p, tower).given; });
@@ -84,6 +107,11 @@ TowerRows tower_rows(const Picture& picture, const TowerSpec& tower) {
 }
 
 Result<std::vector<Picture>> tower_input(const pictures::PixelBlock& block, const TowerSpec& tower, int rows) {
+  if (!block.tile_grids.empty()) {
+    ESP_TRY(std::vector<Picture> tiles, tiles_in_grids(block, tower));
+    if (const int given = rows_of_all(tiles, tower); given != rows) return wrong_rows(rows, given);
+    return tiles;
+  }
   ESP_TRY(const Picture picture, whole_picture(block, tower));
   const bool tiles_fit = !tower.tiles || tower.tiles(picture) == picture.tiles;
   const int together = tiles_fit ? tower_rows(picture, tower).given : 0;
@@ -91,8 +119,7 @@ Result<std::vector<Picture>> tower_input(const pictures::PixelBlock& block, cons
   if (std::vector<Picture> apart = tiles_of(picture);
       !tower.tiles && picture.tiles > 1 && rows_of_all(apart, tower) == rows)
     return apart;
-  return bad_request(fmt::format("a picture has {} image tokens in the prompt, but gives {} rows", rows, together),
-                     "image_data");
+  return wrong_rows(rows, together);
 }
 
 }  // namespace espalier

@@ -7,9 +7,9 @@ namespace espalier {
 namespace {
 
 constexpr int kLeastSlice = 16, kMostSlice = 1 << 14;  // rows
-constexpr int kBatchRows = 1024;           // of small pictures that are computed together
-constexpr double kShareOfDecoding = 0.3;   // of a step's time, for the tower, beside sequences that decode,
-constexpr double kShareOfPrompts = 1;      // and beside prompts alone
+constexpr int kBatchRows = 1024;                       // of small pictures that are computed together
+constexpr double kShareOfDecoding = 0.3;               // of a step's time, for the tower, beside sequences that decode,
+constexpr double kShareOfPrompts = 1;                  // and beside prompts alone
 
 }  // namespace
 

@@ -56,11 +56,7 @@ class TowerQueue {
 
   TowerQueue(FeatureMaker& maker, std::size_t shelf_bytes, PictureCounters& counters,
              Now now = std::chrono::steady_clock::now)
-      : maker_(maker),
-        shelf_bytes_(shelf_bytes),
-        shelf_(shelf_bytes),
-        counters_(counters),
-        now_(std::move(now)) {}
+      : maker_(maker), shelf_bytes_(shelf_bytes), shelf_(shelf_bytes), counters_(counters), now_(std::move(now)) {}
 
   // Made, being made, or to be made from now on, as long as somebody holds them. `computes`: nobody else has asked.
   Features want(const PromptPicture& picture, bool& computes);
@@ -91,7 +87,7 @@ class TowerQueue {
   const Now now_;
   std::deque<std::weak_ptr<PictureFeaturesOf>> waiting_;
   std::vector<Features> batch_;  // that the tower is at work on
-  int rows_ = 256;     // of a slice
+  int rows_ = 256;               // of a slice
   double credit_ = 0;            // seconds that the tower may take; below 0: that it took too long
 };
 

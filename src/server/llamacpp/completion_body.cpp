@@ -50,7 +50,16 @@ Result<> read_adapters(B&, const Json& value, std::string_view place) {
                      std::string(place), "unsupported_parameter");
 }
 
+Result<> read_older_pictures(B&, const Json& value, std::string_view place) {
+  if (!asks_for_something(value)) return success();
+  return bad_request(fmt::format("{} is llama.cpp's older way; a prompt {{\"prompt_string\": ..., \"multimodal_data\": "
+                                 "[...]}} brings pictures",
+                                 place),
+                     std::string(place), "unsupported_parameter");
+}
+
 constexpr FieldRow<B> kLlamaCppRows[] = {
+    {"image_data", &read_older_pictures, "none", "refused: prompt_string and multimodal_data bring pictures"},
     {"model", &B::model, "the served model", "a served name, \"default\" or nothing"},
     {"n_predict", &read_length, "-1", "tokens of the output; -1 = to the context limit, 0 = only read the prompt"},
     {"max_tokens", &read_length, "-1", "the same"},

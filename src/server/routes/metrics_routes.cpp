@@ -1,6 +1,8 @@
 // GET /metrics: our series (docs/http.md) and, beside them, SGLang's names.
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/this_process.h"
 #include "engine/engine_metrics.h"
@@ -163,6 +165,19 @@ constexpr DiskGaugeRow kDiskGauges[] = {
      &DiskTierCounters::break_even_tokens},
 };
 
+struct PictureCounterRow {
+  std::string_view name, help;
+  const Counter PictureCounters::* value;
+};
+
+constexpr PictureCounterRow kPictureCounters[] = {
+    {"pictures", "Pictures and films of requests", &PictureCounters::pictures},
+    {"image_tokens", "Prompt tokens that stand for pictures", &PictureCounters::image_tokens},
+    {"cached_image_tokens", "Of those, found in the prefix cache", &PictureCounters::cached_image_tokens},
+    {"tower_pictures", "Pictures that the tower computed", &PictureCounters::computed},
+    {"tower_failures", "Pictures that it could not compute", &PictureCounters::failed},
+};
+
 // A model as one look at its engine shows it.
 struct Seen {
   std::shared_ptr<ServedModel> model;
@@ -205,6 +220,25 @@ void write_disk(MetricsText& text, const AllSeen& all) {
   }
 }
 
+// Of servers whose models take them.
+void write_pictures(MetricsText& text, const AllSeen& all) {
+  const auto takes_some = [](const Seen& seen) { return seen.model->limits().takes_pictures; };
+  if (std::ranges::none_of(all, takes_some)) return;
+  const auto each = [&](auto value) {
+    for (const Seen& seen : all) text.sample(value(seen.metrics().pictures), seen.ours);
+  };
+  for (const auto& row : kPictureCounters) {
+    text.counter("espalier_" + std::string(row.name), row.help);
+    each([&](const PictureCounters& of) { return static_cast<double>((of.*row.value).value()); });
+  }
+  text.counter("espalier_tower_seconds", "Time that towers took");
+  each([](const PictureCounters& of) { return static_cast<double>(of.tower_microseconds.value()) / 1e6; });
+  text.gauge("espalier_picture_cache_bytes", "What towers gave, kept for the same pictures (--mm-cache-size)");
+  each([](const PictureCounters& of) { return of.kept_bytes.value(); });
+  text.gauge("espalier_pictures_waiting", "Pictures that wait for the tower");
+  each([](const PictureCounters& of) { return of.waiting.value(); });
+}
+
 // The rows under our names, or those that SGLang has under its.
 void write_rows(MetricsText& text, const AllSeen& all, bool upstream) {
   const std::string prefix = upstream ? "sglang:" : "espalier_";
@@ -232,6 +266,7 @@ void write_engines(MetricsText& text, const AllSeen& all) {
   write_rows(text, all, false);
   write_rows(text, all, true);
   write_disk(text, all);
+  write_pictures(text, all);
   text.counter("sglang:cached_tokens", "Prompt tokens served from the cache");
   for (const Seen& seen : all) {
     const auto from_disk = static_cast<double>(seen.metrics().disk_hit_tokens.value());
