@@ -66,9 +66,9 @@ struct EngineOptions {
   double conservativeness = 1.0;     // of the estimate of output lengths at admission
   bool jump_forward = true;          // text that a constraint forces is read as a prompt is, not token by token
   GrammarLimits grammar_limits;      // of each constraint
-  std::int64_t grammar_cache_bytes = 96 << 20;  // of compiled constraints that are kept
+  std::int64_t grammar_cache_bytes = 96 << 20;   // of compiled constraints that are kept
   std::int64_t picture_cache_bytes = 256 << 20;  // of what towers made of pictures, that is kept for others
-  std::int64_t random_seed = -1;                // of requests without a seed, in order of arrival; -1 = from the system
+  std::int64_t random_seed = -1;      // of requests without a seed, in order of arrival; -1 = from the system
   std::string cache_dir;              // prefixes are kept in this folder across restarts; empty = they are not
   std::int64_t cache_disk_bytes = 0;  // evicted prefixes go to disk, at most that much; 0 = they are dropped
   std::string cache_scratch;          // where, without a cache_dir: a folder whose files end with the process
@@ -98,7 +98,7 @@ struct ModelInfo {
   std::int64_t expert_parameters = 0, chosen_parameters = 0;  // of all experts, and of those that a token passes
   std::vector<std::int64_t> windows;                          // of each layer: positions a query sees; 0 = all
   std::int64_t weight_bytes = 0, kv_bytes = 0;
-  std::int64_t tower_bytes = 0;       // of the vision tower's weights; 0: the model takes no pictures
+  std::int64_t tower_bytes = 0;  // of the vision tower's weights; 0: the model takes no pictures
   std::int64_t state_bytes = 0;  // of the recurrent state of one sequence; 0: the model keeps none
   int state_cells = 0;           // that there are for them, snapshots included
   int window_tokens = 0;         // slots of what is read through a window; 0: all lies in the pool's slots

@@ -52,15 +52,15 @@ struct Usage {  // of one choice, in tokens
   int retractions = 0;
   int disk_tokens = 0;  // of cached_tokens, those that were read from disk while the request waited
   int draft_steps = 0, drafted_tokens = 0,
-      accepted_tokens = 0;  // steps that verify drafts (0: none does), drafts, true ones
-  int forced_tokens = 0;    // that the constraint left no choice about
-  int passes_saved = 0;     // steps of the model that were not needed for them
-  bool closed = false;      // completed beyond the asked length (RequestFields::json_closing)
-  bool left_open = false;   // not completed, though that was asked for: no short text was found that does
-  int image_tokens = 0;        // of the prompt,
+      accepted_tokens = 0;      // steps that verify drafts (0: none does), drafts, true ones
+  int forced_tokens = 0;        // that the constraint left no choice about
+  int passes_saved = 0;         // steps of the model that were not needed for them
+  bool closed = false;          // completed beyond the asked length (RequestFields::json_closing)
+  bool left_open = false;       // not completed, though that was asked for: no short text was found that does
+  int image_tokens = 0;         // of the prompt,
   int cached_image_tokens = 0;  // of cached_tokens
-  int pictures_computed = 0;   // that the tower ran for this choice; others were found, or another request's are shared
-  std::string cache_end;    // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
+  int pictures_computed = 0;  // that the tower ran for this choice; others were found, or another request's are shared
+  std::string cache_end;      // why reuse of the cache ended where it did: "whole_key", "diverged", "cold", ...
 };
 
 struct Timing {  // seconds since submit()

@@ -104,7 +104,7 @@ struct Engine::Impl {
   using Pictures = std::shared_ptr<const PromptPictures>;
   Result<Pictures> pictures_of(const Request& request) const;  // null: it brings none
   Stream admit(Request request, Pictures pictures);            // that the queue has counted
-  std::uint64_t next_seed();      // of a request that brings none, under --random-seed: in the order of arrival
+  std::uint64_t next_seed();  // of a request that brings none, under --random-seed: in the order of arrival
 
   // Runs `f` on the engine thread between two steps and waits for its result.
   template <class R>
@@ -153,8 +153,7 @@ Result<> Engine::Impl::open(const Progress& progress) {
 
 Result<> Engine::Impl::load(const Progress& progress, int context) {
   ESP_TRY(chosen.longest_span, longest_span_of(files));
-  ESP_TRY(LoadedDecoder loaded,
-          load_decoder(options, files, {chosen.activations, chosen.rows()}, *team, progress));
+  ESP_TRY(LoadedDecoder loaded, load_decoder(options, files, {chosen.activations, chosen.rows()}, *team, progress));
   decoder = std::move(loaded.decoder);
   ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, progress));
   const CacheLayout layout{decoder->keeps().per_token, chosen.kv};

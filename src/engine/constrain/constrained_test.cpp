@@ -245,11 +245,11 @@ TEST_F(ConstrainedRequests, AMarkOfSeveralTokensGoesBesideTheConstraintUntilItIs
                 end = *tokenizer->find("c");
   fields.thinking = Thinking{.begins = {"xby"}, .begin = {x, b, y}, .ends = {"cc"}};
   fields.sampling.seed = 3;
-  fields.sampling.logit_bias = {{b, 10.0f}, {end, 14.0f}};
+  fields.sampling.logit_bias = {{b, 10.0f}, {end, 14.0f}, {y, -20.0f}, {*tokenizer->find("w"), -20.0f}};
   const Answer thought = together({fields}, with(true))[0][0];
   const std::string text = text_of(thought);
   ASSERT_THAT(text, ::testing::StartsWith("xby"));
-  const std::string said = text.substr(text.find("cc") + 2);
+  const std::string said = text.substr(text.rfind("cc") + 2);
   EXPECT_TRUE(said == "xyz" || said == "xw") << text;
   EXPECT_EQ(together({fields}, with(false))[0][0], thought);
 
@@ -354,16 +354,20 @@ TEST_F(ConstrainedRequests, TagsOpenAndCloseWithSpecialTokens) {
     RequestFields fields = ask(tags, 200);
     fields.sampling.temperature = 2;
     fields.sampling.seed = 9;
-    fields.sampling.logit_bias = {{opens, 9.0f}, {other, 12.0f}};
+    fields.sampling.ignore_eos = true;
+    fields.sampling.logit_bias = {{opens, 10.0f}, {other, may_have_other ? 0.0f : 90.0f}};
     const Answer answer = together({fields}, with(true))[0][0];
     const auto called = behind(answer, opens);
     ASSERT_TRUE(called) << text_of(answer);
     EXPECT_TRUE(text_of(*called) == "call \"a\"" || text_of(*called) == "call \"b\"") << text_of(*called);
-    EXPECT_EQ(std::ranges::count(answer.tokens, closes), 1);
-    EXPECT_EQ(std::ranges::count(answer.tokens, other) > 0, may_have_other);
+    EXPECT_EQ(std::ranges::count(called->tokens, closes), 1);
+    EXPECT_TRUE(may_have_other || std::ranges::count(answer.tokens, other) == 0);
     EXPECT_EQ(answer.finish.reason, FinishReason::stop);
     EXPECT_EQ(together({fields}, with(false))[0][0], answer);
     EXPECT_EQ(together({fields}, with(true, DraftSource::ngram))[0][0], answer);
+    if (!may_have_other) continue;
+    fields.sampling.logit_bias = {{other, 90.0f}};
+    EXPECT_THAT(together({fields}, with(true))[0][0].tokens, ::testing::Each(other));
   }
 }
 

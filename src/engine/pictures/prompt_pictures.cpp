@@ -87,8 +87,9 @@ std::vector<TokenId> key_of(std::span<const TokenId> prompt, std::span<const Pic
   for (const PictureInput& picture : pictures) {
     int index = 0;
     for (const PictureInput::Span& span : picture.spans)
-      for (int i = 0; i < span.count; ++i)
-        key[static_cast<std::size_t>(span.first + i)] = key_token(picture, index++, vocabulary);
+      for (TokenId& token :
+           std::span(key).subspan(static_cast<std::size_t>(span.first), static_cast<std::size_t>(span.count)))
+        token = key_token(picture, index++, vocabulary);
   }
   return key;
 }

@@ -35,11 +35,11 @@ class EngineCore {
   void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, WindowCopier* windows, bool store_evicted) {
     memory_.attach(std::move(tier), copier, windows, store_evicted);
   }
-  void attach(Guesser& model) { drafts_.use(model); }  // it outlives the core
-  void attach(LayerGuesser& layer);                    // likewise
-  void attach(GrammarQueue& queue);                    // for constraints' masks; it outlives the core
+  void attach(Guesser& model) { drafts_.use(model); }      // it outlives the core
+  void attach(LayerGuesser& layer);                        // likewise
+  void attach(GrammarQueue& queue);                        // for constraints' masks; it outlives the core
   void attach(TowerQueue& towers) { reuse_.use(towers); }  // of a model that takes pictures; likewise
-  std::int64_t save_cache(DiskTier::Time until);       // what the tree holds, to the tier; the tokens that were written
+  std::int64_t save_cache(DiskTier::Time until);  // what the tree holds, to the tier; the tokens that were written
 
   void add(const Arrival& arrival);
   void drop_unwanted();  // cancelled requests and stopped choices leave at once
@@ -104,7 +104,7 @@ class EngineCore {
   Compaction compaction_;
   StepMeter meter_;
   CacheEventSink cache_events_;
-  bool any_deadline_ = false;  // some request has brought one
+  bool any_deadline_ = false;          // some request has brought one
   std::uint64_t failed_pictures_ = 0;  // that were seen to
   std::uint64_t arrivals_ = 0;
 };

@@ -28,7 +28,7 @@ class StepMeter {
 
   std::uint64_t steps() const { return steps_; }
   double last_step() const { return last_step_; }  // seconds
-  const StepCost& cost() const { return cost_; }  // of all steps, by rows
+  const StepCost& cost() const { return cost_; }   // of all steps, by rows
 
  private:
   EngineMetrics& metrics_;

@@ -2,8 +2,8 @@
 
 #include "base/base64.h"
 #include "base/json_fields.h"
-#include "lang/backends/media_type.h"
 #include "espalier/graph.h"
+#include "lang/backends/media_type.h"
 #include "lang/choices/choices.h"
 #include "lang/gen_options.h"
 #include "lang/graph/options_json.h"

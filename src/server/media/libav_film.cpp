@@ -121,7 +121,7 @@ class FilmReader {
     if (codec_ != nullptr) av_.free_codec(&codec_);
     if (format_ != nullptr) av_.close_input(&format_);
     if (io_ != nullptr) {
-      av_.release(&io_->buffer);
+      av_.release(static_cast<void*>(&io_->buffer));
       av_.free_io(&io_);
     }
   }

@@ -155,7 +155,7 @@ Json picture_part(std::string address, std::string_view place) {
 
 Result<std::vector<MediaSource>> read_media_list(const Json& value, MediaSource::Kind kind, std::string_view place) {
   std::vector<MediaSource> sources;
-  if (value.is_null() || value == "") return sources;
+  if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty())) return sources;
   if (value.is_array()) {
     for (std::size_t i = 0; i < value.size(); ++i) {
       const std::string here = fmt::format("{}[{}]", place, i);

@@ -39,10 +39,14 @@ Result<> read_options(const Json& body, B& out) {
   return read_num_predict(*options, out.sampling);
 }
 
+bool is_empty_text(const Json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().empty();
+}
+
 // "json", or a schema, which is the text that it is (constraint_fields.h).
 Result<> read_format(const Json& body, B& out) {
   const Json* format = find_field(body, "format");
-  if (format == nullptr || *format == "") return success();
+  if (format == nullptr || is_empty_text(*format)) return success();
   Json asked = Json::object();
   if (*format == "json")
     asked["response_format"] = {{"type", "json_object"}};
@@ -105,7 +109,7 @@ Result<> read_shared(const Json& body, const ServerOptions& options, B& out) {
 // true, false, or how much.
 Result<> read_think(const Json& body, B& out, Json& chat) {
   const Json* think = find_field(body, "think");
-  if (think == nullptr || *think == "") return success();
+  if (think == nullptr || is_empty_text(*think)) return success();
   if (think->is_boolean()) {
     out.thinks = think->get<bool>();
     chat["thinking"] = *think;
