@@ -250,7 +250,7 @@ TEST_F(ConstrainedRequests, AMarkOfSeveralTokensGoesBesideTheConstraintUntilItIs
   const std::string text = text_of(thought);
   ASSERT_THAT(text, ::testing::StartsWith("xby"));
   const std::string said = text.substr(text.rfind("cc") + 2);
-  EXPECT_TRUE(said == "xyz" || said == "xw") << text;
+  EXPECT_TRUE(said.ends_with("xyz") || said.ends_with("xw")) << text;  // a token may have more than the mark
   EXPECT_EQ(together({fields}, with(false))[0][0], thought);
 
   fields.sampling.logit_bias = {{b, -90.0f}};
