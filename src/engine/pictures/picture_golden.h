@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "espalier/request.h"
 #include "image/decode/decode.h"
@@ -12,19 +11,9 @@
 #include "tensor/decode.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
+#include "testing/golden_name.h"
 
 namespace espalier::testing {
-
-// The image-and-text models among the goldens of both places.
-inline std::vector<std::string> picture_goldens() {
-  std::set<std::string> names;
-  for (const auto& folder : {shared("goldens/models"), data("goldens/models")}) {
-    std::error_code absent;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
-      if (const std::string name = entry.path().filename(); name.starts_with("mm-")) names.insert(name);
-  }
-  return {names.begin(), names.end()};
-}
 
 // A number for pixels, in place of the one that a server takes of the decoded picture.
 inline std::array<std::uint64_t, 2> content_of(const pictures::PixelBlock& block) {

@@ -94,19 +94,10 @@ Result<PixelBlock> Lfm2Processor::process(const Picture& picture) const {
     tiles = cut(resize(picture, {grid.height * tile_, grid.width * tile_}, common_.filter), {tile_, tile_});
   }
   if (tiles.empty() || (thumbnail_ && tiles.size() > 1)) tiles.push_back(resize(picture, own, common_.filter));
-  PixelBlock block;
-  std::int64_t patches = 0;
-  for (const Picture& tile : tiles) {
-    append_patches(tile, table_, form_, block.values);
-    block.tile_grids.push_back({tile.height / form_.side, tile.width / form_.side});
-    patches += static_cast<std::int64_t>(block.tile_grids.back().height) * block.tile_grids.back().width;
-  }
-  block.shape = {patches, static_cast<std::int64_t>(3) * form_.side * form_.side};
+  PixelBlock block = tile_block(tiles, table_, form_, grid);
+  block.shape = {block.shape[0], static_cast<std::int64_t>(3) * form_.side * form_.side};
   block.original = picture.size();
   block.resized = own;
-  block.tiles = static_cast<int>(tiles.size());
-  block.rows = grid.height;
-  block.columns = grid.width;
   return block;
 }
 

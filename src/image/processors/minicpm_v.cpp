@@ -94,19 +94,9 @@ Result<PixelBlock> MiniCpmProcessor::process(const Picture& picture) const {
          cut(resize(picture, {slice.height * grid.height, slice.width * grid.width}, common_.filter), slice))
       views.push_back(std::move(part));
   }
-  PixelBlock block;
-  std::int64_t patches = 0;
-  for (const Picture& view : views) {
-    append_patches(view, table_, form_, block.values);
-    block.tile_grids.push_back({view.height / form_.side, view.width / form_.side});
-    patches += static_cast<std::int64_t>(block.tile_grids.back().height) * block.tile_grids.back().width;
-  }
-  block.shape = {patches, 3, form_.side, form_.side};
+  PixelBlock block = tile_block(views, table_, form_, grid);
   block.original = picture.size();
   block.resized = whole;
-  block.tiles = static_cast<int>(views.size());
-  block.rows = grid.height;
-  block.columns = grid.width;
   return block;
 }
 

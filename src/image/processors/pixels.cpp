@@ -76,4 +76,19 @@ void append_patches(std::span<const Picture* const> pictures, const ByteTable& t
   }
 }
 
+PixelBlock tile_block(std::span<const Picture> tiles, const ByteTable& table, const PatchForm& form, Size grid) {
+  PixelBlock block;
+  std::int64_t patches = 0;
+  for (const Picture& tile : tiles) {
+    append_patches(tile, table, form, block.values);
+    block.tile_grids.push_back({tile.height / form.side, tile.width / form.side});
+    patches += static_cast<std::int64_t>(block.tile_grids.back().height) * block.tile_grids.back().width;
+  }
+  block.shape = {patches, 3, form.side, form.side};
+  block.tiles = static_cast<int>(tiles.size());
+  block.rows = grid.height;
+  block.columns = grid.width;
+  return block;
+}
+
 }  // namespace espalier::pictures

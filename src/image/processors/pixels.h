@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "image/picture.h"
+#include "image/processors/processor.h"
 #include "image/processors/settings.h"
 
 namespace espalier::pictures {
@@ -44,5 +45,9 @@ inline void append_patches(const Picture& picture, const ByteTable& table, const
   const Picture* one = &picture;
   append_patches(std::span(&one, 1), table, form, to);
 }
+
+// Tiles of several sizes, one behind the other, as patches in the grid of each: shape [patches, 3, side, side]. `grid`: of
+// tiles, those of a whole view aside.
+PixelBlock tile_block(std::span<const Picture> tiles, const ByteTable& table, const PatchForm& form, Size grid);
 
 }  // namespace espalier::pictures

@@ -16,11 +16,7 @@ TowerSpec cohere2_vision_tower(const TowerFields& f) {
   spec.merge = factor;
   spec.body.names = clip_names("vision_tower.vision_model.");
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), pre_norm(tower_attention(n), tower_mlp(n)));
-  spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
-    add_positions(b, x, "v.position_embd", n.side() * n.side());
-    return x;
-  };
+  spec.enter = [=, width = spec.patch_width](Builder& b) { return placed_patch_rows(b, width, n); };
   const int inner = std::max(1, f.top.count_or({"alignment_intermediate_size"}, 36864, ConfigLimits::inner) / 2);
   spec.leave = [=, width = spec.features_width](Builder& b, Rows x) {
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, factor * factor);

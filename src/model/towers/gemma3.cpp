@@ -34,11 +34,7 @@ TowerSpec gemma3_tower(const TowerFields& f) {
   spec.body.names.hf.push_back({"mm.soft_norm", "multi_modal_projector.mm_soft_emb_norm"});
   spec.body.names.hf.push_back({"mm.input", "multi_modal_projector.mm_input_projection_weight"});
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), pre_norm(tower_attention(n), tower_mlp(n)));
-  spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
-    add_positions(b, x, "v.position_embd", n.side() * n.side());
-    return x;
-  };
+  spec.enter = [=, width = spec.patch_width](Builder& b) { return placed_patch_rows(b, width, n); };
   const int pooled = pooled_side(f, n);
   spec.leave = [=, width = spec.features_width](Builder& b, Rows x) {
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, pooled * pooled, true);

@@ -31,22 +31,21 @@ Names glm_vl_names() {
 }
 
 VisionNumbers glm_vl_numbers(const TowerFields& f) {
-  VisionNumbers n = vision_numbers(f.vision, {.hidden = 1024,
-                                              .inner = 4096,
-                                              .layers = 24,
-                                              .heads = 16,
-                                              .patch = 14,
-                                              .image = 336,
-                                              .activation = "silu",
-                                              .eps = 1e-5});
-  if (!f.vision.has({"temporal_patch_size"})) n.frames = 2;
-  return n;
+  return vision_numbers(f.vision, {.hidden = 1024,
+                                   .inner = 4096,
+                                   .layers = 24,
+                                   .heads = 16,
+                                   .patch = 14,
+                                   .image = 336,
+                                   .frames = 2,
+                                   .activation = "silu",
+                                   .eps = 1e-5});
 }
 
 // inner: of the layers' MLPs, merged: of the last one.
 TowerSpec glm_vl(const TowerFields& f, const VisionNumbers& n, bool bias, int inner, int merged) {
   TowerSpec spec = tower_of(f, n, NormOp::Kind::rms);
-  const int merge = spec.merge = static_cast<int>(f.vision.integer_or({"spatial_merge_size"}, 2, 1, 64));
+  const int merge = spec.merge = merge_side(f.vision);
   spec.body.names = glm_vl_names();
   Attention attention = tower_attention(n);
   attention.fused = FusedQkv::side_by_side;

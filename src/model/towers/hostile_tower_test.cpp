@@ -28,15 +28,15 @@ testing::Pictures picture_for(const TowerSpec& spec, std::mt19937_64& rng) {
 }
 
 TEST(HostileTower, IsRefusedOrRuns) {
-  std::vector<std::unique_ptr<testing::PictureGolden>> goldens;
+  std::vector<std::unique_ptr<testing::TowerGolden>> goldens;
   for (const std::string& name : testing::picture_goldens())
-    goldens.push_back(std::make_unique<testing::PictureGolden>(name));
+    goldens.push_back(std::make_unique<testing::TowerGolden>(name));
   if (goldens.empty()) GTEST_SKIP() << "no picture goldens are there";
   std::mt19937_64 rng(testing::seed());
   testing::Mutator mutator(rng());
   int refused = 0, unfit = 0, ran = 0;
   for (long i = 0; i < testing::operations(3000, 60000); ++i) {
-    testing::PictureGolden& g = *goldens[rng() % goldens.size()];
+    testing::TowerGolden& g = *goldens[rng() % goldens.size()];
     auto root = Json::parse(g.config.dump());
     mutator.change(rng() % 4 == 0 ? root : root["vision_config"]);
     const std::string text = root.dump();

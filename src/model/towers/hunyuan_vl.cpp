@@ -73,7 +73,7 @@ TowerSpec hunyuan_vl_tower(const TowerFields& f) {
   const VisionNumbers n = vision_numbers(
       f.vision, {.hidden = 1152, .inner = 4304, .layers = 27, .heads = 16, .activation = "gelu", .eps = 1e-5});
   TowerSpec spec = tower_of(f, n, NormOp::Kind::layer);
-  const int merge = spec.merge = static_cast<int>(f.vision.integer_or({"spatial_merge_size"}, 2, 1, 64));
+  const int merge = spec.merge = merge_side(f.vision);
   spec.body.names = hunyuan_vl_names();
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), pre_norm(tower_attention(n), tower_mlp(n)));
   const int side = std::max(1, f.vision.count_or({"max_image_size"}, 2048, 1 << 16) / n.patch);

@@ -17,11 +17,7 @@ TowerSpec idefics3_tower(const TowerFields& f) {
   spec.body.names = clip_names("model.vision_model.");
   spec.body.names.hf.push_back({"mm.proj", "model.connector.modality_projection.proj"});
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), pre_norm(tower_attention(n), tower_mlp(n)));
-  spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
-    add_positions(b, x, "v.position_embd", n.side() * n.side());
-    return x;
-  };
+  spec.enter = [=, width = spec.patch_width](Builder& b) { return placed_patch_rows(b, width, n); };
   spec.leave = [=, width = spec.features_width](Builder& b, Rows x) {
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, factor * factor);
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.proj", width, x.width)})});

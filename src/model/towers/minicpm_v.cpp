@@ -123,11 +123,7 @@ TowerSpec minicpm_v_tower(const TowerFields& f) {
     };
     attention.around = AttendOp::Around::merged;
   }
-  spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
-    add_positions(b, x, "v.position_embd", n.side() * n.side());
-    return x;
-  };
+  spec.enter = [=, width = spec.patch_width](Builder& b) { return placed_patch_rows(b, width, n); };
   spec.leave = [=, width = spec.features_width](Builder& b, Rows x) {
     x = b.norm(x, b.spec().norm, "v.post_norm");
     for (int t = 0; t < times; ++t) {

@@ -24,17 +24,17 @@ RopeSpec minimax_m3_rope(int head_dim, double theta) {
 }  // namespace
 
 TowerSpec minimax_m3_tower(const TowerFields& f) {
-  VisionNumbers n = vision_numbers(f.vision, {.hidden = 1280,
-                                              .inner = 5120,
-                                              .layers = 32,
-                                              .heads = 16,
-                                              .patch = 14,
-                                              .image = 2016,
-                                              .activation = "gelu",
-                                              .eps = 1e-5});
-  if (!f.vision.has({"temporal_patch_size"})) n.frames = 2;
+  const VisionNumbers n = vision_numbers(f.vision, {.hidden = 1280,
+                                                    .inner = 5120,
+                                                    .layers = 32,
+                                                    .heads = 16,
+                                                    .patch = 14,
+                                                    .image = 2016,
+                                                    .frames = 2,
+                                                    .activation = "gelu",
+                                                    .eps = 1e-5});
   TowerSpec spec = tower_of(f, n, NormOp::Kind::layer);
-  const int merge = spec.merge = static_cast<int>(f.vision.integer_or({"spatial_merge_size"}, 2, 1, 64));
+  const int merge = spec.merge = merge_side(f.vision);
   spec.body.names = clip_names("vision_tower.vision_model.");
   spec.body.names.hf.push_back({"mm.merge.0", "patch_merge_mlp.linear_1|multi_modal_projector.merge_linear_1"});
   spec.body.names.hf.push_back({"mm.merge.2", "patch_merge_mlp.linear_2|multi_modal_projector.merge_linear_2"});

@@ -16,7 +16,7 @@
 namespace espalier::mmproj_test {
 namespace {
 
-using testing::PictureGolden;
+using testing::TowerGolden;
 
 // --- writing ---
 
@@ -123,7 +123,7 @@ T either(const Json& object, std::initializer_list<const char*> names) {
   return T{};
 }
 
-std::string file_of(const Recipe& recipe, const PictureGolden& g) {
+std::string file_of(const Recipe& recipe, const TowerGolden& g) {
   const Json& vision = g.config["vision_config"];
   GgufWriter writer;
   writer.put("general.architecture", "clip");
@@ -151,7 +151,7 @@ std::string file_of(const Recipe& recipe, const PictureGolden& g) {
   return writer.head() + bytes;
 }
 
-std::filesystem::path stored(const Recipe& recipe, const PictureGolden& g, const testing::TempFolder& folder) {
+std::filesystem::path stored(const Recipe& recipe, const TowerGolden& g, const testing::TempFolder& folder) {
   if (const char* ready = std::getenv("ESPALIER_MMPROJ")) {
     const auto path = std::filesystem::path(ready) / (recipe.golden.substr(3) + ".gguf");
     if (std::filesystem::exists(path)) return path;
@@ -166,7 +166,7 @@ TEST_P(EachProjector, GivesTheFeaturesOfTheCheckpoint) {
   const Recipe recipe = GetParam();
   if (!std::filesystem::exists(testing::golden("models/" + recipe.golden)))
     GTEST_SKIP() << recipe.golden << " is not there";
-  PictureGolden g(recipe.golden);
+  TowerGolden g(recipe.golden);
   ASSERT_TRUE(g.spec) << g.refusal;
   const testing::TempFolder folder;
   const auto file = GgufFile::open(stored(recipe, g, folder));
@@ -201,7 +201,7 @@ TEST(Mmproj, ChangedBytesAreRefusedOrRead) {
   std::mt19937_64 rng(testing::seed());
   for (const Recipe& recipe : recipes()) {
     if (!std::filesystem::exists(testing::golden("models/" + recipe.golden))) continue;
-    const PictureGolden g(recipe.golden);
+    const TowerGolden g(recipe.golden);
     const std::string whole = file_of(recipe, g);
     for (int i = 0; i < 40; ++i) {
       std::string bytes = whole;

@@ -10,7 +10,7 @@ TowerSpec paddleocr_vl_tower(const TowerFields& f) {
   const VisionNumbers n =
       vision_numbers(f.vision, {.hidden = 1152, .inner = 4304, .layers = 27, .heads = 16, .patch = 14, .image = 384});
   TowerSpec spec = tower_of(f, n, NormOp::Kind::layer);
-  const int merge = spec.merge = static_cast<int>(f.vision.integer_or({"spatial_merge_size"}, 2, 1, 64));
+  const int merge = spec.merge = merge_side(f.vision);
   spec.body.names = clip_names("visual.vision_model.");
   for (Names::Entry& entry : spec.body.names.hf) {
     if (entry.role == "mm.norm") entry.name = "mlp_AR.pre_norm";
@@ -20,11 +20,7 @@ TowerSpec paddleocr_vl_tower(const TowerFields& f) {
   Attention attention = tower_attention(n);
   attention.rope = plane_rope(n.head_dim(), rope_theta(f.vision));
   spec.body.layers.assign(static_cast<std::size_t>(n.layers), pre_norm(attention, tower_mlp(n)));
-  spec.enter = [=, width = spec.patch_width](Builder& b) {
-    const Rows x = patch_rows(b, width, {n.hidden, n.channels, n.patch, n.patch}, true);
-    add_positions(b, x, "v.position_embd", n.side() * n.side());
-    return x;
-  };
+  spec.enter = [=, width = spec.patch_width](Builder& b) { return placed_patch_rows(b, width, n); };
   spec.leave = [=, width = spec.features_width](Builder& b, Rows x) {
     x = b.norm(x, b.spec().norm, "v.post_norm");
     x = gather(b, b.norm(x, {.kind = NormOp::Kind::layer, .eps = 1e-5f, .bias = true}, "mm.norm"), 0, merge * merge);

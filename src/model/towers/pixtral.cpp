@@ -57,10 +57,6 @@ TowerSpec pixtral_like(const TowerFields& f, int merge, const std::string& prefi
   return spec;
 }
 
-int merge_of(const TowerFields& f) {
-  return static_cast<int>(f.top.integer_or({"spatial_merge_size"}, 2, 1, 64));
-}
-
 }  // namespace
 
 TowerSpec pixtral_tower(const TowerFields& f) {
@@ -69,12 +65,12 @@ TowerSpec pixtral_tower(const TowerFields& f) {
 }
 
 TowerSpec mistral3_tower(const TowerFields& f) {
-  return pixtral_like(f, merge_of(f), "vision_tower.", "multi_modal_projector.",
+  return pixtral_like(f, merge_side(f.top), "vision_tower.", "multi_modal_projector.",
                       f.top.flag_or({"multimodal_projector_bias"}, false));
 }
 
 TowerSpec lighton_ocr_tower(const TowerFields& f) {
-  return pixtral_like(f, merge_of(f), "model.vision_encoder.", "model.vision_projection.", false);
+  return pixtral_like(f, merge_side(f.top), "model.vision_encoder.", "model.vision_projection.", false);
 }
 
 }  // namespace espalier

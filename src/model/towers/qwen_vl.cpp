@@ -43,10 +43,9 @@ struct QwenCommon {
 QwenCommon qwen_common(const TowerFields& f, const VisionDefaults& defaults, NormOp::Kind norm, bool patch_bias) {
   QwenCommon c;
   c.n = vision_numbers(f.vision, defaults);
-  if (!f.vision.has({"temporal_patch_size"})) c.n.frames = 2;
   c.n.eps = 1e-6f;
   c.spec = tower_of(f, c.n, norm);
-  c.spec.merge = static_cast<int>(f.vision.integer_or({"spatial_merge_size"}, 2, 1, 64));
+  c.spec.merge = merge_side(f.vision);
   c.spec.body.names = qwen_vl_names();
   c.attention = tower_attention(c.n);
   c.attention.fused = FusedQkv::side_by_side;
@@ -78,8 +77,9 @@ void give_deep(Builder& b, Rows x, int index, int merge, int width) {
 }  // namespace
 
 TowerSpec qwen2_vl_tower(const TowerFields& f) {
-  QwenCommon c = qwen_common(f, {.hidden = 1280, .layers = 32, .heads = 16, .patch = 14, .activation = "quick_gelu"},
-                             NormOp::Kind::layer, false);
+  QwenCommon c =
+      qwen_common(f, {.hidden = 1280, .layers = 32, .heads = 16, .patch = 14, .frames = 2, .activation = "quick_gelu"},
+                  NormOp::Kind::layer, false);
   if (!f.vision.has({"intermediate_size"}))
     c.n.inner = static_cast<int>(c.n.hidden * f.vision.number_or({"mlp_ratio"}, 4, {.low = 0.1, .high = 64}));
   c.spec.body.layers.assign(static_cast<std::size_t>(c.n.layers), pre_norm(c.attention, tower_mlp(c.n)));
@@ -87,9 +87,9 @@ TowerSpec qwen2_vl_tower(const TowerFields& f) {
 }
 
 TowerSpec qwen25_vl_tower(const TowerFields& f) {
-  QwenCommon c =
-      qwen_common(f, {.hidden = 3584, .inner = 3420, .layers = 32, .heads = 16, .patch = 14, .activation = "silu"},
-                  NormOp::Kind::rms, false);
+  QwenCommon c = qwen_common(
+      f, {.hidden = 3584, .inner = 3420, .layers = 32, .heads = 16, .patch = 14, .frames = 2, .activation = "silu"},
+      NormOp::Kind::rms, false);
   Mlp mlp{.inner = c.n.inner, .bias = true};
   mlp.how.activation.kind = c.n.activation;
   Attention windowed = c.attention;
@@ -113,7 +113,8 @@ TowerSpec qwen25_vl_tower(const TowerFields& f) {
 }
 
 TowerSpec qwen3_vl_tower(const TowerFields& f) {
-  QwenCommon c = qwen_common(f, {.hidden = 1152, .inner = 4304, .layers = 27, .heads = 16}, NormOp::Kind::layer, true);
+  QwenCommon c = qwen_common(f, {.hidden = 1152, .inner = 4304, .layers = 27, .heads = 16, .frames = 2},
+                             NormOp::Kind::layer, true);
   c.spec.body.layers.assign(static_cast<std::size_t>(c.n.layers), pre_norm(c.attention, tower_mlp(c.n)));
   const int positions = std::max(1, f.vision.count_or({"num_position_embeddings"}, 2304, 1 << 20));
   TableReading table{.side = static_cast<int>(std::sqrt(static_cast<double>(positions))), .corners_meet = true};

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -18,19 +17,9 @@
 #include "tensor/decode.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
+#include "testing/golden_name.h"
 
 namespace espalier::testing {
-
-// The image-and-text models among the goldens of both places.
-inline std::vector<std::string> picture_goldens() {
-  std::set<std::string> names;
-  for (const auto& folder : {shared("goldens/models"), data("goldens/models")}) {
-    std::error_code absent;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
-      if (const std::string name = entry.path().filename(); name.starts_with("mm-")) names.insert(name);
-  }
-  return {names.begin(), names.end()};
-}
 
 // Some pictures and the floats that they point into.
 struct Pictures {
@@ -39,9 +28,9 @@ struct Pictures {
 };
 
 // A golden's folder, its configuration and its tower.
-class PictureGolden {
+class TowerGolden {
  public:
-  explicit PictureGolden(const std::string& name) : folder(golden("models/" + name)) {
+  explicit TowerGolden(const std::string& name) : folder(golden("models/" + name)) {
     const std::string text = read_file(folder / "config.json");
     config = nlohmann::json::parse(text);
     json = nlohmann::json::parse(read_file(folder / "golden.json"));
@@ -97,7 +86,7 @@ class PictureGolden {
 };
 
 // Patches by a list of grids.
-inline void PictureGolden::add_grids(const std::string& of, Pictures& to) const {
+inline void TowerGolden::add_grids(const std::string& of, Pictures& to) const {
   const auto grids = integers(of + ".image_grid_thw");
   const float* at = to.pixels.data();
   for (std::size_t i = 0; i < grids.size(); i += 3) {
@@ -112,7 +101,7 @@ inline void PictureGolden::add_grids(const std::string& of, Pictures& to) const 
 }
 
 // Patches that were padded to the same number; sizes are told, or the places of patches as (x, y).
-inline void PictureGolden::add_padded(const std::string& of, const Shape& shape, Pictures& to) const {
+inline void TowerGolden::add_padded(const std::string& of, const Shape& shape, Pictures& to) const {
   const std::int64_t each = shape[1] * shape[2];
   const Tensor* sizes = tensor(of + ".spatial_shapes");
   const auto numbers = integers(of + (sizes != nullptr ? ".spatial_shapes" : ".image_position_ids"));
@@ -133,7 +122,7 @@ inline void PictureGolden::add_padded(const std::string& of, const Shape& shape,
 }
 
 // Patches one behind the other in one strip [channels][patch][all patches' width].
-inline void PictureGolden::add_strip(const std::string& of, const Shape& shape, Pictures& to) const {
+inline void TowerGolden::add_strip(const std::string& of, const Shape& shape, Pictures& to) const {
   const Tensor& sizes = *tensor(of + ".target_sizes");
   std::vector<std::int32_t> numbers(sizes.data.size() / sizeof(std::int32_t));
   std::memcpy(numbers.data(), sizes.data.data(), sizes.data.size());
@@ -157,7 +146,7 @@ inline void PictureGolden::add_strip(const std::string& of, const Shape& shape, 
 }
 
 // Planes: a picture each, but where a list of sizes gives fewer pictures than there are planes: tiles of these.
-inline void PictureGolden::add_planes(const std::string& of, const Shape& shape, Pictures& to) const {
+inline void TowerGolden::add_planes(const std::string& of, const Shape& shape, Pictures& to) const {
   const std::int64_t height = shape[shape.size() - 2], width = shape.back(), plane = 3 * height * width;
   const auto pixels = static_cast<std::int64_t>(to.pixels.size());
   to.pixels.reserve(static_cast<std::size_t>(2 * pixels));
@@ -186,8 +175,8 @@ inline void PictureGolden::add_planes(const std::string& of, const Shape& shape,
 }
 
 // A picture without the padding that its batch gave it. Pixels are appended: room for them was made before.
-inline Picture PictureGolden::cropped(Picture p, std::int64_t from, std::int64_t height, std::int64_t width,
-                                      Pictures& to) const {
+inline Picture TowerGolden::cropped(Picture p, std::int64_t from, std::int64_t height, std::int64_t width,
+                                    Pictures& to) const {
   const std::size_t begin = to.pixels.size();
   for (std::int64_t c = 0; c < 3; ++c)
     for (std::int64_t y = 0; y < p.original_height; ++y)
@@ -199,7 +188,7 @@ inline Picture PictureGolden::cropped(Picture p, std::int64_t from, std::int64_t
   return p;
 }
 
-inline Pictures PictureGolden::pictures(const std::string& of) const {
+inline Pictures TowerGolden::pictures(const std::string& of) const {
   Pictures made;
   const Tensor* pixels = tensor(of + ".pixel_values");
   if (pixels == nullptr) return made;

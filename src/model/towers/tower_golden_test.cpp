@@ -11,10 +11,10 @@
 namespace espalier::tower_golden_test {
 namespace {
 
-using testing::PictureGolden;
 using testing::Pictures;
 using testing::run;
 using testing::SmallPool;
+using testing::TowerGolden;
 
 struct Errors {
   double worst = 0, squares = 0;
@@ -41,7 +41,7 @@ double spread(std::span<const float> values) {
 class EachPictureModel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EachPictureModel, GivesTheFeaturesOfGivenPixels) {
-  PictureGolden g(GetParam());
+  TowerGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   for (const Activations mode : {Activations::f32, Activations::int8}) {
     const auto tower = g.tower(mode);
@@ -70,7 +70,7 @@ TEST_P(EachPictureModel, GivesTheFeaturesOfGivenPixels) {
 }
 
 TEST_P(EachPictureModel, GivesTheSameBitsAloneInABatchAndInSlices) {
-  PictureGolden g(GetParam());
+  TowerGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   const Pictures pictures = g.pictures("two-images");
   for (const Activations mode : {Activations::f32, Activations::int8}) {
@@ -110,7 +110,7 @@ struct Prompt {
 };
 
 // Where the pictures' place-holders begin, and their grids.
-std::vector<PicturePlace> places_of(const PictureGolden& g, const nlohmann::json& c) {
+std::vector<PicturePlace> places_of(const TowerGolden& g, const nlohmann::json& c) {
   const std::vector<TokenId> tokens = c["tokens"];
   const std::vector<int> counts = c["tokens_per_image"];
   std::vector<PicturePlace> places;
@@ -123,7 +123,7 @@ std::vector<PicturePlace> places_of(const PictureGolden& g, const nlohmann::json
   return places;
 }
 
-Prompt prompt_of(const PictureGolden& g, const nlohmann::json& c, const std::vector<PictureFeatures>& features) {
+Prompt prompt_of(const TowerGolden& g, const nlohmann::json& c, const std::vector<PictureFeatures>& features) {
   Prompt p;
   const TokenId place = g.json["image_token_id"];
   if (!features.empty()) p.given.resize(features[0].outputs.size());
@@ -198,7 +198,7 @@ std::vector<TokenId> greedy(Decoder& decoder, SmallPool& pool, Prompt p, std::ve
 }
 
 TEST_P(EachPictureModel, GivesTheLogitsOfGivenFeatures) {
-  PictureGolden g(GetParam());
+  TowerGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   const auto tower = g.tower(Activations::f32);
   const auto decoder = g.decoder(Activations::f32);
@@ -228,7 +228,7 @@ TEST_P(EachPictureModel, GivesTheLogitsOfGivenFeatures) {
 }
 
 TEST_P(EachPictureModel, StaysNearTheLogitsInDefaultMode) {
-  PictureGolden g(GetParam());
+  TowerGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   const auto tower = g.tower(Activations::int8);
   const auto decoder = g.decoder(Activations::int8);
@@ -249,7 +249,7 @@ TEST_P(EachPictureModel, StaysNearTheLogitsInDefaultMode) {
 }
 
 TEST_P(EachPictureModel, PlacesTokensOnTheAxes) {
-  PictureGolden g(GetParam());
+  TowerGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
   for (const auto& c : g.json["cases"]) {
     const std::string name = c["name"].get<std::string>() + ".mrope_position_ids";

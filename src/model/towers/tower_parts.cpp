@@ -36,7 +36,7 @@ VisionNumbers vision_numbers(const Fields& f, const VisionDefaults& d) {
   n.patch = side_of(f, {"patch_size"}, d.patch);
   n.image = side_of(f, {"image_size"}, d.image);
   n.channels = count({"in_channels|in_chans|num_channels"}, 3, 16);
-  n.frames = count({"temporal_patch_size"}, 1, 16);
+  n.frames = count({"temporal_patch_size"}, d.frames, 16);
   n.activation = activation_of(f, d.activation);
   n.eps = static_cast<float>(
       f.number_or({"layer_norm_eps|rms_norm_eps|norm_eps"}, d.eps, {.low = 0, .high = 1, .above_low = true}));
@@ -58,6 +58,10 @@ VisionNumbers vision_numbers(const Fields& f, const VisionDefaults& d) {
     n.patch = 1;
   }
   return n;
+}
+
+int merge_side(const Fields& f) {
+  return static_cast<int>(f.integer_or({"spatial_merge_size"}, 2, 1, 64));
 }
 
 int layers_until(const Fields& top, FieldName name, int all, int otherwise) {
@@ -142,6 +146,12 @@ MatrixPart convolution(const Builder& b, std::string_view role, Shape shape, boo
   part.joined_rows = static_cast<int>(inputs / shape.back());
   part.shape = std::move(shape);
   return part;
+}
+
+Rows placed_patch_rows(Builder& b, int patch_width, const VisionNumbers& n) {
+  const Rows x = patch_rows(b, patch_width, {n.hidden, n.channels, n.patch, n.patch}, true);
+  add_positions(b, x, "v.position_embd", n.side() * n.side());
+  return x;
 }
 
 Rows given_patches(Builder& b, int patch_width) {

@@ -27,12 +27,14 @@ struct VisionNumbers {
 };
 // What a class of configurations has where a file is silent.
 struct VisionDefaults {
-  int hidden = 768, inner = 3072, layers = 12, heads = 12, patch = 16, image = 224;
+  int hidden = 768, inner = 3072, layers = 12, heads = 12, patch = 16, image = 224, frames = 1;
   std::string_view activation = "gelu_pytorch_tanh";
   double eps = 1e-6;
 };
 VisionNumbers vision_numbers(const Fields& f, const VisionDefaults& defaults);
 
+// Rows and columns of patches that become one row: spatial_merge_size.
+int merge_side(const Fields& f);
 // Layers that run: up to a hidden state by its number, counted from the end where it is negative.
 int layers_until(const Fields& top, FieldName name, int all, int otherwise);
 
@@ -54,6 +56,8 @@ Names clip_names(const std::string& tower);
 MatrixPart convolution(const Builder& b, std::string_view role, Shape shape, bool bias);
 // Rows out of patches, by a matrix that may be stored as a convolution (`shape`).
 Rows patch_rows(Builder& b, int patch_width, Shape shape, bool bias);
+// The same of planes, each with its learned position.
+Rows placed_patch_rows(Builder& b, int patch_width, const VisionNumbers& n);
 // The floats of patches that a processor has cut already in the order of the matrix's inputs.
 Rows given_patches(Builder& b, int patch_width);
 // Adds a learned table, as a blend says. role's tensor: [rows][width of x].

@@ -18,18 +18,29 @@ inline constexpr auto golden_name = [](const auto& test) {
   return name;
 };
 
-// The text models among the goldens of both places: decoders that give logits.
-inline std::vector<std::string> text_goldens() {
+// The models among the goldens of both places whose names are wanted.
+template <class Wanted>
+std::vector<std::string> goldens_named(Wanted wanted) {
   std::set<std::string> names;
   for (const auto& folder : {shared("goldens/models"), data("goldens/models")}) {
     std::error_code absent;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, absent)) {
-      const std::string name = entry.path().filename();
-      const auto is = [&](const char* prefix) { return name.starts_with(prefix); };
-      if (!is("mm-") && !is("emb-") && !is("rerank-") && !is("reward-")) names.insert(name);
-    }
+    for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
+      if (const std::string name = entry.path().filename(); wanted(name)) names.insert(name);
   }
   return {names.begin(), names.end()};
+}
+
+// Models of images and text.
+inline std::vector<std::string> picture_goldens() {
+  return goldens_named([](const std::string& name) { return name.starts_with("mm-"); });
+}
+
+// Text models: decoders that give logits.
+inline std::vector<std::string> text_goldens() {
+  return goldens_named([](const std::string& name) {
+    const auto is = [&](const char* prefix) { return name.starts_with(prefix); };
+    return !is("mm-") && !is("emb-") && !is("rerank-") && !is("reward-");
+  });
 }
 
 }  // namespace espalier::testing
