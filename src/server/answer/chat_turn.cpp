@@ -30,16 +30,12 @@ struct CallForms {
   bool constrained = false;  // the constraint is on the calls
 };
 
-// Text around calls may have what the model's formats read, but for what ends the answer.
+// Text around calls may have what the model's formats read.
 void let_free_text_have_marks(const ServedModel& model, Constraint& constraint) {
   AnswerOptions reading;
   reading.calls = model.call_format;
   reading.thinking = model.thinking_format;
-  const auto marks = marks_that_are_special(reading, model);
-  if (marks == nullptr) return;
-  const std::vector<TokenId>& ends = model.info().end_tokens;
-  for (const TokenId id : *marks)
-    if (std::ranges::find(ends, id) == ends.end()) constraint.special_in_free_text.push_back(id);
+  if (const auto marks = marks_that_are_special(reading, model)) constraint.special_in_free_text = *marks;
 }
 
 // Adds the constraint that calls need to the body's own.

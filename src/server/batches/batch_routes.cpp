@@ -85,13 +85,13 @@ Result<net::HttpResponse> create_batch(Call& call) {
     ESP_CHECK(add_batch(*data, owner, batch));
   }
   call.service.batches.wake();
-  return net::HttpResponse::json(200, json_text(batch));
+  return json_answer(batch);
 }
 
 Result<net::HttpResponse> get_batch(Call& call) {
   ESP_TRY(auto data, call.service.data.open());
   ESP_TRY(const Json batch, load_batch(*data, call.http.path_value("id"), call.service.keys->owner(call.http)));
-  return net::HttpResponse::json(200, json_text(batch));
+  return json_answer(batch);
 }
 
 Result<net::HttpResponse> list_all_batches(Call& call) {
@@ -99,7 +99,7 @@ Result<net::HttpResponse> list_all_batches(Call& call) {
   ESP_TRY(auto data, call.service.data.open());
   ESP_TRY(auto batches, list_batches(*data, call.service.keys->owner(call.http)));
   ESP_TRY(const Json page, page_of(std::move(batches), query));
-  return net::HttpResponse::json(200, json_text(page));
+  return json_answer(page);
 }
 
 Result<net::HttpResponse> cancel_batch(Call& call) {
@@ -118,7 +118,7 @@ Result<net::HttpResponse> cancel_batch(Call& call) {
     }
   }
   call.service.batches.wake();
-  return net::HttpResponse::json(200, json_text(batch));
+  return json_answer(batch);
 }
 
 }  // namespace

@@ -320,21 +320,21 @@ Result<> refuse_unread_constraints(const Json& object, std::span<const std::stri
 
 namespace {
 
-// The special tokens whose texts stand in a structural tag. Those that end an answer are no part of free text.
+// The special tokens whose texts stand in a structural tag. Free text may have them, too, beside those that it has
+// already, but none that ends an answer.
 void name_special_tokens(const ServedModel& model, Constraint& constraint) {
   if (constraint.kind != Kind::structural_tag) return;
-  const std::vector<TokenId>& ends = model.info().end_tokens;
-  const auto may_be_free = [&](TokenId id) {
-    return std::ranges::find(ends, id) == ends.end() &&
-           std::ranges::find(constraint.special_in_free_text, id) == constraint.special_in_free_text.end();
-  };
   constraint.special.clear();
   for (const TokenId id : model.special_ids) {
     const std::string_view text = model.tokenizer()->token_bytes(id);
-    if (text.size() < 2 || constraint.text.find(text) == std::string::npos) continue;
-    constraint.special.push_back(id);
-    if (may_be_free(id)) constraint.special_in_free_text.push_back(id);
+    if (text.size() >= 2 && constraint.text.find(text) != std::string::npos) constraint.special.push_back(id);
   }
+  std::vector<TokenId>& free = constraint.special_in_free_text;
+  free.insert(free.end(), constraint.special.begin(), constraint.special.end());
+  std::ranges::sort(free);
+  free.erase(std::unique(free.begin(), free.end()), free.end());
+  const std::vector<TokenId>& ends = model.info().end_tokens;
+  std::erase_if(free, [&](TokenId id) { return std::ranges::find(ends, id) != ends.end(); });
 }
 
 }  // namespace

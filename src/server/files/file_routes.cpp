@@ -68,7 +68,7 @@ Result<net::HttpResponse> upload(Call& call) {
   file.content = part->content;
   ESP_TRY(auto data, call.service.data.open());
   ESP_TRY(const Json stored, add_file(*data, file));
-  return net::HttpResponse::json(200, json_text(stored));
+  return json_answer(stored);
 }
 
 Result<net::HttpResponse> list(Call& call) {
@@ -77,13 +77,13 @@ Result<net::HttpResponse> list(Call& call) {
   ESP_TRY(auto data, call.service.data.open());
   ESP_TRY(auto files, list_files(*data, call.service.keys->owner(call.http), purpose == nullptr ? "" : *purpose));
   ESP_TRY(const Json page, page_of(std::move(files), query));
-  return net::HttpResponse::json(200, json_text(page));
+  return json_answer(page);
 }
 
 Result<net::HttpResponse> get_file(Call& call) {
   ESP_TRY(auto data, call.service.data.open());
   ESP_TRY(const Json file, load_file(*data, call.http.path_value("id"), call.service.keys->owner(call.http)));
-  return net::HttpResponse::json(200, json_text(file));
+  return json_answer(file);
 }
 
 // Nothing that a browser would show or run: the content is a stranger's.
@@ -102,7 +102,7 @@ Result<net::HttpResponse> remove_file(Call& call) {
   ESP_TRY(auto data, call.service.data.open());
   ESP_CHECK(delete_file(*data, id, call.service.keys->owner(call.http)));
   const Json told = {{"id", id}, {"object", "file"}, {"deleted", true}};
-  return net::HttpResponse::json(200, json_text(told));
+  return json_answer(told);
 }
 
 }  // namespace

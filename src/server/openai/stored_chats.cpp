@@ -21,10 +21,6 @@ Error no_chat(std::string_view id) {
           "completion_id", "completion_not_found"};
 }
 
-net::HttpResponse json_answer(const Json& value) {
-  return net::HttpResponse::json(200, json_text(value));
-}
-
 // Of the asking key: the answer, or the messages.
 Result<Json> load(Call& call, Database& data, std::string_view column) {
   const std::string_view id = call.http.path_value("id");

@@ -255,7 +255,7 @@ bool ProgramDelivery::finish() {
             {"results", std::move(results_)},
             {"usage", usage()}};
   body["report"] = program_.compiled.report_json();
-  auto response = net::HttpResponse::json(200, json_text(body));
+  auto response = json_answer(body);
   response.headers.set("x-request-id", request_.id);
   record(200, "stop");
   responder_.respond(std::move(response));

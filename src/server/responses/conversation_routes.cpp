@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t kMostNewItems = 20;  // as OpenAI's
 
-net::HttpResponse json_answer(const Json& value) {
-  return net::HttpResponse::json(200, json_text(value));
-}
-
 // Items of a body; a reference has to name one that is there.
 Result<Json> read_new_items(Call& call) {
   const Json* given = find_field(call.body, "items");

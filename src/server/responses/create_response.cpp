@@ -203,7 +203,7 @@ Result<> answer_detached(Call& call, NewResponse& made, net::HttpRequest& reques
   if (made.log)
     Replay::begin(service, request, std::move(responder), made.log, 0);
   else
-    respond(service, request, responder, net::HttpResponse::json(200, json_text(made.stored.body)));
+    respond(service, request, responder, json_answer(made.stored.body));
   return success();
 }
 

@@ -41,8 +41,7 @@ Result<> get_response(Call& call, net::HttpRequest& request, net::Responder& res
   const bool streams = stream != nullptr && *stream == "true";
   ESP_TRY(StoredResponse stored, asked_response(call, {.input = false, .output = true, .events = streams}));
   if (streams) return replay_response(call, stored, request, responder);
-  respond(call.service, request, responder,
-          net::HttpResponse::json(200, json_text(told_response(call.service, stored))));
+  respond(call.service, request, responder, json_answer(told_response(call.service, stored)));
   return success();
 }
 
@@ -61,7 +60,7 @@ Result<net::HttpResponse> remove_response(Call& call) {
   }
   end_run(call.service, id);
   const Json told = {{"id", id}, {"object", "response"}, {"deleted", true}};
-  return net::HttpResponse::json(200, json_text(told));
+  return json_answer(told);
 }
 
 Result<net::HttpResponse> cancel(Call& call) {
@@ -83,21 +82,21 @@ Result<net::HttpResponse> cancel(Call& call) {
     return bad_request(fmt::format("the response is {}; only one that is being made can be cancelled", stored.status),
                        "response_id");
   }
-  return net::HttpResponse::json(200, json_text(told_response(call.service, stored)));
+  return json_answer(told_response(call.service, stored));
 }
 
 Result<net::HttpResponse> list_input_items(Call& call) {
   ESP_TRY(const PageQuery query, read_page_query(call.http, 20, 100));
   ESP_TRY(StoredResponse stored, asked_response(call, {.input = true, .output = false, .events = false}));
   ESP_TRY(const Json page, page_of({stored.input.begin(), stored.input.end()}, query));
-  return net::HttpResponse::json(200, json_text(page));
+  return json_answer(page);
 }
 
 Result<net::HttpResponse> count_input(Call& call) {
   ESP_TRY(ResponseTurn turn, read_response_turn(call, true));
   ESP_TRY(const ChatTokens tokens, encode_chat_turn(call, turn.turn.prompt, false, turn.known.get()));
   const Json told = {{"object", "response.input_tokens"}, {"input_tokens", tokens.ids.size()}};
-  return net::HttpResponse::json(200, json_text(told));
+  return json_answer(told);
 }
 
 }  // namespace

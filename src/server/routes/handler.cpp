@@ -225,6 +225,10 @@ auto serve_with(ServeFunction function) {
 
 }  // namespace
 
+net::HttpResponse json_answer(const Json& value) {
+  return net::HttpResponse::json(200, json_text(value));
+}
+
 std::string session_owner(const Call& call) {
   return KeyRing::tenant(call.http.headers) + "\n" + call.model->name();
 }

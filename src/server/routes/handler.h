@@ -70,6 +70,8 @@ net::RequestHandler keeping_raw(Service& service, Dialect dialect, AnswerFunctio
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function);
 net::RequestHandler telling(Service& service, Dialect dialect, TellFunction function);
 
+// 200 with a document.
+net::HttpResponse json_answer(const Json& value);
 // Answers and counts; what is refused is also logged.
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, net::HttpResponse response);
 void respond(Service& service, const net::HttpRequest& request, net::Responder& responder, Dialect dialect,
