@@ -14,7 +14,7 @@
 #include <system_error>
 
 #include "base/log.h"
-#include "base/start_thread.h"
+#include "base/threads/start_thread.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
 #include "command/environment.h"

@@ -18,7 +18,7 @@ if(APPLE)
 else()
   set(ESPALIER_OTHER_SYSTEM macos)
 endif()
-set(ESPALIER_ALONE text/jinja/[a-z_]+ net/[a-z_]+_test tensor/file/gguf_metadata tensor/file/mapping_guard
+set(ESPALIER_ALONE text/jinja/[a-z_/]+ net/[a-z_/]+_test tensor/file/gguf_metadata tensor/file/mapping_guard
   tensor/file/safetensors_test sampling/[a-z_]+_test grammar/rules/rule_grammar server/openai/[a-z_]+ server/programs/program_body
   server/prompt/chat_prompt engine/step/engine_core_test engine/engine_options)
 list(JOIN ESPALIER_ALONE "|" ESPALIER_ALONE)

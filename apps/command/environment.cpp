@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/child_descriptors.h"
+#include "base/system/child_descriptors.h"
 #include "command/output.h"
 #include "store/model_name.h"  // near_names
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/json_text.h"  // utf8_sequence
+#include "base/json/json_text.h"  // utf8_sequence
 #include "command/command.h"
 
 namespace espalier::command {

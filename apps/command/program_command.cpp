@@ -5,7 +5,7 @@
 #include <iostream>
 #include <iterator>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "bench/workload/json_lines.h"
 #include "command/command.h"
 #include "command/engine_flags.h"

@@ -4,7 +4,7 @@
 
 #include <semaphore>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "espalier/backends.h"
 #include "lang/execute/stream_executor.h"
 #include "net/client/event_stream.h"

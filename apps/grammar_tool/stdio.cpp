@@ -9,9 +9,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "engine/load/loaded_model.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::command {
 namespace {

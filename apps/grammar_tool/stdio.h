@@ -13,7 +13,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "grammar/grammar.h"
 
 namespace espalier::command {

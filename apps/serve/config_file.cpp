@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "command/help_format.h"
 #include "serve/foreign_flags.h"
 

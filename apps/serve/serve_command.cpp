@@ -14,15 +14,15 @@
 #include <thread>
 
 #include "base/log.h"
-#include "base/signal_watch.h"
-#include "base/start_thread.h"
+#include "base/system/signal_watch.h"
+#include "base/threads/start_thread.h"
 #include "command/environment.h"
 #include "command/output.h"
 #include "serve/config_file.h"
 #include "serve/serve_options.h"
 #include "serve/served_models.h"
 #include "server/server.h"
-#include "store/progress.h"
+#include "store/hub/progress.h"
 
 namespace espalier::serve {
 namespace {

@@ -16,7 +16,7 @@
 #include "serve/serve_options.h"
 #include "server/attach_model.h"
 #include "server/models/model_fetches.h"
-#include "store/progress.h"
+#include "store/hub/progress.h"
 
 namespace espalier::serve {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/unique_fd.h"
+#include "base/system/unique_fd.h"
 #include "espalier/error.h"
 
 namespace espalier::store {

@@ -8,8 +8,8 @@
 #include <csignal>
 #include <thread>
 
-#include "store/digest.h"
-#include "store/hub_double.h"
+#include "store/hub/digest.h"
+#include "store/hub/hub_double.h"
 #include "store/subprocess.h"
 #include "testing/data.h"
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <vector>
 
-#include "base/json.h"  // in_quotes
-#include "store/hub_files.h"
+#include "base/json/json.h"  // in_quotes
+#include "store/hub/hub_files.h"
 
 namespace espalier::store {
 namespace {

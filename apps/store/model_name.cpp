@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/json.h"        // in_quotes
-#include "store/hub_files.h"  // is_safe_path
+#include "base/json/json.h"       // in_quotes
+#include "store/hub/hub_files.h"  // is_safe_path
 
 namespace espalier::store {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "store/hub_files.h"
+#include "store/hub/hub_files.h"
 #include "testing/data.h"
 
 namespace espalier::store {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "store/digest.h"
 #include "store/disk.h"
+#include "store/hub/digest.h"
 #include "store/subprocess.h"
 
 namespace espalier::store {

@@ -11,9 +11,9 @@
 #include <optional>
 #include <stop_token>
 
+#include "store/hub/progress.h"
 #include "store/local_model.h"
 #include "store/model_name.h"
-#include "store/progress.h"
 #include "store/settings.h"
 
 namespace espalier::store {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "store/disk.h"
-#include "store/hub_cache.h"
+#include "store/hub/hub_cache.h"
 #include "store/package_model.h"
 
 namespace espalier::store {

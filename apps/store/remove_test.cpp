@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "store/disk.h"
-#include "store/hub_cache.h"
-#include "store/hub_double.h"
+#include "store/hub/hub_cache.h"
+#include "store/hub/hub_double.h"
 #include "store/store.h"
 
 namespace espalier::store::remove_test {

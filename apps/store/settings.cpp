@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "base/this_process.h"
-#include "net/http_types.h"  // same_ignoring_case, valid_field_value
+#include "base/system/this_process.h"
+#include "net/http/http_types.h"  // same_ignoring_case, valid_field_value
 #include "store/disk.h"
 
 namespace espalier::store {

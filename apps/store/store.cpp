@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "store/hub_cache.h"
-#include "store/hub_pull.h"
+#include "store/hub/hub_cache.h"
+#include "store/hub/hub_pull.h"
 #include "store/package_model.h"
 
 namespace espalier::store {

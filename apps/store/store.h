@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "espalier/error.h"
+#include "store/hub/progress.h"
 #include "store/local_model.h"
 #include "store/model_name.h"
-#include "store/progress.h"
 #include "store/settings.h"
 
 namespace espalier::store {

@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "store/hub_double.h"
+#include "store/hub/hub_double.h"
 #include "store/package_model.h"
 #include "store/subprocess.h"
 #include "testing/data.h"

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <thread>
 
-#include "base/child_descriptors.h"
-#include "base/child_process.h"
-#include "base/unique_fd.h"
+#include "base/system/child_descriptors.h"
+#include "base/system/child_process.h"
+#include "base/system/unique_fd.h"
 
 namespace espalier::store {
 namespace {

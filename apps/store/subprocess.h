@@ -1,6 +1,6 @@
 // subprocess.h: runs a program and waits for it, keeping the end of what it says.
 //
-// A cancelled one goes with all it started (base/child_process.h).
+// A cancelled one goes with all it started (base/system/child_process.h).
 // Threads: any. Fails: not_found (no such program), cancelled, internal. A bad exit code is no Error.
 #pragma once
 

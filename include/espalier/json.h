@@ -1,4 +1,4 @@
-// json.h: the JSON value that public headers speak of. Reading and its limits: base/json.h.
+// json.h: the JSON value that public headers speak of. Reading and its limits: base/json/json.h.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -20,7 +20,7 @@
 
 namespace espalier {
 
-struct Stops;  // what ends a text (text/stop_matcher.h)
+struct Stops;  // what ends a text (text/stream/stop_matcher.h)
 namespace pictures {
 struct PixelBlock;  // what a tower reads (image/processors/processor.h)
 }

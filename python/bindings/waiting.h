@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/wake_descriptor.h"
+#include "base/system/wake_descriptor.h"
 #include "interpreter.h"
 
 namespace espalier::python {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/yield_to_model.h"
+#include "base/threads/yield_to_model.h"
 
 namespace espalier {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <ctime>
 
-#include "base/json_text.h"  // utf8_sequence
+#include "base/json/json_text.h"  // utf8_sequence
 
 namespace espalier::log {
 namespace {

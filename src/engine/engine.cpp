@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "base/log.h"
-#include "base/memory_room.h"
-#include "base/processors.h"
-#include "base/shared_team.h"
-#include "base/start_thread.h"
-#include "base/thread_name.h"
+#include "base/system/memory_room.h"
+#include "base/threads/processors.h"
+#include "base/threads/shared_team.h"
+#include "base/threads/start_thread.h"
+#include "base/threads/thread_name.h"
 #include "engine/constrain/grammar_cache.h"
 #include "engine/engine_options.h"
 #include "engine/load/load_decoder.h"
@@ -31,8 +31,8 @@
 #include "engine/step/engine_core.h"
 #include "model/program/work.h"
 #include "sampling/noise.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier {
 namespace {

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <iterator>
 
-#include "base/compute_team.h"
-#include "base/processors.h"
+#include "base/threads/compute_team.h"
+#include "base/threads/processors.h"
 #include "cache/slots/slot_allocator.h"
 #include "engine/memory/kv_pool.h"
 

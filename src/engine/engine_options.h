@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "base/compute_team.h"
-#include "base/memory_room.h"
+#include "base/system/memory_room.h"
+#include "base/threads/compute_team.h"
 #include "cache/tree/eviction.h"
 #include "engine/draft/drafts.h"
 #include "engine/schedule/scheduler.h"

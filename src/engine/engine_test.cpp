@@ -12,7 +12,7 @@
 #include "engine/engine_metrics.h"
 #include "engine/stream/text_stream.h"
 #include "testing/data.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::engine_test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "grammar/regex/stop_regex.h"
 #include "sampling/noise.h"
-#include "text/stop_matcher.h"
+#include "text/stream/stop_matcher.h"
 
 namespace espalier {
 namespace {

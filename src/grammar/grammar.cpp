@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/incremental_free.h"
-#include "base/thread_time_budget.h"
+#include "base/threads/thread_time_budget.h"
 #include "grammar/characters/spelling.h"
 #include "grammar/closing/closing.h"
 #include "grammar/closing/least_nesting.h"
@@ -14,7 +14,7 @@
 #include "grammar/json_schema/schema_grammar.h"
 #include "grammar/regex/regex.h"
 #include "grammar/rules/rule_grammar.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::grammar {
 namespace {

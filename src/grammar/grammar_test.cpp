@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/incremental_free.h"
-#include "base/json.h"
-#include "base/yield_to_model.h"
+#include "base/json/json.h"
+#include "base/threads/yield_to_model.h"
 #include "grammar/grammar_expectations.h"
 #include "testing/data.h"
 

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/attention.h"
-#include "kernels/matmul.h"
+#include "kernels/attention/attention.h"
+#include "kernels/matmul/matmul.h"
 #include "kernels/plain.h"
 #include "kernels/random_floats.h"
 #include "tensor/decode.h"

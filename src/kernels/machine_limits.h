@@ -6,7 +6,7 @@
 // that cannot be had (no bf16 instructions) is 0.
 #pragma once
 
-#include "base/compute_team.h"
+#include "base/threads/compute_team.h"
 #include "kernels/cpu/table.h"
 #include "tensor/page_buffer.h"
 

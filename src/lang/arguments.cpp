@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/program.h"
 
 namespace espalier {

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/start_thread.h"
+#include "base/threads/start_thread.h"
 #include "espalier/program.h"
 #include "lang/batch/batch.h"
 #include "lang/execute/stream_executor.h"

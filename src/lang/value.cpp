@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/program.h"
 #include "lang/state_core.h"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "model/hf_config.h"
+#include "model/config/hf_config.h"
 #include "model/small_pool.h"
 #include "model/weights/dummy_weights.h"
 #include "testing/data.h"

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "espalier/types.h"
-#include "kernels/kv_layout.h"
+#include "kernels/attention/kv_layout.h"
 #include "model/logit_reader.h"
 
 namespace espalier {

@@ -3,7 +3,7 @@
 
 #include "model/blocks/attention/attention.h"
 #include "model/blocks/channels/mlp.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 namespace espalier::testing {
 

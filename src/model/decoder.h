@@ -9,8 +9,8 @@
 #include <functional>
 #include <memory>
 
-#include "base/compute_team.h"
-#include "kernels/matmul.h"  // Activations
+#include "base/threads/compute_team.h"
+#include "kernels/matmul/matmul.h"  // Activations
 #include "model/batch.h"
 #include "model/model.h"
 #include "model/program/program.h"

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/config/gguf_config.h"
+#include "model/config/hf_config.h"
 #include "model/decoder.h"
-#include "model/gguf_config.h"
-#include "model/hf_config.h"
 #include "model/small_pool.h"
 #include "model/weights/check.h"
 #include "tensor/decode.h"

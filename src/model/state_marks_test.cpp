@@ -5,7 +5,7 @@
 #include <cstring>
 #include <random>
 
-#include "model/hf_config.h"
+#include "model/config/hf_config.h"
 #include "model/small_pool.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"

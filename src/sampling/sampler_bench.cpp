@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "base/thread_time.h"
+#include "base/threads/thread_time.h"
 #include "sampling/logprobs.h"
 #include "sampling/measured_logits.h"
 #include "sampling/noise.h"

@@ -8,7 +8,7 @@
 #include "server/media/media_reader.h"
 #include "server/prompt/chat_prompt.h"
 #include "server/service.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace espalier::server {
 namespace {

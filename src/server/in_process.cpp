@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "net/request_target.h"
+#include "net/http/request_target.h"
 #include "server/attach_model.h"
 #include "server/delivery/dialect.h"
 #include "server/media/program_pictures.h"

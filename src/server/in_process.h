@@ -2,7 +2,7 @@
 //
 // A call is a method, a path and a body, answered by the same functions as over HTTP: replies, streams, refusals and
 // their words are those of docs/http.md. There are no keys, and requests are not logged.
-// Threads: any; `wake` as in net/in_process_call.h. Fails: start(): bad_request for an option, the warm-up's error; a
+// Threads: any; `wake` as in net/server/in_process_call.h. Fails: start(): bad_request for an option, the warm-up's error; a
 // call: by its answer's status. Order: calls end before it is destroyed, or are answered 503.
 #pragma once
 
@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "espalier/engine.h"
-#include "net/http_types.h"
-#include "net/in_process_call.h"
+#include "net/http/http_types.h"
+#include "net/server/in_process_call.h"
 #include "server/server_options.h"
 
 namespace espalier::lang {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "engine/stream/completion_notifier.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 #include "lang/backends/local/local_service.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

@@ -13,7 +13,7 @@
 #include "espalier/engine.h"
 #include "text/answer/call_format.h"
 #include "text/answer/thinking_format.h"
-#include "text/chat_content.h"
+#include "text/chat/chat_content.h"
 
 namespace espalier {
 struct ChatFormat;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <filesystem>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/log.h"
 #include "server/admission/gate.h"
 #include "server/attach_model.h"

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <system_error>
 
-#include "base/start_thread.h"
+#include "base/threads/start_thread.h"
 
 namespace espalier::server {
 namespace {

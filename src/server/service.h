@@ -9,11 +9,11 @@
 #include <memory>
 #include <string_view>
 
-#include "base/background_pool.h"
+#include "base/threads/background_pool.h"
 #include "engine/stream/completion_notifier.h"
 #include "lang/batch/text_budget.h"
-#include "net/http_server.h"
-#include "net/router.h"
+#include "net/server/http_server.h"
+#include "net/server/router.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"
 #include "server/admission/drain_rate.h"

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "tensor/encode.h"
 #include "tensor/file/gguf.h"
 #include "testing/data.h"

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "espalier/backends.h"
 #include "espalier/compiler.h"
 #include "lang/backends/api_double.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "base/child_process.h"
-#include "base/unique_fd.h"
+#include "base/system/child_process.h"
+#include "base/system/unique_fd.h"
 #include "testing/data.h"
 #include "testing/temp_folder.h"
 

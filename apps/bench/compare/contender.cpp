@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "bench/compare/machine_load.h"
 #include "bench/load/transport.h"
 #include "bench/workload/json_lines.h"

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/unique_fd.h"
+#include "base/system/unique_fd.h"
 #include "net/system_socket.h"
 
 namespace espalier::bench {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/child_process.h"
+#include "base/system/child_process.h"
 #include "espalier/error.h"
 
 namespace espalier::bench {

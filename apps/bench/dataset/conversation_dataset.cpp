@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "bench/dataset/prompt_maker.h"
 #include "bench/workload/json_lines.h"
 

@@ -15,7 +15,7 @@
 
 #include "bench/workload/workload.h"
 #include "espalier/error.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::bench {
 

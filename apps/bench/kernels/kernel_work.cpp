@@ -8,9 +8,9 @@
 
 #include "bench/kernels/recurrent_work.h"
 #include "bench/kernels/timing.h"
-#include "kernels/attention.h"
-#include "kernels/matmul.h"
-#include "kernels/measured_kv.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/measured_kv.h"
+#include "kernels/matmul/matmul.h"
 #include "sampling/measured_logits.h"
 #include "sampling/sampler.h"
 

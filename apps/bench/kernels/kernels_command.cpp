@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/json.h"
-#include "base/processors.h"
+#include "base/json/json.h"
+#include "base/threads/processors.h"
 #include "bench/kernels/kernel_work.h"
 #include "bench/kernels/roofline.h"
 #include "bench/serving/console.h"
-#include "kernels/packed_matrix.h"
+#include "kernels/matmul/packed_matrix.h"
 
 namespace espalier::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/types.h"
 
 namespace espalier::bench {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "bench/load/dialects.h"
 
 namespace espalier::bench {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "bench/load/dialects.h"
 #include "bench/load/http_transport.h"
 #include "testing/http_double.h"

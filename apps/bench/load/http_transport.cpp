@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "net/client/event_stream.h"
 
 namespace espalier::bench {

@@ -1,4 +1,4 @@
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "bench/load/dialects.h"
 
 namespace espalier::bench {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "net/client/http_client.h"
 
 namespace espalier::bench {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bench/load/call.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::bench {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/error.h"
 
 namespace espalier::bench {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "bench/workload/item_parser.h"
 
 namespace espalier::bench {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "bench/workload/item_parser.h"
 #include "bench/workload/json_lines.h"
 

@@ -1,4 +1,4 @@
-#include "base/child_descriptors.h"
+#include "base/system/child_descriptors.h"
 
 #include <fcntl.h>
 #include <unistd.h>

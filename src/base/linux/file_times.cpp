@@ -1,4 +1,4 @@
-#include "base/file_times.h"
+#include "base/system/file_times.h"
 
 namespace espalier {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "base/memory_room.h"
+#include "base/system/memory_room.h"
 
 namespace espalier {
 

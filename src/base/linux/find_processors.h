@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/processors.h"
+#include "base/threads/processors.h"
 
 namespace espalier {
 

@@ -1,4 +1,4 @@
-#include "base/memory_room.h"
+#include "base/system/memory_room.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "base/processors.h"
+#include "base/threads/processors.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

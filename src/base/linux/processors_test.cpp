@@ -3,8 +3,8 @@
 #include <numeric>
 #include <thread>
 
-#include "base/compute_team.h"
 #include "base/linux/find_processors.h"
+#include "base/threads/compute_team.h"
 #include "testing/temp_folder.h"
 
 namespace espalier {

@@ -1,4 +1,4 @@
-#include "base/signal_watch.h"
+#include "base/system/signal_watch.h"
 
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-#include "base/thread_name.h"
+#include "base/threads/thread_name.h"
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-#include "base/thread_priority.h"
+#include "base/threads/thread_priority.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 #include <future>
 #include <thread>
 
-#include "base/background_pool.h"
+#include "base/threads/background_pool.h"
 
 namespace espalier {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/wake_descriptor.h"
+#include "base/system/wake_descriptor.h"
 
 #include <sys/eventfd.h>
 

@@ -1,4 +1,4 @@
-#include "base/free_memory.h"
+#include "base/system/free_memory.h"
 
 #include <malloc/malloc.h>
 

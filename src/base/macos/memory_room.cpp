@@ -1,4 +1,4 @@
-#include "base/memory_room.h"
+#include "base/system/memory_room.h"
 
 #include <mach/mach.h>
 

@@ -1,4 +1,4 @@
-#include "base/this_process.h"
+#include "base/system/this_process.h"
 
 #include <libproc.h>
 #include <mach/mach.h>

@@ -1,4 +1,4 @@
-#include "base/thread_priority.h"
+#include "base/threads/thread_priority.h"
 
 #include <pthread.h>
 

@@ -1,11 +1,11 @@
-#include "base/wake_descriptor.h"
+#include "base/system/wake_descriptor.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 
-#include "base/child_descriptors.h"
+#include "base/system/child_descriptors.h"
 
 namespace espalier {
 

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <utility>
 
-#include "base/file_calls.h"
-#include "base/file_times.h"
-#include "base/unique_fd.h"
+#include "base/system/file_calls.h"
+#include "base/system/file_times.h"
+#include "base/system/unique_fd.h"
 
 namespace espalier {
 namespace {

@@ -27,8 +27,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/background_pool.h"
 #include "base/metrics.h"
+#include "base/threads/background_pool.h"
 #include "cache/disk/cache_folder.h"
 #include "cache/disk/io_buffers.h"
 #include "cache/disk/prefix_catalogue.h"

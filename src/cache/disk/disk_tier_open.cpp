@@ -10,7 +10,7 @@
 
 #include "base/checksum.h"
 #include "base/log.h"
-#include "base/start_thread.h"
+#include "base/threads/start_thread.h"
 #include "cache/disk/disk_tier.h"
 
 namespace espalier {

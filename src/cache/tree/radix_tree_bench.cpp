@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "base/thread_time.h"
+#include "base/threads/thread_time.h"
 #include "cache/tree/radix_tree.h"
 
 namespace espalier {

@@ -8,11 +8,11 @@
 #include <random>
 #include <thread>
 
-#include "base/json.h"
-#include "base/yield_to_model.h"
+#include "base/json/json.h"
+#include "base/threads/yield_to_model.h"
 #include "engine/constrain/grammar_cache.h"
 #include "engine/step/core_requests.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::constrained_test {
 namespace {

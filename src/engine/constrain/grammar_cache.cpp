@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/free_memory.h"
 #include "base/incremental_free.h"
-#include "base/thread_time.h"
+#include "base/system/free_memory.h"
+#include "base/threads/thread_time.h"
 
 namespace espalier {
 namespace {

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "base/background_pool.h"
+#include "base/threads/background_pool.h"
 
 namespace espalier {
 

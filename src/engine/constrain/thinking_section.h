@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "espalier/request.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier {
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "base/compute_team.h"
+#include "base/threads/compute_team.h"
 #include "engine/memory/held_tokens.h"
 #include "engine/run/ragged_batch.h"
 #include "model/model.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/memory_room.h"
+#include "base/system/memory_room.h"
 #include "engine/load/packed_cache.h"
 #include "model/weights/check.h"
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/load/load_decoder.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier {
 namespace {

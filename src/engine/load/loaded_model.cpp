@@ -6,15 +6,15 @@
 #include <map>
 
 #include "base/log.h"
-#include "base/memory_room.h"
+#include "base/system/memory_room.h"
 #include "engine/engine_options.h"
-#include "model/gguf_config.h"
-#include "model/hf_config.h"
+#include "model/config/gguf_config.h"
+#include "model/config/hf_config.h"
 #include "model/towers/table.h"
 #include "model/weights/dummy_weights.h"
 #include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier {
 namespace {

@@ -9,10 +9,10 @@
 
 #include <memory>
 
-#include "base/compute_team.h"
+#include "base/threads/compute_team.h"
 #include "engine/load/model_tokenizer.h"
 #include "espalier/engine.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/decoder.h"
 #include "model/tower_spec.h"
 #include "tensor/tensor_file.h"

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "base/memory_room.h"
+#include "base/system/memory_room.h"
 #include "engine/engine_options.h"
 #include "engine/load/loaded_model.h"
 #include "engine/pictures/prompt_pictures.h"

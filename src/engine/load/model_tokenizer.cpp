@@ -8,12 +8,12 @@
 #include <map>
 #include <optional>
 
-#include "base/checkpoint_json.h"
-#include "base/json_fields.h"
+#include "base/json/checkpoint_json.h"
+#include "base/json/json_fields.h"
 #include "tensor/file/gguf.h"
-#include "text/chat_template.h"
-#include "text/end_tokens.h"
-#include "text/tokenizer_files.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/end_tokens.h"
+#include "text/tokenizer/tokenizer_files.h"
 #include "text/vocabulary/gguf_vocabulary.h"
 
 namespace espalier {

@@ -15,7 +15,7 @@
 #include "espalier/error.h"
 #include "espalier/types.h"
 #include "tensor/file/gguf_metadata.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "base/memory_room.h"
+#include "base/system/memory_room.h"
 #include "engine/load/loaded_model.h"
 #include "model/weights/packed_weights.h"
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <set>
 
-#include "base/file_times.h"
 #include "base/log.h"
+#include "base/system/file_times.h"
 #include "engine/load/tensor_samples.h"
 #include "model/numerics.h"
 #include "tensor/file/open_file.h"

@@ -1,7 +1,7 @@
 // kv_copy.h: what is kept of whole blocks of tokens, from the pool to bytes and back, bit for bit.
 //
 // A block is 16 tokens of all fields; bytes: 16 x CacheLayout::bytes_per_token(). It is laid out as the pool lays out a
-// group of 16 slots (kernels/kv_layout.h), K and V = widths of keys and values rounded up to 16:
+// group of 16 slots (kernels/attention/kv_layout.h), K and V = widths of keys and values rounded up to 16:
 //   for each field   keys [heads][K][16] (bf16: [heads][K / 2][16][2]; latent rows: [heads][16][K]),
 //                    values [heads][16][V] where there are any, key scales [heads][16], value scales [heads][16] when
 //                    the type has them
@@ -9,7 +9,7 @@
 // Threads: the engine thread; the team copies fields side by side. Fails: never.
 #pragma once
 
-#include "base/compute_team.h"
+#include "base/threads/compute_team.h"
 #include "cache/disk/disk_prefixes.h"
 #include "engine/memory/kv_pool.h"
 #include "engine/memory/state_pool.h"

@@ -1,6 +1,6 @@
 // kv_pool.h: the memory behind the token pool: what the model keeps of every slot, layer by layer.
 //
-// Reserved at start; its pages come as slots are first used, or before (page_prefault.h). Layout: kernels/kv_layout.h.
+// Reserved at start; its pages come as slots are first used, or before (page_prefault.h). Layout: kernels/attention/kv_layout.h.
 // Fails: out_of_memory naming the size and the flag that changes it.
 #pragma once
 

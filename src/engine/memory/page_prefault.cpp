@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/memory_room.h"
-#include "base/start_thread.h"
-#include "base/thread_name.h"
+#include "base/system/memory_room.h"
+#include "base/threads/start_thread.h"
+#include "base/threads/thread_name.h"
 #include "tensor/huge_pages.h"
 
 namespace espalier {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/compute_team.h"
+#include "base/threads/compute_team.h"
 #include "engine/memory/kv_copy.h"
 #include "engine/memory/state_pool.h"
 #include "engine/run/ragged_batch.h"

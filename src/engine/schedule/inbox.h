@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/adaptive_spin.h"
+#include "base/threads/adaptive_spin.h"
 #include "engine/stream/stream_channel.h"
 #include "espalier/request.h"
 

@@ -3,8 +3,8 @@
 #include <exception>
 
 #include "base/log.h"
-#include "base/thread_name.h"
-#include "base/thread_priority.h"
+#include "base/threads/thread_name.h"
+#include "base/threads/thread_priority.h"
 
 namespace espalier {
 

@@ -20,7 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/adaptive_spin.h"
+#include "base/threads/adaptive_spin.h"
 #include "espalier/error.h"
 
 namespace espalier {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/detokenizer.h"
+#include "text/stream/detokenizer.h"
 
 namespace espalier {
 

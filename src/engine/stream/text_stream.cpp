@@ -1,7 +1,7 @@
 #include "engine/stream/text_stream.h"
 
-#include "text/stop_matcher.h"
-#include "text/tokenizer.h"
+#include "text/stream/stop_matcher.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "espalier/request.h"
 #include "espalier/stream.h"
-#include "text/detokenizer.h"
+#include "text/stream/detokenizer.h"
 
 namespace espalier {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <random>
 
-#include "base/yield_to_model.h"
+#include "base/threads/yield_to_model.h"
 #include "grammar/automaton/hashing.h"
 
 namespace espalier::grammar {

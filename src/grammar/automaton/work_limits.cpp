@@ -1,6 +1,6 @@
 #include "grammar/automaton/work_limits.h"
 
-#include "base/yield_to_model.h"
+#include "base/threads/yield_to_model.h"
 
 namespace espalier::grammar {
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/thread_time_budget.h"
+#include "base/threads/thread_time_budget.h"
 
 namespace espalier::grammar {
 

@@ -8,8 +8,8 @@
 #include <chrono>
 #include <cstddef>
 
-#include "base/thread_time_budget.h"
-#include "base/yield_to_model.h"
+#include "base/threads/thread_time_budget.h"
+#include "base/threads/yield_to_model.h"
 #include "grammar/automaton/automaton.h"
 #include "grammar/automaton/recorded_states.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "grammar/masks/special_code.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/utf8.h"
 
 namespace espalier::grammar {

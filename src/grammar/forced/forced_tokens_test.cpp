@@ -8,7 +8,7 @@
 
 #include "grammar/grammar.h"
 #include "testing/data.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::grammar {
 namespace {

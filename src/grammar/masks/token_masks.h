@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/thread_time_budget.h"
+#include "base/threads/thread_time_budget.h"
 #include "grammar/automaton/automaton.h"
 #include "grammar/masks/trie_walk.h"
 #include "grammar/masks/vocabulary.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "grammar/grammar.h"
 #include "testing/data.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/json_text.h"
+#include "base/json/json_text.h"
 
 namespace espalier::grammar {
 namespace {

@@ -8,7 +8,7 @@
 #include "grammar/automaton/hashing.h"
 #include "grammar/grammar.h"
 #include "grammar/masks/word_tokens.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::grammar {
 namespace {

@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/thread_time_budget.h"
+#include "base/threads/thread_time_budget.h"
 #include "grammar/masks/counted_text.h"
 #include "grammar/masks/far_bounds.h"
 #include "grammar/masks/trie_walk.h"

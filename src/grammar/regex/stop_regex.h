@@ -1,4 +1,4 @@
-// stop_regex.h: regular expressions whose first match ends a text, compiled into one table (text/stop_patterns.h).
+// stop_regex.h: regular expressions whose first match ends a text, compiled into one table (text/stream/stop_patterns.h).
 //
 // The dialect is Python's, as of Constraint::Kind::regex; ^ is the start of the text.
 // Threads: a pure function.
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "espalier/error.h"
-#include "text/stop_patterns.h"
+#include "text/stream/stop_patterns.h"
 
 namespace espalier::grammar {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "grammar/regex/stop_regex.h"
-#include "text/stop_matcher.h"
+#include "text/stream/stop_matcher.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "grammar/regex/regex.h"
 #include "grammar/regex/regex_model.h"
 #include "testing/data.h"
-#include "text/stop_matcher_cuts.h"
+#include "text/stream/stop_matcher_cuts.h"
 
 namespace espalier::grammar {
 namespace {

@@ -18,7 +18,7 @@
 #include <array>
 #include <set>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 #include "grammar/rules/rule_builder.h"
 
 namespace espalier::grammar {

@@ -15,7 +15,7 @@
 // Source: Lark's lark.lark and its documentation, llguidance's docs/syntax.md.
 #include <fmt/format.h>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 #include "grammar/rules/lark_terminals.h"
 #include "text/utf8.h"
 

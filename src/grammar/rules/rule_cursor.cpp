@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 #include "text/utf8.h"
 
 namespace espalier::grammar {

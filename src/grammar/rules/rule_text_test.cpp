@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <random>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "grammar/rules/rule_text_expectations.h"
 #include "grammar/rules/rule_text_printer.h"
 #include "testing/data.h"

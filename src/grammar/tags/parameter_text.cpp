@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "grammar/json_schema/reading/formats.h"
 #include "grammar/json_schema/reading/schema_document.h"
 #include "grammar/regex/regex.h"

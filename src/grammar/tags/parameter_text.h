@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "grammar/automaton/expression.h"
 #include "grammar/automaton/free_text.h"
 #include "grammar/characters/spelling.h"

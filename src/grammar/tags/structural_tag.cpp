@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "grammar/automaton/free_text.h"
 #include "grammar/characters/spelling.h"
 #include "grammar/regex/regex.h"

@@ -21,7 +21,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "grammar/automaton/expression.h"
 #include "grammar/json_schema/schema_options.h"
 #include "grammar/masks/special_code.h"

@@ -7,7 +7,7 @@
 #include <array>
 #include <limits>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::grammar {
 namespace {

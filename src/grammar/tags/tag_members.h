@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace espalier::grammar {
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <random>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "image/content_hash.h"
 #include "image/decode/exif.h"
 #include "testing/data.h"

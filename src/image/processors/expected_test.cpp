@@ -2,7 +2,7 @@
 // (tests/image/expected_processors.py).
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "image/processors/frame_choice.h"
 #include "image/processors/processor.h"
 #include "testing/data.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "image/processors/processor.h"
 
 namespace espalier::pictures::film_placeholders_test {

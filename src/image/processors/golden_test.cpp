@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <map>
 
-#include "base/json.h"
-#include "base/json_fields.h"
+#include "base/json/json.h"
+#include "base/json/json_fields.h"
 #include "image/decode/decode.h"
 #include "image/processors/processor.h"
 #include "testing/data.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "image/processors/families.h"
+#include "image/processors/families/families.h"
 #include "image/processors/settings.h"
 
 namespace espalier::pictures {

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <utility>
 
-#include "base/json.h"
-#include "base/json_fields.h"
+#include "base/json/json.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::pictures {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/fingerprint.h"
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::pictures {
 

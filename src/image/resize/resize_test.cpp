@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "testing/data.h"
 #include "testing/sha256.h"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/kv_layout.h"
+#include "kernels/attention/kv_layout.h"
 
 namespace espalier {
 

@@ -25,7 +25,7 @@ enum class Finish : std::uint8_t { store, add, gate_silu, gate_gelu };
 // out[r][n] = finish(sum over k of x[r][k] * w[n][k] (+ bias[n])), for rows [row_begin, row_end) and the output columns
 // of panels [panel_begin, panel_end).
 struct MatmulTask {
-  const std::uint8_t* panels;  // packed weights, kernels/packed_matrix.h
+  const std::uint8_t* panels;  // packed weights, kernels/matmul/packed_matrix.h
   std::size_t panel_bytes;
   std::int64_t k;
   std::int64_t outputs;  // columns of out that exist; the last panel may have fewer than 16

@@ -14,8 +14,8 @@
 #include <mutex>
 #include <optional>
 
-#include "base/json.h"
-#include "base/json_fields.h"
+#include "base/json/json.h"
+#include "base/json/json_fields.h"
 #include "espalier/backends.h"
 #include "espalier/compiler.h"
 #include "testing/http_double.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "lang/backends/anthropic/anthropic_wire.h"
 #include "lang/backends/gemini/gemini_wire.h"
 #include "lang/backends/native/native_chain.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "base/start_thread.h"
+#include "base/threads/start_thread.h"
 #include "lang/execute/waiting.h"
 
 namespace espalier::lang {

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "base/free_memory.h"
+#include "base/system/free_memory.h"
 #include "espalier/compiler.h"
 #include "espalier/program.h"
 #include "lang/backends/measured_backends.h"

@@ -12,7 +12,7 @@
 
 #include "espalier/chat_format.h"
 #include "espalier/json.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace espalier::lang {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace espalier::lang {
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <mutex>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/batch/batch.h"
 #include "lang/compiler/incremental.h"
 #include "lang/compiler/passes.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <random>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/compiler.h"
 #include "lang/backends/scripted_backend.h"
 #include "testing/data.h"

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/json.h"
-#include "base/json_fields.h"
+#include "base/json/json.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::lang {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json_fields.h"
-#include "text/stop_matcher.h"
+#include "base/json/json_fields.h"
+#include "text/stream/stop_matcher.h"
 
 namespace espalier::lang {
 namespace {

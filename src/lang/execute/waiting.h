@@ -14,7 +14,7 @@
 #include <mutex>
 #include <optional>
 
-#include "base/adaptive_spin.h"
+#include "base/threads/adaptive_spin.h"
 
 namespace espalier::lang {
 

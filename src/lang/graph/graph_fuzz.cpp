@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/graph.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

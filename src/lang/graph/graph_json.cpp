@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/base64.h"
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "espalier/graph.h"
 #include "lang/backends/media_type.h"
 #include "lang/choices/choices.h"

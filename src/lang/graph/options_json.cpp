@@ -6,8 +6,8 @@
 #include <optional>
 #include <type_traits>
 
-#include "base/json.h"
-#include "base/json_fields.h"
+#include "base/json/json.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::lang {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "lang/compiler/streams.h"
 
 namespace espalier::lang {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "lang/choices/choices.h"
 #include "lang/compiler/streams.h"
 

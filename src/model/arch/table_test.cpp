@@ -7,8 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "model/config/hf_config.h"
 #include "model/decoder.h"
-#include "model/hf_config.h"
 #include "model/small_pool.h"
 #include "model/weights/dummy_weights.h"
 

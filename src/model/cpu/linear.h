@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/compute_team.h"
-#include "kernels/matmul.h"
+#include "base/threads/compute_team.h"
+#include "kernels/matmul/matmul.h"
 #include "model/weights/needs.h"
 #include "model/weights/panel_file.h"
 #include "model/weights/weights.h"
@@ -78,7 +78,7 @@ class Linear {
   // Of gated parts, into rows of the form that their reader wants: they never become floats in memory.
   void apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,
                        int rows) const;
-  // Says that apply() comes next (kernels/matmul.h).
+  // Says that apply() comes next (kernels/matmul/matmul.h).
   void expect(const ComputeWith& with, int rows, bool wide) const;
 
   // Of a layer that is one matrix: some columns of out [rows, columns.count] on the calling thread.

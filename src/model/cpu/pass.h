@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/attention.h"
-#include "kernels/index_scores.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/index_scores.h"
 #include "model/batch.h"
 #include "model/cpu/linear.h"
 #include "model/program/op.h"

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "espalier/error.h"
 #include "model/weights/names.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace espalier::fields_test {
 namespace {

@@ -1,7 +1,7 @@
 // text_fields.h: the text model's fields of a configuration that has several models. Threads: pure functions.
 #pragma once
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier {
 

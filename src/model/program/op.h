@@ -13,8 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/attention/visibility.h"
 #include "kernels/forms.h"
-#include "kernels/visibility.h"
 
 namespace espalier {
 
@@ -318,7 +318,7 @@ struct AttendOp {
 // The `kept` positions of the field of index keys with the best sum over heads of weight * relu(query * key * scale), where
 // weights come from the row or are the same for all; or, without weights, those of the best query * key * scale for each
 // head, which stands for the KV head of its number (one head: for all). Positions may compete in runs; see
-// kernels/index_scores.h.
+// kernels/attention/index_scores.h.
 struct ChooseOp {
   FieldId field;
   Rows queries, weights;

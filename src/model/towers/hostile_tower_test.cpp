@@ -2,7 +2,7 @@
 // golden's weights and runs, or is refused by them.
 #include <random>
 
-#include "model/config_mutator.h"
+#include "model/config/config_mutator.h"
 #include "model/towers/tower_golden.h"
 
 namespace espalier::hostile_tower_test {

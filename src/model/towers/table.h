@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/towers/families.h"
+#include "model/towers/families/families.h"
 
 namespace espalier {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/compute_team.h"
+#include "base/threads/compute_team.h"
 #include "model/cpu/load_needs.h"
 #include "model/tower_spec.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "model/config/hf_config.h"
 #include "model/decoder.h"
-#include "model/hf_config.h"
 #include "model/towers/table.h"
 #include "model/towers/tower.h"
 #include "tensor/decode.h"

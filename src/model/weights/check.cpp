@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/packed_matrix.h"  // panel_layout
+#include "kernels/matmul/packed_matrix.h"  // panel_layout
 #include "model/program/builder.h"
 
 namespace espalier {

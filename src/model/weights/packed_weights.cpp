@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/compute_team.h"
+#include "base/threads/compute_team.h"
 #include "model/weights/packed_form.h"
 #include "tensor/file/open_file.h"
 

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "espalier/error.h"
-#include "kernels/packed_matrix.h"
+#include "kernels/matmul/packed_matrix.h"
 #include "tensor/file/gguf.h"
 
 namespace espalier {

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/fingerprint.h"
-#include "model/gguf_config.h"
-#include "model/hf_config.h"
+#include "model/config/gguf_config.h"
+#include "model/config/hf_config.h"
 #include "model/small_pool.h"
 #include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "base/compute_team.h"
-#include "base/file_calls.h"
-#include "base/unique_fd.h"
+#include "base/system/file_calls.h"
+#include "base/system/unique_fd.h"
+#include "base/threads/compute_team.h"
 #include "model/weights/packed_form.h"
 #include "model/weights/packed_weights.h"
 #include "tensor/file/gguf_writer.h"

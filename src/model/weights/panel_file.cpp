@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "base/file_calls.h"
+#include "base/system/file_calls.h"
 
 namespace espalier {
 namespace {

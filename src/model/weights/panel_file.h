@@ -13,9 +13,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/unique_fd.h"
+#include "base/system/unique_fd.h"
 #include "espalier/error.h"
-#include "kernels/packed_matrix.h"
+#include "kernels/matmul/packed_matrix.h"
 #include "tensor/file/mapping_guard.h"
 
 namespace espalier {

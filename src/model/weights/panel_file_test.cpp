@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "model/hf_config.h"
+#include "model/config/hf_config.h"
 #include "model/small_pool.h"
 #include "model/weights/dummy_weights.h"
 

@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include "espalier/error.h"
-#include "net/http_types.h"  // Headers, Method
+#include "net/http/http_types.h"  // Headers, Method
 
 namespace espalier::net {
 

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "base/system/unique_fd.h"
 #include "espalier/error.h"
 
 namespace espalier::net {

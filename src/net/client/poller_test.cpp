@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/wake_descriptor.h"
+#include "base/system/wake_descriptor.h"
 
 namespace espalier::net {
 namespace {

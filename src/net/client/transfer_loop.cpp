@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/wake_descriptor.h"
+#include "base/system/wake_descriptor.h"
 #include "net/client/poller.h"
 #include "net/client/sigpipe.h"
 #include "net/client/transfer.h"

@@ -19,9 +19,9 @@
 #include <mutex>
 #include <thread>
 
-#include "net/http_server.h"
+#include "net/http/sse.h"
+#include "net/server/http_server.h"
 #include "net/socket.h"
-#include "net/sse.h"
 
 namespace {
 

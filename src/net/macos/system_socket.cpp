@@ -8,7 +8,7 @@
 
 #include <ctime>
 
-#include "base/unique_fd.h"
+#include "base/system/unique_fd.h"
 #include "net/socket.h"
 
 namespace espalier::net {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "net/error_body.h"
-#include "net/http_types.h"
+#include "net/http/error_body.h"
+#include "net/http/http_types.h"
 
 namespace espalier::server {
 

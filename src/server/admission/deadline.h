@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/stream/completion_notifier.h"
-#include "net/http_types.h"
+#include "net/http/http_types.h"
 
 namespace espalier::server {
 

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "net/router.h"
+#include "net/server/router.h"
 #include "server/admission/browser_guard.h"
 #include "server/service.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "espalier/error.h"
-#include "net/http_types.h"
+#include "net/http/http_types.h"
 
 namespace espalier::server {
 

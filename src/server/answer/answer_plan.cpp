@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 namespace {

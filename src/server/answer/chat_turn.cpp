@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "server/answer/answer_plan.h"
 #include "server/answer/call_constraint.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 namespace {

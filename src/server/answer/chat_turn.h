@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "net/http_types.h"
+#include "net/http/http_types.h"
 #include "server/answer/answer_plan.h"
 #include "server/fields/constraint_fields.h"
 #include "server/prompt/chat_prompt.h"

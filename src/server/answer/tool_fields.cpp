@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::server {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/fields/field_table.h"
 #include "server/server_options.h"
 #include "text/answer/call_tools.h"

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/error.h"
 
 namespace espalier::server {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "server/fields/unknown_fields.h"
 #include "server/media/media_source.h"
 

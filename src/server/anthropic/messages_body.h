@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/sampling.h"
 #include "server/answer/chat_turn.h"
 #include "server/server_options.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "net/sse.h"
+#include "net/http/sse.h"
 #include "server/answer/call_id.h"
 
 namespace espalier::server {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
 #include "text/answer/answer_parser.h"

@@ -4,7 +4,7 @@
 
 #include <unordered_set>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::server {
 namespace {

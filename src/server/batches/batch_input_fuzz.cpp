@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/batches/batch_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
-#include "net/request_target.h"
+#include "base/json/json_fields.h"
+#include "net/http/request_target.h"
 #include "server/answer/call_id.h"
 #include "server/batches/batch_store.h"
 #include "server/delivery/dialect.h"

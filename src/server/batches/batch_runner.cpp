@@ -4,11 +4,11 @@
 
 #include <utility>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "base/log.h"
-#include "base/start_thread.h"
-#include "base/thread_name.h"
-#include "net/request_target.h"
+#include "base/threads/start_thread.h"
+#include "base/threads/thread_name.h"
+#include "net/http/request_target.h"
 #include "server/answer/call_id.h"
 #include "server/delivery/json_writer.h"
 #include "server/files/file_store.h"

@@ -19,7 +19,7 @@
 #include <string>
 #include <thread>
 
-#include "net/in_process_call.h"
+#include "net/server/in_process_call.h"
 #include "server/batches/batch_store.h"
 
 namespace espalier::server {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/batches/batch_input.h"
 #include "server/store/database.h"
 

@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "base/log.h"
-#include "base/start_thread.h"
-#include "base/thread_name.h"
+#include "base/threads/start_thread.h"
+#include "base/threads/thread_name.h"
 #include "server/cache_events/msgpack_writer.h"
 #include "server/cache_events/zmq_library.h"
 

@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "net/sse.h"
+#include "net/http/sse.h"
 #include "server/delivery/dialect.h"
 
 namespace espalier::server {

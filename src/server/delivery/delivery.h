@@ -13,7 +13,7 @@
 #include <mutex>
 #include <optional>
 
-#include "net/sse.h"
+#include "net/http/sse.h"
 #include "server/delivery/answer_stream.h"
 #include "server/delivery/dialect.h"
 #include "server/delivery/reply.h"

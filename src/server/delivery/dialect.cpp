@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "net/sse.h"
+#include "net/http/sse.h"
 #include "server/delivery/json_writer.h"
 
 namespace espalier::server {

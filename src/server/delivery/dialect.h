@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "espalier/error.h"
-#include "net/error_body.h"
+#include "net/http/error_body.h"
 
 namespace espalier::server {
 

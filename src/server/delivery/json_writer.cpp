@@ -1,6 +1,6 @@
 #include "server/delivery/json_writer.h"
 
-#include "base/json_text.h"  // utf8_sequence
+#include "base/json/json_text.h"  // utf8_sequence
 
 namespace espalier::server {
 namespace {

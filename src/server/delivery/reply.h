@@ -10,7 +10,7 @@
 #include <string>
 
 #include "engine/stream/text_stream.h"
-#include "net/error_body.h"
+#include "net/http/error_body.h"
 
 namespace espalier::server {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/json_text.h"  // utf8_sequence
+#include "base/json/json_text.h"  // utf8_sequence
 
 namespace espalier::server {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "server/delivery/json_writer.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/request.h"
 #include "server/fields/field_table.h"
 

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "espalier/types.h"
 
 namespace espalier::server {

@@ -15,7 +15,7 @@
 
 #include "espalier/sampling.h"
 #include "server/fields/field_table.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

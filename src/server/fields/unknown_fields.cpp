@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 #include "base/log.h"
 
 namespace espalier::server {

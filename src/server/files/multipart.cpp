@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "net/http_types.h"
+#include "net/http/http_types.h"
 
 namespace espalier::server {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/json_fields.h"
-#include "net/sse.h"
+#include "base/json/json_fields.h"
+#include "net/http/sse.h"
 #include "server/delivery/token_name.h"
 
 namespace espalier::server {

@@ -15,7 +15,7 @@
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
 #include "server/llamacpp/settings.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

@@ -8,7 +8,7 @@
 #include "server/prompt/sampling_defaults.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace espalier::server {
 namespace {

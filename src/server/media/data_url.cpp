@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "base/base64.h"
-#include "net/request_target.h"
+#include "net/http/request_target.h"
 #include "server/media/media_fetch.h"
 #include "server/media/media_source.h"
 

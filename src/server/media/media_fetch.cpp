@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/json.h"  // in_quotes
-#include "base/unique_fd.h"
+#include "base/json/json.h"  // in_quotes
+#include "base/system/unique_fd.h"
 #include "net/client/url.h"
-#include "net/request_target.h"
+#include "net/http/request_target.h"
 #include "server/media/media_source.h"
 
 namespace espalier::server {

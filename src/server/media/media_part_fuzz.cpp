@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/media/media_fetch.h"
 #include "server/media/media_source.h"
 

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "image/processors/processor_files.h"
 
 namespace espalier::server {

@@ -12,9 +12,9 @@
 
 #include "image/processors/processor.h"
 #include "server/media/prepared_media.h"
-#include "text/chat_media.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/chat/chat_media.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::server {
 namespace {

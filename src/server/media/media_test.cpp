@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/base64.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/media/media_fetch.h"
 #include "server/media/media_film.h"
 #include "server/media/media_source.h"

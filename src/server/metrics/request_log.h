@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-#include "net/error_body.h"
+#include "net/http/error_body.h"
 #include "server/delivery/reply.h"
 
 namespace espalier::server {

@@ -1,6 +1,6 @@
 #include "server/models/model_fetches.h"
 
-#include "base/start_thread.h"
+#include "base/threads/start_thread.h"
 
 namespace espalier::server {
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <set>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 #include "base/log.h"
-#include "base/start_thread.h"
-#include "base/thread_name.h"
+#include "base/threads/start_thread.h"
+#include "base/threads/thread_name.h"
 #include "server/models/model_slots.h"
 
 namespace espalier::server {

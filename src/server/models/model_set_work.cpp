@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "base/free_memory.h"
 #include "base/log.h"
-#include "base/memory_room.h"
+#include "base/system/free_memory.h"
+#include "base/system/memory_room.h"
 #include "server/models/model_slots.h"
 
 namespace espalier::server {

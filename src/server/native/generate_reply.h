@@ -14,7 +14,7 @@
 #include "server/delivery/reply.h"
 #include "server/native/generate_body.h"
 #include "server/prompt/media_prompt.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

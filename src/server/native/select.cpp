@@ -15,7 +15,7 @@
 #include "server/native/generate.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
 #include "server/prompt/media_prompt.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 namespace {

@@ -12,7 +12,7 @@
 #include "server/prompt/media_prompt.h"
 #include "server/prompt/sampling_defaults.h"
 #include "server/routes/routes.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace espalier::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "server/fields/llama_fields.h"
 #include "server/fields/sampling_fields.h"
 #include "server/ollama/ollama_messages.h"

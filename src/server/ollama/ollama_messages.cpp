@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "server/media/media_source.h"
 
 namespace espalier::server {

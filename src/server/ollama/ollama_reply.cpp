@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/admission/keys.h"
 #include "server/answer/call_id.h"
 #include "server/delivery/token_name.h"

@@ -14,7 +14,7 @@
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
 #include "text/answer/answer_parser.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

@@ -1,7 +1,7 @@
 // POST /api/pull: a client wants a model to be here. One that is served is; others are fetched where --allow-pull says so.
 #include <fmt/format.h>
 
-#include "net/sse.h"
+#include "net/http/sse.h"
 #include "server/attach_model.h"
 #include "server/delivery/json_writer.h"
 #include "server/ollama/ollama_body.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "espalier/request.h"
-#include "net/http_types.h"
+#include "net/http/http_types.h"
 #include "server/fields/constraint_fields.h"
 #include "server/fields/field_table.h"
 #include "server/openai/openai_reply.h"

@@ -8,7 +8,7 @@
 #include "server/fields/sampling_fields.h"
 #include "server/openai/stored_chats.h"
 #include "server/prompt/sampling_defaults.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace espalier::server {
 namespace {

@@ -16,7 +16,7 @@
 #include "server/delivery/token_name.h"
 #include "server/prompt/media_prompt.h"
 #include "text/answer/answer_parser.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

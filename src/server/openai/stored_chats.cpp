@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "server/responses/response_body.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"

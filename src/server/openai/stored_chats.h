@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/delivery/reply.h"
 #include "server/service.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::server {
 namespace {
@@ -47,7 +47,7 @@ Result<Json> read_part(const Json& part, const std::string& place, std::vector<M
   return Json{{"type", media.back().kind == MediaSource::Kind::film ? "video" : "image"}};
 }
 
-// A text, or parts: the template takes them in its own form (text/chat_content.h, text/chat_media.h).
+// A text, or parts: the template takes them in its own form (text/chat/chat_content.h, text/chat/chat_media.h).
 Result<Json> read_content(const Json& message, const std::string& place, const ServerOptions& options,
                           std::vector<MediaSource>& media) {
   const Json* content = find_field(message, "content");
@@ -101,7 +101,7 @@ Result<Json> read_message(const Json& message, const std::string& place, const S
   out["content"] = std::move(content);
   if (has_calls) {
     if (find_field(message, "content") == nullptr)
-      out["content"] = nullptr;  // the template decides (text/chat_calls.h)
+      out["content"] = nullptr;  // the template decides (text/chat/chat_calls.h)
     ESP_TRY(out["tool_calls"], read_tool_calls(*calls, place + ".tool_calls"));
   }
   for (const char* name : {"name", "tool_call_id", "reasoning_content", "reasoning"}) {

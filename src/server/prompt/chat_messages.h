@@ -4,14 +4,14 @@
 
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/media/media_source.h"
 #include "server/server_options.h"
 
 namespace espalier::server {
 
 // Roles in lower case; null content becomes "", but stays null beside tool calls. Contents and arguments of tool calls
-// stay as they came: the template takes them in its own form (text/chat_content.h, text/chat_calls.h). A picture or film
+// stay as they came: the template takes them in its own form (text/chat/chat_content.h, text/chat/chat_calls.h). A picture or film
 // becomes the part {"type": "image"} or {"type": "video"}, and goes to `media`, in order.
 Result<Json> read_messages(const Json& value, const ServerOptions& options, std::vector<MediaSource>& media);
 

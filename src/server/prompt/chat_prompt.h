@@ -3,7 +3,7 @@
 // Used by chat completions, by /tokenize and by the routes that only render. Fields of a request never replace the
 // template or its own variables.
 // Pictures and films of messages are made ready when their tokens are wanted (media/prepare_media.h).
-// Threads: pure functions; rendering is bounded (text/chat_template.h) and runs on the background pool.
+// Threads: pure functions; rendering is bounded (text/chat/chat_template.h) and runs on the background pool.
 // Fails:   bad_request naming the field ("messages[2].role"); a template's own error with its message.
 #pragma once
 
@@ -16,8 +16,8 @@
 #include "server/prompt/prompt.h"
 #include "server/prompt/thinking_fields.h"
 #include "server/server_options.h"
-#include "text/chat_media.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_media.h"
+#include "text/chat/chat_template.h"
 
 namespace espalier::server {
 

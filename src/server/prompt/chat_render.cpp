@@ -5,10 +5,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "server/media/media_reader.h"
 #include "server/prompt/chat_prompt.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace espalier::server {
 namespace {

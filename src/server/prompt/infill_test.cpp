@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "text/small_tokenizers.h"
+#include "text/tokenizer/small_tokenizers.h"
 #include "text/vocabulary/gguf_vocabulary.h"
 
 namespace espalier::server::infill_test {

@@ -14,7 +14,7 @@
 #include "espalier/request.h"
 #include "server/media/prepared_media.h"
 #include "server/prompt/prompt.h"
-#include "text/chat_media.h"
+#include "text/chat/chat_media.h"
 
 namespace espalier::server {
 

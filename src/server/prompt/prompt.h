@@ -13,10 +13,10 @@
 #include <variant>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/served_model.h"
 #include "server/server_options.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

@@ -1,7 +1,7 @@
 // /v1/conversations: what responses go on with and add to.
 #include <fmt/format.h>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "server/responses/conversation_store.h"
 #include "server/responses/items.h"
 #include "server/responses/response_body.h"

@@ -6,7 +6,7 @@
 #include <random>
 #include <utility>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "base/log.h"
 #include "server/answer/call_id.h"
 #include "server/answer/treatment.h"

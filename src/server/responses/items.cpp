@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
-#include "net/http_types.h"  // printable_id
+#include "base/json/json_fields.h"
+#include "net/http/http_types.h"  // printable_id
 #include "server/answer/call_id.h"
 #include "server/media/media_source.h"
 

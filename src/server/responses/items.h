@@ -11,7 +11,7 @@
 
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/server_options.h"
 
 namespace espalier::server {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
-#include "text/tokenizer.h"
+#include "base/json/json_fields.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "net/http_types.h"
-#include "net/responder.h"
+#include "net/http/http_types.h"
+#include "net/server/responder.h"
 #include "server/delivery/answer_stream.h"
 #include "server/responses/event_log.h"
 #include "server/service.h"

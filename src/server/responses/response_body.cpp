@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "server/delivery/dialect.h"
 #include "server/fields/request_names.h"
 #include "server/fields/sampling_fields.h"

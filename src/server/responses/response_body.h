@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/sampling.h"
 #include "server/fields/constraint_fields.h"
 #include "server/server_options.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "net/sse.h"
+#include "net/http/sse.h"
 #include "server/answer/call_id.h"
 #include "server/delivery/token_name.h"
 #include "server/store/data_store.h"  // seconds_now

@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "server/delivery/json_writer.h"
 #include "server/delivery/reply.h"
 #include "server/prompt/media_prompt.h"
 #include "server/responses/event_log.h"
 #include "text/answer/answer_parser.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "net/in_process_call.h"
+#include "net/server/in_process_call.h"
 #include "server/responses/event_log.h"
 
 namespace espalier::server {

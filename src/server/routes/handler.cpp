@@ -2,8 +2,8 @@
 
 #include <new>
 
-#include "base/free_memory.h"
 #include "base/log.h"
+#include "base/system/free_memory.h"
 #include "server/admission/deadline.h"
 #include "server/fields/constraint_fields.h"
 #include "server/metrics/request_log.h"

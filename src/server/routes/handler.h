@@ -13,8 +13,8 @@
 
 #include <functional>
 
-#include "base/json_fields.h"
-#include "net/router.h"
+#include "base/json/json_fields.h"
+#include "net/server/router.h"
 #include "server/delivery/delivery.h"
 
 namespace espalier::server {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/this_process.h"
+#include "base/system/this_process.h"
 #include "engine/engine_metrics.h"
 #include "server/metrics/metrics_text.h"
 #include "server/routes/handler.h"

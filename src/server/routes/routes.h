@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "net/router.h"
+#include "net/server/router.h"
 #include "server/service.h"
 
 namespace espalier::server {

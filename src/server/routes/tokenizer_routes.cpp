@@ -5,7 +5,7 @@
 #include "server/delivery/json_writer.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace espalier::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 
 namespace espalier::server {
 namespace {

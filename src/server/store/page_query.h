@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
-#include "net/http_types.h"
+#include "base/json/json.h"
+#include "net/http/http_types.h"
 
 namespace espalier::server {
 

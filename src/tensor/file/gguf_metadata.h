@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_fields.h"  // IntegerRange, NumberRange
+#include "base/json/json_fields.h"  // IntegerRange, NumberRange
 #include "espalier/error.h"
 #include "tensor/file/name_index.h"
 

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 
 namespace espalier {
 

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/file_times.h"
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
+#include "base/system/file_times.h"
 
 namespace espalier {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "base/json.h"  // in_quotes
+#include "base/json/json.h"  // in_quotes
 #include "tensor/file/safetensors_header.h"
 
 namespace espalier {

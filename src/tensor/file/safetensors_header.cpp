@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/checkpoint_json.h"
-#include "base/json_fields.h"
+#include "base/json/checkpoint_json.h"
+#include "base/json/json_fields.h"
 #include "tensor/file/byte_cursor.h"
 #include "tensor/file/open_file.h"
 

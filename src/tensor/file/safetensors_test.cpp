@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "tensor/decode.h"
 #include "tensor/file/safetensors_header.h"
 #include "tensor/file/touch_everything.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/processors.h"
+#include "base/threads/processors.h"
 
 namespace espalier {
 namespace {

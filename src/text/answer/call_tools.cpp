@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "text/answer/calls/json_scan.h"
 #include "text/answer/calls/literal_value.h"
 #include "text/answer/calls/mark_finder.h"

@@ -1,7 +1,7 @@
 // Calls as each format writes them (CallFormat::wire), in the situations that models bring about.
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "text/answer/calls/json_scan.h"
 #include "text/answer/fixtures/answer_cuts.h"
 

@@ -1,12 +1,12 @@
 // object.name, object[key] and slices.
 #include <algorithm>
 
-#include "text/jinja/callable.h"
-#include "text/jinja/loop_object.h"
-#include "text/jinja/methods.h"
+#include "text/jinja/builtins/loop_object.h"
+#include "text/jinja/builtins/methods.h"
 #include "text/jinja/operations.h"
-#include "text/jinja/text_form.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/values/callable.h"
+#include "text/jinja/values/text_form.h"
+#include "text/jinja/values/unicode.h"
 #include "text/utf8.h"
 
 namespace espalier::jinja {

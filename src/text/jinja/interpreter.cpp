@@ -4,7 +4,7 @@
 
 #include "text/jinja/failure.h"
 #include "text/jinja/operations.h"
-#include "text/jinja/text_form.h"
+#include "text/jinja/values/text_form.h"
 
 namespace espalier::jinja {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja/ast.h"
-#include "text/jinja/loop_object.h"
+#include "text/jinja/builtins/loop_object.h"
 #include "text/jinja/runtime.h"
+#include "text/jinja/syntax/ast.h"
 
 namespace espalier::jinja {
 

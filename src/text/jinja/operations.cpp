@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "text/jinja/text_form.h"
-#include "text/jinja/unicode.h"
+#include "text/jinja/values/text_form.h"
+#include "text/jinja/values/unicode.h"
 #include "text/utf8.h"
 
 namespace espalier::jinja {

@@ -7,9 +7,9 @@
 #include <span>
 #include <string_view>
 
-#include "text/jinja/ast.h"
-#include "text/jinja/heap.h"
-#include "text/jinja/value.h"
+#include "text/jinja/syntax/ast.h"
+#include "text/jinja/values/heap.h"
+#include "text/jinja/values/value.h"
 
 namespace espalier::jinja {
 

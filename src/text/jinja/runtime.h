@@ -4,9 +4,9 @@
 #include <ctime>
 #include <string_view>
 
-#include "text/jinja/callable.h"
-#include "text/jinja/heap.h"
-#include "text/jinja/value.h"
+#include "text/jinja/values/callable.h"
+#include "text/jinja/values/heap.h"
+#include "text/jinja/values/value.h"
 
 namespace espalier::jinja {
 

@@ -6,13 +6,13 @@
 #include "text/jinja/failure.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operations.h"
-#include "text/jinja/parser.h"
-#include "text/jinja/text_form.h"
+#include "text/jinja/syntax/parser.h"
+#include "text/jinja/values/text_form.h"
 
 namespace espalier::jinja {
 namespace {
 
-// Strings stay where they are, in the JSON. Recursion: base/json.h bounds the depth of what requests bring; here again.
+// Strings stay where they are, in the JSON. Recursion: base/json/json.h bounds the depth of what requests bring; here again.
 Value to_value(Heap& heap, const Json& json, int depth = 0) {
   heap.step();
   if (depth > kDeepestValue)

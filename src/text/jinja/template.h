@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/error.h"
 #include "text/jinja/limits.h"
 

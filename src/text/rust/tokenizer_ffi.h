@@ -1,5 +1,5 @@
 // tokenizer_ffi.h: the C border of the Rust library in this folder. Private to the text module; use
-// text/tokenizer.h and text/unicode_class.h.
+// text/tokenizer/tokenizer.h and text/unicode_class.h.
 //
 // Ownership: blocks and handles made there are given back with the matching *_free, from any thread. Pointers inside
 //            espalier_table belong to the tokenizer.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier {
 std::string FolderSettings::tokenizer_class() const {

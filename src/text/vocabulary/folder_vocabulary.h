@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "text/tokenizer_config.h"
+#include "text/tokenizer/tokenizer_config.h"
 #include "text/vocabulary/gguf_vocabulary.h"
 
 namespace espalier {

@@ -1,7 +1,7 @@
 // GGUF vocabularies of the kinds that few files have.
 #include <gtest/gtest.h>
 
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/vocabulary/gguf_vocabulary.h"
 
 namespace espalier {

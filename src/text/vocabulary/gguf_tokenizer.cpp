@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "text/tokenizer_impl.h"
+#include "text/tokenizer/tokenizer_impl.h"
 #include "text/utf8.h"
 #include "text/vocabulary/gguf_vocabulary.h"
 #include "text/vocabulary/vocabulary_json.h"

@@ -4,9 +4,9 @@
 #include <map>
 
 #include "testing/golden_name.h"
-#include "text/detokenizer.h"
-#include "text/golden_tokenizers.h"
-#include "text/tokenizer.h"
+#include "text/stream/detokenizer.h"
+#include "text/tokenizer/golden_tokenizers.h"
+#include "text/tokenizer/tokenizer.h"
 #include "text/vocabulary/gguf_vocabulary.h"
 
 namespace espalier {

@@ -1,8 +1,8 @@
 // GPT-2's form: vocab.json and merges.txt; and BERT's: vocab.txt, a line for each token.
 #include <algorithm>
 
-#include "base/checkpoint_json.h"
-#include "base/json_fields.h"
+#include "base/json/checkpoint_json.h"
+#include "base/json/json_fields.h"
 #include "text/utf8.h"
 #include "text/vocabulary/folder_vocabulary.h"
 #include "text/vocabulary/vocabulary_json.h"

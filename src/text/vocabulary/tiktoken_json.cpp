@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "base/base64.h"
-#include "base/checkpoint_json.h"
-#include "base/json_fields.h"
+#include "base/json/checkpoint_json.h"
+#include "base/json/json_fields.h"
 #include "text/vocabulary/folder_vocabulary.h"
 #include "text/vocabulary/gguf_pre_tokenizers.h"
 #include "text/vocabulary/vocabulary_json.h"

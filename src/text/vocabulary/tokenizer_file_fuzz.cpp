@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "text/detokenizer.h"
-#include "text/tokenizer_impl.h"
+#include "text/stream/detokenizer.h"
+#include "text/tokenizer/tokenizer_impl.h"
 #include "text/utf8.h"
 #include "text/vocabulary/folder_vocabulary.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/yield_to_model.h"
+#include "base/threads/yield_to_model.h"
 #include "grammar/automaton/hashing.h"
 
 namespace espalier::grammar {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/error.h"
 #include "grammar/json_schema/schema_tables.h"
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/incremental_free.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "espalier/error.h"
 
 namespace espalier::grammar {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/yield_to_model.h"
+#include "base/threads/yield_to_model.h"
 #include "grammar/json_schema/reading/keywords.h"
 
 namespace espalier::grammar {

@@ -1,4 +1,4 @@
-// formats.h: how a micro-kernel reads each panel format (kernels/packed_matrix.h has the layouts).
+// formats.h: how a micro-kernel reads each panel format (kernels/matmul/packed_matrix.h has the layouts).
 //
 // A quantised format is a set of static functions over one block of one panel:
 //   kType                 what it is the panel format of

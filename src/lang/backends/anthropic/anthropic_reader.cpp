@@ -1,5 +1,5 @@
 // Reads the answers of Anthropic's Messages interface.
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/anthropic/anthropic_wire.h"
 #include "lang/backends/remote/calls/endpoint.h"
 

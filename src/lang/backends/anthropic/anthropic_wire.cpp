@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/base64.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "lang/backends/remote/wire/content_parts.h"
 #include "lang/backends/remote/wire/stop_strings.h"
 

@@ -1,7 +1,7 @@
 // Reads the answers of generateContent and streamGenerateContent.
 #include <fmt/format.h>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/gemini/gemini_wire.h"
 #include "lang/backends/remote/calls/endpoint.h"
 

@@ -13,7 +13,7 @@
 #include "lang/backends/local/local_call.h"
 #include "testing/data.h"
 #include "testing/temp_folder.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #pragma GCC diagnostic ignored "-Wshadow"  // a program's state is `s`, inside the function and outside
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::lang {
 namespace {

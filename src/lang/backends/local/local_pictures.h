@@ -13,7 +13,7 @@
 
 #include "espalier/backend.h"
 #include "espalier/request.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::lang {
 

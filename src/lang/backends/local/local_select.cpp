@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "lang/choices/choices.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier::lang {
 

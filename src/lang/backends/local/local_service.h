@@ -14,7 +14,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/background_pool.h"
+#include "base/threads/background_pool.h"
 #include "engine/stream/completion_notifier.h"
 #include "espalier/backend.h"
 #include "espalier/engine.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/base64.h"
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/remote/calls/endpoint.h"
 #include "lang/backends/remote/wire/content_parts.h"
 #include "lang/backends/remote/wire/regex_of_choices.h"

@@ -1,7 +1,7 @@
 // open_native(): an Espalier or SGLang server by its own interface.
 #include <fmt/format.h>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "base/log.h"
 #include "lang/backends/compute_prefix.h"
 #include "lang/backends/native/native_chain.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/remote/calls/call_handle.h"
 #include "lang/backends/remote/wire/wire_text.h"
 

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/error_kind.h"
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/remote/calls/reply_reader.h"
 #include "lang/backends/remote/wire/wire_text.h"
 #include "lang/execute/waiting.h"

@@ -1,6 +1,6 @@
 #include "lang/backends/native/native_select.h"
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/remote/calls/call_handle.h"
 #include "lang/backends/remote/wire/select_wire.h"
 #include "lang/backends/remote/wire/wire_text.h"

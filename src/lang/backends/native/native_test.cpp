@@ -2,7 +2,7 @@
 #include "lang/backends/api_double.h"
 #include "lang/backends/native/native_chain.h"
 #include "lang/backends/native/native_select.h"
-#include "net/test_client.h"
+#include "net/server/test_client.h"
 
 namespace espalier::lang::native {
 namespace {

@@ -1,6 +1,6 @@
 #include "lang/backends/native/server_pin.h"
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/remote/calls/reply_reader.h"
 #include "lang/backends/remote/wire/wire_text.h"
 

@@ -1,7 +1,7 @@
 // open_openai(): OpenAI, Azure, and every server that has their routes.
 #include <fmt/format.h>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/openai/openai_select.h"
 #include "lang/backends/openai/openai_wire.h"
 #include "lang/backends/remote/remote_backend.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/openai/openai_wire.h"
 #include "lang/backends/remote/calls/endpoint.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/native/native_select.h"
 #include "lang/backends/remote/calls/call_handle.h"
 #include "lang/backends/remote/wire/select_wire.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "lang/backends/openai/strict_schema.h"
 #include "lang/backends/remote/wire/content_parts.h"
 #include "lang/backends/remote/wire/regex_of_choices.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 
 namespace espalier::lang::openai {
 namespace {

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "base/start_thread.h"
-#include "base/thread_name.h"
+#include "base/threads/start_thread.h"
+#include "base/threads/thread_name.h"
 
 namespace espalier::lang {
 

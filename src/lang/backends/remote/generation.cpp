@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "lang/backends/remote/wire/constraint_check.h"
-#include "text/stop_matcher.h"
+#include "text/stream/stop_matcher.h"
 
 namespace espalier::lang {
 namespace {

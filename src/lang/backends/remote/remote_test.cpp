@@ -8,7 +8,7 @@
 #include "lang/backends/remote/driver.h"
 #include "lang/backends/remote/wire/content_parts.h"
 #include "lang/backends/remote/wire/stop_strings.h"
-#include "net/test_client.h"
+#include "net/server/test_client.h"
 
 namespace espalier::lang {
 namespace {

@@ -1,7 +1,7 @@
-// choose_stage.h: which positions the attention of some layers reads, by index keys (kernels/index_scores.h).
+// choose_stage.h: which positions the attention of some layers reads, by index keys (kernels/attention/index_scores.h).
 #pragma once
 
-#include "kernels/index_scores.h"
+#include "kernels/attention/index_scores.h"
 #include "model/cpu/stages/stage.h"
 #include "model/program/program.h"
 

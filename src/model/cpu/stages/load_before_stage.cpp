@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/stored_row.h"
+#include "kernels/matmul/stored_row.h"
 
 namespace espalier {
 

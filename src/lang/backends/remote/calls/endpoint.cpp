@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "base/json_fields.h"
+#include "base/json/json_fields.h"
 #include "net/client/url.h"
 
 namespace espalier::lang {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace espalier::lang {
 

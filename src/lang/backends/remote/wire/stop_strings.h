@@ -1,7 +1,7 @@
 // stop_strings.h: what ends an output: strings that a server looks for, others that are looked for here.
 //
 // Interfaces take only so many stop strings, or none that are blank. What a server does not take it generates past, and
-// the text is cut here (text/stop_matcher.h).
+// the text is cut here (text/stream/stop_matcher.h).
 // Threads: pure functions.
 // Fails:   check_stop_tokens: unsupported naming the field.
 #pragma once

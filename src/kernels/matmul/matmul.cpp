@@ -1,0 +1,219 @@
+#include "kernels/matmul/matmul.h"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
+  if (format == RowFormat::int8) return cpu.matmul_int8(type);
+  if (format == RowFormat::int16) return cpu.matmul_int16(type);
+  if (format == RowFormat::bf16) return cpu.matmul_bf16_bf16;
+  switch (type) {
+    case DType::f32:
+      return cpu.matmul_f32;
+    case DType::f16:
+      return cpu.matmul_f16;
+    case DType::bf16:
+      return cpu.matmul_bf16;
+    default:
+      return cpu.matmul_exact(type);
+  }
+}
+
+MatmulTask task_of(const PackedMatrix& weights, const RowBlock& x, float* out, std::int64_t out_stride) {
+  MatmulTask task{};
+  task.panels = weights.panel(0);
+  task.panel_bytes = weights.panel_bytes();
+  task.k = weights.k();
+  task.outputs = weights.outputs();
+  task.then_panel = -1;
+  task.x = x.data;
+  task.x_stride = x.stride;
+  task.row_end = x.rows;
+  task.out = out;
+  task.out_stride = out_stride;
+  return task;
+}
+
+constexpr int kMostRows = 255;  // of a task
+
+// How a product is cut into chunks: blocks of rows, each of them in pieces of panels.
+class Cut {
+ public:
+  Cut(const CpuKernels& cpu, const ComputeTeam& team, const PackedMatrix& weights, bool paired, RowFormat format,
+      int rows, std::size_t stride)
+      : rows_(rows), tile_(cpu.matmul_rows), panels_(weights.panels()) {
+    // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
+    // for each block. As many for each member, if they are enough: then it reads the rows that it wrote.
+    const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, stride)),
+              least = std::max(kLeastRows, tile_), most = std::clamp(fitting, least, kMostRows - tile_),
+              members = team.size();
+    blocks_ = up(rows, most);
+    if (const int even = std::max(1, up(blocks_, members)) * members; rows / even >= least) blocks_ = even;
+    // Panels in pieces small enough that members end together, large enough that claiming them costs nothing. Tiles of
+    // whole numbers are two panels wide, others four; so are blocks of rows that are converted.
+    unit_ = (format == RowFormat::int8 || format == RowFormat::int16) && !paired ? 2 : 4;
+    pieces_ = members == 1 ? 1 : std::clamp(panels_ / unit_, 1, 8 * members);
+  }
+  int chunks() const { return blocks_ * pieces_; }
+  int row_begin(int chunk) const { return first_row(chunk / pieces_); }
+  int row_end(int chunk) const { return first_row(chunk / pieces_ + 1); }
+  int panel_begin(int chunk) const { return first_panel(chunk % pieces_); }
+  int panel_end(int chunk) const { return first_panel(chunk % pieces_ + 1); }
+
+ private:
+  static constexpr int kLeastRows = 96;
+  static int up(int count, int each) { return (count + each - 1) / each; }
+  int first_row(int block) const {  // the tile's that lies nearest
+    const auto even = static_cast<int>(static_cast<std::int64_t>(rows_) * block / blocks_);
+    return block == blocks_ ? rows_ : (even + tile_ / 2) / tile_ * tile_;
+  }
+  int first_panel(int piece) const {
+    const auto even = static_cast<int>(static_cast<std::int64_t>(panels_) * piece / pieces_);
+    return piece == pieces_ ? panels_ : even / unit_ * unit_;
+  }
+
+  int rows_, tile_, panels_, unit_, blocks_, pieces_;
+};
+
+// A few panels at a time, whose results stay in the nearest caches until they are converted.
+void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all, const ConvertedRows& to) {
+  constexpr int kPanels = 8, kColumns = kPanels / 2 * kPanelColumns;
+  alignas(64) float memory[kMostRows * kColumns];
+  const std::size_t bytes = row_bytes(to.format, all.outputs);
+  MatmulTask task = all;
+  task.x = static_cast<const std::byte*>(all.x) + static_cast<std::size_t>(all.row_begin) * all.x_stride;
+  task.row_begin = 0;
+  task.row_end = all.row_end - all.row_begin;
+  task.out = memory;
+  task.out_stride = kColumns;
+  for (int panel = all.panel_begin; panel < all.panel_end; panel += kPanels) {
+    task.panel_begin = panel;
+    task.panel_end = std::min(panel + kPanels, all.panel_end);
+    task.then_panel = task.panel_end < all.panel_end ? task.panel_end : all.then_panel;
+    task.out_column = static_cast<std::int64_t>(panel) / 2 * kPanelColumns;
+    kernel(task);
+    const std::int64_t end = std::min(all.outputs, static_cast<std::int64_t>(task.panel_end) / 2 * kPanelColumns);
+    for (int row = 0; row < task.row_end; ++row)
+      convert_part(cpu, to.format, memory + row * kColumns, all.outputs, task.out_column, end,
+                   to.data + static_cast<std::size_t>(all.row_begin + row) * bytes);
+  }
+}
+
+// One product and how its chunks are computed.
+class CutProduct {
+ public:
+  CutProduct(const CpuKernels& cpu, const ComputeTeam& team, const Product& product)
+      : task_(task_of(*product.weights, product.x, product.out, product.out_stride)),
+        cut_(cpu, team, *product.weights, product.options.pairs > 0, product.x.format, product.x.rows,
+             product.x.stride),
+        kernel_(choose(cpu, product.weights->type(), product.x.format)),
+        converted_(product.options.converted) {
+    if (product.options.pairs > 0) task_.outputs = product.options.pairs;
+    task_.bias = product.options.bias;
+    task_.finish = product.options.finish;
+    task_.paired = product.options.pairs > 0;
+  }
+  int chunks() const { return cut_.chunks(); }
+  // then: the chunk that the calling thread computes next, or -1.
+  void compute(const CpuKernels& cpu, int chunk, int then) const {
+    MatmulTask task = task_;
+    task.panel_begin = cut_.panel_begin(chunk);
+    task.panel_end = cut_.panel_end(chunk);
+    task.then_panel = then >= 0 ? cut_.panel_begin(then) : -1;
+    task.row_begin = cut_.row_begin(chunk);
+    task.row_end = cut_.row_end(chunk);
+    if (converted_)
+      compute_converted(cpu, kernel_, task, *converted_);
+    else
+      kernel_(task);
+  }
+
+ private:
+  MatmulTask task_;
+  Cut cut_;
+  MatmulKernel kernel_;
+  std::optional<ConvertedRows> converted_;
+};
+
+}  // namespace
+
+RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide) {
+  if (mode == Activations::f32) return RowFormat::f32;
+  if (is_quantised(weights)) return wide ? RowFormat::int16 : RowFormat::int8;
+  return weights == DType::bf16 && cpu.matmul_bf16_bf16 ? RowFormat::bf16 : RowFormat::f32;
+}
+
+std::size_t row_bytes(RowFormat format, std::int64_t k) {
+  const auto n = static_cast<std::size_t>(k);
+  switch (format) {
+    case RowFormat::f32:
+      return n * sizeof(float);
+    case RowFormat::bf16:
+      return (((n + 31) / 32) | 1) * 32 * sizeof(bf16);  // an odd number of cache lines, as in activations.h
+    case RowFormat::int8:
+      return ActivationLayout::of(k).bytes;
+    case RowFormat::int16:
+      return WideLayout::of(k).bytes;
+  }
+  return 0;
+}
+
+void convert_part(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t k, std::int64_t begin,
+                  std::int64_t end, std::byte* row) {
+  if (format == RowFormat::int8) cpu.quantise(x, reinterpret_cast<std::uint8_t*>(row), k, begin, end);
+  if (format == RowFormat::bf16) cpu.to_bf16(x, reinterpret_cast<std::uint16_t*>(row) + begin, end - begin);
+}
+
+void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t x_stride, std::int64_t k,
+                  int begin, int end, std::byte* out) {
+  const std::size_t stride = row_bytes(format, k);
+  for (int row = begin; row < end; ++row) {
+    std::byte* to = out + static_cast<std::size_t>(row) * stride;
+    const float* from = x + row * x_stride;
+    if (format == RowFormat::int16) cpu.quantise_wide(from, reinterpret_cast<std::uint8_t*>(to), k);
+    convert_part(cpu, format, from, k, 0, k, to);
+  }
+}
+
+void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
+            std::int64_t out_stride, MatmulOptions options) {
+  const CutProduct product(cpu, team, {&weights, x, out, out_stride, options});
+  team.run(product.chunks(), [&](int chunk) { product.compute(cpu, chunk, team.behind(chunk, product.chunks())); });
+}
+
+void matmul_all(const CpuKernels& cpu, ComputeTeam& team, std::span<const Product> products) {
+  std::vector<CutProduct> cut;
+  std::vector<int> begin = {0};  // the first chunk of each
+  for (const Product& product : products) {
+    cut.emplace_back(cpu, team, product);
+    begin.push_back(begin.back() + cut.back().chunks());
+  }
+  team.run(begin.back(), [&](int chunk) {
+    const auto of = static_cast<std::size_t>(std::upper_bound(begin.begin(), begin.end(), chunk) - begin.begin()) - 1;
+    const int then = team.behind(chunk, begin.back());
+    cut[of].compute(cpu, chunk - begin[of], then >= begin[of] && then < begin[of + 1] ? then - begin[of] : -1);
+  });
+}
+
+void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, bool paired, RowFormat format,
+            int rows) {
+  const Cut cut(cpu, team, weights, paired, format, rows, row_bytes(format, weights.k()));
+  const auto second = static_cast<std::size_t>(cut.panel_begin(team.share_begin(1, cut.chunks())));
+  team.expect({reinterpret_cast<const std::byte*>(weights.panel(0)), second * weights.panel_bytes(), weights.bytes()});
+}
+
+void matmul_columns(const CpuKernels& cpu, const PackedMatrix& weights, const RowBlock& x, ColumnRange columns,
+                    const float* bias, float* out, std::int64_t out_stride) {
+  const auto panel = static_cast<int>(columns.first / kPanelColumns);
+  MatmulTask task = task_of(weights, x, out, out_stride);
+  task.panels = weights.panel(panel);
+  task.outputs = columns.count;
+  task.bias = bias;
+  task.panel_end = static_cast<int>((columns.count + kPanelColumns - 1) / kPanelColumns);
+  if (columns.next >= 0) task.then_panel = static_cast<int>(columns.next / kPanelColumns) - panel;
+  choose(cpu, weights.type(), x.format)(task);
+}
+
+}  // namespace espalier

@@ -1,0 +1,158 @@
+#include "model/config/gguf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/json/json.h"
+#include "model/arch/table.h"
+#include "model/fields/rope.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::uint64_t kMostValues = 65'536;  // of one field that is a list
+
+class Reader {
+ public:
+  explicit Reader(const GgufFile& file) : file_(file), metadata_(file.metadata()) {}
+
+  Result<ModelConfig> read() {
+    ESP_TRY(const auto named, metadata_.get_string("general.architecture"));
+    const Architecture* architecture = architecture_in_gguf(named);
+    if (architecture == nullptr) return unsupported_architecture(file_.name(), "general.architecture", named);
+    prefix_ = named;
+    ESP_TRY(Json object, object_of_fields());
+    ESP_TRY(object["vocab_size"], vocabulary());
+    const Fields fields(std::move(object), Naming::gguf, prefix_ + ".");
+    made_.architecture = architecture->name;
+    made_.class_name = std::string(architecture->classes.substr(0, architecture->classes.find('|'))) + "ForCausalLM";
+    made_.spec = architecture->declare(fields);
+    made_.context_length = context_length_of(fields, made_.spec.longest);
+    if (fields.problem()) return in_file(*fields.problem(), file_.name());
+    made_.vocabulary = made_.spec.vocabulary;
+    ESP_CHECK(read_tokens());
+    const Tensor* first = file_.find("blk.0.attn_q.weight");
+    if (first == nullptr) first = file_.find("token_embd.weight");
+    if (first != nullptr) made_.stored_type = first->dtype;
+    return std::move(made_);
+  }
+
+ private:
+  std::string key(std::string_view name) const { return fmt::format("{}.{}", prefix_, name); }
+  Error bad(const std::string& field, std::string_view sentence) const {
+    return bad_file(fmt::format("{}: {}", file_.name(), sentence), field);
+  }
+
+  // The architecture's own keys as one object.
+  Result<Json> object_of_fields() const {
+    Json object = Json::object();
+    for (const GgufValue& value : metadata_.entries()) {
+      const bool own = value.key.starts_with(prefix_ + ".");
+      if (!own && !value.key.starts_with("xielu.")) continue;  // Apertus' stand beside them
+      const std::string name(own ? value.key.substr(prefix_.size() + 1) : value.key);
+      ESP_TRY(object[name], json_of(value));
+    }
+    return object;
+  }
+
+  Result<Json> json_of(const GgufValue& value) const {
+    switch (value.type) {
+      case GgufType::string: {
+        ESP_TRY(const auto text, metadata_.get_string(value.key));
+        return Json(text);
+      }
+      case GgufType::boolean: {
+        ESP_TRY(const auto flag, metadata_.get_boolean(value.key));
+        return Json(flag);
+      }
+      case GgufType::f32:
+      case GgufType::f64: {
+        ESP_TRY(const auto number, metadata_.get_number(value.key));
+        return Json(number);
+      }
+      case GgufType::array:
+        return list_of(value);
+      default: {
+        ESP_TRY(const auto integer, metadata_.get_integer(value.key));
+        return Json(integer);
+      }
+    }
+  }
+
+  Result<Json> list_of(const GgufValue& value) const {
+    Json list = Json::array();
+    if (value.count > kMostValues)
+      return bad(std::string(value.key),
+                 fmt::format("{} has {} values, more than {}", value.key, value.count, kMostValues));
+    if (value.element == GgufType::string) {
+      ESP_TRY(const auto strings, metadata_.get_strings(value.key));
+      for (const auto text : strings) list.push_back(text);
+    } else if (value.element == GgufType::f32 || value.element == GgufType::f64) {
+      ESP_TRY(const auto numbers, metadata_.get_floats(value.key));
+      for (const float number : numbers) list.push_back(number);
+    } else if (value.element == GgufType::boolean) {
+      for (const std::byte flag : value.bytes) list.push_back(flag != std::byte{0});
+    } else {
+      ESP_TRY(const auto integers, metadata_.get_integers(value.key));
+      for (const std::int64_t integer : integers) list.push_back(integer);
+    }
+    return list;
+  }
+
+  // The embedding's rows decide; the metadata, where it speaks of the same number, must agree.
+  Result<std::int64_t> vocabulary() const {
+    ESP_TRY(const auto told, metadata_.find_integer(key("vocab_size"), {1, ConfigLimits::vocabulary}));
+    const Tensor* table = file_.find("token_embd.weight");
+    std::int64_t rows = 0;
+    if (table != nullptr) {
+      rows = table->rows();
+    } else if (told) {
+      rows = *told;
+    } else {
+      ESP_TRY(const auto count, metadata_.get_count("tokenizer.ggml.tokens"));
+      rows = static_cast<std::int64_t>(count);
+    }
+    if (told && *told != rows)
+      return bad(key("vocab_size"),
+                 fmt::format("{} is {}, but token_embd.weight has {} rows", key("vocab_size"), *told, rows));
+    if (rows < 1 || rows > ConfigLimits::vocabulary)
+      return bad("token_embd.weight",
+                 fmt::format("a vocabulary of {} tokens is outside 1..{}", rows, ConfigLimits::vocabulary));
+    return rows;
+  }
+
+  Result<std::optional<TokenId>> token(std::string_view name) const {
+    ESP_TRY(const auto id, metadata_.find_integer(name, {-1, UINT32_MAX}));
+    if (!id || *id == UINT32_MAX || *id < 0) return std::optional<TokenId>();  // all ones stands for "none"
+    if (*id >= made_.vocabulary)
+      return bad(std::string(name),
+                 fmt::format("{} is {}, but the vocabulary has {} tokens", name, *id, made_.vocabulary));
+    return std::optional<TokenId>(static_cast<TokenId>(*id));
+  }
+
+  Result<> read_tokens() {
+    ESP_TRY(made_.bos, token("tokenizer.ggml.bos_token_id"));
+    ESP_TRY(made_.pad, token("tokenizer.ggml.padding_token_id"));
+    for (const char* name :
+         {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+      ESP_TRY(const auto id, token(name));
+      if (id && std::find(made_.eos.begin(), made_.eos.end(), *id) == made_.eos.end()) made_.eos.push_back(*id);
+    }
+    return success();
+  }
+
+  const GgufFile& file_;
+  const GgufMetadata& metadata_;
+  std::string prefix_;
+  ModelConfig made_;
+};
+
+}  // namespace
+
+Result<ModelConfig> read_gguf_config(const GgufFile& file) {
+  return Reader(file).read();
+}
+
+}  // namespace espalier

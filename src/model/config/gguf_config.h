@@ -1,0 +1,17 @@
+// gguf_config.h: hyperparameters out of a GGUF file's metadata (and, for biases and the head, its list of tensors).
+//
+// Keys are "<architecture>.<name>". Frequencies of llama3 scaling are not among them: such files carry the tensor
+// rope_freqs.weight, which is the weights' business.
+// Threads: pure function. Fails: bad_file naming file, key, value and limit.
+// Source:  the GGUF specification and the keys that llama.cpp's converter writes.
+#pragma once
+
+#include "espalier/error.h"
+#include "model/config/config.h"
+#include "tensor/file/gguf.h"
+
+namespace espalier {
+
+Result<ModelConfig> read_gguf_config(const GgufFile& file);
+
+}  // namespace espalier
