@@ -22,8 +22,13 @@ struct Picture {
   int frames = 1, height = 0, width = 0;  // of a tile's grid of patches
   int tiles = 1;                          // of any-resolution processors: the whole picture in small, then its tiles
   int original_height = 0, original_width = 0;  // in pixels, where tiles were padded
+  int plane_height = 0, plane_width = 0;        // in pixels, where patches do not reach the end; 0: they do
   std::int64_t patches() const { return std::int64_t{frames} * tiles * height * width; }
 };
+
+struct TowerSpec;
+// The floats that a picture's pixels must be.
+std::int64_t pixel_values(const Picture& picture, const TowerSpec& spec);
 
 // Rows that see one another.
 struct RowSpan {

@@ -27,9 +27,8 @@ Result<> check_form(const Picture& picture, const TowerSpec& tower) {
   if (picture.height % tower.merge != 0 || picture.width % tower.merge != 0)
     return wrong_form(
         fmt::format("{} x {} patches are not multiples of {}", picture.height, picture.width, tower.merge));
-  if (std::cmp_not_equal(picture.pixels.size(), picture.patches() * tower.patch_width))
-    return wrong_form(
-        fmt::format("{} values instead of {}", picture.pixels.size(), picture.patches() * tower.patch_width));
+  if (const std::int64_t wanted = pixel_values(picture, tower); std::cmp_not_equal(picture.pixels.size(), wanted))
+    return wrong_form(fmt::format("{} values instead of {}", picture.pixels.size(), wanted));
   return success();
 }
 
@@ -47,9 +46,9 @@ Result<Picture> whole_picture(const pictures::PixelBlock& block, const TowerSpec
     if (block.shape.size() != 4 || block.shape[1] != tower.planes) return wrong_form("they are no planes of channels");
     for (const std::int64_t side : block.shape)
       if (side < 1 || side > (1 << 20)) return wrong_form("a side is out of range");
-    if (block.shape[2] % tower.patch != 0 || block.shape[3] % tower.patch != 0)
-      return wrong_form(fmt::format("sides are not multiples of {} pixels", tower.patch));
     picture.tiles = static_cast<int>(block.shape[0]);
+    picture.plane_height = static_cast<int>(block.shape[2]);
+    picture.plane_width = static_cast<int>(block.shape[3]);
     picture.height = static_cast<int>(block.shape[2] / tower.patch);
     picture.width = static_cast<int>(block.shape[3] / tower.patch);
   }

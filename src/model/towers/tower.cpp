@@ -47,7 +47,7 @@ struct Tower::Impl {
 
   // The number of floats that the grid asks for.
   Result<> check(const Picture& picture) const {
-    const std::int64_t wanted = picture.patches() * spec.patch_width;
+    const std::int64_t wanted = pixel_values(picture, spec);
     if (picture.height < 1 || picture.width < 1 || picture.frames < 1 || picture.tiles < 1 ||
         std::cmp_not_equal(picture.pixels.size(), wanted))
       return bad_request(

@@ -25,6 +25,24 @@ Result<> TowerPool::hold(const Keeps& keeps, KvType type, int rows) {
   return success();
 }
 
+namespace {
+
+std::int64_t plane_height(const Picture& picture, const TowerSpec& spec) {
+  return std::max(std::int64_t{picture.plane_height}, std::int64_t{picture.height} * spec.patch);
+}
+
+std::int64_t plane_width(const Picture& picture, const TowerSpec& spec) {
+  return std::max(std::int64_t{picture.plane_width}, std::int64_t{picture.width} * spec.patch);
+}
+
+}  // namespace
+
+std::int64_t pixel_values(const Picture& picture, const TowerSpec& spec) {
+  if (spec.planes == 0) return picture.patches() * spec.patch_width;
+  return std::int64_t{picture.frames} * picture.tiles * spec.planes * plane_height(picture, spec) *
+         plane_width(picture, spec);
+}
+
 int TowerBatch::rows_of(const TowerLayout& layout) {
   return std::max(layout.rows(), std::accumulate(layout.features.begin(), layout.features.end(), 0));
 }
@@ -53,11 +71,11 @@ TowerBatch::TowerBatch(const TowerSpec& spec, std::span<const Picture> pictures,
   batch_.pictures = &rows_;
 }
 
-// Patches of planes, in raster order, each [channels][patch][patch].
+// Patches of planes, in raster order, each [channels][patch][patch]. Pixels beyond the last whole patch are read by none.
 void TowerBatch::cut_planes(std::span<const Picture> pictures) {
   const std::int64_t size = spec_.patch;
   for (const Picture& picture : pictures) {
-    const std::int64_t width = picture.width * size, plane = picture.height * size * width;
+    const std::int64_t width = plane_width(picture, spec_), plane = plane_height(picture, spec_) * width;
     const float* tile = picture.pixels.data();
     for (int t = 0; t < picture.tiles * picture.frames; ++t, tile += spec_.planes * plane)
       for (std::int64_t y = 0; y < picture.height; ++y)

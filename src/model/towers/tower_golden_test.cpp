@@ -69,6 +69,34 @@ TEST_P(EachPictureModel, GivesTheFeaturesOfGivenPixels) {
   }
 }
 
+// The same picture on larger planes; what lies beyond its patches is noise.
+Pictures with_margins(const TowerSpec& spec, const Picture& small, int down, int right) {
+  Pictures made;
+  Picture p = small;
+  const int height = p.height * spec.patch, width = p.width * spec.patch;
+  p.plane_height = height + down;
+  p.plane_width = width + right;
+  const float* from = small.pixels.data();
+  for (int plane = 0; plane < p.frames * p.tiles * spec.planes; ++plane)
+    for (int y = 0; y < p.plane_height; ++y)
+      for (int x = 0; x < p.plane_width; ++x)
+        made.pixels.push_back(y < height && x < width ? from[(plane * height + y) * width + x] : 1e3f);
+  p.pixels = made.pixels;
+  made.pictures.push_back(p);
+  return made;
+}
+
+TEST_P(EachPictureModel, ReadsNoPixelBeyondTheLastWholePatch) {
+  TowerGolden g(GetParam());
+  if (!g.spec || g.spec->planes == 0) GTEST_SKIP() << "no planes";
+  const Pictures pictures = g.pictures("one-image");
+  ASSERT_FALSE(pictures.pictures.empty());
+  const auto tower = g.tower(Activations::f32);
+  ASSERT_TRUE(tower);
+  const Pictures wide = with_margins(*g.spec, pictures.pictures[0], 6, 3);
+  EXPECT_EQ(run(*tower, wide.pictures)[0].outputs, run(*tower, {&pictures.pictures[0], 1})[0].outputs);
+}
+
 TEST_P(EachPictureModel, GivesTheSameBitsAloneInABatchAndInSlices) {
   TowerGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
