@@ -25,10 +25,15 @@ struct Verdicts {
   std::vector<std::string> accepted, refused;
 };
 
-inline void expect(Constraint::Kind kind, const Verdicts& verdicts) {
-  GrammarLimits limits;  // of time there is enough with sanitizers, too
+// Of time there is enough on a busy machine and with sanitizers, too.
+inline GrammarLimits patient() {
+  GrammarLimits limits;
   limits.compile_time = limits.step_time = std::chrono::seconds(60);
-  const auto grammar = Grammar::compile({kind, verdicts.constraint}, bytes_only(), limits);
+  return limits;
+}
+
+inline void expect(Constraint::Kind kind, const Verdicts& verdicts) {
+  const auto grammar = Grammar::compile({kind, verdicts.constraint}, bytes_only(), patient());
   ASSERT_TRUE(grammar.ok()) << verdicts.constraint << ": " << grammar.error().message;
   const auto reads = [&](const std::string& text) {
     const auto state = (*grammar)->read((*grammar)->start(), text);
@@ -39,7 +44,7 @@ inline void expect(Constraint::Kind kind, const Verdicts& verdicts) {
 }
 
 inline Error refused(Constraint::Kind kind, const std::string& text) {
-  const auto grammar = Grammar::compile({kind, text}, bytes_only());
+  const auto grammar = Grammar::compile({kind, text}, bytes_only(), patient());
   EXPECT_FALSE(grammar.ok()) << text;
   return grammar.ok() ? Error{} : grammar.error();
 }

@@ -74,7 +74,7 @@ TEST(Grammars, ANameInAnyOrderComesOnlyWhereItsObjectCanBeCompleted) {
       R"("oneOf":[{"properties":{"t":{"enum":[1]}},"required":["a"]},{"properties":{"t":{"enum":[2]}},"required":["b"]}],)"
       R"("dependencies":{"a":{"properties":{"t":{"enum":[1]}}},"b":{"properties":{"t":{"enum":[2]}}}}})";
   expect(Kind::json_schema, {tagged, {R"({"t":1,"a":0})", R"({"b":0,"t":2})"}, {R"({"t":1,"b":0})", R"({"a":0})"}});
-  const auto grammar = *Grammar::compile({Kind::json_schema, tagged}, bytes_only());
+  const auto grammar = *Grammar::compile({Kind::json_schema, tagged}, bytes_only(), patient());
   for (const char* text : {R"({"t":2,"a)", R"({"t":1,"b)", R"({"a":0,"b)", R"({"a":0,"t":2)"})
     EXPECT_EQ(*grammar->read(grammar->start(), text), Automaton::dead) << text;
   expect(
@@ -409,7 +409,7 @@ TEST(Grammars, FirstMasksAreWorkedOutByCompilingOrLaterAndAreTheSame) {
 TEST(Grammars, DeclaredObjectsAreClosedUnlessSeveralSchemasSpeakOfOne) {
   const auto reads = [](const std::string& schema, const std::string& text) {
     const auto grammar =
-        *Grammar::compile({Kind::json_schema, schema, false, Constraint::Closed::declared}, bytes_only());
+        *Grammar::compile({Kind::json_schema, schema, false, Constraint::Closed::declared}, bytes_only(), patient());
     const auto state = *grammar->read(grammar->start(), text);
     return state != Automaton::dead && grammar->complete(state);
   };
@@ -425,7 +425,7 @@ TEST(Grammars, DeclaredObjectsAreClosedUnlessSeveralSchemasSpeakOfOne) {
 // What a schema allows where objects and arrays are closed is allowed as it is written, too.
 TEST(Grammars, ClosingOnlyEverLeavesOut) {
   const auto check = [](Constraint::Closed closed, const Verdicts& of) {
-    const auto grammar = Grammar::compile({Kind::json_schema, of.constraint, false, closed}, bytes_only());
+    const auto grammar = Grammar::compile({Kind::json_schema, of.constraint, false, closed}, bytes_only(), patient());
     ASSERT_TRUE(grammar.ok()) << of.constraint << ": " << grammar.error().message;
     const auto reads = [&](const std::string& text) {
       const auto state = *(*grammar)->read((*grammar)->start(), text);
@@ -471,7 +471,8 @@ TEST(Grammars, ClosingOnlyEverLeavesOut) {
   // Nothing would be left.
   const std::string loose =
       R"({"type":"object","oneOf":[{"properties":{"a":{}}},{"properties":{"b":{"type":"null"}}}]})";
-  const auto none = Grammar::compile({Kind::json_schema, loose, false, Constraint::Closed::all}, bytes_only());
+  const auto none =
+      Grammar::compile({Kind::json_schema, loose, false, Constraint::Closed::all}, bytes_only(), patient());
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("strict: false"), std::string::npos) << none.error().message;
   check(Constraint::Closed::declared,
@@ -480,7 +481,7 @@ TEST(Grammars, ClosingOnlyEverLeavesOut) {
 
 TEST(Grammars, AClosingIsAShortestTextThatCompletesTheWhole) {
   const auto closing = [](const std::string& schema, const std::string& begun) {
-    const auto grammar = *Grammar::compile({Kind::json_schema, schema}, bytes_only());
+    const auto grammar = *Grammar::compile({Kind::json_schema, schema}, bytes_only(), patient());
     return *grammar->closing(*grammar->read(grammar->start(), begun));
   };
   const std::string schema = R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}},)"
@@ -510,8 +511,8 @@ TEST(Grammars, CountTheTablesOfTheirSchemas) {
     for (int i = 0; i < members; ++i) {
       properties += (i > 0 ? ",\"" : "\"") + std::string(100, 'm') + std::to_string(i) + "\":{\"type\":\"null\"}";
     }
-    const auto grammar =
-        *Grammar::compile({Kind::json_schema, R"({"type":"object","properties":{)" + properties + "}}"}, bytes_only());
+    const auto grammar = *Grammar::compile(
+        {Kind::json_schema, R"({"type":"object","properties":{)" + properties + "}}"}, bytes_only(), patient());
     return grammar->memory();
   };
   EXPECT_GT(memory_of(2000), memory_of(1) + 2000 * 300);  // its name twice, and what is said of it

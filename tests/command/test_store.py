@@ -183,7 +183,7 @@ class FromAHub(unittest.TestCase):
             begun = server.post("/api/pull", {"model": "org/none"}).body.splitlines()
             self.assertIn("error", json.loads(begun[-1]))
             self.assertEqual(server.post("/api/generate", {"model": "first", "keep_alive": 0}).json["done_reason"], "unload")
-            self.assertEqual([one["name"] for one in server.get("/api/ps").json["models"] if one["name"] == "first:latest"], [])
+            harness.eventually(lambda: "first:latest" in [one["name"] for one in server.get("/api/ps").json["models"]], False)
         with harness.Server(env=self.env) as server:
             self.assertIn("--allow-pull", server.post("/api/pull", {"model": "org/none"}).json["error"])
 

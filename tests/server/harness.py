@@ -162,12 +162,16 @@ class Server:
         return None
 
     def wait_metric(self, name, value, seconds=10):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.metric(name) == value:
-                return
-            time.sleep(0.02)
-        raise AssertionError(f"{name} is {self.metric(name)}, not {value}")
+        eventually(lambda: self.metric(name), value, seconds, name)
+
+
+def eventually(found, wanted, seconds=10, what="what was found"):
+    """Waits until found() is `wanted`: for what a server does behind its answer."""
+    end = time.monotonic() + seconds
+    while (now := found()) != wanted:
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} is {now}, not {wanted}")
+        time.sleep(0.02)
 
 
 class ServerCase(unittest.TestCase):

@@ -41,7 +41,7 @@ Closed close(Grammar& grammar, const std::string& begun) {
 }
 
 std::string closing(Kind kind, const std::string& constraint, const std::string& begun) {
-  const auto grammar = Grammar::compile({kind, constraint}, bytes_only());
+  const auto grammar = Grammar::compile({kind, constraint}, bytes_only(), patient());
   EXPECT_TRUE(grammar.ok()) << constraint << ": " << (grammar.ok() ? "" : grammar.error().message);
   if (!grammar.ok()) return {};
   const Closed closed = close(**grammar, begun);
@@ -145,10 +145,10 @@ TEST(Closings, AreAsShortAsAPlainSearchFindsThem) {
   for (int i = 0; i < 150; ++i) {
     const Kind kind = i % 2 == 0 ? Kind::ebnf : Kind::json_schema;
     const std::string constraint = i % 2 == 0 ? SomeConstraint(rng).rules() : SomeConstraint(rng).schema();
-    const auto grammar = Grammar::compile({kind, constraint}, bytes_only());
+    const auto grammar = Grammar::compile({kind, constraint}, bytes_only(), patient());
     if (!grammar.ok()) continue;  // allows no text
     const std::string begun = some_beginning(**grammar, rng);
-    const auto judge = *Grammar::compile({kind, constraint}, bytes_only());
+    const auto judge = *Grammar::compile({kind, constraint}, bytes_only(), patient());
     const auto shortest = judged(*judge, begun);
     const Closed closed = close(**grammar, begun);
     EXPECT_TRUE(closed.valid) << constraint << " <- " << begun;
@@ -171,10 +171,10 @@ TEST(Closings, AreValidWhereMembersMustDifferAndMostlyAsShort) {
             : fmt::format(R"({{"type":"object","propertyNames":{{"pattern":"^[ab]?c?$"}},"additionalProperties":{},)"
                           R"("minProperties":{}}})",
                           some.schema(2), rng() % 5);
-    const auto grammar = Grammar::compile({Kind::json_schema, constraint}, bytes_only());
+    const auto grammar = Grammar::compile({Kind::json_schema, constraint}, bytes_only(), patient());
     if (!grammar.ok()) continue;
     const std::string begun = some_beginning(**grammar, rng);
-    const auto judge = *Grammar::compile({Kind::json_schema, constraint}, bytes_only());
+    const auto judge = *Grammar::compile({Kind::json_schema, constraint}, bytes_only(), patient());
     const auto length = judged(*judge, begun);
     const Closed closed = close(**grammar, begun);
     EXPECT_TRUE(closed.valid) << constraint << " <- " << begun;
@@ -247,7 +247,8 @@ TEST(Closings, AreFoundInLargeObjects) {
 }
 
 TEST(Closings, ThoseThatAreNotFoundLeaveTheGrammarToOthers) {
-  const auto grammar = *Grammar::compile({Kind::json_schema, R"({"type":"array","minItems":100000})"}, bytes_only());
+  const auto grammar =
+      *Grammar::compile({Kind::json_schema, R"({"type":"array","minItems":100000})"}, bytes_only(), patient());
   for (int i = 1; i < 30; ++i)
     EXPECT_FALSE(grammar->closing(*grammar->read(grammar->start(), "[" + repeated("0,", i))).ok());
   EXPECT_TRUE(grammar->usable());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "grammar/grammar.h"
+#include "grammar/grammar_expectations.h"
 #include "testing/data.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -41,7 +42,7 @@ class ForcedTokens : public ::testing::TestWithParam<const char*> {
     vocabulary = Vocabulary::of(tokenizer);
   }
   std::shared_ptr<Grammar> compiled(const Constraint& constraint) const {
-    return Grammar::compile(constraint, vocabulary).value();
+    return Grammar::compile(constraint, vocabulary, patient()).value();
   }
   // How many tokens of `text` were forced; all must be the tokenizer's own.
   std::size_t check(Grammar& grammar, const std::string& text) const {

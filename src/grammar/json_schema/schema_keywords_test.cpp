@@ -135,7 +135,7 @@ TEST(SchemaKeywords, ControlCharactersCountOnceWhateverTheirEscape) {
 TEST(SchemaKeywords, ItemsLeaveOthersTheValuesThatThoseNeed) {
   const std::string array = R"({"type":"array","uniqueItems":true,"prefixItems":)";
   const auto begins = [&](const std::string& schema, const std::string& text) {
-    const auto grammar = *Grammar::compile({kSchema, array + schema}, bytes_only());
+    const auto grammar = *Grammar::compile({kSchema, array + schema}, bytes_only(), patient());
     return *grammar->read(grammar->start(), text) != Automaton::dead;
   };
   const std::string two = R"([{"enum":["a","b"]},{"const":"a"}],"minItems":2})";
@@ -216,7 +216,7 @@ TEST(SchemaKeywords, MasksKnowWhichItemsHaveBeenWritten) {
         std::string(R"({"type":"object","minProperties":2})"),
         std::string(R"({"type":"object","minProperties":2,"propertyNames":{"enum":["a","b"]}})"),
         std::string(R"({"type":"object","not":{"additionalProperties":{"type":"integer"}}})")}) {
-    const auto grammar = *Grammar::compile({kSchema, schema}, vocabulary);
+    const auto grammar = *Grammar::compile({kSchema, schema}, vocabulary, patient());
     for (const char* text : {"",
                              R"([)",
                              R"([")",
@@ -540,7 +540,7 @@ TEST(SchemaKeywords, QuestionsWithinQuestionsEndBeforeTheStackDoes) {
        {R"({"type":"object","minProperties":1000000,"not":{"additionalProperties":{"type":"string"}}})",
         R"({"type":"array","minItems":1000000,"not":{"items":{"type":"string"}}})",
         R"({"type":"array","minItems":1000000,"uniqueItems":true,"not":{"items":{"type":"string"}}})"}) {
-    EXPECT_TRUE(Grammar::compile({kSchema, schema}, bytes_only()).ok()) << schema;
+    EXPECT_TRUE(Grammar::compile({kSchema, schema}, bytes_only(), patient()).ok()) << schema;
   }
   for (const char* link :
        {R"("n{0}":{{"allOf":[{{"$ref":"#/$defs/n{1}"}}]}},)", R"("n{0}":{{"not":{{"$ref":"#/$defs/n{1}"}}}},)",

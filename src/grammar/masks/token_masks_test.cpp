@@ -9,6 +9,7 @@
 
 #include "base/json/json.h"
 #include "grammar/grammar.h"
+#include "grammar/grammar_expectations.h"
 #include "testing/data.h"
 
 namespace espalier::grammar {
@@ -158,7 +159,7 @@ TEST(TokenMasks, AreExactlyTheTokensThatCanBeRead) {
   for (const auto& [kind, text] : constraints) {
     for (const bool flexible : {false, true}) {
       if (flexible && kind != Kind::json_schema) continue;
-      auto grammar = Grammar::compile({kind, text, flexible}, tokens);
+      auto grammar = Grammar::compile({kind, text, flexible}, tokens, patient());
       ASSERT_TRUE(grammar.ok()) << text << ": " << grammar.error().message;
       for (int round = 0; round < 3; ++round) {
         ASSERT_NO_FATAL_FAILURE(follow(**grammar, random, 6, text + ", seed " + std::to_string(seed)));
@@ -284,7 +285,7 @@ TEST(TokenMasks, AreExactForManyThousandsOfAlternatives) {
     for (int letters = 0; letters < 6; ++letters) text += "abxyz019 me"[random() % 11];
     choices.push_back(text);
   }
-  auto grammar = Grammar::compile({Kind::choice, choices.dump()}, tokens);
+  auto grammar = Grammar::compile({Kind::choice, choices.dump()}, tokens, patient());
   ASSERT_TRUE(grammar.ok()) << grammar.error().message;
   for (int round = 0; round < 4; ++round) follow(**grammar, random, 4, "many, seed " + std::to_string(seed));
 }
@@ -293,7 +294,8 @@ TEST(TokenMasks, AreTheSameWhateverWasAskedBefore) {
   std::mt19937 random(7);
   const auto tokens = vocabulary(random);
   const Constraint constraint{Kind::json_schema, R"({"type":"object","properties":{"name":{"type":"string"}}})"};
-  const auto cold = *Grammar::compile(constraint, tokens), warm = *Grammar::compile(constraint, tokens);
+  const auto cold = *Grammar::compile(constraint, tokens, patient()),
+             warm = *Grammar::compile(constraint, tokens, patient());
   for (const char* text : {"{\"name\":\"", "{\"", "{\"name\":\"ab\\"})
     (void)warm->mask(*warm->read(warm->start(), text));
   const auto at = [](Grammar& grammar, std::string_view text) {

@@ -201,7 +201,7 @@ TEST(StructuralTags, ASchemaMayAskForOrderAndSpace) {
   const auto reads = [&](const std::string& more, const std::string& text) {
     Constraint constraint{Kind::structural_tag, R"({"format":)" + schema(more) + "}"};
     constraint.flexible_whitespace = true;
-    const auto grammar = *Grammar::compile(constraint, bytes_only());
+    const auto grammar = *Grammar::compile(constraint, bytes_only(), patient());
     const auto state = *grammar->read(grammar->start(), text);
     return state != Automaton::dead && grammar->complete(state);
   };
