@@ -57,6 +57,42 @@ Result<std::string> named(const Json& choice) {
   return get_string(choice, {"name", "tool_choice"});
 }
 
+Result<std::size_t> tool_named(const std::string& name, const ToolFields& out) {
+  const auto found = std::ranges::find(out.tools, name, &Tool::name);
+  if (found == out.tools.end()) {
+    return bad_request(fmt::format("tool_choice names {}, which is none of the tools", in_quotes(name, 80)),
+                       "tool_choice");
+  }
+  return static_cast<std::size_t>(found - out.tools.begin());
+}
+
+// {"type": "allowed_tools", "mode": m, "tools": [names as above]}; chat completions have all but the type one level down.
+// A model that may call freely is shown these only; one that must is held to them, so its prompt stays what it was.
+Result<> allow(const Json& choice, ToolFields& out) {
+  const Json* nested = find_field(choice, "allowed_tools");
+  const std::string place = nested != nullptr ? "tool_choice.allowed_tools" : "tool_choice";
+  const Json& allowed = nested != nullptr ? *nested : choice;
+  ESP_TRY(const std::string mode, get_string(allowed, {"mode", place}));
+  if (mode != "auto" && mode != "required")
+    return bad_request(place + ".mode must be \"auto\" or \"required\"", place + ".mode");
+  ESP_TRY(const Json* names, get_array(allowed, {"tools", place}));
+  std::vector<Tool> tools;
+  Json shown = Json::array();
+  for (const Json& one : *names) {
+    if (!one.is_object()) return bad_request(place + ".tools must be objects that name functions", place + ".tools");
+    ESP_TRY(const std::string name, named(one));
+    ESP_TRY(const std::size_t at, tool_named(name, out));
+    if (std::ranges::find(tools, name, &Tool::name) != tools.end()) continue;
+    tools.push_back(out.tools[at]);
+    shown.push_back(out.shown[at]);
+  }
+  if (tools.empty()) return bad_request(place + ".tools must name at least one of the tools", place + ".tools");
+  out.tools = std::move(tools);
+  out.choice = mode == "auto" ? ToolFields::Choice::automatic : ToolFields::Choice::required;
+  if (mode == "auto") out.shown = std::move(shown);
+  return success();
+}
+
 Result<> choose(const Json& choice, ToolFields& out) {
   using Choice = ToolFields::Choice;
   if (choice == "none" || choice == "auto" || choice == "required") {
@@ -66,15 +102,14 @@ Result<> choose(const Json& choice, ToolFields& out) {
     return success();
   }
   if (!choice.is_object()) {
-    return bad_request("tool_choice must be \"none\", \"auto\", \"required\" or name a function", "tool_choice");
-  }
-  ESP_TRY(const std::string name, named(choice));
-  const auto found = std::ranges::find(out.tools, name, &Tool::name);
-  if (found == out.tools.end()) {
-    return bad_request(fmt::format("tool_choice names {}, which is none of the tools", in_quotes(name, 80)),
+    return bad_request("tool_choice must be \"none\", \"auto\", \"required\", name a function or list allowed_tools",
                        "tool_choice");
   }
-  Tool only = std::move(*found);
+  if (const Json* type = find_field(choice, "type"); type != nullptr && *type == "allowed_tools")
+    return allow(choice, out);
+  ESP_TRY(const std::string name, named(choice));
+  ESP_TRY(const std::size_t at, tool_named(name, out));
+  Tool only = std::move(out.tools[at]);
   out.tools.assign(1, std::move(only));
   out.choice = Choice::required;
   out.parallel = false;  // a function that is named is called once

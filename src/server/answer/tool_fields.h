@@ -26,7 +26,7 @@ struct Tool {
 struct ToolFields {
   enum class Choice { none, automatic, required };
   Json shown;                         // as the chat template gets them; null: none
-  std::vector<Tool> tools;            // those that may be called: all, or the one that is named
+  std::vector<Tool> tools;            // those that may be called: all, those that are allowed, or the one that is named
   Choice choice = Choice::automatic;  // none as soon as there are no tools
   bool parallel = true;               // several calls in one answer
   bool offers() const { return !tools.empty() && choice != Choice::none; }

@@ -531,10 +531,44 @@ TEST(ChatBody, NoContentBesideToolCallsStaysNull) {
   EXPECT_EQ(body->turn.prompt.messages[1]["content"], "");
 }
 
+constexpr const char* kTwoTools =
+    R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","strict":true,
+        "parameters":{"type":"object"}}},{"type":"function","function":{"name":"g"}}])";
+
+TEST(ChatBody, SomeToolsAreAllowed) {
+  const auto tools = [](const std::string& choice) {
+    return chat_body(kTwoTools + (",\"tool_choice\":" + choice + "}"));
+  };
+  using Choice = ToolFields::Choice;
+  for (
+      const char* choice :
+      {R"({"type":"allowed_tools","allowed_tools":{"mode":"M","tools":[{"type":"function","function":{"name":"g"}}]}})",
+       R"({"type":"allowed_tools","mode":"M","tools":[{"type":"function","name":"g"},{"name":"g"}]})"})
+    for (const bool must : {false, true}) {
+      std::string text = choice;
+      text.replace(text.find("\"M\"") + 1, 1, must ? "required" : "auto");
+      const auto body = tools(text);
+      ASSERT_TRUE(body.ok()) << body.error().message;
+      const ToolFields& read = body->turn.prompt.tools;
+      EXPECT_EQ(read.choice, must ? Choice::required : Choice::automatic);
+      ASSERT_EQ(read.tools.size(), 1u);
+      EXPECT_EQ(read.tools[0].name, "g");
+      EXPECT_EQ(read.shown.size(), must ? 2u : 1u);  // who must call is held to them
+    }
+  for (const auto& [choice, field] :
+       {std::pair(R"({"type":"allowed_tools","mode":"auto","tools":[]})", "tool_choice.tools"),
+        std::pair(R"({"type":"allowed_tools","mode":"auto","tools":["g"]})", "tool_choice.tools"),
+        std::pair(R"({"type":"allowed_tools","allowed_tools":{"mode":"any","tools":[]}})",
+                  "tool_choice.allowed_tools.mode"),
+        std::pair(R"({"type":"allowed_tools","mode":"auto"})", "tool_choice.tools")}) {
+    const auto refused = tools(choice);
+    ASSERT_FALSE(refused.ok()) << choice;
+    EXPECT_EQ(refused.error().field, field);
+  }
+}
+
 TEST(ChatBody, ToolsAreReadWithWhatMayBeDoneWithThem) {
-  const std::string start =
-      R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","strict":true,
-          "parameters":{"type":"object"}}},{"type":"function","function":{"name":"g"}}])";
+  const std::string start = kTwoTools;
   const auto with = [&](const std::string& more) { return chat_body(start + more + "}"); };
   using Choice = ToolFields::Choice;
   for (const auto& [more, choice, count, parallel] :
@@ -555,7 +589,8 @@ TEST(ChatBody, ToolsAreReadWithWhatMayBeDoneWithThem) {
   EXPECT_EQ(with("")->turn.prompt.tools.tools[0].parameters, R"({"type":"object"})");
   EXPECT_FALSE(with(R"(,"tool_choice":"none")")->turn.prompt.tools.offers());
   EXPECT_TRUE(with(R"(,"tool_choice":"none")")->turn.prompt.tools.shown.is_null());
-  for (const char* choice : {R"("must")", "7", R"({"type":"function","function":{"name":"h"}})"}) {
+  for (const char* choice : {R"("must")", "7", R"({"type":"function","function":{"name":"h"}})",
+                             R"({"type":"allowed_tools","mode":"auto","tools":[{"name":"h"}]})"}) {
     const auto refused = with(std::string(",\"tool_choice\":") + choice);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().field, "tool_choice");

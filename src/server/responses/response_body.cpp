@@ -88,8 +88,10 @@ Result<> read_response_tools(const Json& body, B& out) {
     out.chat["tools"] = std::move(list);
   }
   if (const Json* choice = find_field(body, "tool_choice")) {
-    if (const Json* type = find_field(*choice, "type"); type != nullptr && *type != "function") {
-      return unserved("tool_choice.type must be \"function\": this server runs no tools itself", "tool_choice.type");
+    if (const Json* type = find_field(*choice, "type");
+        type != nullptr && *type != "function" && *type != "allowed_tools") {
+      return unserved("tool_choice.type must be \"function\" or \"allowed_tools\": this server runs no tools itself",
+                      "tool_choice.type");
     }
     out.chat["tool_choice"] = out.echo["tool_choice"] = *choice;
   }
