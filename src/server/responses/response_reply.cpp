@@ -50,9 +50,13 @@ void ResponseReply::begin(int cached, std::string& out) {
   if (std::exchange(begun_, true)) return;
   cached_ = cached;
   if (!tells_events()) return;
-  const std::string now = json_text(response_now("in_progress"));
-  for (const char* name : {"response.created", "response.in_progress"})
-    event(name, out, [&](JsonWriter& json) { json.key("response").raw(now); });
+  const auto tell_state = [&](const char* name, const char* status) {
+    event(name, out, [&](JsonWriter& json) { json.key("response").raw(json_text(response_now(status))); });
+  };
+  const bool queued = options_.response.value("background", false);
+  tell_state("response.created", queued ? "queued" : "in_progress");
+  if (queued) tell_state("response.queued", "queued");
+  tell_state("response.in_progress", "in_progress");
 }
 
 void ResponseReply::on_token(const TextDelta& delta, std::string& out) {

@@ -1,6 +1,6 @@
 // response_reply.h: the answer of POST /v1/responses: items of reasoning, messages and calls, streamed or whole.
 //
-// A stream tells response.created and response.in_progress, opens an item when its first piece comes and closes it
+// A stream tells response.created, response.queued where it runs in the background, and response.in_progress, opens an item when its first piece comes and closes it
 // before the next one, and ends with response.completed, incomplete or failed; every event has the next
 // sequence_number. The items of the whole are those that the stream closes. What is stored is stored before its end is
 // told (conclude()).
