@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/json/json.h"
 #include "base/json/json_fields.h"
 #include "image/processors/processor_files.h"
 
@@ -54,6 +55,17 @@ Result<std::shared_ptr<MediaReader>> MediaReader::open(const std::filesystem::pa
   return make(*files, tokenizer, cache_bytes);
 }
 
+Result<std::shared_ptr<MediaReader>> MediaReader::of_settings(std::string_view settings, const Tokenizer& tokenizer,
+                                                              std::int64_t cache_bytes) {
+  ESP_TRY(const Json told, parse_json(settings));
+  pictures::ProcessorFiles files;
+  for (const auto& [name, into] : {std::pair("preprocessor", &files.preprocessor),
+                                   std::pair("processor", &files.processor),
+                                   std::pair("tokenizer", &files.tokenizer), std::pair("config", &files.config)})
+    if (const Json* part = find_field(told, name)) *into = *part;
+  return make(files, tokenizer, cache_bytes);
+}
+
 Result<std::shared_ptr<MediaReader>> MediaReader::make(const pictures::ProcessorFiles& files,
                                                        const Tokenizer& tokenizer, std::int64_t cache_bytes) {
   std::shared_ptr<MediaReader> made(new MediaReader(cache_bytes));
@@ -62,6 +74,11 @@ Result<std::shared_ptr<MediaReader>> MediaReader::make(const pictures::Processor
   const TokenId picture =
       id_of_config(files.config, {"image_token_id", "image_token_index", "media_placeholder_token_id"}, tokenizer);
   ESP_TRY(made->pictures_, tokens_of(processor.placeholder(), processor.image_token(), picture, tokenizer));
+  if (made->pictures_.mark != made->pictures_.token && made->pictures_.mark_id < 0) {
+    made->pictures_.bare = true;  // a vocabulary without marks around pictures
+    made->pictures_.mark = made->pictures_.token;
+    made->pictures_.mark_id = made->pictures_.token_id;
+  }
   // No id of the configuration stands for a film: where the vocabulary has no such token it is some other one.
   const bool same = processor.film_token() == processor.image_token();
   const TokenId film = same ? made->pictures_.token_id : -1;

@@ -33,6 +33,9 @@ class MediaReader {
   // Null where the folder says nothing about pictures.
   static Result<std::shared_ptr<MediaReader>> open(const std::filesystem::path& folder, const Tokenizer& tokenizer,
                                                    std::int64_t cache_bytes);
+  // The same out of ModelInfo::picture_settings, which says it instead of a folder.
+  static Result<std::shared_ptr<MediaReader>> of_settings(std::string_view settings, const Tokenizer& tokenizer,
+                                                          std::int64_t cache_bytes);
   static Result<std::shared_ptr<MediaReader>> make(const pictures::ProcessorFiles& files, const Tokenizer& tokenizer,
                                                    std::int64_t cache_bytes);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/towers/mmproj/mmproj_pictures.h"
 #include "model/towers/mmproj/mmproj_projectors.h"
 #include "model/towers/table.h"
 
@@ -28,12 +29,23 @@ Result<std::unique_ptr<MmprojFile>> MmprojFile::read(const GgufFile& file) {
                  {}};
   std::unique_ptr<MmprojFile> made(new MmprojFile(file));
   made->projector_ = projector;
-  ESP_TRY(const Json config, configuration_of(file, *projector));
-  made->config_ = config.dump();
-  ESP_TRY(auto spec, read_tower_config(made->config_, file.name()));
+  ESP_TRY(made->config_, configuration_of(file, *projector));
+  ESP_TRY(auto spec, read_tower_config(made->config_.dump(), file.name()));
   made->spec_ = std::move(*spec);
   ESP_CHECK(made->name_tensors());
   return made;
+}
+
+Result<std::unique_ptr<MmprojFile>> MmprojFile::open(const std::filesystem::path& path) {
+  ESP_TRY(GgufFile opened, GgufFile::open(path));
+  auto file = std::make_unique<const GgufFile>(std::move(opened));
+  ESP_TRY(auto made, read(*file));
+  made->opened_ = std::move(file);
+  return made;
+}
+
+Json MmprojFile::picture_settings(const std::function<bool(std::string_view)>& has_token) const {
+  return picture_settings_of(file_, *projector_, config_, has_token);
 }
 
 const Tensor* MmprojFile::find(std::string_view name) const {

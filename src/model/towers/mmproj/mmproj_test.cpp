@@ -1,5 +1,5 @@
 // Towers out of llama.cpp's files: features equal those of the checkpoint that a file is made of. Files are made here as
-// llama.cpp's converter makes them (conversion/ there), or taken from ESPALIER_MMPROJ (a folder of <golden>.gguf).
+// llama.cpp's converter makes them (conversion/ there), or taken from ESPALIER_MMPROJ_GOLDENS (a folder of <golden>.gguf).
 #include "model/towers/mmproj/mmproj.h"
 
 #include <gmock/gmock.h>
@@ -152,7 +152,7 @@ std::string file_of(const Recipe& recipe, const TowerGolden& g) {
 }
 
 std::filesystem::path stored(const Recipe& recipe, const TowerGolden& g, const testing::TempFolder& folder) {
-  if (const char* ready = std::getenv("ESPALIER_MMPROJ")) {
+  if (const char* ready = std::getenv("ESPALIER_MMPROJ_GOLDENS")) {
     const auto path = std::filesystem::path(ready) / (recipe.golden.substr(3) + ".gguf");
     if (std::filesystem::exists(path)) return path;
     std::printf("%s is not there; a file is made\n", path.c_str());
