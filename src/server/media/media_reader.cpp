@@ -24,6 +24,17 @@ TokenId id_of_config(const Json& config, std::initializer_list<const char*> name
   return -1;
 }
 
+// Whether the special tokens of "<|begin|>text<|content|>" are in the vocabulary.
+bool has_text(const Tokenizer& tokenizer, std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t open = text.find('<'), close = text.find('>', open);
+    if (open == text.npos || close == text.npos) return true;
+    if (!tokenizer.find(text.substr(open, close + 1 - open))) return false;
+    text.remove_prefix(close + 1);
+  }
+  return true;
+}
+
 // `configured`: the id that the model's configuration tells, which counts where the vocabulary lacks the processor's.
 Result<MediaTokens> tokens_of(const std::string& mark, const std::string& token, TokenId configured,
                               const Tokenizer& tokenizer) {
@@ -84,6 +95,10 @@ Result<std::shared_ptr<MediaReader>> MediaReader::make(const pictures::Processor
   const TokenId film = same ? made->pictures_.token_id : -1;
   if (auto films = tokens_of(processor.film_placeholder(), processor.film_token(), film, tokenizer); films.ok())
     made->films_ = std::move(films).value();
+  made->pictures_.alone = made->pictures_.mark;
+  made->films_.alone = made->films_.mark;
+  if (!made->pictures_.bare && has_text(tokenizer, processor.before()) && has_text(tokenizer, processor.behind()))
+    made->pictures_.alone = processor.before() + made->pictures_.mark + processor.behind();
   made->learn_forms(nullptr, nullptr);
   return made;
 }
@@ -100,6 +115,8 @@ void MediaReader::learn_forms(const ChatTemplate* chat_template, const ContentFo
                            : chat_template != nullptr ? chat_template->content_form()
                                                       : ContentForm::always_text();
   forms_ = MediaForms::of(render, form, pictures_.mark, films_.mark);
+  forms_.set_alone(false, pictures_.alone);
+  forms_.set_alone(true, films_.alone);
 }
 
 bool MediaReader::mentions_marks(std::string_view text) const {

@@ -25,6 +25,7 @@ struct MediaTokens {
   std::string token;     // those that its features replace
   TokenId token_id = -1;
   bool bare = false;  // the vocabulary has none of the processor's own marks: only the tokens stand
+  std::string alone;  // the mark where nobody's template writes something around it: with what the family has there
 };
 
 // Shows pictures to one model.

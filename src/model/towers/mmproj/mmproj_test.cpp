@@ -53,6 +53,22 @@ std::vector<float> axes_apart(const std::vector<float>& from, std::int64_t rows,
   return to;
 }
 
+// First halves of three axes and then second ones become both halves of an axis, then those of the next.
+std::vector<float> by_thirds(const std::vector<float>& from, std::int64_t rows, std::int64_t heads) {
+  std::vector<float> to;
+  const std::int64_t dim = rows / heads, third = dim / 6, width = static_cast<std::int64_t>(from.size()) / rows;
+  const auto put_row = [&](std::int64_t row) {
+    to.insert(to.end(), from.begin() + row * width, from.begin() + (row + 1) * width);
+  };
+  for (std::int64_t h = 0; h < heads; ++h) {
+    for (std::int64_t axis = 0; axis < 3; ++axis)
+      for (std::int64_t half = 0; half < 2; ++half)
+        for (std::int64_t i = 0; i < third; ++i) put_row(h * dim + half * 3 * third + axis * third + i);
+    for (std::int64_t i = 6 * third; i < dim; ++i) put_row(h * dim + i);
+  }
+  return to;
+}
+
 // Every third of a tensor's values, of its first dimension.
 std::vector<Stored> thirds(const Stored& whole) {
   std::vector<Stored> out;
@@ -104,6 +120,8 @@ std::vector<Stored> converted(const Recipe& recipe, const Tensor& tensor, const 
   const bool turned = one.name.find("attn_q.") != std::string::npos || one.name.find("attn_k.") != std::string::npos;
   if (recipe.pairs && turned)
     one.values = rows_in_pairs(one.values, one.shape[0], vision["num_attention_heads"].get<std::int64_t>());
+  if (recipe.thirds && turned)
+    one.values = by_thirds(one.values, one.shape[0], vision["num_attention_heads"].get<std::int64_t>());
   if (recipe.axes && one.name.find("attn_qkv") != std::string::npos)
     one.values = axes_apart(one.values, one.shape[0], vision["num_attention_heads"].get<std::int64_t>());
   if (recipe.own_row && one.name == "v.position_embd.weight") {
