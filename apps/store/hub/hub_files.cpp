@@ -8,8 +8,8 @@
 
 #include "base/json/json.h"
 #include "base/json/json_fields.h"
-#include "model/towers/mmproj/mmproj_names.h"
 #include "net/http/http_types.h"  // same_ignoring_case
+#include "tensor/file/gguf_names.h"
 
 namespace espalier::store {
 namespace {

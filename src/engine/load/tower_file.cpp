@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "model/towers/mmproj/mmproj.h"
-#include "model/towers/mmproj/mmproj_names.h"
 #include "model/towers/table.h"
+#include "tensor/file/gguf_names.h"
 
 namespace espalier {
 namespace {

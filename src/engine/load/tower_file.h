@@ -1,7 +1,7 @@
 // tower_file.h: the vision tower of a GGUF model, which has a file of its own: llama.cpp's mmproj-*.gguf.
 //
 // EngineOptions::tower_path names it; without it the one beside the model is taken, as its name says
-// (model/towers/mmproj/mmproj_names.h), or, where a hub's cache keeps the model in a folder of its repository, the one at the
+// (tensor/file/gguf_names.h), or, where a hub's cache keeps the model in a folder of its repository, the one at the
 // top of that. A tower that was found and cannot be used leaves the text model alone, and the log says so; one that was named
 // is an error.
 // Threads: one, while a model's files are opened.

@@ -1,4 +1,4 @@
-#include "model/towers/mmproj/mmproj_names.h"
+#include "tensor/file/gguf_names.h"
 
 #include <algorithm>
 #include <tuple>

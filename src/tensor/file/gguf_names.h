@@ -1,4 +1,4 @@
-// mmproj_names.h: which of some GGUF files are towers, and which tower belongs to a model, by their names alone.
+// gguf_names.h: which of some GGUF files are towers, and which tower belongs to a model, by their names alone.
 //
 // A tower has the word "mmproj" in its name. It belongs to a model when both are called the same but for that word, for
 // types ("Q4_K_M", "f16") and numbers of parts; and to the only model there is, in however many types, whatever it is called.
