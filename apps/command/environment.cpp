@@ -17,8 +17,8 @@ constexpr std::string_view kPrefix = "ESPALIER_";
 
 // Without the prefix, which all have in common.
 constexpr const char* kForUsers[] = {"BASE_URL", "CACHE", "ISA", "PYTHON"};
-constexpr std::string_view kForTestsAndTools[] = {"BINARY",     "LONG_TESTS",  "OPERATIONS", "PYTHON_PACKAGE",
-                                                  "SEED",       "TEST_MODEL",  "SHARED",     "SKIP_SETUP",
+constexpr std::string_view kForTestsAndTools[] = {"BINARY",     "LONG_TESTS",  "OPERATIONS",    "PYTHON_PACKAGE",
+                                                  "SEED",       "TEST_MODEL",  "SHARED",        "SKIP_SETUP",
                                                   "SOURCE_DIR", "UNDER_CTEST", "MMPROJ_GOLDENS"};
 
 void add_twins(const CLI::App& app, std::vector<std::string>& names) {

@@ -29,11 +29,11 @@ struct EngineMetrics;
 
 // Which model is loaded, how it computes, and what the engine may use.
 struct EngineOptions {
-  std::string model_path;            // a GGUF file or an HF directory
-  std::string tokenizer_path;        // empty = the model's
-  std::string tower_path;            // of a GGUF model: the file of its vision tower (mmproj-*.gguf); empty = one beside it
-  bool skip_tower = false;           // take no tower: serve texts only
-  bool skip_tokenizer = false;       // serve token ids only
+  std::string model_path;       // a GGUF file or an HF directory
+  std::string tokenizer_path;   // empty = the model's
+  std::string tower_path;       // of a GGUF model: the file of its vision tower (mmproj-*.gguf); empty = one beside it
+  bool skip_tower = false;      // take no tower: serve texts only
+  bool skip_tokenizer = false;  // serve token ids only
   std::string load_format = "auto";  // auto | gguf | safetensors | dummy (random weights for a config.json)
   std::string dummy_type = "auto";   // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
   int threads = 0;                   // compute threads; 0 = one a performance core that this process may use

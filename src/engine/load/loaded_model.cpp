@@ -60,10 +60,9 @@ Result<> check_tower_wish(const EngineOptions& options, bool folder) {
   if (options.tower_path.empty()) return success();
   if (options.skip_tower) return bad_request("--mmproj and --no-mmproj exclude each other", "mmproj");
   if (!folder) return success();
-  return bad_request(
-      fmt::format("--mmproj {} is for a GGUF model; the tower of {} is in its folder", options.tower_path,
-                  options.model_path),
-      "mmproj");
+  return bad_request(fmt::format("--mmproj {} is for a GGUF model; the tower of {} is in its folder",
+                                 options.tower_path, options.model_path),
+                     "mmproj");
 }
 
 // --- an HF directory ---

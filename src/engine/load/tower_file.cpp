@@ -46,8 +46,8 @@ TokenId stand_in(const ModelFiles& files) {
 
 std::string picture_settings_for(const MmprojFile& tower, const ModelFiles& files) {
   if (!files.tokenizer) return {};
-  Json settings = tower.picture_settings(
-      [&](std::string_view text) { return files.tokenizer->find(text).has_value(); });
+  Json settings =
+      tower.picture_settings([&](std::string_view text) { return files.tokenizer->find(text).has_value(); });
   if (const TokenId id = stand_in(files); id >= 0) settings["config"]["image_token_id"] = id;
   return settings.dump();
 }

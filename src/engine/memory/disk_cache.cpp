@@ -123,8 +123,8 @@ std::string disk_cache_key(const DiskCacheParts& p) {
   return fmt::format(
       "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; state {}; numerics {}; "
       "computed {}",
-      weights_print(p.options, p.files), tokenizer_print(p.options, p.files), p.decoder.isa(),
-      p.options.activations, p.kv_type, fields, p.decoder.keeps().state_floats, kNumericsVersion, computed_print(p));
+      weights_print(p.options, p.files), tokenizer_print(p.options, p.files), p.decoder.isa(), p.options.activations,
+      p.kv_type, fields, p.decoder.keeps().state_floats, kNumericsVersion, computed_print(p));
 }
 
 DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, std::function<void()> wake) {

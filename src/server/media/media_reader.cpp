@@ -69,12 +69,7 @@ Result<std::shared_ptr<MediaReader>> MediaReader::open(const std::filesystem::pa
 Result<std::shared_ptr<MediaReader>> MediaReader::of_settings(std::string_view settings, const Tokenizer& tokenizer,
                                                               std::int64_t cache_bytes) {
   ESP_TRY(const Json told, parse_json(settings));
-  pictures::ProcessorFiles files;
-  for (const auto& [name, into] : {std::pair("preprocessor", &files.preprocessor),
-                                   std::pair("processor", &files.processor),
-                                   std::pair("tokenizer", &files.tokenizer), std::pair("config", &files.config)})
-    if (const Json* part = find_field(told, name)) *into = *part;
-  return make(files, tokenizer, cache_bytes);
+  return make(pictures::processor_files_of(told), tokenizer, cache_bytes);
 }
 
 Result<std::shared_ptr<MediaReader>> MediaReader::make(const pictures::ProcessorFiles& files,

@@ -53,7 +53,9 @@ bool is_type(std::string_view word) {
 // What is left of a name: of "mmproj-Gemma-3-4b-it-f16.gguf" and "gemma-3-4b-it-Q4_K_M.gguf" the same.
 std::string core_of(std::string_view path) {
   std::vector<std::string> words = words_of(path);
-  const auto is_number = [](const std::string& word) { return word.size() == 5 && std::ranges::all_of(word, is_digit); };
+  const auto is_number = [](const std::string& word) {
+    return word.size() == 5 && std::ranges::all_of(word, is_digit);
+  };
   if (words.size() > 3 && words[words.size() - 2] == "of" && is_number(words.back()) &&
       is_number(words[words.size() - 3]))
     words.resize(words.size() - 3);

@@ -31,7 +31,7 @@ TEST(GgufNames, TheOnlyModelOfAFolderHasItsTowerWhateverThatIsCalled) {
 }
 
 TEST(GgufNames, AmongSeveralModelsOnlyTheSameNameCounts) {
-  const Names names = {"gemma-3-4b-it-Q4_K_M.gguf", "gemma-3-12b-it-Q4_K_M.gguf", "llama-3-8b.Q8_0.gguf",
+  const Names names = {"gemma-3-4b-it-Q4_K_M.gguf",     "gemma-3-12b-it-Q4_K_M.gguf",     "llama-3-8b.Q8_0.gguf",
                        "mmproj-gemma-3-4b-it-f16.gguf", "gemma-3-12b-it.mmproj-f16.gguf", "mmproj-model-f16.gguf"};
   EXPECT_EQ(mmproj_of_model(names[0], names), "mmproj-gemma-3-4b-it-f16.gguf");
   EXPECT_EQ(mmproj_of_model(names[1], names), "gemma-3-12b-it.mmproj-f16.gguf");
@@ -42,8 +42,8 @@ TEST(GgufNames, OfSeveralTowersTheBestTypeIsTaken) {
   EXPECT_EQ(mmproj_of_model("m-Q4_0.gguf", Names{"m-Q4_0.gguf", "mmproj-m-Q8_0.gguf", "mmproj-m-F32.gguf",
                                                  "mmproj-m-BF16.gguf", "mmproj-m-F16.gguf"}),
             "mmproj-m-F16.gguf");
-  EXPECT_EQ(mmproj_of_model("m-Q4_0.gguf", Names{"m-Q4_0.gguf", "mmproj-m-Q8_0.gguf", "mmproj-m-F32.gguf",
-                                                 "mmproj-m-BF16.gguf"}),
+  EXPECT_EQ(mmproj_of_model("m-Q4_0.gguf",
+                            Names{"m-Q4_0.gguf", "mmproj-m-Q8_0.gguf", "mmproj-m-F32.gguf", "mmproj-m-BF16.gguf"}),
             "mmproj-m-BF16.gguf");
   // The same name before a better type.
   EXPECT_EQ(mmproj_of_model("m-Q4_0.gguf", Names{"m-Q4_0.gguf", "mmproj-n-F16.gguf", "mmproj-m-Q8_0.gguf"}),

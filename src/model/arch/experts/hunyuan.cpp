@@ -34,8 +34,8 @@ void turn_by_sections(const Fields& f, RopeSpec& rope) {
     for (std::int64_t n = 0; n < 2 * sections[i] && n < ConfigLimits::head_dim; ++n)
       rope.axes.push_back(i == 0 ? RopeSpec::own_position : static_cast<std::uint8_t>(i - 1));
   if (sections.size() == 4 && std::cmp_equal(rope.axes.size(), rope.dims())) return;
-  own.refuse(name, fmt::format("{} must have four sections that add up to {}, half a head", own.path(name),
-                               rope.dims() / 2));
+  own.refuse(name,
+             fmt::format("{} must have four sections that add up to {}, half a head", own.path(name), rope.dims() / 2));
   rope.axes.clear();
 }
 

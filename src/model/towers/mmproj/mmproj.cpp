@@ -133,8 +133,8 @@ Result<Tensor> MmprojFile::turned_back(const Tensor& stored) {
   const auto is_of = [&](std::string_view part) {
     return stored.name.ends_with(std::string(part) + ".weight") || stored.name.ends_with(std::string(part) + ".bias");
   };
-  const bool each = projector_->head_rows == Projector::HeadRows::pairs ||
-                    projector_->head_rows == Projector::HeadRows::thirds;
+  const bool each =
+      projector_->head_rows == Projector::HeadRows::pairs || projector_->head_rows == Projector::HeadRows::thirds;
   if (each && (is_of(".attn_q") || is_of(".attn_k"))) return rows_in_order(stored, 1);
   if (projector_->head_rows == Projector::HeadRows::axes && is_of(".attn_qkv")) return rows_in_order(stored, 3);
   if (stored.name == "mm.soft_emb_norm.weight") return less_one(stored);

@@ -257,10 +257,8 @@ constexpr StoredRole kMinicpm[] = {{"mm.mlp.norm", "mm.input_norm"},
                                    {"window.ffn_norm", "v.vit_merger.ds_ln"},
                                    {"window.up", "v.vit_merger.ds_ffn_up"},
                                    {"window.down", "v.vit_merger.ds_ffn_down"}};
-constexpr StoredRole kMinimax[] = {{"mm.0", "mm.1"},
-                                   {"mm.2", "mm.2"},
-                                   {"mm.merge.0", "mm.merger.fc1"},
-                                   {"mm.merge.2", "mm.merger.fc2"}};
+constexpr StoredRole kMinimax[] = {
+    {"mm.0", "mm.1"}, {"mm.2", "mm.2"}, {"mm.merge.0", "mm.merger.fc1"}, {"mm.merge.2", "mm.merger.fc2"}};
 
 constexpr Projector kProjectors[] = {
     {"mlp", "quick_gelu", complete_llava, kLlava},
